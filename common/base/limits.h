@@ -1,0 +1,39 @@
+// Every limit of the system in one place, with its unit in its name and where the number comes from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace numoe::limits {
+
+// --- checkpoints -----------------------------------------------------------------------------------------
+// The safetensors reference reader refuses headers over 100 MB.
+inline constexpr uint64_t kSafetensorsHeaderBytesMax = 100'000'000;
+// The largest published config.json / tokenizer.json are 12 MB (tokenizer.json with merges); 256 MB is absurd.
+inline constexpr uint64_t kJsonFileBytesMax = 256ull << 20;
+// Kimi-K2.5 has 208,550 tensors in 64 files.
+inline constexpr size_t kCheckpointTensorsMax = 4'000'000;
+inline constexpr size_t kCheckpointFilesMax = 10'000;
+
+// --- model -----------------------------------------------------------------------------------------------
+inline constexpr int kHiddenSizeMax = 65'536;
+inline constexpr int kLayersMax = 1'024;
+inline constexpr int kExpertsMax = 4'096;
+inline constexpr int kExpertsPerTokenMax = 64;
+
+// --- layer calls -----------------------------------------------------------------------------------------
+// Tokens in one expert layer call; the scheduler's step budget may not exceed it. 8192 x 7168 BF16 = 117 MB.
+inline constexpr int kCallTokensMax = 8'192;
+inline constexpr int kWorkersMax = 64;
+
+// --- HTTP ------------------------------------------------------------------------------------------------
+inline constexpr size_t kHttpBodyBytesMax = 32ull << 20;   // a 256k-token prompt is about 1.5 MB of text
+inline constexpr size_t kHttpHeaderBytesMax = 64ull << 10;
+inline constexpr int kHttpReadTimeoutSeconds = 30;         // slow-loris bound for a whole request
+
+// --- chat templates --------------------------------------------------------------------------------------
+inline constexpr int64_t kTemplateStepsMax = 20'000'000;   // a 200-message conversation takes about 20,000
+inline constexpr size_t kTemplateOutputBytesMax = 64ull << 20;
+inline constexpr int kTemplateDepthMax = 200;
+
+}  // namespace numoe::limits

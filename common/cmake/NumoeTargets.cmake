@@ -1,0 +1,76 @@
+# The four ways to declare a target. DEPS are the edges of the house: tests/tidy compares them with layers.txt.
+#   numoe_library(NAME SRCS ... DEPS ...)           one room, or one part of a room
+#   numoe_kernel(NAME ISA <isa> SRCS ... DEPS ...)  the same sources compiled for one instruction set
+#   numoe_binary(NAME SRCS ... DEPS ...)            a program in bin/
+#   numoe_test(NAME SRCS ... DEPS ... [LABELS ...]) a GoogleTest program registered with ctest
+#   numoe_fuzz(NAME SRCS ... DEPS ...)              a libFuzzer target (fuzz preset) and, always, a corpus replay test
+set(NUMOE_WARNINGS -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  list(APPEND NUMOE_WARNINGS -Wthread-safety)
+endif()
+
+add_library(numoe_options INTERFACE)
+target_include_directories(numoe_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+if(NUMOE_SANITIZE)
+  target_compile_options(numoe_options INTERFACE -fsanitize=${NUMOE_SANITIZE} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
+  target_link_options(numoe_options INTERFACE -fsanitize=${NUMOE_SANITIZE})
+endif()
+
+function(_numoe_target name)
+  cmake_parse_arguments(T "" "ISA" "SRCS;DEPS;LABELS" ${ARGN})
+  target_compile_options(${name} PRIVATE ${NUMOE_WARNINGS})
+  target_link_libraries(${name} PUBLIC numoe_options ${T_DEPS})
+endfunction()
+
+function(numoe_library name)
+  cmake_parse_arguments(T "" "" "SRCS;DEPS" ${ARGN})
+  add_library(${name} STATIC ${T_SRCS})
+  _numoe_target(${name} ${ARGN})
+endfunction()
+
+# x86-64-v3 is the AVX2 level; AVX-VNNI is a separate bit and gets its own level.
+set(NUMOE_ISA_FLAGS_scalar "")
+set(NUMOE_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c)
+set(NUMOE_ISA_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16
+    -mavx512vbmi)
+set(NUMOE_ISA_FLAGS_amx ${NUMOE_ISA_FLAGS_avx512} -mamx-tile -mamx-int8 -mamx-bf16)
+function(numoe_kernel name)
+  cmake_parse_arguments(T "" "ISA" "SRCS;DEPS" ${ARGN})
+  add_library(${name} STATIC ${T_SRCS})
+  _numoe_target(${name} ${ARGN})
+  target_compile_options(${name} PRIVATE ${NUMOE_ISA_FLAGS_${T_ISA}} $<$<NOT:$<CONFIG:Debug>>:-O3>)
+endfunction()
+
+function(numoe_binary name)
+  cmake_parse_arguments(T "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${T_SRCS})
+  _numoe_target(${name} ${ARGN})
+endfunction()
+
+function(numoe_test name)
+  cmake_parse_arguments(T "" "" "SRCS;DEPS;LABELS" ${ARGN})
+  add_executable(${name} ${T_SRCS})
+  _numoe_target(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE GTest::gtest GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS "unit;${T_LABELS}" TIMEOUT 600)
+endfunction()
+
+function(numoe_fuzz name)
+  cmake_parse_arguments(T "" "" "SRCS;DEPS" ${ARGN})
+  if(NUMOE_FUZZERS)
+    add_executable(${name} ${T_SRCS})
+    _numoe_target(${name} ${ARGN})
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+  endif()
+  # Without libFuzzer the same entry point mutates the seed corpus for a bounded number of runs.
+  add_executable(${name}_replay ${T_SRCS} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cc)
+  _numoe_target(${name}_replay ${ARGN})
+  set_target_properties(${name}_replay PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name}_replay COMMAND ${name}_replay ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
+  set_tests_properties(${name}_replay PROPERTIES LABELS fuzz TIMEOUT 300)
+endfunction()

@@ -1,0 +1,69 @@
+// Model: one forward pass over a batch of sequence pieces. What the scheduler drives and what the papers describe.
+//
+// A step carries, for each sequence, some new tokens (a prompt chunk or one decode token) and the KV blocks its cache
+// lives in. Forward fills the cache and returns logits for the rows that asked for them. Written once against the
+// Device interface (coordinator/device/device.h); routed experts are reached through ExpertBackend. Not thread-safe:
+// the engine thread owns it. Replaying a failed step with the same StepBatch is safe: it rewrites the same KV rows.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/weights/checkpoint.h"
+#include "common/weights/model_config.h"
+#include "coordinator/model/expert_backend.h"
+
+namespace numoe {
+
+using KvBlockId = int32_t;
+
+/// One sequence's part of a step. Filled by the scheduler.
+struct StepSequence {
+  absl::Span<const TokenId> tokens;      // new tokens, at least one
+  int64_t position = 0;                  // position of tokens[0]; KV rows [0, position) are already cached
+  absl::Span<const KvBlockId> blocks;    // covers ceil((position + tokens.size()) / kv_block_tokens) blocks
+  int logits_last = 1;                   // logits are wanted for this many last tokens (0: none, mid-prompt chunk)
+};
+
+struct StepBatch {
+  std::vector<StepSequence> sequences;
+  bool deterministic = false;            // no kernel choice may depend on the batch
+};
+
+/// Logits of the requested rows in batch order. Valid until the next Forward.
+struct StepLogits {
+  int rows = 0;
+  int vocab_size = 0;
+  absl::Span<const float> values;        // [rows, vocab_size]
+};
+
+struct ModelOptions {
+  int kv_block_tokens = 16;
+  int kv_blocks = 0;                     // total KV capacity, reserved at construction
+  int step_tokens_max = 2048;            // most tokens one StepBatch carries
+  int threads = 0;                       // 0: every CPU this process may use
+  std::string isa = "auto";
+};
+
+class Model {
+ public:
+  /// Loads everything but the routed experts. `experts` must outlive the model.
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const Checkpoint& checkpoint, const ModelConfig& config,
+                                                     const ModelOptions& options, ExpertBackend& experts);
+  virtual ~Model() = default;
+
+  /// One step. UNAVAILABLE: a worker was lost, call again with the same batch once ExpertBackend is ready.
+  /// DATA_LOSS: NaN or infinity in the logits (names the row); the affected sequences must be failed, never sampled.
+  virtual absl::StatusOr<StepLogits> Forward(const StepBatch& batch) = 0;
+  virtual const ModelConfig& config() const = 0;
+  /// Bytes of KV cache for one token over all layers.
+  virtual int64_t KvBytesPerToken() const = 0;
+};
+
+}  // namespace numoe
