@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,11 +16,10 @@
 #include "common/base/ids.h"
 #include "common/weights/checkpoint.h"
 #include "common/weights/model_config.h"
+#include "coordinator/device/device.h"
 #include "coordinator/model/expert_backend.h"
 
 namespace numoe {
-
-using KvBlockId = int32_t;
 
 /// One sequence's part of a step. Filled by the scheduler.
 struct StepSequence {
@@ -46,16 +44,14 @@ struct StepLogits {
 struct ModelOptions {
   int kv_block_tokens = 16;
   int kv_blocks = 0;                     // total KV capacity, reserved at construction
-  int step_tokens_max = 2048;            // most tokens one StepBatch carries
-  int threads = 0;                       // 0: every CPU this process may use
-  std::string isa = "auto";
 };
 
 class Model {
  public:
-  /// Loads everything but the routed experts. `experts` must outlive the model.
+  /// Loads everything but the routed experts onto `device`. `device` and `experts` must outlive the model.
   static absl::StatusOr<std::unique_ptr<Model>> Load(const Checkpoint& checkpoint, const ModelConfig& config,
-                                                     const ModelOptions& options, ExpertBackend& experts);
+                                                     const ModelOptions& options, Device& device,
+                                                     ExpertBackend& experts);
   virtual ~Model() = default;
 
   /// One step. UNAVAILABLE: a worker was lost, call again with the same batch once ExpertBackend is ready.

@@ -1,0 +1,154 @@
+// Device: where the coordinator's share of the model is stored and computed. The model is written once against it.
+//
+// A Device owns weights, activations and the KV cache and offers the operations of the forward pass. Operations are
+// enqueued in order and may run asynchronously (a CUDA stream); results are on the host only after ReadLogits, and
+// errors of asynchronous work surface there or in JoinExperts. The element type of activations is the device's own
+// choice (the CPU keeps fp32): handles are opaque to the model. Owned and called by one thread, the engine's.
+// Loading returns errors about the checkpoint; operations CHECK shapes, because the model is what sets them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/weights/checkpoint.h"
+#include "coordinator/device/step_layout.h"
+#include "coordinator/model/expert_backend.h"
+
+namespace numoe {
+
+/// Activations: `cols` values for each token of a step. Rows are allocated for the largest step.
+struct Tensor {
+  int id = -1;
+  int cols = 0;
+};
+/// A dense weight matrix [rows = outputs, cols = inputs].
+struct Matrix {
+  int id = -1;
+  int rows = 0;
+  int cols = 0;
+};
+/// One matrix [rows, cols] per attention head (the two halves of kv_b_proj in absorbed MLA).
+struct HeadMatrices {
+  int id = -1;
+  int heads = 0;
+  int rows = 0;
+  int cols = 0;
+};
+/// A norm weight or a bias, fp32.
+struct Vector {
+  int id = -1;
+  int size = 0;
+};
+/// Rotation angles: inverse frequencies and the multiplier of cos and sin, as coordinator/attention/rope.h plans them.
+struct RopeTable {
+  int id = -1;
+  int dim = 0;
+};
+/// Gate weight (fp32) and, for noaux_tc, the selection bias.
+struct Gate {
+  int id = -1;
+  int experts = 0;
+};
+/// The selected experts and combine weights of every token of a step: [tokens, experts_per_token].
+struct RouteTable {
+  int id = -1;
+  int experts_per_token = 0;
+};
+
+/// Channels of a tensor seen as `heads` windows: window h starts at channel h * stride + offset.
+struct HeadView {
+  Tensor tensor;
+  int heads = 1;
+  int stride = 0;
+  int offset = 0;
+};
+
+/// How a gate turns logits into experts and weights (coordinator/routing/gate.h states the mathematics).
+struct GateParams {
+  GateScoring scoring = GateScoring::kSigmoidNoAuxTc;
+  int experts_per_token = 0;
+  int n_group = 1;
+  int topk_group = 1;
+  bool norm_topk_prob = true;
+  float scaling = 1.0f;
+};
+
+/// Memory of all layers' caches: `row_width` values per token and layer.
+struct KvCacheSpec {
+  int layers = 0;
+  int blocks = 0;
+  int block_tokens = 0;
+  int row_width = 0;
+};
+
+/// Causal attention of a step's queries over their sequences' cache rows.
+struct AttendArgs {
+  LayerId layer = 0;
+  Tensor query;           // [tokens, heads * key_width]
+  Tensor out;             // [tokens, heads * value_width]
+  int heads = 0;
+  int key_width = 0;      // channels of a key (MLA 576, GQA head_dim)
+  int value_width = 0;    // channels of a value (MLA 512: the key's first channels; GQA head_dim)
+  int kv_heads = 1;       // heads share cache heads evenly (MLA: 1)
+  bool value_in_key = false;  // MLA: the value is the first value_width channels of the key
+  float scale = 1.0f;     // multiplies q.k before softmax
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // --- memory: at load time only ---------------------------------------------------------------------------
+  virtual Tensor NewTensor(int cols) = 0;
+  virtual RouteTable NewRouteTable(int experts_per_token) = 0;
+  virtual absl::StatusOr<Matrix> LoadMatrix(const MatrixView& source) = 0;
+  /// Row lookup table; kept in its stored element type.
+  virtual absl::StatusOr<Matrix> LoadEmbedding(const MatrixView& source) = 0;
+  /// `values` is [heads, rows, cols] fp32; stored as BF16.
+  virtual absl::StatusOr<HeadMatrices> LoadHeads(absl::Span<const float> values, int heads, int rows, int cols) = 0;
+  virtual Vector LoadVector(absl::Span<const float> values) = 0;
+  virtual RopeTable LoadRope(absl::Span<const float> inverse_frequencies, float multiplier, RopeLayout layout) = 0;
+  /// `weight` is [experts, hidden]; `bias` is empty or [experts].
+  virtual Gate LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) = 0;
+  /// Reserves and touches the whole cache; RESOURCE_EXHAUSTED says how much was asked for and how much there is.
+  virtual absl::Status ReserveKvCache(const KvCacheSpec& spec) = 0;
+
+  // --- one step --------------------------------------------------------------------------------------------
+  virtual void BeginStep(const StepLayout& layout) = 0;
+  /// out[t] = table[token of t].
+  virtual void Embed(const Matrix& table, Tensor out) = 0;
+  /// Per window of `width` channels: out = in * rsqrt(mean(in^2) + eps) * weight.
+  virtual void RmsNorm(HeadView in, int width, const Vector& weight, float eps, HeadView out) = 0;
+  /// out = matrix * in, or out += matrix * in.
+  virtual void Linear(const Matrix& matrix, Tensor in, Tensor out, bool accumulate) = 0;
+  /// Each head's window of `out` = its matrix * its window of `in`.
+  virtual void HeadLinear(const HeadMatrices& matrices, HeadView in, HeadView out) = 0;
+  /// Rotates table.dim channels of each window by the token's position.
+  virtual void Rope(const RopeTable& table, HeadView in, HeadView out) = 0;
+  /// Copies `width` channels of each window.
+  virtual void Copy(HeadView in, int width, HeadView out) = 0;
+  /// gate = silu(gate) * up.
+  virtual void SwiGlu(Tensor gate, Tensor up) = 0;
+  /// Stores each token's row in its sequence's cache block.
+  virtual void WriteKv(LayerId layer, Tensor rows) = 0;
+  virtual void Attend(const AttendArgs& args) = 0;
+  virtual void Route(const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) = 0;
+  /// Hands a layer's routed work to the backend. UNAVAILABLE: replay the step.
+  virtual absl::Status StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) = 0;
+  /// out += the backend's weighted sums. UNAVAILABLE: replay the step.
+  virtual absl::Status JoinExperts(ExpertBackend& experts, Tensor out) = 0;
+  /// Compacts the rows that want logits to the front of `out`; the operations that follow run on those rows only.
+  virtual void SelectLogitRows(Tensor in, Tensor out) = 0;
+  /// [logit rows, cols] on the host, valid until the next BeginStep.
+  virtual absl::StatusOr<absl::Span<const float>> ReadLogits(Tensor logits) = 0;
+
+  /// One line for the start log: what this device is.
+  virtual std::string Describe() const = 0;
+};
+
+}  // namespace numoe
