@@ -17,7 +17,8 @@
 #include "common/base/ids.h"
 #include "common/weights/checkpoint.h"
 #include "coordinator/device/step_layout.h"
-#include "coordinator/model/expert_backend.h"
+#include "coordinator/routing/gate.h"
+#include "coordinator/transport/expert_backend.h"
 
 namespace numoe {
 
@@ -66,16 +67,6 @@ struct HeadView {
   int heads = 1;
   int stride = 0;
   int offset = 0;
-};
-
-/// How a gate turns logits into experts and weights (coordinator/routing/gate.h states the mathematics).
-struct GateParams {
-  GateScoring scoring = GateScoring::kSigmoidNoAuxTc;
-  int experts_per_token = 0;
-  int n_group = 1;
-  int topk_group = 1;
-  bool norm_topk_prob = true;
-  float scaling = 1.0f;
 };
 
 /// Memory of all layers' caches: `row_width` values per token and layer.

@@ -17,7 +17,7 @@
 #include "common/weights/checkpoint.h"
 #include "common/weights/model_config.h"
 #include "coordinator/device/device.h"
-#include "coordinator/model/expert_backend.h"
+#include "coordinator/transport/expert_backend.h"
 
 namespace numoe {
 

@@ -1,0 +1,13 @@
+#include "coordinator/attention/attention.h"
+
+#include "coordinator/attention/gqa.h"
+#include "coordinator/attention/mla.h"
+
+namespace numoe {
+
+std::unique_ptr<Attention> MakeAttention(const ModelConfig& config, Device& device) {
+  if (config.attention == AttentionKind::kMla) return std::make_unique<MlaAttention>(config, device);
+  return std::make_unique<GqaAttention>(config, device);
+}
+
+}  // namespace numoe

@@ -1,0 +1,31 @@
+// Attention of one decoder layer: normed hidden states in, their attention output added to the residual.
+//
+// Two kinds behind one interface: multi-head latent attention in absorbed form (mla.h; DeepSeek-V3, Kimi-K2) and
+// grouped-query attention with per-head q/k norms (gqa.h; Qwen3). Each declares the width of its cache row. Weights
+// live on the device; scratch tensors are shared by all layers. Used by the engine thread only.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/weights/checkpoint.h"
+#include "coordinator/device/device.h"
+
+namespace numoe {
+
+class Attention {
+ public:
+  virtual ~Attention() = default;
+
+  /// Loads layer `layer`'s weights; call once per layer, in order. Errors name the tensor.
+  virtual absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) = 0;
+  /// residual += Attention(x). `x` is the layer's normed input [tokens, hidden].
+  virtual void Forward(LayerId layer, Tensor x, Tensor residual) = 0;
+  /// Values per token and layer in the KV cache.
+  virtual int CacheRowWidth() const = 0;
+};
+
+/// The attention that `config` asks for.
+std::unique_ptr<Attention> MakeAttention(const ModelConfig& config, Device& device);
+
+}  // namespace numoe

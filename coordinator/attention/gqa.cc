@@ -1,0 +1,71 @@
+#include "coordinator/attention/gqa.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "coordinator/attention/rope.h"
+
+namespace numoe {
+
+GqaAttention::GqaAttention(const ModelConfig& config, Device& device)
+    : config_(config),
+      device_(device),
+      scale_(static_cast<float>(YarnSoftmaxFactor(config.rope) / std::sqrt(config.head_dim))) {
+  const RopeFrequencies plan = PlanRope(config.rope);
+  rope_ = device.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
+  query_ = device.NewTensor(config.num_heads * config.head_dim);
+  key_ = device.NewTensor(config.num_kv_heads * config.head_dim);
+  value_ = device.NewTensor(config.num_kv_heads * config.head_dim);
+  cache_row_ = device.NewTensor(CacheRowWidth());
+  heads_out_ = device.NewTensor(config.num_heads * config.head_dim);
+}
+
+absl::Status GqaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer) {
+  const ModelConfig& c = config_;
+  const std::string prefix = absl::StrCat(c.tensor_prefix, "model.layers.", layer, ".self_attn.");
+  const int query_width = c.num_heads * c.head_dim;
+  const int kv_width = c.num_kv_heads * c.head_dim;
+  const auto load = [&](const char* name, int rows, int cols) -> absl::StatusOr<Matrix> {
+    ASSIGN_OR_RETURN(const MatrixView view, checkpoint.FindMatrix(prefix + name, rows, cols, c));
+    return device_.LoadMatrix(view);
+  };
+  Weights w;
+  ASSIGN_OR_RETURN(w.q, load("q_proj", query_width, c.hidden_size));
+  ASSIGN_OR_RETURN(w.k, load("k_proj", kv_width, c.hidden_size));
+  ASSIGN_OR_RETURN(w.v, load("v_proj", kv_width, c.hidden_size));
+  ASSIGN_OR_RETURN(w.out, load("o_proj", c.hidden_size, query_width));
+  ASSIGN_OR_RETURN(const auto q_norm, checkpoint.ReadVector(prefix + "q_norm.weight", c.head_dim));
+  ASSIGN_OR_RETURN(const auto k_norm, checkpoint.ReadVector(prefix + "k_norm.weight", c.head_dim));
+  w.q_norm = device_.LoadVector(q_norm);
+  w.k_norm = device_.LoadVector(k_norm);
+  NUMOE_CHECK_EQ(layers_.size(), static_cast<size_t>(layer));
+  layers_.push_back(w);
+  return absl::OkStatus();
+}
+
+void GqaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
+  const ModelConfig& c = config_;
+  const Weights& w = layers_[layer];
+  const float eps = static_cast<float>(c.rms_norm_eps);
+  const int d = c.head_dim;
+  const HeadView query{query_, c.num_heads, d, 0};
+  const HeadView key{key_, c.num_kv_heads, d, 0};
+
+  device_.Linear(w.q, x, query_, /*accumulate=*/false);
+  device_.RmsNorm(query, d, w.q_norm, eps, query);
+  device_.Rope(rope_, query, query);
+
+  device_.Linear(w.k, x, key_, /*accumulate=*/false);
+  device_.RmsNorm(key, d, w.k_norm, eps, key);
+  device_.Rope(rope_, key, {cache_row_, c.num_kv_heads, d, 0});
+  device_.Linear(w.v, x, value_, /*accumulate=*/false);
+  device_.Copy({value_, c.num_kv_heads, d, 0}, d, {cache_row_, c.num_kv_heads, d, c.num_kv_heads * d});
+  device_.WriteKv(layer, cache_row_);
+
+  device_.Attend({.layer = layer, .query = query_, .out = heads_out_, .heads = c.num_heads, .key_width = d,
+                  .value_width = d, .kv_heads = c.num_kv_heads, .value_in_key = false, .scale = scale_});
+  device_.Linear(w.out, heads_out_, residual, /*accumulate=*/true);
+}
+
+}  // namespace numoe

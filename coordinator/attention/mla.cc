@@ -1,0 +1,118 @@
+#include "coordinator/attention/mla.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "coordinator/attention/rope.h"
+
+namespace numoe {
+namespace {
+
+float SoftmaxScale(const ModelConfig& config) {
+  const double width = config.qk_nope_head_dim + config.qk_rope_head_dim;
+  return static_cast<float>(YarnSoftmaxFactor(config.rope) / std::sqrt(width));
+}
+
+}  // namespace
+
+MlaAttention::MlaAttention(const ModelConfig& config, Device& device)
+    : config_(config), device_(device), scale_(SoftmaxScale(config)) {
+  const RopeFrequencies plan = PlanRope(config.rope);
+  const int row = CacheRowWidth();
+  rope_ = device.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
+  if (config.q_lora_rank > 0) q_latent_ = device.NewTensor(config.q_lora_rank);
+  query_ = device.NewTensor(config.num_heads * (config.qk_nope_head_dim + config.qk_rope_head_dim));
+  absorbed_ = device.NewTensor(config.num_heads * row);
+  compressed_ = device.NewTensor(row);
+  cache_row_ = device.NewTensor(row);
+  context_ = device.NewTensor(config.num_heads * config.kv_lora_rank);
+  heads_out_ = device.NewTensor(config.num_heads * config.v_head_dim);
+}
+
+absl::Status MlaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer) {
+  const ModelConfig& c = config_;
+  const std::string prefix = absl::StrCat(c.tensor_prefix, "model.layers.", layer, ".self_attn.");
+  const int query_width = c.num_heads * (c.qk_nope_head_dim + c.qk_rope_head_dim);
+  const auto load = [&](const char* name, int rows, int cols) -> absl::StatusOr<Matrix> {
+    ASSIGN_OR_RETURN(const MatrixView view, checkpoint.FindMatrix(prefix + name, rows, cols, c));
+    return device_.LoadMatrix(view);
+  };
+  Weights w;
+  if (c.q_lora_rank > 0) {
+    ASSIGN_OR_RETURN(w.q_a, load("q_a_proj", c.q_lora_rank, c.hidden_size));
+    ASSIGN_OR_RETURN(const auto norm, checkpoint.ReadVector(prefix + "q_a_layernorm.weight", c.q_lora_rank));
+    w.q_a_norm = device_.LoadVector(norm);
+    ASSIGN_OR_RETURN(w.q_b, load("q_b_proj", query_width, c.q_lora_rank));
+  } else {
+    ASSIGN_OR_RETURN(w.q_b, load("q_proj", query_width, c.hidden_size));
+  }
+  ASSIGN_OR_RETURN(w.kv_a, load("kv_a_proj_with_mqa", CacheRowWidth(), c.hidden_size));
+  ASSIGN_OR_RETURN(const auto kv_norm, checkpoint.ReadVector(prefix + "kv_a_layernorm.weight", c.kv_lora_rank));
+  w.kv_a_norm = device_.LoadVector(kv_norm);
+  RETURN_IF_ERROR(LoadKvUp(checkpoint, prefix, w));
+  ASSIGN_OR_RETURN(w.out, load("o_proj", c.hidden_size, c.num_heads * c.v_head_dim));
+  NUMOE_CHECK_EQ(layers_.size(), static_cast<size_t>(layer));
+  layers_.push_back(w);
+  return absl::OkStatus();
+}
+
+// kv_b_proj is [heads, nope + v_head, kv_lora]; the key half is stored transposed, as the absorbed query needs it.
+absl::Status MlaAttention::LoadKvUp(const Checkpoint& checkpoint, const std::string& prefix, Weights& weights) {
+  const int nope = config_.qk_nope_head_dim;
+  const int value = config_.v_head_dim;
+  const int latent = config_.kv_lora_rank;
+  const int heads = config_.num_heads;
+  ASSIGN_OR_RETURN(const MatrixView view,
+                   checkpoint.FindMatrix(prefix + "kv_b_proj", int64_t{heads} * (nope + value), latent, config_));
+  std::vector<float> key_up(size_t{1} * heads * latent * nope);
+  std::vector<float> value_up(size_t{1} * heads * value * latent);
+  std::vector<float> head(size_t{1} * (nope + value) * latent);
+  for (int h = 0; h < heads; ++h) {
+    const int64_t first = int64_t{h} * (nope + value);
+    DecodeMatrix(view, first, first + nope + value, 0, latent, absl::MakeSpan(head));
+    float* key = &key_up[size_t{1} * h * latent * nope];
+    for (int n = 0; n < nope; ++n) {
+      for (int r = 0; r < latent; ++r) key[size_t{1} * r * nope + n] = head[size_t{1} * n * latent + r];
+    }
+    std::copy_n(&head[size_t{1} * nope * latent], size_t{1} * value * latent, &value_up[size_t{1} * h * value * latent]);
+  }
+  ASSIGN_OR_RETURN(weights.key_up, device_.LoadHeads(key_up, heads, latent, nope));
+  ASSIGN_OR_RETURN(weights.value_up, device_.LoadHeads(value_up, heads, value, latent));
+  return absl::OkStatus();
+}
+
+HeadView MlaAttention::QueryNope(int offset) const {
+  return {query_, config_.num_heads, config_.qk_nope_head_dim + config_.qk_rope_head_dim, offset};
+}
+
+void MlaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
+  const ModelConfig& c = config_;
+  const Weights& w = layers_[layer];
+  const float eps = static_cast<float>(c.rms_norm_eps);
+  const int row = CacheRowWidth();
+
+  // Query: down, norm, up; then absorb W_UK into the nope part and rotate the rope part.
+  Tensor q_input = x;
+  if (c.q_lora_rank > 0) {
+    device_.Linear(w.q_a, x, q_latent_, /*accumulate=*/false);
+    device_.RmsNorm({q_latent_}, c.q_lora_rank, w.q_a_norm, eps, {q_latent_});
+    q_input = q_latent_;
+  }
+  device_.Linear(w.q_b, q_input, query_, /*accumulate=*/false);
+  device_.HeadLinear(w.key_up, QueryNope(0), {absorbed_, c.num_heads, row, 0});
+  device_.Rope(rope_, QueryNope(c.qk_nope_head_dim), {absorbed_, c.num_heads, row, c.kv_lora_rank});
+
+  // Cache row: normed latent and the shared rotated key.
+  device_.Linear(w.kv_a, x, compressed_, /*accumulate=*/false);
+  device_.RmsNorm({compressed_}, c.kv_lora_rank, w.kv_a_norm, eps, {cache_row_});
+  device_.Rope(rope_, {compressed_, 1, row, c.kv_lora_rank}, {cache_row_, 1, row, c.kv_lora_rank});
+  device_.WriteKv(layer, cache_row_);
+
+  device_.Attend({.layer = layer, .query = absorbed_, .out = context_, .heads = c.num_heads, .key_width = row,
+                  .value_width = c.kv_lora_rank, .kv_heads = 1, .value_in_key = true, .scale = scale_});
+  device_.HeadLinear(w.value_up, {context_, c.num_heads, c.kv_lora_rank, 0}, {heads_out_, c.num_heads, c.v_head_dim, 0});
+  device_.Linear(w.out, heads_out_, residual, /*accumulate=*/true);
+}
+
+}  // namespace numoe
