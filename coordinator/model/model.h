@@ -55,7 +55,7 @@ class Model {
   virtual ~Model() = default;
 
   /// One step. UNAVAILABLE: a worker was lost, call again with the same batch once ExpertBackend is ready.
-  /// DATA_LOSS: NaN or infinity in the logits (names the row); the affected sequences must be failed, never sampled.
+  /// Rows are not searched for NaN: sampling refuses them one by one, so that one sequence fails and not its batch.
   virtual absl::StatusOr<StepLogits> Forward(const StepBatch& batch) = 0;
   virtual const ModelConfig& config() const = 0;
   /// Bytes of KV cache for one token over all layers.

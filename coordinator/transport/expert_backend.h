@@ -21,6 +21,7 @@ struct ExpertCall {
   int tokens = 0;
   int hidden_size = 0;
   int experts_per_token = 0;
+  bool exact = false;                  // kernels may not choose by batch (deterministic serving)
   absl::Span<const float> hidden;      // [tokens, hidden_size], the normed input of the MoE block
   absl::Span<const ExpertId> experts;  // [tokens, experts_per_token], distinct within a token
   absl::Span<const float> weights;     // [tokens, experts_per_token], final combine weights

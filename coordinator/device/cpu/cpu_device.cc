@@ -1,0 +1,229 @@
+#include "coordinator/device/cpu/cpu_device.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace numoe {
+namespace {
+
+// Panels of one Linear task: small enough to balance, large enough to stream.
+constexpr int kTaskRows = 4 * kPanelRows;
+// Heads that share one pass over the cache.
+constexpr int kTaskHeads = 8;
+
+int Tasks(int rows, int per_task) { return (rows + per_task - 1) / per_task; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Create(const CpuDeviceOptions& options) {
+  ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
+  return std::unique_ptr<CpuDevice>(new CpuDevice(options, isa));
+}
+
+CpuDevice::CpuDevice(const CpuDeviceOptions& options, Isa isa)
+    : step_tokens_max_(options.step_tokens_max),
+      isa_(isa),
+      ops_(VectorOpsFor(isa)),
+      pool_({.name = "device", .cpus = options.cpus}) {}
+
+void CpuDevice::BeginStep(const StepLayout& layout) {
+  NUMOE_CHECK_LE(layout.tokens.size(), static_cast<size_t>(step_tokens_max_));
+  layout_ = layout;
+  rows_ = static_cast<int>(layout.tokens.size());
+}
+
+void CpuDevice::Embed(const Matrix& table, Tensor out) {
+  const StoredEmbedding& embedding = embeddings_[table.id];
+  for (int t = 0; t < rows_; ++t) {
+    const TokenId token = layout_.tokens[t];
+    NUMOE_CHECK(token >= 0 && token < table.rows) << "token id " << token;
+    DecodeMatrix(embedding.view, token, token + 1, 0, table.cols, absl::MakeSpan(Row(out, t), table.cols));
+  }
+}
+
+void CpuDevice::RmsNorm(HeadView in, int width, const Vector& weight, float eps, HeadView out) {
+  NUMOE_CHECK_EQ(weight.size, width);
+  const float* w = vectors_[weight.id].data();
+  pool_.Run(rows_, [&](int t, int) {
+    for (int h = 0; h < in.heads; ++h) {
+      const float* x = Window(in, t, h);
+      const float mean = ops_.sum_squares(x, width) / static_cast<float>(width);
+      ops_.scale_by(x, 1.0f / std::sqrt(mean + eps), w, Window(out, t, h), width);
+    }
+  });
+}
+
+void CpuDevice::Linear(const Matrix& matrix, Tensor in, Tensor out, bool accumulate) {
+  NUMOE_CHECK(in.cols == matrix.cols && out.cols == matrix.rows);
+  float* target = Row(out, 0);
+  if (accumulate) {
+    linear_scratch_.resize(static_cast<size_t>(rows_) * out.cols);
+    target = linear_scratch_.data();
+  }
+  const PackedMatrix& weight = matrices_[matrix.id].packed;
+  pool_.Run(Tasks(matrix.rows, kTaskRows), [&](int task, int) {
+    const int begin = task * kTaskRows;
+    const int end = std::min(begin + kTaskRows, matrix.rows);
+    Matmul(isa_, {.weight = weight, .row_begin = begin, .row_end = end, .x = Row(in, 0), .x_stride = in.cols,
+                  .tokens = rows_, .y = target + begin, .y_stride = out.cols, .exact = layout_.exact});
+    if (!accumulate) return;
+    for (int t = 0; t < rows_; ++t) {
+      float* row = Row(out, t);
+      for (int o = begin; o < end; ++o) row[o] += target[int64_t{t} * out.cols + o];
+    }
+  });
+}
+
+void CpuDevice::HeadLinear(const HeadMatrices& matrices, HeadView in, HeadView out) {
+  NUMOE_CHECK(in.heads == matrices.heads && out.heads == matrices.heads);
+  const StoredHeads& stored = head_matrices_[matrices.id];
+  pool_.Run(matrices.heads, [&](int h, int) {
+    Matmul(isa_, {.weight = stored.heads[h], .row_begin = 0, .row_end = matrices.rows, .x = Window(in, 0, h),
+                  .x_stride = in.tensor.cols, .tokens = rows_, .y = Window(out, 0, h), .y_stride = out.tensor.cols,
+                  .exact = layout_.exact});
+  });
+}
+
+void CpuDevice::Rope(const RopeTable& table, HeadView in, HeadView out) {
+  const StoredRope& rope = ropes_[table.id];
+  const int pairs = table.dim / 2;
+  const bool interleaved = rope.layout == RopeLayout::kInterleaved;
+  pool_.Run(rows_, [&](int t, int) {
+    for (int i = 0; i < pairs; ++i) {
+      // fp64: an fp32 product of position and frequency is off by up to 0.01 rad at 256k positions.
+      const double angle = static_cast<double>(layout_.positions[t]) * rope.inverse[i];
+      const float c = static_cast<float>(std::cos(angle)) * rope.multiplier;
+      const float s = static_cast<float>(std::sin(angle)) * rope.multiplier;
+      const int first = interleaved ? 2 * i : i;
+      const int second = interleaved ? 2 * i + 1 : i + pairs;
+      for (int h = 0; h < in.heads; ++h) {
+        const float* x = Window(in, t, h);
+        float* y = Window(out, t, h);
+        const float x0 = x[first];
+        const float x1 = x[second];
+        y[first] = x0 * c - x1 * s;
+        y[second] = x1 * c + x0 * s;
+      }
+    }
+  });
+}
+
+void CpuDevice::Copy(HeadView in, int width, HeadView out) {
+  for (int t = 0; t < rows_; ++t) {
+    for (int h = 0; h < in.heads; ++h) std::copy_n(Window(in, t, h), width, Window(out, t, h));
+  }
+}
+
+void CpuDevice::SwiGlu(Tensor gate, Tensor up) {
+  NUMOE_CHECK_EQ(gate.cols, up.cols);
+  pool_.Run(rows_, [&](int t, int) { numoe::SwiGlu(isa_, Row(gate, t), Row(up, t), gate.cols); });
+}
+
+void CpuDevice::WriteKv(LayerId layer, Tensor rows) {
+  NUMOE_CHECK_EQ(rows.cols, kv_spec_.row_width);
+  for (int t = 0; t < rows_; ++t) {
+    ops_.to_bf16(Row(rows, t), CacheRow(layer, layout_.sequences[t], layout_.positions[t]), rows.cols);
+  }
+}
+
+void CpuDevice::Attend(const AttendArgs& args) {
+  const int group = args.heads / args.kv_heads;
+  const int chunks = Tasks(group, kTaskHeads);
+  const int per_token = args.kv_heads * chunks;
+  pool_.Run(rows_ * per_token, [&](int task, int) {
+    const int kv_head = task % per_token / chunks;
+    const int begin = kv_head * group + task % chunks * kTaskHeads;
+    AttendToken(args, task / per_token, kv_head, begin, std::min(begin + kTaskHeads, (kv_head + 1) * group));
+  });
+}
+
+// One token's heads [head_begin, head_end), which share a cache head, in one pass over its context with a running
+// maximum and sum (online softmax, https://arxiv.org/abs/1805.02867).
+void CpuDevice::AttendToken(const AttendArgs& args, int token, int kv_head, int head_begin, int head_end) {
+  const int heads = head_end - head_begin;
+  const float* query = Row(args.query, token) + int64_t{head_begin} * args.key_width;
+  float* out = Row(args.out, token) + int64_t{head_begin} * args.value_width;
+  std::fill_n(out, int64_t{heads} * args.value_width, 0.0f);
+  float scores[kTaskHeads];
+  float keep[kTaskHeads];
+  float top[kTaskHeads];
+  float sum[kTaskHeads] = {};
+  std::fill_n(top, heads, -INFINITY);
+  const int key_offset = kv_head * args.key_width;
+  const int value_offset =
+      args.value_in_key ? key_offset : args.kv_heads * args.key_width + kv_head * args.value_width;
+  for (int position = 0; position <= layout_.positions[token]; ++position) {
+    const uint16_t* row = CacheRow(args.layer, layout_.sequences[token], position);
+    ops_.dot_heads(query, args.key_width, heads, row + key_offset, args.key_width, scores);
+    for (int h = 0; h < heads; ++h) {
+      const float score = scores[h] * args.scale;
+      const float next = std::max(top[h], score);
+      keep[h] = std::exp(top[h] - next);
+      scores[h] = std::exp(score - next);
+      sum[h] = sum[h] * keep[h] + scores[h];
+      top[h] = next;
+    }
+    ops_.update_heads(out, args.value_width, heads, keep, scores, row + value_offset, args.value_width);
+  }
+  for (int h = 0; h < heads; ++h) {
+    float* row = out + int64_t{h} * args.value_width;
+    for (int i = 0; i < args.value_width; ++i) row[i] /= sum[h];
+  }
+}
+
+void CpuDevice::Route(const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) {
+  const StoredGate& stored = gates_[gate.id];
+  NUMOE_CHECK_EQ(stored.weight.size(), static_cast<size_t>(gate.experts) * in.cols);
+  NUMOE_CHECK_EQ(routes.experts_per_token, params.experts_per_token);
+  StoredRoutes& table = routes_[routes.id];
+  pool_.Run(rows_, [&](int t, int) {
+    GateSelector selector(params, gate.experts);
+    std::vector<float> logits(gate.experts);
+    for (int e = 0; e < gate.experts; ++e) {
+      logits[e] = ops_.dot(Row(in, t), &stored.weight[static_cast<size_t>(e) * in.cols], in.cols);
+    }
+    const size_t k = params.experts_per_token;
+    selector.Select(logits, stored.bias, absl::MakeSpan(&table.experts[t * k], k),
+                    absl::MakeSpan(&table.weights[t * k], k));
+  });
+}
+
+absl::Status CpuDevice::StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) {
+  const StoredRoutes& table = routes_[routes.id];
+  const size_t entries = static_cast<size_t>(rows_) * routes.experts_per_token;
+  return experts.Start({.layer = layer,
+                        .tokens = rows_,
+                        .hidden_size = in.cols,
+                        .experts_per_token = routes.experts_per_token,
+                        .exact = layout_.exact,
+                        .hidden = absl::MakeSpan(Row(in, 0), static_cast<size_t>(rows_) * in.cols),
+                        .experts = absl::MakeSpan(table.experts.data(), entries),
+                        .weights = absl::MakeSpan(table.weights.data(), entries)});
+}
+
+absl::Status CpuDevice::JoinExperts(ExpertBackend& experts, Tensor out) {
+  return experts.Finish(absl::MakeSpan(Row(out, 0), static_cast<size_t>(rows_) * out.cols));
+}
+
+void CpuDevice::SelectLogitRows(Tensor in, Tensor out) {
+  NUMOE_CHECK_EQ(in.cols, out.cols);
+  for (size_t r = 0; r < layout_.logit_rows.size(); ++r) {
+    std::copy_n(Row(in, layout_.logit_rows[r]), in.cols, Row(out, static_cast<int>(r)));
+  }
+  rows_ = static_cast<int>(layout_.logit_rows.size());
+}
+
+absl::StatusOr<absl::Span<const float>> CpuDevice::ReadLogits(Tensor logits) {
+  return absl::MakeConstSpan(Row(logits, 0), static_cast<size_t>(rows_) * logits.cols);
+}
+
+std::string CpuDevice::Describe() const {
+  return absl::StrCat("cpu, isa ", IsaName(isa_), ", ", pool_.threads(), " threads");
+}
+
+}  // namespace numoe

@@ -1,0 +1,115 @@
+// Loading: what the CPU device keeps of a checkpoint, and the KV cache.
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "coordinator/device/cpu/cpu_device.h"
+
+namespace numoe {
+namespace {
+
+absl::StatusOr<NodeMemory> CopyOf(absl::Span<const std::byte> bytes) {
+  ASSIGN_OR_RETURN(NodeMemory memory, NodeMemory::Allocate(bytes.size()));
+  std::memcpy(memory.data(), bytes.data(), bytes.size());
+  return memory;
+}
+
+}  // namespace
+
+Tensor CpuDevice::NewTensor(int cols) {
+  tensors_.emplace_back(static_cast<size_t>(step_tokens_max_) * cols);
+  return {.id = static_cast<int>(tensors_.size()) - 1, .cols = cols};
+}
+
+RouteTable CpuDevice::NewRouteTable(int experts_per_token) {
+  const size_t entries = static_cast<size_t>(step_tokens_max_) * experts_per_token;
+  routes_.push_back({std::vector<ExpertId>(entries), std::vector<float>(entries)});
+  return {.id = static_cast<int>(routes_.size()) - 1, .experts_per_token = experts_per_token};
+}
+
+absl::StatusOr<Matrix> CpuDevice::LoadMatrix(const MatrixView& source) {
+  const WeightFormat format = NativeFormat(source.format);
+  const int rows = static_cast<int>(source.rows);
+  const int cols = static_cast<int>(source.cols);
+  const size_t bytes = PackedBytes(format, rows, cols);
+  ASSIGN_OR_RETURN(NodeMemory memory, NodeMemory::Allocate(bytes));
+  RETURN_IF_ERROR(PackMatrix(format, source, 0, rows, 0, cols, absl::MakeSpan(memory.data(), bytes)));
+  const PackedMatrix packed{.format = format, .rows = rows, .cols = cols, .data = memory.data()};
+  matrices_.push_back({std::move(memory), packed});
+  return Matrix{.id = static_cast<int>(matrices_.size()) - 1, .rows = rows, .cols = cols};
+}
+
+absl::StatusOr<Matrix> CpuDevice::LoadEmbedding(const MatrixView& source) {
+  StoredEmbedding stored{.view = source};
+  ASSIGN_OR_RETURN(stored.memory, CopyOf(source.data));
+  stored.view.data = absl::MakeSpan(stored.memory.data(), source.data.size());
+  if (!source.scales.empty()) {
+    ASSIGN_OR_RETURN(stored.scales, CopyOf(source.scales));
+    stored.view.scales = absl::MakeSpan(stored.scales.data(), source.scales.size());
+  }
+  embeddings_.push_back(std::move(stored));
+  return Matrix{.id = static_cast<int>(embeddings_.size()) - 1,
+                .rows = static_cast<int>(source.rows),
+                .cols = static_cast<int>(source.cols)};
+}
+
+absl::StatusOr<HeadMatrices> CpuDevice::LoadHeads(absl::Span<const float> values, int heads, int rows, int cols) {
+  NUMOE_CHECK_EQ(values.size(), static_cast<size_t>(heads) * rows * cols);
+  const size_t head_bytes = PackedBytes(WeightFormat::kBf16, rows, cols);
+  StoredHeads stored;
+  ASSIGN_OR_RETURN(stored.memory, NodeMemory::Allocate(head_bytes * heads));
+  const size_t head_values = static_cast<size_t>(rows) * cols;
+  for (int h = 0; h < heads; ++h) {
+    const absl::Span<const float> part = values.subspan(h * head_values, head_values);
+    const MatrixView view{.format = MatrixFormat::kF32,
+                          .rows = rows,
+                          .cols = cols,
+                          .data = absl::MakeSpan(reinterpret_cast<const std::byte*>(part.data()), part.size() * sizeof(float))};
+    std::byte* out = stored.memory.data() + h * head_bytes;
+    RETURN_IF_ERROR(PackMatrix(WeightFormat::kBf16, view, 0, rows, 0, cols, absl::MakeSpan(out, head_bytes)));
+    stored.heads.push_back({.format = WeightFormat::kBf16, .rows = rows, .cols = cols, .data = out});
+  }
+  head_matrices_.push_back(std::move(stored));
+  return HeadMatrices{.id = static_cast<int>(head_matrices_.size()) - 1, .heads = heads, .rows = rows, .cols = cols};
+}
+
+Vector CpuDevice::LoadVector(absl::Span<const float> values) {
+  vectors_.emplace_back(values.begin(), values.end());
+  return {.id = static_cast<int>(vectors_.size()) - 1, .size = static_cast<int>(values.size())};
+}
+
+RopeTable CpuDevice::LoadRope(absl::Span<const float> inverse_frequencies, float multiplier, RopeLayout layout) {
+  ropes_.push_back({{inverse_frequencies.begin(), inverse_frequencies.end()}, multiplier, layout});
+  return {.id = static_cast<int>(ropes_.size()) - 1, .dim = static_cast<int>(inverse_frequencies.size()) * 2};
+}
+
+Gate CpuDevice::LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) {
+  NUMOE_CHECK(weight.size() % experts == 0 && (bias.empty() || bias.size() == static_cast<size_t>(experts)));
+  gates_.push_back({{weight.begin(), weight.end()}, {bias.begin(), bias.end()}});
+  return {.id = static_cast<int>(gates_.size()) - 1, .experts = experts};
+}
+
+absl::Status CpuDevice::ReserveKvCache(const KvCacheSpec& spec) {
+  kv_spec_ = spec;
+  const size_t rows = static_cast<size_t>(spec.layers) * spec.blocks * spec.block_tokens;
+  absl::StatusOr<NodeMemory> memory = NodeMemory::Allocate(rows * spec.row_width * sizeof(uint16_t));
+  if (!memory.ok()) {
+    return Annotate(memory.status(), absl::StrCat("KV cache of ", spec.blocks, " blocks of ", spec.block_tokens,
+                                                  " tokens; lower --max-total-tokens"));
+  }
+  kv_memory_ = *std::move(memory);
+  std::memset(kv_memory_.data(), 0, kv_memory_.size());
+  return absl::OkStatus();
+}
+
+uint16_t* CpuDevice::CacheRow(LayerId layer, int sequence, int position) {
+  const int block_index = position / kv_spec_.block_tokens;
+  const KvBlockId block = layout_.block_tables[static_cast<size_t>(sequence) * layout_.blocks_per_sequence_max +
+                                               block_index];
+  const size_t slot = (static_cast<size_t>(layer) * kv_spec_.blocks + block) * kv_spec_.block_tokens +
+                      position % kv_spec_.block_tokens;
+  return reinterpret_cast<uint16_t*>(kv_memory_.data()) + slot * kv_spec_.row_width;
+}
+
+}  // namespace numoe

@@ -1,0 +1,70 @@
+// Decoder: the one implementation of Model, for every supported architecture and device.
+//
+// Forward reads like the papers: embed; per layer norm, attention, norm, then experts or a dense MLP; final norm and
+// head. What differs between models is data (ModelConfig) or one of two Attention kinds. Shared experts run while the
+// routed ones are out with the workers. Used by the engine thread only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "coordinator/attention/attention.h"
+#include "coordinator/model/model.h"
+#include "coordinator/model/step_plan.h"
+
+namespace numoe {
+
+class Decoder final : public Model {
+ public:
+  Decoder(const ModelConfig& config, const ModelOptions& options, Device& device, ExpertBackend& experts);
+
+  /// Loads all weights but the routed experts' and reserves the KV cache.
+  absl::Status LoadWeights(const Checkpoint& checkpoint);
+
+  absl::StatusOr<StepLogits> Forward(const StepBatch& batch) override;
+  const ModelConfig& config() const override { return config_; }
+  int64_t KvBytesPerToken() const override;
+
+ private:
+  struct Mlp {                // SwiGLU: down(silu(gate x) * up x)
+    Matrix gate, up, down;
+    Tensor gate_out, up_out;  // [width]
+  };
+  struct Layer {
+    Vector input_norm, post_attention_norm;
+    bool is_moe = false;
+    Gate gate;                // MoE layers
+    Mlp mlp;                  // dense layers: the MLP; MoE layers: the shared experts, merged
+    bool has_mlp = false;
+  };
+
+  absl::StatusOr<Vector> LoadNorm(const Checkpoint& checkpoint, const std::string& name);
+  absl::StatusOr<Mlp> LoadMlp(const Checkpoint& checkpoint, const std::string& module, int width);
+  absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer);
+  absl::StatusOr<Gate> LoadGate(const Checkpoint& checkpoint, const std::string& module);
+  absl::Status RunLayer(LayerId layer);
+  absl::Status RunExperts(LayerId layer, const Layer& weights);
+  void RunMlp(const Mlp& mlp);
+
+  const ModelConfig config_;
+  const ModelOptions options_;
+  const GateParams gate_params_;
+  Device& device_;
+  ExpertBackend& experts_;
+  std::unique_ptr<Attention> attention_;
+
+  Matrix embedding_;
+  std::vector<Layer> layers_;
+  Vector final_norm_;
+  Matrix head_;
+
+  Tensor hidden_;     // [hidden] the residual stream
+  Tensor normed_;     // [hidden] a block's input
+  Tensor selected_;   // [hidden] residuals of the rows that want logits
+  Tensor logits_;     // [vocab]
+  Tensor mlp_gate_, mlp_up_;        // [intermediate] of dense layers
+  Tensor shared_gate_, shared_up_;  // [shared experts' intermediate]
+  RouteTable routes_;
+};
+
+}  // namespace numoe
