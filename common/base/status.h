@@ -4,19 +4,22 @@
 // it was about. Messages name what was found, what was expected and what to do.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 
 namespace numoe {
 
 /// The same code, with `context` and ": " put before the message. OK stays OK.
 inline absl::Status Annotate(const absl::Status& status, std::string_view context) {
   if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(context, ": ", status.message()));
+  // Not absl::StrCat: the distribution's Abseil has a string_view of its own that std's does not convert to.
+  std::string message(context);
+  message.append(": ").append(status.message().data(), status.message().size());
+  return absl::Status(status.code(), message);
 }
 
 }  // namespace numoe

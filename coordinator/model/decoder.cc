@@ -130,7 +130,7 @@ absl::StatusOr<StepLogits> Decoder::Forward(const StepBatch& batch) {
   device_.Embed(embedding_, hidden_);
   for (LayerId layer = 0; layer < config_.num_layers; ++layer) RETURN_IF_ERROR(RunLayer(layer));
 
-  StepLogits logits{.rows = static_cast<int>(layout.logit_rows.size()), .vocab_size = config_.vocab_size};
+  StepLogits logits{.rows = static_cast<int>(layout.logit_rows.size()), .vocab_size = config_.vocab_size, .values = {}};
   if (logits.rows == 0) return logits;
   device_.SelectLogitRows(hidden_, selected_);
   device_.RmsNorm({selected_}, config_.hidden_size, final_norm_, static_cast<float>(config_.rms_norm_eps),

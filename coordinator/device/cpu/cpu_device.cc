@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "fmt/format.h"
 
 namespace numoe {
 namespace {
@@ -223,7 +223,7 @@ absl::StatusOr<absl::Span<const float>> CpuDevice::ReadLogits(Tensor logits) {
 }
 
 std::string CpuDevice::Describe() const {
-  return absl::StrCat("cpu, isa ", IsaName(isa_), ", ", pool_.threads(), " threads");
+  return fmt::format("cpu, isa {}, {} threads", IsaName(isa_), pool_.threads());
 }
 
 }  // namespace numoe
