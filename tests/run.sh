@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Installs what is needed, builds, and runs every test. Options: --quick (no sanitizer builds).
+#   1 tidy      layers, header contracts, sizes            tests/tidy
+#   2 release   unit, differential, golden, fuzz replay    ctest
+#   3 e2e       real daemons over HTTP                     tests/e2e
+#   4 asan      the same unit tests under ASan and UBSan
+#   5 tsan      the threaded rooms' tests under TSan
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source deploy/lib/install.sh
+quick=""
+[ "${1:-}" = --quick ] && quick=1
+
+step() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
+step "packages"
+install_packages deploy/packages.txt
+jobs=$(nproc)
+
+step "tidy"
+python3 tests/tidy/tidy_test.py -q
+python3 tests/tidy/tidy.py
+tests/tidy/format.sh
+
+step "build release"
+build_preset release all
+step "unit tests (release)"
+ctest --test-dir build/release --output-on-failure -j "$jobs" | tail -n 60
+step "end to end"
+python3 tests/e2e/run.py --bin build/release/bin
+
+if [ -z "$quick" ]; then
+  step "build asan"
+  build_preset asan all
+  step "unit tests (ASan, UBSan)"
+  ctest --test-dir build/asan --output-on-failure -j "$jobs" | tail -n 40
+  step "build tsan"
+  build_preset tsan all
+  step "unit tests (TSan)"
+  # setarch -R: TSan of gcc 12 cannot place its shadow under the address randomisation of newer kernels.
+  setarch -R ctest --test-dir build/tsan --output-on-failure -j "$jobs" -L threads | tail -n 40
+fi
+step "all tests passed"
