@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""End-to-end tests: real worker and coordinator processes, real HTTP. Usage: run.py --bin build/release/bin [TEST...]"""
+import argparse
+import concurrent.futures
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from daemons import Cluster, stream_text  # noqa: E402
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")
+CHAT = "/v1/chat/completions"
+TEXT = "/v1/completions"
+BIN = ""
+
+
+def chat(content, **extra):
+    return {"messages": [{"role": "user", "content": content}], "temperature": 0, "max_tokens": 12, **extra}
+
+
+class Serving(unittest.TestCase):
+    """One healthy cluster for everything that does not break it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster(BIN, MODEL, coordinator_flags=["--max-num-seqs", "32"])
+        cls.cluster.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.__exit__()
+
+    def test_chat(self):
+        reply = self.cluster.post(CHAT, chat("Hello"))
+        self.assertEqual(reply["object"], "chat.completion")
+        choice = reply["choices"][0]
+        self.assertEqual(choice["message"]["role"], "assistant")
+        self.assertIn(choice["finish_reason"], ("stop", "length"))
+        usage = reply["usage"]
+        self.assertEqual(usage["total_tokens"], usage["prompt_tokens"] + usage["completion_tokens"])
+        self.assertLessEqual(usage["completion_tokens"], 12)
+
+    def test_stream_equals_whole(self):
+        for path, body in ((CHAT, chat("Hello")), (TEXT, {"prompt": "abc", "temperature": 0, "max_tokens": 12})):
+            whole = self.cluster.post(path, body)["choices"][0]
+            events = self.cluster.stream(path, body)
+            expected = whole["text"] if path == TEXT else whole["message"]["content"]
+            self.assertEqual(stream_text(events), expected)
+            self.assertEqual(events[-1]["choices"][0]["finish_reason"], whole["finish_reason"])
+
+    def test_stream_usage_only_when_asked(self):
+        plain = self.cluster.stream(CHAT, chat("Hi"))
+        self.assertTrue(all(e["choices"] for e in plain))
+        asked = self.cluster.stream(CHAT, chat("Hi", stream_options={"include_usage": True}))
+        self.assertEqual(asked[-1]["choices"], [])
+        self.assertGreater(asked[-1]["usage"]["completion_tokens"], 0)
+
+    def test_seed_repeats(self):
+        body = chat("Tell", temperature=1.0, seed=7)
+        first = self.cluster.post(CHAT, body)["choices"][0]["message"]["content"]
+        self.assertEqual(first, self.cluster.post(CHAT, body)["choices"][0]["message"]["content"])
+        others = {self.cluster.post(CHAT, {**body, "seed": s})["choices"][0]["message"]["content"] for s in range(4)}
+        self.assertGreater(len(others), 1, "four seeds gave one text")
+
+    def test_32_concurrent_streams_share_steps(self):
+        before = metric(self.cluster, "numoe_steps_total")
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:
+            texts = list(pool.map(lambda i: self.cluster.stream(TEXT, {
+                "prompt": f"stream {i % 4}", "temperature": 0, "max_tokens": 40, "ignore_eos": True}), range(32)))
+        steps = metric(self.cluster, "numoe_steps_total") - before
+        self.assertEqual(len(texts), 32)
+        self.assertLess(steps, 32 * 40 / 4, "streams did not share steps")
+
+    def test_models(self):
+        status, _, text = self.cluster.request("GET", "/v1/models")
+        self.assertEqual(status, 200)
+        self.assertEqual(len(json.loads(text)["data"]), 1)
+
+    def test_errors(self):
+        cases = [
+            ("POST", CHAT, b"{", 400, None), ("POST", CHAT, {"messages": "x"}, 400, "messages"),
+            ("POST", CHAT, {}, 400, "messages"), ("POST", CHAT, chat("x", temperature="hot"), 400, "temperature"),
+            ("POST", CHAT, chat("x", model="nobody"), 404, "model"), ("GET", "/nowhere", None, 404, None),
+            ("GET", CHAT, None, 405, None), ("POST", TEXT, {"prompt": "a " * 200000}, 400, None),
+            ("POST", CHAT, b'{"messages": "' + b"a" * (40 << 20) + b'"}', 413, None)]
+        for method, path, body, expected, param in cases:
+            with self.subTest(path=path, expected=expected, param=param):
+                try:
+                    status, _, text = self.cluster.request(method, path, body)
+                except (BrokenPipeError, ConnectionResetError):
+                    self.assertEqual(expected, 413, "connection closed")  # answered before the body was sent
+                    continue
+                self.assertEqual(status, expected, text)
+                error = json.loads(text)["error"]
+                self.assertEqual(set(error), {"message", "type", "param", "code"})
+                if param:
+                    self.assertEqual(error["param"], param)
+
+    def test_unknown_fields_are_accepted(self):
+        self.cluster.post(CHAT, chat("x", best_of=1, logprobs=None, nobody_knows_me={"a": 1}))
+
+    def test_disconnect_frees_the_sequence(self):
+        import http.client
+        connection = http.client.HTTPConnection("127.0.0.1", self.cluster.port)
+        connection.request("POST", TEXT, json.dumps({"prompt": "x", "max_tokens": 400, "ignore_eos": True,
+                                                     "stream": True}))
+        connection.getresponse().readline()
+        connection.close()
+        deadline = time.monotonic() + 5
+        while metric(self.cluster, "numoe_requests_running") > 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertEqual(metric(self.cluster, "numoe_requests_running"), 0)
+
+
+def metric(cluster, name):
+    _, _, text = cluster.request("GET", "/metrics")
+    values = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+              if line.split("{")[0].split(" ")[0] == name]
+    assert values, f"no metric {name} in /metrics"
+    return sum(values)
+
+
+class Failure(unittest.TestCase):
+    def test_worker_killed_in_mid_generation_changes_nothing(self):
+        body = {"prompt": "once upon a time", "temperature": 0, "max_tokens": 60, "ignore_eos": True}
+        with Cluster(BIN, MODEL, coordinator_flags=["--deterministic"]) as cluster:
+            undisturbed = cluster.post(TEXT, body)["choices"][0]["text"]
+            victim = cluster.workers[1]
+
+            def break_it(count):
+                if count == 5:
+                    victim.stop(signal.SIGKILL)
+                    cluster.await_health("degraded", 10)
+                    victim.start()
+
+            events = cluster.stream(TEXT, body, on_event=break_it)
+            self.assertEqual(stream_text(events), undisturbed)
+            cluster.await_health("ready", 10)
+
+    def test_requests_fail_clearly_when_the_worker_stays_away(self):
+        with Cluster(BIN, MODEL, coordinator_flags=["--worker-deadline-ms", "500"]) as cluster:
+            cluster.workers[0].stop(signal.SIGKILL)
+            status, _, text = cluster.request("POST", CHAT, chat("Hello"))
+            self.assertEqual(status, 503, text)
+            self.assertIn("worker", json.loads(text)["error"]["message"])
+
+
+class Paths(unittest.TestCase):
+    def test_shared_memory_and_network_give_the_same_text(self):
+        texts = []
+        for flags, network in ((["--data-path", "shm"], False), (["--data-path", "grpc"], False), ([], True)):
+            with Cluster(BIN, MODEL, coordinator_flags=flags, network=network) as cluster:
+                texts.append(cluster.post(TEXT, {"prompt": "same", "temperature": 0, "max_tokens": 30})["choices"])
+        self.assertEqual(texts[0], texts[1])
+        self.assertEqual(texts[0], texts[2])
+
+
+class LifeCycle(unittest.TestCase):
+    def test_sigterm_leaves_nothing_behind(self):
+        with Cluster(BIN, MODEL) as cluster:
+            cluster.post(CHAT, chat("Hello"))
+            self.assertEqual(cluster.coordinator.stop(), 0)
+            for worker in cluster.workers:
+                self.assertEqual(worker.stop(), 0)
+            self.assertEqual(glob.glob(cluster.folder + "/*.sock"), [])
+
+    def test_bad_flags_and_files_exit_2_with_one_line(self):
+        worker = os.path.join(BIN, "numoe-expert-worker")
+        coordinator = os.path.join(BIN, "numoe-coordinator")
+        cases = [([worker, "--model", "/nonexistent", "--listen", "unix:/tmp/numoe-e2e-x.sock"], "/nonexistent"),
+                 ([worker, "--model", MODEL, "--worker-index", "5", "--worker-count", "2",
+                   "--listen", "unix:/tmp/numoe-e2e-x.sock"], "worker-index"),
+                 ([coordinator, "--no-such-flag"], "no-such-flag"),
+                 ([coordinator, "--model", "/nonexistent", "--workers", "unix:/tmp/none"], "/nonexistent")]
+        for argv, needle in cases:
+            with self.subTest(argv=argv[1:]):
+                done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(needle, done.stderr)
+                self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    options, rest = parser.parse_known_args()
+    BIN = os.path.abspath(options.bin)
+    unittest.main(argv=[sys.argv[0], *rest])
