@@ -1,0 +1,28 @@
+// compressed-tensors "pack-quantized" INT4: eight nibbles to a little-endian 32-bit word, lowest bits first.
+//
+// Element k of a row is nibble k % 8 of word k / 8 and stands for (nibble - 8); its weight is that times the scale of
+// its group of 32. In bytes: byte b holds element 2b in its low half and 2b + 1 in its high half.
+// Source: https://github.com/vllm-project/compressed-tensors, strategy "group", symmetric.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace numoe {
+
+inline constexpr int kInt4GroupSize = 32;
+
+/// Value -8..7 of element `k` of a packed row.
+inline int DecodeInt4(const std::byte* row, int64_t k) {
+  const unsigned byte = std::to_integer<unsigned>(row[k / 2]);
+  return static_cast<int>((k % 2 == 0 ? byte : byte >> 4) & 15u) - 8;
+}
+
+/// Stores `value` (-8..7) as element `k` of a packed row.
+inline void EncodeInt4(std::byte* row, int64_t k, int value) {
+  const auto nibble = static_cast<unsigned>(value + 8) & 15u;
+  const unsigned byte = std::to_integer<unsigned>(row[k / 2]);
+  row[k / 2] = static_cast<std::byte>(k % 2 == 0 ? (byte & 0xf0u) | nibble : (byte & 0x0fu) | (nibble << 4));
+}
+
+}  // namespace numoe

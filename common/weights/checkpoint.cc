@@ -1,0 +1,281 @@
+#include "common/weights/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/formats/bf16.h"
+#include "common/weights/json_reader.h"
+#include "common/weights/mapped_file.h"
+#include "common/weights/safetensors.h"
+
+namespace numoe {
+namespace {
+
+constexpr char kIndexName[] = "model.safetensors.index.json";
+constexpr char kSingleName[] = "model.safetensors";
+
+uint64_t HashBytes(uint64_t hash, const void* data, size_t size) {  // FNV-1a
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  for (size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * 0x100000001b3ull;
+  return hash;
+}
+
+class SafetensorsCheckpoint final : public Checkpoint {
+ public:
+  explicit SafetensorsCheckpoint(std::filesystem::path dir) : dir_(std::move(dir)) {}
+
+  absl::Status OpenAll() {
+    if (!std::filesystem::is_directory(dir_)) {
+      return absl::NotFoundError(fmt::format("{}: not a directory; expected a checkpoint with config.json and "
+                                             "*.safetensors", dir_.string()));
+    }
+    absl::StatusOr<std::string> config = ReadTextFile(dir_ / "config.json", limits::kJsonFileBytesMax);
+    if (config.ok()) fingerprint_ = HashBytes(fingerprint_, config->data(), config->size());
+    if (!std::filesystem::exists(dir_ / kIndexName)) return OpenShard(kSingleName);
+    return OpenIndexed();
+  }
+
+  bool Has(std::string_view tensor) const override { return tensors_.find(tensor) != tensors_.end(); }
+
+  absl::StatusOr<TensorView> Find(std::string_view tensor) const override {
+    const auto it = tensors_.find(tensor);
+    if (it != tensors_.end()) return it->second.view;
+    return absl::NotFoundError(fmt::format("{}: tensor {} is missing{}", dir_.string(), tensor, Nearby(tensor)));
+  }
+
+  absl::StatusOr<std::vector<float>> ReadVector(std::string_view tensor, int64_t size) const override {
+    ASSIGN_OR_RETURN(const TensorView view, Find(tensor));
+    if (view.shape != Shape{size}) {
+      return TensorError(tensor, fmt::format("shape {}, expected [{}]", ShapeToString(view.shape), size));
+    }
+    ASSIGN_OR_RETURN(const MatrixFormat format, PlainFormat(tensor, view.dtype));
+    std::vector<float> values(size);
+    DecodeMatrix({.format = format, .rows = 1, .cols = size, .data = view.data, .scales = {}}, 0, 1, 0, size,
+                 absl::MakeSpan(values));
+    for (int64_t i = 0; i < size; ++i) {
+      if (!std::isfinite(values[i])) {
+        return TensorError(tensor, fmt::format("element {} is {}, expected a finite number", i, values[i]));
+      }
+    }
+    return values;
+  }
+
+  absl::StatusOr<MatrixView> FindMatrix(std::string_view module, int64_t rows, int64_t cols,
+                                        const ModelConfig& config) const override {
+    const std::string name(module);
+    if (Has(name + ".weight_packed")) return FindInt4(name, rows, cols, config);
+    ASSIGN_OR_RETURN(const TensorView weight, Find(name + ".weight"));
+    RETURN_IF_ERROR(ExpectShape(name + ".weight", weight, {rows, cols}));
+    if (weight.dtype == DType::kF8E4M3) return FindFp8(name, weight, config);
+    ASSIGN_OR_RETURN(const MatrixFormat format, PlainFormat(name + ".weight", weight.dtype));
+    return MatrixView{.format = format, .rows = rows, .cols = cols, .data = weight.data, .scales = {}};
+  }
+
+  std::vector<std::string> TensorNames() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : tensors_) names.push_back(name);
+    return names;
+  }
+  uint64_t TotalBytes() const override { return total_bytes_; }
+  uint64_t Fingerprint() const override { return fingerprint_; }
+
+ private:
+  struct Entry {
+    TensorView view;
+    std::string shard;
+  };
+
+  absl::Status OpenShard(const std::string& shard) {
+    ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(dir_ / shard));
+    ASSIGN_OR_RETURN(SafetensorsHeader header, ParseSafetensorsHeader(file.bytes(), (dir_ / shard).string()));
+    const uint64_t size = file.bytes().size();
+    fingerprint_ = HashBytes(fingerprint_, &size, sizeof size);
+    fingerprint_ = HashBytes(fingerprint_, header.json.data(), header.json.size());
+    total_bytes_ += size;
+    files_.push_back(std::move(file));
+    for (auto& [name, view] : header.tensors) {
+      const auto [it, inserted] = tensors_.emplace(name, Entry{std::move(view), shard});
+      if (!inserted) return TensorError(name, fmt::format("is in {} and in {}; expected one", it->second.shard, shard));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status OpenIndexed() {
+    const std::string index_path = (dir_ / kIndexName).string();
+    ASSIGN_OR_RETURN(const std::string text, ReadTextFile(index_path, limits::kJsonFileBytesMax));
+    ASSIGN_OR_RETURN(const nlohmann::json index, ParseStrictJson(text, index_path));
+    if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
+      return absl::InvalidArgumentError(fmt::format("{}: expected an object with a weight_map", index_path));
+    }
+    std::map<std::string, std::vector<std::string>> shards;
+    for (const auto& [tensor, file] : index["weight_map"].items()) {
+      const std::string name = file.is_string() ? file.get<std::string>() : "";
+      if (name.empty() || std::filesystem::path(name).filename() != name) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}: tensor {}: file {}, expected the name of a file in the same directory", index_path, tensor,
+                        file.dump()));
+      }
+      shards[name].push_back(tensor);
+    }
+    if (shards.size() > limits::kCheckpointFilesMax) {
+      return absl::InvalidArgumentError(fmt::format("{}: {} files, expected at most {}", index_path, shards.size(),
+                                                    limits::kCheckpointFilesMax));
+    }
+    for (const auto& [shard, names] : shards) {
+      RETURN_IF_ERROR(OpenShard(shard));
+      for (const std::string& name : names) {
+        const auto it = tensors_.find(name);
+        if (it == tensors_.end() || it->second.shard != shard) {
+          return absl::InvalidArgumentError(
+              fmt::format("{}: tensor {} is listed in {} but that file does not hold it", index_path, name, shard));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<MatrixView> FindFp8(const std::string& module, const TensorView& weight,
+                                     const ModelConfig& config) const {
+    const std::string scale_name = module + ".weight_scale_inv";
+    ASSIGN_OR_RETURN(const TensorView scale, Find(scale_name));
+    MatrixView matrix{.format = MatrixFormat::kFp8Block,
+                      .rows = weight.shape[0],
+                      .cols = weight.shape[1],
+                      .data = weight.data,
+                      .scales = scale.data,
+                      .scale_dtype = scale.dtype,
+                      .block_rows = config.fp8_block_rows,
+                      .block_cols = config.fp8_block_cols};
+    const int64_t scale_rows = (matrix.rows + matrix.block_rows - 1) / matrix.block_rows;
+    const int64_t scale_cols = (matrix.cols + matrix.block_cols - 1) / matrix.block_cols;
+    RETURN_IF_ERROR(ExpectShape(scale_name, scale, {scale_rows, scale_cols}));
+    RETURN_IF_ERROR(CheckScales(scale_name, scale));
+    for (size_t i = 0; i < matrix.data.size(); ++i) {
+      if ((std::to_integer<unsigned>(matrix.data[i]) & 0x7fu) == 0x7fu) {
+        return TensorError(module + ".weight", fmt::format("element {} is NaN, expected a number", i));
+      }
+    }
+    return matrix;
+  }
+
+  absl::StatusOr<MatrixView> FindInt4(const std::string& module, int64_t rows, int64_t cols,
+                                      const ModelConfig& config) const {
+    const std::string packed_name = module + ".weight_packed";
+    const std::string scale_name = module + ".weight_scale";
+    ASSIGN_OR_RETURN(const TensorView packed, Find(packed_name));
+    ASSIGN_OR_RETURN(const TensorView scale, Find(scale_name));
+    const int64_t group = config.int4_group_size;
+    if (packed.dtype != DType::kI32) {
+      return TensorError(packed_name, fmt::format("dtype {}, expected I32", DTypeName(packed.dtype)));
+    }
+    if (cols % group != 0) {
+      return TensorError(packed_name, fmt::format("{} columns, expected a multiple of the group size {}", cols, group));
+    }
+    RETURN_IF_ERROR(ExpectShape(packed_name, packed, {rows, (cols + 7) / 8}));
+    RETURN_IF_ERROR(ExpectShape(scale_name, scale, {rows, cols / group}));
+    RETURN_IF_ERROR(CheckScales(scale_name, scale));
+    RETURN_IF_ERROR(CheckInt4Shape(module + ".weight_shape", rows, cols));
+    return MatrixView{.format = MatrixFormat::kInt4Group,
+                      .rows = rows,
+                      .cols = cols,
+                      .data = packed.data,
+                      .scales = scale.data,
+                      .scale_dtype = scale.dtype,
+                      .block_rows = 1,
+                      .block_cols = config.int4_group_size};
+  }
+
+  // weight_shape holds [rows, cols]; the library writes I64, some published files I32.
+  absl::Status CheckInt4Shape(const std::string& name, int64_t rows, int64_t cols) const {
+    ASSIGN_OR_RETURN(const TensorView view, Find(name));
+    if (view.shape != Shape{2} || (view.dtype != DType::kI32 && view.dtype != DType::kI64)) {
+      return TensorError(name, fmt::format("{} {}, expected I32 or I64 [2]", DTypeName(view.dtype),
+                                           ShapeToString(view.shape)));
+    }
+    int64_t found[2];
+    for (int i = 0; i < 2; ++i) {
+      if (view.dtype == DType::kI64) {
+        std::memcpy(&found[i], view.data.data() + i * 8, 8);
+      } else {
+        int32_t narrow;
+        std::memcpy(&narrow, view.data.data() + i * 4, 4);
+        found[i] = narrow;
+      }
+    }
+    if (found[0] == rows && found[1] == cols) return absl::OkStatus();
+    return TensorError(name, fmt::format("says [{}, {}], expected [{}, {}]", found[0], found[1], rows, cols));
+  }
+
+  absl::StatusOr<MatrixFormat> PlainFormat(std::string_view tensor, DType dtype) const {
+    switch (dtype) {
+      case DType::kF32:
+        return MatrixFormat::kF32;
+      case DType::kF16:
+        return MatrixFormat::kF16;
+      case DType::kBF16:
+        return MatrixFormat::kBF16;
+      default:
+        return TensorError(tensor, fmt::format("dtype {}, expected BF16, F16, F32 or a quantised weight with its scales",
+                                               DTypeName(dtype)));
+    }
+  }
+
+  absl::Status ExpectShape(std::string_view tensor, const TensorView& view, const Shape& expected) const {
+    if (view.shape == expected) return absl::OkStatus();
+    return TensorError(tensor, fmt::format("shape {}, expected {} by config.json", ShapeToString(view.shape),
+                                           ShapeToString(expected)));
+  }
+
+  absl::Status CheckScales(std::string_view tensor, const TensorView& view) const {
+    ASSIGN_OR_RETURN(const MatrixFormat format, PlainFormat(tensor, view.dtype));
+    const int64_t count = view.ElementCount();
+    std::vector<float> values(count);
+    DecodeMatrix({.format = format, .rows = 1, .cols = count, .data = view.data, .scales = {}}, 0, 1, 0, count,
+                 absl::MakeSpan(values));
+    for (int64_t i = 0; i < count; ++i) {
+      if (!std::isfinite(values[i])) {
+        return TensorError(tensor, fmt::format("scale {} is {}, expected a finite number", i, values[i]));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TensorError(std::string_view tensor, const std::string& message) const {
+    const auto it = tensors_.find(tensor);
+    const std::filesystem::path file = it == tensors_.end() ? dir_ : dir_ / it->second.shard;
+    return absl::InvalidArgumentError(fmt::format("{}: tensor {}: {}", file.string(), tensor, message));
+  }
+
+  // The neighbours in name order: usually the same layer with another spelling.
+  std::string Nearby(std::string_view tensor) const {
+    if (tensors_.empty()) return "; the checkpoint holds no tensors";
+    auto it = tensors_.lower_bound(tensor);
+    if (it == tensors_.end()) it = std::prev(it);
+    std::string text = fmt::format("; nearest by name: {}", it->first);
+    if (it != tensors_.begin()) text += fmt::format(", {}", std::prev(it)->first);
+    return text;
+  }
+
+  const std::filesystem::path dir_;
+  std::vector<MappedFile> files_;
+  std::map<std::string, Entry, std::less<>> tensors_;
+  uint64_t total_bytes_ = 0;
+  uint64_t fingerprint_ = 0xcbf29ce484222325ull;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::filesystem::path& dir) {
+  auto checkpoint = std::make_unique<SafetensorsCheckpoint>(dir);
+  RETURN_IF_ERROR(checkpoint->OpenAll());
+  return checkpoint;
+}
+
+}  // namespace numoe

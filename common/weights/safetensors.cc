@@ -1,0 +1,134 @@
+#include "common/weights/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/weights/json_reader.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::json;
+
+absl::Status Error(std::string_view file, std::string_view tensor, const std::string& message) {
+  if (tensor.empty()) return absl::InvalidArgumentError(fmt::format("{}: {}", file, message));
+  return absl::InvalidArgumentError(fmt::format("{}: tensor {}: {}", file, tensor, message));
+}
+
+// Entries of `shape` multiplied with the element size; nullopt on overflow or a bad entry.
+std::optional<uint64_t> ByteCount(const json& shape, size_t element_bytes, Shape& out) {
+  uint64_t bytes = element_bytes;
+  for (const json& dim : shape) {
+    if (!dim.is_number_unsigned() || dim.get<uint64_t>() > INT64_MAX) return std::nullopt;
+    if (__builtin_mul_overflow(bytes, dim.get<uint64_t>(), &bytes)) return std::nullopt;
+    out.push_back(dim.get<int64_t>());
+  }
+  return bytes;
+}
+
+struct Range {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  std::string_view tensor;
+};
+
+absl::StatusOr<TensorView> ParseEntry(const json& entry, absl::Span<const std::byte> data, Range& range,
+                                      std::string_view file) {
+  const std::string_view name = range.tensor;
+  if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets")) {
+    return Error(file, name, "expected an object with dtype, shape and data_offsets");
+  }
+  const json& dtype = entry["dtype"];
+  const std::optional<DType> parsed = dtype.is_string() ? ParseDType(dtype.get_ref<const std::string&>()) : std::nullopt;
+  if (!parsed) {
+    return Error(file, name, fmt::format("unknown dtype {}; expected BOOL, U8..U64, I8..I64, F8_E4M3, F8_E5M2, "
+                                         "F8_E8M0, F16, BF16, F32 or F64", dtype.dump()));
+  }
+  TensorView view{.dtype = *parsed, .shape = {}, .data = {}};
+  const json& shape = entry["shape"];
+  const std::optional<uint64_t> bytes =
+      shape.is_array() ? ByteCount(shape, DTypeBytes(*parsed), view.shape) : std::nullopt;
+  if (!bytes) return Error(file, name, fmt::format("shape {} is not a list of sizes that fits memory", shape.dump()));
+  const json& offsets = entry["data_offsets"];
+  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
+    return Error(file, name, fmt::format("data_offsets {}; expected [begin, end]", offsets.dump()));
+  }
+  range.begin = offsets[0].get<uint64_t>();
+  range.end = offsets[1].get<uint64_t>();
+  if (range.begin > range.end || range.end > data.size()) {
+    return Error(file, name, fmt::format("data_offsets [{}, {}] lie outside the {} bytes of data; is the file truncated?",
+                                         range.begin, range.end, data.size()));
+  }
+  if (range.end - range.begin != *bytes) {
+    return Error(file, name, fmt::format("{} bytes of data, expected {} for {} {}", range.end - range.begin, *bytes,
+                                         DTypeName(*parsed), ShapeToString(view.shape)));
+  }
+  view.data = data.subspan(range.begin, *bytes);
+  return view;
+}
+
+absl::Status CheckContiguous(std::vector<Range>& ranges, uint64_t data_bytes, std::string_view file) {
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
+    return std::tie(a.begin, a.end, a.tensor) < std::tie(b.begin, b.end, b.tensor);
+  });
+  uint64_t expected = 0;
+  for (const Range& range : ranges) {
+    if (range.begin != expected) {
+      return Error(file, range.tensor, fmt::format("data begins at {}, expected {} ({})", range.begin, expected,
+                                                   range.begin < expected ? "it overlaps the tensor before it"
+                                                                          : "there is a hole before it"));
+    }
+    expected = range.end;
+  }
+  if (expected != data_bytes) {
+    return Error(file, "", fmt::format("{} bytes of data, expected {} by the header; is the file truncated?", data_bytes,
+                                       expected));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::byte> file, std::string_view name) {
+  uint64_t length = 0;
+  if (file.size() < sizeof length) {
+    return Error(name, "", fmt::format("{} bytes, expected at least 8; is the file truncated?", file.size()));
+  }
+  std::memcpy(&length, file.data(), sizeof length);
+  if (length > limits::kSafetensorsHeaderBytesMax) {
+    return Error(name, "", fmt::format("header of {} bytes, expected at most {}; is this a safetensors file?", length,
+                                       limits::kSafetensorsHeaderBytesMax));
+  }
+  if (length > file.size() - sizeof length) {
+    return Error(name, "", fmt::format("header of {} bytes in a file of {} bytes; is the file truncated?", length,
+                                       file.size()));
+  }
+  SafetensorsHeader header{.tensors = {}, .json = file.subspan(sizeof length, length)};
+  const std::string_view text(reinterpret_cast<const char*>(header.json.data()), length);
+  if (text.empty() || text[0] != '{') return Error(name, "", "the header does not begin with '{'");
+  ASSIGN_OR_RETURN(const json root, ParseStrictJson(text, name));
+
+  const absl::Span<const std::byte> data = file.subspan(sizeof length + length);
+  std::vector<Range> ranges;
+  for (const auto& [key, entry] : root.items()) {
+    if (key == "__metadata__") continue;
+    if (header.tensors.size() >= limits::kCheckpointTensorsMax) {
+      return Error(name, "", fmt::format("more than {} tensors", limits::kCheckpointTensorsMax));
+    }
+    const auto slot = header.tensors.emplace(key, TensorView{}).first;
+    Range range{.tensor = slot->first};
+    ASSIGN_OR_RETURN(slot->second, ParseEntry(entry, data, range, name));
+    ranges.push_back(range);
+  }
+  RETURN_IF_ERROR(CheckContiguous(ranges, data.size(), name));
+  return header;
+}
+
+}  // namespace numoe
