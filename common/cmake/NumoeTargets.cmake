@@ -4,7 +4,7 @@
 #   numoe_binary(NAME SRCS ... DEPS ...)            a program in bin/
 #   numoe_test(NAME SRCS ... DEPS ... [LABELS ...]) a GoogleTest program registered with ctest
 #   numoe_fuzz(NAME SRCS ... DEPS ...)              a libFuzzer target (fuzz preset) and, always, a corpus replay test
-set(NUMOE_WARNINGS -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers)
+set(NUMOE_WARNINGS -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers -Wno-psabi)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   list(APPEND NUMOE_WARNINGS -Wthread-safety)
 endif()
@@ -39,7 +39,8 @@ function(numoe_kernel name)
   cmake_parse_arguments(T "" "ISA" "SRCS;DEPS" ${ARGN})
   add_library(${name} STATIC ${T_SRCS})
   _numoe_target(${name} ${ARGN})
-  target_compile_options(${name} PRIVATE ${NUMOE_ISA_FLAGS_${T_ISA}} $<$<NOT:$<CONFIG:Debug>>:-O3>)
+  target_compile_options(${name} PRIVATE ${NUMOE_ISA_FLAGS_${T_ISA}} $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast
+                         -Wno-maybe-uninitialized)  # false alarms in gcc 12's own AVX-512 headers (GCC PR 105593)
 endfunction()
 
 function(numoe_binary name)

@@ -7,19 +7,15 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/kernels/kernel_types.h"
 #include "common/weights/checkpoint.h"
 
 namespace numoe {
-
-enum class Isa : uint8_t { kScalar, kAvx2, kAvx512, kAmx };
-/// How a worker holds an expert: as published (raw_int4), quantised at load (int8, int4), or plain (bf16, fp8).
-enum class WeightFormat : uint8_t { kRawInt4, kInt4, kInt8, kBf16, kFp8 };
 
 std::string_view IsaName(Isa isa);                       // "scalar" "avx2" "avx512" "amx"
 std::string_view WeightFormatName(WeightFormat format);  // "raw_int4" "int4" "int8" "bf16" "fp8"
@@ -35,17 +31,6 @@ std::string DescribeIsas();
 /// The format a stored matrix is held in when the operator says "auto": as published where a kernel exists.
 WeightFormat NativeFormat(MatrixFormat stored);
 
-/// A packed weight matrix: `rows` outputs x `cols` inputs. Owns nothing.
-struct PackedMatrix {
-  WeightFormat format = WeightFormat::kBf16;
-  int rows = 0;
-  int cols = 0;
-  const std::byte* data = nullptr;  // 64-byte aligned
-};
-
-/// Rows are packed in panels of this many outputs; row ranges handed to Matmul start at multiples of it.
-inline constexpr int kPanelRows = 32;
-
 /// Bytes a packed rows x cols matrix takes (multiple of 64).
 size_t PackedBytes(WeightFormat format, int rows, int cols);
 
@@ -60,22 +45,7 @@ absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t r
 /// The weight the packed bytes stand for, as fp32 (for tests and references).
 float UnpackWeight(const PackedMatrix& matrix, int row, int col);
 
-/// y[t * y_stride + (o - row_begin)] = sum_k W[o][k] x[t * x_stride + k] for o in [row_begin, row_end), t < tokens.
-/// Activations are fp32; kernels round them to BF16 (formats bf16, fp8, and few tokens) or quantise them to INT8 in
-/// groups of 32 (raw_int4, int4, int8 with many tokens) as kernels.md states with its error bounds. When `exact` the choice
-/// depends on nothing but the format, so a row's result does not depend on how many rows are computed beside it.
-/// REQUIRES: row_begin % kPanelRows == 0; row_end % kPanelRows == 0 or row_end == rows.
-struct MatmulArgs {
-  PackedMatrix weight;
-  int row_begin = 0;
-  int row_end = 0;
-  const float* x = nullptr;
-  int64_t x_stride = 0;  // floats
-  int tokens = 0;
-  float* y = nullptr;
-  int64_t y_stride = 0;  // floats
-  bool exact = false;
-};
+/// Computes what MatmulArgs says (kernel_types.h).
 void Matmul(Isa isa, const MatmulArgs& args);
 
 /// h[t][i] = silu(gate[t][i]) * up[t][i]; the one SwiGLU everyone uses. `gate` is overwritten with h.

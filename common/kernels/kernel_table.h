@@ -1,0 +1,16 @@
+// The functions that one instruction set provides; one constant table per kernels_<isa>.cc.
+//
+// Internal to common/kernels: everyone else calls Matmul and SwiGlu (kernels.h), which look the table up. Including
+// files must stay free of inline library code: they are compiled for instruction sets the build machine may lack.
+#pragma once
+
+#include "common/kernels/kernel_types.h"
+
+namespace numoe {
+
+struct KernelTable {
+  void (*matmul)(const MatmulArgs& args);
+  void (*swiglu)(float* gate, const float* up, int64_t count);
+};
+
+}  // namespace numoe

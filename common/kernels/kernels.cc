@@ -1,0 +1,117 @@
+// Names, selection and dispatch: the one table from instruction set to functions.
+#include "common/kernels/kernels.h"
+
+#include <fmt/format.h>
+
+#include "common/base/check.h"
+#include "common/kernels/cpu_features.h"
+#include "common/kernels/kernel_table.h"
+
+namespace numoe {
+
+extern const KernelTable kKernelsScalar;
+extern const KernelTable kKernelsAvx2;
+extern const KernelTable kKernelsAvx512;
+extern const KernelTable kKernelsAmx;
+
+namespace {
+
+struct IsaRow {
+  Isa isa;
+  std::string_view name;
+  const KernelTable* table;
+};
+const IsaRow kIsas[] = {{Isa::kScalar, "scalar", &kKernelsScalar},
+                        {Isa::kAvx2, "avx2", &kKernelsAvx2},
+                        {Isa::kAvx512, "avx512", &kKernelsAvx512},
+                        {Isa::kAmx, "amx", &kKernelsAmx}};
+
+constexpr std::string_view kFormatNames[] = {"raw_int4", "int4", "int8", "bf16", "fp8"};
+
+const IsaRow& RowOf(Isa isa) { return kIsas[static_cast<size_t>(isa)]; }
+
+// Empty: can run here.
+std::string Missing(Isa isa) {
+  const CpuFeatures& f = DetectCpuFeatures();
+  switch (isa) {
+    case Isa::kScalar:
+      return "";
+    case Isa::kAvx2:
+      return f.avx2 ? "" : f.missing_avx2;
+    case Isa::kAvx512:
+      return f.avx512 ? "" : f.missing_avx512;
+    case Isa::kAmx:
+      return f.amx ? "" : f.missing_amx;
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+std::string_view IsaName(Isa isa) { return RowOf(isa).name; }
+std::string_view WeightFormatName(WeightFormat format) { return kFormatNames[static_cast<size_t>(format)]; }
+
+absl::StatusOr<Isa> ParseIsa(std::string_view name) {
+  for (const IsaRow& row : kIsas) {
+    if (row.name == name) return row.isa;
+  }
+  return absl::InvalidArgumentError(fmt::format("isa is \"{}\", expected auto, scalar, avx2, avx512 or amx", name));
+}
+
+absl::StatusOr<WeightFormat> ParseWeightFormat(std::string_view name) {
+  for (size_t i = 0; i < std::size(kFormatNames); ++i) {
+    if (kFormatNames[i] == name) return static_cast<WeightFormat>(i);
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("format is \"{}\", expected auto, raw_int4, int4, int8, bf16 or fp8", name));
+}
+
+absl::StatusOr<Isa> SelectIsa(std::string_view forced) {
+  if (forced == "auto") {
+    for (const Isa isa : {Isa::kAmx, Isa::kAvx512, Isa::kAvx2}) {
+      if (Missing(isa).empty()) return isa;
+    }
+    return Isa::kScalar;
+  }
+  absl::StatusOr<Isa> isa = ParseIsa(forced);
+  if (!isa.ok()) return isa;
+  if (const std::string missing = Missing(*isa); !missing.empty()) {
+    return absl::FailedPreconditionError(
+        fmt::format("isa {} cannot run here: missing {}; use --isa=auto", forced, missing));
+  }
+  return isa;
+}
+
+std::string DescribeIsas() {
+  std::string text;
+  for (const IsaRow& row : kIsas) {
+    const std::string missing = Missing(row.isa);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", row.name,
+                        missing.empty() ? "yes" : fmt::format("no (missing {})", missing));
+  }
+  return text;
+}
+
+WeightFormat NativeFormat(MatrixFormat stored) {
+  switch (stored) {
+    case MatrixFormat::kInt4Group:
+      return WeightFormat::kRawInt4;
+    case MatrixFormat::kFp8Block:
+      return WeightFormat::kFp8;
+    case MatrixFormat::kF32:
+    case MatrixFormat::kF16:
+    case MatrixFormat::kBF16:
+      break;
+  }
+  return WeightFormat::kBf16;
+}
+
+void Matmul(Isa isa, const MatmulArgs& args) {
+  NUMOE_DCHECK(args.row_begin % kPanelRows == 0);
+  NUMOE_DCHECK(args.row_end % kPanelRows == 0 || args.row_end == args.weight.rows);
+  RowOf(isa).table->matmul(args);
+}
+
+void SwiGlu(Isa isa, float* gate, const float* up, int64_t count) { RowOf(isa).table->swiglu(gate, up, count); }
+
+}  // namespace numoe

@@ -1,0 +1,5 @@
+#include "common/kernels/kernel_table.h"
+#include "common/kernels/layout.h"
+
+#define NUMOE_KERNEL_TABLE kKernelsAvx2
+#include "common/kernels/matmul.inc"

@@ -1,0 +1,66 @@
+// Where every weight of a packed matrix lies: the one place that knows, shared by packing and all kernels.
+//
+// A matrix is a row of panels of 32 outputs; a panel is a contiguous stream of steps of 64 inputs, so that one output
+// panel is read front to back exactly once. Inside a step, inputs come in words of 4 bytes per output, 16 outputs to a
+// 64-byte line (the order that VNNI and AMX dot products want):
+//   bf16      [half 2][k pair 32][output 16][2 x bf16]                                   4096 bytes
+//   fp8       [half 2][k quad 16][output 16][4 x e4m3]                                   2048 bytes, scales below
+//   int8      [half 2][k quad 16][output 16][4 x int8]  then [group 2][output 32] fp32   2304 bytes
+//   int4s     [half 2][k quad  8][output 16][4 x (low: k, high: k + 32)]
+//             then [group 2][output 32] bf16                                             1152 bytes (0.5625 per weight)
+// fp8 keeps one fp32 scale per step behind the panel's last step, padded to 64 bytes: a 128-wide block holds two steps.
+// Inputs beyond `cols` and outputs beyond `rows` are zero weights.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/kernels/kernel_types.h"
+
+namespace numoe::layout {
+
+inline constexpr int kStepCols = 64;
+inline constexpr int kGroup = 32;        // inputs that share an int4 or int8 scale
+inline constexpr int kHalfRows = 16;     // outputs of one 64-byte line
+inline constexpr size_t kLine = 64;      // bytes
+inline constexpr size_t kInt4Codes = 1024;
+inline constexpr size_t kInt8Codes = 2048;
+
+constexpr int Steps(int cols) { return (cols + kStepCols - 1) / kStepCols; }
+constexpr int Panels(int rows) { return (rows + kPanelRows - 1) / kPanelRows; }
+
+constexpr size_t StepBytes(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kBf16:
+      return 4096;
+    case WeightFormat::kFp8:
+      return 2048;
+    case WeightFormat::kInt8:
+      return kInt8Codes + 2 * kPanelRows * sizeof(float);
+    case WeightFormat::kRawInt4:
+    case WeightFormat::kInt4:
+      return kInt4Codes + 2 * kPanelRows * sizeof(uint16_t);
+  }
+  return 0;
+}
+
+constexpr size_t PanelBytes(WeightFormat format, int cols) {
+  const size_t steps = static_cast<size_t>(Steps(cols));
+  const size_t tail = format == WeightFormat::kFp8 ? (steps * sizeof(float) + kLine - 1) / kLine * kLine : 0;
+  return steps * StepBytes(format) + tail;
+}
+
+/// Byte of output `row` (in its panel) and input `k` (in its step) for formats of one byte per weight.
+constexpr size_t QuadByte(int row, int k) {
+  return static_cast<size_t>((row / kHalfRows * 16 + k / 4) * 64 + row % kHalfRows * 4 + k % 4);
+}
+/// Byte of the first of a bf16 weight's two bytes.
+constexpr size_t PairByte(int row, int k) {
+  return static_cast<size_t>((row / kHalfRows * 32 + k / 2) * 64 + row % kHalfRows * 4 + k % 2 * 2);
+}
+/// Byte that holds an int4 weight: low nibble for k < 32, high nibble above.
+constexpr size_t NibbleByte(int row, int k) {
+  return static_cast<size_t>((row / kHalfRows * 8 + k % 32 / 4) * 64 + row % kHalfRows * 4 + k % 4);
+}
+
+}  // namespace numoe::layout

@@ -1,0 +1,245 @@
+// From a stored matrix to the packed layout, and back for one weight.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/formats/bf16.h"
+#include "common/formats/fp8.h"
+#include "common/formats/int4.h"
+#include "common/kernels/kernels.h"
+#include "common/kernels/layout.h"
+
+namespace numoe {
+namespace {
+
+using namespace layout;  // NOLINT: the file is about nothing else
+
+struct Source {
+  const MatrixView& matrix;
+  int64_t row_begin;
+  int64_t col_begin;
+  int rows;
+  int cols;
+};
+
+template <typename T>
+void Store(std::byte* out, T value) {
+  std::memcpy(out, &value, sizeof value);
+}
+template <typename T>
+T Load(const std::byte* in) {
+  T value;
+  std::memcpy(&value, in, sizeof value);
+  return value;
+}
+
+// Codes and scale of one group of 32 weights; `levels` is the largest code (7 or 127).
+struct Group {
+  int codes[kGroup];
+  float scale = 0;
+};
+
+double SquaredError(const float* w, float scale, int levels, Group& out) {
+  double error = 0;
+  out.scale = scale;
+  for (int i = 0; i < kGroup; ++i) {
+    const float q = scale > 0 ? std::nearbyint(w[i] / scale) : 0.0f;
+    out.codes[i] = static_cast<int>(std::clamp(q, static_cast<float>(-levels - 1), static_cast<float>(levels)));
+    const double d = w[i] - static_cast<double>(out.codes[i]) * scale;
+    error += d * d;
+  }
+  return error;
+}
+
+// int4 tries a few clippings of the range and keeps the one with the least squared error: with 16 levels, clipping
+// the largest weight a little costs less than coarser steps for the other 31.
+Group Quantise(const float* w, int levels) {
+  float top = 0;
+  for (int i = 0; i < kGroup; ++i) top = std::max(top, std::fabs(w[i]));
+  Group best;
+  if (levels > 7) {
+    SquaredError(w, top / static_cast<float>(levels), levels, best);
+    return best;
+  }
+  double least = INFINITY;
+  for (int step = 0; step < 12; ++step) {
+    Group tried;
+    const float divisor = 7.0f + 0.15f * static_cast<float>(step);
+    const float scale = DecodeBf16(EncodeBf16(top / divisor));  // as it will be stored
+    const double error = SquaredError(w, scale, levels, tried);
+    if (error < least) {
+      least = error;
+      best = tried;
+    }
+  }
+  return best;
+}
+
+Group ReadInt4Group(const MatrixView& m, int64_t row, int64_t col) {
+  Group group;
+  const int64_t words = (m.cols + 7) / 8;
+  for (int i = 0; i < kGroup; ++i) group.codes[i] = DecodeInt4(m.data.data() + row * words * 4, col + i);
+  const int64_t index = row * (m.cols / kGroup) + col / kGroup;
+  group.scale = DecodeBf16(Load<uint16_t>(m.scales.data() + index * 2));
+  return group;
+}
+
+void PackGroup(WeightFormat format, const Group& group, int row, int g, std::byte* step) {
+  for (int i = 0; i < kGroup; ++i) {
+    const int k = g * kGroup + i;
+    if (format == WeightFormat::kInt8) {
+      step[QuadByte(row, k)] = static_cast<std::byte>(group.codes[i]);
+    } else {
+      const auto nibble = static_cast<unsigned>(group.codes[i] + 8);
+      step[NibbleByte(row, k)] |= static_cast<std::byte>(g == 0 ? nibble : nibble << 4);
+    }
+  }
+  if (format == WeightFormat::kInt8) {
+    Store(step + kInt8Codes + (static_cast<size_t>(g) * kPanelRows + row) * 4, group.scale);
+  } else {
+    Store(step + kInt4Codes + (static_cast<size_t>(g) * kPanelRows + row) * 2, EncodeBf16(group.scale));
+  }
+}
+
+void PackGroupsRow(WeightFormat format, const Source& s, int row, int row_in_panel, std::byte* panel) {
+  std::vector<float> weights(s.cols);
+  const bool raw = format == WeightFormat::kRawInt4;
+  if (!raw) {
+    DecodeMatrix(s.matrix, s.row_begin + row, s.row_begin + row + 1, s.col_begin, s.col_begin + s.cols,
+                 absl::MakeSpan(weights));
+  }
+  for (int col = 0; col < s.cols; col += kGroup) {
+    const Group group = raw ? ReadInt4Group(s.matrix, s.row_begin + row, s.col_begin + col)
+                            : Quantise(&weights[col], format == WeightFormat::kInt8 ? 127 : 7);
+    PackGroup(format, group, row_in_panel, col / kGroup % 2, panel + col / kStepCols * StepBytes(format));
+  }
+}
+
+void PackBf16Row(const Source& s, int row, int row_in_panel, std::byte* panel) {
+  std::vector<float> weights(s.cols);
+  DecodeMatrix(s.matrix, s.row_begin + row, s.row_begin + row + 1, s.col_begin, s.col_begin + s.cols,
+               absl::MakeSpan(weights));
+  for (int col = 0; col < s.cols; ++col) {
+    std::byte* step = panel + col / kStepCols * StepBytes(WeightFormat::kBf16);
+    Store(step + PairByte(row_in_panel, col % kStepCols), EncodeBf16(weights[col]));
+  }
+}
+
+void PackFp8Row(const Source& s, int row, int row_in_panel, std::byte* panel) {
+  const std::byte* source = s.matrix.data.data() + (s.row_begin + row) * s.matrix.cols + s.col_begin;
+  for (int col = 0; col < s.cols; ++col) {
+    std::byte* step = panel + col / kStepCols * StepBytes(WeightFormat::kFp8);
+    step[QuadByte(row_in_panel, col % kStepCols)] = source[col];
+  }
+}
+
+// One scale per step: the block that the panel's rows and the step's columns lie in.
+void PackFp8Scales(const Source& s, int first_row, std::byte* panel) {
+  const int64_t scale_cols = (s.matrix.cols + s.matrix.block_cols - 1) / s.matrix.block_cols;
+  std::byte* tail = panel + Steps(s.cols) * StepBytes(WeightFormat::kFp8);
+  for (int step = 0; step < Steps(s.cols); ++step) {
+    const int64_t index = (s.row_begin + first_row) / s.matrix.block_rows * scale_cols +
+                          (s.col_begin + step * kStepCols) / s.matrix.block_cols;
+    const float scale = s.matrix.scale_dtype == DType::kF32
+                            ? Load<float>(s.matrix.scales.data() + index * 4)
+                            : DecodeBf16(Load<uint16_t>(s.matrix.scales.data() + index * 2));
+    Store(tail + static_cast<size_t>(step) * 4, scale);
+  }
+}
+
+absl::Status CheckFp8(const Source& s) {
+  const MatrixView& m = s.matrix;
+  if (m.format != MatrixFormat::kFp8Block || m.scale_dtype == DType::kF16) {
+    return absl::InvalidArgumentError("format fp8 needs block-FP8 weights with F32 or BF16 scales; use bf16, int8 or int4");
+  }
+  if (m.block_rows % kPanelRows != 0 || m.block_cols % kStepCols != 0) {
+    return absl::InvalidArgumentError(fmt::format("format fp8 needs blocks of a multiple of {} x {}, found {} x {}",
+                                                  kPanelRows, kStepCols, m.block_rows, m.block_cols));
+  }
+  if (s.row_begin % m.block_rows % kPanelRows != 0 || s.col_begin % m.block_cols % kStepCols != 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "slice begins at row {} column {}: it cuts the {} x {} scale blocks of fp8 (expected multiples of {} and {})",
+        s.row_begin, s.col_begin, m.block_rows, m.block_cols, kPanelRows, kStepCols));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSource(WeightFormat format, const Source& s) {
+  const bool inside = s.row_begin >= 0 && s.col_begin >= 0 && s.rows > 0 && s.cols > 0 &&
+                      s.row_begin + s.rows <= s.matrix.rows && s.col_begin + s.cols <= s.matrix.cols;
+  NUMOE_CHECK(inside) << "slice outside the matrix";
+  if (format == WeightFormat::kFp8) return CheckFp8(s);
+  if (format == WeightFormat::kBf16) return absl::OkStatus();
+  if (s.cols % kGroup != 0 || s.col_begin % kGroup != 0) {
+    return absl::InvalidArgumentError(fmt::format("columns {} to {} cut the groups of {} weights that share a scale",
+                                                  s.col_begin, s.col_begin + s.cols, kGroup));
+  }
+  if (format != WeightFormat::kRawInt4) return absl::OkStatus();
+  if (s.matrix.format != MatrixFormat::kInt4Group || s.matrix.scale_dtype != DType::kBF16 ||
+      s.matrix.block_cols != kGroup) {
+    return absl::InvalidArgumentError("format raw_int4 needs pack-quantized INT4 weights in groups of 32 with BF16 "
+                                      "scales; use int4, int8 or bf16");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+size_t PackedBytes(WeightFormat format, int rows, int cols) {
+  return static_cast<size_t>(Panels(rows)) * PanelBytes(format, cols);
+}
+
+absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t row_begin, int rows, int64_t col_begin,
+                        int cols, absl::Span<std::byte> out) {
+  const Source s{source, row_begin, col_begin, rows, cols};
+  RETURN_IF_ERROR(CheckSource(format, s));
+  NUMOE_CHECK_EQ(out.size(), PackedBytes(format, rows, cols));
+  std::memset(out.data(), 0, out.size());
+  for (int row = 0; row < rows; ++row) {
+    std::byte* panel = out.data() + row / kPanelRows * PanelBytes(format, cols);
+    const int in_panel = row % kPanelRows;
+    if (format == WeightFormat::kBf16) {
+      PackBf16Row(s, row, in_panel, panel);
+    } else if (format == WeightFormat::kFp8) {
+      PackFp8Row(s, row, in_panel, panel);
+      if (in_panel == 0) PackFp8Scales(s, row, panel);
+    } else {
+      PackGroupsRow(format, s, row, in_panel, panel);
+    }
+  }
+  return absl::OkStatus();
+}
+
+float UnpackWeight(const PackedMatrix& matrix, int row, int col) {
+  const std::byte* panel = matrix.data + row / kPanelRows * PanelBytes(matrix.format, matrix.cols);
+  const std::byte* step = panel + col / kStepCols * StepBytes(matrix.format);
+  const int r = row % kPanelRows;
+  const int k = col % kStepCols;
+  const size_t scale_index = static_cast<size_t>(k / kGroup) * kPanelRows + r;
+  switch (matrix.format) {
+    case WeightFormat::kBf16:
+      return DecodeBf16(Load<uint16_t>(step + PairByte(r, k)));
+    case WeightFormat::kFp8: {
+      const std::byte* tail = panel + Steps(matrix.cols) * StepBytes(matrix.format);
+      return DecodeFp8(std::to_integer<uint8_t>(step[QuadByte(r, k)])) *
+             Load<float>(tail + static_cast<size_t>(col / kStepCols) * 4);
+    }
+    case WeightFormat::kInt8:
+      return static_cast<float>(std::to_integer<int8_t>(step[QuadByte(r, k)])) *
+             Load<float>(step + kInt8Codes + scale_index * 4);
+    case WeightFormat::kRawInt4:
+    case WeightFormat::kInt4: {
+      const unsigned byte = std::to_integer<unsigned>(step[NibbleByte(r, k)]);
+      const int code = static_cast<int>(k < kGroup ? byte & 15u : byte >> 4) - 8;
+      return static_cast<float>(code) * DecodeBf16(Load<uint16_t>(step + kInt4Codes + scale_index * 2));
+    }
+  }
+  return 0;
+}
+
+}  // namespace numoe
