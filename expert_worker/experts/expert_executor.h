@@ -11,9 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
-#include "common/base/ids.h"
 #include "common/kernels/kernels.h"
+#include "common/transport/layer_call.h"
 #include "common/weights/checkpoint.h"
 #include "common/weights/model_config.h"
 
@@ -35,28 +34,11 @@ struct ExecutorOptions {
   int node = -1;                  // NUMA node (logical index among allowed ones); -1: worker_index modulo nodes
 };
 
-/// One call as the transport delivers it. Views into the transport's buffers; valid during Execute.
-struct LayerCallView {
-  LayerId layer = 0;
-  int tokens = 0;
-  int experts_per_token = 0;
-  bool exact = false;                  // kernels may not choose by batch (deterministic serving)
-  absl::Span<const float> hidden;      // [tokens, hidden_size]
-  absl::Span<const ExpertId> experts;  // [tokens, experts_per_token]
-  absl::Span<const float> weights;     // [tokens, experts_per_token]
-};
-
-class ExpertExecutor {
+class ExpertExecutor : public LayerExecutor {
  public:
   /// Loads the slice. InvalidArgument when the slice cuts a quantisation block: says which and suggests the other mode.
   static absl::StatusOr<std::unique_ptr<ExpertExecutor>> Load(const Checkpoint& checkpoint, const ModelConfig& config,
                                                               const ExecutorOptions& options);
-  virtual ~ExpertExecutor() = default;
-
-  /// out[tokens, hidden_size] = this slice's weighted partial sums (overwritten). InvalidArgument for a bad layer,
-  /// expert id, token count or span size: names which; nothing is computed then.
-  virtual absl::Status Execute(const LayerCallView& call, absl::Span<float> out) = 0;
-
   virtual const SliceSpec& slice() const = 0;
   virtual std::string Describe() const = 0;  // format, isa, threads, node, bytes, pinned: the start log line
   virtual uint64_t WeightBytes() const = 0;

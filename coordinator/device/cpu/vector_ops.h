@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "common/kernels/kernels.h"
+#include "common/kernels/kernel_types.h"
 
 namespace numoe {
 

@@ -1,0 +1,42 @@
+#include "expert_worker/grouping/token_groups.h"
+
+#include <fmt/format.h>
+
+namespace numoe {
+
+absl::Status GroupTokens(const LayerCallView& call, const std::vector<bool>& owned, TokenGroups& out) {
+  const int experts = static_cast<int>(owned.size());
+  out.groups.clear();
+  out.counts.assign(owned.size(), 0);
+  int rows = 0;
+  for (size_t i = 0; i < call.experts.size(); ++i) {
+    const ExpertId expert = call.experts[i];
+    if (expert < 0 || expert >= experts) {
+      return absl::InvalidArgumentError(fmt::format("layer {} token {}: expert id {}, expected 0 to {}", call.layer,
+                                                    i / static_cast<size_t>(call.experts_per_token), expert, experts - 1));
+    }
+    if (owned[expert]) {
+      ++out.counts[expert];
+      ++rows;
+    }
+  }
+  out.tokens.resize(rows);
+  out.weights.resize(rows);
+  int begin = 0;
+  for (ExpertId expert = 0; expert < experts; ++expert) {
+    if (out.counts[expert] == 0) continue;
+    out.groups.push_back({expert, begin, out.counts[expert]});
+    begin += out.counts[expert];
+    out.counts[expert] = out.groups.back().row_begin;  // from here on: the expert's next free row
+  }
+  for (size_t i = 0; i < call.experts.size(); ++i) {
+    const ExpertId expert = call.experts[i];
+    if (!owned[expert]) continue;
+    const int row = out.counts[expert]++;
+    out.tokens[row] = static_cast<int>(i / static_cast<size_t>(call.experts_per_token));
+    out.weights[row] = call.weights[i];
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace numoe
