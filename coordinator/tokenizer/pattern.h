@@ -1,0 +1,31 @@
+// Pre-tokenisation patterns: regular expressions that cut text into the pieces that byte merging works on.
+//
+// PCRE2 with UTF and Unicode properties, JIT where the system allows it. A Pattern is immutable and thread-safe.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+
+namespace numoe {
+
+class Pattern {
+ public:
+  /// InvalidArgument gives the position and PCRE2's reason.
+  static absl::StatusOr<Pattern> Compile(const std::string& expression);
+
+  /// Calls `piece` for every match and every stretch between matches, in order. REQUIRES: `text` is valid UTF-8.
+  void Split(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) const;
+
+ private:
+  std::shared_ptr<void> code_;
+};
+
+/// Kimi's pattern: Han runs, words cut at case changes, digits by three, punctuation, white space.
+extern const char kKimiPattern[];
+
+}  // namespace numoe

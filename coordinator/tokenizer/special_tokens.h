@@ -1,0 +1,42 @@
+// Control tokens: their names, ids and flags, and where they occur in a text.
+//
+// Matching is leftmost, longest at one place, and only inside trusted bytes. Immutable after Add; thread-safe.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/ids.h"
+
+namespace numoe {
+
+struct SpecialToken {
+  TokenId id = 0;
+  bool special = true;  // dropped by skip_special
+};
+
+class SpecialTokens {
+ public:
+  void Add(const std::string& name, SpecialToken token);
+
+  struct Match {
+    size_t begin = 0;
+    size_t length = 0;
+    TokenId id = 0;
+  };
+  /// First occurrence at or after `from` that lies wholly in trusted bytes.
+  std::optional<Match> Find(std::string_view text, const std::vector<bool>& trusted, size_t from) const;
+
+  const std::map<std::string, SpecialToken, std::less<>>& by_name() const { return by_name_; }
+  const std::map<TokenId, std::string>& by_id() const { return by_id_; }
+
+ private:
+  std::map<std::string, SpecialToken, std::less<>> by_name_;
+  std::map<TokenId, std::string> by_id_;
+  std::map<char, std::vector<std::string>> by_first_;  // longest first
+};
+
+}  // namespace numoe

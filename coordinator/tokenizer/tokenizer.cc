@@ -1,0 +1,50 @@
+#include "coordinator/tokenizer/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include "coordinator/tokenizer/hf_tokenizer.h"
+#include "coordinator/tokenizer/tiktoken_tokenizer.h"
+#include "coordinator/tokenizer/utf8.h"
+
+namespace numoe {
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem::path& dir) {
+  if (std::filesystem::exists(dir / "tiktoken.model")) return LoadTiktoken(dir);
+  if (std::filesystem::exists(dir / "tokenizer.json")) return LoadHfTokenizer(dir);
+  return absl::NotFoundError(fmt::format("{}: expected tiktoken.model or tokenizer.json, found neither", dir.string()));
+}
+
+std::vector<TokenId> Tokenizer::Encode(std::string_view text, Specials specials) const {
+  const TextSegment segment{std::string(text), specials == Specials::kParse};
+  return EncodeSegments(absl::MakeConstSpan(&segment, 1));
+}
+
+std::string Tokenizer::Decode(absl::Span<const TokenId> ids, bool skip_special) const {
+  StreamDecoder decoder(*this, skip_special);
+  std::string text;
+  for (TokenId id : ids) text += decoder.Push(id);
+  return text + decoder.Flush();
+}
+
+std::string StreamDecoder::Push(TokenId id) {
+  if (skip_special_ && tokenizer_.IsSpecial(id)) return "";
+  pending_.append(tokenizer_.TokenBytes(id));
+  // Everything up to an unfinished end can be emitted.
+  size_t complete = 0;
+  while (complete < pending_.size()) {
+    const int step = Utf8Step(std::string_view(pending_).substr(complete));
+    if (step == 0) break;
+    complete += static_cast<size_t>(step > 0 ? step : -step);
+  }
+  std::string text = ReplaceInvalidUtf8(std::string_view(pending_).substr(0, complete));
+  pending_.erase(0, complete);
+  return text;
+}
+
+std::string StreamDecoder::Flush() {
+  std::string text = ReplaceInvalidUtf8(pending_);
+  pending_.clear();
+  return text;
+}
+
+}  // namespace numoe
