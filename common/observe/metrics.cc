@@ -1,0 +1,230 @@
+#include "common/observe/metrics.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "common/base/check.h"
+#include "prometheus/text_serializer.h"
+
+namespace numoe {
+namespace {
+
+struct MetricSpec {
+  std::string_view name;
+  MetricOwner owner;
+  std::string_view labels;  // separated by commas
+  std::string_view help;
+};
+
+enum class Buckets : uint8_t { kMicroseconds, kMilliseconds, kPowersOfTwo };
+struct HistogramSpec {
+  MetricSpec metric;
+  Buckets buckets;
+};
+
+#define NUMOE_COUNTER(id, name, owner, labels, help) {name, MetricOwner::owner, labels, help},
+constexpr MetricSpec kCounters[] = {
+#include "common/observe/metrics.def"
+};
+#define NUMOE_GAUGE(id, name, owner, labels, help) {name, MetricOwner::owner, labels, help},
+constexpr MetricSpec kGauges[] = {
+#include "common/observe/metrics.def"
+};
+#define NUMOE_HISTOGRAM(id, name, owner, labels, buckets, help) \
+  {{name, MetricOwner::owner, labels, help}, Buckets::buckets},
+constexpr HistogramSpec kHistograms[] = {
+#include "common/observe/metrics.def"
+};
+
+#define NUMOE_COUNTER(id, name, ...) std::string_view(name),
+#define NUMOE_GAUGE(id, name, ...) std::string_view(name),
+#define NUMOE_HISTOGRAM(id, name, ...) std::string_view(name),
+constexpr std::string_view kNames[] = {
+#include "common/observe/metrics.def"
+};
+
+constexpr bool Sorted() {
+  for (size_t i = 1; i < std::size(kNames); ++i) {
+    if (!(kNames[i - 1] < kNames[i])) return false;
+  }
+  return true;
+}
+static_assert(Sorted(), "metrics.def is sorted by name, without duplicates");
+
+constexpr bool CountersEndInTotal() {
+  return std::all_of(std::begin(kCounters), std::end(kCounters),
+                     [](const MetricSpec& spec) { return spec.name.ends_with("_total"); });
+}
+static_assert(CountersEndInTotal(), "a counter's name ends in _total");
+
+constexpr bool HistogramsEndInTheirUnit() {
+  return std::all_of(std::begin(kHistograms), std::end(kHistograms), [](const HistogramSpec& spec) {
+    return spec.metric.name.ends_with(spec.buckets == Buckets::kPowersOfTwo ? "_tokens" : "_seconds");
+  });
+}
+static_assert(HistogramsEndInTheirUnit(), "a histogram's name ends in its unit");
+
+prometheus::Histogram::BucketBoundaries Boundaries(Buckets buckets) {
+  prometheus::Histogram::BucketBoundaries bounds;
+  switch (buckets) {
+    case Buckets::kMicroseconds:  // 10 us to 5 s: from a decode call of a small model to a long prefill call
+      for (double decade = 1e-5; decade < 2; decade *= 10) {
+        for (const double step : {1.0, 2.0, 5.0}) bounds.push_back(decade * step);
+      }
+      break;
+    case Buckets::kMilliseconds:  // 1 ms to 500 s: from one token to a long answer
+      for (double decade = 1e-3; decade < 200; decade *= 10) {
+        for (const double step : {1.0, 2.0, 5.0}) bounds.push_back(decade * step);
+      }
+      break;
+    case Buckets::kPowersOfTwo:  // 1 to 8192 tokens, the largest call
+      for (int tokens = 1; tokens <= 8192; tokens *= 2) bounds.push_back(tokens);
+      break;
+  }
+  return bounds;
+}
+
+bool Has(MetricOwner owner, MetricOwner daemon) {
+  return (static_cast<uint8_t>(owner) & static_cast<uint8_t>(daemon)) != 0;
+}
+
+std::vector<std::string> LabelNames(const MetricSpec& spec) {
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin < spec.labels.size();) {
+    const size_t end = std::min(spec.labels.find(',', begin), spec.labels.size());
+    names.emplace_back(spec.labels.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+prometheus::Labels MakeLabels(const MetricSpec& spec, const LabelValues& values) {
+  const std::vector<std::string> names = LabelNames(spec);
+  NUMOE_CHECK_EQ(names.size(), values.size()) << spec.name << " has labels \"" << spec.labels << "\"";
+  prometheus::Labels labels;
+  for (size_t i = 0; i < names.size(); ++i) labels[names[i]] = values[i];
+  return labels;
+}
+
+template <typename Builder>
+auto* Register(Builder builder, const MetricSpec& spec, prometheus::Registry& registry) {
+  return &builder.Name(std::string(spec.name)).Help(std::string(spec.help)).Register(registry);
+}
+
+template <typename T>
+prometheus::Family<T>& Existing(const std::vector<prometheus::Family<T>*>& families, size_t index,
+                                const MetricSpec& spec) {
+  NUMOE_CHECK(families[index] != nullptr) << spec.name << " belongs to the other daemon";
+  return *families[index];
+}
+
+}  // namespace
+
+// Runs the refreshers, then puts what the registry holds and what the sources emit together.
+class Metrics::Collector final : public prometheus::Collectable {
+ public:
+  explicit Collector(const prometheus::Registry& registry) : registry_(registry) {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    // Held throughout: a refresher or source is never called by two scrapers at a time.
+    const std::lock_guard lock(mutex_);
+    for (const auto& refresh : refreshers_) refresh();
+    std::vector<prometheus::MetricFamily> families = registry_.Collect();
+    for (const Source& source : sources_) families.push_back(Read(source));
+    std::sort(families.begin(), families.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    return families;
+  }
+
+  void AddRefresher(std::function<void()> refresh) {
+    const std::lock_guard lock(mutex_);
+    refreshers_.push_back(std::move(refresh));
+  }
+  void AddSource(const MetricSpec& spec, std::function<void(SampleSink)> emit) {
+    const std::lock_guard lock(mutex_);
+    sources_.push_back({spec, LabelNames(spec), std::move(emit)});
+  }
+
+ private:
+  struct Source {
+    MetricSpec spec;
+    std::vector<std::string> labels;
+    std::function<void(SampleSink)> emit;
+  };
+
+  static prometheus::MetricFamily Read(const Source& source) {
+    prometheus::MetricFamily family{std::string(source.spec.name), std::string(source.spec.help),
+                                    prometheus::MetricType::Counter, {}};
+    source.emit([&](const LabelValues& values, double value) {
+      NUMOE_CHECK_EQ(values.size(), source.labels.size()) << source.spec.name;
+      prometheus::ClientMetric& sample = family.metric.emplace_back();
+      for (size_t i = 0; i < values.size(); ++i) sample.label.push_back({source.labels[i], values[i]});
+      sample.counter.value = value;
+    });
+    return family;
+  }
+
+  const prometheus::Registry& registry_;
+  mutable std::mutex mutex_;
+  std::vector<std::function<void()>> refreshers_;
+  std::vector<Source> sources_;
+};
+
+Metrics::Metrics(MetricOwner daemon) : daemon_(daemon), collector_(std::make_shared<Collector>(registry_)) {
+  NUMOE_CHECK(daemon != MetricOwner::kBoth) << "metrics belong to one daemon";
+  for (const MetricSpec& spec : kCounters) {
+    auto* family = Has(spec.owner, daemon_) ? Register(prometheus::BuildCounter(), spec, registry_) : nullptr;
+    counter_families_.push_back(family);
+    counters_.push_back(family != nullptr && spec.labels.empty() ? &family->Add({}) : nullptr);
+  }
+  for (const MetricSpec& spec : kGauges) {
+    auto* family = Has(spec.owner, daemon_) ? Register(prometheus::BuildGauge(), spec, registry_) : nullptr;
+    gauge_families_.push_back(family);
+    gauges_.push_back(family != nullptr && spec.labels.empty() ? &family->Add({}) : nullptr);
+  }
+  for (const HistogramSpec& spec : kHistograms) {
+    const bool mine = Has(spec.metric.owner, daemon_);
+    auto* family = mine ? Register(prometheus::BuildHistogram(), spec.metric, registry_) : nullptr;
+    histogram_families_.push_back(family);
+    histograms_.push_back(mine && spec.metric.labels.empty() ? &family->Add({}, Boundaries(spec.buckets)) : nullptr);
+  }
+}
+
+Metrics::~Metrics() = default;
+
+void Metrics::FailPlain() {
+  NUMOE_CHECK(false) << "a metric with labels is used through With, and only by the daemon that owns it";
+  __builtin_unreachable();
+}
+
+prometheus::Counter& Metrics::With(CounterId id, const LabelValues& values) {
+  const auto index = static_cast<size_t>(id);
+  return Existing(counter_families_, index, kCounters[index]).Add(MakeLabels(kCounters[index], values));
+}
+
+prometheus::Gauge& Metrics::With(GaugeId id, const LabelValues& values) {
+  const auto index = static_cast<size_t>(id);
+  return Existing(gauge_families_, index, kGauges[index]).Add(MakeLabels(kGauges[index], values));
+}
+
+prometheus::Histogram& Metrics::With(HistogramId id, const LabelValues& values) {
+  const auto index = static_cast<size_t>(id);
+  const HistogramSpec& spec = kHistograms[index];
+  return Existing(histogram_families_, index, spec.metric).Add(MakeLabels(spec.metric, values), Boundaries(spec.buckets));
+}
+
+void Metrics::OnScrape(std::function<void()> refresh) { collector_->AddRefresher(std::move(refresh)); }
+
+void Metrics::Expose(CounterId id, std::function<void(SampleSink)> source) {
+  const auto index = static_cast<size_t>(id);
+  // The source takes the family's place: an empty one of the same name would be written twice.
+  registry_.Remove(Existing(counter_families_, index, kCounters[index]));
+  counter_families_[index] = nullptr;
+  counters_[index] = nullptr;
+  collector_->AddSource(kCounters[index], std::move(source));
+}
+
+std::string Metrics::Serialise() const { return prometheus::TextSerializer().Serialize(collector_->Collect()); }
+
+std::shared_ptr<prometheus::Collectable> Metrics::collectable() const { return collector_; }
+
+}  // namespace numoe

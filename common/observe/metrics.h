@@ -1,0 +1,101 @@
+// Metrics: one daemon's counters, gauges and histograms, named in metrics.def and served in Prometheus text format.
+//
+// All metrics of the daemon exist from the start, so a dashboard sees zeros and not holes. Metrics without labels are
+// reached by their enum (an array index). A metric with labels gives out one series per set of values: take it once
+// (With), keep the reference, which lives as long as the Metrics. Values that live elsewhere (queue lengths, per-expert
+// hits) are read when somebody scrapes (OnScrape, Expose), so that hot paths do not pay for them. Using a metric of the
+// other daemon, or the wrong number of label values, is a broken invariant and CHECKs. Any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "prometheus/collectable.h"
+#include "prometheus/registry.h"
+#include "prometheus/counter.h"
+#include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
+
+namespace numoe {
+
+#define NUMOE_COUNTER(id, ...) id,
+enum class CounterId : uint16_t {
+#include "common/observe/metrics.def"
+  kCount
+};
+#define NUMOE_GAUGE(id, ...) id,
+enum class GaugeId : uint16_t {
+#include "common/observe/metrics.def"
+  kCount
+};
+#define NUMOE_HISTOGRAM(id, ...) id,
+enum class HistogramId : uint16_t {
+#include "common/observe/metrics.def"
+  kCount
+};
+
+enum class MetricOwner : uint8_t { kCoordinator = 1, kWorker = 2, kBoth = 3 };
+
+/// Label values in the order in which metrics.def names the labels.
+using LabelValues = std::vector<std::string>;
+using SampleSink = absl::FunctionRef<void(const LabelValues& values, double value)>;
+
+class Metrics {
+ public:
+  /// `daemon`: kCoordinator or kWorker; only its metrics exist.
+  explicit Metrics(MetricOwner daemon);
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+  ~Metrics();
+
+  /// Metrics without labels.
+  void Add(CounterId id, double amount = 1) { Plain(counters_, id).Increment(amount); }
+  void Set(GaugeId id, double value) { Plain(gauges_, id).Set(value); }
+  void Observe(HistogramId id, double value) { Plain(histograms_, id).Observe(value); }
+
+  /// One series of a metric with labels; the same values give the same series.
+  prometheus::Counter& With(CounterId id, const LabelValues& values);
+  prometheus::Gauge& With(GaugeId id, const LabelValues& values);
+  prometheus::Histogram& With(HistogramId id, const LabelValues& values);
+
+  /// Runs before each scrape, on the scraper's thread: sets gauges from somebody's snapshot. Must outlive the scrapes.
+  void OnScrape(std::function<void()> refresh);
+  /// The samples of `id` are whatever `source` emits at each scrape; `id` must not be used through With.
+  void Expose(CounterId id, std::function<void(SampleSink)> source);
+
+  /// The body of /metrics: Prometheus text exposition format 0.0.4.
+  std::string Serialise() const;
+  /// For an exposer (metrics_exposer.h); shares this object's life but not its ownership: destroy the exposer first.
+  std::shared_ptr<prometheus::Collectable> collectable() const;
+
+ private:
+  class Collector;
+  template <typename T, typename Id>
+  static T& Plain(const std::vector<T*>& metrics, Id id) {
+    return *CheckPlain(metrics[static_cast<size_t>(id)]);
+  }
+  template <typename T>
+  static T* CheckPlain(T* metric) {
+    if (metric == nullptr) FailPlain();
+    return metric;
+  }
+  [[noreturn]] static void FailPlain();
+
+  const MetricOwner daemon_;
+  prometheus::Registry registry_;
+  std::vector<prometheus::Counter*> counters_;      // by id; null where the metric has labels or is not this daemon's
+  std::vector<prometheus::Gauge*> gauges_;
+  std::vector<prometheus::Histogram*> histograms_;
+  std::vector<prometheus::Family<prometheus::Counter>*> counter_families_;  // null where not this daemon's
+  std::vector<prometheus::Family<prometheus::Gauge>*> gauge_families_;
+  std::vector<prometheus::Family<prometheus::Histogram>*> histogram_families_;
+  std::shared_ptr<Collector> collector_;
+};
+
+}  // namespace numoe

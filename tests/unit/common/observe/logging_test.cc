@@ -1,0 +1,86 @@
+// Log lines: levels, both formats, request ids, and that nothing inside a message can forge a line.
+#include "common/observe/logging.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+
+template <typename F>
+std::string LinesOf(F write) {
+  ::testing::internal::CaptureStderr();
+  write();
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(LoggingTest, TextLineHasTimeLevelProgramAndMessage) {
+  ASSERT_TRUE(SetupLogging({.program = "numoe-test"}).ok());
+  EXPECT_THAT(LinesOf([] { spdlog::warn("disk {} is full", 3); }),
+              MatchesRegex("20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9:]*\\.[0-9][0-9][0-9]Z warning numoe-test disk 3 is full\n"));
+}
+
+TEST(LoggingTest, LevelCutsWhatIsBelow) {
+  ASSERT_TRUE(SetupLogging({.level = "warning", .program = "p"}).ok());
+  EXPECT_EQ(LinesOf([] { spdlog::info("unwanted"); }), "");
+  ASSERT_TRUE(SetupLogging({.level = "debug", .program = "p"}).ok());
+  EXPECT_THAT(LinesOf([] { spdlog::debug("wanted"); }), HasSubstr("wanted"));
+}
+
+TEST(LoggingTest, ScopesNestAndBelongToTheirThread) {
+  ASSERT_TRUE(SetupLogging({.program = "p"}).ok());
+  const std::string lines = LinesOf([] {
+    const LogScope outer("outer-id");
+    {
+      const LogScope inner("inner-id");
+      spdlog::info("first");
+    }
+    spdlog::info("second");
+    std::thread([] { spdlog::info("third"); }).join();
+  });
+  EXPECT_THAT(lines, HasSubstr("[request inner-id] first\n"));
+  EXPECT_THAT(lines, HasSubstr("[request outer-id] second\n"));
+  EXPECT_THAT(lines, HasSubstr("p third\n"));
+}
+
+TEST(LoggingTest, JsonLineParsesWhateverTheMessage) {
+  ASSERT_TRUE(SetupLogging({.format = "json", .program = "numoe-test"}).ok());
+  const std::string message = "a \"quote\", a \\, a\nnewline, \x01 and \xC3\xA4";
+  const std::string line = LinesOf([&] {
+    const LogScope scope("id\"}\n{");
+    spdlog::error("{}", message);
+  });
+  EXPECT_EQ(line.find('\n'), line.size() - 1);
+  const nlohmann::json parsed = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  ASSERT_FALSE(parsed.is_discarded()) << line;
+  EXPECT_EQ(parsed["message"], message);
+  EXPECT_EQ(parsed["request_id"], "id\"}\n{");
+  EXPECT_EQ(parsed["level"], "error");
+  EXPECT_EQ(parsed["program"], "numoe-test");
+}
+
+TEST(LoggingTest, TextMessageCannotForgeALine) {
+  ASSERT_TRUE(SetupLogging({.program = "p"}).ok());
+  const std::string line = LinesOf([] { spdlog::info("{}", "x\n2026-01-01 error p forged\x1b[31m"); });
+  EXPECT_EQ(line.find('\n'), line.size() - 1);
+  EXPECT_THAT(line, HasSubstr("x\\n2026"));
+  EXPECT_THAT(line, Not(HasSubstr("\x1b")));
+}
+
+TEST(LoggingTest, UnknownOptionsAreNamed) {
+  EXPECT_THAT(SetupLogging({.level = "loud"}).ToString(), HasSubstr("\"loud\", expected debug, info, warning or error"));
+  EXPECT_THAT(SetupLogging({.format = "xml"}).ToString(), HasSubstr("\"xml\", expected text or json"));
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,157 @@
+// The registry behind metrics.def: what is served, by which daemon, over which of the two ways.
+#include "common/observe/metrics.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "common/observe/metrics_exposer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string HttpGet(int port, const std::string& path) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    close(fd);
+    return "cannot connect";
+  }
+  const std::string request = "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n";
+  EXPECT_EQ(send(fd, request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
+  std::string reply;
+  char buffer[4096];
+  for (ssize_t n; (n = recv(fd, buffer, sizeof buffer, 0)) > 0;) reply.append(buffer, static_cast<size_t>(n));
+  close(fd);
+  return reply;
+}
+
+TEST(MetricsTest, PlainMetricsExistFromTheStart) {
+  const Metrics metrics(MetricOwner::kCoordinator);
+  const std::string text = metrics.Serialise();
+  EXPECT_THAT(text, HasSubstr("# TYPE numoe_steps_total counter\nnumoe_steps_total 0\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE numoe_requests_running gauge\nnumoe_requests_running 0\n"));
+  EXPECT_THAT(text, HasSubstr("numoe_time_to_first_token_seconds_count 0\n"));
+}
+
+TEST(MetricsTest, ADaemonServesItsOwnMetricsOnly) {
+  EXPECT_THAT(Metrics(MetricOwner::kCoordinator).Serialise(), Not(HasSubstr("numoe_pinned")));
+  EXPECT_THAT(Metrics(MetricOwner::kWorker).Serialise(), HasSubstr("numoe_pinned 0"));
+  EXPECT_THAT(Metrics(MetricOwner::kWorker).Serialise(), Not(HasSubstr("numoe_steps_total")));
+}
+
+TEST(MetricsTest, ValuesAreServed) {
+  Metrics metrics(MetricOwner::kCoordinator);
+  metrics.Add(CounterId::kSteps);
+  metrics.Add(CounterId::kSteps, 2);
+  metrics.Set(GaugeId::kRequestsRunning, 5);
+  metrics.Observe(HistogramId::kStepTokens, 3);
+  const std::string text = metrics.Serialise();
+  EXPECT_THAT(text, HasSubstr("\nnumoe_steps_total 3\n"));
+  EXPECT_THAT(text, HasSubstr("\nnumoe_requests_running 5\n"));
+  EXPECT_THAT(text, HasSubstr("numoe_step_tokens_bucket{le=\"2\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("numoe_step_tokens_bucket{le=\"4\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("numoe_step_tokens_sum 3\n"));
+}
+
+TEST(MetricsTest, TheSameLabelsGiveTheSameSeries) {
+  Metrics metrics(MetricOwner::kCoordinator);
+  prometheus::Counter& ok = metrics.With(CounterId::kHttpRequests, {"/health", "200"});
+  EXPECT_EQ(&ok, &metrics.With(CounterId::kHttpRequests, {"/health", "200"}));
+  ok.Increment();
+  metrics.With(GaugeId::kWorkerUp, {"1"}).Set(1);
+  metrics.With(HistogramId::kWorkerCallDuration, {"1"}).Observe(0.003);
+  const std::string text = metrics.Serialise();
+  EXPECT_THAT(text, HasSubstr("numoe_http_requests_total{path=\"/health\",status=\"200\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("numoe_worker_up{worker=\"1\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("numoe_worker_call_duration_seconds_count{worker=\"1\"} 1\n"));
+}
+
+TEST(MetricsTest, ScrapesReadWhatLivesElsewhere) {
+  Metrics metrics(MetricOwner::kWorker);
+  int sessions = 2;
+  double hits = 7;
+  metrics.OnScrape([&] { metrics.Set(GaugeId::kExpertSessions, sessions); });
+  metrics.Expose(CounterId::kExpertHits, [&](SampleSink sink) { sink({"3", "41"}, hits); });
+  EXPECT_THAT(metrics.Serialise(), HasSubstr("numoe_expert_sessions 2\n"));
+  sessions = 1;
+  hits = 8;
+  const std::string text = metrics.Serialise();
+  EXPECT_THAT(text, HasSubstr("numoe_expert_sessions 1\n"));
+  EXPECT_THAT(text, HasSubstr("numoe_expert_hits_total{layer=\"3\",expert=\"41\"} 8\n"));
+  const size_t type = text.find("# TYPE numoe_expert_hits_total");
+  EXPECT_EQ(text.find("# TYPE numoe_expert_hits_total", type + 1), std::string::npos) << "the family is written twice";
+}
+
+TEST(MetricsTest, CountsFromManyThreadsAddUp) {
+  Metrics metrics(MetricOwner::kCoordinator);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 1000; ++n) {
+        metrics.Add(CounterId::kSteps);
+        metrics.Observe(HistogramId::kStepTokens, 1);
+        if (n % 250 == 0) metrics.Serialise();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::string text = metrics.Serialise();
+  EXPECT_THAT(text, HasSubstr("\nnumoe_steps_total 4000\n"));
+  EXPECT_THAT(text, HasSubstr("numoe_step_tokens_count 4000\n"));
+}
+
+TEST(MetricsDeathTest, MisuseStopsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Metrics metrics(MetricOwner::kCoordinator);
+  EXPECT_DEATH(metrics.Set(GaugeId::kPinned, 1), "only by the daemon that owns it");
+  EXPECT_DEATH(metrics.Add(CounterId::kHttpRequests), "through With");
+  EXPECT_DEATH(metrics.With(CounterId::kHttpRequests, {"one"}), "has labels \"path,status\"");
+  EXPECT_DEATH(metrics.With(GaugeId::kExpertSessions, {}), "belongs to the other daemon");
+}
+
+TEST(MetricsExposerTest, ServesMetricsOnAPortOfTheKernelsChoice) {
+  Metrics metrics(MetricOwner::kWorker);
+  metrics.Set(GaugeId::kThreads, 16);
+  const auto exposer = MetricsExposer::Start(metrics, "127.0.0.1", 0);
+  ASSERT_TRUE(exposer.ok()) << exposer.status();
+  EXPECT_GT((*exposer)->port(), 0);
+  const std::string reply = HttpGet((*exposer)->port(), "/metrics");
+  EXPECT_THAT(reply, HasSubstr("200 OK"));
+  EXPECT_THAT(reply, HasSubstr("numoe_threads 16\n"));
+}
+
+TEST(MetricsExposerTest, StopsAtOnce) {
+  const Metrics metrics(MetricOwner::kWorker);
+  auto exposer = MetricsExposer::Start(metrics, "127.0.0.1", 0);
+  ASSERT_TRUE(exposer.ok()) << exposer.status();
+  const auto begin = std::chrono::steady_clock::now();
+  exposer->reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1500));
+}
+
+TEST(MetricsExposerTest, ATakenPortIsAnErrorThatNamesIt) {
+  const Metrics metrics(MetricOwner::kWorker);
+  const auto first = MetricsExposer::Start(metrics, "127.0.0.1", 0);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = MetricsExposer::Start(metrics, "127.0.0.1", (*first)->port());
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(second.status().ToString(), HasSubstr("127.0.0.1:" + std::to_string((*first)->port())));
+  EXPECT_THAT(MetricsExposer::Start(metrics, "127.0.0.1", 70000).status().ToString(), HasSubstr("expected 0 to 65535"));
+}
+
+}  // namespace
+}  // namespace numoe
