@@ -1,13 +1,14 @@
 // ThreadPool: a parallel for over threads that are bound to CPUs.
 //
-// Run(tasks, body) calls body(task, thread) once for each task, on the pool's threads and the caller's (thread 0), and
-// returns when all are done and every thread has left. Tasks are claimed one at a time, so uneven tasks balance. Idle threads spin for spin_us after a run - the next one of a
-// step comes soon - and then sleep on a futex. One Run at a time, from one thread. More threads than CPUs is legal.
+// Run(tasks, body) calls body(task, thread) exactly once for each task, on the pool's threads and the caller's (thread 0),
+// and returns when all tasks are done; it does not wait for threads that found nothing to do. Tasks are claimed one at a
+// time in ascending order, so uneven tasks balance. Idle threads, and a caller whose tasks are still out, spin for
+// spin_us - the next run of a step comes soon - and then sleep on a futex: nothing spins for ever. One Run at a time,
+// from any one thread; body must not call Run. More threads than CPUs is legal, only slower.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,24 +31,31 @@ class ThreadPool {
   ~ThreadPool();
 
   void Run(int tasks, absl::FunctionRef<void(int task, int thread)> body);
+  /// The caller included.
   int threads() const { return static_cast<int>(threads_.size()) + 1; }
+  /// Whether the kernel let every thread of the pool be bound to its CPU.
+  bool bound() const { return bound_; }
 
  private:
   void Loop(int thread);
   uint32_t AwaitRun(uint32_t seen);
+  void AwaitDone(int tasks);
   void Work(int thread);
 
   const ThreadPoolOptions options_;
   std::vector<std::thread> threads_;
+  bool bound_ = true;
 
-  // What the current run is; written by Run before `epoch_` is raised, read by threads after they saw it.
+  // What the current run is. Written by Run before it refills `unclaimed_`; read only by threads that hold a claim, and
+  // a claim that is not done keeps Run from returning. So a thread that wakes late can never read a half-written run.
   int tasks_ = 0;
   const absl::FunctionRef<void(int, int)>* body_ = nullptr;
 
-  alignas(64) std::atomic<uint32_t> epoch_{0};     // futex word: raised for every run, and to stop
-  alignas(64) std::atomic<int> next_task_{0};
-  alignas(64) std::atomic<int> inside_{0};         // threads that have not finished this run
-  alignas(64) std::atomic<int> sleepers_{0};
+  alignas(64) std::atomic<uint32_t> epoch_{0};   // futex word: raised for every run, and to stop
+  alignas(64) std::atomic<int> unclaimed_{0};    // tasks nobody has claimed; below zero by threads that came too late
+  alignas(64) std::atomic<uint32_t> done_{0};    // futex word: tasks finished
+  alignas(64) std::atomic<int> sleepers_{0};     // threads that sleep, or are about to, on epoch_
+  std::atomic<bool> caller_sleeps_{false};
   std::atomic<bool> stop_{false};
 };
 

@@ -1,0 +1,149 @@
+// Every task exactly once, in every mix of sleeping, spinning and crowded threads. Run under TSan by the sanitizer build.
+#include "common/threading/thread_pool.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/threading/thread_binding.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+std::vector<int> Cpus(int threads) {
+  const std::vector<int> usable = CpusOfThisThread();
+  std::vector<int> cpus;
+  for (int i = 0; i < threads; ++i) cpus.push_back(usable[static_cast<size_t>(i) % usable.size()]);
+  return cpus;
+}
+
+double CpuSecondsOfProcess() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+class ThreadPoolTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(ThreadPoolTest, RunsEveryTaskExactlyOnce) {
+  ThreadPool pool({.cpus = Cpus(GetParam())});
+  ASSERT_EQ(pool.threads(), std::max(1, GetParam()));
+  for (const int tasks : {0, 1, 2, 3, 7, 64, 1000}) {
+    std::vector<int> runs(static_cast<size_t>(tasks));  // not atomic: a task run twice at once is a race that TSan sees
+    pool.Run(tasks, [&](int task, int thread) {
+      ASSERT_GE(thread, 0);
+      ASSERT_LT(thread, pool.threads());
+      ++runs[static_cast<size_t>(task)];
+    });
+    EXPECT_THAT(runs, ::testing::Each(1)) << tasks << " tasks";
+  }
+}
+
+TEST_P(ThreadPoolTest, ManyShortRunsSeeEachOthersResults) {
+  ThreadPool pool({.cpus = Cpus(GetParam()), .spin_us = 5});
+  std::vector<int64_t> values(8);
+  const int runs = 3000;
+  for (int run = 0; run < runs; ++run) {
+    // Each run writes what the run before wrote next door: a lost, doubled or late task breaks the sum for good.
+    std::vector<int64_t> next(values.size());
+    pool.Run(static_cast<int>(values.size()), [&](int task, int) {
+      const auto i = static_cast<size_t>(task);
+      next[i] = values[(i + 1) % values.size()] + 1;
+    });
+    values = next;
+  }
+  EXPECT_THAT(values, ::testing::Each(runs));
+}
+
+TEST_P(ThreadPoolTest, WakesFromSleep) {
+  ThreadPool pool({.cpus = Cpus(GetParam()), .spin_us = 0});
+  for (int run = 0; run < 30; ++run) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::atomic<int> count = 0;
+    pool.Run(16, [&](int, int) { ++count; });
+    EXPECT_EQ(count.load(), 16);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, ::testing::Values(0, 1, 2, 4, 16));
+
+TEST(ThreadPoolLifeTest, ThreadsShareTheWork) {
+  ThreadPool pool({.cpus = Cpus(3)});
+  std::vector<std::atomic<int>> tasks_of(3);
+  pool.Run(30, [&](int, int thread) {
+    ++tasks_of[static_cast<size_t>(thread)];
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  });
+  for (const std::atomic<int>& tasks : tasks_of) EXPECT_GT(tasks.load(), 0);
+}
+
+TEST(ThreadPoolLifeTest, ARunReturnsOnlyWhenItsSlowestTaskIsDone) {
+  ThreadPool pool({.cpus = Cpus(4), .spin_us = 10});
+  std::atomic<bool> finished = false;
+  pool.Run(2, [&](int task, int) {
+    if (task == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    finished = true;
+  });
+  EXPECT_TRUE(finished.load());
+}
+
+TEST(ThreadPoolLifeTest, IdleThreadsAndAWaitingCallerSleep) {
+  ThreadPool pool({.cpus = Cpus(4), .spin_us = 50});
+  pool.Run(4, [](int, int) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const double before = CpuSecondsOfProcess();
+  // Two tasks sleep; the two other threads and, when its own task is done, the caller have nothing to do.
+  pool.Run(2, [](int task, int) { std::this_thread::sleep_for(std::chrono::milliseconds(task == 0 ? 1 : 400)); });
+  EXPECT_LT(CpuSecondsOfProcess() - before, 0.1) << "somebody spun through 400 ms";
+}
+
+TEST(ThreadPoolLifeTest, ThreadsAreNamedAndBound) {
+  const std::vector<int> cpus = Cpus(3);
+  ThreadPool pool({.name = "a-very-long-pool", .cpus = cpus});
+  EXPECT_TRUE(pool.bound());
+  std::vector<std::string> names(3);
+  std::vector<std::vector<int>> bindings(3);
+  pool.Run(60, [&](int, int thread) {
+    const auto i = static_cast<size_t>(thread);
+    char name[16];
+    pthread_getname_np(pthread_self(), name, sizeof name);
+    names[i] = name;
+    bindings[i] = CpusOfThisThread();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  });
+  EXPECT_EQ(names[1], std::string("a-very-long-pool-1").substr(0, 15));
+  EXPECT_THAT(bindings[1], ::testing::ElementsAre(cpus[1]));
+  EXPECT_THAT(bindings[2], ::testing::ElementsAre(cpus[2]));
+}
+
+TEST(ThreadPoolLifeTest, SaysWhenBindingWasRefused) {
+  const ThreadPool pool({.cpus = {0, 8000}});
+  EXPECT_FALSE(pool.bound());
+}
+
+TEST(ThreadPoolLifeTest, PoolsOfOneProcessDoNotMix) {
+  std::vector<std::thread> owners;
+  for (int p = 0; p < 3; ++p) {
+    owners.emplace_back([p] {
+      ThreadPool pool({.cpus = Cpus(3), .spin_us = 5});
+      for (int run = 0; run < 300; ++run) {
+        std::atomic<int> sum = 0;
+        pool.Run(p + 5, [&](int task, int) { sum += task; });
+        ASSERT_EQ(sum.load(), (p + 5) * (p + 4) / 2);
+      }
+    });
+  }
+  for (std::thread& owner : owners) owner.join();
+}
+
+}  // namespace
+}  // namespace numoe
