@@ -17,9 +17,7 @@ install_packages deploy/packages.txt
 jobs=$(nproc)
 
 step "tidy"
-python3 tests/tidy/tidy_test.py -q
 python3 tests/tidy/tidy.py
-tests/tidy/format.sh
 
 step "build release"
 build_preset release all

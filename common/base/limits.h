@@ -32,7 +32,7 @@ inline constexpr size_t kHttpHeaderBytesMax = 64ull << 10;
 inline constexpr int kHttpReadTimeoutSeconds = 30;         // slow-loris bound for a whole request
 
 // --- chat templates --------------------------------------------------------------------------------------
-inline constexpr int64_t kTemplateStepsMax = 20'000'000;   // a 200-message conversation takes about 20,000
+inline constexpr int64_t kTemplateStepsMax = 2'000'000;    // a 200-message conversation takes about 20,000
 inline constexpr size_t kTemplateOutputBytesMax = 64ull << 20;
 inline constexpr int kTemplateDepthMax = 200;
 

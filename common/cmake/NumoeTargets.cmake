@@ -4,7 +4,8 @@
 #   numoe_binary(NAME SRCS ... DEPS ...)            a program in bin/
 #   numoe_test(NAME SRCS ... DEPS ... [LABELS ...]) a GoogleTest program registered with ctest
 #   numoe_fuzz(NAME SRCS ... DEPS ...)              a libFuzzer target (fuzz preset) and, always, a corpus replay test
-set(NUMOE_WARNINGS -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers -Wno-psabi)
+set(NUMOE_WARNINGS -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers -Wno-psabi
+    -Wno-restrict)  # false alarms of gcc 12 on std::string operator+ (GCC PR 105651)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   list(APPEND NUMOE_WARNINGS -Wthread-safety)
 endif()

@@ -2,10 +2,17 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <utility>
 
 namespace numoe {
@@ -46,6 +53,65 @@ NodeMemory& NodeMemory::operator=(NodeMemory&& other) noexcept {
 
 NodeMemory::~NodeMemory() {
   if (mapping_ != nullptr) munmap(mapping_, mapped_);
+}
+
+namespace {
+
+bool Overlaps(const std::vector<NodeMemory>& blocks, uint64_t begin, uint64_t end) {
+  return std::any_of(blocks.begin(), blocks.end(), [&](const NodeMemory& block) {
+    const auto address = reinterpret_cast<uint64_t>(block.data());
+    return block.size() > 0 && address < end && address + block.size() > begin;
+  });
+}
+
+// The number of a line "Key:   1234 kB"; false if the line is another one.
+bool ReadKilobytes(const std::string& line, const char* key, uint64_t& value) {
+  const size_t length = std::strlen(key);
+  return line.compare(0, length, key) == 0 && std::sscanf(line.c_str() + length, "%" SCNu64, &value) == 1;
+}
+
+}  // namespace
+
+std::optional<double> HugePageShare(const std::vector<NodeMemory>& blocks) {
+  std::ifstream smaps("/proc/self/smaps");
+  bool mine = false;
+  uint64_t resident = 0;  // kB
+  uint64_t huge = 0;      // kB
+  for (std::string line; std::getline(smaps, line);) {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    uint64_t value = 0;
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64, &begin, &end) == 2) {
+      mine = Overlaps(blocks, begin, end);
+    } else if (mine && ReadKilobytes(line, "Rss:", value)) {
+      resident += value;
+    } else if (mine && ReadKilobytes(line, "AnonHugePages:", value)) {
+      huge += value;
+    }
+  }
+  if (resident == 0) return std::nullopt;
+  return static_cast<double>(huge) / static_cast<double>(resident);
+}
+
+std::optional<double> LocalShare(const std::vector<NodeMemory>& blocks, int os_node) {
+  constexpr size_t kSamplesMax = 4096;
+  constexpr size_t kPage = 4096;
+  size_t total = 0;
+  for (const NodeMemory& block : blocks) total += block.size();
+  const size_t stride = std::max(kPage, total / kSamplesMax / kPage * kPage);
+  std::vector<void*> pages;
+  for (const NodeMemory& block : blocks) {
+    for (size_t at = 0; at < block.size(); at += stride) pages.push_back(block.data() + at);
+  }
+  std::vector<int> nodes(pages.size());
+  // Without target nodes, move_pages moves nothing and reports where each page is.
+  if (pages.empty() || syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, nodes.data(), 0) != 0) {
+    return std::nullopt;
+  }
+  const auto resident = std::count_if(nodes.begin(), nodes.end(), [](int node) { return node >= 0; });
+  const auto local = std::count(nodes.begin(), nodes.end(), os_node);
+  if (resident == 0) return std::nullopt;
+  return static_cast<double>(local) / static_cast<double>(resident);
 }
 
 }  // namespace numoe

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -28,5 +30,13 @@ class NodeMemory {
   void* mapping_ = nullptr;
   size_t mapped_ = 0;
 };
+
+/// Share of the blocks' resident memory that lies in huge pages, 0 to 1; nullopt where the kernel does not say. Reads
+/// /proc/self/smaps: milliseconds to seconds, for a start log and not for a loop.
+std::optional<double> HugePageShare(const std::vector<NodeMemory>& blocks);
+
+/// Share of the blocks' resident pages that lie on `os_node`, from a sample of pages; nullopt where the kernel refuses
+/// to say (seccomp) or nothing is resident.
+std::optional<double> LocalShare(const std::vector<NodeMemory>& blocks, int os_node);
 
 }  // namespace numoe

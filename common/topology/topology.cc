@@ -13,6 +13,9 @@
 namespace numoe {
 namespace {
 
+// Far above any machine's CPUs: a larger number is a slip of the pen.
+constexpr int kThreadsMax = 4096;
+
 struct TopologyDeleter {
   void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
 };
@@ -34,18 +37,26 @@ absl::StatusOr<TopologyPtr> Load(std::string_view synthetic) {
   return topology;
 }
 
+// The calling thread's CPUs: main's, when a daemon starts.
 BitmapPtr AffinityOfThisProcess() {
+  constexpr size_t kCpusMax = 8192;  // the kernel's largest configuration; cpu_set_t ends at 1024
   BitmapPtr allowed(hwloc_bitmap_alloc());
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) {
+  std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kCpusMax), [](cpu_set_t* s) { CPU_FREE(s); });
+  const size_t bytes = CPU_ALLOC_SIZE(kCpusMax);
+  CPU_ZERO_S(bytes, set.get());
+  if (sched_getaffinity(0, bytes, set.get()) != 0) {
     hwloc_bitmap_fill(allowed.get());
     return allowed;
   }
-  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) hwloc_bitmap_set(allowed.get(), cpu);
+  for (unsigned cpu = 0; cpu < kCpusMax; ++cpu) {
+    if (CPU_ISSET_S(cpu, bytes, set.get())) hwloc_bitmap_set(allowed.get(), cpu);
   }
   return allowed;
+}
+
+// False if the text is no list of node numbers.
+bool ParseNodeList(const std::string& text, hwloc_bitmap_s* nodes) {
+  return hwloc_bitmap_list_sscanf(nodes, text.c_str()) == 0;
 }
 
 BitmapPtr MemoryNodesOfThisProcess() {
@@ -55,9 +66,16 @@ BitmapPtr MemoryNodesOfThisProcess() {
   for (std::string line; std::getline(status, line);) {
     if (line.rfind(kKey, 0) != 0) continue;
     const size_t begin = line.find_first_not_of(" \t", kKey.size());
-    if (begin != std::string::npos) hwloc_bitmap_list_sscanf(nodes.get(), line.c_str() + begin);
+    if (begin != std::string::npos) ParseNodeList(line.substr(begin), nodes.get());
   }
   return nodes;
+}
+
+// The kernel moves pages towards threads it saw touching them: work for nothing where threads are bound.
+bool NumaBalancing() {
+  std::ifstream setting("/proc/sys/kernel/numa_balancing");
+  int value = 0;
+  return setting >> value && value != 0;
 }
 
 // The node's usable CPUs, first hyperthreads of all cores before second ones.
@@ -77,20 +95,58 @@ std::vector<int> CpusOf(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset, 
   return cpus;
 }
 
+// Why a node cannot be a worker's home; empty: it can.
+std::string Unusable(const NumaNode& node, hwloc_const_bitmap_t memory, const std::vector<NumaNode>& before) {
+  if (node.cpus.empty()) return "none of its CPUs may be used";
+  if (!hwloc_bitmap_isset(memory, static_cast<unsigned>(node.os_index))) return "its memory may not be used";
+  // High-bandwidth and ordinary memory of one socket are two nodes with the same CPUs: one worker, not two.
+  for (const NumaNode& other : before) {
+    if (other.cpus == node.cpus) return fmt::format("it has the CPUs of node {}", other.os_index);
+  }
+  return "";
+}
+
 absl::StatusOr<Topology> Read(std::string_view synthetic, hwloc_const_bitmap_t cpus, hwloc_const_bitmap_t memory) {
   ASSIGN_OR_RETURN(const TopologyPtr topology, Load(synthetic));
-  Topology result{.nodes = {}, .synthetic = !synthetic.empty()};
+  Topology result{.nodes = {}, .warnings = {}, .synthetic = !synthetic.empty()};
   const int count = hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_NUMANODE);
   for (int i = 0; i < count; ++i) {
     const hwloc_obj_t object = hwloc_get_obj_by_type(topology.get(), HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i));
     NumaNode node{.os_index = static_cast<int>(object->os_index), .cpus = CpusOf(topology.get(), object->cpuset, cpus),
                   .memory_bytes = object->attr->numanode.local_memory};
-    if (!node.cpus.empty() && hwloc_bitmap_isset(memory, object->os_index)) result.nodes.push_back(std::move(node));
+    if (const std::string reason = Unusable(node, memory, result.nodes); !reason.empty()) {
+      result.warnings.push_back(fmt::format("node {} is left out: {}", node.os_index, reason));
+      continue;
+    }
+    result.nodes.push_back(std::move(node));
   }
   if (result.nodes.empty()) {
-    return absl::FailedPreconditionError("no NUMA node has both CPUs and memory that this process may use");
+    return absl::FailedPreconditionError(fmt::format("no NUMA node has both CPUs and memory that this process may use ({})",
+                                                     fmt::join(result.warnings, "; ")));
   }
+  std::sort(result.nodes.begin(), result.nodes.end(),
+            [](const NumaNode& a, const NumaNode& b) { return a.os_index < b.os_index; });
   return result;
+}
+
+absl::Status CheckRequest(const PlacementRequest& request, int nodes) {
+  if (request.worker_count < 1) {
+    return absl::InvalidArgumentError(fmt::format("--worker-count={}: expected at least 1", request.worker_count));
+  }
+  if (request.worker_index < 0 || request.worker_index >= request.worker_count) {
+    return absl::InvalidArgumentError(fmt::format("--worker-index={}: expected 0 to {} for --worker-count={}",
+                                                  request.worker_index, request.worker_count - 1,
+                                                  request.worker_count));
+  }
+  if (request.node < -1 || request.node >= nodes) {
+    return absl::InvalidArgumentError(fmt::format("--node={}: there is no such node, expected 0 to {} (or -1 for automatic)",
+                                                  request.node, nodes - 1));
+  }
+  if (request.threads < 0 || request.threads > kThreadsMax) {
+    return absl::InvalidArgumentError(
+        fmt::format("--threads={}: expected 1 to {} (or 0 for automatic)", request.threads, kThreadsMax));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -105,22 +161,26 @@ std::string Topology::ToString() const {
 }
 
 absl::StatusOr<Topology> DetectTopology() {
-  return Read("", AffinityOfThisProcess().get(), MemoryNodesOfThisProcess().get());
+  ASSIGN_OR_RETURN(Topology topology, Read("", AffinityOfThisProcess().get(), MemoryNodesOfThisProcess().get()));
+  if (topology.nodes.size() > 1 && NumaBalancing()) {
+    topology.warnings.push_back("the kernel moves pages between nodes; sysctl kernel.numa_balancing=0 stops it");
+  }
+  return topology;
 }
 
-absl::StatusOr<Topology> SyntheticTopology(std::string_view description, const std::vector<int>& allowed_cpus) {
-  const BitmapPtr all(hwloc_bitmap_alloc_full());
-  const BitmapPtr allowed(allowed_cpus.empty() ? hwloc_bitmap_alloc_full() : hwloc_bitmap_alloc());
-  for (int cpu : allowed_cpus) hwloc_bitmap_set(allowed.get(), static_cast<unsigned>(cpu));
-  return Read(description, allowed.get(), all.get());
+absl::StatusOr<Topology> SyntheticTopology(std::string_view description, const TopologyCut& cut) {
+  const BitmapPtr mems(hwloc_bitmap_alloc_full());
+  if (!cut.mems.empty() && !ParseNodeList(cut.mems, mems.get())) {
+    return absl::InvalidArgumentError(fmt::format("\"{}\" is no list of memory nodes, expected like 0,2-3", cut.mems));
+  }
+  const BitmapPtr cpus(cut.cpus.empty() ? hwloc_bitmap_alloc_full() : hwloc_bitmap_alloc());
+  for (const int cpu : cut.cpus) hwloc_bitmap_set(cpus.get(), static_cast<unsigned>(cpu));
+  return Read(description, cpus.get(), mems.get());
 }
 
 absl::StatusOr<Placement> PlanPlacement(const Topology& topology, const PlacementRequest& request) {
   const int nodes = static_cast<int>(topology.nodes.size());
-  if (request.node >= nodes) {
-    return absl::InvalidArgumentError(
-        fmt::format("--node={}: there is no such node, expected 0 to {} (or -1 for automatic)", request.node, nodes - 1));
-  }
+  RETURN_IF_ERROR(CheckRequest(request, nodes));
   Placement plan;
   plan.node = request.node >= 0 ? request.node : request.worker_index % nodes;
   const std::vector<int>& cpus = topology.nodes[plan.node].cpus;

@@ -56,6 +56,9 @@ class HfTokenizer final : public Tokenizer {
     if (!root.is_object() || !root.contains("model") || !root["model"].is_object()) return Error("model", "an object");
     RETURN_IF_ERROR(ReadNormalizer(root.value("normalizer", json())));
     RETURN_IF_ERROR(ReadPreTokenizer(root.value("pre_tokenizer", json())));
+    if (!byte_level_) return Error("pre_tokenizer", "a ByteLevel component, found none");
+    const std::string decoder = TypeOf(root.value("decoder", json()));
+    if (decoder != "ByteLevel") return Error("decoder", "ByteLevel, found " + decoder);
     RETURN_IF_ERROR(ReadModel(root["model"]));
     RETURN_IF_ERROR(ReadAddedTokens(root.value("added_tokens", json::array())));
     ASSIGN_OR_RETURN(const TokenizerConfig config, ReadTokenizerConfig(dir));
@@ -103,6 +106,18 @@ class HfTokenizer final : public Tokenizer {
                : component.dump().substr(0, 80);
   }
 
+  // `fallback` where the field is absent; nlohmann's value() would throw on another type.
+  absl::StatusOr<bool> Flag(const json& component, const char* field, bool fallback) const {
+    const auto it = component.find(field);
+    if (it == component.end()) return fallback;
+    if (!it->is_boolean()) return Error(field, "true or false, found " + it->dump().substr(0, 80));
+    return it->get<bool>();
+  }
+  static bool Is(const json& component, const char* field, std::string_view value) {
+    const auto it = component.find(field);
+    return it != component.end() && it->is_string() && it->get_ref<const std::string&>() == value;
+  }
+
   absl::Status ReadNormalizer(const json& normalizer) {
     if (normalizer.is_null()) return absl::OkStatus();
     const std::string type = TypeOf(normalizer);
@@ -125,15 +140,22 @@ class HfTokenizer final : public Tokenizer {
       return absl::OkStatus();
     }
     if (type == "ByteLevel") {
-      if (component.value("add_prefix_space", false)) return Error("pre_tokenizer ByteLevel", "add_prefix_space false");
+      // Absent counts as true: the library itself refuses a file without the field.
+      ASSIGN_OR_RETURN(const bool add_prefix_space, Flag(component, "add_prefix_space", true));
+      if (add_prefix_space) return Error("pre_tokenizer ByteLevel", "add_prefix_space false");
+      ASSIGN_OR_RETURN(const bool use_regex, Flag(component, "use_regex", true));
+      byte_level_ = true;
       // use_regex (the default) cuts by GPT-2's own pattern.
-      return component.value("use_regex", true)
-                 ? AddPattern("'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+")
+      return use_regex ? AddPattern("'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+")
                  : absl::OkStatus();
     }
-    if (type == "Digits") return AddPattern(component.value("individual_digits", false) ? "\\p{N}" : "\\p{N}+");
-    if (type == "Split" && component.contains("pattern") && component.value("behavior", "") == "Isolated" &&
-        !component.value("invert", false)) {
+    if (type == "Digits") {
+      ASSIGN_OR_RETURN(const bool individual, Flag(component, "individual_digits", false));
+      return AddPattern(individual ? "\\p{N}" : "\\p{N}+");
+    }
+    if (type == "Split" && component.contains("pattern") && Is(component, "behavior", "Isolated")) {
+      ASSIGN_OR_RETURN(const bool invert, Flag(component, "invert", false));
+      if (invert) return Error("pre_tokenizer Split", "invert false");
       const json& pattern = component["pattern"];
       if (pattern.contains("Regex") && pattern["Regex"].is_string()) return AddPattern(pattern["Regex"].get<std::string>());
       if (pattern.contains("String") && pattern["String"].is_string()) {
@@ -152,18 +174,39 @@ class HfTokenizer final : public Tokenizer {
   }
 
   absl::Status ReadModel(const json& model) {
-    if (model.value("type", "BPE") != "BPE") return Error("model.type", "BPE, found " + TypeOf(model));
+    if (model.contains("type") && !Is(model, "type", "BPE")) return Error("model.type", "BPE, found " + TypeOf(model));
+    RETURN_IF_ERROR(RefuseModelOptions(model));
     if (!model.contains("vocab") || !model["vocab"].is_object()) return Error("model.vocab", "an object");
     if (!model.contains("merges") || !model["merges"].is_array()) return Error("model.merges", "a list");
-    ignore_merges_ = model.value("ignore_merges", false);
+    ASSIGN_OR_RETURN(ignore_merges_, Flag(model, "ignore_merges", false));
     for (int b = 0; b < 256; ++b) byte_of_name_[byte_names_[b]] = static_cast<char>(b);
     for (const auto& [name, id] : model["vocab"].items()) {
       if (!id.is_number_unsigned() || id.get<uint64_t>() >= (1u << 24)) return Error("model.vocab", "ids below 2^24");
-      StoreToken(id.get<TokenId>(), BytesOfName(name));
+      RETURN_IF_ERROR(StoreToken(id.get<TokenId>(), BytesOfName(name), "model.vocab"));
       vocab_[BytesOfName(name)] = id.get<TokenId>();
     }
+    RETURN_IF_ERROR(ReadMerges(model["merges"]));
+    for (int b = 0; b < 256; ++b) {
+      if (vocab_.count(std::string(1, static_cast<char>(b))) == 0) return Error("model.vocab", fmt::format("byte 0x{:02x}", b));
+    }
+    return absl::OkStatus();
+  }
+
+  // Options of BPE that change the result and that byte-level vocabularies do not use.
+  absl::Status RefuseModelOptions(const json& model) const {
+    ASSIGN_OR_RETURN(const bool byte_fallback, Flag(model, "byte_fallback", false));
+    if (byte_fallback) return Error("model.byte_fallback", "false");
+    for (const char* option : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
+      const auto it = model.find(option);
+      const bool unset = it == model.end() || it->is_null() || *it == "" || (it->is_number() && *it == 0);
+      if (!unset) return Error(fmt::format("model.{}", option), "null, found " + it->dump().substr(0, 80));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadMerges(const json& merges) {
     int32_t rank = 0;
-    for (const json& merge : model["merges"]) {
+    for (const json& merge : merges) {
       std::string left, right;
       if (merge.is_string()) {
         const std::string pair = merge.get<std::string>();
@@ -182,9 +225,6 @@ class HfTokenizer final : public Tokenizer {
       if (vocab_.count(left + right) == 0) return Error("model.merges", fmt::format("merge {} to be in the vocabulary", rank));
       merges_.emplace(MergeKey(left, right), rank++);
     }
-    for (int b = 0; b < 256; ++b) {
-      if (vocab_.count(std::string(1, static_cast<char>(b))) == 0) return Error("model.vocab", fmt::format("byte 0x{:02x}", b));
-    }
     return absl::OkStatus();
   }
 
@@ -195,19 +235,25 @@ class HfTokenizer final : public Tokenizer {
         return Error("added_tokens", "objects with id and content, found " + token.dump().substr(0, 80));
       }
       for (const char* flag : {"lstrip", "rstrip", "single_word"}) {
-        if (token.value(flag, false)) return Error("added_tokens", fmt::format("{} false for {}", flag, token["content"].dump()));
+        ASSIGN_OR_RETURN(const bool set, Flag(token, flag, false));
+        if (set) return Error("added_tokens", fmt::format("{} false for {}", flag, token["content"].dump()));
       }
       const auto id = token["id"].get<TokenId>();
       const auto name = token["content"].get<std::string>();
-      StoreToken(id, name);
-      specials_.Add(name, {id, token.value("special", false)});
+      ASSIGN_OR_RETURN(const bool special, Flag(token, "special", false));
+      // A name that is in the vocabulary, too, keeps its id; there its spelling was read as bytes.
+      if (const auto it = vocab_.find(BytesOfName(name)); it != vocab_.end() && it->second == id) tokens_[id].clear();
+      RETURN_IF_ERROR(StoreToken(id, name, "added_tokens"));
+      specials_.Add(name, {id, special});
     }
     return absl::OkStatus();
   }
 
-  void StoreToken(TokenId id, std::string bytes) {
+  absl::Status StoreToken(TokenId id, std::string bytes, std::string_view field) {
     if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(static_cast<size_t>(id) + 1);
+    if (!tokens_[id].empty()) return Error(field, fmt::format("one token for each id, found two for {}", id));
     tokens_[id] = std::move(bytes);
+    return absl::OkStatus();
   }
 
   // Vocabulary spelling to bytes; characters outside the byte alphabet (added tokens in vocab) stay as they are.
@@ -268,6 +314,7 @@ class HfTokenizer final : public Tokenizer {
 
   std::string path_;
   bool nfc_ = false;
+  bool byte_level_ = false;  // the pre-tokeniser maps bytes to the vocabulary's alphabet
   bool ignore_merges_ = false;
   std::vector<Pattern> patterns_;
   const std::array<std::string, 256> byte_names_ = ByteNames();

@@ -1,0 +1,68 @@
+#include "coordinator/chat/chat_template.h"
+
+#include <fmt/format.h>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/weights/json_reader.h"
+#include "common/weights/mapped_file.h"
+#include "coordinator/chat/jinja_interpreter.h"
+#include "coordinator/chat/jinja_parser.h"
+
+namespace numoe {
+namespace {
+
+class JinjaTemplate final : public ChatTemplate {
+ public:
+  JinjaTemplate(jinja::Block block, std::string name) : block_(std::move(block)), name_(std::move(name)) {}
+
+  absl::StatusOr<std::vector<TextSegment>> Render(const ChatTemplateInput& input) const override {
+    std::map<std::string, jinja::Value> variables;
+    for (const auto& [role, token] : input.role_tokens) variables[role] = jinja::Value::Text(token);
+    variables["messages"] = jinja::FromJson(input.messages);
+    variables["tools"] = jinja::FromJson(input.tools);
+    variables["documents"] = jinja::Value(jinja::None{});
+    variables["add_generation_prompt"] = jinja::Value(input.add_generation_prompt);
+    if (input.kwargs.is_object()) {
+      for (const auto& [key, value] : input.kwargs.items()) variables[key] = jinja::FromJson(value);
+    }
+    absl::StatusOr<jinja::Str> text = jinja::Interpreter(std::move(variables)).Render(block_);
+    if (!text.ok()) return Annotate(text.status(), name_);
+    return text->Segments();
+  }
+
+ private:
+  const jinja::Block block_;
+  const std::string name_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Parse(std::string_view source, const std::string& name) {
+  absl::StatusOr<jinja::Block> block = jinja::Parse(source);
+  if (!block.ok()) return Annotate(block.status(), name);
+  return std::make_unique<JinjaTemplate>(*std::move(block), name);
+}
+
+absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::filesystem::path& dir) {
+  const std::filesystem::path file = dir / "chat_template.jinja";
+  if (std::filesystem::exists(file)) {
+    ASSIGN_OR_RETURN(const std::string source, ReadTextFile(file, limits::kJsonFileBytesMax));
+    return Parse(source, file.string());
+  }
+  const std::string path = (dir / "tokenizer_config.json").string();
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, limits::kJsonFileBytesMax));
+  ASSIGN_OR_RETURN(const nlohmann::json config, ParseStrictJson(text, path));
+  const auto entry = config.find("chat_template");
+  if (entry != config.end() && entry->is_string()) return Parse(entry->get<std::string>(), path + " chat_template");
+  if (entry != config.end() && entry->is_array()) {  // several, by name
+    for (const nlohmann::json& named : *entry) {
+      if (named.is_object() && named.value("name", "") == "default" && named.contains("template") && named["template"].is_string()) {
+        return Parse(named["template"].get<std::string>(), path + " chat_template default");
+      }
+    }
+  }
+  return absl::NotFoundError(fmt::format("{}: expected chat_template.jinja, or chat_template in tokenizer_config.json", dir.string()));
+}
+
+}  // namespace numoe

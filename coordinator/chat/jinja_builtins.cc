@@ -1,0 +1,474 @@
+#include "coordinator/chat/jinja_builtins.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <map>
+#include <set>
+
+#include "coordinator/chat/jinja_text.h"
+#include "nlohmann/json.hpp"
+
+namespace numoe::jinja {
+namespace {
+
+using Filter = Value (*)(Interpreter&, const Value&, const Arguments&);
+using Test = bool (*)(Interpreter&, const Value&, const Arguments&);
+
+bool Flag(const Arguments& args, size_t i, std::string_view name, bool fallback) {
+  const Value* value = args.Get(i, name);
+  return value == nullptr ? fallback : Truthy(*value);
+}
+std::string Text(const Arguments& args, size_t i, std::string_view name, const std::string& fallback) {
+  const Value* value = args.Get(i, name);
+  return value == nullptr || value->none() ? fallback : ToStr(*value).text();
+}
+
+// --- filters ------------------------------------------------------------------------------------------------
+
+Value ToJsonFilter(Interpreter& in, const Value& v, const Arguments& args) {
+  JsonStyle style;
+  style.ensure_ascii = Flag(args, 0, "ensure_ascii", false);
+  if (const Value* indent = args.Get(1, "indent"); indent != nullptr && AsInt(*indent)) {
+    style.indent = static_cast<int>(std::clamp<int64_t>(*AsInt(*indent), 0, 64));
+    style.item_separator = ",";
+  }
+  if (const Value* separators = args.Get(2, "separators"); separators != nullptr && !separators->none()) {
+    const List* pair = separators->list();
+    if (pair == nullptr || pair->size() != 2) return in.Fail("tojson: separators must be two strings");
+    style.item_separator = ToStr((*pair)[0]).text();
+    style.key_separator = ToStr((*pair)[1]).text();
+  }
+  style.sort_keys = Flag(args, 3, "sort_keys", false);
+  const auto text = ToJson(v, style);
+  if (!text) return in.Fail(fmt::format("tojson: {} is not JSON serializable", TypeName(v)));
+  return Value::Text(*text, /*trusted=*/false);
+}
+
+Value LengthFilter(Interpreter& in, const Value& v, const Arguments&) {
+  if (v.str() != nullptr) return Value(static_cast<int64_t>(CodePointOffsets(v.str()->text()).size() - 1));
+  if (v.list() != nullptr) return Value(static_cast<int64_t>(v.list()->size()));
+  if (v.dict() != nullptr) return Value(static_cast<int64_t>(v.dict()->items.size()));
+  if (v.undefined()) return Value(int64_t{0});
+  return in.Fail(fmt::format("length: {} has no length", TypeName(v)));
+}
+
+Value ItemsFilter(Interpreter& in, const Value& v, const Arguments&) {
+  if (v.undefined()) return Value::NewList();
+  if (v.dict() == nullptr) return in.Fail(fmt::format("items: expected a mapping, found {}", TypeName(v)));
+  List items;
+  for (const auto& [key, item] : v.dict()->items) items.push_back(Value::NewList({key, item}));
+  return Value::NewList(std::move(items));
+}
+
+Value DictSortFilter(Interpreter& in, const Value& v, const Arguments& args) {
+  if (v.dict() == nullptr) return in.Fail(fmt::format("dictsort: expected a mapping, found {}", TypeName(v)));
+  const bool case_sensitive = Flag(args, 0, "case_sensitive", false);
+  const size_t by = Text(args, 1, "by", "key") == "value" ? 1 : 0;
+  List items = *ItemsFilter(in, v, {}).list();
+  const auto key = [&](const Value& pair) {
+    const Value& item = (*pair.list())[by];
+    return item.str() != nullptr && !case_sensitive ? Value::Text(Lower(item.str()->text())) : item;
+  };
+  std::stable_sort(items.begin(), items.end(), [&](const Value& a, const Value& b) { return Compare(key(a), key(b)).value_or(0) < 0; });
+  if (Flag(args, 2, "reverse", false)) std::reverse(items.begin(), items.end());
+  return Value::NewList(std::move(items));
+}
+
+Value JoinFilter(Interpreter& in, const Value& v, const Arguments& args) {
+  const Value* separator = args.Get(0, "d");
+  const Value* attribute = args.Get(1, "attribute");
+  Str out;
+  bool first = true;
+  for (const Value& item : in.Iterate(v)) {
+    if (!first && separator != nullptr) out.Append(ToStr(*separator));
+    first = false;
+    out.Append(ToStr(attribute != nullptr ? in.Lookup(item, ToStr(*attribute)) : item));
+  }
+  return Value(std::move(out));
+}
+
+Value DefaultFilter(Interpreter&, const Value& v, const Arguments& args) {
+  const Value* fallback = args.Get(0, "default_value");
+  const bool missing = v.undefined() || (Flag(args, 1, "boolean", false) && !Truthy(v));
+  if (!missing) return v;
+  return fallback != nullptr ? *fallback : Value::Text("");
+}
+
+// select, reject, selectattr, rejectattr: keep items for which a test (truth without one) is `wanted`.
+Value Select(Interpreter& in, const Value& v, const Arguments& args, bool by_attribute, bool wanted) {
+  const size_t skip = by_attribute ? 1 : 0;
+  if (args.positional.size() < skip) return in.Fail("selectattr: expected the name of an attribute");
+  Arguments rest;
+  if (args.positional.size() > skip + 1) rest.positional.assign(args.positional.begin() + static_cast<int64_t>(skip) + 1, args.positional.end());
+  List kept;
+  for (const Value& item : in.Iterate(v)) {
+    const Value subject = by_attribute ? in.Lookup(item, ToStr(args.positional[0])) : item;
+    const bool pass = args.positional.size() > skip ? in.ApplyTest(ToStr(args.positional[skip]).text(), subject, rest) : Truthy(subject);
+    if (in.failed()) return {};
+    if (pass == wanted) kept.push_back(item);
+  }
+  return Value::NewList(std::move(kept));
+}
+
+Value MapFilter(Interpreter& in, const Value& v, const Arguments& args) {
+  const Value* attribute = args.Get(99, "attribute");
+  List out;
+  for (const Value& item : in.Iterate(v)) {
+    if (attribute != nullptr) {
+      Value found = in.Lookup(item, ToStr(*attribute));
+      const Value* fallback = args.Get(99, "default");
+      if (found.undefined() && fallback != nullptr) found = *fallback;
+      out.push_back(std::move(found));
+    } else {
+      if (args.positional.empty()) return in.Fail("map: expected a filter name or attribute=");
+      Arguments rest;
+      rest.positional.assign(args.positional.begin() + 1, args.positional.end());
+      rest.keywords = args.keywords;
+      out.push_back(in.ApplyFilter(ToStr(args.positional[0]).text(), item, rest));
+    }
+    if (in.failed()) return {};
+  }
+  return Value::NewList(std::move(out));
+}
+
+Value SortFilter(Interpreter& in, const Value& v, const Arguments& args) {
+  const bool case_sensitive = Flag(args, 1, "case_sensitive", false);
+  const Value* attribute = args.Get(2, "attribute");
+  List items = in.Iterate(v);
+  bool comparable = true;
+  const auto key = [&](const Value& item) {
+    Value k = attribute != nullptr ? in.Lookup(item, ToStr(*attribute)) : item;
+    return k.str() != nullptr && !case_sensitive ? Value::Text(Lower(k.str()->text())) : k;
+  };
+  std::vector<std::pair<Value, size_t>> order;
+  for (size_t i = 0; i < items.size(); ++i) order.emplace_back(key(items[i]), i);
+  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    const auto c = Compare(a.first, b.first);
+    comparable = comparable && c.has_value();
+    return c.value_or(0) < 0;
+  });
+  if (!comparable) return in.Fail("sort: items cannot be compared");
+  List sorted;
+  for (const auto& [k, i] : order) sorted.push_back(items[i]);
+  if (Flag(args, 0, "reverse", false)) std::reverse(sorted.begin(), sorted.end());
+  return Value::NewList(std::move(sorted));
+}
+
+Value UniqueFilter(Interpreter& in, const Value& v, const Arguments&) {
+  List out;
+  const auto key = [](const Value& x) { return x.str() != nullptr ? Value::Text(Lower(x.str()->text())) : x; };
+  for (const Value& item : in.Iterate(v)) {
+    if (!in.Charge(static_cast<int64_t>(out.size()))) return {};
+    if (std::none_of(out.begin(), out.end(), [&](const Value& o) { return Equal(key(o), key(item)); })) out.push_back(item);
+  }
+  return Value::NewList(std::move(out));
+}
+
+Value IndentFilter(Interpreter&, const Value& v, const Arguments& args) {
+  const Value* width = args.Get(0, "width");
+  const std::string pad = width == nullptr ? "    " : width->str() != nullptr ? width->str()->text()
+                          : std::string(static_cast<size_t>(std::clamp<int64_t>(AsInt(*width).value_or(4), 0, 1000)), ' ');
+  const bool first = Flag(args, 1, "first", false);
+  const bool blank = Flag(args, 2, "blank", false);
+  const Str text = ToStr(v);
+  Str out;
+  size_t begin = 0;
+  bool is_first = true;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.text().find('\n', begin), text.size());
+    const bool empty = end == begin;
+    if (!is_first) out.Append(Str("\n", true));
+    if ((is_first ? first : true) && (!empty || blank || (is_first && first))) out.Append(Str(pad, true));
+    out.Append(text.Substr(begin, end - begin));
+    is_first = false;
+    begin = end + 1;
+  }
+  return Value(std::move(out));
+}
+
+Value SumFilter(Interpreter& in, const Value& v, const Arguments& args) {
+  const Value* attribute = args.Get(0, "attribute");
+  double total = 0;
+  int64_t whole = 0;
+  bool is_float = false;
+  for (const Value& item : in.Iterate(v)) {
+    const Value x = attribute != nullptr ? in.Lookup(item, ToStr(*attribute)) : item;
+    if (!AsDouble(x)) return in.Fail(fmt::format("sum: cannot add {}", TypeName(x)));
+    is_float = is_float || x.If<double>() != nullptr;
+    total += *AsDouble(x);
+    whole += AsInt(x).value_or(0);
+  }
+  return is_float ? Value(total) : Value(whole);
+}
+
+Value Extreme(Interpreter& in, const Value& v, int sign) {
+  const List items = in.Iterate(v);
+  if (items.empty()) return Undefined{"max"};
+  Value best = items[0];
+  for (const Value& item : items) {
+    if (Compare(item, best).value_or(0) * sign > 0) best = item;
+  }
+  return best;
+}
+
+Value IntFilter(Interpreter&, const Value& v, const Arguments& args) {
+  const Value* fallback = args.Get(0, "default");
+  if (const auto i = AsInt(v)) return Value(*i);
+  if (const auto d = AsDouble(v)) return Value(static_cast<int64_t>(*d));
+  if (v.str() != nullptr) {
+    const std::string text = v.str()->text();
+    char* end = nullptr;
+    const long long parsed = std::strtoll(text.c_str(), &end, 10);
+    if (end != text.c_str() && *end == '\0') return Value(static_cast<int64_t>(parsed));
+    const double real = std::strtod(text.c_str(), &end);
+    if (end != text.c_str() && *end == '\0') return Value(static_cast<int64_t>(real));
+  }
+  return fallback != nullptr ? *fallback : Value(int64_t{0});
+}
+
+Value FloatFilter(Interpreter&, const Value& v, const Arguments& args) {
+  const Value* fallback = args.Get(0, "default");
+  if (const auto d = AsDouble(v)) return Value(*d);
+  if (v.str() != nullptr) {
+    char* end = nullptr;
+    const double real = std::strtod(v.str()->text().c_str(), &end);
+    if (end != v.str()->text().c_str() && *end == '\0') return Value(real);
+  }
+  return fallback != nullptr ? *fallback : Value(0.0);
+}
+
+Value RoundFilter(Interpreter& in, const Value& v, const Arguments& args) {
+  const auto number = AsDouble(v);
+  if (!number) return in.Fail(fmt::format("round: expected a number, found {}", TypeName(v)));
+  const Value* precision = args.Get(0, "precision");
+  const double scale = std::pow(10.0, precision != nullptr ? static_cast<double>(AsInt(*precision).value_or(0)) : 0.0);
+  const std::string method = Text(args, 1, "method", "common");
+  const double scaled = *number * scale;
+  return Value((method == "ceil" ? std::ceil(scaled) : method == "floor" ? std::floor(scaled) : std::nearbyint(scaled)) / scale);
+}
+
+Value FromJsonFilter(Interpreter& in, const Value& v, const Arguments&) {
+  const auto json = nlohmann::ordered_json::parse(ToStr(v).text(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return in.Fail("from_json: not valid JSON");
+  return FromJson(json);
+}
+
+Value BatchFilter(Interpreter& in, const Value& v, const Arguments& args) {
+  const Value* count = args.Get(0, "linecount");
+  const int64_t size = count != nullptr ? AsInt(*count).value_or(0) : 0;
+  if (size < 1) return in.Fail("batch: expected a positive count");
+  List out;
+  for (const Value& item : in.Iterate(v)) {
+    if (out.empty() || static_cast<int64_t>(out.back().list()->size()) == size) out.push_back(Value::NewList());
+    std::get<std::shared_ptr<List>>(out.back().data)->push_back(item);
+  }
+  const Value* fill = args.Get(1, "fill_with");
+  while (fill != nullptr && !out.empty() && static_cast<int64_t>(out.back().list()->size()) < size) {
+    std::get<std::shared_ptr<List>>(out.back().data)->push_back(*fill);
+  }
+  return Value::NewList(std::move(out));
+}
+
+Value GroupByFilter(Interpreter& in, const Value& v, const Arguments& args) {
+  const Value* attribute = args.Get(0, "attribute");
+  if (attribute == nullptr) return in.Fail("groupby: expected an attribute");
+  Arguments sort;
+  sort.keywords = {{"attribute", *attribute}};
+  List groups;
+  for (const Value& item : in.Iterate(SortFilter(in, v, sort))) {
+    const Value key = in.Lookup(item, ToStr(*attribute));
+    if (groups.empty() || !Equal((*groups.back().list())[0], key)) groups.push_back(Value::NewList({key, Value::NewList()}));
+    std::get<std::shared_ptr<List>>((*groups.back().list())[1].data)->push_back(item);
+  }
+  return Value::NewList(std::move(groups));
+}
+
+Value FirstOrLast(Interpreter& in, const Value& v, bool first) {
+  const List items = in.Iterate(v);
+  if (items.empty()) return Undefined{first ? "first" : "last"};
+  return first ? items.front() : items.back();
+}
+
+Value ReverseFilter(Interpreter& in, const Value& v, const Arguments&) {
+  List items = in.Iterate(v);
+  std::reverse(items.begin(), items.end());
+  if (v.str() == nullptr) return Value::NewList(std::move(items));
+  Str out;
+  for (const Value& c : items) out.Append(*c.str());
+  return Value(std::move(out));
+}
+
+Value MethodFilter(Interpreter& in, const std::string& method, const Value& v, const Arguments& args) {
+  return RunMethod(in, method, Value(ToStr(v)), args);
+}
+
+const std::map<std::string, Filter>& Filters() {
+  static const std::map<std::string, Filter> filters = {
+      {"tojson", ToJsonFilter}, {"length", LengthFilter}, {"count", LengthFilter}, {"items", ItemsFilter},
+      {"dictsort", DictSortFilter}, {"join", JoinFilter}, {"default", DefaultFilter}, {"d", DefaultFilter},
+      {"map", MapFilter}, {"sort", SortFilter}, {"unique", UniqueFilter}, {"indent", IndentFilter}, {"sum", SumFilter},
+      {"int", IntFilter}, {"float", FloatFilter}, {"round", RoundFilter}, {"from_json", FromJsonFilter},
+      {"batch", BatchFilter}, {"groupby", GroupByFilter}, {"reverse", ReverseFilter},
+      {"trim", [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "strip", v, a); }},
+      {"upper", [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "upper", v, a); }},
+      {"lower", [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "lower", v, a); }},
+      {"title", [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "title", v, a); }},
+      {"capitalize", [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "capitalize", v, a); }},
+      {"replace", [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "replace", v, a); }},
+      {"string", [](Interpreter&, const Value& v, const Arguments&) { return Value(ToStr(v)); }},
+      {"safe", [](Interpreter&, const Value& v, const Arguments&) { return v; }},
+      {"list", [](Interpreter& in, const Value& v, const Arguments&) { return Value::NewList(in.Iterate(v)); }},
+      {"first", [](Interpreter& in, const Value& v, const Arguments&) { return FirstOrLast(in, v, true); }},
+      {"last", [](Interpreter& in, const Value& v, const Arguments&) { return FirstOrLast(in, v, false); }},
+      {"min", [](Interpreter& in, const Value& v, const Arguments&) { return Extreme(in, v, -1); }},
+      {"max", [](Interpreter& in, const Value& v, const Arguments&) { return Extreme(in, v, 1); }},
+      {"select", [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, false, true); }},
+      {"reject", [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, false, false); }},
+      {"selectattr", [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, true, true); }},
+      {"rejectattr", [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, true, false); }},
+      {"abs", [](Interpreter& in, const Value& v, const Arguments&) {
+         if (const auto i = AsInt(v)) return Value(*i < 0 ? -*i : *i);
+         if (const auto d = AsDouble(v)) return Value(std::fabs(*d));
+         return in.Fail(fmt::format("abs: expected a number, found {}", TypeName(v)));
+       }},
+      {"wordcount", [](Interpreter& in, const Value& v, const Arguments&) {
+         return LengthFilter(in, RunMethod(in, "split", Value(ToStr(v)), {}), {});
+       }},
+  };
+  return filters;
+}
+
+// --- tests --------------------------------------------------------------------------------------------------
+
+bool CompareTest(Interpreter& in, const Value& v, const Arguments& a, bool (*accept)(int)) {
+  const auto order = a.positional.empty() ? std::nullopt : Compare(v, a.positional[0]);
+  if (!order) in.Fail("cannot compare in a test");
+  return order && accept(*order);
+}
+bool EqualTest(Interpreter&, const Value& v, const Arguments& a) { return !a.positional.empty() && Equal(v, a.positional[0]); }
+
+const std::map<std::string, Test>& Tests() {
+  static const std::map<std::string, Test> tests = {
+      {"defined", [](Interpreter&, const Value& v, const Arguments&) { return !v.undefined(); }},
+      {"undefined", [](Interpreter&, const Value& v, const Arguments&) { return v.undefined(); }},
+      {"none", [](Interpreter&, const Value& v, const Arguments&) { return v.none(); }},
+      {"string", [](Interpreter&, const Value& v, const Arguments&) { return v.str() != nullptr; }},
+      {"mapping", [](Interpreter&, const Value& v, const Arguments&) { return v.dict() != nullptr && !v.dict()->is_namespace; }},
+      {"iterable", [](Interpreter&, const Value& v, const Arguments&) {
+         return v.str() != nullptr || v.list() != nullptr || (v.dict() != nullptr && !v.dict()->is_namespace) || v.undefined();
+       }},
+      {"sequence", [](Interpreter&, const Value& v, const Arguments&) {
+         return v.str() != nullptr || v.list() != nullptr || (v.dict() != nullptr && !v.dict()->is_namespace) || v.undefined();
+       }},
+      {"boolean", [](Interpreter&, const Value& v, const Arguments&) { return v.If<bool>() != nullptr; }},
+      {"true", [](Interpreter&, const Value& v, const Arguments&) { return v.If<bool>() != nullptr && *v.If<bool>(); }},
+      {"false", [](Interpreter&, const Value& v, const Arguments&) { return v.If<bool>() != nullptr && !*v.If<bool>(); }},
+      {"number", [](Interpreter&, const Value& v, const Arguments&) { return v.number(); }},
+      {"integer", [](Interpreter&, const Value& v, const Arguments&) { return v.If<int64_t>() != nullptr; }},
+      {"float", [](Interpreter&, const Value& v, const Arguments&) { return v.If<double>() != nullptr; }},
+      {"callable", [](Interpreter&, const Value& v, const Arguments&) { return v.If<Macro>() != nullptr || v.If<Callable>() != nullptr; }},
+      {"lower", [](Interpreter&, const Value& v, const Arguments&) { return IsLower(ToStr(v).text()); }},
+      {"upper", [](Interpreter&, const Value& v, const Arguments&) { return IsUpper(ToStr(v).text()); }},
+      {"odd", [](Interpreter&, const Value& v, const Arguments&) { return AsInt(v).value_or(0) % 2 != 0; }},
+      {"even", [](Interpreter&, const Value& v, const Arguments&) { return AsInt(v).value_or(1) % 2 == 0; }},
+      {"divisibleby", [](Interpreter&, const Value& v, const Arguments& a) {
+         const int64_t by = a.positional.empty() ? 0 : AsInt(a.positional[0]).value_or(0);
+         return by != 0 && AsInt(v).value_or(1) % by == 0;
+       }},
+      {"in", [](Interpreter& in, const Value& v, const Arguments& a) {
+         if (a.positional.empty()) return false;
+         const Value& where = a.positional[0];
+         if (where.str() != nullptr) return v.str() != nullptr && where.str()->text().find(v.str()->text()) != std::string::npos;
+         if (where.dict() != nullptr) return where.dict()->Find(v) != nullptr;
+         for (const Value& item : in.Iterate(where)) {
+           if (Equal(item, v)) return true;
+         }
+         return false;
+       }},
+      {"equalto", EqualTest}, {"eq", EqualTest}, {"==", EqualTest}, {"sameas", EqualTest},
+      {"ne", [](Interpreter& in, const Value& v, const Arguments& a) { return !EqualTest(in, v, a); }},
+      {"!=", [](Interpreter& in, const Value& v, const Arguments& a) { return !EqualTest(in, v, a); }},
+      {"lt", [](Interpreter& in, const Value& v, const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c < 0; }); }},
+      {"<", [](Interpreter& in, const Value& v, const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c < 0; }); }},
+      {"gt", [](Interpreter& in, const Value& v, const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c > 0; }); }},
+      {">", [](Interpreter& in, const Value& v, const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c > 0; }); }},
+      {"le", [](Interpreter& in, const Value& v, const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c <= 0; }); }},
+      {"ge", [](Interpreter& in, const Value& v, const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c >= 0; }); }},
+  };
+  return tests;
+}
+
+// --- functions ----------------------------------------------------------------------------------------------
+
+Value RangeFunction(Interpreter& in, const Arguments& args) {
+  int64_t bounds[3] = {0, 0, 1};
+  const size_t count = args.positional.size();
+  if (count < 1 || count > 3) return in.Fail("range takes 1 to 3 integers");
+  for (size_t i = 0; i < count; ++i) {
+    const auto value = AsInt(args.positional[i]);
+    if (!value) return in.Fail(fmt::format("range: expected an integer, found {}", TypeName(args.positional[i])));
+    bounds[count == 1 ? 1 : i] = *value;
+  }
+  if (bounds[2] == 0) return in.Fail("range: step is 0");
+  List items;
+  for (int64_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1]; i += bounds[2]) {
+    if (items.size() >= 100'000) return in.Fail("range: more than 100000 numbers");  // the sandbox's own limit
+    items.emplace_back(i);
+    if (!in.Charge(1)) return {};
+  }
+  return Value::NewList(std::move(items));
+}
+
+Value DictFunction(Interpreter& in, const Arguments& args, bool is_namespace) {
+  auto dict = std::make_shared<Dict>();
+  if (!args.positional.empty()) {
+    if (args.positional[0].dict() == nullptr) return in.Fail("expected a mapping");
+    dict->items = args.positional[0].dict()->items;
+  }
+  for (const auto& [key, value] : args.keywords) dict->Set(Value::Text(key), value);
+  dict->is_namespace = is_namespace;
+  return Value(dict);
+}
+
+Value StrftimeNow(Interpreter&, const Arguments& args) {
+  const std::string format = Text(args, 0, "format", "%Y-%m-%d");
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char buffer[512];
+  const size_t size = std::strftime(buffer, sizeof buffer, format.c_str(), &local);
+  return Value::Text(std::string(buffer, size));
+}
+
+}  // namespace
+
+Value RunFilter(Interpreter& in, const std::string& name, const Value& input, const Arguments& args) {
+  const auto it = Filters().find(name);
+  if (it == Filters().end()) return in.Fail(fmt::format("no filter named '{}'", name));
+  return it->second(in, input, args);
+}
+
+bool RunTest(Interpreter& in, const std::string& name, const Value& input, const Arguments& args) {
+  const auto it = Tests().find(name);
+  if (it != Tests().end()) return it->second(in, input, args);
+  in.Fail(fmt::format("no test named '{}'", name));
+  return false;
+}
+
+bool IsFunction(const std::string& name) {
+  static const std::set<std::string> names = {"range", "namespace", "dict", "raise_exception", "strftime_now"};
+  return names.count(name) > 0;
+}
+
+Value RunFunction(Interpreter& in, const std::string& name, const Arguments& args) {
+  if (name == "range") return RangeFunction(in, args);
+  if (name == "namespace") return DictFunction(in, args, /*is_namespace=*/true);
+  if (name == "dict") return DictFunction(in, args, /*is_namespace=*/false);
+  if (name == "strftime_now") return StrftimeNow(in, args);
+  return in.Fail(fmt::format("the template refuses: {}", Text(args, 0, "message", "")));
+}
+
+}  // namespace numoe::jinja

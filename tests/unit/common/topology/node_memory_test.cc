@@ -1,0 +1,92 @@
+// Memory blocks: alignment, zeroes, moves, and what the kernel says about their pages.
+#include "common/topology/node_memory.h"
+
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "common/topology/topology.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+NodeMemory Allocate(size_t bytes) {
+  absl::StatusOr<NodeMemory> memory = NodeMemory::Allocate(bytes);
+  EXPECT_TRUE(memory.ok()) << memory.status();
+  return *std::move(memory);
+}
+
+TEST(NodeMemoryTest, IsAlignedZeroAndWritable) {
+  for (const size_t bytes : {size_t{1}, size_t{5000}, kHugePage, 3 * kHugePage + 17}) {
+    const NodeMemory memory = Allocate(bytes);
+    ASSERT_EQ(memory.size(), bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.data()) % (bytes >= kHugePage ? kHugePage : 4096), 0u);
+    for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(memory.data()[i], std::byte{0});
+    std::memset(memory.data(), 0xAB, bytes);
+    EXPECT_EQ(memory.data()[bytes - 1], std::byte{0xAB});
+  }
+}
+
+TEST(NodeMemoryTest, NothingIsAnEmptyBlock) {
+  const NodeMemory memory = Allocate(0);
+  EXPECT_EQ(memory.size(), 0u);
+  EXPECT_EQ(memory.data(), nullptr);
+}
+
+TEST(NodeMemoryTest, MovesItsBytes) {
+  NodeMemory first = Allocate(100);
+  first.data()[99] = std::byte{7};
+  NodeMemory second = std::move(first);
+  EXPECT_EQ(second.size(), 100u);
+  EXPECT_EQ(second.data()[99], std::byte{7});
+  NodeMemory third = Allocate(10);
+  third = std::move(second);
+  EXPECT_EQ(third.data()[99], std::byte{7});
+}
+
+TEST(NodeMemoryTest, TooMuchIsAnErrorThatNamesTheSize) {
+  const absl::StatusOr<NodeMemory> memory = NodeMemory::Allocate(size_t{1} << 60);
+  ASSERT_FALSE(memory.ok());
+  EXPECT_EQ(memory.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(memory.status().ToString(), ::testing::HasSubstr("1073741824.00 GiB"));
+}
+
+TEST(NodeMemoryTest, LocalShareKnowsTheNode) {
+  const absl::StatusOr<Topology> topology = DetectTopology();
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  if (topology->nodes.size() != 1) GTEST_SKIP() << "needs a machine with one node: this thread may wander";
+  std::vector<NodeMemory> blocks;
+  blocks.push_back(Allocate(2 * kHugePage));
+  EXPECT_EQ(LocalShare(blocks, 0), std::nullopt) << "no page is resident yet";
+  std::memset(blocks[0].data(), 1, blocks[0].size());
+  const std::optional<double> local = LocalShare(blocks, topology->nodes[0].os_index);
+  if (!local.has_value()) GTEST_SKIP() << "the kernel does not say where pages are (move_pages refused)";
+  EXPECT_EQ(*local, 1.0);
+  EXPECT_EQ(LocalShare(blocks, topology->nodes[0].os_index + 1), 0.0);
+}
+
+TEST(NodeMemoryTest, HugePageShareFollowsTheKernelsSetting) {
+  std::string setting;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
+  std::vector<NodeMemory> blocks;
+  EXPECT_EQ(HugePageShare(blocks), std::nullopt);
+  blocks.push_back(Allocate(8 * kHugePage));
+  std::memset(blocks[0].data(), 1, blocks[0].size());
+  const std::optional<double> share = HugePageShare(blocks);
+  ASSERT_TRUE(share.has_value());
+  EXPECT_LE(*share, 1.0);
+  if (setting.empty() || setting.find("[never]") != std::string::npos) {
+    EXPECT_EQ(*share, 0.0);
+    GTEST_SKIP() << "this kernel has transparent huge pages switched off: only their absence was checked";
+  }
+  EXPECT_GT(*share, 0.4) << setting;
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,140 @@
+// The template interpreter against Python's Jinja2 (testdata/features.json, written by tests/golden/template_cases.py; the
+// published templates live where they and a Python with Jinja2 are at hand), its limits, and where text came from.
+#include "coordinator/chat/chat_template.h"
+
+#include <cstdio>
+
+#include "common/weights/mapped_file.h"
+#include "coordinator/chat/chat_messages.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+using ::testing::HasSubstr;
+
+std::string Joined(const std::vector<TextSegment>& segments) {
+  std::string text;
+  for (const TextSegment& segment : segments) text += segment.text;
+  return text;
+}
+
+absl::StatusOr<std::vector<TextSegment>> RenderSource(const std::string& source, ordered_json context) {
+  auto parsed = ChatTemplate::Parse(source, "test");
+  if (!parsed.ok()) return parsed.status();
+  ChatTemplateInput input;
+  input.role_tokens = {{"bos_token", "<B>"}, {"eos_token", "<E>"}};
+  input.messages = context.value("messages", ordered_json::array());
+  input.tools = context.value("tools", ordered_json());
+  input.add_generation_prompt = context.value("add_generation_prompt", false);
+  for (const char* key : {"messages", "tools", "add_generation_prompt"}) context.erase(key);
+  input.kwargs = context;
+  return (*parsed)->Render(input);
+}
+
+void ExpectOracle(const ordered_json& cases) {
+  ASSERT_TRUE(cases.is_array());
+  for (const auto& c : cases) {
+    const auto source = c["template"].get<std::string>();
+    const auto rendered = RenderSource(source, c["context"]);
+    if (c.contains("error")) {
+      EXPECT_FALSE(rendered.ok()) << source << "\nJinja2 says " << c["error"];
+    } else if (rendered.ok()) {
+      EXPECT_EQ(Joined(*rendered), c["output"].get<std::string>()) << c.value("name", source) << "\n" << c["context"].dump().substr(0, 500);
+    } else {
+      ADD_FAILURE() << rendered.status() << "\n" << c.value("name", source);
+    }
+  }
+}
+
+TEST(ChatTemplateTest, FeaturesEqualJinja2) {
+  const auto text = ReadTextFile("tests/unit/coordinator/chat/testdata/features.json", 1 << 26);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto cases = ordered_json::parse(*text);
+  ASSERT_GT(cases.size(), 60u);
+  ExpectOracle(cases);
+}
+
+TEST(ChatTemplateTest, PublishedTemplatesEqualJinja2) {
+  if (!std::filesystem::exists("../shared/data/templates")) GTEST_SKIP() << "published templates are not in ../shared/data/templates";
+  std::string output;
+  for (const char* python : {"build/oracle/bin/python", "/opt/oracle/bin/python", "python3"}) {
+    const std::string command = std::string(python) + " tests/golden/template_cases.py --published ../shared/data/templates 2>/dev/null";
+    FILE* pipe = popen(command.c_str(), "r");
+    ASSERT_NE(pipe, nullptr);
+    char buffer[65536];
+    for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, n);
+    if (pclose(pipe) == 0 && !output.empty()) break;
+    output.clear();
+  }
+  if (output.empty()) GTEST_SKIP() << "no Python with jinja2 (tests/requirements.txt)";
+  const auto cases = ordered_json::parse(output);
+  ASSERT_GT(cases.size(), 500u);
+  ExpectOracle(cases);
+}
+
+TEST(ChatTemplateTest, OnlyTheTemplatesOwnTextIsTrusted) {
+  const auto segments = RenderSource("<|u|>{{ messages[0].content | trim }}<|e|>{{ bos_token + messages[0].role }}",
+                                     {{"messages", {{{"role", "user"}, {"content", " <|e|> "}}}}});
+  ASSERT_TRUE(segments.ok()) << segments.status();
+  ASSERT_EQ(segments->size(), 4u);
+  EXPECT_EQ((*segments)[0].text, "<|u|>");
+  EXPECT_TRUE((*segments)[0].trusted);
+  EXPECT_EQ((*segments)[1].text, "<|e|>");
+  EXPECT_FALSE((*segments)[1].trusted);
+  EXPECT_EQ((*segments)[2].text, "<|e|><B>");
+  EXPECT_TRUE((*segments)[2].trusted);
+  EXPECT_FALSE((*segments)[3].trusted);
+}
+
+TEST(ChatTemplateTest, EveryDerivedStringStaysUntrusted) {
+  for (const char* expression : {"messages[0].content.replace('x', '<|e|>')", "messages[0].content | upper", "messages | tojson",
+                                 "messages[0] | string", "messages[0].content.split('a') | join", "messages[0].content[::-1]"}) {
+    const auto segments = RenderSource(std::string("{{ ") + expression + " }}", {{"messages", {{{"role", "user"}, {"content", "abc"}}}}});
+    ASSERT_TRUE(segments.ok()) << segments.status();
+    for (const TextSegment& segment : *segments) EXPECT_FALSE(segment.trusted) << expression << ": " << segment.text;
+  }
+}
+
+TEST(ChatTemplateTest, LimitsEndRunawayTemplates) {
+  for (const char* source : {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+                             "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}",
+                             "{{ 'x' * 999999999 }}", "{% set l = [1] %}{% for i in range(99) %}{% set _ = l.extend(l) %}{% endfor %}",
+                             "{{ range(10 ** 9) }}", "{{ 9 ** 999999999 }}"}) {
+    const auto rendered = RenderSource(source, ordered_json::object());
+    EXPECT_FALSE(rendered.ok()) << source;
+  }
+  const std::string deep(5000, '(');
+  EXPECT_THAT(RenderSource("{{ " + deep + "1" + std::string(5000, ')') + " }}", ordered_json::object()).status().ToString(), HasSubstr("nesting"));
+}
+
+TEST(ChatTemplateTest, ErrorsGiveLineAndReason) {
+  EXPECT_THAT(RenderSource("a\nb\n{{ nothing.at_all }}", ordered_json::object()).status().ToString(),
+              ::testing::AllOf(HasSubstr("line 3"), HasSubstr("'nothing' is undefined")));
+  EXPECT_THAT(RenderSource("x\n{% if a %}", ordered_json::object()).status().ToString(), HasSubstr("expected endif"));
+  EXPECT_THAT(RenderSource("{{ 1 | nope }}", ordered_json::object()).status().ToString(), HasSubstr("no filter named 'nope'"));
+}
+
+TEST(ChatMessagesTest, PartsAreJoinedAndArgumentsParsed) {
+  const auto out = NormaliseMessages(ordered_json::parse(R"([
+    {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+    {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{\"x\": 1}"}}]},
+    {"role": "tool", "tool_call_id": "1", "content": "ok"}])"));
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0]["content"], "ab");
+  EXPECT_EQ((*out)[1]["tool_calls"][0]["function"]["arguments"]["x"], 1);
+}
+
+TEST(ChatMessagesTest, ErrorsNameThePlace) {
+  const auto error = [](const char* json) { return NormaliseMessages(ordered_json::parse(json)).status().ToString(); };
+  EXPECT_THAT(error("[]"), HasSubstr("messages: expected"));
+  EXPECT_THAT(error(R"([{"content": "x"}])"), HasSubstr("messages[0].role"));
+  EXPECT_THAT(error(R"([{"role": "robot", "content": "x"}])"), HasSubstr("found \"robot\""));
+  EXPECT_THAT(error(R"([{"role": "user", "content": 5}])"), HasSubstr("messages[0].content"));
+  EXPECT_THAT(error(R"([{"role": "user", "content": [{"type": "image_url"}]}])"), HasSubstr("messages[0].content[0]"));
+}
+
+}  // namespace
+}  // namespace numoe
