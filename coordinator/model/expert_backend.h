@@ -1,2 +1,0 @@
-#pragma once
-#include "coordinator/transport/expert_backend.h"

@@ -1,0 +1,48 @@
+// From a row of logits to a token: temperature, top-k, top-p, min-p, in that order; temperature 0 is greedy.
+//
+// Random numbers are a function of (seed, position): the same request and seed draw the same numbers under any load,
+// and a replayed step draws them again. A row with NaN or infinity is DATA_LOSS, never a token. Holds only scratch:
+// one Sampler per thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+
+namespace numoe {
+
+struct SamplingChoice {
+  double temperature = 1.0;
+  double top_p = 1.0;
+  int top_k = 0;         // 0: off
+  double min_p = 0.0;
+  uint64_t seed = 0;
+  int64_t position = 0;  // of the token to draw, in its sequence
+};
+
+class Sampler {
+ public:
+  /// Ids from `vocab` on (embedding rows that no tokeniser token has) are never drawn.
+  explicit Sampler(int vocab) : vocab_(vocab) {}
+
+  absl::StatusOr<TokenId> Sample(absl::Span<const float> logits, const SamplingChoice& choice);
+
+ private:
+  struct Candidate {
+    float logit;
+    TokenId token;
+  };
+  void KeepTopK(int k);
+
+  const int vocab_;
+  std::vector<Candidate> candidates_;
+  std::vector<double> weights_;
+};
+
+/// Uniform in [0, 1) from a seed and a counter (SplitMix64, https://doi.org/10.1145/2714064.2660195).
+double CounterUniform(uint64_t seed, uint64_t counter);
+
+}  // namespace numoe

@@ -1,0 +1,124 @@
+#include "coordinator/scheduler/step_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace numoe {
+namespace {
+
+int BlocksFor(int64_t tokens, int block_tokens) { return static_cast<int>((tokens + block_tokens - 1) / block_tokens); }
+
+// Prompt tokens of one step: what is left, cut at fixed boundaries where results must not depend on the load.
+int ChunkOf(const SequenceView& s, int budget, const PlannerLimits& limits) {
+  const int64_t uncached = s.tokens - s.cached;
+  if (limits.fixed_chunk_tokens == 0 || uncached == 1) return static_cast<int>(std::min<int64_t>(uncached, budget));
+  const int64_t to_boundary = limits.fixed_chunk_tokens - s.cached % limits.fixed_chunk_tokens;
+  const int64_t chunk = std::min(uncached, to_boundary);
+  return chunk <= budget ? static_cast<int>(chunk) : 0;  // a whole piece or nothing
+}
+
+class Planner {
+ public:
+  Planner(const std::vector<SequenceView>& running, int free_blocks, const PlannerLimits& limits)
+      : running_(running), preempted_(running.size(), false), free_(free_blocks), budget_(limits.step_tokens), limits_(limits) {}
+
+  StepPlan Run(const std::vector<SequenceView>& waiting) {
+    // Decodes before prompts: a long prompt must not stop running streams.
+    for (const bool decode : {true, false}) {
+      for (size_t i = 0; i < running_.size(); ++i) {
+        if (!preempted_[i] && (running_[i].tokens - running_[i].cached == 1) == decode) PlanRunning(static_cast<int>(i));
+      }
+    }
+    if (plan_.preempted.empty()) Admit(waiting);
+    return std::move(plan_);
+  }
+
+ private:
+  void PlanRunning(int index) {
+    const SequenceView& s = running_[index];
+    const int tokens = ChunkOf(s, budget_, limits_);
+    if (tokens == 0) return;
+    const int needed = BlocksFor(s.cached + tokens, limits_.block_tokens) - s.blocks;
+    while (needed > free_) {
+      const int victim = Youngest();
+      if (victim < 0 || victim == index) return;  // it waits for others to finish, or is the victim itself
+      Preempt(victim);
+    }
+    Take(index, tokens, needed);
+  }
+
+  // The youngest running sequence that has no part in this step yet; older ones must make progress.
+  int Youngest() const {
+    for (int i = static_cast<int>(running_.size()) - 1; i >= 0; --i) {
+      const bool planned = std::any_of(plan_.parts.begin(), plan_.parts.end(), [&](const PlannedPart& p) { return p.sequence == i; });
+      if (!preempted_[i] && !planned && running_[i].blocks > 0) return i;
+    }
+    return -1;
+  }
+
+  void Preempt(int index) {
+    preempted_[index] = true;
+    free_ += running_[index].blocks;
+    plan_.preempted.push_back(index);
+  }
+
+  void Take(int index, int tokens, int blocks) {
+    plan_.parts.push_back({index, tokens});
+    budget_ -= tokens;
+    free_ -= blocks;
+  }
+
+  void Admit(const std::vector<SequenceView>& waiting) {
+    int running = static_cast<int>(running_.size());
+    for (const SequenceView& s : waiting) {
+      if (running >= limits_.sequences_max || budget_ == 0) return;
+      // Room for the whole prompt and one more block: admission that must preempt at once would only thrash.
+      const int whole = BlocksFor(s.tokens + 1, limits_.block_tokens);
+      const int tokens = ChunkOf(s, budget_, limits_);
+      if (tokens == 0 || whole > free_ - Reserved()) return;
+      Take(running, tokens, BlocksFor(tokens, limits_.block_tokens));
+      admitted_blocks_ += whole - BlocksFor(tokens, limits_.block_tokens);
+      ++plan_.admitted;
+      ++running;
+    }
+  }
+
+  // Blocks that running prompts will still need.
+  int Reserved() const {
+    int reserved = admitted_blocks_;
+    for (size_t i = 0; i < running_.size(); ++i) {
+      if (preempted_[i]) continue;
+      const auto part = std::find_if(plan_.parts.begin(), plan_.parts.end(), [&](const PlannedPart& p) { return p.sequence == static_cast<int>(i); });
+      const int64_t cached = running_[i].cached + (part == plan_.parts.end() ? 0 : part->tokens);
+      const int owned = std::max(running_[i].blocks, BlocksFor(cached, limits_.block_tokens));
+      reserved += std::max(0, BlocksFor(running_[i].tokens, limits_.block_tokens) - owned);
+    }
+    return reserved;
+  }
+
+  const std::vector<SequenceView>& running_;
+  std::vector<bool> preempted_;
+  int free_;
+  int budget_;
+  int admitted_blocks_ = 0;
+  const PlannerLimits& limits_;
+  StepPlan plan_;
+};
+
+}  // namespace
+
+StepPlan PlanNextStep(const std::vector<SequenceView>& running, const std::vector<SequenceView>& waiting, int free_blocks,
+                      const PlannerLimits& limits) {
+  return Planner(running, free_blocks, limits).Run(waiting);
+}
+
+std::string StepPlan::ToString() const {
+  std::string text = fmt::format("admit {}, preempt {}, parts", admitted, preempted.size());
+  for (const PlannedPart& part : parts) text += fmt::format(" {}:{}", part.sequence, part.tokens);
+  return text;
+}
+
+}  // namespace numoe
