@@ -158,7 +158,7 @@ def build(spec, seed):
     g = torch.Generator().manual_seed(seed)
     published, exact = {}, {}
     for name, (shape, kind) in published_names(spec).items():
-        value = draw(shape, kind, g)
+        value = spec.get("adjust", lambda _, v: v)(name, draw(shape, kind, g))
         if kind == "bias":
             published[name] = exact[name] = value
             continue
