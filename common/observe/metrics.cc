@@ -1,6 +1,7 @@
 #include "common/observe/metrics.h"
 
 #include <algorithm>
+#include <mutex>
 #include <string_view>
 
 #include "common/base/check.h"
@@ -22,26 +23,14 @@ struct HistogramSpec {
   Buckets buckets;
 };
 
-#define NUMOE_COUNTER(id, name, owner, labels, help) {name, MetricOwner::owner, labels, help},
-constexpr MetricSpec kCounters[] = {
-#include "common/observe/metrics.def"
-};
-#define NUMOE_GAUGE(id, name, owner, labels, help) {name, MetricOwner::owner, labels, help},
-constexpr MetricSpec kGauges[] = {
-#include "common/observe/metrics.def"
-};
-#define NUMOE_HISTOGRAM(id, name, owner, labels, buckets, help) \
+#define NUMOE_SPEC(id, name, owner, labels, help) {name, MetricOwner::owner, labels, help},
+#define NUMOE_HISTOGRAM_SPEC(id, name, owner, labels, buckets, help) \
   {{name, MetricOwner::owner, labels, help}, Buckets::buckets},
-constexpr HistogramSpec kHistograms[] = {
-#include "common/observe/metrics.def"
-};
-
-#define NUMOE_COUNTER(id, name, ...) std::string_view(name),
-#define NUMOE_GAUGE(id, name, ...) std::string_view(name),
-#define NUMOE_HISTOGRAM(id, name, ...) std::string_view(name),
-constexpr std::string_view kNames[] = {
-#include "common/observe/metrics.def"
-};
+#define NUMOE_NAME(id, name, ...) std::string_view(name),
+constexpr MetricSpec kCounters[] = {NUMOE_METRICS(NUMOE_SPEC, NUMOE_NOTHING, NUMOE_NOTHING)};
+constexpr MetricSpec kGauges[] = {NUMOE_METRICS(NUMOE_NOTHING, NUMOE_SPEC, NUMOE_NOTHING)};
+constexpr HistogramSpec kHistograms[] = {NUMOE_METRICS(NUMOE_NOTHING, NUMOE_NOTHING, NUMOE_HISTOGRAM_SPEC)};
+constexpr std::string_view kNames[] = {NUMOE_METRICS(NUMOE_NAME, NUMOE_NAME, NUMOE_NAME)};
 
 constexpr bool Sorted() {
   for (size_t i = 1; i < std::size(kNames); ++i) {
@@ -49,7 +38,7 @@ constexpr bool Sorted() {
   }
   return true;
 }
-static_assert(Sorted(), "metrics.def is sorted by name, without duplicates");
+static_assert(Sorted(), "metric_list.h is sorted by name, without duplicates");
 
 constexpr bool CountersEndInTotal() {
   return std::all_of(std::begin(kCounters), std::end(kCounters),

@@ -1,4 +1,4 @@
-// Metrics: one daemon's counters, gauges and histograms, named in metrics.def and served in Prometheus text format.
+// Metrics: one daemon's counters, gauges and histograms, named in metric_list.h and served in Prometheus text format.
 //
 // All metrics of the daemon exist from the start, so a dashboard sees zeros and not holes. Metrics without labels are
 // reached by their enum (an array index). A metric with labels gives out one series per set of values: take it once
@@ -7,42 +7,32 @@
 // other daemon, or the wrong number of label values, is a broken invariant and CHECKs. Any thread.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "common/observe/metric_list.h"
 #include "prometheus/collectable.h"
-#include "prometheus/registry.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
+#include "prometheus/registry.h"
 
 namespace numoe {
 
-#define NUMOE_COUNTER(id, ...) id,
-enum class CounterId : uint16_t {
-#include "common/observe/metrics.def"
-  kCount
-};
-#define NUMOE_GAUGE(id, ...) id,
-enum class GaugeId : uint16_t {
-#include "common/observe/metrics.def"
-  kCount
-};
-#define NUMOE_HISTOGRAM(id, ...) id,
-enum class HistogramId : uint16_t {
-#include "common/observe/metrics.def"
-  kCount
-};
+#define NUMOE_METRIC_ID(id, ...) id,
+#define NUMOE_NOTHING(...)
+enum class CounterId : uint16_t { NUMOE_METRICS(NUMOE_METRIC_ID, NUMOE_NOTHING, NUMOE_NOTHING) };
+enum class GaugeId : uint16_t { NUMOE_METRICS(NUMOE_NOTHING, NUMOE_METRIC_ID, NUMOE_NOTHING) };
+enum class HistogramId : uint16_t { NUMOE_METRICS(NUMOE_NOTHING, NUMOE_NOTHING, NUMOE_METRIC_ID) };
+#undef NUMOE_METRIC_ID
 
 enum class MetricOwner : uint8_t { kCoordinator = 1, kWorker = 2, kBoth = 3 };
 
-/// Label values in the order in which metrics.def names the labels.
+/// Label values in the order in which metric_list.h names the labels.
 using LabelValues = std::vector<std::string>;
 using SampleSink = absl::FunctionRef<void(const LabelValues& values, double value)>;
 

@@ -2,11 +2,13 @@
 //
 // Loaded once from the checkpoint into node-local, huge-page memory; then read-only. A call maps
 // (layer, hidden states, expert ids, weights) to this slice's weighted partial sums: the sum over all workers'
-// outputs is the MoE layer's routed output. Holds no request state. Execute is called by one thread at a time.
+// outputs is the MoE layer's routed output, and the same bits in every run: each output has one owner, who adds experts
+// in ascending order. Holds no request state. Execute is called by one thread at a time, Stats by any.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,14 +36,32 @@ struct ExecutorOptions {
   int node = -1;                  // NUMA node (logical index among allowed ones); -1: worker_index modulo nodes
 };
 
+/// What a worker reports about itself (metrics, stats calls). Counters since the start.
+struct ExecutorStats {
+  uint64_t calls = 0;
+  uint64_t failed_calls = 0;
+  uint64_t rows = 0;                      // (token, expert) pairs computed
+  uint64_t nanoseconds = 0;               // in Execute, successful calls
+  std::vector<uint64_t> hits;             // [layers, experts] rows of each expert
+  uint64_t weight_bytes = 0;
+  int threads = 0;
+  bool pinned = false;                    // every pool thread bound to a CPU of its own
+  std::optional<double> huge_page_share;  // of the weights; nullopt: the kernel does not say
+  std::optional<double> local_share;      // of the weights' pages, on the home node
+};
+
 class ExpertExecutor : public LayerExecutor {
  public:
   /// Loads the slice. InvalidArgument when the slice cuts a quantisation block: says which and suggests the other mode.
+  /// Logs progress. The calling thread runs on the home node meanwhile.
   static absl::StatusOr<std::unique_ptr<ExpertExecutor>> Load(const Checkpoint& checkpoint, const ModelConfig& config,
                                                               const ExecutorOptions& options);
   virtual const SliceSpec& slice() const = 0;
   virtual std::string Describe() const = 0;  // format, isa, threads, node, bytes, pinned: the start log line
   virtual uint64_t WeightBytes() const = 0;
+  virtual ExecutorStats Stats() const = 0;
+  /// Binds the calling thread to the slice's first CPU. For the thread that will call Execute: it computes too.
+  virtual void BindCaller() = 0;
 };
 
 }  // namespace numoe

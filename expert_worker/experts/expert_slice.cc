@@ -1,10 +1,13 @@
 #include "expert_worker/experts/expert_slice.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
 
+#include "common/base/limits.h"
 #include "common/base/status.h"
 
 namespace numoe {
@@ -26,19 +29,50 @@ absl::StatusOr<WeightFormat> ChooseFormat(const Checkpoint& checkpoint, const Mo
   return absl::InvalidArgumentError("the model has no MoE layer: nothing for an expert worker to do");
 }
 
+// A slice of the intermediate dimension is rows of gate and up and columns of down: what neither may cut.
+struct Block {
+  int size;
+  const char* what;
+};
+Block BlockOf(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kFp8:
+      return {64, "half a block of 128 weights that share a scale"};
+    case WeightFormat::kRawInt4:
+    case WeightFormat::kInt4:
+    case WeightFormat::kInt8:
+      return {32, "a group of 32 weights that share a scale"};
+    case WeightFormat::kBf16:
+      break;
+  }
+  return {kPanelRows, "a panel of 32 rows"};
+}
+
 absl::Status CheckSpec(const SliceSpec& spec, const ModelConfig& config) {
+  if (spec.worker_count < 1 || spec.worker_count > limits::kWorkersMax) {
+    return absl::InvalidArgumentError(
+        fmt::format("--worker-count={}: expected 1 to {}", spec.worker_count, limits::kWorkersMax));
+  }
   if (spec.worker_index < 0 || spec.worker_index >= spec.worker_count) {
     return absl::InvalidArgumentError(fmt::format("--worker-index={}: expected 0 to {} for --worker-count={}",
                                                   spec.worker_index, spec.worker_count - 1, spec.worker_count));
   }
-  if (spec.mode == SliceMode::kExpert) return absl::OkStatus();
-  const int width = config.moe_intermediate_size;
-  if (width % (spec.worker_count * kPanelRows) != 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("--slice=intermediate: an expert's intermediate size {} over {} workers is not a multiple of {} each; "
-                    "use --slice=expert or another --worker-count", width, spec.worker_count, kPanelRows));
+  if (spec.mode == SliceMode::kExpert && spec.worker_count > config.num_experts) {
+    return absl::InvalidArgumentError(fmt::format("--worker-count={} with --slice=expert: the model has only {} experts",
+                                                  spec.worker_count, config.num_experts));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckWidth(const SliceSpec& spec, const ModelConfig& config, WeightFormat format) {
+  if (spec.mode == SliceMode::kExpert || spec.worker_count == 1) return absl::OkStatus();
+  const Block block = BlockOf(format);
+  const int width = config.moe_intermediate_size;
+  if (width % (spec.worker_count * block.size) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "--slice=intermediate: an expert's intermediate size {} over {} workers would cut {} (format {}); expected a "
+      "multiple of {} for each worker: use --slice=expert or another --worker-count",
+      width, spec.worker_count, block.what, WeightFormatName(format), block.size));
 }
 
 // Packs the three matrices of one expert one after the other into `out`.
@@ -113,6 +147,32 @@ absl::Status PackLayer(const ExpertPacker& packer, LayerId layer, ThreadPool& po
   return absl::OkStatus();
 }
 
+// A line every few seconds: loading hundreds of gigabytes takes minutes.
+class LoadProgress {
+ public:
+  explicit LoadProgress(int layers) : layers_(layers), begin_(Clock::now()), last_(begin_) {}
+
+  void Report(LayerId layer, uint64_t bytes) {
+    if (Clock::now() - last_ < std::chrono::seconds(5)) return;
+    last_ = Clock::now();
+    spdlog::info("loading experts: layer {} of {}, {}", layer + 1, layers_, Rate(bytes));
+  }
+  void Finish(uint64_t bytes) const { spdlog::info("loaded the experts of {} layers: {}", layers_, Rate(bytes)); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string Rate(uint64_t bytes) const {
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+    const double gib = static_cast<double>(bytes) / (1 << 30);
+    return fmt::format("{:.3f} GiB in {:.1f} s ({:.2f} GiB/s)", gib, seconds, gib / std::max(seconds, 1e-9));
+  }
+
+  const int layers_;
+  const Clock::time_point begin_;
+  Clock::time_point last_;
+};
+
 }  // namespace
 
 absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelConfig& config, const SliceSpec& spec,
@@ -120,15 +180,20 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
   RETURN_IF_ERROR(CheckSpec(spec, config));
   ExpertSlice slice{.spec = spec, .hidden_size = config.hidden_size};
   ASSIGN_OR_RETURN(slice.format, ChooseFormat(checkpoint, config, format));
+  RETURN_IF_ERROR(CheckWidth(spec, config, slice.format));
   const bool whole = spec.mode == SliceMode::kExpert;
   slice.width = whole ? config.moe_intermediate_size : config.moe_intermediate_size / spec.worker_count;
   slice.owned.resize(config.num_experts);
   for (int e = 0; e < config.num_experts; ++e) slice.owned[e] = !whole || e % spec.worker_count == spec.worker_index;
   slice.layers.resize(config.num_layers);
   const ExpertPacker packer(checkpoint, config, slice);
+  LoadProgress progress(config.num_layers);
   for (LayerId layer = 0; layer < config.num_layers; ++layer) {
-    if (config.layer_is_moe[layer]) RETURN_IF_ERROR(PackLayer(packer, layer, pool, slice));
+    if (!config.layer_is_moe[layer]) continue;
+    RETURN_IF_ERROR(PackLayer(packer, layer, pool, slice));
+    progress.Report(layer, slice.bytes);
   }
+  progress.Finish(slice.bytes);
   return slice;
 }
 

@@ -2,19 +2,29 @@
 
 #include <fmt/format.h>
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 absl::Status GroupTokens(const LayerCallView& call, const std::vector<bool>& owned, TokenGroups& out) {
+  NUMOE_CHECK_EQ(call.experts.size(), call.weights.size());
   const int experts = static_cast<int>(owned.size());
   out.groups.clear();
   out.counts.assign(owned.size(), 0);
+  out.last_token.assign(owned.size(), -1);
   int rows = 0;
   for (size_t i = 0; i < call.experts.size(); ++i) {
     const ExpertId expert = call.experts[i];
+    const int token = static_cast<int>(i / static_cast<size_t>(call.experts_per_token));
     if (expert < 0 || expert >= experts) {
       return absl::InvalidArgumentError(fmt::format("layer {} token {}: expert id {}, expected 0 to {}", call.layer,
-                                                    i / static_cast<size_t>(call.experts_per_token), expert, experts - 1));
+                                                    token, expert, experts - 1));
     }
+    if (out.last_token[expert] == token) {
+      return absl::InvalidArgumentError(fmt::format("layer {} token {}: expert id {} twice, expected distinct ids",
+                                                    call.layer, token, expert));
+    }
+    out.last_token[expert] = token;
     if (owned[expert]) {
       ++out.counts[expert];
       ++rows;

@@ -22,9 +22,11 @@ struct TokenGroups {
   std::vector<int> tokens;     // [rows] token of each row
   std::vector<float> weights;  // [rows] its combine weight
   std::vector<int> counts;     // [experts] scratch
+  std::vector<int> last_token; // [experts] scratch
 };
 
-/// InvalidArgument names the token and the id when one lies outside [0, experts). `owned[e]`: this slice computes e.
+/// InvalidArgument names the token and the id when one lies outside [0, experts) or is twice in a token (so an expert has
+/// at most one row for each token). `owned[e]`: this slice computes e. REQUIRES: experts and weights are of equal size.
 absl::Status GroupTokens(const LayerCallView& call, const std::vector<bool>& owned, TokenGroups& out);
 
 }  // namespace numoe

@@ -1,4 +1,4 @@
-// The registry behind metrics.def: what is served, by which daemon, over which of the two ways.
+// The registry behind metric_list.h: what is served, by which daemon, over which of the two ways.
 #include "common/observe/metrics.h"
 
 #include <arpa/inet.h>
@@ -9,6 +9,7 @@
 #include <chrono>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "common/observe/metrics_exposer.h"
 #include "gmock/gmock.h"
