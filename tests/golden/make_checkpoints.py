@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Writes the tiny random checkpoints of tests/golden/data and the logits that transformers gives for them.
 
-Each folder is a published-format checkpoint plus expected/expected.safetensors: input_ids [T] and logits [T, vocab] of
-the reference implementation on the *dequantised* weights in fp32. The reference's q_a/kv_a norms get the config's eps,
-as serving engines have it. meta.json records versions, the seed, the smallest routing margin (a seed is drawn again
-until no fp rounding can flip a selection), and how far the same reference with BF16 matrix inputs and a BF16 KV cache
-is from fp32: what the C++ test derives its tolerance from. The same versions give the same bytes.
+Each folder is a published-format checkpoint plus expected/expected.safetensors, from the reference implementation on the
+*dequantised* weights in fp64: input_ids [T], logits [T, vocab], and logits_bf16_cache [T, vocab], the same with the only
+roundings that our engine makes and the reference does not. README.md says what each checkpoint covers and what the
+numbers in expected/meta.json mean. The same versions give the same bytes.
 
 Usage: make_checkpoints.py [NAME...]   (needs torch, transformers, safetensors; see tests/requirements.txt)
 """
+import contextlib
 import json
 import os
 import sys
@@ -17,6 +17,8 @@ import torch
 import transformers
 from safetensors.torch import save_file
 from transformers import DeepseekV3Config, DeepseekV3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
+from transformers.models.deepseek_v3 import modeling_deepseek_v3
+from transformers.models.qwen3_moe import modeling_qwen3_moe
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 TOKENS = 48
@@ -26,7 +28,7 @@ MLA = dict(vocab_size=256, hidden_size=128, num_hidden_layers=3, num_attention_h
            qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32, intermediate_size=192, moe_intermediate_size=64,
            n_routed_experts=16, num_experts_per_tok=4, n_shared_experts=1, first_k_dense_replace=1, moe_layer_freq=1,
            n_group=1, topk_group=1, scoring_func="sigmoid", topk_method="noaux_tc", norm_topk_prob=True,
-           routed_scaling_factor=2.5, rms_norm_eps=1e-5, rope_theta=10000.0, max_position_embeddings=64,
+           routed_scaling_factor=2.5, rms_norm_eps=1e-5, rope_theta=50.0, max_position_embeddings=64,
            hidden_act="silu", attention_bias=False, tie_word_embeddings=False, bos_token_id=0, eos_token_id=1)
 GQA = dict(vocab_size=256, hidden_size=128, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=32,
            intermediate_size=192, moe_intermediate_size=64, num_experts=16, num_experts_per_tok=4, norm_topk_prob=True,
@@ -35,35 +37,40 @@ GQA = dict(vocab_size=256, hidden_size=128, num_hidden_layers=3, num_attention_h
            use_sliding_window=False, bos_token_id=0, eos_token_id=1)
 
 
-def yarn(beta_fast, beta_slow, factor=4.0):
-    return dict(type="yarn", factor=factor, beta_fast=beta_fast, beta_slow=beta_slow, mscale=1.0, mscale_all_dim=1.0,
-                original_max_position_embeddings=16)
+def yarn(beta_fast, beta_slow, mscale_all_dim=1.0):
+    """16 original positions. With theta 50 the ramp of betas 32/1 spans pairs 0 to 2, that of 1/1 pairs 1 to 2."""
+    return dict(type="yarn", factor=4.0, beta_fast=beta_fast, beta_slow=beta_slow, mscale=1.0,
+                mscale_all_dim=mscale_all_dim, original_max_position_embeddings=16)
 
 
 INT4 = dict(quant_method="compressed-tensors", format="pack-quantized", quantization_status="compressed",
             config_groups=dict(group_0=dict(targets=["Linear"], input_activations=None, output_activations=None,
                                             weights=dict(num_bits=4, type="int", symmetric=True, strategy="group",
                                                          group_size=32, dynamic=False, actorder=None))),
-            ignore=["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*"])
+            ignore=["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up|gate_up|down)_proj.*"])
 FP8 = dict(quant_method="fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=[128, 128])
 
 SPECS = {
-    "deepseek-v3-bf16": dict(family="mla", config=dict(MLA, model_type="deepseek_v3", n_routed_experts=12, n_group=4,
-                                                       topk_group=2,
-                                                       rope_scaling=yarn(32, 1), torch_dtype="bfloat16"),
-                             experts="bf16", dense="bf16", shards=["model-a.safetensors", "model-b.safetensors"]),
+    "deepseek-v3-bf16": dict(family="mla", config=dict(MLA, model_type="deepseek_v3", hidden_size=96,
+                                                       n_routed_experts=12, n_group=4,
+                                                       topk_group=2, num_nextn_predict_layers=1,
+                                                       rope_scaling=yarn(32, 1, 0.7), torch_dtype="bfloat16"),
+                             experts="bf16", dense="bf16", shards=["model-a.safetensors", "model-b.safetensors"],
+                             extra={"model.layers.3.eh_proj.weight": (16, 32), "model.layers.3.enorm.weight": (16,)}),
     "kimi-k2-fp8": dict(family="mla", config=dict(MLA, model_type="kimi_k2", hidden_size=192, moe_intermediate_size=256,
                                                   n_routed_experts=8, num_experts_per_tok=2, num_hidden_layers=2,
                                                   rope_scaling=yarn(1, 1), torch_dtype="bfloat16",
-                                                  quantization_config=FP8), experts="fp8", dense="fp8"),
+                                                  quantization_config=FP8), experts="fp8", dense="fp8",
+                        extra={"model.layers.1.self_attn.rotary_emb.inv_freq": (7,)}),
     "kimi-k2-thinking-int4": dict(family="mla", config=dict(MLA, model_type="kimi_k2", rope_scaling=yarn(1, 1),
                                                             torch_dtype="bfloat16", quantization_config=INT4),
-                                  experts="int4", dense="bf16",
+                                  experts="int4", dense="bf16", shape_dtype=torch.int64, seed=2,
                                   shards=["model-00001-of-000002.safetensors", "model-00002-of-000002.safetensors"]),
     "kimi-k25-int4": dict(family="mla", prefix="language_model.",
                           config=dict(MLA, model_type="kimi_k2", rope_scaling=yarn(32, 1), dtype="bfloat16",
-                                      quantization_config=INT4), experts="int4", dense="bf16"),
-    "qwen3-moe-bf16": dict(family="gqa", config=dict(GQA, model_type="qwen3_moe", num_hidden_layers=2,
+                                      quantization_config=INT4), experts="int4", dense="bf16",
+                          extra={"vision_tower.patch_embed.proj.weight": (8, 3, 2, 2), "mm_projector.pre_norm.weight": (8,)}),
+    "qwen3-moe-bf16": dict(family="gqa", config=dict(GQA, model_type="qwen3_moe", num_hidden_layers=2, num_experts=12,
                                                      torch_dtype="bfloat16"),
                            experts="bf16", dense="bf16"),
     "qwen3-moe-fp8": dict(family="gqa", config=dict(GQA, model_type="qwen3_moe", hidden_size=192,
@@ -129,7 +136,7 @@ def draw(shape, kind, g):
     return gain * torch.randn(shape, generator=g) / shape[-1] ** 0.5
 
 
-def store(name, value, form, scale_dtype):
+def store(name, value, form, spec):
     """-> (tensors as published, the exact value they stand for in fp32)"""
     if form == "bf16":
         value = value.to(torch.bfloat16)
@@ -143,12 +150,12 @@ def store(name, value, form, scale_dtype):
         words = (nibbles << (4 * torch.arange(8))).sum(-1)
         words = torch.where(words >= 2**31, words - 2**32, words).to(torch.int32)
         return ({name + ".weight_packed": words, name + ".weight_scale": scale,
-                 name + ".weight_shape": torch.tensor([rows, cols], dtype=torch.int32)},
+                 name + ".weight_shape": torch.tensor([rows, cols], dtype=spec.get("shape_dtype", torch.int32))},
                 (q * scale.float()[..., None]).view(rows, cols))
     padded = torch.zeros(-(-rows // 128) * 128, -(-cols // 128) * 128)
     padded[:rows, :cols] = value
     blocks = padded.view(padded.shape[0] // 128, 128, padded.shape[1] // 128, 128)
-    scale = (blocks.abs().amax((1, 3)) / 448).to(scale_dtype)
+    scale = (blocks.abs().amax((1, 3)) / 448).to(spec.get("fp8_scale", torch.float32))
     full = scale.float().repeat_interleave(128, 0).repeat_interleave(128, 1)[:rows, :cols]
     q = (value / full).clamp(-448, 448).to(torch.float8_e4m3fn)
     return {name + ".weight": q, name + ".weight_scale_inv": scale}, q.float() * full
@@ -163,7 +170,7 @@ def build(spec, seed):
             published[name] = exact[name] = value
             continue
         form = {"dense": spec["dense"], "expert": spec["experts"]}.get(kind, "bf16")
-        tensors, exact[name + ".weight"] = store(name, value, form, spec.get("fp8_scale", torch.float32))
+        tensors, exact[name + ".weight"] = store(name, value, form, spec)
         published.update(tensors)
     return published, exact
 
@@ -178,9 +185,9 @@ def reference(spec, exact):
         c.pop(k, None)
     if spec["family"] == "mla":
         model = DeepseekV3ForCausalLM(DeepseekV3Config(**c, num_key_value_heads=c["num_attention_heads"],
-                                                       attn_implementation="eager"))
+                                                       attn_implementation="eager", experts_implementation="eager"))
     else:
-        model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**c, attn_implementation="eager"))
+        model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**c, attn_implementation="eager", experts_implementation="eager"))
     state = dict(exact)
     for layer in range(c["num_hidden_layers"]):
         p = f"model.layers.{layer}.mlp.experts."
@@ -231,21 +238,80 @@ def routing_margins(model, spec, ids):
     return min(gaps), logits
 
 
-def rounded_logits(model, spec, ids):
-    """The reference with BF16 inputs to every dense matrix and BF16 cache rows: the rounding our engine does."""
-    bf16, hooks = (lambda x: x.to(torch.bfloat16).float()), []
+@contextlib.contextmanager
+def double_precision():
+    """The reference's own requests for fp32 (norms, softmax, router, rotation) give fp64 inside."""
+    saved = torch.float32, torch.float, torch.Tensor.float
+    torch.float32 = torch.float = torch.float64
+    torch.Tensor.float = torch.Tensor.double
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.float32, torch.float, torch.Tensor.float = saved
+        torch.set_default_dtype(torch.float32)
+
+
+def bf16(x):
+    return x.to(torch.bfloat16).to(x.dtype)
+
+
+def logits_with(model, ids, matrix_inputs=None, cache=None):
+    """Logits with functions applied to the inputs of all matrices, and to what a KV cache holds."""
+    hooks, modules = [], [modeling_deepseek_v3, modeling_qwen3_moe]
+    names = [(m, n) for m in modules for n in ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave") if hasattr(m, n)]
+    originals = [getattr(m, n) for m, n in names]
+
+    def rotated(original):
+        def rotate(*args, **kwargs):
+            query, key = original(*args, **kwargs)
+            return query, cache(key)
+        return rotate
+
     for name, module in model.named_modules():
-        if isinstance(module, torch.nn.Linear):
-            hooks.append(module.register_forward_pre_hook(lambda m, args: (bf16(args[0]),)))
-        if name.endswith("mlp.experts"):
-            hooks.append(module.register_forward_pre_hook(lambda m, args: (bf16(args[0]),) + args[1:]))
-        if name.endswith(("kv_a_layernorm", "k_norm")):
-            hooks.append(module.register_forward_hook(lambda m, args, out: bf16(out)))
+        if matrix_inputs and (isinstance(module, torch.nn.Linear) or name.endswith("mlp.experts")):
+            hooks.append(module.register_forward_pre_hook(lambda _, args: (matrix_inputs(args[0]),) + args[1:]))
+        if cache and name.endswith(("kv_a_layernorm", "v_proj")):
+            hooks.append(module.register_forward_hook(lambda _, __, out: cache(out)))
+    if cache:
+        for (module, name), original in zip(names, originals):
+            setattr(module, name, rotated(original))
     with torch.no_grad():
         logits = model(ids[None]).logits[0]
     for hook in hooks:
         hook.remove()
+    for (module, name), original in zip(names, originals):
+        setattr(module, name, original)
     return logits
+
+
+def scaled_weights(model, change):
+    """A copy of the model with change(name, weight) as weights."""
+    copy = type(model)(model.config).eval()
+    copy.load_state_dict({name: change(name, value) for name, value in model.state_dict().items()})
+    for name, module in copy.named_modules():
+        if name.endswith(("q_a_layernorm", "kv_a_layernorm")):
+            module.variance_epsilon = model.config.rms_norm_eps
+    return copy
+
+
+def engine_logits(model, ids):
+    """fp64 logits with our engine's roundings: a BF16 KV cache, and kv_b_proj in BF16 (it is not where it is FP8).
+
+    And the tolerance for fp32 arithmetic: a product over K terms, in any order, equals the exact one with each weight off
+    by a factor of about 1 +- sqrt(K) * 2^-24 (Higham and Mary, A new approach to probabilistic rounding error analysis,
+    2019). The tolerance is the largest change of a logit over 16 draws of that perturbation, cache values that then round
+    the other way included, times 4: their bound's constant, and room for what has no weights (norms, softmax, SwiGLU).
+    """
+    rounded = scaled_weights(model, lambda name, w: bf16(w) if "kv_b_proj" in name else w)
+    logits = logits_with(rounded, ids, cache=bf16)
+    g, worst = torch.Generator().manual_seed(0), 0.0
+    for _ in range(16):
+        def off(name, w):
+            sign = torch.randint(0, 2, w.shape, generator=g) * 2 - 1
+            return w * (1 + sign * w.shape[-1]**0.5 * 2.0**-24) if w.dim() > 1 else w
+        worst = max(worst, (logits_with(scaled_weights(rounded, off), ids, cache=bf16) - logits).abs().max().item())
+    return logits, 4 * worst
 
 
 def pick_tokens(spec, seed, model):
@@ -264,17 +330,13 @@ def pick_tokens(spec, seed, model):
     return torch.tensor(ids), margin, logits
 
 
-def write(name, spec, seed=1):
-    folder = os.path.join(DATA, name)
-    os.makedirs(os.path.join(folder, "expected"), exist_ok=True)
-    published, exact = build(spec, seed)
-    model = reference(spec, exact)
-    ids, margin, logits = pick_tokens(spec, seed, model)
-    rounding = (rounded_logits(model, spec, ids) - logits).abs().max().item()
-    prefix, config = spec.get("prefix", ""), dict(spec["config"])
+def published_config(name, spec):
+    config = dict(spec["config"])
     if spec["family"] == "mla":
         config["architectures"] = ["DeepseekV3ForCausalLM"]
         config["num_key_value_heads"] = config["num_attention_heads"]
+    else:
+        config["architectures"] = ["Qwen3MoeForCausalLM"]
     if name == "kimi-k25-int4":  # new spellings, nested
         rope = config.pop("rope_scaling")
         rope["rope_type"] = rope.pop("type")
@@ -282,16 +344,36 @@ def write(name, spec, seed=1):
         config = dict(model_type="kimi_k25", architectures=["KimiK25ForConditionalGeneration"], text_config=config)
     if name == "qwen3-moe-fp8":
         config["num_local_experts"] = config.pop("num_experts")
-    save_weights(folder, {prefix + k: v.contiguous() for k, v in published.items()},
-                 spec.get("shards", ["model.safetensors"]))
-    save_file({"input_ids": ids.to(torch.int32), "logits": logits.float().contiguous()},
+        config["rope_parameters"] = dict(rope_type="default", rope_theta=config.pop("rope_theta"))
+    return config
+
+
+def write(name, spec):
+    folder, seed = os.path.join(DATA, name), spec.get("seed", 1)
+    os.makedirs(os.path.join(folder, "expected"), exist_ok=True)
+    published, exact = build(spec, seed)
+    ids, margin, logits_fp32 = pick_tokens(spec, seed, reference(spec, exact))
+    with double_precision():
+        model = reference(spec, {k: v.double() for k, v in exact.items()})
+        logits = logits_with(model, ids)
+        engine, tolerance = engine_logits(model, ids)
+        all_bf16 = logits_with(model, ids, matrix_inputs=bf16, cache=bf16)
+    assert logits.dtype == engine.dtype == torch.float64
+    prefix = spec.get("prefix", "")
+    tensors = {prefix + k: v.contiguous() for k, v in published.items()}
+    tensors.update({k: torch.full(shape, 0.5, dtype=torch.bfloat16) for k, shape in spec.get("extra", {}).items()})
+    save_weights(folder, tensors, spec.get("shards", ["model.safetensors"]))
+    save_file({"input_ids": ids.to(torch.int32), "logits": logits.to(torch.float32).contiguous(),
+               "logits_bf16_cache": engine.to(torch.float32).contiguous()},
               os.path.join(folder, "expected", "expected.safetensors"))
-    dump(os.path.join(folder, "config.json"), config)
+    dump(os.path.join(folder, "config.json"), published_config(name, spec))
     dump(os.path.join(folder, "generation_config.json"), dict(eos_token_id=[1, 2]))
-    dump(os.path.join(folder, "expected", "meta.json"),
-         dict(torch=torch.__version__, transformers=transformers.__version__, seed=seed, routing_margin=margin,
-              bf16_rounding_max=rounding, logit_max=logits.abs().max().item()))
-    print(f"{name}: margin {margin:.3g}, BF16 rounding {rounding:.3g}, largest logit {logits.abs().max():.3g}")
+    far = lambda other: (other - logits).abs().max().item()
+    meta = dict(torch=torch.__version__, transformers=transformers.__version__, seed=seed, routing_margin=margin,
+                logit_max=logits.abs().max().item(), fp32_error_max=far(logits_fp32), bf16_cache_error_max=far(engine),
+                bf16_rounding_max=far(all_bf16), fp32_tolerance=tolerance)
+    dump(os.path.join(folder, "expected", "meta.json"), meta)
+    print(name, *(f"{k} {v:.3g}" for k, v in meta.items() if isinstance(v, float)))
 
 
 def save_weights(folder, tensors, shards):

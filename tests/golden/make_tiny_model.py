@@ -3,12 +3,12 @@
 
 INT4 experts that two workers can split, a tiktoken.model of 512 ranks, Kimi's control tokens by name, a chat template and
 generation defaults, and expected logits as every other folder. Its text is gibberish; it exists for servers to run on.
+chat_template.jinja in that folder is written by hand.
 Rows of the head are zero for tokens nobody should see (reserved ids, lone bytes that print nothing), so that sampling
 hardly ever picks them. Usage: make_tiny_model.py   (needs tests/requirements.txt)
 """
 import base64
 import os
-import shutil
 
 import torch
 
@@ -65,8 +65,6 @@ def main():
         model_max_length=config["max_position_embeddings"]))
     make_checkpoints.dump(os.path.join(FOLDER, "generation_config.json"),
                           dict(eos_token_id=IM_END, max_length=config["max_position_embeddings"], temperature=1.0))
-    shutil.copyfile(os.path.join(os.path.dirname(os.path.abspath(__file__)), "chat_template.jinja"),
-                    os.path.join(FOLDER, "chat_template.jinja"))
 
 
 if __name__ == "__main__":
