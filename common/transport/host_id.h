@@ -1,0 +1,13 @@
+// Says whether two processes share a kernel: the boot id of the machine they run on.
+//
+// Containers of one host have the same boot id; another host never has. Thread-safe.
+#pragma once
+
+#include <string>
+
+namespace numoe {
+
+/// "" where the kernel does not say.
+std::string HostId();
+
+}  // namespace numoe

@@ -1,0 +1,83 @@
+#include "common/transport/ring_channel.h"
+
+#include <fmt/format.h>
+#include <immintrin.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+
+namespace numoe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A sleeping side looks at its peer this often: the bound on noticing a death.
+constexpr timespec kSlice{0, 500'000};
+constexpr int kSpinsPerCheck = 64;
+
+void FutexWait(std::atomic<uint32_t>& word, uint32_t seen) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, seen, &kSlice, nullptr, 0);
+}
+void FutexWake(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+void RingChannel::Hold() { pthread_mutex_lock(&segment_.header().alive[static_cast<int>(side_)]); }
+void RingChannel::Release() { pthread_mutex_unlock(&segment_.header().alive[static_cast<int>(side_)]); }
+
+bool RingChannel::PeerAlive() {
+  pthread_mutex_t& mutex = segment_.header().alive[static_cast<int>(Peer())];
+  const int result = pthread_mutex_trylock(&mutex);
+  if (result == EBUSY) return true;
+  // Released (0), or dead (EOWNERDEAD): unlocked without being made consistent, a dead owner's mutex stays unusable.
+  if (result == 0 || result == EOWNERDEAD) pthread_mutex_unlock(&mutex);
+  return false;
+}
+
+void RingChannel::Publish(size_t length) {
+  Mailbox& mail = Mail(side_);
+  mail.length = length;
+  mail.published.fetch_add(1);  // sequentially consistent with the reader's sleeping flag: one of the two sees the other
+  if (mail.sleeping.load() != 0) FutexWake(mail.published);
+}
+
+bool RingChannel::SpinFor(uint32_t seen, int spin_us) const {
+  const Mailbox& mail = Mail(Peer());
+  const Clock::time_point until = Clock::now() + std::chrono::microseconds(spin_us);
+  do {
+    for (int i = 0; i < kSpinsPerCheck; ++i) {
+      if (mail.published.load(std::memory_order_acquire) != seen) return true;
+      _mm_pause();
+    }
+  } while (Clock::now() < until);
+  return false;
+}
+
+absl::StatusOr<absl::Span<const std::byte>> RingChannel::Receive(int64_t deadline_ms, int spin_us) {
+  Mailbox& mail = Mail(Peer());
+  const Clock::time_point start = Clock::now();
+  if (!SpinFor(received_, spin_us)) {
+    while (mail.published.load(std::memory_order_acquire) == received_) {
+      if (!PeerAlive()) return absl::UnavailableError("the peer of the shared-memory session is gone");
+      if (deadline_ms >= 0 && Clock::now() - start > std::chrono::milliseconds(deadline_ms)) {
+        return absl::DeadlineExceededError(fmt::format("no answer through shared memory for {} ms", deadline_ms));
+      }
+      mail.sleeping.store(1);
+      if (mail.published.load() == received_) FutexWait(mail.published, received_);
+      mail.sleeping.store(0);
+    }
+  }
+  ++received_;
+  const uint64_t length = mail.length;  // copied once, then checked
+  if (length > segment_.slot_bytes()) {
+    return absl::InvalidArgumentError(fmt::format("the peer published {} bytes in a slot of {}", length, segment_.slot_bytes()));
+  }
+  return absl::Span<const std::byte>(segment_.slot(Peer()), length);
+}
+
+}  // namespace numoe

@@ -1,0 +1,51 @@
+// WorkerLink: one live session with one expert worker, over shared memory or a gRPC stream.
+//
+// Connect does the handshake, checks that the worker speaks our protocol and serves our model, and opens the data path.
+// Send and Receive are called by the engine thread, one call at a time; Abort by any thread, to free a Receive that waits
+// for a stuck worker. Any error means that the session is over: drop the link and connect again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/transport/call_codec.h"
+
+namespace numoe {
+
+enum class DataPath : uint8_t { kAuto, kSharedMemory, kGrpc };
+
+struct LinkOptions {
+  DataPath data_path = DataPath::kAuto;
+  uint64_t model_fingerprint = 0;
+  int hidden_size = 0;
+  int num_experts = 0;
+  int64_t call_deadline_ms = 30'000;
+  int spin_us = 300;
+};
+
+struct WorkerIdentity {
+  bool slice_by_expert = false;
+  int worker_index = 0;
+  int worker_count = 1;
+  std::string description;
+  bool shared_memory = false;
+};
+
+class WorkerLink {
+ public:
+  /// UNAVAILABLE: nobody answers. FAILED_PRECONDITION: another protocol, model or shape; says which.
+  static absl::StatusOr<std::unique_ptr<WorkerLink>> Connect(const std::string& address, const LinkOptions& options);
+  virtual ~WorkerLink() = default;
+
+  virtual const WorkerIdentity& identity() const = 0;
+  virtual absl::Status Send(uint64_t call_id, const LayerCallView& call) = 0;
+  /// out += the worker's partial sums.
+  virtual absl::Status Receive(uint64_t call_id, absl::Span<float> out) = 0;
+  /// False once the peer is known to be gone. Any thread.
+  virtual bool Alive() = 0;
+  virtual void Abort() = 0;
+};
+
+}  // namespace numoe

@@ -1,0 +1,227 @@
+#include "coordinator/transport/worker_pool.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace numoe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How often the maintenance thread looks: the bound on noticing an idle worker's death, and the reconnect interval.
+constexpr std::chrono::milliseconds kLookInterval(5);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(const WorkerPoolOptions& options, Metrics& metrics) {
+  if (options.addresses.empty()) return absl::InvalidArgumentError("--workers: expected at least one address");
+  auto pool = std::unique_ptr<WorkerPool>(new WorkerPool(options, metrics));
+  std::unique_lock lock(pool->mutex_);
+  const bool settled = pool->changed_.wait_for(lock, std::chrono::milliseconds(options.start_deadline_ms),
+                                               [&] { return !pool->fatal_.ok() || pool->AllUp(); });
+  if (!pool->fatal_.ok()) return pool->fatal_;
+  if (!settled) return absl::DeadlineExceededError(fmt::format("workers not ready after {} ms: {}", options.start_deadline_ms, pool->Missing()));
+  for (const Worker& worker : pool->workers_) {
+    spdlog::info("worker {}: {} through {}", worker.status.address, worker.status.identity.description,
+                 worker.status.identity.shared_memory ? "shared memory" : "gRPC");
+  }
+  return pool;
+}
+
+WorkerPool::WorkerPool(const WorkerPoolOptions& options, Metrics& metrics) : options_(options), metrics_(metrics) {
+  for (const std::string& address : options.addresses) {
+    Worker worker;
+    worker.status.address = address;
+    worker.status.error = "not connected yet";
+    workers_.push_back(std::move(worker));
+    metrics.With(GaugeId::kWorkerUp, {address}).Set(0);
+  }
+  thread_ = std::thread([this] { Maintain(); });
+}
+
+WorkerPool::~WorkerPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void WorkerPool::Maintain() {
+  pthread_setname_np(pthread_self(), "worker-pool");
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    for (size_t i = 0; i < workers_.size() && !stop_; ++i) {
+      if (workers_[i].link != nullptr) continue;
+      lock.unlock();
+      TryConnect(i);
+      lock.lock();
+    }
+    lock.unlock();
+    CheckLinks();
+    lock.lock();
+    changed_.wait_for(lock, kLookInterval, [&] { return stop_; });
+  }
+}
+
+void WorkerPool::TryConnect(size_t index) {
+  const std::string& address = options_.addresses[index];
+  absl::StatusOr<std::unique_ptr<WorkerLink>> link = WorkerLink::Connect(address, options_.link);
+  const std::lock_guard lock(mutex_);
+  Worker& worker = workers_[index];
+  if (!link.ok()) {
+    worker.status.error = std::string(link.status().message());
+    if (absl::IsFailedPrecondition(link.status())) fatal_ = link.status();
+  } else {
+    worker.link = *std::move(link);
+    worker.status.identity = worker.link->identity();
+    worker.status.up = true;
+    worker.status.error.clear();
+    metrics_.With(GaugeId::kWorkerUp, {address}).Set(1);
+    if (AllUp()) fatal_ = CheckSlices();
+    spdlog::info("worker {} is up", address);
+  }
+  changed_.notify_all();
+}
+
+// Ends sessions whose worker died, and frees the engine from a stream that outlives its deadline.
+void WorkerPool::CheckLinks() {
+  for (size_t i = 0; i < options_.addresses.size(); ++i) {
+    std::shared_ptr<WorkerLink> link;
+    bool overdue = false;
+    {
+      const std::lock_guard lock(mutex_);
+      link = workers_[i].link;
+      overdue = in_call_ && Clock::now() - watch_since_ > std::chrono::milliseconds(options_.link.call_deadline_ms);
+    }
+    if (link == nullptr) continue;
+    if (overdue) link->Abort();
+    if (!link->Alive()) Lose(i, link, absl::UnavailableError("the worker is gone"));
+  }
+}
+
+void WorkerPool::Lose(size_t index, const std::shared_ptr<WorkerLink>& link, const absl::Status& why) {
+  const std::lock_guard lock(mutex_);
+  Worker& worker = workers_[index];
+  if (worker.link != link) return;  // lost and replaced already
+  worker.link.reset();
+  worker.status.up = false;
+  worker.status.error = std::string(why.message());
+  metrics_.With(GaugeId::kWorkerUp, {worker.status.address}).Set(0);
+  metrics_.With(CounterId::kWorkerLost, {worker.status.address}).Increment();
+  spdlog::warn("worker {} is lost: {}", worker.status.address, worker.status.error);
+}
+
+bool WorkerPool::AllUp() const {
+  for (const Worker& worker : workers_) {
+    if (worker.link == nullptr) return false;
+  }
+  return true;
+}
+
+std::string WorkerPool::Missing() const {
+  std::string text;
+  for (const Worker& worker : workers_) {
+    if (worker.link == nullptr) text += fmt::format("{}worker {} ({})", text.empty() ? "" : ", ", worker.status.address, worker.status.error);
+  }
+  return text;
+}
+
+absl::Status WorkerPool::CheckSlices() const {
+  std::vector<std::string> served(workers_.size());
+  for (const Worker& worker : workers_) {
+    const WorkerIdentity& id = worker.status.identity;
+    if (id.worker_count != static_cast<int>(workers_.size())) {
+      return absl::FailedPreconditionError(fmt::format("worker {} is slice {} of {}, but --workers names {}; give every worker --worker-count={}",
+                                                       worker.status.address, id.worker_index, id.worker_count, workers_.size(), workers_.size()));
+    }
+    if (id.slice_by_expert != workers_[0].status.identity.slice_by_expert) {
+      return absl::FailedPreconditionError(fmt::format("worker {} slices in another way than {}; give all the same --slice", worker.status.address, workers_[0].status.address));
+    }
+    std::string& owner = served[id.worker_index];
+    if (!owner.empty()) {
+      return absl::FailedPreconditionError(fmt::format("workers {} and {} both serve slice {}; give each its own --worker-index", owner, worker.status.address, id.worker_index));
+    }
+    owner = worker.status.address;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WorkerPool::Start(const ExpertCall& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!AllUp()) return absl::UnavailableError("a slice of the experts is missing: " + Missing());
+    // In slice order, whatever the order of the addresses: sums must not depend on it.
+    calling_.assign(workers_.size(), nullptr);
+    for (const Worker& worker : workers_) calling_[worker.status.identity.worker_index] = worker.link;
+    in_call_ = true;
+    watch_since_ = call_started_ = Clock::now();
+  }
+  ++call_id_;
+  const LayerCallView view{.layer = call.layer, .tokens = call.tokens, .experts_per_token = call.experts_per_token, .exact = call.exact,
+                           .hidden = call.hidden, .experts = call.experts, .weights = call.weights};
+  absl::Status result;
+  for (const auto& link : calling_) {
+    if (result.ok()) result = link->Send(call_id_, view);
+  }
+  if (result.ok()) return result;
+  // Some workers have the call and some have not: their sessions are out of step. Drop them all.
+  for (const auto& link : calling_) {
+    for (size_t i = 0; i < options_.addresses.size(); ++i) Lose(i, link, result);
+  }
+  calling_.clear();
+  const std::lock_guard lock(mutex_);
+  in_call_ = false;
+  return absl::UnavailableError(fmt::format("expert worker: {}", std::string(result.message())));
+}
+
+absl::Status WorkerPool::Finish(absl::Span<float> out) {
+  absl::Status result;
+  std::vector<std::pair<std::shared_ptr<WorkerLink>, absl::Status>> lost;
+  for (const auto& link : calling_) {
+    const absl::Status received = link->Receive(call_id_, out);
+    if (received.ok()) continue;
+    lost.emplace_back(link, received);
+    if (result.ok()) result = received;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    in_call_ = false;
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - call_started_).count();
+  for (const auto& [link, why] : lost) {
+    for (size_t i = 0; i < options_.addresses.size(); ++i) Lose(i, link, why);
+  }
+  calling_.clear();
+  if (!result.ok()) return absl::UnavailableError(fmt::format("expert worker: {}", std::string(result.message())));
+  metrics_.With(HistogramId::kWorkerCallDuration, {"all"}).Observe(seconds);
+  return absl::OkStatus();
+}
+
+absl::Status WorkerPool::AwaitReady(int64_t deadline_ms) {
+  std::unique_lock lock(mutex_);
+  const bool ready = changed_.wait_for(lock, std::chrono::milliseconds(deadline_ms), [&] { return AllUp() && fatal_.ok(); });
+  if (ready) return absl::OkStatus();
+  return absl::DeadlineExceededError("experts are missing: " + (fatal_.ok() ? Missing() : std::string(fatal_.message())));
+}
+
+bool WorkerPool::Ready() const {
+  const std::lock_guard lock(mutex_);
+  return AllUp() && fatal_.ok();
+}
+
+std::vector<WorkerStatus> WorkerPool::Workers() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<WorkerStatus> statuses;
+  for (const Worker& worker : workers_) statuses.push_back(worker.status);
+  return statuses;
+}
+
+}  // namespace numoe

@@ -1,0 +1,83 @@
+// WorkerPool: the routed experts served by expert worker processes.
+//
+// Holds a session with every worker and fans each layer call out to all of them; the replies are added in worker order,
+// so results do not depend on who answers first. A maintenance thread connects, notices dead sessions, ends stuck calls
+// and reconnects; while any slice is missing, Start and Finish answer UNAVAILABLE and AwaitReady waits. Start, Finish and
+// AwaitReady are called by the engine thread; Ready and Workers by any.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "common/observe/metrics.h"
+#include "coordinator/transport/expert_backend.h"
+#include "coordinator/transport/worker_link.h"
+
+namespace numoe {
+
+struct WorkerPoolOptions {
+  std::vector<std::string> addresses;
+  LinkOptions link;
+  int64_t start_deadline_ms = 60'000;  // how long Create waits for all workers
+};
+
+struct WorkerStatus {
+  std::string address;
+  bool up = false;
+  WorkerIdentity identity;   // of the last session
+  std::string error;         // why it is down
+};
+
+class WorkerPool final : public ExpertBackend {
+ public:
+  /// Waits until all workers are there. FAILED_PRECONDITION when they do not fit together (a slice twice or missing,
+  /// another model); DEADLINE_EXCEEDED names those that did not answer.
+  static absl::StatusOr<std::unique_ptr<WorkerPool>> Create(const WorkerPoolOptions& options, Metrics& metrics);
+  ~WorkerPool() override;
+
+  absl::Status Start(const ExpertCall& call) override;
+  absl::Status Finish(absl::Span<float> out) override;
+  absl::Status AwaitReady(int64_t deadline_ms) override;
+  bool Ready() const override;
+  std::vector<WorkerStatus> Workers() const;
+
+ private:
+  struct Worker {
+    WorkerStatus status;
+    std::shared_ptr<WorkerLink> link;  // null: down
+  };
+  WorkerPool(const WorkerPoolOptions& options, Metrics& metrics);
+  void Maintain();
+  void TryConnect(size_t index);
+  void CheckLinks();
+  void Lose(size_t index, const std::shared_ptr<WorkerLink>& link, const absl::Status& why);
+  absl::Status CheckSlices() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AllUp() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const WorkerPoolOptions options_;
+  Metrics& metrics_;
+
+  // Engine thread only: the call in flight.
+  std::vector<std::shared_ptr<WorkerLink>> calling_;
+  uint64_t call_id_ = 0;
+  std::chrono::steady_clock::time_point call_started_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Worker> workers_ ABSL_GUARDED_BY(mutex_);
+  absl::Status fatal_ ABSL_GUARDED_BY(mutex_);     // a worker that will never fit
+  bool in_call_ ABSL_GUARDED_BY(mutex_) = false;   // for the watchdog
+  std::chrono::steady_clock::time_point watch_since_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace numoe

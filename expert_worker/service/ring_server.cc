@@ -1,0 +1,124 @@
+#include "expert_worker/service/ring_server.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/transport/ring_channel.h"
+
+namespace numoe {
+namespace {
+
+// How often blocked threads look at the stop flag.
+constexpr int kStopPollMs = 50;
+// A coordinator that connected but does not attach is given up after this.
+constexpr int kAttachTimeoutMs = 5'000;
+
+}  // namespace
+
+absl::Status SharedExecutor::Execute(const LayerCallView& call, absl::Span<float> out) {
+  const std::lock_guard lock(mutex_);
+  calls_.fetch_add(1, std::memory_order_relaxed);
+  rows_.fetch_add(call.experts.size(), std::memory_order_relaxed);
+  return executor_.Execute(call, out);
+}
+
+absl::StatusOr<std::unique_ptr<RingServer>> RingServer::Start(SharedExecutor& executor, const RingServerOptions& options) {
+  auto server = std::unique_ptr<RingServer>(new RingServer(executor, options));
+  static std::atomic<int> counter{0};
+  server->name_ = fmt::format("numoe-ring-{}-{}", getpid(), counter++);
+  server->listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, server->name_.data(), server->name_.size());  // leading 0: abstract
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + server->name_.size());
+  if (server->listener_ < 0 || bind(server->listener_, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      listen(server->listener_, 16) != 0) {
+    return absl::InternalError(fmt::format("ring socket {}: {}", server->name_, std::strerror(errno)));
+  }
+  server->accept_thread_ = std::thread([raw = server.get()] { raw->AcceptLoop(); });
+  return server;
+}
+
+RingServer::~RingServer() {
+  stop_.store(true);
+  if (accept_thread_.joinable()) accept_thread_.join();
+  if (listener_ >= 0) close(listener_);
+}
+
+void RingServer::AcceptLoop() {
+  pthread_setname_np(pthread_self(), "ring-accept");
+  while (!stop_.load()) {
+    pollfd poll_entry{listener_, POLLIN, 0};
+    const int ready = poll(&poll_entry, 1, kStopPollMs);
+    Reap(/*all=*/false);
+    if (ready <= 0) continue;
+    const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (socket < 0) continue;
+    Session& session = sessions_.emplace_back();
+    session.thread = std::thread([this, socket, &session] {
+      pthread_setname_np(pthread_self(), "ring-session");
+      live_sessions_.fetch_add(1);
+      Serve(socket);
+      live_sessions_.fetch_sub(1);
+      session.done.store(true);
+    });
+  }
+  Reap(/*all=*/true);
+}
+
+void RingServer::Reap(bool all) {
+  for (auto it = sessions_.begin(); it != sessions_.end();) {
+    if (all || it->done.load()) {
+      it->thread.join();
+      it = sessions_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+void RingServer::Serve(int socket) {
+  const CallShape& shape = options_.shape;
+  absl::StatusOr<RingSegment> segment =
+      RingSegment::Create(RequestBytes(limits::kCallTokensMax, options_.experts_per_token, shape.hidden_size));
+  if (!segment.ok()) {
+    spdlog::error("shared-memory session: {}", segment.status().ToString());
+    close(socket);
+    return;
+  }
+  const int fd = segment->fd();
+  RingChannel channel(*std::move(segment), Side::kWorker);
+  channel.Hold();
+  const absl::Status sent = SendDescriptor(socket, fd);
+  pollfd attached{socket, POLLIN, 0};
+  char byte = 0;
+  const bool ready = sent.ok() && poll(&attached, 1, kAttachTimeoutMs) == 1 && read(socket, &byte, 1) == 1;
+  DecodedCall call;
+  while (ready && !stop_.load()) {
+    absl::StatusOr<absl::Span<const std::byte>> message = channel.Receive(kStopPollMs, options_.spin_us);
+    if (absl::IsDeadlineExceeded(message.status())) continue;
+    if (!message.ok()) {
+      if (!absl::IsUnavailable(message.status())) spdlog::warn("shared-memory session ends: {}", message.status().ToString());
+      break;
+    }
+    if (const absl::Status decoded = DecodeRequest(*message, shape, call); !decoded.ok()) {
+      spdlog::warn("shared-memory session ends: {}", decoded.ToString());
+      break;
+    }
+    const absl::Status done = executor_.Execute(call.view, ReplyPartial(channel.Outgoing(), call.view.tokens, shape.hidden_size));
+    channel.Publish(EncodeReply(call.call_id, done, call.view.tokens, shape.hidden_size, channel.Outgoing()));
+  }
+  channel.Release();
+  close(socket);
+}
+
+}  // namespace numoe

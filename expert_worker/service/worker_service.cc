@@ -1,0 +1,211 @@
+#include "expert_worker/service/worker_service.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/transport/grpc_status.h"
+#include "common/transport/host_id.h"
+#include "proto/numoe/v1/expert_worker.grpc.pb.h"
+
+namespace numoe {
+namespace {
+
+constexpr char kUnixPrefix[] = "unix:";
+
+// Largest LayerCall or LayerReply: the limit on tokens times the widest supported hidden size would be 2 GB; gRPC's own
+// framing limits it to INT_MAX.
+constexpr int kMessageBytesMax = INT32_MAX;
+
+bool SomeoneServes(const std::string& path) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  const bool connected = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  close(fd);
+  return connected;
+}
+
+absl::Status PrepareUnixPath(const std::string& path) {
+  if (path.size() >= sizeof(sockaddr_un::sun_path)) {
+    return absl::InvalidArgumentError(fmt::format("--listen: socket path {} has {} bytes, expected at most {}", path, path.size(),
+                                                  sizeof(sockaddr_un::sun_path) - 1));
+  }
+  if (access(path.c_str(), F_OK) != 0) return absl::OkStatus();
+  if (SomeoneServes(path)) return absl::AlreadyExistsError(fmt::format("--listen: {} is served by another process; choose another path or stop it", path));
+  unlink(path.c_str());  // left by a process that crashed
+  return absl::OkStatus();
+}
+
+// Copies a bytes field of fp32 or int32 values; false if its length is not `count` values.
+template <typename T>
+bool CopyValues(const std::string& bytes, size_t count, std::vector<T>& out) {
+  if (bytes.size() != count * sizeof(T)) return false;
+  out.resize(count);
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return true;
+}
+
+class Service final : public v1::ExpertWorker::Service {
+ public:
+  Service(SharedExecutor& executor, const WorkerServiceOptions& options, const RingServer* ring)
+      : executor_(executor), options_(options), ring_(ring) {}
+
+  grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest* request, v1::HandshakeReply* reply) override {
+    spdlog::info("handshake from coordinator '{}' (protocol {})", request->coordinator(), request->protocol_version());
+    if (draining_.load()) return ToGrpc(absl::UnavailableError("the worker is draining"));
+    reply->set_protocol_version(kProtocolVersion);
+    reply->set_model_fingerprint(options_.model_fingerprint);
+    reply->set_slice_mode(options_.slice_by_expert ? v1::SLICE_MODE_EXPERT : v1::SLICE_MODE_INTERMEDIATE);
+    reply->set_worker_index(options_.worker_index);
+    reply->set_worker_count(options_.worker_count);
+    reply->set_hidden_size(options_.hidden_size);
+    reply->set_num_experts(options_.num_experts);
+    reply->set_experts_per_token(options_.experts_per_token);
+    reply->set_description(options_.description);
+    reply->set_host_id(HostId());
+    if (ring_ != nullptr) reply->set_ring_socket(ring_->socket_name());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status LayerCalls(grpc::ServerContext*, grpc::ServerReaderWriter<v1::LayerReply, v1::LayerCall>* stream) override {
+    streams_.fetch_add(1);
+    v1::LayerCall call;
+    v1::LayerReply reply;
+    Buffers buffers;
+    absl::Status status;
+    while (status.ok() && stream->Read(&call)) {
+      status = Answer(call, buffers, reply);
+      if (status.ok() && !stream->Write(reply)) break;
+    }
+    streams_.fetch_sub(1);
+    return ToGrpc(status);
+  }
+
+  grpc::Status GetStats(grpc::ServerContext*, const v1::StatsRequest*, v1::StatsReply* reply) override {
+    reply->set_calls(executor_.calls());
+    reply->set_rows(executor_.rows());
+    reply->set_sessions(sessions());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Drain(grpc::ServerContext*, const v1::DrainRequest*, v1::DrainReply*) override {
+    BeginDrain();
+    return grpc::Status::OK;
+  }
+
+  void BeginDrain() {
+    draining_.store(true);
+    if (server_ != nullptr) server_->GetHealthCheckService()->SetServingStatus(false);
+  }
+  void set_server(grpc::Server* server) { server_ = server; }
+  int sessions() const { return streams_.load() + (ring_ == nullptr ? 0 : ring_->sessions()); }
+
+ private:
+  struct Buffers {
+    std::vector<float> hidden, weights, partial;
+    std::vector<ExpertId> experts;
+  };
+
+  // An error here ends the session: the peer does not speak the protocol. The executor's own errors travel in the reply.
+  absl::Status Answer(const v1::LayerCall& call, Buffers& b, v1::LayerReply& reply) {
+    if (call.tokens() < 1 || call.tokens() > limits::kCallTokensMax || call.experts_per_token() < 1 ||
+        call.experts_per_token() > limits::kExpertsPerTokenMax) {
+      return absl::InvalidArgumentError(fmt::format("layer call: {} tokens with {} experts each, expected 1 to {} and 1 to {}", call.tokens(),
+                                                    call.experts_per_token(), limits::kCallTokensMax, limits::kExpertsPerTokenMax));
+    }
+    const size_t values = static_cast<size_t>(call.tokens()) * static_cast<size_t>(options_.hidden_size);
+    const size_t entries = static_cast<size_t>(call.tokens()) * static_cast<size_t>(call.experts_per_token());
+    if (!CopyValues(call.hidden(), values, b.hidden) || !CopyValues(call.experts(), entries, b.experts) ||
+        !CopyValues(call.weights(), entries, b.weights)) {
+      return absl::InvalidArgumentError(fmt::format("layer call: {} + {} + {} bytes, expected {} + {} + {}", call.hidden().size(), call.experts().size(),
+                                                    call.weights().size(), values * 4, entries * 4, entries * 4));
+    }
+    b.partial.resize(values);
+    const absl::Status done = executor_.Execute(
+        {.layer = call.layer(), .tokens = call.tokens(), .experts_per_token = call.experts_per_token(), .exact = call.exact(),
+         .hidden = b.hidden, .experts = b.experts, .weights = b.weights},
+        absl::MakeSpan(b.partial));
+    reply.set_call_id(call.call_id());
+    reply.set_status_code(static_cast<int>(done.code()));
+    reply.set_status_message(std::string(done.message()));
+    reply.set_partial(b.partial.data(), done.ok() ? values * sizeof(float) : 0);
+    return absl::OkStatus();
+  }
+
+  SharedExecutor& executor_;
+  const WorkerServiceOptions& options_;
+  const RingServer* ring_;
+  grpc::Server* server_ = nullptr;
+  std::atomic<bool> draining_{false};
+  std::atomic<int> streams_{0};
+};
+
+class GrpcWorkerService final : public WorkerService {
+ public:
+  GrpcWorkerService(LayerExecutor& executor, const WorkerServiceOptions& options) : options_(options), executor_(executor) {}
+
+  ~GrpcWorkerService() override {
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+    ring_.reset();
+    if (!unix_path_.empty()) unlink(unix_path_.c_str());
+  }
+
+  absl::Status Listen() {
+    if (options_.shared_memory) {
+      ASSIGN_OR_RETURN(ring_, RingServer::Start(executor_, {.shape = {options_.hidden_size, options_.num_experts},
+                                                            .experts_per_token = options_.experts_per_token}));
+    }
+    service_ = std::make_unique<Service>(executor_, options_, ring_.get());
+    const bool is_unix = options_.listen.rfind(kUnixPrefix, 0) == 0;
+    if (is_unix) RETURN_IF_ERROR(PrepareUnixPath(options_.listen.substr(sizeof kUnixPrefix - 1)));
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(), &port);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.SetMaxReceiveMessageSize(kMessageBytesMax);
+    builder.SetMaxSendMessageSize(kMessageBytesMax);
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port == 0) {
+      return absl::UnavailableError(fmt::format("--listen={}: cannot listen there; is the address in use or not this host's?", options_.listen));
+    }
+    if (is_unix) unix_path_ = options_.listen.substr(sizeof kUnixPrefix - 1);
+    address_ = is_unix ? options_.listen : options_.listen.substr(0, options_.listen.rfind(':') + 1) + std::to_string(port);
+    service_->set_server(server_.get());
+    return absl::OkStatus();
+  }
+
+  const std::string& address() const override { return address_; }
+  WorkerServiceStats Stats() const override { return {executor_.calls(), executor_.rows(), service_->sessions()}; }
+  void Drain() override { service_->BeginDrain(); }
+
+ private:
+  const WorkerServiceOptions options_;
+  SharedExecutor executor_;
+  std::unique_ptr<RingServer> ring_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+  std::string unix_path_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerService>> WorkerService::Start(LayerExecutor& executor, const WorkerServiceOptions& options) {
+  auto service = std::make_unique<GrpcWorkerService>(executor, options);
+  RETURN_IF_ERROR(service->Listen());
+  return service;
+}
+
+}  // namespace numoe

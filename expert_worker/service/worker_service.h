@@ -1,0 +1,46 @@
+// WorkerService: the gRPC face of an expert worker, and the ring server beside it.
+//
+// Serves numoe.v1.ExpertWorker and grpc.health.v1 on one address (unix:PATH or HOST:PORT). A stale socket file of a dead
+// process is replaced; one that a live process serves is an error naming it. Stop ends all sessions and removes the
+// socket file. The executor must outlive the service.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "expert_worker/service/ring_server.h"
+
+namespace numoe {
+
+struct WorkerServiceOptions {
+  std::string listen;              // unix:PATH or HOST:PORT
+  uint64_t model_fingerprint = 0;
+  bool slice_by_expert = false;
+  int worker_index = 0;
+  int worker_count = 1;
+  int hidden_size = 0;
+  int num_experts = 0;
+  int experts_per_token = 0;
+  std::string description;         // the start log line
+  bool shared_memory = true;
+};
+
+struct WorkerServiceStats {
+  uint64_t calls = 0;
+  uint64_t rows = 0;
+  int sessions = 0;
+};
+
+class WorkerService {
+ public:
+  static absl::StatusOr<std::unique_ptr<WorkerService>> Start(LayerExecutor& executor, const WorkerServiceOptions& options);
+  virtual ~WorkerService() = default;
+  /// The address that clients use (a port 0 is resolved).
+  virtual const std::string& address() const = 0;
+  virtual WorkerServiceStats Stats() const = 0;
+  /// NOT_SERVING, no new sessions.
+  virtual void Drain() = 0;
+};
+
+}  // namespace numoe
