@@ -1,60 +1,110 @@
 #!/usr/bin/env python3
 """Checks the house: layers, header contracts, sizes, raw prints, exceptions, unfinished work, dead files, README paths.
 
-Prints `file:line: problem` for each finding and exits 1 if there is any. Standard library only.
-Usage: tidy.py [ROOT]
+Prints `file:line: problem` for each finding and exits 1 if there is any. Standard library only. Usage: tidy.py [ROOT]
 """
+import functools
 import os
 import re
 import subprocess
 import sys
 
-FILE_MAX, KERNEL_FILE_MAX, FUNCTION_MAX, KERNEL_FUNCTION_MAX = 500, 800, 70, 150
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import source  # noqa: E402
+
+FILE_LINES_MAX, FUNCTION_LINES_MAX = 500, 70
+KERNEL_FILE_LINES_MAX, KERNEL_FUNCTION_LINES_MAX = 800, 150
+CONTRACT_LINES_MIN = 3
+LIFE_OF_A_TOKEN_STEPS = 12
+LAYERS, RATCHET = "tests/tidy/layers.txt", "tests/tidy/ratchet.txt"
 ROOMS = ("common/", "coordinator/", "expert_worker/", "proto/")
-INCLUDE = re.compile(r'^\s*#include "([^"]+)"')
-MAY_PRINT = re.compile(r"(^|/)(main|[a-z_]+_main)\.cc$|^common/base/check\.cc$|^tests/")
+CODE = (".cc", ".h", ".inc", ".cu", ".cuh")
+TEXT = CODE + (".py", ".sh", ".md", ".txt", ".cmake", ".json", ".yaml", ".yml", ".proto", ".def")
+KERNEL = re.compile(r"^common/kernels/|\.(inc|cu|cuh)$|_(avx2|avx512|amx)\.cc$")
+MAY_PRINT = re.compile(r"(^|/)(main|[a-z0-9_]+_main)\.cc$|^common/base/check\.cc$|^tests/")
+RAW_PRINT = re.compile(r"std::(cout|cerr|clog)\b|(?<![\w:.>])(std::)?(v?f?printf|puts|fputs|perror)\s*\(")
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+DEAD_CODE = re.compile(
+    r"^\s*//\s*(([\w:<>,&*]+\s+)?[\w:.\[\]>-]+\s*[-+*/|&]?=[^=].*;|[\w:.>-]+\(.*\);|(return|delete|throw|auto|const|break)\b.*;"
+    r"|\}?\s*(else\s+)?(if|for|while|switch)\s*\(.*[{;]|#\s*(include|if|ifdef|define|endif)\b.*|\}[;)]*)\s*$")
+MACHINE_PATH = re.compile(r"(?<![\w.$}~])/(home|root|work|Users|mnt)/\w")
 
 
 class Tidy:
     def __init__(self, root):
-        self.root, self.found = root, []
-        listing = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
-        self.files = [f for f in listing.stdout.splitlines() if os.path.isfile(os.path.join(root, f))]
-        self.code = [f for f in self.files if f.endswith((".cc", ".h", ".inc", ".cu", ".cuh"))]
-        self.text = {f: self.read(f).split("\n") for f in self.code}
+        self.root, self.found, self.used_ratchet = root, [], set()
+        self.files = self.list_files()
+        self.code = [f for f in self.files if f.endswith(CODE)]
         self.ratchet = self.read_ratchet()
-        self.used_ratchet = set()
 
+    def list_files(self):
+        """What git tracks or would add; every file where there is no git."""
+        listing = subprocess.run(["git", "-C", self.root, "ls-files", "-co", "--exclude-standard"], capture_output=True,
+                                 text=True, check=False)
+        if listing.returncode == 0:
+            files = set(listing.stdout.splitlines())
+        else:
+            files = {os.path.relpath(os.path.join(d, f), self.root) for d, _, names in os.walk(self.root) for f in names}
+        return sorted(f for f in files if os.path.isfile(os.path.join(self.root, f)))
+
+    @functools.lru_cache(maxsize=None)
     def read(self, path):
-        with open(os.path.join(self.root, path), encoding="utf-8") as f:
+        if not os.path.isfile(os.path.join(self.root, path)):
+            return ""
+        with open(os.path.join(self.root, path), encoding="utf-8", errors="replace") as f:
             return f.read()
 
+    @functools.lru_cache(maxsize=None)
+    def blank(self, path):
+        return source.blank(self.read(path))
+
+    def lines(self, path):
+        return self.read(path).splitlines()
+
     def say(self, path, line, what):
-        self.found.append(f"{path}:{line}: {what}")
+        self.found.append((path, line, what))
 
-    def read_ratchet(self):
-        rows = [r.split() for r in self.read("tests/tidy/ratchet.txt").splitlines() if r and not r.startswith("#")]
-        return {name: int(size) for name, size in rows}
+    # Layers.
 
-    def check_size(self, name, path, line, size, limit, what):
-        allowed = self.ratchet.get(name)
-        if size > limit:
-            self.used_ratchet.add(name)
-            if allowed is None or size > allowed:
-                self.say(path, line, f"{what} has {size} lines, at most {allowed or limit}")
-            elif size < allowed:
-                self.say("tests/tidy/ratchet.txt", 1, f"{name} shrank to {size}: lower its entry from {allowed}")
+    def read_layers(self):
+        edges = {}
+        for number, row in enumerate(self.lines(LAYERS), 1):
+            room, colon, targets = row.partition(":")
+            if not row.strip() or row.startswith("#"):
+                continue
+            if not colon:
+                self.say(LAYERS, number, "expected ROOM: ROOM...")
+            edges[room] = targets.split()
+        return edges
 
-    def layers(self):
-        allowed = {}
-        for row in self.read("tests/tidy/layers.txt").splitlines():
-            if row and not row.startswith("#"):
-                room, _, edges = row.partition(":")
-                allowed[room] = set(edges.split()) | {"common/base", room}
+    def check_table(self, edges):
+        state = {}
+
+        def visit(room, trail):
+            if state.get(room) == "done":
+                return
+            if room in trail:
+                self.say(LAYERS, 1, "cycle: " + " -> ".join(trail[trail.index(room):] + [room]))
+                return
+            for target in edges.get(room, []):
+                visit(target, trail + [room])
+            state[room] = "done"
+
+        for room, targets in edges.items():
+            for target in targets:
+                if target not in edges:
+                    self.say(LAYERS, 1, f"{room} may include {target}, which is no room of the table")
+                if {room.split("/")[0], target.split("/")[0]} == {"coordinator", "expert_worker"}:
+                    self.say(LAYERS, 1, f"{room} may include {target}: the daemons never include each other")
+            visit(room, [])
+
+    def check_layers(self):
+        edges = self.read_layers()
+        self.check_table(edges)
 
         def room_of(path):
             folder = os.path.dirname(path)
-            while folder and folder not in allowed:
+            while folder and folder not in edges:
                 folder = os.path.dirname(folder)
             return folder
 
@@ -63,101 +113,152 @@ class Tidy:
                 continue
             room = room_of(path)
             if not room:
-                self.say(path, 1, "its room is not in tests/tidy/layers.txt")
+                self.say(path, 1, f"its room is not in {LAYERS}")
                 continue
-            for number, line in enumerate(self.text[path], 1):
-                match = INCLUDE.match(line)
-                if match and match[1].startswith(ROOMS) and room_of(match[1]) not in allowed[room]:
-                    self.say(path, number, f"{room} may not include {match[1]} (tests/tidy/layers.txt)")
+            for number, line in enumerate(self.lines(path), 1):
+                match = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+                if not match:
+                    continue
+                target = room_of(match[1])
+                if match[1].startswith(ROOMS) and target not in (room, "common/base") and target not in edges[room]:
+                    self.say(path, number, f"{room} may not include {match[1]} ({LAYERS})")
+                elif not match[1].startswith(ROOMS) and "/" not in match[1] and self.sibling(path, match[1]):
+                    self.say(path, number, f"include {match[1]} by its path from the repository's root")
 
-    def headers(self):
+    def sibling(self, path, name):
+        return os.path.join(os.path.dirname(path), name) in self.files
+
+    # Sizes: a ratchet.
+
+    def read_ratchet(self):
+        entries = {}
+        for number, row in enumerate(self.lines(RATCHET), 1):
+            if row.strip() and not row.startswith("#"):
+                name, _, size = row.rpartition(" ")
+                if not name or not size.isdigit():
+                    self.say(RATCHET, number, f'"{row}": expected PATH LINES or PATH:FUNCTION LINES')
+                    continue
+                entries[name.strip()] = (int(size), number)
+        return entries
+
+    def check_size(self, name, path, line, size, limit):
+        allowed, entry_line = self.ratchet.get(name, (limit, 0))
+        if size <= limit:
+            return
+        self.used_ratchet.add(name)
+        what = "file" if name == path else f"function {name.rpartition(':')[2]}"
+        if size > allowed:
+            self.say(path, line, f"{what} has {size} lines, at most {allowed}")
+        elif size < allowed:
+            self.say(RATCHET, entry_line, f"{name} shrank to {size} lines: lower its entry from {allowed}")
+
+    def check_sizes(self):
         for path in self.code:
-            lines = self.text[path]
-            if path.endswith(".h"):
-                contract = next((i for i, l in enumerate(lines) if not l.startswith("//")), len(lines))
-                if contract < 3:
-                    self.say(path, 1, "a header begins with a contract of at least 3 lines: what, why, owner, threads, errors")
+            kernel = KERNEL.search(path)
+            self.check_size(path, path, 1, len(self.lines(path)), KERNEL_FILE_LINES_MAX if kernel else FILE_LINES_MAX)
+            for name, first, last in source.functions(self.blank(path)):
+                self.check_size(f"{path}:{name}", path, first, last - first + 1,
+                                KERNEL_FUNCTION_LINES_MAX if kernel else FUNCTION_LINES_MAX)
+        for name in sorted(set(self.ratchet) - self.used_ratchet):
+            self.say(RATCHET, self.ratchet[name][1], f"{name} is within the limit now: remove its entry")
+
+    # Single files.
+
+    def check_headers(self):
+        for path in self.code:
+            lines = self.lines(path)
+            if path.endswith((".h", ".cuh")):
+                contract = next((i for i, line in enumerate(lines) if not line.startswith("//")), len(lines))
+                if contract < CONTRACT_LINES_MIN:
+                    self.say(path, 1, f"a header begins with a contract of at least {CONTRACT_LINES_MIN} lines: what, why, "
+                                      "owner, threads, errors")
                 if "#pragma once" not in lines:
                     self.say(path, 1, "no #pragma once")
-            includes = [l for l in lines if l.startswith("#include")]
-            for double in {i for i in includes if includes.count(i) > 1}:
-                self.say(path, lines.index(double) + 1, f"included twice: {double}")
+            seen = set()
+            for number, line in enumerate(lines, 1):
+                match = re.match(r'#include ([<"].*\.h[">])', line)
+                if match and match[1] in seen:
+                    self.say(path, number, f"{match[1]} is included twice")
+                seen.add(match[1] if match else None)
 
-    def sizes(self):
+    def check_code_lines(self):
         for path in self.code:
-            lines = self.text[path]
-            kernel = path.startswith("common/kernels/") or path.endswith((".inc", ".cu"))
-            self.check_size(path, path, 1, len(lines), KERNEL_FILE_MAX if kernel else FILE_MAX, "file")
-            for name, start, length in functions(lines):
-                limit = KERNEL_FUNCTION_MAX if kernel else FUNCTION_MAX
-                self.check_size(f"{path}:{name}", path, start, length, limit, f"function {name}")
-        for name in sorted(set(self.ratchet) - self.used_ratchet):
-            self.say("tests/tidy/ratchet.txt", 1, f"{name} is within the limit now: remove its entry")
-
-    def lines(self):
-        for path in self.code:
-            for number, line in enumerate(self.text[path], 1):
-                bare = re.sub(r'"(\\.|[^"\\])*"', '""', line)
-                code = bare.split("//")[0]
-                if not MAY_PRINT.search(path) and re.search(r"std::(cout|cerr)|\b(f?printf|puts)\(", code):
+            bare = self.blank(path).splitlines()
+            for number, (line, code) in enumerate(zip(self.lines(path), bare), 1):
+                if not MAY_PRINT.search(path) and RAW_PRINT.search(code):
                     self.say(path, number, "raw print: log with spdlog, or return a Status")
                 if path.startswith(ROOMS) and re.search(r"\bthrow\b", code):
                     self.say(path, number, "throw: return a Status")
-                if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line):
-                    self.say(path, number, "unfinished work: finish it or file an issue")
-                if re.match(r"\s*//.*[;{]\s*$", line) and not re.search(r"[a-z] [a-z]+ [a-z]", line):
+                if DEAD_CODE.match(line):
                     self.say(path, number, "commented-out code")
+
+    def check_text_lines(self):
+        for path in self.files:
+            if not path.endswith(TEXT) or "/testdata/" in path or path.startswith(("tests/tidy/", "tests/golden/data/")):
+                continue
+            for number, line in enumerate(self.lines(path), 1):
+                if UNFINISHED.search(line):
+                    self.say(path, number, "unfinished work: finish it, or file an issue")
                 if line != line.rstrip():
                     self.say(path, number, "trailing white space")
-                if re.search(r"/(home|root|work)/", line):
-                    self.say(path, number, "path of one machine")
+                if MACHINE_PATH.search(line):
+                    self.say(path, number, "a path of one machine")
 
-    def dead_files(self):
-        mentions = "\n".join(self.read(f) for f in self.files if f.endswith("CMakeLists.txt"))
-        included = "\n".join("\n".join(lines) for lines in self.text.values())
+    # The tree.
+
+    def check_dead_files(self):
+        included = set(re.findall(r'#\s*include\s*"([^"]+)"', "\n".join(self.read(f) for f in self.code)))
         for path in self.code:
-            name = os.path.basename(path)
-            if path.endswith((".h", ".inc")):
-                if f'"{path}"' not in included:
-                    self.say(path, 1, "nobody includes this header")
-            elif name not in mentions and "${isa}" not in mentions:
+            if path.endswith((".h", ".cuh", ".inc")):
+                if path not in included:
+                    self.say(path, 1, "nobody includes this file")
+            elif not self.is_built(path):
                 self.say(path, 1, "no CMakeLists.txt builds this file")
 
-    def readme(self):
-        for number, line in enumerate(self.read("README.md").splitlines(), 1):
-            if re.match(r"\| *\d+ *\|", line):
-                for path in re.findall(r"`([a-z_/]+)`", line):
-                    if not os.path.isdir(os.path.join(self.root, path)):
-                        self.say("README.md", number, f"the life of a token names {path}, which does not exist")
+    def is_built(self, path):
+        """A CMakeLists.txt above it names it, perhaps with ${variables} for parts of the name."""
+        folder, name = os.path.split(path)
+        rest = name
+        while True:
+            for word in re.findall(r"[^\s()\"]+", self.read(os.path.join(folder, "CMakeLists.txt"))):
+                parts = [re.escape(part) for part in re.split(r"\$\{\w+\}", word)]
+                if any(parts) and re.fullmatch("[a-z0-9_]+".join(parts), rest):
+                    return True
+            if not folder:  # or a rule names it for every user of the rule
+                return any(f"/{path}" in self.read(f) for f in self.files if f.endswith(".cmake"))
+            folder, last = os.path.split(folder)
+            rest = f"{last}/{rest}"
+
+    def check_readme(self):
+        steps = 0
+        for number, line in enumerate(self.lines("README.md"), 1):
+            if not re.match(r"\| *\d+ *\|", line):
+                continue
+            steps += 1
+            for path in re.findall(r"`([a-z_]+(?:/[a-z_]+)*)`", line):
+                if not any(f.startswith(path + "/") for f in self.files):
+                    self.say("README.md", number, f"the life of a token names {path}, which does not exist")
+        if steps < LIFE_OF_A_TOKEN_STEPS:
+            self.say("README.md", 1, f"the life of a token has {steps} steps, expected {LIFE_OF_A_TOKEN_STEPS}")
 
     def run(self):
-        for check in (self.layers, self.headers, self.sizes, self.lines, self.dead_files, self.readme):
+        for check in (self.check_layers, self.check_sizes, self.check_headers, self.check_code_lines, self.check_text_lines,
+                      self.check_dead_files, self.check_readme):
             check()
-        for finding in self.found:
-            print(finding)
-        print(f"tidy: {len(self.code)} files, {len(self.found)} findings")
-        return 1 if self.found else 0
+        return sorted(self.found)
 
 
-def functions(lines):
-    """(name, first line, length) of function bodies: a line that ends in '{' after a ')' up to the matching '}'."""
-    depth, stack = 0, []
-    for number, line in enumerate(lines, 1):
-        bare = re.sub(r"'(\\.|[^'\\])'", "''", re.sub(r'"(\\.|[^"\\])*"', '""', line)).split("//")[0]
-        opener = re.search(r"([A-Za-z_~][\w:~]*)\([^;]*\)?[^;=]*\{\s*$", bare)
-        control = re.match(r"\s*(\}?\s*else|if|for|while|switch|do|namespace|class|struct|enum|return|case)\b", bare)
-        for char in bare:
-            if char == "{":
-                depth += 1
-            elif char == "}":
-                depth -= 1
-                if stack and stack[-1][2] == depth:
-                    name, start, _ = stack.pop()
-                    if not stack:
-                        yield name, start, number - start + 1
-        if opener and not control and bare.rstrip().endswith("{") and not stack and not bare.startswith("#"):
-            stack.append((opener[1], number, depth - 1))
+def main():
+    tidy = Tidy(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+    findings = tidy.run()
+    for path, line, what in findings:
+        print(f"{path}:{line}: {what}")
+    print(f"tidy: {len(tidy.code)} source files, {len(findings)} findings")
+    if not tidy.code:
+        print("tidy: found no source files at all", file=sys.stderr)
+        return 1
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":
-    sys.exit(Tidy(sys.argv[1] if len(sys.argv) > 1 else ".").run())
+    sys.exit(main())

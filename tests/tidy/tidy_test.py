@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Tests of tidy.py: a small clean tree, and one bad change of it for each finding. Usage: tidy_test.py"""
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import source  # noqa: E402
+from tidy import Tidy  # noqa: E402
+
+CONTRACT = "// What it is.\n// Who owns it.\n// Which threads.\n#pragma once\n"
+FOLDERS = ["http", "chat", "scheduler", "model", "attention", "routing", "transport", "sampling", "tokenizer", "kvcache",
+           "device", "more"]
+CLEAN = {
+    "README.md": "".join(f"| {i} | step | `coordinator/{folder}` | a -> b |\n" for i, folder in enumerate(FOLDERS, 1)),
+    **{f"coordinator/{folder}/README.md": "room\n" for folder in FOLDERS},
+    "tests/tidy/layers.txt": "# rooms\ncommon/base:\ncommon/tensor:\ncommon/kernels: common/tensor\n"
+                             "coordinator/model: common/tensor\nexpert_worker: common/tensor\n",
+    "tests/tidy/ratchet.txt": "# none\n",
+    "common/base/check.h": CONTRACT + "void Check();\n",
+    "common/base/check.cc": '#include "common/base/check.h"\nvoid Check() { std::fprintf(stderr, "x"); }\n',
+    "common/base/CMakeLists.txt": "numoe_library(numoe_base SRCS check.cc)\n",
+    "common/tensor/tensor.h": CONTRACT + '#include "common/base/check.h"\n',
+    "common/tensor/tensor_avx2.cc": '#include "common/tensor/tensor.h"\n',
+    "common/tensor/CMakeLists.txt": "foreach(isa avx2)\n  numoe_kernel(t SRCS tensor_${isa}.cc)\nendforeach()\n",
+    "tests/fuzz/replay_main.cc": "int main() { return 0; }\n",
+    "common/cmake/Rules.cmake": "add_executable(x ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cc)\n",
+}
+
+
+def findings(files):
+    """What tidy says of CLEAN with these files added or replaced (None: removed)."""
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in {**CLEAN, **files}.items():
+            if text is None:
+                continue
+            os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+            with open(os.path.join(root, path), "w", encoding="utf-8") as f:
+                f.write(text)
+        return [f"{path}:{line}: {what}" for path, line, what in Tidy(root).run()]
+
+
+def body(lines):
+    return "void Long(int a,\n          int b) {\n" + "  a += b;\n" * (lines - 3) + "}\n"
+
+
+class TidyTest(unittest.TestCase):
+    def expect(self, files, *needles):
+        found = findings(files)
+        self.assertEqual(len(found), len(needles), found)
+        for line, needle in zip(found, needles):
+            self.assertIn(needle, line)
+
+    def with_line(self, line, path="common/base/check.cc"):
+        return {path: CLEAN.get(path, "") + line + "\n"}
+
+    def test_clean_tree(self):
+        self.expect({})
+
+    def test_layers(self):
+        include = '#include "common/tensor/tensor.h"'
+        self.expect(self.with_line(include), "common/base/check.cc:3: common/base may not include common/tensor/tensor.h")
+        self.expect({"expert_worker/main.cc": '#include "coordinator/model/m.h"\n', "expert_worker/CMakeLists.txt": "main.cc",
+                     "coordinator/model/m.h": CONTRACT}, "expert_worker may not include coordinator/model/m.h")
+        self.expect({"common/new/a.cc": "int a;\n", "common/new/CMakeLists.txt": "a.cc"}, "its room is not in")
+        self.expect({"common/base/check.cc": '#include "check.h"\n#include "common/base/check.h"\n'}, "from the repository's root")
+
+    def test_table_of_layers(self):
+        table = CLEAN["tests/tidy/layers.txt"]
+        self.expect({"tests/tidy/layers.txt": table.replace("common/tensor:\n", "common/tensor: common/kernels\n")}, "cycle:")
+        self.expect({"tests/tidy/layers.txt": table + "common/x: common/nowhere\n"}, "no room of the table")
+        self.expect({"tests/tidy/layers.txt": table + "coordinator: expert_worker\n"}, "daemons never include each other")
+
+    def test_headers(self):
+        self.expect({"common/base/check.h": "// Short.\n#pragma once\n"}, "check.h:1: a header begins with a contract")
+        self.expect({"common/base/check.h": CONTRACT.replace("#pragma once\n", "")}, "no #pragma once")
+        self.expect(self.with_line("#include <vector.h>\n#include <vector.h>"), "check.cc:4: <vector.h> is included twice")
+
+    def test_sizes(self):
+        self.expect(self.with_line("int x;\n" * 497 + "int y;"))
+        self.expect(self.with_line("int x;\n" * 498 + "int y;"), "check.cc:1: file has 501 lines, at most 500")
+        self.expect(self.with_line(body(70).rstrip()))
+        self.expect(self.with_line(body(71).rstrip()), "check.cc:3: function Long has 71 lines, at most 70")
+        kernel = {"common/kernels/a.cc": body(150), "common/kernels/CMakeLists.txt": "a.cc"}
+        self.expect(kernel)
+        self.expect({**kernel, "common/kernels/a.cc": body(151)}, "at most 150")
+
+    def test_ratchet(self):
+        entry = lambda n: {"tests/tidy/ratchet.txt": f"common/base/check.cc:Long {n}\n"}
+        long = self.with_line(body(80).rstrip())
+        self.expect({**long, **entry(80)})
+        self.expect({**long, **entry(79)}, "function Long has 80 lines, at most 79")
+        self.expect({**long, **entry(81)}, "ratchet.txt:1: common/base/check.cc:Long shrank to 80 lines: lower its entry from 81")
+        self.expect(entry(80), "remove its entry")
+        self.expect({"tests/tidy/ratchet.txt": "nonsense\n"}, "expected PATH LINES")
+
+    def test_prints_and_throw(self):
+        tensor = "common/tensor/tensor_avx2.cc"
+        for line in ("void F() { std::cout << 1; }", 'void F() { printf("x"); }', 'void F() { std::fprintf(stderr, "x"); }'):
+            self.expect(self.with_line(line, tensor), "tensor_avx2.cc:2: raw print")
+        self.expect(self.with_line('// std::cout\nstd::string s = "printf(";\nint n = snprintf(b, 1, "x");', tensor))
+        self.expect({"expert_worker/main.cc": 'int main() { printf("x"); }\n', "expert_worker/CMakeLists.txt": "main.cc"})
+        self.expect(self.with_line("void F() { throw 1; }"), "check.cc:3: throw")
+        self.expect(self.with_line('// It must not throw.\nstd::string s = "throw";'))
+
+    def test_lines(self):
+        self.expect(self.with_line("int x;  // TO" + "DO: later"), "check.cc:3: unfinished work")
+        self.expect(self.with_line("int x; "), "check.cc:3: trailing white space")
+        self.expect({"deploy/a.sh": "cd /ho" + "me/someone\n"}, "deploy/a.sh:1: a path of one machine")
+        self.expect({"deploy/a.sh": "cd build/work/x && cat ~/home/x\n"})
+
+    def test_commented_out_code(self):
+        for line in ("// x = y;", "//  return 3;", "  // Foo(a, b);", "// if (a) {", "// }", "// #include <a.h>", "// int x = 3;",
+                     "// for (int i = 0; i < 3; ++i) {"):
+            self.expect(self.with_line(line), "check.cc:3: commented-out code")
+        for line in ("// Rounds to even; ties go to the larger.", "// One of a, b;", "// y = x * scale[col / 32]", "// return of it;x",
+                     "// if the file is gone (a race), nothing happens."):
+            self.expect(self.with_line(line))
+
+    def test_dead_files(self):
+        self.expect({"common/base/lost.h": CONTRACT}, "lost.h:1: nobody includes this file")
+        self.expect({"common/base/lost.cc": "int x;\n"}, "lost.cc:1: no CMakeLists.txt builds this file")
+        self.expect({"common/tensor/tensor.cc": "int x;\n"}, "tensor.cc:1: no CMakeLists.txt builds this file")
+        self.expect({"common/base/sub/a.cc": "int x;\n", "common/base/CMakeLists.txt": "SRCS check.cc sub/a.cc"})
+
+    def test_readme(self):
+        self.expect({"README.md": None}, "README.md:1: the life of a token has 0 steps")
+        self.expect({"coordinator/chat/README.md": None}, "README.md:2: the life of a token names coordinator/chat")
+
+
+class SourceTest(unittest.TestCase):
+    def names(self, text):
+        return [(name, first, last) for name, first, last in source.functions(source.blank(text))]
+
+    def test_shapes_of_functions(self):
+        self.assertEqual(self.names("namespace a {\nclass B : public C {\n  int F() const override { return 1; }\n};\n}\n"),
+                         [("F", 3, 3)])
+        self.assertEqual(self.names("B::B(int x)\n    : a_{x}, b_(f(1)) {\n  G();\n}\n"), [("B::B", 1, 4)])
+        self.assertEqual(self.names("template <typename T>\nauto F(T t) -> std::vector<T> {\n}\n"), [("F", 1, 3)])
+        self.assertEqual(self.names("TEST_P(Suite, Case) {\n  if (x) {\n  }\n}\n"), [("Suite.Case", 1, 4)])
+        self.assertEqual(self.names("void F(Options o = {}) {\n}\nint x[] = {1, 2};\n"), [("F", 1, 2)])
+        self.assertEqual(self.names("bool operator==(A a, A b) {\n}\nstruct alignas(64) S {\n};\n"), [("operator==", 1, 2)])
+        self.assertEqual(self.names("#define M(x) \\\n  do { x; } while (0)\nvoid F() {\n  auto g = [&](int i) {\n  };\n}\n"),
+                         [("F", 3, 6)])
+
+    def test_comments_and_literals_are_blank(self):
+        self.assertEqual(source.blank('a // {\nb /* {\n*/ "{" \'{\' 1\'000 R"(\n{)" c'), 'a \nb \n "" \'\' 1\'000 ""\n c')
+
+
+if __name__ == "__main__":
+    unittest.main()
