@@ -1,4 +1,4 @@
-// BF16 and IEEE half precision to and from fp32, one value at a time.
+// BF16 to and from fp32, one value at a time.
 //
 // BF16 is the top half of an fp32. Encoding rounds to nearest, ties to even, and keeps NaN a NaN. Decoding is exact.
 // Vector kernels have their own conversions; these are the definition they are tested against.
@@ -15,16 +15,6 @@ inline uint16_t EncodeBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
-
-inline float DecodeF16(uint16_t bits) {
-  const uint32_t sign = (bits & 0x8000u) << 16;
-  const uint32_t exponent = (bits >> 10) & 31u;
-  const uint32_t mantissa = bits & 1023u;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
-  const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;  // subnormal
-  return sign != 0 ? -magnitude : magnitude;
 }
 
 }  // namespace numoe

@@ -3,6 +3,7 @@
 
 #include "common/base/check.h"
 #include "common/formats/bf16.h"
+#include "common/formats/fp16.h"
 #include "common/formats/fp8.h"
 #include "common/formats/int4.h"
 #include "common/weights/checkpoint.h"
