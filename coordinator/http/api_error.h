@@ -1,0 +1,28 @@
+// OpenAI's error object, and which HTTP status each kind of failure gets.
+//
+// {"error": {"message", "type", "param", "code"}}: all four always present, param and code strings or null.
+// Values; thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace numoe {
+
+struct ApiError {
+  int http_status = 500;
+  std::string message;
+  std::string type = "invalid_request_error";
+  std::optional<std::string> param;
+  std::optional<std::string> code;
+
+  std::string ToJson() const;
+};
+
+ApiError BadRequest(const std::string& param, const std::string& message);
+/// RESOURCE_EXHAUSTED 429, UNAVAILABLE 503, INVALID_ARGUMENT 400, everything else 500.
+ApiError FromStatus(const absl::Status& status);
+
+}  // namespace numoe

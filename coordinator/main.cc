@@ -1,0 +1,180 @@
+// numoe-coordinator: loads a model, finds its expert workers and serves the OpenAI API until SIGTERM.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <fstream>
+
+#include "common/base/flags.h"
+#include "common/base/limits.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "common/observe/logging.h"
+#include "common/topology/topology.h"
+#include "coordinator/device/cpu/cpu_device.h"
+#include "coordinator/http/server.h"
+#include "coordinator/model/model.h"
+#include "coordinator/scheduler/engine_loop.h"
+#include "coordinator/transport/worker_pool.h"
+
+namespace numoe {
+namespace {
+
+constexpr int kBlockTokens = 16;
+constexpr int kDeterministicChunkTokens = 128;
+
+struct CoordinatorFlags {
+  std::string model;
+  std::string served_model_name;
+  std::vector<std::string> workers;
+  std::string data_path = "auto";
+  std::string port_file;
+  std::vector<std::string> api_keys;
+  ServerOptions server;
+  int max_num_seqs = 32;
+  int max_num_batched_tokens = 2048;
+  int64_t max_model_len = 0;
+  int64_t max_total_tokens = 0;
+  int queue_max = 256;
+  int64_t worker_deadline_ms = 60'000;
+  int64_t drain_timeout_ms = 30'000;
+  bool deterministic = false;
+  std::string isa = "auto";
+  int threads = 0;
+  LogOptions log{.program = "numoe-coordinator"};
+};
+
+int ParseFlags(int argc, char** argv, CoordinatorFlags& f) {
+  Flags flags("numoe-coordinator", "NUMoE coordinator: attention, routing and the OpenAI API; routed experts come from expert workers.");
+  flags.Add("model", f.model, "Checkpoint directory (config.json, *.safetensors, tokenizer files)")->required();
+  flags.Add("workers", f.workers, "Addresses of all expert workers: HOST:PORT or unix:PATH, separated by commas")->required()->delimiter(',');
+  flags.Add("served-model-name", f.served_model_name, "Model name in the API; default: the directory's name");
+  flags.Add("host", f.server.host, "IP address to serve on");
+  flags.Add("port", f.server.port, "Port to serve on; 0: any free one")->check(CLI::Range(0, 65535));
+  flags.Add("port-file", f.port_file, "File to write the port to once it serves");
+  flags.Add("api-key", f.api_keys, "Accepted API keys, separated by commas; default: open")->delimiter(',');
+  flags.Add("max-num-seqs", f.max_num_seqs, "Sequences that run at once")->check(CLI::Range(1, 4096));
+  flags.Add("max-num-batched-tokens", f.max_num_batched_tokens, "Tokens in one step")->check(CLI::Range(1, limits::kCallTokensMax));
+  flags.Add("max-model-len", f.max_model_len, "Context length, prompt and answer; 0: the model's, as far as the cache holds it");
+  flags.Add("max-total-tokens", f.max_total_tokens, "Tokens in the KV cache; 0: room for max-num-seqs of 4096 tokens");
+  flags.Add("max-queued-requests", f.queue_max, "Requests waiting before 429")->check(CLI::Range(1, 1 << 20));
+  flags.Add("data-path", f.data_path, "Layer calls over: auto, shm, grpc")->check(CLI::IsMember({"auto", "shm", "grpc"}));
+  flags.Add("worker-deadline-ms", f.worker_deadline_ms, "How long requests wait for a lost worker");
+  flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM");
+  flags.AddSwitch("deterministic", f.deterministic, "The same request and seed give the same text under any load");
+  flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
+  flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use");
+  flags.Add("log-level", f.log.level, "debug, info, warning, error");
+  flags.Add("log-format", f.log.format, "text or json");
+  return flags.Parse(argc, argv);
+}
+
+absl::StatusOr<std::vector<int>> CpusFor(int threads) {
+  ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
+  std::vector<int> cpus;
+  for (const NumaNode& node : topology.nodes) cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
+  if (threads > 0) {
+    const std::vector<int> all = cpus;
+    cpus.clear();
+    for (int i = 0; i < threads; ++i) cpus.push_back(all[static_cast<size_t>(i) % all.size()]);
+  }
+  return cpus;
+}
+
+DataPath ParseDataPath(const std::string& name) {
+  return name == "shm" ? DataPath::kSharedMemory : name == "grpc" ? DataPath::kGrpc : DataPath::kAuto;
+}
+
+HealthReport Health(const WorkerPool& pool, bool draining) {
+  if (draining) return {"draining", "running requests finish, new ones are refused"};
+  std::string down;
+  for (const WorkerStatus& worker : pool.Workers()) {
+    if (!worker.up) down += fmt::format("{}worker {}: {}", down.empty() ? "" : "; ", worker.address, worker.error);
+  }
+  return down.empty() ? HealthReport{"ready", ""} : HealthReport{"degraded", down};
+}
+
+absl::Status WritePort(const std::string& path, int port) {
+  if (path.empty()) return absl::OkStatus();
+  std::ofstream file(path + ".tmp");
+  file << port << "\n";
+  file.close();
+  if (!file || std::rename((path + ".tmp").c_str(), path.c_str()) != 0) return absl::InvalidArgumentError("--port-file: cannot write " + path);
+  return absl::OkStatus();
+}
+
+struct Capacity {
+  int64_t model_len = 0;
+  int blocks = 0;
+};
+
+Capacity PlanCapacity(const CoordinatorFlags& f, const ModelConfig& config) {
+  const int64_t total = f.max_total_tokens > 0 ? f.max_total_tokens : int64_t{f.max_num_seqs} * std::min<int64_t>(4096, config.max_position_embeddings);
+  Capacity plan;
+  plan.blocks = static_cast<int>((total + kBlockTokens - 1) / kBlockTokens);
+  plan.model_len = f.max_model_len > 0 ? std::min(f.max_model_len, config.max_position_embeddings) : config.max_position_embeddings;
+  plan.model_len = std::min<int64_t>(plan.model_len, int64_t{plan.blocks} * kBlockTokens);
+  return plan;
+}
+
+absl::Status Serve(CoordinatorFlags& f) {
+  RETURN_IF_ERROR(SetupLogging(f.log));
+  ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(f.model));
+  ASSIGN_OR_RETURN(const GenerationDefaults defaults, ReadGenerationDefaults(f.model));
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(f.model));
+  absl::StatusOr<std::unique_ptr<ChatTemplate>> chat_template = ChatTemplate::Load(f.model);
+  if (!chat_template.ok() && !absl::IsNotFound(chat_template.status())) return chat_template.status();
+  Metrics metrics(MetricOwner::kCoordinator);
+  ASSIGN_OR_RETURN(const auto pool, WorkerPool::Create({.addresses = f.workers,
+                                                        .link = {.data_path = ParseDataPath(f.data_path),
+                                                                 .model_fingerprint = checkpoint->Fingerprint(),
+                                                                 .hidden_size = config.hidden_size,
+                                                                 .num_experts = config.num_experts}},
+                                                       metrics));
+  const Capacity capacity = PlanCapacity(f, config);
+  ASSIGN_OR_RETURN(const std::vector<int> cpus, CpusFor(f.threads));
+  ASSIGN_OR_RETURN(const auto device, CpuDevice::Create({.step_tokens_max = f.max_num_batched_tokens, .cpus = cpus, .isa = f.isa}));
+  ASSIGN_OR_RETURN(const auto model, Model::Load(*checkpoint, config, {.kv_block_tokens = kBlockTokens, .kv_blocks = capacity.blocks}, *device, *pool));
+  spdlog::info("device: {}; KV cache: {} blocks of {} tokens, {:.1f} MiB; context {} tokens", device->Describe(), capacity.blocks, kBlockTokens,
+               static_cast<double>(model->KvBytesPerToken()) * capacity.blocks * kBlockTokens / (1 << 20), capacity.model_len);
+  const auto engine = StartEngine(*model, *pool, {.limits = {.sequences_max = f.max_num_seqs,
+                                                             .step_tokens = f.max_num_batched_tokens,
+                                                             .block_tokens = kBlockTokens,
+                                                             .fixed_chunk_tokens = f.deterministic ? std::min(kDeterministicChunkTokens, f.max_num_batched_tokens) : 0},
+                                                  .kv_blocks = capacity.blocks,
+                                                  .queue_max = f.queue_max,
+                                                  .max_model_len = capacity.model_len,
+                                                  .vocab = std::min(config.vocab_size, tokenizer->VocabSize()),
+                                                  .eos_token_ids = config.eos_token_ids,
+                                                  .worker_deadline_ms = f.worker_deadline_ms,
+                                                  .deterministic = f.deterministic}, metrics);
+  std::atomic<bool> draining{false};
+  if (f.served_model_name.empty()) f.served_model_name = std::filesystem::weakly_canonical(f.model).filename().string();
+  const ServerDeps deps{.engine = *engine, .tokenizer = *tokenizer, .chat_template = chat_template.ok() ? chat_template->get() : nullptr,
+                        .metrics = metrics, .model_name = f.served_model_name, .max_model_len = capacity.model_len, .defaults = defaults,
+                        .eos_token_ids = config.eos_token_ids, .api_keys = f.api_keys,
+                        .health = [&] { return Health(*pool, draining.load()); }};
+  ASSIGN_OR_RETURN(const auto server, Server::Start(deps, f.server));
+  RETURN_IF_ERROR(WritePort(f.port_file, server->port()));
+  spdlog::info("serving {} as '{}' on {}:{}", f.model, f.served_model_name, f.server.host, server->port());
+  const int signal = AwaitSignal();
+  spdlog::info("signal {}: draining for at most {} ms", signal, f.drain_timeout_ms);
+  draining.store(true);
+  if (!engine->Drain(f.drain_timeout_ms)) spdlog::warn("requests still running at the drain timeout are ended");
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace numoe
+
+int main(int argc, char** argv) {
+  numoe::CoordinatorFlags flags;
+  if (const int code = numoe::ParseFlags(argc, argv, flags); code >= 0) return code;
+  numoe::BlockSignals();
+  if (const absl::Status status = numoe::Serve(flags); !status.ok()) {
+    std::fprintf(stderr, "numoe-coordinator: %s\n", std::string(status.message()).c_str());
+    return 2;
+  }
+  return 0;
+}

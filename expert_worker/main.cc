@@ -1,0 +1,87 @@
+// numoe-expert-worker: loads its slice of the experts and serves layer calls until SIGTERM.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "common/base/flags.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "common/kernels/kernels.h"
+#include "common/observe/logging.h"
+#include "common/observe/metrics_exposer.h"
+#include "expert_worker/experts/expert_executor.h"
+#include "expert_worker/service/worker_service.h"
+
+namespace numoe {
+namespace {
+
+struct WorkerFlags {
+  std::string model;
+  std::string listen = "127.0.0.1:7070";
+  std::string slice = "intermediate";
+  std::string metrics_host = "127.0.0.1";
+  int metrics_port = 9090;
+  bool no_shared_memory = false;
+  ExecutorOptions executor;
+  LogOptions log{.program = "numoe-expert-worker"};
+};
+
+int ParseFlags(int argc, char** argv, WorkerFlags& f) {
+  Flags flags("numoe-expert-worker", "NUMoE expert worker: owns a slice of the experts of one model and computes it next to its memory.");
+  flags.Add("model", f.model, "Checkpoint directory (config.json, *.safetensors)")->required();
+  flags.Add("listen", f.listen, "gRPC address: HOST:PORT or unix:PATH");
+  flags.Add("slice", f.slice, "intermediate: 1/N of every expert; expert: whole experts")->check(CLI::IsMember({"intermediate", "expert"}));
+  flags.Add("worker-index", f.executor.slice.worker_index, "This worker's slice, 0 to worker-count - 1");
+  flags.Add("worker-count", f.executor.slice.worker_count, "Slices in all")->check(CLI::Range(1, 64));
+  flags.Add("format", f.executor.format, "How experts are held: auto (as published), raw_int4, int4, int8, bf16, fp8");
+  flags.Add("isa", f.executor.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
+  flags.Add("threads", f.executor.threads, "Compute threads; 0: this worker's share of its node's CPUs");
+  flags.Add("node", f.executor.node, "NUMA node to live on; -1: by worker-index");
+  flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");
+  flags.Add("metrics-host", f.metrics_host, "Address of the Prometheus endpoint");
+  flags.Add("metrics-port", f.metrics_port, "Port of the Prometheus endpoint; 0: any free one");
+  flags.Add("log-level", f.log.level, "debug, info, warning, error");
+  flags.Add("log-format", f.log.format, "text or json");
+  return flags.Parse(argc, argv);
+}
+
+absl::Status Serve(WorkerFlags& f) {
+  RETURN_IF_ERROR(SetupLogging(f.log));
+  f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
+  ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(f.model));
+  spdlog::info("instruction sets: {}", DescribeIsas());
+  ASSIGN_OR_RETURN(const auto executor, ExpertExecutor::Load(*checkpoint, config, f.executor));
+  Metrics metrics(MetricOwner::kWorker);
+  metrics.Set(GaugeId::kWeightsBytes, static_cast<double>(executor->WeightBytes()));
+  ASSIGN_OR_RETURN(const auto service, WorkerService::Start(*executor, {.listen = f.listen,
+                                                                        .model_fingerprint = checkpoint->Fingerprint(),
+                                                                        .slice_by_expert = f.slice == "expert",
+                                                                        .worker_index = f.executor.slice.worker_index,
+                                                                        .worker_count = f.executor.slice.worker_count,
+                                                                        .hidden_size = config.hidden_size,
+                                                                        .num_experts = config.num_experts,
+                                                                        .experts_per_token = config.experts_per_token,
+                                                                        .description = executor->Describe(),
+                                                                        .shared_memory = !f.no_shared_memory}));
+  metrics.OnScrape([&] { metrics.Set(GaugeId::kExpertSessions, service->Stats().sessions); });
+  ASSIGN_OR_RETURN(const auto exposer, MetricsExposer::Start(metrics, f.metrics_host, f.metrics_port));
+  spdlog::info("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor->Describe(), exposer->port());
+  const int signal = AwaitSignal();
+  spdlog::info("signal {}: draining", signal);
+  service->Drain();
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace numoe
+
+int main(int argc, char** argv) {
+  numoe::WorkerFlags flags;
+  if (const int code = numoe::ParseFlags(argc, argv, flags); code >= 0) return code;
+  numoe::BlockSignals();
+  if (const absl::Status status = numoe::Serve(flags); !status.ok()) {
+    std::fprintf(stderr, "numoe-expert-worker: %s\n", std::string(status.message()).c_str());
+    return 2;
+  }
+  return 0;
+}
