@@ -38,13 +38,16 @@ class Tidy:
         self.ratchet = self.read_ratchet()
 
     def list_files(self):
-        """What git tracks or would add; every file where there is no git."""
-        listing = subprocess.run(["git", "-C", self.root, "ls-files", "-co", "--exclude-standard"], capture_output=True,
-                                 text=True, check=False)
-        if listing.returncode == 0:
-            files = set(listing.stdout.splitlines())
-        else:
-            files = {os.path.relpath(os.path.join(d, f), self.root) for d, _, names in os.walk(self.root) for f in names}
+        """What git tracks or would add; every file outside build/ where there is no git."""
+        files = set()
+        try:
+            listing = subprocess.run(["git", "-C", self.root, "ls-files", "-co", "--exclude-standard"], capture_output=True,
+                                     text=True, check=True)
+            files.update(listing.stdout.splitlines())
+        except (FileNotFoundError, subprocess.CalledProcessError):
+            for folder, folders, names in os.walk(self.root):
+                folders[:] = [f for f in folders if f not in ("build", ".git", "__pycache__")]
+                files.update(os.path.relpath(os.path.join(folder, name), self.root) for name in names)
         return sorted(f for f in files if os.path.isfile(os.path.join(self.root, f)))
 
     @functools.lru_cache(maxsize=None)
