@@ -49,8 +49,8 @@ absl::Status Serve(WorkerFlags& f) {
   f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(f.model));
-  spdlog::info("instruction sets: {}", DescribeIsas());
   ASSIGN_OR_RETURN(const auto executor, ExpertExecutor::Load(*checkpoint, config, f.executor));
+  spdlog::info("instruction sets: {}", DescribeIsas());
   Metrics metrics(MetricOwner::kWorker);
   metrics.Set(GaugeId::kWeightsBytes, static_cast<double>(executor->WeightBytes()));
   ASSIGN_OR_RETURN(const auto service, WorkerService::Start(*executor, {.listen = f.listen,

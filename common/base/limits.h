@@ -1,4 +1,6 @@
 // Every limit of the system in one place, with its unit in its name and where the number comes from.
+//
+// Constants only. What lies beyond one is refused with an error that names it, never truncated in silence.
 #pragma once
 
 #include <cstddef>

@@ -177,7 +177,7 @@ class LifeCycle(unittest.TestCase):
         cases = [([worker, "--model", "/nonexistent", "--listen", "unix:/tmp/numoe-e2e-x.sock"], "/nonexistent"),
                  ([worker, "--model", MODEL, "--worker-index", "5", "--worker-count", "2",
                    "--listen", "unix:/tmp/numoe-e2e-x.sock"], "worker-index"),
-                 ([coordinator, "--no-such-flag"], "no-such-flag"),
+                 ([coordinator, "--model", MODEL, "--workers", "unix:/tmp/none", "--no-such-flag"], "no-such-flag"),
                  ([coordinator, "--model", "/nonexistent", "--workers", "unix:/tmp/none"], "/nonexistent")]
         for argv, needle in cases:
             with self.subTest(argv=argv[1:]):
