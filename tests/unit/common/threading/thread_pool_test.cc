@@ -75,8 +75,9 @@ TEST_P(ThreadPoolTest, WakesFromSleep) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, ::testing::Values(0, 1, 2, 4, 16));
 
-TEST(ThreadPoolLifeTest, ThreadsShareTheWork) {
-  ThreadPool pool({.cpus = Cpus(3)});
+TEST(ThreadPoolLifeTest, SleepingThreadsShareTheWork) {
+  ThreadPool pool({.cpus = Cpus(3), .spin_us = 0});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // all asleep: only a wake-up brings them in
   std::vector<std::atomic<int>> tasks_of(3);
   pool.Run(30, [&](int, int thread) {
     ++tasks_of[static_cast<size_t>(thread)];
