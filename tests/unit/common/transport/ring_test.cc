@@ -1,0 +1,204 @@
+// The ring between two real processes: messages, dead peers, stuck peers, malformed descriptors.
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "common/transport/call_codec.h"
+#include "common/transport/ring_channel.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Pair {
+  std::unique_ptr<RingChannel> worker;
+  std::unique_ptr<RingChannel> coordinator;
+};
+
+Pair MakePair(size_t slot_bytes) {
+  absl::StatusOr<RingSegment> segment = RingSegment::Create(slot_bytes);
+  EXPECT_TRUE(segment.ok()) << segment.status();
+  absl::StatusOr<RingSegment> attached = RingSegment::Attach(dup(segment->fd()));
+  EXPECT_TRUE(attached.ok()) << attached.status();
+  return {std::make_unique<RingChannel>(*std::move(segment), Side::kWorker),
+          std::make_unique<RingChannel>(*std::move(attached), Side::kCoordinator)};
+}
+
+TEST(RingTest, MessagesGoBothWaysInOrder) {
+  Pair pair = MakePair(1 << 16);
+  pair.coordinator->Hold();
+  std::thread worker([&] {
+    pair.worker->Hold();
+    for (int i = 0; i < 2000; ++i) {
+      const auto message = pair.worker->Receive(5000, i % 3 == 0 ? 0 : 20);
+      ASSERT_TRUE(message.ok()) << message.status();
+      std::memcpy(pair.worker->Outgoing().data(), message->data(), message->size());
+      pair.worker->Publish(message->size());
+    }
+    pair.worker->Release();
+  });
+  for (int i = 0; i < 2000; ++i) {
+    std::memcpy(pair.coordinator->Outgoing().data(), &i, sizeof i);
+    pair.coordinator->Publish(sizeof i + static_cast<size_t>(i));
+    const auto reply = pair.coordinator->Receive(5000, 20);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    ASSERT_EQ(reply->size(), sizeof i + static_cast<size_t>(i));
+    ASSERT_EQ(std::memcmp(reply->data(), &i, sizeof i), 0);
+  }
+  worker.join();
+  EXPECT_FALSE(pair.coordinator->PeerAlive());
+  pair.coordinator->Release();
+}
+
+TEST(RingTest, AKilledPeerIsNoticedAtOnce) {
+  absl::StatusOr<RingSegment> segment = RingSegment::Create(4096);
+  ASSERT_TRUE(segment.ok());
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    absl::StatusOr<RingSegment> mine = RingSegment::Attach(dup(segment->fd()));
+    RingChannel channel(*std::move(mine), Side::kCoordinator);
+    channel.Hold();
+    (void)!write(ready[1], "x", 1);
+    pause();
+    _exit(0);
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  RingChannel worker(*std::move(segment), Side::kWorker);
+  worker.Hold();
+  EXPECT_TRUE(worker.PeerAlive());
+  kill(child, SIGKILL);
+  const auto message = worker.Receive(5000, 0);
+  EXPECT_EQ(message.status().code(), absl::StatusCode::kUnavailable) << message.status();
+  EXPECT_FALSE(worker.PeerAlive());
+  EXPECT_FALSE(worker.PeerAlive()) << "a dead peer stays dead";
+  waitpid(child, nullptr, 0);
+  worker.Release();
+}
+
+TEST(RingTest, AStuckPeerRunsIntoTheDeadline) {
+  Pair pair = MakePair(4096);
+  std::atomic<bool> done{false};
+  std::thread worker([&] {
+    pair.worker->Hold();
+    done.wait(false);
+    pair.worker->Release();
+  });
+  while (!pair.coordinator->PeerAlive()) std::this_thread::yield();
+  EXPECT_EQ(pair.coordinator->Receive(20, 10).status().code(), absl::StatusCode::kDeadlineExceeded);
+  done.store(true);
+  done.notify_all();
+  worker.join();
+}
+
+TEST(RingTest, ALengthBeyondTheSlotIsRefused) {
+  Pair pair = MakePair(4096);
+  pair.worker->Publish(1u << 30);
+  EXPECT_EQ(pair.coordinator->Receive(1000, 10).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(RingTest, UnsealedOrWrongSegmentsAreRefused) {
+  const int unsealed = memfd_create("x", 0);
+  ASSERT_EQ(ftruncate(unsealed, 1 << 16), 0);
+  EXPECT_THAT(RingSegment::Attach(unsealed).status().ToString(), HasSubstr("not sealed"));
+}
+
+TEST(RingTest, DescriptorsTravelOverASocket) {
+  int sockets[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+  absl::StatusOr<RingSegment> segment = RingSegment::Create(4096);
+  ASSERT_TRUE(SendDescriptor(sockets[0], segment->fd()).ok());
+  const auto fd = ReceiveDescriptor(sockets[1]);
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  EXPECT_TRUE(RingSegment::Attach(*fd).ok());
+  ASSERT_EQ(write(sockets[0], "n", 1), 1);
+  EXPECT_THAT(ReceiveDescriptor(sockets[1]).status().ToString(), HasSubstr("no descriptor"));
+  close(sockets[0]);
+  close(sockets[1]);
+}
+
+class CodecTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    hidden_ = {1, 2, 3, 4, 5, 6, 7, 8};
+    experts_ = {0, 3, 2, 1};
+    weights_ = {0.1f, 0.2f, 0.3f, 0.4f};
+    slot_.resize(4096 / sizeof(double));
+    length_ = EncodeRequest(7, {.layer = 3, .tokens = 2, .experts_per_token = 2, .exact = true, .hidden = hidden_, .experts = experts_, .weights = weights_}, Slot());
+  }
+  absl::Span<std::byte> Slot() { return {reinterpret_cast<std::byte*>(slot_.data()), slot_.size() * sizeof(double)}; }
+  absl::Status Decode(size_t length) { return DecodeRequest(absl::MakeConstSpan(Slot()).subspan(0, length), {.hidden_size = 4, .num_experts = 4}, call_); }
+
+  std::vector<float> hidden_, weights_;
+  std::vector<ExpertId> experts_;
+  std::vector<double> slot_;
+  size_t length_ = 0;
+  DecodedCall call_;
+};
+
+TEST_F(CodecTest, RequestsRoundTrip) {
+  ASSERT_TRUE(Decode(length_).ok());
+  EXPECT_EQ(call_.call_id, 7u);
+  EXPECT_EQ(call_.view.layer, 3);
+  EXPECT_TRUE(call_.view.exact);
+  EXPECT_EQ(std::vector<float>(call_.view.hidden.begin(), call_.view.hidden.end()), hidden_);
+  EXPECT_EQ(call_.experts, experts_);
+  EXPECT_EQ(call_.weights, weights_);
+}
+
+TEST_F(CodecTest, EveryWrongDescriptorIsRefused) {
+  EXPECT_THAT(Decode(length_ - 1).ToString(), HasSubstr("expected"));
+  EXPECT_THAT(Decode(10).ToString(), HasSubstr("at least 64"));
+  const auto with = [&](size_t offset, int32_t value) {
+    const auto saved = slot_;
+    std::memcpy(Slot().data() + offset, &value, sizeof value);
+    const std::string error = Decode(length_).ToString();
+    slot_ = saved;
+    return error;
+  };
+  EXPECT_THAT(with(12, 0), HasSubstr("0 tokens"));
+  EXPECT_THAT(with(12, INT32_MAX), HasSubstr("tokens"));
+  EXPECT_THAT(with(16, 1000), HasSubstr("experts per token"));
+  EXPECT_THAT(with(20, 6), HasSubstr("flags"));
+  EXPECT_THAT(with(64 + 32, 4), HasSubstr("expert id 4"));
+  EXPECT_THAT(with(64 + 32, -1), HasSubstr("expert id -1"));
+}
+
+TEST_F(CodecTest, RandomBytesNeverCrash) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 20000; ++round) {
+    const auto saved = slot_;
+    for (int i = 0; i < 4; ++i) Slot()[random() % 128] = static_cast<std::byte>(random());
+    if (Decode(random() % (length_ + 64)).ok()) {
+      EXPECT_EQ(call_.view.hidden.size(), static_cast<size_t>(call_.view.tokens) * 4);
+    }
+    (void)DecodeReply(absl::MakeConstSpan(Slot()).subspan(0, random() % 256), 7, 8);
+    slot_ = saved;
+  }
+}
+
+TEST_F(CodecTest, RepliesRoundTripAndCarryErrors) {
+  const absl::Span<float> partial = ReplyPartial(Slot(), 2, 4);
+  for (size_t i = 0; i < partial.size(); ++i) partial[i] = static_cast<float>(i);
+  const size_t length = EncodeReply(9, absl::OkStatus(), 2, 4, Slot());
+  const auto reply = DecodeReply(absl::MakeConstSpan(Slot()).subspan(0, length), 9, 8);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ((*reply)[7], 7.0f);
+  EXPECT_THAT(DecodeReply(absl::MakeConstSpan(Slot()).subspan(0, length), 8, 8).status().ToString(), HasSubstr("expected 8"));
+  const size_t error = EncodeReply(9, absl::InvalidArgumentError("layer 99"), 2, 4, Slot());
+  EXPECT_THAT(DecodeReply(absl::MakeConstSpan(Slot()).subspan(0, error), 9, 8).status().ToString(), HasSubstr("layer 99"));
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,158 @@
+// A pool of workers against real worker services: all data paths give the same sums, a lost worker is noticed and comes
+// back, and workers that do not fit together are refused by name.
+#include "coordinator/transport/worker_pool.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "coordinator/transport/local_backend.h"
+#include "expert_worker/service/worker_service.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kHidden = 64;
+constexpr int kExperts = 8;
+constexpr uint64_t kFingerprint = 42;
+
+// Something an executor could compute, different for every slice, layer, expert and channel.
+class Formula final : public LayerExecutor {
+ public:
+  explicit Formula(int slice) : slice_(slice) {}
+  absl::Status Execute(const LayerCallView& call, absl::Span<float> out) override {
+    if (call.layer == 99) return absl::InvalidArgumentError("layer 99 does not exist");
+    std::fill(out.begin(), out.end(), 0.0f);
+    for (int t = 0; t < call.tokens; ++t) {
+      for (int k = 0; k < call.experts_per_token; ++k) {
+        const int entry = t * call.experts_per_token + k;
+        for (int c = 0; c < kHidden; ++c) {
+          out[t * kHidden + c] += call.weights[entry] * std::sin(call.hidden[t * kHidden + c] * static_cast<float>(call.experts[entry] + 1 + slice_ + call.layer));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const int slice_;
+};
+
+class WorkerPoolTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<WorkerService> Serve(int index, int count, const std::string& listen, uint64_t fingerprint = kFingerprint) {
+    formulas_.push_back(std::make_unique<Formula>(index));
+    auto service = WorkerService::Start(*formulas_.back(), {.listen = listen, .model_fingerprint = fingerprint, .worker_index = index,
+                                                            .worker_count = count, .hidden_size = kHidden, .num_experts = kExperts,
+                                                            .experts_per_token = 2, .description = "formula"});
+    EXPECT_TRUE(service.ok()) << service.status();
+    return service.ok() ? *std::move(service) : nullptr;
+  }
+  std::string Path(const std::string& name) const { return "unix:" + ::testing::TempDir() + "/pool-" + std::to_string(getpid()) + name; }
+  absl::StatusOr<std::unique_ptr<WorkerPool>> Connect(std::vector<std::string> addresses, DataPath path, int64_t deadline_ms = 10'000) {
+    return WorkerPool::Create({.addresses = std::move(addresses),
+                               .link = {.data_path = path, .model_fingerprint = kFingerprint, .hidden_size = kHidden, .num_experts = kExperts, .call_deadline_ms = 5'000},
+                               .start_deadline_ms = deadline_ms}, metrics_);
+  }
+  // One call of `tokens` tokens; the result or the error.
+  absl::StatusOr<std::vector<float>> Call(ExpertBackend& backend, int tokens, int layer = 1) {
+    hidden_.resize(static_cast<size_t>(tokens) * kHidden);
+    for (size_t i = 0; i < hidden_.size(); ++i) hidden_[i] = std::sin(static_cast<float>(i));
+    experts_.resize(static_cast<size_t>(tokens) * 2);
+    weights_.resize(experts_.size());
+    for (size_t i = 0; i < experts_.size(); ++i) {
+      experts_[i] = static_cast<ExpertId>((i * 5 + i / 2) % kExperts);
+      weights_[i] = 0.1f * static_cast<float>(i % 7 + 1);
+    }
+    std::vector<float> out(hidden_.size(), 0.5f);
+    absl::Status status = backend.Start({.layer = layer, .tokens = tokens, .hidden_size = kHidden, .experts_per_token = 2, .hidden = hidden_, .experts = experts_, .weights = weights_});
+    if (status.ok()) status = backend.Finish(absl::MakeSpan(out));
+    if (!status.ok()) return status;
+    return out;
+  }
+
+  Metrics metrics_{MetricOwner::kCoordinator};
+  std::vector<std::unique_ptr<Formula>> formulas_;
+  std::vector<float> hidden_, weights_;
+  std::vector<ExpertId> experts_;
+};
+
+TEST_F(WorkerPoolTest, AllDataPathsGiveTheSameBits) {
+  Formula zero(0), one(1);
+  LocalBackend local({&zero, &one});
+  const auto first = Serve(0, 2, Path("a"));
+  const auto second = Serve(1, 2, "127.0.0.1:0");
+  // The addresses are given in the other order than the slices.
+  for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc, DataPath::kAuto}) {
+    const auto pool = Connect({second->address(), first->address()}, path);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    for (const int tokens : {1, 3, 500}) {
+      const auto expected = Call(local, tokens);
+      const auto actual = Call(**pool, tokens);
+      ASSERT_TRUE(actual.ok()) << actual.status();
+      EXPECT_EQ(*actual, *expected) << tokens << " tokens";
+    }
+  }
+}
+
+TEST_F(WorkerPoolTest, AnExecutorsErrorIsReportedAndTheSessionRecovers) {
+  const auto service = Serve(0, 1, Path("b"));
+  for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc}) {
+    const auto pool = Connect({service->address()}, path);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    EXPECT_THAT(Call(**pool, 1, /*layer=*/99).status().ToString(), HasSubstr("layer 99"));
+    ASSERT_TRUE((*pool)->AwaitReady(5000).ok());
+    EXPECT_TRUE(Call(**pool, 1).ok());
+  }
+}
+
+TEST_F(WorkerPoolTest, ALostWorkerIsNoticedAndComesBack) {
+  const std::string address = Path("c");
+  auto service = Serve(0, 1, address);
+  for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc}) {
+    if (service == nullptr) service = Serve(0, 1, address);
+    const auto pool = Connect({address}, path);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    const auto before = Call(**pool, 2);
+    service.reset();
+    absl::StatusOr<std::vector<float>> during = Call(**pool, 2);
+    EXPECT_EQ(during.status().code(), absl::StatusCode::kUnavailable) << during.status();
+    EXPECT_FALSE((*pool)->Ready());
+    EXPECT_THAT((*pool)->AwaitReady(30).ToString(), HasSubstr(address));
+    service = Serve(0, 1, address);
+    ASSERT_TRUE((*pool)->AwaitReady(10'000).ok());
+    EXPECT_EQ(*Call(**pool, 2), *before);
+  }
+}
+
+TEST_F(WorkerPoolTest, WorkersThatDoNotFitAreRefusedByName) {
+  const auto zero = Serve(0, 2, Path("d"));
+  const auto twin = Serve(0, 2, Path("e"));
+  EXPECT_THAT(Connect({zero->address(), twin->address()}, DataPath::kAuto).status().ToString(), HasSubstr("both serve slice 0"));
+  EXPECT_THAT(Connect({zero->address()}, DataPath::kAuto).status().ToString(), HasSubstr("--worker-count=1"));
+  const auto other = Serve(0, 1, Path("f"), /*fingerprint=*/7);
+  EXPECT_THAT(Connect({other->address()}, DataPath::kAuto).status().ToString(), HasSubstr("fingerprint"));
+  EXPECT_THAT(Connect({"unix:/nonexistent/numoe"}, DataPath::kAuto, 300).status().ToString(), HasSubstr("/nonexistent/numoe"));
+}
+
+TEST_F(WorkerPoolTest, TwoCoordinatorsShareAWorker) {
+  const auto service = Serve(0, 1, Path("g"));
+  const auto first = Connect({service->address()}, DataPath::kSharedMemory);
+  const auto second = Connect({service->address()}, DataPath::kSharedMemory);
+  ASSERT_TRUE(first.ok() && second.ok());
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(*Call(**first, 1 + i), *Call(**second, 1 + i));
+  EXPECT_EQ(service->Stats().sessions, 2);
+}
+
+TEST_F(WorkerPoolTest, ALiveSocketIsNotStolen) {
+  const auto service = Serve(0, 1, Path("h"));
+  Formula formula(0);
+  EXPECT_THAT(WorkerService::Start(formula, {.listen = service->address(), .hidden_size = kHidden, .num_experts = kExperts}).status().ToString(),
+              HasSubstr("another process"));
+}
+
+}  // namespace
+}  // namespace numoe
