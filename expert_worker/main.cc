@@ -44,6 +44,26 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   return flags.Parse(argc, argv);
 }
 
+// Values that live in the executor and the service, read at every scrape.
+void ExportStats(Metrics& metrics, const ExpertExecutor& executor, const WorkerService& service, size_t layers) {
+  metrics.OnScrape([&] {
+    const ExecutorStats stats = executor.Stats();
+    metrics.Set(GaugeId::kExpertSessions, service.Stats().sessions);
+    metrics.Set(GaugeId::kPinned, stats.pinned ? 1 : 0);
+    metrics.Set(GaugeId::kThreads, stats.threads);
+    metrics.Set(GaugeId::kWeightsBytes, static_cast<double>(stats.weight_bytes));
+    metrics.Set(GaugeId::kWeightsHugePages, stats.huge_page_share.value_or(0));
+    metrics.Set(GaugeId::kWeightsLocal, stats.local_share.value_or(0));
+  });
+  metrics.Expose(CounterId::kExpertHits, [&executor, layers](SampleSink sink) {
+    const ExecutorStats stats = executor.Stats();
+    const size_t experts = stats.hits.empty() ? 1 : stats.hits.size() / layers;
+    for (size_t i = 0; i < stats.hits.size(); ++i) {
+      if (stats.hits[i] > 0) sink({std::to_string(i / experts), std::to_string(i % experts)}, static_cast<double>(stats.hits[i]));
+    }
+  });
+}
+
 absl::Status Serve(WorkerFlags& f) {
   RETURN_IF_ERROR(SetupLogging(f.log));
   f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
@@ -52,7 +72,6 @@ absl::Status Serve(WorkerFlags& f) {
   ASSIGN_OR_RETURN(const auto executor, ExpertExecutor::Load(*checkpoint, config, f.executor));
   spdlog::info("instruction sets: {}", DescribeIsas());
   Metrics metrics(MetricOwner::kWorker);
-  metrics.Set(GaugeId::kWeightsBytes, static_cast<double>(executor->WeightBytes()));
   ASSIGN_OR_RETURN(const auto service, WorkerService::Start(*executor, {.listen = f.listen,
                                                                         .model_fingerprint = checkpoint->Fingerprint(),
                                                                         .slice_by_expert = f.slice == "expert",
@@ -63,7 +82,7 @@ absl::Status Serve(WorkerFlags& f) {
                                                                         .experts_per_token = config.experts_per_token,
                                                                         .description = executor->Describe(),
                                                                         .shared_memory = !f.no_shared_memory}));
-  metrics.OnScrape([&] { metrics.Set(GaugeId::kExpertSessions, service->Stats().sessions); });
+  ExportStats(metrics, *executor, *service, static_cast<size_t>(config.num_layers));
   ASSIGN_OR_RETURN(const auto exposer, MetricsExposer::Start(metrics, f.metrics_host, f.metrics_port));
   spdlog::info("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor->Describe(), exposer->port());
   const int signal = AwaitSignal();

@@ -31,11 +31,13 @@ void RingChannel::Hold() { pthread_mutex_lock(&segment_.header().alive[static_ca
 void RingChannel::Release() { pthread_mutex_unlock(&segment_.header().alive[static_cast<int>(side_)]); }
 
 bool RingChannel::PeerAlive() {
+  if (peer_died_.load(std::memory_order_relaxed)) return false;
   pthread_mutex_t& mutex = segment_.header().alive[static_cast<int>(Peer())];
   const int result = pthread_mutex_trylock(&mutex);
   if (result == EBUSY) return true;
-  // Released (0), or dead (EOWNERDEAD): unlocked without being made consistent, a dead owner's mutex stays unusable.
   if (result == 0 || result == EOWNERDEAD) pthread_mutex_unlock(&mutex);
+  // Remembered, not asked again: glibc's trylock of an unrecoverable mutex leaves it locked, which looks like life.
+  if (result != 0) peer_died_.store(true, std::memory_order_relaxed);
   return false;
 }
 

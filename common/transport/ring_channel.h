@@ -5,6 +5,7 @@
 // that lives as long as this side does. Send and Receive are each called by one thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "absl/status/statusor.h"
@@ -39,6 +40,7 @@ class RingChannel {
   RingSegment segment_;
   const Side side_;
   uint32_t received_ = 0;
+  std::atomic<bool> peer_died_{false};
 };
 
 }  // namespace numoe

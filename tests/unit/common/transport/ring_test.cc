@@ -46,6 +46,7 @@ TEST(RingTest, MessagesGoBothWaysInOrder) {
     }
     pair.worker->Release();
   });
+  while (!pair.coordinator->PeerAlive()) std::this_thread::yield();
   for (int i = 0; i < 2000; ++i) {
     std::memcpy(pair.coordinator->Outgoing().data(), &i, sizeof i);
     pair.coordinator->Publish(sizeof i + static_cast<size_t>(i));
