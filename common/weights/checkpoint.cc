@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
-#include "common/formats/bf16.h"
 #include "common/weights/json_reader.h"
 #include "common/weights/mapped_file.h"
 #include "common/weights/safetensors.h"
@@ -27,19 +26,72 @@ uint64_t HashBytes(uint64_t hash, const void* data, size_t size) {  // FNV-1a
   return hash;
 }
 
+using ShardMap = std::map<std::string, std::vector<std::string>>;  // file: the tensors it holds
+
+bool IsPlainFileName(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
+}
+
+// The weight_map of an index file. Names are taken as they are: publishers number their shards in different ways.
+absl::StatusOr<ShardMap> ParseShardMap(const std::string& text, const std::string& path) {
+  ASSIGN_OR_RETURN(const nlohmann::json index, ParseStrictJson(text, path));
+  if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
+    return absl::InvalidArgumentError(fmt::format("{}: {}, expected an object with a weight_map", path, Brief(index)));
+  }
+  if (index["weight_map"].size() > limits::kCheckpointTensorsMax) {
+    return absl::InvalidArgumentError(fmt::format("{}: weight_map of {} tensors, expected at most {}", path,
+                                                  index["weight_map"].size(), limits::kCheckpointTensorsMax));
+  }
+  ShardMap shards;
+  for (const auto& [tensor, file] : index["weight_map"].items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    if (!IsPlainFileName(name)) {
+      return absl::InvalidArgumentError(fmt::format("{}: tensor {}: file {}, expected the name of a file in the same folder",
+                                                    path, Printable(tensor), Brief(file)));
+    }
+    shards[name].push_back(tensor);
+  }
+  if (shards.size() > limits::kCheckpointFilesMax) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {} files, expected at most {}", path, shards.size(), limits::kCheckpointFilesMax));
+  }
+  return shards;
+}
+
+// Where a block-FP8 weight holds a NaN code, or -1. Whole blocks at a time, so that the common case is one vector pass.
+int64_t FindFp8Nan(absl::Span<const std::byte> codes) {
+  constexpr size_t kBlock = 4096;
+  for (size_t begin = 0; begin < codes.size(); begin += kBlock) {
+    const absl::Span<const std::byte> block = codes.subspan(begin, kBlock);
+    unsigned char any = 0;
+    for (const std::byte code : block) any |= (static_cast<unsigned char>(code) & 0x7fu) == 0x7fu ? 1 : 0;
+    if (any == 0) continue;
+    for (size_t i = 0; i < block.size(); ++i) {
+      if ((std::to_integer<unsigned>(block[i]) & 0x7fu) == 0x7fu) return static_cast<int64_t>(begin + i);
+    }
+  }
+  return -1;
+}
+
 class SafetensorsCheckpoint final : public Checkpoint {
  public:
   explicit SafetensorsCheckpoint(std::filesystem::path dir) : dir_(std::move(dir)) {}
 
   absl::Status OpenAll() {
-    if (!std::filesystem::is_directory(dir_)) {
-      return absl::NotFoundError(fmt::format("{}: not a directory; expected a checkpoint with config.json and "
-                                             "*.safetensors", dir_.string()));
+    std::error_code error;
+    if (!std::filesystem::is_directory(dir_, error)) {
+      return absl::NotFoundError(fmt::format("{}: {}, expected the folder of a checkpoint, with config.json and "
+                                             "*.safetensors", dir_.string(), error ? error.message() : "not a folder"));
     }
     absl::StatusOr<std::string> config = ReadTextFile(dir_ / "config.json", limits::kJsonFileBytesMax);
     if (config.ok()) fingerprint_ = HashBytes(fingerprint_, config->data(), config->size());
-    if (!std::filesystem::exists(dir_ / kIndexName)) return OpenShard(kSingleName);
-    return OpenIndexed();
+    absl::StatusOr<std::string> index = ReadTextFile(dir_ / kIndexName, limits::kJsonFileBytesMax);
+    if (index.ok()) return OpenIndexed(*index);
+    if (!absl::IsNotFound(index.status())) return index.status();
+    const absl::Status status = OpenShard(kSingleName);
+    if (!absl::IsNotFound(status)) return status;
+    return absl::NotFoundError(fmt::format("{}: holds neither {} nor {}, expected one of them", dir_.string(), kIndexName,
+                                           kSingleName));
   }
 
   bool Has(std::string_view tensor) const override { return tensors_.find(tensor) != tensors_.end(); }
@@ -47,7 +99,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
   absl::StatusOr<TensorView> Find(std::string_view tensor) const override {
     const auto it = tensors_.find(tensor);
     if (it != tensors_.end()) return it->second.view;
-    return absl::NotFoundError(fmt::format("{}: tensor {} is missing{}", dir_.string(), tensor, Nearby(tensor)));
+    return absl::NotFoundError(fmt::format("{}: tensor {}: is missing, expected by config.json{}", dir_.string(),
+                                           Printable(tensor), Nearby(tensor)));
   }
 
   absl::StatusOr<std::vector<float>> ReadVector(std::string_view tensor, int64_t size) const override {
@@ -74,6 +127,10 @@ class SafetensorsCheckpoint final : public Checkpoint {
     ASSIGN_OR_RETURN(const TensorView weight, Find(name + ".weight"));
     RETURN_IF_ERROR(ExpectShape(name + ".weight", weight, {rows, cols}));
     if (weight.dtype == DType::kF8E4M3) return FindFp8(name, weight, config);
+    if (Has(name + ".weight_scale_inv")) {
+      return TensorError(name + ".weight", fmt::format("dtype {}, expected F8_E4M3 because {}.weight_scale_inv exists",
+                                                       DTypeName(weight.dtype), name));
+    }
     ASSIGN_OR_RETURN(const MatrixFormat format, PlainFormat(name + ".weight", weight.dtype));
     return MatrixView{.format = format, .rows = rows, .cols = cols, .data = weight.data, .scales = {}};
   }
@@ -102,39 +159,23 @@ class SafetensorsCheckpoint final : public Checkpoint {
     files_.push_back(std::move(file));
     for (auto& [name, view] : header.tensors) {
       const auto [it, inserted] = tensors_.emplace(name, Entry{std::move(view), shard});
-      if (!inserted) return TensorError(name, fmt::format("is in {} and in {}; expected one", it->second.shard, shard));
+      if (!inserted) return TensorError(name, fmt::format("is also in {}, expected in one file", shard));
     }
     return absl::OkStatus();
   }
 
-  absl::Status OpenIndexed() {
+  absl::Status OpenIndexed(const std::string& text) {
     const std::string index_path = (dir_ / kIndexName).string();
-    ASSIGN_OR_RETURN(const std::string text, ReadTextFile(index_path, limits::kJsonFileBytesMax));
-    ASSIGN_OR_RETURN(const nlohmann::json index, ParseStrictJson(text, index_path));
-    if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
-      return absl::InvalidArgumentError(fmt::format("{}: expected an object with a weight_map", index_path));
-    }
-    std::map<std::string, std::vector<std::string>> shards;
-    for (const auto& [tensor, file] : index["weight_map"].items()) {
-      const std::string name = file.is_string() ? file.get<std::string>() : "";
-      if (name.empty() || std::filesystem::path(name).filename() != name) {
-        return absl::InvalidArgumentError(
-            fmt::format("{}: tensor {}: file {}, expected the name of a file in the same directory", index_path, tensor,
-                        file.dump()));
-      }
-      shards[name].push_back(tensor);
-    }
-    if (shards.size() > limits::kCheckpointFilesMax) {
-      return absl::InvalidArgumentError(fmt::format("{}: {} files, expected at most {}", index_path, shards.size(),
-                                                    limits::kCheckpointFilesMax));
-    }
+    ASSIGN_OR_RETURN(const ShardMap shards, ParseShardMap(text, index_path));
     for (const auto& [shard, names] : shards) {
-      RETURN_IF_ERROR(OpenShard(shard));
+      const absl::Status status = OpenShard(shard);
+      if (!status.ok()) return Annotate(status, index_path);
       for (const std::string& name : names) {
         const auto it = tensors_.find(name);
         if (it == tensors_.end() || it->second.shard != shard) {
-          return absl::InvalidArgumentError(
-              fmt::format("{}: tensor {} is listed in {} but that file does not hold it", index_path, name, shard));
+          return absl::InvalidArgumentError(fmt::format("{}: tensor {}: expected in {}, found {}", index_path,
+                                                        Printable(name), shard,
+                                                        it == tensors_.end() ? "nowhere" : "in " + it->second.shard));
         }
       }
     }
@@ -157,10 +198,9 @@ class SafetensorsCheckpoint final : public Checkpoint {
     const int64_t scale_cols = (matrix.cols + matrix.block_cols - 1) / matrix.block_cols;
     RETURN_IF_ERROR(ExpectShape(scale_name, scale, {scale_rows, scale_cols}));
     RETURN_IF_ERROR(CheckScales(scale_name, scale));
-    for (size_t i = 0; i < matrix.data.size(); ++i) {
-      if ((std::to_integer<unsigned>(matrix.data[i]) & 0x7fu) == 0x7fu) {
-        return TensorError(module + ".weight", fmt::format("element {} is NaN, expected a number", i));
-      }
+    if (const int64_t at = FindFp8Nan(matrix.data); at >= 0) {
+      return TensorError(module + ".weight", fmt::format("element [{}, {}] is NaN, expected a number", at / matrix.cols,
+                                                         at % matrix.cols));
     }
     return matrix;
   }
@@ -172,6 +212,11 @@ class SafetensorsCheckpoint final : public Checkpoint {
     ASSIGN_OR_RETURN(const TensorView packed, Find(packed_name));
     ASSIGN_OR_RETURN(const TensorView scale, Find(scale_name));
     const int64_t group = config.int4_group_size;
+    for (const char* part : {".weight_zero_point", ".weight_g_idx"}) {
+      if (Has(module + part)) {
+        return TensorError(module + part, "is present, expected symmetric groups in column order, which have none");
+      }
+    }
     if (packed.dtype != DType::kI32) {
       return TensorError(packed_name, fmt::format("dtype {}, expected I32", DTypeName(packed.dtype)));
     }
@@ -233,15 +278,20 @@ class SafetensorsCheckpoint final : public Checkpoint {
                                            ShapeToString(expected)));
   }
 
+  // `view` has rank 2 and its shape has been checked.
   absl::Status CheckScales(std::string_view tensor, const TensorView& view) const {
+    if (view.dtype != DType::kF32 && view.dtype != DType::kBF16 && view.dtype != DType::kF16) {
+      return TensorError(tensor, fmt::format("dtype {}, expected F32, BF16 or F16", DTypeName(view.dtype)));
+    }
     ASSIGN_OR_RETURN(const MatrixFormat format, PlainFormat(tensor, view.dtype));
-    const int64_t count = view.ElementCount();
-    std::vector<float> values(count);
-    DecodeMatrix({.format = format, .rows = 1, .cols = count, .data = view.data, .scales = {}}, 0, 1, 0, count,
-                 absl::MakeSpan(values));
-    for (int64_t i = 0; i < count; ++i) {
-      if (!std::isfinite(values[i])) {
-        return TensorError(tensor, fmt::format("scale {} is {}, expected a finite number", i, values[i]));
+    const int64_t rows = view.shape[0], cols = view.shape[1];
+    std::vector<float> row(cols);
+    for (int64_t r = 0; r < rows; ++r) {
+      DecodeMatrix({.format = format, .rows = rows, .cols = cols, .data = view.data, .scales = {}}, r, r + 1, 0, cols,
+                   absl::MakeSpan(row));
+      for (int64_t c = 0; c < cols; ++c) {
+        if (std::isfinite(row[c])) continue;
+        return TensorError(tensor, fmt::format("scale [{}, {}] is {}, expected a finite number", r, c, row[c]));
       }
     }
     return absl::OkStatus();
@@ -250,7 +300,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
   absl::Status TensorError(std::string_view tensor, const std::string& message) const {
     const auto it = tensors_.find(tensor);
     const std::filesystem::path file = it == tensors_.end() ? dir_ : dir_ / it->second.shard;
-    return absl::InvalidArgumentError(fmt::format("{}: tensor {}: {}", file.string(), tensor, message));
+    return absl::InvalidArgumentError(fmt::format("{}: tensor {}: {}", file.string(), Printable(tensor), message));
   }
 
   // The neighbours in name order: usually the same layer with another spelling.
@@ -258,8 +308,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
     if (tensors_.empty()) return "; the checkpoint holds no tensors";
     auto it = tensors_.lower_bound(tensor);
     if (it == tensors_.end()) it = std::prev(it);
-    std::string text = fmt::format("; nearest by name: {}", it->first);
-    if (it != tensors_.begin()) text += fmt::format(", {}", std::prev(it)->first);
+    std::string text = fmt::format("; nearest by name: {}", Printable(it->first));
+    if (it != tensors_.begin()) text += fmt::format(", {}", Printable(std::prev(it)->first));
     return text;
   }
 

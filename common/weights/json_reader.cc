@@ -10,6 +10,18 @@ namespace numoe {
 namespace {
 
 constexpr size_t kDepthMax = 64;
+constexpr size_t kMessageBytesMax = 200;
+
+std::string Dump(const nlohmann::json& value) {
+  return value.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string Cut(std::string text) {
+  if (text.size() <= kMessageBytesMax) return text;
+  size_t end = kMessageBytesMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u) --end;  // not inside a character
+  return text.substr(0, end) + "...";
+}
 
 // First pass: only looks for syntax errors, duplicate keys and depth, so that the second pass cannot fail.
 class StrictChecker : public nlohmann::json_sax<nlohmann::json> {
@@ -27,11 +39,14 @@ class StrictChecker : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return Close(); }
   bool key(string_t& key) override {
     if (keys_.back().insert(key).second) return true;
-    error_ = fmt::format("key \"{}\" occurs twice", key);
+    error_ = fmt::format("key \"{}\" occurs twice, expected once", Printable(key));
     return false;
   }
-  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) override {
-    error_ = fmt::format("not valid JSON at byte {}", position);
+  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& exception) override {
+    const std::string_view what = exception.what();  // "[id] parse error at line 1, column 2: what was found and expected"
+    const size_t colon = what.find(": ");
+    error_ = fmt::format("not valid JSON at byte {}: {}", position,
+                         Printable(colon == std::string_view::npos ? what : what.substr(colon + 2)));
     return false;
   }
   const std::string& error() const { return error_; }
@@ -40,7 +55,7 @@ class StrictChecker : public nlohmann::json_sax<nlohmann::json> {
   bool Open() {
     keys_.emplace_back();
     if (keys_.size() <= kDepthMax) return true;
-    error_ = fmt::format("nested deeper than {}", kDepthMax);
+    error_ = fmt::format("nested deeper than expected, at most {} levels", kDepthMax);
     return false;
   }
   bool Close() {
@@ -62,5 +77,12 @@ absl::StatusOr<nlohmann::json> ParseStrictJson(std::string_view text, std::strin
   }
   return nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
 }
+
+std::string Printable(std::string_view text) {
+  const std::string quoted = Dump(std::string(text));
+  return Cut(quoted.substr(1, quoted.size() - 2));
+}
+
+std::string Brief(const nlohmann::json& value) { return Cut(Dump(value)); }
 
 }  // namespace numoe

@@ -1,9 +1,11 @@
 // JSON from files nobody vouches for: no exceptions, no duplicate keys.
 //
 // Thin layer over nlohmann::json. ParseStrictJson refuses duplicate keys (two readers could see different values) and
-// nesting deeper than 64. Errors name the file and the byte position. Thread-safe.
+// nesting deeper than 64. Errors name the file and the byte position. Printable and Brief make what a file holds fit
+// for a one-line message: valid UTF-8, control characters escaped, cut to a readable length. Thread-safe.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -12,5 +14,10 @@
 namespace numoe {
 
 absl::StatusOr<nlohmann::json> ParseStrictJson(std::string_view text, std::string_view file);
+
+/// `text` without quotes, at most about 200 bytes of it.
+std::string Printable(std::string_view text);
+/// `value` as JSON, at most about 200 bytes of it.
+std::string Brief(const nlohmann::json& value);
 
 }  // namespace numoe

@@ -1,4 +1,5 @@
 // MatrixView decoding: the definition of what every stored weight format means.
+#include <algorithm>
 #include <cstring>
 
 #include "common/base/check.h"
@@ -32,23 +33,38 @@ float LoadScale(const MatrixView& m, int64_t index) {
   return 0;
 }
 
-float Element(const MatrixView& m, int64_t row, int64_t col) {
-  const int64_t index = row * m.cols + col;
+// Elements [col_begin, col_end) of row `row`, before their scales. One loop per format: this runs over whole models.
+void DecodeCodes(const MatrixView& m, int64_t row, int64_t col_begin, int64_t col_end, float* out) {
+  const auto fill = [&](auto decode) {
+    for (int64_t c = col_begin; c < col_end; ++c) out[c - col_begin] = decode(c);
+  };
+  const std::byte* data = m.data.data();
+  const int64_t first = row * m.cols;
   switch (m.format) {
     case MatrixFormat::kF32:
-      return Load<float>(m.data.data(), index);
+      return fill([=](int64_t c) { return Load<float>(data, first + c); });
     case MatrixFormat::kF16:
-      return DecodeF16(Load<uint16_t>(m.data.data(), index));
+      return fill([=](int64_t c) { return DecodeF16(Load<uint16_t>(data, first + c)); });
     case MatrixFormat::kBF16:
-      return DecodeBf16(Load<uint16_t>(m.data.data(), index));
+      return fill([=](int64_t c) { return DecodeBf16(Load<uint16_t>(data, first + c)); });
     case MatrixFormat::kFp8Block:
-      return DecodeFp8(Load<uint8_t>(m.data.data(), index));
+      return fill([=](int64_t c) { return DecodeFp8(Load<uint8_t>(data, first + c)); });
     case MatrixFormat::kInt4Group: {
-      const int64_t words = (m.cols + 7) / 8;  // rows are padded to whole words
-      return static_cast<float>(DecodeInt4(m.data.data() + row * words * 4, col));
+      const std::byte* words = data + row * ((m.cols + 7) / 8) * 4;  // rows are padded to whole words
+      return fill([=](int64_t c) { return static_cast<float>(DecodeInt4(words, c)); });
     }
   }
-  return 0;
+}
+
+void ApplyScales(const MatrixView& m, int64_t row, int64_t col_begin, int64_t col_end, float* out) {
+  const int64_t scale_cols = (m.cols + m.block_cols - 1) / m.block_cols;
+  for (int64_t begin = col_begin; begin < col_end;) {
+    const int64_t block = begin / m.block_cols;
+    const int64_t end = std::min(col_end, (block + 1) * m.block_cols);
+    const float scale = LoadScale(m, row / m.block_rows * scale_cols + block);
+    for (int64_t c = begin; c < end; ++c) out[c - col_begin] *= scale;
+    begin = end;
+  }
 }
 
 }  // namespace
@@ -58,19 +74,10 @@ void DecodeMatrix(const MatrixView& matrix, int64_t row_begin, int64_t row_end, 
   NUMOE_CHECK(0 <= row_begin && row_begin <= row_end && row_end <= matrix.rows);
   NUMOE_CHECK(0 <= col_begin && col_begin <= col_end && col_end <= matrix.cols);
   NUMOE_CHECK_EQ(static_cast<int64_t>(out.size()), (row_end - row_begin) * (col_end - col_begin));
-  const int64_t scale_cols = (matrix.cols + matrix.block_cols - 1) / matrix.block_cols;
   float* target = out.data();
-  for (int64_t r = row_begin; r < row_end; ++r) {
-    float scale = 1.0f;
-    int64_t scale_until = col_begin;  // columns before this one share `scale`
-    for (int64_t c = col_begin; c < col_end; ++c) {
-      if (!matrix.scales.empty() && c >= scale_until) {
-        const int64_t block = c / matrix.block_cols;
-        scale = LoadScale(matrix, r / matrix.block_rows * scale_cols + block);
-        scale_until = (block + 1) * matrix.block_cols;
-      }
-      *target++ = Element(matrix, r, c) * scale;
-    }
+  for (int64_t row = row_begin; row < row_end; ++row, target += col_end - col_begin) {
+    DecodeCodes(matrix, row, col_begin, col_end, target);
+    if (!matrix.scales.empty()) ApplyScales(matrix, row, col_begin, col_end, target);
   }
 }
 
