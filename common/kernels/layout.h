@@ -9,7 +9,8 @@
 //   int4s     [half 2][k quad  8][output 16][4 x (low: k, high: k + 32)]
 //             then [group 2][output 32] bf16                                             1152 bytes (0.5625 per weight)
 // fp8 keeps one fp32 scale per step behind the panel's last step, padded to 64 bytes: a 128-wide block holds two steps.
-// Inputs beyond `cols` and outputs beyond `rows` are zero weights.
+// Inputs beyond `cols` and outputs beyond `rows` are zero weights. Functions are static: kernel sources each compile
+// their own copy (kernel_types.h says why).
 #pragma once
 
 #include <cstddef>
@@ -26,10 +27,10 @@ inline constexpr size_t kLine = 64;      // bytes
 inline constexpr size_t kInt4Codes = 1024;
 inline constexpr size_t kInt8Codes = 2048;
 
-constexpr int Steps(int cols) { return (cols + kStepCols - 1) / kStepCols; }
-constexpr int Panels(int rows) { return (rows + kPanelRows - 1) / kPanelRows; }
+static constexpr int Steps(int cols) { return (cols + kStepCols - 1) / kStepCols; }
+static constexpr int Panels(int rows) { return (rows + kPanelRows - 1) / kPanelRows; }
 
-constexpr size_t StepBytes(WeightFormat format) {
+static constexpr size_t StepBytes(WeightFormat format) {
   switch (format) {
     case WeightFormat::kBf16:
       return 4096;
@@ -44,23 +45,32 @@ constexpr size_t StepBytes(WeightFormat format) {
   return 0;
 }
 
-constexpr size_t PanelBytes(WeightFormat format, int cols) {
+static constexpr size_t PanelBytes(WeightFormat format, int cols) {
   const size_t steps = static_cast<size_t>(Steps(cols));
   const size_t tail = format == WeightFormat::kFp8 ? (steps * sizeof(float) + kLine - 1) / kLine * kLine : 0;
   return steps * StepBytes(format) + tail;
 }
 
 /// Byte of output `row` (in its panel) and input `k` (in its step) for formats of one byte per weight.
-constexpr size_t QuadByte(int row, int k) {
+static constexpr size_t QuadByte(int row, int k) {
   return static_cast<size_t>((row / kHalfRows * 16 + k / 4) * 64 + row % kHalfRows * 4 + k % 4);
 }
 /// Byte of the first of a bf16 weight's two bytes.
-constexpr size_t PairByte(int row, int k) {
+static constexpr size_t PairByte(int row, int k) {
   return static_cast<size_t>((row / kHalfRows * 32 + k / 2) * 64 + row % kHalfRows * 4 + k % 2 * 2);
 }
 /// Byte that holds an int4 weight: low nibble for k < 32, high nibble above.
-constexpr size_t NibbleByte(int row, int k) {
+static constexpr size_t NibbleByte(int row, int k) {
   return static_cast<size_t>((row / kHalfRows * 8 + k % 32 / 4) * 64 + row % kHalfRows * 4 + k % 4);
 }
+
+// A step is whole cache lines, a panel two lines of outputs, a step two groups: loads and scales never straddle.
+static_assert(kPanelRows == 2 * kHalfRows && kStepCols == 2 * kGroup);
+static_assert(StepBytes(WeightFormat::kBf16) % kLine == 0 && StepBytes(WeightFormat::kFp8) % kLine == 0);
+static_assert(StepBytes(WeightFormat::kInt8) % kLine == 0 && StepBytes(WeightFormat::kInt4) % kLine == 0);
+static_assert(PairByte(kPanelRows - 1, kStepCols - 1) + 2 == StepBytes(WeightFormat::kBf16));
+static_assert(QuadByte(kPanelRows - 1, kStepCols - 1) + 1 == kInt8Codes);
+static_assert(NibbleByte(kPanelRows - 1, kStepCols - 1) + 1 == kInt4Codes);
+static_assert(StepBytes(WeightFormat::kRawInt4) == StepBytes(WeightFormat::kInt4));
 
 }  // namespace numoe::layout

@@ -40,7 +40,7 @@ T Load(const std::byte* in) {
 
 // Codes and scale of one group of 32 weights; `levels` is the largest code (7 or 127).
 struct Group {
-  int codes[kGroup];
+  int codes[kGroup] = {};
   float scale = 0;
 };
 
@@ -84,7 +84,7 @@ Group ReadInt4Group(const MatrixView& m, int64_t row, int64_t col) {
   Group group;
   const int64_t words = (m.cols + 7) / 8;
   for (int i = 0; i < kGroup; ++i) group.codes[i] = DecodeInt4(m.data.data() + row * words * 4, col + i);
-  const int64_t index = row * (m.cols / kGroup) + col / kGroup;
+  const int64_t index = row * ((m.cols + kGroup - 1) / kGroup) + col / kGroup;
   group.scale = DecodeBf16(Load<uint16_t>(m.scales.data() + index * 2));
   return group;
 }
@@ -106,18 +106,31 @@ void PackGroup(WeightFormat format, const Group& group, int row, int g, std::byt
   }
 }
 
-void PackGroupsRow(WeightFormat format, const Source& s, int row, int row_in_panel, std::byte* panel) {
+// A scale cannot be chosen for a group that holds a NaN or an infinity; bf16 and fp8 keep such a weight as it is.
+absl::Status CheckFinite(WeightFormat format, const Source& s, int row, const std::vector<float>& weights) {
+  for (int col = 0; col < s.cols; ++col) {
+    if (std::isfinite(weights[col])) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "weight [{}, {}] is {}, format {} needs finite weights; check the file, or use format bf16", s.row_begin + row,
+        s.col_begin + col, weights[col], WeightFormatName(format)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PackGroupsRow(WeightFormat format, const Source& s, int row, int row_in_panel, std::byte* panel) {
   std::vector<float> weights(s.cols);
   const bool raw = format == WeightFormat::kRawInt4;
   if (!raw) {
     DecodeMatrix(s.matrix, s.row_begin + row, s.row_begin + row + 1, s.col_begin, s.col_begin + s.cols,
                  absl::MakeSpan(weights));
+    RETURN_IF_ERROR(CheckFinite(format, s, row, weights));
   }
   for (int col = 0; col < s.cols; col += kGroup) {
     const Group group = raw ? ReadInt4Group(s.matrix, s.row_begin + row, s.col_begin + col)
                             : Quantise(&weights[col], format == WeightFormat::kInt8 ? 127 : 7);
     PackGroup(format, group, row_in_panel, col / kGroup % 2, panel + col / kStepCols * StepBytes(format));
   }
+  return absl::OkStatus();
 }
 
 void PackBf16Row(const Source& s, int row, int row_in_panel, std::byte* panel) {
@@ -199,6 +212,7 @@ absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t r
   const Source s{source, row_begin, col_begin, rows, cols};
   RETURN_IF_ERROR(CheckSource(format, s));
   NUMOE_CHECK_EQ(out.size(), PackedBytes(format, rows, cols));
+  NUMOE_CHECK_EQ(reinterpret_cast<uintptr_t>(out.data()) % kLine, 0u);
   std::memset(out.data(), 0, out.size());
   for (int row = 0; row < rows; ++row) {
     std::byte* panel = out.data() + row / kPanelRows * PanelBytes(format, cols);
@@ -209,13 +223,14 @@ absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t r
       PackFp8Row(s, row, in_panel, panel);
       if (in_panel == 0) PackFp8Scales(s, row, panel);
     } else {
-      PackGroupsRow(format, s, row, in_panel, panel);
+      RETURN_IF_ERROR(PackGroupsRow(format, s, row, in_panel, panel));
     }
   }
   return absl::OkStatus();
 }
 
 float UnpackWeight(const PackedMatrix& matrix, int row, int col) {
+  NUMOE_CHECK(0 <= row && row < matrix.rows && 0 <= col && col < matrix.cols);
   const std::byte* panel = matrix.data + row / kPanelRows * PanelBytes(matrix.format, matrix.cols);
   const std::byte* step = panel + col / kStepCols * StepBytes(matrix.format);
   const int r = row % kPanelRows;

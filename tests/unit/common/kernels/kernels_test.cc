@@ -1,0 +1,87 @@
+// Names, selection and its messages, for machines that are described rather than found.
+#include "common/kernels/kernels.h"
+
+#include <string>
+
+#include "common/kernels/cpu_features.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx};
+
+// Answers `features` for its lifetime.
+class ScopedCpu {
+ public:
+  explicit ScopedCpu(const CpuFeatures& features) : real_(DetectCpuFeatures()) { OverrideCpuFeaturesForTest(features); }
+  ~ScopedCpu() { OverrideCpuFeaturesForTest(real_); }
+  ScopedCpu(const ScopedCpu&) = delete;
+  ScopedCpu& operator=(const ScopedCpu&) = delete;
+
+ private:
+  const CpuFeatures real_;
+};
+
+TEST(NamesTest, RoundTrip) {
+  for (const Isa isa : kIsas) EXPECT_EQ(*ParseIsa(IsaName(isa)), isa);
+  for (const WeightFormat format : {WeightFormat::kRawInt4, WeightFormat::kInt4, WeightFormat::kInt8,
+                                    WeightFormat::kBf16, WeightFormat::kFp8}) {
+    EXPECT_EQ(*ParseWeightFormat(WeightFormatName(format)), format);
+  }
+}
+
+TEST(NamesTest, UnknownNamesSayWhatIsKnown) {
+  EXPECT_THAT(std::string(ParseIsa("sse9").status().message()),
+              HasSubstr("isa is \"sse9\", expected auto, scalar, avx2, avx512 or amx"));
+  EXPECT_THAT(std::string(ParseWeightFormat("int3").status().message()),
+              HasSubstr("format is \"int3\", expected auto, raw_int4, int4, int8, bf16 or fp8"));
+}
+
+TEST(NamesTest, NativeFormatKeepsWhatIsPublished) {
+  EXPECT_EQ(NativeFormat(MatrixFormat::kInt4Group), WeightFormat::kRawInt4);
+  EXPECT_EQ(NativeFormat(MatrixFormat::kFp8Block), WeightFormat::kFp8);
+  EXPECT_EQ(NativeFormat(MatrixFormat::kBF16), WeightFormat::kBf16);
+  EXPECT_EQ(NativeFormat(MatrixFormat::kF16), WeightFormat::kBf16);
+  EXPECT_EQ(NativeFormat(MatrixFormat::kF32), WeightFormat::kBf16);
+}
+
+TEST(SelectIsaTest, AutoTakesTheBest) {
+  const std::string none = "test";
+  for (const auto& [features, best] :
+       {std::pair{CpuFeatures{.missing_avx2 = none, .missing_avx512 = none, .missing_amx = none}, Isa::kScalar},
+        {CpuFeatures{.avx2 = true, .missing_avx512 = none, .missing_amx = none}, Isa::kAvx2},
+        {CpuFeatures{.avx2 = true, .avx512 = true, .missing_amx = none}, Isa::kAvx512},
+        {CpuFeatures{.avx2 = true, .avx512 = true, .amx = true}, Isa::kAmx}}) {
+    const ScopedCpu cpu(features);
+    EXPECT_EQ(*SelectIsa("auto"), best);
+    for (const Isa isa : kIsas) EXPECT_EQ(SelectIsa(IsaName(isa)).ok(), isa <= best) << IsaName(isa);
+  }
+}
+
+TEST(SelectIsaTest, RefusalNamesWhatIsMissing) {
+  const ScopedCpu cpu({.avx2 = true, .missing_avx512 = "avx512_vbmi avx512_bf16", .missing_amx = "amx_tile os-tiles"});
+  EXPECT_EQ(SelectIsa("avx512").status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(SelectIsa("avx512").status().message()),
+              HasSubstr("isa avx512 cannot run here: missing avx512_vbmi avx512_bf16; use --isa=auto"));
+  EXPECT_EQ(SelectIsa("sse9").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(DescribeIsas(),
+            "scalar yes, avx2 yes, avx512 no (missing avx512_vbmi avx512_bf16), amx no (missing amx_tile os-tiles)");
+}
+
+TEST(CpuFeaturesTest, MissingListsAgreeWithTheAnswer) {
+  const CpuFeatures& f = DetectCpuFeatures();
+  EXPECT_EQ(f.avx2, f.missing_avx2.empty());
+  EXPECT_EQ(f.avx512, f.missing_avx512.empty());
+  EXPECT_EQ(f.amx, f.missing_amx.empty());
+  EXPECT_TRUE(f.avx2 || !f.avx512) << "AVX-512 kernels use AVX2 too";
+  EXPECT_TRUE(f.avx512 || !f.amx) << "AMX kernels use AVX-512 too";
+  // Ask the compiler's own CPUID reader: the same bits, and whether the OS saves the registers.
+  EXPECT_EQ(f.avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"));
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,99 @@
+// Random stored matrices for the kernels' tests, in the form that each weight format is packed from, and their packing.
+//
+// Values are normal; raw_int4 uses all 16 codes and fp8 all finite codes, with scales around 0.01. A Stored owns the bytes
+// that its view points into, a Packed those of its matrix: keep them while the view or matrix is used. Test-only.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/formats/bf16.h"
+#include "common/kernels/kernels.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+
+struct alignas(64) Line {
+  std::byte bytes[64];
+};
+
+// A stored matrix with random content in the format a weight format is packed from.
+struct Stored {
+  std::vector<std::byte> data;
+  std::vector<std::byte> scales;
+  MatrixView view;
+};
+
+inline Stored RandomStored(WeightFormat format, int rows, int cols, std::mt19937& random) {
+  std::normal_distribution<float> normal;
+  Stored s;
+  s.view = {.rows = rows, .cols = cols, .data = {}, .scales = {}};
+  const auto append = [](std::vector<std::byte>& out, const auto& value) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+    out.insert(out.end(), bytes, bytes + sizeof value);
+  };
+  if (format == WeightFormat::kRawInt4) {
+    s.view.format = MatrixFormat::kInt4Group;
+    s.view.scale_dtype = DType::kBF16;
+    s.view.block_cols = 32;
+    for (int i = 0; i < rows * cols / 2; ++i) append(s.data, static_cast<uint8_t>(random()));
+    for (int i = 0; i < rows * cols / 32; ++i) append(s.scales, EncodeBf16(0.01f * (1 + std::fabs(normal(random)))));
+  } else if (format == WeightFormat::kFp8) {
+    s.view.format = MatrixFormat::kFp8Block;
+    s.view.block_rows = s.view.block_cols = 128;
+    for (int i = 0; i < rows * cols; ++i) {
+      auto code = static_cast<uint8_t>(random());
+      if ((code & 0x7f) == 0x7f) code = 0x38;
+      append(s.data, code);
+    }
+    const int blocks = (rows + 127) / 128 * ((cols + 127) / 128);
+    for (int i = 0; i < blocks; ++i) append(s.scales, 0.01f + 0.01f * std::fabs(normal(random)));
+  } else {
+    s.view.format = MatrixFormat::kBF16;
+    for (int i = 0; i < rows * cols; ++i) append(s.data, EncodeBf16(normal(random)));
+  }
+  s.view.data = s.data;
+  s.view.scales = s.scales;
+  return s;
+}
+
+struct Packed {
+  std::vector<Line> memory;
+  PackedMatrix matrix;
+};
+
+struct Rectangle {
+  int row_begin, rows, col_begin, cols;
+};
+
+inline absl::StatusOr<Packed> PackRectangle(WeightFormat format, const MatrixView& view, const Rectangle& r) {
+  Packed p;
+  const size_t bytes = PackedBytes(format, r.rows, r.cols);
+  p.memory.resize(bytes / sizeof(Line));
+  auto* data = reinterpret_cast<std::byte*>(p.memory.data());
+  const absl::Status status =
+      PackMatrix(format, view, r.row_begin, r.rows, r.col_begin, r.cols, absl::MakeSpan(data, bytes));
+  if (!status.ok()) return status;
+  p.matrix = {.format = format, .rows = r.rows, .cols = r.cols, .data = data};
+  return p;
+}
+
+inline Packed Pack(WeightFormat format, const MatrixView& view) {
+  absl::StatusOr<Packed> p =
+      PackRectangle(format, view, {0, static_cast<int>(view.rows), 0, static_cast<int>(view.cols)});
+  EXPECT_TRUE(p.ok()) << p.status();
+  return *std::move(p);
+}
+
+inline std::vector<float> RandomFloats(size_t count, std::mt19937& random) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& v : values) v = normal(random);
+  return values;
+}
+
+}  // namespace numoe
