@@ -1,0 +1,213 @@
+// The engine on a scripted model: every stream's text equals what it would be alone, under arrivals, cancellations,
+// preemption, chunked prompts and lost steps; limits refuse; nothing is left behind.
+#include "coordinator/scheduler/engine_loop.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/coordinator/scheduler/scripted_model.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SwitchedBackend final : public ExpertBackend {
+ public:
+  absl::Status Start(const ExpertCall&) override { return absl::OkStatus(); }
+  absl::Status Finish(absl::Span<float>) override { return absl::OkStatus(); }
+  absl::Status AwaitReady(int64_t deadline_ms) override {
+    if (ready_) return absl::OkStatus();
+    std::this_thread::sleep_for(std::chrono::milliseconds(deadline_ms));
+    return absl::DeadlineExceededError("still away");
+  }
+  bool Ready() const override { return ready_; }
+  std::atomic<bool> ready_{true};
+};
+
+// Collects one request's events.
+class Collector {
+ public:
+  std::function<void(const TokenEvent&)> Callback() {
+    return [this](const TokenEvent& event) {
+      const std::lock_guard lock(mutex_);
+      EXPECT_EQ(finish_, FinishReason::kNone) << "an event after the last one";
+      tokens_.insert(tokens_.end(), event.tokens.begin(), event.tokens.end());
+      finish_ = event.finish;
+      error_ = event.error;
+      changed_.notify_all();
+    };
+  }
+  FinishReason Await() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(30), [&] { return finish_ != FinishReason::kNone; }));
+    return finish_;
+  }
+  void AwaitTokens(size_t count) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(30), [&] { return tokens_.size() >= count; }));
+  }
+  std::vector<TokenId> tokens() {
+    const std::lock_guard lock(mutex_);
+    return tokens_;
+  }
+  absl::Status error() {
+    const std::lock_guard lock(mutex_);
+    return error_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<TokenId> tokens_;
+  FinishReason finish_ = FinishReason::kNone;
+  absl::Status error_;
+};
+
+class EngineTest : public ::testing::Test {
+ protected:
+  void Start(int blocks, EngineOptions options = {}) {
+    options.limits.block_tokens = 4;
+    options.kv_blocks = blocks;
+    options.vocab = ScriptedModel::kVocab;
+    if (options.max_model_len == 0) options.max_model_len = 10'000;
+    model_ = std::make_unique<ScriptedModel>(blocks, 4);
+    engine_ = StartEngine(*model_, backend_, options, metrics_);
+  }
+  GenerateRequest Request(std::vector<TokenId> prompt, int max_tokens, Collector& collector) {
+    return {.request_id = "t", .prompt = std::move(prompt), .sampling = {.temperature = 0, .max_tokens = max_tokens}, .on_event = collector.Callback()};
+  }
+  void ExpectIdle() {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while ((engine_->Stats().running > 0 || engine_->Stats().kv_blocks_used > 0) && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    EXPECT_EQ(engine_->Stats().kv_blocks_used, 0);
+  }
+
+  Metrics metrics_{MetricOwner::kCoordinator};
+  SwitchedBackend backend_;
+  std::unique_ptr<ScriptedModel> model_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(EngineTest, ManyStreamsShareStepsAndEachIsAsIfAlone) {
+  for (const int blocks : {2000, 60}) {  // room for all; and far too little, so that sequences are preempted
+    Start(blocks, {.limits = {.sequences_max = 32, .step_tokens = 24}});
+    std::mt19937 random(5);
+    std::vector<Collector> collectors(60);
+    std::vector<std::vector<TokenId>> prompts;
+    std::vector<int> lengths;
+    for (Collector& collector : collectors) {
+      std::vector<TokenId> prompt(1 + random() % 60);
+      for (TokenId& t : prompt) t = static_cast<TokenId>(random() % 90);
+      prompts.push_back(prompt);
+      lengths.push_back(1 + static_cast<int>(random() % 40));
+      ASSERT_TRUE(engine_->Submit(Request(prompt, lengths.back(), collector)).ok());
+    }
+    for (size_t i = 0; i < collectors.size(); ++i) {
+      EXPECT_EQ(collectors[i].Await(), FinishReason::kLength);
+      EXPECT_EQ(collectors[i].tokens(), ScriptedModel::Expected(prompts[i], lengths[i])) << "stream " << i << " with " << blocks << " blocks";
+    }
+    EXPECT_GT(model_->largest_batch_, 4) << "streams did not share steps";
+    ExpectIdle();
+    engine_.reset();
+  }
+}
+
+TEST_F(EngineTest, CancelledSequencesFreeTheirBlocksWithinOneStep) {
+  Start(500);
+  std::vector<Collector> collectors(10);
+  std::vector<SequenceId> ids;
+  for (Collector& collector : collectors) ids.push_back(*engine_->Submit(Request({1, 2, 3}, 1900, collector)));
+  for (Collector& collector : collectors) collector.AwaitTokens(3);
+  for (const SequenceId id : ids) engine_->Cancel(id);
+  ExpectIdle();
+  engine_->Cancel(ids[0]);  // finished ids are ignored
+}
+
+TEST_F(EngineTest, LostStepsAreReplayedAndChangeNothing) {
+  Start(500);
+  Collector collector;
+  model_->failures_left_ = 3;
+  ASSERT_TRUE(engine_->Submit(Request({5, 6}, 20, collector)).ok());
+  collector.AwaitTokens(4);
+  backend_.ready_ = false;
+  model_->failures_left_ = 1;
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  backend_.ready_ = true;
+  EXPECT_EQ(collector.Await(), FinishReason::kLength);
+  EXPECT_EQ(collector.tokens(), ScriptedModel::Expected({5, 6}, 20));
+}
+
+TEST_F(EngineTest, RequestsFailWhenTheWorkerStaysAway) {
+  Start(500, {.worker_deadline_ms = 50});
+  backend_.ready_ = false;
+  model_->failures_left_ = 1'000'000;
+  Collector collector;
+  ASSERT_TRUE(engine_->Submit(Request({5, 6}, 20, collector)).ok());
+  EXPECT_EQ(collector.Await(), FinishReason::kError);
+  EXPECT_EQ(collector.error().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(collector.error().ToString(), HasSubstr("no expert worker for 50 ms"));
+  ExpectIdle();
+}
+
+TEST_F(EngineTest, ALogitThatIsNotANumberFailsOnlyItsSequence) {
+  Start(500);
+  std::vector<TokenId> poisoned = {1};
+  const TokenId bad = ScriptedModel::Expected(poisoned, 1)[0];
+  model_->nan_token_ = bad;
+  Collector victim, other;
+  std::vector<TokenId> healthy = {2};
+  while (true) {  // a prompt whose first tokens avoid the poisoned one
+    const auto expected = ScriptedModel::Expected(healthy, 5);
+    if (std::find(expected.begin(), expected.end(), bad) == expected.end()) break;
+    ++healthy[0];
+  }
+  ASSERT_TRUE(engine_->Submit(Request(poisoned, 5, victim)).ok());
+  ASSERT_TRUE(engine_->Submit(Request(healthy, 5, other)).ok());
+  EXPECT_EQ(victim.Await(), FinishReason::kError);
+  EXPECT_EQ(victim.error().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(other.Await(), FinishReason::kLength);
+}
+
+TEST_F(EngineTest, StopTokensEndASequence) {
+  Start(500);
+  const auto expected = ScriptedModel::Expected({9}, 6);
+  Collector collector;
+  GenerateRequest request = Request({9}, 50, collector);
+  request.sampling.stop_token_ids = {expected[3]};
+  ASSERT_TRUE(engine_->Submit(std::move(request)).ok());
+  EXPECT_EQ(collector.Await(), FinishReason::kStop);
+  EXPECT_EQ(collector.tokens().back(), expected[3]);
+  EXPECT_LE(collector.tokens().size(), 4u);
+}
+
+TEST_F(EngineTest, LimitsRefuseWithReasons) {
+  Start(10, {.limits = {.sequences_max = 1}, .queue_max = 2});
+  Collector first, second, third, fourth;
+  EXPECT_THAT(engine_->Submit(Request(std::vector<TokenId>(200, 1), 5, first)).status().ToString(), HasSubstr("200 tokens"));
+  backend_.ready_ = false;
+  model_->failures_left_ = 1'000'000;  // the first sequence never leaves its step
+  ASSERT_TRUE(engine_->Submit(Request({1}, 5, first)).ok());
+  while (engine_->Stats().waiting > 0) std::this_thread::yield();
+  ASSERT_TRUE(engine_->Submit(Request({1}, 5, second)).ok());
+  ASSERT_TRUE(engine_->Submit(Request({1}, 5, third)).ok());
+  EXPECT_FALSE(engine_->HasRoom());
+  EXPECT_EQ(engine_->Submit(Request({1}, 5, fourth)).status().code(), absl::StatusCode::kResourceExhausted);
+  engine_.reset();
+}
+
+TEST_F(EngineTest, DrainRefusesNewAndFinishesRunning) {
+  Start(500);
+  Collector running, late;
+  ASSERT_TRUE(engine_->Submit(Request({3}, 100, running)).ok());
+  EXPECT_TRUE(engine_->Drain(10'000));
+  EXPECT_EQ(running.Await(), FinishReason::kLength);
+  EXPECT_EQ(engine_->Submit(Request({3}, 5, late)).status().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace numoe

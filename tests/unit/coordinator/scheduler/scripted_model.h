@@ -1,0 +1,69 @@
+// A Model whose next token is a function of the whole history, which it keeps in the KV blocks it is given.
+//
+// So any mistake with blocks - a wrong table, a row not written, a block shared - changes the text. Fails on demand. Used
+// by the engine thread; the switches are atomic.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <vector>
+
+#include "coordinator/model/model.h"
+
+namespace numoe {
+
+class ScriptedModel final : public Model {
+ public:
+  static constexpr int kVocab = 97;
+  ScriptedModel(int blocks, int block_tokens) : block_tokens_(block_tokens), rows_(static_cast<size_t>(blocks) * block_tokens, -1) {}
+
+  absl::StatusOr<StepLogits> Forward(const StepBatch& batch) override {
+    ++steps_;
+    largest_batch_ = std::max<int>(largest_batch_, static_cast<int>(batch.sequences.size()));
+    if (failures_left_ > 0) {
+      --failures_left_;
+      return absl::UnavailableError("scripted loss");
+    }
+    logits_.clear();
+    for (const StepSequence& s : batch.sequences) {
+      for (size_t i = 0; i < s.tokens.size(); ++i) Row(s, s.position + static_cast<int64_t>(i)) = s.tokens[i];
+      if (s.logits_last == 0) continue;
+      uint64_t hash = 17;
+      for (int64_t p = 0; p < s.position + static_cast<int64_t>(s.tokens.size()); ++p) hash = hash * 31 + static_cast<uint64_t>(Row(s, p) + 2);
+      logits_.resize(logits_.size() + kVocab, 0.0f);
+      logits_[logits_.size() - kVocab + hash % kVocab] = 10.0f;
+      if (nan_token_ >= 0 && hash % kVocab == static_cast<uint64_t>(nan_token_)) logits_.back() = 0.0f / 0.0f;
+    }
+    return StepLogits{.rows = static_cast<int>(logits_.size()) / kVocab, .vocab_size = kVocab, .values = logits_};
+  }
+  const ModelConfig& config() const override { return config_; }
+  int64_t KvBytesPerToken() const override { return 4; }
+
+  /// What greedy decoding gives after `prompt`, computed without any cache.
+  static std::vector<TokenId> Expected(std::vector<TokenId> prompt, int count) {
+    std::vector<TokenId> out;
+    for (int i = 0; i < count; ++i) {
+      uint64_t hash = 17;
+      for (const TokenId t : prompt) hash = hash * 31 + static_cast<uint64_t>(t + 2);
+      out.push_back(static_cast<TokenId>(hash % kVocab));
+      prompt.push_back(out.back());
+    }
+    return out;
+  }
+
+  std::atomic<int> failures_left_{0};
+  std::atomic<int> nan_token_{-1};
+  std::atomic<int> steps_{0};
+  std::atomic<int> largest_batch_{0};
+
+ private:
+  TokenId& Row(const StepSequence& s, int64_t position) {
+    return rows_[static_cast<size_t>(s.blocks[static_cast<size_t>(position / block_tokens_)]) * block_tokens_ + static_cast<size_t>(position % block_tokens_)];
+  }
+  const int block_tokens_;
+  std::vector<TokenId> rows_;
+  std::vector<float> logits_;
+  ModelConfig config_;
+};
+
+}  // namespace numoe
