@@ -103,6 +103,13 @@ absl::Status WritePort(const std::string& path, int port) {
   return absl::OkStatus();
 }
 
+std::function<void(LayerPart, double)> LayerObserver(Metrics& metrics) {
+  return [attention = &metrics.With(HistogramId::kLayerDuration, {"attention"}), dense = &metrics.With(HistogramId::kLayerDuration, {"dense"}),
+          experts = &metrics.With(HistogramId::kLayerDuration, {"experts"})](LayerPart part, double seconds) {
+    (part == LayerPart::kAttention ? attention : part == LayerPart::kDense ? dense : experts)->Observe(seconds);
+  };
+}
+
 struct Capacity {
   int64_t model_len = 0;
   int blocks = 0;
@@ -135,7 +142,7 @@ absl::Status Serve(CoordinatorFlags& f) {
   const Capacity capacity = PlanCapacity(f, config);
   ASSIGN_OR_RETURN(const std::vector<int> cpus, CpusFor(f.threads));
   ASSIGN_OR_RETURN(const auto device, CpuDevice::Create({.step_tokens_max = f.max_num_batched_tokens, .cpus = cpus, .isa = f.isa}));
-  ASSIGN_OR_RETURN(const auto model, Model::Load(*checkpoint, config, {.kv_block_tokens = kBlockTokens, .kv_blocks = capacity.blocks}, *device, *pool));
+  ASSIGN_OR_RETURN(const auto model, Model::Load(*checkpoint, config, {.kv_block_tokens = kBlockTokens, .kv_blocks = capacity.blocks, .observe = LayerObserver(metrics)}, *device, *pool));
   spdlog::info("device: {}; KV cache: {} blocks of {} tokens, {:.1f} MiB; context {} tokens", device->Describe(), capacity.blocks, kBlockTokens,
                static_cast<double>(model->KvBytesPerToken()) * capacity.blocks * kBlockTokens / (1 << 20), capacity.model_len);
   const auto engine = StartEngine(*model, *pool, {.limits = {.sequences_max = f.max_num_seqs,

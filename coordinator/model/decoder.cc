@@ -1,11 +1,15 @@
 #include "coordinator/model/decoder.h"
 
+#include <chrono>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace numoe {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 GateParams MakeGateParams(const ModelConfig& config) {
   return {.scoring = config.scoring,
@@ -143,12 +147,22 @@ absl::StatusOr<StepLogits> Decoder::Forward(const StepBatch& batch) {
 absl::Status Decoder::RunLayer(LayerId layer) {
   const Layer& w = layers_[layer];
   const float eps = static_cast<float>(config_.rms_norm_eps);
+  const Clock::time_point start = Clock::now();
   device_.RmsNorm({hidden_}, config_.hidden_size, w.input_norm, eps, {normed_});
   attention_->Forward(layer, normed_, hidden_);
   device_.RmsNorm({hidden_}, config_.hidden_size, w.post_attention_norm, eps, {normed_});
-  if (w.is_moe) return RunExperts(layer, w);
-  RunMlp(w.mlp);
-  return absl::OkStatus();
+  const Clock::time_point middle = Clock::now();
+  absl::Status status;
+  if (w.is_moe) {
+    status = RunExperts(layer, w);
+  } else {
+    RunMlp(w.mlp);
+  }
+  if (options_.observe) {
+    options_.observe(LayerPart::kAttention, std::chrono::duration<double>(middle - start).count());
+    options_.observe(w.is_moe ? LayerPart::kExperts : LayerPart::kDense, std::chrono::duration<double>(Clock::now() - middle).count());
+  }
+  return status;
 }
 
 absl::Status Decoder::RunExperts(LayerId layer, const Layer& w) {

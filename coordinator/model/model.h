@@ -7,7 +7,7 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -41,9 +41,13 @@ struct StepLogits {
   absl::Span<const float> values;        // [rows, vocab_size]
 };
 
+/// The parts of a decoder layer whose time is observed.
+enum class LayerPart : uint8_t { kAttention, kDense, kExperts };
+
 struct ModelOptions {
   int kv_block_tokens = 16;
   int kv_blocks = 0;                     // total KV capacity, reserved at construction
+  std::function<void(LayerPart part, double seconds)> observe;  // called for every layer of every step; may be empty
 };
 
 class Model {

@@ -41,6 +41,8 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, Metrics& metrics) : opt
     worker.status.error = "not connected yet";
     workers_.push_back(std::move(worker));
     metrics.With(GaugeId::kWorkerUp, {address}).Set(0);
+    series_.push_back({&metrics.With(HistogramId::kWorkerCallDuration, {address}), &metrics.With(CounterId::kSentBytes, {address}),
+                       &metrics.With(CounterId::kReceivedBytes, {address})});
   }
   thread_ = std::thread([this] { Maintain(); });
 }
@@ -159,8 +161,8 @@ absl::Status WorkerPool::Start(const ExpertCall& call) {
     const std::lock_guard lock(mutex_);
     if (!AllUp()) return absl::UnavailableError("a slice of the experts is missing: " + Missing());
     // In slice order, whatever the order of the addresses: sums must not depend on it.
-    calling_.assign(workers_.size(), nullptr);
-    for (const Worker& worker : workers_) calling_[worker.status.identity.worker_index] = worker.link;
+    calling_.assign(workers_.size(), {});
+    for (size_t i = 0; i < workers_.size(); ++i) calling_[workers_[i].status.identity.worker_index] = {workers_[i].link, i};
     in_call_ = true;
     watch_since_ = call_started_ = Clock::now();
   }
@@ -168,14 +170,14 @@ absl::Status WorkerPool::Start(const ExpertCall& call) {
   const LayerCallView view{.layer = call.layer, .tokens = call.tokens, .experts_per_token = call.experts_per_token, .exact = call.exact,
                            .hidden = call.hidden, .experts = call.experts, .weights = call.weights};
   absl::Status result;
-  for (const auto& link : calling_) {
-    if (result.ok()) result = link->Send(call_id_, view);
+  const double bytes = static_cast<double>(RequestBytes(call.tokens, call.experts_per_token, call.hidden_size));
+  for (const InFlight& call_to : calling_) {
+    if (result.ok()) result = call_to.link->Send(call_id_, view);
+    series_[call_to.worker].sent->Increment(bytes);
   }
   if (result.ok()) return result;
   // Some workers have the call and some have not: their sessions are out of step. Drop them all.
-  for (const auto& link : calling_) {
-    for (size_t i = 0; i < options_.addresses.size(); ++i) Lose(i, link, result);
-  }
+  for (const InFlight& call_to : calling_) Lose(call_to.worker, call_to.link, result);
   calling_.clear();
   const std::lock_guard lock(mutex_);
   in_call_ = false;
@@ -184,24 +186,22 @@ absl::Status WorkerPool::Start(const ExpertCall& call) {
 
 absl::Status WorkerPool::Finish(absl::Span<float> out) {
   absl::Status result;
-  std::vector<std::pair<std::shared_ptr<WorkerLink>, absl::Status>> lost;
-  for (const auto& link : calling_) {
-    const absl::Status received = link->Receive(call_id_, out);
-    if (received.ok()) continue;
-    lost.emplace_back(link, received);
-    if (result.ok()) result = received;
+  for (const InFlight& call : calling_) {
+    const absl::Status received = call.link->Receive(call_id_, out);
+    if (received.ok()) {
+      series_[call.worker].duration->Observe(std::chrono::duration<double>(Clock::now() - call_started_).count());
+      series_[call.worker].received->Increment(static_cast<double>(out.size() * sizeof(float)));
+    } else {
+      Lose(call.worker, call.link, received);
+      if (result.ok()) result = received;
+    }
   }
   {
     const std::lock_guard lock(mutex_);
     in_call_ = false;
   }
-  const double seconds = std::chrono::duration<double>(Clock::now() - call_started_).count();
-  for (const auto& [link, why] : lost) {
-    for (size_t i = 0; i < options_.addresses.size(); ++i) Lose(i, link, why);
-  }
   calling_.clear();
   if (!result.ok()) return absl::UnavailableError(fmt::format("expert worker: {}", std::string(result.message())));
-  metrics_.With(HistogramId::kWorkerCallDuration, {"all"}).Observe(seconds);
   return absl::OkStatus();
 }
 

@@ -49,6 +49,12 @@ class WorkerPool final : public ExpertBackend {
   std::vector<WorkerStatus> Workers() const;
 
  private:
+  /// One worker's series, taken once.
+  struct Series {
+    prometheus::Histogram* duration;
+    prometheus::Counter* sent;
+    prometheus::Counter* received;
+  };
   struct Worker {
     WorkerStatus status;
     std::shared_ptr<WorkerLink> link;  // null: down
@@ -64,9 +70,14 @@ class WorkerPool final : public ExpertBackend {
 
   const WorkerPoolOptions options_;
   Metrics& metrics_;
+  std::vector<Series> series_;     // [worker]
 
   // Engine thread only: the call in flight.
-  std::vector<std::shared_ptr<WorkerLink>> calling_;
+  struct InFlight {
+    std::shared_ptr<WorkerLink> link;
+    size_t worker = 0;             // index of the address
+  };
+  std::vector<InFlight> calling_;  // in slice order
   uint64_t call_id_ = 0;
   std::chrono::steady_clock::time_point call_started_;
 
