@@ -111,7 +111,8 @@ void Matmul(Isa isa, const MatmulArgs& args) {
   NUMOE_CHECK(0 <= args.row_begin && args.row_begin <= args.row_end && args.row_end <= args.weight.rows);
   NUMOE_CHECK_EQ(args.row_begin % kPanelRows, 0);
   NUMOE_CHECK(args.row_end % kPanelRows == 0 || args.row_end == args.weight.rows);
-  NUMOE_CHECK(args.tokens <= 1 || (args.x_stride >= args.weight.cols && args.y_stride >= args.row_end - args.row_begin));
+  NUMOE_CHECK(args.tokens <= 1 || args.x_stride >= args.weight.cols);
+  NUMOE_CHECK(args.tokens <= 1 || args.y_stride >= args.row_end - args.row_begin);
   NUMOE_DCHECK(reinterpret_cast<uintptr_t>(args.weight.data) % 64 == 0);
   RowOf(isa).table->matmul(args);
 }

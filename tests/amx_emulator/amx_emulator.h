@@ -22,7 +22,7 @@ void ResetCounts();
 
 enum class Fault : uint8_t { kInvalidOpcode, kGeneralProtection };  // #UD, #GP
 /// Runs inside the signal handler, on the faulting thread, and may siglongjmp; if it returns, the instruction is
-/// skipped. Null: the default.
+/// skipped. `reason` lives forever. Null: the default.
 using FaultHook = void (*)(Fault fault, Op op, const char* reason);
 void SetFaultHook(FaultHook hook);
 

@@ -148,7 +148,7 @@ TEST_F(AmxEmulatorTest, RegistersSurviveTheTrap) {
 sigjmp_buf jump;
 Fault seen_fault;
 Op seen_op;
-std::string seen_reason;
+const char* seen_reason;  // a literal: a signal handler may not allocate
 
 // The fault of `code`, as "op: reason"; the test fails if there is none.
 template <typename F>

@@ -44,7 +44,8 @@ class ScopedMxcsr {
 
 // One row of C, in fp32: sums over k of A's pairs with B's rows of pairs. Not inline: the compiler may move arithmetic
 // across a change of MXCSR, but not a call.
-[[gnu::noinline]] void DotBf16Row(const uint8_t* a, const uint8_t (*b)[kTileRowBytesMax], int pairs, int outputs, uint8_t* c) {
+[[gnu::noinline]] void DotBf16Row(const uint8_t* a, const uint8_t (*b)[kTileRowBytesMax], int pairs, int outputs,
+                                  uint8_t* c) {
   float even[kTileRowBytesMax / 4] = {};
   float odd[kTileRowBytesMax / 4] = {};
   for (int k = 0; k < pairs; ++k) {

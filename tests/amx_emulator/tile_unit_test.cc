@@ -137,7 +137,8 @@ TEST(TileUnitTest, Bf16ProductsAreBitExact) {
 TEST(TileUnitTest, Bf16KnownValue) {
   // (1, 2) . (3, 4) + 5 = 16, in words of (low, high).
   const uint32_t one_two = 0x40003f80, three_four = 0x40804040;
-  const auto got = RunDot<float>({1, 1, 1}, {one_two}, {three_four}, {5.0f}, [](TileUnit& u) { return u.DotBf16(kDot); });
+  const auto got =
+      RunDot<float>({1, 1, 1}, {one_two}, {three_four}, {5.0f}, [](TileUnit& u) { return u.DotBf16(kDot); });
   EXPECT_EQ(got[0], 16.0f);
 }
 

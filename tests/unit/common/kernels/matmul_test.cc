@@ -3,8 +3,8 @@
 //
 // Tolerance. With S = sum |w x| of an output, fp32 accumulation of n products errs by at most (n + 2) 2^-24 S in any
 // order; activations stay fp32 on scalar, AVX2 and AVX-512, so that is the whole error there. On AMX tiles:
-//   BF16 tiles round activations and, but for format bf16, decoded weights to BF16. BF16 has 8 significant bits, so each
-//     rounding moves a factor by at most 2^-8 of itself: (1 + 2^-8)^2 - 1 of S together, 2^-8 for format bf16.
+//   BF16 tiles round activations and, but for format bf16, decoded weights to BF16. BF16 has 8 significant bits, so
+//     each rounding moves a factor by at most 2^-8 of itself: (1 + 2^-8)^2 - 1 of S together, 2^-8 for format bf16.
 //   INT8 tiles quantise activations in groups of 32, every x by at most half a step of top / 127, with top the group's
 //     largest magnitude: (top / 254) sum |w| a group. The two roundings of 127 / top and of its product with x move x
 //     by another 2^-22 of top, less than 0.001 of half a step.
@@ -34,15 +34,25 @@ Tiles TilesFor(Isa isa, WeightFormat format, int tokens) {
   return format == WeightFormat::kInt8 ? Tiles::kInt8 : Tiles::kBf16;
 }
 
-Expected Reference(const PackedMatrix& m, int row, const float* x, Tiles tiles) {
+// Every weight that the packed bytes stand for, row-major.
+std::vector<double> Unpacked(const PackedMatrix& m) {
+  std::vector<double> weights;
+  weights.reserve(static_cast<size_t>(m.rows) * m.cols);
+  for (int row = 0; row < m.rows; ++row) {
+    for (int col = 0; col < m.cols; ++col) weights.push_back(UnpackWeight(m, row, col));
+  }
+  return weights;
+}
+
+// One output from its row of weights `w`.
+Expected Reference(const PackedMatrix& m, const double* w, const float* x, Tiles tiles) {
   double sum = 0, magnitude = 0, quantisation = 0;
   for (int group = 0; group < m.cols; group += 32) {
     double top = 0, weights = 0;
     for (int k = group; k < std::min(group + 32, m.cols); ++k) {
-      const double w = UnpackWeight(m, row, k);
-      sum += w * x[k];
-      magnitude += std::fabs(w * x[k]);
-      weights += std::fabs(w);
+      sum += w[k] * x[k];
+      magnitude += std::fabs(w[k] * x[k]);
+      weights += std::fabs(w[k]);
       top = std::max(top, std::fabs(static_cast<double>(x[k])));
     }
     quantisation += top / 254 * weights;
@@ -84,10 +94,12 @@ void ExpectAgreement(Isa isa, const PackedMatrix& matrix, int tokens, std::mt199
   Matmul(isa, {.weight = matrix, .row_begin = 0, .row_end = matrix.rows, .x = x.data(), .x_stride = x_stride,
                .tokens = tokens, .y = y.data(), .y_stride = y_stride});
   const Tiles tiles = TilesFor(isa, matrix.format, tokens);
+  const std::vector<double> weights = Unpacked(matrix);
   for (int t = 0; t < tokens; ++t) {
     const float* row = &y[static_cast<size_t>(t) * y_stride];
     for (int o = 0; o < matrix.rows; ++o) {
-      const Expected e = Reference(matrix, o, &x[static_cast<size_t>(t) * x_stride], tiles);
+      const double* w = &weights[static_cast<size_t>(o) * matrix.cols];
+      const Expected e = Reference(matrix, w, &x[static_cast<size_t>(t) * x_stride], tiles);
       ASSERT_NEAR(row[o], e.value, e.tolerance)
           << matrix.rows << "x" << matrix.cols << " tokens " << tokens << " token " << t << " output " << o;
     }
@@ -146,7 +158,8 @@ TEST_P(MatmulTest, ExactRowsDoNotDependOnTheirNeighbours) {
     args.tokens = 1;
     args.y = alone.data();
     Matmul(isa, args);
-    EXPECT_EQ(std::memcmp(alone.data(), &together[static_cast<size_t>(t) * 64], 64 * sizeof(float)), 0) << "token " << t;
+    const float* row = &together[static_cast<size_t>(t) * 64];
+    EXPECT_EQ(std::memcmp(alone.data(), row, 64 * sizeof(float)), 0) << "token " << t;
   }
 }
 

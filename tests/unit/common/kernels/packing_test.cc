@@ -117,7 +117,8 @@ TEST(PackMatrixTest, RefusesToCutGroupsAndBlocks) {
   const Stored fp8 = RandomStored(WeightFormat::kFp8, 256, 256, random);
   EXPECT_THAT(Refusal(WeightFormat::kInt4, bf16.view, {0, 64, 16, 64}),
               HasSubstr("columns 16 to 80 cut the groups of 32"));
-  EXPECT_THAT(Refusal(WeightFormat::kInt8, bf16.view, {0, 64, 0, 48}), HasSubstr("columns 0 to 48 cut the groups of 32"));
+  EXPECT_THAT(Refusal(WeightFormat::kInt8, bf16.view, {0, 64, 0, 48}),
+              HasSubstr("columns 0 to 48 cut the groups of 32"));
   EXPECT_THAT(Refusal(WeightFormat::kRawInt4, int4.view, {0, 64, 0, 80}), HasSubstr("cut the groups of 32"));
   EXPECT_THAT(Refusal(WeightFormat::kFp8, fp8.view, {16, 64, 0, 128}),
               AllOf(HasSubstr("begins at row 16 column 0"), HasSubstr("128 x 128 scale blocks of fp8")));

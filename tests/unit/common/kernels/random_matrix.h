@@ -1,7 +1,7 @@
 // Random stored matrices for the kernels' tests, in the form that each weight format is packed from, and their packing.
 //
-// Values are normal; raw_int4 uses all 16 codes and fp8 all finite codes, with scales around 0.01. A Stored owns the bytes
-// that its view points into, a Packed those of its matrix: keep them while the view or matrix is used. Test-only.
+// Values are normal; raw_int4 uses all 16 codes and fp8 all finite codes, with scales around 0.01. A Stored owns the
+// bytes that its view points into, a Packed those of its matrix: keep them while the view or matrix is used. Test-only.
 #pragma once
 
 #include <cmath>
