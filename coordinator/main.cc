@@ -45,23 +45,35 @@ struct CoordinatorFlags {
 };
 
 int ParseFlags(int argc, char** argv, CoordinatorFlags& f) {
-  Flags flags("numoe-coordinator", "NUMoE coordinator: attention, routing and the OpenAI API; routed experts come from expert workers.");
-  flags.Add("model", f.model, "Checkpoint directory (config.json, *.safetensors, tokenizer files)")->required();
-  flags.Add("workers", f.workers, "Addresses of all expert workers: HOST:PORT or unix:PATH, separated by commas")->required()->delimiter(',');
+  Flags flags(
+      "numoe-coordinator",
+      "NUMoE coordinator: attention, routing and the OpenAI API; routed experts come from expert workers.");
+  flags.Add("model", f.model, "Checkpoint directory (config.json, *.safetensors, tokenizer files)")
+      ->required();
+  flags
+      .Add("workers", f.workers,
+           "Addresses of all expert workers: HOST:PORT or unix:PATH, separated by commas")
+      ->required()
+      ->delimiter(',');
   flags.Add("served-model-name", f.served_model_name, "Model name in the API; default: the directory's name");
   flags.Add("host", f.server.host, "IP address to serve on");
   flags.Add("port", f.server.port, "Port to serve on; 0: any free one")->check(CLI::Range(0, 65535));
   flags.Add("port-file", f.port_file, "File to write the port to once it serves");
   flags.Add("api-key", f.api_keys, "Accepted API keys, separated by commas; default: open")->delimiter(',');
   flags.Add("max-num-seqs", f.max_num_seqs, "Sequences that run at once")->check(CLI::Range(1, 4096));
-  flags.Add("max-num-batched-tokens", f.max_num_batched_tokens, "Tokens in one step")->check(CLI::Range(1, limits::kCallTokensMax));
-  flags.Add("max-model-len", f.max_model_len, "Context length, prompt and answer; 0: the model's, as far as the cache holds it");
-  flags.Add("max-total-tokens", f.max_total_tokens, "Tokens in the KV cache; 0: room for max-num-seqs of 4096 tokens");
+  flags.Add("max-num-batched-tokens", f.max_num_batched_tokens, "Tokens in one step")
+      ->check(CLI::Range(1, limits::kCallTokensMax));
+  flags.Add("max-model-len", f.max_model_len,
+            "Context length, prompt and answer; 0: the model's, as far as the cache holds it");
+  flags.Add("max-total-tokens", f.max_total_tokens,
+            "Tokens in the KV cache; 0: room for max-num-seqs of 4096 tokens");
   flags.Add("max-queued-requests", f.queue_max, "Requests waiting before 429")->check(CLI::Range(1, 1 << 20));
-  flags.Add("data-path", f.data_path, "Layer calls over: auto, shm, grpc")->check(CLI::IsMember({"auto", "shm", "grpc"}));
+  flags.Add("data-path", f.data_path, "Layer calls over: auto, shm, grpc")
+      ->check(CLI::IsMember({"auto", "shm", "grpc"}));
   flags.Add("worker-deadline-ms", f.worker_deadline_ms, "How long requests wait for a lost worker");
   flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM");
-  flags.AddSwitch("deterministic", f.deterministic, "The same request and seed give the same text under any load");
+  flags.AddSwitch("deterministic", f.deterministic,
+                  "The same request and seed give the same text under any load");
   flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
   flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use");
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
@@ -89,7 +101,8 @@ HealthReport Health(const WorkerPool& pool, bool draining) {
   if (draining) return {"draining", "running requests finish, new ones are refused"};
   std::string down;
   for (const WorkerStatus& worker : pool.Workers()) {
-    if (!worker.up) down += fmt::format("{}worker {}: {}", down.empty() ? "" : "; ", worker.address, worker.error);
+    if (!worker.up)
+      down += fmt::format("{}worker {}: {}", down.empty() ? "" : "; ", worker.address, worker.error);
   }
   return down.empty() ? HealthReport{"ready", ""} : HealthReport{"degraded", down};
 }
@@ -99,14 +112,19 @@ absl::Status WritePort(const std::string& path, int port) {
   std::ofstream file(path + ".tmp");
   file << port << "\n";
   file.close();
-  if (!file || std::rename((path + ".tmp").c_str(), path.c_str()) != 0) return absl::InvalidArgumentError("--port-file: cannot write " + path);
+  if (!file || std::rename((path + ".tmp").c_str(), path.c_str()) != 0)
+    return absl::InvalidArgumentError("--port-file: cannot write " + path);
   return absl::OkStatus();
 }
 
 std::function<void(LayerPart, double)> LayerObserver(Metrics& metrics) {
-  return [attention = &metrics.With(HistogramId::kLayerDuration, {"attention"}), dense = &metrics.With(HistogramId::kLayerDuration, {"dense"}),
+  return [attention = &metrics.With(HistogramId::kLayerDuration, {"attention"}),
+          dense = &metrics.With(HistogramId::kLayerDuration, {"dense"}),
           experts = &metrics.With(HistogramId::kLayerDuration, {"experts"})](LayerPart part, double seconds) {
-    (part == LayerPart::kAttention ? attention : part == LayerPart::kDense ? dense : experts)->Observe(seconds);
+    (part == LayerPart::kAttention ? attention
+     : part == LayerPart::kDense   ? dense
+                                   : experts)
+        ->Observe(seconds);
   };
 }
 
@@ -116,10 +134,13 @@ struct Capacity {
 };
 
 Capacity PlanCapacity(const CoordinatorFlags& f, const ModelConfig& config) {
-  const int64_t total = f.max_total_tokens > 0 ? f.max_total_tokens : int64_t{f.max_num_seqs} * std::min<int64_t>(4096, config.max_position_embeddings);
+  const int64_t total = f.max_total_tokens > 0 ? f.max_total_tokens
+                                               : int64_t{f.max_num_seqs} *
+                                                     std::min<int64_t>(4096, config.max_position_embeddings);
   Capacity plan;
   plan.blocks = static_cast<int>((total + kBlockTokens - 1) / kBlockTokens);
-  plan.model_len = f.max_model_len > 0 ? std::min(f.max_model_len, config.max_position_embeddings) : config.max_position_embeddings;
+  plan.model_len = f.max_model_len > 0 ? std::min(f.max_model_len, config.max_position_embeddings)
+                                       : config.max_position_embeddings;
   plan.model_len = std::min<int64_t>(plan.model_len, int64_t{plan.blocks} * kBlockTokens);
   return plan;
 }
@@ -133,34 +154,54 @@ absl::Status Serve(CoordinatorFlags& f) {
   absl::StatusOr<std::unique_ptr<ChatTemplate>> chat_template = ChatTemplate::Load(f.model);
   if (!chat_template.ok() && !absl::IsNotFound(chat_template.status())) return chat_template.status();
   Metrics metrics(MetricOwner::kCoordinator);
-  ASSIGN_OR_RETURN(const auto pool, WorkerPool::Create({.addresses = f.workers,
-                                                        .link = {.data_path = ParseDataPath(f.data_path),
-                                                                 .model_fingerprint = checkpoint->Fingerprint(),
-                                                                 .hidden_size = config.hidden_size,
-                                                                 .num_experts = config.num_experts}},
-                                                       metrics));
+  ASSIGN_OR_RETURN(const auto pool,
+                   WorkerPool::Create({.addresses = f.workers,
+                                       .link = {.data_path = ParseDataPath(f.data_path),
+                                                .model_fingerprint = checkpoint->Fingerprint(),
+                                                .hidden_size = config.hidden_size,
+                                                .num_experts = config.num_experts}},
+                                      metrics));
   const Capacity capacity = PlanCapacity(f, config);
   ASSIGN_OR_RETURN(const std::vector<int> cpus, CpusFor(f.threads));
-  ASSIGN_OR_RETURN(const auto device, CpuDevice::Create({.step_tokens_max = f.max_num_batched_tokens, .cpus = cpus, .isa = f.isa}));
-  ASSIGN_OR_RETURN(const auto model, Model::Load(*checkpoint, config, {.kv_block_tokens = kBlockTokens, .kv_blocks = capacity.blocks, .observe = LayerObserver(metrics)}, *device, *pool));
-  spdlog::info("device: {}; KV cache: {} blocks of {} tokens, {:.1f} MiB; context {} tokens", device->Describe(), capacity.blocks, kBlockTokens,
-               static_cast<double>(model->KvBytesPerToken()) * capacity.blocks * kBlockTokens / (1 << 20), capacity.model_len);
-  const auto engine = StartEngine(*model, *pool, {.limits = {.sequences_max = f.max_num_seqs,
-                                                             .step_tokens = f.max_num_batched_tokens,
-                                                             .block_tokens = kBlockTokens,
-                                                             .fixed_chunk_tokens = f.deterministic ? std::min(kDeterministicChunkTokens, f.max_num_batched_tokens) : 0},
+  ASSIGN_OR_RETURN(
+      const auto device,
+      CpuDevice::Create({.step_tokens_max = f.max_num_batched_tokens, .cpus = cpus, .isa = f.isa}));
+  ASSIGN_OR_RETURN(const auto model, Model::Load(*checkpoint, config,
+                                                 {.kv_block_tokens = kBlockTokens,
                                                   .kv_blocks = capacity.blocks,
-                                                  .queue_max = f.queue_max,
-                                                  .max_model_len = capacity.model_len,
-                                                  .vocab = std::min(config.vocab_size, tokenizer->VocabSize()),
-                                                  .eos_token_ids = config.eos_token_ids,
-                                                  .worker_deadline_ms = f.worker_deadline_ms,
-                                                  .deterministic = f.deterministic}, metrics);
+                                                  .observe = LayerObserver(metrics)},
+                                                 *device, *pool));
+  spdlog::info("device: {}; KV cache: {} blocks of {} tokens, {:.1f} MiB; context {} tokens",
+               device->Describe(), capacity.blocks, kBlockTokens,
+               static_cast<double>(model->KvBytesPerToken()) * capacity.blocks * kBlockTokens / (1 << 20),
+               capacity.model_len);
+  const auto engine = StartEngine(
+      *model, *pool,
+      {.limits = {.sequences_max = f.max_num_seqs,
+                  .step_tokens = f.max_num_batched_tokens,
+                  .block_tokens = kBlockTokens,
+                  .fixed_chunk_tokens =
+                      f.deterministic ? std::min(kDeterministicChunkTokens, f.max_num_batched_tokens) : 0},
+       .kv_blocks = capacity.blocks,
+       .queue_max = f.queue_max,
+       .max_model_len = capacity.model_len,
+       .vocab = std::min(config.vocab_size, tokenizer->VocabSize()),
+       .eos_token_ids = config.eos_token_ids,
+       .worker_deadline_ms = f.worker_deadline_ms,
+       .deterministic = f.deterministic},
+      metrics);
   std::atomic<bool> draining{false};
-  if (f.served_model_name.empty()) f.served_model_name = std::filesystem::weakly_canonical(f.model).filename().string();
-  const ServerDeps deps{.engine = *engine, .tokenizer = *tokenizer, .chat_template = chat_template.ok() ? chat_template->get() : nullptr,
-                        .metrics = metrics, .model_name = f.served_model_name, .max_model_len = capacity.model_len, .defaults = defaults,
-                        .eos_token_ids = config.eos_token_ids, .api_keys = f.api_keys,
+  if (f.served_model_name.empty())
+    f.served_model_name = std::filesystem::weakly_canonical(f.model).filename().string();
+  const ServerDeps deps{.engine = *engine,
+                        .tokenizer = *tokenizer,
+                        .chat_template = chat_template.ok() ? chat_template->get() : nullptr,
+                        .metrics = metrics,
+                        .model_name = f.served_model_name,
+                        .max_model_len = capacity.model_len,
+                        .defaults = defaults,
+                        .eos_token_ids = config.eos_token_ids,
+                        .api_keys = f.api_keys,
                         .health = [&] { return Health(*pool, draining.load()); }};
   ASSIGN_OR_RETURN(const auto server, Server::Start(deps, f.server));
   RETURN_IF_ERROR(WritePort(f.port_file, server->port()));
@@ -168,7 +209,8 @@ absl::Status Serve(CoordinatorFlags& f) {
   const int signal = AwaitSignal();
   spdlog::info("signal {}: draining for at most {} ms", signal, f.drain_timeout_ms);
   draining.store(true);
-  if (!engine->Drain(f.drain_timeout_ms)) spdlog::warn("requests still running at the drain timeout are ended");
+  if (!engine->Drain(f.drain_timeout_ms))
+    spdlog::warn("requests still running at the drain timeout are ended");
   return absl::OkStatus();
 }
 

@@ -26,13 +26,17 @@ struct WorkerFlags {
 };
 
 int ParseFlags(int argc, char** argv, WorkerFlags& f) {
-  Flags flags("numoe-expert-worker", "NUMoE expert worker: owns a slice of the experts of one model and computes it next to its memory.");
+  Flags flags(
+      "numoe-expert-worker",
+      "NUMoE expert worker: owns a slice of the experts of one model and computes it next to its memory.");
   flags.Add("model", f.model, "Checkpoint directory (config.json, *.safetensors)")->required();
   flags.Add("listen", f.listen, "gRPC address: HOST:PORT or unix:PATH");
-  flags.Add("slice", f.slice, "intermediate: 1/N of every expert; expert: whole experts")->check(CLI::IsMember({"intermediate", "expert"}));
+  flags.Add("slice", f.slice, "intermediate: 1/N of every expert; expert: whole experts")
+      ->check(CLI::IsMember({"intermediate", "expert"}));
   flags.Add("worker-index", f.executor.slice.worker_index, "This worker's slice, 0 to worker-count - 1");
   flags.Add("worker-count", f.executor.slice.worker_count, "Slices in all")->check(CLI::Range(1, 64));
-  flags.Add("format", f.executor.format, "How experts are held: auto (as published), raw_int4, int4, int8, bf16, fp8");
+  flags.Add("format", f.executor.format,
+            "How experts are held: auto (as published), raw_int4, int4, int8, bf16, fp8");
   flags.Add("isa", f.executor.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
   flags.Add("threads", f.executor.threads, "Compute threads; 0: this worker's share of its node's CPUs");
   flags.Add("node", f.executor.node, "NUMA node to live on; -1: by worker-index");
@@ -45,7 +49,8 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
 }
 
 // Values that live in the executor and the service, read at every scrape.
-void ExportStats(Metrics& metrics, const ExpertExecutor& executor, const WorkerService& service, size_t layers) {
+void ExportStats(Metrics& metrics, const ExpertExecutor& executor, const WorkerService& service,
+                 size_t layers) {
   metrics.OnScrape([&] {
     const ExecutorStats stats = executor.Stats();
     metrics.Set(GaugeId::kExpertSessions, service.Stats().sessions);
@@ -59,7 +64,8 @@ void ExportStats(Metrics& metrics, const ExpertExecutor& executor, const WorkerS
     const ExecutorStats stats = executor.Stats();
     const size_t experts = stats.hits.empty() ? 1 : stats.hits.size() / layers;
     for (size_t i = 0; i < stats.hits.size(); ++i) {
-      if (stats.hits[i] > 0) sink({std::to_string(i / experts), std::to_string(i % experts)}, static_cast<double>(stats.hits[i]));
+      if (stats.hits[i] > 0)
+        sink({std::to_string(i / experts), std::to_string(i % experts)}, static_cast<double>(stats.hits[i]));
     }
   });
 }
@@ -72,19 +78,21 @@ absl::Status Serve(WorkerFlags& f) {
   ASSIGN_OR_RETURN(const auto executor, ExpertExecutor::Load(*checkpoint, config, f.executor));
   spdlog::info("instruction sets: {}", DescribeIsas());
   Metrics metrics(MetricOwner::kWorker);
-  ASSIGN_OR_RETURN(const auto service, WorkerService::Start(*executor, {.listen = f.listen,
-                                                                        .model_fingerprint = checkpoint->Fingerprint(),
-                                                                        .slice_by_expert = f.slice == "expert",
-                                                                        .worker_index = f.executor.slice.worker_index,
-                                                                        .worker_count = f.executor.slice.worker_count,
-                                                                        .hidden_size = config.hidden_size,
-                                                                        .num_experts = config.num_experts,
-                                                                        .experts_per_token = config.experts_per_token,
-                                                                        .description = executor->Describe(),
-                                                                        .shared_memory = !f.no_shared_memory}));
+  ASSIGN_OR_RETURN(const auto service,
+                   WorkerService::Start(*executor, {.listen = f.listen,
+                                                    .model_fingerprint = checkpoint->Fingerprint(),
+                                                    .slice_by_expert = f.slice == "expert",
+                                                    .worker_index = f.executor.slice.worker_index,
+                                                    .worker_count = f.executor.slice.worker_count,
+                                                    .hidden_size = config.hidden_size,
+                                                    .num_experts = config.num_experts,
+                                                    .experts_per_token = config.experts_per_token,
+                                                    .description = executor->Describe(),
+                                                    .shared_memory = !f.no_shared_memory}));
   ExportStats(metrics, *executor, *service, static_cast<size_t>(config.num_layers));
   ASSIGN_OR_RETURN(const auto exposer, MetricsExposer::Start(metrics, f.metrics_host, f.metrics_port));
-  spdlog::info("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor->Describe(), exposer->port());
+  spdlog::info("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor->Describe(),
+               exposer->port());
   const int signal = AwaitSignal();
   spdlog::info("signal {}: draining", signal);
   service->Drain();

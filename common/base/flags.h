@@ -1,8 +1,9 @@
-// Command-line flags for all programs: from the command line, a config file and the environment, with one way to fail.
+// Command-line flags for all programs: from the command line, a config file and the environment, with one way
+// to fail.
 //
-// Every flag --some-name can also be given as some-name = value in the TOML file named by --config, and as the
-// environment variable NUMOE_SOME_NAME; the command line wins, then the environment, then the file. A wrong flag ends the
-// program with one line on stderr and exit code 2. Used by main functions only.
+// Every flag --some-name can also be given as some-name = value in the TOML file named by --config, and as
+// the environment variable NUMOE_SOME_NAME; the command line wins, then the environment, then the file. A
+// wrong flag ends the program with one line on stderr and exit code 2. Used by main functions only.
 #pragma once
 
 #include <string>
@@ -45,7 +46,8 @@ class Flags {
  private:
   static std::string EnvironmentName(const std::string& flag) {
     std::string name = "NUMOE_";
-    for (const char c : flag) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    for (const char c : flag)
+      name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     return name;
   }
 

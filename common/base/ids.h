@@ -7,10 +7,10 @@
 
 namespace numoe {
 
-using TokenId = int32_t;    // index into the vocabulary; negative never occurs in a sequence
-using LayerId = int32_t;    // decoder layer, 0-based, as in the checkpoint's tensor names
-using ExpertId = int32_t;   // routed expert within a layer, 0-based
-using WorkerId = int32_t;   // expert worker, 0-based: --worker-index
-using SequenceId = int64_t; // one generation stream, unique in a coordinator's life
+using TokenId = int32_t;     // index into the vocabulary; negative never occurs in a sequence
+using LayerId = int32_t;     // decoder layer, 0-based, as in the checkpoint's tensor names
+using ExpertId = int32_t;    // routed expert within a layer, 0-based
+using WorkerId = int32_t;    // expert worker, 0-based: --worker-index
+using SequenceId = int64_t;  // one generation stream, unique in a coordinator's life
 
 }  // namespace numoe

@@ -11,7 +11,8 @@ namespace numoe::limits {
 // --- checkpoints -----------------------------------------------------------------------------------------
 // The safetensors reference reader refuses headers over 100 MB.
 inline constexpr uint64_t kSafetensorsHeaderBytesMax = 100'000'000;
-// The largest published config.json / tokenizer.json are 12 MB (tokenizer.json with merges); 256 MB is absurd.
+// The largest published config.json / tokenizer.json are 12 MB (tokenizer.json with merges); 256 MB is
+// absurd.
 inline constexpr uint64_t kJsonFileBytesMax = 256ull << 20;
 // Kimi-K2.5 has 208,550 tensors in 64 files.
 inline constexpr size_t kCheckpointTensorsMax = 4'000'000;
@@ -29,12 +30,12 @@ inline constexpr int kCallTokensMax = 8'192;
 inline constexpr int kWorkersMax = 64;
 
 // --- HTTP ------------------------------------------------------------------------------------------------
-inline constexpr size_t kHttpBodyBytesMax = 32ull << 20;   // a 256k-token prompt is about 1.5 MB of text
+inline constexpr size_t kHttpBodyBytesMax = 32ull << 20;  // a 256k-token prompt is about 1.5 MB of text
 inline constexpr size_t kHttpHeaderBytesMax = 64ull << 10;
-inline constexpr int kHttpReadTimeoutSeconds = 30;         // slow-loris bound for a whole request
+inline constexpr int kHttpReadTimeoutSeconds = 30;  // slow-loris bound for a whole request
 
 // --- chat templates --------------------------------------------------------------------------------------
-inline constexpr int64_t kTemplateStepsMax = 2'000'000;    // a 200-message conversation takes about 20,000
+inline constexpr int64_t kTemplateStepsMax = 2'000'000;  // a 200-message conversation takes about 20,000
 inline constexpr size_t kTemplateOutputBytesMax = 64ull << 20;
 inline constexpr int kTemplateDepthMax = 200;
 

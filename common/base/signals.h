@@ -1,6 +1,7 @@
 // Waits for the signals that end a daemon, on the main thread.
 //
-// BlockSignals must run before any thread starts, so that all threads inherit the mask and only AwaitSignal takes them.
+// BlockSignals must run before any thread starts, so that all threads inherit the mask and only AwaitSignal
+// takes them.
 #pragma once
 
 #include <csignal>

@@ -1,7 +1,8 @@
 // IEEE half precision (binary16) to and from fp32, one value at a time.
 //
-// Decoding is exact, subnormals included. Encoding rounds to nearest, ties to even, goes to infinity from 65520 on (half
-// a step above the largest value, 65504) and keeps NaN a NaN. The definition that vector conversions are tested against.
+// Decoding is exact, subnormals included. Encoding rounds to nearest, ties to even, goes to infinity from
+// 65520 on (half a step above the largest value, 65504) and keeps NaN a NaN. The definition that vector
+// conversions are tested against.
 #pragma once
 
 #include <bit>
@@ -26,7 +27,8 @@ inline uint16_t EncodeF16(float value) {
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
   if (magnitude >= std::bit_cast<uint32_t>(65520.0f)) return static_cast<uint16_t>(sign | 0x7c00u);
-  if (magnitude < std::bit_cast<uint32_t>(0x1p-14f)) {  // rounding up to 1024 steps is the smallest normal value
+  if (magnitude <
+      std::bit_cast<uint32_t>(0x1p-14f)) {  // rounding up to 1024 steps is the smallest normal value
     const float steps = std::nearbyint(std::bit_cast<float>(magnitude) * 0x1p24f);
     return static_cast<uint16_t>(sign | static_cast<uint16_t>(steps));
   }

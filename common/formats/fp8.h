@@ -1,7 +1,8 @@
 // FP8 E4M3FN to and from fp32: bias 7, no infinities, largest value 448, NaN is 0x7f and 0xff.
 //
-// Source: FP8 Formats for Deep Learning, https://arxiv.org/abs/2209.05433 (the "fn" variant that PyTorch and the
-// published block-FP8 checkpoints use). Decoding is exact; encoding rounds to nearest even and saturates at 448.
+// Source: FP8 Formats for Deep Learning, https://arxiv.org/abs/2209.05433 (the "fn" variant that PyTorch and
+// the published block-FP8 checkpoints use). Decoding is exact; encoding rounds to nearest even and saturates
+// at 448.
 #pragma once
 
 #include <array>

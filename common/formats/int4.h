@@ -1,7 +1,7 @@
 // compressed-tensors "pack-quantized" INT4: eight nibbles to a little-endian 32-bit word, lowest bits first.
 //
-// Element k of a row is nibble k % 8 of word k / 8 and stands for (nibble - 8); its weight is that times the scale of
-// its group of 32. In bytes: byte b holds element 2b in its low half and 2b + 1 in its high half.
+// Element k of a row is nibble k % 8 of word k / 8 and stands for (nibble - 8); its weight is that times the
+// scale of its group of 32. In bytes: byte b holds element 2b in its low half and 2b + 1 in its high half.
 // Source: https://github.com/vllm-project/compressed-tensors, strategy "group", symmetric.
 #pragma once
 

@@ -1,7 +1,8 @@
 // The functions that one instruction set provides; one constant table per kernels_<isa>.cc.
 //
-// Internal to common/kernels: everyone else calls Matmul and SwiGlu (kernels.h), which look the table up. Including
-// files must stay free of inline library code: they are compiled for instruction sets the build machine may lack.
+// Internal to common/kernels: everyone else calls Matmul and SwiGlu (kernels.h), which look the table up.
+// Including files must stay free of inline library code: they are compiled for instruction sets the build
+// machine may lack.
 #pragma once
 
 #include "common/kernels/kernel_types.h"

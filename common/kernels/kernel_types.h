@@ -1,7 +1,8 @@
 // The plain types that kernels work on: instruction sets, formats, packed matrices, arguments.
 //
-// No library code is included here: kernel sources are compiled for instruction sets that the running machine may lack,
-// and an inline library function compiled there could be the copy that the linker keeps for everyone.
+// No library code is included here: kernel sources are compiled for instruction sets that the running machine
+// may lack, and an inline library function compiled there could be the copy that the linker keeps for
+// everyone.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@
 namespace numoe {
 
 enum class Isa : uint8_t { kScalar, kAvx2, kAvx512, kAmx };
-/// How a worker holds an expert: as published (raw_int4), quantised at load (int8, int4), or plain (bf16, fp8).
+/// How a worker holds an expert: as published (raw_int4), quantised at load (int8, int4), or plain (bf16,
+/// fp8).
 enum class WeightFormat : uint8_t { kRawInt4, kInt4, kInt8, kBf16, kFp8 };
 
 /// A packed weight matrix: `rows` outputs x `cols` inputs. Owns nothing.
@@ -24,11 +26,11 @@ struct PackedMatrix {
 /// Rows are packed in panels of this many outputs; row ranges handed to Matmul start at multiples of it.
 inline constexpr int kPanelRows = 32;
 
-/// y[t * y_stride + (o - row_begin)] = sum_k W[o][k] x[t * x_stride + k] for o in [row_begin, row_end), t < tokens.
-/// Activations are fp32 and stay fp32 but on AMX tiles (16 tokens and more), which round them to BF16, or for int8
-/// quantise them in groups of 32. When `exact` the choice depends on nothing but the format, so a row's result does not
-/// depend on how many rows are computed beside it.
-/// REQUIRES: row_begin % kPanelRows == 0; row_end % kPanelRows == 0 or row_end == rows.
+/// y[t * y_stride + (o - row_begin)] = sum_k W[o][k] x[t * x_stride + k] for o in [row_begin, row_end), t <
+/// tokens. Activations are fp32 and stay fp32 but on AMX tiles (16 tokens and more), which round them to
+/// BF16, or for int8 quantise them in groups of 32. When `exact` the choice depends on nothing but the
+/// format, so a row's result does not depend on how many rows are computed beside it. REQUIRES: row_begin %
+/// kPanelRows == 0; row_end % kPanelRows == 0 or row_end == rows.
 struct MatmulArgs {
   PackedMatrix weight;
   int row_begin = 0;

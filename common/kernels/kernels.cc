@@ -55,7 +55,8 @@ absl::StatusOr<Isa> ParseIsa(std::string_view name) {
   for (const IsaRow& row : kIsas) {
     if (row.name == name) return row.isa;
   }
-  return absl::InvalidArgumentError(fmt::format("isa is \"{}\", expected auto, scalar, avx2, avx512 or amx", name));
+  return absl::InvalidArgumentError(
+      fmt::format("isa is \"{}\", expected auto, scalar, avx2, avx512 or amx", name));
 }
 
 absl::StatusOr<WeightFormat> ParseWeightFormat(std::string_view name) {
@@ -117,6 +118,8 @@ void Matmul(Isa isa, const MatmulArgs& args) {
   RowOf(isa).table->matmul(args);
 }
 
-void SwiGlu(Isa isa, float* gate, const float* up, int64_t count) { RowOf(isa).table->swiglu(gate, up, count); }
+void SwiGlu(Isa isa, float* gate, const float* up, int64_t count) {
+  RowOf(isa).table->swiglu(gate, up, count);
+}
 
 }  // namespace numoe

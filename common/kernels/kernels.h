@@ -1,9 +1,9 @@
 // Matrix kernels over quantised weights: y[t][o] = sum_k W[o][k] * x[t][k], for every ISA and weight format.
 //
-// Two axes, never a product of files: a weight format has one packed layout (all ISAs read the same bytes) and one
-// decoder per vector vocabulary; an algorithm is written once and compiled once per ISA. Which implementation runs
-// is decided once, by SelectIsa(), and can be forced (--isa=). The scalar implementation is the readable reference.
-// Thread-safe: kernels read shared weights and write only their own output rows.
+// Two axes, never a product of files: a weight format has one packed layout (all ISAs read the same bytes)
+// and one decoder per vector vocabulary; an algorithm is written once and compiled once per ISA. Which
+// implementation runs is decided once, by SelectIsa(), and can be forced (--isa=). The scalar implementation
+// is the readable reference. Thread-safe: kernels read shared weights and write only their own output rows.
 #pragma once
 
 #include <cstddef>
@@ -35,12 +35,12 @@ WeightFormat NativeFormat(MatrixFormat stored);
 size_t PackedBytes(WeightFormat format, int rows, int cols);
 
 /// Packs the rectangle [row_begin, row_begin+rows) x [col_begin, col_begin+cols) of `source` into `out`.
-/// Lossless for kRawInt4 from kInt4Group, kFp8 from kFp8Block, kBf16 from BF16; otherwise rounds to the format.
-/// InvalidArgument if the rectangle cuts a quantisation group (names the block size), the format cannot hold
-/// the source (raw_int4 needs kInt4Group, fp8 needs kFp8Block), or int8 or int4 meets a weight that is not finite.
-/// REQUIRES: out.size() == PackedBytes(format, rows, cols), 64-byte aligned.
-absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t row_begin, int rows, int64_t col_begin,
-                        int cols, absl::Span<std::byte> out);
+/// Lossless for kRawInt4 from kInt4Group, kFp8 from kFp8Block, kBf16 from BF16; otherwise rounds to the
+/// format. InvalidArgument if the rectangle cuts a quantisation group (names the block size), the format
+/// cannot hold the source (raw_int4 needs kInt4Group, fp8 needs kFp8Block), or int8 or int4 meets a weight
+/// that is not finite. REQUIRES: out.size() == PackedBytes(format, rows, cols), 64-byte aligned.
+absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t row_begin, int rows,
+                        int64_t col_begin, int cols, absl::Span<std::byte> out);
 
 /// The weight the packed bytes stand for, as fp32 (for tests and references).
 float UnpackWeight(const PackedMatrix& matrix, int row, int col);

@@ -1,8 +1,8 @@
 // AMX: tiles for 16 tokens and more; fewer tokens, and exact calls, run the AVX-512 loops of matmul.inc.
 //
-// BF16 tiles (tdpbf16ps) take every format: a step's weights are decoded, scale applied, to BF16 pairs, and sums stay
-// in the tile over all inputs. int8 has INT8 tiles (tdpbssd): activations are quantised per token in the weights'
-// groups of 32, and each group's tile is folded with both scales.
+// BF16 tiles (tdpbf16ps) take every format: a step's weights are decoded, scale applied, to BF16 pairs, and
+// sums stay in the tile over all inputs. int8 has INT8 tiles (tdpbssd): activations are quantised per token
+// in the weights' groups of 32, and each group's tile is folded with both scales.
 #include <immintrin.h>
 
 #include "common/kernels/kernel_table.h"
@@ -15,7 +15,8 @@ namespace numoe {
 namespace {
 
 constexpr int kTileTokens = 16;
-// gcc 12's tile intrinsics name too little memory as their input: what fills a tile must be stored before this line.
+// gcc 12's tile intrinsics name too little memory as their input: what fills a tile must be stored before
+// this line.
 #define NUMOE_TILE_BARRIER() asm volatile("" ::: "memory")
 
 struct alignas(64) TileConfig {
@@ -26,7 +27,8 @@ struct alignas(64) TileConfig {
   uint8_t rows[16] = {16, 16, 16, 16};
 };
 
-// tmm0, tmm1: sums of outputs 0-15 and 16-31; tmm2: activations; tmm3: weights. `weight_rows` words of inputs each.
+// tmm0, tmm1: sums of outputs 0-15 and 16-31; tmm2: activations; tmm3: weights. `weight_rows` words of inputs
+// each.
 void ConfigureTiles(int tokens, int weight_rows) {
   TileConfig config;
   config.rows[0] = config.rows[1] = config.rows[2] = static_cast<uint8_t>(tokens);
@@ -50,7 +52,8 @@ void LoadActivations(const MatmulArgs& a, int first_token, int tokens, int col, 
   const int width = a.weight.cols - col < kStep ? a.weight.cols - col : kStep;
   for (int t = 0; t < tokens; ++t) {
     alignas(64) float row[kStep] = {};
-    __builtin_memcpy(row, a.x + (first_token + t) * a.x_stride + col, static_cast<size_t>(width) * sizeof(float));
+    __builtin_memcpy(row, a.x + (first_token + t) * a.x_stride + col,
+                     static_cast<size_t>(width) * sizeof(float));
     RoundToBf16(row, out.x[t]);
     RoundToBf16(row + 32, out.x[t] + 32);
   }
@@ -70,13 +73,15 @@ void LoadWeightPairs(const PackedMatrix& w, const std::byte* panel, int step, Bf
       const __m512 odd = _mm512_load_ps(&block.weight[2 * pair + 1][half * 16]);
       const __m256i low = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(even));
       const __m256i high = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(odd));
-      const __m512i wide = _mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
+      const __m512i wide =
+          _mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
       _mm512_store_si512(&out.weight[half][pair], wide);
     }
   }
 }
 
-void StoreSums(const MatmulArgs& a, int first_row, int first_token, int tokens, const float (*sums)[kPanelRows]) {
+void StoreSums(const MatmulArgs& a, int first_row, int first_token, int tokens,
+               const float (*sums)[kPanelRows]) {
   const int rows = a.row_end - first_row < kPanelRows ? a.row_end - first_row : kPanelRows;
   for (int t = 0; t < tokens; ++t) {
     __builtin_memcpy(a.y + (first_token + t) * a.y_stride + (first_row - a.row_begin), sums[t],

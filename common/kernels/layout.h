@@ -1,16 +1,17 @@
 // Where every weight of a packed matrix lies: the one place that knows, shared by packing and all kernels.
 //
-// A matrix is a row of panels of 32 outputs; a panel is a contiguous stream of steps of 64 inputs, so that one output
-// panel is read front to back exactly once. Inside a step, inputs come in words of 4 bytes per output, 16 outputs to a
-// 64-byte line (the order that VNNI and AMX dot products want):
+// A matrix is a row of panels of 32 outputs; a panel is a contiguous stream of steps of 64 inputs, so that
+// one output panel is read front to back exactly once. Inside a step, inputs come in words of 4 bytes per
+// output, 16 outputs to a 64-byte line (the order that VNNI and AMX dot products want):
 //   bf16      [half 2][k pair 32][output 16][2 x bf16]                                   4096 bytes
-//   fp8       [half 2][k quad 16][output 16][4 x e4m3]                                   2048 bytes, scales below
-//   int8      [half 2][k quad 16][output 16][4 x int8]  then [group 2][output 32] fp32   2304 bytes
+//   fp8       [half 2][k quad 16][output 16][4 x e4m3]                                   2048 bytes, scales
+//   below int8      [half 2][k quad 16][output 16][4 x int8]  then [group 2][output 32] fp32   2304 bytes
 //   int4s     [half 2][k quad  8][output 16][4 x (low: k, high: k + 32)]
-//             then [group 2][output 32] bf16                                             1152 bytes (0.5625 per weight)
-// fp8 keeps one fp32 scale per step behind the panel's last step, padded to 64 bytes: a 128-wide block holds two steps.
-// Inputs beyond `cols` and outputs beyond `rows` are zero weights. Functions are static: kernel sources each compile
-// their own copy (kernel_types.h says why).
+//             then [group 2][output 32] bf16                                             1152 bytes (0.5625
+//             per weight)
+// fp8 keeps one fp32 scale per step behind the panel's last step, padded to 64 bytes: a 128-wide block holds
+// two steps. Inputs beyond `cols` and outputs beyond `rows` are zero weights. Functions are static: kernel
+// sources each compile their own copy (kernel_types.h says why).
 #pragma once
 
 #include <cstddef>
@@ -21,9 +22,9 @@
 namespace numoe::layout {
 
 inline constexpr int kStepCols = 64;
-inline constexpr int kGroup = 32;        // inputs that share an int4 or int8 scale
-inline constexpr int kHalfRows = 16;     // outputs of one 64-byte line
-inline constexpr size_t kLine = 64;      // bytes
+inline constexpr int kGroup = 32;     // inputs that share an int4 or int8 scale
+inline constexpr int kHalfRows = 16;  // outputs of one 64-byte line
+inline constexpr size_t kLine = 64;   // bytes
 inline constexpr size_t kInt4Codes = 1024;
 inline constexpr size_t kInt8Codes = 2048;
 
@@ -64,7 +65,8 @@ static constexpr size_t NibbleByte(int row, int k) {
   return static_cast<size_t>((row / kHalfRows * 8 + k % 32 / 4) * 64 + row % kHalfRows * 4 + k % 4);
 }
 
-// A step is whole cache lines, a panel two lines of outputs, a step two groups: loads and scales never straddle.
+// A step is whole cache lines, a panel two lines of outputs, a step two groups: loads and scales never
+// straddle.
 static_assert(kPanelRows == 2 * kHalfRows && kStepCols == 2 * kGroup);
 static_assert(StepBytes(WeightFormat::kBf16) % kLine == 0 && StepBytes(WeightFormat::kFp8) % kLine == 0);
 static_assert(StepBytes(WeightFormat::kInt8) % kLine == 0 && StepBytes(WeightFormat::kInt4) % kLine == 0);

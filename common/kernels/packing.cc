@@ -49,15 +49,16 @@ double SquaredError(const float* w, float scale, int levels, Group& out) {
   out.scale = scale;
   for (int i = 0; i < kGroup; ++i) {
     const float q = scale > 0 ? std::nearbyint(w[i] / scale) : 0.0f;
-    out.codes[i] = static_cast<int>(std::clamp(q, static_cast<float>(-levels - 1), static_cast<float>(levels)));
+    out.codes[i] =
+        static_cast<int>(std::clamp(q, static_cast<float>(-levels - 1), static_cast<float>(levels)));
     const double d = w[i] - static_cast<double>(out.codes[i]) * scale;
     error += d * d;
   }
   return error;
 }
 
-// int4 tries a few clippings of the range and keeps the one with the least squared error: with 16 levels, clipping
-// the largest weight a little costs less than coarser steps for the other 31.
+// int4 tries a few clippings of the range and keeps the one with the least squared error: with 16 levels,
+// clipping the largest weight a little costs less than coarser steps for the other 31.
 Group Quantise(const float* w, int levels) {
   float top = 0;
   for (int i = 0; i < kGroup; ++i) top = std::max(top, std::fabs(w[i]));
@@ -106,18 +107,20 @@ void PackGroup(WeightFormat format, const Group& group, int row, int g, std::byt
   }
 }
 
-// A scale cannot be chosen for a group that holds a NaN or an infinity; bf16 and fp8 keep such a weight as it is.
+// A scale cannot be chosen for a group that holds a NaN or an infinity; bf16 and fp8 keep such a weight as it
+// is.
 absl::Status CheckFinite(WeightFormat format, const Source& s, int row, const std::vector<float>& weights) {
   for (int col = 0; col < s.cols; ++col) {
     if (std::isfinite(weights[col])) continue;
     return absl::InvalidArgumentError(fmt::format(
-        "weight [{}, {}] is {}, format {} needs finite weights; check the file, or use format bf16", s.row_begin + row,
-        s.col_begin + col, weights[col], WeightFormatName(format)));
+        "weight [{}, {}] is {}, format {} needs finite weights; check the file, or use format bf16",
+        s.row_begin + row, s.col_begin + col, weights[col], WeightFormatName(format)));
   }
   return absl::OkStatus();
 }
 
-absl::Status PackGroupsRow(WeightFormat format, const Source& s, int row, int row_in_panel, std::byte* panel) {
+absl::Status PackGroupsRow(WeightFormat format, const Source& s, int row, int row_in_panel,
+                           std::byte* panel) {
   std::vector<float> weights(s.cols);
   const bool raw = format == WeightFormat::kRawInt4;
   if (!raw) {
@@ -168,16 +171,19 @@ void PackFp8Scales(const Source& s, int first_row, std::byte* panel) {
 absl::Status CheckFp8(const Source& s) {
   const MatrixView& m = s.matrix;
   if (m.format != MatrixFormat::kFp8Block || m.scale_dtype == DType::kF16) {
-    return absl::InvalidArgumentError("format fp8 needs block-FP8 weights with F32 or BF16 scales; use bf16, int8 or int4");
+    return absl::InvalidArgumentError(
+        "format fp8 needs block-FP8 weights with F32 or BF16 scales; use bf16, int8 or int4");
   }
   if (m.block_rows % kPanelRows != 0 || m.block_cols % kStepCols != 0) {
-    return absl::InvalidArgumentError(fmt::format("format fp8 needs blocks of a multiple of {} x {}, found {} x {}",
-                                                  kPanelRows, kStepCols, m.block_rows, m.block_cols));
+    return absl::InvalidArgumentError(
+        fmt::format("format fp8 needs blocks of a multiple of {} x {}, found {} x {}", kPanelRows, kStepCols,
+                    m.block_rows, m.block_cols));
   }
   if (s.row_begin % m.block_rows % kPanelRows != 0 || s.col_begin % m.block_cols % kStepCols != 0) {
-    return absl::InvalidArgumentError(fmt::format(
-        "slice begins at row {} column {}: it cuts the {} x {} scale blocks of fp8 (expected multiples of {} and {})",
-        s.row_begin, s.col_begin, m.block_rows, m.block_cols, kPanelRows, kStepCols));
+    return absl::InvalidArgumentError(
+        fmt::format("slice begins at row {} column {}: it cuts the {} x {} scale blocks of fp8 (expected "
+                    "multiples of {} and {})",
+                    s.row_begin, s.col_begin, m.block_rows, m.block_cols, kPanelRows, kStepCols));
   }
   return absl::OkStatus();
 }
@@ -189,14 +195,16 @@ absl::Status CheckSource(WeightFormat format, const Source& s) {
   if (format == WeightFormat::kFp8) return CheckFp8(s);
   if (format == WeightFormat::kBf16) return absl::OkStatus();
   if (s.cols % kGroup != 0 || s.col_begin % kGroup != 0) {
-    return absl::InvalidArgumentError(fmt::format("columns {} to {} cut the groups of {} weights that share a scale",
-                                                  s.col_begin, s.col_begin + s.cols, kGroup));
+    return absl::InvalidArgumentError(
+        fmt::format("columns {} to {} cut the groups of {} weights that share a scale", s.col_begin,
+                    s.col_begin + s.cols, kGroup));
   }
   if (format != WeightFormat::kRawInt4) return absl::OkStatus();
   if (s.matrix.format != MatrixFormat::kInt4Group || s.matrix.scale_dtype != DType::kBF16 ||
       s.matrix.block_cols != kGroup) {
-    return absl::InvalidArgumentError("format raw_int4 needs pack-quantized INT4 weights in groups of 32 with BF16 "
-                                      "scales; use int4, int8 or bf16");
+    return absl::InvalidArgumentError(
+        "format raw_int4 needs pack-quantized INT4 weights in groups of 32 with BF16 "
+        "scales; use int4, int8 or bf16");
   }
   return absl::OkStatus();
 }
@@ -207,8 +215,8 @@ size_t PackedBytes(WeightFormat format, int rows, int cols) {
   return static_cast<size_t>(Panels(rows)) * PanelBytes(format, cols);
 }
 
-absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t row_begin, int rows, int64_t col_begin,
-                        int cols, absl::Span<std::byte> out) {
+absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t row_begin, int rows,
+                        int64_t col_begin, int cols, absl::Span<std::byte> out) {
   const Source s{source, row_begin, col_begin, rows, cols};
   RETURN_IF_ERROR(CheckSource(format, s));
   NUMOE_CHECK_EQ(out.size(), PackedBytes(format, rows, cols));

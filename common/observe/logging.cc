@@ -38,18 +38,21 @@ class LineFormatter final : public spdlog::formatter {
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
     const auto since_epoch = message.time.time_since_epoch();
     const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count();
-    const std::string time = fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03d}Z", fmt::gmtime(milliseconds / 1000),
-                                         milliseconds % 1000);
+    const std::string time =
+        fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03d}Z", fmt::gmtime(milliseconds / 1000), milliseconds % 1000);
     const std::string_view text(message.payload.data(), message.payload.size());
     const spdlog::string_view_t level_name = spdlog::level::to_string_view(message.level);
     const std::string_view level(level_name.data(), level_name.size());
     json_ ? FormatJson(time, level, text, out) : FormatText(time, level, text, out);
   }
 
-  std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<LineFormatter>(json_, program_); }
+  std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<LineFormatter>(json_, program_);
+  }
 
  private:
-  void FormatText(std::string_view time, std::string_view level, std::string_view text, spdlog::memory_buf_t& out) {
+  void FormatText(std::string_view time, std::string_view level, std::string_view text,
+                  spdlog::memory_buf_t& out) {
     fmt::format_to(std::back_inserter(out), "{} {:<7} {} ", time, level, program_);
     if (!current_request_id.empty()) {
       out.append(std::string_view("[request "));
@@ -60,7 +63,8 @@ class LineFormatter final : public spdlog::formatter {
     out.push_back('\n');
   }
 
-  void FormatJson(std::string_view time, std::string_view level, std::string_view text, spdlog::memory_buf_t& out) {
+  void FormatJson(std::string_view time, std::string_view level, std::string_view text,
+                  spdlog::memory_buf_t& out) {
     fmt::format_to(std::back_inserter(out), R"({{"time":"{}","level":"{}","program":")", time, level);
     AppendEscaped(program_, true, out);
     if (!current_request_id.empty()) {
@@ -93,9 +97,11 @@ absl::Status SetupLogging(const LogOptions& options) {
         fmt::format("log level is \"{}\", expected debug, info, warning or error", options.level));
   }
   if (options.format != "text" && options.format != "json") {
-    return absl::InvalidArgumentError(fmt::format("log format is \"{}\", expected text or json", options.format));
+    return absl::InvalidArgumentError(
+        fmt::format("log format is \"{}\", expected text or json", options.format));
   }
-  auto logger = std::make_shared<spdlog::logger>(options.program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger =
+      std::make_shared<spdlog::logger>(options.program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_formatter(std::make_unique<LineFormatter>(options.format == "json", options.program));
   logger->set_level(*level);
   logger->flush_on(spdlog::level::debug);
@@ -103,7 +109,9 @@ absl::Status SetupLogging(const LogOptions& options) {
   return absl::OkStatus();
 }
 
-LogScope::LogScope(std::string_view request_id) : outer_(current_request_id) { current_request_id = request_id; }
+LogScope::LogScope(std::string_view request_id) : outer_(current_request_id) {
+  current_request_id = request_id;
+}
 
 LogScope::~LogScope() { current_request_id = outer_; }
 

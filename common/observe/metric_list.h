@@ -1,63 +1,71 @@
-// Every metric of both daemons, sorted by name: the one list that code, dashboards and documents take their words from.
+// Every metric of both daemons, sorted by name: the one list that code, dashboards and documents take their
+// words from.
 //
 //   COUNTER(id, name, owner, labels, help)             only rises; the name ends in _total
 //   GAUGE(id, name, owner, labels, help)
 //   HISTOGRAM(id, name, owner, labels, buckets, help)  the name ends in its unit
-// owner: kCoordinator, kWorker or kBoth. labels: names separated by commas. metrics.cc checks the rules at compile time.
+// owner: kCoordinator, kWorker or kBoth. labels: names separated by commas. metrics.cc checks the rules at
+// compile time.
 #pragma once
 
-#define NUMOE_METRICS(COUNTER, GAUGE, HISTOGRAM) \
-  GAUGE(kBuildInfo, "numoe_build_info", kBoth, "version,isa", \
-    "Always 1: the program's version and the instruction set its kernels use") \
-  HISTOGRAM(kExpertCallDuration, "numoe_expert_call_duration_seconds", kWorker, "", kMicroseconds, \
-    "Time to compute one layer call, without transport") \
-  HISTOGRAM(kExpertCallTokens, "numoe_expert_call_tokens", kWorker, "", kPowersOfTwo, "Tokens in a layer call") \
-  COUNTER(kExpertCallsFailed, "numoe_expert_calls_failed_total", kWorker, "", "Layer calls answered with an error") \
-  COUNTER(kExpertHits, "numoe_expert_hits_total", kWorker, "layer,expert", \
-    "Token rows computed by each expert of each layer on this worker") \
-  COUNTER(kExpertRows, "numoe_expert_rows_total", kWorker, "", "Token rows computed by all experts of this worker") \
-  GAUGE(kExpertSessions, "numoe_expert_sessions", kWorker, "", "Coordinators connected to this worker") \
-  COUNTER(kHttpRequests, "numoe_http_requests_total", kCoordinator, "path,status", \
-    "HTTP requests answered, by path and status code") \
-  HISTOGRAM(kInterTokenLatency, "numoe_inter_token_latency_seconds", kCoordinator, "", kMilliseconds, \
-    "Time between two tokens of one request") \
-  GAUGE(kKvBlocksCapacity, "numoe_kv_blocks_capacity", kCoordinator, "", "KV cache blocks that exist") \
-  GAUGE(kKvBlocksUsed, "numoe_kv_blocks_used", kCoordinator, "", "KV cache blocks that hold tokens") \
-  GAUGE(kKvUsage, "numoe_kv_usage_ratio", kCoordinator, "", "Share of the KV cache in use, 0 to 1") \
-  HISTOGRAM(kLayerDuration, "numoe_layer_duration_seconds", kCoordinator, "part", kMicroseconds, \
-    "Time of one decoder layer's part: attention, dense or experts") \
+#define NUMOE_METRICS(COUNTER, GAUGE, HISTOGRAM)                                                           \
+  GAUGE(kBuildInfo, "numoe_build_info", kBoth, "version,isa",                                              \
+        "Always 1: the program's version and the instruction set its kernels use")                         \
+  HISTOGRAM(kExpertCallDuration, "numoe_expert_call_duration_seconds", kWorker, "", kMicroseconds,         \
+            "Time to compute one layer call, without transport")                                           \
+  HISTOGRAM(kExpertCallTokens, "numoe_expert_call_tokens", kWorker, "", kPowersOfTwo,                      \
+            "Tokens in a layer call")                                                                      \
+  COUNTER(kExpertCallsFailed, "numoe_expert_calls_failed_total", kWorker, "",                              \
+          "Layer calls answered with an error")                                                            \
+  COUNTER(kExpertHits, "numoe_expert_hits_total", kWorker, "layer,expert",                                 \
+          "Token rows computed by each expert of each layer on this worker")                               \
+  COUNTER(kExpertRows, "numoe_expert_rows_total", kWorker, "",                                             \
+          "Token rows computed by all experts of this worker")                                             \
+  GAUGE(kExpertSessions, "numoe_expert_sessions", kWorker, "", "Coordinators connected to this worker")    \
+  COUNTER(kHttpRequests, "numoe_http_requests_total", kCoordinator, "path,status",                         \
+          "HTTP requests answered, by path and status code")                                               \
+  HISTOGRAM(kInterTokenLatency, "numoe_inter_token_latency_seconds", kCoordinator, "", kMilliseconds,      \
+            "Time between two tokens of one request")                                                      \
+  GAUGE(kKvBlocksCapacity, "numoe_kv_blocks_capacity", kCoordinator, "", "KV cache blocks that exist")     \
+  GAUGE(kKvBlocksUsed, "numoe_kv_blocks_used", kCoordinator, "", "KV cache blocks that hold tokens")       \
+  GAUGE(kKvUsage, "numoe_kv_usage_ratio", kCoordinator, "", "Share of the KV cache in use, 0 to 1")        \
+  HISTOGRAM(kLayerDuration, "numoe_layer_duration_seconds", kCoordinator, "part", kMicroseconds,           \
+            "Time of one decoder layer's part: attention, dense or experts")                               \
   GAUGE(kPinned, "numoe_pinned", kWorker, "", "1 if every compute thread is bound to its own CPU, else 0") \
-  COUNTER(kPreemptions, "numoe_preemptions_total", kCoordinator, "", \
-    "Sequences put back into the queue because the KV cache was full") \
-  HISTOGRAM(kQueueWait, "numoe_queue_wait_seconds", kCoordinator, "", kMilliseconds, \
-    "Time from a request's arrival to its first step") \
-  COUNTER(kReceivedBytes, "numoe_received_bytes_total", kBoth, "peer", \
-    "Payload bytes received from a worker or coordinator") \
-  HISTOGRAM(kRequestDuration, "numoe_request_duration_seconds", kCoordinator, "", kMilliseconds, \
-    "Time from a request's arrival to its last token") \
-  COUNTER(kRequestsFinished, "numoe_requests_finished_total", kCoordinator, "reason", \
-    "Requests that ended, by reason: stop, length, cancelled or error") \
-  COUNTER(kRequestsRejected, "numoe_requests_rejected_total", kCoordinator, "", \
-    "Requests answered 429 because the queue was full") \
-  GAUGE(kRequestsRunning, "numoe_requests_running", kCoordinator, "", "Requests that take part in steps") \
-  GAUGE(kRequestsWaiting, "numoe_requests_waiting", kCoordinator, "", "Requests in the queue") \
-  COUNTER(kSentBytes, "numoe_sent_bytes_total", kBoth, "peer", "Payload bytes sent to a worker or coordinator") \
-  HISTOGRAM(kStepDuration, "numoe_step_duration_seconds", kCoordinator, "", kMilliseconds, \
-    "Time of one model step over all running requests") \
-  HISTOGRAM(kStepTokens, "numoe_step_tokens", kCoordinator, "", kPowersOfTwo, "Tokens in a model step") \
-  COUNTER(kStepsReplayed, "numoe_steps_replayed_total", kCoordinator, "", \
-    "Steps run again because a worker was lost in them") \
-  COUNTER(kSteps, "numoe_steps_total", kCoordinator, "", "Model steps completed") \
-  GAUGE(kThreads, "numoe_threads", kWorker, "", "Compute threads") \
-  HISTOGRAM(kTimeToFirstToken, "numoe_time_to_first_token_seconds", kCoordinator, "", kMilliseconds, \
-    "Time from a request's arrival to its first token") \
-  COUNTER(kTokensGenerated, "numoe_tokens_generated_total", kCoordinator, "", "Tokens sampled") \
-  COUNTER(kTokensPrompt, "numoe_tokens_prompt_total", kCoordinator, "", "Prompt tokens accepted") \
-  GAUGE(kWeightsBytes, "numoe_weights_bytes", kWorker, "", "Packed expert weights held in memory") \
-  GAUGE(kWeightsHugePages, "numoe_weights_huge_page_ratio", kWorker, "", "Share of the weights in huge pages, 0 to 1") \
-  GAUGE(kWeightsLocal, "numoe_weights_local_ratio", kWorker, "", \
-    "Share of the weights' pages on the worker's NUMA node, 0 to 1") \
-  HISTOGRAM(kWorkerCallDuration, "numoe_worker_call_duration_seconds", kCoordinator, "worker", kMicroseconds, \
-    "Time from sending a layer call to a worker until its answer") \
-  COUNTER(kWorkerLost, "numoe_worker_lost_total", kCoordinator, "worker", "Times a worker's session was lost") \
+  COUNTER(kPreemptions, "numoe_preemptions_total", kCoordinator, "",                                       \
+          "Sequences put back into the queue because the KV cache was full")                               \
+  HISTOGRAM(kQueueWait, "numoe_queue_wait_seconds", kCoordinator, "", kMilliseconds,                       \
+            "Time from a request's arrival to its first step")                                             \
+  COUNTER(kReceivedBytes, "numoe_received_bytes_total", kBoth, "peer",                                     \
+          "Payload bytes received from a worker or coordinator")                                           \
+  HISTOGRAM(kRequestDuration, "numoe_request_duration_seconds", kCoordinator, "", kMilliseconds,           \
+            "Time from a request's arrival to its last token")                                             \
+  COUNTER(kRequestsFinished, "numoe_requests_finished_total", kCoordinator, "reason",                      \
+          "Requests that ended, by reason: stop, length, cancelled or error")                              \
+  COUNTER(kRequestsRejected, "numoe_requests_rejected_total", kCoordinator, "",                            \
+          "Requests answered 429 because the queue was full")                                              \
+  GAUGE(kRequestsRunning, "numoe_requests_running", kCoordinator, "", "Requests that take part in steps")  \
+  GAUGE(kRequestsWaiting, "numoe_requests_waiting", kCoordinator, "", "Requests in the queue")             \
+  COUNTER(kSentBytes, "numoe_sent_bytes_total", kBoth, "peer",                                             \
+          "Payload bytes sent to a worker or coordinator")                                                 \
+  HISTOGRAM(kStepDuration, "numoe_step_duration_seconds", kCoordinator, "", kMilliseconds,                 \
+            "Time of one model step over all running requests")                                            \
+  HISTOGRAM(kStepTokens, "numoe_step_tokens", kCoordinator, "", kPowersOfTwo, "Tokens in a model step")    \
+  COUNTER(kStepsReplayed, "numoe_steps_replayed_total", kCoordinator, "",                                  \
+          "Steps run again because a worker was lost in them")                                             \
+  COUNTER(kSteps, "numoe_steps_total", kCoordinator, "", "Model steps completed")                          \
+  GAUGE(kThreads, "numoe_threads", kWorker, "", "Compute threads")                                         \
+  HISTOGRAM(kTimeToFirstToken, "numoe_time_to_first_token_seconds", kCoordinator, "", kMilliseconds,       \
+            "Time from a request's arrival to its first token")                                            \
+  COUNTER(kTokensGenerated, "numoe_tokens_generated_total", kCoordinator, "", "Tokens sampled")            \
+  COUNTER(kTokensPrompt, "numoe_tokens_prompt_total", kCoordinator, "", "Prompt tokens accepted")          \
+  GAUGE(kWeightsBytes, "numoe_weights_bytes", kWorker, "", "Packed expert weights held in memory")         \
+  GAUGE(kWeightsHugePages, "numoe_weights_huge_page_ratio", kWorker, "",                                   \
+        "Share of the weights in huge pages, 0 to 1")                                                      \
+  GAUGE(kWeightsLocal, "numoe_weights_local_ratio", kWorker, "",                                           \
+        "Share of the weights' pages on the worker's NUMA node, 0 to 1")                                   \
+  HISTOGRAM(kWorkerCallDuration, "numoe_worker_call_duration_seconds", kCoordinator, "worker",             \
+            kMicroseconds, "Time from sending a layer call to a worker until its answer")                  \
+  COUNTER(kWorkerLost, "numoe_worker_lost_total", kCoordinator, "worker",                                  \
+          "Times a worker's session was lost")                                                             \
   GAUGE(kWorkerUp, "numoe_worker_up", kCoordinator, "worker", "1 while the worker serves its slice, else 0")

@@ -141,8 +141,8 @@ class Metrics::Collector final : public prometheus::Collectable {
   };
 
   static prometheus::MetricFamily Read(const Source& source) {
-    prometheus::MetricFamily family{std::string(source.spec.name), std::string(source.spec.help),
-                                    prometheus::MetricType::Counter, {}};
+    prometheus::MetricFamily family{
+        std::string(source.spec.name), std::string(source.spec.help), prometheus::MetricType::Counter, {}};
     source.emit([&](const LabelValues& values, double value) {
       NUMOE_CHECK_EQ(values.size(), source.labels.size()) << source.spec.name;
       prometheus::ClientMetric& sample = family.metric.emplace_back();
@@ -174,7 +174,8 @@ Metrics::Metrics(MetricOwner daemon) : daemon_(daemon), collector_(std::make_sha
     const bool mine = Has(spec.metric.owner, daemon_);
     auto* family = mine ? Register(prometheus::BuildHistogram(), spec.metric, registry_) : nullptr;
     histogram_families_.push_back(family);
-    histograms_.push_back(mine && spec.metric.labels.empty() ? &family->Add({}, Boundaries(spec.buckets)) : nullptr);
+    histograms_.push_back(mine && spec.metric.labels.empty() ? &family->Add({}, Boundaries(spec.buckets))
+                                                             : nullptr);
   }
 }
 
@@ -198,7 +199,8 @@ prometheus::Gauge& Metrics::With(GaugeId id, const LabelValues& values) {
 prometheus::Histogram& Metrics::With(HistogramId id, const LabelValues& values) {
   const auto index = static_cast<size_t>(id);
   const HistogramSpec& spec = kHistograms[index];
-  return Existing(histogram_families_, index, spec.metric).Add(MakeLabels(spec.metric, values), Boundaries(spec.buckets));
+  return Existing(histogram_families_, index, spec.metric)
+      .Add(MakeLabels(spec.metric, values), Boundaries(spec.buckets));
 }
 
 void Metrics::OnScrape(std::function<void()> refresh) { collector_->AddRefresher(std::move(refresh)); }
@@ -212,7 +214,9 @@ void Metrics::Expose(CounterId id, std::function<void(SampleSink)> source) {
   collector_->AddSource(kCounters[index], std::move(source));
 }
 
-std::string Metrics::Serialise() const { return prometheus::TextSerializer().Serialize(collector_->Collect()); }
+std::string Metrics::Serialise() const {
+  return prometheus::TextSerializer().Serialize(collector_->Collect());
+}
 
 std::shared_ptr<prometheus::Collectable> Metrics::collectable() const { return collector_; }
 

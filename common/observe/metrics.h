@@ -1,10 +1,12 @@
-// Metrics: one daemon's counters, gauges and histograms, named in metric_list.h and served in Prometheus text format.
+// Metrics: one daemon's counters, gauges and histograms, named in metric_list.h and served in Prometheus text
+// format.
 //
-// All metrics of the daemon exist from the start, so a dashboard sees zeros and not holes. Metrics without labels are
-// reached by their enum (an array index). A metric with labels gives out one series per set of values: take it once
-// (With), keep the reference, which lives as long as the Metrics. Values that live elsewhere (queue lengths, per-expert
-// hits) are read when somebody scrapes (OnScrape, Expose), so that hot paths do not pay for them. Using a metric of the
-// other daemon, or the wrong number of label values, is a broken invariant and CHECKs. Any thread.
+// All metrics of the daemon exist from the start, so a dashboard sees zeros and not holes. Metrics without
+// labels are reached by their enum (an array index). A metric with labels gives out one series per set of
+// values: take it once (With), keep the reference, which lives as long as the Metrics. Values that live
+// elsewhere (queue lengths, per-expert hits) are read when somebody scrapes (OnScrape, Expose), so that hot
+// paths do not pay for them. Using a metric of the other daemon, or the wrong number of label values, is a
+// broken invariant and CHECKs. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -54,14 +56,16 @@ class Metrics {
   prometheus::Gauge& With(GaugeId id, const LabelValues& values);
   prometheus::Histogram& With(HistogramId id, const LabelValues& values);
 
-  /// Runs before each scrape, on the scraper's thread: sets gauges from somebody's snapshot. Must outlive the scrapes.
+  /// Runs before each scrape, on the scraper's thread: sets gauges from somebody's snapshot. Must outlive the
+  /// scrapes.
   void OnScrape(std::function<void()> refresh);
   /// The samples of `id` are whatever `source` emits at each scrape; `id` must not be used through With.
   void Expose(CounterId id, std::function<void(SampleSink)> source);
 
   /// The body of /metrics: Prometheus text exposition format 0.0.4.
   std::string Serialise() const;
-  /// For an exposer (metrics_exposer.h); shares this object's life but not its ownership: destroy the exposer first.
+  /// For an exposer (metrics_exposer.h); shares this object's life but not its ownership: destroy the exposer
+  /// first.
   std::shared_ptr<prometheus::Collectable> collectable() const;
 
  private:
@@ -79,7 +83,8 @@ class Metrics {
 
   const MetricOwner daemon_;
   prometheus::Registry registry_;
-  std::vector<prometheus::Counter*> counters_;      // by id; null where the metric has labels or is not this daemon's
+  std::vector<prometheus::Counter*>
+      counters_;  // by id; null where the metric has labels or is not this daemon's
   std::vector<prometheus::Gauge*> gauges_;
   std::vector<prometheus::Histogram*> histograms_;
   std::vector<prometheus::Family<prometheus::Counter>*> counter_families_;  // null where not this daemon's

@@ -24,15 +24,16 @@ void Knock(int port) {
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  // Refused once the listener is gone, or where it listens on no local address: then it stops by its own poll.
+  // Refused once the listener is gone, or where it listens on no local address: then it stops by its own
+  // poll.
   static_cast<void>(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address));
   close(fd);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(const Metrics& metrics, const std::string& host,
-                                                                      int port) {
+absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(const Metrics& metrics,
+                                                                      const std::string& host, int port) {
   if (port < 0 || port > 65535) {
     return absl::InvalidArgumentError(fmt::format("metrics port is {}, expected 0 to 65535", port));
   }
@@ -42,15 +43,17 @@ absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(const Metr
     exposer->RegisterCollectable(metrics.collectable());
     return std::unique_ptr<MetricsExposer>(new MetricsExposer(std::move(exposer)));
   } catch (const std::exception& error) {
-    return absl::UnavailableError(fmt::format(
-        "cannot serve metrics on {} ({}): is the port taken? choose another one, or 0 for any", address, error.what()));
+    return absl::UnavailableError(
+        fmt::format("cannot serve metrics on {} ({}): is the port taken? choose another one, or 0 for any",
+                    address, error.what()));
   }
 }
 
 MetricsExposer::MetricsExposer(std::unique_ptr<prometheus::Exposer> exposer) : exposer_(std::move(exposer)) {}
 
 MetricsExposer::~MetricsExposer() {
-  // The HTTP server looks at its stop flag every 2 s or at a connection; a daemon's stop should not wait for it.
+  // The HTTP server looks at its stop flag every 2 s or at a connection; a daemon's stop should not wait for
+  // it.
   std::atomic<bool> stopped = false;
   std::thread knocker([&stopped, port = port()] {
     while (!stopped.load()) {

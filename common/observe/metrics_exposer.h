@@ -1,7 +1,8 @@
 // MetricsExposer: serves a daemon's metrics over HTTP on a port of their own (GET /metrics).
 //
-// For the expert worker, which has no other HTTP; the coordinator answers /metrics itself. Owns its listener and two
-// threads until destroyed, and must be destroyed before the Metrics. UNAVAILABLE names an address it cannot listen on.
+// For the expert worker, which has no other HTTP; the coordinator answers /metrics itself. Owns its listener
+// and two threads until destroyed, and must be destroyed before the Metrics. UNAVAILABLE names an address it
+// cannot listen on.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,8 @@ namespace numoe {
 class MetricsExposer {
  public:
   /// Port 0: chosen by the kernel.
-  static absl::StatusOr<std::unique_ptr<MetricsExposer>> Start(const Metrics& metrics, const std::string& host, int port);
+  static absl::StatusOr<std::unique_ptr<MetricsExposer>> Start(const Metrics& metrics,
+                                                               const std::string& host, int port);
   ~MetricsExposer();
 
   int port() const;

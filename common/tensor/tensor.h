@@ -15,7 +15,24 @@
 
 namespace numoe {
 
-enum class DType : uint8_t { kBool, kU8, kI8, kF8E4M3, kF8E5M2, kF8E8M0, kI16, kU16, kF16, kBF16, kI32, kU32, kF32, kI64, kU64, kF64 };
+enum class DType : uint8_t {
+  kBool,
+  kU8,
+  kI8,
+  kF8E4M3,
+  kF8E5M2,
+  kF8E8M0,
+  kI16,
+  kU16,
+  kF16,
+  kBF16,
+  kI32,
+  kU32,
+  kF32,
+  kI64,
+  kU64,
+  kF64
+};
 
 /// Bytes per element.
 size_t DTypeBytes(DType dtype);
@@ -30,8 +47,8 @@ std::string ShapeToString(const Shape& shape);
 
 struct TensorView {
   DType dtype = DType::kF32;
-  Shape shape;                         // row-major; rank 0 is a scalar
-  absl::Span<const std::byte> data;    // exactly ElementCount() * DTypeBytes(dtype) bytes
+  Shape shape;                       // row-major; rank 0 is a scalar
+  absl::Span<const std::byte> data;  // exactly ElementCount() * DTypeBytes(dtype) bytes
 
   int64_t ElementCount() const;
 };

@@ -1,7 +1,7 @@
 // Binding threads to CPUs. Needs no privilege; the kernel refuses CPUs outside the process's cpuset.
 //
-// ScopedThreadBinding binds the calling thread and gives it back its old CPUs when destroyed: memory that is first
-// touched meanwhile lies on those CPUs' node. Must be destroyed on the thread that made it.
+// ScopedThreadBinding binds the calling thread and gives it back its old CPUs when destroyed: memory that is
+// first touched meanwhile lies on those CPUs' node. Must be destroyed on the thread that made it.
 #pragma once
 
 #include <pthread.h>

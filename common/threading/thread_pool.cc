@@ -34,7 +34,8 @@ ThreadPool::ThreadPool(const ThreadPoolOptions& options) : options_(options) {
     std::thread& thread = threads_.emplace_back([this, i] { Loop(static_cast<int>(i)); });
     const std::string name = (options_.name + "-" + std::to_string(i)).substr(0, 15);
     pthread_setname_np(thread.native_handle(), name.c_str());
-    // Refused where a container's cpuset shrank since it was read: the thread then runs unbound, which is only slower.
+    // Refused where a container's cpuset shrank since it was read: the thread then runs unbound, which is
+    // only slower.
     bound_ = BindThread(thread.native_handle(), {options_.cpus[i]}) && bound_;
   }
 }
@@ -97,7 +98,8 @@ void ThreadPool::AwaitDone(int tasks) {
       _mm_pause();
     }
     if (Clock::now() < sleep_at) continue;
-    // Flag first, then look: the thread that finishes the last task counts first, then looks at the flag (Work).
+    // Flag first, then look: the thread that finishes the last task counts first, then looks at the flag
+    // (Work).
     caller_sleeps_.store(true);
     for (uint32_t done = done_.load(); done != all; done = done_.load()) FutexWait(done_, done);
     caller_sleeps_.store(false);
@@ -111,7 +113,8 @@ void ThreadPool::Work(int thread) {
     if (unclaimed <= 0) return;
     const int tasks = tasks_;
     (*body_)(tasks - unclaimed, thread);
-    // Once the last task is counted the run is over and its fields are the next run's: read nothing of it any more.
+    // Once the last task is counted the run is over and its fields are the next run's: read nothing of it any
+    // more.
     if (done_.fetch_add(1) + 1 == static_cast<uint32_t>(tasks) && caller_sleeps_.load()) FutexWakeAll(done_);
   }
 }

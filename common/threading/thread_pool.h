@@ -1,10 +1,11 @@
 // ThreadPool: a parallel for over threads that are bound to CPUs.
 //
-// Run(tasks, body) calls body(task, thread) exactly once for each task, on the pool's threads and the caller's (thread 0),
-// and returns when all tasks are done; it does not wait for threads that found nothing to do. Tasks are claimed one at a
-// time in ascending order, so uneven tasks balance. Idle threads, and a caller whose tasks are still out, spin for
-// spin_us - the next run of a step comes soon - and then sleep on a futex: nothing spins for ever. One Run at a time,
-// from any one thread; body must not call Run. More threads than CPUs is legal, only slower.
+// Run(tasks, body) calls body(task, thread) exactly once for each task, on the pool's threads and the
+// caller's (thread 0), and returns when all tasks are done; it does not wait for threads that found nothing
+// to do. Tasks are claimed one at a time in ascending order, so uneven tasks balance. Idle threads, and a
+// caller whose tasks are still out, spin for spin_us - the next run of a step comes soon - and then sleep on
+// a futex: nothing spins for ever. One Run at a time, from any one thread; body must not call Run. More
+// threads than CPUs is legal, only slower.
 #pragma once
 
 #include <atomic>
@@ -19,8 +20,9 @@ namespace numoe {
 
 struct ThreadPoolOptions {
   std::string name = "pool";  // threads are named name-1, name-2, ...
-  std::vector<int> cpus;      // one thread for each, bound to it; cpus[0] stands for the caller, which is not bound
-  int spin_us = 50;           // how long an idle thread spins before it sleeps
+  std::vector<int>
+      cpus;          // one thread for each, bound to it; cpus[0] stands for the caller, which is not bound
+  int spin_us = 50;  // how long an idle thread spins before it sleeps
 };
 
 class ThreadPool {
@@ -46,15 +48,17 @@ class ThreadPool {
   std::vector<std::thread> threads_;
   bool bound_ = true;
 
-  // What the current run is. Written by Run before it refills `unclaimed_`; read only by threads that hold a claim, and
-  // a claim that is not done keeps Run from returning. So a thread that wakes late can never read a half-written run.
+  // What the current run is. Written by Run before it refills `unclaimed_`; read only by threads that hold a
+  // claim, and a claim that is not done keeps Run from returning. So a thread that wakes late can never read
+  // a half-written run.
   int tasks_ = 0;
   const absl::FunctionRef<void(int, int)>* body_ = nullptr;
 
-  alignas(64) std::atomic<uint32_t> epoch_{0};   // futex word: raised for every run, and to stop
-  alignas(64) std::atomic<int> unclaimed_{0};    // tasks nobody has claimed; below zero by threads that came too late
-  alignas(64) std::atomic<uint32_t> done_{0};    // futex word: tasks finished
-  alignas(64) std::atomic<int> sleepers_{0};     // threads that sleep, or are about to, on epoch_
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // futex word: raised for every run, and to stop
+  alignas(64) std::atomic<int> unclaimed_{
+      0};  // tasks nobody has claimed; below zero by threads that came too late
+  alignas(64) std::atomic<uint32_t> done_{0};  // futex word: tasks finished
+  alignas(64) std::atomic<int> sleepers_{0};   // threads that sleep, or are about to, on epoch_
   std::atomic<bool> caller_sleeps_{false};
   std::atomic<bool> stop_{false};
 };

@@ -28,11 +28,13 @@ absl::StatusOr<NodeMemory> NodeMemory::Allocate(size_t bytes) {
   // Blocks below a huge page gain nothing from alignment.
   const size_t alignment = bytes >= kHugePage ? kHugePage : 4096;
   memory.mapped_ = (bytes + 2 * alignment - 1) / alignment * alignment;
-  memory.mapping_ = mmap(nullptr, memory.mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  memory.mapping_ = mmap(nullptr, memory.mapped_, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory.mapping_ == MAP_FAILED) {
     memory.mapping_ = nullptr;
     return absl::ResourceExhaustedError(fmt::format("cannot reserve {:.2f} GiB of memory: {}",
-                                                    static_cast<double>(bytes) / (1 << 30), std::strerror(errno)));
+                                                    static_cast<double>(bytes) / (1 << 30),
+                                                    std::strerror(errno)));
   }
   const auto address = reinterpret_cast<uintptr_t>(memory.mapping_);
   memory.data_ = reinterpret_cast<std::byte*>((address + alignment - 1) / alignment * alignment);
@@ -105,7 +107,8 @@ std::optional<double> LocalShare(const std::vector<NodeMemory>& blocks, int os_n
   }
   std::vector<int> nodes(pages.size());
   // Without target nodes, move_pages moves nothing and reports where each page is.
-  if (pages.empty() || syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, nodes.data(), 0) != 0) {
+  if (pages.empty() ||
+      syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, nodes.data(), 0) != 0) {
     return std::nullopt;
   }
   const auto resident = std::count_if(nodes.begin(), nodes.end(), [](int node) { return node >= 0; });

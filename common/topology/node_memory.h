@@ -1,7 +1,8 @@
-// NodeMemory: a large block of anonymous memory for weights and caches, in huge pages where the kernel grants them.
+// NodeMemory: a large block of anonymous memory for weights and caches, in huge pages where the kernel grants
+// them.
 //
-// Pages land on the node of the thread that first writes them: fill it from threads bound to the node it should live on
-// (no privilege needed, unlike mbind in a container). 2 MB aligned, zero when new. Move-only.
+// Pages land on the node of the thread that first writes them: fill it from threads bound to the node it
+// should live on (no privilege needed, unlike mbind in a container). 2 MB aligned, zero when new. Move-only.
 #pragma once
 
 #include <cstddef>
@@ -31,12 +32,12 @@ class NodeMemory {
   size_t mapped_ = 0;
 };
 
-/// Share of the blocks' resident memory that lies in huge pages, 0 to 1; nullopt where the kernel does not say. Reads
-/// /proc/self/smaps: milliseconds to seconds, for a start log and not for a loop.
+/// Share of the blocks' resident memory that lies in huge pages, 0 to 1; nullopt where the kernel does not
+/// say. Reads /proc/self/smaps: milliseconds to seconds, for a start log and not for a loop.
 std::optional<double> HugePageShare(const std::vector<NodeMemory>& blocks);
 
-/// Share of the blocks' resident pages that lie on `os_node`, from a sample of pages; nullopt where the kernel refuses
-/// to say (seccomp) or nothing is resident.
+/// Share of the blocks' resident pages that lie on `os_node`, from a sample of pages; nullopt where the
+/// kernel refuses to say (seccomp) or nothing is resident.
 std::optional<double> LocalShare(const std::vector<NodeMemory>& blocks, int os_node);
 
 }  // namespace numoe

@@ -31,7 +31,8 @@ absl::StatusOr<TopologyPtr> Load(std::string_view synthetic) {
   TopologyPtr topology(raw);
   const std::string description(synthetic);
   if (!description.empty() && hwloc_topology_set_synthetic(raw, description.c_str()) != 0) {
-    return absl::InvalidArgumentError(fmt::format("topology \"{}\" is not an hwloc synthetic description", synthetic));
+    return absl::InvalidArgumentError(
+        fmt::format("topology \"{}\" is not an hwloc synthetic description", synthetic));
   }
   if (hwloc_topology_load(raw) != 0) return absl::InternalError("hwloc cannot read this machine's topology");
   return topology;
@@ -41,7 +42,8 @@ absl::StatusOr<TopologyPtr> Load(std::string_view synthetic) {
 BitmapPtr AffinityOfThisProcess() {
   constexpr size_t kCpusMax = 8192;  // the kernel's largest configuration; cpu_set_t ends at 1024
   BitmapPtr allowed(hwloc_bitmap_alloc());
-  std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kCpusMax), [](cpu_set_t* s) { CPU_FREE(s); });
+  std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kCpusMax),
+                                                       [](cpu_set_t* s) { CPU_FREE(s); });
   const size_t bytes = CPU_ALLOC_SIZE(kCpusMax);
   CPU_ZERO_S(bytes, set.get());
   if (sched_getaffinity(0, bytes, set.get()) != 0) {
@@ -79,7 +81,8 @@ bool NumaBalancing() {
 }
 
 // The node's usable CPUs, first hyperthreads of all cores before second ones.
-std::vector<int> CpusOf(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset, hwloc_const_bitmap_t allowed) {
+std::vector<int> CpusOf(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset,
+                        hwloc_const_bitmap_t allowed) {
   std::vector<std::pair<int, int>> order;  // (hyperthread of its core, cpu)
   unsigned cpu;
   hwloc_bitmap_foreach_begin(cpu, cpuset) {
@@ -106,13 +109,16 @@ std::string Unusable(const NumaNode& node, hwloc_const_bitmap_t memory, const st
   return "";
 }
 
-absl::StatusOr<Topology> Read(std::string_view synthetic, hwloc_const_bitmap_t cpus, hwloc_const_bitmap_t memory) {
+absl::StatusOr<Topology> Read(std::string_view synthetic, hwloc_const_bitmap_t cpus,
+                              hwloc_const_bitmap_t memory) {
   ASSIGN_OR_RETURN(const TopologyPtr topology, Load(synthetic));
   Topology result{.nodes = {}, .warnings = {}, .synthetic = !synthetic.empty()};
   const int count = hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_NUMANODE);
   for (int i = 0; i < count; ++i) {
-    const hwloc_obj_t object = hwloc_get_obj_by_type(topology.get(), HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i));
-    NumaNode node{.os_index = static_cast<int>(object->os_index), .cpus = CpusOf(topology.get(), object->cpuset, cpus),
+    const hwloc_obj_t object =
+        hwloc_get_obj_by_type(topology.get(), HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i));
+    NumaNode node{.os_index = static_cast<int>(object->os_index),
+                  .cpus = CpusOf(topology.get(), object->cpuset, cpus),
                   .memory_bytes = object->attr->numanode.local_memory};
     if (const std::string reason = Unusable(node, memory, result.nodes); !reason.empty()) {
       result.warnings.push_back(fmt::format("node {} is left out: {}", node.os_index, reason));
@@ -121,8 +127,9 @@ absl::StatusOr<Topology> Read(std::string_view synthetic, hwloc_const_bitmap_t c
     result.nodes.push_back(std::move(node));
   }
   if (result.nodes.empty()) {
-    return absl::FailedPreconditionError(fmt::format("no NUMA node has both CPUs and memory that this process may use ({})",
-                                                     fmt::join(result.warnings, "; ")));
+    return absl::FailedPreconditionError(
+        fmt::format("no NUMA node has both CPUs and memory that this process may use ({})",
+                    fmt::join(result.warnings, "; ")));
   }
   std::sort(result.nodes.begin(), result.nodes.end(),
             [](const NumaNode& a, const NumaNode& b) { return a.os_index < b.os_index; });
@@ -131,7 +138,8 @@ absl::StatusOr<Topology> Read(std::string_view synthetic, hwloc_const_bitmap_t c
 
 absl::Status CheckRequest(const PlacementRequest& request, int nodes) {
   if (request.worker_count < 1) {
-    return absl::InvalidArgumentError(fmt::format("--worker-count={}: expected at least 1", request.worker_count));
+    return absl::InvalidArgumentError(
+        fmt::format("--worker-count={}: expected at least 1", request.worker_count));
   }
   if (request.worker_index < 0 || request.worker_index >= request.worker_count) {
     return absl::InvalidArgumentError(fmt::format("--worker-index={}: expected 0 to {} for --worker-count={}",
@@ -139,8 +147,8 @@ absl::Status CheckRequest(const PlacementRequest& request, int nodes) {
                                                   request.worker_count));
   }
   if (request.node < -1 || request.node >= nodes) {
-    return absl::InvalidArgumentError(fmt::format("--node={}: there is no such node, expected 0 to {} (or -1 for automatic)",
-                                                  request.node, nodes - 1));
+    return absl::InvalidArgumentError(fmt::format(
+        "--node={}: there is no such node, expected 0 to {} (or -1 for automatic)", request.node, nodes - 1));
   }
   if (request.threads < 0 || request.threads > kThreadsMax) {
     return absl::InvalidArgumentError(
@@ -161,9 +169,11 @@ std::string Topology::ToString() const {
 }
 
 absl::StatusOr<Topology> DetectTopology() {
-  ASSIGN_OR_RETURN(Topology topology, Read("", AffinityOfThisProcess().get(), MemoryNodesOfThisProcess().get()));
+  ASSIGN_OR_RETURN(Topology topology,
+                   Read("", AffinityOfThisProcess().get(), MemoryNodesOfThisProcess().get()));
   if (topology.nodes.size() > 1 && NumaBalancing()) {
-    topology.warnings.push_back("the kernel moves pages between nodes; sysctl kernel.numa_balancing=0 stops it");
+    topology.warnings.push_back(
+        "the kernel moves pages between nodes; sysctl kernel.numa_balancing=0 stops it");
   }
   return topology;
 }
@@ -171,7 +181,8 @@ absl::StatusOr<Topology> DetectTopology() {
 absl::StatusOr<Topology> SyntheticTopology(std::string_view description, const TopologyCut& cut) {
   const BitmapPtr mems(hwloc_bitmap_alloc_full());
   if (!cut.mems.empty() && !ParseNodeList(cut.mems, mems.get())) {
-    return absl::InvalidArgumentError(fmt::format("\"{}\" is no list of memory nodes, expected like 0,2-3", cut.mems));
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\" is no list of memory nodes, expected like 0,2-3", cut.mems));
   }
   const BitmapPtr cpus(cut.cpus.empty() ? hwloc_bitmap_alloc_full() : hwloc_bitmap_alloc());
   for (const int cpu : cut.cpus) hwloc_bitmap_set(cpus.get(), static_cast<unsigned>(cpu));

@@ -29,8 +29,12 @@ struct ReplyDescriptor {
 };
 static_assert(sizeof(RequestDescriptor) <= kDescriptorBytes && sizeof(ReplyDescriptor) <= kDescriptorBytes);
 
-size_t Entries(int tokens, int experts_per_token) { return static_cast<size_t>(tokens) * static_cast<size_t>(experts_per_token); }
-size_t Values(int tokens, int hidden_size) { return static_cast<size_t>(tokens) * static_cast<size_t>(hidden_size); }
+size_t Entries(int tokens, int experts_per_token) {
+  return static_cast<size_t>(tokens) * static_cast<size_t>(experts_per_token);
+}
+size_t Values(int tokens, int hidden_size) {
+  return static_cast<size_t>(tokens) * static_cast<size_t>(hidden_size);
+}
 
 absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError("layer call: " + what); }
 
@@ -41,13 +45,16 @@ size_t RequestBytes(int tokens, int experts_per_token, int hidden_size) {
          Entries(tokens, experts_per_token) * (sizeof(ExpertId) + sizeof(float));
 }
 
-size_t ReplyBytes(int tokens, int hidden_size) { return kDescriptorBytes + Values(tokens, hidden_size) * sizeof(float); }
+size_t ReplyBytes(int tokens, int hidden_size) {
+  return kDescriptorBytes + Values(tokens, hidden_size) * sizeof(float);
+}
 
 size_t EncodeRequest(uint64_t call_id, const LayerCallView& call, absl::Span<std::byte> slot) {
-  const size_t bytes = kDescriptorBytes + call.hidden.size() * sizeof(float) + call.experts.size() * sizeof(ExpertId) +
-                       call.weights.size() * sizeof(float);
+  const size_t bytes = kDescriptorBytes + call.hidden.size() * sizeof(float) +
+                       call.experts.size() * sizeof(ExpertId) + call.weights.size() * sizeof(float);
   NUMOE_CHECK_LE(bytes, slot.size());
-  const RequestDescriptor d{call_id, call.layer, call.tokens, call.experts_per_token, call.exact ? kExactFlag : 0};
+  const RequestDescriptor d{call_id, call.layer, call.tokens, call.experts_per_token,
+                            call.exact ? kExactFlag : 0};
   std::byte* out = slot.data();
   std::memcpy(out, &d, sizeof d);
   out += kDescriptorBytes;
@@ -60,61 +67,79 @@ size_t EncodeRequest(uint64_t call_id, const LayerCallView& call, absl::Span<std
 }
 
 absl::Status DecodeRequest(absl::Span<const std::byte> message, const CallShape& shape, DecodedCall& out) {
-  if (message.size() < kDescriptorBytes) return Bad(fmt::format("{} bytes, expected at least {}", message.size(), kDescriptorBytes));
+  if (message.size() < kDescriptorBytes)
+    return Bad(fmt::format("{} bytes, expected at least {}", message.size(), kDescriptorBytes));
   RequestDescriptor d;
   std::memcpy(&d, message.data(), sizeof d);
-  if (d.tokens < 1 || d.tokens > limits::kCallTokensMax) return Bad(fmt::format("{} tokens, expected 1 to {}", d.tokens, limits::kCallTokensMax));
+  if (d.tokens < 1 || d.tokens > limits::kCallTokensMax)
+    return Bad(fmt::format("{} tokens, expected 1 to {}", d.tokens, limits::kCallTokensMax));
   if (d.experts_per_token < 1 || d.experts_per_token > limits::kExpertsPerTokenMax) {
-    return Bad(fmt::format("{} experts per token, expected 1 to {}", d.experts_per_token, limits::kExpertsPerTokenMax));
+    return Bad(fmt::format("{} experts per token, expected 1 to {}", d.experts_per_token,
+                           limits::kExpertsPerTokenMax));
   }
   if (d.flags > kExactFlag) return Bad(fmt::format("unknown flags {:#x}", d.flags));
   const size_t expected = RequestBytes(d.tokens, d.experts_per_token, shape.hidden_size);
-  if (message.size() != expected) return Bad(fmt::format("{} bytes, expected {} for {} tokens", message.size(), expected, d.tokens));
+  if (message.size() != expected)
+    return Bad(fmt::format("{} bytes, expected {} for {} tokens", message.size(), expected, d.tokens));
   const std::byte* hidden = message.data() + kDescriptorBytes;
   const size_t values = Values(d.tokens, shape.hidden_size);
   const size_t entries = Entries(d.tokens, d.experts_per_token);
   out.experts.resize(entries);
   out.weights.resize(entries);
   std::memcpy(out.experts.data(), hidden + values * sizeof(float), entries * sizeof(ExpertId));
-  std::memcpy(out.weights.data(), hidden + values * sizeof(float) + entries * sizeof(ExpertId), entries * sizeof(float));
+  std::memcpy(out.weights.data(), hidden + values * sizeof(float) + entries * sizeof(ExpertId),
+              entries * sizeof(float));
   for (const ExpertId expert : out.experts) {
-    if (expert < 0 || expert >= shape.num_experts) return Bad(fmt::format("expert id {}, expected 0 to {}", expert, shape.num_experts - 1));
+    if (expert < 0 || expert >= shape.num_experts)
+      return Bad(fmt::format("expert id {}, expected 0 to {}", expert, shape.num_experts - 1));
   }
   if (reinterpret_cast<uintptr_t>(hidden) % alignof(float) != 0) return Bad("hidden states are not aligned");
   out.call_id = d.call_id;
-  out.view = {.layer = d.layer, .tokens = d.tokens, .experts_per_token = d.experts_per_token,
+  out.view = {.layer = d.layer,
+              .tokens = d.tokens,
+              .experts_per_token = d.experts_per_token,
               .exact = (d.flags & kExactFlag) != 0,
               .hidden = absl::MakeConstSpan(reinterpret_cast<const float*>(hidden), values),
-              .experts = out.experts, .weights = out.weights};
+              .experts = out.experts,
+              .weights = out.weights};
   return absl::OkStatus();
 }
 
 absl::Span<float> ReplyPartial(absl::Span<std::byte> slot, int tokens, int hidden_size) {
   NUMOE_CHECK_LE(ReplyBytes(tokens, hidden_size), slot.size());
-  return absl::MakeSpan(reinterpret_cast<float*>(slot.data() + kDescriptorBytes), Values(tokens, hidden_size));
+  return absl::MakeSpan(reinterpret_cast<float*>(slot.data() + kDescriptorBytes),
+                        Values(tokens, hidden_size));
 }
 
-size_t EncodeReply(uint64_t call_id, const absl::Status& status, int tokens, int hidden_size, absl::Span<std::byte> slot) {
+size_t EncodeReply(uint64_t call_id, const absl::Status& status, int tokens, int hidden_size,
+                   absl::Span<std::byte> slot) {
   const size_t text = status.ok() ? 0 : std::min(status.message().size(), slot.size() - kDescriptorBytes);
-  const ReplyDescriptor d{call_id, static_cast<int32_t>(status.code()), status.ok() ? tokens : 0, static_cast<uint32_t>(text)};
+  const ReplyDescriptor d{call_id, static_cast<int32_t>(status.code()), status.ok() ? tokens : 0,
+                          static_cast<uint32_t>(text)};
   std::memcpy(slot.data(), &d, sizeof d);
   if (status.ok()) return ReplyBytes(tokens, hidden_size);
   std::memcpy(slot.data() + kDescriptorBytes, status.message().data(), text);
   return kDescriptorBytes + text;
 }
 
-absl::StatusOr<absl::Span<const float>> DecodeReply(absl::Span<const std::byte> message, uint64_t call_id, size_t values) {
-  if (message.size() < kDescriptorBytes) return absl::InvalidArgumentError(fmt::format("reply of {} bytes, expected at least {}", message.size(), kDescriptorBytes));
+absl::StatusOr<absl::Span<const float>> DecodeReply(absl::Span<const std::byte> message, uint64_t call_id,
+                                                    size_t values) {
+  if (message.size() < kDescriptorBytes)
+    return absl::InvalidArgumentError(
+        fmt::format("reply of {} bytes, expected at least {}", message.size(), kDescriptorBytes));
   ReplyDescriptor d;
   std::memcpy(&d, message.data(), sizeof d);
-  if (d.call_id != call_id) return absl::InvalidArgumentError(fmt::format("reply to call {}, expected {}", d.call_id, call_id));
+  if (d.call_id != call_id)
+    return absl::InvalidArgumentError(fmt::format("reply to call {}, expected {}", d.call_id, call_id));
   if (d.status_code != 0) {
-    if (d.text_bytes > message.size() - kDescriptorBytes) return absl::InvalidArgumentError("reply with an error text beyond its end");
+    if (d.text_bytes > message.size() - kDescriptorBytes)
+      return absl::InvalidArgumentError("reply with an error text beyond its end");
     const std::string text(reinterpret_cast<const char*>(message.data()) + kDescriptorBytes, d.text_bytes);
     return absl::InternalError(fmt::format("the worker refused the call (code {}): {}", d.status_code, text));
   }
   if (message.size() != kDescriptorBytes + values * sizeof(float)) {
-    return absl::InvalidArgumentError(fmt::format("reply of {} bytes, expected {}", message.size(), kDescriptorBytes + values * sizeof(float)));
+    return absl::InvalidArgumentError(fmt::format("reply of {} bytes, expected {}", message.size(),
+                                                  kDescriptorBytes + values * sizeof(float)));
   }
   return absl::MakeConstSpan(reinterpret_cast<const float*>(message.data() + kDescriptorBytes), values);
 }

@@ -1,9 +1,10 @@
 // Layer calls and replies as bytes in a ring slot.
 //
-// A request is a 64-byte descriptor, then hidden [tokens, hidden_size] fp32, then expert ids int32 and weights fp32
-// [tokens, experts_per_token]; a reply is a 64-byte descriptor, then either partial sums or an error text. Numbers are
-// in host order (one host). A decoder copies the descriptor and the ids once and checks the copies: the peer can change
-// shared memory at any time, so what was checked must not be read again. Pure functions; fuzzed.
+// A request is a 64-byte descriptor, then hidden [tokens, hidden_size] fp32, then expert ids int32 and
+// weights fp32 [tokens, experts_per_token]; a reply is a 64-byte descriptor, then either partial sums or an
+// error text. Numbers are in host order (one host). A decoder copies the descriptor and the ids once and
+// checks the copies: the peer can change shared memory at any time, so what was checked must not be read
+// again. Pure functions; fuzzed.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,11 @@ absl::Status DecodeRequest(absl::Span<const std::byte> message, const CallShape&
 
 /// Where a reply's partial sums go in the slot; write them, then EncodeReply.
 absl::Span<float> ReplyPartial(absl::Span<std::byte> slot, int tokens, int hidden_size);
-size_t EncodeReply(uint64_t call_id, const absl::Status& status, int tokens, int hidden_size, absl::Span<std::byte> slot);
-/// The partial sums of the reply to `call_id`, in place; the worker's error; or INVALID_ARGUMENT for a malformed reply.
-absl::StatusOr<absl::Span<const float>> DecodeReply(absl::Span<const std::byte> message, uint64_t call_id, size_t values);
+size_t EncodeReply(uint64_t call_id, const absl::Status& status, int tokens, int hidden_size,
+                   absl::Span<std::byte> slot);
+/// The partial sums of the reply to `call_id`, in place; the worker's error; or INVALID_ARGUMENT for a
+/// malformed reply.
+absl::StatusOr<absl::Span<const float>> DecodeReply(absl::Span<const std::byte> message, uint64_t call_id,
+                                                    size_t values);
 
 }  // namespace numoe

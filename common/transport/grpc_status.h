@@ -1,4 +1,5 @@
-// The one place where absl::Status and grpc::Status are converted into each other; their codes are the same numbers.
+// The one place where absl::Status and grpc::Status are converted into each other; their codes are the same
+// numbers.
 //
 // Thread-safe, pure.
 #pragma once

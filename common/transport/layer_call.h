@@ -1,7 +1,8 @@
 // What travels from a coordinator to an expert worker: one MoE layer's work for some tokens.
 //
-// LayerCallView owns nothing; its spans live in the transport's buffers for the duration of the call. LayerExecutor is
-// whoever computes it: an expert worker's slice. Several executors' outputs add up to the layer's routed output.
+// LayerCallView owns nothing; its spans live in the transport's buffers for the duration of the call.
+// LayerExecutor is whoever computes it: an expert worker's slice. Several executors' outputs add up to the
+// layer's routed output.
 #pragma once
 
 #include <vector>
@@ -25,8 +26,8 @@ struct LayerCallView {
 class LayerExecutor {
  public:
   virtual ~LayerExecutor() = default;
-  /// out[tokens, hidden_size] = this slice's weighted partial sums (overwritten). InvalidArgument for a bad layer,
-  /// expert id, token count or span size names which; nothing is computed then. One thread at a time.
+  /// out[tokens, hidden_size] = this slice's weighted partial sums (overwritten). InvalidArgument for a bad
+  /// layer, expert id, token count or span size names which; nothing is computed then. One thread at a time.
   virtual absl::Status Execute(const LayerCallView& call, absl::Span<float> out) = 0;
 };
 

@@ -36,7 +36,8 @@ bool RingChannel::PeerAlive() {
   const int result = pthread_mutex_trylock(&mutex);
   if (result == EBUSY) return true;
   if (result == 0 || result == EOWNERDEAD) pthread_mutex_unlock(&mutex);
-  // Remembered, not asked again: glibc's trylock of an unrecoverable mutex leaves it locked, which looks like life.
+  // Remembered, not asked again: glibc's trylock of an unrecoverable mutex leaves it locked, which looks like
+  // life.
   if (result != 0) peer_died_.store(true, std::memory_order_relaxed);
   return false;
 }
@@ -44,7 +45,8 @@ bool RingChannel::PeerAlive() {
 void RingChannel::Publish(size_t length) {
   Mailbox& mail = Mail(side_);
   mail.length = length;
-  mail.published.fetch_add(1);  // sequentially consistent with the reader's sleeping flag: one of the two sees the other
+  mail.published.fetch_add(
+      1);  // sequentially consistent with the reader's sleeping flag: one of the two sees the other
   if (mail.sleeping.load() != 0) FutexWake(mail.published);
 }
 
@@ -67,7 +69,8 @@ absl::StatusOr<absl::Span<const std::byte>> RingChannel::Receive(int64_t deadlin
     while (mail.published.load(std::memory_order_acquire) == received_) {
       if (!PeerAlive()) return absl::UnavailableError("the peer of the shared-memory session is gone");
       if (deadline_ms >= 0 && Clock::now() - start > std::chrono::milliseconds(deadline_ms)) {
-        return absl::DeadlineExceededError(fmt::format("no answer through shared memory for {} ms", deadline_ms));
+        return absl::DeadlineExceededError(
+            fmt::format("no answer through shared memory for {} ms", deadline_ms));
       }
       mail.sleeping.store(1);
       if (mail.published.load() == received_) FutexWait(mail.published, received_);
@@ -77,7 +80,8 @@ absl::StatusOr<absl::Span<const std::byte>> RingChannel::Receive(int64_t deadlin
   ++received_;
   const uint64_t length = mail.length;  // copied once, then checked
   if (length > segment_.slot_bytes()) {
-    return absl::InvalidArgumentError(fmt::format("the peer published {} bytes in a slot of {}", length, segment_.slot_bytes()));
+    return absl::InvalidArgumentError(
+        fmt::format("the peer published {} bytes in a slot of {}", length, segment_.slot_bytes()));
   }
   return absl::Span<const std::byte>(segment_.slot(Peer()), length);
 }

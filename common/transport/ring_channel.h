@@ -1,8 +1,8 @@
 // RingChannel: one side of a ring segment: publish a message, wait for the next one, notice a dead peer.
 //
-// Waiting spins for spin_us (the next message of a step comes soon), then sleeps on a futex in short slices; a dead peer
-// is noticed through its robust mutex within a slice, a stuck one at the deadline. Hold() must be called by the thread
-// that lives as long as this side does. Send and Receive are each called by one thread.
+// Waiting spins for spin_us (the next message of a step comes soon), then sleeps on a futex in short slices;
+// a dead peer is noticed through its robust mutex within a slice, a stuck one at the deadline. Hold() must be
+// called by the thread that lives as long as this side does. Send and Receive are each called by one thread.
 #pragma once
 
 #include <atomic>

@@ -56,10 +56,12 @@ absl::StatusOr<RingSegment> RingSegment::Attach(int fd) {
   struct stat info;
   if (fstat(fd, &info) != 0) return SystemError("fstat");
   if ((fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) {
-    return absl::InvalidArgumentError("ring segment: the worker's segment is not sealed; it could shrink under us");
+    return absl::InvalidArgumentError(
+        "ring segment: the worker's segment is not sealed; it could shrink under us");
   }
   segment.bytes_ = static_cast<size_t>(info.st_size);
-  if (segment.bytes_ < kHeaderBytes) return absl::InvalidArgumentError(fmt::format("ring segment: {} bytes, too few", segment.bytes_));
+  if (segment.bytes_ < kHeaderBytes)
+    return absl::InvalidArgumentError(fmt::format("ring segment: {} bytes, too few", segment.bytes_));
   RETURN_IF_ERROR(segment.Map());
   segment.slot_bytes_ = segment.header().slot_bytes;
   if (segment.header().magic != kMagic || segment.slot_bytes_ > segment.bytes_ ||

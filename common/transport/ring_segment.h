@@ -1,10 +1,11 @@
-// RingSegment: the shared memory through which one coordinator and one worker exchange layer calls on one host.
+// RingSegment: the shared memory through which one coordinator and one worker exchange layer calls on one
+// host.
 //
-// A sealed memfd: the worker creates, sizes, prefaults and seals it (so it can neither shrink under the peer nor grow)
-// and passes the descriptor over a Unix socket; nothing has a name that could be left behind. It holds two one-slot
-// mailboxes (request and reply), and for each side a robust mutex that the side's session thread holds for its life:
-// when the process dies the kernel marks it within microseconds, long before its sockets close. Layout and protocol:
-// common/transport/CONTRACT.md. Move-only.
+// A sealed memfd: the worker creates, sizes, prefaults and seals it (so it can neither shrink under the peer
+// nor grow) and passes the descriptor over a Unix socket; nothing has a name that could be left behind. It
+// holds two one-slot mailboxes (request and reply), and for each side a robust mutex that the side's session
+// thread holds for its life: when the process dies the kernel marks it within microseconds, long before its
+// sockets close. Layout and protocol: common/transport/CONTRACT.md. Move-only.
 #pragma once
 
 #include <pthread.h>

@@ -29,14 +29,17 @@ uint64_t HashBytes(uint64_t hash, const void* data, size_t size) {  // FNV-1a
 using ShardMap = std::map<std::string, std::vector<std::string>>;  // file: the tensors it holds
 
 bool IsPlainFileName(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
 }
 
-// The weight_map of an index file. Names are taken as they are: publishers number their shards in different ways.
+// The weight_map of an index file. Names are taken as they are: publishers number their shards in different
+// ways.
 absl::StatusOr<ShardMap> ParseShardMap(const std::string& text, const std::string& path) {
   ASSIGN_OR_RETURN(const nlohmann::json index, ParseStrictJson(text, path));
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
-    return absl::InvalidArgumentError(fmt::format("{}: {}, expected an object with a weight_map", path, Brief(index)));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {}, expected an object with a weight_map", path, Brief(index)));
   }
   if (index["weight_map"].size() > limits::kCheckpointTensorsMax) {
     return absl::InvalidArgumentError(fmt::format("{}: weight_map of {} tensors, expected at most {}", path,
@@ -46,8 +49,9 @@ absl::StatusOr<ShardMap> ParseShardMap(const std::string& text, const std::strin
   for (const auto& [tensor, file] : index["weight_map"].items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
     if (!IsPlainFileName(name)) {
-      return absl::InvalidArgumentError(fmt::format("{}: tensor {}: file {}, expected the name of a file in the same folder",
-                                                    path, Printable(tensor), Brief(file)));
+      return absl::InvalidArgumentError(
+          fmt::format("{}: tensor {}: file {}, expected the name of a file in the same folder", path,
+                      Printable(tensor), Brief(file)));
     }
     shards[name].push_back(tensor);
   }
@@ -58,7 +62,8 @@ absl::StatusOr<ShardMap> ParseShardMap(const std::string& text, const std::strin
   return shards;
 }
 
-// Where a block-FP8 weight holds a NaN code, or -1. Whole blocks at a time, so that the common case is one vector pass.
+// Where a block-FP8 weight holds a NaN code, or -1. Whole blocks at a time, so that the common case is one
+// vector pass.
 int64_t FindFp8Nan(absl::Span<const std::byte> codes) {
   constexpr size_t kBlock = 4096;
   for (size_t begin = 0; begin < codes.size(); begin += kBlock) {
@@ -80,8 +85,10 @@ class SafetensorsCheckpoint final : public Checkpoint {
   absl::Status OpenAll() {
     std::error_code error;
     if (!std::filesystem::is_directory(dir_, error)) {
-      return absl::NotFoundError(fmt::format("{}: {}, expected the folder of a checkpoint, with config.json and "
-                                             "*.safetensors", dir_.string(), error ? error.message() : "not a folder"));
+      return absl::NotFoundError(
+          fmt::format("{}: {}, expected the folder of a checkpoint, with config.json and "
+                      "*.safetensors",
+                      dir_.string(), error ? error.message() : "not a folder"));
     }
     absl::StatusOr<std::string> config = ReadTextFile(dir_ / "config.json", limits::kJsonFileBytesMax);
     if (config.ok()) fingerprint_ = HashBytes(fingerprint_, config->data(), config->size());
@@ -90,8 +97,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
     if (!absl::IsNotFound(index.status())) return index.status();
     const absl::Status status = OpenShard(kSingleName);
     if (!absl::IsNotFound(status)) return status;
-    return absl::NotFoundError(fmt::format("{}: holds neither {} nor {}, expected one of them", dir_.string(), kIndexName,
-                                           kSingleName));
+    return absl::NotFoundError(fmt::format("{}: holds neither {} nor {}, expected one of them", dir_.string(),
+                                           kIndexName, kSingleName));
   }
 
   bool Has(std::string_view tensor) const override { return tensors_.find(tensor) != tensors_.end(); }
@@ -99,8 +106,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
   absl::StatusOr<TensorView> Find(std::string_view tensor) const override {
     const auto it = tensors_.find(tensor);
     if (it != tensors_.end()) return it->second.view;
-    return absl::NotFoundError(fmt::format("{}: tensor {}: is missing, expected by config.json{}", dir_.string(),
-                                           Printable(tensor), Nearby(tensor)));
+    return absl::NotFoundError(fmt::format("{}: tensor {}: is missing, expected by config.json{}",
+                                           dir_.string(), Printable(tensor), Nearby(tensor)));
   }
 
   absl::StatusOr<std::vector<float>> ReadVector(std::string_view tensor, int64_t size) const override {
@@ -128,8 +135,9 @@ class SafetensorsCheckpoint final : public Checkpoint {
     RETURN_IF_ERROR(ExpectShape(name + ".weight", weight, {rows, cols}));
     if (weight.dtype == DType::kF8E4M3) return FindFp8(name, weight, config);
     if (Has(name + ".weight_scale_inv")) {
-      return TensorError(name + ".weight", fmt::format("dtype {}, expected F8_E4M3 because {}.weight_scale_inv exists",
-                                                       DTypeName(weight.dtype), name));
+      return TensorError(name + ".weight",
+                         fmt::format("dtype {}, expected F8_E4M3 because {}.weight_scale_inv exists",
+                                     DTypeName(weight.dtype), name));
     }
     ASSIGN_OR_RETURN(const MatrixFormat format, PlainFormat(name + ".weight", weight.dtype));
     return MatrixView{.format = format, .rows = rows, .cols = cols, .data = weight.data, .scales = {}};
@@ -173,9 +181,9 @@ class SafetensorsCheckpoint final : public Checkpoint {
       for (const std::string& name : names) {
         const auto it = tensors_.find(name);
         if (it == tensors_.end() || it->second.shard != shard) {
-          return absl::InvalidArgumentError(fmt::format("{}: tensor {}: expected in {}, found {}", index_path,
-                                                        Printable(name), shard,
-                                                        it == tensors_.end() ? "nowhere" : "in " + it->second.shard));
+          return absl::InvalidArgumentError(
+              fmt::format("{}: tensor {}: expected in {}, found {}", index_path, Printable(name), shard,
+                          it == tensors_.end() ? "nowhere" : "in " + it->second.shard));
         }
       }
     }
@@ -199,8 +207,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
     RETURN_IF_ERROR(ExpectShape(scale_name, scale, {scale_rows, scale_cols}));
     RETURN_IF_ERROR(CheckScales(scale_name, scale));
     if (const int64_t at = FindFp8Nan(matrix.data); at >= 0) {
-      return TensorError(module + ".weight", fmt::format("element [{}, {}] is NaN, expected a number", at / matrix.cols,
-                                                         at % matrix.cols));
+      return TensorError(module + ".weight", fmt::format("element [{}, {}] is NaN, expected a number",
+                                                         at / matrix.cols, at % matrix.cols));
     }
     return matrix;
   }
@@ -214,14 +222,16 @@ class SafetensorsCheckpoint final : public Checkpoint {
     const int64_t group = config.int4_group_size;
     for (const char* part : {".weight_zero_point", ".weight_g_idx"}) {
       if (Has(module + part)) {
-        return TensorError(module + part, "is present, expected symmetric groups in column order, which have none");
+        return TensorError(module + part,
+                           "is present, expected symmetric groups in column order, which have none");
       }
     }
     if (packed.dtype != DType::kI32) {
       return TensorError(packed_name, fmt::format("dtype {}, expected I32", DTypeName(packed.dtype)));
     }
     if (cols % group != 0) {
-      return TensorError(packed_name, fmt::format("{} columns, expected a multiple of the group size {}", cols, group));
+      return TensorError(packed_name,
+                         fmt::format("{} columns, expected a multiple of the group size {}", cols, group));
     }
     RETURN_IF_ERROR(ExpectShape(packed_name, packed, {rows, (cols + 7) / 8}));
     RETURN_IF_ERROR(ExpectShape(scale_name, scale, {rows, cols / group}));
@@ -267,8 +277,9 @@ class SafetensorsCheckpoint final : public Checkpoint {
       case DType::kBF16:
         return MatrixFormat::kBF16;
       default:
-        return TensorError(tensor, fmt::format("dtype {}, expected BF16, F16, F32 or a quantised weight with its scales",
-                                               DTypeName(dtype)));
+        return TensorError(
+            tensor, fmt::format("dtype {}, expected BF16, F16, F32 or a quantised weight with its scales",
+                                DTypeName(dtype)));
     }
   }
 
@@ -287,11 +298,12 @@ class SafetensorsCheckpoint final : public Checkpoint {
     const int64_t rows = view.shape[0], cols = view.shape[1];
     std::vector<float> row(cols);
     for (int64_t r = 0; r < rows; ++r) {
-      DecodeMatrix({.format = format, .rows = rows, .cols = cols, .data = view.data, .scales = {}}, r, r + 1, 0, cols,
-                   absl::MakeSpan(row));
+      DecodeMatrix({.format = format, .rows = rows, .cols = cols, .data = view.data, .scales = {}}, r, r + 1,
+                   0, cols, absl::MakeSpan(row));
       for (int64_t c = 0; c < cols; ++c) {
         if (std::isfinite(row[c])) continue;
-        return TensorError(tensor, fmt::format("scale [{}, {}] is {}, expected a finite number", r, c, row[c]));
+        return TensorError(tensor,
+                           fmt::format("scale [{}, {}] is {}, expected a finite number", r, c, row[c]));
       }
     }
     return absl::OkStatus();
@@ -300,7 +312,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
   absl::Status TensorError(std::string_view tensor, const std::string& message) const {
     const auto it = tensors_.find(tensor);
     const std::filesystem::path file = it == tensors_.end() ? dir_ : dir_ / it->second.shard;
-    return absl::InvalidArgumentError(fmt::format("{}: tensor {}: {}", file.string(), Printable(tensor), message));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: tensor {}: {}", file.string(), Printable(tensor), message));
   }
 
   // The neighbours in name order: usually the same layer with another spelling.

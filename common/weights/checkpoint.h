@@ -1,15 +1,15 @@
 // A Hugging Face checkpoint directory of safetensors files, mapped read-only and checked before use.
 //
-// Open() maps every shard (model.safetensors, or the files that model.safetensors.index.json names), checks all
-// headers (bounds, overlaps, holes, sizes, dtypes, duplicates) and the index against them. Matrices come out as
-// MatrixView in whatever format they are stored; a module is quantised iff its scale tensor exists:
+// Open() maps every shard (model.safetensors, or the files that model.safetensors.index.json names), checks
+// all headers (bounds, overlaps, holes, sizes, dtypes, duplicates) and the index against them. Matrices come
+// out as MatrixView in whatever format they are stored; a module is quantised iff its scale tensor exists:
 //   X.weight (BF16/F16/F32)                                   plain
 //   X.weight (F8_E4M3) + X.weight_scale_inv (F32 | BF16)      block FP8, W[i][j] = w * scale[i/128][j/128]
 //   X.weight_packed (I32) + X.weight_scale (BF16|F16|F32) + X.weight_shape (I32 | I64)   INT4 groups,
 //       nibble k of a row at bits 4*(k%8) of word k/8, value nibble - 8, scale[row][k/32]
 // Formats: https://github.com/huggingface/safetensors, https://github.com/vllm-project/compressed-tensors,
-// DeepSeek-V3 README_WEIGHTS.md. Errors (InvalidArgument, NotFound, DataLoss) name the file, the tensor, what was
-// found and what was expected. Thread-safe after Open; views live as long as the Checkpoint.
+// DeepSeek-V3 README_WEIGHTS.md. Errors (InvalidArgument, NotFound, DataLoss) name the file, the tensor, what
+// was found and what was expected. Thread-safe after Open; views live as long as the Checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -32,17 +32,18 @@ struct MatrixView {
   MatrixFormat format = MatrixFormat::kBF16;
   int64_t rows = 0;
   int64_t cols = 0;
-  absl::Span<const std::byte> data;    // elements, or packed nibbles: rows * cols * {4,2,2,1,1/2} bytes
-  absl::Span<const std::byte> scales;  // kFp8Block: [ceil(rows/block_rows), ceil(cols/block_cols)]; kInt4Group: [rows, cols/group]
+  absl::Span<const std::byte> data;  // elements, or packed nibbles: rows * cols * {4,2,2,1,1/2} bytes
+  absl::Span<const std::byte>
+      scales;  // kFp8Block: [ceil(rows/block_rows), ceil(cols/block_cols)]; kInt4Group: [rows, cols/group]
   DType scale_dtype = DType::kF32;
-  int block_rows = 1;                  // kFp8Block 128; kInt4Group 1
-  int block_cols = 1;                  // kFp8Block 128; kInt4Group 32
+  int block_rows = 1;  // kFp8Block 128; kInt4Group 1
+  int block_cols = 1;  // kFp8Block 128; kInt4Group 32
 };
 
 /// Decodes the rectangle [row_begin, row_end) x [col_begin, col_end) to fp32, row-major, into `out`.
 /// REQUIRES: the rectangle lies inside the matrix; out.size() == its area.
-void DecodeMatrix(const MatrixView& matrix, int64_t row_begin, int64_t row_end, int64_t col_begin, int64_t col_end,
-                  absl::Span<float> out);
+void DecodeMatrix(const MatrixView& matrix, int64_t row_begin, int64_t row_end, int64_t col_begin,
+                  int64_t col_end, absl::Span<float> out);
 
 class Checkpoint {
  public:
@@ -54,7 +55,8 @@ class Checkpoint {
   virtual absl::StatusOr<TensorView> Find(std::string_view tensor) const = 0;
   /// A vector (norm weight, bias) decoded to fp32; InvalidArgument if its shape is not [size].
   virtual absl::StatusOr<std::vector<float>> ReadVector(std::string_view tensor, int64_t size) const = 0;
-  /// The weight of linear module `module` (no ".weight" suffix), checked to be [rows, cols], its scales finite.
+  /// The weight of linear module `module` (no ".weight" suffix), checked to be [rows, cols], its scales
+  /// finite.
   virtual absl::StatusOr<MatrixView> FindMatrix(std::string_view module, int64_t rows, int64_t cols,
                                                 const ModelConfig& config) const = 0;
   virtual std::vector<std::string> TensorNames() const = 0;  // sorted

@@ -23,7 +23,9 @@ std::optional<int64_t> AsInt64(const json& value) {
 ConfigFields::ConfigFields(const json& object, std::string_view file, std::string prefix)
     : object_(object), file_(file), prefix_(std::move(prefix)) {}
 
-std::string ConfigFields::PrefixOf(std::string_view name) const { return fmt::format("{}{}.", prefix_, name); }
+std::string ConfigFields::PrefixOf(std::string_view name) const {
+  return fmt::format("{}{}.", prefix_, name);
+}
 
 const char* ConfigFields::Spelling(Names names) const {
   for (const char* name : names) {
@@ -100,7 +102,8 @@ void ConfigFields::Tokens(Names names, int vocab_size, std::vector<int32_t>& ids
 
 void ConfigFields::Only(const char* name, const json& only) {
   const json* value = Get({name});
-  if (value != nullptr && *value != only) FailWith({name}, value, Brief(only) + ", the only kind this engine computes");
+  if (value != nullptr && *value != only)
+    FailWith({name}, value, Brief(only) + ", the only kind this engine computes");
 }
 
 void ConfigFields::Must(const char* name, const json& only) {
@@ -111,8 +114,8 @@ void ConfigFields::Must(const char* name, const json& only) {
 void ConfigFields::Fail(Names names, const std::string& found, const std::string& expected) {
   if (!status_.ok()) return;
   const char* name = Spelling(names);
-  status_ = absl::InvalidArgumentError(
-      fmt::format("{}: {}{} {}, expected {}", file_, prefix_, name == nullptr ? *names.begin() : name, found, expected));
+  status_ = absl::InvalidArgumentError(fmt::format("{}: {}{} {}, expected {}", file_, prefix_,
+                                                   name == nullptr ? *names.begin() : name, found, expected));
 }
 
 void ConfigFields::FailWith(Names names, const json* value, const std::string& expected) {

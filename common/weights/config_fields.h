@@ -1,9 +1,10 @@
-// Typed, ranged fields of one JSON object of a configuration file, so that a model family reads as a list of fields.
+// Typed, ranged fields of one JSON object of a configuration file, so that a model family reads as a list of
+// fields.
 //
-// Each reader takes the accepted spellings of a field, of which the first that is present and not null counts. The first
-// error is kept in status(), later ones are dropped, and a reader that failed returns its fallback or a value inside
-// the range; the caller checks status() once, before it uses what it read. Messages: FILE: FIELD is FOUND, expected ...
-// Borrows the JSON and the file's name. Not thread-safe.
+// Each reader takes the accepted spellings of a field, of which the first that is present and not null
+// counts. The first error is kept in status(), later ones are dropped, and a reader that failed returns its
+// fallback or a value inside the range; the caller checks status() once, before it uses what it read.
+// Messages: FILE: FIELD is FOUND, expected ... Borrows the JSON and the file's name. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,8 @@ class ConfigFields {
   /// A token id or a list of them, each below `vocab_size`; appended to `ids` where not there yet.
   void Tokens(Names names, int vocab_size, std::vector<int32_t>& ids);
 
-  /// Fails unless the field is absent, null or equal to `only`: the rest is a feature this engine does not compute.
+  /// Fails unless the field is absent, null or equal to `only`: the rest is a feature this engine does not
+  /// compute.
   void Only(const char* name, const nlohmann::json& only);
   /// As Only, but the field must be there.
   void Must(const char* name, const nlohmann::json& only);

@@ -19,7 +19,8 @@ std::string Dump(const nlohmann::json& value) {
 std::string Cut(std::string text) {
   if (text.size() <= kMessageBytesMax) return text;
   size_t end = kMessageBytesMax;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u) --end;  // not inside a character
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u)
+    --end;  // not inside a character
   return text.substr(0, end) + "...";
 }
 
@@ -43,7 +44,8 @@ class StrictChecker : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& exception) override {
-    const std::string_view what = exception.what();  // "[id] parse error at line 1, column 2: what was found and expected"
+    const std::string_view what =
+        exception.what();  // "[id] parse error at line 1, column 2: what was found and expected"
     const size_t colon = what.find(": ");
     error_ = fmt::format("not valid JSON at byte {}: {}", position,
                          Printable(colon == std::string_view::npos ? what : what.substr(colon + 2)));

@@ -1,8 +1,9 @@
 // JSON from files nobody vouches for: no exceptions, no duplicate keys.
 //
-// Thin layer over nlohmann::json. ParseStrictJson refuses duplicate keys (two readers could see different values) and
-// nesting deeper than 64. Errors name the file and the byte position. Printable and Brief make what a file holds fit
-// for a one-line message: valid UTF-8, control characters escaped, cut to a readable length. Thread-safe.
+// Thin layer over nlohmann::json. ParseStrictJson refuses duplicate keys (two readers could see different
+// values) and nesting deeper than 64. Errors name the file and the byte position. Printable and Brief make
+// what a file holds fit for a one-line message: valid UTF-8, control characters escaped, cut to a readable
+// length. Thread-safe.
 #pragma once
 
 #include <string>

@@ -35,7 +35,8 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
       close(fd);
       return status;
     }
-    file.bytes_ = absl::MakeConstSpan(static_cast<const std::byte*>(address), static_cast<size_t>(info.st_size));
+    file.bytes_ =
+        absl::MakeConstSpan(static_cast<const std::byte*>(address), static_cast<size_t>(info.st_size));
   }
   close(fd);
   return file;
@@ -55,8 +56,8 @@ MappedFile::~MappedFile() {
 absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path, uint64_t bytes_max) {
   ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   if (file.bytes().size() > bytes_max) {
-    return absl::InvalidArgumentError(fmt::format("{}: {} bytes, expected at most {}", path.string(),
-                                                  file.bytes().size(), bytes_max));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {} bytes, expected at most {}", path.string(), file.bytes().size(), bytes_max));
   }
   return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
 }

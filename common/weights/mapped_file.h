@@ -1,7 +1,7 @@
 // A whole file mapped read-only; unmapped when destroyed.
 //
-// Errors name the path and the reason. An empty file maps to an empty span. The file must not shrink while mapped
-// (checkpoints are immutable once published). Move-only; const access from any thread.
+// Errors name the path and the reason. An empty file maps to an empty span. The file must not shrink while
+// mapped (checkpoints are immutable once published). Move-only; const access from any thread.
 #pragma once
 
 #include <cstddef>

@@ -33,7 +33,8 @@ float LoadScale(const MatrixView& m, int64_t index) {
   return 0;
 }
 
-// Elements [col_begin, col_end) of row `row`, before their scales. One loop per format: this runs over whole models.
+// Elements [col_begin, col_end) of row `row`, before their scales. One loop per format: this runs over whole
+// models.
 void DecodeCodes(const MatrixView& m, int64_t row, int64_t col_begin, int64_t col_end, float* out) {
   const auto fill = [&](auto decode) {
     for (int64_t c = col_begin; c < col_end; ++c) out[c - col_begin] = decode(c);
@@ -69,8 +70,8 @@ void ApplyScales(const MatrixView& m, int64_t row, int64_t col_begin, int64_t co
 
 }  // namespace
 
-void DecodeMatrix(const MatrixView& matrix, int64_t row_begin, int64_t row_end, int64_t col_begin, int64_t col_end,
-                  absl::Span<float> out) {
+void DecodeMatrix(const MatrixView& matrix, int64_t row_begin, int64_t row_end, int64_t col_begin,
+                  int64_t col_end, absl::Span<float> out) {
   NUMOE_CHECK(0 <= row_begin && row_begin <= row_end && row_end <= matrix.rows);
   NUMOE_CHECK(0 <= col_begin && col_begin <= col_end && col_end <= matrix.cols);
   NUMOE_CHECK_EQ(static_cast<int64_t>(out.size()), (row_end - row_begin) * (col_end - col_begin));

@@ -17,15 +17,15 @@ namespace {
 using nlohmann::json;
 
 constexpr char kFamilies[] = "one of kimi_k2, deepseek_v3, kimi_k25, qwen3_moe";
-constexpr int kVocabularyMax = 1 << 24;             // the largest published vocabulary is 256k
+constexpr int kVocabularyMax = 1 << 24;  // the largest published vocabulary is 256k
 constexpr int kHeadsMax = 4'096;
 constexpr int kHeadDimMax = 4'096;
-constexpr int kRankMax = 65'536;                    // low-rank projections are narrower than the hidden state
+constexpr int kRankMax = 65'536;  // low-rank projections are narrower than the hidden state
 constexpr int kIntermediateMax = 1 << 22;
 constexpr int kSharedExpertsMax = 64;
 constexpr int64_t kPositionsMax = int64_t{1} << 31;
-constexpr double kEpsilonMin = 1e-12;               // 0 would divide a zero vector by zero
-constexpr double kThetaMin = 1.1, kThetaMax = 1e12; // YaRN divides by its logarithm
+constexpr double kEpsilonMin = 1e-12;                // 0 would divide a zero vector by zero
+constexpr double kThetaMin = 1.1, kThetaMax = 1e12;  // YaRN divides by its logarithm
 
 void ReadRope(ConfigFields& f, RopeConfig& rope) {
   rope.theta = f.Double({"rope_theta"}, kThetaMin, kThetaMax, 10000.0);
@@ -36,7 +36,8 @@ void ReadRope(ConfigFields& f, RopeConfig& rope) {
   rope.theta = s.Double({"rope_theta"}, kThetaMin, kThetaMax, rope.theta);
   const std::string type = s.String({"rope_type", "type"}, "default");
   if (type != "default" && type != "yarn") {
-    s.Fail({"rope_type", "type"}, "is " + Brief(type), "\"default\" or \"yarn\", the only kinds this engine computes");
+    s.Fail({"rope_type", "type"}, "is " + Brief(type),
+           "\"default\" or \"yarn\", the only kinds this engine computes");
   }
   s.Only("mrope_section", nullptr);
   s.Only("partial_rotary_factor", 1.0);
@@ -47,20 +48,24 @@ void ReadRope(ConfigFields& f, RopeConfig& rope) {
     rope.yarn.beta_slow = s.Double({"beta_slow"}, 1e-3, 1e6, 1.0);
     rope.yarn.mscale = s.Double({"mscale"}, 0, 100, 1.0);
     rope.yarn.mscale_all_dim = s.Double({"mscale_all_dim"}, 0, 100, 0.0);
-    rope.yarn.original_max_position_embeddings = s.Int64({"original_max_position_embeddings"}, 1, kPositionsMax);
+    rope.yarn.original_max_position_embeddings =
+        s.Int64({"original_max_position_embeddings"}, 1, kPositionsMax);
     s.Only("truncate", true);
     s.Only("attention_factor", nullptr);
   }
   f.Absorb(s);
 }
 
-// compressed-tensors: every group must be what FindMatrix reads, signed 4-bit weights with a scale for 32 columns.
+// compressed-tensors: every group must be what FindMatrix reads, signed 4-bit weights with a scale for 32
+// columns.
 void ReadInt4(ConfigFields& f, ModelConfig& config) {
   f.Must("format", "pack-quantized");
   f.Only("quantization_status", "compressed");
   f.Only("kv_cache_scheme", nullptr);
   const json* groups = f.Object({"config_groups"});
-  if (groups == nullptr || groups->empty()) return f.Fail({"config_groups"}, "is missing", "a group with its weights");
+  if (groups == nullptr || groups->empty()) {
+    return f.Fail({"config_groups"}, groups == nullptr ? "is missing" : "is {}", "a group with its weights");
+  }
   for (const auto& [name, group] : groups->items()) {
     const std::string prefix = f.PrefixOf("config_groups." + Printable(name));
     if (!group.is_object()) return f.Fail({"config_groups"}, "holds " + Brief(group), "objects");
@@ -90,9 +95,11 @@ void ReadFp8(ConfigFields& f, ModelConfig& config) {
   f.Only("fmt", "e4m3");
   const json* block = f.Get({"weight_block_size"});
   const auto is_edge = [](const json& edge) {
-    return edge.is_number_unsigned() && edge.get<uint64_t>() >= 1 && edge.get<uint64_t>() <= limits::kHiddenSizeMax;
+    return edge.is_number_unsigned() && edge.get<uint64_t>() >= 1 &&
+           edge.get<uint64_t>() <= limits::kHiddenSizeMax;
   };
-  if (block == nullptr || !block->is_array() || block->size() != 2 || !is_edge((*block)[0]) || !is_edge((*block)[1])) {
+  if (block == nullptr || !block->is_array() || block->size() != 2 || !is_edge((*block)[0]) ||
+      !is_edge((*block)[1])) {
     return f.Fail({"weight_block_size"}, block == nullptr ? "is missing" : "is " + Brief(*block),
                   "[rows, cols] of a block, such as [128, 128]");
   }
@@ -127,7 +134,8 @@ void ReadCommon(ConfigFields& f, ModelConfig& c) {
   c.intermediate_size = f.Int({"intermediate_size"}, 0, kIntermediateMax, 0);
   c.moe_intermediate_size = f.Int({"moe_intermediate_size"}, 1, kIntermediateMax);
   c.num_experts = f.Int({"n_routed_experts", "num_experts", "num_local_experts"}, 1, limits::kExpertsMax);
-  c.experts_per_token = f.Int({"num_experts_per_tok"}, 1, std::min(limits::kExpertsPerTokenMax, c.num_experts));
+  c.experts_per_token =
+      f.Int({"num_experts_per_tok"}, 1, std::min(limits::kExpertsPerTokenMax, c.num_experts));
   // No defaults for what changes the result without a trace: the published files all state it.
   c.norm_topk_prob = f.Bool({"norm_topk_prob"});
   f.Only("hidden_act", "silu");
@@ -163,7 +171,8 @@ void ReadDeepSeek(ConfigFields& f, ModelConfig& c) {
   c.topk_group = f.Int({"topk_group"}, 1, c.n_group);
   if (c.num_experts % c.n_group != 0 || c.num_experts / c.n_group * c.topk_group < c.experts_per_token) {
     f.Fail({"n_group"}, fmt::format("is {} with topk_group {}", c.n_group, c.topk_group),
-           fmt::format("a divisor of {} experts that leaves {} to choose from", c.num_experts, c.experts_per_token));
+           fmt::format("a divisor of {} experts that leaves {} to choose from", c.num_experts,
+                       c.experts_per_token));
   }
   c.routed_scaling_factor = f.Double({"routed_scaling_factor"}, 1e-6, 1e6);
   ReadMoeLayersOfDeepSeek(f, c);
@@ -176,14 +185,17 @@ void ReadMoeLayersOfQwen3(ConfigFields& f, ModelConfig& c) {
   if (const json* list = f.Get({"mlp_only_layers"}); list != nullptr) {
     bool good = list->is_array();
     for (const json& layer : *list) {
-      good = good && layer.is_number_unsigned() && layer.get<uint64_t>() < static_cast<uint64_t>(c.num_layers);
+      good =
+          good && layer.is_number_unsigned() && layer.get<uint64_t>() < static_cast<uint64_t>(c.num_layers);
       if (good) dense.insert(layer.get<int64_t>());
     }
     if (!good) {
-      f.Fail({"mlp_only_layers"}, "is " + Brief(*list), fmt::format("a list of layers from 0 to {}", c.num_layers - 1));
+      f.Fail({"mlp_only_layers"}, "is " + Brief(*list),
+             fmt::format("a list of layers from 0 to {}", c.num_layers - 1));
     }
   }
-  for (int l = 0; l < c.num_layers; ++l) c.layer_is_moe.push_back(dense.count(l) == 0 && (l + 1) % sparse_step == 0);
+  for (int l = 0; l < c.num_layers; ++l)
+    c.layer_is_moe.push_back(dense.count(l) == 0 && (l + 1) % sparse_step == 0);
 }
 
 void ReadQwen3(ConfigFields& f, ModelConfig& c) {
@@ -191,11 +203,13 @@ void ReadQwen3(ConfigFields& f, ModelConfig& c) {
   c.attention = AttentionKind::kGqa;
   c.num_kv_heads = f.Int({"num_key_value_heads"}, 1, c.num_heads);
   if (c.num_heads % c.num_kv_heads != 0) {
-    f.Fail({"num_key_value_heads"}, fmt::format("is {}", c.num_kv_heads), fmt::format("a divisor of {} heads", c.num_heads));
+    f.Fail({"num_key_value_heads"}, fmt::format("is {}", c.num_kv_heads),
+           fmt::format("a divisor of {} heads", c.num_heads));
   }
   c.head_dim = f.Int({"head_dim"}, 2, kHeadDimMax, c.hidden_size / c.num_heads);
   if (c.head_dim % 2 != 0 || c.head_dim < 2 || c.head_dim > kHeadDimMax) {
-    f.Fail({"head_dim"}, fmt::format("is {}", c.head_dim), fmt::format("an even number from 2 to {}", kHeadDimMax));
+    f.Fail({"head_dim"}, fmt::format("is {}", c.head_dim),
+           fmt::format("an even number from 2 to {}", kHeadDimMax));
   }
   c.rope.layout = RopeLayout::kHalf;
   c.rope.dim = c.head_dim;
@@ -203,7 +217,8 @@ void ReadQwen3(ConfigFields& f, ModelConfig& c) {
   f.Only("use_sliding_window", false);
   if (const json* types = f.Get({"layer_types"}); types != nullptr) {
     for (const json& type : *types) {
-      if (type != "full_attention") f.Fail({"layer_types"}, "holds " + Brief(type), "\"full_attention\" only");
+      if (type != "full_attention")
+        f.Fail({"layer_types"}, "holds " + Brief(type), "\"full_attention\" only");
     }
   }
   ReadMoeLayersOfQwen3(f, c);
@@ -211,7 +226,8 @@ void ReadQwen3(ConfigFields& f, ModelConfig& c) {
 }
 
 void CheckDenseLayers(ConfigFields& f, const ModelConfig& c) {
-  const bool any_dense = std::find(c.layer_is_moe.begin(), c.layer_is_moe.end(), false) != c.layer_is_moe.end();
+  const bool any_dense =
+      std::find(c.layer_is_moe.begin(), c.layer_is_moe.end(), false) != c.layer_is_moe.end();
   if (!any_dense || c.intermediate_size > 0) return;
   f.Fail({"intermediate_size"}, f.Get({"intermediate_size"}) == nullptr ? "is missing" : "is 0",
          "the width of the dense layers' MLP");
@@ -259,8 +275,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view text, std::string_
   } else if (family == "qwen3_moe" && !is_multimodal) {
     ReadQwen3(f, config);
   } else {
-    f.Fail({"model_type"}, "is " + Brief(family),
-           is_multimodal ? "kimi_k2 or deepseek_v3" : kFamilies);
+    f.Fail({"model_type"}, "is " + Brief(family), is_multimodal ? "kimi_k2 or deepseek_v3" : kFamilies);
   }
   CheckDenseLayers(f, config);
   ReadQuantization(f, config);

@@ -1,9 +1,9 @@
 // What a checkpoint's config.json says about the architecture, in one spelling for every model family.
 //
-// Reads model_type kimi_k2, deepseek_v3, kimi_k25 (its text_config; tensor names carry a prefix) and qwen3_moe,
-// in the spellings of old and new transformers (torch_dtype/dtype, rope_scaling/rope_parameters, type/rope_type,
-// num_experts/num_local_experts/n_routed_experts). Every value is checked: a wrong one is an InvalidArgument
-// naming the file, the field, what was found and what was expected.
+// Reads model_type kimi_k2, deepseek_v3, kimi_k25 (its text_config; tensor names carry a prefix) and
+// qwen3_moe, in the spellings of old and new transformers (torch_dtype/dtype, rope_scaling/rope_parameters,
+// type/rope_type, num_experts/num_local_experts/n_routed_experts). Every value is checked: a wrong one is an
+// InvalidArgument naming the file, the field, what was found and what was expected.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@ struct YarnConfig {  // https://arxiv.org/abs/2309.00071
 struct RopeConfig {
   RopeLayout layout = RopeLayout::kInterleaved;
   double theta = 10000.0;
-  int dim = 0;                  // rotated channels per head
+  int dim = 0;  // rotated channels per head
   bool has_yarn = false;
   YarnConfig yarn;
 };
 
 struct ModelConfig {
-  std::string model_type;        // as published: kimi_k2 | deepseek_v3 | kimi_k25 | qwen3_moe
-  std::string tensor_prefix;     // "" or "language_model."
+  std::string model_type;     // as published: kimi_k2 | deepseek_v3 | kimi_k25 | qwen3_moe
+  std::string tensor_prefix;  // "" or "language_model."
   int hidden_size = 0;
   int num_layers = 0;
   int vocab_size = 0;
@@ -49,20 +49,20 @@ struct ModelConfig {
 
   AttentionKind attention = AttentionKind::kMla;
   int num_heads = 0;
-  int num_kv_heads = 0;          // GQA only
-  int head_dim = 0;              // GQA only
-  int q_lora_rank = 0;           // MLA; 0: one plain q_proj
-  int kv_lora_rank = 0;          // MLA: compressed cache channels (512)
-  int qk_nope_head_dim = 0;      // MLA
-  int qk_rope_head_dim = 0;      // MLA
-  int v_head_dim = 0;            // MLA
+  int num_kv_heads = 0;      // GQA only
+  int head_dim = 0;          // GQA only
+  int q_lora_rank = 0;       // MLA; 0: one plain q_proj
+  int kv_lora_rank = 0;      // MLA: compressed cache channels (512)
+  int qk_nope_head_dim = 0;  // MLA
+  int qk_rope_head_dim = 0;  // MLA
+  int v_head_dim = 0;        // MLA
   RopeConfig rope;
 
-  int intermediate_size = 0;     // dense layers' MLP
-  int moe_intermediate_size = 0; // one routed expert
+  int intermediate_size = 0;      // dense layers' MLP
+  int moe_intermediate_size = 0;  // one routed expert
   int num_experts = 0;
   int experts_per_token = 0;
-  int num_shared_experts = 0;    // merged in one MLP of moe_intermediate_size * num_shared_experts
+  int num_shared_experts = 0;      // merged in one MLP of moe_intermediate_size * num_shared_experts
   std::vector<bool> layer_is_moe;  // [num_layers]
 
   GateScoring scoring = GateScoring::kSigmoidNoAuxTc;
@@ -71,11 +71,11 @@ struct ModelConfig {
   bool norm_topk_prob = true;
   double routed_scaling_factor = 1.0;
 
-  int fp8_block_rows = 128;      // quantization_config.weight_block_size; used by block FP8 tensors only
+  int fp8_block_rows = 128;  // quantization_config.weight_block_size; used by block FP8 tensors only
   int fp8_block_cols = 128;
-  int int4_group_size = 32;      // used by pack-quantized tensors only
+  int int4_group_size = 32;  // used by pack-quantized tensors only
 
-  int32_t bos_token_id = -1;     // -1: none
+  int32_t bos_token_id = -1;           // -1: none
   std::vector<int32_t> eos_token_ids;  // union of config.json and generation_config.json
 };
 
@@ -83,7 +83,7 @@ struct ModelConfig {
 struct GenerationDefaults {
   double temperature = 1.0;
   double top_p = 1.0;
-  int top_k = 0;                 // 0: off
+  int top_k = 0;  // 0: off
   double min_p = 0.0;
 };
 

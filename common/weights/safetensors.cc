@@ -22,8 +22,8 @@ absl::Status Error(std::string_view file, std::string_view tensor, const std::st
   return absl::InvalidArgumentError(fmt::format("{}: tensor {}: {}", file, Printable(tensor), message));
 }
 
-// Entries of `shape` multiplied with the element size; nullopt on a bad entry or where any partial product leaves
-// int64 (so that TensorView::ElementCount cannot overflow either).
+// Entries of `shape` multiplied with the element size; nullopt on a bad entry or where any partial product
+// leaves int64 (so that TensorView::ElementCount cannot overflow either).
 std::optional<uint64_t> ByteCount(const json& shape, size_t element_bytes, Shape& out) {
   auto bytes = static_cast<int64_t>(element_bytes);
   for (const json& dim : shape) {
@@ -50,34 +50,45 @@ struct Range {
 absl::StatusOr<TensorView> ParseEntry(const json& entry, absl::Span<const std::byte> data, Range& range,
                                       std::string_view file) {
   const std::string_view name = range.tensor;
-  if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets")) {
-    return Error(file, name, fmt::format("header entry {}, expected an object with dtype, shape and data_offsets",
-                                         Brief(entry)));
+  if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") ||
+      !entry.contains("data_offsets")) {
+    return Error(
+        file, name,
+        fmt::format("header entry {}, expected an object with dtype, shape and data_offsets", Brief(entry)));
   }
   const json& dtype = entry["dtype"];
-  const std::optional<DType> parsed = dtype.is_string() ? ParseDType(dtype.get_ref<const std::string&>()) : std::nullopt;
+  const std::optional<DType> parsed =
+      dtype.is_string() ? ParseDType(dtype.get_ref<const std::string&>()) : std::nullopt;
   if (!parsed) {
-    return Error(file, name, fmt::format("unknown dtype {}, expected BOOL, U8, I8, F8_E4M3, F8_E5M2, F8_E8M0, "
-                                         "I16, U16, F16, BF16, I32, U32, F32, I64, U64 or F64", Brief(dtype)));
+    return Error(file, name,
+                 fmt::format("unknown dtype {}, expected BOOL, U8, I8, F8_E4M3, F8_E5M2, F8_E8M0, "
+                             "I16, U16, F16, BF16, I32, U32, F32, I64, U64 or F64",
+                             Brief(dtype)));
   }
   TensorView view{.dtype = *parsed, .shape = {}, .data = {}};
   const json& shape = entry["shape"];
   const std::optional<uint64_t> bytes =
       shape.is_array() ? ByteCount(shape, DTypeBytes(*parsed), view.shape) : std::nullopt;
-  if (!bytes) return Error(file, name, fmt::format("shape {}, expected a list of sizes whose product fits 63 bits", Brief(shape)));
+  if (!bytes)
+    return Error(file, name,
+                 fmt::format("shape {}, expected a list of sizes whose product fits 63 bits", Brief(shape)));
   const json& offsets = entry["data_offsets"];
-  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
+  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+      !offsets[1].is_number_unsigned()) {
     return Error(file, name, fmt::format("data_offsets {}, expected [begin, end]", Brief(offsets)));
   }
   range.begin = offsets[0].get<uint64_t>();
   range.end = offsets[1].get<uint64_t>();
   if (range.begin > range.end || range.end > data.size()) {
-    return Error(file, name, fmt::format("data_offsets [{}, {}], expected begin <= end within the {} bytes of data; "
-                                         "is the file truncated?", range.begin, range.end, data.size()));
+    return Error(file, name,
+                 fmt::format("data_offsets [{}, {}], expected begin <= end within the {} bytes of data; "
+                             "is the file truncated?",
+                             range.begin, range.end, data.size()));
   }
   if (range.end - range.begin != *bytes) {
-    return Error(file, name, fmt::format("{} bytes of data, expected {} for {} {}", range.end - range.begin, *bytes,
-                                         DTypeName(*parsed), ShapeToString(view.shape)));
+    return Error(file, name,
+                 fmt::format("{} bytes of data, expected {} for {} {}", range.end - range.begin, *bytes,
+                             DTypeName(*parsed), ShapeToString(view.shape)));
   }
   view.data = data.subspan(range.begin, *bytes);
   return view;
@@ -90,40 +101,45 @@ absl::Status CheckContiguous(std::vector<Range>& ranges, uint64_t data_bytes, st
   uint64_t expected = 0;
   for (const Range& range : ranges) {
     if (range.begin != expected) {
-      return Error(file, range.tensor, fmt::format("data begins at {}, expected {} ({})", range.begin, expected,
-                                                   range.begin < expected ? "it overlaps the tensor before it"
-                                                                          : "there is a hole before it"));
+      return Error(file, range.tensor,
+                   fmt::format("data begins at {}, expected {} ({})", range.begin, expected,
+                               range.begin < expected ? "it overlaps the tensor before it"
+                                                      : "there is a hole before it"));
     }
     expected = range.end;
   }
   if (expected != data_bytes) {
-    return Error(file, "", fmt::format("{} bytes of data, expected {} by the header; is the file truncated?", data_bytes,
-                                       expected));
+    return Error(file, "", fmt::format("{} bytes of data, expected {} by the header", data_bytes, expected));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::byte> file, std::string_view name) {
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::byte> file,
+                                                         std::string_view name) {
   uint64_t length = 0;
   if (file.size() < sizeof length) {
     return Error(name, "", fmt::format("{} bytes, expected at least 8; is the file truncated?", file.size()));
   }
   std::memcpy(&length, file.data(), sizeof length);
   if (length > limits::kSafetensorsHeaderBytesMax) {
-    return Error(name, "", fmt::format("header of {} bytes, expected at most {}; is this a safetensors file?", length,
-                                       limits::kSafetensorsHeaderBytesMax));
+    return Error(name, "",
+                 fmt::format("header of {} bytes, expected at most {}; is this a safetensors file?", length,
+                             limits::kSafetensorsHeaderBytesMax));
   }
   if (length > file.size() - sizeof length) {
-    return Error(name, "", fmt::format("header of {} bytes, expected at most the {} bytes that follow its length; is "
-                                       "the file truncated?", length, file.size() - sizeof length));
+    return Error(name, "",
+                 fmt::format("header of {} bytes, expected at most the {} bytes that follow its length; is "
+                             "the file truncated?",
+                             length, file.size() - sizeof length));
   }
   SafetensorsHeader header{.tensors = {}, .json = file.subspan(sizeof length, length)};
   const std::string_view text(reinterpret_cast<const char*>(header.json.data()), length);
   if (text.empty() || text[0] != '{') {
-    return Error(name, "", fmt::format("header begins with \"{}\", expected '{{'; is this a safetensors file?",
-                                       Printable(text.substr(0, 1))));
+    return Error(name, "",
+                 fmt::format("header begins with \"{}\", expected '{{'; is this a safetensors file?",
+                             Printable(text.substr(0, 1))));
   }
   ASSIGN_OR_RETURN(const json root, ParseStrictJson(text, fmt::format("{}: header", name)));
 
@@ -135,7 +151,8 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::b
       continue;
     }
     if (header.tensors.size() >= limits::kCheckpointTensorsMax) {
-      return Error(name, "", fmt::format("more tensors than expected, at most {}", limits::kCheckpointTensorsMax));
+      return Error(name, "",
+                   fmt::format("more tensors than expected, at most {}", limits::kCheckpointTensorsMax));
     }
     const auto slot = header.tensors.emplace(key, TensorView{}).first;
     Range range{.tensor = slot->first};

@@ -1,9 +1,10 @@
 // The header of one safetensors file, parsed and checked completely before any tensor is touched.
 //
-// Format (https://github.com/huggingface/safetensors): u64 little-endian header length N, N bytes of JSON, data. Checked: N within the file and
-// below 100 MB, the JSON (duplicate keys refused), dtypes, sizes equal to shape times element, offsets contiguous from
-// 0 without holes or overlaps, and the end of the last tensor equal to the end of the file. Pure: works on bytes, so
-// that it can be fuzzed. Errors name the file, the tensor, what was found and what was expected.
+// Format (https://github.com/huggingface/safetensors): u64 little-endian header length N, N bytes of JSON,
+// data. Checked: N within the file and below 100 MB, the JSON (duplicate keys refused), dtypes, sizes equal
+// to shape times element, offsets contiguous from 0 without holes or overlaps, and the end of the last tensor
+// equal to the end of the file. Pure: works on bytes, so that it can be fuzzed. Errors name the file, the
+// tensor, what was found and what was expected.
 #pragma once
 
 #include <map>
@@ -21,6 +22,7 @@ struct SafetensorsHeader {
   absl::Span<const std::byte> json;                        // the header text
 };
 
-absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::byte> file, std::string_view name);
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::byte> file,
+                                                         std::string_view name);
 
 }  // namespace numoe

@@ -1,8 +1,8 @@
 // Attention of one decoder layer: normed hidden states in, their attention output added to the residual.
 //
-// Two kinds behind one interface: multi-head latent attention in absorbed form (mla.h; DeepSeek-V3, Kimi-K2) and
-// grouped-query attention with per-head q/k norms (gqa.h; Qwen3). Each declares the width of its cache row. Weights
-// live on the device; scratch tensors are shared by all layers. Used by the engine thread only.
+// Two kinds behind one interface: multi-head latent attention in absorbed form (mla.h; DeepSeek-V3, Kimi-K2)
+// and grouped-query attention with per-head q/k norms (gqa.h; Qwen3). Each declares the width of its cache
+// row. Weights live on the device; scratch tensors are shared by all layers. Used by the engine thread only.
 #pragma once
 
 #include <memory>

@@ -64,8 +64,15 @@ void GqaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
   device_.Copy({value_, c.num_kv_heads, d, 0}, d, {cache_row_, c.num_kv_heads, d, c.num_kv_heads * d});
   device_.WriteKv(layer, cache_row_);
 
-  device_.Attend({.layer = layer, .query = query_, .out = heads_out_, .heads = c.num_heads, .key_width = d,
-                  .value_width = d, .kv_heads = c.num_kv_heads, .value_in_key = false, .scale = scale_});
+  device_.Attend({.layer = layer,
+                  .query = query_,
+                  .out = heads_out_,
+                  .heads = c.num_heads,
+                  .key_width = d,
+                  .value_width = d,
+                  .kv_heads = c.num_kv_heads,
+                  .value_in_key = false,
+                  .scale = scale_});
   device_.Linear(w.out, heads_out_, residual, /*accumulate=*/true);
 }
 

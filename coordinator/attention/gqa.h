@@ -1,8 +1,8 @@
-// Grouped-query attention (https://arxiv.org/abs/2305.13245) as Qwen3 has it: q and k are RMS-normed per head, over
-// head_dim and with one weight for all heads, before rotation.
+// Grouped-query attention (https://arxiv.org/abs/2305.13245) as Qwen3 has it: q and k are RMS-normed per
+// head, over head_dim and with one weight for all heads, before rotation.
 //
-// The cache row of a token is its rotated keys [kv_heads, head_dim] followed by its values [kv_heads, head_dim].
-// Used by the engine thread only.
+// The cache row of a token is its rotated keys [kv_heads, head_dim] followed by its values [kv_heads,
+// head_dim]. Used by the engine thread only.
 #pragma once
 
 #include <vector>

@@ -49,7 +49,8 @@ absl::Status MlaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer
     ASSIGN_OR_RETURN(w.q_b, load("q_proj", query_width, c.hidden_size));
   }
   ASSIGN_OR_RETURN(w.kv_a, load("kv_a_proj_with_mqa", CacheRowWidth(), c.hidden_size));
-  ASSIGN_OR_RETURN(const auto kv_norm, checkpoint.ReadVector(prefix + "kv_a_layernorm.weight", c.kv_lora_rank));
+  ASSIGN_OR_RETURN(const auto kv_norm,
+                   checkpoint.ReadVector(prefix + "kv_a_layernorm.weight", c.kv_lora_rank));
   w.kv_a_norm = device_.LoadVector(kv_norm);
   RETURN_IF_ERROR(LoadKvUp(checkpoint, prefix, w));
   ASSIGN_OR_RETURN(w.out, load("o_proj", c.hidden_size, c.num_heads * c.v_head_dim));
@@ -58,14 +59,17 @@ absl::Status MlaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer
   return absl::OkStatus();
 }
 
-// kv_b_proj is [heads, nope + v_head, kv_lora]; the key half is stored transposed, as the absorbed query needs it.
-absl::Status MlaAttention::LoadKvUp(const Checkpoint& checkpoint, const std::string& prefix, Weights& weights) {
+// kv_b_proj is [heads, nope + v_head, kv_lora]; the key half is stored transposed, as the absorbed query
+// needs it.
+absl::Status MlaAttention::LoadKvUp(const Checkpoint& checkpoint, const std::string& prefix,
+                                    Weights& weights) {
   const int nope = config_.qk_nope_head_dim;
   const int value = config_.v_head_dim;
   const int latent = config_.kv_lora_rank;
   const int heads = config_.num_heads;
-  ASSIGN_OR_RETURN(const MatrixView view,
-                   checkpoint.FindMatrix(prefix + "kv_b_proj", int64_t{heads} * (nope + value), latent, config_));
+  ASSIGN_OR_RETURN(
+      const MatrixView view,
+      checkpoint.FindMatrix(prefix + "kv_b_proj", int64_t{heads} * (nope + value), latent, config_));
   std::vector<float> key_up(size_t{1} * heads * latent * nope);
   std::vector<float> value_up(size_t{1} * heads * value * latent);
   std::vector<float> head(size_t{1} * (nope + value) * latent);
@@ -76,7 +80,8 @@ absl::Status MlaAttention::LoadKvUp(const Checkpoint& checkpoint, const std::str
     for (int n = 0; n < nope; ++n) {
       for (int r = 0; r < latent; ++r) key[size_t{1} * r * nope + n] = head[size_t{1} * n * latent + r];
     }
-    std::copy_n(&head[size_t{1} * nope * latent], size_t{1} * value * latent, &value_up[size_t{1} * h * value * latent]);
+    std::copy_n(&head[size_t{1} * nope * latent], size_t{1} * value * latent,
+                &value_up[size_t{1} * h * value * latent]);
   }
   ASSIGN_OR_RETURN(weights.key_up, device_.LoadHeads(key_up, heads, latent, nope));
   ASSIGN_OR_RETURN(weights.value_up, device_.LoadHeads(value_up, heads, value, latent));
@@ -110,9 +115,17 @@ void MlaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
   device_.Rope(rope_, {compressed_, 1, row, c.kv_lora_rank}, {cache_row_, 1, row, c.kv_lora_rank});
   device_.WriteKv(layer, cache_row_);
 
-  device_.Attend({.layer = layer, .query = absorbed_, .out = context_, .heads = c.num_heads, .key_width = row,
-                  .value_width = c.kv_lora_rank, .kv_heads = 1, .value_in_key = true, .scale = scale_});
-  device_.HeadLinear(w.value_up, {context_, c.num_heads, c.kv_lora_rank, 0}, {heads_out_, c.num_heads, c.v_head_dim, 0});
+  device_.Attend({.layer = layer,
+                  .query = absorbed_,
+                  .out = context_,
+                  .heads = c.num_heads,
+                  .key_width = row,
+                  .value_width = c.kv_lora_rank,
+                  .kv_heads = 1,
+                  .value_in_key = true,
+                  .scale = scale_});
+  device_.HeadLinear(w.value_up, {context_, c.num_heads, c.kv_lora_rank, 0},
+                     {heads_out_, c.num_heads, c.v_head_dim, 0});
   device_.Linear(w.out, heads_out_, residual, /*accumulate=*/true);
 }
 

@@ -1,9 +1,10 @@
 // Multi-head latent attention (DeepSeek-V2, https://arxiv.org/abs/2405.04434) in absorbed form.
 //
-// The cache holds one row per token for all heads: the normed compressed latent c [kv_lora] and the rotated shared
-// key [rope]. kv_b_proj is split per head: its key half is absorbed into the query (q_abs = W_UK^T q_nope), its value
-// half is applied to the attended latent (o = W_UV ctx), so that attention is multi-query over 576-wide rows. The
-// softmax scale belongs to the unabsorbed head width (nope + rope). Used by the engine thread only.
+// The cache holds one row per token for all heads: the normed compressed latent c [kv_lora] and the rotated
+// shared key [rope]. kv_b_proj is split per head: its key half is absorbed into the query (q_abs = W_UK^T
+// q_nope), its value half is applied to the attended latent (o = W_UV ctx), so that attention is multi-query
+// over 576-wide rows. The softmax scale belongs to the unabsorbed head width (nope + rope). Used by the
+// engine thread only.
 #pragma once
 
 #include <vector>
@@ -22,7 +23,7 @@ class MlaAttention final : public Attention {
 
  private:
   struct Weights {
-    Matrix q_a, q_b;        // without q_lora: q_b is the plain q_proj
+    Matrix q_a, q_b;  // without q_lora: q_b is the plain q_proj
     Vector q_a_norm;
     Matrix kv_a;
     Vector kv_a_norm;
@@ -37,13 +38,13 @@ class MlaAttention final : public Attention {
   Device& device_;
   const float scale_;
   RopeTable rope_;
-  Tensor q_latent_;   // [q_lora]
-  Tensor query_;      // [heads * (nope + rope)], nope first
-  Tensor absorbed_;   // [heads * (kv_lora + rope)]
-  Tensor compressed_; // [kv_lora + rope] as projected
-  Tensor cache_row_;  // [kv_lora + rope] normed and rotated
-  Tensor context_;    // [heads * kv_lora]
-  Tensor heads_out_;  // [heads * v_head]
+  Tensor q_latent_;    // [q_lora]
+  Tensor query_;       // [heads * (nope + rope)], nope first
+  Tensor absorbed_;    // [heads * (kv_lora + rope)]
+  Tensor compressed_;  // [kv_lora + rope] as projected
+  Tensor cache_row_;   // [kv_lora + rope] normed and rotated
+  Tensor context_;     // [heads * kv_lora]
+  Tensor heads_out_;   // [heads * v_head]
   std::vector<Weights> layers_;
 };
 

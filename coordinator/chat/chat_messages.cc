@@ -20,7 +20,8 @@ absl::StatusOr<ordered_json> Content(const ordered_json& content, const std::str
   for (size_t i = 0; i < content.size(); ++i) {
     const ordered_json& part = content[i];
     const std::string place = fmt::format("{}[{}]", where, i);
-    if (!part.is_object() || !part.contains("type") || part["type"] != "text") return Error(place, "a part of type \"text\" (this model takes text only)");
+    if (!part.is_object() || !part.contains("type") || part["type"] != "text")
+      return Error(place, "a part of type \"text\" (this model takes text only)");
     if (!part.contains("text") || !part["text"].is_string()) return Error(place + ".text", "a string");
     text += part["text"].get_ref<const std::string&>();
   }
@@ -32,12 +33,15 @@ absl::StatusOr<ordered_json> ToolCalls(const ordered_json& calls, const std::str
   ordered_json out = calls;
   for (size_t i = 0; i < out.size(); ++i) {
     const std::string place = fmt::format("{}[{}].function", where, i);
-    if (!out[i].is_object() || !out[i].contains("function") || !out[i]["function"].is_object()) return Error(place, "an object");
+    if (!out[i].is_object() || !out[i].contains("function") || !out[i]["function"].is_object())
+      return Error(place, "an object");
     ordered_json& function = out[i]["function"];
-    if (!function.contains("name") || !function["name"].is_string()) return Error(place + ".name", "a string");
+    if (!function.contains("name") || !function["name"].is_string())
+      return Error(place + ".name", "a string");
     if (!function.contains("arguments")) function["arguments"] = ordered_json::object();
     if (function["arguments"].is_string()) {
-      ordered_json parsed = ordered_json::parse(function["arguments"].get<std::string>(), nullptr, /*allow_exceptions=*/false);
+      ordered_json parsed =
+          ordered_json::parse(function["arguments"].get<std::string>(), nullptr, /*allow_exceptions=*/false);
       if (parsed.is_object()) function["arguments"] = std::move(parsed);
     }
   }
@@ -59,14 +63,18 @@ absl::StatusOr<ordered_json> NormaliseMessages(const ordered_json& messages) {
     if (role != "system" && role != "user" && role != "assistant" && role != "tool") {
       return Error(where + ".role", "system, developer, user, assistant or tool, found \"" + role + "\"");
     }
-    ASSIGN_OR_RETURN(message["content"], Content(message.value("content", ordered_json()), where + ".content"));
-    if (message["content"].is_null() && role != "assistant") return Error(where + ".content", "a string or a list of parts");
+    ASSIGN_OR_RETURN(message["content"],
+                     Content(message.value("content", ordered_json()), where + ".content"));
+    if (message["content"].is_null() && role != "assistant")
+      return Error(where + ".content", "a string or a list of parts");
     if (message.contains("tool_calls") && message["tool_calls"].is_null()) message.erase("tool_calls");
     if (message.contains("tool_calls")) {
       ASSIGN_OR_RETURN(message["tool_calls"], ToolCalls(message["tool_calls"], where + ".tool_calls"));
     }
-    if (message.contains("reasoning") && !message.contains("reasoning_content")) message["reasoning_content"] = message["reasoning"];
-    if (message.contains("reasoning_content") && message["reasoning_content"].is_null()) message.erase("reasoning_content");
+    if (message.contains("reasoning") && !message.contains("reasoning_content"))
+      message["reasoning_content"] = message["reasoning"];
+    if (message.contains("reasoning_content") && message["reasoning_content"].is_null())
+      message.erase("reasoning_content");
     out.push_back(std::move(message));
   }
   return out;

@@ -1,8 +1,8 @@
 // OpenAI chat messages, checked and in the form that templates expect.
 //
-// Content parts of type text are joined; null content stays null; a tool call's arguments, a JSON string on the wire,
-// become the object they spell, because templates print or walk them. Errors name the place ("messages[2].content").
-// Pure function.
+// Content parts of type text are joined; null content stays null; a tool call's arguments, a JSON string on
+// the wire, become the object they spell, because templates print or walk them. Errors name the place
+// ("messages[2].content"). Pure function.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -38,7 +38,8 @@ class JinjaTemplate final : public ChatTemplate {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Parse(std::string_view source, const std::string& name) {
+absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Parse(std::string_view source,
+                                                                  const std::string& name) {
   absl::StatusOr<jinja::Block> block = jinja::Parse(source);
   if (!block.ok()) return Annotate(block.status(), name);
   return std::make_unique<JinjaTemplate>(*std::move(block), name);
@@ -54,15 +55,18 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::file
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, limits::kJsonFileBytesMax));
   ASSIGN_OR_RETURN(const nlohmann::json config, ParseStrictJson(text, path));
   const auto entry = config.find("chat_template");
-  if (entry != config.end() && entry->is_string()) return Parse(entry->get<std::string>(), path + " chat_template");
+  if (entry != config.end() && entry->is_string())
+    return Parse(entry->get<std::string>(), path + " chat_template");
   if (entry != config.end() && entry->is_array()) {  // several, by name
     for (const nlohmann::json& named : *entry) {
-      if (named.is_object() && named.value("name", "") == "default" && named.contains("template") && named["template"].is_string()) {
+      if (named.is_object() && named.value("name", "") == "default" && named.contains("template") &&
+          named["template"].is_string()) {
         return Parse(named["template"].get<std::string>(), path + " chat_template default");
       }
     }
   }
-  return absl::NotFoundError(fmt::format("{}: expected chat_template.jinja, or chat_template in tokenizer_config.json", dir.string()));
+  return absl::NotFoundError(fmt::format(
+      "{}: expected chat_template.jinja, or chat_template in tokenizer_config.json", dir.string()));
 }
 
 }  // namespace numoe

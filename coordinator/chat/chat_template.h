@@ -1,8 +1,9 @@
 // A checkpoint's chat template: from a conversation to prompt text, byte for byte as Hugging Face renders it.
 //
-// Reads DIR/chat_template.jinja, or chat_template in tokenizer_config.json. Rendering is bounded and its result says
-// which text the template wrote (trusted: control tokens) and which came from the request. Errors of a template or of
-// what a request makes it do are InvalidArgument with line and reason. Known difference: a tuple prints as a list. Immutable; Render from any thread.
+// Reads DIR/chat_template.jinja, or chat_template in tokenizer_config.json. Rendering is bounded and its
+// result says which text the template wrote (trusted: control tokens) and which came from the request. Errors
+// of a template or of what a request makes it do are InvalidArgument with line and reason. Known difference:
+// a tuple prints as a list. Immutable; Render from any thread.
 #pragma once
 
 #include <filesystem>
@@ -18,17 +19,18 @@
 namespace numoe {
 
 struct ChatTemplateInput {
-  nlohmann::ordered_json messages;           // normalised (chat_messages.h)
-  nlohmann::ordered_json tools;              // null: none
+  nlohmann::ordered_json messages;  // normalised (chat_messages.h)
+  nlohmann::ordered_json tools;     // null: none
   bool add_generation_prompt = true;
-  nlohmann::ordered_json kwargs;             // the request's chat_template_kwargs; null: none
+  nlohmann::ordered_json kwargs;  // the request's chat_template_kwargs; null: none
   std::vector<std::pair<std::string, std::string>> role_tokens;  // ("bos_token", "[BOS]"), ...
 };
 
 class ChatTemplate {
  public:
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> Load(const std::filesystem::path& dir);
-  static absl::StatusOr<std::unique_ptr<ChatTemplate>> Parse(std::string_view source, const std::string& name);
+  static absl::StatusOr<std::unique_ptr<ChatTemplate>> Parse(std::string_view source,
+                                                             const std::string& name);
   virtual ~ChatTemplate() = default;
 
   virtual absl::StatusOr<std::vector<TextSegment>> Render(const ChatTemplateInput& input) const = 0;

@@ -13,33 +13,33 @@ namespace numoe::jinja {
 
 enum class Kind : uint8_t {
   // statements
-  kText,      // text
-  kPrint,     // args[0]
-  kIf,        // args: condition, condition, ...; blocks: one for each, and one more for else
-  kFor,       // names; args: iterable [, condition]; blocks: body, else
-  kSet,       // targets in args (kName, kAttribute, kList of them), last arg: value
-  kSetBlock,  // args[0]: target; blocks[0]
-  kMacro,     // text: name; names: parameters; args: defaults (nullptr: none); blocks[0]
+  kText,         // text
+  kPrint,        // args[0]
+  kIf,           // args: condition, condition, ...; blocks: one for each, and one more for else
+  kFor,          // names; args: iterable [, condition]; blocks: body, else
+  kSet,          // targets in args (kName, kAttribute, kList of them), last arg: value
+  kSetBlock,     // args[0]: target; blocks[0]
+  kMacro,        // text: name; names: parameters; args: defaults (nullptr: none); blocks[0]
   kFilterBlock,  // args[0]: filter chain applied to a kBody; blocks[0]
   kGeneration,   // blocks[0]
   kBreak,
   kContinue,
   // expressions
-  kLiteral,   // value
-  kName,      // text
-  kList,      // args
-  kDict,      // args: key, value, ...
-  kAttribute, // args[0], text
-  kItem,      // args[0], args[1]
-  kSlice,     // args[0], and begin, end, step (nullptr: not given)
-  kCall,      // args[0] callee, then positional; names/keywords
-  kFilter,    // args[0], text: filter, then positional; names/keywords
-  kTest,      // args[0], text: test, then positional
-  kUnary,     // text: "not" "-" "+"; args[0]
-  kBinary,    // text: operator; args[0], args[1]
-  kCompare,   // args: operands; names: operators between them
-  kTernary,   // args: condition, then, else (nullptr: undefined)
-  kBody,      // the text that a filter block captured
+  kLiteral,    // value
+  kName,       // text
+  kList,       // args
+  kDict,       // args: key, value, ...
+  kAttribute,  // args[0], text
+  kItem,       // args[0], args[1]
+  kSlice,      // args[0], and begin, end, step (nullptr: not given)
+  kCall,       // args[0] callee, then positional; names/keywords
+  kFilter,     // args[0], text: filter, then positional; names/keywords
+  kTest,       // args[0], text: test, then positional
+  kUnary,      // text: "not" "-" "+"; args[0]
+  kBinary,     // text: operator; args[0], args[1]
+  kCompare,    // args: operands; names: operators between them
+  kTernary,    // args: condition, then, else (nullptr: undefined)
+  kBody,       // the text that a filter block captured
 };
 
 struct Node {

@@ -26,7 +26,8 @@ std::string Text(const Arguments& args, size_t i, std::string_view name, const s
   return value == nullptr || value->none() ? fallback : ToStr(*value).text();
 }
 
-// --- filters ------------------------------------------------------------------------------------------------
+// --- filters
+// ------------------------------------------------------------------------------------------------
 
 Value ToJsonFilter(Interpreter& in, const Value& v, const Arguments& args) {
   JsonStyle style;
@@ -72,7 +73,8 @@ Value DictSortFilter(Interpreter& in, const Value& v, const Arguments& args) {
     const Value& item = (*pair.list())[by];
     return item.str() != nullptr && !case_sensitive ? Value::Text(Lower(item.str()->text())) : item;
   };
-  std::stable_sort(items.begin(), items.end(), [&](const Value& a, const Value& b) { return Compare(key(a), key(b)).value_or(0) < 0; });
+  std::stable_sort(items.begin(), items.end(),
+                   [&](const Value& a, const Value& b) { return Compare(key(a), key(b)).value_or(0) < 0; });
   if (Flag(args, 2, "reverse", false)) std::reverse(items.begin(), items.end());
   return Value::NewList(std::move(items));
 }
@@ -102,11 +104,14 @@ Value Select(Interpreter& in, const Value& v, const Arguments& args, bool by_att
   const size_t skip = by_attribute ? 1 : 0;
   if (args.positional.size() < skip) return in.Fail("selectattr: expected the name of an attribute");
   Arguments rest;
-  if (args.positional.size() > skip + 1) rest.positional.assign(args.positional.begin() + static_cast<int64_t>(skip) + 1, args.positional.end());
+  if (args.positional.size() > skip + 1)
+    rest.positional.assign(args.positional.begin() + static_cast<int64_t>(skip) + 1, args.positional.end());
   List kept;
   for (const Value& item : in.Iterate(v)) {
     const Value subject = by_attribute ? in.Lookup(item, ToStr(args.positional[0])) : item;
-    const bool pass = args.positional.size() > skip ? in.ApplyTest(ToStr(args.positional[skip]).text(), subject, rest) : Truthy(subject);
+    const bool pass = args.positional.size() > skip
+                          ? in.ApplyTest(ToStr(args.positional[skip]).text(), subject, rest)
+                          : Truthy(subject);
     if (in.failed()) return {};
     if (pass == wanted) kept.push_back(item);
   }
@@ -159,18 +164,24 @@ Value SortFilter(Interpreter& in, const Value& v, const Arguments& args) {
 
 Value UniqueFilter(Interpreter& in, const Value& v, const Arguments&) {
   List out;
-  const auto key = [](const Value& x) { return x.str() != nullptr ? Value::Text(Lower(x.str()->text())) : x; };
+  const auto key = [](const Value& x) {
+    return x.str() != nullptr ? Value::Text(Lower(x.str()->text())) : x;
+  };
   for (const Value& item : in.Iterate(v)) {
     if (!in.Charge(static_cast<int64_t>(out.size()))) return {};
-    if (std::none_of(out.begin(), out.end(), [&](const Value& o) { return Equal(key(o), key(item)); })) out.push_back(item);
+    if (std::none_of(out.begin(), out.end(), [&](const Value& o) { return Equal(key(o), key(item)); }))
+      out.push_back(item);
   }
   return Value::NewList(std::move(out));
 }
 
 Value IndentFilter(Interpreter&, const Value& v, const Arguments& args) {
   const Value* width = args.Get(0, "width");
-  const std::string pad = width == nullptr ? "    " : width->str() != nullptr ? width->str()->text()
-                          : std::string(static_cast<size_t>(std::clamp<int64_t>(AsInt(*width).value_or(4), 0, 1000)), ' ');
+  const std::string pad =
+      width == nullptr ? "    "
+      : width->str() != nullptr
+          ? width->str()->text()
+          : std::string(static_cast<size_t>(std::clamp<int64_t>(AsInt(*width).value_or(4), 0, 1000)), ' ');
   const bool first = Flag(args, 1, "first", false);
   const bool blank = Flag(args, 2, "blank", false);
   const Str text = ToStr(v);
@@ -244,10 +255,14 @@ Value RoundFilter(Interpreter& in, const Value& v, const Arguments& args) {
   const auto number = AsDouble(v);
   if (!number) return in.Fail(fmt::format("round: expected a number, found {}", TypeName(v)));
   const Value* precision = args.Get(0, "precision");
-  const double scale = std::pow(10.0, precision != nullptr ? static_cast<double>(AsInt(*precision).value_or(0)) : 0.0);
+  const double scale =
+      std::pow(10.0, precision != nullptr ? static_cast<double>(AsInt(*precision).value_or(0)) : 0.0);
   const std::string method = Text(args, 1, "method", "common");
   const double scaled = *number * scale;
-  return Value((method == "ceil" ? std::ceil(scaled) : method == "floor" ? std::floor(scaled) : std::nearbyint(scaled)) / scale);
+  return Value((method == "ceil"    ? std::ceil(scaled)
+                : method == "floor" ? std::floor(scaled)
+                                    : std::nearbyint(scaled)) /
+               scale);
 }
 
 Value FromJsonFilter(Interpreter& in, const Value& v, const Arguments&) {
@@ -262,7 +277,8 @@ Value BatchFilter(Interpreter& in, const Value& v, const Arguments& args) {
   if (size < 1) return in.Fail("batch: expected a positive count");
   List out;
   for (const Value& item : in.Iterate(v)) {
-    if (out.empty() || static_cast<int64_t>(out.back().list()->size()) == size) out.push_back(Value::NewList());
+    if (out.empty() || static_cast<int64_t>(out.back().list()->size()) == size)
+      out.push_back(Value::NewList());
     std::get<std::shared_ptr<List>>(out.back().data)->push_back(item);
   }
   const Value* fill = args.Get(1, "fill_with");
@@ -280,7 +296,8 @@ Value GroupByFilter(Interpreter& in, const Value& v, const Arguments& args) {
   List groups;
   for (const Value& item : in.Iterate(SortFilter(in, v, sort))) {
     const Value key = in.Lookup(item, ToStr(*attribute));
-    if (groups.empty() || !Equal((*groups.back().list())[0], key)) groups.push_back(Value::NewList({key, Value::NewList()}));
+    if (groups.empty() || !Equal((*groups.back().list())[0], key))
+      groups.push_back(Value::NewList({key, Value::NewList()}));
     std::get<std::shared_ptr<List>>((*groups.back().list())[1].data)->push_back(item);
   }
   return Value::NewList(std::move(groups));
@@ -307,48 +324,79 @@ Value MethodFilter(Interpreter& in, const std::string& method, const Value& v, c
 
 const std::map<std::string, Filter>& Filters() {
   static const std::map<std::string, Filter> filters = {
-      {"tojson", ToJsonFilter}, {"length", LengthFilter}, {"count", LengthFilter}, {"items", ItemsFilter},
-      {"dictsort", DictSortFilter}, {"join", JoinFilter}, {"default", DefaultFilter}, {"d", DefaultFilter},
-      {"map", MapFilter}, {"sort", SortFilter}, {"unique", UniqueFilter}, {"indent", IndentFilter}, {"sum", SumFilter},
-      {"int", IntFilter}, {"float", FloatFilter}, {"round", RoundFilter}, {"from_json", FromJsonFilter},
-      {"batch", BatchFilter}, {"groupby", GroupByFilter}, {"reverse", ReverseFilter},
-      {"trim", [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "strip", v, a); }},
-      {"upper", [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "upper", v, a); }},
-      {"lower", [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "lower", v, a); }},
-      {"title", [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "title", v, a); }},
-      {"capitalize", [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "capitalize", v, a); }},
-      {"replace", [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "replace", v, a); }},
+      {"tojson", ToJsonFilter},
+      {"length", LengthFilter},
+      {"count", LengthFilter},
+      {"items", ItemsFilter},
+      {"dictsort", DictSortFilter},
+      {"join", JoinFilter},
+      {"default", DefaultFilter},
+      {"d", DefaultFilter},
+      {"map", MapFilter},
+      {"sort", SortFilter},
+      {"unique", UniqueFilter},
+      {"indent", IndentFilter},
+      {"sum", SumFilter},
+      {"int", IntFilter},
+      {"float", FloatFilter},
+      {"round", RoundFilter},
+      {"from_json", FromJsonFilter},
+      {"batch", BatchFilter},
+      {"groupby", GroupByFilter},
+      {"reverse", ReverseFilter},
+      {"trim",
+       [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "strip", v, a); }},
+      {"upper",
+       [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "upper", v, a); }},
+      {"lower",
+       [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "lower", v, a); }},
+      {"title",
+       [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "title", v, a); }},
+      {"capitalize", [](Interpreter& in, const Value& v,
+                        const Arguments& a) { return MethodFilter(in, "capitalize", v, a); }},
+      {"replace",
+       [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "replace", v, a); }},
       {"string", [](Interpreter&, const Value& v, const Arguments&) { return Value(ToStr(v)); }},
       {"safe", [](Interpreter&, const Value& v, const Arguments&) { return v; }},
-      {"list", [](Interpreter& in, const Value& v, const Arguments&) { return Value::NewList(in.Iterate(v)); }},
+      {"list",
+       [](Interpreter& in, const Value& v, const Arguments&) { return Value::NewList(in.Iterate(v)); }},
       {"first", [](Interpreter& in, const Value& v, const Arguments&) { return FirstOrLast(in, v, true); }},
       {"last", [](Interpreter& in, const Value& v, const Arguments&) { return FirstOrLast(in, v, false); }},
       {"min", [](Interpreter& in, const Value& v, const Arguments&) { return Extreme(in, v, -1); }},
       {"max", [](Interpreter& in, const Value& v, const Arguments&) { return Extreme(in, v, 1); }},
-      {"select", [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, false, true); }},
-      {"reject", [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, false, false); }},
-      {"selectattr", [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, true, true); }},
-      {"rejectattr", [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, true, false); }},
-      {"abs", [](Interpreter& in, const Value& v, const Arguments&) {
+      {"select",
+       [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, false, true); }},
+      {"reject",
+       [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, false, false); }},
+      {"selectattr",
+       [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, true, true); }},
+      {"rejectattr",
+       [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, true, false); }},
+      {"abs",
+       [](Interpreter& in, const Value& v, const Arguments&) {
          if (const auto i = AsInt(v)) return Value(*i < 0 ? -*i : *i);
          if (const auto d = AsDouble(v)) return Value(std::fabs(*d));
          return in.Fail(fmt::format("abs: expected a number, found {}", TypeName(v)));
        }},
-      {"wordcount", [](Interpreter& in, const Value& v, const Arguments&) {
+      {"wordcount",
+       [](Interpreter& in, const Value& v, const Arguments&) {
          return LengthFilter(in, RunMethod(in, "split", Value(ToStr(v)), {}), {});
        }},
   };
   return filters;
 }
 
-// --- tests --------------------------------------------------------------------------------------------------
+// --- tests
+// --------------------------------------------------------------------------------------------------
 
 bool CompareTest(Interpreter& in, const Value& v, const Arguments& a, bool (*accept)(int)) {
   const auto order = a.positional.empty() ? std::nullopt : Compare(v, a.positional[0]);
   if (!order) in.Fail("cannot compare in a test");
   return order && accept(*order);
 }
-bool EqualTest(Interpreter&, const Value& v, const Arguments& a) { return !a.positional.empty() && Equal(v, a.positional[0]); }
+bool EqualTest(Interpreter&, const Value& v, const Arguments& a) {
+  return !a.positional.empty() && Equal(v, a.positional[0]);
+}
 
 const std::map<std::string, Test>& Tests() {
   static const std::map<std::string, Test> tests = {
@@ -356,52 +404,73 @@ const std::map<std::string, Test>& Tests() {
       {"undefined", [](Interpreter&, const Value& v, const Arguments&) { return v.undefined(); }},
       {"none", [](Interpreter&, const Value& v, const Arguments&) { return v.none(); }},
       {"string", [](Interpreter&, const Value& v, const Arguments&) { return v.str() != nullptr; }},
-      {"mapping", [](Interpreter&, const Value& v, const Arguments&) { return v.dict() != nullptr && !v.dict()->is_namespace; }},
-      {"iterable", [](Interpreter&, const Value& v, const Arguments&) {
-         return v.str() != nullptr || v.list() != nullptr || (v.dict() != nullptr && !v.dict()->is_namespace) || v.undefined();
+      {"mapping", [](Interpreter&, const Value& v,
+                     const Arguments&) { return v.dict() != nullptr && !v.dict()->is_namespace; }},
+      {"iterable",
+       [](Interpreter&, const Value& v, const Arguments&) {
+         return v.str() != nullptr || v.list() != nullptr ||
+                (v.dict() != nullptr && !v.dict()->is_namespace) || v.undefined();
        }},
-      {"sequence", [](Interpreter&, const Value& v, const Arguments&) {
-         return v.str() != nullptr || v.list() != nullptr || (v.dict() != nullptr && !v.dict()->is_namespace) || v.undefined();
+      {"sequence",
+       [](Interpreter&, const Value& v, const Arguments&) {
+         return v.str() != nullptr || v.list() != nullptr ||
+                (v.dict() != nullptr && !v.dict()->is_namespace) || v.undefined();
        }},
       {"boolean", [](Interpreter&, const Value& v, const Arguments&) { return v.If<bool>() != nullptr; }},
-      {"true", [](Interpreter&, const Value& v, const Arguments&) { return v.If<bool>() != nullptr && *v.If<bool>(); }},
-      {"false", [](Interpreter&, const Value& v, const Arguments&) { return v.If<bool>() != nullptr && !*v.If<bool>(); }},
+      {"true", [](Interpreter&, const Value& v,
+                  const Arguments&) { return v.If<bool>() != nullptr && *v.If<bool>(); }},
+      {"false", [](Interpreter&, const Value& v,
+                   const Arguments&) { return v.If<bool>() != nullptr && !*v.If<bool>(); }},
       {"number", [](Interpreter&, const Value& v, const Arguments&) { return v.number(); }},
       {"integer", [](Interpreter&, const Value& v, const Arguments&) { return v.If<int64_t>() != nullptr; }},
       {"float", [](Interpreter&, const Value& v, const Arguments&) { return v.If<double>() != nullptr; }},
-      {"callable", [](Interpreter&, const Value& v, const Arguments&) { return v.If<Macro>() != nullptr || v.If<Callable>() != nullptr; }},
+      {"callable", [](Interpreter&, const Value& v,
+                      const Arguments&) { return v.If<Macro>() != nullptr || v.If<Callable>() != nullptr; }},
       {"lower", [](Interpreter&, const Value& v, const Arguments&) { return IsLower(ToStr(v).text()); }},
       {"upper", [](Interpreter&, const Value& v, const Arguments&) { return IsUpper(ToStr(v).text()); }},
       {"odd", [](Interpreter&, const Value& v, const Arguments&) { return AsInt(v).value_or(0) % 2 != 0; }},
       {"even", [](Interpreter&, const Value& v, const Arguments&) { return AsInt(v).value_or(1) % 2 == 0; }},
-      {"divisibleby", [](Interpreter&, const Value& v, const Arguments& a) {
+      {"divisibleby",
+       [](Interpreter&, const Value& v, const Arguments& a) {
          const int64_t by = a.positional.empty() ? 0 : AsInt(a.positional[0]).value_or(0);
          return by != 0 && AsInt(v).value_or(1) % by == 0;
        }},
-      {"in", [](Interpreter& in, const Value& v, const Arguments& a) {
+      {"in",
+       [](Interpreter& in, const Value& v, const Arguments& a) {
          if (a.positional.empty()) return false;
          const Value& where = a.positional[0];
-         if (where.str() != nullptr) return v.str() != nullptr && where.str()->text().find(v.str()->text()) != std::string::npos;
+         if (where.str() != nullptr)
+           return v.str() != nullptr && where.str()->text().find(v.str()->text()) != std::string::npos;
          if (where.dict() != nullptr) return where.dict()->Find(v) != nullptr;
          for (const Value& item : in.Iterate(where)) {
            if (Equal(item, v)) return true;
          }
          return false;
        }},
-      {"equalto", EqualTest}, {"eq", EqualTest}, {"==", EqualTest}, {"sameas", EqualTest},
+      {"equalto", EqualTest},
+      {"eq", EqualTest},
+      {"==", EqualTest},
+      {"sameas", EqualTest},
       {"ne", [](Interpreter& in, const Value& v, const Arguments& a) { return !EqualTest(in, v, a); }},
       {"!=", [](Interpreter& in, const Value& v, const Arguments& a) { return !EqualTest(in, v, a); }},
-      {"lt", [](Interpreter& in, const Value& v, const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c < 0; }); }},
-      {"<", [](Interpreter& in, const Value& v, const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c < 0; }); }},
-      {"gt", [](Interpreter& in, const Value& v, const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c > 0; }); }},
-      {">", [](Interpreter& in, const Value& v, const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c > 0; }); }},
-      {"le", [](Interpreter& in, const Value& v, const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c <= 0; }); }},
-      {"ge", [](Interpreter& in, const Value& v, const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c >= 0; }); }},
+      {"lt", [](Interpreter& in, const Value& v,
+                const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c < 0; }); }},
+      {"<", [](Interpreter& in, const Value& v,
+               const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c < 0; }); }},
+      {"gt", [](Interpreter& in, const Value& v,
+                const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c > 0; }); }},
+      {">", [](Interpreter& in, const Value& v,
+               const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c > 0; }); }},
+      {"le", [](Interpreter& in, const Value& v,
+                const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c <= 0; }); }},
+      {"ge", [](Interpreter& in, const Value& v,
+                const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c >= 0; }); }},
   };
   return tests;
 }
 
-// --- functions ----------------------------------------------------------------------------------------------
+// --- functions
+// ----------------------------------------------------------------------------------------------
 
 Value RangeFunction(Interpreter& in, const Arguments& args) {
   int64_t bounds[3] = {0, 0, 1};
@@ -409,13 +478,15 @@ Value RangeFunction(Interpreter& in, const Arguments& args) {
   if (count < 1 || count > 3) return in.Fail("range takes 1 to 3 integers");
   for (size_t i = 0; i < count; ++i) {
     const auto value = AsInt(args.positional[i]);
-    if (!value) return in.Fail(fmt::format("range: expected an integer, found {}", TypeName(args.positional[i])));
+    if (!value)
+      return in.Fail(fmt::format("range: expected an integer, found {}", TypeName(args.positional[i])));
     bounds[count == 1 ? 1 : i] = *value;
   }
   if (bounds[2] == 0) return in.Fail("range: step is 0");
   List items;
   for (int64_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1]; i += bounds[2]) {
-    if (items.size() >= 100'000) return in.Fail("range: more than 100000 numbers");  // the sandbox's own limit
+    if (items.size() >= 100'000)
+      return in.Fail("range: more than 100000 numbers");  // the sandbox's own limit
     items.emplace_back(i);
     if (!in.Charge(1)) return {};
   }
@@ -459,7 +530,8 @@ bool RunTest(Interpreter& in, const std::string& name, const Value& input, const
 }
 
 bool IsFunction(const std::string& name) {
-  static const std::set<std::string> names = {"range", "namespace", "dict", "raise_exception", "strftime_now"};
+  static const std::set<std::string> names = {"range", "namespace", "dict", "raise_exception",
+                                              "strftime_now"};
   return names.count(name) > 0;
 }
 

@@ -1,7 +1,7 @@
 // The filters, tests, functions and methods that published chat templates use.
 //
-// Each takes the interpreter for errors and lookups. An unknown name returns false from Has*, so that the interpreter
-// can report it with its line. Semantics are Jinja2 3.1's and Python's.
+// Each takes the interpreter for errors and lookups. An unknown name returns false from Has*, so that the
+// interpreter can report it with its line. Semantics are Jinja2 3.1's and Python's.
 #pragma once
 
 #include <string>

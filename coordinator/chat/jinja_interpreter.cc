@@ -42,10 +42,12 @@ bool Interpreter::Charge(int64_t steps) {
 
 void Interpreter::Print(const Str& text) {
   output_.Append(text);
-  if (output_.size() > limits::kTemplateOutputBytesMax) Fail(fmt::format("more than {} bytes of output", limits::kTemplateOutputBytesMax));
+  if (output_.size() > limits::kTemplateOutputBytesMax)
+    Fail(fmt::format("more than {} bytes of output", limits::kTemplateOutputBytesMax));
 }
 
-// --- statements ---------------------------------------------------------------------------------------------
+// --- statements
+// ---------------------------------------------------------------------------------------------
 
 Interpreter::Flow Interpreter::RunBlock(const Block& block) {
   for (const NodePtr& node : block) {
@@ -139,7 +141,9 @@ Interpreter::Flow Interpreter::RunFor(const Node& node) {
   for (int64_t i = 0; i < count && !failed(); ++i) {
     scopes_.back().clear();
     auto loop = std::make_shared<Dict>();
-    const auto set = [&](const char* name, Value value) { loop->items.emplace_back(Value::Text(name), std::move(value)); };
+    const auto set = [&](const char* name, Value value) {
+      loop->items.emplace_back(Value::Text(name), std::move(value));
+    };
     set("index", i + 1);
     set("index0", i);
     set("revindex", count - i);
@@ -183,7 +187,8 @@ void Interpreter::Assign(const Node& target, Value value) {
   const Value base = Eval(*target.args[0]);
   const auto* dict = base.If<std::shared_ptr<Dict>>();
   if (dict == nullptr || !(*dict)->is_namespace) {
-    Fail(fmt::format("cannot set attribute '{}' of {}: only namespace() objects can be changed", target.text, TypeName(base)));
+    Fail(fmt::format("cannot set attribute '{}' of {}: only namespace() objects can be changed", target.text,
+                     TypeName(base)));
     return;
   }
   (*dict)->Set(Value::Text(target.text), std::move(value));
@@ -200,11 +205,13 @@ Str Interpreter::Capture(const Block& block) {
   return text;
 }
 
-// --- expressions --------------------------------------------------------------------------------------------
+// --- expressions
+// --------------------------------------------------------------------------------------------
 
 Value Interpreter::Eval(const Node& node) {
   if (failed()) return {};
-  if (++depth_ > limits::kTemplateDepthMax) Fail(fmt::format("nested deeper than {}", limits::kTemplateDepthMax));
+  if (++depth_ > limits::kTemplateDepthMax)
+    Fail(fmt::format("nested deeper than {}", limits::kTemplateDepthMax));
   Value value;
   if (Charge(1)) {
     line_ = node.line;
@@ -282,7 +289,9 @@ Value Interpreter::EvalDict(const Node& node) {
 }
 
 Value Interpreter::Attribute(const Value& base, const std::string& name) {
-  if (base.undefined()) return Fail(fmt::format("'{}' is undefined: cannot read its attribute '{}'", std::get<Undefined>(base.data).name, name));
+  if (base.undefined())
+    return Fail(fmt::format("'{}' is undefined: cannot read its attribute '{}'",
+                            std::get<Undefined>(base.data).name, name));
   const Dict* dict = base.dict();
   if (dict != nullptr && dict->is_namespace) {
     const Value* value = dict->FindName(name);
@@ -296,7 +305,9 @@ Value Interpreter::Attribute(const Value& base, const std::string& name) {
 }
 
 Value Interpreter::Item(const Value& base, const Value& key) {
-  if (base.undefined()) return Fail(fmt::format("'{}' is undefined: cannot read its item {}", std::get<Undefined>(base.data).name, Repr(key)));
+  if (base.undefined())
+    return Fail(fmt::format("'{}' is undefined: cannot read its item {}", std::get<Undefined>(base.data).name,
+                            Repr(key)));
   if (const Dict* dict = base.dict()) {
     if (const Value* value = dict->Find(key)) return *value;
   } else if (const auto index = AsInt(key)) {
@@ -304,7 +315,9 @@ Value Interpreter::Item(const Value& base, const Value& key) {
     const Str* str = base.str();
     std::vector<size_t> offsets;
     if (str != nullptr) offsets = CodePointOffsets(str->text());
-    const auto size = static_cast<int64_t>(list != nullptr ? list->size() : str != nullptr ? offsets.size() - 1 : 0);
+    const auto size = static_cast<int64_t>(list != nullptr  ? list->size()
+                                           : str != nullptr ? offsets.size() - 1
+                                                            : 0);
     const int64_t at = *index < 0 ? *index + size : *index;
     if (at >= 0 && at < size) {
       if (list != nullptr) return (*list)[at];
@@ -313,7 +326,8 @@ Value Interpreter::Item(const Value& base, const Value& key) {
   }
   if (key.str() != nullptr) {
     if (base.dict() == nullptr || !base.dict()->is_namespace) {
-      if (IsMethod(base, key.str()->text())) return Callable{key.str()->text(), std::make_shared<Value>(base)};
+      if (IsMethod(base, key.str()->text()))
+        return Callable{key.str()->text(), std::make_shared<Value>(base)};
     }
     return Undefined{key.str()->text()};
   }
@@ -326,7 +340,8 @@ Value Interpreter::Lookup(const Value& base, const Str& path) {
   for (size_t begin = 0; begin <= text.size() && !failed();) {
     const size_t end = std::min(text.find('.', begin), text.size());
     const std::string part = text.substr(begin, end - begin);
-    const bool digits = !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == std::string::npos;
+    const bool digits =
+        !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == std::string::npos;
     value = Item(value, digits ? Value(static_cast<int64_t>(std::stoll(part))) : Value::Text(part));
     begin = end + 1;
   }
@@ -354,9 +369,13 @@ Value Interpreter::EvalSlice(const Node& node) {
   }
   const int64_t step = given[2] ? bounds[2] : 1;
   if (step == 0) return Fail("slice step is 0");
-  const auto clamp = [&](int64_t at, int64_t low, int64_t high) { return std::clamp(at < 0 ? at + size : at, low, high); };
-  const int64_t begin = step > 0 ? (given[0] ? clamp(bounds[0], 0, size) : 0) : (given[0] ? clamp(bounds[0], -1, size - 1) : size - 1);
-  const int64_t end = step > 0 ? (given[1] ? clamp(bounds[1], 0, size) : size) : (given[1] ? clamp(bounds[1], -1, size - 1) : -1);
+  const auto clamp = [&](int64_t at, int64_t low, int64_t high) {
+    return std::clamp(at < 0 ? at + size : at, low, high);
+  };
+  const int64_t begin = step > 0 ? (given[0] ? clamp(bounds[0], 0, size) : 0)
+                                 : (given[0] ? clamp(bounds[0], -1, size - 1) : size - 1);
+  const int64_t end = step > 0 ? (given[1] ? clamp(bounds[1], 0, size) : size)
+                               : (given[1] ? clamp(bounds[1], -1, size - 1) : -1);
   List items;
   Str text;
   for (int64_t i = begin; step > 0 ? i < end : i > end; i += step) {
@@ -444,7 +463,8 @@ Value Interpreter::EvalBinary(const Node& node) {
     const Str& unit = a.str() != nullptr ? *a.str() : *b.str();
     const int64_t times = a.str() != nullptr ? *AsInt(b) : *AsInt(a);
     Str text;
-    for (int64_t i = 0; i < times && Charge(1 + static_cast<int64_t>(unit.size() / 64)); ++i) text.Append(unit);
+    for (int64_t i = 0; i < times && Charge(1 + static_cast<int64_t>(unit.size() / 64)); ++i)
+      text.Append(unit);
     return Value(std::move(text));
   }
   std::optional<Value> result;
@@ -455,7 +475,8 @@ Value Interpreter::EvalBinary(const Node& node) {
   }
   if (result) return *result;
   if (a.undefined() || b.undefined()) {
-    return Fail(fmt::format("'{}' is undefined: cannot compute {}", std::get<Undefined>(a.undefined() ? a.data : b.data).name, op));
+    return Fail(fmt::format("'{}' is undefined: cannot compute {}",
+                            std::get<Undefined>(a.undefined() ? a.data : b.data).name, op));
   }
   return Fail(fmt::format("cannot compute {} {} {}", TypeName(a), op, TypeName(b)));
 }
@@ -508,7 +529,8 @@ List Interpreter::Iterate(const Value& value) {
     for (const auto& [key, item] : dict->items) items.push_back(key);
   } else if (const Str* str = value.str()) {
     const std::vector<size_t> offsets = CodePointOffsets(str->text());
-    for (size_t i = 0; i + 1 < offsets.size(); ++i) items.emplace_back(str->Substr(offsets[i], offsets[i + 1] - offsets[i]));
+    for (size_t i = 0; i + 1 < offsets.size(); ++i)
+      items.emplace_back(str->Substr(offsets[i], offsets[i + 1] - offsets[i]));
   } else {
     Fail(fmt::format("cannot iterate over {}", TypeName(value)));
   }
@@ -519,7 +541,8 @@ List Interpreter::Iterate(const Value& value) {
 Arguments Interpreter::EvalArguments(const Node& node, size_t first) {
   Arguments args;
   for (size_t i = first; i < node.args.size(); ++i) args.positional.push_back(Eval(*node.args[i]));
-  for (size_t i = 0; i < node.keywords.size(); ++i) args.keywords.emplace_back(node.names[i], Eval(*node.keywords[i]));
+  for (size_t i = 0; i < node.keywords.size(); ++i)
+    args.keywords.emplace_back(node.names[i], Eval(*node.keywords[i]));
   return args;
 }
 
@@ -533,24 +556,30 @@ Value Interpreter::EvalCall(const Node& node) {
     return callable->self == nullptr ? RunFunction(*this, callable->name, args)
                                      : RunMethod(*this, callable->name, *callable->self, args);
   }
-  if (callee.undefined()) return Fail(fmt::format("'{}' is undefined: cannot call it", std::get<Undefined>(callee.data).name));
+  if (callee.undefined())
+    return Fail(fmt::format("'{}' is undefined: cannot call it", std::get<Undefined>(callee.data).name));
   return Fail(fmt::format("cannot call {}", TypeName(callee)));
 }
 
 Value Interpreter::CallMacro(const Node& macro, const Arguments& args) {
   if (args.positional.size() > macro.names.size()) {
-    return Fail(fmt::format("macro {} takes {} arguments, found {}", macro.text, macro.names.size(), args.positional.size()));
+    return Fail(fmt::format("macro {} takes {} arguments, found {}", macro.text, macro.names.size(),
+                            args.positional.size()));
   }
   // A macro sees the globals and the template's own names, not its caller's.
-  std::vector<Scope> saved(std::make_move_iterator(scopes_.begin() + 2), std::make_move_iterator(scopes_.end()));
+  std::vector<Scope> saved(std::make_move_iterator(scopes_.begin() + 2),
+                           std::make_move_iterator(scopes_.end()));
   scopes_.resize(2);
   scopes_.emplace_back();
   for (size_t i = 0; i < macro.names.size(); ++i) {
     const Value* given = args.Get(i, macro.names[i]);
-    Value value = given != nullptr ? *given : macro.args[i] != nullptr ? Eval(*macro.args[i]) : Value(Undefined{macro.names[i]});
+    Value value = given != nullptr           ? *given
+                  : macro.args[i] != nullptr ? Eval(*macro.args[i])
+                                             : Value(Undefined{macro.names[i]});
     scopes_.back()[macro.names[i]] = std::move(value);
   }
-  if (++depth_ > limits::kTemplateDepthMax) Fail(fmt::format("macro {} calls itself deeper than {}", macro.text, limits::kTemplateDepthMax));
+  if (++depth_ > limits::kTemplateDepthMax)
+    Fail(fmt::format("macro {} calls itself deeper than {}", macro.text, limits::kTemplateDepthMax));
   Str text = failed() ? Str() : Capture(macro.blocks[0]);
   --depth_;
   scopes_.resize(2);
@@ -558,7 +587,11 @@ Value Interpreter::CallMacro(const Node& macro, const Arguments& args) {
   return Value(std::move(text));
 }
 
-Value Interpreter::ApplyFilter(const std::string& name, const Value& input, const Arguments& args) { return RunFilter(*this, name, input, args); }
-bool Interpreter::ApplyTest(const std::string& name, const Value& input, const Arguments& args) { return RunTest(*this, name, input, args); }
+Value Interpreter::ApplyFilter(const std::string& name, const Value& input, const Arguments& args) {
+  return RunFilter(*this, name, input, args);
+}
+bool Interpreter::ApplyTest(const std::string& name, const Value& input, const Arguments& args) {
+  return RunTest(*this, name, input, args);
+}
 
 }  // namespace numoe::jinja

@@ -1,8 +1,8 @@
 // Runs a parsed template on a set of variables.
 //
-// One Interpreter renders once. The first error stops it: everything returns undefined from there on and Render reports
-// it with its line. Bounded in steps, output bytes and depth (limits::kTemplate*), so that no template or request can
-// hang or grow the server. The template and variables are only read.
+// One Interpreter renders once. The first error stops it: everything returns undefined from there on and
+// Render reports it with its line. Bounded in steps, output bytes and depth (limits::kTemplate*), so that no
+// template or request can hang or grow the server. The template and variables are only read.
 #pragma once
 
 #include <map>
@@ -70,7 +70,7 @@ class Interpreter {
 
   std::vector<Scope> scopes_;
   Str output_;
-  Str body_;                 // what a filter block captured
+  Str body_;  // what a filter block captured
   int line_ = 0;
   int depth_ = 0;
   int64_t steps_ = 0;

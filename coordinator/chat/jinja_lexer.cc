@@ -61,7 +61,8 @@ class Lexer {
 
   size_t NextTag() const {
     for (size_t i = at_; i + 1 < source_.size(); ++i) {
-      if (source_[i] == '{' && (source_[i + 1] == '{' || source_[i + 1] == '%' || source_[i + 1] == '#')) return i;
+      if (source_[i] == '{' && (source_[i + 1] == '{' || source_[i + 1] == '%' || source_[i + 1] == '#'))
+        return i;
     }
     return source_.size();
   }
@@ -112,7 +113,8 @@ class Lexer {
     const size_t word = source_.find_first_not_of(kSpace, at_);
     if (word == std::string::npos || source_.compare(word, 3, "raw") != 0) return false;
     const size_t end = source_.find_first_not_of(kSpace, word + 3);
-    return end != std::string::npos && (source_.compare(end, 2, "%}") == 0 || source_.compare(end, 3, "-%}") == 0);
+    return end != std::string::npos &&
+           (source_.compare(end, 2, "%}") == 0 || source_.compare(end, 3, "-%}") == 0);
   }
 
   absl::Status ReadRaw() {
@@ -168,15 +170,19 @@ class Lexer {
   absl::Status ReadToken(char c) {
     if (c == '"' || c == '\'') return ReadString(c);
     if (c >= '0' && c <= '9') return ReadNumber();
-    const auto word = [](char x) { return x == '_' || (x >= 'a' && x <= 'z') || (x >= 'A' && x <= 'Z') || (x >= '0' && x <= '9') || (x & 0x80) != 0; };
+    const auto word = [](char x) {
+      return x == '_' || (x >= 'a' && x <= 'z') || (x >= 'A' && x <= 'Z') || (x >= '0' && x <= '9') ||
+             (x & 0x80) != 0;
+    };
     if (word(c)) {
       const size_t begin = at_;
       while (at_ < source_.size() && word(source_[at_])) ++at_;
       tokens_.push_back({TokenKind::kName, source_.substr(begin, at_ - begin), line_});
       return absl::OkStatus();
     }
-    for (const std::string_view op : {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "<", ">", "=", ".",
-                                      ":", "|", ",", ";", "(", ")", "[", "]", "{", "}"}) {
+    for (const std::string_view op :
+         {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "<",
+          ">",  "=",  ".",  ":",  "|",  ",",  ";", "(", ")", "[", "]", "{", "}"}) {
       if (source_.compare(at_, op.size(), op) == 0) {
         at_ += op.size();
         tokens_.push_back({TokenKind::kOperator, std::string(op), line_});
@@ -188,10 +194,14 @@ class Lexer {
 
   absl::Status ReadNumber() {
     const size_t begin = at_;
-    const auto digits = [&] { while (at_ < source_.size() && ((source_[at_] >= '0' && source_[at_] <= '9') || source_[at_] == '_')) ++at_; };
+    const auto digits = [&] {
+      while (at_ < source_.size() && ((source_[at_] >= '0' && source_[at_] <= '9') || source_[at_] == '_'))
+        ++at_;
+    };
     digits();
     bool is_float = false;
-    if (at_ + 1 < source_.size() && source_[at_] == '.' && source_[at_ + 1] >= '0' && source_[at_ + 1] <= '9') {
+    if (at_ + 1 < source_.size() && source_[at_] == '.' && source_[at_ + 1] >= '0' &&
+        source_[at_ + 1] <= '9') {
       is_float = true;
       ++at_;
       digits();
@@ -244,7 +254,8 @@ class Lexer {
   absl::Status ReadCodePoint(size_t digits, std::string& out) {
     const std::string hex = source_.substr(at_ + 2, digits);
     if (hex.size() != digits || hex.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) {
-      return Error(fmt::format("escape \\{}{}: expected {} hexadecimal digits", source_[at_ + 1], hex, digits));
+      return Error(
+          fmt::format("escape \\{}{}: expected {} hexadecimal digits", source_[at_ + 1], hex, digits));
     }
     const unsigned long point = std::stoul(hex, nullptr, 16);
     if (point < 0x80) {

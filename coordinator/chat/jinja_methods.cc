@@ -70,7 +70,8 @@ Value Split(Interpreter& in, const Str& s, const Arguments& args, bool from_righ
 Value Replace(Interpreter& in, const Str& s, const Arguments& args) {
   const Value* old_value = args.Get(0, "old");
   const Value* new_value = args.Get(1, "new");
-  if (old_value == nullptr || new_value == nullptr) return in.Fail("replace: expected the old and the new text");
+  if (old_value == nullptr || new_value == nullptr)
+    return in.Fail("replace: expected the old and the new text");
   const std::string from = ToStr(*old_value).text();
   const Str to = ToStr(*new_value);
   const Value* limit = args.Get(2, "count");
@@ -99,10 +100,12 @@ Value Replace(Interpreter& in, const Str& s, const Arguments& args) {
 
 bool AffixMatches(const std::string& text, const Value& affix, bool start) {
   if (const List* options = affix.list()) {
-    return std::any_of(options->begin(), options->end(), [&](const Value& o) { return AffixMatches(text, o, start); });
+    return std::any_of(options->begin(), options->end(),
+                       [&](const Value& o) { return AffixMatches(text, o, start); });
   }
   const std::string part = ToStr(affix).text();
-  return text.size() >= part.size() && text.compare(start ? 0 : text.size() - part.size(), part.size(), part) == 0;
+  return text.size() >= part.size() &&
+         text.compare(start ? 0 : text.size() - part.size(), part.size(), part) == 0;
 }
 
 int64_t CodePointIndex(const std::string& text, size_t byte) {
@@ -119,7 +122,8 @@ Value StringCount(const Str& s, const Arguments& args) {
   const std::string part = args.positional.empty() ? "" : ToStr(args.positional[0]).text();
   if (part.empty()) return Value(static_cast<int64_t>(CodePointOffsets(s.text()).size()));
   int64_t count = 0;
-  for (size_t at = s.text().find(part); at != std::string::npos; at = s.text().find(part, at + part.size())) ++count;
+  for (size_t at = s.text().find(part); at != std::string::npos; at = s.text().find(part, at + part.size()))
+    ++count;
   return Value(count);
 }
 
@@ -147,8 +151,11 @@ Value Format(Interpreter& in, const Str& s, const Arguments& args) {
       const size_t close = text.find('}', i);
       if (close == std::string::npos) return in.Fail("format: '{' is not closed");
       const std::string field = text.substr(i + 1, close - i - 1);
-      const bool digits = !field.empty() && field.size() < 6 && field.find_first_not_of("0123456789") == std::string::npos;
-      const Value* value = field.empty() ? args.Get(next++, "") : digits ? args.Get(std::stoul(field), "") : args.Get(SIZE_MAX, field);
+      const bool digits =
+          !field.empty() && field.size() < 6 && field.find_first_not_of("0123456789") == std::string::npos;
+      const Value* value = field.empty() ? args.Get(next++, "")
+                           : digits      ? args.Get(std::stoul(field), "")
+                                         : args.Get(SIZE_MAX, field);
       if (value == nullptr) return in.Fail(fmt::format("format: no argument for {{{}}}", field));
       out.Append(ToStr(*value));
       i = close + 1;
@@ -164,7 +171,8 @@ Value Join(Interpreter& in, const Str& s, const Arguments& args) {
   bool first = true;
   if (args.positional.empty()) return in.Fail("join: expected a list");
   for (const Value& item : in.Iterate(args.positional[0])) {
-    if (item.str() == nullptr) return in.Fail(fmt::format("join: expected strings, found {}", TypeName(item)));
+    if (item.str() == nullptr)
+      return in.Fail(fmt::format("join: expected strings, found {}", TypeName(item)));
     if (!first) out.Append(s);
     first = false;
     out.Append(*item.str());
@@ -177,7 +185,8 @@ Str Mapped(const Str& s, std::string (*map)(std::string_view)) { return Str(map(
 Value StringMethod(Interpreter& in, const std::string& name, const Str& s, const Arguments& args) {
   if (name == "strip" || name == "lstrip" || name == "rstrip") {
     const Value* chars = args.Get(0, "chars");
-    return Value(Strip(s, chars == nullptr || chars->none() ? kSpace : ToStr(*chars).text(), name != "rstrip", name != "lstrip"));
+    return Value(Strip(s, chars == nullptr || chars->none() ? kSpace : ToStr(*chars).text(), name != "rstrip",
+                       name != "lstrip"));
   }
   if (name == "split" || name == "rsplit") return Split(in, s, args, name == "rsplit");
   if (name == "splitlines") return SplitLines(s);
@@ -194,12 +203,14 @@ Value StringMethod(Interpreter& in, const std::string& name, const Str& s, const
   if (name == "count") return StringCount(s, args);
   if (name == "join") return Join(in, s, args);
   if (name == "format") return Format(in, s, args);
-  if (name == "isdigit") return Value(!s.empty() && s.text().find_first_not_of("0123456789") == std::string::npos);
+  if (name == "isdigit")
+    return Value(!s.empty() && s.text().find_first_not_of("0123456789") == std::string::npos);
   if (name == "islower") return Value(IsLower(s.text()));
   return Value(IsUpper(s.text()));
 }
 
-Value ListMethod(Interpreter& in, const std::string& name, const std::shared_ptr<List>& list, const Arguments& args) {
+Value ListMethod(Interpreter& in, const std::string& name, const std::shared_ptr<List>& list,
+                 const Arguments& args) {
   if (name == "pop") {
     if (list->empty()) return in.Fail("pop from an empty list");
     const int64_t size = static_cast<int64_t>(list->size());
@@ -221,7 +232,9 @@ Value ListMethod(Interpreter& in, const std::string& name, const std::shared_ptr
     if (in.Charge(static_cast<int64_t>(items.size()))) list->insert(list->end(), items.begin(), items.end());
     return None{};
   }
-  if (name == "count") return Value(static_cast<int64_t>(std::count_if(list->begin(), list->end(), [&](const Value& v) { return Equal(v, argument); })));
+  if (name == "count")
+    return Value(static_cast<int64_t>(
+        std::count_if(list->begin(), list->end(), [&](const Value& v) { return Equal(v, argument); })));
   for (size_t i = 0; i < list->size(); ++i) {
     if (Equal((*list)[i], argument)) return Value(static_cast<int64_t>(i));
   }
@@ -245,9 +258,10 @@ Value DictMethod(Interpreter& in, const std::string& name, const Dict& dict, con
 }  // namespace
 
 bool IsMethod(const Value& self, const std::string& name) {
-  static const std::set<std::string> kString = {"strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "replace",
-                                                "startswith", "endswith", "upper", "lower", "title", "capitalize", "find",
-                                                "rfind", "count", "join", "format", "isdigit", "islower", "isupper"};
+  static const std::set<std::string> kString = {
+      "strip",      "lstrip",   "rstrip", "split",  "rsplit",  "splitlines", "replace",
+      "startswith", "endswith", "upper",  "lower",  "title",   "capitalize", "find",
+      "rfind",      "count",    "join",   "format", "isdigit", "islower",    "isupper"};
   static const std::set<std::string> kList = {"append", "extend", "pop", "count", "index"};
   static const std::set<std::string> kDict = {"get", "items", "keys", "values", "copy"};
   if (self.str() != nullptr) return kString.count(name) > 0;

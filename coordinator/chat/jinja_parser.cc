@@ -12,7 +12,8 @@
 namespace numoe::jinja {
 namespace {
 
-// The first error is kept and everything returns from there on: a parse function may return nullptr only then.
+// The first error is kept and everything returns from there on: a parse function may return nullptr only
+// then.
 class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -36,7 +37,8 @@ class Parser {
     if (status_.ok()) {
       const Token& t = Peek();
       status_ = absl::InvalidArgumentError(
-          fmt::format("line {}: found {}, expected {}", t.line, t.kind == TokenKind::kEnd ? "the end" : "'" + t.text + "'", expected));
+          fmt::format("line {}: found {}, expected {}", t.line,
+                      t.kind == TokenKind::kEnd ? "the end" : "'" + t.text + "'", expected));
     }
     return nullptr;
   }
@@ -46,8 +48,12 @@ class Parser {
     node->line = Peek().line;
     return node;
   }
-  bool IsOp(std::string_view op, size_t ahead = 0) const { return Peek(ahead).kind == TokenKind::kOperator && Peek(ahead).text == op; }
-  bool IsName(std::string_view name, size_t ahead = 0) const { return Peek(ahead).kind == TokenKind::kName && Peek(ahead).text == name; }
+  bool IsOp(std::string_view op, size_t ahead = 0) const {
+    return Peek(ahead).kind == TokenKind::kOperator && Peek(ahead).text == op;
+  }
+  bool IsName(std::string_view name, size_t ahead = 0) const {
+    return Peek(ahead).kind == TokenKind::kName && Peek(ahead).text == name;
+  }
   bool TakeOp(std::string_view op) { return IsOp(op) && (Next(), true); }
   bool TakeName(std::string_view name) { return IsName(name) && (Next(), true); }
   void ExpectOp(std::string_view op) {
@@ -67,7 +73,8 @@ class Parser {
 
   struct Depth {
     explicit Depth(Parser& p) : parser(p) {
-      if (++parser.depth_ > limits::kTemplateDepthMax) parser.Fail(fmt::format("nesting of at most {}", limits::kTemplateDepthMax));
+      if (++parser.depth_ > limits::kTemplateDepthMax)
+        parser.Fail(fmt::format("nesting of at most {}", limits::kTemplateDepthMax));
     }
     ~Depth() { --parser.depth_; }
     Parser& parser;
@@ -97,7 +104,8 @@ class Parser {
         block.push_back(std::move(node));
       } else if (token.kind == TokenKind::kBlockBegin) {
         Next();
-        if (std::find(ends.begin(), ends.end(), Peek().text) != ends.end() && Peek().kind == TokenKind::kName) break;
+        if (std::find(ends.begin(), ends.end(), Peek().text) != ends.end() && Peek().kind == TokenKind::kName)
+          break;
         if (NodePtr node = ParseStatement(); node != nullptr) block.push_back(std::move(node));
       } else {
         Fail("text or a tag");
@@ -373,7 +381,8 @@ class Parser {
     if (token.kind == TokenKind::kInteger || token.kind == TokenKind::kFloat) {
       NodePtr node = Make(Kind::kLiteral);
       const std::string text = Next().text;
-      node->value = token.kind == TokenKind::kInteger ? Value(static_cast<int64_t>(std::stoll(text))) : Value(std::stod(text));
+      node->value = token.kind == TokenKind::kInteger ? Value(static_cast<int64_t>(std::stoll(text)))
+                                                      : Value(std::stod(text));
       if (text.find_first_of(".eE") != std::string::npos) node->value = Value(std::stod(text));
       return node;
     }
@@ -531,7 +540,8 @@ class Parser {
       }
       return true;
     }
-    return t.kind == TokenKind::kString || t.kind == TokenKind::kInteger || t.kind == TokenKind::kFloat || IsOp("[") || IsOp("{");
+    return t.kind == TokenKind::kString || t.kind == TokenKind::kInteger || t.kind == TokenKind::kFloat ||
+           IsOp("[") || IsOp("{");
   }
 
   std::vector<Token> tokens_;

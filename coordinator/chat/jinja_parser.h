@@ -1,7 +1,7 @@
 // Template source to syntax tree.
 //
-// Recursive descent with Jinja's precedences; nesting is bounded by limits::kTemplateDepthMax. Errors give the line,
-// what was found and what was expected.
+// Recursive descent with Jinja's precedences; nesting is bounded by limits::kTemplateDepthMax. Errors give
+// the line, what was found and what was expected.
 #pragma once
 
 #include <string_view>

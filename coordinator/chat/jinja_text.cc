@@ -14,19 +14,23 @@ std::string Map(std::string_view text, absl::FunctionRef<utf8proc_int32_t(utf8pr
   size_t at = 0;
   for (size_t i = 0; at < text.size(); ++i) {
     utf8proc_int32_t point = 0;
-    const utf8proc_ssize_t length = utf8proc_iterate(bytes + at, static_cast<utf8proc_ssize_t>(text.size() - at), &point);
+    const utf8proc_ssize_t length =
+        utf8proc_iterate(bytes + at, static_cast<utf8proc_ssize_t>(text.size() - at), &point);
     if (length <= 0) {
       out += text[at++];
       continue;
     }
     utf8proc_uint8_t buffer[4];
-    out.append(reinterpret_cast<char*>(buffer), static_cast<size_t>(utf8proc_encode_char(map(point, i), buffer)));
+    out.append(reinterpret_cast<char*>(buffer),
+               static_cast<size_t>(utf8proc_encode_char(map(point, i), buffer)));
     at += static_cast<size_t>(length);
   }
   return out;
 }
 
-bool IsLetter(utf8proc_int32_t point) { return utf8proc_tolower(point) != point || utf8proc_toupper(point) != point; }
+bool IsLetter(utf8proc_int32_t point) {
+  return utf8proc_tolower(point) != point || utf8proc_toupper(point) != point;
+}
 
 }  // namespace
 
@@ -45,7 +49,8 @@ std::string Title(std::string_view text) {
   });
 }
 std::string Capitalize(std::string_view text) {
-  return Map(text, [](utf8proc_int32_t p, size_t i) { return i == 0 ? utf8proc_totitle(p) : utf8proc_tolower(p); });
+  return Map(text,
+             [](utf8proc_int32_t p, size_t i) { return i == 0 ? utf8proc_totitle(p) : utf8proc_tolower(p); });
 }
 bool IsLower(std::string_view text) { return Upper(text) != text && Lower(text) == text; }
 bool IsUpper(std::string_view text) { return Lower(text) != text && Upper(text) == text; }

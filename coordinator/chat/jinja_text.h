@@ -1,7 +1,7 @@
 // Letter case as templates need it: ASCII, and the one-to-one mappings of other scripts.
 //
-// Case mapping is utf8proc's simple mapping (Unicode's one-to-one), which differs from Python's only for letters that
-// change length (German sharp s). Pure functions.
+// Case mapping is utf8proc's simple mapping (Unicode's one-to-one), which differs from Python's only for
+// letters that change length (German sharp s). Pure functions.
 #pragma once
 
 #include <string>

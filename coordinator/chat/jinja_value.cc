@@ -147,10 +147,12 @@ bool Equal(const Value& a, const Value& b) {
   if (a.data.index() != b.data.index()) return false;
   if (a.undefined() || a.none()) return true;
   if (a.str() != nullptr) return a.str()->text() == b.str()->text();
-  if (a.list() != nullptr) return std::equal(a.list()->begin(), a.list()->end(), b.list()->begin(), b.list()->end(), Equal);
+  if (a.list() != nullptr)
+    return std::equal(a.list()->begin(), a.list()->end(), b.list()->begin(), b.list()->end(), Equal);
   if (const Dict* d = a.dict()) {
     const Dict* e = b.dict();
-    return d->items.size() == e->items.size() && std::all_of(d->items.begin(), d->items.end(), [&](const auto& item) {
+    return d->items.size() == e->items.size() &&
+           std::all_of(d->items.begin(), d->items.end(), [&](const auto& item) {
              const Value* other = e->Find(item.first);
              return other != nullptr && Equal(item.second, *other);
            });
@@ -292,7 +294,8 @@ class JsonWriter {
   explicit JsonWriter(const JsonStyle& style) : style_(style) {}
 
   bool Write(const Value& value, int depth, std::string& out) {
-    if (value.undefined() || value.If<Macro>() != nullptr || value.If<Callable>() != nullptr || depth > 100) return false;
+    if (value.undefined() || value.If<Macro>() != nullptr || value.If<Callable>() != nullptr || depth > 100)
+      return false;
     if (value.none()) {
       out += "null";
     } else if (const auto* b = value.If<bool>()) {
@@ -302,7 +305,8 @@ class JsonWriter {
     } else if (const Str* s = value.str()) {
       JsonString(s->text(), style_.ensure_ascii, out);
     } else if (const List* list = value.list()) {
-      return WriteItems(list->size(), "[]", depth, out, [&](size_t i) { return Write((*list)[i], depth + 1, out); });
+      return WriteItems(list->size(), "[]", depth, out,
+                        [&](size_t i) { return Write((*list)[i], depth + 1, out); });
     } else if (const Dict* dict = value.dict()) {
       return WriteDict(*dict, depth, out);
     } else {

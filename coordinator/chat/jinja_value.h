@@ -1,8 +1,9 @@
 // Values of the template language, with Python's semantics and a memory of where text came from.
 //
-// A string knows which of its bytes the template wrote itself (trusted) and which came from the request: only the
-// former may become control tokens. Lists and dicts are shared by reference, as in Python; dicts keep insertion order.
-// Functions here are pure; what cannot be done (comparing a string with a number) is reported by the caller.
+// A string knows which of its bytes the template wrote itself (trusted) and which came from the request: only
+// the former may become control tokens. Lists and dicts are shared by reference, as in Python; dicts keep
+// insertion order. Functions here are pure; what cannot be done (comparing a string with a number) is
+// reported by the caller.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +63,8 @@ struct Callable {
 };
 
 struct Value {
-  std::variant<Undefined, None, bool, int64_t, double, Str, std::shared_ptr<List>, std::shared_ptr<Dict>, Macro, Callable>
+  std::variant<Undefined, None, bool, int64_t, double, Str, std::shared_ptr<List>, std::shared_ptr<Dict>,
+               Macro, Callable>
       data;
 
   Value() = default;
@@ -99,8 +101,8 @@ bool Truthy(const Value& value);
 bool Equal(const Value& a, const Value& b);
 /// -1, 0, 1; nullopt when Python would raise TypeError.
 std::optional<int> Compare(const Value& a, const Value& b);
-std::optional<double> AsDouble(const Value& value);    // numbers and bools
-std::optional<int64_t> AsInt(const Value& value);      // ints and bools
+std::optional<double> AsDouble(const Value& value);  // numbers and bools
+std::optional<int64_t> AsInt(const Value& value);    // ints and bools
 /// Python's str(): what printing writes.
 Str ToStr(const Value& value);
 /// Python's repr().
@@ -112,7 +114,7 @@ std::string_view TypeName(const Value& value);
 
 struct JsonStyle {
   bool ensure_ascii = false;
-  int indent = -1;                     // -1: one line
+  int indent = -1;  // -1: one line
   std::string item_separator = ", ";
   std::string key_separator = ": ";
   bool sort_keys = false;

@@ -1,10 +1,12 @@
-// Device: where the coordinator's share of the model is stored and computed. The model is written once against it.
+// Device: where the coordinator's share of the model is stored and computed. The model is written once
+// against it.
 //
-// A Device owns weights, activations and the KV cache and offers the operations of the forward pass. Operations are
-// enqueued in order and may run asynchronously (a CUDA stream); results are on the host only after ReadLogits, and
-// errors of asynchronous work surface there or in JoinExperts. The element type of activations is the device's own
-// choice (the CPU keeps fp32): handles are opaque to the model. Owned and called by one thread, the engine's.
-// Loading returns errors about the checkpoint; operations CHECK shapes, because the model is what sets them.
+// A Device owns weights, activations and the KV cache and offers the operations of the forward pass.
+// Operations are enqueued in order and may run asynchronously (a CUDA stream); results are on the host only
+// after ReadLogits, and errors of asynchronous work surface there or in JoinExperts. The element type of
+// activations is the device's own choice (the CPU keeps fp32): handles are opaque to the model. Owned and
+// called by one thread, the engine's. Loading returns errors about the checkpoint; operations CHECK shapes,
+// because the model is what sets them.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +47,8 @@ struct Vector {
   int id = -1;
   int size = 0;
 };
-/// Rotation angles: inverse frequencies and the multiplier of cos and sin, as coordinator/attention/rope.h plans them.
+/// Rotation angles: inverse frequencies and the multiplier of cos and sin, as coordinator/attention/rope.h
+/// plans them.
 struct RopeTable {
   int id = -1;
   int dim = 0;
@@ -80,14 +83,14 @@ struct KvCacheSpec {
 /// Causal attention of a step's queries over their sequences' cache rows.
 struct AttendArgs {
   LayerId layer = 0;
-  Tensor query;           // [tokens, heads * key_width]
-  Tensor out;             // [tokens, heads * value_width]
+  Tensor query;  // [tokens, heads * key_width]
+  Tensor out;    // [tokens, heads * value_width]
   int heads = 0;
-  int key_width = 0;      // channels of a key (MLA 576, GQA head_dim)
-  int value_width = 0;    // channels of a value (MLA 512: the key's first channels; GQA head_dim)
-  int kv_heads = 1;       // heads share cache heads evenly (MLA: 1)
+  int key_width = 0;          // channels of a key (MLA 576, GQA head_dim)
+  int value_width = 0;        // channels of a value (MLA 512: the key's first channels; GQA head_dim)
+  int kv_heads = 1;           // heads share cache heads evenly (MLA: 1)
   bool value_in_key = false;  // MLA: the value is the first value_width channels of the key
-  float scale = 1.0f;     // multiplies q.k before softmax
+  float scale = 1.0f;         // multiplies q.k before softmax
 };
 
 class Device {
@@ -101,12 +104,15 @@ class Device {
   /// Row lookup table; kept in its stored element type.
   virtual absl::StatusOr<Matrix> LoadEmbedding(const MatrixView& source) = 0;
   /// `values` is [heads, rows, cols] fp32; stored as BF16.
-  virtual absl::StatusOr<HeadMatrices> LoadHeads(absl::Span<const float> values, int heads, int rows, int cols) = 0;
+  virtual absl::StatusOr<HeadMatrices> LoadHeads(absl::Span<const float> values, int heads, int rows,
+                                                 int cols) = 0;
   virtual Vector LoadVector(absl::Span<const float> values) = 0;
-  virtual RopeTable LoadRope(absl::Span<const float> inverse_frequencies, float multiplier, RopeLayout layout) = 0;
+  virtual RopeTable LoadRope(absl::Span<const float> inverse_frequencies, float multiplier,
+                             RopeLayout layout) = 0;
   /// `weight` is [experts, hidden]; `bias` is empty or [experts].
   virtual Gate LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) = 0;
-  /// Reserves and touches the whole cache; RESOURCE_EXHAUSTED says how much was asked for and how much there is.
+  /// Reserves and touches the whole cache; RESOURCE_EXHAUSTED says how much was asked for and how much there
+  /// is.
   virtual absl::Status ReserveKvCache(const KvCacheSpec& spec) = 0;
 
   // --- one step --------------------------------------------------------------------------------------------
@@ -133,7 +139,8 @@ class Device {
   virtual absl::Status StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) = 0;
   /// out += the backend's weighted sums. UNAVAILABLE: replay the step.
   virtual absl::Status JoinExperts(ExpertBackend& experts, Tensor out) = 0;
-  /// Compacts the rows that want logits to the front of `out`; the operations that follow run on those rows only.
+  /// Compacts the rows that want logits to the front of `out`; the operations that follow run on those rows
+  /// only.
   virtual void SelectLogitRows(Tensor in, Tensor out) = 0;
   /// [logit rows, cols] on the host, valid until the next BeginStep.
   virtual absl::StatusOr<absl::Span<const float>> ReadLogits(Tensor logits) = 0;

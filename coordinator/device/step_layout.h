@@ -18,8 +18,8 @@ struct StepLayout {
   std::vector<int32_t> sequences;       // [tokens] row of block_tables
   std::vector<KvBlockId> block_tables;  // [sequences, blocks_per_sequence_max], padded with -1
   int blocks_per_sequence_max = 0;
-  std::vector<int32_t> logit_rows;      // tokens whose logits are wanted, ascending
-  bool exact = false;                   // no kernel choice may depend on the batch
+  std::vector<int32_t> logit_rows;  // tokens whose logits are wanted, ascending
+  bool exact = false;               // no kernel choice may depend on the batch
 };
 
 }  // namespace numoe

@@ -5,11 +5,13 @@
 namespace numoe {
 
 std::string ApiError::ToJson() const {
-  nlohmann::ordered_json error = {{"message", message}, {"type", type}, {"param", nullptr}, {"code", nullptr}};
+  nlohmann::ordered_json error = {
+      {"message", message}, {"type", type}, {"param", nullptr}, {"code", nullptr}};
   if (param) error["param"] = *param;
   if (code) error["code"] = *code;
   // Text of a request may be quoted in the message: replace what is not UTF-8 instead of failing.
-  return nlohmann::ordered_json{{"error", error}}.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return nlohmann::ordered_json{{"error", error}}.dump(-1, ' ', false,
+                                                       nlohmann::ordered_json::error_handler_t::replace);
 }
 
 ApiError BadRequest(const std::string& param, const std::string& message) {

@@ -31,8 +31,10 @@ class Reader {
     const ordered_json* value = Get(name);
     if (value == nullptr) return;
     const bool whole = std::is_integral_v<T>;
-    if (!(whole ? value->is_number_integer() : value->is_number()) || !(value->get<double>() >= low && value->get<double>() <= high)) {
-      return Fail(name, fmt::format("{} from {} to {}, found {}", whole ? "an integer" : "a number", low, high, value->dump().substr(0, 60)));
+    if (!(whole ? value->is_number_integer() : value->is_number()) ||
+        !(value->get<double>() >= low && value->get<double>() <= high)) {
+      return Fail(name, fmt::format("{} from {} to {}, found {}", whole ? "an integer" : "a number", low,
+                                    high, value->dump().substr(0, 60)));
     }
     out = value->get<T>();
   }
@@ -68,7 +70,8 @@ void ReadSampling(Reader& in, CompletionRequest& out) {
     in.Number("seed", -9.2e18, 9.2e18, seed);
     s.seed = static_cast<uint64_t>(seed);
   }
-  const char* limit = out.chat && in.Get("max_completion_tokens") != nullptr ? "max_completion_tokens" : "max_tokens";
+  const char* limit =
+      out.chat && in.Get("max_completion_tokens") != nullptr ? "max_completion_tokens" : "max_tokens";
   out.max_tokens_given = in.Get(limit) != nullptr;
   s.max_tokens = out.chat ? INT32_MAX : kCompletionTokensDefault;
   in.Number(limit, 1, INT32_MAX, s.max_tokens);
@@ -81,16 +84,19 @@ void ReadSampling(Reader& in, CompletionRequest& out) {
 void ReadStop(Reader& in, CompletionRequest& out) {
   if (const ordered_json* stop = in.Get("stop"); stop != nullptr) {
     const ordered_json list = stop->is_string() ? ordered_json::array({*stop}) : *stop;
-    if (!list.is_array() || list.size() > kStopStringsMax) return in.Fail("stop", fmt::format("a string or a list of at most {} strings", kStopStringsMax));
+    if (!list.is_array() || list.size() > kStopStringsMax)
+      return in.Fail("stop", fmt::format("a string or a list of at most {} strings", kStopStringsMax));
     for (const ordered_json& text : list) {
-      if (!text.is_string() || text.get_ref<const std::string&>().empty()) return in.Fail("stop", "strings that are not empty");
+      if (!text.is_string() || text.get_ref<const std::string&>().empty())
+        return in.Fail("stop", "strings that are not empty");
       out.stop.push_back(text.get<std::string>());
     }
   }
   if (const ordered_json* ids = in.Get("stop_token_ids"); ids != nullptr) {
     if (!ids->is_array()) return in.Fail("stop_token_ids", "a list of token ids");
     for (const ordered_json& id : *ids) {
-      if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX) return in.Fail("stop_token_ids", "token ids");
+      if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX)
+        return in.Fail("stop_token_ids", "token ids");
       out.sampling.stop_token_ids.push_back(id.get<TokenId>());
     }
   }
@@ -100,14 +106,16 @@ void ReadPrompt(Reader& in, CompletionRequest& out) {
   const ordered_json* prompt = in.Get("prompt");
   if (prompt == nullptr) return in.Fail("prompt", "a string or a list of token ids, found nothing");
   const ordered_json* one = prompt;
-  if (prompt->is_array() && prompt->size() == 1 && ((*prompt)[0].is_string() || (*prompt)[0].is_array())) one = &(*prompt)[0];
+  if (prompt->is_array() && prompt->size() == 1 && ((*prompt)[0].is_string() || (*prompt)[0].is_array()))
+    one = &(*prompt)[0];
   if (one->is_string()) {
     out.prompt = one->get<std::string>();
     return;
   }
   if (!one->is_array()) return in.Fail("prompt", "a string or a list of token ids");
   for (const ordered_json& id : *one) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX) return in.Fail("prompt", "one prompt: a string or a list of token ids");
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX)
+      return in.Fail("prompt", "one prompt: a string or a list of token ids");
     out.prompt_tokens.push_back(id.get<TokenId>());
   }
 }
@@ -116,7 +124,8 @@ void ReadChat(Reader& in, CompletionRequest& out) {
   const ordered_json* messages = in.Get("messages");
   if (messages == nullptr) return in.Fail("messages", "a list of messages, found nothing");
   absl::StatusOr<ordered_json> normalised = NormaliseMessages(*messages);
-  if (!normalised.ok()) return in.Fail("messages", "well-formed messages: " + std::string(normalised.status().message()));
+  if (!normalised.ok())
+    return in.Fail("messages", "well-formed messages: " + std::string(normalised.status().message()));
   out.messages = *std::move(normalised);
   if (const ordered_json* tools = in.Get("tools"); tools != nullptr) {
     if (!tools->is_array()) return in.Fail("tools", "a list of tools");
@@ -132,7 +141,8 @@ void ReadChat(Reader& in, CompletionRequest& out) {
 
 std::variant<CompletionRequest, ApiError> ParseCompletionRequest(std::string_view body, bool chat,
                                                                  const GenerationDefaults& defaults) {
-  const ordered_json root = ordered_json::parse(body.begin(), body.end(), nullptr, /*allow_exceptions=*/false);
+  const ordered_json root =
+      ordered_json::parse(body.begin(), body.end(), nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded()) return BadRequest("", "the body is not valid JSON");
   if (!root.is_object()) return BadRequest("", "the body must be a JSON object");
   CompletionRequest out;

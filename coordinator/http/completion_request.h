@@ -16,12 +16,12 @@ namespace numoe {
 
 struct CompletionRequest {
   bool chat = false;
-  std::string model;                     // as asked; empty: not given
-  nlohmann::ordered_json messages;       // chat, normalised
-  nlohmann::ordered_json tools;          // chat; null: none
+  std::string model;                // as asked; empty: not given
+  nlohmann::ordered_json messages;  // chat, normalised
+  nlohmann::ordered_json tools;     // chat; null: none
   nlohmann::ordered_json template_kwargs;
-  std::string prompt;                    // completions, as text
-  std::vector<TokenId> prompt_tokens;    // completions, as ids
+  std::string prompt;                  // completions, as text
+  std::vector<TokenId> prompt_tokens;  // completions, as ids
   SamplingParams sampling;
   bool max_tokens_given = false;
   std::vector<std::string> stop;

@@ -7,7 +7,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string Dump(const ordered_json& json) { return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
+std::string Dump(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
 std::string Sse(const ordered_json& json) { return "data: " + Dump(json) + "\n\n"; }
 
 std::vector<TokenId> StopIds(const CompletionRequest& request, const std::vector<TokenId>& eos) {
@@ -18,10 +20,15 @@ std::vector<TokenId> StopIds(const CompletionRequest& request, const std::vector
 
 }  // namespace
 
-Generation::Generation(const CompletionRequest& request, const Tokenizer& tokenizer, std::string id, std::string model,
-                       int prompt_tokens, const std::vector<TokenId>& eos)
-    : chat_(request.chat), include_usage_(request.include_usage), id_(std::move(id)), model_(std::move(model)),
-      prompt_tokens_(prompt_tokens), stop_ids_(StopIds(request, eos)), decoder_(tokenizer, /*skip_special=*/true),
+Generation::Generation(const CompletionRequest& request, const Tokenizer& tokenizer, std::string id,
+                       std::string model, int prompt_tokens, const std::vector<TokenId>& eos)
+    : chat_(request.chat),
+      include_usage_(request.include_usage),
+      id_(std::move(id)),
+      model_(std::move(model)),
+      prompt_tokens_(prompt_tokens),
+      stop_ids_(StopIds(request, eos)),
+      decoder_(tokenizer, /*skip_special=*/true),
       stops_(request.stop) {}
 
 std::string Generation::Take(const TokenEvent& event) {
@@ -30,7 +37,8 @@ std::string Generation::Take(const TokenEvent& event) {
   for (const TokenId token : event.tokens) {
     ++completion_tokens_;
     // The token that ended it is not part of the answer.
-    const bool ends = event.finish == FinishReason::kStop && std::find(stop_ids_.begin(), stop_ids_.end(), token) != stop_ids_.end();
+    const bool ends = event.finish == FinishReason::kStop &&
+                      std::find(stop_ids_.begin(), stop_ids_.end(), token) != stop_ids_.end();
     if (!ends) text += stops_.Push(decoder_.Push(token));
   }
   if (stops_.stopped()) {
@@ -47,14 +55,19 @@ std::string Generation::Take(const TokenEvent& event) {
 }
 
 ordered_json Generation::Base(const char* chat_object, const char* text_object) const {
-  return {{"id", id_}, {"object", chat_ ? chat_object : text_object}, {"created", created_}, {"model", model_}};
+  return {
+      {"id", id_}, {"object", chat_ ? chat_object : text_object}, {"created", created_}, {"model", model_}};
 }
 
 ordered_json Generation::Usage() const {
-  return {{"prompt_tokens", prompt_tokens_}, {"completion_tokens", completion_tokens_}, {"total_tokens", prompt_tokens_ + completion_tokens_}};
+  return {{"prompt_tokens", prompt_tokens_},
+          {"completion_tokens", completion_tokens_},
+          {"total_tokens", prompt_tokens_ + completion_tokens_}};
 }
 
-ordered_json Generation::Finish() const { return done_ ? ordered_json(finish_reason_) : ordered_json(nullptr); }
+ordered_json Generation::Finish() const {
+  return done_ ? ordered_json(finish_reason_) : ordered_json(nullptr);
+}
 
 std::string Generation::Chunk(const std::string& text) {
   ordered_json chunk = Base("chat.completion.chunk", "text_completion");

@@ -1,7 +1,7 @@
 // Generation: one request's life between the engine and the wire.
 //
-// Turns token events into text (detokenised, stop strings cut) and text into OpenAI's objects: one answer, or a stream
-// of chunks. Used on the connection's executor only.
+// Turns token events into text (detokenised, stop strings cut) and text into OpenAI's objects: one answer, or
+// a stream of chunks. Used on the connection's executor only.
 #pragma once
 
 #include <ctime>

@@ -19,7 +19,8 @@ using tcp = asio::ip::tcp;
 
 class BeastServer final : public Server {
  public:
-  BeastServer(const ServerDeps& deps, const ServerOptions& options) : deps_(deps), options_(options), acceptor_(context_) {}
+  BeastServer(const ServerDeps& deps, const ServerOptions& options)
+      : deps_(deps), options_(options), acceptor_(context_) {}
 
   ~BeastServer() override {
     context_.stop();
@@ -29,7 +30,8 @@ class BeastServer final : public Server {
   absl::Status Listen() {
     boost::system::error_code error;
     const auto fail = [&](const char* what) {
-      return absl::InvalidArgumentError(fmt::format("--host={} --port={}: {}: {}", options_.host, options_.port, what, error.message()));
+      return absl::InvalidArgumentError(
+          fmt::format("--host={} --port={}: {}: {}", options_.host, options_.port, what, error.message()));
     };
     const asio::ip::address address = asio::ip::make_address(options_.host, error);
     if (error) return fail("not an IP address");
@@ -55,14 +57,15 @@ class BeastServer final : public Server {
 
  private:
   void Accept() {
-    acceptor_.async_accept(asio::make_strand(context_), [this](boost::system::error_code error, tcp::socket socket) {
-      if (!error) {
-        boost::system::error_code ignored;
-        socket.set_option(tcp::no_delay(true), ignored);
-        std::make_shared<Session>(std::move(socket), deps_)->Run();
-      }
-      if (acceptor_.is_open()) Accept();
-    });
+    acceptor_.async_accept(asio::make_strand(context_),
+                           [this](boost::system::error_code error, tcp::socket socket) {
+                             if (!error) {
+                               boost::system::error_code ignored;
+                               socket.set_option(tcp::no_delay(true), ignored);
+                               std::make_shared<Session>(std::move(socket), deps_)->Run();
+                             }
+                             if (acceptor_.is_open()) Accept();
+                           });
   }
 
   const ServerDeps deps_;

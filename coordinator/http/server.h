@@ -1,8 +1,9 @@
 // The OpenAI API over HTTP: Boost.Beast, asynchronous, a few threads for any number of connections.
 //
-// POST /v1/chat/completions and /v1/completions (whole or streamed), GET /v1/models, /health, /metrics. A connection that
-// goes away cancels its sequence; overload is refused before tokenising; bodies, headers and reading times are bounded
-// (limits::kHttp*). Everything the handlers need comes in ServerDeps and must outlive the server.
+// POST /v1/chat/completions and /v1/completions (whole or streamed), GET /v1/models, /health, /metrics. A
+// connection that goes away cancels its sequence; overload is refused before tokenising; bodies, headers and
+// reading times are bounded (limits::kHttp*). Everything the handlers need comes in ServerDeps and must
+// outlive the server.
 #pragma once
 
 #include <functional>
@@ -20,8 +21,8 @@
 namespace numoe {
 
 struct HealthReport {
-  std::string status;   // starting | ready | degraded | draining
-  std::string detail;   // which worker, ...
+  std::string status;  // starting | ready | degraded | draining
+  std::string detail;  // which worker, ...
 };
 
 struct ServerDeps {
@@ -39,7 +40,7 @@ struct ServerDeps {
 
 struct ServerOptions {
   std::string host = "0.0.0.0";
-  int port = 8080;                    // 0: any free one
+  int port = 8080;  // 0: any free one
   int threads = 2;
 };
 

@@ -23,7 +23,9 @@ constexpr size_t kStreamQueueBytesMax = 8u << 20;
 
 bool ConstantTimeEqual(std::string_view a, std::string_view b) {
   unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]);
+  for (size_t i = 0; i < a.size(); ++i)
+    difference |=
+        static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]);
   return difference == 0;
 }
 
@@ -39,7 +41,8 @@ std::string PathOf(beast::string_view target) {
 
 }  // namespace
 
-Session::Session(asio::ip::tcp::socket socket, const ServerDeps& deps) : stream_(std::move(socket)), deps_(deps) {}
+Session::Session(asio::ip::tcp::socket socket, const ServerDeps& deps)
+    : stream_(std::move(socket)), deps_(deps) {}
 
 void Session::Run() {
   asio::dispatch(stream_.get_executor(), [self = shared_from_this()] { self->ReadRequest(); });
@@ -50,7 +53,8 @@ void Session::ReadRequest() {
   parser_->body_limit(limits::kHttpBodyBytesMax);
   parser_->header_limit(limits::kHttpHeaderBytesMax);
   stream_.expires_after(std::chrono::seconds(limits::kHttpReadTimeoutSeconds));
-  http::async_read(stream_, buffer_, *parser_, [self = shared_from_this()](beast::error_code error, size_t) { self->OnRequest(error); });
+  http::async_read(stream_, buffer_, *parser_,
+                   [self = shared_from_this()](beast::error_code error, size_t) { self->OnRequest(error); });
 }
 
 void Session::OnRequest(beast::error_code error) {
@@ -60,10 +64,13 @@ void Session::OnRequest(beast::error_code error) {
   if (error == http::error::body_limit || error == http::error::header_limit) {
     keep_alive_ = false;
     request_ = {};
-    return ReplyError({.http_status = 413, .message = fmt::format("the request is larger than {} bytes", limits::kHttpBodyBytesMax), .code = "request_too_large"});
+    return ReplyError(
+        {.http_status = 413,
+         .message = fmt::format("the request is larger than {} bytes", limits::kHttpBodyBytesMax),
+         .code = "request_too_large"});
   }
-  if (error == http::error::end_of_stream || error == asio::error::connection_reset || error == beast::error::timeout ||
-      error == asio::error::operation_aborted) {
+  if (error == http::error::end_of_stream || error == asio::error::connection_reset ||
+      error == beast::error::timeout || error == asio::error::operation_aborted) {
     beast::error_code ignored;
     stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
     return;
@@ -75,7 +82,8 @@ void Session::OnRequest(beast::error_code error) {
   }
   request_ = parser_->release();
   keep_alive_ = request_.keep_alive();
-  if (const auto given = request_.find("x-request-id"); given != request_.end() && given->value().size() <= 128) {
+  if (const auto given = request_.find("x-request-id");
+      given != request_.end() && given->value().size() <= 128) {
     request_id_ = std::string(given->value());
   }
   Route();
@@ -87,25 +95,45 @@ void Session::Route() {
   const bool known = completion || path == "/v1/models" || path == "/health" || path == "/metrics" ||
                      path.rfind("/v1/models/", 0) == 0;
   if (!known) {
-    return ReplyError({.http_status = 404, .message = fmt::format("no such path: {}; this server has /v1/chat/completions, /v1/completions, /v1/models, /health and /metrics", path), .code = "not_found"});
+    return ReplyError({.http_status = 404,
+                       .message = fmt::format("no such path: {}; this server has /v1/chat/completions, "
+                                              "/v1/completions, /v1/models, /health and /metrics",
+                                              path),
+                       .code = "not_found"});
   }
   if (request_.method() != (completion ? http::verb::post : http::verb::get)) {
-    return ReplyError({.http_status = 405, .message = fmt::format("{} takes {} requests", path, completion ? "POST" : "GET"), .code = "method_not_allowed"});
+    return ReplyError({.http_status = 405,
+                       .message = fmt::format("{} takes {} requests", path, completion ? "POST" : "GET"),
+                       .code = "method_not_allowed"});
   }
-  if (path == "/metrics") return Reply(200, deps_.metrics.Serialise(), "text/plain; version=0.0.4; charset=utf-8");
+  if (path == "/metrics")
+    return Reply(200, deps_.metrics.Serialise(), "text/plain; version=0.0.4; charset=utf-8");
   if (path == "/health") {
     const HealthReport report = deps_.health();
     const bool good = report.status == "ready";
-    return Reply(good ? 200 : 503, nlohmann::ordered_json{{"status", report.status}, {"detail", report.detail}}.dump());
+    return Reply(good ? 200 : 503,
+                 nlohmann::ordered_json{{"status", report.status}, {"detail", report.detail}}.dump());
   }
   if (!Authorised()) {
-    return ReplyError({.http_status = 401, .message = "missing or wrong API key: send Authorization: Bearer KEY", .type = "authentication_error", .code = "invalid_api_key"});
+    return ReplyError({.http_status = 401,
+                       .message = "missing or wrong API key: send Authorization: Bearer KEY",
+                       .type = "authentication_error",
+                       .code = "invalid_api_key"});
   }
   if (completion) return Complete(path == "/v1/chat/completions");
-  const nlohmann::ordered_json model = {{"id", deps_.model_name}, {"object", "model"}, {"created", 0}, {"owned_by", "numoe"}, {"max_model_len", deps_.max_model_len}};
-  if (path == "/v1/models") return Reply(200, nlohmann::ordered_json{{"object", "list"}, {"data", {model}}}.dump());
+  const nlohmann::ordered_json model = {{"id", deps_.model_name},
+                                        {"object", "model"},
+                                        {"created", 0},
+                                        {"owned_by", "numoe"},
+                                        {"max_model_len", deps_.max_model_len}};
+  if (path == "/v1/models")
+    return Reply(200, nlohmann::ordered_json{{"object", "list"}, {"data", {model}}}.dump());
   if (path == "/v1/models/" + deps_.model_name) return Reply(200, model.dump());
-  ReplyError({.http_status = 404, .message = fmt::format("no such model: {}; this server has {}", path.substr(11), deps_.model_name), .param = "model", .code = "model_not_found"});
+  ReplyError(
+      {.http_status = 404,
+       .message = fmt::format("no such model: {}; this server has {}", path.substr(11), deps_.model_name),
+       .param = "model",
+       .code = "model_not_found"});
 }
 
 bool Session::Authorised() {
@@ -121,14 +149,20 @@ void Session::Complete(bool chat) {
   // Refused before any work: an overloaded server must not tokenise.
   if (!deps_.engine.HasRoom()) {
     deps_.metrics.Add(CounterId::kRequestsRejected);
-    return ReplyError(FromStatus(deps_.health().status == "draining" ? absl::UnavailableError("the server is draining and takes no new requests")
-                                                                     : absl::ResourceExhaustedError("the queue is full; try again later")));
+    return ReplyError(
+        FromStatus(deps_.health().status == "draining"
+                       ? absl::UnavailableError("the server is draining and takes no new requests")
+                       : absl::ResourceExhaustedError("the queue is full; try again later")));
   }
   auto parsed = ParseCompletionRequest(request_.body(), chat, deps_.defaults);
   if (const auto* error = std::get_if<ApiError>(&parsed)) return ReplyError(*error);
   auto& request = std::get<CompletionRequest>(parsed);
   if (!request.model.empty() && request.model != deps_.model_name) {
-    return ReplyError({.http_status = 404, .message = fmt::format("no such model: {}; this server has {}", request.model, deps_.model_name), .param = "model", .code = "model_not_found"});
+    return ReplyError(
+        {.http_status = 404,
+         .message = fmt::format("no such model: {}; this server has {}", request.model, deps_.model_name),
+         .param = "model",
+         .code = "model_not_found"});
   }
   ApiError error;
   absl::StatusOr<std::vector<TokenId>> prompt = Prompt(request, error);
@@ -143,10 +177,14 @@ absl::StatusOr<std::vector<TokenId>> Session::Prompt(const CompletionRequest& re
       error = BadRequest("messages", "this model has no chat template; use /v1/completions");
       return absl::InvalidArgumentError(error.message);
     }
-    const auto segments = deps_.chat_template->Render({.messages = request.messages, .tools = request.tools, .add_generation_prompt = true,
-                                                       .kwargs = request.template_kwargs, .role_tokens = deps_.tokenizer.role_tokens()});
+    const auto segments = deps_.chat_template->Render({.messages = request.messages,
+                                                       .tools = request.tools,
+                                                       .add_generation_prompt = true,
+                                                       .kwargs = request.template_kwargs,
+                                                       .role_tokens = deps_.tokenizer.role_tokens()});
     if (!segments.ok()) {
-      error = BadRequest("messages", "the chat template refuses this conversation: " + std::string(segments.status().message()));
+      error = BadRequest("messages", "the chat template refuses this conversation: " +
+                                         std::string(segments.status().message()));
       return segments.status();
     }
     ids = deps_.tokenizer.EncodeSegments(*segments);
@@ -156,7 +194,8 @@ absl::StatusOr<std::vector<TokenId>> Session::Prompt(const CompletionRequest& re
   const char* param = request.chat ? "messages" : "prompt";
   for (const TokenId id : ids) {
     if (id < deps_.tokenizer.VocabSize()) continue;
-    error = BadRequest(param, fmt::format("token id {} is outside the vocabulary of {}", id, deps_.tokenizer.VocabSize()));
+    error = BadRequest(
+        param, fmt::format("token id {} is outside the vocabulary of {}", id, deps_.tokenizer.VocabSize()));
     return absl::InvalidArgumentError(error.message);
   }
   if (ids.empty()) {
@@ -164,7 +203,8 @@ absl::StatusOr<std::vector<TokenId>> Session::Prompt(const CompletionRequest& re
     return absl::InvalidArgumentError(error.message);
   }
   if (static_cast<int64_t>(ids.size()) >= deps_.max_model_len) {
-    error = BadRequest(param, fmt::format("the prompt has {} tokens, but the context length is {}", ids.size(), deps_.max_model_len));
+    error = BadRequest(param, fmt::format("the prompt has {} tokens, but the context length is {}",
+                                          ids.size(), deps_.max_model_len));
     error.code = "context_length_exceeded";
     return absl::InvalidArgumentError(error.message);
   }
@@ -177,8 +217,12 @@ void Session::Submit(CompletionRequest request, std::vector<TokenId> prompt) {
   streaming_ = request.stream;
   stream_headers_sent_ = ending_ = false;
   const uint64_t round = ++round_;
-  GenerateRequest generate{.request_id = request_id_, .prompt = std::move(prompt), .sampling = request.sampling, .on_event = nullptr};
-  generate.on_event = [weak = weak_from_this(), executor = stream_.get_executor(), round](const TokenEvent& event) {
+  GenerateRequest generate{.request_id = request_id_,
+                           .prompt = std::move(prompt),
+                           .sampling = request.sampling,
+                           .on_event = nullptr};
+  generate.on_event = [weak = weak_from_this(), executor = stream_.get_executor(),
+                       round](const TokenEvent& event) {
     // The engine's thread: only hand it over.
     asio::post(executor, [weak, event, round] {
       const auto self = weak.lock();
@@ -201,7 +245,8 @@ void Session::OnEvent(const TokenEvent& event) {
   if (event.finish == FinishReason::kError) return OnError(event.error);
   const std::string text = generation_->Take(event);
   if (generation_->done()) {
-    if (generation_->stopped_by_text() && event.finish == FinishReason::kNone) deps_.engine.Cancel(*sequence_);
+    if (generation_->stopped_by_text() && event.finish == FinishReason::kNone)
+      deps_.engine.Cancel(*sequence_);
     sequence_.reset();
   }
   if (!streaming_) {
@@ -224,12 +269,15 @@ void Session::OnError(const absl::Status& status) {
   EndStream();
 }
 
-// A read that completes only when the client sends something (pipelining: left to the next round) or goes away.
+// A read that completes only when the client sends something (pipelining: left to the next round) or goes
+// away.
 void Session::WatchClient() {
-  stream_.socket().async_receive(asio::buffer(&probe_, 1), asio::socket_base::message_peek,
-                                 [self = shared_from_this(), round = round_](beast::error_code error, size_t bytes) {
-                                   if (round == self->round_ && (error || bytes == 0) && error != asio::error::operation_aborted) self->ClientGone();
-                                 });
+  stream_.socket().async_receive(
+      asio::buffer(&probe_, 1), asio::socket_base::message_peek,
+      [self = shared_from_this(), round = round_](beast::error_code error, size_t bytes) {
+        if (round == self->round_ && (error || bytes == 0) && error != asio::error::operation_aborted)
+          self->ClientGone();
+      });
 }
 
 void Session::ClientGone() {
@@ -242,7 +290,8 @@ void Session::ClientGone() {
 }
 
 void Session::Reply(int status, std::string body, const char* type) {
-  auto response = std::make_shared<Response>(static_cast<http::status>(status), request_.version() == 0 ? 11u : request_.version());
+  auto response = std::make_shared<Response>(static_cast<http::status>(status),
+                                             request_.version() == 0 ? 11u : request_.version());
   response->set(http::field::content_type, type);
   response->set("x-request-id", request_id_);
   if (status == 429 || status == 503) response->set(http::field::retry_after, "1");
@@ -252,19 +301,21 @@ void Session::Reply(int status, std::string body, const char* type) {
   response->prepare_payload();
   ++round_;
   Log(status);
-  http::async_write(stream_, *response, [self = shared_from_this(), response](beast::error_code error, size_t) {
-    self->generation_.reset();
-    if (!error) self->Next();
-  });
+  http::async_write(stream_, *response,
+                    [self = shared_from_this(), response](beast::error_code error, size_t) {
+                      self->generation_.reset();
+                      if (!error) self->Next();
+                    });
 }
 
 void Session::ReplyError(const ApiError& error) { Reply(error.http_status, error.ToJson()); }
 
 void Session::StartStream() {
   stream_headers_sent_ = true;
-  Stream(fmt::format("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\n"
-                     "X-Accel-Buffering: no\r\nConnection: {}\r\nx-request-id: {}\r\nTransfer-Encoding: chunked\r\n\r\n",
-                     keep_alive_ ? "keep-alive" : "close", request_id_));
+  Stream(fmt::format(
+      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\n"
+      "X-Accel-Buffering: no\r\nConnection: {}\r\nx-request-id: {}\r\nTransfer-Encoding: chunked\r\n\r\n",
+      keep_alive_ ? "keep-alive" : "close", request_id_));
 }
 
 void Session::Stream(std::string data) {
@@ -298,20 +349,27 @@ void Session::WriteNext() {
   auto data = std::make_shared<std::string>();
   for (const std::string& piece : queue_) *data += piece;  // one packet for what has gathered
   queue_.clear();
-  asio::async_write(stream_, asio::buffer(*data), [self = shared_from_this(), data](beast::error_code error, size_t) {
-    self->writing_ = false;
-    self->queued_bytes_ = 0;
-    if (error) return self->ClientGone();
-    self->WriteNext();
-  });
+  asio::async_write(stream_, asio::buffer(*data),
+                    [self = shared_from_this(), data](beast::error_code error, size_t) {
+                      self->writing_ = false;
+                      self->queued_bytes_ = 0;
+                      if (error) return self->ClientGone();
+                      self->WriteNext();
+                    });
 }
 
 void Session::Log(int status) {
-  const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started_).count();
+  const double ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started_).count();
   const std::string path = PathOf(request_.target());
-  deps_.metrics.With(CounterId::kHttpRequests, {path.size() > 64 ? "long" : status == 404 ? "unknown" : path, std::to_string(status)}).Increment();
-  spdlog::info("request id={} path={} status={} ms={:.1f} tokens={}", request_id_, path.substr(0, 100), status, ms,
-               generation_ ? generation_->completion_tokens() : 0);
+  deps_.metrics
+      .With(CounterId::kHttpRequests, {path.size() > 64 ? "long"
+                                       : status == 404  ? "unknown"
+                                                        : path,
+                                       std::to_string(status)})
+      .Increment();
+  spdlog::info("request id={} path={} status={} ms={:.1f} tokens={}", request_id_, path.substr(0, 100),
+               status, ms, generation_ ? generation_->completion_tokens() : 0);
 }
 
 void Session::Next() {

@@ -1,7 +1,9 @@
-// Session: one client connection. Reads requests, answers them one after the other, and notices when the client leaves.
+// Session: one client connection. Reads requests, answers them one after the other, and notices when the
+// client leaves.
 //
-// Lives on its own strand: everything but the engine's callback runs there, and that callback only posts. While a request
-// is served a read is pending on the socket: it completes when the client closes, which cancels the sequence.
+// Lives on its own strand: everything but the engine's callback runs there, and that callback only posts.
+// While a request is served a read is pending on the socket: it completes when the client closes, which
+// cancels the sequence.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>

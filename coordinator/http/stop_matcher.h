@@ -1,6 +1,7 @@
 // Finds stop strings in text that comes in pieces, without ever letting a part of one out.
 //
-// Text that could be the beginning of a stop string is held back until the next piece decides. One per generation.
+// Text that could be the beginning of a stop string is held back until the next piece decides. One per
+// generation.
 #pragma once
 
 #include <string>
@@ -13,7 +14,8 @@ class StopMatcher {
  public:
   explicit StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
 
-  /// Text that may go out now. After stopped() turned true: the text before the stop string, then nothing more.
+  /// Text that may go out now. After stopped() turned true: the text before the stop string, then nothing
+  /// more.
   std::string Push(std::string_view piece);
   /// What was held back at the end of the generation.
   std::string Flush();

@@ -33,7 +33,8 @@ void BlockPool::CheckInvariants() const {
     seen[block] = true;
   }
   for (size_t block = 0; block < owners_.size(); ++block) {
-    NUMOE_CHECK((owners_[block] == kNobody) == seen[block]) << "block " << block << " is neither free nor owned";
+    NUMOE_CHECK((owners_[block] == kNobody) == seen[block])
+        << "block " << block << " is neither free nor owned";
   }
 }
 

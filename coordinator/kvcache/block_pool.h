@@ -1,8 +1,9 @@
 // BlockPool: who owns which KV cache block.
 //
-// The cache is a fixed number of blocks of block_tokens rows; a sequence owns whole blocks. Blocks come and go in LIFO
-// order, so recently used memory is used again. Freeing a block twice or a block that nobody owns is a broken invariant
-// and CHECKs. Owned by the engine thread. Invariants are in coordinator/kvcache/CONTRACT.md.
+// The cache is a fixed number of blocks of block_tokens rows; a sequence owns whole blocks. Blocks come and
+// go in LIFO order, so recently used memory is used again. Freeing a block twice or a block that nobody owns
+// is a broken invariant and CHECKs. Owned by the engine thread. Invariants are in
+// coordinator/kvcache/CONTRACT.md.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,9 @@ class BlockPool {
   int total_blocks() const { return static_cast<int>(owners_.size()); }
   int block_tokens() const { return block_tokens_; }
   /// Blocks that hold `tokens` tokens.
-  int BlocksFor(int64_t tokens) const { return static_cast<int>((tokens + block_tokens_ - 1) / block_tokens_); }
+  int BlocksFor(int64_t tokens) const {
+    return static_cast<int>((tokens + block_tokens_ - 1) / block_tokens_);
+  }
   /// CHECKs that every block is either free once or owned once.
   void CheckInvariants() const;
 

@@ -30,7 +30,8 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const Checkpoint& checkpoint,
   return decoder;
 }
 
-Decoder::Decoder(const ModelConfig& config, const ModelOptions& options, Device& device, ExpertBackend& experts)
+Decoder::Decoder(const ModelConfig& config, const ModelOptions& options, Device& device,
+                 ExpertBackend& experts)
     : config_(config),
       options_(options),
       gate_params_(MakeGateParams(config)),
@@ -64,7 +65,8 @@ absl::Status Decoder::LoadWeights(const Checkpoint& checkpoint) {
   if (config_.tie_word_embeddings) {
     ASSIGN_OR_RETURN(head_, device_.LoadMatrix(embedding));
   } else {
-    ASSIGN_OR_RETURN(const MatrixView head, checkpoint.FindMatrix(prefix + "lm_head", vocab, hidden, config_));
+    ASSIGN_OR_RETURN(const MatrixView head,
+                     checkpoint.FindMatrix(prefix + "lm_head", vocab, hidden, config_));
     ASSIGN_OR_RETURN(head_, device_.LoadMatrix(head));
   }
   return device_.ReserveKvCache({.layers = config_.num_layers,
@@ -78,9 +80,11 @@ absl::StatusOr<Vector> Decoder::LoadNorm(const Checkpoint& checkpoint, const std
   return device_.LoadVector(values);
 }
 
-absl::StatusOr<Decoder::Mlp> Decoder::LoadMlp(const Checkpoint& checkpoint, const std::string& module, int width) {
+absl::StatusOr<Decoder::Mlp> Decoder::LoadMlp(const Checkpoint& checkpoint, const std::string& module,
+                                              int width) {
   const auto load = [&](const char* part, int rows, int cols) -> absl::StatusOr<Matrix> {
-    ASSIGN_OR_RETURN(const MatrixView view, checkpoint.FindMatrix(absl::StrCat(module, part), rows, cols, config_));
+    ASSIGN_OR_RETURN(const MatrixView view,
+                     checkpoint.FindMatrix(absl::StrCat(module, part), rows, cols, config_));
     return device_.LoadMatrix(view);
   };
   Mlp mlp;
@@ -92,7 +96,8 @@ absl::StatusOr<Decoder::Mlp> Decoder::LoadMlp(const Checkpoint& checkpoint, cons
 
 absl::StatusOr<Gate> Decoder::LoadGate(const Checkpoint& checkpoint, const std::string& module) {
   const int experts = config_.num_experts;
-  ASSIGN_OR_RETURN(const MatrixView view, checkpoint.FindMatrix(module, experts, config_.hidden_size, config_));
+  ASSIGN_OR_RETURN(const MatrixView view,
+                   checkpoint.FindMatrix(module, experts, config_.hidden_size, config_));
   std::vector<float> weight(static_cast<size_t>(experts) * config_.hidden_size);
   DecodeMatrix(view, 0, experts, 0, config_.hidden_size, absl::MakeSpan(weight));
   std::vector<float> bias;
@@ -134,7 +139,8 @@ absl::StatusOr<StepLogits> Decoder::Forward(const StepBatch& batch) {
   device_.Embed(embedding_, hidden_);
   for (LayerId layer = 0; layer < config_.num_layers; ++layer) RETURN_IF_ERROR(RunLayer(layer));
 
-  StepLogits logits{.rows = static_cast<int>(layout.logit_rows.size()), .vocab_size = config_.vocab_size, .values = {}};
+  StepLogits logits{
+      .rows = static_cast<int>(layout.logit_rows.size()), .vocab_size = config_.vocab_size, .values = {}};
   if (logits.rows == 0) return logits;
   device_.SelectLogitRows(hidden_, selected_);
   device_.RmsNorm({selected_}, config_.hidden_size, final_norm_, static_cast<float>(config_.rms_norm_eps),
@@ -160,7 +166,8 @@ absl::Status Decoder::RunLayer(LayerId layer) {
   }
   if (options_.observe) {
     options_.observe(LayerPart::kAttention, std::chrono::duration<double>(middle - start).count());
-    options_.observe(w.is_moe ? LayerPart::kExperts : LayerPart::kDense, std::chrono::duration<double>(Clock::now() - middle).count());
+    options_.observe(w.is_moe ? LayerPart::kExperts : LayerPart::kDense,
+                     std::chrono::duration<double>(Clock::now() - middle).count());
   }
   return status;
 }

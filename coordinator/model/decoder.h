@@ -1,8 +1,8 @@
 // Decoder: the one implementation of Model, for every supported architecture and device.
 //
-// Forward reads like the papers: embed; per layer norm, attention, norm, then experts or a dense MLP; final norm and
-// head. What differs between models is data (ModelConfig) or one of two Attention kinds. Shared experts run while the
-// routed ones are out with the workers. Used by the engine thread only.
+// Forward reads like the papers: embed; per layer norm, attention, norm, then experts or a dense MLP; final
+// norm and head. What differs between models is data (ModelConfig) or one of two Attention kinds. Shared
+// experts run while the routed ones are out with the workers. Used by the engine thread only.
 #pragma once
 
 #include <memory>
@@ -26,15 +26,15 @@ class Decoder final : public Model {
   int64_t KvBytesPerToken() const override;
 
  private:
-  struct Mlp {                // SwiGLU: down(silu(gate x) * up x)
+  struct Mlp {  // SwiGLU: down(silu(gate x) * up x)
     Matrix gate, up, down;
     Tensor gate_out, up_out;  // [width]
   };
   struct Layer {
     Vector input_norm, post_attention_norm;
     bool is_moe = false;
-    Gate gate;                // MoE layers
-    Mlp mlp;                  // dense layers: the MLP; MoE layers: the shared experts, merged
+    Gate gate;  // MoE layers
+    Mlp mlp;    // dense layers: the MLP; MoE layers: the shared experts, merged
     bool has_mlp = false;
   };
 
@@ -58,10 +58,10 @@ class Decoder final : public Model {
   Vector final_norm_;
   Matrix head_;
 
-  Tensor hidden_;     // [hidden] the residual stream
-  Tensor normed_;     // [hidden] a block's input
-  Tensor selected_;   // [hidden] residuals of the rows that want logits
-  Tensor logits_;     // [vocab]
+  Tensor hidden_;                   // [hidden] the residual stream
+  Tensor normed_;                   // [hidden] a block's input
+  Tensor selected_;                 // [hidden] residuals of the rows that want logits
+  Tensor logits_;                   // [vocab]
   Tensor mlp_gate_, mlp_up_;        // [intermediate] of dense layers
   Tensor shared_gate_, shared_up_;  // [shared experts' intermediate]
   RouteTable routes_;

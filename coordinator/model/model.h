@@ -1,9 +1,11 @@
-// Model: one forward pass over a batch of sequence pieces. What the scheduler drives and what the papers describe.
+// Model: one forward pass over a batch of sequence pieces. What the scheduler drives and what the papers
+// describe.
 //
-// A step carries, for each sequence, some new tokens (a prompt chunk or one decode token) and the KV blocks its cache
-// lives in. Forward fills the cache and returns logits for the rows that asked for them. Written once against the
-// Device interface (coordinator/device/device.h); routed experts are reached through ExpertBackend. Not thread-safe:
-// the engine thread owns it. Replaying a failed step with the same StepBatch is safe: it rewrites the same KV rows.
+// A step carries, for each sequence, some new tokens (a prompt chunk or one decode token) and the KV blocks
+// its cache lives in. Forward fills the cache and returns logits for the rows that asked for them. Written
+// once against the Device interface (coordinator/device/device.h); routed experts are reached through
+// ExpertBackend. Not thread-safe: the engine thread owns it. Replaying a failed step with the same StepBatch
+// is safe: it rewrites the same KV rows.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +25,22 @@ namespace numoe {
 
 /// One sequence's part of a step. Filled by the scheduler.
 struct StepSequence {
-  absl::Span<const TokenId> tokens;      // new tokens, at least one
-  int64_t position = 0;                  // position of tokens[0]; KV rows [0, position) are already cached
-  absl::Span<const KvBlockId> blocks;    // covers ceil((position + tokens.size()) / kv_block_tokens) blocks
-  int logits_last = 1;                   // logits are wanted for this many last tokens (0: none, mid-prompt chunk)
+  absl::Span<const TokenId> tokens;    // new tokens, at least one
+  int64_t position = 0;                // position of tokens[0]; KV rows [0, position) are already cached
+  absl::Span<const KvBlockId> blocks;  // covers ceil((position + tokens.size()) / kv_block_tokens) blocks
+  int logits_last = 1;  // logits are wanted for this many last tokens (0: none, mid-prompt chunk)
 };
 
 struct StepBatch {
   std::vector<StepSequence> sequences;
-  bool deterministic = false;            // no kernel choice may depend on the batch
+  bool deterministic = false;  // no kernel choice may depend on the batch
 };
 
 /// Logits of the requested rows in batch order. Valid until the next Forward.
 struct StepLogits {
   int rows = 0;
   int vocab_size = 0;
-  absl::Span<const float> values;        // [rows, vocab_size]
+  absl::Span<const float> values;  // [rows, vocab_size]
 };
 
 /// The parts of a decoder layer whose time is observed.
@@ -46,8 +48,9 @@ enum class LayerPart : uint8_t { kAttention, kDense, kExperts };
 
 struct ModelOptions {
   int kv_block_tokens = 16;
-  int kv_blocks = 0;                     // total KV capacity, reserved at construction
-  std::function<void(LayerPart part, double seconds)> observe;  // called for every layer of every step; may be empty
+  int kv_blocks = 0;  // total KV capacity, reserved at construction
+  std::function<void(LayerPart part, double seconds)>
+      observe;  // called for every layer of every step; may be empty
 };
 
 class Model {
@@ -59,7 +62,8 @@ class Model {
   virtual ~Model() = default;
 
   /// One step. UNAVAILABLE: a worker was lost, call again with the same batch once ExpertBackend is ready.
-  /// Rows are not searched for NaN: sampling refuses them one by one, so that one sequence fails and not its batch.
+  /// Rows are not searched for NaN: sampling refuses them one by one, so that one sequence fails and not its
+  /// batch.
   virtual absl::StatusOr<StepLogits> Forward(const StepBatch& batch) = 0;
   virtual const ModelConfig& config() const = 0;
   /// Bytes of KV cache for one token over all layers.

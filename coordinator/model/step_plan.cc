@@ -18,10 +18,12 @@ StepLayout PlanStep(const StepBatch& batch, const ModelOptions& options) {
     const StepSequence& sequence = batch.sequences[s];
     const int64_t count = static_cast<int64_t>(sequence.tokens.size());
     NUMOE_CHECK_GT(count, 0);
-    NUMOE_CHECK_GE(static_cast<int64_t>(sequence.blocks.size()) * options.kv_block_tokens, sequence.position + count);
+    NUMOE_CHECK_GE(static_cast<int64_t>(sequence.blocks.size()) * options.kv_block_tokens,
+                   sequence.position + count);
     NUMOE_CHECK(sequence.logits_last >= 0 && sequence.logits_last <= count);
     for (int64_t i = 0; i < count; ++i) {
-      if (i >= count - sequence.logits_last) layout.logit_rows.push_back(static_cast<int32_t>(layout.tokens.size()));
+      if (i >= count - sequence.logits_last)
+        layout.logit_rows.push_back(static_cast<int32_t>(layout.tokens.size()));
       layout.tokens.push_back(sequence.tokens[i]);
       layout.positions.push_back(static_cast<int32_t>(sequence.position + i));
       layout.sequences.push_back(static_cast<int32_t>(s));

@@ -1,7 +1,7 @@
 // Flattens what the scheduler asked for into the arrays that a device runs on.
 //
-// Pure: the same batch gives the same layout. A batch that breaks the scheduler's promises (no tokens, too few blocks,
-// a block twice) is a broken invariant, so it CHECKs.
+// Pure: the same batch gives the same layout. A batch that breaks the scheduler's promises (no tokens, too
+// few blocks, a block twice) is a broken invariant, so it CHECKs.
 #pragma once
 
 #include "coordinator/device/step_layout.h"

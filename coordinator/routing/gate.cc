@@ -38,10 +38,11 @@ GateSelector::GateSelector(const GateParams& params, int experts)
   NUMOE_CHECK_LE(params.experts_per_token, experts / params.n_group * params.topk_group);
 }
 
-void GateSelector::Select(absl::Span<const float> logits, absl::Span<const float> bias, absl::Span<ExpertId> chosen,
-                          absl::Span<float> weights) {
+void GateSelector::Select(absl::Span<const float> logits, absl::Span<const float> bias,
+                          absl::Span<ExpertId> chosen, absl::Span<float> weights) {
   NUMOE_DCHECK(logits.size() == scores_.size());
-  NUMOE_DCHECK(chosen.size() == static_cast<size_t>(params_.experts_per_token) && weights.size() == chosen.size());
+  NUMOE_DCHECK(chosen.size() == static_cast<size_t>(params_.experts_per_token) &&
+               weights.size() == chosen.size());
   Score(logits, bias);
   if (params_.n_group > 1) MaskGroups();
   float sum = 0;

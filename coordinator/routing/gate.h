@@ -1,10 +1,10 @@
 // Expert selection: from a token's router logits to its experts and combine weights.
 //
-// noaux_tc (DeepSeek-V3, https://arxiv.org/abs/2412.19437): s = sigmoid(logits); experts are chosen by s + bias, first
-// the topk_group groups with the largest sum of their two best choices, then the top k experts inside them; weights
-// are s without the bias, normalised if asked, times `scaling`. softmax (Qwen3-MoE): top k of softmax(logits),
-// normalised if asked. Ties go to the lower index. fp32 throughout, like the reference. Thread-safe, no allocation
-// after construction: one GateSelector per thread.
+// noaux_tc (DeepSeek-V3, https://arxiv.org/abs/2412.19437): s = sigmoid(logits); experts are chosen by s +
+// bias, first the topk_group groups with the largest sum of their two best choices, then the top k experts
+// inside them; weights are s without the bias, normalised if asked, times `scaling`. softmax (Qwen3-MoE): top
+// k of softmax(logits), normalised if asked. Ties go to the lower index. fp32 throughout, like the reference.
+// Thread-safe, no allocation after construction: one GateSelector per thread.
 #pragma once
 
 #include <vector>

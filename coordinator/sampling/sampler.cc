@@ -36,7 +36,8 @@ absl::StatusOr<TokenId> Sampler::Sample(absl::Span<const float> logits, const Sa
   NUMOE_CHECK_GT(count, 0u);
   TokenId best = 0;
   for (size_t i = 0; i < count; ++i) {
-    if (!std::isfinite(logits[i])) return absl::DataLossError("the model produced a logit that is not a number");
+    if (!std::isfinite(logits[i]))
+      return absl::DataLossError("the model produced a logit that is not a number");
     if (logits[i] > logits[best]) best = static_cast<TokenId>(i);
   }
   if (choice.temperature <= 0 || choice.top_k == 1) return best;
@@ -56,7 +57,8 @@ absl::StatusOr<TokenId> Sampler::Sample(absl::Span<const float> logits, const Sa
   // top-p: the shortest prefix whose probability reaches top_p; then min-p: at least min_p of the best one.
   size_t kept = 0;
   double mass = 0;
-  while (kept < weights_.size() && (kept == 0 || mass < choice.top_p * total) && weights_[kept] >= choice.min_p) {
+  while (kept < weights_.size() && (kept == 0 || mass < choice.top_p * total) &&
+         weights_[kept] >= choice.min_p) {
     mass += weights_[kept++];
   }
   double left = CounterUniform(choice.seed, static_cast<uint64_t>(choice.position)) * mass;

@@ -1,8 +1,8 @@
 // From a row of logits to a token: temperature, top-k, top-p, min-p, in that order; temperature 0 is greedy.
 //
-// Random numbers are a function of (seed, position): the same request and seed draw the same numbers under any load,
-// and a replayed step draws them again. A row with NaN or infinity is DATA_LOSS, never a token. Holds only scratch:
-// one Sampler per thread.
+// Random numbers are a function of (seed, position): the same request and seed draw the same numbers under
+// any load, and a replayed step draws them again. A row with NaN or infinity is DATA_LOSS, never a token.
+// Holds only scratch: one Sampler per thread.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace numoe {
 struct SamplingChoice {
   double temperature = 1.0;
   double top_p = 1.0;
-  int top_k = 0;         // 0: off
+  int top_k = 0;  // 0: off
   double min_p = 0.0;
   uint64_t seed = 0;
   int64_t position = 0;  // of the token to draw, in its sequence

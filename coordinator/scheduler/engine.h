@@ -1,8 +1,9 @@
-// Engine: the serving loop. Takes token-level requests, schedules them into steps, samples, streams tokens back.
+// Engine: the serving loop. Takes token-level requests, schedules them into steps, samples, streams tokens
+// back.
 //
-// http and chat talk to this interface only. Submit is called from any thread; the callback runs on the engine
-// thread and must only hand the event over (post it to the connection's executor), never block. The state machine,
-// ownership and invariants are in coordinator/scheduler/CONTRACT.md.
+// http and chat talk to this interface only. Submit is called from any thread; the callback runs on the
+// engine thread and must only hand the event over (post it to the connection's executor), never block. The
+// state machine, ownership and invariants are in coordinator/scheduler/CONTRACT.md.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,13 @@
 namespace numoe {
 
 struct SamplingParams {
-  double temperature = 1.0;               // 0: greedy
+  double temperature = 1.0;  // 0: greedy
   double top_p = 1.0;
-  int top_k = 0;                          // 0: off
+  int top_k = 0;  // 0: off
   double min_p = 0.0;
-  std::optional<uint64_t> seed;           // none: drawn from the engine's generator
+  std::optional<uint64_t> seed;  // none: drawn from the engine's generator
   int max_tokens = 16;
-  std::vector<TokenId> stop_token_ids;    // besides the model's own
+  std::vector<TokenId> stop_token_ids;  // besides the model's own
   bool ignore_eos = false;
 };
 
@@ -34,16 +35,17 @@ enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };
 /// What a sequence produced in one step.
 struct TokenEvent {
   SequenceId sequence = 0;
-  std::vector<TokenId> tokens;            // usually one; empty in an event that only finishes
+  std::vector<TokenId> tokens;  // usually one; empty in an event that only finishes
   FinishReason finish = FinishReason::kNone;
-  absl::Status error;                     // not OK iff finish == kError
+  absl::Status error;  // not OK iff finish == kError
 };
 
 struct GenerateRequest {
-  std::string request_id;                 // for logs
-  std::vector<TokenId> prompt;            // at least one token
+  std::string request_id;       // for logs
+  std::vector<TokenId> prompt;  // at least one token
   SamplingParams sampling;
-  std::function<void(const TokenEvent&)> on_event;  // called until finish != kNone, and never after Cancel returned
+  std::function<void(const TokenEvent&)>
+      on_event;  // called until finish != kNone, and never after Cancel returned
 };
 
 struct EngineStats {
@@ -51,7 +53,7 @@ struct EngineStats {
   int waiting = 0;
   int kv_blocks_used = 0;
   int kv_blocks_total = 0;
-  bool ready = false;                     // every expert slice is served
+  bool ready = false;  // every expert slice is served
   uint64_t steps = 0;
 };
 
@@ -60,7 +62,8 @@ class Engine {
   virtual ~Engine() = default;
   /// True if a request would be queued now; asked before tokenising so that overload costs nothing.
   virtual bool HasRoom() const = 0;
-  /// RESOURCE_EXHAUSTED: queue full (429). INVALID_ARGUMENT: prompt + max_tokens can never fit. UNAVAILABLE: draining.
+  /// RESOURCE_EXHAUSTED: queue full (429). INVALID_ARGUMENT: prompt + max_tokens can never fit. UNAVAILABLE:
+  /// draining.
   virtual absl::StatusOr<SequenceId> Submit(GenerateRequest request) = 0;
   /// Frees the sequence within one step. Unknown or finished ids are ignored.
   virtual void Cancel(SequenceId sequence) = 0;

@@ -26,7 +26,9 @@ using SequencePtr = std::unique_ptr<Sequence>;
 // How long the engine waits for a lost worker before it looks at its mailbox again.
 constexpr int64_t kAwaitSliceMs = 20;
 
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 const char* ReasonName(FinishReason reason) {
   switch (reason) {
@@ -44,8 +46,12 @@ const char* ReasonName(FinishReason reason) {
 class EngineLoop final : public Engine {
  public:
   EngineLoop(Model& model, ExpertBackend& experts, const EngineOptions& options, Metrics& metrics)
-      : model_(model), experts_(experts), options_(options), metrics_(metrics),
-        blocks_(options.kv_blocks, options.limits.block_tokens), sampler_(options.vocab) {
+      : model_(model),
+        experts_(experts),
+        options_(options),
+        metrics_(metrics),
+        blocks_(options.kv_blocks, options.limits.block_tokens),
+        sampler_(options.vocab) {
     metrics_.Set(GaugeId::kKvBlocksCapacity, blocks_.total_blocks());
     thread_ = std::thread([this] { Loop(); });
   }
@@ -67,11 +73,11 @@ class EngineLoop final : public Engine {
   absl::StatusOr<SequenceId> Submit(GenerateRequest request) override {
     const auto prompt = static_cast<int64_t>(request.prompt.size());
     NUMOE_CHECK_GT(prompt, 0);
-    const int64_t longest = std::min(options_.max_model_len,
-                                     static_cast<int64_t>(blocks_.total_blocks()) * blocks_.block_tokens() - 1);
+    const int64_t longest = std::min(
+        options_.max_model_len, static_cast<int64_t>(blocks_.total_blocks()) * blocks_.block_tokens() - 1);
     if (prompt + 1 > longest) {
-      return absl::InvalidArgumentError(
-          fmt::format("the prompt has {} tokens, but the context holds {} including the answer", prompt, longest));
+      return absl::InvalidArgumentError(fmt::format(
+          "the prompt has {} tokens, but the context holds {} including the answer", prompt, longest));
     }
     auto sequence = std::make_unique<Sequence>();
     sequence->request = std::move(request);
@@ -84,7 +90,8 @@ class EngineLoop final : public Engine {
     if (draining_ || stop_) return absl::UnavailableError("the server is draining and takes no new requests");
     if (waiting_count_ >= options_.queue_max) {
       metrics_.Add(CounterId::kRequestsRejected);
-      return absl::ResourceExhaustedError(fmt::format("the queue is full ({} requests waiting)", waiting_count_));
+      return absl::ResourceExhaustedError(
+          fmt::format("the queue is full ({} requests waiting)", waiting_count_));
     }
     sequence->seed = sampling.seed.value_or(random_());
     const SequenceId id = sequence->id = ++last_id_;
@@ -152,7 +159,8 @@ class EngineLoop final : public Engine {
   }
 
   void RunStep() {
-    const StepPlan plan = PlanNextStep(Views(running_), Views(waiting_), blocks_.free_blocks(), options_.limits);
+    const StepPlan plan =
+        PlanNextStep(Views(running_), Views(waiting_), blocks_.free_blocks(), options_.limits);
     CarryOut(plan);
     if (plan.parts.empty()) {
       // Nothing fits although something runs: the planner promises progress of the oldest one.
@@ -164,10 +172,11 @@ class EngineLoop final : public Engine {
     int tokens = 0;
     for (const PlannedPart& part : plan.parts) {
       const Sequence& s = *running_[part.sequence];
-      batch.sequences.push_back({.tokens = absl::MakeConstSpan(s.tokens).subspan(s.cached, part.tokens),
-                                 .position = s.cached,
-                                 .blocks = s.blocks,
-                                 .logits_last = s.cached + part.tokens == static_cast<int64_t>(s.tokens.size()) ? 1 : 0});
+      batch.sequences.push_back(
+          {.tokens = absl::MakeConstSpan(s.tokens).subspan(s.cached, part.tokens),
+           .position = s.cached,
+           .blocks = s.blocks,
+           .logits_last = s.cached + part.tokens == static_cast<int64_t>(s.tokens.size()) ? 1 : 0});
       tokens += part.tokens;
     }
     const Clock::time_point start = Clock::now();
@@ -182,13 +191,15 @@ class EngineLoop final : public Engine {
 
   static std::vector<SequenceView> Views(const std::deque<SequencePtr>& list) {
     std::vector<SequenceView> views;
-    for (const SequencePtr& s : list) views.push_back({static_cast<int64_t>(s->tokens.size()), s->cached, static_cast<int>(s->blocks.size())});
+    for (const SequencePtr& s : list)
+      views.push_back(
+          {static_cast<int64_t>(s->tokens.size()), s->cached, static_cast<int>(s->blocks.size())});
     return views;
   }
 
   void CarryOut(const StepPlan& plan) {
-    // Indices of parts count the running list as planned; preempted sequences have no part, and they are removed below
-    // only after blocks were given out, so that the indices stay right.
+    // Indices of parts count the running list as planned; preempted sequences have no part, and they are
+    // removed below only after blocks were given out, so that the indices stay right.
     for (const int index : plan.preempted) {
       ReleaseBlocks(*running_[index]);
       running_[index]->cached = 0;
@@ -219,7 +230,8 @@ class EngineLoop final : public Engine {
       if (logits.ok() || !absl::IsUnavailable(logits.status())) return logits;
       while (!experts_.AwaitReady(kAwaitSliceMs).ok()) {
         if (SecondsSince(lost_at) * 1e3 > static_cast<double>(options_.worker_deadline_ms)) {
-          return absl::UnavailableError(fmt::format("no expert worker for {} ms: {}", options_.worker_deadline_ms,
+          return absl::UnavailableError(fmt::format("no expert worker for {} ms: {}",
+                                                    options_.worker_deadline_ms,
                                                     std::string(logits.status().message())));
         }
         const std::lock_guard lock(mutex_);
@@ -239,7 +251,11 @@ class EngineLoop final : public Engine {
       const SamplingParams& p = s.request.sampling;
       const absl::StatusOr<TokenId> token = sampler_.Sample(
           logits.values.subspan(static_cast<size_t>(row) * logits.vocab_size, logits.vocab_size),
-          {.temperature = p.temperature, .top_p = p.top_p, .top_k = p.top_k, .min_p = p.min_p, .seed = s.seed,
+          {.temperature = p.temperature,
+           .top_p = p.top_p,
+           .top_k = p.top_k,
+           .min_p = p.min_p,
+           .seed = s.seed,
            .position = static_cast<int64_t>(s.tokens.size())});
       ++row;
       if (!token.ok()) {
@@ -260,9 +276,12 @@ class EngineLoop final : public Engine {
     metrics_.Observe(first ? HistogramId::kTimeToFirstToken : HistogramId::kInterTokenLatency,
                      SecondsSince(first ? s.arrived : s.last_token));
     s.last_token = Clock::now();
-    const auto is_in = [token](const std::vector<TokenId>& ids) { return std::find(ids.begin(), ids.end(), token) != ids.end(); };
+    const auto is_in = [token](const std::vector<TokenId>& ids) {
+      return std::find(ids.begin(), ids.end(), token) != ids.end();
+    };
     const SamplingParams& p = s.request.sampling;
-    TokenEvent event{.sequence = s.id, .tokens = {token}, .finish = FinishReason::kNone, .error = absl::OkStatus()};
+    TokenEvent event{
+        .sequence = s.id, .tokens = {token}, .finish = FinishReason::kNone, .error = absl::OkStatus()};
     if (is_in(p.stop_token_ids) || (!p.ignore_eos && is_in(options_.eos_token_ids))) {
       event.finish = FinishReason::kStop;
     } else if (s.generated() >= p.max_tokens) {
@@ -342,8 +361,10 @@ class EngineLoop final : public Engine {
     metrics_.Set(GaugeId::kKvBlocksUsed, blocks_.used_blocks());
     metrics_.Set(GaugeId::kKvUsage, static_cast<double>(blocks_.used_blocks()) / blocks_.total_blocks());
     const std::lock_guard lock(mutex_);
-    stats_ = {.running = static_cast<int>(running_.size()), .kv_blocks_used = blocks_.used_blocks(),
-              .kv_blocks_total = blocks_.total_blocks(), .steps = steps_};
+    stats_ = {.running = static_cast<int>(running_.size()),
+              .kv_blocks_used = blocks_.used_blocks(),
+              .kv_blocks_total = blocks_.total_blocks(),
+              .steps = steps_};
   }
 
   Model& model_;
@@ -378,7 +399,8 @@ class EngineLoop final : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> StartEngine(Model& model, ExpertBackend& experts, const EngineOptions& options, Metrics& metrics) {
+std::unique_ptr<Engine> StartEngine(Model& model, ExpertBackend& experts, const EngineOptions& options,
+                                    Metrics& metrics) {
   return std::make_unique<EngineLoop>(model, experts, options, metrics);
 }
 

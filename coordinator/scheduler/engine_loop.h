@@ -1,8 +1,8 @@
 // EngineLoop: the engine thread. Commands in, steps, events out.
 //
-// Implements Engine (engine.h) over a Model and an ExpertBackend, which it uses from its own thread only and which must
-// outlive it. The destructor ends every sequence with kCancelled and joins the thread. The state machine is in
-// coordinator/scheduler/CONTRACT.md.
+// Implements Engine (engine.h) over a Model and an ExpertBackend, which it uses from its own thread only and
+// which must outlive it. The destructor ends every sequence with kCancelled and joins the thread. The state
+// machine is in coordinator/scheduler/CONTRACT.md.
 #pragma once
 
 #include <memory>
@@ -18,15 +18,16 @@ namespace numoe {
 
 struct EngineOptions {
   PlannerLimits limits;
-  int kv_blocks = 0;                     // as the model was loaded with
-  int queue_max = 256;                   // waiting sequences
-  int64_t max_model_len = 0;             // tokens, prompt and output
-  int vocab = 0;                         // ids from here on are never sampled
+  int kv_blocks = 0;          // as the model was loaded with
+  int queue_max = 256;        // waiting sequences
+  int64_t max_model_len = 0;  // tokens, prompt and output
+  int vocab = 0;              // ids from here on are never sampled
   std::vector<TokenId> eos_token_ids;
-  int64_t worker_deadline_ms = 60'000;   // how long requests wait for a lost worker
+  int64_t worker_deadline_ms = 60'000;  // how long requests wait for a lost worker
   bool deterministic = false;
 };
 
-std::unique_ptr<Engine> StartEngine(Model& model, ExpertBackend& experts, const EngineOptions& options, Metrics& metrics);
+std::unique_ptr<Engine> StartEngine(Model& model, ExpertBackend& experts, const EngineOptions& options,
+                                    Metrics& metrics);
 
 }  // namespace numoe

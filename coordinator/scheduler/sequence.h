@@ -1,8 +1,8 @@
 // Sequence: one generation stream as the scheduler sees it.
 //
-// Created by Submit, owned by the engine thread from then on. `tokens` is prompt and output together; `cached` says how
-// many of them have rows in the KV cache. Preemption sets `cached` to 0 and keeps the tokens: the output so far is
-// computed again as if it were prompt.
+// Created by Submit, owned by the engine thread from then on. `tokens` is prompt and output together;
+// `cached` says how many of them have rows in the KV cache. Preemption sets `cached` to 0 and keeps the
+// tokens: the output so far is computed again as if it were prompt.
 #pragma once
 
 #include <chrono>
@@ -16,10 +16,10 @@ namespace numoe {
 struct Sequence {
   SequenceId id = 0;
   GenerateRequest request;
-  std::vector<TokenId> tokens;       // prompt, then what was sampled
+  std::vector<TokenId> tokens;  // prompt, then what was sampled
   int64_t prompt_tokens = 0;
-  int64_t cached = 0;                // tokens [0, cached) have KV rows
-  std::vector<KvBlockId> blocks;     // block table
+  int64_t cached = 0;             // tokens [0, cached) have KV rows
+  std::vector<KvBlockId> blocks;  // block table
   uint64_t seed = 0;
   std::chrono::steady_clock::time_point arrived;
   std::chrono::steady_clock::time_point last_token;

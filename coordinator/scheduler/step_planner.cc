@@ -9,12 +9,15 @@
 namespace numoe {
 namespace {
 
-int BlocksFor(int64_t tokens, int block_tokens) { return static_cast<int>((tokens + block_tokens - 1) / block_tokens); }
+int BlocksFor(int64_t tokens, int block_tokens) {
+  return static_cast<int>((tokens + block_tokens - 1) / block_tokens);
+}
 
 // Prompt tokens of one step: what is left, cut at fixed boundaries where results must not depend on the load.
 int ChunkOf(const SequenceView& s, int budget, const PlannerLimits& limits) {
   const int64_t uncached = s.tokens - s.cached;
-  if (limits.fixed_chunk_tokens == 0 || uncached == 1) return static_cast<int>(std::min<int64_t>(uncached, budget));
+  if (limits.fixed_chunk_tokens == 0 || uncached == 1)
+    return static_cast<int>(std::min<int64_t>(uncached, budget));
   const int64_t to_boundary = limits.fixed_chunk_tokens - s.cached % limits.fixed_chunk_tokens;
   const int64_t chunk = std::min(uncached, to_boundary);
   return chunk <= budget ? static_cast<int>(chunk) : 0;  // a whole piece or nothing
@@ -23,13 +26,18 @@ int ChunkOf(const SequenceView& s, int budget, const PlannerLimits& limits) {
 class Planner {
  public:
   Planner(const std::vector<SequenceView>& running, int free_blocks, const PlannerLimits& limits)
-      : running_(running), preempted_(running.size(), false), free_(free_blocks), budget_(limits.step_tokens), limits_(limits) {}
+      : running_(running),
+        preempted_(running.size(), false),
+        free_(free_blocks),
+        budget_(limits.step_tokens),
+        limits_(limits) {}
 
   StepPlan Run(const std::vector<SequenceView>& waiting) {
     // Decodes before prompts: a long prompt must not stop running streams.
     for (const bool decode : {true, false}) {
       for (size_t i = 0; i < running_.size(); ++i) {
-        if (!preempted_[i] && (running_[i].tokens - running_[i].cached == 1) == decode) PlanRunning(static_cast<int>(i));
+        if (!preempted_[i] && (running_[i].tokens - running_[i].cached == 1) == decode)
+          PlanRunning(static_cast<int>(i));
       }
     }
     if (plan_.preempted.empty()) Admit(waiting);
@@ -53,7 +61,8 @@ class Planner {
   // The youngest running sequence that has no part in this step yet; older ones must make progress.
   int Youngest() const {
     for (int i = static_cast<int>(running_.size()) - 1; i >= 0; --i) {
-      const bool planned = std::any_of(plan_.parts.begin(), plan_.parts.end(), [&](const PlannedPart& p) { return p.sequence == i; });
+      const bool planned = std::any_of(plan_.parts.begin(), plan_.parts.end(),
+                                       [&](const PlannedPart& p) { return p.sequence == i; });
       if (!preempted_[i] && !planned && running_[i].blocks > 0) return i;
     }
     return -1;
@@ -91,7 +100,8 @@ class Planner {
     int reserved = admitted_blocks_;
     for (size_t i = 0; i < running_.size(); ++i) {
       if (preempted_[i]) continue;
-      const auto part = std::find_if(plan_.parts.begin(), plan_.parts.end(), [&](const PlannedPart& p) { return p.sequence == static_cast<int>(i); });
+      const auto part = std::find_if(plan_.parts.begin(), plan_.parts.end(),
+                                     [&](const PlannedPart& p) { return p.sequence == static_cast<int>(i); });
       const int64_t cached = running_[i].cached + (part == plan_.parts.end() ? 0 : part->tokens);
       const int owned = std::max(running_[i].blocks, BlocksFor(cached, limits_.block_tokens));
       reserved += std::max(0, BlocksFor(running_[i].tokens, limits_.block_tokens) - owned);
@@ -110,8 +120,8 @@ class Planner {
 
 }  // namespace
 
-StepPlan PlanNextStep(const std::vector<SequenceView>& running, const std::vector<SequenceView>& waiting, int free_blocks,
-                      const PlannerLimits& limits) {
+StepPlan PlanNextStep(const std::vector<SequenceView>& running, const std::vector<SequenceView>& waiting,
+                      int free_blocks, const PlannerLimits& limits) {
   return Planner(running, free_blocks, limits).Run(waiting);
 }
 

@@ -1,9 +1,10 @@
 // Which sequences take part in the next step, and with how many tokens: a pure function of their sizes.
 //
-// Decoding sequences come first (one token each), then prompts in order of arrival in chunks of what is left of
-// step_tokens; waiting sequences are admitted while sequences and KV blocks allow. When blocks run out, the youngest
-// running sequence is preempted: it gives its blocks back and waits at the head of the queue. The plan is a printable
-// value; the engine carries it out. Rules and invariants: coordinator/scheduler/CONTRACT.md.
+// Decoding sequences come first (one token each), then prompts in order of arrival in chunks of what is left
+// of step_tokens; waiting sequences are admitted while sequences and KV blocks allow. When blocks run out,
+// the youngest running sequence is preempted: it gives its blocks back and waits at the head of the queue.
+// The plan is a printable value; the engine carries it out. Rules and invariants:
+// coordinator/scheduler/CONTRACT.md.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +14,34 @@
 namespace numoe {
 
 struct PlannerLimits {
-  int sequences_max = 32;        // running at once
-  int step_tokens = 2048;        // in one step, decode and prompt together
+  int sequences_max = 32;  // running at once
+  int step_tokens = 2048;  // in one step, decode and prompt together
   int block_tokens = 16;
-  int fixed_chunk_tokens = 0;    // > 0: prompts are cut at multiples of this whatever the load (deterministic serving)
+  int fixed_chunk_tokens =
+      0;  // > 0: prompts are cut at multiples of this whatever the load (deterministic serving)
 };
 
 /// What the planner needs to know of a sequence.
 struct SequenceView {
-  int64_t tokens = 0;            // prompt and output
+  int64_t tokens = 0;  // prompt and output
   int64_t cached = 0;
-  int blocks = 0;                // owned
+  int blocks = 0;  // owned
 };
 
 struct PlannedPart {
-  int sequence = 0;              // index in `running`, after admission
-  int tokens = 0;                // cached + tokens is cached after the step
+  int sequence = 0;  // index in `running`, after admission
+  int tokens = 0;    // cached + tokens is cached after the step
 };
 
 struct StepPlan {
-  int admitted = 0;              // the first so many of `waiting` join the end of `running`
-  std::vector<int> preempted;    // indices in `running` (never admitted ones), youngest first
+  int admitted = 0;            // the first so many of `waiting` join the end of `running`
+  std::vector<int> preempted;  // indices in `running` (never admitted ones), youngest first
   std::vector<PlannedPart> parts;
   std::string ToString() const;
 };
 
 /// `running` in order of admission, `waiting` in order of arrival.
-StepPlan PlanNextStep(const std::vector<SequenceView>& running, const std::vector<SequenceView>& waiting, int free_blocks,
-                      const PlannerLimits& limits);
+StepPlan PlanNextStep(const std::vector<SequenceView>& running, const std::vector<SequenceView>& waiting,
+                      int free_blocks, const PlannerLimits& limits);
 
 }  // namespace numoe

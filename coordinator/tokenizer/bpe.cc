@@ -17,9 +17,11 @@ struct Part {
 
 struct Candidate {
   int32_t rank;
-  int part;          // left part of the pair
-  int length;        // of both parts when the candidate was made; stale if it changed
-  bool operator>(const Candidate& other) const { return std::tie(rank, part) > std::tie(other.rank, other.part); }
+  int part;    // left part of the pair
+  int length;  // of both parts when the candidate was made; stale if it changed
+  bool operator>(const Candidate& other) const {
+    return std::tie(rank, part) > std::tie(other.rank, other.part);
+  }
 };
 
 }  // namespace
@@ -29,7 +31,8 @@ std::vector<int> MergeBytes(std::string_view piece, const std::vector<int>& init
   std::vector<Part> parts;
   int begin = 0;
   for (size_t i = 0; i < initial.size(); ++i) {
-    parts.push_back({begin, initial[i], static_cast<int>(i) - 1, i + 1 < initial.size() ? static_cast<int>(i) + 1 : -1});
+    parts.push_back(
+        {begin, initial[i], static_cast<int>(i) - 1, i + 1 < initial.size() ? static_cast<int>(i) + 1 : -1});
     begin += initial[i];
   }
   NUMOE_DCHECK(begin == static_cast<int>(piece.size()));

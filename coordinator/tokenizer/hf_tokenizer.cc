@@ -53,7 +53,8 @@ class HfTokenizer final : public Tokenizer {
     path_ = (dir / "tokenizer.json").string();
     ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path_, limits::kJsonFileBytesMax));
     ASSIGN_OR_RETURN(const json root, ParseStrictJson(text, path_));
-    if (!root.is_object() || !root.contains("model") || !root["model"].is_object()) return Error("model", "an object");
+    if (!root.is_object() || !root.contains("model") || !root["model"].is_object())
+      return Error("model", "an object");
     RETURN_IF_ERROR(ReadNormalizer(root.value("normalizer", json())));
     RETURN_IF_ERROR(ReadPreTokenizer(root.value("pre_tokenizer", json())));
     if (!byte_level_) return Error("pre_tokenizer", "a ByteLevel component, found none");
@@ -146,7 +147,9 @@ class HfTokenizer final : public Tokenizer {
       ASSIGN_OR_RETURN(const bool use_regex, Flag(component, "use_regex", true));
       byte_level_ = true;
       // use_regex (the default) cuts by GPT-2's own pattern.
-      return use_regex ? AddPattern("'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+")
+      return use_regex
+                 ? AddPattern(
+                       "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+")
                  : absl::OkStatus();
     }
     if (type == "Digits") {
@@ -157,13 +160,15 @@ class HfTokenizer final : public Tokenizer {
       ASSIGN_OR_RETURN(const bool invert, Flag(component, "invert", false));
       if (invert) return Error("pre_tokenizer Split", "invert false");
       const json& pattern = component["pattern"];
-      if (pattern.contains("Regex") && pattern["Regex"].is_string()) return AddPattern(pattern["Regex"].get<std::string>());
+      if (pattern.contains("Regex") && pattern["Regex"].is_string())
+        return AddPattern(pattern["Regex"].get<std::string>());
       if (pattern.contains("String") && pattern["String"].is_string()) {
         return AddPattern(EscapeRegex(pattern["String"].get<std::string>()));
       }
     }
-    return Error("pre_tokenizer", fmt::format("Split (Isolated), Digits, ByteLevel or a Sequence of them, found {}",
-                                              component.dump().substr(0, 200)));
+    return Error("pre_tokenizer",
+                 fmt::format("Split (Isolated), Digits, ByteLevel or a Sequence of them, found {}",
+                             component.dump().substr(0, 200)));
   }
 
   absl::Status AddPattern(const std::string& expression) {
@@ -174,20 +179,23 @@ class HfTokenizer final : public Tokenizer {
   }
 
   absl::Status ReadModel(const json& model) {
-    if (model.contains("type") && !Is(model, "type", "BPE")) return Error("model.type", "BPE, found " + TypeOf(model));
+    if (model.contains("type") && !Is(model, "type", "BPE"))
+      return Error("model.type", "BPE, found " + TypeOf(model));
     RETURN_IF_ERROR(RefuseModelOptions(model));
     if (!model.contains("vocab") || !model["vocab"].is_object()) return Error("model.vocab", "an object");
     if (!model.contains("merges") || !model["merges"].is_array()) return Error("model.merges", "a list");
     ASSIGN_OR_RETURN(ignore_merges_, Flag(model, "ignore_merges", false));
     for (int b = 0; b < 256; ++b) byte_of_name_[byte_names_[b]] = static_cast<char>(b);
     for (const auto& [name, id] : model["vocab"].items()) {
-      if (!id.is_number_unsigned() || id.get<uint64_t>() >= (1u << 24)) return Error("model.vocab", "ids below 2^24");
+      if (!id.is_number_unsigned() || id.get<uint64_t>() >= (1u << 24))
+        return Error("model.vocab", "ids below 2^24");
       RETURN_IF_ERROR(StoreToken(id.get<TokenId>(), BytesOfName(name), "model.vocab"));
       vocab_[BytesOfName(name)] = id.get<TokenId>();
     }
     RETURN_IF_ERROR(ReadMerges(model["merges"]));
     for (int b = 0; b < 256; ++b) {
-      if (vocab_.count(std::string(1, static_cast<char>(b))) == 0) return Error("model.vocab", fmt::format("byte 0x{:02x}", b));
+      if (vocab_.count(std::string(1, static_cast<char>(b))) == 0)
+        return Error("model.vocab", fmt::format("byte 0x{:02x}", b));
     }
     return absl::OkStatus();
   }
@@ -222,7 +230,8 @@ class HfTokenizer final : public Tokenizer {
       }
       left = BytesOfName(left);
       right = BytesOfName(right);
-      if (vocab_.count(left + right) == 0) return Error("model.merges", fmt::format("merge {} to be in the vocabulary", rank));
+      if (vocab_.count(left + right) == 0)
+        return Error("model.merges", fmt::format("merge {} to be in the vocabulary", rank));
       merges_.emplace(MergeKey(left, right), rank++);
     }
     return absl::OkStatus();
@@ -231,7 +240,8 @@ class HfTokenizer final : public Tokenizer {
   absl::Status ReadAddedTokens(const json& added) {
     for (const json& token : added) {
       if (!token.is_object() || !token.contains("id") || !token["id"].is_number_unsigned() ||
-          token["id"].get<uint64_t>() >= (1u << 24) || !token.contains("content") || !token["content"].is_string()) {
+          token["id"].get<uint64_t>() >= (1u << 24) || !token.contains("content") ||
+          !token["content"].is_string()) {
         return Error("added_tokens", "objects with id and content, found " + token.dump().substr(0, 80));
       }
       for (const char* flag : {"lstrip", "rstrip", "single_word"}) {
@@ -242,7 +252,8 @@ class HfTokenizer final : public Tokenizer {
       const auto name = token["content"].get<std::string>();
       ASSIGN_OR_RETURN(const bool special, Flag(token, "special", false));
       // A name that is in the vocabulary, too, keeps its id; there its spelling was read as bytes.
-      if (const auto it = vocab_.find(BytesOfName(name)); it != vocab_.end() && it->second == id) tokens_[id].clear();
+      if (const auto it = vocab_.find(BytesOfName(name)); it != vocab_.end() && it->second == id)
+        tokens_[id].clear();
       RETURN_IF_ERROR(StoreToken(id, name, "added_tokens"));
       specials_.Add(name, {id, special});
     }
@@ -256,7 +267,8 @@ class HfTokenizer final : public Tokenizer {
     return absl::OkStatus();
   }
 
-  // Vocabulary spelling to bytes; characters outside the byte alphabet (added tokens in vocab) stay as they are.
+  // Vocabulary spelling to bytes; characters outside the byte alphabet (added tokens in vocab) stay as they
+  // are.
   std::string BytesOfName(std::string_view name) const {
     std::string bytes;
     for (size_t at = 0; at < name.size();) {
@@ -281,10 +293,11 @@ class HfTokenizer final : public Tokenizer {
 
   static std::string Nfc(std::string_view text) {
     utf8proc_uint8_t* out = nullptr;
-    const utf8proc_ssize_t size =
-        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()), &out,
-                     static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-    std::string result = size < 0 ? std::string(text) : std::string(reinterpret_cast<char*>(out), static_cast<size_t>(size));
+    const utf8proc_ssize_t size = utf8proc_map(
+        reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
+        &out, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    std::string result =
+        size < 0 ? std::string(text) : std::string(reinterpret_cast<char*>(out), static_cast<size_t>(size));
     std::free(out);
     return result;
   }
@@ -299,7 +312,8 @@ class HfTokenizer final : public Tokenizer {
 
   void EncodePiece(std::string_view piece, std::vector<TokenId>& ids) const {
     if (ignore_merges_) {
-      if (const auto whole = vocab_.find(std::string(piece)); whole != vocab_.end()) return ids.push_back(whole->second);
+      if (const auto whole = vocab_.find(std::string(piece)); whole != vocab_.end())
+        return ids.push_back(whole->second);
     }
     const auto rank = [&](std::string_view left, std::string_view right) {
       const auto it = merges_.find(MergeKey(left, right));
@@ -319,9 +333,9 @@ class HfTokenizer final : public Tokenizer {
   std::vector<Pattern> patterns_;
   const std::array<std::string, 256> byte_names_ = ByteNames();
   std::unordered_map<std::string, char> byte_of_name_;
-  std::vector<std::string> tokens_;                    // [id] bytes
-  std::unordered_map<std::string, TokenId> vocab_;     // bytes -> id
-  std::unordered_map<std::string, int32_t> merges_;    // MergeKey -> rank
+  std::vector<std::string> tokens_;                  // [id] bytes
+  std::unordered_map<std::string, TokenId> vocab_;   // bytes -> id
+  std::unordered_map<std::string, int32_t> merges_;  // MergeKey -> rank
   SpecialTokens specials_;
 };
 

@@ -10,33 +10,36 @@
 
 namespace numoe {
 
-// Han characters newer than Debian 12's PCRE2 (Unicode 14): the rest of Unicode 15.1's Script=Han. They count as letters.
+// Han characters newer than Debian 12's PCRE2 (Unicode 14): the rest of Unicode 15.1's Script=Han. They count
+// as letters.
 #define NUMOE_NEW_HAN "\\x{2B739}\\x{2EBF0}-\\x{2EE5D}\\x{31350}-\\x{323AF}"
-// sc: is the Script property; a plain \p{Han} would be script extensions in PCRE2 and take in shared punctuation.
+// sc: is the Script property; a plain \p{Han} would be script extensions in PCRE2 and take in shared
+// punctuation.
 #define NUMOE_HAN "\\p{sc:Han}" NUMOE_NEW_HAN
-// The published "[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]" by De Morgan: one class, because a group with a lookahead
-// needs a stack frame for each letter, and words of some thousand letters exist (base64, Thai).
+// The published "[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]" by De Morgan: one class, because a group with a
+// lookahead needs a stack frame for each letter, and words of some thousand letters exist (base64, Thai).
 #define NUMOE_UPPER "[^\\p{Ll}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}" NUMOE_HAN "]"
 #define NUMOE_LOWER "[^\\p{Lu}\\p{Lt}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}" NUMOE_HAN "]"
 #define NUMOE_BEFORE "[^\\r\\n\\p{L}\\p{N}" NUMOE_NEW_HAN "]?"
 #define NUMOE_SUFFIX "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-const char kKimiPattern[] =
-    "[" NUMOE_HAN "]+"
-    "|" NUMOE_BEFORE NUMOE_UPPER "*" NUMOE_LOWER "+" NUMOE_SUFFIX
-    "|" NUMOE_BEFORE NUMOE_UPPER "+" NUMOE_LOWER "*" NUMOE_SUFFIX
-    "|\\p{N}{1,3}"
-    "| ?[^\\s\\p{L}\\p{N}" NUMOE_NEW_HAN "]+[\\r\\n]*"
-    "|\\s*[\\r\\n]+"
-    "|\\s+(?!\\S)"
-    "|\\s+";
+const char kKimiPattern[] = "[" NUMOE_HAN
+                            "]+"
+                            "|" NUMOE_BEFORE NUMOE_UPPER "*" NUMOE_LOWER "+" NUMOE_SUFFIX
+                            "|" NUMOE_BEFORE NUMOE_UPPER "+" NUMOE_LOWER "*" NUMOE_SUFFIX
+                            "|\\p{N}{1,3}"
+                            "| ?[^\\s\\p{L}\\p{N}" NUMOE_NEW_HAN
+                            "]+[\\r\\n]*"
+                            "|\\s*[\\r\\n]+"
+                            "|\\s+(?!\\S)"
+                            "|\\s+";
 
 namespace {
 
 // Unicode's White_Space. PCRE2's own \s takes in U+180E, which stopped being white space in Unicode 6.3.
 constexpr std::string_view kWhiteSpace = "\\t-\\r\\x{85}\\p{Z}";
 
-// The expression with \s and \S spelt out as White_Space. Refuses what PCRE2 would take without complaint but read
-// otherwise than Oniguruma and Rust: a class within a class, and class intersection.
+// The expression with \s and \S spelt out as White_Space. Refuses what PCRE2 would take without complaint but
+// read otherwise than Oniguruma and Rust: a class within a class, and class intersection.
 absl::StatusOr<std::string> Translate(std::string_view expression) {
   std::string out;
   bool in_class = false;
@@ -66,9 +69,10 @@ absl::StatusOr<std::string> Translate(std::string_view expression) {
     } else if (in_class && rest[0] == ']' && i != class_start) {
       in_class = false;
     } else if (in_class && (rest.substr(0, 2) == "&&" || rest[0] == '[')) {
-      return absl::UnimplementedError(fmt::format(
-          "pattern at byte {}: found {} inside a class, expected a plain class (write intersections as a lookahead)", i,
-          rest[0] == '[' ? "\"[\"" : "\"&&\""));
+      return absl::UnimplementedError(
+          fmt::format("pattern at byte {}: found {} inside a class, expected a plain class (write "
+                      "intersections as a lookahead)",
+                      i, rest[0] == '[' ? "\"[\"" : "\"&&\""));
     }
     out += rest[0];
   }
@@ -83,8 +87,8 @@ int Match(const pcre2_code* code, std::string_view text, size_t at, pcre2_match_
   const uint32_t options = at == 0 ? 0 : PCRE2_NO_UTF_CHECK;
   const int found = pcre2_match(code, subject, text.size(), at, options, match, nullptr);
   if (found != PCRE2_ERROR_JIT_STACKLIMIT) return found;
-  const std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(pcre2_match_context_create(nullptr),
-                                                                                     pcre2_match_context_free);
+  const std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(
+      pcre2_match_context_create(nullptr), pcre2_match_context_free);
   pcre2_set_heap_limit(context.get(), kHeapKibMax);
   return pcre2_match(code, subject, text.size(), at, options | PCRE2_NO_JIT, match, context.get());
 }
@@ -100,7 +104,8 @@ absl::StatusOr<Pattern> Pattern::Compile(const std::string& expression) {
   if (code == nullptr) {
     unsigned char reason[256];
     pcre2_get_error_message(error, reason, sizeof reason);
-    return absl::InvalidArgumentError(fmt::format("pattern at byte {}: {}", offset, reinterpret_cast<char*>(reason)));
+    return absl::InvalidArgumentError(
+        fmt::format("pattern at byte {}: {}", offset, reinterpret_cast<char*>(reason)));
   }
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without JIT it is only slower
   Pattern pattern;
@@ -116,8 +121,8 @@ void Pattern::Split(std::string_view text, absl::FunctionRef<void(std::string_vi
   size_t at = 0;
   while (at < text.size()) {
     const int found = Match(code, text, at, match.get());
-    // Besides "no match", an exhausted match limit ends the pieces: the rest is then one piece, which decodes to the
-    // same text but may merge where the pattern would have cut.
+    // Besides "no match", an exhausted match limit ends the pieces: the rest is then one piece, which decodes
+    // to the same text but may merge where the pattern would have cut.
     if (found < 0) break;
     const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(match.get());
     if (ends[1] == ends[0]) {

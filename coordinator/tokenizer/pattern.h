@@ -1,8 +1,9 @@
 // Pre-tokenisation patterns: regular expressions that cut text into the pieces that byte merging works on.
 //
-// PCRE2 with UTF and Unicode properties, JIT where the system allows it. Expressions are written for Oniguruma or Rust:
-// \s becomes Unicode's White_Space, and nested or intersected classes, which PCRE2 would misread, are refused. Letters
-// newer than PCRE2's Unicode 14 count as symbols, but for Han in Kimi's pattern. A Pattern is immutable and thread-safe.
+// PCRE2 with UTF and Unicode properties, JIT where the system allows it. Expressions are written for
+// Oniguruma or Rust: \s becomes Unicode's White_Space, and nested or intersected classes, which PCRE2 would
+// misread, are refused. Letters newer than PCRE2's Unicode 14 count as symbols, but for Han in Kimi's
+// pattern. A Pattern is immutable and thread-safe.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,8 @@ class Pattern {
   /// InvalidArgument gives the position and PCRE2's reason; Unimplemented names what is refused.
   static absl::StatusOr<Pattern> Compile(const std::string& expression);
 
-  /// Calls `piece` for every match and every stretch between matches, in order. REQUIRES: `text` is valid UTF-8.
+  /// Calls `piece` for every match and every stretch between matches, in order. REQUIRES: `text` is valid
+  /// UTF-8.
   void Split(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) const;
 
  private:

@@ -1,6 +1,7 @@
 // Control tokens: their names, ids and flags, and where they occur in a text.
 //
-// Matching is leftmost, longest at one place, and only inside trusted bytes. Immutable after Add; thread-safe.
+// Matching is leftmost, longest at one place, and only inside trusted bytes. Immutable after Add;
+// thread-safe.
 #pragma once
 
 #include <map>

@@ -20,8 +20,8 @@ namespace {
 
 // Ids behind the ranks that the published code creates, named or reserved.
 constexpr int kReservedTokens = 256;
-// The published code cuts text into chunks of this many characters, and runs of white space or of anything else into
-// this many, so that no piece is longer; both only matter for extreme inputs.
+// The published code cuts text into chunks of this many characters, and runs of white space or of anything
+// else into this many, so that no piece is longer; both only matter for extreme inputs.
 constexpr size_t kChunkChars = 400'000;
 constexpr size_t kRunCharsMax = 25'000;
 
@@ -35,13 +35,15 @@ class TiktokenTokenizer final : public Tokenizer {
     const auto base = static_cast<TokenId>(tokens_.size());
     for (const auto& [name, token] : config.added_tokens) {
       if (token.id < base || token.id >= base + (1 << 20)) {
-        return absl::InvalidArgumentError(fmt::format("{}: control token {} has id {}, expected one above the {} ranks",
-                                                      (dir / "tokenizer_config.json").string(), name, token.id, base));
+        return absl::InvalidArgumentError(
+            fmt::format("{}: control token {} has id {}, expected one above the {} ranks",
+                        (dir / "tokenizer_config.json").string(), name, token.id, base));
       }
       specials_.Add(name, token);
     }
     for (TokenId id = base; id < base + kReservedTokens; ++id) {
-      if (specials_.by_id().count(id) == 0) specials_.Add(fmt::format("<|reserved_token_{}|>", id), {id, true});
+      if (specials_.by_id().count(id) == 0)
+        specials_.Add(fmt::format("<|reserved_token_{}|>", id), {id, true});
     }
     vocab_size_ = specials_.by_id().rbegin()->first + 1;
     return absl::OkStatus();
@@ -84,11 +86,12 @@ class TiktokenTokenizer final : public Tokenizer {
       const size_t space = row.find(' ');
       std::string bytes;
       const bool decoded = space != std::string_view::npos &&
-                           absl::Base64Unescape(absl::string_view(row.data(), space), &bytes) && !bytes.empty();
+                           absl::Base64Unescape(absl::string_view(row.data(), space), &bytes) &&
+                           !bytes.empty();
       if (!decoded || row.substr(space + 1) != std::to_string(tokens_.size())) {
         return absl::InvalidArgumentError(
-            fmt::format("{} line {}: found \"{}\", expected base64 bytes, a space and the rank {}", path, line,
-                        row.substr(0, 80), tokens_.size()));
+            fmt::format("{} line {}: found \"{}\", expected base64 bytes, a space and the rank {}", path,
+                        line, row.substr(0, 80), tokens_.size()));
       }
       tokens_.push_back(std::move(bytes));
     }
@@ -101,7 +104,8 @@ class TiktokenTokenizer final : public Tokenizer {
     for (int byte = 0; byte < 256; ++byte) {
       const char c = static_cast<char>(byte);
       if (ranks_.count(std::string_view(&c, 1)) == 0) {
-        return absl::InvalidArgumentError(fmt::format("{}: byte 0x{:02x} has no rank, expected all 256", path, byte));
+        return absl::InvalidArgumentError(
+            fmt::format("{}: byte 0x{:02x} has no rank, expected all 256", path, byte));
       }
     }
     return absl::OkStatus();
@@ -115,7 +119,8 @@ class TiktokenTokenizer final : public Tokenizer {
     size_t begin = 0, at = 0, chars = 0, run = 0;
     bool run_is_space = false;
     const auto cut = [&] {
-      pattern_.Split(text.substr(begin, at - begin), [&](std::string_view piece) { EncodePiece(piece, ids); });
+      pattern_.Split(text.substr(begin, at - begin),
+                     [&](std::string_view piece) { EncodePiece(piece, ids); });
       begin = at;
     };
     while (at < text.size()) {
@@ -160,8 +165,8 @@ class TiktokenTokenizer final : public Tokenizer {
     }
   }
 
-  std::vector<std::string> tokens_;                        // [rank]
-  std::unordered_map<std::string_view, TokenId> ranks_;    // views into tokens_
+  std::vector<std::string> tokens_;                      // [rank]
+  std::unordered_map<std::string_view, TokenId> ranks_;  // views into tokens_
   SpecialTokens specials_;
   Pattern pattern_;
   int vocab_size_ = 0;

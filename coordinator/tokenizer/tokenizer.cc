@@ -11,7 +11,8 @@ namespace numoe {
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem::path& dir) {
   if (std::filesystem::exists(dir / "tiktoken.model")) return LoadTiktoken(dir);
   if (std::filesystem::exists(dir / "tokenizer.json")) return LoadHfTokenizer(dir);
-  return absl::NotFoundError(fmt::format("{}: expected tiktoken.model or tokenizer.json, found neither", dir.string()));
+  return absl::NotFoundError(
+      fmt::format("{}: expected tiktoken.model or tokenizer.json, found neither", dir.string()));
 }
 
 std::vector<TokenId> Tokenizer::Encode(std::string_view text, Specials specials) const {

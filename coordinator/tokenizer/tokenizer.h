@@ -1,9 +1,11 @@
-// Text to token ids and back, exactly as the model was trained: Kimi's tiktoken.model or Hugging Face tokenizer.json.
+// Text to token ids and back, exactly as the model was trained: Kimi's tiktoken.model or Hugging Face
+// tokenizer.json.
 //
-// Encoding splits out control tokens where the caller allows it, cuts the rest by the model's pre-tokenisation pattern
-// and merges bytes by rank. Message content must never become a control token, so text comes in segments that say
-// whether they are trusted; patterns run over the concatenation, as if the segments were one string. Decoding is by
-// bytes; a stream holds back at most 3 bytes of an unfinished UTF-8 sequence. Thread-safe after Load.
+// Encoding splits out control tokens where the caller allows it, cuts the rest by the model's
+// pre-tokenisation pattern and merges bytes by rank. Message content must never become a control token, so
+// text comes in segments that say whether they are trusted; patterns run over the concatenation, as if the
+// segments were one string. Decoding is by bytes; a stream holds back at most 3 bytes of an unfinished UTF-8
+// sequence. Thread-safe after Load.
 #pragma once
 
 #include <filesystem>
@@ -24,7 +26,8 @@ enum class Specials : uint8_t { kAsText, kParse };
 
 class Tokenizer {
  public:
-  /// DIR/tiktoken.model with tokenizer_config.json, or DIR/tokenizer.json. Errors name file and line or field.
+  /// DIR/tiktoken.model with tokenizer_config.json, or DIR/tokenizer.json. Errors name file and line or
+  /// field.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& dir);
   virtual ~Tokenizer() = default;
 
@@ -51,9 +54,11 @@ class Tokenizer {
 /// Decodes one sequence as its tokens come. One thread.
 class StreamDecoder {
  public:
-  StreamDecoder(const Tokenizer& tokenizer, bool skip_special) : tokenizer_(tokenizer), skip_special_(skip_special) {}
+  StreamDecoder(const Tokenizer& tokenizer, bool skip_special)
+      : tokenizer_(tokenizer), skip_special_(skip_special) {}
 
-  /// The text that is complete after `id`; invalid bytes come out as U+FFFD, one for each maximal invalid part.
+  /// The text that is complete after `id`; invalid bytes come out as U+FFFD, one for each maximal invalid
+  /// part.
   std::string Push(TokenId id);
   /// What is left: U+FFFD if a sequence stayed unfinished.
   std::string Flush();

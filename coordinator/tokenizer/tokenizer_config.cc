@@ -25,15 +25,19 @@ absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path&
   }
   const auto added = root.find("added_tokens_decoder");
   if (added == root.end()) return config;
-  if (!added->is_object()) return absl::InvalidArgumentError(fmt::format("{}: added_tokens_decoder: expected an object", path));
+  if (!added->is_object())
+    return absl::InvalidArgumentError(fmt::format("{}: added_tokens_decoder: expected an object", path));
   for (const auto& [key, entry] : added->items()) {
-    const bool numeric = !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos;
+    const bool numeric =
+        !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos;
     if (!numeric || !entry.is_object() || !entry.contains("content") || !entry["content"].is_string()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: added_tokens_decoder[\"{}\"]: expected an id and an object with content", path, key));
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: added_tokens_decoder[\"{}\"]: expected an id and an object with content", path, key));
     }
-    const bool special = entry.contains("special") && entry["special"].is_boolean() && entry["special"].get<bool>();
-    config.added_tokens.emplace_back(entry["content"].get<std::string>(), SpecialToken{std::stoi(key), special});
+    const bool special =
+        entry.contains("special") && entry["special"].is_boolean() && entry["special"].get<bool>();
+    config.added_tokens.emplace_back(entry["content"].get<std::string>(),
+                                     SpecialToken{std::stoi(key), special});
   }
   return config;
 }

@@ -1,7 +1,7 @@
 // UTF-8 pieces that tokenisation and decoding need: sequence lengths, and replacement of what is not UTF-8.
 //
-// Follows the Unicode recommendation (section 3.9, "U+FFFD substitution of maximal subparts"), like Python's and the
-// web's decoders. Pure functions.
+// Follows the Unicode recommendation (section 3.9, "U+FFFD substitution of maximal subparts"), like Python's
+// and the web's decoders. Pure functions.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace numoe {
 
-/// Length of the valid sequence at the start of `text`, or minus the length of the maximal invalid part; 0 when `text`
-/// ends inside a sequence that is valid so far. REQUIRES: !text.empty().
+/// Length of the valid sequence at the start of `text`, or minus the length of the maximal invalid part; 0
+/// when `text` ends inside a sequence that is valid so far. REQUIRES: !text.empty().
 int Utf8Step(std::string_view text);
 
 /// `text` with every invalid part, and an unfinished end, replaced by U+FFFD.

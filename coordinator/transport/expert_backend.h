@@ -1,7 +1,7 @@
 // ExpertBackend: how the model reaches its routed experts, wherever they are.
 //
-// One MoE layer call: hidden states and routing in, the weighted sum over the selected experts out. Implementations:
-// in this process (local_backend.h), expert workers over shared memory or over gRPC
+// One MoE layer call: hidden states and routing in, the weighted sum over the selected experts out.
+// Implementations: in this process (local_backend.h), expert workers over shared memory or over gRPC
 // (worker_pool.h). The model cannot tell them apart. Calls are made by one thread, the
 // engine's; Start and Finish are separate so that shared experts run while the workers compute.
 #pragma once
@@ -31,12 +31,15 @@ class ExpertBackend {
  public:
   virtual ~ExpertBackend() = default;
 
-  /// Hands the call out. At most one call is outstanding. UNAVAILABLE: a slice is missing; the step must be replayed.
+  /// Hands the call out. At most one call is outstanding. UNAVAILABLE: a slice is missing; the step must be
+  /// replayed.
   virtual absl::Status Start(const ExpertCall& call) = 0;
   /// Waits for the outstanding call; adds the experts' weighted sum to `out` [tokens, hidden_size] in fp32.
-  /// UNAVAILABLE: a worker died or missed its deadline; `out` is then unspecified and the step must be replayed.
+  /// UNAVAILABLE: a worker died or missed its deadline; `out` is then unspecified and the step must be
+  /// replayed.
   virtual absl::Status Finish(absl::Span<float> out) = 0;
-  /// Blocks until every slice is served again or `deadline_ms` has passed (DEADLINE_EXCEEDED names the missing ones).
+  /// Blocks until every slice is served again or `deadline_ms` has passed (DEADLINE_EXCEEDED names the
+  /// missing ones).
   virtual absl::Status AwaitReady(int64_t deadline_ms) = 0;
   /// True while every slice is served. Any thread.
   virtual bool Ready() const = 0;

@@ -5,8 +5,13 @@
 namespace numoe {
 
 absl::Status LocalBackend::Start(const ExpertCall& call) {
-  call_ = {.layer = call.layer, .tokens = call.tokens, .experts_per_token = call.experts_per_token,
-           .exact = call.exact, .hidden = call.hidden, .experts = call.experts, .weights = call.weights};
+  call_ = {.layer = call.layer,
+           .tokens = call.tokens,
+           .experts_per_token = call.experts_per_token,
+           .exact = call.exact,
+           .hidden = call.hidden,
+           .experts = call.experts,
+           .weights = call.weights};
   return absl::OkStatus();
 }
 

@@ -1,7 +1,9 @@
-// LocalBackend: the routed experts computed in this process, by one or more slices, with no transport between.
+// LocalBackend: the routed experts computed in this process, by one or more slices, with no transport
+// between.
 //
-// What the whole-model tests run on, and the reference that the shared-memory and network paths must equal: slices are
-// added in worker order in fp32, exactly as WorkerPool does. Does not own the executors. One thread.
+// What the whole-model tests run on, and the reference that the shared-memory and network paths must equal:
+// slices are added in worker order in fp32, exactly as WorkerPool does. Does not own the executors. One
+// thread.
 #pragma once
 
 #include <vector>

@@ -26,11 +26,13 @@ void AddTo(absl::Span<float> out, const float* partial) {
   for (size_t i = 0; i < out.size(); ++i) out[i] += partial[i];
 }
 
-// --- shared memory ------------------------------------------------------------------------------------------
+// --- shared memory
+// ------------------------------------------------------------------------------------------
 
 class RingLink final : public WorkerLink {
  public:
-  RingLink(WorkerIdentity identity, const LinkOptions& options) : identity_(std::move(identity)), options_(options) {}
+  RingLink(WorkerIdentity identity, const LinkOptions& options)
+      : identity_(std::move(identity)), options_(options) {}
 
   ~RingLink() override {
     if (holder_.joinable()) {
@@ -45,7 +47,8 @@ class RingLink final : public WorkerLink {
     socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    if (name.size() + 1 > sizeof address.sun_path) return absl::FailedPreconditionError("ring socket name is too long");
+    if (name.size() + 1 > sizeof address.sun_path)
+      return absl::FailedPreconditionError("ring socket name is too long");
     std::memcpy(address.sun_path + 1, name.data(), name.size());
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
     const timeval timeout{kConnectTimeoutMs / 1000, 0};
@@ -68,7 +71,8 @@ class RingLink final : public WorkerLink {
     });
     held.wait(false);
     const char attached = 'A';
-    if (send(socket_, &attached, 1, MSG_NOSIGNAL) != 1) return absl::UnavailableError("the worker closed the ring socket");
+    if (send(socket_, &attached, 1, MSG_NOSIGNAL) != 1)
+      return absl::UnavailableError("the worker closed the ring socket");
     return absl::OkStatus();
   }
 
@@ -77,7 +81,9 @@ class RingLink final : public WorkerLink {
   absl::Status Send(uint64_t call_id, const LayerCallView& call) override {
     const absl::Span<std::byte> slot = channel_->Outgoing();
     const size_t needed = RequestBytes(call.tokens, call.experts_per_token, options_.hidden_size);
-    if (needed > slot.size()) return absl::FailedPreconditionError(fmt::format("a call of {} bytes does not fit the ring slot of {}", needed, slot.size()));
+    if (needed > slot.size())
+      return absl::FailedPreconditionError(
+          fmt::format("a call of {} bytes does not fit the ring slot of {}", needed, slot.size()));
     channel_->Publish(EncodeRequest(call_id, call, slot));
     return absl::OkStatus();
   }
@@ -101,12 +107,16 @@ class RingLink final : public WorkerLink {
   std::thread holder_;
 };
 
-// --- gRPC stream --------------------------------------------------------------------------------------------
+// --- gRPC stream
+// --------------------------------------------------------------------------------------------
 
 class StreamLink final : public WorkerLink {
  public:
   StreamLink(WorkerIdentity identity, const LinkOptions& options, std::shared_ptr<grpc::Channel> channel)
-      : identity_(std::move(identity)), options_(options), channel_(std::move(channel)), stub_(v1::ExpertWorker::NewStub(channel_)) {
+      : identity_(std::move(identity)),
+        options_(options),
+        channel_(std::move(channel)),
+        stub_(v1::ExpertWorker::NewStub(channel_)) {
     stream_ = stub_->LayerCalls(&context_);
   }
 
@@ -126,17 +136,22 @@ class StreamLink final : public WorkerLink {
     request_.set_hidden(call.hidden.data(), call.hidden.size() * sizeof(float));
     request_.set_experts(call.experts.data(), call.experts.size() * sizeof(ExpertId));
     request_.set_weights(call.weights.data(), call.weights.size() * sizeof(float));
-    return stream_->Write(request_) ? absl::OkStatus() : absl::UnavailableError("the stream to the worker broke");
+    return stream_->Write(request_) ? absl::OkStatus()
+                                    : absl::UnavailableError("the stream to the worker broke");
   }
 
   absl::Status Receive(uint64_t call_id, absl::Span<float> out) override {
     if (!stream_->Read(&reply_)) return absl::UnavailableError("the stream to the worker broke");
-    if (reply_.call_id() != call_id) return absl::InvalidArgumentError(fmt::format("reply to call {}, expected {}", reply_.call_id(), call_id));
+    if (reply_.call_id() != call_id)
+      return absl::InvalidArgumentError(
+          fmt::format("reply to call {}, expected {}", reply_.call_id(), call_id));
     if (reply_.status_code() != 0) {
-      return absl::InternalError(fmt::format("the worker refused the call (code {}): {}", reply_.status_code(), reply_.status_message()));
+      return absl::InternalError(fmt::format("the worker refused the call (code {}): {}",
+                                             reply_.status_code(), reply_.status_message()));
     }
     if (reply_.partial().size() != out.size() * sizeof(float)) {
-      return absl::InvalidArgumentError(fmt::format("reply of {} bytes, expected {}", reply_.partial().size(), out.size() * sizeof(float)));
+      return absl::InvalidArgumentError(
+          fmt::format("reply of {} bytes, expected {}", reply_.partial().size(), out.size() * sizeof(float)));
     }
     partial_.resize(out.size());
     std::memcpy(partial_.data(), reply_.partial().data(), reply_.partial().size());
@@ -159,29 +174,40 @@ class StreamLink final : public WorkerLink {
   std::vector<float> partial_;
 };
 
-absl::Status CheckHandshake(const std::string& address, const v1::HandshakeReply& reply, const LinkOptions& options) {
+absl::Status CheckHandshake(const std::string& address, const v1::HandshakeReply& reply,
+                            const LinkOptions& options) {
   const auto mismatch = [&](const char* what, const auto& found, const auto& expected, const char* advice) {
-    return absl::FailedPreconditionError(fmt::format("worker {}: {} is {}, expected {}; {}", address, what, found, expected, advice));
+    return absl::FailedPreconditionError(
+        fmt::format("worker {}: {} is {}, expected {}; {}", address, what, found, expected, advice));
   };
-  if (reply.protocol_version() != kProtocolVersion) return mismatch("protocol version", reply.protocol_version(), kProtocolVersion, "run the same release on both sides");
+  if (reply.protocol_version() != kProtocolVersion)
+    return mismatch("protocol version", reply.protocol_version(), kProtocolVersion,
+                    "run the same release on both sides");
   if (reply.model_fingerprint() != options.model_fingerprint) {
-    return mismatch("model fingerprint", fmt::format("{:016x}", reply.model_fingerprint()), fmt::format("{:016x}", options.model_fingerprint), "it serves another checkpoint: give both the same --model");
+    return mismatch("model fingerprint", fmt::format("{:016x}", reply.model_fingerprint()),
+                    fmt::format("{:016x}", options.model_fingerprint),
+                    "it serves another checkpoint: give both the same --model");
   }
-  if (reply.hidden_size() != options.hidden_size) return mismatch("hidden size", reply.hidden_size(), options.hidden_size, "it serves another checkpoint");
-  if (reply.num_experts() != options.num_experts) return mismatch("expert count", reply.num_experts(), options.num_experts, "it serves another checkpoint");
+  if (reply.hidden_size() != options.hidden_size)
+    return mismatch("hidden size", reply.hidden_size(), options.hidden_size, "it serves another checkpoint");
+  if (reply.num_experts() != options.num_experts)
+    return mismatch("expert count", reply.num_experts(), options.num_experts, "it serves another checkpoint");
   if (reply.worker_count() < 1 || reply.worker_index() < 0 || reply.worker_index() >= reply.worker_count()) {
-    return mismatch("slice", fmt::format("{}/{}", reply.worker_index(), reply.worker_count()), "an index below the count", "check --worker-index and --worker-count");
+    return mismatch("slice", fmt::format("{}/{}", reply.worker_index(), reply.worker_count()),
+                    "an index below the count", "check --worker-index and --worker-count");
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::string& address, const LinkOptions& options) {
+absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::string& address,
+                                                                const LinkOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a reconnect must not inherit a dead connection's back-off
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
+                   1);  // a reconnect must not inherit a dead connection's back-off
   const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
   const auto stub = v1::ExpertWorker::NewStub(channel);
   grpc::ClientContext context;
@@ -191,16 +217,19 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
   request.set_coordinator(fmt::format("pid {}", getpid()));
   v1::HandshakeReply reply;
   const grpc::Status shaken = stub->Handshake(&context, request, &reply);
-  if (!shaken.ok()) return absl::UnavailableError(fmt::format("worker {}: {}", address, shaken.error_message()));
+  if (!shaken.ok())
+    return absl::UnavailableError(fmt::format("worker {}: {}", address, shaken.error_message()));
   RETURN_IF_ERROR(CheckHandshake(address, reply, options));
   WorkerIdentity identity{.slice_by_expert = reply.slice_mode() == v1::SLICE_MODE_EXPERT,
                           .worker_index = reply.worker_index(),
                           .worker_count = reply.worker_count(),
                           .description = reply.description(),
                           .shared_memory = false};
-  const bool same_host = !reply.ring_socket().empty() && !reply.host_id().empty() && reply.host_id() == HostId();
+  const bool same_host =
+      !reply.ring_socket().empty() && !reply.host_id().empty() && reply.host_id() == HostId();
   if (options.data_path == DataPath::kSharedMemory && !same_host) {
-    return absl::FailedPreconditionError(fmt::format("worker {}: --data-path=shm, but it is on another host or offers no shared memory", address));
+    return absl::FailedPreconditionError(fmt::format(
+        "worker {}: --data-path=shm, but it is on another host or offers no shared memory", address));
   }
   if (options.data_path != DataPath::kGrpc && same_host) {
     identity.shared_memory = true;

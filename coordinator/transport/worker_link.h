@@ -1,8 +1,9 @@
 // WorkerLink: one live session with one expert worker, over shared memory or a gRPC stream.
 //
-// Connect does the handshake, checks that the worker speaks our protocol and serves our model, and opens the data path.
-// Send and Receive are called by the engine thread, one call at a time; Abort by any thread, to free a Receive that waits
-// for a stuck worker. Any error means that the session is over: drop the link and connect again.
+// Connect does the handshake, checks that the worker speaks our protocol and serves our model, and opens the
+// data path. Send and Receive are called by the engine thread, one call at a time; Abort by any thread, to
+// free a Receive that waits for a stuck worker. Any error means that the session is over: drop the link and
+// connect again.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,8 @@ struct WorkerIdentity {
 class WorkerLink {
  public:
   /// UNAVAILABLE: nobody answers. FAILED_PRECONDITION: another protocol, model or shape; says which.
-  static absl::StatusOr<std::unique_ptr<WorkerLink>> Connect(const std::string& address, const LinkOptions& options);
+  static absl::StatusOr<std::unique_ptr<WorkerLink>> Connect(const std::string& address,
+                                                             const LinkOptions& options);
   virtual ~WorkerLink() = default;
 
   virtual const WorkerIdentity& identity() const = 0;

@@ -14,19 +14,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often the maintenance thread looks: the bound on noticing an idle worker's death, and the reconnect interval.
+// How often the maintenance thread looks: the bound on noticing an idle worker's death, and the reconnect
+// interval.
 constexpr std::chrono::milliseconds kLookInterval(5);
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(const WorkerPoolOptions& options, Metrics& metrics) {
-  if (options.addresses.empty()) return absl::InvalidArgumentError("--workers: expected at least one address");
+absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(const WorkerPoolOptions& options,
+                                                               Metrics& metrics) {
+  if (options.addresses.empty())
+    return absl::InvalidArgumentError("--workers: expected at least one address");
   auto pool = std::unique_ptr<WorkerPool>(new WorkerPool(options, metrics));
   std::unique_lock lock(pool->mutex_);
   const bool settled = pool->changed_.wait_for(lock, std::chrono::milliseconds(options.start_deadline_ms),
                                                [&] { return !pool->fatal_.ok() || pool->AllUp(); });
   if (!pool->fatal_.ok()) return pool->fatal_;
-  if (!settled) return absl::DeadlineExceededError(fmt::format("workers not ready after {} ms: {}", options.start_deadline_ms, pool->Missing()));
+  if (!settled)
+    return absl::DeadlineExceededError(
+        fmt::format("workers not ready after {} ms: {}", options.start_deadline_ms, pool->Missing()));
   for (const Worker& worker : pool->workers_) {
     spdlog::info("worker {}: {} through {}", worker.status.address, worker.status.identity.description,
                  worker.status.identity.shared_memory ? "shared memory" : "gRPC");
@@ -34,14 +39,16 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(const WorkerPoolO
   return pool;
 }
 
-WorkerPool::WorkerPool(const WorkerPoolOptions& options, Metrics& metrics) : options_(options), metrics_(metrics) {
+WorkerPool::WorkerPool(const WorkerPoolOptions& options, Metrics& metrics)
+    : options_(options), metrics_(metrics) {
   for (const std::string& address : options.addresses) {
     Worker worker;
     worker.status.address = address;
     worker.status.error = "not connected yet";
     workers_.push_back(std::move(worker));
     metrics.With(GaugeId::kWorkerUp, {address}).Set(0);
-    series_.push_back({&metrics.With(HistogramId::kWorkerCallDuration, {address}), &metrics.With(CounterId::kSentBytes, {address}),
+    series_.push_back({&metrics.With(HistogramId::kWorkerCallDuration, {address}),
+                       &metrics.With(CounterId::kSentBytes, {address}),
                        &metrics.With(CounterId::kReceivedBytes, {address})});
   }
   thread_ = std::thread([this] { Maintain(); });
@@ -101,7 +108,8 @@ void WorkerPool::CheckLinks() {
     {
       const std::lock_guard lock(mutex_);
       link = workers_[i].link;
-      overdue = in_call_ && Clock::now() - watch_since_ > std::chrono::milliseconds(options_.link.call_deadline_ms);
+      overdue =
+          in_call_ && Clock::now() - watch_since_ > std::chrono::milliseconds(options_.link.call_deadline_ms);
     }
     if (link == nullptr) continue;
     if (overdue) link->Abort();
@@ -131,7 +139,9 @@ bool WorkerPool::AllUp() const {
 std::string WorkerPool::Missing() const {
   std::string text;
   for (const Worker& worker : workers_) {
-    if (worker.link == nullptr) text += fmt::format("{}worker {} ({})", text.empty() ? "" : ", ", worker.status.address, worker.status.error);
+    if (worker.link == nullptr)
+      text += fmt::format("{}worker {} ({})", text.empty() ? "" : ", ", worker.status.address,
+                          worker.status.error);
   }
   return text;
 }
@@ -141,15 +151,20 @@ absl::Status WorkerPool::CheckSlices() const {
   for (const Worker& worker : workers_) {
     const WorkerIdentity& id = worker.status.identity;
     if (id.worker_count != static_cast<int>(workers_.size())) {
-      return absl::FailedPreconditionError(fmt::format("worker {} is slice {} of {}, but --workers names {}; give every worker --worker-count={}",
-                                                       worker.status.address, id.worker_index, id.worker_count, workers_.size(), workers_.size()));
+      return absl::FailedPreconditionError(fmt::format(
+          "worker {} is slice {} of {}, but --workers names {}; give every worker --worker-count={}",
+          worker.status.address, id.worker_index, id.worker_count, workers_.size(), workers_.size()));
     }
     if (id.slice_by_expert != workers_[0].status.identity.slice_by_expert) {
-      return absl::FailedPreconditionError(fmt::format("worker {} slices in another way than {}; give all the same --slice", worker.status.address, workers_[0].status.address));
+      return absl::FailedPreconditionError(
+          fmt::format("worker {} slices in another way than {}; give all the same --slice",
+                      worker.status.address, workers_[0].status.address));
     }
     std::string& owner = served[id.worker_index];
     if (!owner.empty()) {
-      return absl::FailedPreconditionError(fmt::format("workers {} and {} both serve slice {}; give each its own --worker-index", owner, worker.status.address, id.worker_index));
+      return absl::FailedPreconditionError(
+          fmt::format("workers {} and {} both serve slice {}; give each its own --worker-index", owner,
+                      worker.status.address, id.worker_index));
     }
     owner = worker.status.address;
   }
@@ -162,15 +177,22 @@ absl::Status WorkerPool::Start(const ExpertCall& call) {
     if (!AllUp()) return absl::UnavailableError("a slice of the experts is missing: " + Missing());
     // In slice order, whatever the order of the addresses: sums must not depend on it.
     calling_.assign(workers_.size(), {});
-    for (size_t i = 0; i < workers_.size(); ++i) calling_[workers_[i].status.identity.worker_index] = {workers_[i].link, i};
+    for (size_t i = 0; i < workers_.size(); ++i)
+      calling_[workers_[i].status.identity.worker_index] = {workers_[i].link, i};
     in_call_ = true;
     watch_since_ = call_started_ = Clock::now();
   }
   ++call_id_;
-  const LayerCallView view{.layer = call.layer, .tokens = call.tokens, .experts_per_token = call.experts_per_token, .exact = call.exact,
-                           .hidden = call.hidden, .experts = call.experts, .weights = call.weights};
+  const LayerCallView view{.layer = call.layer,
+                           .tokens = call.tokens,
+                           .experts_per_token = call.experts_per_token,
+                           .exact = call.exact,
+                           .hidden = call.hidden,
+                           .experts = call.experts,
+                           .weights = call.weights};
   absl::Status result;
-  const double bytes = static_cast<double>(RequestBytes(call.tokens, call.experts_per_token, call.hidden_size));
+  const double bytes =
+      static_cast<double>(RequestBytes(call.tokens, call.experts_per_token, call.hidden_size));
   for (const InFlight& call_to : calling_) {
     if (result.ok()) result = call_to.link->Send(call_id_, view);
     series_[call_to.worker].sent->Increment(bytes);
@@ -189,7 +211,8 @@ absl::Status WorkerPool::Finish(absl::Span<float> out) {
   for (const InFlight& call : calling_) {
     const absl::Status received = call.link->Receive(call_id_, out);
     if (received.ok()) {
-      series_[call.worker].duration->Observe(std::chrono::duration<double>(Clock::now() - call_started_).count());
+      series_[call.worker].duration->Observe(
+          std::chrono::duration<double>(Clock::now() - call_started_).count());
       series_[call.worker].received->Increment(static_cast<double>(out.size() * sizeof(float)));
     } else {
       Lose(call.worker, call.link, received);
@@ -201,15 +224,18 @@ absl::Status WorkerPool::Finish(absl::Span<float> out) {
     in_call_ = false;
   }
   calling_.clear();
-  if (!result.ok()) return absl::UnavailableError(fmt::format("expert worker: {}", std::string(result.message())));
+  if (!result.ok())
+    return absl::UnavailableError(fmt::format("expert worker: {}", std::string(result.message())));
   return absl::OkStatus();
 }
 
 absl::Status WorkerPool::AwaitReady(int64_t deadline_ms) {
   std::unique_lock lock(mutex_);
-  const bool ready = changed_.wait_for(lock, std::chrono::milliseconds(deadline_ms), [&] { return AllUp() && fatal_.ok(); });
+  const bool ready =
+      changed_.wait_for(lock, std::chrono::milliseconds(deadline_ms), [&] { return AllUp() && fatal_.ok(); });
   if (ready) return absl::OkStatus();
-  return absl::DeadlineExceededError("experts are missing: " + (fatal_.ok() ? Missing() : std::string(fatal_.message())));
+  return absl::DeadlineExceededError("experts are missing: " +
+                                     (fatal_.ok() ? Missing() : std::string(fatal_.message())));
 }
 
 bool WorkerPool::Ready() const {

@@ -1,9 +1,10 @@
 // WorkerPool: the routed experts served by expert worker processes.
 //
-// Holds a session with every worker and fans each layer call out to all of them; the replies are added in worker order,
-// so results do not depend on who answers first. A maintenance thread connects, notices dead sessions, ends stuck calls
-// and reconnects; while any slice is missing, Start and Finish answer UNAVAILABLE and AwaitReady waits. Start, Finish and
-// AwaitReady are called by the engine thread; Ready and Workers by any.
+// Holds a session with every worker and fans each layer call out to all of them; the replies are added in
+// worker order, so results do not depend on who answers first. A maintenance thread connects, notices dead
+// sessions, ends stuck calls and reconnects; while any slice is missing, Start and Finish answer UNAVAILABLE
+// and AwaitReady waits. Start, Finish and AwaitReady are called by the engine thread; Ready and Workers by
+// any.
 #pragma once
 
 #include <condition_variable>
@@ -31,15 +32,16 @@ struct WorkerPoolOptions {
 struct WorkerStatus {
   std::string address;
   bool up = false;
-  WorkerIdentity identity;   // of the last session
-  std::string error;         // why it is down
+  WorkerIdentity identity;  // of the last session
+  std::string error;        // why it is down
 };
 
 class WorkerPool final : public ExpertBackend {
  public:
-  /// Waits until all workers are there. FAILED_PRECONDITION when they do not fit together (a slice twice or missing,
-  /// another model); DEADLINE_EXCEEDED names those that did not answer.
-  static absl::StatusOr<std::unique_ptr<WorkerPool>> Create(const WorkerPoolOptions& options, Metrics& metrics);
+  /// Waits until all workers are there. FAILED_PRECONDITION when they do not fit together (a slice twice or
+  /// missing, another model); DEADLINE_EXCEEDED names those that did not answer.
+  static absl::StatusOr<std::unique_ptr<WorkerPool>> Create(const WorkerPoolOptions& options,
+                                                            Metrics& metrics);
   ~WorkerPool() override;
 
   absl::Status Start(const ExpertCall& call) override;
@@ -70,12 +72,12 @@ class WorkerPool final : public ExpertBackend {
 
   const WorkerPoolOptions options_;
   Metrics& metrics_;
-  std::vector<Series> series_;     // [worker]
+  std::vector<Series> series_;  // [worker]
 
   // Engine thread only: the call in flight.
   struct InFlight {
     std::shared_ptr<WorkerLink> link;
-    size_t worker = 0;             // index of the address
+    size_t worker = 0;  // index of the address
   };
   std::vector<InFlight> calling_;  // in slice order
   uint64_t call_id_ = 0;
@@ -84,8 +86,8 @@ class WorkerPool final : public ExpertBackend {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Worker> workers_ ABSL_GUARDED_BY(mutex_);
-  absl::Status fatal_ ABSL_GUARDED_BY(mutex_);     // a worker that will never fit
-  bool in_call_ ABSL_GUARDED_BY(mutex_) = false;   // for the watchdog
+  absl::Status fatal_ ABSL_GUARDED_BY(mutex_);    // a worker that will never fit
+  bool in_call_ ABSL_GUARDED_BY(mutex_) = false;  // for the watchdog
   std::chrono::steady_clock::time_point watch_since_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -29,21 +29,25 @@ std::string Percent(std::optional<double> share) {
   return share.has_value() ? fmt::format("{:.0f}%", 100 * *share) : "unknown share";
 }
 
-// Rows whose intermediate values are held at a time: bounds the scratch of a long prefill (8192 tokens x 8 experts) to
-// 4096 x (7168 + 2 x 2048) floats = 185 MB, and still gives each expert all its rows at once.
+// Rows whose intermediate values are held at a time: bounds the scratch of a long prefill (8192 tokens x 8
+// experts) to 4096 x (7168 + 2 x 2048) floats = 185 MB, and still gives each expert all its rows at once.
 constexpr int kBatchRows = 4096;
 
 class SliceExecutor final : public ExpertExecutor {
  public:
   SliceExecutor(Placement placement, int os_node, Isa isa)
-      : placement_(std::move(placement)), os_node_(os_node), isa_(isa),
+      : placement_(std::move(placement)),
+        os_node_(os_node),
+        isa_(isa),
         pool_({.name = "expert", .cpus = placement_.cpus}),
         pinned_(pool_.bound() && std::set<int>(placement_.cpus.begin(), placement_.cpus.end()).size() ==
                                      placement_.cpus.size()),
         blocks_(static_cast<size_t>(pool_.threads())) {}
 
-  absl::Status LoadWeights(const Checkpoint& checkpoint, const ModelConfig& config, const ExecutorOptions& options) {
-    const ScopedThreadBinding binding(placement_.cpus);  // this thread packs too, and pages land where it runs
+  absl::Status LoadWeights(const Checkpoint& checkpoint, const ModelConfig& config,
+                           const ExecutorOptions& options) {
+    const ScopedThreadBinding binding(
+        placement_.cpus);  // this thread packs too, and pages land where it runs
     ASSIGN_OR_RETURN(slice_, LoadSlice(checkpoint, config, options.slice, options.format, pool_));
     hits_ = std::vector<std::atomic<uint64_t>>(slice_.layers.size() * slice_.owned.size());
     huge_page_share_ = HugePageShare(slice_.memory);
@@ -64,7 +68,8 @@ class SliceExecutor final : public ExpertExecutor {
       do {
         rows += groups[last++].rows;
       } while (last < groups.size() && rows + groups[last].rows <= kBatchRows);
-      ComputeBatch(call, {.groups = absl::MakeConstSpan(groups).subspan(first, last - first), .rows = rows}, out);
+      ComputeBatch(call, {.groups = absl::MakeConstSpan(groups).subspan(first, last - first), .rows = rows},
+                   out);
     }
     Count(call, std::chrono::steady_clock::now() - begin);
     return absl::OkStatus();
@@ -73,25 +78,33 @@ class SliceExecutor final : public ExpertExecutor {
   const SliceSpec& slice() const override { return slice_.spec; }
   uint64_t WeightBytes() const override { return slice_.bytes; }
   std::string Describe() const override {
-    return fmt::format("slice {}/{} by {}, format {}, isa {}, {} threads ({}), {:.3f} GiB of weights ({} in huge pages, "
-                       "{} on node {}), pinned {}",
-                       slice_.spec.worker_index, slice_.spec.worker_count,
-                       slice_.spec.mode == SliceMode::kExpert ? "expert" : "intermediate",
-                       WeightFormatName(slice_.format), IsaName(isa_), pool_.threads(), placement_.why,
-                       static_cast<double>(slice_.bytes) / (1 << 30), Percent(huge_page_share_),
-                       Percent(local_share_), os_node_, pinned_ ? "yes" : "no");
+    return fmt::format(
+        "slice {}/{} by {}, format {}, isa {}, {} threads ({}), {:.3f} GiB of weights ({} in huge pages, "
+        "{} on node {}), pinned {}",
+        slice_.spec.worker_index, slice_.spec.worker_count,
+        slice_.spec.mode == SliceMode::kExpert ? "expert" : "intermediate", WeightFormatName(slice_.format),
+        IsaName(isa_), pool_.threads(), placement_.why, static_cast<double>(slice_.bytes) / (1 << 30),
+        Percent(huge_page_share_), Percent(local_share_), os_node_, pinned_ ? "yes" : "no");
   }
   ExecutorStats Stats() const override {
-    ExecutorStats stats{.calls = calls_.load(), .failed_calls = failed_calls_.load(), .rows = rows_.load(),
-                        .nanoseconds = nanoseconds_.load(), .hits = {}, .weight_bytes = slice_.bytes,
-                        .threads = pool_.threads(), .pinned = pinned_, .huge_page_share = huge_page_share_,
+    ExecutorStats stats{.calls = calls_.load(),
+                        .failed_calls = failed_calls_.load(),
+                        .rows = rows_.load(),
+                        .nanoseconds = nanoseconds_.load(),
+                        .hits = {},
+                        .weight_bytes = slice_.bytes,
+                        .threads = pool_.threads(),
+                        .pinned = pinned_,
+                        .huge_page_share = huge_page_share_,
                         .local_share = local_share_};
-    for (const std::atomic<uint64_t>& hits : hits_) stats.hits.push_back(hits.load(std::memory_order_relaxed));
+    for (const std::atomic<uint64_t>& hits : hits_)
+      stats.hits.push_back(hits.load(std::memory_order_relaxed));
     return stats;
   }
   void BindCaller() override {
     if (!BindThread(pthread_self(), {placement_.cpus.front()})) {
-      spdlog::warn("cannot bind a thread to CPU {}: it runs unbound, which is slower", placement_.cpus.front());
+      spdlog::warn("cannot bind a thread to CPU {}: it runs unbound, which is slower",
+                   placement_.cpus.front());
     }
   }
 
@@ -129,24 +142,28 @@ class SliceExecutor final : public ExpertExecutor {
   }
 
   absl::Status CheckCall(const LayerCallView& call, absl::Span<float> out) const {
-    const auto bad = [](const std::string& what) { return absl::InvalidArgumentError("layer call: " + what); };
+    const auto bad = [](const std::string& what) {
+      return absl::InvalidArgumentError("layer call: " + what);
+    };
     const int layers = static_cast<int>(slice_.layers.size());
     if (call.layer < 0 || call.layer >= layers || slice_.layers[call.layer].empty()) {
-      return bad(fmt::format("layer {} is not one of the model's MoE layers (0 to {})", call.layer, layers - 1));
+      return bad(
+          fmt::format("layer {} is not one of the model's MoE layers (0 to {})", call.layer, layers - 1));
     }
     if (call.tokens < 1 || call.tokens > limits::kCallTokensMax) {
       return bad(fmt::format("{} tokens, expected 1 to {}", call.tokens, limits::kCallTokensMax));
     }
     if (call.experts_per_token < 1 || call.experts_per_token > limits::kExpertsPerTokenMax) {
-      return bad(fmt::format("{} experts per token, expected 1 to {}", call.experts_per_token, limits::kExpertsPerTokenMax));
+      return bad(fmt::format("{} experts per token, expected 1 to {}", call.experts_per_token,
+                             limits::kExpertsPerTokenMax));
     }
     const size_t values = static_cast<size_t>(call.tokens) * slice_.hidden_size;
     const size_t entries = static_cast<size_t>(call.tokens) * call.experts_per_token;
     if (call.hidden.size() != values || out.size() != values || call.experts.size() != entries ||
         call.weights.size() != entries) {
       return bad(fmt::format("{} hidden values, {} outputs, {} ids, {} weights; expected {}, {}, {}, {}",
-                             call.hidden.size(), out.size(), call.experts.size(), call.weights.size(), values, values,
-                             entries, entries));
+                             call.hidden.size(), out.size(), call.experts.size(), call.weights.size(), values,
+                             values, entries, entries));
     }
     return absl::OkStatus();
   }
@@ -179,9 +196,15 @@ class SliceExecutor final : public ExpertExecutor {
       const int end = std::min(begin + kTaskRows, slice_.width);
       float* gate = ScratchOf(gate_, batch, group, slice_.width) + begin;
       float* up = ScratchOf(up_, batch, group, slice_.width) + begin;
-      MatmulArgs args{.weight = weights.gate, .row_begin = begin, .row_end = end,
-                      .x = ScratchOf(gathered_, batch, group, slice_.hidden_size), .x_stride = slice_.hidden_size,
-                      .tokens = group.rows, .y = gate, .y_stride = slice_.width, .exact = call.exact};
+      MatmulArgs args{.weight = weights.gate,
+                      .row_begin = begin,
+                      .row_end = end,
+                      .x = ScratchOf(gathered_, batch, group, slice_.hidden_size),
+                      .x_stride = slice_.hidden_size,
+                      .tokens = group.rows,
+                      .y = gate,
+                      .y_stride = slice_.width,
+                      .exact = call.exact};
       Matmul(isa_, args);
       args.weight = weights.up;
       args.y = up;
@@ -193,7 +216,8 @@ class SliceExecutor final : public ExpertExecutor {
     });
   }
 
-  // A task owns its output columns and adds the experts in ascending order: the result depends on no thread's timing.
+  // A task owns its output columns and adds the experts in ascending order: the result depends on no thread's
+  // timing.
   void Down(const LayerCallView& call, const Batch& batch, absl::Span<float> out) {
     const size_t hidden = slice_.hidden_size;
     pool_.Run(Tasks(slice_.hidden_size), [&](int task, int thread) {
@@ -205,9 +229,14 @@ class SliceExecutor final : public ExpertExecutor {
       std::vector<float>& block = blocks_[thread];
       for (const ExpertGroup& group : batch.groups) {
         block.resize(std::max(block.size(), static_cast<size_t>(group.rows) * width));
-        Matmul(isa_, {.weight = slice_.layers[call.layer][group.expert].down, .row_begin = begin,
-                      .row_end = begin + width, .x = ScratchOf(gate_, batch, group, slice_.width),
-                      .x_stride = slice_.width, .tokens = group.rows, .y = block.data(), .y_stride = width,
+        Matmul(isa_, {.weight = slice_.layers[call.layer][group.expert].down,
+                      .row_begin = begin,
+                      .row_end = begin + width,
+                      .x = ScratchOf(gate_, batch, group, slice_.width),
+                      .x_stride = slice_.width,
+                      .tokens = group.rows,
+                      .y = block.data(),
+                      .y_stride = width,
                       .exact = call.exact});
         for (int row = 0; row < group.rows; ++row) {
           const float weight = groups_.weights[group.row_begin + row];
@@ -228,10 +257,11 @@ class SliceExecutor final : public ExpertExecutor {
   std::optional<double> local_share_;
 
   TokenGroups groups_;
-  std::vector<float> gathered_;             // [batch rows, hidden]
-  std::vector<float> gate_;                 // [batch rows, width]
-  std::vector<float> up_;                   // [batch rows, width]
-  std::vector<std::vector<float>> blocks_;  // [threads][rows of a group, kTaskRows] outputs before they are added
+  std::vector<float> gathered_;  // [batch rows, hidden]
+  std::vector<float> gate_;      // [batch rows, width]
+  std::vector<float> up_;        // [batch rows, width]
+  std::vector<std::vector<float>>
+      blocks_;  // [threads][rows of a group, kTaskRows] outputs before they are added
 
   std::atomic<uint64_t> calls_ = 0;
   std::atomic<uint64_t> failed_calls_ = 0;

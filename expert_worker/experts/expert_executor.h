@@ -1,9 +1,10 @@
 // ExpertExecutor: one worker's slice of every expert, and the thread pool that computes layer calls on it.
 //
 // Loaded once from the checkpoint into node-local, huge-page memory; then read-only. A call maps
-// (layer, hidden states, expert ids, weights) to this slice's weighted partial sums: the sum over all workers'
-// outputs is the MoE layer's routed output, and the same bits in every run: each output has one owner, who adds experts
-// in ascending order. Holds no request state. Execute is called by one thread at a time, Stats by any.
+// (layer, hidden states, expert ids, weights) to this slice's weighted partial sums: the sum over all
+// workers' outputs is the MoE layer's routed output, and the same bits in every run: each output has one
+// owner, who adds experts in ascending order. Holds no request state. Execute is called by one thread at a
+// time, Stats by any.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,10 @@
 
 namespace numoe {
 
-enum class SliceMode : uint8_t { kIntermediate, kExpert };  // 1/N of every expert | whole experts, expert % N == index
+enum class SliceMode : uint8_t {
+  kIntermediate,
+  kExpert
+};  // 1/N of every expert | whole experts, expert % N == index
 
 struct SliceSpec {
   SliceMode mode = SliceMode::kIntermediate;
@@ -30,19 +34,19 @@ struct SliceSpec {
 
 struct ExecutorOptions {
   SliceSpec slice;
-  std::string format = "auto";    // auto | raw_int4 | int4 | int8 | bf16 | fp8
+  std::string format = "auto";  // auto | raw_int4 | int4 | int8 | bf16 | fp8
   std::string isa = "auto";
-  int threads = 0;                // 0: every CPU of the home node that this process may use
-  int node = -1;                  // NUMA node (logical index among allowed ones); -1: worker_index modulo nodes
+  int threads = 0;  // 0: every CPU of the home node that this process may use
+  int node = -1;    // NUMA node (logical index among allowed ones); -1: worker_index modulo nodes
 };
 
 /// What a worker reports about itself (metrics, stats calls). Counters since the start.
 struct ExecutorStats {
   uint64_t calls = 0;
   uint64_t failed_calls = 0;
-  uint64_t rows = 0;                      // (token, expert) pairs computed
-  uint64_t nanoseconds = 0;               // in Execute, successful calls
-  std::vector<uint64_t> hits;             // [layers, experts] rows of each expert
+  uint64_t rows = 0;           // (token, expert) pairs computed
+  uint64_t nanoseconds = 0;    // in Execute, successful calls
+  std::vector<uint64_t> hits;  // [layers, experts] rows of each expert
   uint64_t weight_bytes = 0;
   int threads = 0;
   bool pinned = false;                    // every pool thread bound to a CPU of its own
@@ -52,15 +56,17 @@ struct ExecutorStats {
 
 class ExpertExecutor : public LayerExecutor {
  public:
-  /// Loads the slice. InvalidArgument when the slice cuts a quantisation block: says which and suggests the other mode.
-  /// Logs progress. The calling thread runs on the home node meanwhile.
-  static absl::StatusOr<std::unique_ptr<ExpertExecutor>> Load(const Checkpoint& checkpoint, const ModelConfig& config,
+  /// Loads the slice. InvalidArgument when the slice cuts a quantisation block: says which and suggests the
+  /// other mode. Logs progress. The calling thread runs on the home node meanwhile.
+  static absl::StatusOr<std::unique_ptr<ExpertExecutor>> Load(const Checkpoint& checkpoint,
+                                                              const ModelConfig& config,
                                                               const ExecutorOptions& options);
   virtual const SliceSpec& slice() const = 0;
   virtual std::string Describe() const = 0;  // format, isa, threads, node, bytes, pinned: the start log line
   virtual uint64_t WeightBytes() const = 0;
   virtual ExecutorStats Stats() const = 0;
-  /// Binds the calling thread to the slice's first CPU. For the thread that will call Execute: it computes too.
+  /// Binds the calling thread to the slice's first CPU. For the thread that will call Execute: it computes
+  /// too.
   virtual void BindCaller() = 0;
 };
 

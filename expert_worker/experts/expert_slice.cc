@@ -22,8 +22,9 @@ absl::StatusOr<WeightFormat> ChooseFormat(const Checkpoint& checkpoint, const Mo
   if (format != "auto") return ParseWeightFormat(format);
   for (LayerId layer = 0; layer < config.num_layers; ++layer) {
     if (!config.layer_is_moe[layer]) continue;
-    ASSIGN_OR_RETURN(const MatrixView gate, checkpoint.FindMatrix(ModuleName(config, layer, 0, "gate"),
-                                                                  config.moe_intermediate_size, config.hidden_size, config));
+    ASSIGN_OR_RETURN(const MatrixView gate,
+                     checkpoint.FindMatrix(ModuleName(config, layer, 0, "gate"), config.moe_intermediate_size,
+                                           config.hidden_size, config));
     return NativeFormat(gate.format);
   }
   return absl::InvalidArgumentError("the model has no MoE layer: nothing for an expert worker to do");
@@ -55,11 +56,13 @@ absl::Status CheckSpec(const SliceSpec& spec, const ModelConfig& config) {
   }
   if (spec.worker_index < 0 || spec.worker_index >= spec.worker_count) {
     return absl::InvalidArgumentError(fmt::format("--worker-index={}: expected 0 to {} for --worker-count={}",
-                                                  spec.worker_index, spec.worker_count - 1, spec.worker_count));
+                                                  spec.worker_index, spec.worker_count - 1,
+                                                  spec.worker_count));
   }
   if (spec.mode == SliceMode::kExpert && spec.worker_count > config.num_experts) {
-    return absl::InvalidArgumentError(fmt::format("--worker-count={} with --slice=expert: the model has only {} experts",
-                                                  spec.worker_count, config.num_experts));
+    return absl::InvalidArgumentError(
+        fmt::format("--worker-count={} with --slice=expert: the model has only {} experts", spec.worker_count,
+                    config.num_experts));
   }
   return absl::OkStatus();
 }
@@ -69,10 +72,11 @@ absl::Status CheckWidth(const SliceSpec& spec, const ModelConfig& config, Weight
   const Block block = BlockOf(format);
   const int width = config.moe_intermediate_size;
   if (width % (spec.worker_count * block.size) == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
-      "--slice=intermediate: an expert's intermediate size {} over {} workers would cut {} (format {}); expected a "
-      "multiple of {} for each worker: use --slice=expert or another --worker-count",
-      width, spec.worker_count, block.what, WeightFormatName(format), block.size));
+  return absl::InvalidArgumentError(
+      fmt::format("--slice=intermediate: an expert's intermediate size {} over {} workers would cut {} "
+                  "(format {}); expected a "
+                  "multiple of {} for each worker: use --slice=expert or another --worker-count",
+                  width, spec.worker_count, block.what, WeightFormatName(format), block.size));
 }
 
 // Packs the three matrices of one expert one after the other into `out`.
@@ -93,21 +97,26 @@ class ExpertPacker {
     ExpertWeights w;
     for (const auto& [part, target, at] :
          {std::tuple{"gate", &w.gate, out}, std::tuple{"up", &w.up, out + up_bytes_}}) {
-      ASSIGN_OR_RETURN(const MatrixView view, Find(layer, expert, part, config_.moe_intermediate_size, hidden));
-      RETURN_IF_ERROR(Context(PackMatrix(slice_.format, view, first_, width, 0, hidden, absl::MakeSpan(at, up_bytes_)),
-                              layer, expert, part));
+      ASSIGN_OR_RETURN(const MatrixView view,
+                       Find(layer, expert, part, config_.moe_intermediate_size, hidden));
+      RETURN_IF_ERROR(
+          Context(PackMatrix(slice_.format, view, first_, width, 0, hidden, absl::MakeSpan(at, up_bytes_)),
+                  layer, expert, part));
       *target = {.format = slice_.format, .rows = width, .cols = hidden, .data = at};
     }
     std::byte* at = out + 2 * up_bytes_;
-    ASSIGN_OR_RETURN(const MatrixView view, Find(layer, expert, "down", hidden, config_.moe_intermediate_size));
-    RETURN_IF_ERROR(Context(PackMatrix(slice_.format, view, 0, hidden, first_, width, absl::MakeSpan(at, down_bytes_)),
-                            layer, expert, "down"));
+    ASSIGN_OR_RETURN(const MatrixView view,
+                     Find(layer, expert, "down", hidden, config_.moe_intermediate_size));
+    RETURN_IF_ERROR(
+        Context(PackMatrix(slice_.format, view, 0, hidden, first_, width, absl::MakeSpan(at, down_bytes_)),
+                layer, expert, "down"));
     w.down = {.format = slice_.format, .rows = hidden, .cols = width, .data = at};
     return w;
   }
 
  private:
-  absl::StatusOr<MatrixView> Find(LayerId layer, ExpertId expert, const char* part, int rows, int cols) const {
+  absl::StatusOr<MatrixView> Find(LayerId layer, ExpertId expert, const char* part, int rows,
+                                  int cols) const {
     return checkpoint_.FindMatrix(ModuleName(config_, layer, expert, part), rows, cols, config_);
   }
   absl::Status Context(const absl::Status& status, LayerId layer, ExpertId expert, const char* part) const {
@@ -157,7 +166,9 @@ class LoadProgress {
     last_ = Clock::now();
     spdlog::info("loading experts: layer {} of {}, {}", layer + 1, layers_, Rate(bytes));
   }
-  void Finish(uint64_t bytes) const { spdlog::info("loaded the experts of {} layers: {}", layers_, Rate(bytes)); }
+  void Finish(uint64_t bytes) const {
+    spdlog::info("loaded the experts of {} layers: {}", layers_, Rate(bytes));
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -175,8 +186,8 @@ class LoadProgress {
 
 }  // namespace
 
-absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelConfig& config, const SliceSpec& spec,
-                                      const std::string& format, ThreadPool& pool) {
+absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelConfig& config,
+                                      const SliceSpec& spec, const std::string& format, ThreadPool& pool) {
   RETURN_IF_ERROR(CheckSpec(spec, config));
   ExpertSlice slice{.spec = spec, .hidden_size = config.hidden_size};
   ASSIGN_OR_RETURN(slice.format, ChooseFormat(checkpoint, config, format));
@@ -184,7 +195,8 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
   const bool whole = spec.mode == SliceMode::kExpert;
   slice.width = whole ? config.moe_intermediate_size : config.moe_intermediate_size / spec.worker_count;
   slice.owned.resize(config.num_experts);
-  for (int e = 0; e < config.num_experts; ++e) slice.owned[e] = !whole || e % spec.worker_count == spec.worker_index;
+  for (int e = 0; e < config.num_experts; ++e)
+    slice.owned[e] = !whole || e % spec.worker_count == spec.worker_index;
   slice.layers.resize(config.num_layers);
   const ExpertPacker packer(checkpoint, config, slice);
   LoadProgress progress(config.num_layers);

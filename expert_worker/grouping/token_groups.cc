@@ -17,12 +17,12 @@ absl::Status GroupTokens(const LayerCallView& call, const std::vector<bool>& own
     const ExpertId expert = call.experts[i];
     const int token = static_cast<int>(i / static_cast<size_t>(call.experts_per_token));
     if (expert < 0 || expert >= experts) {
-      return absl::InvalidArgumentError(fmt::format("layer {} token {}: expert id {}, expected 0 to {}", call.layer,
-                                                    token, expert, experts - 1));
+      return absl::InvalidArgumentError(fmt::format("layer {} token {}: expert id {}, expected 0 to {}",
+                                                    call.layer, token, expert, experts - 1));
     }
     if (out.last_token[expert] == token) {
-      return absl::InvalidArgumentError(fmt::format("layer {} token {}: expert id {} twice, expected distinct ids",
-                                                    call.layer, token, expert));
+      return absl::InvalidArgumentError(fmt::format(
+          "layer {} token {}: expert id {} twice, expected distinct ids", call.layer, token, expert));
     }
     out.last_token[expert] = token;
     if (owned[expert]) {

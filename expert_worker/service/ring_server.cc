@@ -31,7 +31,8 @@ absl::Status SharedExecutor::Execute(const LayerCallView& call, absl::Span<float
   return executor_.Execute(call, out);
 }
 
-absl::StatusOr<std::unique_ptr<RingServer>> RingServer::Start(SharedExecutor& executor, const RingServerOptions& options) {
+absl::StatusOr<std::unique_ptr<RingServer>> RingServer::Start(SharedExecutor& executor,
+                                                              const RingServerOptions& options) {
   auto server = std::unique_ptr<RingServer>(new RingServer(executor, options));
   static std::atomic<int> counter{0};
   server->name_ = fmt::format("numoe-ring-{}-{}", getpid(), counter++);
@@ -88,8 +89,8 @@ void RingServer::Reap(bool all) {
 
 void RingServer::Serve(int socket) {
   const CallShape& shape = options_.shape;
-  absl::StatusOr<RingSegment> segment =
-      RingSegment::Create(RequestBytes(limits::kCallTokensMax, options_.experts_per_token, shape.hidden_size));
+  absl::StatusOr<RingSegment> segment = RingSegment::Create(
+      RequestBytes(limits::kCallTokensMax, options_.experts_per_token, shape.hidden_size));
   if (!segment.ok()) {
     spdlog::error("shared-memory session: {}", segment.status().ToString());
     close(socket);
@@ -107,14 +108,16 @@ void RingServer::Serve(int socket) {
     absl::StatusOr<absl::Span<const std::byte>> message = channel.Receive(kStopPollMs, options_.spin_us);
     if (absl::IsDeadlineExceeded(message.status())) continue;
     if (!message.ok()) {
-      if (!absl::IsUnavailable(message.status())) spdlog::warn("shared-memory session ends: {}", message.status().ToString());
+      if (!absl::IsUnavailable(message.status()))
+        spdlog::warn("shared-memory session ends: {}", message.status().ToString());
       break;
     }
     if (const absl::Status decoded = DecodeRequest(*message, shape, call); !decoded.ok()) {
       spdlog::warn("shared-memory session ends: {}", decoded.ToString());
       break;
     }
-    const absl::Status done = executor_.Execute(call.view, ReplyPartial(channel.Outgoing(), call.view.tokens, shape.hidden_size));
+    const absl::Status done =
+        executor_.Execute(call.view, ReplyPartial(channel.Outgoing(), call.view.tokens, shape.hidden_size));
     channel.Publish(EncodeReply(call.call_id, done, call.view.tokens, shape.hidden_size, channel.Outgoing()));
   }
   channel.Release();

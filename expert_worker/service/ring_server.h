@@ -1,8 +1,9 @@
 // RingServer: hands out ring segments to coordinators on this host and serves layer calls through them.
 //
-// Listens on an abstract Unix socket (no file to leave behind). Each connection is one session with a thread of its own,
-// which creates the segment, holds the worker's side of it and answers calls until the coordinator goes away. The
-// executor is shared by all sessions: calls are serialised by `execute_mutex`. The destructor ends all sessions.
+// Listens on an abstract Unix socket (no file to leave behind). Each connection is one session with a thread
+// of its own, which creates the segment, holds the worker's side of it and answers calls until the
+// coordinator goes away. The executor is shared by all sessions: calls are serialised by `execute_mutex`. The
+// destructor ends all sessions.
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,7 @@ namespace numoe {
 struct RingServerOptions {
   CallShape shape;
   int experts_per_token = 8;
-  int spin_us = 200;         // between calls of a step
+  int spin_us = 200;  // between calls of a step
 };
 
 /// Serialises calls of all sessions, ring and stream alike, and counts them.
@@ -41,7 +42,8 @@ class SharedExecutor {
 
 class RingServer {
  public:
-  static absl::StatusOr<std::unique_ptr<RingServer>> Start(SharedExecutor& executor, const RingServerOptions& options);
+  static absl::StatusOr<std::unique_ptr<RingServer>> Start(SharedExecutor& executor,
+                                                           const RingServerOptions& options);
   ~RingServer();
 
   /// Abstract socket name that the handshake passes on.
@@ -53,7 +55,8 @@ class RingServer {
     std::thread thread;
     std::atomic<bool> done{false};
   };
-  RingServer(SharedExecutor& executor, const RingServerOptions& options) : executor_(executor), options_(options) {}
+  RingServer(SharedExecutor& executor, const RingServerOptions& options)
+      : executor_(executor), options_(options) {}
   void AcceptLoop();
   void Serve(int socket);
   void Reap(bool all);

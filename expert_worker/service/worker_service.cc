@@ -21,8 +21,8 @@ namespace {
 
 constexpr char kUnixPrefix[] = "unix:";
 
-// Largest LayerCall or LayerReply: the limit on tokens times the widest supported hidden size would be 2 GB; gRPC's own
-// framing limits it to INT_MAX.
+// Largest LayerCall or LayerReply: the limit on tokens times the widest supported hidden size would be 2 GB;
+// gRPC's own framing limits it to INT_MAX.
 constexpr int kMessageBytesMax = INT32_MAX;
 
 bool SomeoneServes(const std::string& path) {
@@ -37,11 +37,14 @@ bool SomeoneServes(const std::string& path) {
 
 absl::Status PrepareUnixPath(const std::string& path) {
   if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-    return absl::InvalidArgumentError(fmt::format("--listen: socket path {} has {} bytes, expected at most {}", path, path.size(),
-                                                  sizeof(sockaddr_un::sun_path) - 1));
+    return absl::InvalidArgumentError(
+        fmt::format("--listen: socket path {} has {} bytes, expected at most {}", path, path.size(),
+                    sizeof(sockaddr_un::sun_path) - 1));
   }
   if (access(path.c_str(), F_OK) != 0) return absl::OkStatus();
-  if (SomeoneServes(path)) return absl::AlreadyExistsError(fmt::format("--listen: {} is served by another process; choose another path or stop it", path));
+  if (SomeoneServes(path))
+    return absl::AlreadyExistsError(
+        fmt::format("--listen: {} is served by another process; choose another path or stop it", path));
   unlink(path.c_str());  // left by a process that crashed
   return absl::OkStatus();
 }
@@ -60,8 +63,10 @@ class Service final : public v1::ExpertWorker::Service {
   Service(SharedExecutor& executor, const WorkerServiceOptions& options, const RingServer* ring)
       : executor_(executor), options_(options), ring_(ring) {}
 
-  grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest* request, v1::HandshakeReply* reply) override {
-    spdlog::info("handshake from coordinator '{}' (protocol {})", request->coordinator(), request->protocol_version());
+  grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest* request,
+                         v1::HandshakeReply* reply) override {
+    spdlog::info("handshake from coordinator '{}' (protocol {})", request->coordinator(),
+                 request->protocol_version());
     if (draining_.load()) return ToGrpc(absl::UnavailableError("the worker is draining"));
     reply->set_protocol_version(kProtocolVersion);
     reply->set_model_fingerprint(options_.model_fingerprint);
@@ -77,7 +82,8 @@ class Service final : public v1::ExpertWorker::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status LayerCalls(grpc::ServerContext*, grpc::ServerReaderWriter<v1::LayerReply, v1::LayerCall>* stream) override {
+  grpc::Status LayerCalls(grpc::ServerContext*,
+                          grpc::ServerReaderWriter<v1::LayerReply, v1::LayerCall>* stream) override {
     streams_.fetch_add(1);
     v1::LayerCall call;
     v1::LayerReply reply;
@@ -116,25 +122,32 @@ class Service final : public v1::ExpertWorker::Service {
     std::vector<ExpertId> experts;
   };
 
-  // An error here ends the session: the peer does not speak the protocol. The executor's own errors travel in the reply.
+  // An error here ends the session: the peer does not speak the protocol. The executor's own errors travel in
+  // the reply.
   absl::Status Answer(const v1::LayerCall& call, Buffers& b, v1::LayerReply& reply) {
     if (call.tokens() < 1 || call.tokens() > limits::kCallTokensMax || call.experts_per_token() < 1 ||
         call.experts_per_token() > limits::kExpertsPerTokenMax) {
-      return absl::InvalidArgumentError(fmt::format("layer call: {} tokens with {} experts each, expected 1 to {} and 1 to {}", call.tokens(),
-                                                    call.experts_per_token(), limits::kCallTokensMax, limits::kExpertsPerTokenMax));
+      return absl::InvalidArgumentError(fmt::format(
+          "layer call: {} tokens with {} experts each, expected 1 to {} and 1 to {}", call.tokens(),
+          call.experts_per_token(), limits::kCallTokensMax, limits::kExpertsPerTokenMax));
     }
     const size_t values = static_cast<size_t>(call.tokens()) * static_cast<size_t>(options_.hidden_size);
     const size_t entries = static_cast<size_t>(call.tokens()) * static_cast<size_t>(call.experts_per_token());
     if (!CopyValues(call.hidden(), values, b.hidden) || !CopyValues(call.experts(), entries, b.experts) ||
         !CopyValues(call.weights(), entries, b.weights)) {
-      return absl::InvalidArgumentError(fmt::format("layer call: {} + {} + {} bytes, expected {} + {} + {}", call.hidden().size(), call.experts().size(),
-                                                    call.weights().size(), values * 4, entries * 4, entries * 4));
+      return absl::InvalidArgumentError(
+          fmt::format("layer call: {} + {} + {} bytes, expected {} + {} + {}", call.hidden().size(),
+                      call.experts().size(), call.weights().size(), values * 4, entries * 4, entries * 4));
     }
     b.partial.resize(values);
-    const absl::Status done = executor_.Execute(
-        {.layer = call.layer(), .tokens = call.tokens(), .experts_per_token = call.experts_per_token(), .exact = call.exact(),
-         .hidden = b.hidden, .experts = b.experts, .weights = b.weights},
-        absl::MakeSpan(b.partial));
+    const absl::Status done = executor_.Execute({.layer = call.layer(),
+                                                 .tokens = call.tokens(),
+                                                 .experts_per_token = call.experts_per_token(),
+                                                 .exact = call.exact(),
+                                                 .hidden = b.hidden,
+                                                 .experts = b.experts,
+                                                 .weights = b.weights},
+                                                absl::MakeSpan(b.partial));
     reply.set_call_id(call.call_id());
     reply.set_status_code(static_cast<int>(done.code()));
     reply.set_status_message(std::string(done.message()));
@@ -152,18 +165,21 @@ class Service final : public v1::ExpertWorker::Service {
 
 class GrpcWorkerService final : public WorkerService {
  public:
-  GrpcWorkerService(LayerExecutor& executor, const WorkerServiceOptions& options) : options_(options), executor_(executor) {}
+  GrpcWorkerService(LayerExecutor& executor, const WorkerServiceOptions& options)
+      : options_(options), executor_(executor) {}
 
   ~GrpcWorkerService() override {
-    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+    if (server_ != nullptr)
+      server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
     ring_.reset();
     if (!unix_path_.empty()) unlink(unix_path_.c_str());
   }
 
   absl::Status Listen() {
     if (options_.shared_memory) {
-      ASSIGN_OR_RETURN(ring_, RingServer::Start(executor_, {.shape = {options_.hidden_size, options_.num_experts},
-                                                            .experts_per_token = options_.experts_per_token}));
+      ASSIGN_OR_RETURN(ring_,
+                       RingServer::Start(executor_, {.shape = {options_.hidden_size, options_.num_experts},
+                                                     .experts_per_token = options_.experts_per_token}));
     }
     service_ = std::make_unique<Service>(executor_, options_, ring_.get());
     const bool is_unix = options_.listen.rfind(kUnixPrefix, 0) == 0;
@@ -178,16 +194,20 @@ class GrpcWorkerService final : public WorkerService {
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {
-      return absl::UnavailableError(fmt::format("--listen={}: cannot listen there; is the address in use or not this host's?", options_.listen));
+      return absl::UnavailableError(fmt::format(
+          "--listen={}: cannot listen there; is the address in use or not this host's?", options_.listen));
     }
     if (is_unix) unix_path_ = options_.listen.substr(sizeof kUnixPrefix - 1);
-    address_ = is_unix ? options_.listen : options_.listen.substr(0, options_.listen.rfind(':') + 1) + std::to_string(port);
+    address_ = is_unix ? options_.listen
+                       : options_.listen.substr(0, options_.listen.rfind(':') + 1) + std::to_string(port);
     service_->set_server(server_.get());
     return absl::OkStatus();
   }
 
   const std::string& address() const override { return address_; }
-  WorkerServiceStats Stats() const override { return {executor_.calls(), executor_.rows(), service_->sessions()}; }
+  WorkerServiceStats Stats() const override {
+    return {executor_.calls(), executor_.rows(), service_->sessions()};
+  }
   void Drain() override { service_->BeginDrain(); }
 
  private:
@@ -202,7 +222,8 @@ class GrpcWorkerService final : public WorkerService {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WorkerService>> WorkerService::Start(LayerExecutor& executor, const WorkerServiceOptions& options) {
+absl::StatusOr<std::unique_ptr<WorkerService>> WorkerService::Start(LayerExecutor& executor,
+                                                                    const WorkerServiceOptions& options) {
   auto service = std::make_unique<GrpcWorkerService>(executor, options);
   RETURN_IF_ERROR(service->Listen());
   return service;

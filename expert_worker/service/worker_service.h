@@ -1,8 +1,8 @@
 // WorkerService: the gRPC face of an expert worker, and the ring server beside it.
 //
-// Serves numoe.v1.ExpertWorker and grpc.health.v1 on one address (unix:PATH or HOST:PORT). A stale socket file of a dead
-// process is replaced; one that a live process serves is an error naming it. Stop ends all sessions and removes the
-// socket file. The executor must outlive the service.
+// Serves numoe.v1.ExpertWorker and grpc.health.v1 on one address (unix:PATH or HOST:PORT). A stale socket
+// file of a dead process is replaced; one that a live process serves is an error naming it. Stop ends all
+// sessions and removes the socket file. The executor must outlive the service.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 namespace numoe {
 
 struct WorkerServiceOptions {
-  std::string listen;              // unix:PATH or HOST:PORT
+  std::string listen;  // unix:PATH or HOST:PORT
   uint64_t model_fingerprint = 0;
   bool slice_by_expert = false;
   int worker_index = 0;
@@ -22,7 +22,7 @@ struct WorkerServiceOptions {
   int hidden_size = 0;
   int num_experts = 0;
   int experts_per_token = 0;
-  std::string description;         // the start log line
+  std::string description;  // the start log line
   bool shared_memory = true;
 };
 
@@ -34,7 +34,8 @@ struct WorkerServiceStats {
 
 class WorkerService {
  public:
-  static absl::StatusOr<std::unique_ptr<WorkerService>> Start(LayerExecutor& executor, const WorkerServiceOptions& options);
+  static absl::StatusOr<std::unique_ptr<WorkerService>> Start(LayerExecutor& executor,
+                                                              const WorkerServiceOptions& options);
   virtual ~WorkerService() = default;
   /// The address that clients use (a port 0 is resolved).
   virtual const std::string& address() const = 0;

@@ -1,7 +1,8 @@
 // numoe-kernel-bench: what this machine's transport reaches; the tool an operator runs on a new machine.
 //
-// `transport`: the shared-memory ring against gRPC over a Unix socket with the same payloads, in one run on pinned cores;
-// each echo goes through a process of its own. Prints a table, or one JSON object per line with --json.
+// `transport`: the shared-memory ring against gRPC over a Unix socket with the same payloads, in one run on
+// pinned cores; each echo goes through a process of its own. Prints a table, or one JSON object per line with
+// --json.
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <sched.h>
@@ -54,7 +55,8 @@ Quantiles Measure(int rounds, const std::function<void()>& round) {
   for (int i = 0; i < rounds + rounds / 10; ++i) {
     const Clock::time_point start = Clock::now();
     round();
-    if (i >= rounds / 10) times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    if (i >= rounds / 10)
+      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
   }
   std::sort(times.begin(), times.end());
   return {times[times.size() / 2], times[times.size() * 99 / 100]};
@@ -78,7 +80,8 @@ class Child {
   const pid_t pid_;
 };
 
-// --- ring ---------------------------------------------------------------------------------------------------
+// --- ring
+// ---------------------------------------------------------------------------------------------------
 
 struct RingEcho {
   std::unique_ptr<RingChannel> channel;
@@ -106,7 +109,8 @@ RingEcho StartRingEcho(int cpu) {
   return echo;
 }
 
-void RingRound(const std::vector<RingEcho*>& echoes, const std::vector<char>& in, std::vector<char>& out, size_t bytes) {
+void RingRound(const std::vector<RingEcho*>& echoes, const std::vector<char>& in, std::vector<char>& out,
+               size_t bytes) {
   for (RingEcho* echo : echoes) {
     std::memcpy(echo->channel->Outgoing().data(), in.data(), bytes);
     echo->channel->Publish(bytes);
@@ -118,16 +122,19 @@ void RingRound(const std::vector<RingEcho*>& echoes, const std::vector<char>& in
   }
 }
 
-// --- gRPC ---------------------------------------------------------------------------------------------------
+// --- gRPC
+// ---------------------------------------------------------------------------------------------------
 
-// The same service definition as the product's: a unary call and a stream that give the payload back. The unary one
-// carries it in a handshake-sized message, Handshake's description.
+// The same service definition as the product's: a unary call and a stream that give the payload back. The
+// unary one carries it in a handshake-sized message, Handshake's description.
 class EchoService final : public v1::ExpertWorker::Service {
-  grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest* request, v1::HandshakeReply* reply) override {
+  grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest* request,
+                         v1::HandshakeReply* reply) override {
     reply->set_description(request->coordinator());
     return grpc::Status::OK;
   }
-  grpc::Status LayerCalls(grpc::ServerContext*, grpc::ServerReaderWriter<v1::LayerReply, v1::LayerCall>* stream) override {
+  grpc::Status LayerCalls(grpc::ServerContext*,
+                          grpc::ServerReaderWriter<v1::LayerReply, v1::LayerCall>* stream) override {
     v1::LayerCall call;
     v1::LayerReply reply;
     while (stream->Read(&call)) {
@@ -170,7 +177,9 @@ int RunTransport(bool json) {
   grpc::ClientContext stream_context;
   const auto stream = stub->LayerCalls(&stream_context);
   std::vector<char> in(kSlotBytes, 'x'), out(kSlotBytes);
-  if (!json) std::printf("%12s %12s %12s %12s %12s %8s\n", "bytes", "ring p50 us", "ring p99 us", "unary p50", "stream p50", "ratio");
+  if (!json)
+    std::printf("%12s %12s %12s %12s %12s %8s\n", "bytes", "ring p50 us", "ring p99 us", "unary p50",
+                "stream p50", "ratio");
   for (const Payload& payload : kPayloads) {
     const Quantiles ring = Measure(payload.rounds, [&] { RingRound({&rings[0]}, in, out, payload.bytes); });
     const Quantiles unary = Measure(payload.rounds / 2, [&] {
@@ -188,13 +197,25 @@ int RunTransport(bool json) {
       if (!stream->Write(call) || !stream->Read(&reply)) std::abort();
       std::memcpy(out.data(), reply.partial().data(), payload.bytes);
     });
-    const char* format = json ? "{{\"payload_bytes\": {}, \"ring_p50_us\": {:.2f}, \"ring_p99_us\": {:.2f}, \"grpc_unary_p50_us\": {:.2f}, \"grpc_stream_p50_us\": {:.2f}, \"ratio\": {:.2f}}}\n"
-                              : "{:12} {:12.2f} {:12.2f} {:12.2f} {:12.2f} {:8.2f}\n";
-    std::fputs(fmt::format(fmt::runtime(format), payload.bytes, ring.p50, ring.p99, unary.p50, streamed.p50, unary.p50 / ring.p50).c_str(), stdout);
+    const char* format =
+        json ? "{{\"payload_bytes\": {}, \"ring_p50_us\": {:.2f}, \"ring_p99_us\": {:.2f}, "
+               "\"grpc_unary_p50_us\": {:.2f}, \"grpc_stream_p50_us\": {:.2f}, \"ratio\": {:.2f}}}\n"
+             : "{:12} {:12.2f} {:12.2f} {:12.2f} {:12.2f} {:8.2f}\n";
+    std::fputs(fmt::format(fmt::runtime(format), payload.bytes, ring.p50, ring.p99, unary.p50, streamed.p50,
+                           unary.p50 / ring.p50)
+                   .c_str(),
+               stdout);
   }
-  const Quantiles fan = Measure(3000, [&] { RingRound({&rings[0], &rings[1], &rings[2]}, in, out, kFanOutBytes); });
-  std::fputs(fmt::format(fmt::runtime(json ? "{{\"fan_out_workers\": 3, \"payload_bytes\": {}, \"ring_p50_us\": {:.2f}, \"ring_p99_us\": {:.2f}}}\n"
-                                           : "fan-out of {} bytes to 3 workers: p50 {:.2f} us, p99 {:.2f} us\n"), kFanOutBytes, fan.p50, fan.p99).c_str(), stdout);
+  const Quantiles fan = Measure(3000, [&] {
+    RingRound({&rings[0], &rings[1], &rings[2]}, in, out, kFanOutBytes);
+  });
+  std::fputs(
+      fmt::format(fmt::runtime(json ? "{{\"fan_out_workers\": 3, \"payload_bytes\": {}, \"ring_p50_us\": "
+                                      "{:.2f}, \"ring_p99_us\": {:.2f}}}\n"
+                                    : "fan-out of {} bytes to 3 workers: p50 {:.2f} us, p99 {:.2f} us\n"),
+                  kFanOutBytes, fan.p50, fan.p99)
+          .c_str(),
+      stdout);
   stream_context.TryCancel();
   stream->Finish();
   unlink(address.substr(5).c_str());
@@ -208,7 +229,8 @@ int main(int argc, char** argv) {
   CLI::App app("Measures what NUMoE's parts reach on this machine.", "numoe-kernel-bench");
   app.require_subcommand(1);
   bool json = false;
-  CLI::App* transport = app.add_subcommand("transport", "Shared-memory ring against gRPC, same payloads, pinned cores");
+  CLI::App* transport =
+      app.add_subcommand("transport", "Shared-memory ring against gRPC, same payloads, pinned cores");
   transport->add_flag("--json", json, "One JSON object per line");
   CLI11_PARSE(app, argc, argv);
   return numoe::RunTransport(json);

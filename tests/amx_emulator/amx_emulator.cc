@@ -25,7 +25,8 @@ Registers RegistersOf(const ucontext_t& context) {
                               REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
   Registers out;
   for (int i = 0; i < 16; ++i) out.general[i] = static_cast<uint64_t>(context.uc_mcontext.gregs[kOrder[i]]);
-  asm volatile("mov %%fs:0, %0" : "=r"(out.fs_base));  // x86-64 ABI: the thread block begins with its own address
+  asm volatile("mov %%fs:0, %0"
+               : "=r"(out.fs_base));  // x86-64 ABI: the thread block begins with its own address
   return out;
 }
 

@@ -1,9 +1,11 @@
-// Runs AMX object code on a CPU without AMX: a SIGILL handler that carries out the instruction and steps over it.
+// Runs AMX object code on a CPU without AMX: a SIGILL handler that carries out the instruction and steps over
+// it.
 //
-// For tests only (x86-64 Linux). Install() once; from then on every thread has its own tiles (TileUnit), as on
-// hardware. About 1e5 instructions a second. An AMX instruction that hardware would refuse goes to the fault hook, by
-// default a message and the signal that the kernel would send; any other illegal instruction goes to the handler that
-// was there before. CPUID cannot be faked: the code under test needs its own way to be told that AMX is there.
+// For tests only (x86-64 Linux). Install() once; from then on every thread has its own tiles (TileUnit), as
+// on hardware. About 1e5 instructions a second. An AMX instruction that hardware would refuse goes to the
+// fault hook, by default a message and the signal that the kernel would send; any other illegal instruction
+// goes to the handler that was there before. CPUID cannot be faked: the code under test needs its own way to
+// be told that AMX is there.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +23,8 @@ uint64_t Count(Op op);
 void ResetCounts();
 
 enum class Fault : uint8_t { kInvalidOpcode, kGeneralProtection };  // #UD, #GP
-/// Runs inside the signal handler, on the faulting thread, and may siglongjmp; if it returns, the instruction is
-/// skipped. `reason` lives forever. Null: the default.
+/// Runs inside the signal handler, on the faulting thread, and may siglongjmp; if it returns, the instruction
+/// is skipped. `reason` lives forever. Null: the default.
 using FaultHook = void (*)(Fault fault, Op op, const char* reason);
 void SetFaultHook(FaultHook hook);
 

@@ -1,4 +1,5 @@
-// Real instructions through the trap: operands, per-thread tiles, what survives, faults, and signals of others.
+// Real instructions through the trap: operands, per-thread tiles, what survives, faults, and signals of
+// others.
 #include "tests/amx_emulator/amx_emulator.h"
 
 #include <setjmp.h>
@@ -123,7 +124,8 @@ TEST_F(AmxEmulatorTest, TilesBelongToTheirThread) {
         LoadTile0(in, 64);
         std::this_thread::yield();
         StoreTile0(out, 64);
-        if (std::memcmp(in, out, static_cast<size_t>(64 * (1 + t))) != 0 || out[64 * (1 + t)] != 0xff) ++wrong;
+        if (std::memcmp(in, out, static_cast<size_t>(64 * (1 + t))) != 0 || out[64 * (1 + t)] != 0xff)
+          ++wrong;
       }
       Release();
     });
@@ -137,8 +139,7 @@ TEST_F(AmxEmulatorTest, RegistersSurviveTheTrap) {
   uint64_t general = 0x0123456789abcdef;
   double vector = 3.25;
   uint64_t flags_kept = 0;
-  asm volatile(
-      "stc; tilezero %%tmm0; setc %b2" : "+r"(general), "+x"(vector), "+q"(flags_kept)::"cc");
+  asm volatile("stc; tilezero %%tmm0; setc %b2" : "+r"(general), "+x"(vector), "+q"(flags_kept)::"cc");
   EXPECT_EQ(general, 0x0123456789abcdefu);
   EXPECT_EQ(vector, 3.25);
   EXPECT_EQ(flags_kept & 0xff, 1u);

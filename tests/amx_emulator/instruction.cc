@@ -78,7 +78,8 @@ int64_t ReadDisplacement32(const uint8_t*& p) {
   return value;
 }
 
-// The memory operand behind ModRM; RIP-relative and 8-bit displacements need nothing after it in AMX (no immediates).
+// The memory operand behind ModRM; RIP-relative and 8-bit displacements need nothing after it in AMX (no
+// immediates).
 Address ReadAddress(const uint8_t*& p, const Vex& vex, const Registers& registers) {
   Address out;
   bool base_is_displacement = vex.rm_low == 5 && vex.mod == 0;
@@ -160,9 +161,9 @@ Op OpOf(const Vex& vex, const Address& address) {
 }  // namespace
 
 const char* OpName(Op op) {
-  constexpr const char* kNames[kOps] = {"none",        "ldtilecfg",  "sttilecfg", "tilerelease", "tilezero",
-                                        "tileloadd",   "tileloaddt1", "tilestored", "tdpbssd",    "tdpbsud",
-                                        "tdpbusd",     "tdpbuud",    "tdpbf16ps"};
+  constexpr const char* kNames[kOps] = {"none",      "ldtilecfg",   "sttilecfg",  "tilerelease", "tilezero",
+                                        "tileloadd", "tileloaddt1", "tilestored", "tdpbssd",     "tdpbsud",
+                                        "tdpbusd",   "tdpbuud",     "tdpbf16ps"};
   return kNames[static_cast<int>(op)];
 }
 

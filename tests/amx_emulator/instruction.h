@@ -1,8 +1,9 @@
-// Decoding of the AMX instructions: from machine code and general registers to an operation with its operands.
+// Decoding of the AMX instructions: from machine code and general registers to an operation with its
+// operands.
 //
-// AMX instructions are VEX-encoded in map 0F38 with W = L = 0 (Intel SDM vol. 2); what is not one of them, or is one
-// in an encoding that the reference calls #UD, decodes to kNone. Pure: reads the code bytes only, never the operands'
-// memory.
+// AMX instructions are VEX-encoded in map 0F38 with W = L = 0 (Intel SDM vol. 2); what is not one of them, or
+// is one in an encoding that the reference calls #UD, decodes to kNone. Pure: reads the code bytes only,
+// never the operands' memory.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +41,8 @@ struct Instruction {
   unsigned tile = 0;      // destination, or the tile that is stored
   unsigned source_a = 0;  // dot products
   unsigned source_b = 0;
-  uint64_t address = 0;   // memory operand: without the index register for tile loads and stores
-  uint64_t stride = 0;    // tile loads and stores: the scaled index register
+  uint64_t address = 0;  // memory operand: without the index register for tile loads and stores
+  uint64_t stride = 0;   // tile loads and stores: the scaled index register
 };
 
 Instruction Decode(const uint8_t* code, const Registers& registers);

@@ -42,10 +42,10 @@ class ScopedMxcsr {
   const unsigned saved_;
 };
 
-// One row of C, in fp32: sums over k of A's pairs with B's rows of pairs. Not inline: the compiler may move arithmetic
-// across a change of MXCSR, but not a call.
-[[gnu::noinline]] void DotBf16Row(const uint8_t* a, const uint8_t (*b)[kTileRowBytesMax], int pairs, int outputs,
-                                  uint8_t* c) {
+// One row of C, in fp32: sums over k of A's pairs with B's rows of pairs. Not inline: the compiler may move
+// arithmetic across a change of MXCSR, but not a call.
+[[gnu::noinline]] void DotBf16Row(const uint8_t* a, const uint8_t (*b)[kTileRowBytesMax], int pairs,
+                                  int outputs, uint8_t* c) {
   float even[kTileRowBytesMax / 4] = {};
   float odd[kTileRowBytesMax / 4] = {};
   for (int k = 0; k < pairs; ++k) {
@@ -80,7 +80,8 @@ TileUnit::Refusal TileUnit::LoadConfig(const uint8_t* config) {
   uint16_t row_bytes[kTiles];
   std::memcpy(row_bytes, c + kConfigRowBytes, sizeof row_bytes);
   const uint8_t* rows = c + kConfigRows;
-  if (!AllZero(c, kConfigRowBytes + 2 * kTiles, kConfigRows)) return "row bytes of tiles 8 to 15 are not zero";
+  if (!AllZero(c, kConfigRowBytes + 2 * kTiles, kConfigRows))
+    return "row bytes of tiles 8 to 15 are not zero";
   if (!AllZero(c, kConfigRows + kTiles, kConfigBytes)) return "rows of tiles 8 to 15 are not zero";
   for (int i = 0; i < kTiles; ++i) {
     if (row_bytes[i] > kTileRowBytesMax) return "a tile has more than 64 bytes a row";
@@ -126,7 +127,8 @@ TileUnit::Refusal TileUnit::CheckDot(DotTiles t) const {
   }
   if (row_bytes_[t.c] != row_bytes_[t.b]) return "destination and second source differ in row bytes";
   if (rows_[t.c] != rows_[t.a]) return "destination and first source differ in rows";
-  if (row_bytes_[t.a] / 4 != rows_[t.b]) return "first source's row bytes / 4 are not the second source's rows";
+  if (row_bytes_[t.a] / 4 != rows_[t.b])
+    return "first source's row bytes / 4 are not the second source's rows";
   return nullptr;
 }
 
@@ -134,7 +136,8 @@ TileUnit::Refusal TileUnit::CheckDot(DotTiles t) const {
 void TileUnit::FinishWrite(unsigned tile) {
   const int rows = rows_[tile];
   const int bytes = row_bytes_[tile];
-  for (int r = 0; r < rows; ++r) std::memset(data_[tile][r] + bytes, 0, static_cast<size_t>(kTileRowBytesMax - bytes));
+  for (int r = 0; r < rows; ++r)
+    std::memset(data_[tile][r] + bytes, 0, static_cast<size_t>(kTileRowBytesMax - bytes));
   for (int r = rows; r < kTileRowsMax; ++r) std::memset(data_[tile][r], 0, kTileRowBytesMax);
   start_row_ = 0;
 }

@@ -1,10 +1,10 @@
 // The state and arithmetic of Intel AMX in software: eight tiles, their configuration, the dot products.
 //
-// Bit for bit what the instruction set reference prescribes (Intel SDM vol. 2, "Intel AMX Instruction Set Reference"):
-// INT8 sums wrap; BF16 sums run in even and odd lanes by fused multiply-add from +0, then even + odd, then + C, with
-// denormals taken as zero, results flushed, rounding to nearest, whatever MXCSR says. An operation that real hardware
-// would refuse returns why and changes nothing. Owned by one thread; touches no library code that could allocate,
-// because it runs inside a signal handler.
+// Bit for bit what the instruction set reference prescribes (Intel SDM vol. 2, "Intel AMX Instruction Set
+// Reference"): INT8 sums wrap; BF16 sums run in even and odd lanes by fused multiply-add from +0, then even +
+// odd, then + C, with denormals taken as zero, results flushed, rounding to nearest, whatever MXCSR says. An
+// operation that real hardware would refuse returns why and changes nothing. Owned by one thread; touches no
+// library code that could allocate, because it runs inside a signal handler.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ class TileUnit {
   void Release();
 
   Refusal Zero(unsigned tile);
-  /// TILELOADD: row r of the tile from address base + r * stride, up to the tile's configured size; the rest is zero.
+  /// TILELOADD: row r of the tile from address base + r * stride, up to the tile's configured size; the rest
+  /// is zero.
   Refusal Load(unsigned tile, uint64_t base, uint64_t stride);
   Refusal Store(unsigned tile, uint64_t base, uint64_t stride);
   /// TDPB{SS,SU,US,UU}D: bytes of A and B signed or not, sums of four products to INT32.

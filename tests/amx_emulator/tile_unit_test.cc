@@ -63,9 +63,10 @@ int64_t ByteOf(uint32_t word, int i, bool is_signed) {
 TEST(TileUnitTest, Int8ProductsWithEverySignednessWrap) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 80; ++trial) {
-    const DotShape s = trial < 8 ? DotShape{16, 16, 16}
-                                 : DotShape{1 + static_cast<int>(random() % 16), 1 + static_cast<int>(random() % 16),
-                                            1 + static_cast<int>(random() % 16)};
+    const DotShape s =
+        trial < 8 ? DotShape{16, 16, 16}
+                  : DotShape{1 + static_cast<int>(random() % 16), 1 + static_cast<int>(random() % 16),
+                             1 + static_cast<int>(random() % 16)};
     const bool a_signed = trial % 2 == 1;
     const bool b_signed = trial / 2 % 2 == 1;
     const auto a = RandomWords(s.m * s.k, random);
@@ -80,7 +81,8 @@ TEST(TileUnitTest, Int8ProductsWithEverySignednessWrap) {
             sum += ByteOf(a[m * s.k + k], i, a_signed) * ByteOf(b[k * s.n + n], i, b_signed);
           }
         }
-        ASSERT_EQ(got[m * s.n + n], static_cast<uint32_t>(sum)) << "trial " << trial << " at " << m << "," << n;
+        ASSERT_EQ(got[m * s.n + n], static_cast<uint32_t>(sum))
+            << "trial " << trial << " at " << m << "," << n;
       }
     }
   }
@@ -90,7 +92,8 @@ float Flushed(float v) { return std::fpclassify(v) == FP_SUBNORMAL ? std::copysi
 float Low(uint32_t word) { return Flushed(std::bit_cast<float>(word << 16)); }
 float High(uint32_t word) { return Flushed(std::bit_cast<float>(word & 0xffff0000u)); }
 
-float Bf16Model(DotShape s, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, float c, int m, int n) {
+float Bf16Model(DotShape s, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, float c, int m,
+                int n) {
   float even = 0;
   float odd = 0;
   for (int k = 0; k < s.k; ++k) {
@@ -114,21 +117,25 @@ std::vector<uint32_t> RandomPairs(int count, int exponent, std::mt19937& random)
 TEST(TileUnitTest, Bf16ProductsAreBitExact) {
   std::mt19937 random(2);
   for (int trial = 0; trial < 120; ++trial) {
-    const DotShape s = trial % 3 == 0 ? DotShape{16, 16, 16}
-                                      : DotShape{1 + static_cast<int>(random() % 16),
-                                                 1 + static_cast<int>(random() % 16),
-                                                 1 + static_cast<int>(random() % 16)};
-    const int exponent = trial % 2 == 0 ? 127 : trial % 4 == 1 ? 64 : 2;  // ordinary; tiny products; denormal inputs
+    const DotShape s =
+        trial % 3 == 0 ? DotShape{16, 16, 16}
+                       : DotShape{1 + static_cast<int>(random() % 16), 1 + static_cast<int>(random() % 16),
+                                  1 + static_cast<int>(random() % 16)};
+    const int exponent = trial % 2 == 0   ? 127
+                         : trial % 4 == 1 ? 64
+                                          : 2;  // ordinary; tiny products; denormal inputs
     const auto a = RandomPairs(s.m * s.k, exponent, random);
     const auto b = RandomPairs(s.k * s.n, exponent, random);
     std::vector<float> c(static_cast<size_t>(s.m * s.n));
-    for (float& v : c) v = std::ldexp(static_cast<float>(random() % 2001) - 1000, exponent == 127 ? -5 : -130);
+    for (float& v : c)
+      v = std::ldexp(static_cast<float>(random() % 2001) - 1000, exponent == 127 ? -5 : -130);
     const auto got = RunDot(s, a, b, c, [](TileUnit& u) { return u.DotBf16(kDot); });
     for (int m = 0; m < s.m; ++m) {
       for (int n = 0; n < s.n; ++n) {
         const float expected = Bf16Model(s, a, b, c[m * s.n + n], m, n);
         ASSERT_EQ(std::bit_cast<uint32_t>(got[m * s.n + n]), std::bit_cast<uint32_t>(expected))
-            << "trial " << trial << " at " << m << "," << n << ": " << got[m * s.n + n] << " for " << expected;
+            << "trial " << trial << " at " << m << "," << n << ": " << got[m * s.n + n] << " for "
+            << expected;
       }
     }
   }
@@ -230,7 +237,8 @@ TEST(TileUnitTest, RefusesBadOperands) {
   EXPECT_EQ(Why(unit.Zero(0)), "tiles are not configured");
   EXPECT_EQ(Why(unit.Store(0, Address(memory), 64)), "tiles are not configured");
   Config config;
-  config.Tile(0, 4, 16).Tile(1, 4, 32).Tile(2, 8, 16).Tile(3, 4, 10).Tile(4, 8, 12).Tile(5, 7, 16).Tile(6, 3, 32);
+  config.Tile(0, 4, 16).Tile(1, 4, 32).Tile(2, 8, 16).Tile(3, 4, 10).Tile(4, 8, 12).Tile(5, 7, 16).Tile(6, 3,
+                                                                                                        32);
   ASSERT_EQ(Why(unit.LoadConfig(config.bytes)), "");
   EXPECT_EQ(Why(unit.Load(7, Address(memory), 64)), "the tile is not in the configuration");
   EXPECT_EQ(Why(unit.Zero(8)), "tile number above 7");
@@ -240,7 +248,8 @@ TEST(TileUnitTest, RefusesBadOperands) {
   EXPECT_EQ(Why(unit.DotBf16({0, 1, 7})), "the tile is not in the configuration");
   EXPECT_EQ(Why(unit.DotBf16({0, 1, 4})), "destination and second source differ in row bytes");
   EXPECT_EQ(Why(unit.DotInt8({0, 6, 2}, true, true)), "destination and first source differ in rows");
-  EXPECT_EQ(Why(unit.DotInt8({0, 1, 5}, true, true)), "first source's row bytes / 4 are not the second source's rows");
+  EXPECT_EQ(Why(unit.DotInt8({0, 1, 5}, true, true)),
+            "first source's row bytes / 4 are not the second source's rows");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The config.json reader must return a configuration that the engine can size its memory by, or one line of error.
+// The config.json reader must return a configuration that the engine can size its memory by, or one line of
+// error.
 #include <cmath>
 #include <string>
 
@@ -26,7 +27,8 @@ void CheckConfig(const ModelConfig& c) {
   NUMOE_CHECK_GT(c.rms_norm_eps, 0);
   NUMOE_CHECK(c.num_experts >= 1 && c.num_experts <= limits::kExpertsMax) << c.num_experts;
   NUMOE_CHECK(c.experts_per_token >= 1 && c.experts_per_token <= c.num_experts) << c.experts_per_token;
-  NUMOE_CHECK(c.n_group >= 1 && c.num_experts % c.n_group == 0 && c.topk_group >= 1 && c.topk_group <= c.n_group);
+  NUMOE_CHECK(c.n_group >= 1 && c.num_experts % c.n_group == 0 && c.topk_group >= 1 &&
+              c.topk_group <= c.n_group);
   NUMOE_CHECK_GE(c.num_experts / c.n_group * c.topk_group, c.experts_per_token);
   NUMOE_CHECK(c.num_heads >= 1 && c.moe_intermediate_size >= 1);
   if (c.attention == AttentionKind::kGqa) {

@@ -1,8 +1,8 @@
 // Runs a fuzz target without libFuzzer: each corpus file as it is, then a fixed number of mutations of them.
 //
 // Usage: NAME_replay CORPUS_FOLDER [--runs=100000] [--first=0] [--dump=FILE]
-// Mutation N depends on N and the corpus alone, so a crash of run N is repeated by --first=N --runs=1, and --dump then
-// writes its input. When the process dies the number of the run is the last thing printed.
+// Mutation N depends on N and the corpus alone, so a crash of run N is repeated by --first=N --runs=1, and
+// --dump then writes its input. When the process dies the number of the run is the last thing printed.
 #include <signal.h>
 #include <unistd.h>
 
@@ -20,29 +20,35 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-// ASan and UBSan call this before they stop the process; absent in other builds.
-extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
+// Asked for by ASan and UBSan: their findings raise SIGABRT, as a failed check does.
+extern "C" const char* __asan_default_options() { return "abort_on_error=1"; }
+extern "C" const char* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
 
 namespace {
 
 constexpr size_t kInputBytesMax = 64 << 10;
+constexpr char kSyntax[] = "\xff{}[]()<>%#\",:0-9e.\\u\n '_";  // of the text formats that are parsed, and NUL
 
 char g_current[512];  // what is being run, printed when it dies
 
-void PrintCurrent() {
-  if (write(STDERR_FILENO, g_current, strlen(g_current)) < 0) _exit(1);
-}
-
 void OnDeath(int signal_number) {
-  PrintCurrent();
+  if (write(STDERR_FILENO, g_current, strlen(g_current)) < 0) _exit(1);
   signal(signal_number, SIG_DFL);
   raise(signal_number);
+}
+
+void CatchDeath() {
+  for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
+    const auto previous = signal(number, OnDeath);
+    if (previous != SIG_DFL) signal(number, previous);  // a sanitizer's: it reports, then aborts
+  }
 }
 
 // One to eight edits of one input, drawn so that both bytes and text survive long enough to reach deep code.
 class Mutator {
  public:
-  Mutator(const std::vector<std::string>& corpus, uint64_t run) : corpus_(corpus), random_(run * 0x9e3779b97f4a7c15ull + 1) {}
+  Mutator(const std::vector<std::string>& corpus, uint64_t run)
+      : corpus_(corpus), random_(run * 0x9e3779b97f4a7c15ull + 1) {}
 
   std::string Make() {
     std::string input = corpus_[Below(corpus_.size())];
@@ -85,7 +91,7 @@ class Mutator {
         SwapPieces(input, at, length);
         break;
       default:
-        input.insert(at, std::string(1 + Below(16), "\x00\xff{}[]\",:0-9e\\u"[Below(17)]));
+        input.insert(at, std::string(1 + Below(16), kSyntax[Below(sizeof kSyntax)]));
     }
   }
 
@@ -97,8 +103,10 @@ class Mutator {
 
   // The next decimal number, or the eight bytes here, become a value at some boundary.
   void ReplaceNumber(std::string& input, size_t at) {
-    constexpr uint64_t kBoundaries[] = {0, 1, 2, 7, 8, 127, 128, 255, 4096, 65535, 65536, 0x7fffffff, 0x80000000,
-                                        0xffffffff, 100'000'000, 100'000'001, 1ull << 53, INT64_MAX, 1ull << 63, UINT64_MAX};
+    constexpr uint64_t kBoundaries[] = {0,           1,          2,          7,          8,
+                                        127,         128,        255,        4096,       65535,
+                                        65536,       0x7fffffff, 0x80000000, 0xffffffff, 100'000'000,
+                                        100'000'001, 1ull << 53, INT64_MAX,  1ull << 63, UINT64_MAX};
     const uint64_t value = kBoundaries[Below(std::size(kBoundaries))] + Below(3) - 1;
     if (Below(4) == 0 && input.size() - at >= sizeof value) {
       memcpy(input.data() + at, &value, sizeof value);
@@ -163,8 +171,7 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) signal(number, OnDeath);
-  if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(PrintCurrent);
+  CatchDeath();
   const std::vector<std::string> corpus = argc > 1 ? ReadCorpus(argv[1]) : std::vector<std::string>{};
   if (corpus.empty()) {
     fprintf(stderr, "%s: no corpus files; usage: %s CORPUS_FOLDER [--runs=N] [--first=N] [--dump=FILE]\n",

@@ -1,4 +1,5 @@
-// The safetensors header reader must accept only files whose tensors tile the data exactly, and never read outside.
+// The safetensors header reader must accept only files whose tensors tile the data exactly, and never read
+// outside.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -25,7 +26,8 @@ void CheckReader(absl::Span<const std::byte> file) {
   size_t total = 0;
   unsigned sum = 0;
   for (const auto& [name, view] : header->tensors) {
-    NUMOE_CHECK_EQ(view.data.size(), static_cast<size_t>(view.ElementCount()) * DTypeBytes(view.dtype)) << name;
+    NUMOE_CHECK_EQ(view.data.size(), static_cast<size_t>(view.ElementCount()) * DTypeBytes(view.dtype))
+        << name;
     NUMOE_CHECK(view.data.data() >= data && view.data.data() + view.data.size() <= end) << name;
     for (const std::byte byte : view.data) sum += std::to_integer<unsigned>(byte);
     total += view.data.size();
@@ -39,8 +41,8 @@ void CheckReader(absl::Span<const std::byte> file) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto* bytes = reinterpret_cast<const std::byte*>(data);
   numoe::CheckReader({bytes, size});
-  // Again with the length put right for the text that is there: most edits of the text break it, and would hide what
-  // lies behind that check.
+  // Again with the length put right for the text that is there: most edits of the text break it, and would
+  // hide what lies behind that check.
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const size_t brace = text.find_last_of('}');
   if (size < 8 || brace == std::string_view::npos || brace < 8) return 0;

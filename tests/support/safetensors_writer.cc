@@ -23,7 +23,8 @@ std::vector<std::byte> BytesOf(const std::vector<T>& values) {
 
 }  // namespace
 
-void SafetensorsWriter::Add(const std::string& name, DType dtype, const Shape& shape, std::vector<std::byte> data) {
+void SafetensorsWriter::Add(const std::string& name, DType dtype, const Shape& shape,
+                            std::vector<std::byte> data) {
   size_t bytes = DTypeBytes(dtype);
   for (const int64_t extent : shape) bytes *= static_cast<size_t>(extent);
   NUMOE_CHECK_EQ(data.size(), bytes) << name;
@@ -38,7 +39,8 @@ std::vector<std::byte>& SafetensorsWriter::Bytes(const std::string& name) {
   return it->second.data;
 }
 
-void SafetensorsWriter::AddLinear(const std::string& module, MatrixFormat format, int rows, int cols, float scale) {
+void SafetensorsWriter::AddLinear(const std::string& module, MatrixFormat format, int rows, int cols,
+                                  float scale) {
   const auto elements = static_cast<size_t>(rows) * static_cast<size_t>(cols);
   std::normal_distribution<float> normal(0.0f, scale);
   std::uniform_real_distribution<float> around_one(0.5f, 1.5f);
@@ -87,7 +89,8 @@ void SafetensorsWriter::Write(const std::filesystem::path& dir) const {
   file.write(reinterpret_cast<const char*>(&length), sizeof length);
   file.write(text.data(), static_cast<std::streamsize>(text.size()));
   for (const auto& [name, tensor] : tensors_) {
-    file.write(reinterpret_cast<const char*>(tensor.data.data()), static_cast<std::streamsize>(tensor.data.size()));
+    file.write(reinterpret_cast<const char*>(tensor.data.data()),
+               static_cast<std::streamsize>(tensor.data.size()));
   }
   file.close();
   NUMOE_CHECK(file.good()) << "cannot write to " << dir;

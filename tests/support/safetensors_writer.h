@@ -1,8 +1,8 @@
 // Writes small checkpoints for tests: any tensors, and random linear layers in every published weight format.
 //
-// Write() puts the tensors into DIR/model.safetensors as the format asks (contiguous, header padded to 8 bytes). The
-// random layers draw from one generator, so the same seed gives the same file. One thread; errors are CHECKs, as nothing
-// here comes from outside.
+// Write() puts the tensors into DIR/model.safetensors as the format asks (contiguous, header padded to 8
+// bytes). The random layers draw from one generator, so the same seed gives the same file. One thread; errors
+// are CHECKs, as nothing here comes from outside.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ class SafetensorsWriter {
   /// The stored bytes, to be changed by tests of bad files.
   std::vector<std::byte>& Bytes(const std::string& name);
 
-  /// Tensors of linear layer `module` [rows, cols] with weights of about `scale`: kBF16; kFp8Block with F32 scales of
-  /// 128 x 128 blocks; kInt4Group with BF16 scales of groups of 32.
+  /// Tensors of linear layer `module` [rows, cols] with weights of about `scale`: kBF16; kFp8Block with F32
+  /// scales of 128 x 128 blocks; kInt4Group with BF16 scales of groups of 32.
   void AddLinear(const std::string& module, MatrixFormat format, int rows, int cols, float scale);
 
   void Write(const std::filesystem::path& dir) const;

@@ -69,8 +69,15 @@ void CpuDevice::Linear(const Matrix& matrix, Tensor in, Tensor out, bool accumul
   pool_.Run(Tasks(matrix.rows, kTaskRows), [&](int task, int) {
     const int begin = task * kTaskRows;
     const int end = std::min(begin + kTaskRows, matrix.rows);
-    Matmul(isa_, {.weight = weight, .row_begin = begin, .row_end = end, .x = Row(in, 0), .x_stride = in.cols,
-                  .tokens = rows_, .y = target + begin, .y_stride = out.cols, .exact = layout_.exact});
+    Matmul(isa_, {.weight = weight,
+                  .row_begin = begin,
+                  .row_end = end,
+                  .x = Row(in, 0),
+                  .x_stride = in.cols,
+                  .tokens = rows_,
+                  .y = target + begin,
+                  .y_stride = out.cols,
+                  .exact = layout_.exact});
     if (!accumulate) return;
     for (int t = 0; t < rows_; ++t) {
       float* row = Row(out, t);
@@ -83,8 +90,14 @@ void CpuDevice::HeadLinear(const HeadMatrices& matrices, HeadView in, HeadView o
   NUMOE_CHECK(in.heads == matrices.heads && out.heads == matrices.heads);
   const StoredHeads& stored = head_matrices_[matrices.id];
   pool_.Run(matrices.heads, [&](int h, int) {
-    Matmul(isa_, {.weight = stored.heads[h], .row_begin = 0, .row_end = matrices.rows, .x = Window(in, 0, h),
-                  .x_stride = in.tensor.cols, .tokens = rows_, .y = Window(out, 0, h), .y_stride = out.tensor.cols,
+    Matmul(isa_, {.weight = stored.heads[h],
+                  .row_begin = 0,
+                  .row_end = matrices.rows,
+                  .x = Window(in, 0, h),
+                  .x_stride = in.tensor.cols,
+                  .tokens = rows_,
+                  .y = Window(out, 0, h),
+                  .y_stride = out.tensor.cols,
                   .exact = layout_.exact});
   });
 }
@@ -142,8 +155,8 @@ void CpuDevice::Attend(const AttendArgs& args) {
   });
 }
 
-// One token's heads [head_begin, head_end), which share a cache head, in one pass over its context with a running
-// maximum and sum (online softmax, https://arxiv.org/abs/1805.02867).
+// One token's heads [head_begin, head_end), which share a cache head, in one pass over its context with a
+// running maximum and sum (online softmax, https://arxiv.org/abs/1805.02867).
 void CpuDevice::AttendToken(const AttendArgs& args, int token, int kv_head, int head_begin, int head_end) {
   const int heads = head_end - head_begin;
   const float* query = Row(args.query, token) + int64_t{head_begin} * args.key_width;

@@ -1,8 +1,9 @@
 // CpuDevice: the coordinator's model on host memory, for machines without a GPU.
 //
-// Activations are fp32; dense weights are packed for the matrix kernels in their published format; the KV cache is
-// BF16, one row of `row_width` values per token, laid out [layer][block][slot]. Every operation is synchronous and is
-// split over one thread pool by output, so results do not depend on the number of threads. Owned by the engine thread.
+// Activations are fp32; dense weights are packed for the matrix kernels in their published format; the KV
+// cache is BF16, one row of `row_width` values per token, laid out [layer][block][slot]. Every operation is
+// synchronous and is split over one thread pool by output, so results do not depend on the number of threads.
+// Owned by the engine thread.
 #pragma once
 
 #include <memory>
@@ -31,9 +32,11 @@ class CpuDevice final : public Device {
   RouteTable NewRouteTable(int experts_per_token) override;
   absl::StatusOr<Matrix> LoadMatrix(const MatrixView& source) override;
   absl::StatusOr<Matrix> LoadEmbedding(const MatrixView& source) override;
-  absl::StatusOr<HeadMatrices> LoadHeads(absl::Span<const float> values, int heads, int rows, int cols) override;
+  absl::StatusOr<HeadMatrices> LoadHeads(absl::Span<const float> values, int heads, int rows,
+                                         int cols) override;
   Vector LoadVector(absl::Span<const float> values) override;
-  RopeTable LoadRope(absl::Span<const float> inverse_frequencies, float multiplier, RopeLayout layout) override;
+  RopeTable LoadRope(absl::Span<const float> inverse_frequencies, float multiplier,
+                     RopeLayout layout) override;
   Gate LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) override;
   absl::Status ReserveKvCache(const KvCacheSpec& spec) override;
 
@@ -105,8 +108,8 @@ class CpuDevice final : public Device {
   KvCacheSpec kv_spec_;
   NodeMemory kv_memory_;
 
-  StepLayout layout_;   // of the current step
-  int rows_ = 0;        // tokens, or logit rows after SelectLogitRows
+  StepLayout layout_;                  // of the current step
+  int rows_ = 0;                       // tokens, or logit rows after SelectLogitRows
   std::vector<float> linear_scratch_;  // [tokens, cols] of an accumulating Linear
 };
 

@@ -54,7 +54,8 @@ absl::StatusOr<Matrix> CpuDevice::LoadEmbedding(const MatrixView& source) {
                 .cols = static_cast<int>(source.cols)};
 }
 
-absl::StatusOr<HeadMatrices> CpuDevice::LoadHeads(absl::Span<const float> values, int heads, int rows, int cols) {
+absl::StatusOr<HeadMatrices> CpuDevice::LoadHeads(absl::Span<const float> values, int heads, int rows,
+                                                  int cols) {
   NUMOE_CHECK_EQ(values.size(), static_cast<size_t>(heads) * rows * cols);
   const size_t head_bytes = PackedBytes(WeightFormat::kBf16, rows, cols);
   StoredHeads stored;
@@ -62,16 +63,18 @@ absl::StatusOr<HeadMatrices> CpuDevice::LoadHeads(absl::Span<const float> values
   const size_t head_values = static_cast<size_t>(rows) * cols;
   for (int h = 0; h < heads; ++h) {
     const absl::Span<const float> part = values.subspan(h * head_values, head_values);
-    const MatrixView view{.format = MatrixFormat::kF32,
-                          .rows = rows,
-                          .cols = cols,
-                          .data = absl::MakeSpan(reinterpret_cast<const std::byte*>(part.data()), part.size() * sizeof(float))};
+    const MatrixView view{
+        .format = MatrixFormat::kF32,
+        .rows = rows,
+        .cols = cols,
+        .data = absl::MakeSpan(reinterpret_cast<const std::byte*>(part.data()), part.size() * sizeof(float))};
     std::byte* out = stored.memory.data() + h * head_bytes;
     RETURN_IF_ERROR(PackMatrix(WeightFormat::kBf16, view, 0, rows, 0, cols, absl::MakeSpan(out, head_bytes)));
     stored.heads.push_back({.format = WeightFormat::kBf16, .rows = rows, .cols = cols, .data = out});
   }
   head_matrices_.push_back(std::move(stored));
-  return HeadMatrices{.id = static_cast<int>(head_matrices_.size()) - 1, .heads = heads, .rows = rows, .cols = cols};
+  return HeadMatrices{
+      .id = static_cast<int>(head_matrices_.size()) - 1, .heads = heads, .rows = rows, .cols = cols};
 }
 
 Vector CpuDevice::LoadVector(absl::Span<const float> values) {
@@ -79,7 +82,8 @@ Vector CpuDevice::LoadVector(absl::Span<const float> values) {
   return {.id = static_cast<int>(vectors_.size()) - 1, .size = static_cast<int>(values.size())};
 }
 
-RopeTable CpuDevice::LoadRope(absl::Span<const float> inverse_frequencies, float multiplier, RopeLayout layout) {
+RopeTable CpuDevice::LoadRope(absl::Span<const float> inverse_frequencies, float multiplier,
+                              RopeLayout layout) {
   ropes_.push_back({{inverse_frequencies.begin(), inverse_frequencies.end()}, multiplier, layout});
   return {.id = static_cast<int>(ropes_.size()) - 1, .dim = static_cast<int>(inverse_frequencies.size()) * 2};
 }
@@ -95,8 +99,8 @@ absl::Status CpuDevice::ReserveKvCache(const KvCacheSpec& spec) {
   const size_t rows = static_cast<size_t>(spec.layers) * spec.blocks * spec.block_tokens;
   absl::StatusOr<NodeMemory> memory = NodeMemory::Allocate(rows * spec.row_width * sizeof(uint16_t));
   if (!memory.ok()) {
-    return Annotate(memory.status(), absl::StrCat("KV cache of ", spec.blocks, " blocks of ", spec.block_tokens,
-                                                  " tokens; lower --max-total-tokens"));
+    return Annotate(memory.status(), absl::StrCat("KV cache of ", spec.blocks, " blocks of ",
+                                                  spec.block_tokens, " tokens; lower --max-total-tokens"));
   }
   kv_memory_ = *std::move(memory);
   std::memset(kv_memory_.data(), 0, kv_memory_.size());
@@ -105,8 +109,8 @@ absl::Status CpuDevice::ReserveKvCache(const KvCacheSpec& spec) {
 
 uint16_t* CpuDevice::CacheRow(LayerId layer, int sequence, int position) {
   const int block_index = position / kv_spec_.block_tokens;
-  const KvBlockId block = layout_.block_tables[static_cast<size_t>(sequence) * layout_.blocks_per_sequence_max +
-                                               block_index];
+  const KvBlockId block =
+      layout_.block_tables[static_cast<size_t>(sequence) * layout_.blocks_per_sequence_max + block_index];
   const size_t slot = (static_cast<size_t>(layer) * kv_spec_.blocks + block) * kv_spec_.block_tokens +
                       position % kv_spec_.block_tokens;
   return reinterpret_cast<uint16_t*>(kv_memory_.data()) + slot * kv_spec_.row_width;

@@ -1,8 +1,8 @@
 // The inner loops of the CPU device outside the matrix kernels: dot products and updates over cache rows.
 //
-// Written once as plain loops in vector_ops.inc and compiled for each instruction set; VectorOpsFor picks the table
-// once, at start. Every function's result depends on its own arguments only, so that a token's result never depends
-// on the batch around it.
+// Written once as plain loops in vector_ops.inc and compiled for each instruction set; VectorOpsFor picks the
+// table once, at start. Every function's result depends on its own arguments only, so that a token's result
+// never depends on the batch around it.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,9 @@ namespace {
 
 constexpr Minifloat kDefinition{.mantissa_bits = 7, .exponent_bits = 8};
 
-TEST(Bf16Test, DecodesAllCodes) { ExpectDecodesAll(kDefinition, [](uint32_t code) { return DecodeBf16(code); }); }
+TEST(Bf16Test, DecodesAllCodes) {
+  ExpectDecodesAll(kDefinition, [](uint32_t code) { return DecodeBf16(code); });
+}
 
 TEST(Bf16Test, EncodesToNearestEven) {
   ExpectRoundsToNearestEven(kDefinition, [](float value) { return uint32_t{EncodeBf16(value)}; });

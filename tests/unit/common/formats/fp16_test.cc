@@ -8,7 +8,9 @@ namespace {
 
 constexpr Minifloat kDefinition{.mantissa_bits = 10, .exponent_bits = 5};
 
-TEST(Fp16Test, DecodesAllCodes) { ExpectDecodesAll(kDefinition, [](uint32_t code) { return DecodeF16(code); }); }
+TEST(Fp16Test, DecodesAllCodes) {
+  ExpectDecodesAll(kDefinition, [](uint32_t code) { return DecodeF16(code); });
+}
 
 TEST(Fp16Test, EncodesToNearestEven) {
   ExpectRoundsToNearestEven(kDefinition, [](float value) { return uint32_t{EncodeF16(value)}; });

@@ -8,7 +8,9 @@ namespace {
 
 constexpr Minifloat kDefinition{.mantissa_bits = 3, .exponent_bits = 4, .has_infinity = false};
 
-TEST(Fp8Test, DecodesAllCodes) { ExpectDecodesAll(kDefinition, [](uint32_t code) { return DecodeFp8(code); }); }
+TEST(Fp8Test, DecodesAllCodes) {
+  ExpectDecodesAll(kDefinition, [](uint32_t code) { return DecodeFp8(code); });
+}
 
 TEST(Fp8Test, EncodesToNearestEven) {
   ExpectRoundsToNearestEven(kDefinition, [](float value) { return uint32_t{EncodeFp8(value)}; });

@@ -1,8 +1,9 @@
-// What the bits of a small floating-point format mean, computed in double from its definition, and a check of encoders.
+// What the bits of a small floating-point format mean, computed in double from its definition, and a check of
+// encoders.
 //
-// Independent of the code under test: no bit tricks, only sign, exponent and mantissa put through ldexp. The encoder
-// check visits every decision boundary: each value, the midpoint of each pair of neighbours (which must go to the even
-// code), and the floats directly beside it. Test code, one thread.
+// Independent of the code under test: no bit tricks, only sign, exponent and mantissa put through ldexp. The
+// encoder check visits every decision boundary: each value, the midpoint of each pair of neighbours (which
+// must go to the even code), and the floats directly beside it. Test code, one thread.
 #pragma once
 
 #include <cmath>
@@ -50,7 +51,8 @@ void ExpectDecodesAll(const Minifloat& format, Decode decode) {
   }
 }
 
-/// Every finite value encodes to itself, and everything between two neighbours to the nearest, ties to the even code.
+/// Every finite value encodes to itself, and everything between two neighbours to the nearest, ties to the
+/// even code.
 template <typename Encode>
 void ExpectRoundsToNearestEven(const Minifloat& format, Encode encode) {
   for (const uint32_t sign : {0u, format.sign()}) {

@@ -17,7 +17,9 @@ constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx};
 // Answers `features` for its lifetime.
 class ScopedCpu {
  public:
-  explicit ScopedCpu(const CpuFeatures& features) : real_(DetectCpuFeatures()) { OverrideCpuFeaturesForTest(features); }
+  explicit ScopedCpu(const CpuFeatures& features) : real_(DetectCpuFeatures()) {
+    OverrideCpuFeaturesForTest(features);
+  }
   ~ScopedCpu() { OverrideCpuFeaturesForTest(real_); }
   ScopedCpu(const ScopedCpu&) = delete;
   ScopedCpu& operator=(const ScopedCpu&) = delete;
@@ -52,7 +54,8 @@ TEST(NamesTest, NativeFormatKeepsWhatIsPublished) {
 TEST(SelectIsaTest, AutoTakesTheBest) {
   const std::string none = "test";
   for (const auto& [features, best] :
-       {std::pair{CpuFeatures{.missing_avx2 = none, .missing_avx512 = none, .missing_amx = none}, Isa::kScalar},
+       {std::pair{CpuFeatures{.missing_avx2 = none, .missing_avx512 = none, .missing_amx = none},
+                  Isa::kScalar},
         {CpuFeatures{.avx2 = true, .missing_avx512 = none, .missing_amx = none}, Isa::kAvx2},
         {CpuFeatures{.avx2 = true, .avx512 = true, .missing_amx = none}, Isa::kAvx512},
         {CpuFeatures{.avx2 = true, .avx512 = true, .amx = true}, Isa::kAmx}}) {
@@ -63,13 +66,15 @@ TEST(SelectIsaTest, AutoTakesTheBest) {
 }
 
 TEST(SelectIsaTest, RefusalNamesWhatIsMissing) {
-  const ScopedCpu cpu({.avx2 = true, .missing_avx512 = "avx512_vbmi avx512_bf16", .missing_amx = "amx_tile os-tiles"});
+  const ScopedCpu cpu(
+      {.avx2 = true, .missing_avx512 = "avx512_vbmi avx512_bf16", .missing_amx = "amx_tile os-tiles"});
   EXPECT_EQ(SelectIsa("avx512").status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(SelectIsa("avx512").status().message()),
               HasSubstr("isa avx512 cannot run here: missing avx512_vbmi avx512_bf16; use --isa=auto"));
   EXPECT_EQ(SelectIsa("sse9").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(DescribeIsas(),
-            "scalar yes, avx2 yes, avx512 no (missing avx512_vbmi avx512_bf16), amx no (missing amx_tile os-tiles)");
+            "scalar yes, avx2 yes, avx512 no (missing avx512_vbmi avx512_bf16), amx no (missing amx_tile "
+            "os-tiles)");
 }
 
 TEST(CpuFeaturesTest, MissingListsAgreeWithTheAnswer) {
@@ -80,7 +85,8 @@ TEST(CpuFeaturesTest, MissingListsAgreeWithTheAnswer) {
   EXPECT_TRUE(f.avx2 || !f.avx512) << "AVX-512 kernels use AVX2 too";
   EXPECT_TRUE(f.avx512 || !f.amx) << "AMX kernels use AVX-512 too";
   // Ask the compiler's own CPUID reader: the same bits, and whether the OS saves the registers.
-  EXPECT_EQ(f.avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"));
+  EXPECT_EQ(f.avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                        __builtin_cpu_supports("f16c"));
 }
 
 }  // namespace

@@ -1,13 +1,17 @@
-// Every instruction set this machine has x every format x ragged shapes, against a double-precision reference over the
-// weights that the packed bytes stand for.
+// Every instruction set this machine has x every format x ragged shapes, against a double-precision reference
+// over the weights that the packed bytes stand for.
 //
-// Tolerance. With S = sum |w x| of an output, fp32 accumulation of n products errs by at most (n + 2) 2^-24 S in any
-// order; activations stay fp32 on scalar, AVX2 and AVX-512, so that is the whole error there. On AMX tiles:
-//   BF16 tiles round activations and, but for format bf16, decoded weights to BF16. BF16 has 8 significant bits, so
-//     each rounding moves a factor by at most 2^-8 of itself: (1 + 2^-8)^2 - 1 of S together, 2^-8 for format bf16.
-//   INT8 tiles quantise activations in groups of 32, every x by at most half a step of top / 127, with top the group's
-//     largest magnitude: (top / 254) sum |w| a group. The two roundings of 127 / top and of its product with x move x
-//     by another 2^-22 of top, less than 0.001 of half a step.
+// Tolerance. With S = sum |w x| of an output, fp32 accumulation of n products errs by at most (n + 2) 2^-24 S
+// in any order; activations stay fp32 on scalar, AVX2 and AVX-512, so that is the whole error there. On AMX
+// tiles:
+//   BF16 tiles round activations and, but for format bf16, decoded weights to BF16. BF16 has 8 significant
+//   bits, so
+//     each rounding moves a factor by at most 2^-8 of itself: (1 + 2^-8)^2 - 1 of S together, 2^-8 for format
+//     bf16.
+//   INT8 tiles quantise activations in groups of 32, every x by at most half a step of top / 127, with top
+//   the group's
+//     largest magnitude: (top / 254) sum |w| a group. The two roundings of 127 / top and of its product with
+//     x move x by another 2^-22 of top, less than 0.001 of half a step.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -58,7 +62,8 @@ Expected Reference(const PackedMatrix& m, const double* w, const float* x, Tiles
     quantisation += top / 254 * weights;
   }
   double tolerance = (m.cols + 2) * 0x1p-24 * magnitude + 1e-30;
-  if (tiles == Tiles::kBf16) tolerance += (m.format == WeightFormat::kBf16 ? 0x1p-8 : 0x1p-7 + 0x1p-16) * magnitude;
+  if (tiles == Tiles::kBf16)
+    tolerance += (m.format == WeightFormat::kBf16 ? 0x1p-8 : 0x1p-7 + 0x1p-16) * magnitude;
   if (tiles == Tiles::kInt8) tolerance += 1.001 * quantisation;
   return {sum, tolerance};
 }
@@ -84,15 +89,22 @@ class MatmulTest : public ::testing::TestWithParam<std::tuple<Isa, WeightFormat>
   }
 };
 
-// All tokens of one call against the reference; outputs lie 5 floats apart from row to row, which must stay untouched.
+// All tokens of one call against the reference; outputs lie 5 floats apart from row to row, which must stay
+// untouched.
 void ExpectAgreement(Isa isa, const PackedMatrix& matrix, int tokens, std::mt19937& random) {
   constexpr float kUntouched = -77.0f;
   const int x_stride = matrix.cols + 3;
   const int y_stride = matrix.rows + 5;
   const std::vector<float> x = RandomFloats(static_cast<size_t>(tokens) * x_stride, random);
   std::vector<float> y(static_cast<size_t>(tokens) * y_stride, kUntouched);
-  Matmul(isa, {.weight = matrix, .row_begin = 0, .row_end = matrix.rows, .x = x.data(), .x_stride = x_stride,
-               .tokens = tokens, .y = y.data(), .y_stride = y_stride});
+  Matmul(isa, {.weight = matrix,
+               .row_begin = 0,
+               .row_end = matrix.rows,
+               .x = x.data(),
+               .x_stride = x_stride,
+               .tokens = tokens,
+               .y = y.data(),
+               .y_stride = y_stride});
   const Tiles tiles = TilesFor(isa, matrix.format, tokens);
   const std::vector<double> weights = Unpacked(matrix);
   for (int t = 0; t < tokens; ++t) {
@@ -103,7 +115,8 @@ void ExpectAgreement(Isa isa, const PackedMatrix& matrix, int tokens, std::mt199
       ASSERT_NEAR(row[o], e.value, e.tolerance)
           << matrix.rows << "x" << matrix.cols << " tokens " << tokens << " token " << t << " output " << o;
     }
-    for (int o = matrix.rows; o < y_stride; ++o) ASSERT_EQ(row[o], kUntouched) << "token " << t << " beyond the row";
+    for (int o = matrix.rows; o < y_stride; ++o)
+      ASSERT_EQ(row[o], kUntouched) << "token " << t << " beyond the row";
   }
 }
 
@@ -134,11 +147,23 @@ TEST_P(MatmulTest, PanelRangesGiveTheSameBitsAsTheWhole) {
   const Packed packed = Pack(format, stored.view);
   const std::vector<float> x = RandomFloats(3 * 128, random);
   std::vector<float> whole(3 * 160), parts(3 * 160);
-  Matmul(isa, {.weight = packed.matrix, .row_begin = 0, .row_end = 160, .x = x.data(), .x_stride = 128, .tokens = 3,
-               .y = whole.data(), .y_stride = 160});
+  Matmul(isa, {.weight = packed.matrix,
+               .row_begin = 0,
+               .row_end = 160,
+               .x = x.data(),
+               .x_stride = 128,
+               .tokens = 3,
+               .y = whole.data(),
+               .y_stride = 160});
   for (int row = 0; row < 160; row += 64) {
-    Matmul(isa, {.weight = packed.matrix, .row_begin = row, .row_end = std::min(row + 64, 160), .x = x.data(),
-                 .x_stride = 128, .tokens = 3, .y = parts.data() + row, .y_stride = 160});
+    Matmul(isa, {.weight = packed.matrix,
+                 .row_begin = row,
+                 .row_end = std::min(row + 64, 160),
+                 .x = x.data(),
+                 .x_stride = 128,
+                 .tokens = 3,
+                 .y = parts.data() + row,
+                 .y_stride = 160});
   }
   EXPECT_EQ(whole, parts);
 }
@@ -150,8 +175,15 @@ TEST_P(MatmulTest, ExactRowsDoNotDependOnTheirNeighbours) {
   const Packed packed = Pack(format, stored.view);
   const std::vector<float> x = RandomFloats(40 * 256, random);
   std::vector<float> together(40 * 64), alone(64);
-  MatmulArgs args{.weight = packed.matrix, .row_begin = 0, .row_end = 64, .x = x.data(), .x_stride = 256, .tokens = 40,
-                  .y = together.data(), .y_stride = 64, .exact = true};
+  MatmulArgs args{.weight = packed.matrix,
+                  .row_begin = 0,
+                  .row_end = 64,
+                  .x = x.data(),
+                  .x_stride = 256,
+                  .tokens = 40,
+                  .y = together.data(),
+                  .y_stride = 64,
+                  .exact = true};
   Matmul(isa, args);
   for (int t = 0; t < 40; ++t) {
     args.x = &x[static_cast<size_t>(t) * 256];
@@ -166,13 +198,20 @@ TEST_P(MatmulTest, ExactRowsDoNotDependOnTheirNeighbours) {
 // The emulator counts: tiles carry many tokens, and an exact call never touches them.
 TEST_P(MatmulTest, TilesRunWhereTheContractSaysSo) {
   const auto [isa, format] = GetParam();
-  if (!UseEmulator()) GTEST_SKIP() << "instructions are counted by the emulator, which this machine does not use";
+  if (!UseEmulator())
+    GTEST_SKIP() << "instructions are counted by the emulator, which this machine does not use";
   std::mt19937 random(22);
   const Packed packed = Pack(format, RandomStored(format, 32, 64, random).view);
   const std::vector<float> x = RandomFloats(16 * 64, random);
   std::vector<float> y(16 * 32);
-  MatmulArgs args{.weight = packed.matrix, .row_begin = 0, .row_end = 32, .x = x.data(), .x_stride = 64, .tokens = 15,
-                  .y = y.data(), .y_stride = 32};
+  MatmulArgs args{.weight = packed.matrix,
+                  .row_begin = 0,
+                  .row_end = 32,
+                  .x = x.data(),
+                  .x_stride = 64,
+                  .tokens = 15,
+                  .y = y.data(),
+                  .y_stride = 32};
   const auto count = [&](int tokens, bool exact) {
     amx_emulator::ResetCounts();
     args.tokens = tokens;
@@ -209,14 +248,15 @@ TEST_P(MatmulTest, SwiGluAgreesWithDoublePrecision) {
 }
 
 std::string Name(const ::testing::TestParamInfo<std::tuple<Isa, WeightFormat>>& info) {
-  return std::string(IsaName(std::get<0>(info.param))) + "_" + std::string(WeightFormatName(std::get<1>(info.param)));
+  return std::string(IsaName(std::get<0>(info.param))) + "_" +
+         std::string(WeightFormatName(std::get<1>(info.param)));
 }
-INSTANTIATE_TEST_SUITE_P(All, MatmulTest,
-                         ::testing::Combine(::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx),
-                                            ::testing::Values(WeightFormat::kRawInt4, WeightFormat::kInt4,
-                                                              WeightFormat::kInt8, WeightFormat::kBf16,
-                                                              WeightFormat::kFp8)),
-                         Name);
+INSTANTIATE_TEST_SUITE_P(
+    All, MatmulTest,
+    ::testing::Combine(::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx),
+                       ::testing::Values(WeightFormat::kRawInt4, WeightFormat::kInt4, WeightFormat::kInt8,
+                                         WeightFormat::kBf16, WeightFormat::kFp8)),
+    Name);
 
 }  // namespace
 }  // namespace numoe

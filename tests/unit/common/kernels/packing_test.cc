@@ -1,4 +1,5 @@
-// Packing and reading back: lossless formats bit for bit, quantised ones within their bound, refusals by message.
+// Packing and reading back: lossless formats bit for bit, quantised ones within their bound, refusals by
+// message.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -23,7 +24,8 @@ TEST(PackMatrixTest, LosslessFormatsKeepEveryWeightOfASlice) {
   std::mt19937 random(14);
   for (const WeightFormat format : {WeightFormat::kRawInt4, WeightFormat::kBf16, WeightFormat::kFp8}) {
     const Stored stored = RandomStored(format, 200, 352, random);
-    for (const Rectangle& r : {Rectangle{0, 200, 0, 352}, {128, 72, 0, 96}, {0, 1, 256, 96}, {32, 64, 64, 160}}) {
+    for (const Rectangle& r :
+         {Rectangle{0, 200, 0, 352}, {128, 72, 0, 96}, {0, 1, 256, 96}, {32, 64, 64, 160}}) {
       const absl::StatusOr<Packed> packed = PackRectangle(format, stored.view, r);
       ASSERT_TRUE(packed.ok()) << packed.status();
       std::vector<float> expected(static_cast<size_t>(r.rows) * r.cols);
@@ -32,8 +34,8 @@ TEST(PackMatrixTest, LosslessFormatsKeepEveryWeightOfASlice) {
       for (int row = 0; row < r.rows; ++row) {
         for (int col = 0; col < r.cols; ++col) {
           ASSERT_EQ(UnpackWeight(packed->matrix, row, col), expected[static_cast<size_t>(row) * r.cols + col])
-              << WeightFormatName(format) << " [" << row << ", " << col << "] of the slice at " << r.row_begin << ", "
-              << r.col_begin;
+              << WeightFormatName(format) << " [" << row << ", " << col << "] of the slice at " << r.row_begin
+              << ", " << r.col_begin;
         }
       }
     }
@@ -122,7 +124,8 @@ TEST(PackMatrixTest, RefusesToCutGroupsAndBlocks) {
   EXPECT_THAT(Refusal(WeightFormat::kRawInt4, int4.view, {0, 64, 0, 80}), HasSubstr("cut the groups of 32"));
   EXPECT_THAT(Refusal(WeightFormat::kFp8, fp8.view, {16, 64, 0, 128}),
               AllOf(HasSubstr("begins at row 16 column 0"), HasSubstr("128 x 128 scale blocks of fp8")));
-  EXPECT_THAT(Refusal(WeightFormat::kFp8, fp8.view, {0, 64, 32, 128}), HasSubstr("begins at row 0 column 32"));
+  EXPECT_THAT(Refusal(WeightFormat::kFp8, fp8.view, {0, 64, 32, 128}),
+              HasSubstr("begins at row 0 column 32"));
 }
 
 TEST(PackMatrixTest, RefusesToQuantiseWhatIsNotFinite) {

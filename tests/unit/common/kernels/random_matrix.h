@@ -1,7 +1,9 @@
-// Random stored matrices for the kernels' tests, in the form that each weight format is packed from, and their packing.
+// Random stored matrices for the kernels' tests, in the form that each weight format is packed from, and
+// their packing.
 //
-// Values are normal; raw_int4 uses all 16 codes and fp8 all finite codes, with scales around 0.01. A Stored owns the
-// bytes that its view points into, a Packed those of its matrix: keep them while the view or matrix is used. Test-only.
+// Values are normal; raw_int4 uses all 16 codes and fp8 all finite codes, with scales around 0.01. A Stored
+// owns the bytes that its view points into, a Packed those of its matrix: keep them while the view or matrix
+// is used. Test-only.
 #pragma once
 
 #include <cmath>
@@ -41,7 +43,8 @@ inline Stored RandomStored(WeightFormat format, int rows, int cols, std::mt19937
     s.view.scale_dtype = DType::kBF16;
     s.view.block_cols = 32;
     for (int i = 0; i < rows * cols / 2; ++i) append(s.data, static_cast<uint8_t>(random()));
-    for (int i = 0; i < rows * cols / 32; ++i) append(s.scales, EncodeBf16(0.01f * (1 + std::fabs(normal(random)))));
+    for (int i = 0; i < rows * cols / 32; ++i)
+      append(s.scales, EncodeBf16(0.01f * (1 + std::fabs(normal(random)))));
   } else if (format == WeightFormat::kFp8) {
     s.view.format = MatrixFormat::kFp8Block;
     s.view.block_rows = s.view.block_cols = 128;

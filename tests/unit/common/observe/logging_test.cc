@@ -27,7 +27,8 @@ std::string LinesOf(F write) {
 TEST(LoggingTest, TextLineHasTimeLevelProgramAndMessage) {
   ASSERT_TRUE(SetupLogging({.program = "numoe-test"}).ok());
   EXPECT_THAT(LinesOf([] { spdlog::warn("disk {} is full", 3); }),
-              MatchesRegex("20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9:]*\\.[0-9][0-9][0-9]Z warning numoe-test disk 3 is full\n"));
+              MatchesRegex("20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9:]*\\.[0-9][0-9][0-9]Z warning numoe-test "
+                           "disk 3 is full\n"));
 }
 
 TEST(LoggingTest, LevelCutsWhatIsBelow) {
@@ -78,7 +79,8 @@ TEST(LoggingTest, TextMessageCannotForgeALine) {
 }
 
 TEST(LoggingTest, UnknownOptionsAreNamed) {
-  EXPECT_THAT(SetupLogging({.level = "loud"}).ToString(), HasSubstr("\"loud\", expected debug, info, warning or error"));
+  EXPECT_THAT(SetupLogging({.level = "loud"}).ToString(),
+              HasSubstr("\"loud\", expected debug, info, warning or error"));
   EXPECT_THAT(SetupLogging({.format = "xml"}).ToString(), HasSubstr("\"xml\", expected text or json"));
 }
 

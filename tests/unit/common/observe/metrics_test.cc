@@ -94,7 +94,8 @@ TEST(MetricsTest, ScrapesReadWhatLivesElsewhere) {
   EXPECT_THAT(text, HasSubstr("numoe_expert_sessions 1\n"));
   EXPECT_THAT(text, HasSubstr("numoe_expert_hits_total{layer=\"3\",expert=\"41\"} 8\n"));
   const size_t type = text.find("# TYPE numoe_expert_hits_total");
-  EXPECT_EQ(text.find("# TYPE numoe_expert_hits_total", type + 1), std::string::npos) << "the family is written twice";
+  EXPECT_EQ(text.find("# TYPE numoe_expert_hits_total", type + 1), std::string::npos)
+      << "the family is written twice";
 }
 
 TEST(MetricsTest, CountsFromManyThreadsAddUp) {
@@ -151,7 +152,8 @@ TEST(MetricsExposerTest, ATakenPortIsAnErrorThatNamesIt) {
   const auto second = MetricsExposer::Start(metrics, "127.0.0.1", (*first)->port());
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(second.status().ToString(), HasSubstr("127.0.0.1:" + std::to_string((*first)->port())));
-  EXPECT_THAT(MetricsExposer::Start(metrics, "127.0.0.1", 70000).status().ToString(), HasSubstr("expected 0 to 65535"));
+  EXPECT_THAT(MetricsExposer::Start(metrics, "127.0.0.1", 70000).status().ToString(),
+              HasSubstr("expected 0 to 65535"));
 }
 
 }  // namespace

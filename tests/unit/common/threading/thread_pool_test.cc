@@ -1,4 +1,5 @@
-// Every task exactly once, in every mix of sleeping, spinning and crowded threads. Run under TSan by the sanitizer build.
+// Every task exactly once, in every mix of sleeping, spinning and crowded threads. Run under TSan by the
+// sanitizer build.
 #include "common/threading/thread_pool.h"
 
 #include <sys/resource.h>
@@ -27,7 +28,9 @@ std::vector<int> Cpus(int threads) {
 double CpuSecondsOfProcess() {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -37,7 +40,8 @@ TEST_P(ThreadPoolTest, RunsEveryTaskExactlyOnce) {
   ThreadPool pool({.cpus = Cpus(GetParam())});
   ASSERT_EQ(pool.threads(), std::max(1, GetParam()));
   for (const int tasks : {0, 1, 2, 3, 7, 64, 1000}) {
-    std::vector<int> runs(static_cast<size_t>(tasks));  // not atomic: a task run twice at once is a race that TSan sees
+    std::vector<int> runs(
+        static_cast<size_t>(tasks));  // not atomic: a task run twice at once is a race that TSan sees
     pool.Run(tasks, [&](int task, int thread) {
       ASSERT_GE(thread, 0);
       ASSERT_LT(thread, pool.threads());
@@ -52,7 +56,8 @@ TEST_P(ThreadPoolTest, ManyShortRunsSeeEachOthersResults) {
   std::vector<int64_t> values(8);
   const int runs = 3000;
   for (int run = 0; run < runs; ++run) {
-    // Each run writes what the run before wrote next door: a lost, doubled or late task breaks the sum for good.
+    // Each run writes what the run before wrote next door: a lost, doubled or late task breaks the sum for
+    // good.
     std::vector<int64_t> next(values.size());
     pool.Run(static_cast<int>(values.size()), [&](int task, int) {
       const auto i = static_cast<size_t>(task);
@@ -103,7 +108,8 @@ TEST(ThreadPoolLifeTest, IdleThreadsAndAWaitingCallerSleep) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const double before = CpuSecondsOfProcess();
   // Two tasks sleep; the two other threads and, when its own task is done, the caller have nothing to do.
-  pool.Run(2, [](int task, int) { std::this_thread::sleep_for(std::chrono::milliseconds(task == 0 ? 1 : 400)); });
+  pool.Run(
+      2, [](int task, int) { std::this_thread::sleep_for(std::chrono::milliseconds(task == 0 ? 1 : 400)); });
   EXPECT_LT(CpuSecondsOfProcess() - before, 0.1) << "somebody spun through 400 ms";
 }
 

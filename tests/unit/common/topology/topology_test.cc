@@ -1,4 +1,5 @@
-// Topologies that this machine does not have (hwloc's synthetic ones), cuts by cpuset and memory nodes, and placement.
+// Topologies that this machine does not have (hwloc's synthetic ones), cuts by cpuset and memory nodes, and
+// placement.
 #include "common/topology/topology.h"
 
 #include <sched.h>
@@ -91,8 +92,10 @@ TEST(TopologyTest, NothingLeftSaysWhy) {
 }
 
 TEST(TopologyTest, BadDescriptionsAreErrors) {
-  EXPECT_THAT(SyntheticTopology("banana:2").status().ToString(), HasSubstr("\"banana:2\" is not an hwloc synthetic"));
-  EXPECT_THAT(SyntheticTopology("numa:1 pu:1", {.mems = "x"}).status().ToString(), HasSubstr("\"x\" is no list"));
+  EXPECT_THAT(SyntheticTopology("banana:2").status().ToString(),
+              HasSubstr("\"banana:2\" is not an hwloc synthetic"));
+  EXPECT_THAT(SyntheticTopology("numa:1 pu:1", {.mems = "x"}).status().ToString(),
+              HasSubstr("\"x\" is no list"));
 }
 
 TEST(TopologyTest, DetectionObeysTheAffinityOfItsThread) {
@@ -122,7 +125,8 @@ TEST(PlacementTest, EachWorkerHasANodeOfItsOwn) {
 }
 
 TEST(PlacementTest, WorkersOfOneNodeDivideItsCpus) {
-  for (const char* machine : {"numa:1 core:6 pu:1", "pack:2 numa:1 core:7 pu:1", "pack:3 numa:1 core:2 pu:2"}) {
+  for (const char* machine :
+       {"numa:1 core:6 pu:1", "pack:2 numa:1 core:7 pu:1", "pack:3 numa:1 core:2 pu:2"}) {
     const Topology topology = Synthetic(machine);
     size_t available = 0;
     for (const NumaNode& node : topology.nodes) available += node.cpus.size();
@@ -135,7 +139,8 @@ TEST(PlacementTest, WorkersOfOneNodeDivideItsCpus) {
         for (const int cpu : plan.cpus) EXPECT_NE(std::find(node.begin(), node.end(), cpu), node.end());
         used.insert(plan.cpus.begin(), plan.cpus.end());
       }
-      for (const int cpu : used) EXPECT_EQ(used.count(cpu), 1u) << machine << ": two of " << workers << " share " << cpu;
+      for (const int cpu : used)
+        EXPECT_EQ(used.count(cpu), 1u) << machine << ": two of " << workers << " share " << cpu;
       if (workers >= static_cast<int>(topology.nodes.size())) {
         EXPECT_EQ(used.size(), available) << machine << ": " << workers << " workers leave CPUs idle";
       }
@@ -145,7 +150,8 @@ TEST(PlacementTest, WorkersOfOneNodeDivideItsCpus) {
 
 TEST(PlacementTest, MoreWorkersThanCpusStillHaveOneEach) {
   const Topology topology = Synthetic("numa:1 core:2 pu:1");
-  for (int w = 0; w < 9; ++w) EXPECT_EQ(Plan(topology, {.worker_index = w, .worker_count = 9}).cpus.size(), 1u);
+  for (int w = 0; w < 9; ++w)
+    EXPECT_EQ(Plan(topology, {.worker_index = w, .worker_count = 9}).cpus.size(), 1u);
 }
 
 TEST(PlacementTest, AskedThreadsAndNodeAreObeyed) {
@@ -153,13 +159,15 @@ TEST(PlacementTest, AskedThreadsAndNodeAreObeyed) {
   const Placement plan = Plan(topology, {.worker_index = 0, .worker_count = 2, .node = 1, .threads = 6});
   EXPECT_EQ(plan.node, 1);
   EXPECT_THAT(plan.cpus, ElementsAre(4, 5, 6, 7, 4, 5));
-  EXPECT_THAT(Plan(topology, {.worker_index = 1, .worker_count = 2, .node = 0}).cpus, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(Plan(topology, {.worker_index = 1, .worker_count = 2, .node = 0}).cpus,
+              ElementsAre(0, 1, 2, 3));
 }
 
 TEST(PlacementTest, WhatIsOutOfRangeIsNamed) {
   EXPECT_THAT(PlanError({.node = 2}), HasSubstr("--node=2: there is no such node, expected 0 to 1"));
   EXPECT_THAT(PlanError({.node = -2}), HasSubstr("--node=-2"));
-  EXPECT_THAT(PlanError({.worker_index = 2, .worker_count = 2}), HasSubstr("--worker-index=2: expected 0 to 1"));
+  EXPECT_THAT(PlanError({.worker_index = 2, .worker_count = 2}),
+              HasSubstr("--worker-index=2: expected 0 to 1"));
   EXPECT_THAT(PlanError({.worker_index = -1}), HasSubstr("--worker-index=-1"));
   EXPECT_THAT(PlanError({.worker_count = 0}), HasSubstr("--worker-count=0"));
   EXPECT_THAT(PlanError({.threads = -4}), HasSubstr("--threads=-4"));

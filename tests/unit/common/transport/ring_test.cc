@@ -136,10 +136,23 @@ class CodecTest : public ::testing::Test {
     experts_ = {0, 3, 2, 1};
     weights_ = {0.1f, 0.2f, 0.3f, 0.4f};
     slot_.resize(4096 / sizeof(double));
-    length_ = EncodeRequest(7, {.layer = 3, .tokens = 2, .experts_per_token = 2, .exact = true, .hidden = hidden_, .experts = experts_, .weights = weights_}, Slot());
+    length_ = EncodeRequest(7,
+                            {.layer = 3,
+                             .tokens = 2,
+                             .experts_per_token = 2,
+                             .exact = true,
+                             .hidden = hidden_,
+                             .experts = experts_,
+                             .weights = weights_},
+                            Slot());
   }
-  absl::Span<std::byte> Slot() { return {reinterpret_cast<std::byte*>(slot_.data()), slot_.size() * sizeof(double)}; }
-  absl::Status Decode(size_t length) { return DecodeRequest(absl::MakeConstSpan(Slot()).subspan(0, length), {.hidden_size = 4, .num_experts = 4}, call_); }
+  absl::Span<std::byte> Slot() {
+    return {reinterpret_cast<std::byte*>(slot_.data()), slot_.size() * sizeof(double)};
+  }
+  absl::Status Decode(size_t length) {
+    return DecodeRequest(absl::MakeConstSpan(Slot()).subspan(0, length), {.hidden_size = 4, .num_experts = 4},
+                         call_);
+  }
 
   std::vector<float> hidden_, weights_;
   std::vector<ExpertId> experts_;
@@ -196,9 +209,11 @@ TEST_F(CodecTest, RepliesRoundTripAndCarryErrors) {
   const auto reply = DecodeReply(absl::MakeConstSpan(Slot()).subspan(0, length), 9, 8);
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ((*reply)[7], 7.0f);
-  EXPECT_THAT(DecodeReply(absl::MakeConstSpan(Slot()).subspan(0, length), 8, 8).status().ToString(), HasSubstr("expected 8"));
+  EXPECT_THAT(DecodeReply(absl::MakeConstSpan(Slot()).subspan(0, length), 8, 8).status().ToString(),
+              HasSubstr("expected 8"));
   const size_t error = EncodeReply(9, absl::InvalidArgumentError("layer 99"), 2, 4, Slot());
-  EXPECT_THAT(DecodeReply(absl::MakeConstSpan(Slot()).subspan(0, error), 9, 8).status().ToString(), HasSubstr("layer 99"));
+  EXPECT_THAT(DecodeReply(absl::MakeConstSpan(Slot()).subspan(0, error), 9, 8).status().ToString(),
+              HasSubstr("layer 99"));
 }
 
 }  // namespace

@@ -13,8 +13,12 @@ RopeConfig Yarn(double theta, double factor, double beta_fast, double beta_slow)
           .theta = theta,
           .dim = 64,
           .has_yarn = true,
-          .yarn = {.factor = factor, .beta_fast = beta_fast, .beta_slow = beta_slow, .mscale = 1.0,
-                   .mscale_all_dim = 1.0, .original_max_position_embeddings = 4096}};
+          .yarn = {.factor = factor,
+                   .beta_fast = beta_fast,
+                   .beta_slow = beta_slow,
+                   .mscale = 1.0,
+                   .mscale_all_dim = 1.0,
+                   .original_max_position_embeddings = 4096}};
 }
 
 void ExpectFrequency(const RopeFrequencies& plan, int pair, double expected) {

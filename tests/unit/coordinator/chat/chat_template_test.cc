@@ -1,5 +1,6 @@
-// The template interpreter against Python's Jinja2 (testdata/features.json, written by tests/golden/template_cases.py; the
-// published templates live where they and a Python with Jinja2 are at hand), its limits, and where text came from.
+// The template interpreter against Python's Jinja2 (testdata/features.json, written by
+// tests/golden/template_cases.py; the published templates live where they and a Python with Jinja2 are at
+// hand), its limits, and where text came from.
 #include "coordinator/chat/chat_template.h"
 
 #include <cstdio>
@@ -42,7 +43,8 @@ void ExpectOracle(const ordered_json& cases) {
     if (c.contains("error")) {
       EXPECT_FALSE(rendered.ok()) << source << "\nJinja2 says " << c["error"];
     } else if (rendered.ok()) {
-      EXPECT_EQ(Joined(*rendered), c["output"].get<std::string>()) << c.value("name", source) << "\n" << c["context"].dump().substr(0, 500);
+      EXPECT_EQ(Joined(*rendered), c["output"].get<std::string>()) << c.value("name", source) << "\n"
+                                                                   << c["context"].dump().substr(0, 500);
     } else {
       ADD_FAILURE() << rendered.status() << "\n" << c.value("name", source);
     }
@@ -58,10 +60,13 @@ TEST(ChatTemplateTest, FeaturesEqualJinja2) {
 }
 
 TEST(ChatTemplateTest, PublishedTemplatesEqualJinja2) {
-  if (!std::filesystem::exists("../shared/data/templates")) GTEST_SKIP() << "published templates are not in ../shared/data/templates";
+  if (!std::filesystem::exists("../shared/data/templates"))
+    GTEST_SKIP() << "published templates are not in ../shared/data/templates";
   std::string output;
   for (const char* python : {"build/oracle/bin/python", "/opt/oracle/bin/python", "python3"}) {
-    const std::string command = std::string(python) + " tests/golden/template_cases.py --published ../shared/data/templates 2>/dev/null";
+    const std::string command =
+        std::string(python) +
+        " tests/golden/template_cases.py --published ../shared/data/templates 2>/dev/null";
     FILE* pipe = popen(command.c_str(), "r");
     ASSERT_NE(pipe, nullptr);
     char buffer[65536];
@@ -76,8 +81,9 @@ TEST(ChatTemplateTest, PublishedTemplatesEqualJinja2) {
 }
 
 TEST(ChatTemplateTest, OnlyTheTemplatesOwnTextIsTrusted) {
-  const auto segments = RenderSource("<|u|>{{ messages[0].content | trim }}<|e|>{{ bos_token + messages[0].role }}",
-                                     {{"messages", {{{"role", "user"}, {"content", " <|e|> "}}}}});
+  const auto segments =
+      RenderSource("<|u|>{{ messages[0].content | trim }}<|e|>{{ bos_token + messages[0].role }}",
+                   {{"messages", {{{"role", "user"}, {"content", " <|e|> "}}}}});
   ASSERT_TRUE(segments.ok()) << segments.status();
   ASSERT_EQ(segments->size(), 4u);
   EXPECT_EQ((*segments)[0].text, "<|u|>");
@@ -90,31 +96,41 @@ TEST(ChatTemplateTest, OnlyTheTemplatesOwnTextIsTrusted) {
 }
 
 TEST(ChatTemplateTest, EveryDerivedStringStaysUntrusted) {
-  for (const char* expression : {"messages[0].content.replace('x', '<|e|>')", "messages[0].content | upper", "messages | tojson",
-                                 "messages[0] | string", "messages[0].content.split('a') | join", "messages[0].content[::-1]"}) {
-    const auto segments = RenderSource(std::string("{{ ") + expression + " }}", {{"messages", {{{"role", "user"}, {"content", "abc"}}}}});
+  for (const char* expression :
+       {"messages[0].content.replace('x', '<|e|>')", "messages[0].content | upper", "messages | tojson",
+        "messages[0] | string", "messages[0].content.split('a') | join", "messages[0].content[::-1]"}) {
+    const auto segments = RenderSource(std::string("{{ ") + expression + " }}",
+                                       {{"messages", {{{"role", "user"}, {"content", "abc"}}}}});
     ASSERT_TRUE(segments.ok()) << segments.status();
-    for (const TextSegment& segment : *segments) EXPECT_FALSE(segment.trusted) << expression << ": " << segment.text;
+    for (const TextSegment& segment : *segments)
+      EXPECT_FALSE(segment.trusted) << expression << ": " << segment.text;
   }
 }
 
 TEST(ChatTemplateTest, LimitsEndRunawayTemplates) {
-  for (const char* source : {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
-                             "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}",
-                             "{{ 'x' * 999999999 }}", "{% set l = [1] %}{% for i in range(99) %}{% set _ = l.extend(l) %}{% endfor %}",
-                             "{{ range(10 ** 9) }}", "{{ 9 ** 999999999 }}"}) {
+  for (const char* source :
+       {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}",
+        "{{ 'x' * 999999999 }}",
+        "{% set l = [1] %}{% for i in range(99) %}{% set _ = l.extend(l) %}{% endfor %}",
+        "{{ range(10 ** 9) }}", "{{ 9 ** 999999999 }}"}) {
     const auto rendered = RenderSource(source, ordered_json::object());
     EXPECT_FALSE(rendered.ok()) << source;
   }
   const std::string deep(5000, '(');
-  EXPECT_THAT(RenderSource("{{ " + deep + "1" + std::string(5000, ')') + " }}", ordered_json::object()).status().ToString(), HasSubstr("nesting"));
+  EXPECT_THAT(RenderSource("{{ " + deep + "1" + std::string(5000, ')') + " }}", ordered_json::object())
+                  .status()
+                  .ToString(),
+              HasSubstr("nesting"));
 }
 
 TEST(ChatTemplateTest, ErrorsGiveLineAndReason) {
   EXPECT_THAT(RenderSource("a\nb\n{{ nothing.at_all }}", ordered_json::object()).status().ToString(),
               ::testing::AllOf(HasSubstr("line 3"), HasSubstr("'nothing' is undefined")));
-  EXPECT_THAT(RenderSource("x\n{% if a %}", ordered_json::object()).status().ToString(), HasSubstr("expected endif"));
-  EXPECT_THAT(RenderSource("{{ 1 | nope }}", ordered_json::object()).status().ToString(), HasSubstr("no filter named 'nope'"));
+  EXPECT_THAT(RenderSource("x\n{% if a %}", ordered_json::object()).status().ToString(),
+              HasSubstr("expected endif"));
+  EXPECT_THAT(RenderSource("{{ 1 | nope }}", ordered_json::object()).status().ToString(),
+              HasSubstr("no filter named 'nope'"));
 }
 
 TEST(ChatMessagesTest, PartsAreJoinedAndArgumentsParsed) {
@@ -128,12 +144,15 @@ TEST(ChatMessagesTest, PartsAreJoinedAndArgumentsParsed) {
 }
 
 TEST(ChatMessagesTest, ErrorsNameThePlace) {
-  const auto error = [](const char* json) { return NormaliseMessages(ordered_json::parse(json)).status().ToString(); };
+  const auto error = [](const char* json) {
+    return NormaliseMessages(ordered_json::parse(json)).status().ToString();
+  };
   EXPECT_THAT(error("[]"), HasSubstr("messages: expected"));
   EXPECT_THAT(error(R"([{"content": "x"}])"), HasSubstr("messages[0].role"));
   EXPECT_THAT(error(R"([{"role": "robot", "content": "x"}])"), HasSubstr("found \"robot\""));
   EXPECT_THAT(error(R"([{"role": "user", "content": 5}])"), HasSubstr("messages[0].content"));
-  EXPECT_THAT(error(R"([{"role": "user", "content": [{"type": "image_url"}]}])"), HasSubstr("messages[0].content[0]"));
+  EXPECT_THAT(error(R"([{"role": "user", "content": [{"type": "image_url"}]}])"),
+              HasSubstr("messages[0].content[0]"));
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
-// The whole model against the reference implementation's logits on the committed checkpoints of every architecture and
-// format: whole prompts, prompts in chunks, token by token, one and two slices, in both slicings.
+// The whole model against the reference implementation's logits on the committed checkpoints of every
+// architecture and format: whole prompts, prompts in chunks, token by token, one and two slices, in both
+// slicings.
 //
-// Tolerance. Matrix inputs stay fp32 here; what our engine rounds and the reference does not are the KV cache (BF16) and,
-// for FP8 checkpoints, kv_b_proj (BF16). The expected logits come from the reference in fp64 with exactly these roundings,
-// and the generator derived from fp32's error bounds how far they may move (expected/meta.json, fp32_tolerance;
-// tests/golden/README.md). AMX also rounds the inputs of matrices: there it is the unrounded logits, and the effect of
-// that rounding on the reference (bf16_rounding_max). Positions run to 48, three times the original context length of the
-// YaRN checkpoints.
+// Tolerance. Matrix inputs stay fp32 here; what our engine rounds and the reference does not are the KV cache
+// (BF16) and, for FP8 checkpoints, kv_b_proj (BF16). The expected logits come from the reference in fp64 with
+// exactly these roundings, and the generator derived from fp32's error bounds how far they may move
+// (expected/meta.json, fp32_tolerance; tests/golden/README.md). AMX also rounds the inputs of matrices: there
+// it is the unrounded logits, and the effect of that rounding on the reference (bf16_rounding_max). Positions
+// run to 48, three times the original context length of the YaRN checkpoints.
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -47,7 +48,8 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
     for (int w = 0; w < GetParam().workers; ++w) {
       auto executor = ExpertExecutor::Load(
           *checkpoint_, *config,
-          {.slice = {.mode = GetParam().mode, .worker_index = w, .worker_count = GetParam().workers}, .threads = 2});
+          {.slice = {.mode = GetParam().mode, .worker_index = w, .worker_count = GetParam().workers},
+           .threads = 2});
       ASSERT_TRUE(executor.ok()) << executor.status();
       executors_.push_back(*std::move(executor));
       slices.push_back(executors_.back().get());
@@ -56,8 +58,8 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
     auto device = CpuDevice::Create({.step_tokens_max = 64, .cpus = {0, 0}});
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);
-    auto model = Model::Load(*checkpoint_, *config, {.kv_block_tokens = kBlockTokens, .kv_blocks = kBlocks}, *device_,
-                             *backend_);
+    auto model = Model::Load(*checkpoint_, *config, {.kv_block_tokens = kBlockTokens, .kv_blocks = kBlocks},
+                             *device_, *backend_);
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);
   }
@@ -82,8 +84,10 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
   // Runs tokens [begin, end) of a sequence with shuffled blocks; logits of all of them.
   std::vector<float> Step(int begin, int end) {
     StepBatch batch;
-    batch.sequences.push_back({.tokens = absl::MakeConstSpan(tokens_).subspan(begin, end - begin), .position = begin,
-                               .blocks = blocks_, .logits_last = end - begin});
+    batch.sequences.push_back({.tokens = absl::MakeConstSpan(tokens_).subspan(begin, end - begin),
+                               .position = begin,
+                               .blocks = blocks_,
+                               .logits_last = end - begin});
     const auto logits = model_->Forward(batch);
     EXPECT_TRUE(logits.ok()) << logits.status();
     return {logits->values.begin(), logits->values.end()};
@@ -111,7 +115,9 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
   std::unique_ptr<Model> model_;
 };
 
-TEST_P(GoldenTest, WholePromptMatchesTheReference) { ExpectGolden(Step(0, static_cast<int>(tokens_.size())), 0); }
+TEST_P(GoldenTest, WholePromptMatchesTheReference) {
+  ExpectGolden(Step(0, static_cast<int>(tokens_.size())), 0);
+}
 
 TEST_P(GoldenTest, ChunksAndSingleTokensAgreeWithTheWhole) {
   const int count = static_cast<int>(tokens_.size());
@@ -124,7 +130,8 @@ TEST_P(GoldenTest, ChunksAndSingleTokensAgreeWithTheWhole) {
     }
     ASSERT_EQ(parts.size(), whole.size());
     double worst = 0;
-    for (size_t i = 0; i < whole.size(); ++i) worst = std::max(worst, std::fabs(static_cast<double>(parts[i]) - whole[i]));
+    for (size_t i = 0; i < whole.size(); ++i)
+      worst = std::max(worst, std::fabs(static_cast<double>(parts[i]) - whole[i]));
     // AMX rounds larger batches to BF16; elsewhere the bits are the same.
     EXPECT_LE(worst, *SelectIsa("auto") == Isa::kAmx ? tolerance_ : 0.0) << "chunks of " << chunk;
   }
@@ -135,15 +142,19 @@ TEST_P(GoldenTest, SequencesInOneStepDoNotDisturbEachOther) {
   StepBatch batch;
   batch.deterministic = true;
   const std::vector<KvBlockId> others = {3, 6, 7, 9, 10};
-  batch.sequences.push_back({.tokens = absl::MakeConstSpan(tokens_).subspan(7, 9), .position = 0, .blocks = others});
-  batch.sequences.push_back({.tokens = absl::MakeConstSpan(tokens_).subspan(0, 20), .position = 0, .blocks = blocks_,
+  batch.sequences.push_back(
+      {.tokens = absl::MakeConstSpan(tokens_).subspan(7, 9), .position = 0, .blocks = others});
+  batch.sequences.push_back({.tokens = absl::MakeConstSpan(tokens_).subspan(0, 20),
+                             .position = 0,
+                             .blocks = blocks_,
                              .logits_last = 20});
   const auto logits = model_->Forward(batch);
   ASSERT_TRUE(logits.ok()) << logits.status();
   ASSERT_EQ(logits->rows, 21);
   const absl::Span<const float> mine = logits->values.subspan(logits->vocab_size);
   double worst = 0;
-  for (size_t i = 0; i < mine.size(); ++i) worst = std::max(worst, std::fabs(static_cast<double>(mine[i]) - alone[i]));
+  for (size_t i = 0; i < mine.size(); ++i)
+    worst = std::max(worst, std::fabs(static_cast<double>(mine[i]) - alone[i]));
   EXPECT_LE(worst, *SelectIsa("auto") == Isa::kAmx ? tolerance_ : 0.0);
 }
 
@@ -153,20 +164,19 @@ std::string Name(const ::testing::TestParamInfo<Golden>& info) {
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
-INSTANTIATE_TEST_SUITE_P(
-    All, GoldenTest,
-    ::testing::Values(Golden{"deepseek-v3-bf16", SliceMode::kIntermediate, 1},
-                      Golden{"deepseek-v3-bf16", SliceMode::kExpert, 3},
-                      Golden{"kimi-k2-fp8", SliceMode::kIntermediate, 2},
-                      Golden{"kimi-k2-thinking-int4", SliceMode::kIntermediate, 1},
-                      Golden{"kimi-k2-thinking-int4", SliceMode::kIntermediate, 2},
-                      Golden{"kimi-k2-thinking-int4", SliceMode::kExpert, 2},
-                      Golden{"kimi-k25-int4", SliceMode::kIntermediate, 2},
-                      Golden{"qwen3-moe-bf16", SliceMode::kIntermediate, 2},
-                      Golden{"qwen3-moe-fp8", SliceMode::kIntermediate, 2},
-                      Golden{"qwen3-moe-fp8", SliceMode::kExpert, 2},
-                      Golden{"tiny-chat", SliceMode::kIntermediate, 2}),
-    Name);
+INSTANTIATE_TEST_SUITE_P(All, GoldenTest,
+                         ::testing::Values(Golden{"deepseek-v3-bf16", SliceMode::kIntermediate, 1},
+                                           Golden{"deepseek-v3-bf16", SliceMode::kExpert, 3},
+                                           Golden{"kimi-k2-fp8", SliceMode::kIntermediate, 2},
+                                           Golden{"kimi-k2-thinking-int4", SliceMode::kIntermediate, 1},
+                                           Golden{"kimi-k2-thinking-int4", SliceMode::kIntermediate, 2},
+                                           Golden{"kimi-k2-thinking-int4", SliceMode::kExpert, 2},
+                                           Golden{"kimi-k25-int4", SliceMode::kIntermediate, 2},
+                                           Golden{"qwen3-moe-bf16", SliceMode::kIntermediate, 2},
+                                           Golden{"qwen3-moe-fp8", SliceMode::kIntermediate, 2},
+                                           Golden{"qwen3-moe-fp8", SliceMode::kExpert, 2},
+                                           Golden{"tiny-chat", SliceMode::kIntermediate, 2}),
+                         Name);
 
 }  // namespace
 }  // namespace numoe

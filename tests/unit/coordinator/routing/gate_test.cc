@@ -19,7 +19,8 @@ struct Selection {
   std::vector<float> weights;
 };
 
-Selection Choose(const GateParams& params, const std::vector<float>& logits, const std::vector<float>& bias = {}) {
+Selection Choose(const GateParams& params, const std::vector<float>& logits,
+                 const std::vector<float>& bias = {}) {
   GateSelector selector(params, static_cast<int>(logits.size()));
   Selection s{std::vector<ExpertId>(params.experts_per_token), std::vector<float>(params.experts_per_token)};
   selector.Select(logits, bias, absl::MakeSpan(s.experts), absl::MakeSpan(s.weights));
@@ -44,7 +45,8 @@ Selection Reference(const GateParams& p, const std::vector<float>& logits, const
   std::sort(groups.begin(), groups.end());
   std::vector<std::pair<double, int>> candidates;
   for (int i = 0; i < p.topk_group; ++i) {
-    for (int e = groups[i].second * width; e < (groups[i].second + 1) * width; ++e) candidates.push_back({-choice[e], e});
+    for (int e = groups[i].second * width; e < (groups[i].second + 1) * width; ++e)
+      candidates.push_back({-choice[e], e});
   }
   std::sort(candidates.begin(), candidates.end());
   Selection s;

@@ -40,10 +40,10 @@ TEST(SamplerTest, TemperatureFollowsSoftmax) {
 }
 
 TEST(SamplerTest, CutsKeepOnlyWhatTheyPromise) {
-  EXPECT_EQ(Frequencies({.top_k = 2}).size(), 2u);          // 1 and 4
-  EXPECT_EQ(Frequencies({.top_p = 0.5}).size(), 2u);        // 0.36 + 0.36 reaches 0.5
+  EXPECT_EQ(Frequencies({.top_k = 2}).size(), 2u);    // 1 and 4
+  EXPECT_EQ(Frequencies({.top_p = 0.5}).size(), 2u);  // 0.36 + 0.36 reaches 0.5
   EXPECT_EQ(Frequencies({.top_p = 0.1}).size(), 1u);
-  EXPECT_EQ(Frequencies({.min_p = 0.3}).size(), 3u);        // exp(-1) = 0.37 of the best stays, exp(-2) goes
+  EXPECT_EQ(Frequencies({.min_p = 0.3}).size(), 3u);  // exp(-1) = 0.37 of the best stays, exp(-2) goes
   EXPECT_EQ(Frequencies({.top_k = 3, .min_p = 0.5}).size(), 2u);
 }
 
@@ -63,7 +63,8 @@ TEST(SamplerTest, IdsBeyondTheVocabularyAndBadLogits) {
   EXPECT_EQ(*small.Sample(kLogits, {}), 0);
   Sampler sampler(2);
   EXPECT_EQ(sampler.Sample(std::vector<float>{0.0f, NAN}, {}).status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(sampler.Sample(std::vector<float>{INFINITY, 0.0f}, {.temperature = 0}).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(sampler.Sample(std::vector<float>{INFINITY, 0.0f}, {.temperature = 0}).status().code(),
+            absl::StatusCode::kDataLoss);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The engine on a scripted model: every stream's text equals what it would be alone, under arrivals, cancellations,
-// preemption, chunked prompts and lost steps; limits refuse; nothing is left behind.
+// The engine on a scripted model: every stream's text equals what it would be alone, under arrivals,
+// cancellations, preemption, chunked prompts and lost steps; limits refuse; nothing is left behind.
 #include "coordinator/scheduler/engine_loop.h"
 
 #include <condition_variable>
@@ -44,7 +44,8 @@ class Collector {
   }
   FinishReason Await() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(30), [&] { return finish_ != FinishReason::kNone; }));
+    EXPECT_TRUE(
+        changed_.wait_for(lock, std::chrono::seconds(30), [&] { return finish_ != FinishReason::kNone; }));
     return finish_;
   }
   void AwaitTokens(size_t count) {
@@ -79,11 +80,16 @@ class EngineTest : public ::testing::Test {
     engine_ = StartEngine(*model_, backend_, options, metrics_);
   }
   GenerateRequest Request(std::vector<TokenId> prompt, int max_tokens, Collector& collector) {
-    return {.request_id = "t", .prompt = std::move(prompt), .sampling = {.temperature = 0, .max_tokens = max_tokens}, .on_event = collector.Callback()};
+    return {.request_id = "t",
+            .prompt = std::move(prompt),
+            .sampling = {.temperature = 0, .max_tokens = max_tokens},
+            .on_event = collector.Callback()};
   }
   void ExpectIdle() {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while ((engine_->Stats().running > 0 || engine_->Stats().kv_blocks_used > 0) && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    while ((engine_->Stats().running > 0 || engine_->Stats().kv_blocks_used > 0) &&
+           std::chrono::steady_clock::now() < until)
+      std::this_thread::yield();
     EXPECT_EQ(engine_->Stats().kv_blocks_used, 0);
   }
 
@@ -109,7 +115,8 @@ TEST_F(EngineTest, ManyStreamsShareStepsAndEachIsAsIfAlone) {
     }
     for (size_t i = 0; i < collectors.size(); ++i) {
       EXPECT_EQ(collectors[i].Await(), FinishReason::kLength);
-      EXPECT_EQ(collectors[i].tokens(), ScriptedModel::Expected(prompts[i], lengths[i])) << "stream " << i << " with " << blocks << " blocks";
+      EXPECT_EQ(collectors[i].tokens(), ScriptedModel::Expected(prompts[i], lengths[i]))
+          << "stream " << i << " with " << blocks << " blocks";
     }
     EXPECT_GT(model_->largest_batch_, 4) << "streams did not share steps";
     ExpectIdle();
@@ -121,7 +128,8 @@ TEST_F(EngineTest, CancelledSequencesFreeTheirBlocksWithinOneStep) {
   Start(500);
   std::vector<Collector> collectors(10);
   std::vector<SequenceId> ids;
-  for (Collector& collector : collectors) ids.push_back(*engine_->Submit(Request({1, 2, 3}, 1900, collector)));
+  for (Collector& collector : collectors)
+    ids.push_back(*engine_->Submit(Request({1, 2, 3}, 1900, collector)));
   for (Collector& collector : collectors) collector.AwaitTokens(3);
   for (const SequenceId id : ids) engine_->Cancel(id);
   ExpectIdle();
@@ -188,7 +196,8 @@ TEST_F(EngineTest, StopTokensEndASequence) {
 TEST_F(EngineTest, LimitsRefuseWithReasons) {
   Start(10, {.limits = {.sequences_max = 1}, .queue_max = 2});
   Collector first, second, third, fourth;
-  EXPECT_THAT(engine_->Submit(Request(std::vector<TokenId>(200, 1), 5, first)).status().ToString(), HasSubstr("200 tokens"));
+  EXPECT_THAT(engine_->Submit(Request(std::vector<TokenId>(200, 1), 5, first)).status().ToString(),
+              HasSubstr("200 tokens"));
   backend_.ready_ = false;
   model_->failures_left_ = 1'000'000;  // the first sequence never leaves its step
   ASSERT_TRUE(engine_->Submit(Request({1}, 5, first)).ok());

@@ -1,7 +1,7 @@
 // A Model whose next token is a function of the whole history, which it keeps in the KV blocks it is given.
 //
-// So any mistake with blocks - a wrong table, a row not written, a block shared - changes the text. Fails on demand. Used
-// by the engine thread; the switches are atomic.
+// So any mistake with blocks - a wrong table, a row not written, a block shared - changes the text. Fails on
+// demand. Used by the engine thread; the switches are atomic.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,8 @@ namespace numoe {
 class ScriptedModel final : public Model {
  public:
   static constexpr int kVocab = 97;
-  ScriptedModel(int blocks, int block_tokens) : block_tokens_(block_tokens), rows_(static_cast<size_t>(blocks) * block_tokens, -1) {}
+  ScriptedModel(int blocks, int block_tokens)
+      : block_tokens_(block_tokens), rows_(static_cast<size_t>(blocks) * block_tokens, -1) {}
 
   absl::StatusOr<StepLogits> Forward(const StepBatch& batch) override {
     ++steps_;
@@ -29,12 +30,14 @@ class ScriptedModel final : public Model {
       for (size_t i = 0; i < s.tokens.size(); ++i) Row(s, s.position + static_cast<int64_t>(i)) = s.tokens[i];
       if (s.logits_last == 0) continue;
       uint64_t hash = 17;
-      for (int64_t p = 0; p < s.position + static_cast<int64_t>(s.tokens.size()); ++p) hash = hash * 31 + static_cast<uint64_t>(Row(s, p) + 2);
+      for (int64_t p = 0; p < s.position + static_cast<int64_t>(s.tokens.size()); ++p)
+        hash = hash * 31 + static_cast<uint64_t>(Row(s, p) + 2);
       logits_.resize(logits_.size() + kVocab, 0.0f);
       logits_[logits_.size() - kVocab + hash % kVocab] = 10.0f;
       if (nan_token_ >= 0 && hash % kVocab == static_cast<uint64_t>(nan_token_)) logits_.back() = 0.0f / 0.0f;
     }
-    return StepLogits{.rows = static_cast<int>(logits_.size()) / kVocab, .vocab_size = kVocab, .values = logits_};
+    return StepLogits{
+        .rows = static_cast<int>(logits_.size()) / kVocab, .vocab_size = kVocab, .values = logits_};
   }
   const ModelConfig& config() const override { return config_; }
   int64_t KvBytesPerToken() const override { return 4; }
@@ -58,7 +61,9 @@ class ScriptedModel final : public Model {
 
  private:
   TokenId& Row(const StepSequence& s, int64_t position) {
-    return rows_[static_cast<size_t>(s.blocks[static_cast<size_t>(position / block_tokens_)]) * block_tokens_ + static_cast<size_t>(position % block_tokens_)];
+    return rows_[static_cast<size_t>(s.blocks[static_cast<size_t>(position / block_tokens_)]) *
+                     block_tokens_ +
+                 static_cast<size_t>(position % block_tokens_)];
   }
   const int block_tokens_;
   std::vector<TokenId> rows_;

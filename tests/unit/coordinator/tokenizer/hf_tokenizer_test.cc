@@ -53,7 +53,8 @@ TEST_F(HfTokenizerTest, FieldsOfAnotherTypeAreErrors) {
   EXPECT_THAT(LoadWith("/model/ignore_merges", "yes"), HasSubstr("ignore_merges"));
   EXPECT_THAT(LoadWith("/pre_tokenizer/pretokenizers/0/behavior", 1), HasSubstr("pre_tokenizer"));
   EXPECT_THAT(LoadWith("/pre_tokenizer/pretokenizers/0/invert", nullptr), HasSubstr("invert"));
-  EXPECT_THAT(LoadWith("/pre_tokenizer/pretokenizers/1/add_prefix_space", nullptr), HasSubstr("add_prefix_space"));
+  EXPECT_THAT(LoadWith("/pre_tokenizer/pretokenizers/1/add_prefix_space", nullptr),
+              HasSubstr("add_prefix_space"));
   EXPECT_THAT(LoadWith("/added_tokens/0/special", nullptr), HasSubstr("special"));
   EXPECT_THAT(LoadWith("/added_tokens/0/lstrip", "x"), HasSubstr("lstrip"));
 }
@@ -61,13 +62,16 @@ TEST_F(HfTokenizerTest, FieldsOfAnotherTypeAreErrors) {
 TEST_F(HfTokenizerTest, ComponentsThatAreNotComputedAreNamed) {
   EXPECT_THAT(LoadWith("/normalizer", {{"type", "NFKC"}}), HasSubstr("found NFKC"));
   EXPECT_THAT(LoadWith("/pre_tokenizer", {{"type", "Metaspace"}}), HasSubstr("Metaspace"));
-  EXPECT_THAT(LoadWith("/decoder", {{"type", "WordPiece"}}), HasSubstr("decoder: expected ByteLevel, found WordPiece"));
+  EXPECT_THAT(LoadWith("/decoder", {{"type", "WordPiece"}}),
+              HasSubstr("decoder: expected ByteLevel, found WordPiece"));
   EXPECT_THAT(LoadWith("/model/byte_fallback", true), HasSubstr("model.byte_fallback"));
   EXPECT_THAT(LoadWith("/model/dropout", 0.1), HasSubstr("model.dropout"));
   EXPECT_THAT(LoadWith("/model/end_of_word_suffix", "</w>"), HasSubstr("model.end_of_word_suffix"));
   EXPECT_THAT(LoadWith("/pre_tokenizer/pretokenizers/0/invert", true), HasSubstr("invert false"));
-  EXPECT_THAT(LoadChanged([](json& root) { root["pre_tokenizer"]["pretokenizers"].erase(1); }), HasSubstr("ByteLevel"));
-  EXPECT_THAT(LoadWith("/pre_tokenizer/pretokenizers/0/pattern/Regex", "[\\p{L}&&[^a]]"), HasSubstr("inside a class"));
+  EXPECT_THAT(LoadChanged([](json& root) { root["pre_tokenizer"]["pretokenizers"].erase(1); }),
+              HasSubstr("ByteLevel"));
+  EXPECT_THAT(LoadWith("/pre_tokenizer/pretokenizers/0/pattern/Regex", "[\\p{L}&&[^a]]"),
+              HasSubstr("inside a class"));
 }
 
 TEST_F(HfTokenizerTest, TwoTokensWithOneIdAreRefused) {

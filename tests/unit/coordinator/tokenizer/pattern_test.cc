@@ -27,11 +27,13 @@ std::string Repeat(std::string_view unit, int count) {
   return text;
 }
 
-// JIT code has 32 KiB of stack; a pattern that needs a frame for each letter runs out of it after some 4,000 letters.
+// JIT code has 32 KiB of stack; a pattern that needs a frame for each letter runs out of it after some 4,000
+// letters.
 TEST(PatternTest, LongWordsEndWhereTheyEndAndTheRestIsStillCut) {
   for (const std::string_view unit : {"a", "A", "ก", "か", "가", "é"}) {
     const std::string word = Repeat(unit, 25'000);
-    EXPECT_THAT(Split(kKimiPattern, word + " DON'T 12345"), ElementsAre(word, " DON'T", " ", "123", "45")) << unit;
+    EXPECT_THAT(Split(kKimiPattern, word + " DON'T 12345"), ElementsAre(word, " DON'T", " ", "123", "45"))
+        << unit;
   }
 }
 
@@ -45,7 +47,8 @@ TEST(PatternTest, WhiteSpaceIsUnicodesOwn) {
   EXPECT_THAT(Split("\\s+", "a\u180eb"), ElementsAre("a\u180eb"));
   EXPECT_THAT(Split("[^\\s]+", "a\u180eb"), ElementsAre("a\u180eb"));
   EXPECT_THAT(Split("\\S+", "a\u180eb"), ElementsAre("a\u180eb"));
-  for (const char* space : {"\t", "\v", "\f", "\u0085", "\u00a0", "\u1680", "\u2003", "\u2028", "\u202f", "\u205f", "\u3000"}) {
+  for (const char* space :
+       {"\t", "\v", "\f", "\u0085", "\u00a0", "\u1680", "\u2003", "\u2028", "\u202f", "\u205f", "\u3000"}) {
     EXPECT_THAT(Split("\\s", std::string("a") + space + "b"), ElementsAre("a", space, "b"));
   }
   EXPECT_THAT(Split(kKimiPattern, "\u180e(d"), ElementsAre("\u180e(", "d"));
@@ -56,7 +59,8 @@ TEST(PatternTest, HanIsTheScriptAndIncludesCharactersNewerThanPcre2) {
   // Script extensions would count the ideographic full stop and the middle dot as Han.
   EXPECT_THAT(Split(kKimiPattern, "世。界"), ElementsAre("世", "。", "界"));
   for (const char* han : {"\U0002B739", "\U0002EBF0", "\U0002EE5D", "\U00031350", "\U000323AF"}) {
-    EXPECT_THAT(Split(kKimiPattern, std::string("(") + han + "世a"), ElementsAre("(", std::string(han) + "世", "a"));
+    EXPECT_THAT(Split(kKimiPattern, std::string("(") + han + "世a"),
+                ElementsAre("(", std::string(han) + "世", "a"));
   }
 }
 
@@ -70,7 +74,8 @@ TEST(PatternTest, EmptyMatchesAdvanceByWholeCharacters) {
 }
 
 TEST(PatternTest, ClassesThatPcre2WouldMisreadAreRefused) {
-  EXPECT_THAT(Pattern::Compile("[\\p{L}&&[^\\p{Han}]]+").status().ToString(), HasSubstr("byte 6: found \"&&\""));
+  EXPECT_THAT(Pattern::Compile("[\\p{L}&&[^\\p{Han}]]+").status().ToString(),
+              HasSubstr("byte 6: found \"&&\""));
   EXPECT_THAT(Pattern::Compile("[a[bc]]").status().ToString(), HasSubstr("byte 2: found \"[\""));
   EXPECT_THAT(Pattern::Compile("(a").status().ToString(), HasSubstr("pattern at byte"));
   // Ordinary members that only look like it.

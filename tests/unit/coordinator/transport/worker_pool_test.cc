@@ -1,5 +1,5 @@
-// A pool of workers against real worker services: all data paths give the same sums, a lost worker is noticed and comes
-// back, and workers that do not fit together are refused by name.
+// A pool of workers against real worker services: all data paths give the same sums, a lost worker is noticed
+// and comes back, and workers that do not fit together are refused by name.
 #include "coordinator/transport/worker_pool.h"
 
 #include <cmath>
@@ -30,7 +30,9 @@ class Formula final : public LayerExecutor {
       for (int k = 0; k < call.experts_per_token; ++k) {
         const int entry = t * call.experts_per_token + k;
         for (int c = 0; c < kHidden; ++c) {
-          out[t * kHidden + c] += call.weights[entry] * std::sin(call.hidden[t * kHidden + c] * static_cast<float>(call.experts[entry] + 1 + slice_ + call.layer));
+          out[t * kHidden + c] += call.weights[entry] *
+                                  std::sin(call.hidden[t * kHidden + c] *
+                                           static_cast<float>(call.experts[entry] + 1 + slice_ + call.layer));
         }
       }
     }
@@ -43,19 +45,33 @@ class Formula final : public LayerExecutor {
 
 class WorkerPoolTest : public ::testing::Test {
  protected:
-  std::unique_ptr<WorkerService> Serve(int index, int count, const std::string& listen, uint64_t fingerprint = kFingerprint) {
+  std::unique_ptr<WorkerService> Serve(int index, int count, const std::string& listen,
+                                       uint64_t fingerprint = kFingerprint) {
     formulas_.push_back(std::make_unique<Formula>(index));
-    auto service = WorkerService::Start(*formulas_.back(), {.listen = listen, .model_fingerprint = fingerprint, .worker_index = index,
-                                                            .worker_count = count, .hidden_size = kHidden, .num_experts = kExperts,
-                                                            .experts_per_token = 2, .description = "formula"});
+    auto service = WorkerService::Start(*formulas_.back(), {.listen = listen,
+                                                            .model_fingerprint = fingerprint,
+                                                            .worker_index = index,
+                                                            .worker_count = count,
+                                                            .hidden_size = kHidden,
+                                                            .num_experts = kExperts,
+                                                            .experts_per_token = 2,
+                                                            .description = "formula"});
     EXPECT_TRUE(service.ok()) << service.status();
     return service.ok() ? *std::move(service) : nullptr;
   }
-  std::string Path(const std::string& name) const { return "unix:" + ::testing::TempDir() + "/pool-" + std::to_string(getpid()) + name; }
-  absl::StatusOr<std::unique_ptr<WorkerPool>> Connect(std::vector<std::string> addresses, DataPath path, int64_t deadline_ms = 10'000) {
+  std::string Path(const std::string& name) const {
+    return "unix:" + ::testing::TempDir() + "/pool-" + std::to_string(getpid()) + name;
+  }
+  absl::StatusOr<std::unique_ptr<WorkerPool>> Connect(std::vector<std::string> addresses, DataPath path,
+                                                      int64_t deadline_ms = 10'000) {
     return WorkerPool::Create({.addresses = std::move(addresses),
-                               .link = {.data_path = path, .model_fingerprint = kFingerprint, .hidden_size = kHidden, .num_experts = kExperts, .call_deadline_ms = 5'000},
-                               .start_deadline_ms = deadline_ms}, metrics_);
+                               .link = {.data_path = path,
+                                        .model_fingerprint = kFingerprint,
+                                        .hidden_size = kHidden,
+                                        .num_experts = kExperts,
+                                        .call_deadline_ms = 5'000},
+                               .start_deadline_ms = deadline_ms},
+                              metrics_);
   }
   // One call of `tokens` tokens; the result or the error.
   absl::StatusOr<std::vector<float>> Call(ExpertBackend& backend, int tokens, int layer = 1) {
@@ -68,7 +84,13 @@ class WorkerPoolTest : public ::testing::Test {
       weights_[i] = 0.1f * static_cast<float>(i % 7 + 1);
     }
     std::vector<float> out(hidden_.size(), 0.5f);
-    absl::Status status = backend.Start({.layer = layer, .tokens = tokens, .hidden_size = kHidden, .experts_per_token = 2, .hidden = hidden_, .experts = experts_, .weights = weights_});
+    absl::Status status = backend.Start({.layer = layer,
+                                         .tokens = tokens,
+                                         .hidden_size = kHidden,
+                                         .experts_per_token = 2,
+                                         .hidden = hidden_,
+                                         .experts = experts_,
+                                         .weights = weights_});
     if (status.ok()) status = backend.Finish(absl::MakeSpan(out));
     if (!status.ok()) return status;
     return out;
@@ -131,11 +153,13 @@ TEST_F(WorkerPoolTest, ALostWorkerIsNoticedAndComesBack) {
 TEST_F(WorkerPoolTest, WorkersThatDoNotFitAreRefusedByName) {
   const auto zero = Serve(0, 2, Path("d"));
   const auto twin = Serve(0, 2, Path("e"));
-  EXPECT_THAT(Connect({zero->address(), twin->address()}, DataPath::kAuto).status().ToString(), HasSubstr("both serve slice 0"));
+  EXPECT_THAT(Connect({zero->address(), twin->address()}, DataPath::kAuto).status().ToString(),
+              HasSubstr("both serve slice 0"));
   EXPECT_THAT(Connect({zero->address()}, DataPath::kAuto).status().ToString(), HasSubstr("--worker-count=1"));
   const auto other = Serve(0, 1, Path("f"), /*fingerprint=*/7);
   EXPECT_THAT(Connect({other->address()}, DataPath::kAuto).status().ToString(), HasSubstr("fingerprint"));
-  EXPECT_THAT(Connect({"unix:/nonexistent/numoe"}, DataPath::kAuto, 300).status().ToString(), HasSubstr("/nonexistent/numoe"));
+  EXPECT_THAT(Connect({"unix:/nonexistent/numoe"}, DataPath::kAuto, 300).status().ToString(),
+              HasSubstr("/nonexistent/numoe"));
 }
 
 TEST_F(WorkerPoolTest, TwoCoordinatorsShareAWorker) {
@@ -150,7 +174,10 @@ TEST_F(WorkerPoolTest, TwoCoordinatorsShareAWorker) {
 TEST_F(WorkerPoolTest, ALiveSocketIsNotStolen) {
   const auto service = Serve(0, 1, Path("h"));
   Formula formula(0);
-  EXPECT_THAT(WorkerService::Start(formula, {.listen = service->address(), .hidden_size = kHidden, .num_experts = kExperts}).status().ToString(),
+  EXPECT_THAT(WorkerService::Start(
+                  formula, {.listen = service->address(), .hidden_size = kHidden, .num_experts = kExperts})
+                  .status()
+                  .ToString(),
               HasSubstr("another process"));
 }
 

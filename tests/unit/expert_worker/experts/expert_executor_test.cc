@@ -1,12 +1,13 @@
-// Layer calls against a double-precision reference for every format, slicing and instruction set; bad calls; statistics.
+// Layer calls against a double-precision reference for every format, slicing and instruction set; bad calls;
+// statistics.
 //
-// Reference. The weights are what the packed bytes stand for: the checkpoint's own (DecodeMatrix) where they are held as
-// published, and the rounded ones (UnpackWeight) where loading rounds them to another format.
-// Tolerance. Let u = 2^-24. A dot product of n terms in fp32, in any order, errs by at most (n + 4) u sum |w x|, the 4
-// for decoding w and combining lanes. gate g and up v err so by dg, dv; |silu'| <= 1.1, and silu itself is good to 16 u,
-// so h = silu(g) v errs by dh <= 1.1 dg |v| + |silu(g)| dv + 32 u |h|. An output then errs by
-// sum_experts weight (sum |d| dh + (n + 4) u sum |d h|) plus one rounding for each expert added.
-// AMX rounds activations to BF16 and has its tolerance in the kernels' own test: it is left out here.
+// Reference. The weights are what the packed bytes stand for: the checkpoint's own (DecodeMatrix) where they
+// are held as published, and the rounded ones (UnpackWeight) where loading rounds them to another format.
+// Tolerance. Let u = 2^-24. A dot product of n terms in fp32, in any order, errs by at most (n + 4) u sum |w
+// x|, the 4 for decoding w and combining lanes. gate g and up v err so by dg, dv; |silu'| <= 1.1, and silu
+// itself is good to 16 u, so h = silu(g) v errs by dh <= 1.1 dg |v| + |silu(g)| dv + 32 u |h|. An output then
+// errs by sum_experts weight (sum |d| dh + (n + 4) u sum |d h|) plus one rounding for each expert added. AMX
+// rounds activations to BF16 and has its tolerance in the kernels' own test: it is left out here.
 #include "expert_worker/experts/expert_executor.h"
 
 #include <cmath>
@@ -45,7 +46,8 @@ CallData RandomCall(int tokens, int k, uint32_t seed) {
   for (int i = 0; i < tokens * kHidden; ++i) call.hidden.push_back(normal(random));
   for (int t = 0; t < tokens; ++t) {
     const auto first = static_cast<ExpertId>(random() % kExperts);
-    for (int i = 0; i < k; ++i) call.experts.push_back((first + i * 5) % kExperts);  // 5: distinct in 6, not ascending
+    for (int i = 0; i < k; ++i)
+      call.experts.push_back((first + i * 5) % kExperts);  // 5: distinct in 6, not ascending
   }
   for (int i = 0; i < tokens * k; ++i) call.weights.push_back(0.1f + std::fabs(normal(random)));
   call.view = {.layer = kMoeLayer, .tokens = tokens, .experts_per_token = k};
@@ -56,8 +58,8 @@ CallData RandomCall(int tokens, int k, uint32_t seed) {
 }
 
 // y = W x and how far fp32 may be from it, given x and its own error.
-void Multiply(const Matrix& m, const std::vector<double>& x, const std::vector<double>& dx, std::vector<double>& y,
-              std::vector<double>& dy) {
+void Multiply(const Matrix& m, const std::vector<double>& x, const std::vector<double>& dx,
+              std::vector<double>& y, std::vector<double>& dy) {
   y.assign(static_cast<size_t>(m.rows), 0);
   dy.assign(static_cast<size_t>(m.rows), 0);
   for (int o = 0; o < m.rows; ++o) {
@@ -89,19 +91,22 @@ class Reference {
     bound.assign(call.hidden.size(), 0);
     for (size_t i = 0; i < call.experts.size(); ++i) {
       const size_t token = i / static_cast<size_t>(call.experts_per_token);
-      const std::vector<double> x(call.hidden.begin() + token * kHidden, call.hidden.begin() + (token + 1) * kHidden);
+      const std::vector<double> x(call.hidden.begin() + token * kHidden,
+                                  call.hidden.begin() + (token + 1) * kHidden);
       std::vector<double> y, dy;
       RunExpert(call.experts[i], x, y, dy);
       for (int o = 0; o < kHidden; ++o) {
         const double add = static_cast<double>(call.weights[i]) * y[o];
         out[token * kHidden + o] += add;
-        bound[token * kHidden + o] += call.weights[i] * dy[o] + (call.experts_per_token + 4) * kUnit * std::fabs(add);
+        bound[token * kHidden + o] +=
+            call.weights[i] * dy[o] + (call.experts_per_token + 4) * kUnit * std::fabs(add);
       }
     }
   }
 
  private:
-  static Matrix Read(const Checkpoint& checkpoint, WeightFormat format, const std::string& module, int rows, int cols) {
+  static Matrix Read(const Checkpoint& checkpoint, WeightFormat format, const std::string& module, int rows,
+                     int cols) {
     const absl::StatusOr<MatrixView> view = checkpoint.FindMatrix(module, rows, cols, TinyConfig());
     NUMOE_CHECK(view.ok()) << view.status();
     Matrix m{rows, cols, {}};
@@ -123,7 +128,9 @@ class Reference {
   class AlignedBytes {
    public:
     explicit AlignedBytes(size_t bytes) : lines_((bytes + 63) / 64), bytes_(bytes) {}
-    absl::Span<std::byte> span() const { return absl::MakeSpan(reinterpret_cast<std::byte*>(lines_.data()), bytes_); }
+    absl::Span<std::byte> span() const {
+      return absl::MakeSpan(reinterpret_cast<std::byte*>(lines_.data()), bytes_);
+    }
 
    private:
     struct alignas(64) Line {
@@ -133,7 +140,8 @@ class Reference {
     size_t bytes_;
   };
 
-  void RunExpert(ExpertId expert, const std::vector<double>& x, std::vector<double>& y, std::vector<double>& dy) const {
+  void RunExpert(ExpertId expert, const std::vector<double>& x, std::vector<double>& y,
+                 std::vector<double>& dy) const {
     const std::vector<double> exact(x.size(), 0);
     std::vector<double> g, dg, v, dv;
     Multiply(gate_[expert], x, exact, g, dg);
@@ -160,8 +168,9 @@ class ExpertExecutorTest : public ::testing::TestWithParam<Case> {
   void SetUp() override { checkpoint_ = OpenCheckpoint(TinyTensors(GetParam().stored), folder_); }
 
   std::unique_ptr<ExpertExecutor> Load(const SliceSpec& slice, const std::string& isa, int threads = 3) {
-    auto executor = ExpertExecutor::Load(*checkpoint_, TinyConfig(),
-                                         {.slice = slice, .format = GetParam().format, .isa = isa, .threads = threads});
+    auto executor =
+        ExpertExecutor::Load(*checkpoint_, TinyConfig(),
+                             {.slice = slice, .format = GetParam().format, .isa = isa, .threads = threads});
     EXPECT_TRUE(executor.ok()) << executor.status();
     return executor.ok() ? *std::move(executor) : nullptr;
   }
@@ -239,14 +248,15 @@ TEST_P(ExpertExecutorTest, ThreadsAndRepetitionDoNotChangeABit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, ExpertExecutorTest,
-                         ::testing::Values(Case{MatrixFormat::kInt4Group, "auto"}, Case{MatrixFormat::kInt4Group, "int8"},
-                                           Case{MatrixFormat::kFp8Block, "auto"}, Case{MatrixFormat::kFp8Block, "bf16"},
-                                           Case{MatrixFormat::kBF16, "auto"}, Case{MatrixFormat::kBF16, "int8"},
-                                           Case{MatrixFormat::kBF16, "int4"}),
-                         [](const ::testing::TestParamInfo<Case>& test) {
-                           return fmt::format("stored{}_{}", static_cast<int>(test.param.stored), test.param.format);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Formats, ExpertExecutorTest,
+    ::testing::Values(Case{MatrixFormat::kInt4Group, "auto"}, Case{MatrixFormat::kInt4Group, "int8"},
+                      Case{MatrixFormat::kFp8Block, "auto"}, Case{MatrixFormat::kFp8Block, "bf16"},
+                      Case{MatrixFormat::kBF16, "auto"}, Case{MatrixFormat::kBF16, "int8"},
+                      Case{MatrixFormat::kBF16, "int4"}),
+    [](const ::testing::TestParamInfo<Case>& test) {
+      return fmt::format("stored{}_{}", static_cast<int>(test.param.stored), test.param.format);
+    });
 
 class CallTest : public ::testing::Test {
  protected:
@@ -319,7 +329,8 @@ TEST_F(CallTest, ALongCallEqualsItsTokensOneByOne) {
     single.weights = call.view.weights.subspan(token * 2, 2);
     std::vector<float> alone(kHidden);
     ASSERT_TRUE(executor_->Execute(single, absl::MakeSpan(alone)).ok());
-    ASSERT_EQ(std::memcmp(alone.data(), &out[token * kHidden], kHidden * sizeof(float)), 0) << "token " << token;
+    ASSERT_EQ(std::memcmp(alone.data(), &out[token * kHidden], kHidden * sizeof(float)), 0)
+        << "token " << token;
   }
 }
 

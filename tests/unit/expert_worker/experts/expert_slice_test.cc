@@ -15,14 +15,16 @@ namespace {
 using ::testing::HasSubstr;
 
 absl::StatusOr<ExpertSlice> Load(const SafetensorsWriter& writer, const SliceSpec& spec,
-                                 const std::string& format = "auto", const ModelConfig& config = TinyConfig()) {
+                                 const std::string& format = "auto",
+                                 const ModelConfig& config = TinyConfig()) {
   const TemporaryFolder folder;
   const std::unique_ptr<Checkpoint> checkpoint = OpenCheckpoint(writer, folder);
   ThreadPool pool({.cpus = {0, 0, 0}});
   return LoadSlice(*checkpoint, config, spec, format, pool);
 }
 
-std::string LoadError(const SafetensorsWriter& writer, const SliceSpec& spec, const std::string& format = "auto") {
+std::string LoadError(const SafetensorsWriter& writer, const SliceSpec& spec,
+                      const std::string& format = "auto") {
   return Load(writer, spec, format).status().ToString();
 }
 
@@ -30,7 +32,8 @@ TEST(ExpertSliceTest, AnIntermediateSliceHoldsItsPartOfEveryExpert) {
   const TemporaryFolder folder;
   const auto checkpoint = OpenCheckpoint(TinyTensors(MatrixFormat::kBF16), folder);
   ThreadPool pool({.cpus = {0, 0, 0}});
-  const auto slice = LoadSlice(*checkpoint, TinyConfig(), {.worker_index = 1, .worker_count = 2}, "auto", pool);
+  const auto slice =
+      LoadSlice(*checkpoint, TinyConfig(), {.worker_index = 1, .worker_count = 2}, "auto", pool);
   ASSERT_TRUE(slice.ok()) << slice.status();
   EXPECT_EQ(slice->format, WeightFormat::kBf16);
   EXPECT_EQ(slice->width, kIntermediate / 2);
@@ -74,14 +77,18 @@ TEST(ExpertSliceTest, AutomaticFormatIsThePublishedOne) {
 
 TEST(ExpertSliceTest, ACutBlockIsNamedByEveryWorkerWithTheWayOut) {
   for (int worker = 0; worker < 4; ++worker) {
-    const std::string error = LoadError(TinyTensors(MatrixFormat::kFp8Block), {.worker_index = worker, .worker_count = 4});
-    EXPECT_THAT(error, HasSubstr("intermediate size 384 over 4 workers would cut half a block of 128 weights"));
+    const std::string error =
+        LoadError(TinyTensors(MatrixFormat::kFp8Block), {.worker_index = worker, .worker_count = 4});
+    EXPECT_THAT(error,
+                HasSubstr("intermediate size 384 over 4 workers would cut half a block of 128 weights"));
     EXPECT_THAT(error, HasSubstr("expected a multiple of 64 for each worker: use --slice=expert"));
   }
   EXPECT_THAT(LoadError(TinyTensors(MatrixFormat::kInt4Group), {.worker_count = 5}),
               HasSubstr("would cut a group of 32 weights that share a scale (format raw_int4)"));
-  EXPECT_THAT(LoadError(TinyTensors(MatrixFormat::kBF16), {.worker_count = 7}), HasSubstr("use --slice=expert"));
-  EXPECT_TRUE(Load(TinyTensors(MatrixFormat::kFp8Block), {.mode = SliceMode::kExpert, .worker_count = 4}).ok());
+  EXPECT_THAT(LoadError(TinyTensors(MatrixFormat::kBF16), {.worker_count = 7}),
+              HasSubstr("use --slice=expert"));
+  EXPECT_TRUE(
+      Load(TinyTensors(MatrixFormat::kFp8Block), {.mode = SliceMode::kExpert, .worker_count = 4}).ok());
 }
 
 TEST(ExpertSliceTest, OneWorkerMayHoldAnyWidth) {
@@ -100,15 +107,19 @@ TEST(ExpertSliceTest, OneWorkerMayHoldAnyWidth) {
 
 TEST(ExpertSliceTest, BadSpecsAreNamed) {
   const SafetensorsWriter tensors = TinyTensors(MatrixFormat::kBF16);
-  EXPECT_THAT(LoadError(tensors, {.worker_index = 2, .worker_count = 2}), HasSubstr("--worker-index=2: expected 0 to 1"));
+  EXPECT_THAT(LoadError(tensors, {.worker_index = 2, .worker_count = 2}),
+              HasSubstr("--worker-index=2: expected 0 to 1"));
   EXPECT_THAT(LoadError(tensors, {.worker_count = 0}), HasSubstr("--worker-count=0: expected 1 to 64"));
-  EXPECT_THAT(LoadError(tensors, {.mode = SliceMode::kExpert, .worker_count = 7}), HasSubstr("has only 6 experts"));
+  EXPECT_THAT(LoadError(tensors, {.mode = SliceMode::kExpert, .worker_count = 7}),
+              HasSubstr("has only 6 experts"));
 }
 
 TEST(ExpertSliceTest, AFormatThatCannotHoldTheWeightsIsRefused) {
-  EXPECT_THAT(LoadError(TinyTensors(MatrixFormat::kBF16), {}, "raw_int4"), HasSubstr("raw_int4 needs pack-quantized INT4"));
+  EXPECT_THAT(LoadError(TinyTensors(MatrixFormat::kBF16), {}, "raw_int4"),
+              HasSubstr("raw_int4 needs pack-quantized INT4"));
   EXPECT_THAT(LoadError(TinyTensors(MatrixFormat::kInt4Group), {}, "fp8"), HasSubstr("fp8 needs block-FP8"));
-  EXPECT_THAT(LoadError(TinyTensors(MatrixFormat::kBF16), {}, "int3"), HasSubstr("format is \"int3\", expected auto"));
+  EXPECT_THAT(LoadError(TinyTensors(MatrixFormat::kBF16), {}, "int3"),
+              HasSubstr("format is \"int3\", expected auto"));
 }
 
 TEST(ExpertSliceTest, AMissingExpertIsNamed) {

@@ -1,7 +1,7 @@
 // A checkpoint of two layers, the second with experts, for the tests of this folder.
 //
-// Sizes are chosen for their edges: hidden 160 is no multiple of fp8's block, of a panel pair or of a task; intermediate
-// 384 divides over 1, 2 and 3 workers in every format's blocks.
+// Sizes are chosen for their edges: hidden 160 is no multiple of fp8's block, of a panel pair or of a task;
+// intermediate 384 divides over 1, 2 and 3 workers in every format's blocks.
 #pragma once
 
 #include <fmt/format.h>
@@ -49,7 +49,8 @@ inline SafetensorsWriter TinyTensors(MatrixFormat format) {
 }
 
 /// Writes and opens; the folder must outlive the checkpoint.
-inline std::unique_ptr<Checkpoint> OpenCheckpoint(const SafetensorsWriter& writer, const TemporaryFolder& folder) {
+inline std::unique_ptr<Checkpoint> OpenCheckpoint(const SafetensorsWriter& writer,
+                                                  const TemporaryFolder& folder) {
   writer.Write(folder.path());
   absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(folder.path());
   NUMOE_CHECK(checkpoint.ok()) << checkpoint.status();

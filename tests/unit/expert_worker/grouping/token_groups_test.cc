@@ -25,7 +25,8 @@ struct Call {
 Call MakeCall(int experts_per_token, std::vector<ExpertId> experts) {
   Call call{.experts = std::move(experts), .weights = {}, .view = {}};
   for (size_t i = 0; i < call.experts.size(); ++i) call.weights.push_back(0.5f + static_cast<float>(i));
-  call.view = {.layer = 5, .tokens = static_cast<int>(call.experts.size()) / experts_per_token,
+  call.view = {.layer = 5,
+               .tokens = static_cast<int>(call.experts.size()) / experts_per_token,
                .experts_per_token = experts_per_token};
   call.view.experts = call.experts;
   call.view.weights = call.weights;
@@ -83,7 +84,8 @@ TEST(TokenGroupsTest, RandomCallsKeepEveryPairInAnyReusedBuffer) {
       EXPECT_GT(group.rows, 0);
       next += group.rows;
       for (int row = group.row_begin; row < next; ++row) {
-        found[{group.expert, groups.tokens[static_cast<size_t>(row)]}] = groups.weights[static_cast<size_t>(row)];
+        found[{group.expert, groups.tokens[static_cast<size_t>(row)]}] =
+            groups.weights[static_cast<size_t>(row)];
       }
     }
     EXPECT_EQ(static_cast<size_t>(next), groups.tokens.size());
@@ -96,7 +98,8 @@ TEST(TokenGroupsTest, BadIdsAreNamedWithTheirToken) {
   const std::vector<bool> owned(4, true);
   EXPECT_THAT(GroupTokens(MakeCall(2, {0, 1, 2, 4}).view, owned, groups).ToString(),
               HasSubstr("layer 5 token 1: expert id 4, expected 0 to 3"));
-  EXPECT_THAT(GroupTokens(MakeCall(1, {-1}).view, owned, groups).ToString(), HasSubstr("token 0: expert id -1"));
+  EXPECT_THAT(GroupTokens(MakeCall(1, {-1}).view, owned, groups).ToString(),
+              HasSubstr("token 0: expert id -1"));
   EXPECT_THAT(GroupTokens(MakeCall(2, {0, 1, 2, 2}).view, owned, groups).ToString(),
               HasSubstr("layer 5 token 1: expert id 2 twice"));
 }

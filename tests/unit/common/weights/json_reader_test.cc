@@ -1,0 +1,70 @@
+#include "common/weights/json_reader.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string ErrorOf(std::string_view text) {
+  const auto parsed = ParseStrictJson(text, "some.json");
+  return parsed.ok() ? "parsed" : std::string(parsed.status().message());
+}
+
+TEST(JsonReaderTest, ReadsJson) {
+  const auto parsed =
+      ParseStrictJson(R"( {"a": [1, -2.5, "\u00e9", null, true], "b": {"a": {}}} )", "some.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ((*parsed)["a"][1], -2.5);
+  EXPECT_EQ((*parsed)["a"][2], "é");
+  EXPECT_TRUE((*parsed)["b"]["a"].empty()) << "the same key in another object is no duplicate";
+}
+
+TEST(JsonReaderTest, NamesFilePositionFoundAndExpected) {
+  EXPECT_EQ(ErrorOf(R"({"a": 1,})"),
+            "some.json: not valid JSON at byte 9: syntax error while parsing object key - unexpected '}'; "
+            "expected string "
+            "literal");
+  EXPECT_THAT(ErrorOf(""), HasSubstr("unexpected end of input"));
+  EXPECT_THAT(ErrorOf("{} x"), HasSubstr("expected end of input"));
+  EXPECT_THAT(ErrorOf("[1e999]"), StartsWith("some.json: not valid JSON at byte "));
+}
+
+TEST(JsonReaderTest, RefusesDuplicateKeysAtAnyDepth) {
+  EXPECT_EQ(ErrorOf(R"({"a": 1, "b": 2, "a": 1})"), "some.json: key \"a\" occurs twice, expected once");
+  EXPECT_EQ(ErrorOf(R"([{"x": {"k": 1, "\u006b": 2}}])"), "some.json: key \"k\" occurs twice, expected once");
+}
+
+TEST(JsonReaderTest, RefusesInvalidUtf8) {
+  EXPECT_THAT(ErrorOf("{\"a\xff\": 1}"), HasSubstr("not valid JSON at byte 4"));
+  EXPECT_THAT(ErrorOf("\"\xc3\""), HasSubstr("not valid JSON"));
+  EXPECT_THAT(ErrorOf("\"\xed\xa0\x80\""), HasSubstr("not valid JSON")) << "a surrogate encoded as UTF-8";
+}
+
+TEST(JsonReaderTest, RefusesDeepNesting) {
+  EXPECT_EQ(ErrorOf(std::string(64, '[') + std::string(64, ']')), "parsed");
+  EXPECT_EQ(ErrorOf(std::string(65, '[') + std::string(65, ']')),
+            "some.json: nested deeper than expected, at most 64 levels");
+  EXPECT_THAT(ErrorOf(std::string(1'000'000, '[')), HasSubstr("nested deeper"));
+}
+
+TEST(PrintableTest, IsOneShortLineOfValidUtf8) {
+  EXPECT_EQ(Printable("model.layers.0"), "model.layers.0");
+  EXPECT_EQ(Printable("a\nb\x01"), "a\\nb\\u0001");
+  EXPECT_EQ(Printable("é\xff"), "é\xef\xbf\xbd") << "an invalid byte becomes U+FFFD";
+  EXPECT_EQ(Printable(std::string(300, 'x')), std::string(200, 'x') + "...");
+  const std::string cut = Printable("x" + std::string(500, '\xc3') + "\xa9");
+  EXPECT_TRUE(nlohmann::json::accept("\"" + cut + "\"")) << "cut between characters";
+}
+
+TEST(BriefTest, IsJson) {
+  EXPECT_EQ(Brief({{"a", {1, 2}}}), R"({"a":[1,2]})");
+  EXPECT_EQ(Brief(nullptr), "null");
+  EXPECT_EQ(Brief(std::string(300, 'x')).size(), 203u);
+}
+
+}  // namespace
+}  // namespace numoe
