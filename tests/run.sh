@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is needed, builds, and runs every test. Options: --quick (no sanitizer builds).
-#   1 tidy      layers, header contracts, sizes            tests/tidy
+#   1 tidy      layers, header contracts, sizes, layout    tests/tidy
 #   2 release   unit, differential, golden, fuzz replay    ctest
 #   3 e2e       real daemons over HTTP                     tests/e2e
 #   4 asan      the same unit tests under ASan and UBSan
@@ -18,6 +18,7 @@ jobs=$(nproc)
 
 step "tidy"
 python3 tests/tidy/tidy.py
+tests/tidy/format.sh
 
 step "build release"
 build_preset release all
@@ -32,7 +33,7 @@ if [ -z "$quick" ]; then
   step "unit tests (ASan, UBSan)"
   ctest --test-dir build/asan --output-on-failure -j "$jobs" | tail -n 40
   step "build tsan"
-  build_preset tsan all
+  build_preset tsan threads_tests
   step "unit tests (TSan)"
   # setarch -R: TSan of gcc 12 cannot place its shadow under the address randomisation of newer kernels.
   setarch -R ctest --test-dir build/tsan --output-on-failure -j "$jobs" -L threads | tail -n 40

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <thread>
@@ -127,12 +128,13 @@ class EngineLoop final : public Engine {
   void Loop() {
     pthread_setname_np(pthread_self(), "engine");
     while (TakeMail()) {
-      if (!running_.empty() || !waiting_.empty()) RunStep();
+      if ((!running_.empty() || !waiting_.empty()) && WorkersReady()) RunStep();
       PublishStats();
     }
     for (auto* list : {&running_, &waiting_}) {
-      while (!list->empty()) Finish(*list, 0, FinishReason::kCancelled, absl::OkStatus());
+      for (const SequencePtr& s : *list) End(*s, FinishReason::kCancelled);
     }
+    Settle();
   }
 
   // Waits for something to do; false when the engine stops.
@@ -151,11 +153,26 @@ class EngineLoop final : public Engine {
       if (stop_) return false;
     }
     for (auto* list : {&running_, &waiting_}) {
-      for (size_t i = list->size(); i-- > 0;) {
-        if (cancelled.count((*list)[i]->id) > 0) Finish(*list, i, FinishReason::kCancelled, absl::OkStatus());
+      for (const SequencePtr& s : *list) {
+        if (cancelled.count(s->id) > 0) End(*s, FinishReason::kCancelled);
       }
     }
+    Settle();
     return true;
+  }
+
+  // After a lost step: waits a slice for the backend.
+  bool WorkersReady() {
+    if (!lost_since_) return true;
+    const absl::Status status = experts_.AwaitReady(kAwaitSliceMs);
+    if (!status.ok()) EndAllIfTooLate(status);
+    return status.ok();
+  }
+
+  void EndAllIfTooLate(const absl::Status& status) {
+    if (SecondsSince(*lost_since_) * 1e3 < static_cast<double>(options_.worker_deadline_ms)) return;
+    EndAll(absl::UnavailableError(fmt::format("no expert worker for {} ms: {}", options_.worker_deadline_ms,
+                                              std::string(status.message()))));
   }
 
   void RunStep() {
@@ -165,7 +182,7 @@ class EngineLoop final : public Engine {
     if (plan.parts.empty()) {
       // Nothing fits although something runs: the planner promises progress of the oldest one.
       NUMOE_CHECK(!plan.preempted.empty()) << "no progress: " << plan.ToString();
-      return;
+      return Settle();
     }
     StepBatch batch;
     batch.deterministic = options_.deterministic;
@@ -180,8 +197,16 @@ class EngineLoop final : public Engine {
       tokens += part.tokens;
     }
     const Clock::time_point start = Clock::now();
-    const absl::StatusOr<StepLogits> logits = ForwardUntilDone(batch);
-    if (!logits.ok()) return FailAll(logits.status());
+    const absl::StatusOr<StepLogits> logits = model_.Forward(batch);
+    if (absl::IsUnavailable(logits.status())) {
+      // Nothing was sampled and no `cached` moved: the step is planned again when the workers are back.
+      if (!lost_since_) lost_since_ = start;
+      metrics_.Add(CounterId::kStepsReplayed);
+      Settle();
+      return EndAllIfTooLate(logits.status());
+    }
+    if (!logits.ok()) return EndAll(logits.status());
+    lost_since_.reset();
     metrics_.Observe(HistogramId::kStepDuration, SecondsSince(start));
     metrics_.Observe(HistogramId::kStepTokens, tokens);
     metrics_.Add(CounterId::kSteps);
@@ -198,11 +223,11 @@ class EngineLoop final : public Engine {
   }
 
   void CarryOut(const StepPlan& plan) {
-    // Indices of parts count the running list as planned; preempted sequences have no part, and they are
-    // removed below only after blocks were given out, so that the indices stay right.
+    // The parts' indices count the running list as planned: preempted sequences stay in it until Settle.
     for (const int index : plan.preempted) {
       ReleaseBlocks(*running_[index]);
       running_[index]->cached = 0;
+      running_[index]->preempted = true;
       metrics_.Add(CounterId::kPreemptions);
     }
     for (int i = 0; i < plan.admitted; ++i) {
@@ -219,30 +244,9 @@ class EngineLoop final : public Engine {
       }
     }
     CountWaiting(-plan.admitted);
-    preempted_now_ = plan.preempted;
-  }
-
-  // Runs the same step until the workers answer it, or fails after the deadline.
-  absl::StatusOr<StepLogits> ForwardUntilDone(const StepBatch& batch) {
-    const Clock::time_point lost_at = Clock::now();
-    while (true) {
-      absl::StatusOr<StepLogits> logits = model_.Forward(batch);
-      if (logits.ok() || !absl::IsUnavailable(logits.status())) return logits;
-      while (!experts_.AwaitReady(kAwaitSliceMs).ok()) {
-        if (SecondsSince(lost_at) * 1e3 > static_cast<double>(options_.worker_deadline_ms)) {
-          return absl::UnavailableError(fmt::format("no expert worker for {} ms: {}",
-                                                    options_.worker_deadline_ms,
-                                                    std::string(logits.status().message())));
-        }
-        const std::lock_guard lock(mutex_);
-        if (stop_) return absl::UnavailableError("the server stops");
-      }
-      metrics_.Add(CounterId::kStepsReplayed);
-    }
   }
 
   void Sample(const StepPlan& plan, const StepLogits& logits) {
-    std::vector<size_t> finished;
     int row = 0;
     for (const PlannedPart& part : plan.parts) {
       Sequence& s = *running_[part.sequence];
@@ -258,18 +262,17 @@ class EngineLoop final : public Engine {
            .seed = s.seed,
            .position = static_cast<int64_t>(s.tokens.size())});
       ++row;
-      if (!token.ok()) {
-        errors_[s.id] = token.status();
-        finished.push_back(static_cast<size_t>(part.sequence));
-      } else if (Emit(s, *token)) {
-        finished.push_back(static_cast<size_t>(part.sequence));
+      if (token.ok()) {
+        Emit(s, *token);
+      } else {
+        End(s, FinishReason::kError, token.status());
       }
     }
-    RemovePreempted(finished);
+    Settle();
   }
 
-  // Hands a token out; true if it was the last one.
-  bool Emit(Sequence& s, TokenId token) {
+  // Hands a token out; the last one goes with the ending.
+  void Emit(Sequence& s, TokenId token) {
     const bool first = s.generated() == 0;
     s.tokens.push_back(token);
     metrics_.Add(CounterId::kTokensGenerated);
@@ -280,67 +283,56 @@ class EngineLoop final : public Engine {
       return std::find(ids.begin(), ids.end(), token) != ids.end();
     };
     const SamplingParams& p = s.request.sampling;
-    TokenEvent event{
-        .sequence = s.id, .tokens = {token}, .finish = FinishReason::kNone, .error = absl::OkStatus()};
-    if (is_in(p.stop_token_ids) || (!p.ignore_eos && is_in(options_.eos_token_ids))) {
-      event.finish = FinishReason::kStop;
-    } else if (s.generated() >= p.max_tokens) {
-      event.finish = FinishReason::kLength;
+    const bool stopped = is_in(p.stop_token_ids) || (!p.ignore_eos && is_in(options_.eos_token_ids));
+    if (stopped || s.generated() >= p.max_tokens) {
+      End(s, stopped ? FinishReason::kStop : FinishReason::kLength);
+      s.ending->tokens = {token};
+    } else {
+      s.request.on_event({.sequence = s.id, .tokens = {token}, .finish = FinishReason::kNone, .error = {}});
     }
-    if (event.finish == FinishReason::kNone) {
-      s.request.on_event(event);
-      return false;
-    }
-    endings_[s.id] = std::move(event);
-    return true;
   }
 
-  // Ends the finished sequences and moves the preempted ones to the head of the queue; highest index first.
-  void RemovePreempted(std::vector<size_t> finished) {
-    std::vector<std::pair<size_t, bool>> removals;  // (index, finished)
-    for (const size_t index : finished) removals.emplace_back(index, true);
-    for (const int index : preempted_now_) removals.emplace_back(static_cast<size_t>(index), false);
-    preempted_now_.clear();
-    std::sort(removals.rbegin(), removals.rend());
-    for (const auto& [index, is_finished] : removals) {
-      if (is_finished) {
-        const SequenceId id = running_[index]->id;
-        const auto error = errors_.find(id);
-        if (error != errors_.end()) {
-          const absl::Status status = error->second;
-          errors_.erase(error);
-          Finish(running_, index, FinishReason::kError, status);
-        } else {
-          Finish(running_, index, endings_[id].finish, absl::OkStatus());
-        }
-      } else {
-        waiting_.push_front(std::move(running_[index]));
-        running_.erase(running_.begin() + static_cast<int64_t>(index));
+  static void End(Sequence& s, FinishReason reason, const absl::Status& error = absl::OkStatus()) {
+    s.ending = TokenEvent{.sequence = s.id, .tokens = {}, .finish = reason, .error = error};
+  }
+
+  void EndAll(const absl::Status& error) {
+    for (auto* list : {&running_, &waiting_}) {
+      for (const SequencePtr& s : *list) End(*s, FinishReason::kError, error);
+    }
+    lost_since_.reset();
+    Settle();
+  }
+
+  // Lets go of the sequences that ended, and puts the preempted ones back to the head of the queue.
+  void Settle() {
+    for (size_t i = running_.size(); i-- > 0;) {
+      if (running_[i]->ending) {
+        Finish(Take(running_, i));
+      } else if (running_[i]->preempted) {
+        running_[i]->preempted = false;
+        waiting_.push_front(Take(running_, i));
         CountWaiting(1);
       }
     }
-  }
-
-  void FailAll(const absl::Status& status) {
-    preempted_now_.clear();
-    for (auto* list : {&running_, &waiting_}) {
-      while (!list->empty()) Finish(*list, 0, FinishReason::kError, status);
+    for (size_t i = waiting_.size(); i-- > 0;) {
+      if (!waiting_[i]->ending) continue;
+      Finish(Take(waiting_, i));
+      CountWaiting(-1);
     }
   }
 
-  void Finish(std::deque<SequencePtr>& list, size_t index, FinishReason reason, const absl::Status& error) {
-    const SequencePtr s = std::move(list[index]);
+  static SequencePtr Take(std::deque<SequencePtr>& list, size_t index) {
+    SequencePtr taken = std::move(list[index]);
     list.erase(list.begin() + static_cast<int64_t>(index));
+    return taken;
+  }
+
+  void Finish(SequencePtr s) {
     ReleaseBlocks(*s);
-    TokenEvent event{.sequence = s->id, .tokens = {}, .finish = reason, .error = error};
-    if (const auto ending = endings_.find(s->id); ending != endings_.end()) {
-      event = std::move(ending->second);
-      endings_.erase(ending);
-    }
-    metrics_.With(CounterId::kRequestsFinished, {ReasonName(event.finish)}).Increment();
+    metrics_.With(CounterId::kRequestsFinished, {ReasonName(s->ending->finish)}).Increment();
     metrics_.Observe(HistogramId::kRequestDuration, SecondsSince(s->arrived));
-    if (reason != FinishReason::kCancelled) s->request.on_event(event);
-    if (&list == &waiting_) CountWaiting(-1);
+    if (s->ending->finish != FinishReason::kCancelled) s->request.on_event(*s->ending);
     const std::lock_guard lock(mutex_);
     if (--live_ == 0) idle_.notify_all();
   }
@@ -375,11 +367,9 @@ class EngineLoop final : public Engine {
   // Engine thread only.
   BlockPool blocks_;
   Sampler sampler_;
-  std::deque<SequencePtr> running_;  // in order of admission
-  std::deque<SequencePtr> waiting_;  // in order of arrival, preempted ones first
-  std::vector<int> preempted_now_;   // indices in running_, between plan and removal
-  std::map<SequenceId, TokenEvent> endings_;
-  std::map<SequenceId, absl::Status> errors_;
+  std::deque<SequencePtr> running_;              // in order of admission
+  std::deque<SequencePtr> waiting_;              // in order of arrival, preempted ones first
+  std::optional<Clock::time_point> lost_since_;  // begin of the first of the steps lost in a row
   uint64_t steps_ = 0;
 
   mutable std::mutex mutex_;

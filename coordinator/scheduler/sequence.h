@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "coordinator/model/model.h"
@@ -18,8 +19,10 @@ struct Sequence {
   GenerateRequest request;
   std::vector<TokenId> tokens;  // prompt, then what was sampled
   int64_t prompt_tokens = 0;
-  int64_t cached = 0;             // tokens [0, cached) have KV rows
-  std::vector<KvBlockId> blocks;  // block table
+  int64_t cached = 0;                // tokens [0, cached) have KV rows
+  std::vector<KvBlockId> blocks;     // block table
+  bool preempted = false;            // loses its place in the running list when the step's plan is settled
+  std::optional<TokenEvent> ending;  // set once it is over, handed out when the plan is settled
   uint64_t seed = 0;
   std::chrono::steady_clock::time_point arrived;
   std::chrono::steady_clock::time_point last_token;

@@ -150,6 +150,33 @@ TEST_F(EngineTest, LostStepsAreReplayedAndChangeNothing) {
   EXPECT_EQ(collector.tokens(), ScriptedModel::Expected({5, 6}, 20));
 }
 
+TEST_F(EngineTest, CancellationsAreTakenWhileAWorkerIsAway) {
+  Start(500);
+  Collector leaver, stayer;
+  const absl::StatusOr<SequenceId> id = engine_->Submit(Request({1, 2, 3}, 1900, leaver));
+  ASSERT_TRUE(engine_->Submit(Request({5, 6}, 20, stayer)).ok());
+  leaver.AwaitTokens(3);
+  backend_.ready_ = false;
+  model_->failures_left_ = 1;
+  engine_->Cancel(*id);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (engine_->Stats().running != 1 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_EQ(engine_->Stats().running, 1) << "the cancelled stream was kept until the worker came back";
+  backend_.ready_ = true;
+  EXPECT_EQ(stayer.Await(), FinishReason::kLength);
+  EXPECT_EQ(stayer.tokens(), ScriptedModel::Expected({5, 6}, 20));
+  ExpectIdle();
+}
+
+TEST_F(EngineTest, RequestsFailWhenReadyWorkersLoseEveryStep) {
+  Start(500, {.worker_deadline_ms = 50});
+  model_->failures_left_ = 1'000'000'000;
+  Collector collector;
+  ASSERT_TRUE(engine_->Submit(Request({5, 6}, 20, collector)).ok());
+  EXPECT_EQ(collector.Await(), FinishReason::kError);
+  EXPECT_EQ(collector.error().code(), absl::StatusCode::kUnavailable);
+}
+
 TEST_F(EngineTest, RequestsFailWhenTheWorkerStaysAway) {
   Start(500, {.worker_deadline_ms = 50});
   backend_.ready_ = false;
