@@ -36,6 +36,7 @@ if [ -z "$quick" ]; then
   build_preset tsan threads_tests
   step "unit tests (TSan)"
   # setarch -R: TSan of gcc 12 cannot place its shadow under the address randomisation of newer kernels.
-  setarch -R ctest --test-dir build/tsan --output-on-failure -j "$jobs" -L threads | tail -n 40
+  TSAN_OPTIONS="suppressions=$PWD/tests/tsan_suppressions.txt" \
+    setarch -R ctest --test-dir build/tsan --output-on-failure -j "$jobs" -L threads | tail -n 40
 fi
 step "all tests passed"

@@ -6,7 +6,10 @@
 // wrong flag ends the program with one line on stderr and exit code 2. Used by main functions only.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 
@@ -22,16 +25,16 @@ class Flags {
 
   template <typename T>
   CLI::Option* Add(const std::string& name, T& value, const std::string& help) {
-    return app_.add_option("--" + name, value, help)->envname(EnvironmentName(name))->capture_default_str();
+    return Named(name, app_.add_option("--" + name, value, help)->capture_default_str());
   }
   CLI::Option* AddSwitch(const std::string& name, bool& value, const std::string& help) {
-    return app_.add_flag("--" + name, value, help)->envname(EnvironmentName(name));
+    return Named(name, app_.add_flag("--" + name, value, help));
   }
 
   /// Exit code to leave with at once (0 after --help, 2 after an error), or -1 to go on.
   int Parse(int argc, char** argv) {
     try {
-      app_.parse(argc, argv);
+      app_.parse(WithEnvironment(argc, argv));
       return -1;
     } catch (const CLI::Success& success) {  // --help
       return app_.exit(success);
@@ -51,7 +54,30 @@ class Flags {
     return name;
   }
 
+  CLI::Option* Named(const std::string& name, CLI::Option* option) {
+    names_.push_back(name);
+    return option->envname(EnvironmentName(name));  // in --help
+  }
+
+  // CLI11 lets the file win over the environment. So variables become arguments, unless the command line
+  // names the flag. The last argument comes first, as CLI11 wants it.
+  std::vector<std::string> WithEnvironment(int argc, char** argv) const {
+    std::vector<std::string> arguments(argv + 1, argv + argc);
+    const size_t given = arguments.size();
+    for (const std::string& name : names_) {
+      const char* value = std::getenv(EnvironmentName(name).c_str());
+      const std::string flag = "--" + name;
+      const bool on_command_line =
+          std::any_of(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(given),
+                      [&](const std::string& a) { return a == flag || a.rfind(flag + "=", 0) == 0; });
+      if (value != nullptr && !on_command_line) arguments.push_back(flag + "=" + value);
+    }
+    std::reverse(arguments.begin(), arguments.end());
+    return arguments;
+  }
+
   CLI::App app_;
+  std::vector<std::string> names_;
 };
 
 }  // namespace numoe

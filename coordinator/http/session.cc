@@ -10,6 +10,7 @@
 
 #include "common/base/check.h"
 #include "common/base/limits.h"
+#include "common/observe/logging.h"
 
 namespace numoe {
 namespace {
@@ -368,8 +369,9 @@ void Session::Log(int status) {
                                                         : path,
                                        std::to_string(status)})
       .Increment();
-  spdlog::info("request id={} path={} status={} ms={:.1f} tokens={}", request_id_, path.substr(0, 100),
-               status, ms, generation_ ? generation_->completion_tokens() : 0);
+  const LogScope scope(request_id_);
+  spdlog::info("path={} status={} ms={:.1f} tokens={}", path.substr(0, 100), status, ms,
+               generation_ ? generation_->completion_tokens() : 0);
 }
 
 void Session::Next() {

@@ -57,9 +57,10 @@ class Cluster:
             self.workers.append(Daemon(f"worker{i}", [
                 os.path.join(bin_dir, "numoe-expert-worker"), "--model", model, "--worker-index", str(i),
                 "--worker-count", str(workers), "--listen", address, "--metrics-port", "0", *worker_flags], self.folder))
+        self.addresses = ",".join(addresses)
         self.port_file = os.path.join(self.folder, "port")
         self.coordinator = Daemon("coordinator", [
-            os.path.join(bin_dir, "numoe-coordinator"), "--model", model, "--workers", ",".join(addresses),
+            os.path.join(bin_dir, "numoe-coordinator"), "--model", model, "--workers", self.addresses,
             "--host", "127.0.0.1", "--port", "0", "--port-file", self.port_file, *coordinator_flags], self.folder)
 
     def __enter__(self):

@@ -5,9 +5,11 @@ import concurrent.futures
 import glob
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -170,6 +172,60 @@ class LifeCycle(unittest.TestCase):
             for worker in cluster.workers:
                 self.assertEqual(worker.stop(), 0)
             self.assertEqual(glob.glob(cluster.folder + "/*.sock"), [])
+
+    def test_crash_leaves_no_process_and_no_segment(self):
+        before = set(os.listdir("/dev/shm"))
+        with Cluster(BIN, MODEL) as cluster:
+            cluster.post(CHAT, chat("Hello"))
+            cluster.coordinator.stop(signal.SIGKILL)
+            cluster.coordinator.start()  # the workers let the dead one's session go and take the new one
+            cluster.await_health("ready", 20)
+            cluster.post(CHAT, chat("Hello"))
+            self.assertEqual(set(os.listdir("/dev/shm")), before)
+
+    def test_two_instances_do_not_collide(self):
+        with Cluster(BIN, MODEL) as one, Cluster(BIN, MODEL) as other:
+            texts = [c.post(TEXT, {"prompt": "same", "temperature": 0, "max_tokens": 20})["choices"][0]["text"]
+                     for c in (one, other)]
+            self.assertEqual(texts[0], texts[1])
+            self.assertNotEqual(one.port, other.port)
+            other.coordinator.stop()
+            taken = subprocess.run([os.path.join(BIN, "numoe-coordinator"), "--model", MODEL, "--workers",
+                                    one.addresses, "--port", str(one.port)], capture_output=True, text=True, timeout=30)
+            self.assertEqual(taken.returncode, 2, taken.stderr)
+            self.assertIn(str(one.port), taken.stderr.strip().splitlines()[-1])
+
+    def test_flags_from_file_and_environment(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = os.path.join(folder, "numoe.toml")
+            with open(config, "w", encoding="utf-8") as f:
+                f.write('served-model-name = "from-file"\nlog-format = "json"\nmax-model-len = 100\n')  # the environment's 64 counts
+            os.environ["NUMOE_MAX_MODEL_LEN"] = "64"
+            try:
+                with Cluster(BIN, MODEL, coordinator_flags=["--config", config]) as cluster:
+                    model = json.loads(cluster.request("GET", "/v1/models")[2])["data"][0]
+                    self.assertEqual((model["id"], model["max_model_len"]), ("from-file", 64))
+                    status, headers, _ = cluster.request("POST", TEXT, {"prompt": "x", "max_tokens": 1})
+                    self.assertEqual(status, 200)
+                    lines = [json.loads(line) for line in cluster.coordinator.log().splitlines() if line]
+                    ids = [line["request_id"] for line in lines if "path=/v1/completions" in line["message"]]
+                    self.assertEqual(ids, [headers["x-request-id"]])
+            finally:
+                del os.environ["NUMOE_MAX_MODEL_LEN"]
+
+    def test_truncated_checkpoint_is_refused_by_both_daemons(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "model")
+            shutil.copytree(MODEL, model)
+            shard = sorted(glob.glob(model + "/*.safetensors"))[0]
+            os.truncate(shard, os.path.getsize(shard) - 100)
+            for argv in ([os.path.join(BIN, "numoe-expert-worker"), "--listen", f"unix:{folder}/w.sock"],
+                         [os.path.join(BIN, "numoe-coordinator"), "--workers", f"unix:{folder}/w.sock"]):
+                done = subprocess.run([*argv, "--model", model], capture_output=True, text=True, timeout=30)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(os.path.basename(shard), done.stderr)
+                self.assertIn("truncated", done.stderr)
+                self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
 
     def test_bad_flags_and_files_exit_2_with_one_line(self):
         worker = os.path.join(BIN, "numoe-expert-worker")
