@@ -1,0 +1,50 @@
+#include "coordinator/tools/local_model.h"
+
+#include <numeric>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/topology/topology.h"
+
+namespace numoe {
+namespace {
+
+constexpr int kBlockTokens = 16;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesystem::path& dir,
+                                                             const LocalModelOptions& options) {
+  auto local = std::unique_ptr<LocalModel>(new LocalModel);
+  ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(dir));
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(dir));
+  ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
+  std::vector<int> cpus;
+  for (const NumaNode& node : topology.nodes) cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
+  if (options.threads > 0) cpus.resize(static_cast<size_t>(options.threads), cpus.back());
+  ASSIGN_OR_RETURN(
+      local->executor_,
+      ExpertExecutor::Load(*checkpoint, config,
+                           {.format = options.format, .isa = options.isa, .threads = options.threads}));
+  local->backend_ = std::make_unique<LocalBackend>(std::vector<LayerExecutor*>{local->executor_.get()});
+  ASSIGN_OR_RETURN(
+      local->device_,
+      CpuDevice::Create({.step_tokens_max = options.context_tokens, .cpus = cpus, .isa = options.isa}));
+  local->blocks_.resize(static_cast<size_t>((options.context_tokens + kBlockTokens - 1) / kBlockTokens));
+  std::iota(local->blocks_.begin(), local->blocks_.end(), KvBlockId{0});
+  ASSIGN_OR_RETURN(local->model_, Model::Load(*checkpoint, config,
+                                              {.kv_block_tokens = kBlockTokens,
+                                               .kv_blocks = static_cast<int>(local->blocks_.size())},
+                                              *local->device_, *local->backend_));
+  return local;
+}
+
+absl::StatusOr<StepLogits> LocalModel::Run(absl::Span<const TokenId> tokens) {
+  NUMOE_CHECK_LE(tokens.size(), blocks_.size() * kBlockTokens);
+  StepBatch batch;
+  batch.sequences.push_back(
+      {.tokens = tokens, .position = 0, .blocks = blocks_, .logits_last = static_cast<int>(tokens.size())});
+  return model_->Forward(batch);
+}
+
+}  // namespace numoe

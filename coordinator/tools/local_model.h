@@ -1,0 +1,50 @@
+// LocalModel: the whole model in one process, coordinator's and workers' share, without a network.
+//
+// For tools that judge or time the model itself. The experts are computed by one executor with all of every
+// expert; the rest by the CPU device. One thread.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/device/cpu/cpu_device.h"
+#include "coordinator/model/model.h"
+#include "coordinator/transport/local_backend.h"
+#include "expert_worker/experts/expert_executor.h"
+
+namespace numoe {
+
+struct LocalModelOptions {
+  std::string format = "auto";  // of the experts: auto | raw_int4 | int4 | int8 | bf16 | fp8
+  std::string isa = "auto";
+  int threads = 0;            // 0: every CPU this process may use
+  int context_tokens = 2048;  // of the one sequence it runs, and of its largest step
+};
+
+class LocalModel {
+ public:
+  /// Errors are those of the checkpoint, the executor and the device.
+  static absl::StatusOr<std::unique_ptr<LocalModel>> Load(const std::filesystem::path& dir,
+                                                          const LocalModelOptions& options);
+
+  /// Runs `tokens` as one new sequence in one step; logits of all of them, [tokens, vocab], valid until the
+  /// next call. At most context_tokens, at least one.
+  absl::StatusOr<StepLogits> Run(absl::Span<const TokenId> tokens);
+
+  std::string Describe() const { return executor_->Describe(); }
+  const ModelConfig& config() const { return model_->config(); }
+
+ private:
+  LocalModel() = default;
+
+  std::unique_ptr<ExpertExecutor> executor_;
+  std::unique_ptr<LocalBackend> backend_;
+  std::unique_ptr<CpuDevice> device_;
+  std::unique_ptr<Model> model_;
+  std::vector<KvBlockId> blocks_;
+};
+
+}  // namespace numoe

@@ -1,0 +1,147 @@
+// numoe-perplexity: what an expert format does to a model, in numbers that do not depend on sampling.
+//
+// Runs every document of a text through the model once for each format and once for the reference format, and
+// prints the perplexity, the mean KL divergence of the next-token distributions from the reference's
+// (sum of p_ref * ln(p_ref / p), in nats per token), and the share of tokens where both would choose the
+// same. The text is JSON lines, {"text": "..."}: one document each, control tokens recognised.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+#include "common/base/flags.h"
+#include "common/base/status.h"
+#include "common/observe/logging.h"
+#include "common/weights/json_reader.h"
+#include "coordinator/tokenizer/tokenizer.h"
+#include "coordinator/tools/local_model.h"
+
+namespace numoe {
+namespace {
+
+struct PerplexityFlags {
+  std::string model;
+  std::string text;
+  std::vector<std::string> formats = {"auto"};
+  std::string reference = "bf16";
+  std::string isa = "auto";
+  int threads = 0;
+  int context = 1024;
+  bool json = false;
+};
+
+struct Score {
+  double nll = 0;  // sum of -ln p(next token)
+  double kl = 0;   // sum over tokens
+  int64_t agree = 0;
+  int64_t tokens = 0;
+};
+
+using Document = std::vector<TokenId>;
+
+absl::StatusOr<std::vector<Document>> ReadDocuments(const PerplexityFlags& f, const Tokenizer& tokenizer) {
+  std::ifstream file(f.text);
+  if (!file) return absl::NotFoundError(fmt::format("{}: cannot be opened", f.text));
+  std::vector<Document> documents;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    const std::string place = fmt::format("{}:{}", f.text, number);
+    ASSIGN_OR_RETURN(const nlohmann::json object, ParseStrictJson(line, place));
+    if (!object.is_object() || !object.contains("text") || !object["text"].is_string()) {
+      return absl::InvalidArgumentError(place + ": expected an object {\"text\": \"...\"}");
+    }
+    Document document = tokenizer.Encode(object["text"].get<std::string>(), Specials::kParse);
+    if (document.size() > static_cast<size_t>(f.context)) document.resize(static_cast<size_t>(f.context));
+    if (document.size() >= 2) documents.push_back(std::move(document));
+  }
+  if (documents.empty()) return absl::InvalidArgumentError(f.text + ": no document of two tokens or more");
+  return documents;
+}
+
+// ln of the softmax of one row, and its largest element.
+size_t LogSoftmax(absl::Span<const float> logits, std::vector<double>& out) {
+  const size_t best = static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  double sum = 0;
+  for (const float x : logits) sum += std::exp(static_cast<double>(x) - logits[best]);
+  const double log_sum = std::log(sum) + logits[best];
+  out.resize(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) out[i] = logits[i] - log_sum;
+  return best;
+}
+
+void AddRow(absl::Span<const float> reference, absl::Span<const float> logits, TokenId next, Score& score) {
+  std::vector<double> p, q;
+  const size_t best_reference = LogSoftmax(reference, p);
+  score.agree += LogSoftmax(logits, q) == best_reference ? 1 : 0;
+  for (size_t i = 0; i < p.size(); ++i) score.kl += std::exp(p[i]) * (p[i] - q[i]);
+  score.nll -= q[static_cast<size_t>(next)];
+  ++score.tokens;
+}
+
+absl::StatusOr<Score> Judge(LocalModel& reference, LocalModel& model,
+                            const std::vector<Document>& documents) {
+  Score score;
+  for (const Document& document : documents) {
+    ASSIGN_OR_RETURN(const StepLogits expected, reference.Run(document));
+    ASSIGN_OR_RETURN(const StepLogits found, model.Run(document));
+    const auto row = [&](const StepLogits& logits, size_t i) {
+      const auto vocab = static_cast<size_t>(logits.vocab_size);
+      return logits.values.subspan(i * vocab, vocab);
+    };
+    for (size_t i = 0; i + 1 < document.size(); ++i)
+      AddRow(row(expected, i), row(found, i), document[i + 1], score);
+  }
+  return score;
+}
+
+absl::Status Run(const PerplexityFlags& f) {
+  RETURN_IF_ERROR(SetupLogging({.level = "warning", .program = "numoe-perplexity"}));
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(f.model));
+  ASSIGN_OR_RETURN(const std::vector<Document> documents, ReadDocuments(f, *tokenizer));
+  const auto load = [&](const std::string& format) {
+    return LocalModel::Load(
+        f.model, {.format = format, .isa = f.isa, .threads = f.threads, .context_tokens = f.context});
+  };
+  ASSIGN_OR_RETURN(const auto reference, load(f.reference));
+  if (!f.json) std::puts("format      perplexity  KL nats/token  same choice    tokens");
+  for (const std::string& format : f.formats) {
+    ASSIGN_OR_RETURN(const auto model, load(format));
+    ASSIGN_OR_RETURN(const Score score, Judge(*reference, *model, documents));
+    const auto tokens = static_cast<double>(score.tokens);
+    const char* line =
+        f.json ? R"({{"format": "{}", "perplexity": {:.6g}, "kl": {:.6g}, "same_choice": {:.6g}, )"
+                 R"("tokens": {}}})"
+               : "{:10} {:11.4f} {:14.6f} {:11.2f} % {:9}";
+    std::puts(fmt::format(fmt::runtime(line), format, std::exp(score.nll / tokens), score.kl / tokens,
+                          static_cast<double>(score.agree) / tokens * (f.json ? 1 : 100), score.tokens)
+                  .c_str());
+    std::fflush(stdout);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace numoe
+
+int main(int argc, char** argv) {
+  numoe::PerplexityFlags f;
+  numoe::Flags flags("numoe-perplexity",
+                     "Perplexity of expert formats, and their divergence from a reference.");
+  flags.Add("model", f.model, "Checkpoint folder")->required();
+  flags.Add("text", f.text, "JSON lines, {\"text\": ...}: one document each")->required();
+  flags
+      .Add("format", f.formats, "Expert formats, separated by commas: auto, raw_int4, int4, int8, bf16, fp8")
+      ->delimiter(',');
+  flags.Add("reference", f.reference, "Expert format that the others are compared with");
+  flags.Add("context", f.context, "Tokens of a document that count")->check(CLI::Range(2, 1 << 16));
+  flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
+  flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use");
+  flags.AddSwitch("json", f.json, "One JSON object per line");
+  if (const int code = flags.Parse(argc, argv); code >= 0) return code;
+  if (const absl::Status status = numoe::Run(f); !status.ok()) {
+    std::fprintf(stderr, "numoe-perplexity: %s\n", std::string(status.message()).c_str());
+    return 2;
+  }
+  return 0;
+}
