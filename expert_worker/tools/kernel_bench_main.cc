@@ -1,237 +1,40 @@
-// numoe-kernel-bench: what this machine's transport reaches; the tool an operator runs on a new machine.
-//
-// `transport`: the shared-memory ring against gRPC over a Unix socket with the same payloads, in one run on
-// pinned cores; each echo goes through a process of its own. Prints a table, or one JSON object per line with
-// --json.
-#include <fmt/format.h>
-#include <grpcpp/grpcpp.h>
-#include <sched.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
-#include <csignal>
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
+// numoe-kernel-bench: what NUMoE's parts reach on this machine, beside what the machine can do. The tool an
+// operator runs on new hardware. Every subcommand prints a table, or one JSON object per line with --json.
 #include "CLI/CLI.hpp"
-#include "common/transport/ring_channel.h"
-#include "proto/numoe/v1/expert_worker.grpc.pb.h"
-
-namespace numoe {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr size_t kSlotBytes = 8u << 20;
-constexpr size_t kFanOutBytes = 14336;
-struct Payload {
-  size_t bytes;
-  int rounds;
-};
-constexpr Payload kPayloads[] = {{14336, 3000}, {229376, 800}, {7340032, 60}};
-
-void PinTo(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<size_t>(cpu % static_cast<int>(std::thread::hardware_concurrency())), &set);
-  sched_setaffinity(0, sizeof set, &set);
-}
-
-struct Quantiles {
-  double p50 = 0;
-  double p99 = 0;
-};
-
-// Microseconds of `round`, after a tenth of the rounds as warm-up.
-Quantiles Measure(int rounds, const std::function<void()>& round) {
-  std::vector<double> times;
-  for (int i = 0; i < rounds + rounds / 10; ++i) {
-    const Clock::time_point start = Clock::now();
-    round();
-    if (i >= rounds / 10)
-      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-  }
-  std::sort(times.begin(), times.end());
-  return {times[times.size() / 2], times[times.size() * 99 / 100]};
-}
-
-// A child process; killed when this program ends, however it ends.
-class Child {
- public:
-  explicit Child(const std::function<void()>& body) : pid_(fork()) {
-    if (pid_ != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    body();
-    _exit(0);
-  }
-  ~Child() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-
- private:
-  const pid_t pid_;
-};
-
-// --- ring
-// ---------------------------------------------------------------------------------------------------
-
-struct RingEcho {
-  std::unique_ptr<RingChannel> channel;
-  std::unique_ptr<Child> child;
-};
-
-RingEcho StartRingEcho(int cpu) {
-  absl::StatusOr<RingSegment> segment = RingSegment::Create(kSlotBytes);
-  absl::StatusOr<RingSegment> theirs = RingSegment::Attach(dup(segment->fd()));
-  RingEcho echo;
-  echo.child = std::make_unique<Child>([&] {
-    PinTo(cpu);
-    RingChannel channel(*std::move(theirs), Side::kWorker);
-    channel.Hold();
-    while (true) {
-      const auto message = channel.Receive(-1, 300);
-      if (!message.ok()) return;
-      std::memcpy(channel.Outgoing().data(), message->data(), message->size());
-      channel.Publish(message->size());
-    }
-  });
-  echo.channel = std::make_unique<RingChannel>(*std::move(segment), Side::kCoordinator);
-  echo.channel->Hold();
-  while (!echo.channel->PeerAlive()) usleep(1000);
-  return echo;
-}
-
-void RingRound(const std::vector<RingEcho*>& echoes, const std::vector<char>& in, std::vector<char>& out,
-               size_t bytes) {
-  for (RingEcho* echo : echoes) {
-    std::memcpy(echo->channel->Outgoing().data(), in.data(), bytes);
-    echo->channel->Publish(bytes);
-  }
-  for (RingEcho* echo : echoes) {
-    const auto reply = echo->channel->Receive(10'000, 300);
-    if (!reply.ok()) std::abort();
-    std::memcpy(out.data(), reply->data(), bytes);
-  }
-}
-
-// --- gRPC
-// ---------------------------------------------------------------------------------------------------
-
-// The same service definition as the product's: a unary call and a stream that give the payload back. The
-// unary one carries it in a handshake-sized message, Handshake's description.
-class EchoService final : public v1::ExpertWorker::Service {
-  grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest* request,
-                         v1::HandshakeReply* reply) override {
-    reply->set_description(request->coordinator());
-    return grpc::Status::OK;
-  }
-  grpc::Status LayerCalls(grpc::ServerContext*,
-                          grpc::ServerReaderWriter<v1::LayerReply, v1::LayerCall>* stream) override {
-    v1::LayerCall call;
-    v1::LayerReply reply;
-    while (stream->Read(&call)) {
-      reply.set_partial(call.hidden());
-      stream->Write(reply);
-    }
-    return grpc::Status::OK;
-  }
-};
-
-std::unique_ptr<Child> StartGrpcEcho(const std::string& address, int cpu) {
-  return std::make_unique<Child>([address, cpu] {
-    PinTo(cpu);
-    EchoService service;
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials());
-    builder.SetMaxReceiveMessageSize(-1);
-    builder.SetMaxSendMessageSize(-1);
-    builder.RegisterService(&service);
-    builder.BuildAndStart()->Wait();
-  });
-}
-
-int RunTransport(bool json) {
-  // Every child before the first gRPC call of this process: gRPC does not survive a fork.
-  const std::string address = fmt::format("unix:/tmp/numoe-bench-{}.sock", getpid());
-  const std::unique_ptr<Child> grpc_child = StartGrpcEcho(address, 1);
-  std::vector<RingEcho> rings;
-  for (int i = 0; i < 3; ++i) rings.push_back(StartRingEcho(1 + i));
-  PinTo(0);
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetMaxSendMessageSize(-1);
-  const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-  if (!channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10))) {
-    std::fprintf(stderr, "numoe-kernel-bench: the echo server at %s did not start\n", address.c_str());
-    return 1;
-  }
-  const auto stub = v1::ExpertWorker::NewStub(channel);
-  grpc::ClientContext stream_context;
-  const auto stream = stub->LayerCalls(&stream_context);
-  std::vector<char> in(kSlotBytes, 'x'), out(kSlotBytes);
-  if (!json)
-    std::printf("%12s %12s %12s %12s %12s %8s\n", "bytes", "ring p50 us", "ring p99 us", "unary p50",
-                "stream p50", "ratio");
-  for (const Payload& payload : kPayloads) {
-    const Quantiles ring = Measure(payload.rounds, [&] { RingRound({&rings[0]}, in, out, payload.bytes); });
-    const Quantiles unary = Measure(payload.rounds / 2, [&] {
-      grpc::ClientContext context;
-      v1::HandshakeRequest request;
-      v1::HandshakeReply reply;
-      request.set_coordinator(in.data(), payload.bytes);
-      if (!stub->Handshake(&context, request, &reply).ok()) std::abort();
-      std::memcpy(out.data(), reply.description().data(), payload.bytes);
-    });
-    v1::LayerCall call;
-    v1::LayerReply reply;
-    const Quantiles streamed = Measure(payload.rounds / 2, [&] {
-      call.set_hidden(in.data(), payload.bytes);
-      if (!stream->Write(call) || !stream->Read(&reply)) std::abort();
-      std::memcpy(out.data(), reply.partial().data(), payload.bytes);
-    });
-    const char* format =
-        json ? "{{\"payload_bytes\": {}, \"ring_p50_us\": {:.2f}, \"ring_p99_us\": {:.2f}, "
-               "\"grpc_unary_p50_us\": {:.2f}, \"grpc_stream_p50_us\": {:.2f}, \"ratio\": {:.2f}}}\n"
-             : "{:12} {:12.2f} {:12.2f} {:12.2f} {:12.2f} {:8.2f}\n";
-    std::fputs(fmt::format(fmt::runtime(format), payload.bytes, ring.p50, ring.p99, unary.p50, streamed.p50,
-                           unary.p50 / ring.p50)
-                   .c_str(),
-               stdout);
-  }
-  const Quantiles fan = Measure(3000, [&] {
-    RingRound({&rings[0], &rings[1], &rings[2]}, in, out, kFanOutBytes);
-  });
-  std::fputs(
-      fmt::format(fmt::runtime(json ? "{{\"fan_out_workers\": 3, \"payload_bytes\": {}, \"ring_p50_us\": "
-                                      "{:.2f}, \"ring_p99_us\": {:.2f}}}\n"
-                                    : "fan-out of {} bytes to 3 workers: p50 {:.2f} us, p99 {:.2f} us\n"),
-                  kFanOutBytes, fan.p50, fan.p99)
-          .c_str(),
-      stdout);
-  stream_context.TryCancel();
-  stream->Finish();
-  unlink(address.substr(5).c_str());
-  return 0;
-}
-
-}  // namespace
-}  // namespace numoe
+#include "common/observe/logging.h"
+#include "expert_worker/tools/machine_limits.h"
+#include "expert_worker/tools/moe_bench.h"
+#include "expert_worker/tools/transport_bench.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Measures what NUMoE's parts reach on this machine.", "numoe-kernel-bench");
   app.require_subcommand(1);
   bool json = false;
-  CLI::App* transport =
+  numoe::MoeBenchOptions moe;
+  const CLI::App* transport =
       app.add_subcommand("transport", "Shared-memory ring against gRPC, same payloads, pinned cores");
-  transport->add_flag("--json", json, "One JSON object per line");
+  const CLI::App* limits =
+      app.add_subcommand("limits", "Read bandwidth and arithmetic peaks by instruction set");
+  CLI::App* layer = app.add_subcommand("moe", "One MoE layer through the worker's executor");
+  layer->add_option("--shape", moe.shape, "k2, deepseek-v3, qwen3-30b, qwen3-235b")->capture_default_str();
+  layer->add_option("--experts", moe.experts, "Experts held in memory")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  layer->add_option("--tokens", moe.tokens, "Tokens in a call, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 8192))
+      ->capture_default_str();
+  layer->add_option("--format", moe.format, "raw_int4, int4, int8, bf16, fp8")->capture_default_str();
+  layer->add_option("--isa", moe.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
+  layer->add_flag("--skewed", moe.skewed, "Popular experts take most tokens (Zipf) instead of all alike");
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->add_flag("--json", json, "One JSON object per line");
+    if (command != transport) command->add_option("--threads", moe.threads, "Compute threads; 0: every CPU");
+  }
   CLI11_PARSE(app, argc, argv);
-  return numoe::RunTransport(json);
+  if (!numoe::SetupLogging({.level = "warning", .program = "numoe-kernel-bench"}).ok()) return 2;
+  moe.json = json;
+  if (*transport) return numoe::RunTransportBench(json);
+  if (*limits) return numoe::RunLimitsBench(moe.threads, json);
+  return numoe::RunMoeBench(moe);
 }

@@ -1,0 +1,95 @@
+#include "expert_worker/tools/synthetic_checkpoint.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include "common/formats/bf16.h"
+#include "common/formats/fp8.h"
+
+namespace numoe {
+namespace {
+
+constexpr int64_t kOffsets = 64;      // how many places in the pool a matrix may begin at
+constexpr int64_t kOffsetStep = 256;  // bytes
+
+MatrixFormat StoredAs(WeightFormat format) {
+  if (format == WeightFormat::kRawInt4) return MatrixFormat::kInt4Group;
+  return format == WeightFormat::kFp8 ? MatrixFormat::kFp8Block : MatrixFormat::kBF16;
+}
+
+int64_t BytesFor(MatrixFormat format, int64_t weights) {
+  if (format == MatrixFormat::kInt4Group) return weights / 2;
+  return format == MatrixFormat::kFp8Block ? weights : weights * 2;
+}
+
+template <typename T>
+void Fill(std::vector<std::byte>& out, size_t count, const std::function<T()>& next) {
+  out.resize(count * sizeof(T));
+  for (size_t i = 0; i < count; ++i) {
+    const T value = next();
+    std::memcpy(&out[i * sizeof(T)], &value, sizeof value);
+  }
+}
+
+}  // namespace
+
+SyntheticCheckpoint::SyntheticCheckpoint(const SyntheticOptions& options)
+    : stored_(StoredAs(options.format)) {
+  config_.model_type = "deepseek_v3";
+  config_.hidden_size = options.hidden_size;
+  config_.num_layers = 1;
+  config_.layer_is_moe = {true};
+  config_.moe_intermediate_size = options.intermediate_size;
+  config_.num_experts = options.experts;
+  config_.experts_per_token = options.experts_per_token;
+  const int64_t weights = int64_t{options.hidden_size} * options.intermediate_size;
+  const auto bytes = static_cast<size_t>(BytesFor(stored_, weights) + kOffsets * kOffsetStep);
+  std::mt19937_64 random(1);
+  // Keeps sums over `hidden` and over `intermediate` inputs near 1.
+  const float scale = 1.0f / std::sqrt(std::sqrt(static_cast<float>(options.hidden_size) *
+                                                 static_cast<float>(options.intermediate_size)));
+  std::normal_distribution<float> normal(0, scale);
+  if (stored_ == MatrixFormat::kBF16) {
+    Fill<uint16_t>(pool_, bytes / 2, [&] { return EncodeBf16(normal(random)); });
+  } else if (stored_ == MatrixFormat::kFp8Block) {
+    Fill<uint8_t>(pool_, bytes, [&] { return EncodeFp8(normal(random) / scale * 64); });
+    Fill<float>(scales_, static_cast<size_t>(weights / 128) + kOffsets, [&] { return scale / 64; });
+  } else {
+    Fill<uint64_t>(pool_, bytes / 8, [&] { return random(); });
+    // Codes are uniform in -8..7 with a deviation of 4.6.
+    Fill<uint16_t>(scales_, static_cast<size_t>(weights / 32) + kOffsets * kOffsetStep, [&] {
+      return EncodeBf16(scale / 4.6f * (0.5f + static_cast<float>(random() % 256) / 256));
+    });
+  }
+}
+
+absl::StatusOr<TensorView> SyntheticCheckpoint::Find(std::string_view tensor) const {
+  return absl::NotFoundError("the synthetic checkpoint has experts only, not " + std::string(tensor));
+}
+absl::StatusOr<std::vector<float>> SyntheticCheckpoint::ReadVector(std::string_view tensor, int64_t) const {
+  return Find(tensor).status();
+}
+
+absl::StatusOr<MatrixView> SyntheticCheckpoint::FindMatrix(std::string_view module, int64_t rows,
+                                                           int64_t cols, const ModelConfig&) const {
+  const size_t place = std::hash<std::string_view>()(module) % kOffsets;
+  const auto bytes = static_cast<size_t>(BytesFor(stored_, rows * cols));
+  MatrixView view{.format = stored_,
+                  .rows = rows,
+                  .cols = cols,
+                  .data = absl::MakeConstSpan(pool_).subspan(place * kOffsetStep, bytes),
+                  .scales = {}};
+  if (stored_ == MatrixFormat::kInt4Group) {
+    view.block_cols = 32;
+    view.scale_dtype = DType::kBF16;
+    view.scales = absl::MakeConstSpan(scales_).subspan(place * 2, static_cast<size_t>(rows * cols / 32) * 2);
+  } else if (stored_ == MatrixFormat::kFp8Block) {
+    view.block_rows = view.block_cols = 128;
+    view.scales = absl::MakeConstSpan(scales_).subspan(0, static_cast<size_t>(rows / 128 * (cols / 128)) * 4);
+  }
+  return view;
+}
+
+}  // namespace numoe

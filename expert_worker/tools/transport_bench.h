@@ -1,0 +1,10 @@
+// `numoe-kernel-bench transport`: the shared-memory ring against gRPC over a Unix socket with the same
+// payloads, in one run on pinned cores; each echo goes through a process of its own.
+#pragma once
+
+namespace numoe {
+
+/// Prints a table, or with `json` one object per line. The program's exit code.
+int RunTransportBench(bool json);
+
+}  // namespace numoe
