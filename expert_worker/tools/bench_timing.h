@@ -1,4 +1,6 @@
 // What all benchmarks share: threads on fixed CPUs, and times as quantiles.
+//
+// Medians, because machines are shared: a mean says most about the neighbours.
 #pragma once
 
 #include <sched.h>
