@@ -145,8 +145,20 @@ Capacity PlanCapacity(const CoordinatorFlags& f, const ModelConfig& config) {
   return plan;
 }
 
+absl::Status CheckFlags(CoordinatorFlags& f) {
+  if (f.served_model_name.empty())
+    f.served_model_name = std::filesystem::weakly_canonical(f.model).filename().string();
+  if (f.max_num_batched_tokens < f.max_num_seqs) {
+    return absl::InvalidArgumentError(
+        fmt::format("--max-num-batched-tokens={}: expected at least --max-num-seqs={}, one token for each",
+                    f.max_num_batched_tokens, f.max_num_seqs));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Serve(CoordinatorFlags& f) {
   RETURN_IF_ERROR(SetupLogging(f.log));
+  RETURN_IF_ERROR(CheckFlags(f));
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(f.model));
   ASSIGN_OR_RETURN(const GenerationDefaults defaults, ReadGenerationDefaults(f.model));
@@ -181,7 +193,9 @@ absl::Status Serve(CoordinatorFlags& f) {
                   .step_tokens = f.max_num_batched_tokens,
                   .block_tokens = kBlockTokens,
                   .fixed_chunk_tokens =
-                      f.deterministic ? std::min(kDeterministicChunkTokens, f.max_num_batched_tokens) : 0},
+                      f.deterministic
+                          ? std::min(kDeterministicChunkTokens, f.max_num_batched_tokens - f.max_num_seqs + 1)
+                          : 0},
        .kv_blocks = capacity.blocks,
        .queue_max = f.queue_max,
        .max_model_len = capacity.model_len,
@@ -191,8 +205,6 @@ absl::Status Serve(CoordinatorFlags& f) {
        .deterministic = f.deterministic},
       metrics);
   std::atomic<bool> draining{false};
-  if (f.served_model_name.empty())
-    f.served_model_name = std::filesystem::weakly_canonical(f.model).filename().string();
   const ServerDeps deps{.engine = *engine,
                         .tokenizer = *tokenizer,
                         .chat_template = chat_template.ok() ? chat_template->get() : nullptr,

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kDescriptorBytes = 64;
 constexpr uint32_t kExactFlag = 1;
+constexpr size_t kErrorTextMax = 1000;  // of a worker's error that is passed on
 
 struct RequestDescriptor {
   uint64_t call_id;
@@ -134,7 +135,8 @@ absl::StatusOr<absl::Span<const float>> DecodeReply(absl::Span<const std::byte> 
   if (d.status_code != 0) {
     if (d.text_bytes > message.size() - kDescriptorBytes)
       return absl::InvalidArgumentError("reply with an error text beyond its end");
-    const std::string text(reinterpret_cast<const char*>(message.data()) + kDescriptorBytes, d.text_bytes);
+    const std::string text(reinterpret_cast<const char*>(message.data()) + kDescriptorBytes,
+                           std::min<size_t>(d.text_bytes, kErrorTextMax));
     return absl::InternalError(fmt::format("the worker refused the call (code {}): {}", d.status_code, text));
   }
   if (message.size() != kDescriptorBytes + values * sizeof(float)) {

@@ -1,7 +1,8 @@
 // The filters, tests, functions and methods that published chat templates use.
 //
-// Each takes the interpreter for errors and lookups. An unknown name returns false from Has*, so that the
-// interpreter can report it with its line. Semantics are Jinja2 3.1's and Python's.
+// Each takes the interpreter for errors and lookups, and lives in jinja_{filters,tests,functions,methods}.cc.
+// An unknown filter or test fails the rendering with its line; names of functions and methods are asked for
+// with Is* first. Semantics are Jinja2 3.1's and Python's.
 #pragma once
 
 #include <string>

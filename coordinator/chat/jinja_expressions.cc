@@ -1,5 +1,8 @@
 #include "coordinator/chat/jinja_expressions.h"
 
+#include <charconv>
+#include <cstdlib>
+
 namespace numoe::jinja {
 
 NodePtr ExpressionParser::ParseTuple(bool with_ternary) {
@@ -141,18 +144,28 @@ NodePtr ExpressionParser::ParsePrimary() {
     return node;
   }
   if (token.kind == TokenKind::kInteger || token.kind == TokenKind::kFloat) {
-    NodePtr node = Make(Kind::kLiteral);
-    const std::string text = Next().text;
-    node->value = token.kind == TokenKind::kInteger ? Value(static_cast<int64_t>(std::stoll(text)))
-                                                    : Value(std::stod(text));
-    if (text.find_first_of(".eE") != std::string::npos) node->value = Value(std::stod(text));
-    return node;
+    return ParseNumber();
   }
   if (token.kind == TokenKind::kName) return ParseNameOrConstant();
   if (IsOp("(")) return ParseParenthesis();
   if (IsOp("[")) return ParseListLiteral();
   if (IsOp("{")) return ParseDictLiteral();
   return Fail("an expression");
+}
+
+NodePtr ExpressionParser::ParseNumber() {
+  NodePtr node = Make(Kind::kLiteral);
+  const std::string text = Peek().text;
+  if (text.find_first_of(".eE") != std::string::npos) {
+    node->value = Value(std::strtod(text.c_str(), nullptr));  // infinity beyond the range, as in Python
+  } else {
+    int64_t number = 0;
+    const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (end.ec != std::errc()) return Fail("an integer of 64 bits");
+    node->value = Value(number);
+  }
+  Next();
+  return node;
 }
 
 NodePtr ExpressionParser::ParseNameOrConstant() {

@@ -29,6 +29,7 @@ class ExpressionParser : protected TokenStream {
   NodePtr ParsePower();
   NodePtr ParseUnary(bool with_filters);
   NodePtr ParsePrimary();
+  NodePtr ParseNumber();
   NodePtr ParseNameOrConstant();
   NodePtr ParseParenthesis();
   NodePtr ParseListLiteral();

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/base/limits.h"
 #include "coordinator/chat/jinja_builtins.h"
@@ -16,6 +15,11 @@ const Value* Arguments::Get(size_t i, std::string_view name) const {
     if (key == name) return &value;
   }
   return nullptr;
+}
+
+std::string Arguments::Text(size_t i, std::string_view name, const std::string& fallback) const {
+  const Value* value = Get(i, name);
+  return value == nullptr || value->none() ? fallback : ToStr(*value).text();
 }
 
 Interpreter::Interpreter(std::map<std::string, Value> variables) {
@@ -46,8 +50,7 @@ void Interpreter::Print(const Str& text) {
     Fail(fmt::format("more than {} bytes of output", limits::kTemplateOutputBytesMax));
 }
 
-// --- statements
-// ---------------------------------------------------------------------------------------------
+// --- statements ---
 
 Interpreter::Flow Interpreter::RunBlock(const Block& block) {
   for (const NodePtr& node : block) {
@@ -205,8 +208,7 @@ Str Interpreter::Capture(const Block& block) {
   return text;
 }
 
-// --- expressions
-// --------------------------------------------------------------------------------------------
+// --- expressions ---
 
 Value Interpreter::Eval(const Node& node) {
   if (failed()) return {};

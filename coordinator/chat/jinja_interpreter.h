@@ -7,6 +7,8 @@
 
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,6 +23,8 @@ struct Arguments {
 
   /// The i-th positional, or the keyword; nullptr if neither is given.
   const Value* Get(size_t i, std::string_view name) const;
+  /// The same as text; `fallback` if it is not given or none.
+  std::string Text(size_t i, std::string_view name, const std::string& fallback) const;
 };
 
 class Interpreter {
@@ -29,7 +33,7 @@ class Interpreter {
 
   absl::StatusOr<Str> Render(const Block& block);
 
-  // For filters, tests and methods (jinja_builtins.h).
+  // For filters, tests, functions and methods (jinja_builtins.h).
   Value Fail(const std::string& what);
   bool failed() const { return !status_.ok(); }
   Value ApplyFilter(const std::string& name, const Value& input, const Arguments& args);

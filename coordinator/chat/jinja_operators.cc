@@ -49,15 +49,6 @@ Value Interpreter::EvalSlice(const Node& node) {
   return list != nullptr ? Value::NewList(std::move(items)) : Value(std::move(text));
 }
 
-Value Interpreter::EvalUnary(const Node& node) {
-  const Value value = Eval(*node.args[0]);
-  if (node.text == "not") return Value(!Truthy(value));
-  if (failed()) return {};
-  if (const auto i = AsInt(value)) return Value(node.text == "-" ? -*i : *i);
-  if (const auto d = AsDouble(value)) return Value(node.text == "-" ? -*d : *d);
-  return Fail(fmt::format("bad operand for unary {}: {}", node.text, TypeName(value)));
-}
-
 namespace {
 
 int64_t FloorDivide(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
@@ -70,7 +61,8 @@ std::optional<Value> IntegerArithmetic(const std::string& op, int64_t a, int64_t
   if (op == "*") return __builtin_mul_overflow(a, b, &out) ? std::nullopt : std::optional<Value>(out);
   if (b == 0 && op != "**") return std::nullopt;
   if (op == "/") return Value(static_cast<double>(a) / static_cast<double>(b));
-  if ((op == "//" || op == "%") && b == -1) return Value(op == "%" ? int64_t{0} : -a);
+  if (b == -1 && op == "%") return Value(int64_t{0});
+  if (b == -1 && op == "//") return IntegerArithmetic("-", 0, a);  // the one quotient that can overflow
   if (op == "//") return Value(FloorDivide(a, b));
   if (op == "%") return Value(a - FloorDivide(a, b) * b);
   if (op == "**" && b >= 0) {
@@ -99,6 +91,19 @@ std::optional<Value> FloatArithmetic(const std::string& op, double a, double b) 
 }
 
 }  // namespace
+
+Value Interpreter::EvalUnary(const Node& node) {
+  const Value value = Eval(*node.args[0]);
+  if (node.text == "not") return Value(!Truthy(value));
+  if (failed()) return {};
+  if (const auto i = AsInt(value)) {
+    if (node.text != "-") return Value(*i);
+    const auto negated = IntegerArithmetic("-", 0, *i);
+    return negated ? *negated : Fail("integer overflow");
+  }
+  if (const auto d = AsDouble(value)) return Value(node.text == "-" ? -*d : *d);
+  return Fail(fmt::format("bad operand for unary {}: {}", node.text, TypeName(value)));
+}
 
 Value Interpreter::EvalBinary(const Node& node) {
   const std::string& op = node.text;

@@ -9,11 +9,17 @@ std::string StopMatcher::Push(std::string_view piece) {
   if (stopped_) return "";
   if (stops_.empty()) return std::string(piece);
   held_.append(piece);
-  size_t first = std::string::npos;
-  for (const std::string& stop : stops_) first = std::min(first, held_.find(stop));
-  if (first != std::string::npos) {
+  // The one that is complete first counts, so that the cutting into pieces changes nothing.
+  size_t begin = 0, end = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const size_t at = held_.find(stop);
+    if (at == std::string::npos || at + stop.size() > end) continue;
+    begin = at + stop.size() == end ? std::min(begin, at) : at;
+    end = at + stop.size();
+  }
+  if (end != std::string::npos) {
     stopped_ = true;
-    return held_.substr(0, first);
+    return held_.substr(0, begin);
   }
   // The longest end of the text that begins some stop string stays back.
   size_t keep = 0;

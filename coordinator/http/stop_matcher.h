@@ -1,7 +1,7 @@
 // Finds stop strings in text that comes in pieces, without ever letting a part of one out.
 //
-// Text that could be the beginning of a stop string is held back until the next piece decides. One per
-// generation.
+// Text that could be the beginning of a stop string is held back until the next piece decides. Of several
+// stop strings the one that is complete first counts. One per generation.
 #pragma once
 
 #include <string>

@@ -51,16 +51,16 @@ class Planner {
     if (tokens == 0) return;
     const int needed = BlocksFor(s.cached + tokens, limits_.block_tokens) - s.blocks;
     while (needed > free_) {
-      const int victim = Youngest();
-      if (victim < 0 || victim == index) return;  // it waits for others to finish, or is the victim itself
+      const int victim = YoungestAfter(index);
+      if (victim < 0) return;  // it waits for older ones to finish
       Preempt(victim);
     }
     Take(index, tokens, needed);
   }
 
-  // The youngest running sequence that has no part in this step yet; older ones must make progress.
-  int Youngest() const {
-    for (int i = static_cast<int>(running_.size()) - 1; i >= 0; --i) {
+  // The youngest sequence after `index` that has no part in this step yet: nobody gives way to a younger one.
+  int YoungestAfter(int index) const {
+    for (int i = static_cast<int>(running_.size()) - 1; i > index; --i) {
       const bool planned = std::any_of(plan_.parts.begin(), plan_.parts.end(),
                                        [&](const PlannedPart& p) { return p.sequence == i; });
       if (!preempted_[i] && !planned && running_[i].blocks > 0) return i;

@@ -1,13 +1,11 @@
-#include "coordinator/chat/jinja_builtins.h"
-
+// The filters of Jinja: `x | name(arguments)`.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <map>
-#include <set>
 
+#include "coordinator/chat/jinja_builtins.h"
 #include "coordinator/chat/jinja_text.h"
 #include "nlohmann/json.hpp"
 
@@ -20,12 +18,6 @@ bool Flag(const Arguments& args, size_t i, std::string_view name, bool fallback)
   const Value* value = args.Get(i, name);
   return value == nullptr ? fallback : Truthy(*value);
 }
-std::string Text(const Arguments& args, size_t i, std::string_view name, const std::string& fallback) {
-  const Value* value = args.Get(i, name);
-  return value == nullptr || value->none() ? fallback : ToStr(*value).text();
-}
-
-// --- filters ---
 
 Value ToJsonFilter(Interpreter& in, const Value& v, const Arguments& args) {
   JsonStyle style;
@@ -65,7 +57,7 @@ Value ItemsFilter(Interpreter& in, const Value& v, const Arguments&) {
 Value DictSortFilter(Interpreter& in, const Value& v, const Arguments& args) {
   if (v.dict() == nullptr) return in.Fail(fmt::format("dictsort: expected a mapping, found {}", TypeName(v)));
   const bool case_sensitive = Flag(args, 0, "case_sensitive", false);
-  const size_t by = Text(args, 1, "by", "key") == "value" ? 1 : 0;
+  const size_t by = args.Text(1, "by", "key") == "value" ? 1 : 0;
   List items = *ItemsFilter(in, v, {}).list();
   const auto key = [&](const Value& pair) {
     const Value& item = (*pair.list())[by];
@@ -223,17 +215,22 @@ Value Extreme(Interpreter& in, const Value& v, int sign) {
   return best;
 }
 
-Value IntFilter(Interpreter&, const Value& v, const Arguments& args) {
+Value Truncated(Interpreter& in, double value) {
+  if (!(std::fabs(value) < 0x1p63)) return in.Fail("int: a number beyond 64 bits");
+  return Value(static_cast<int64_t>(value));
+}
+
+Value IntFilter(Interpreter& in, const Value& v, const Arguments& args) {
   const Value* fallback = args.Get(0, "default");
   if (const auto i = AsInt(v)) return Value(*i);
-  if (const auto d = AsDouble(v)) return Value(static_cast<int64_t>(*d));
+  if (const auto d = AsDouble(v)) return Truncated(in, *d);
   if (v.str() != nullptr) {
     const std::string text = v.str()->text();
     char* end = nullptr;
     const long long parsed = std::strtoll(text.c_str(), &end, 10);
     if (end != text.c_str() && *end == '\0') return Value(static_cast<int64_t>(parsed));
     const double real = std::strtod(text.c_str(), &end);
-    if (end != text.c_str() && *end == '\0') return Value(static_cast<int64_t>(real));
+    if (end != text.c_str() && *end == '\0') return Truncated(in, real);
   }
   return fallback != nullptr ? *fallback : Value(int64_t{0});
 }
@@ -255,7 +252,7 @@ Value RoundFilter(Interpreter& in, const Value& v, const Arguments& args) {
   const Value* precision = args.Get(0, "precision");
   const double scale =
       std::pow(10.0, precision != nullptr ? static_cast<double>(AsInt(*precision).value_or(0)) : 0.0);
-  const std::string method = Text(args, 1, "method", "common");
+  const std::string method = args.Text(1, "method", "common");
   const double scaled = *number * scale;
   return Value((method == "ceil"    ? std::ceil(scaled)
                 : method == "floor" ? std::floor(scaled)
@@ -384,70 +381,12 @@ const std::map<std::string, Filter>& Filters() {
   return filters;
 }
 
-// --- functions ---
-
-Value RangeFunction(Interpreter& in, const Arguments& args) {
-  int64_t bounds[3] = {0, 0, 1};
-  const size_t count = args.positional.size();
-  if (count < 1 || count > 3) return in.Fail("range takes 1 to 3 integers");
-  for (size_t i = 0; i < count; ++i) {
-    const auto value = AsInt(args.positional[i]);
-    if (!value)
-      return in.Fail(fmt::format("range: expected an integer, found {}", TypeName(args.positional[i])));
-    bounds[count == 1 ? 1 : i] = *value;
-  }
-  if (bounds[2] == 0) return in.Fail("range: step is 0");
-  List items;
-  for (int64_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1]; i += bounds[2]) {
-    if (items.size() >= 100'000)
-      return in.Fail("range: more than 100000 numbers");  // the sandbox's own limit
-    items.emplace_back(i);
-    if (!in.Charge(1)) return {};
-  }
-  return Value::NewList(std::move(items));
-}
-
-Value DictFunction(Interpreter& in, const Arguments& args, bool is_namespace) {
-  auto dict = std::make_shared<Dict>();
-  if (!args.positional.empty()) {
-    if (args.positional[0].dict() == nullptr) return in.Fail("expected a mapping");
-    dict->items = args.positional[0].dict()->items;
-  }
-  for (const auto& [key, value] : args.keywords) dict->Set(Value::Text(key), value);
-  dict->is_namespace = is_namespace;
-  return Value(dict);
-}
-
-Value StrftimeNow(Interpreter&, const Arguments& args) {
-  const std::string format = Text(args, 0, "format", "%Y-%m-%d");
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  char buffer[512];
-  const size_t size = std::strftime(buffer, sizeof buffer, format.c_str(), &local);
-  return Value::Text(std::string(buffer, size));
-}
-
 }  // namespace
 
 Value RunFilter(Interpreter& in, const std::string& name, const Value& input, const Arguments& args) {
   const auto it = Filters().find(name);
   if (it == Filters().end()) return in.Fail(fmt::format("no filter named '{}'", name));
   return it->second(in, input, args);
-}
-
-bool IsFunction(const std::string& name) {
-  static const std::set<std::string> names = {"range", "namespace", "dict", "raise_exception",
-                                              "strftime_now"};
-  return names.count(name) > 0;
-}
-
-Value RunFunction(Interpreter& in, const std::string& name, const Arguments& args) {
-  if (name == "range") return RangeFunction(in, args);
-  if (name == "namespace") return DictFunction(in, args, /*is_namespace=*/true);
-  if (name == "dict") return DictFunction(in, args, /*is_namespace=*/false);
-  if (name == "strftime_now") return StrftimeNow(in, args);
-  return in.Fail(fmt::format("the template refuses: {}", Text(args, 0, "message", "")));
 }
 
 }  // namespace numoe::jinja
