@@ -38,6 +38,8 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   flags.Add("format", f.executor.format,
             "How experts are held: auto (as published), raw_int4, int4, int8, bf16, fp8");
   flags.Add("isa", f.executor.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
+  flags.Add("activations", f.executor.activations,
+            "auto: INT8 where many tokens share an expert, else BF16; bf16: always; fp32: exact and slow");
   flags.Add("threads", f.executor.threads, "Compute threads; 0: this worker's share of its node's CPUs");
   flags.Add("node", f.executor.node, "NUMA node to live on; -1: by worker-index");
   flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");

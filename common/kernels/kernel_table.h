@@ -6,12 +6,17 @@
 #pragma once
 
 #include "common/kernels/kernel_types.h"
+#include "common/kernels/rounded.h"
 
 namespace numoe {
 
 struct KernelTable {
   void (*matmul)(const MatmulArgs& args);
   void (*swiglu)(float* gate, const float* up, int64_t count);
+  // Rounded activations; null where the instruction set has no such kernels.
+  bool (*has_rounded)(WeightFormat format, ActivationForm form);
+  void (*matmul_rounded)(const RoundedMatmulArgs& args);
+  void (*round_row)(ActivationForm form, const float* x, int cols, std::byte* out);
 };
 
 }  // namespace numoe

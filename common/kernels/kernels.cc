@@ -26,6 +26,11 @@ const IsaRow kIsas[] = {{Isa::kScalar, "scalar", &kKernelsScalar},
                         {Isa::kAvx512, "avx512", &kKernelsAvx512},
                         {Isa::kAmx, "amx", &kKernelsAmx}};
 
+// From so many tokens on the arithmetic is the limit and INT8's twice the rate of BF16 counts (measured,
+// CONTRACT.md).
+constexpr int kInt8TokensMin = 5;
+constexpr int kTileTokensMin = 16;
+
 constexpr std::string_view kFormatNames[] = {"raw_int4", "int4", "int8", "bf16", "fp8"};
 
 const IsaRow& RowOf(Isa isa) { return kIsas[static_cast<size_t>(isa)]; }
@@ -116,6 +121,34 @@ void Matmul(Isa isa, const MatmulArgs& args) {
   NUMOE_CHECK(args.tokens <= 1 || args.y_stride >= args.row_end - args.row_begin);
   NUMOE_DCHECK(reinterpret_cast<uintptr_t>(args.weight.data) % 64 == 0);
   RowOf(isa).table->matmul(args);
+}
+
+ActivationForm ChooseForm(Isa isa, WeightFormat format, int tokens, Precision precision) {
+  const KernelTable& table = *RowOf(isa).table;
+  const auto has = [&](ActivationForm form) { return table.has_rounded && table.has_rounded(format, form); };
+  if (precision == Precision::kFloat) return ActivationForm::kFloat;
+  // Tiles round the activations themselves.
+  if (isa == Isa::kAmx && precision == Precision::kFast && tokens >= kTileTokensMin)
+    return ActivationForm::kFloat;
+  if (precision == Precision::kFast && tokens >= kInt8TokensMin && has(ActivationForm::kInt8))
+    return ActivationForm::kInt8;
+  for (const ActivationForm form : {ActivationForm::kBf16Quads, ActivationForm::kBf16}) {
+    if (has(form)) return form;
+  }
+  return ActivationForm::kFloat;
+}
+
+void RoundRow(Isa isa, ActivationForm form, const float* x, int cols, std::byte* out) {
+  RowOf(isa).table->round_row(form, x, cols, out);
+}
+
+void MatmulRounded(Isa isa, const RoundedMatmulArgs& args) {
+  NUMOE_CHECK(0 <= args.row_begin && args.row_begin <= args.row_end && args.row_end <= args.weight.rows);
+  NUMOE_CHECK_EQ(args.row_begin % kPanelRows, 0);
+  NUMOE_CHECK(args.row_end % kPanelRows == 0 || args.row_end == args.weight.rows);
+  NUMOE_CHECK(args.tokens <= 1 || args.x_stride >= rounded::RowBytes(args.form, args.weight.cols));
+  NUMOE_DCHECK(RowOf(isa).table->has_rounded(args.weight.format, args.form));
+  RowOf(isa).table->matmul_rounded(args);
 }
 
 void SwiGlu(Isa isa, float* gate, const float* up, int64_t count) {

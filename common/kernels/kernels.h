@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/kernels/kernel_types.h"
+#include "common/kernels/rounded.h"
 #include "common/weights/checkpoint.h"
 
 namespace numoe {
@@ -47,6 +48,19 @@ float UnpackWeight(const PackedMatrix& matrix, int row, int col);
 
 /// Computes what MatmulArgs says (kernel_types.h).
 void Matmul(Isa isa, const MatmulArgs& args);
+
+/// How exactly activations must meet the weights. kFast: BF16 where few tokens share a matrix, because memory
+/// is the limit there, INT8 in groups of 32 where many do. kBf16: BF16 for any number, so that a token's
+/// result does not depend on the others. kFloat: fp32.
+enum class Precision : uint8_t { kFast, kBf16, kFloat };
+
+/// The form in which `isa` wants the activations of `tokens` tokens for a matrix in `format`; kFloat: Matmul.
+ActivationForm ChooseForm(Isa isa, WeightFormat format, int tokens, Precision precision);
+/// Rounds one row (or whole steps of one) of `cols` values to `form`, which ChooseForm gave for this isa.
+/// `out` holds rounded::RowBytes(form, cols).
+void RoundRow(Isa isa, ActivationForm form, const float* x, int cols, std::byte* out);
+/// Matmul on rounded rows. REQUIRES: ChooseForm gave args.form for this isa and format.
+void MatmulRounded(Isa isa, const RoundedMatmulArgs& args);
 
 /// h[t][i] = silu(gate[t][i]) * up[t][i]; the one SwiGLU everyone uses. `gate` is overwritten with h.
 void SwiGlu(Isa isa, float* gate, const float* up, int64_t count);

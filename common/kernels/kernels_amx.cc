@@ -7,9 +7,8 @@
 
 #include "common/kernels/kernel_table.h"
 #include "common/kernels/layout.h"
-
-#define NUMOE_KERNEL_TABLE kKernelsAmxFewTokens
 #include "common/kernels/matmul.inc"
+#include "common/kernels/rounded_avx512.inc"
 
 namespace numoe {
 namespace {
@@ -185,6 +184,6 @@ void MatmulTiles(const MatmulArgs& a) {
 }  // namespace
 
 extern const KernelTable kKernelsAmx;
-const KernelTable kKernelsAmx = {MatmulTiles, SwiGluVectors};
+const KernelTable kKernelsAmx = {MatmulTiles, SwiGluVectors, HasRounded, MatmulRoundedPanels, RoundRowAvx512};
 
 }  // namespace numoe

@@ -1,5 +1,10 @@
 #include "common/kernels/kernel_table.h"
 #include "common/kernels/layout.h"
-
-#define NUMOE_KERNEL_TABLE kKernelsAvx2
 #include "common/kernels/matmul.inc"
+
+namespace numoe {
+
+extern const KernelTable kKernelsAvx2;
+const KernelTable kKernelsAvx2 = {MatmulPanels, SwiGluVectors, nullptr, nullptr, nullptr};
+
+}  // namespace numoe

@@ -1,5 +1,12 @@
 #include "common/kernels/kernel_table.h"
 #include "common/kernels/layout.h"
-
-#define NUMOE_KERNEL_TABLE kKernelsAvx512
 #include "common/kernels/matmul.inc"
+#include "common/kernels/rounded_avx512.inc"
+
+namespace numoe {
+
+extern const KernelTable kKernelsAvx512;
+const KernelTable kKernelsAvx512 = {MatmulPanels, SwiGluVectors, HasRounded, MatmulRoundedPanels,
+                                    RoundRowAvx512};
+
+}  // namespace numoe

@@ -1,5 +1,10 @@
 #include "common/kernels/kernel_table.h"
 #include "common/kernels/layout.h"
-
-#define NUMOE_KERNEL_TABLE kKernelsScalar
 #include "common/kernels/matmul.inc"
+
+namespace numoe {
+
+extern const KernelTable kKernelsScalar;
+const KernelTable kKernelsScalar = {MatmulPanels, SwiGluVectors, nullptr, nullptr, nullptr};
+
+}  // namespace numoe

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -11,6 +12,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/kernels/layout.h"
 #include "common/threading/thread_binding.h"
 #include "common/threading/thread_pool.h"
 #include "common/topology/topology.h"
@@ -23,6 +25,13 @@ namespace {
 // Outputs of one task: whole panels, enough of them that a task is worth claiming.
 constexpr int kTaskRows = 4 * kPanelRows;
 
+absl::StatusOr<Precision> ParsePrecision(const std::string& name) {
+  if (name == "auto") return Precision::kFast;
+  if (name == "bf16") return Precision::kBf16;
+  if (name == "fp32") return Precision::kFloat;
+  return absl::InvalidArgumentError(fmt::format("--activations={}: expected auto, bf16 or fp32", name));
+}
+
 int Tasks(int rows) { return (rows + kTaskRows - 1) / kTaskRows; }
 
 std::string Percent(std::optional<double> share) {
@@ -33,12 +42,18 @@ std::string Percent(std::optional<double> share) {
 // experts) to 4096 x (7168 + 2 x 2048) floats = 185 MB, and still gives each expert all its rows at once.
 constexpr int kBatchRows = 4096;
 
+constexpr int kTokensPerTask = 8;  // rounded by one task
+constexpr size_t kForms = 4;
+constexpr ActivationForm kRoundedForms[] = {ActivationForm::kBf16, ActivationForm::kBf16Quads,
+                                            ActivationForm::kInt8};
+
 class SliceExecutor final : public ExpertExecutor {
  public:
-  SliceExecutor(Placement placement, int os_node, Isa isa)
+  SliceExecutor(Placement placement, int os_node, Isa isa, Precision precision)
       : placement_(std::move(placement)),
         os_node_(os_node),
         isa_(isa),
+        precision_(precision),
         pool_({.name = "expert", .cpus = placement_.cpus}),
         pinned_(pool_.bound() && std::set<int>(placement_.cpus.begin(), placement_.cpus.end()).size() ==
                                      placement_.cpus.size()),
@@ -115,6 +130,14 @@ class SliceExecutor final : public ExpertExecutor {
     int rows = 0;
     int row_begin() const { return groups.front().row_begin; }
   };
+  // What the matrices of one group read: its tokens' rows in one form, and where they begin.
+  struct Inputs {
+    ActivationForm form = ActivationForm::kFloat;
+    const std::byte* x = nullptr;  // [rows of the group, hidden_size]
+    size_t x_stride = 0;           // bytes
+    std::byte* h = nullptr;        // [rows of the group, width], filled by GateAndUp
+    size_t h_stride = 0;
+  };
 
   absl::Status Prepare(const LayerCallView& call, absl::Span<float> out) {
     RETURN_IF_ERROR(CheckCall(call, out));
@@ -122,10 +145,8 @@ class SliceExecutor final : public ExpertExecutor {
   }
 
   void ComputeBatch(const LayerCallView& call, const Batch& batch, absl::Span<float> out) {
-    const auto rows = static_cast<size_t>(batch.rows);
-    gathered_.resize(std::max(gathered_.size(), rows * slice_.hidden_size));
-    gate_.resize(std::max(gate_.size(), rows * slice_.width));
-    up_.resize(gate_.size());
+    PlanInputs(call, batch);
+    RoundTokens(call);
     Gather(call, batch);
     GateAndUp(call, batch);
     Down(call, batch, out);
@@ -168,50 +189,144 @@ class SliceExecutor final : public ExpertExecutor {
     return absl::OkStatus();
   }
 
-  // Where a group's rows lie in the scratch of its batch.
-  float* ScratchOf(std::vector<float>& scratch, const Batch& batch, const ExpertGroup& group, int width) {
-    return &scratch[static_cast<size_t>(group.row_begin - batch.row_begin()) * width];
+  // Chooses each group's form by its own number of rows, and lays out the scratch.
+  void PlanInputs(const LayerCallView& call, const Batch& batch) {
+    inputs_.resize(batch.groups.size());
+    used_forms_ = {};
+    size_t x_bytes = 0, h_bytes = 0;
+    const Precision precision = call.exact && precision_ == Precision::kFast ? Precision::kBf16 : precision_;
+    for (size_t g = 0; g < batch.groups.size(); ++g) {
+      const auto rows = static_cast<size_t>(batch.groups[g].rows);
+      Inputs& in = inputs_[g];
+      in.form = ChooseForm(isa_, slice_.format, batch.groups[g].rows, precision);
+      in.x_stride = rounded::RowBytes(in.form, slice_.hidden_size);
+      in.h_stride = rounded::RowBytes(in.form, slice_.width);
+      if (rows > 1) x_bytes += rows * in.x_stride;
+      h_bytes += rows * in.h_stride;
+      used_forms_[static_cast<size_t>(in.form)] = true;
+    }
+    gathered_.resize(std::max(gathered_.size(), x_bytes));
+    intermediate_.resize(std::max(intermediate_.size(), h_bytes));
+    x_bytes = h_bytes = 0;
+    for (size_t g = 0; g < batch.groups.size(); ++g) {
+      const auto rows = static_cast<size_t>(batch.groups[g].rows);
+      inputs_[g].h = &intermediate_[h_bytes];
+      h_bytes += rows * inputs_[g].h_stride;
+      if (rows == 1) continue;  // reads its token's row where that lies
+      inputs_[g].x = &gathered_[x_bytes];
+      x_bytes += rows * inputs_[g].x_stride;
+    }
+  }
+
+  // Every token once in every form that some group wants.
+  void RoundTokens(const LayerCallView& call) {
+    const auto hidden = static_cast<size_t>(slice_.hidden_size);
+    for (const ActivationForm form : kRoundedForms) {
+      if (!used_forms_[static_cast<size_t>(form)]) continue;
+      std::vector<std::byte>& rows = rounded_[static_cast<size_t>(form)];
+      const size_t stride = rounded::RowBytes(form, slice_.hidden_size);
+      rows.resize(std::max(rows.size(), static_cast<size_t>(call.tokens) * stride));
+      pool_.Run((call.tokens + kTokensPerTask - 1) / kTokensPerTask, [&](int task, int) {
+        const int end = std::min((task + 1) * kTokensPerTask, call.tokens);
+        for (int t = task * kTokensPerTask; t < end; ++t) {
+          const auto token = static_cast<size_t>(t);
+          RoundRow(isa_, form, &call.hidden[token * hidden], slice_.hidden_size, &rows[token * stride]);
+        }
+      });
+    }
+  }
+
+  const std::byte* TokenRow(const LayerCallView& call, ActivationForm form, size_t token) const {
+    if (form != ActivationForm::kFloat)
+      return &rounded_[static_cast<size_t>(form)][token * rounded::RowBytes(form, slice_.hidden_size)];
+    return reinterpret_cast<const std::byte*>(&call.hidden[token * static_cast<size_t>(slice_.hidden_size)]);
   }
 
   // Rows of one expert next to each other, so that its matrices see a dense block.
   void Gather(const LayerCallView& call, const Batch& batch) {
-    const size_t hidden = slice_.hidden_size;
+    bool any = false;
+    for (size_t g = 0; g < batch.groups.size(); ++g) {
+      const ExpertGroup& group = batch.groups[g];
+      any |= group.rows > 1;
+      if (group.rows == 1) inputs_[g].x = TokenRow(call, inputs_[g].form, groups_.tokens[group.row_begin]);
+    }
+    if (!any) return;
+    const size_t float_bytes = static_cast<size_t>(slice_.hidden_size) * sizeof(float);
     pool_.Run(static_cast<int>(batch.groups.size()), [&](int g, int) {
       const ExpertGroup& group = batch.groups[g];
-      float* target = ScratchOf(gathered_, batch, group, slice_.hidden_size);
-      for (int row = 0; row < group.rows; ++row) {
-        const size_t token = groups_.tokens[group.row_begin + row];
-        std::memcpy(target + row * hidden, &call.hidden[token * hidden], hidden * sizeof(float));
-      }
+      const Inputs& in = inputs_[g];
+      if (group.rows == 1) return;
+      const size_t bytes = in.form == ActivationForm::kFloat ? float_bytes : in.x_stride;
+      auto* target = const_cast<std::byte*>(in.x);
+      for (int row = 0; row < group.rows; ++row, target += in.x_stride)
+        std::memcpy(target, TokenRow(call, in.form, groups_.tokens[group.row_begin + row]), bytes);
     });
   }
 
-  // gate_ = silu(gate x) * up x, for every expert and every part of its width.
+  static const std::byte* Panel(const PackedMatrix& matrix, int row) {
+    return matrix.data +
+           static_cast<size_t>(row / kPanelRows) * layout::PanelBytes(matrix.format, matrix.cols);
+  }
+
+  struct Rows {
+    ActivationForm form;
+    const std::byte* data;
+    size_t stride;  // bytes
+    int count;
+  };
+  // y[rows, row_end - row_begin] = outputs [row_begin, row_end) of `weight`; `next` is fetched meanwhile.
+  void Multiply(const PackedMatrix& weight, int row_begin, int row_end, const Rows& x, float* y,
+                const std::byte* next) const {
+    if (x.form == ActivationForm::kFloat) {
+      Matmul(isa_, {.weight = weight,
+                    .row_begin = row_begin,
+                    .row_end = row_end,
+                    .x = reinterpret_cast<const float*>(x.data),
+                    .x_stride = static_cast<int64_t>(x.stride / sizeof(float)),
+                    .tokens = x.count,
+                    .y = y,
+                    .y_stride = row_end - row_begin,
+                    .exact = precision_ == Precision::kFloat});
+      return;
+    }
+    MatmulRounded(isa_, {.weight = weight,
+                         .row_begin = row_begin,
+                         .row_end = row_end,
+                         .form = x.form,
+                         .x = x.data,
+                         .x_stride = x.stride,
+                         .tokens = x.count,
+                         .y = y,
+                         .y_stride = row_end - row_begin,
+                         .next = next});
+  }
+
+  // h = silu(gate x) * up x, for every expert and every part of its width, in the form that Down reads.
   void GateAndUp(const LayerCallView& call, const Batch& batch) {
     const int parts = Tasks(slice_.width);
-    pool_.Run(static_cast<int>(batch.groups.size()) * parts, [&](int task, int) {
+    pool_.Run(static_cast<int>(batch.groups.size()) * parts, [&](int task, int thread) {
       const ExpertGroup& group = batch.groups[task / parts];
+      const Inputs& in = inputs_[task / parts];
       const ExpertWeights& weights = slice_.layers[call.layer][group.expert];
+      const Rows x{in.form, in.x, in.x_stride, group.rows};
       const int begin = task % parts * kTaskRows;
       const int end = std::min(begin + kTaskRows, slice_.width);
-      float* gate = ScratchOf(gate_, batch, group, slice_.width) + begin;
-      float* up = ScratchOf(up_, batch, group, slice_.width) + begin;
-      MatmulArgs args{.weight = weights.gate,
-                      .row_begin = begin,
-                      .row_end = end,
-                      .x = ScratchOf(gathered_, batch, group, slice_.hidden_size),
-                      .x_stride = slice_.hidden_size,
-                      .tokens = group.rows,
-                      .y = gate,
-                      .y_stride = slice_.width,
-                      .exact = call.exact};
-      Matmul(isa_, args);
-      args.weight = weights.up;
-      args.y = up;
-      Matmul(isa_, args);
-      for (int row = 0; row < group.rows; ++row) {
-        const size_t at = static_cast<size_t>(row) * slice_.width;
-        SwiGlu(isa_, gate + at, up + at, end - begin);
+      const int width = end - begin;
+      const size_t values = static_cast<size_t>(group.rows) * static_cast<size_t>(width);
+      std::vector<float>& block = blocks_[thread];
+      block.resize(std::max(block.size(), 2 * values));
+      float* gate = block.data();
+      float* up = gate + values;
+      Multiply(weights.gate, begin, end, x, gate, Panel(weights.up, begin));
+      Multiply(weights.up, begin, end, x, up, nullptr);
+      SwiGlu(isa_, gate, up, static_cast<int64_t>(values));
+      std::byte* h = in.h + static_cast<size_t>(begin / layout::kStepCols) * rounded::StepBytes(in.form);
+      for (int row = 0; row < group.rows; ++row, h += in.h_stride, gate += width) {
+        if (in.form == ActivationForm::kFloat) {
+          std::memcpy(h, gate, static_cast<size_t>(width) * sizeof(float));
+        } else {
+          RoundRow(isa_, in.form, gate, width, h);
+        }
       }
     });
   }
@@ -227,17 +342,15 @@ class SliceExecutor final : public ExpertExecutor {
         std::fill_n(&out[token * hidden + begin], width, 0.0f);
       }
       std::vector<float>& block = blocks_[thread];
-      for (const ExpertGroup& group : batch.groups) {
+      for (size_t g = 0; g < batch.groups.size(); ++g) {
+        const ExpertGroup& group = batch.groups[g];
+        const Inputs& in = inputs_[g];
         block.resize(std::max(block.size(), static_cast<size_t>(group.rows) * width));
-        Matmul(isa_, {.weight = slice_.layers[call.layer][group.expert].down,
-                      .row_begin = begin,
-                      .row_end = begin + width,
-                      .x = ScratchOf(gate_, batch, group, slice_.width),
-                      .x_stride = slice_.width,
-                      .tokens = group.rows,
-                      .y = block.data(),
-                      .y_stride = width,
-                      .exact = call.exact});
+        const auto down = [&](size_t i) -> const PackedMatrix& {
+          return slice_.layers[call.layer][batch.groups[i].expert].down;
+        };
+        Multiply(down(g), begin, begin + width, {in.form, in.h, in.h_stride, group.rows}, block.data(),
+                 g + 1 < batch.groups.size() ? Panel(down(g + 1), begin) : nullptr);
         for (int row = 0; row < group.rows; ++row) {
           const float weight = groups_.weights[group.row_begin + row];
           float* target = &out[groups_.tokens[group.row_begin + row] * hidden + begin];
@@ -250,6 +363,7 @@ class SliceExecutor final : public ExpertExecutor {
   const Placement placement_;
   const int os_node_;
   const Isa isa_;
+  const Precision precision_;
   ThreadPool pool_;
   const bool pinned_;
   ExpertSlice slice_;
@@ -257,9 +371,11 @@ class SliceExecutor final : public ExpertExecutor {
   std::optional<double> local_share_;
 
   TokenGroups groups_;
-  std::vector<float> gathered_;  // [batch rows, hidden]
-  std::vector<float> gate_;      // [batch rows, width]
-  std::vector<float> up_;        // [batch rows, width]
+  std::vector<Inputs> inputs_;                          // [groups of the batch]
+  std::array<bool, kForms> used_forms_ = {};            // by ActivationForm
+  std::array<std::vector<std::byte>, kForms> rounded_;  // by ActivationForm: [tokens of the call] rows
+  std::vector<std::byte> gathered_;                     // rows of the groups with more than one
+  std::vector<std::byte> intermediate_;                 // rows of all groups
   std::vector<std::vector<float>>
       blocks_;  // [threads][rows of a group, kTaskRows] outputs before they are added
 
@@ -276,6 +392,7 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> ExpertExecutor::Load(const Check
                                                                      const ModelConfig& config,
                                                                      const ExecutorOptions& options) {
   ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
+  ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(options.activations));
   ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
   ASSIGN_OR_RETURN(Placement placement, PlanPlacement(topology, {.worker_index = options.slice.worker_index,
                                                                  .worker_count = options.slice.worker_count,
@@ -283,7 +400,7 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> ExpertExecutor::Load(const Check
                                                                  .threads = options.threads}));
   for (const std::string& warning : topology.warnings) spdlog::warn("topology: {}", warning);
   const NumaNode& home = topology.nodes[placement.node];
-  auto executor = std::make_unique<SliceExecutor>(std::move(placement), home.os_index, isa);
+  auto executor = std::make_unique<SliceExecutor>(std::move(placement), home.os_index, isa, precision);
   RETURN_IF_ERROR(executor->LoadWeights(checkpoint, config, options));
   if (executor->WeightBytes() > home.memory_bytes) {
     spdlog::warn("{:.1f} GiB of weights do not fit node {}'s {:.1f} GiB: part of them lies on other nodes",

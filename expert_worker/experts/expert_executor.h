@@ -36,6 +36,8 @@ struct ExecutorOptions {
   SliceSpec slice;
   std::string format = "auto";  // auto | raw_int4 | int4 | int8 | bf16 | fp8
   std::string isa = "auto";
+  std::string activations =
+      "auto";       // auto: BF16 where few tokens share an expert, INT8 where many do | bf16 | fp32
   int threads = 0;  // 0: every CPU of the home node that this process may use
   int node = -1;    // NUMA node (logical index among allowed ones); -1: worker_index modulo nodes
 };

@@ -2,12 +2,12 @@
 // architecture and format: whole prompts, prompts in chunks, token by token, one and two slices, in both
 // slicings.
 //
-// Tolerance. Matrix inputs stay fp32 here; what our engine rounds and the reference does not are the KV cache
-// (BF16) and, for FP8 checkpoints, kv_b_proj (BF16). The expected logits come from the reference in fp64 with
-// exactly these roundings, and the generator derived from fp32's error bounds how far they may move
-// (expected/meta.json, fp32_tolerance; tests/golden/README.md). AMX also rounds the inputs of matrices: there
-// it is the unrounded logits, and the effect of that rounding on the reference (bf16_rounding_max). Positions
-// run to 48, three times the original context length of the YaRN checkpoints.
+// Tolerance. Matrix inputs stay fp32 here (--activations=fp32); what our engine rounds and the reference does
+// not are the KV cache (BF16) and, for FP8 checkpoints, kv_b_proj (BF16). The expected logits come from the
+// reference in fp64 with exactly these roundings, and the generator derived from fp32's error bounds how far
+// they may move (expected/meta.json, fp32_tolerance; tests/golden/README.md). AMX also rounds the inputs of
+// matrices: there it is the unrounded logits, and the effect of that rounding on the reference
+// (bf16_rounding_max). Positions run to 48, three times the original context length of the YaRN checkpoints.
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -49,6 +49,7 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
       auto executor = ExpertExecutor::Load(
           *checkpoint_, *config,
           {.slice = {.mode = GetParam().mode, .worker_index = w, .worker_count = GetParam().workers},
+           .activations = "fp32",
            .threads = 2});
       ASSERT_TRUE(executor.ok()) << executor.status();
       executors_.push_back(*std::move(executor));

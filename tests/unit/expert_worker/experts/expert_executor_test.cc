@@ -6,8 +6,10 @@
 // Tolerance. Let u = 2^-24. A dot product of n terms in fp32, in any order, errs by at most (n + 4) u sum |w
 // x|, the 4 for decoding w and combining lanes. gate g and up v err so by dg, dv; |silu'| <= 1.1, and silu
 // itself is good to 16 u, so h = silu(g) v errs by dh <= 1.1 dg |v| + |silu(g)| dv + 32 u |h|. An output then
-// errs by sum_experts weight (sum |d| dh + (n + 4) u sum |d h|) plus one rounding for each expert added. AMX
-// rounds activations to BF16 and has its tolerance in the kernels' own test: it is left out here.
+// errs by sum_experts weight (sum |d| dh + (n + 4) u sum |d h|) plus one rounding for each expert added.
+// Rounded activations begin with an error of their own, which goes the same way: 2^-8 of a value for BF16,
+// half a step of the group's top / 127 for INT8. AMX has its tolerance in the kernels' own test: it is left
+// out here.
 #include "expert_worker/experts/expert_executor.h"
 
 #include <cmath>
@@ -78,7 +80,7 @@ void Multiply(const Matrix& m, const std::vector<double>& x, const std::vector<d
 // All experts in double precision.
 class Reference {
  public:
-  Reference(const Checkpoint& checkpoint, WeightFormat format) {
+  Reference(const Checkpoint& checkpoint, WeightFormat format) : format_(format) {
     for (ExpertId e = 0; e < kExperts; ++e) {
       gate_.push_back(Read(checkpoint, format, ExpertModule(e, "gate"), kIntermediate, kHidden));
       up_.push_back(Read(checkpoint, format, ExpertModule(e, "up"), kIntermediate, kHidden));
@@ -86,7 +88,9 @@ class Reference {
     }
   }
 
-  void Run(const LayerCallView& call, std::vector<double>& out, std::vector<double>& bound) const {
+  // The bound is for activations in the form that `isa` takes for an expert's number of rows.
+  void Run(const LayerCallView& call, Isa isa, Precision precision, std::vector<double>& out,
+           std::vector<double>& bound) const {
     out.assign(call.hidden.size(), 0);
     bound.assign(call.hidden.size(), 0);
     for (size_t i = 0; i < call.experts.size(); ++i) {
@@ -94,7 +98,9 @@ class Reference {
       const std::vector<double> x(call.hidden.begin() + token * kHidden,
                                   call.hidden.begin() + (token + 1) * kHidden);
       std::vector<double> y, dy;
-      RunExpert(call.experts[i], x, y, dy);
+      const auto rows =
+          static_cast<int>(std::count(call.experts.begin(), call.experts.end(), call.experts[i]));
+      RunExpert(call.experts[i], x, ChooseForm(isa, format_, rows, precision), y, dy);
       for (int o = 0; o < kHidden; ++o) {
         const double add = static_cast<double>(call.weights[i]) * y[o];
         out[token * kHidden + o] += add;
@@ -140,27 +146,46 @@ class Reference {
     size_t bytes_;
   };
 
-  void RunExpert(ExpertId expert, const std::vector<double>& x, std::vector<double>& y,
+  // How far rounding to `form` may move values that are already off by `error`.
+  static std::vector<double> Rounded(const std::vector<double>& x, std::vector<double> error,
+                                     ActivationForm form) {
+    for (size_t group = 0; group < x.size(); group += 32) {
+      const size_t end = std::min(group + 32, x.size());
+      double top = 0;
+      for (size_t i = group; i < end; ++i) top = std::max(top, std::fabs(x[i]) + error[i]);
+      for (size_t i = group; i < end; ++i) {
+        if (form == ActivationForm::kInt8) error[i] += 1.001 * top / 254;
+        if (form == ActivationForm::kBf16 || form == ActivationForm::kBf16Quads)
+          error[i] += (std::fabs(x[i]) + error[i]) / 256;
+      }
+    }
+    return error;
+  }
+
+  void RunExpert(ExpertId expert, const std::vector<double>& x, ActivationForm form, std::vector<double>& y,
                  std::vector<double>& dy) const {
-    const std::vector<double> exact(x.size(), 0);
+    const std::vector<double> dx = Rounded(x, std::vector<double>(x.size()), form);
     std::vector<double> g, dg, v, dv;
-    Multiply(gate_[expert], x, exact, g, dg);
-    Multiply(up_[expert], x, exact, v, dv);
+    Multiply(gate_[expert], x, dx, g, dg);
+    Multiply(up_[expert], x, dx, v, dv);
     std::vector<double> h(g.size()), dh(g.size());
     for (size_t i = 0; i < g.size(); ++i) {
       const double silu = g[i] / (1 + std::exp(-g[i]));
       h[i] = silu * v[i];
-      dh[i] = 1.1 * dg[i] * std::fabs(v[i]) + std::fabs(silu) * dv[i] + 32 * kUnit * std::fabs(h[i]);
+      dh[i] =
+          1.1 * dg[i] * (std::fabs(v[i]) + dv[i]) + std::fabs(silu) * dv[i] + 32 * kUnit * std::fabs(h[i]);
     }
-    Multiply(down_[expert], h, dh, y, dy);
+    Multiply(down_[expert], h, Rounded(h, dh, form), y, dy);
   }
 
+  WeightFormat format_;
   std::vector<Matrix> gate_, up_, down_;
 };
 
 struct Case {
   MatrixFormat stored;
   const char* format;
+  const char* activations;
 };
 
 class ExpertExecutorTest : public ::testing::TestWithParam<Case> {
@@ -168,9 +193,12 @@ class ExpertExecutorTest : public ::testing::TestWithParam<Case> {
   void SetUp() override { checkpoint_ = OpenCheckpoint(TinyTensors(GetParam().stored), folder_); }
 
   std::unique_ptr<ExpertExecutor> Load(const SliceSpec& slice, const std::string& isa, int threads = 3) {
-    auto executor =
-        ExpertExecutor::Load(*checkpoint_, TinyConfig(),
-                             {.slice = slice, .format = GetParam().format, .isa = isa, .threads = threads});
+    auto executor = ExpertExecutor::Load(*checkpoint_, TinyConfig(),
+                                         {.slice = slice,
+                                          .format = GetParam().format,
+                                          .isa = isa,
+                                          .activations = GetParam().activations,
+                                          .threads = threads});
     EXPECT_TRUE(executor.ok()) << executor.status();
     return executor.ok() ? *std::move(executor) : nullptr;
   }
@@ -185,6 +213,11 @@ class ExpertExecutorTest : public ::testing::TestWithParam<Case> {
   WeightFormat Format() const {
     const absl::StatusOr<WeightFormat> format = ParseWeightFormat(GetParam().format);
     return format.ok() ? *format : NativeFormat(GetParam().stored);
+  }
+
+  static Precision PrecisionOfCase() {
+    const std::string name = GetParam().activations;
+    return name == "auto" ? Precision::kFast : name == "bf16" ? Precision::kBf16 : Precision::kFloat;
   }
 
   TemporaryFolder folder_;
@@ -202,9 +235,9 @@ std::vector<std::string> IsasOfThisMachine() {
 TEST_P(ExpertExecutorTest, SlicesSumToTheReference) {
   const Reference reference(*checkpoint_, Format());
   const CallData call = RandomCall(5, 2, 11);
-  std::vector<double> expected, bound;
-  reference.Run(call.view, expected, bound);
   for (const std::string& isa : IsasOfThisMachine()) {
+    std::vector<double> expected, bound;
+    reference.Run(call.view, *ParseIsa(isa), PrecisionOfCase(), expected, bound);
     for (const SliceMode mode : {SliceMode::kIntermediate, SliceMode::kExpert}) {
       for (int workers = 1; workers <= 3; ++workers) {
         std::vector<double> sum(expected.size());
@@ -226,9 +259,10 @@ TEST_P(ExpertExecutorTest, SlicesSumToTheReference) {
 TEST_P(ExpertExecutorTest, ManyTokensMatchTheReference) {
   const Reference reference(*checkpoint_, Format());
   const CallData call = RandomCall(70, 3, 12);
+  const std::string isa = IsasOfThisMachine().back();
   std::vector<double> expected, bound;
-  reference.Run(call.view, expected, bound);
-  const auto executor = Load({}, IsasOfThisMachine().back());
+  reference.Run(call.view, *ParseIsa(isa), PrecisionOfCase(), expected, bound);
+  const auto executor = Load({}, isa);
   ASSERT_NE(executor, nullptr);
   const std::vector<float> out = Execute(*executor, call.view);
   for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], expected[i], bound[i]) << "output " << i;
@@ -248,15 +282,25 @@ TEST_P(ExpertExecutorTest, ThreadsAndRepetitionDoNotChangeABit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Formats, ExpertExecutorTest,
-    ::testing::Values(Case{MatrixFormat::kInt4Group, "auto"}, Case{MatrixFormat::kInt4Group, "int8"},
-                      Case{MatrixFormat::kFp8Block, "auto"}, Case{MatrixFormat::kFp8Block, "bf16"},
-                      Case{MatrixFormat::kBF16, "auto"}, Case{MatrixFormat::kBF16, "int8"},
-                      Case{MatrixFormat::kBF16, "int4"}),
-    [](const ::testing::TestParamInfo<Case>& test) {
-      return fmt::format("stored{}_{}", static_cast<int>(test.param.stored), test.param.format);
-    });
+INSTANTIATE_TEST_SUITE_P(Formats, ExpertExecutorTest, ::testing::ValuesIn([] {
+                           std::vector<Case> cases;
+                           for (const char* activations : {"fp32", "bf16", "auto"}) {
+                             for (const auto& [stored, format] : {std::pair{MatrixFormat::kInt4Group, "auto"},
+                                                                  {MatrixFormat::kInt4Group, "int8"},
+                                                                  {MatrixFormat::kFp8Block, "auto"},
+                                                                  {MatrixFormat::kFp8Block, "bf16"},
+                                                                  {MatrixFormat::kBF16, "auto"},
+                                                                  {MatrixFormat::kBF16, "int8"},
+                                                                  {MatrixFormat::kBF16, "int4"}}) {
+                               cases.push_back({stored, format, activations});
+                             }
+                           }
+                           return cases;
+                         }()),
+                         [](const ::testing::TestParamInfo<Case>& test) {
+                           return fmt::format("stored{}_{}_{}", static_cast<int>(test.param.stored),
+                                              test.param.format, test.param.activations);
+                         });
 
 class CallTest : public ::testing::Test {
  protected:

@@ -1,0 +1,58 @@
+// Rounded activations: the forms that fast kernels take instead of fp32, a row at a time.
+//
+// A row is a sequence of steps of 64 inputs, like the weights it meets (layout.h), and each step stands
+// alone, so that a part of a row can be rounded where it is computed. Inputs beyond `cols` are zero.
+//   kBf16       64 x bf16, in order
+//   kBf16Quads  64 x bf16, each four inputs in the order 0 2 1 3: what a shift of four packed nibbles yields
+//   kInt8       64 x int8, then fp32 scale[2] of the groups of 32 (largest magnitude / 127), then
+//               int32 correction[2] = -8 * sum of the group's codes, for weights stored with an offset of 8
+// Like all that kernel sources include, it holds no library code.
+#pragma once
+
+#include "common/kernels/kernel_types.h"
+
+namespace numoe {
+
+enum class ActivationForm : uint8_t { kFloat, kBf16, kBf16Quads, kInt8 };
+
+/// y as in MatmulArgs; x are `tokens` rounded rows of weight.cols inputs, x_stride bytes apart.
+struct RoundedMatmulArgs {
+  PackedMatrix weight;
+  int row_begin = 0;
+  int row_end = 0;
+  ActivationForm form = ActivationForm::kFloat;
+  const std::byte* x = nullptr;
+  size_t x_stride = 0;  // bytes
+  int tokens = 0;
+  float* y = nullptr;
+  int64_t y_stride = 0;  // floats
+  const std::byte* next =
+      nullptr;  // packed weights that the caller reads after these, to be fetched meanwhile; or null
+};
+
+namespace rounded {
+
+inline constexpr size_t kBf16StepBytes = 128;
+inline constexpr size_t kInt8Scale = 64;       // offset in a step
+inline constexpr size_t kInt8Correction = 72;  // offset in a step
+inline constexpr size_t kInt8StepBytes = 80;
+
+static constexpr size_t StepBytes(ActivationForm form) {
+  switch (form) {
+    case ActivationForm::kFloat:
+      return 256;
+    case ActivationForm::kBf16:
+    case ActivationForm::kBf16Quads:
+      return kBf16StepBytes;
+    case ActivationForm::kInt8:
+      return kInt8StepBytes;
+  }
+  return 0;
+}
+/// Bytes of a row of `cols` inputs.
+static constexpr size_t RowBytes(ActivationForm form, int cols) {
+  return static_cast<size_t>((cols + 63) / 64) * StepBytes(form);
+}
+
+}  // namespace rounded
+}  // namespace numoe
