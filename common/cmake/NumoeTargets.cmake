@@ -45,7 +45,7 @@ function(numoe_kernel name)
   add_library(${name} STATIC ${T_SRCS})
   _numoe_target(${name} ${ARGN})
   target_compile_options(${name} PRIVATE ${NUMOE_ISA_FLAGS_${T_ISA}} $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast
-                         -Wno-maybe-uninitialized)  # false alarms in gcc 12's own AVX-512 headers (GCC PR 105593)
+                         -Wno-maybe-uninitialized -Wno-uninitialized)  # false alarms in gcc 12's own AVX-512 headers (GCC PR 105593)
 endfunction()
 
 function(numoe_binary name)

@@ -6,6 +6,10 @@
 //   kBf16Quads  64 x bf16, each four inputs in the order 0 2 1 3: what a shift of four packed nibbles yields
 //   kInt8       64 x int8, then fp32 scale[2] of the groups of 32 (largest magnitude / 127), then
 //               int32 correction[2] = -8 * sum of the group's codes, for weights stored with an offset of 8
+//   kInt8Pair   two kInt8 steps: the values, and what rounding them left, so 15 bits together. One token's
+//   products
+//               are the sum of both; more exact than BF16, on instruction sets and formats that have INT8
+//               only
 // Like all that kernel sources include, it holds no library code.
 #pragma once
 
@@ -13,7 +17,7 @@
 
 namespace numoe {
 
-enum class ActivationForm : uint8_t { kFloat, kBf16, kBf16Quads, kInt8 };
+enum class ActivationForm : uint8_t { kFloat, kBf16, kBf16Quads, kInt8, kInt8Pair };
 
 /// y as in MatmulArgs; x are `tokens` rounded rows of weight.cols inputs, x_stride bytes apart.
 struct RoundedMatmulArgs {
@@ -46,6 +50,8 @@ static constexpr size_t StepBytes(ActivationForm form) {
       return kBf16StepBytes;
     case ActivationForm::kInt8:
       return kInt8StepBytes;
+    case ActivationForm::kInt8Pair:
+      return 2 * kInt8StepBytes;
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 #include "expert_worker/tools/synthetic_checkpoint.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -52,7 +53,19 @@ SyntheticCheckpoint::SyntheticCheckpoint(const SyntheticOptions& options)
                                                  static_cast<float>(options.intermediate_size)));
   std::normal_distribution<float> normal(0, scale);
   if (stored_ == MatrixFormat::kBF16) {
-    Fill<uint16_t>(pool_, bytes / 2, [&] { return EncodeBf16(normal(random)); });
+    const int levels = options.format == WeightFormat::kInt8   ? 127
+                       : options.format == WeightFormat::kInt4 ? 7
+                                                               : 0;
+    const float step =
+        std::exp2(std::floor(std::log2(scale / static_cast<float>(std::max(levels, 1)) * 1.7f)));
+    size_t i = 0;
+    Fill<uint16_t>(pool_, bytes / 2, [&] {
+      if (levels == 0) return EncodeBf16(normal(random));
+      // A code times a power of two, with the largest code in every group: loading quantises it without a
+      // loss.
+      const auto code = static_cast<int>(random() % static_cast<unsigned>(2 * levels + 1)) - levels;
+      return EncodeBf16(static_cast<float>(i++ % 32 == 0 ? levels : code) * step);
+    });
   } else if (stored_ == MatrixFormat::kFp8Block) {
     Fill<uint8_t>(pool_, bytes, [&] { return EncodeFp8(normal(random) / scale * 64); });
     Fill<float>(scales_, static_cast<size_t>(weights / 128) + kOffsets, [&] { return scale / 64; });
