@@ -1,10 +1,11 @@
 #include "common/kernels/kernel_table.h"
 #include "common/kernels/layout.h"
 #include "common/kernels/matmul.inc"
+#include "common/kernels/rounded_avx2.inc"
 
 namespace numoe {
 
 extern const KernelTable kKernelsAvx2;
-const KernelTable kKernelsAvx2 = {MatmulPanels, SwiGluVectors, nullptr, nullptr, nullptr};
+const KernelTable kKernelsAvx2 = {MatmulPanels, SwiGluVectors, HasRounded, MatmulRoundedPanels, RoundRowAvx2};
 
 }  // namespace numoe
