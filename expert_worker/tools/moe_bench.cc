@@ -237,13 +237,14 @@ absl::Status RunAll(const MoeBenchOptions& options) {
   executor->BindCaller();
   ThreadPool pool({.name = "limits", .cpus = cpus});
   ASSIGN_OR_RETURN(MachineLimits limits, MachineLimits::Create(pool));
-  const double peak = PeakFor(limits.MeasurePeaks(isa), format);
   if (!options.json) {
     std::puts(executor->Describe().c_str());
     std::puts("  tokens         ms     GB/s  of read      TOPS  of peak     error");
   }
   Bench bench(options, checkpoint, *executor, limits);
   for (const int tokens : options.tokens) {
+    const double peak =
+        PeakFor(limits.MeasurePeaks(isa), format);  // beside each point: the machine may be shared
     ASSIGN_OR_RETURN(const Point p, bench.Run(tokens));
     const std::string line =
         options.json
