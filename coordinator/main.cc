@@ -40,6 +40,7 @@ struct CoordinatorFlags {
   int64_t drain_timeout_ms = 30'000;
   bool deterministic = false;
   std::string isa = "auto";
+  std::string activations = "auto";
   int threads = 0;
   LogOptions log{.program = "numoe-coordinator"};
 };
@@ -75,6 +76,9 @@ int ParseFlags(int argc, char** argv, CoordinatorFlags& f) {
   flags.AddSwitch("deterministic", f.deterministic,
                   "The same request and seed give the same text under any load");
   flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
+  flags.Add("activations", f.activations,
+            "auto: INT8 where many tokens meet INT4 or INT8 weights, else BF16; bf16: always; fp32: exact "
+            "and slow");
   flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use");
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
   flags.Add("log-format", f.log.format, "text or json");
@@ -145,6 +149,13 @@ Capacity PlanCapacity(const CoordinatorFlags& f, const ModelConfig& config) {
   return plan;
 }
 
+absl::StatusOr<std::unique_ptr<CpuDevice>> CreateDevice(const CoordinatorFlags& f) {
+  ASSIGN_OR_RETURN(const std::vector<int> cpus, CpusFor(f.threads));
+  ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(f.activations));
+  return CpuDevice::Create(
+      {.step_tokens_max = f.max_num_batched_tokens, .cpus = cpus, .isa = f.isa, .precision = precision});
+}
+
 absl::Status CheckFlags(CoordinatorFlags& f) {
   if (f.served_model_name.empty())
     f.served_model_name = std::filesystem::weakly_canonical(f.model).filename().string();
@@ -174,10 +185,7 @@ absl::Status Serve(CoordinatorFlags& f) {
                                                 .num_experts = config.num_experts}},
                                       metrics));
   const Capacity capacity = PlanCapacity(f, config);
-  ASSIGN_OR_RETURN(const std::vector<int> cpus, CpusFor(f.threads));
-  ASSIGN_OR_RETURN(
-      const auto device,
-      CpuDevice::Create({.step_tokens_max = f.max_num_batched_tokens, .cpus = cpus, .isa = f.isa}));
+  ASSIGN_OR_RETURN(const auto device, CreateDevice(f));
   ASSIGN_OR_RETURN(const auto model, Model::Load(*checkpoint, config,
                                                  {.kv_block_tokens = kBlockTokens,
                                                   .kv_blocks = capacity.blocks,

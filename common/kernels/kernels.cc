@@ -72,6 +72,13 @@ absl::StatusOr<WeightFormat> ParseWeightFormat(std::string_view name) {
       fmt::format("format is \"{}\", expected auto, raw_int4, int4, int8, bf16 or fp8", name));
 }
 
+absl::StatusOr<Precision> ParsePrecision(std::string_view name) {
+  if (name == "auto") return Precision::kFast;
+  if (name == "bf16") return Precision::kBf16;
+  if (name == "fp32") return Precision::kFloat;
+  return absl::InvalidArgumentError(fmt::format("activations are \"{}\", expected auto, bf16 or fp32", name));
+}
+
 absl::StatusOr<Isa> SelectIsa(std::string_view forced) {
   if (forced == "auto") {
     for (const Isa isa : {Isa::kAmx, Isa::kAvx512, Isa::kAvx2}) {

@@ -53,6 +53,7 @@ void Matmul(Isa isa, const MatmulArgs& args);
 /// is the limit there, INT8 in groups of 32 where many do. kBf16: BF16 for any number, so that a token's
 /// result does not depend on the others. kFloat: fp32.
 enum class Precision : uint8_t { kFast, kBf16, kFloat };
+absl::StatusOr<Precision> ParsePrecision(std::string_view name);  // "auto" "bf16" "fp32"
 
 /// The form in which `isa` wants the activations of `tokens` tokens for a matrix in `format`; kFloat: Matmul.
 ActivationForm ChooseForm(Isa isa, WeightFormat format, int tokens, Precision precision);

@@ -25,13 +25,6 @@ namespace {
 // Outputs of one task: whole panels, enough of them that a task is worth claiming.
 constexpr int kTaskRows = 4 * kPanelRows;
 
-absl::StatusOr<Precision> ParsePrecision(const std::string& name) {
-  if (name == "auto") return Precision::kFast;
-  if (name == "bf16") return Precision::kBf16;
-  if (name == "fp32") return Precision::kFloat;
-  return absl::InvalidArgumentError(fmt::format("--activations={}: expected auto, bf16 or fp32", name));
-}
-
 int Tasks(int rows) { return (rows + kTaskRows - 1) / kTaskRows; }
 
 std::string Percent(std::optional<double> share) {

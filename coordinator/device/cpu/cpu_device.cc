@@ -13,6 +13,8 @@ namespace {
 
 // Panels of one Linear task: small enough to balance, large enough to stream.
 constexpr int kTaskRows = 4 * kPanelRows;
+// Tokens that one task rounds.
+constexpr int kTaskTokens = 8;
 // Heads that share one pass over the cache.
 constexpr int kTaskHeads = 8;
 
@@ -28,6 +30,7 @@ absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Create(const CpuDeviceOpti
 CpuDevice::CpuDevice(const CpuDeviceOptions& options, Isa isa)
     : step_tokens_max_(options.step_tokens_max),
       isa_(isa),
+      precision_(options.precision),
       ops_(VectorOpsFor(isa)),
       pool_({.name = "device", .cpus = options.cpus}) {}
 
@@ -58,6 +61,27 @@ void CpuDevice::RmsNorm(HeadView in, int width, const Vector& weight, float eps,
   });
 }
 
+ActivationForm CpuDevice::FormFor(WeightFormat format) const {
+  const bool exact = layout_.exact && precision_ == Precision::kFast;
+  return ChooseForm(isa_, format, rows_, exact ? Precision::kBf16 : precision_);
+}
+
+size_t CpuDevice::RoundRows(ActivationForm form, HeadView in, int width) {
+  const size_t stride = rounded::RowBytes(form, width);
+  rounded_.resize(
+      std::max(rounded_.size(), static_cast<size_t>(rows_) * static_cast<size_t>(in.heads) * stride));
+  pool_.Run(Tasks(rows_, kTaskTokens), [&](int task, int) {
+    for (int t = task * kTaskTokens; t < std::min((task + 1) * kTaskTokens, rows_); ++t) {
+      for (int h = 0; h < in.heads; ++h) {
+        RoundRow(isa_, form, Window(in, t, h), width,
+                 &rounded_[(static_cast<size_t>(h) * static_cast<size_t>(rows_) + static_cast<size_t>(t)) *
+                           stride]);
+      }
+    }
+  });
+  return stride;
+}
+
 void CpuDevice::Linear(const Matrix& matrix, Tensor in, Tensor out, bool accumulate) {
   NUMOE_CHECK(in.cols == matrix.cols && out.cols == matrix.rows);
   float* target = Row(out, 0);
@@ -66,18 +90,32 @@ void CpuDevice::Linear(const Matrix& matrix, Tensor in, Tensor out, bool accumul
     target = linear_scratch_.data();
   }
   const PackedMatrix& weight = matrices_[matrix.id].packed;
+  const ActivationForm form = FormFor(weight.format);
+  const size_t stride = form == ActivationForm::kFloat ? 0 : RoundRows(form, {.tensor = in}, in.cols);
   pool_.Run(Tasks(matrix.rows, kTaskRows), [&](int task, int) {
     const int begin = task * kTaskRows;
     const int end = std::min(begin + kTaskRows, matrix.rows);
-    Matmul(isa_, {.weight = weight,
-                  .row_begin = begin,
-                  .row_end = end,
-                  .x = Row(in, 0),
-                  .x_stride = in.cols,
-                  .tokens = rows_,
-                  .y = target + begin,
-                  .y_stride = out.cols,
-                  .exact = layout_.exact});
+    if (form == ActivationForm::kFloat) {
+      Matmul(isa_, {.weight = weight,
+                    .row_begin = begin,
+                    .row_end = end,
+                    .x = Row(in, 0),
+                    .x_stride = in.cols,
+                    .tokens = rows_,
+                    .y = target + begin,
+                    .y_stride = out.cols,
+                    .exact = layout_.exact || precision_ == Precision::kFloat});
+    } else {
+      MatmulRounded(isa_, {.weight = weight,
+                           .row_begin = begin,
+                           .row_end = end,
+                           .form = form,
+                           .x = rounded_.data(),
+                           .x_stride = stride,
+                           .tokens = rows_,
+                           .y = target + begin,
+                           .y_stride = out.cols});
+    }
     if (!accumulate) return;
     for (int t = 0; t < rows_; ++t) {
       float* row = Row(out, t);
@@ -89,16 +127,30 @@ void CpuDevice::Linear(const Matrix& matrix, Tensor in, Tensor out, bool accumul
 void CpuDevice::HeadLinear(const HeadMatrices& matrices, HeadView in, HeadView out) {
   NUMOE_CHECK(in.heads == matrices.heads && out.heads == matrices.heads);
   const StoredHeads& stored = head_matrices_[matrices.id];
+  const ActivationForm form = FormFor(stored.heads[0].format);
+  const size_t stride = form == ActivationForm::kFloat ? 0 : RoundRows(form, in, matrices.cols);
   pool_.Run(matrices.heads, [&](int h, int) {
-    Matmul(isa_, {.weight = stored.heads[h],
-                  .row_begin = 0,
-                  .row_end = matrices.rows,
-                  .x = Window(in, 0, h),
-                  .x_stride = in.tensor.cols,
-                  .tokens = rows_,
-                  .y = Window(out, 0, h),
-                  .y_stride = out.tensor.cols,
-                  .exact = layout_.exact});
+    if (form == ActivationForm::kFloat) {
+      Matmul(isa_, {.weight = stored.heads[h],
+                    .row_begin = 0,
+                    .row_end = matrices.rows,
+                    .x = Window(in, 0, h),
+                    .x_stride = in.tensor.cols,
+                    .tokens = rows_,
+                    .y = Window(out, 0, h),
+                    .y_stride = out.tensor.cols,
+                    .exact = layout_.exact || precision_ == Precision::kFloat});
+    } else {
+      MatmulRounded(isa_, {.weight = stored.heads[h],
+                           .row_begin = 0,
+                           .row_end = matrices.rows,
+                           .form = form,
+                           .x = &rounded_[static_cast<size_t>(h) * static_cast<size_t>(rows_) * stride],
+                           .x_stride = stride,
+                           .tokens = rows_,
+                           .y = Window(out, 0, h),
+                           .y_stride = out.tensor.cols});
+    }
   });
 }
 

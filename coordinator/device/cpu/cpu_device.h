@@ -22,6 +22,7 @@ struct CpuDeviceOptions {
   int step_tokens_max = 2048;  // rows of every activation tensor
   std::vector<int> cpus;       // one thread each; the first is the calling thread's
   std::string isa = "auto";
+  Precision precision = Precision::kFast;  // of activations where they meet weights
 };
 
 class CpuDevice final : public Device {
@@ -91,10 +92,15 @@ class CpuDevice final : public Device {
     return Row(view.tensor, row) + int64_t{head} * view.stride + view.offset;
   }
   uint16_t* CacheRow(LayerId layer, int sequence, int position);
+  // The form in which this step's activations meet weights in `format`.
+  ActivationForm FormFor(WeightFormat format) const;
+  // Rounds this step's rows of `width` values each to rounded_; the rows' stride in bytes.
+  size_t RoundRows(ActivationForm form, HeadView in, int width);
   void AttendToken(const AttendArgs& args, int token, int kv_head, int head_begin, int head_end);
 
   const int step_tokens_max_;
   const Isa isa_;
+  const Precision precision_;
   const VectorOps& ops_;
   ThreadPool pool_;
   std::vector<std::vector<float>> tensors_;
@@ -110,6 +116,7 @@ class CpuDevice final : public Device {
 
   StepLayout layout_;                  // of the current step
   int rows_ = 0;                       // tokens, or logit rows after SelectLogitRows
+  std::vector<std::byte> rounded_;     // [tokens, heads] rows in the form that a matrix wants
   std::vector<float> linear_scratch_;  // [tokens, cols] of an accumulating Linear
 };
 

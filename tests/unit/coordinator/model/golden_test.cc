@@ -56,7 +56,7 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
       slices.push_back(executors_.back().get());
     }
     backend_ = std::make_unique<LocalBackend>(slices);
-    auto device = CpuDevice::Create({.step_tokens_max = 64, .cpus = {0, 0}});
+    auto device = CpuDevice::Create({.step_tokens_max = 64, .cpus = {0, 0}, .precision = Precision::kFloat});
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);
     auto model = Model::Load(*checkpoint_, *config, {.kv_block_tokens = kBlockTokens, .kv_blocks = kBlocks},
