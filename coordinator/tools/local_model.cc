@@ -22,28 +22,34 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
   std::vector<int> cpus;
   for (const NumaNode& node : topology.nodes) cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
   if (options.threads > 0) cpus.resize(static_cast<size_t>(options.threads), cpus.back());
-  ASSIGN_OR_RETURN(
-      local->executor_,
-      ExpertExecutor::Load(*checkpoint, config,
-                           {.format = options.format, .isa = options.isa, .threads = options.threads}));
+  ASSIGN_OR_RETURN(local->executor_, ExpertExecutor::Load(*checkpoint, config,
+                                                          {.format = options.format,
+                                                           .isa = options.isa,
+                                                           .activations = options.activations,
+                                                           .threads = options.threads}));
   local->backend_ = std::make_unique<LocalBackend>(std::vector<LayerExecutor*>{local->executor_.get()});
-  ASSIGN_OR_RETURN(
-      local->device_,
-      CpuDevice::Create({.step_tokens_max = options.context_tokens, .cpus = cpus, .isa = options.isa}));
+  ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(options.activations));
+  ASSIGN_OR_RETURN(local->device_, CpuDevice::Create({.step_tokens_max = options.context_tokens,
+                                                      .cpus = cpus,
+                                                      .isa = options.isa,
+                                                      .precision = precision}));
   local->blocks_.resize(static_cast<size_t>((options.context_tokens + kBlockTokens - 1) / kBlockTokens));
   std::iota(local->blocks_.begin(), local->blocks_.end(), KvBlockId{0});
   ASSIGN_OR_RETURN(local->model_, Model::Load(*checkpoint, config,
                                               {.kv_block_tokens = kBlockTokens,
-                                               .kv_blocks = static_cast<int>(local->blocks_.size())},
+                                               .kv_blocks = static_cast<int>(local->blocks_.size()),
+                                               .observe = options.observe},
                                               *local->device_, *local->backend_));
   return local;
 }
 
-absl::StatusOr<StepLogits> LocalModel::Run(absl::Span<const TokenId> tokens) {
-  NUMOE_CHECK_LE(tokens.size(), blocks_.size() * kBlockTokens);
+absl::StatusOr<StepLogits> LocalModel::Run(absl::Span<const TokenId> tokens, int64_t position,
+                                           int logits_last) {
+  NUMOE_CHECK_LE(position + static_cast<int64_t>(tokens.size()),
+                 static_cast<int64_t>(blocks_.size()) * kBlockTokens);
   StepBatch batch;
   batch.sequences.push_back(
-      {.tokens = tokens, .position = 0, .blocks = blocks_, .logits_last = static_cast<int>(tokens.size())});
+      {.tokens = tokens, .position = position, .blocks = blocks_, .logits_last = logits_last});
   return model_->Forward(batch);
 }
 

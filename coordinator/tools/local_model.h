@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,8 +21,10 @@ namespace numoe {
 struct LocalModelOptions {
   std::string format = "auto";  // of the experts: auto | raw_int4 | int4 | int8 | bf16 | fp8
   std::string isa = "auto";
-  int threads = 0;            // 0: every CPU this process may use
-  int context_tokens = 2048;  // of the one sequence it runs, and of its largest step
+  std::string activations = "auto";  // auto | bf16 | fp32
+  int threads = 0;                   // 0: every CPU this process may use
+  int context_tokens = 2048;         // of the one sequence it runs, and of its largest step
+  std::function<void(LayerPart part, double seconds)> observe;  // ModelOptions::observe
 };
 
 class LocalModel {
@@ -30,9 +33,9 @@ class LocalModel {
   static absl::StatusOr<std::unique_ptr<LocalModel>> Load(const std::filesystem::path& dir,
                                                           const LocalModelOptions& options);
 
-  /// Runs `tokens` as one new sequence in one step; logits of all of them, [tokens, vocab], valid until the
-  /// next call. At most context_tokens, at least one.
-  absl::StatusOr<StepLogits> Run(absl::Span<const TokenId> tokens);
+  /// One step of the one sequence: `tokens` at `position`, behind what earlier steps ran there. Logits of the
+  /// last `logits_last` of them, valid until the next call. position + tokens is at most context_tokens.
+  absl::StatusOr<StepLogits> Run(absl::Span<const TokenId> tokens, int64_t position, int logits_last);
 
   std::string Describe() const { return executor_->Describe(); }
   const ModelConfig& config() const { return model_->config(); }

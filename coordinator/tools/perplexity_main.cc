@@ -83,8 +83,9 @@ absl::StatusOr<Score> Judge(LocalModel& reference, LocalModel& model,
                             const std::vector<Document>& documents) {
   Score score;
   for (const Document& document : documents) {
-    ASSIGN_OR_RETURN(const StepLogits expected, reference.Run(document));
-    ASSIGN_OR_RETURN(const StepLogits found, model.Run(document));
+    ASSIGN_OR_RETURN(const StepLogits expected,
+                     reference.Run(document, 0, static_cast<int>(document.size())));
+    ASSIGN_OR_RETURN(const StepLogits found, model.Run(document, 0, static_cast<int>(document.size())));
     const auto row = [&](const StepLogits& logits, size_t i) {
       const auto vocab = static_cast<size_t>(logits.vocab_size);
       return logits.values.subspan(i * vocab, vocab);
