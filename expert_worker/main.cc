@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "common/base/flags.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
@@ -9,6 +11,7 @@
 #include "common/observe/logging.h"
 #include "common/observe/metrics_exposer.h"
 #include "expert_worker/experts/expert_executor.h"
+#include "expert_worker/preflight/preflight.h"
 #include "expert_worker/service/worker_service.h"
 
 namespace numoe {
@@ -21,6 +24,7 @@ struct WorkerFlags {
   std::string metrics_host = "127.0.0.1";
   int metrics_port = 9090;
   bool no_shared_memory = false;
+  bool preflight = false;
   ExecutorOptions executor;
   LogOptions log{.program = "numoe-expert-worker"};
 };
@@ -29,7 +33,7 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   Flags flags(
       "numoe-expert-worker",
       "NUMoE expert worker: owns a slice of the experts of one model and computes it next to its memory.");
-  flags.Add("model", f.model, "Checkpoint directory (config.json, *.safetensors)")->required();
+  flags.Add("model", f.model, "Checkpoint directory (config.json, *.safetensors); required");
   flags.Add("listen", f.listen, "gRPC address: HOST:PORT or unix:PATH");
   flags.Add("slice", f.slice, "intermediate: 1/N of every expert; expert: whole experts")
       ->check(CLI::IsMember({"intermediate", "expert"}));
@@ -45,6 +49,7 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");
   flags.Add("metrics-host", f.metrics_host, "Address of the Prometheus endpoint");
   flags.Add("metrics-port", f.metrics_port, "Port of the Prometheus endpoint; 0: any free one");
+  flags.AddSwitch("preflight", f.preflight, "Check this machine's settings, print what is wrong, and exit");
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
   flags.Add("log-format", f.log.format, "text or json");
   return flags.Parse(argc, argv);
@@ -73,6 +78,7 @@ void ExportStats(Metrics& metrics, const ExpertExecutor& executor, const WorkerS
 }
 
 absl::Status Serve(WorkerFlags& f) {
+  if (f.model.empty()) return absl::InvalidArgumentError("--model is required; see --help");
   RETURN_IF_ERROR(SetupLogging(f.log));
   f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
@@ -107,6 +113,12 @@ absl::Status Serve(WorkerFlags& f) {
 int main(int argc, char** argv) {
   numoe::WorkerFlags flags;
   if (const int code = numoe::ParseFlags(argc, argv, flags); code >= 0) return code;
+  if (flags.preflight) {
+    const std::vector<numoe::Finding> findings = numoe::Preflight();
+    std::fputs(numoe::ToString(findings).c_str(), stdout);
+    return std::all_of(findings.begin(), findings.end(), [](const numoe::Finding& f) { return f.good; }) ? 0
+                                                                                                         : 1;
+  }
   numoe::BlockSignals();
   if (const absl::Status status = numoe::Serve(flags); !status.ok()) {
     std::fprintf(stderr, "numoe-expert-worker: %s\n", std::string(status.message()).c_str());
