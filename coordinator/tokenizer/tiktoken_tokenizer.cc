@@ -29,6 +29,11 @@ class TiktokenTokenizer final : public Tokenizer {
  public:
   absl::Status Load(const std::filesystem::path& dir) {
     RETURN_IF_ERROR(ReadRanks((dir / "tiktoken.model").string()));
+    if (!std::filesystem::exists(dir / "tokenizer_config.json")) {
+      return absl::NotFoundError(fmt::format(
+          "{}: no tokenizer_config.json, expected beside tiktoken.model: it names the control tokens",
+          dir.string()));
+    }
     ASSIGN_OR_RETURN(const TokenizerConfig config, ReadTokenizerConfig(dir));
     ASSIGN_OR_RETURN(pattern_, Pattern::Compile(kKimiPattern));
     role_tokens_ = config.role_tokens;

@@ -78,6 +78,8 @@ void CheckPlan(const State& state, const StepPlan& plan) {
   }
   EXPECT_LE(tokens, state.limits.step_tokens);
   EXPECT_GE(free_blocks, 0) << "more blocks than there are";
+  EXPECT_TRUE(std::is_sorted(plan.preempted.rbegin(), plan.preempted.rend())) << "youngest first";
+  EXPECT_TRUE(plan.preempted.empty() || plan.admitted == 0) << "admitted while another is preempted";
   EXPECT_TRUE(sequences.empty() || !plan.parts.empty()) << "nothing moves";
   EXPECT_TRUE(!sequences.empty() || state.waiting.empty()) << "an idle engine admits nobody";
 }
@@ -95,6 +97,93 @@ TEST(StepPlannerTest, PromisesHoldInRandomStates) {
   }
   EXPECT_GT(preempting, 100);
   EXPECT_GT(admitting, 1000);
+}
+
+// The engine's side of the bargain: carries plans out until nobody is left, as engine_loop.cc does.
+class Simulation {
+ public:
+  explicit Simulation(std::mt19937& random) {
+    const auto below = [&](int bound) { return static_cast<int>(random() % static_cast<unsigned>(bound)); };
+    state_.limits = {
+        .sequences_max = 1 + below(6), .step_tokens = 8 + below(24), .block_tokens = 1 + below(6)};
+    if (below(2) == 0) state_.limits.fixed_chunk_tokens = 1 + below(state_.limits.step_tokens - 6);
+    total_ = state_.free_blocks = 4 + below(20);
+    for (int i = 1 + below(10); i > 0; --i) {
+      // Submit's rule: prompt and output together fit the cache, with the block that admission asks for.
+      const int fits = (total_ - 1) * state_.limits.block_tokens;
+      const int prompt = 1 + below(fits);
+      state_.waiting.push_back({.tokens = prompt});
+      waiting_ends_.push_back(prompt + 1 + below(std::max(1, fits - prompt)));
+    }
+  }
+
+  bool Done() const { return state_.running.empty() && state_.waiting.empty(); }
+  int preempted() const { return preempted_; }
+  int free_blocks_missing() const { return total_ - state_.free_blocks; }
+
+  void Step() {
+    const StepPlan plan = PlanNextStep(state_.running, state_.waiting, state_.free_blocks, state_.limits);
+    CheckPlan(state_, plan);
+    // In states that serving leads to, what is given up moves somebody older at once.
+    for (const int index : plan.preempted) {
+      EXPECT_TRUE(std::any_of(plan.parts.begin(), plan.parts.end(),
+                              [&](const PlannedPart& part) { return part.sequence < index; }))
+          << "preempted in vain: " << plan.ToString();
+    }
+    for (int i = 0; i < plan.admitted; ++i) {
+      state_.running.push_back(state_.waiting.front());
+      ends_.push_back(waiting_ends_.front());
+      state_.waiting.erase(state_.waiting.begin());
+      waiting_ends_.erase(waiting_ends_.begin());
+    }
+    for (const PlannedPart& part : plan.parts) {
+      SequenceView& s = state_.running[static_cast<size_t>(part.sequence)];
+      s.cached += part.tokens;
+      const int blocks = static_cast<int>(Blocks(s.cached, state_.limits));
+      state_.free_blocks -= blocks - s.blocks;
+      s.blocks = blocks;
+      if (s.cached == s.tokens) ++s.tokens;  // a sampled token
+    }
+    // Youngest first, so that the oldest of them ends up at the head of the queue.
+    for (const int index : plan.preempted) {
+      const auto i = static_cast<size_t>(index);
+      state_.waiting.insert(state_.waiting.begin(), {.tokens = state_.running[i].tokens});
+      waiting_ends_.insert(waiting_ends_.begin(), ends_[i]);
+      Remove(i);
+      ++preempted_;
+    }
+    for (size_t i = state_.running.size(); i-- > 0;) {
+      if (state_.running[i].tokens >= ends_[i]) Remove(i);
+    }
+  }
+
+ private:
+  void Remove(size_t i) {
+    state_.free_blocks += state_.running[i].blocks;
+    state_.running.erase(state_.running.begin() + static_cast<int64_t>(i));
+    ends_.erase(ends_.begin() + static_cast<int64_t>(i));
+  }
+
+  State state_;
+  int total_ = 0;
+  std::vector<int64_t> ends_, waiting_ends_;  // tokens at which a sequence is over; beside running, waiting
+  int preempted_ = 0;
+};
+
+TEST(StepPlannerTest, EverySequenceFinishesHoweverTightTheCache) {
+  std::mt19937 random(12);
+  int preempted = 0;
+  for (int round = 0; round < 3'000; ++round) {
+    Simulation simulation(random);
+    // 10 sequences of at most 22 * 6 tokens, each begun anew at most once for every older one.
+    int steps_left = 10 * 10 * 22 * 6;
+    while (!simulation.Done() && --steps_left > 0 && !HasFailure()) simulation.Step();
+    ASSERT_FALSE(HasFailure()) << "round " << round;
+    ASSERT_TRUE(simulation.Done()) << "round " << round << ": somebody never finishes";
+    ASSERT_EQ(simulation.free_blocks_missing(), 0) << "round " << round;
+    preempted += simulation.preempted();
+  }
+  EXPECT_GT(preempted, 1000);
 }
 
 TEST(StepPlannerTest, APromptIsCutToWhatDecodingLeaves) {

@@ -125,6 +125,14 @@ TEST(TokenizerTest, BadVocabulariesAreRefusedWithTheirLine) {
               HasSubstr("tiktoken.model or tokenizer.json"));
 }
 
+TEST(TokenizerTest, AVocabularyWithoutItsControlTokensIsRefused) {
+  const std::filesystem::path dir = std::filesystem::path(::testing::TempDir()) / "no_config";
+  std::filesystem::create_directories(dir);
+  std::filesystem::copy_file(kData / "kimi" / "tiktoken.model", dir / "tiktoken.model",
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_THAT(Tokenizer::Load(dir).status().ToString(), HasSubstr("no tokenizer_config.json"));
+}
+
 TEST(PublishedKimiVocabularyTest, GoldenVectors) {
   if (!std::filesystem::exists(kPublished / "tiktoken.model")) {
     GTEST_SKIP() << "the published Kimi vocabulary is not in " << kPublished
