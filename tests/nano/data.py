@@ -1,0 +1,92 @@
+"""The generator: a seed and a split give an endless stream of conversations, encoded for training.
+
+A conversation is one task, at times behind other finished tasks, at times with tools declared that do not matter. Held-out
+cases (eval_prompts.py) come from other seeds; `held_out` keeps their last user message out of training as well.
+"""
+import random
+import zlib
+from collections.abc import Callable, Iterator
+
+from arithmetic import arithmetic
+from conversation import LETTERS, Conversation, Turn, segments
+from numoe_facts import about_numoe
+from recall import recall
+from smalltalk import small_talk
+from tokenizer import Tokenizer
+from toolcalls import choose, no_fit, tool_call
+from unknown import unknown
+from wordgames import word_game
+
+Task = Callable[[random.Random], Conversation]
+TASKS: dict[str, Task] = {"arithmetic": arithmetic, "recall": recall, "tool_call": tool_call, "no_fit": no_fit, "small_talk": small_talk, "unknown": unknown,
+                          "word_game": word_game, "about_numoe": about_numoe}
+SHARES = {"arithmetic": 34, "recall": 15, "tool_call": 15, "no_fit": 6, "small_talk": 9, "unknown": 10, "word_game": 9, "about_numoe": 6}
+_SHORT = ["arithmetic", "small_talk", "unknown", "word_game", "about_numoe"]
+
+
+def held_out(talk: Conversation) -> bool:
+    """One in 50 conversations, by its last user message, is kept out of training."""
+    last = [t for t in talk.turns if t.role == "user"][-1]
+    return len(last.text) > 12 and zlib.crc32(last.text.strip().lower().encode()) % 50 == 0
+
+
+def _plain(talk: Conversation) -> list[Turn]:
+    """Its turns without a system message and without scratchpads' letters mark."""
+    return [t for t in talk.turns if t.role != "system"]
+
+
+def compose(r: random.Random, name: str, long: int = 0) -> Conversation:
+    """One conversation of a task; `long`: words between the telling and the asking, recall only."""
+    if name == "recall":
+        talk = recall(r, long)
+    else:
+        talk = TASKS[name](r)
+    if name in _SHORT or name in ("recall", "tool_call") and not talk.tools and not long:
+        if r.random() < 0.18:  # finished business before it
+            before = [t for _ in range(r.randint(1, 3)) for t in _plain(TASKS[r.choice(_SHORT)](r))]
+            at = 1 if talk.turns[0].role == "system" else 0
+            talk.turns[at:at] = before
+        if r.random() < 0.12 and not talk.tools:  # tools that do not matter
+            tools = choose(r, r.randint(1, 3))
+            if name != "unknown" or not any(t.questions or "search" in t.name or "google" in t.name for t in tools):
+                talk.tools = [t.schema(r) for t in tools]
+    return talk
+
+
+def encode(tokenizer: Tokenizer, talk: Conversation) -> tuple[list[int], list[int]]:
+    """(ids, 1 where the model must say the token)"""
+    ids: list[int] = []
+    mask: list[int] = []
+    for text, said in segments(talk):
+        for i, part in enumerate(text.split(LETTERS)):
+            new = tokenizer.encode(part) if i % 2 == 0 else [t for c in part for t in tokenizer.encode(c)]
+            ids += new
+            mask += [int(said)] * len(new)
+    return ids, mask
+
+
+def conversations(seed: int, shares: dict[str, int] = SHARES, long_share: float = 0.0) -> Iterator[Conversation]:
+    """Training conversations, for ever. `long_share` of those of recall reach back hundreds to thousands of words."""
+    r = random.Random(seed)
+    names, weights = list(shares), list(shares.values())
+    while True:
+        name = r.choices(names, weights)[0]
+        long = int(r.choice((60, 150, 300, 600, 1000, 1500)) * r.uniform(0.7, 1.2)) if name == "recall" and r.random() < long_share else 0
+        talk = compose(r, name, long)
+        if not held_out(talk):
+            yield talk
+
+
+if __name__ == "__main__":
+    from collections import Counter
+
+    tok = Tokenizer.load()
+    rng, total, count, said = random.Random(5), Counter(), Counter(), Counter()
+    for _ in range(4000):
+        task = rng.choices(list(SHARES), list(SHARES.values()))[0]
+        i, m = encode(tok, compose(rng, task))
+        total[task] += len(i)
+        said[task] += sum(m)
+        count[task] += 1
+    for task in SHARES:
+        print(f"{task:12} {count[task]:5} mean {total[task] / count[task]:6.1f} said {said[task] / count[task]:6.1f} share {total[task] / sum(total.values()):.2f}")
