@@ -10,6 +10,8 @@ namespace numoe {
 namespace {
 
 constexpr size_t kDepthMax = 64;
+constexpr size_t kClientDepthMax = 100;
+constexpr int kClientKeysMax = 2000;
 constexpr size_t kMessageBytesMax = 200;
 
 std::string Dump(const nlohmann::json& value) {
@@ -69,6 +71,31 @@ class StrictChecker : public nlohmann::json_sax<nlohmann::json> {
   std::string error_;
 };
 
+// Looks at brackets, and at colons outside strings, only: whatever the text is, the parser that follows is
+// safe.
+absl::Status CheckBounds(std::string_view text) {
+  std::vector<int> keys;  // of each open bracket
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      keys.push_back(0);
+      if (keys.size() > kClientDepthMax)
+        return absl::InvalidArgumentError(fmt::format("nested deeper than {} levels", kClientDepthMax));
+    } else if ((c == '}' || c == ']') && !keys.empty()) {
+      keys.pop_back();
+    } else if (c == ':' && !keys.empty() && ++keys.back() > kClientKeysMax) {
+      return absl::InvalidArgumentError(fmt::format("an object of more than {} keys", kClientKeysMax));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<nlohmann::json> ParseStrictJson(std::string_view text, std::string_view file) {
@@ -86,5 +113,13 @@ std::string Printable(std::string_view text) {
 }
 
 std::string Brief(const nlohmann::json& value) { return Cut(Dump(value)); }
+
+absl::StatusOr<nlohmann::ordered_json> ParseBoundedJson(std::string_view text) {
+  if (const absl::Status status = CheckBounds(text); !status.ok()) return status;
+  nlohmann::ordered_json json =
+      nlohmann::ordered_json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return absl::InvalidArgumentError("not valid JSON");
+  return json;
+}
 
 }  // namespace numoe

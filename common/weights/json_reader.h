@@ -1,4 +1,4 @@
-// JSON from files nobody vouches for: no exceptions, no duplicate keys.
+// JSON from files and clients nobody vouches for: no exceptions, no duplicate keys, bounded nesting.
 //
 // Thin layer over nlohmann::json. ParseStrictJson refuses duplicate keys (two readers could see different
 // values) and nesting deeper than 64. Errors name the file and the byte position. Printable and Brief make
@@ -15,6 +15,11 @@
 namespace numoe {
 
 absl::StatusOr<nlohmann::json> ParseStrictJson(std::string_view text, std::string_view file);
+
+/// What a client sent, keys in their order. InvalidArgument: not JSON, nested deeper than 100 (the library
+/// recurses once a level when it copies and prints), or an object of over 2000 keys (ordered_json looks a key
+/// up by walking).
+absl::StatusOr<nlohmann::ordered_json> ParseBoundedJson(std::string_view text);
 
 /// `text` without quotes, at most about 200 bytes of it.
 std::string Printable(std::string_view text);

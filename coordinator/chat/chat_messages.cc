@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/base/status.h"
+#include "common/weights/json_reader.h"
 
 namespace numoe {
 namespace {
@@ -40,9 +41,8 @@ absl::StatusOr<ordered_json> ToolCalls(const ordered_json& calls, const std::str
       return Error(place + ".name", "a string");
     if (!function.contains("arguments")) function["arguments"] = ordered_json::object();
     if (function["arguments"].is_string()) {
-      ordered_json parsed =
-          ordered_json::parse(function["arguments"].get<std::string>(), nullptr, /*allow_exceptions=*/false);
-      if (parsed.is_object()) function["arguments"] = std::move(parsed);
+      absl::StatusOr<ordered_json> parsed = ParseBoundedJson(function["arguments"].get<std::string>());
+      if (parsed.ok() && parsed->is_object()) function["arguments"] = *std::move(parsed);
     }
   }
   return out;

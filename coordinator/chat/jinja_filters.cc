@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "common/weights/json_reader.h"
 #include "coordinator/chat/jinja_builtins.h"
 #include "coordinator/chat/jinja_text.h"
 #include "nlohmann/json.hpp"
@@ -261,9 +262,9 @@ Value RoundFilter(Interpreter& in, const Value& v, const Arguments& args) {
 }
 
 Value FromJsonFilter(Interpreter& in, const Value& v, const Arguments&) {
-  const auto json = nlohmann::ordered_json::parse(ToStr(v).text(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return in.Fail("from_json: not valid JSON");
-  return FromJson(json);
+  const auto json = ParseBoundedJson(ToStr(v).text());
+  if (!json.ok()) return in.Fail("from_json: " + std::string(json.status().message()));
+  return FromJson(*json);
 }
 
 Value BatchFilter(Interpreter& in, const Value& v, const Arguments& args) {

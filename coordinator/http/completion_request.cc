@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "common/weights/json_reader.h"
 #include "coordinator/chat/chat_messages.h"
 
 namespace numoe {
@@ -141,9 +142,9 @@ void ReadChat(Reader& in, CompletionRequest& out) {
 
 std::variant<CompletionRequest, ApiError> ParseCompletionRequest(std::string_view body, bool chat,
                                                                  const GenerationDefaults& defaults) {
-  const ordered_json root =
-      ordered_json::parse(body.begin(), body.end(), nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded()) return BadRequest("", "the body is not valid JSON");
+  const absl::StatusOr<ordered_json> parsed = ParseBoundedJson(body);
+  if (!parsed.ok()) return BadRequest("", "the body is " + std::string(parsed.status().message()));
+  const ordered_json& root = *parsed;
   if (!root.is_object()) return BadRequest("", "the body must be a JSON object");
   CompletionRequest out;
   out.chat = chat;

@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto& request = std::get<numoe::CompletionRequest>(parsed);
     const numoe::SamplingParams& s = request.sampling;
     NUMOE_CHECK(s.max_tokens >= 0 && std::isfinite(s.temperature) && s.temperature >= 0);
-    NUMOE_CHECK(s.top_p > 0 && s.top_p <= 1 && s.min_p >= 0 && s.min_p <= 1);
+    NUMOE_CHECK(s.top_p >= 0 && s.top_p <= 1 && s.min_p >= 0 && s.min_p <= 1);
   }
   return 0;
 }

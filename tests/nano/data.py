@@ -15,12 +15,12 @@ from smalltalk import small_talk
 from tokenizer import Tokenizer
 from toolcalls import choose, no_fit, tool_call
 from unknown import unknown
-from wordgames import word_game
+from wordgames import echo, word_game
 
 Task = Callable[[random.Random], Conversation]
 TASKS: dict[str, Task] = {"arithmetic": arithmetic, "recall": recall, "tool_call": tool_call, "no_fit": no_fit, "small_talk": small_talk, "unknown": unknown,
-                          "word_game": word_game, "about_numoe": about_numoe}
-SHARES = {"arithmetic": 34, "recall": 15, "tool_call": 15, "no_fit": 6, "small_talk": 9, "unknown": 10, "word_game": 9, "about_numoe": 6}
+                          "word_game": word_game, "echo": echo, "about_numoe": about_numoe}
+SHARES = {"arithmetic": 34, "recall": 15, "tool_call": 15, "no_fit": 6, "small_talk": 9, "unknown": 10, "word_game": 9, "echo": 8, "about_numoe": 6}
 _SHORT = ["arithmetic", "small_talk", "unknown", "word_game", "about_numoe"]
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 import data
-from model import BF16, Groups, Nano, dequantise, quantise
+from model import BF16, TIE, Groups, Nano, dequantise, quantise
 from tokenizer import Tokenizer
 
 Example = tuple[list[int], list[int]]
@@ -60,8 +60,10 @@ def rounded(model: Nano) -> Nano:
     copy = Nano(model.c)
     copy.load_state_dict(model.state_dict())
     with torch.no_grad():
-        for p in copy.parameters():
-            p.copy_(dequantise(*quantise(p)) if p.dim() == 3 else p.to(BF16).float())
+        copy.head.copy_(model.output().to(BF16).float() - TIE * model.embed.to(BF16).float())
+        for name, p in copy.named_parameters():
+            if name != "head":
+                p.copy_(dequantise(*quantise(p)) if p.dim() == 3 else p.to(BF16).float())
     return copy
 
 

@@ -77,7 +77,7 @@ def tensors(model: Nano, int4: bool) -> dict[str, Tensor]:
 
     put("model.embed_tokens", model.embed)
     put("model.norm", model.norm)
-    put("lm_head", model.head)
+    put("lm_head", model.output())
     for i, layer in enumerate(model.layers):
         p, a = f"model.layers.{i}.", layer.attention
         put(p + "input_layernorm", layer.norm1)

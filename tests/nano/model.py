@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 BF16 = torch.bfloat16
+TIE = 0.05
 Groups = list[tuple[int, int]]
 
 
@@ -261,7 +262,11 @@ class Nano(nn.Module):
         x = F.embedding(tokens, self.embed)
         for layer in self.layers:
             x = layer(x, groups, self.cos, self.sin)
-        return _linear(rms_norm(x.index_select(0, wanted), self.norm, self.c.eps).to(BF16), self.head).float()
+        return _linear(rms_norm(x.index_select(0, wanted), self.norm, self.c.eps).to(BF16), self.output()).float()
+
+    def output(self) -> Tensor:
+        """The head as published. It is half tied: what attention copies is then readable even for tokens rarely seen as answers."""
+        return self.head + TIE * self.embed
 
     @property
     def moe(self) -> list[Experts]:

@@ -55,7 +55,7 @@ def result(r: random.Random) -> tuple[str, str]:
 
 
 def tool_call(r: random.Random) -> Conversation:
-    offered = choose(r, r.choices((1, 2, 3, 4), (50, 28, 14, 8))[0])
+    offered = choose(r, r.choices((1, 2, 3, 4), (58, 26, 11, 5))[0])
     tool = offered[0]
     args = arguments(r, tool)
     turns: list[Turn] = system(r)

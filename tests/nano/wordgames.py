@@ -206,6 +206,16 @@ def copying(r: random.Random) -> tuple[str, str, str]:
     return _ask(r, ("Write {n} in words.", "How do you write {n} in words?", "Spell the number {n}.", "What is {n} in words?"), n=n), "", f"{number_words(n)}."
 
 
+def echo(r: random.Random) -> Conversation:
+    """Long texts to repeat: the densest lesson in copying."""
+    parts = [r.choice((_word(r), _word(r), invented(r), invented(r).capitalize(), pick(r, FIRST_NAMES + CITIES, 0.2), str(r.randint(0, 99999)),
+                       "".join(r.sample("ABCDEFGHKLMNPRSTXZ0123456789-_", 4)))) for _ in range(r.randint(6, 26))]
+    text = r.choice((" ", " ", " ", ", ")).join(parts)
+    ask = _ask(r, ("Repeat after me: {t}", "Say {t}", "Repeat: {t}", "Write {t}", "Echo {t}", "Say exactly: {t}", "Copy this: {t}", "Print {t}", "{t}\nRepeat this.",
+                   "Repeat the following text. {t}", "Say this again: {t}"), t=text)
+    return Conversation(system(r) + [user(ask), says(text)])
+
+
 KINDS = {spelling: 5, reversing: 6, letters: 5, counting: 4, sorting: 7, comparing: 6, calendar: 7, copying: 6}
 
 

@@ -66,5 +66,23 @@ TEST(BriefTest, IsJson) {
   EXPECT_EQ(Brief(std::string(300, 'x')).size(), 203u);
 }
 
+TEST(BoundedJsonTest, DepthAndKeysAreBounded) {
+  const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_TRUE(ParseBoundedJson(nested(100)).ok());
+  EXPECT_THAT(ParseBoundedJson(nested(101)).status().ToString(),
+              ::testing::HasSubstr("nested deeper than 100"));
+  EXPECT_FALSE(ParseBoundedJson(std::string(400'000, '[')).ok());
+  const auto object = [](int keys) {
+    std::string text = "{";
+    for (int i = 0; i < keys; ++i)
+      text += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":{\"a:b\":\"[{\\\":\"}";
+    return text + "}";
+  };
+  EXPECT_TRUE(ParseBoundedJson(object(2000)).ok());
+  EXPECT_THAT(ParseBoundedJson(object(2001)).status().ToString(),
+              ::testing::HasSubstr("more than 2000 keys"));
+  EXPECT_THAT(ParseBoundedJson("{\"a\":").status().ToString(), ::testing::HasSubstr("not valid JSON"));
+}
+
 }  // namespace
 }  // namespace numoe

@@ -1,0 +1,197 @@
+// Requests as clients send them: what each field accepts, what it is when absent, and that a wrong one is
+// refused by its name.
+#include "coordinator/http/completion_request.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using Parsed = std::variant<CompletionRequest, ApiError>;
+using nlohmann::ordered_json;
+
+constexpr GenerationDefaults kDefaults{.temperature = 0.6, .top_p = 0.95, .top_k = 20, .min_p = 0.01};
+
+// A valid request with `fields` ("\"n\": 1") after the one that must be there.
+Parsed Parse(const std::string& fields, bool chat) {
+  const std::string required =
+      chat ? R"("messages": [{"role": "user", "content": "hi"}])" : R"("prompt": "p")";
+  return ParseCompletionRequest(fmt::format("{{{}{}{}}}", required, fields.empty() ? "" : ", ", fields), chat,
+                                kDefaults);
+}
+
+CompletionRequest Accepted(const Parsed& parsed) {
+  if (const auto* error = std::get_if<ApiError>(&parsed)) {
+    ADD_FAILURE() << "refused: " << error->message;
+    return {};
+  }
+  return std::get<CompletionRequest>(parsed);
+}
+
+// The parameter that a refusal names; "(none)" without one.
+std::string RefusedParam(const Parsed& parsed) {
+  const auto* error = std::get_if<ApiError>(&parsed);
+  if (error == nullptr) return "(accepted)";
+  EXPECT_EQ(error->http_status, 400);
+  EXPECT_EQ(error->type, "invalid_request_error");
+  EXPECT_FALSE(error->message.empty());
+  return error->param.value_or("(none)");
+}
+
+std::string RefusedMessages(const std::string& messages) {
+  return RefusedParam(ParseCompletionRequest(fmt::format(R"({{"messages": {}}})", messages), true, {}));
+}
+
+TEST(CompletionRequestTest, AbsentAndNullFieldsTakeTheModelsDefaults) {
+  for (const char* fields :
+       {"", R"("temperature": null, "top_p": null, "top_k": null, "min_p": null, "seed": null, "stop": null,
+               "max_tokens": null, "max_completion_tokens": null, "n": null, "stream": null, "tools": null,
+               "stream_options": null, "stop_token_ids": null, "ignore_eos": null, "model": null,
+               "chat_template_kwargs": null)"}) {
+    for (const bool chat : {true, false}) {
+      const CompletionRequest request = Accepted(Parse(fields, chat));
+      EXPECT_EQ(request.chat, chat);
+      EXPECT_EQ(request.sampling.temperature, kDefaults.temperature);
+      EXPECT_EQ(request.sampling.top_p, kDefaults.top_p);
+      EXPECT_EQ(request.sampling.top_k, kDefaults.top_k);
+      EXPECT_EQ(request.sampling.min_p, kDefaults.min_p);
+      EXPECT_FALSE(request.sampling.seed || request.sampling.ignore_eos || request.stream);
+      EXPECT_FALSE(request.max_tokens_given || request.include_usage);
+      EXPECT_EQ(request.sampling.max_tokens, chat ? INT32_MAX : 16);
+      EXPECT_TRUE(request.stop.empty() && request.sampling.stop_token_ids.empty() && request.model.empty());
+      EXPECT_TRUE(request.tools.is_null());
+    }
+  }
+}
+
+TEST(CompletionRequestTest, EveryFieldIsRead) {
+  const CompletionRequest request = Accepted(Parse(
+      R"("model": "m", "temperature": 0, "top_p": 0.5, "top_k": 7, "min_p": 0.25, "seed": -1, "stop": "\n",
+         "stop_token_ids": [0, 2147483647], "ignore_eos": true, "stream": true, "n": 1,
+         "stream_options": {"include_usage": true, "unknown": 1}, "tools": [{"type": "function"}],
+         "chat_template_kwargs": {"thinking": true}, "max_tokens": 5)",
+      true));
+  EXPECT_EQ(request.model, "m");
+  EXPECT_EQ(request.sampling.temperature, 0);
+  EXPECT_EQ(request.sampling.top_p, 0.5);
+  EXPECT_EQ(request.sampling.top_k, 7);
+  EXPECT_EQ(request.sampling.min_p, 0.25);
+  EXPECT_EQ(request.sampling.seed, UINT64_MAX);
+  EXPECT_EQ(request.sampling.max_tokens, 5);
+  EXPECT_EQ(request.stop, std::vector<std::string>{"\n"});
+  EXPECT_EQ(request.sampling.stop_token_ids, (std::vector<TokenId>{0, 2147483647}));
+  EXPECT_TRUE(request.sampling.ignore_eos && request.stream && request.include_usage);
+  EXPECT_TRUE(request.max_tokens_given);
+  EXPECT_EQ(request.tools.size(), 1u);
+  EXPECT_EQ(request.template_kwargs, ordered_json({{"thinking", true}}));
+}
+
+TEST(CompletionRequestTest, AWrongValueIsRefusedByItsName) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> wrong = {
+      {"model", {"1", "[]", "true"}},
+      {"temperature", {"\"1\"", "true", "[]", "{}", "-0.1", "2.1", "1e300"}},
+      {"top_p", {"\"1\"", "true", "-0.1", "1.1"}},
+      {"top_k", {"\"1\"", "1.5", "-2", "1000001"}},
+      {"min_p", {"\"1\"", "-0.1", "1.1"}},
+      {"seed", {"\"1\"", "1.5", "1e30", "18446744073709551615"}},
+      {"max_tokens", {"\"1\"", "1.5", "0", "-1", "2147483648", "18446744073709551615"}},
+      {"n", {"\"1\"", "0", "2", "1.0"}},
+      {"stream", {"1", "\"true\"", "{}"}},
+      {"stream_options", {"true", "[]", "\"include_usage\""}},
+      {"ignore_eos", {"1", "\"true\""}},
+      {"stop", {"1", "{}", "\"\"", "[\"\"]", "[1]", "[null]", "[[\"a\"]]"}},
+      {"stop_token_ids", {"1", "{}", "[-1]", "[1.5]", "[\"1\"]", "[2147483648]"}}};
+  for (const auto& [name, values] : wrong) {
+    for (const std::string& value : values) {
+      for (const bool chat : {true, false}) {
+        EXPECT_EQ(RefusedParam(Parse(fmt::format("\"{}\": {}", name, value), chat)), name) << value;
+      }
+    }
+  }
+  for (const char* value : {"1", "{}", "\"f\""}) {
+    EXPECT_EQ(RefusedParam(Parse(fmt::format("\"tools\": {}", value), true)), "tools");
+    EXPECT_EQ(RefusedParam(Parse(fmt::format("\"max_completion_tokens\": [{}]", value), true)),
+              "max_completion_tokens");
+  }
+  EXPECT_EQ(RefusedParam(Parse(R"("chat_template_kwargs": [])", true)), "chat_template_kwargs");
+  EXPECT_EQ(RefusedParam(Parse(R"("stream_options": {"include_usage": 1})", true)), "include_usage");
+}
+
+TEST(CompletionRequestTest, TheFirstWrongFieldIsNamedAndUnknownOnesAreNot) {
+  EXPECT_EQ(RefusedParam(Parse(R"("stop": 1, "temperature": "hot")", true)), "temperature");
+  Accepted(Parse(R"("logit_bias": {"1": 2}, "user": "u", "presence_penalty": [], "x": null)", true));
+}
+
+TEST(CompletionRequestTest, WhatIsNotAnObjectNamesNoParameter) {
+  for (const char* body :
+       {"", "{", "[]", "1", "null", "\"{}\"", "{} {}", "{\"prompt\": \"\xff\"}", "\xef\xbb"})
+    EXPECT_EQ(RefusedParam(ParseCompletionRequest(body, false, {})), "(none)") << body;
+}
+
+TEST(CompletionRequestTest, TheNewerNameOfMaxTokensWinsInChatsOnly) {
+  constexpr char kBoth[] = R"("max_tokens": 3, "max_completion_tokens": 9)";
+  EXPECT_EQ(Accepted(Parse(kBoth, true)).sampling.max_tokens, 9);
+  EXPECT_EQ(Accepted(Parse(kBoth, false)).sampling.max_tokens, 3);
+  EXPECT_EQ(Accepted(Parse(R"("max_tokens": 3, "max_completion_tokens": null)", true)).sampling.max_tokens,
+            3);
+  EXPECT_TRUE(Accepted(Parse(R"("max_completion_tokens": 9)", true)).max_tokens_given);
+  EXPECT_FALSE(Accepted(Parse(R"("max_completion_tokens": 9)", false)).max_tokens_given);
+}
+
+TEST(CompletionRequestTest, LimitsAreIncluded) {
+  EXPECT_EQ(Accepted(Parse(R"("max_tokens": 2147483647)", true)).sampling.max_tokens, INT32_MAX);
+  EXPECT_EQ(Accepted(Parse(R"("temperature": 2, "top_p": 1)", true)).sampling.temperature, 2);
+  EXPECT_EQ(Accepted(Parse(R"("top_k": -1)", true)).sampling.top_k, 0) << "-1 is off";
+  std::string stops = "\"s\"";
+  for (int i = 1; i < 16; ++i) stops += ", \"s\"";
+  EXPECT_EQ(Accepted(Parse(fmt::format("\"stop\": [{}]", stops), true)).stop.size(), 16u);
+  EXPECT_EQ(RefusedParam(Parse(fmt::format("\"stop\": [{}, \"s\"]", stops), true)), "stop");
+}
+
+TEST(CompletionRequestTest, PromptsAreTextOrIdsAndOneOnly) {
+  const auto parse = [](const std::string& prompt) {
+    return ParseCompletionRequest(fmt::format(R"({{"prompt": {}}})", prompt), false, {});
+  };
+  EXPECT_EQ(Accepted(parse(R"("once")")).prompt, "once");
+  EXPECT_EQ(Accepted(parse(R"(["once"])")).prompt, "once");
+  EXPECT_EQ(Accepted(parse("[1, 2]")).prompt_tokens, (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(Accepted(parse("[[1, 2]]")).prompt_tokens, (std::vector<TokenId>{1, 2}));
+  for (const char* wrong : {"null", "1", "{}", R"(["a", "b"])", "[[1], [2]]", R"([1, "a"])", "[-1]", "[1.5]",
+                            "[2147483648]", "[[[1]]]", "[null]"})
+    EXPECT_EQ(RefusedParam(parse(wrong)), "prompt") << wrong;
+  EXPECT_EQ(RefusedParam(ParseCompletionRequest("{}", false, {})), "prompt");
+}
+
+TEST(CompletionRequestTest, ContentInPartsIsJoined) {
+  const CompletionRequest request = Accepted(ParseCompletionRequest(
+      R"({"messages": [{"role": "developer", "content": "s"},
+          {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "ü"}]}]})",
+      true, {}));
+  ASSERT_EQ(request.messages.size(), 2u);
+  EXPECT_EQ(request.messages[0].at("role"), "system");
+  EXPECT_EQ(request.messages[1].at("content"), "aü");
+}
+
+TEST(CompletionRequestTest, MalformedMessagesAreRefused) {
+  EXPECT_EQ(RefusedParam(ParseCompletionRequest("{}", true, {})), "messages");
+  for (const char* wrong :
+       {"null", "[]", "{}", "\"hi\"", "[1]", "[{}]", R"([{"role": 1, "content": "x"}])",
+        R"([{"role": "robot", "content": "x"}])", R"([{"role": "user"}])",
+        R"([{"role": "user", "content": 1}])", R"([{"role": "user", "content": null}])",
+        R"([{"role": "user", "content": ["x"]}])",
+        R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}]}])",
+        R"([{"role": "user", "content": [{"type": "text"}]}])",
+        R"([{"role": "user", "content": [{"type": "text", "text": 1}]}])",
+        R"([{"role": "assistant", "tool_calls": {}}])", R"([{"role": "assistant", "tool_calls": [{}]}])",
+        R"([{"role": "assistant", "tool_calls": [{"function": {"name": 1}}]}])"})
+    EXPECT_EQ(RefusedMessages(wrong), "messages") << wrong;
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,145 @@
+// Token events to OpenAI's objects, with a real tokenizer: streamed text is the whole text, stop tokens and
+// stop strings are no part of it, every event is one SSE frame.
+#include "coordinator/http/generation.h"
+
+#include <memory>
+
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr char kText[] = "Grüße, 世界 🎉";
+
+// The JSON of one SSE event: "data: ", one line, an empty line.
+ordered_json FromSse(const std::string& frame) {
+  EXPECT_EQ(frame.rfind("data: ", 0), 0u) << frame;
+  EXPECT_EQ(frame.find('\n'), frame.size() - 2) << "a line break inside the event ends it early: " << frame;
+  EXPECT_EQ(frame.substr(frame.size() - 2), "\n\n");
+  return ordered_json::parse(frame.substr(6));
+}
+
+class GenerationTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto tokenizer = Tokenizer::Load("tests/unit/coordinator/tokenizer/testdata/qwen3");
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    tokenizer_ = *std::move(tokenizer);
+    eos_ = *tokenizer_->SpecialId("<|im_end|>");
+  }
+  Generation Make(const CompletionRequest& request) const {
+    return Generation(request, *tokenizer_, "id-1", "m", /*prompt_tokens=*/5, {eos_});
+  }
+  std::vector<TokenId> Ids(const std::string& text) const {
+    return tokenizer_->Encode(text, Specials::kAsText);
+  }
+  // One event for each token; the last one finishes.
+  std::string TakeAll(Generation& generation, const std::vector<TokenId>& ids, FinishReason finish) const {
+    std::string text;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      text += generation.Take(
+          {.tokens = {ids[i]}, .finish = i + 1 == ids.size() ? finish : FinishReason::kNone, .error = {}});
+    }
+    return text;
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  TokenId eos_ = 0;
+};
+
+TEST_F(GenerationTest, TextComesInWholeCharactersAndAddsUp) {
+  const std::vector<TokenId> ids = Ids(kText);
+  ASSERT_GT(ids.size(), 8u) << "characters must be cut by tokens for this to say anything";
+  Generation generation = Make({.chat = true});
+  std::string text;
+  for (const TokenId id : ids) {
+    const std::string piece = generation.Take({.tokens = {id}, .error = {}});
+    EXPECT_EQ(FromSse(generation.Chunk(piece)).at("choices")[0].at("delta").value("content", ""), piece)
+        << "half a character went out";
+    text += piece;
+  }
+  EXPECT_FALSE(generation.done());
+  text += generation.Take({.finish = FinishReason::kLength, .error = {}});
+  EXPECT_TRUE(generation.done());
+  EXPECT_EQ(text, kText);
+  const ordered_json answer = ordered_json::parse(generation.Answer());
+  EXPECT_EQ(answer.at("choices")[0].at("message").at("content"), kText);
+  EXPECT_EQ(answer.at("choices")[0].at("finish_reason"), "length");
+  EXPECT_EQ(answer.at("usage").at("completion_tokens"), ids.size());
+}
+
+TEST_F(GenerationTest, TheTokenThatEndsItIsCountedButNotText) {
+  const TokenId own = Ids("!")[0];
+  CompletionRequest request{.chat = true};
+  request.sampling.stop_token_ids = {own};
+  for (const TokenId last : {eos_, own}) {
+    Generation generation = Make(request);
+    std::vector<TokenId> ids = Ids("abc");
+    ids.push_back(last);
+    EXPECT_EQ(TakeAll(generation, ids, FinishReason::kStop), "abc");
+    EXPECT_FALSE(generation.stopped_by_text());
+    EXPECT_EQ(generation.completion_tokens(), static_cast<int>(ids.size()));
+    EXPECT_EQ(ordered_json::parse(generation.Answer()).at("choices")[0].at("finish_reason"), "stop");
+  }
+}
+
+TEST_F(GenerationTest, AStopStringEndsItBeforeTheEngineDoes) {
+  Generation generation = Make({.chat = true, .stop = {"界"}});
+  const std::string text = TakeAll(generation, Ids(kText), FinishReason::kNone);
+  EXPECT_EQ(text, "Grüße, 世");
+  EXPECT_TRUE(generation.done() && generation.stopped_by_text());
+  EXPECT_EQ(generation.Take({.tokens = Ids("x"), .finish = FinishReason::kLength, .error = {}}), "");
+  EXPECT_EQ(FromSse(generation.Chunk("")).at("choices")[0].at("finish_reason"), "stop");
+}
+
+TEST_F(GenerationTest, WhatWasHeldBackGoesOutAtTheEnd) {
+  Generation generation = Make({.chat = true, .stop = {"abcdef"}});
+  EXPECT_EQ(TakeAll(generation, Ids("xabc"), FinishReason::kLength), "xabc");
+  EXPECT_FALSE(generation.stopped_by_text());
+}
+
+TEST_F(GenerationTest, AnUnfinishedCharacterAtTheEndIsReplaced) {
+  std::vector<TokenId> ids = Ids("🎉");
+  ASSERT_GT(ids.size(), 1u);
+  ids.pop_back();
+  Generation generation = Make({.chat = false});
+  EXPECT_EQ(TakeAll(generation, ids, FinishReason::kLength), "\xef\xbf\xbd");
+}
+
+TEST_F(GenerationTest, TheFirstChunkOfAChatCarriesTheRole) {
+  Generation generation = Make({.chat = true});
+  const ordered_json first = FromSse(generation.Chunk("a\nb"));
+  EXPECT_EQ(first.at("id"), "id-1");
+  EXPECT_EQ(first.at("object"), "chat.completion.chunk");
+  EXPECT_EQ(first.at("model"), "m");
+  EXPECT_EQ(first.at("choices")[0].at("delta"), ordered_json({{"role", "assistant"}, {"content", "a\nb"}}));
+  EXPECT_TRUE(first.at("choices")[0].at("finish_reason").is_null());
+  EXPECT_FALSE(first.contains("usage"));
+  EXPECT_EQ(FromSse(generation.Chunk("c")).at("choices")[0].at("delta"), ordered_json({{"content", "c"}}));
+  generation.Take({.finish = FinishReason::kLength, .error = {}});
+  const ordered_json last = FromSse(generation.Chunk(""));
+  EXPECT_EQ(last.at("choices")[0].at("delta"), ordered_json::object());
+  EXPECT_EQ(last.at("choices")[0].at("finish_reason"), "length");
+}
+
+TEST_F(GenerationTest, CompletionsCarryTextAndUsageComesLastWhenAsked) {
+  Generation generation = Make({.chat = false, .include_usage = true});
+  EXPECT_TRUE(generation.wants_usage());
+  const ordered_json chunk = FromSse(generation.Chunk("t"));
+  EXPECT_EQ(chunk.at("object"), "text_completion");
+  EXPECT_EQ(chunk.at("choices")[0].at("text"), "t");
+  EXPECT_TRUE(chunk.at("usage").is_null());
+  TakeAll(generation, Ids("abc"), FinishReason::kLength);
+  const ordered_json usage = FromSse(generation.UsageChunk());
+  EXPECT_TRUE(usage.at("choices").empty());
+  const int tokens = generation.completion_tokens();
+  EXPECT_EQ(
+      usage.at("usage"),
+      ordered_json({{"prompt_tokens", 5}, {"completion_tokens", tokens}, {"total_tokens", 5 + tokens}}));
+  EXPECT_EQ(ordered_json::parse(generation.Answer()).at("choices")[0].at("text"), "abc");
+}
+
+}  // namespace
+}  // namespace numoe
