@@ -50,22 +50,29 @@ class Planner {
     const int tokens = ChunkOf(s, budget_, limits_);
     if (tokens == 0) return;
     const int needed = BlocksFor(s.cached + tokens, limits_.block_tokens) - s.blocks;
-    while (needed > free_) {
-      const int victim = YoungestAfter(index);
-      if (victim < 0) return;  // it waits for older ones to finish
-      Preempt(victim);
-    }
+    if (needed > free_ + GivableAfter(index)) return;  // it waits for older ones to finish
+    while (needed > free_) Preempt(YoungestAfter(index));
     Take(index, tokens, needed);
+  }
+
+  bool CanGive(int index) const {
+    const bool planned = std::any_of(plan_.parts.begin(), plan_.parts.end(),
+                                     [&](const PlannedPart& p) { return p.sequence == index; });
+    return !preempted_[index] && !planned && running_[index].blocks > 0;
+  }
+  int GivableAfter(int index) const {
+    int blocks = 0;
+    for (int i = index + 1; i < static_cast<int>(running_.size()); ++i)
+      blocks += CanGive(i) ? running_[i].blocks : 0;
+    return blocks;
   }
 
   // The youngest sequence after `index` that has no part in this step yet: nobody gives way to a younger one.
   int YoungestAfter(int index) const {
-    for (int i = static_cast<int>(running_.size()) - 1; i > index; --i) {
-      const bool planned = std::any_of(plan_.parts.begin(), plan_.parts.end(),
-                                       [&](const PlannedPart& p) { return p.sequence == i; });
-      if (!preempted_[i] && !planned && running_[i].blocks > 0) return i;
-    }
-    return -1;
+    int youngest = static_cast<int>(running_.size()) - 1;
+    while (youngest > index && !CanGive(youngest)) --youngest;
+    NUMOE_CHECK_GT(youngest, index) << "GivableAfter counted somebody";
+    return youngest;
   }
 
   void Preempt(int index) {
