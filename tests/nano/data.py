@@ -3,19 +3,24 @@
 A conversation is one task, at times behind other finished tasks, at times with tools declared that do not matter. Held-out
 cases (eval_prompts.py) come from other seeds; `held_out` keeps their last user message out of training as well.
 """
+from __future__ import annotations
+
 import random
 import zlib
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from arithmetic import arithmetic
 from conversation import LETTERS, Conversation, Turn, segments
 from numoe_facts import about_numoe
 from recall import recall
 from smalltalk import small_talk
-from tokenizer import Tokenizer
 from toolcalls import choose, no_fit, tool_call
 from unknown import unknown
 from wordgames import echo, word_game
+
+if TYPE_CHECKING:  # the held-out cases need no tokeniser, and so no package beyond Python's own
+    from tokenizer import Tokenizer
 
 Task = Callable[[random.Random], Conversation]
 TASKS: dict[str, Task] = {"arithmetic": arithmetic, "recall": recall, "tool_call": tool_call, "no_fit": no_fit, "small_talk": small_talk, "unknown": unknown,
@@ -79,6 +84,8 @@ def conversations(seed: int, shares: dict[str, int] = SHARES, long_share: float 
 
 if __name__ == "__main__":
     from collections import Counter
+
+    from tokenizer import Tokenizer
 
     tok = Tokenizer.load()
     rng, total, count, said = random.Random(5), Counter(), Counter(), Counter()

@@ -1,9 +1,10 @@
-"""Asks a served nano (OpenAI API, greedy) the cases of eval_prompts.py or the probes of tests/quality/probe.json; prints scores.
+"""Asks a served model (OpenAI API, greedy) cases of tests/nano/held_out.py and probes of probe.json, and judges the answers.
 
-`python ask.py --url http://127.0.0.1:8080 FILE... [--show 5]`. Exits 1 if a share is below its bar.
+`python ask.py --url http://127.0.0.1:8080 [FILE...]` asks one server by hand; without files, the probes.
 """
 import argparse
 import json
+import os
 import re
 import sys
 import urllib.request
@@ -22,20 +23,6 @@ def ask(url: str, case: dict[str, Any]) -> dict[str, Any]:
     request = urllib.request.Request(url + "/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=600) as reply:
         return json.load(reply)["choices"][0]
-
-
-_CALL = re.compile(r"<\|tool_call_begin\|>functions\.(.*?):\d+<\|tool_call_argument_begin\|>(.*?)<\|tool_call_end\|>", re.S)
-
-
-def parsed(choice: dict[str, Any]) -> dict[str, Any]:
-    """What a server with Kimi's parsers would have answered, from one that passes the text on."""
-    think, mark, rest = (choice["message"].get("content") or "").removeprefix("<think>").partition("</think>")
-    content, section, calls = (rest if mark else think).partition("<|tool_calls_section_begin|>")
-    made = [dict(function=dict(name=n, arguments=a)) for n, a in _CALL.findall(calls)]
-    if section and not calls.endswith("<|tool_calls_section_end|>"):
-        content += section
-    reason = "tool_calls" if made and choice["finish_reason"] == "stop" else choice["finish_reason"]
-    return dict(message=dict(content=content, reasoning_content=think if mark else "", tool_calls=made), finish_reason=reason)
 
 
 def fits(value: Any, schema: dict[str, Any]) -> bool:
@@ -72,33 +59,31 @@ def right(case: dict[str, Any], choice: dict[str, Any]) -> bool:
     return bool(expect.get("stop") or not calls and content.strip())
 
 
-def main() -> None:
-    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    args.add_argument("files", nargs="+")
-    args.add_argument("--url", default="http://127.0.0.1:8080")
-    args.add_argument("--show", type=int, default=5, help="failures of each kind to print")
-    args.add_argument("--parallel", type=int, default=16)
-    args.add_argument("--raw", action="store_true", help="the server passes <think> and tool sections on as text")
-    a = args.parse_args()
-    cases = [case for file in a.files for case in json.load(open(file, encoding="utf-8"))]
-    with ThreadPoolExecutor(a.parallel) as pool:
-        choices = list(pool.map(lambda c: ask(a.url, c), cases))
-    if a.raw:
-        choices = [parsed(c) for c in choices]
-    good, total, low = defaultdict(int), defaultdict(int), False
+def scores(url: str, cases: list[dict[str, Any]], show: int, parallel: int = 32) -> dict[str, float]:
+    """The share of right answers of each kind; prints `show` failures of each kind on stderr."""
+    with ThreadPoolExecutor(parallel) as pool:
+        choices = list(pool.map(lambda c: ask(url, c), cases))
+    good, total = defaultdict(int), defaultdict(int)
     for case, choice in zip(cases, choices):
         kind = case["kind"]
         total[kind] += 1
         if right(case, choice):
             good[kind] += 1
-        elif total[kind] - good[kind] <= a.show:
+        elif total[kind] - good[kind] <= show:
             message = choice["message"]
-            print(f"{kind}: {case['messages'][-1]['content'][-150:]!r} -> {message.get('content')!r} {message.get('tool_calls') or ''} {choice['finish_reason']}"
-                  f" [{(message.get('reasoning_content') or '')[:120]}] wanted {str(case.get('accept') or case['expect'])[:160]}")
-    for kind, n in total.items():
-        low |= good[kind] / n < BARS[kind]
-        print(f"{kind:12} {good[kind]}/{n} = {good[kind] / n:.3f} (bar {BARS[kind]})")
-    sys.exit(low)
+            print(f"{kind} {case.get('id', '')}: {case['messages'][-1]['content'][-150:]!r} -> {message.get('content')!r} {message.get('tool_calls') or ''} "
+                  f"{choice['finish_reason']} [{(message.get('reasoning_content') or '')[:160]}] wanted {str(case.get('accept') or case['expect'])[:160]}", file=sys.stderr)
+    return {kind: good[kind] / n for kind, n in total.items()}
+
+
+def main() -> None:
+    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args.add_argument("files", nargs="*", default=[os.path.join(os.path.dirname(os.path.abspath(__file__)), "probe.json")])
+    args.add_argument("--url", default="http://127.0.0.1:8080")
+    args.add_argument("--show", type=int, default=5, help="failures of each kind to print")
+    a = args.parse_args()
+    for kind, share in scores(a.url, [case for file in a.files for case in json.load(open(file, encoding="utf-8"))], a.show).items():
+        print(f"{kind:12} {share:.3f} (bar {BARS[kind]})")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,17 @@
-"""Held-out cases as JSON for the served API: messages, tools, and what counts as right.
+"""Held-out cases for the served API (messages, tools, and what counts as right), and held-out text for perplexity.
 
-`python eval_prompts.py [--count 200] [--seed 77] > cases.json`. Kinds: arithmetic, recall, tool_calls, no_call, clean_stop. The
+`cases(count, seed)` and `documents(count, seed)`; tests/quality/quality.py asks them. Kinds: arithmetic, recall, tool_calls, no_call, clean_stop. The
 seed is not that of training, and the last user messages are those that `data.held_out` keeps out of training.
 A case: {"kind", "messages", "tools", "expect"} with expect one of {"regex": pattern the content matches}, {"calls": [{"name",
 "arguments"}]}, {"no_call": true}, {"stop": true}. Every case must also end by itself (finish_reason stop or tool_calls).
 """
-import argparse
 import json
 import random
 import re
-import sys
 from typing import Any
 
 import data
-from conversation import LETTERS, Conversation, Turn
+from conversation import LETTERS, Conversation, Turn, segments
 from toolcalls import choose, no_fit
 from wordgames import word_game
 
@@ -81,21 +79,25 @@ def make(kind: str, r: random.Random) -> Case | None:
 KINDS = ["arithmetic", "recall", "tool_calls", "no_call", "clean_stop"]
 
 
-def main() -> None:
-    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    args.add_argument("--count", type=int, default=200, help="of each kind")
-    args.add_argument("--seed", type=int, default=77)
-    a = args.parse_args()
-    cases: list[Case] = []
+def cases(count: int, seed: int = 77) -> list[Case]:
+    """`count` of each kind."""
+    out: list[Case] = []
     for kind in KINDS:
-        r, mine = random.Random(f"{a.seed} {kind}"), []
-        while len(mine) < a.count:
+        r, mine = random.Random(f"{seed} {kind}"), []
+        while len(mine) < count:
             case = make(kind, r)
             if case:
                 mine.append(case)
-        cases += mine
-    json.dump(cases, sys.stdout, indent=1, ensure_ascii=False)
+        out += mine
+    return out
 
 
-if __name__ == "__main__":
-    main()
+def documents(count: int, seed: int = 77) -> list[str]:
+    """Whole conversations as the template renders them. Those with parts that are encoded letter by letter are left out."""
+    r, names, out = random.Random(f"{seed} documents"), list(data.SHARES), []
+    while len(out) < count:
+        talk = data.compose(r, r.choices(names, list(data.SHARES.values()))[0])
+        text = "".join(part for part, _ in segments(talk))
+        if data.held_out(talk) and LETTERS not in text:
+            out.append(text)
+    return out
