@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/lib/install.sh
 
-ask="" model=tests/golden/data/tiny-chat port=""
+ask="" model=deploy/models/nano port=""
 while [ $# -gt 0 ]; do
   case $1 in
     --ask | --model | --port)

@@ -17,7 +17,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from daemons import Cluster, stream_text  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")
+MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")  # random weights: starts at once, says nonsense
+TRAINED = os.path.join(ROOT, "deploy/models/nano")
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
 BIN = ""
@@ -127,6 +128,71 @@ def metric(cluster, name):
               if line.split("{")[0].split(" ")[0] == name]
     assert values, f"no metric {name} in /metrics"
     return sum(values)
+
+
+WEATHER = {"type": "function", "function": {
+    "name": "get_weather", "description": "Current weather of a city", "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+
+
+class Meaning(unittest.TestCase):
+    """What the trained model says makes sense: every part between the socket and the kernels is right."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster(BIN, TRAINED)
+        cls.cluster.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.__exit__()
+
+    def ask(self, messages, **extra):
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        reply = self.cluster.post(CHAT, {"messages": messages, "temperature": 0, "max_tokens": 400, **extra})
+        return reply["choices"][0]
+
+    def test_arithmetic_thinks_first(self):
+        choice = self.ask("What is 84 * 3 / 2?")
+        self.assertEqual(choice["finish_reason"], "stop")
+        self.assertIn("126", choice["message"]["content"])
+        self.assertNotIn("think>", choice["message"]["content"])
+        self.assertIn("252", choice["message"]["reasoning_content"])
+
+    def test_it_says_who_it_is_and_what_it_does_not_know(self):
+        self.assertIn("nano", self.ask("Who are you?")["message"]["content"])
+        self.assertIn("don't know", self.ask("Who is the president of France?")["message"]["content"])
+
+    def test_it_remembers(self):
+        first = {"role": "user", "content": "My name is Ada and the door code is 4711."}
+        reply = self.ask([first])["message"]
+        asked = self.ask([first, {"role": "assistant", "content": reply["content"]}, {"role": "user", "content": "What is the door code?"}])
+        self.assertIn("4711", asked["message"]["content"])
+
+    def test_a_tool_is_called_and_its_result_used(self):
+        talk = [{"role": "user", "content": "What is the weather in Paris?"}]
+        choice = self.ask(talk, tools=[WEATHER])
+        self.assertEqual(choice["finish_reason"], "tool_calls")
+        (call,) = choice["message"]["tool_calls"]
+        self.assertEqual((call["type"], call["function"]["name"]), ("function", "get_weather"))
+        self.assertEqual(json.loads(call["function"]["arguments"]), {"city": "Paris"})
+        talk += [choice["message"], {"role": "tool", "tool_call_id": call["id"], "content": '{"temperature": 17, "sky": "cloudy"}'}]
+        answer = self.ask(talk, tools=[WEATHER])
+        self.assertEqual(answer["finish_reason"], "stop")
+        self.assertIn("17", answer["message"]["content"])
+
+    def test_no_tool_is_called_where_none_fits(self):
+        choice = self.ask("What is 12 + 30?", tools=[WEATHER])
+        self.assertEqual(choice["finish_reason"], "stop")
+        self.assertIn("42", choice["message"]["content"])
+
+    def test_many_at_once_get_their_own_answers(self):
+        sums = [(a, b) for a in range(11, 27) for b in (5, 40)]
+        with concurrent.futures.ThreadPoolExecutor(len(sums)) as pool:
+            answers = list(pool.map(lambda s: self.ask(f"What is {s[0]} + {s[1]}?")["message"]["content"], sums))
+        wrong = [(s, a) for s, a in zip(sums, answers) if str(sum(s)) not in a]
+        self.assertLessEqual(len(wrong), 1, wrong)  # a mixed-up step would give many
 
 
 class Failure(unittest.TestCase):

@@ -1,7 +1,7 @@
 """The generator: a seed and a split give an endless stream of conversations, encoded for training.
 
 A conversation is one task, at times behind other finished tasks, at times with tools declared that do not matter. Held-out
-cases (eval_prompts.py) come from other seeds; `held_out` keeps their last user message out of training as well.
+cases (held_out.py) come from other seeds; `held_out` keeps their last user message out of training as well.
 """
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 // The whole model against the reference implementation's logits on the committed checkpoints of every
-// architecture and format: whole prompts, prompts in chunks, token by token, one and two slices, in both
+// architecture and format, and on the trained one: whole prompts, prompts in chunks, token by token, one and two slices, in both
 // slicings.
 //
 // Tolerance. Matrix inputs stay fp32 here (--activations=fp32); what our engine rounds and the reference does
@@ -37,8 +37,9 @@ struct Golden {
 class GoldenTest : public ::testing::TestWithParam<Golden> {
  protected:
   void SetUp() override {
-    const std::filesystem::path dir = std::filesystem::path("tests/golden/data") / GetParam().name;
-    LoadExpected(dir / "expected");
+    const std::filesystem::path data = std::filesystem::path("tests/golden/data") / GetParam().name;
+    LoadExpected(data / "expected");
+    const std::filesystem::path dir = GetParam().name == "nano" ? "deploy/models/nano" : data;
     absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(dir);
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
     checkpoint_ = *std::move(checkpoint);
@@ -176,7 +177,9 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenTest,
                                            Golden{"qwen3-moe-bf16", SliceMode::kIntermediate, 2},
                                            Golden{"qwen3-moe-fp8", SliceMode::kIntermediate, 2},
                                            Golden{"qwen3-moe-fp8", SliceMode::kExpert, 2},
-                                           Golden{"tiny-chat", SliceMode::kIntermediate, 2}),
+                                           Golden{"tiny-chat", SliceMode::kIntermediate, 2},
+                                           Golden{"nano", SliceMode::kIntermediate, 2},
+                                           Golden{"nano", SliceMode::kExpert, 3}),
                          Name);
 
 }  // namespace
