@@ -17,6 +17,14 @@ inline constexpr uint64_t kJsonFileBytesMax = 256ull << 20;
 // Kimi-K2.5 has 208,550 tensors in 64 files.
 inline constexpr size_t kCheckpointTensorsMax = 4'000'000;
 inline constexpr size_t kCheckpointFilesMax = 10'000;
+// A published GGUF file has 40 to 70 keys; key names are limited by its specification.
+inline constexpr uint64_t kGgufKeysMax = 65'536;
+inline constexpr uint64_t kGgufKeyBytesMax = 65'535;
+// ggml's reader refuses longer names of tensors, and more dimensions.
+inline constexpr uint64_t kGgufTensorNameBytesMax = 63;
+inline constexpr uint32_t kGgufDimensionsMax = 4;
+// Files align to 32 or 64 bytes; no more than a page of the largest kind makes sense.
+inline constexpr uint64_t kGgufAlignmentMax = 1ull << 30;
 
 // --- model -----------------------------------------------------------------------------------------------
 inline constexpr int kHiddenSizeMax = 65'536;
