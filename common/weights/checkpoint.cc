@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -10,8 +11,10 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/weights/input_file.h"
 #include "common/weights/json_reader.h"
 #include "common/weights/mapped_file.h"
+#include "common/weights/matrix_checks.h"
 #include "common/weights/safetensors.h"
 
 namespace numoe {
@@ -62,20 +65,14 @@ absl::StatusOr<ShardMap> ParseShardMap(const std::string& text, const std::strin
   return shards;
 }
 
-// Where a block-FP8 weight holds a NaN code, or -1. Whole blocks at a time, so that the common case is one
-// vector pass.
-int64_t FindFp8Nan(absl::Span<const std::byte> codes) {
-  constexpr size_t kBlock = 4096;
-  for (size_t begin = 0; begin < codes.size(); begin += kBlock) {
-    const absl::Span<const std::byte> block = codes.subspan(begin, kBlock);
-    unsigned char any = 0;
-    for (const std::byte code : block) any |= (static_cast<unsigned char>(code) & 0x7fu) == 0x7fu ? 1 : 0;
-    if (any == 0) continue;
-    for (size_t i = 0; i < block.size(); ++i) {
-      if ((std::to_integer<unsigned>(block[i]) & 0x7fu) == 0x7fu) return static_cast<int64_t>(begin + i);
-    }
-  }
-  return -1;
+// Length and text of a shard's header, not through its mapping.
+absl::StatusOr<std::vector<std::byte>> ReadHead(const MappedFile& mapped) {
+  ASSIGN_OR_RETURN(const auto file, InputFile::Open(mapped, /*direct=*/false));
+  std::vector<std::byte> head(std::min(mapped.bytes().size(), sizeof(uint64_t)));
+  RETURN_IF_ERROR(ReadFully(file->fd(), file->path(), 0, absl::MakeSpan(head)));
+  head.resize(std::min(mapped.bytes().size(), SafetensorsHeadBytes(head)));
+  RETURN_IF_ERROR(ReadFully(file->fd(), file->path(), 0, absl::MakeSpan(head)));
+  return head;
 }
 
 class SafetensorsCheckpoint final : public Checkpoint {
@@ -129,11 +126,21 @@ class SafetensorsCheckpoint final : public Checkpoint {
 
   absl::StatusOr<MatrixView> FindMatrix(std::string_view module, int64_t rows, int64_t cols,
                                         const ModelConfig& config) const override {
+    ASSIGN_OR_RETURN(const MatrixView matrix, LocateMatrix(module, rows, cols, config));
+    absl::Status status = CheckScales(matrix, 0);
+    if (!status.ok()) return Annotate(status, DescribeBytes(matrix.scales));
+    status = CheckCodes(matrix, 0);
+    if (!status.ok()) return Annotate(status, DescribeBytes(matrix.data));
+    return matrix;
+  }
+
+  absl::StatusOr<MatrixView> LocateMatrix(std::string_view module, int64_t rows, int64_t cols,
+                                          const ModelConfig& config) const override {
     const std::string name(module);
-    if (Has(name + ".weight_packed")) return FindInt4(name, rows, cols, config);
+    if (Has(name + ".weight_packed")) return LocateInt4(name, rows, cols, config);
     ASSIGN_OR_RETURN(const TensorView weight, Find(name + ".weight"));
     RETURN_IF_ERROR(ExpectShape(name + ".weight", weight, {rows, cols}));
-    if (weight.dtype == DType::kF8E4M3) return FindFp8(name, weight, config);
+    if (weight.dtype == DType::kF8E4M3) return LocateFp8(name, weight, config);
     if (Has(name + ".weight_scale_inv")) {
       return TensorError(name + ".weight",
                          fmt::format("dtype {}, expected F8_E4M3 because {}.weight_scale_inv exists",
@@ -151,6 +158,21 @@ class SafetensorsCheckpoint final : public Checkpoint {
   uint64_t TotalBytes() const override { return total_bytes_; }
   uint64_t Fingerprint() const override { return fingerprint_; }
 
+  const MappedFile* FileOf(absl::Span<const std::byte> bytes) const override {
+    const auto it =
+        std::find_if(files_.begin(), files_.end(), [&](const MappedFile& file) { return file.Holds(bytes); });
+    return it == files_.end() ? nullptr : &*it;
+  }
+
+  std::string DescribeBytes(absl::Span<const std::byte> bytes) const override {
+    for (const auto& [name, tensor] : tensors_) {
+      const absl::Span<const std::byte> data = tensor.view.data;
+      if (bytes.data() >= data.data() && bytes.data() < data.data() + data.size())
+        return fmt::format("{}: tensor {}", (dir_ / tensor.shard).string(), Printable(name));
+    }
+    return dir_.string();
+  }
+
  private:
   struct Entry {
     TensorView view;
@@ -159,7 +181,9 @@ class SafetensorsCheckpoint final : public Checkpoint {
 
   absl::Status OpenShard(const std::string& shard) {
     ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(dir_ / shard));
-    ASSIGN_OR_RETURN(SafetensorsHeader header, ParseSafetensorsHeader(file.bytes(), (dir_ / shard).string()));
+    ASSIGN_OR_RETURN(const std::vector<std::byte> head, ReadHead(file));
+    ASSIGN_OR_RETURN(SafetensorsHeader header,
+                     ParseSafetensorsHeader(head, file.bytes(), (dir_ / shard).string()));
     const uint64_t size = file.bytes().size();
     fingerprint_ = HashBytes(fingerprint_, &size, sizeof size);
     fingerprint_ = HashBytes(fingerprint_, header.json.data(), header.json.size());
@@ -190,8 +214,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<MatrixView> FindFp8(const std::string& module, const TensorView& weight,
-                                     const ModelConfig& config) const {
+  absl::StatusOr<MatrixView> LocateFp8(const std::string& module, const TensorView& weight,
+                                       const ModelConfig& config) const {
     const std::string scale_name = module + ".weight_scale_inv";
     ASSIGN_OR_RETURN(const TensorView scale, Find(scale_name));
     MatrixView matrix{.format = MatrixFormat::kFp8Block,
@@ -205,16 +229,12 @@ class SafetensorsCheckpoint final : public Checkpoint {
     const int64_t scale_rows = (matrix.rows + matrix.block_rows - 1) / matrix.block_rows;
     const int64_t scale_cols = (matrix.cols + matrix.block_cols - 1) / matrix.block_cols;
     RETURN_IF_ERROR(ExpectShape(scale_name, scale, {scale_rows, scale_cols}));
-    RETURN_IF_ERROR(CheckScales(scale_name, scale));
-    if (const int64_t at = FindFp8Nan(matrix.data); at >= 0) {
-      return TensorError(module + ".weight", fmt::format("element [{}, {}] is NaN, expected a number",
-                                                         at / matrix.cols, at % matrix.cols));
-    }
+    RETURN_IF_ERROR(ExpectScaleType(scale_name, scale));
     return matrix;
   }
 
-  absl::StatusOr<MatrixView> FindInt4(const std::string& module, int64_t rows, int64_t cols,
-                                      const ModelConfig& config) const {
+  absl::StatusOr<MatrixView> LocateInt4(const std::string& module, int64_t rows, int64_t cols,
+                                        const ModelConfig& config) const {
     const std::string packed_name = module + ".weight_packed";
     const std::string scale_name = module + ".weight_scale";
     ASSIGN_OR_RETURN(const TensorView packed, Find(packed_name));
@@ -235,7 +255,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
     }
     RETURN_IF_ERROR(ExpectShape(packed_name, packed, {rows, (cols + 7) / 8}));
     RETURN_IF_ERROR(ExpectShape(scale_name, scale, {rows, cols / group}));
-    RETURN_IF_ERROR(CheckScales(scale_name, scale));
+    RETURN_IF_ERROR(ExpectScaleType(scale_name, scale));
     RETURN_IF_ERROR(CheckInt4Shape(module + ".weight_shape", rows, cols));
     return MatrixView{.format = MatrixFormat::kInt4Group,
                       .rows = rows,
@@ -254,13 +274,16 @@ class SafetensorsCheckpoint final : public Checkpoint {
       return TensorError(name, fmt::format("{} {}, expected I32 or I64 [2]", DTypeName(view.dtype),
                                            ShapeToString(view.shape)));
     }
+    std::byte bytes[2 * sizeof(int64_t)];
+    RETURN_IF_ERROR(
+        Annotate(CopyBytes(*FileOf(view.data), view.data, bytes), fmt::format("tensor {}", Printable(name))));
     int64_t found[2];
     for (int i = 0; i < 2; ++i) {
       if (view.dtype == DType::kI64) {
-        std::memcpy(&found[i], view.data.data() + i * 8, 8);
+        std::memcpy(&found[i], bytes + i * 8, 8);
       } else {
         int32_t narrow;
-        std::memcpy(&narrow, view.data.data() + i * 4, 4);
+        std::memcpy(&narrow, bytes + i * 4, 4);
         found[i] = narrow;
       }
     }
@@ -289,24 +312,10 @@ class SafetensorsCheckpoint final : public Checkpoint {
                                            ShapeToString(expected)));
   }
 
-  // `view` has rank 2 and its shape has been checked.
-  absl::Status CheckScales(std::string_view tensor, const TensorView& view) const {
-    if (view.dtype != DType::kF32 && view.dtype != DType::kBF16 && view.dtype != DType::kF16) {
-      return TensorError(tensor, fmt::format("dtype {}, expected F32, BF16 or F16", DTypeName(view.dtype)));
-    }
-    ASSIGN_OR_RETURN(const MatrixFormat format, PlainFormat(tensor, view.dtype));
-    const int64_t rows = view.shape[0], cols = view.shape[1];
-    std::vector<float> row(cols);
-    for (int64_t r = 0; r < rows; ++r) {
-      DecodeMatrix({.format = format, .rows = rows, .cols = cols, .data = view.data, .scales = {}}, r, r + 1,
-                   0, cols, absl::MakeSpan(row));
-      for (int64_t c = 0; c < cols; ++c) {
-        if (std::isfinite(row[c])) continue;
-        return TensorError(tensor,
-                           fmt::format("scale [{}, {}] is {}, expected a finite number", r, c, row[c]));
-      }
-    }
-    return absl::OkStatus();
+  absl::Status ExpectScaleType(std::string_view tensor, const TensorView& view) const {
+    if (view.dtype == DType::kF32 || view.dtype == DType::kBF16 || view.dtype == DType::kF16)
+      return absl::OkStatus();
+    return TensorError(tensor, fmt::format("dtype {}, expected F32, BF16 or F16", DTypeName(view.dtype)));
   }
 
   absl::Status TensorError(std::string_view tensor, const std::string& message) const {

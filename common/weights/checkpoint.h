@@ -21,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/tensor/tensor.h"
+#include "common/weights/mapped_file.h"
 #include "common/weights/model_config.h"
 
 namespace numoe {
@@ -59,6 +60,16 @@ class Checkpoint {
   /// finite.
   virtual absl::StatusOr<MatrixView> FindMatrix(std::string_view module, int64_t rows, int64_t cols,
                                                 const ModelConfig& config) const = 0;
+  /// The same from the headers alone, for who reads the bytes from the file and checks them himself
+  /// (matrix_checks.h): touches no weight. Views of checkpoints in memory come checked.
+  virtual absl::StatusOr<MatrixView> LocateMatrix(std::string_view module, int64_t rows, int64_t cols,
+                                                  const ModelConfig& config) const {
+    return FindMatrix(module, rows, cols, config);
+  }
+  /// The file that maps these bytes of a view; null: they are in memory.
+  virtual const MappedFile* FileOf(absl::Span<const std::byte>) const { return nullptr; }
+  /// "FILE: tensor NAME" of bytes of a view, for errors.
+  virtual std::string DescribeBytes(absl::Span<const std::byte>) const { return "tensor in memory"; }
   virtual std::vector<std::string> TensorNames() const = 0;  // sorted
   virtual uint64_t TotalBytes() const = 0;
   /// Hash of config.json and of every shard's header and size: equal iff two processes opened the same model.

@@ -1,7 +1,9 @@
 // A whole file mapped read-only; unmapped when destroyed.
 //
 // Errors name the path and the reason. An empty file maps to an empty span. The file must not shrink while
-// mapped (checkpoints are immutable once published). Move-only; const access from any thread.
+// its bytes are used through the mapping: that is a SIGBUS. Who reads much, or from files that somebody may
+// still be writing, takes the mapping as an address space only and reads through InputFile (input_file.h).
+// Move-only; const access from any thread.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +16,15 @@
 
 namespace numoe {
 
+/// Which file, in which state: equal iff the content is the one that was opened.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t size = 0;        // bytes
+  int64_t modified_ns = 0;  // since the epoch
+  bool operator==(const FileIdentity&) const = default;
+};
+
 class MappedFile {
  public:
   static absl::StatusOr<MappedFile> Open(const std::filesystem::path& path);
@@ -23,10 +34,21 @@ class MappedFile {
   ~MappedFile();
 
   absl::Span<const std::byte> bytes() const { return bytes_; }
+  const std::filesystem::path& path() const { return path_; }
+  const FileIdentity& identity() const { return identity_; }
+
+  /// Whether `part` lies in this mapping.
+  bool Holds(absl::Span<const std::byte> part) const;
 
  private:
   absl::Span<const std::byte> bytes_;
+  std::filesystem::path path_;
+  FileIdentity identity_;
 };
+
+/// Whether the page cache holds all of `part`, a piece of a MappedFile, as far as the kernel says: it says
+/// yes to everything about files that this user could not write (mincore(2)). Touches nothing.
+bool InPageCache(absl::Span<const std::byte> part);
 
 /// The text of a file of at most `bytes_max` bytes.
 absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path, uint64_t bytes_max);

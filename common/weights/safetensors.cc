@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
@@ -116,13 +117,21 @@ absl::Status CheckContiguous(std::vector<Range>& ranges, uint64_t data_bytes, st
 
 }  // namespace
 
-absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::byte> file,
+size_t SafetensorsHeadBytes(absl::Span<const std::byte> length_bytes) {
+  uint64_t length = 0;
+  if (length_bytes.size() < sizeof length) return length_bytes.size();
+  std::memcpy(&length, length_bytes.data(), sizeof length);
+  return length > limits::kSafetensorsHeaderBytesMax ? sizeof length : sizeof length + length;
+}
+
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::byte> head,
+                                                         absl::Span<const std::byte> file,
                                                          std::string_view name) {
   uint64_t length = 0;
   if (file.size() < sizeof length) {
     return Error(name, "", fmt::format("{} bytes, expected at least 8; is the file truncated?", file.size()));
   }
-  std::memcpy(&length, file.data(), sizeof length);
+  std::memcpy(&length, head.data(), sizeof length);
   if (length > limits::kSafetensorsHeaderBytesMax) {
     return Error(name, "",
                  fmt::format("header of {} bytes, expected at most {}; is this a safetensors file?", length,
@@ -134,7 +143,8 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::b
                              "the file truncated?",
                              length, file.size() - sizeof length));
   }
-  SafetensorsHeader header{.tensors = {}, .json = file.subspan(sizeof length, length)};
+  NUMOE_CHECK_GE(head.size(), sizeof length + length);
+  SafetensorsHeader header{.tensors = {}, .json = head.subspan(sizeof length, length)};
   const std::string_view text(reinterpret_cast<const char*>(header.json.data()), length);
   if (text.empty() || text[0] != '{') {
     return Error(name, "",

@@ -19,10 +19,20 @@ namespace numoe {
 
 struct SafetensorsHeader {
   std::map<std::string, TensorView, std::less<>> tensors;  // views into the file's bytes
-  absl::Span<const std::byte> json;                        // the header text
+  absl::Span<const std::byte> json;                        // the header text, in `head`
 };
 
-absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::byte> file,
+/// `head` holds at least the length and the text (or all of a shorter file), to be read; `file` is where the
+/// whole file lies, of which no byte is read.
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::byte> head,
+                                                         absl::Span<const std::byte> file,
                                                          std::string_view name);
+/// Of a file in memory.
+inline absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::byte> file,
+                                                                std::string_view name) {
+  return ParseSafetensorsHeader(file, file, name);
+}
+/// Bytes of head that ParseSafetensorsHeader wants, given the file's first (up to) 8.
+size_t SafetensorsHeadBytes(absl::Span<const std::byte> length_bytes);
 
 }  // namespace numoe

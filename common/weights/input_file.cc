@@ -1,0 +1,144 @@
+#include "common/weights/input_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace numoe {
+
+FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<FileDescriptor> OpenRegularFile(const std::filesystem::path& path, int flags) {
+  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | flags));
+  if (fd.get() < 0) {
+    const int code = errno;
+    const std::string message = fmt::format("{}: cannot open: {}", path.string(), std::strerror(code));
+    return code == ENOENT ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
+  }
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
+    return absl::InvalidArgumentError(fmt::format("{}: not a regular file", path.string()));
+  return fd;
+}
+
+absl::StatusOr<FileIdentity> IdentityOf(int fd, const std::filesystem::path& path) {
+  struct stat info;
+  if (fstat(fd, &info) != 0)
+    return absl::UnavailableError(fmt::format("{}: cannot stat: {}", path.string(), std::strerror(errno)));
+  return FileIdentity{.device = info.st_dev,
+                      .inode = info.st_ino,
+                      .size = static_cast<uint64_t>(info.st_size),
+                      .modified_ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
+absl::Status ShortReadError(const std::filesystem::path& path, uint64_t offset, uint64_t found,
+                            uint64_t expected) {
+  return absl::DataLossError(fmt::format(
+      "{}: {} bytes at offset {}, expected {}: the file is shorter than its header says, or somebody "
+      "is changing it; copy it again",
+      path.string(), found, offset, expected));
+}
+
+absl::Status ReadFully(int fd, const std::filesystem::path& path, uint64_t offset,
+                       absl::Span<std::byte> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t got = pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return absl::DataLossError(fmt::format("{}: cannot read {} bytes at offset {}: {}", path.string(),
+                                             out.size(), offset, std::strerror(errno)));
+    }
+    if (got == 0) return ShortReadError(path, offset, done, out.size());
+    done += static_cast<size_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+AlignedRead AlignRead(uint64_t offset, size_t size) {
+  const uint64_t begin = offset / kReadAlignment * kReadAlignment;
+  const uint64_t end = (offset + size + kReadAlignment - 1) / kReadAlignment * kReadAlignment;
+  return {.offset = begin, .size = end - begin, .skip = static_cast<size_t>(offset - begin)};
+}
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const MappedFile& mapped, bool direct) {
+  auto file = std::unique_ptr<InputFile>(new InputFile);
+  file->path_ = mapped.path();
+  file->identity_ = mapped.identity();
+  ASSIGN_OR_RETURN(file->buffered_fd_, OpenRegularFile(file->path_));
+  RETURN_IF_ERROR(file->CheckUnchanged());
+  struct statfs system;
+  file->in_memory_ = fstatfs(file->buffered_fd_.get(), &system) == 0 && system.f_type == TMPFS_MAGIC;
+  if (direct && !file->in_memory_)
+    file->direct_fd_ = FileDescriptor(open(file->path_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
+  file->direct_.store(file->direct_fd_.get() >= 0);
+  return file;
+}
+
+bool InputFile::ReadCached(uint64_t offset, absl::Span<const std::byte> mapped, absl::Span<std::byte> out) {
+  if (in_memory_) return ReadFully(buffered_fd_.get(), path_, offset, out).ok();
+  // mincore first: a read that waits for nothing still starts reading ahead where it finds nothing.
+  if (!cache_known_.load(std::memory_order_relaxed) || !InPageCache(mapped)) return false;
+  iovec target{out.data(), out.size()};
+  const ssize_t got = preadv2(buffered_fd_.get(), &target, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+  if (got == static_cast<ssize_t>(out.size())) return true;
+  cache_known_.store(false);
+  return false;
+}
+
+void InputFile::DropCache(uint64_t offset, uint64_t size) const {
+  posix_fadvise(buffered_fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(size),
+                POSIX_FADV_DONTNEED);
+}
+
+absl::Status InputFile::CheckUnchanged() const {
+  ASSIGN_OR_RETURN(const FileIdentity now, IdentityOf(buffered_fd_.get(), path_));
+  if (now == identity_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{}: has changed since it was opened ({} bytes, now {}); start again when it is complete",
+                  path_.string(), identity_.size, now.size));
+}
+
+absl::Status CopyBytes(const MappedFile& mapped, absl::Span<const std::byte> part,
+                       absl::Span<std::byte> out) {
+  NUMOE_CHECK(mapped.Holds(part) && part.size() <= out.size() && part.size() <= kReadAlignment);
+  ASSIGN_OR_RETURN(const auto file, InputFile::Open(mapped, /*direct=*/true));
+  const auto offset = static_cast<uint64_t>(part.data() - mapped.bytes().data());
+  out = out.first(part.size());
+  if (file->ReadCached(offset, part, out)) return absl::OkStatus();
+  alignas(kReadAlignment) std::byte blocks[2 * kReadAlignment];
+  const AlignedRead range = AlignRead(offset, part.size());
+  if (file->direct()) {
+    const ssize_t got = pread(file->fd(), blocks, range.size, static_cast<off_t>(range.offset));
+    if (got >= static_cast<ssize_t>(range.skip + part.size())) {
+      std::memcpy(out.data(), blocks + range.skip, out.size());
+      return absl::OkStatus();
+    }
+    file->GiveUpDirect();  // refused or short: the buffered read says what is wrong
+  }
+  const absl::Status status = ReadFully(file->fd(), file->path(), offset, out);
+  file->DropCache(range.offset, range.size);
+  return status;
+}
+
+}  // namespace numoe

@@ -1,0 +1,89 @@
+// Reading files in pieces: past the page cache where the file system allows it, and never through a mapping.
+//
+// A file that is shorter than its header says, shrinks meanwhile, or has been replaced is an error with its
+// path and offset, never a signal. Direct reads (O_DIRECT) need offset, length and memory aligned to
+// kReadAlignment: AlignRead widens a range. Where a file system refuses them - some FUSE and network ones, at
+// open or at the first read - the file is read through the page cache, and DropCache gives back what that
+// brought in. Any thread may read; see open(2), preadv2(2), posix_fadvise(2).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/weights/mapped_file.h"
+
+namespace numoe {
+
+/// Closes its file descriptor when destroyed. Move-only.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept;
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  ~FileDescriptor();
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+/// Read-only; `flags` beside O_RDONLY. NotFound where there is no such file.
+absl::StatusOr<FileDescriptor> OpenRegularFile(const std::filesystem::path& path, int flags = 0);
+absl::StatusOr<FileIdentity> IdentityOf(int fd, const std::filesystem::path& path);
+/// Fills `out` or fails: DataLoss where the file ends before.
+absl::Status ReadFully(int fd, const std::filesystem::path& path, uint64_t offset, absl::Span<std::byte> out);
+absl::Status ShortReadError(const std::filesystem::path& path, uint64_t offset, uint64_t found,
+                            uint64_t expected);
+
+inline constexpr size_t kReadAlignment = 4096;  // bytes: covers every block device's logical blocks
+
+/// The aligned range that holds [offset, offset + size), which begins `skip` bytes into it.
+struct AlignedRead {
+  uint64_t offset = 0;
+  size_t size = 0;
+  size_t skip = 0;
+};
+AlignedRead AlignRead(uint64_t offset, size_t size);
+
+class InputFile {
+ public:
+  /// Opens what `mapped` maps; FailedPrecondition if the file has been replaced or changed since. Without
+  /// `direct`, through the page cache only.
+  static absl::StatusOr<std::unique_ptr<InputFile>> Open(const MappedFile& mapped, bool direct);
+
+  const std::filesystem::path& path() const { return path_; }
+  /// The descriptor to read from, and whether it is a direct one.
+  bool direct() const { return direct_.load(std::memory_order_relaxed); }
+  int fd() const { return direct() ? direct_fd_.get() : buffered_fd_.get(); }
+  /// The file system took O_DIRECT at open and refused it at a read: buffered from now on.
+  void GiveUpDirect() { direct_.store(false); }
+
+  /// Reads what is in the page cache; false if not all of it is there, or the kernel does not say
+  /// (preadv2 with RWF_NOWAIT). `mapped` is the same range of the mapping.
+  bool ReadCached(uint64_t offset, absl::Span<const std::byte> mapped, absl::Span<std::byte> out);
+  /// Forgets clean pages of this range.
+  void DropCache(uint64_t offset, uint64_t size) const;
+  /// Fails if the file has changed since it was opened.
+  absl::Status CheckUnchanged() const;
+
+ private:
+  InputFile() = default;
+
+  std::filesystem::path path_;
+  FileIdentity identity_;
+  FileDescriptor buffered_fd_;
+  FileDescriptor direct_fd_;
+  bool in_memory_ = false;  // tmpfs: the page cache is the file
+  std::atomic<bool> direct_{false};
+  std::atomic<bool> cache_known_{true};  // mincore has told the truth so far
+};
+
+/// Copies a few bytes (at most kReadAlignment) that `mapped` maps, and leaves the page cache as it was.
+absl::Status CopyBytes(const MappedFile& mapped, absl::Span<const std::byte> part, absl::Span<std::byte> out);
+
+}  // namespace numoe
