@@ -121,15 +121,12 @@ absl::Status WritePort(const std::string& path, int port) {
   return absl::OkStatus();
 }
 
-std::function<void(LayerPart, double)> LayerObserver(Metrics& metrics) {
-  return [attention = &metrics.With(HistogramId::kLayerDuration, {"attention"}),
-          dense = &metrics.With(HistogramId::kLayerDuration, {"dense"}),
-          experts = &metrics.With(HistogramId::kLayerDuration, {"experts"})](LayerPart part, double seconds) {
-    (part == LayerPart::kAttention ? attention
-     : part == LayerPart::kDense   ? dense
-                                   : experts)
-        ->Observe(seconds);
-  };
+StepClock::Observer PartObserver(Metrics& metrics) {
+  std::array<prometheus::Histogram*, kStepParts> parts;
+  for (size_t p = 0; p < kStepParts; ++p) {
+    parts[p] = &metrics.With(HistogramId::kStepPartDuration, {std::string(kStepPartNames[p])});
+  }
+  return [parts](StepPart part, double seconds) { parts[static_cast<size_t>(part)]->Observe(seconds); };
 }
 
 struct Capacity {
@@ -189,7 +186,7 @@ absl::Status Serve(CoordinatorFlags& f) {
   ASSIGN_OR_RETURN(const auto model, Model::Load(*checkpoint, config,
                                                  {.kv_block_tokens = kBlockTokens,
                                                   .kv_blocks = capacity.blocks,
-                                                  .observe = LayerObserver(metrics)},
+                                                  .observe = PartObserver(metrics)},
                                                  *device, *pool));
   spdlog::info("device: {}; KV cache: {} blocks of {} tokens, {:.1f} MiB; context {} tokens",
                device->Describe(), capacity.blocks, kBlockTokens,

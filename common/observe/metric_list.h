@@ -29,8 +29,6 @@
   GAUGE(kKvBlocksCapacity, "numoe_kv_blocks_capacity", kCoordinator, "", "KV cache blocks that exist")     \
   GAUGE(kKvBlocksUsed, "numoe_kv_blocks_used", kCoordinator, "", "KV cache blocks that hold tokens")       \
   GAUGE(kKvUsage, "numoe_kv_usage_ratio", kCoordinator, "", "Share of the KV cache in use, 0 to 1")        \
-  HISTOGRAM(kLayerDuration, "numoe_layer_duration_seconds", kCoordinator, "part", kMicroseconds,           \
-            "Time of one decoder layer's part: attention, dense or experts")                               \
   GAUGE(kPinned, "numoe_pinned", kWorker, "", "1 if every compute thread is bound to its own CPU, else 0") \
   COUNTER(kPreemptions, "numoe_preemptions_total", kCoordinator, "",                                       \
           "Sequences put back into the queue because the KV cache was full")                               \
@@ -50,6 +48,8 @@
           "Payload bytes sent to a worker or coordinator")                                                 \
   HISTOGRAM(kStepDuration, "numoe_step_duration_seconds", kCoordinator, "", kMilliseconds,                 \
             "Time of one model step over all running requests")                                            \
+  HISTOGRAM(kStepPartDuration, "numoe_step_part_duration_seconds", kCoordinator, "part", kMicroseconds,    \
+            "Time of one part of the model in a step, all layers together")                                \
   HISTOGRAM(kStepTokens, "numoe_step_tokens", kCoordinator, "", kPowersOfTwo, "Tokens in a model step")    \
   COUNTER(kStepsReplayed, "numoe_steps_replayed_total", kCoordinator, "",                                  \
           "Steps run again because a worker was lost in them")                                             \

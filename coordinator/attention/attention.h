@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/weights/checkpoint.h"
 #include "coordinator/device/device.h"
+#include "coordinator/device/step_clock.h"
 
 namespace numoe {
 
@@ -25,7 +26,7 @@ class Attention {
   virtual int CacheRowWidth() const = 0;
 };
 
-/// The attention that `config` asks for.
-std::unique_ptr<Attention> MakeAttention(const ModelConfig& config, Device& device);
+/// The attention that `config` asks for. `device` and `clock` outlive it.
+std::unique_ptr<Attention> MakeAttention(const ModelConfig& config, Device& device, StepClock& clock);
 
 }  // namespace numoe

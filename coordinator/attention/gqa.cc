@@ -9,9 +9,10 @@
 
 namespace numoe {
 
-GqaAttention::GqaAttention(const ModelConfig& config, Device& device)
+GqaAttention::GqaAttention(const ModelConfig& config, Device& device, StepClock& clock)
     : config_(config),
       device_(device),
+      clock_(clock),
       scale_(static_cast<float>(YarnSoftmaxFactor(config.rope) / std::sqrt(config.head_dim))) {
   const RopeFrequencies plan = PlanRope(config.rope);
   rope_ = device.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
@@ -53,17 +54,20 @@ void GqaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
   const HeadView query{query_, c.num_heads, d, 0};
   const HeadView key{key_, c.num_kv_heads, d, 0};
 
+  clock_.Enter(StepPart::kAttentionLinear);
   device_.Linear(w.q, x, query_, /*accumulate=*/false);
+  device_.Linear(w.k, x, key_, /*accumulate=*/false);
+  device_.Linear(w.v, x, value_, /*accumulate=*/false);
+
+  clock_.Enter(StepPart::kAttentionRotary);
   device_.RmsNorm(query, d, w.q_norm, eps, query);
   device_.Rope(rope_, query, query);
-
-  device_.Linear(w.k, x, key_, /*accumulate=*/false);
   device_.RmsNorm(key, d, w.k_norm, eps, key);
   device_.Rope(rope_, key, {cache_row_, c.num_kv_heads, d, 0});
-  device_.Linear(w.v, x, value_, /*accumulate=*/false);
   device_.Copy({value_, c.num_kv_heads, d, 0}, d, {cache_row_, c.num_kv_heads, d, c.num_kv_heads * d});
   device_.WriteKv(layer, cache_row_);
 
+  clock_.Enter(StepPart::kAttentionCore);
   device_.Attend({.layer = layer,
                   .query = query_,
                   .out = heads_out_,
@@ -73,6 +77,7 @@ void GqaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
                   .kv_heads = c.num_kv_heads,
                   .value_in_key = false,
                   .scale = scale_});
+  clock_.Enter(StepPart::kAttentionLinear);
   device_.Linear(w.out, heads_out_, residual, /*accumulate=*/true);
 }
 

@@ -13,7 +13,7 @@ namespace numoe {
 
 class GqaAttention final : public Attention {
  public:
-  GqaAttention(const ModelConfig& config, Device& device);
+  GqaAttention(const ModelConfig& config, Device& device, StepClock& clock);
 
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) override;
   void Forward(LayerId layer, Tensor x, Tensor residual) override;
@@ -27,6 +27,7 @@ class GqaAttention final : public Attention {
 
   const ModelConfig config_;
   Device& device_;
+  StepClock& clock_;
   const float scale_;
   RopeTable rope_;
   Tensor query_;      // [heads * head_dim]

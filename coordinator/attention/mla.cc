@@ -17,8 +17,8 @@ float SoftmaxScale(const ModelConfig& config) {
 
 }  // namespace
 
-MlaAttention::MlaAttention(const ModelConfig& config, Device& device)
-    : config_(config), device_(device), scale_(SoftmaxScale(config)) {
+MlaAttention::MlaAttention(const ModelConfig& config, Device& device, StepClock& clock)
+    : config_(config), device_(device), clock_(clock), scale_(SoftmaxScale(config)) {
   const RopeFrequencies plan = PlanRope(config.rope);
   const int row = CacheRowWidth();
   rope_ = device.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
@@ -99,6 +99,7 @@ void MlaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
   const int row = CacheRowWidth();
 
   // Query: down, norm, up; then absorb W_UK into the nope part and rotate the rope part.
+  clock_.Enter(StepPart::kAttentionLinear);
   Tensor q_input = x;
   if (c.q_lora_rank > 0) {
     device_.Linear(w.q_a, x, q_latent_, /*accumulate=*/false);
@@ -107,14 +108,16 @@ void MlaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
   }
   device_.Linear(w.q_b, q_input, query_, /*accumulate=*/false);
   device_.HeadLinear(w.key_up, QueryNope(0), {absorbed_, c.num_heads, row, 0});
-  device_.Rope(rope_, QueryNope(c.qk_nope_head_dim), {absorbed_, c.num_heads, row, c.kv_lora_rank});
+  device_.Linear(w.kv_a, x, compressed_, /*accumulate=*/false);
 
   // Cache row: normed latent and the shared rotated key.
-  device_.Linear(w.kv_a, x, compressed_, /*accumulate=*/false);
+  clock_.Enter(StepPart::kAttentionRotary);
+  device_.Rope(rope_, QueryNope(c.qk_nope_head_dim), {absorbed_, c.num_heads, row, c.kv_lora_rank});
   device_.RmsNorm({compressed_}, c.kv_lora_rank, w.kv_a_norm, eps, {cache_row_});
   device_.Rope(rope_, {compressed_, 1, row, c.kv_lora_rank}, {cache_row_, 1, row, c.kv_lora_rank});
   device_.WriteKv(layer, cache_row_);
 
+  clock_.Enter(StepPart::kAttentionCore);
   device_.Attend({.layer = layer,
                   .query = absorbed_,
                   .out = context_,
@@ -124,6 +127,7 @@ void MlaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
                   .kv_heads = 1,
                   .value_in_key = true,
                   .scale = scale_});
+  clock_.Enter(StepPart::kAttentionLinear);
   device_.HeadLinear(w.value_up, {context_, c.num_heads, c.kv_lora_rank, 0},
                      {heads_out_, c.num_heads, c.v_head_dim, 0});
   device_.Linear(w.out, heads_out_, residual, /*accumulate=*/true);

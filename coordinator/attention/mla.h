@@ -15,7 +15,7 @@ namespace numoe {
 
 class MlaAttention final : public Attention {
  public:
-  MlaAttention(const ModelConfig& config, Device& device);
+  MlaAttention(const ModelConfig& config, Device& device, StepClock& clock);
 
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) override;
   void Forward(LayerId layer, Tensor x, Tensor residual) override;
@@ -36,6 +36,7 @@ class MlaAttention final : public Attention {
 
   const ModelConfig config_;
   Device& device_;
+  StepClock& clock_;
   const float scale_;
   RopeTable rope_;
   Tensor q_latent_;    // [q_lora]

@@ -1,15 +1,11 @@
 #include "coordinator/model/decoder.h"
 
-#include <chrono>
-
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace numoe {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 GateParams MakeGateParams(const ModelConfig& config) {
   return {.scoring = config.scoring,
@@ -37,7 +33,8 @@ Decoder::Decoder(const ModelConfig& config, const ModelOptions& options, Device&
       gate_params_(MakeGateParams(config)),
       device_(device),
       experts_(experts),
-      attention_(MakeAttention(config, device)) {
+      clock_(options.observe),
+      attention_(MakeAttention(config, device, clock_)) {
   hidden_ = device.NewTensor(config.hidden_size);
   normed_ = device.NewTensor(config.hidden_size);
   selected_ = device.NewTensor(config.hidden_size);
@@ -134,7 +131,13 @@ absl::Status Decoder::LoadLayer(const Checkpoint& checkpoint, LayerId layer) {
 }
 
 absl::StatusOr<StepLogits> Decoder::Forward(const StepBatch& batch) {
-  const StepLayout layout = PlanStep(batch, options_);
+  absl::StatusOr<StepLogits> logits = RunStep(PlanStep(batch, options_));
+  clock_.EndStep();
+  return logits;
+}
+
+absl::StatusOr<StepLogits> Decoder::RunStep(const StepLayout& layout) {
+  clock_.Enter(StepPart::kEmbed);
   device_.BeginStep(layout);
   device_.Embed(embedding_, hidden_);
   for (LayerId layer = 0; layer < config_.num_layers; ++layer) RETURN_IF_ERROR(RunLayer(layer));
@@ -142,6 +145,7 @@ absl::StatusOr<StepLogits> Decoder::Forward(const StepBatch& batch) {
   StepLogits logits{
       .rows = static_cast<int>(layout.logit_rows.size()), .vocab_size = config_.vocab_size, .values = {}};
   if (logits.rows == 0) return logits;
+  clock_.Enter(StepPart::kHead);
   device_.SelectLogitRows(hidden_, selected_);
   device_.RmsNorm({selected_}, config_.hidden_size, final_norm_, static_cast<float>(config_.rms_norm_eps),
                   {selected_});
@@ -153,33 +157,28 @@ absl::StatusOr<StepLogits> Decoder::Forward(const StepBatch& batch) {
 absl::Status Decoder::RunLayer(LayerId layer) {
   const Layer& w = layers_[layer];
   const float eps = static_cast<float>(config_.rms_norm_eps);
-  const Clock::time_point start = Clock::now();
+  clock_.Enter(StepPart::kNorm);
   device_.RmsNorm({hidden_}, config_.hidden_size, w.input_norm, eps, {normed_});
   attention_->Forward(layer, normed_, hidden_);
+  clock_.Enter(StepPart::kNorm);
   device_.RmsNorm({hidden_}, config_.hidden_size, w.post_attention_norm, eps, {normed_});
-  const Clock::time_point middle = Clock::now();
-  absl::Status status;
-  if (w.is_moe) {
-    status = RunExperts(layer, w);
-  } else {
-    RunMlp(w.mlp);
-  }
-  if (options_.observe) {
-    options_.observe(LayerPart::kAttention, std::chrono::duration<double>(middle - start).count());
-    options_.observe(w.is_moe ? LayerPart::kExperts : LayerPart::kDense,
-                     std::chrono::duration<double>(Clock::now() - middle).count());
-  }
-  return status;
+  if (w.is_moe) return RunExperts(layer, w);
+  RunMlp(w.mlp);
+  return absl::OkStatus();
 }
 
 absl::Status Decoder::RunExperts(LayerId layer, const Layer& w) {
+  clock_.Enter(StepPart::kGate);
   device_.Route(w.gate, gate_params_, normed_, routes_);
+  clock_.Enter(StepPart::kExperts);
   RETURN_IF_ERROR(device_.StartExperts(experts_, layer, normed_, routes_));
   if (w.has_mlp) RunMlp(w.mlp);  // shared experts, while the routed ones are out
+  clock_.Enter(StepPart::kExperts);
   return device_.JoinExperts(experts_, hidden_);
 }
 
 void Decoder::RunMlp(const Mlp& mlp) {
+  clock_.Enter(StepPart::kDense);
   device_.Linear(mlp.gate, normed_, mlp.gate_out, /*accumulate=*/false);
   device_.Linear(mlp.up, normed_, mlp.up_out, /*accumulate=*/false);
   device_.SwiGlu(mlp.gate_out, mlp.up_out);

@@ -42,6 +42,7 @@ class Decoder final : public Model {
   absl::StatusOr<Mlp> LoadMlp(const Checkpoint& checkpoint, const std::string& module, int width);
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer);
   absl::StatusOr<Gate> LoadGate(const Checkpoint& checkpoint, const std::string& module);
+  absl::StatusOr<StepLogits> RunStep(const StepLayout& layout);
   absl::Status RunLayer(LayerId layer);
   absl::Status RunExperts(LayerId layer, const Layer& weights);
   void RunMlp(const Mlp& mlp);
@@ -51,6 +52,7 @@ class Decoder final : public Model {
   const GateParams gate_params_;
   Device& device_;
   ExpertBackend& experts_;
+  StepClock clock_;
   std::unique_ptr<Attention> attention_;
 
   Matrix embedding_;

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "common/weights/checkpoint.h"
 #include "common/weights/model_config.h"
 #include "coordinator/device/device.h"
+#include "coordinator/device/step_clock.h"
 #include "coordinator/transport/expert_backend.h"
 
 namespace numoe {
@@ -43,14 +43,10 @@ struct StepLogits {
   absl::Span<const float> values;  // [rows, vocab_size]
 };
 
-/// The parts of a decoder layer whose time is observed.
-enum class LayerPart : uint8_t { kAttention, kDense, kExperts };
-
 struct ModelOptions {
   int kv_block_tokens = 16;
   int kv_blocks = 0;  // total KV capacity, reserved at construction
-  std::function<void(LayerPart part, double seconds)>
-      observe;  // called for every layer of every step; may be empty
+  StepClock::Observer observe;  // called once for every part of every step; may be empty
 };
 
 class Model {

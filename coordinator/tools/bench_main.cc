@@ -14,6 +14,7 @@
 #include "CLI/CLI.hpp"
 #include "common/base/status.h"
 #include "common/observe/logging.h"
+#include "coordinator/sampling/sampler.h"
 #include "coordinator/tools/local_model.h"
 
 namespace numoe {
@@ -24,11 +25,47 @@ struct ModelBenchOptions {
   LocalModelOptions local;
   int prefill = 512;
   int decode = 64;
+  int context = 0;  // tokens before the decoded ones; at least the prompt
   int chunk = 512;  // tokens of the prompt in one step
   bool json = false;
 };
 
-using Seconds = std::array<double, 3>;  // by LayerPart
+// A phase's time: the parts that the model reports, and sampling.
+class PhaseTimes {
+ public:
+  void Begin() {
+    parts_ = {};
+    sampling_ = 0;
+    begin_ = Clock::now();
+  }
+  void AddPart(StepPart part, double seconds) { parts_[static_cast<size_t>(part)] += seconds; }
+  template <typename F>
+  auto Sampling(F sample) {
+    const Clock::time_point start = Clock::now();
+    auto result = sample();
+    sampling_ += std::chrono::duration<double>(Clock::now() - start).count();
+    return result;
+  }
+  // Seconds since Begin, and each part's share of them by name; "other" is what no part accounts for.
+  std::pair<double, std::vector<std::pair<std::string, double>>> Shares() const {
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+    double other = seconds - sampling_;
+    std::vector<std::pair<std::string, double>> shares;
+    for (size_t p = 0; p < kStepParts; ++p) {
+      shares.emplace_back(kStepPartNames[p], parts_[p] / seconds);
+      other -= parts_[p];
+    }
+    shares.emplace_back("sampling", sampling_ / seconds);
+    shares.emplace_back("other", other / seconds);
+    return {seconds, shares};
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::array<double, kStepParts> parts_ = {};
+  double sampling_ = 0;
+  Clock::time_point begin_;
+};
 
 class ModelBench {
  public:
@@ -36,71 +73,78 @@ class ModelBench {
 
   absl::Status Run() {
     LocalModelOptions local = options_.local;
-    local.context_tokens = options_.prefill + options_.decode;
-    local.observe = [this](LayerPart part, double seconds) { parts_[static_cast<size_t>(part)] += seconds; };
+    context_ = std::max(options_.prefill, options_.context);
+    local.context_tokens = context_ + options_.decode;
+    local.step_tokens = std::min(options_.chunk, context_);
+    local.observe = [this](StepPart part, double seconds) { times_.AddPart(part, seconds); };
     ASSIGN_OR_RETURN(model_, LocalModel::Load(options_.model, local));
     std::mt19937 random(1);
-    std::vector<TokenId> prompt(static_cast<size_t>(options_.prefill));
+    std::vector<TokenId> prompt(static_cast<size_t>(context_));
     for (TokenId& t : prompt)
       t = static_cast<TokenId>(random() % static_cast<unsigned>(model_->config().vocab_size));
+    sampler_ = std::make_unique<Sampler>(model_->config().vocab_size);
     RETURN_IF_ERROR(
         model_->Run(absl::MakeConstSpan(prompt).subspan(0, 1), 0, 1).status());  // touches everything once
-    if (!options_.json) std::puts("phase     tokens   seconds     tok/s  attention   dense  experts    rest");
-    ASSIGN_OR_RETURN(const TokenId first, Prefill(prompt));
-    return Decode(first);
+    times_.Begin();
+    ASSIGN_OR_RETURN(TokenId next, Prefill(prompt, 0, options_.prefill));
+    Report("prefill", options_.prefill, 0);
+    if (context_ > options_.prefill) {
+      ASSIGN_OR_RETURN(next, Prefill(prompt, options_.prefill, context_));
+    }
+    times_.Begin();
+    RETURN_IF_ERROR(Decode(next));
+    Report("decode", options_.decode, context_);
+    return absl::OkStatus();
   }
 
  private:
-  static TokenId Best(const StepLogits& logits) {
-    const absl::Span<const float> row = logits.values.last(static_cast<size_t>(logits.vocab_size));
-    return static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin());
+  absl::StatusOr<TokenId> Best(const StepLogits& logits) {
+    return times_.Sampling([&] {
+      return sampler_->Sample(logits.values.last(static_cast<size_t>(logits.vocab_size)),
+                              {.temperature = 0});
+    });
   }
 
-  absl::StatusOr<TokenId> Prefill(absl::Span<const TokenId> prompt) {
-    Begin();
+  // Prompt tokens [begin, end) in chunks; the token after them.
+  absl::StatusOr<TokenId> Prefill(absl::Span<const TokenId> prompt, int begin, int end) {
     TokenId next = 0;
-    for (size_t at = 0; at < prompt.size(); at += static_cast<size_t>(options_.chunk)) {
-      const auto tokens = prompt.subspan(at, static_cast<size_t>(options_.chunk));
-      ASSIGN_OR_RETURN(const StepLogits logits, model_->Run(tokens, static_cast<int64_t>(at), 1));
-      next = Best(logits);
+    for (int at = begin; at < end; at += options_.chunk) {
+      const auto tokens =
+          prompt.subspan(static_cast<size_t>(at), static_cast<size_t>(std::min(options_.chunk, end - at)));
+      ASSIGN_OR_RETURN(const StepLogits logits, model_->Run(tokens, at, 1));
+      ASSIGN_OR_RETURN(next, Best(logits));
     }
-    Report("prefill", options_.prefill);
     return next;
   }
 
   absl::Status Decode(TokenId token) {
-    Begin();
     for (int i = 0; i < options_.decode; ++i) {
-      ASSIGN_OR_RETURN(const StepLogits logits, model_->Run({&token, 1}, options_.prefill + i, 1));
-      token = Best(logits);
+      ASSIGN_OR_RETURN(const StepLogits logits, model_->Run({&token, 1}, context_ + i, 1));
+      ASSIGN_OR_RETURN(token, Best(logits));
     }
-    Report("decode", options_.decode);
     return absl::OkStatus();
   }
 
-  void Begin() {
-    parts_ = {};
-    begin_ = std::chrono::steady_clock::now();
-  }
-
-  void Report(const char* phase, int tokens) const {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-    const double rest = seconds - parts_[0] - parts_[1] - parts_[2];
-    const char* line =
-        options_.json ? R"({{"phase": "{}", "tokens": {}, "seconds": {:.4f}, "tokens_per_second": {:.3f}, )"
-                        R"("attention_share": {:.4f}, "dense_share": {:.4f}, "experts_share": {:.4f}, )"
-                        R"("rest_share": {:.4f}}})"
-                      : "{:8} {:7} {:9.3f} {:9.2f}  {:9.3f} {:7.3f}  {:7.3f} {:7.3f}";
-    std::puts(fmt::format(fmt::runtime(line), phase, tokens, seconds, tokens / seconds, parts_[0] / seconds,
-                          parts_[1] / seconds, parts_[2] / seconds, rest / seconds)
-                  .c_str());
+  void Report(const char* phase, int tokens, int context) const {
+    const auto [seconds, shares] = times_.Shares();
+    std::string line =
+        fmt::format(fmt::runtime(options_.json ? R"({{"phase": "{}", "tokens": {}, "context": {}, )"
+                                                 R"("seconds": {:.4f}, "tokens_per_second": {:.3f})"
+                                               : "{}: {} tokens behind {} in {:.3f} s, {:.2f} tok/s\n"),
+                    phase, tokens, context, seconds, tokens / seconds);
+    for (const auto& [name, share] : shares) {
+      line += fmt::format(fmt::runtime(options_.json ? R"(, "{}_share": {:.4f})" : "  {:18}{:7.3f}\n"), name,
+                          share);
+    }
+    std::puts((line + (options_.json ? "}" : "")).c_str());
     std::fflush(stdout);
   }
 
   const ModelBenchOptions options_;
   std::unique_ptr<LocalModel> model_;
-  Seconds parts_ = {};
-  std::chrono::steady_clock::time_point begin_;
+  std::unique_ptr<Sampler> sampler_;
+  PhaseTimes times_;
+  int context_ = 0;  // tokens in the cache when decoding begins
 };
 
 }  // namespace
@@ -118,6 +162,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   model->add_option("--decode", o.decode, "Tokens to decode")
       ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  model
+      ->add_option("--context", o.context,
+                   "Tokens in the cache when decoding begins: the prompt is followed by more, not timed")
+      ->check(CLI::Range(0, 1 << 17))
       ->capture_default_str();
   model->add_option("--chunk", o.chunk, "Tokens of the prompt in one step")
       ->check(CLI::Range(1, 8192))

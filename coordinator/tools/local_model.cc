@@ -29,7 +29,7 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
                                                            .threads = options.threads}));
   local->backend_ = std::make_unique<LocalBackend>(std::vector<LayerExecutor*>{local->executor_.get()});
   ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(options.activations));
-  ASSIGN_OR_RETURN(local->device_, CpuDevice::Create({.step_tokens_max = options.context_tokens,
+  ASSIGN_OR_RETURN(local->device_, CpuDevice::Create({.step_tokens_max = options.step_tokens,
                                                       .cpus = cpus,
                                                       .isa = options.isa,
                                                       .precision = precision}));

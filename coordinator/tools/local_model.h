@@ -5,7 +5,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,8 +22,9 @@ struct LocalModelOptions {
   std::string isa = "auto";
   std::string activations = "auto";  // auto | bf16 | fp32
   int threads = 0;                   // 0: every CPU this process may use
-  int context_tokens = 2048;         // of the one sequence it runs, and of its largest step
-  std::function<void(LayerPart part, double seconds)> observe;  // ModelOptions::observe
+  int context_tokens = 2048;         // of the one sequence it runs
+  int step_tokens = 2048;            // of its largest step
+  StepClock::Observer observe;       // ModelOptions::observe
 };
 
 class LocalModel {
@@ -34,7 +34,8 @@ class LocalModel {
                                                           const LocalModelOptions& options);
 
   /// One step of the one sequence: `tokens` at `position`, behind what earlier steps ran there. Logits of the
-  /// last `logits_last` of them, valid until the next call. position + tokens is at most context_tokens.
+  /// last `logits_last` of them, valid until the next call. position + tokens is at most context_tokens, tokens
+  /// at most step_tokens.
   absl::StatusOr<StepLogits> Run(absl::Span<const TokenId> tokens, int64_t position, int logits_last);
 
   std::string Describe() const { return executor_->Describe(); }
