@@ -139,8 +139,8 @@ ActivationForm ChooseForm(Isa isa, WeightFormat format, int tokens, Precision pr
     return ActivationForm::kFloat;
   if (precision == Precision::kFast && tokens >= kInt8TokensMin && has(ActivationForm::kInt8))
     return ActivationForm::kInt8;
-  for (const ActivationForm form :
-       {ActivationForm::kBf16Quads, ActivationForm::kBf16, ActivationForm::kInt8Pair}) {
+  for (const ActivationForm form : {ActivationForm::kBf16Quads, ActivationForm::kBf16,
+                                    ActivationForm::kInt8Pair, ActivationForm::kFp32}) {
     if (has(form)) return form;
   }
   return ActivationForm::kFloat;

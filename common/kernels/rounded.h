@@ -2,6 +2,9 @@
 //
 // A row is a sequence of steps of 64 inputs, like the weights it meets (layout.h), and each step stands
 // alone, so that a part of a row can be rounded where it is computed. Inputs beyond `cols` are zero.
+//   kFp32       64 x fp32, in order, times 2^60, for instruction sets without products of BF16: nothing is
+//               lost. The factor keeps products with fp8 codes, read as fp32 times 2^-120, out of the
+//               subnormals
 //   kBf16       64 x bf16, in order
 //   kBf16Quads  64 x bf16, each four inputs in the order 0 2 1 3: what a shift of four packed nibbles yields
 //   kInt8       64 x int8, then fp32 scale[2] of the groups of 32 (largest magnitude / 127), then
@@ -17,7 +20,7 @@
 
 namespace numoe {
 
-enum class ActivationForm : uint8_t { kFloat, kBf16, kBf16Quads, kInt8, kInt8Pair };
+enum class ActivationForm : uint8_t { kFloat, kFp32, kBf16, kBf16Quads, kInt8, kInt8Pair };
 
 /// y as in MatmulArgs; x are `tokens` rounded rows of weight.cols inputs, x_stride bytes apart.
 struct RoundedMatmulArgs {
@@ -36,6 +39,7 @@ struct RoundedMatmulArgs {
 
 namespace rounded {
 
+inline constexpr float kFp32Factor = 0x1p60f;
 inline constexpr size_t kBf16StepBytes = 128;
 inline constexpr size_t kInt8Scale = 64;       // offset in a step
 inline constexpr size_t kInt8Correction = 72;  // offset in a step
@@ -44,6 +48,7 @@ inline constexpr size_t kInt8StepBytes = 80;
 static constexpr size_t StepBytes(ActivationForm form) {
   switch (form) {
     case ActivationForm::kFloat:
+    case ActivationForm::kFp32:
       return 256;
     case ActivationForm::kBf16:
     case ActivationForm::kBf16Quads:

@@ -36,9 +36,10 @@ std::string Percent(std::optional<double> share) {
 constexpr int kBatchRows = 4096;
 
 constexpr int kTokensPerTask = 8;  // rounded by one task
-constexpr size_t kForms = 5;
-constexpr ActivationForm kRoundedForms[] = {ActivationForm::kBf16, ActivationForm::kBf16Quads,
-                                            ActivationForm::kInt8, ActivationForm::kInt8Pair};
+constexpr size_t kForms = 6;
+constexpr ActivationForm kRoundedForms[] = {ActivationForm::kFp32, ActivationForm::kBf16,
+                                            ActivationForm::kBf16Quads, ActivationForm::kInt8,
+                                            ActivationForm::kInt8Pair};
 
 class SliceExecutor final : public ExpertExecutor {
  public:

@@ -49,7 +49,8 @@ double Tolerance(const PackedMatrix& m, int row, const float* x, ActivationForm 
     quantisation += 1.001 * top / 254 * weights;
   }
   return 2 * (m.cols + 2) * 0x1p-24 * magnitude + 1e-30 +
-         (form == ActivationForm::kInt8       ? quantisation
+         (form == ActivationForm::kFp32       ? 0
+          : form == ActivationForm::kInt8     ? quantisation
           : form == ActivationForm::kInt8Pair ? quantisation / 250
                                               : 0x1p-8 * magnitude);
 }
