@@ -111,6 +111,8 @@ WeightFormat NativeFormat(MatrixFormat stored) {
       return WeightFormat::kRawInt4;
     case MatrixFormat::kFp8Block:
       return WeightFormat::kFp8;
+    case MatrixFormat::kGgml:
+      return WeightFormat::kInt8;
     case MatrixFormat::kF32:
     case MatrixFormat::kF16:
     case MatrixFormat::kBF16:

@@ -29,17 +29,19 @@ absl::StatusOr<Isa> SelectIsa(std::string_view forced);
 /// One line for the start log: every ISA with yes/no and the missing CPU features.
 std::string DescribeIsas();
 
-/// The format a stored matrix is held in when the operator says "auto": as published where a kernel exists.
+/// The format a stored matrix is held in when the operator says "auto": as published where a kernel exists;
+/// int8 for GGUF's blocks, which keeps those of GgmlIsInt8 exactly and rounds the others.
 WeightFormat NativeFormat(MatrixFormat stored);
 
 /// Bytes a packed rows x cols matrix takes (multiple of 64).
 size_t PackedBytes(WeightFormat format, int rows, int cols);
 
 /// Packs the rectangle [row_begin, row_begin+rows) x [col_begin, col_begin+cols) of `source` into `out`.
-/// Lossless for kRawInt4 from kInt4Group, kFp8 from kFp8Block, kBf16 from BF16; otherwise rounds to the
-/// format. InvalidArgument if the rectangle cuts a quantisation group (names the block size), the format
-/// cannot hold the source (raw_int4 needs kInt4Group, fp8 needs kFp8Block), or int8 or int4 meets a weight
-/// that is not finite. REQUIRES: out.size() == PackedBytes(format, rows, cols), 64-byte aligned.
+/// Lossless for kRawInt4 from kInt4Group, kFp8 from kFp8Block, kBf16 from BF16, kInt8 from kGgml where
+/// GgmlIsInt8; otherwise rounds to the format. InvalidArgument if the rectangle cuts a quantisation group
+/// (names the block size), the format cannot hold the source (raw_int4 needs kInt4Group, fp8 needs
+/// kFp8Block), or int8 or int4 meets a weight that is not finite. REQUIRES: out.size() == PackedBytes(format,
+/// rows, cols), 64-byte aligned.
 absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t row_begin, int rows,
                         int64_t col_begin, int cols, absl::Span<std::byte> out);
 

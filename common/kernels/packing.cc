@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/formats/bf16.h"
 #include "common/formats/fp8.h"
+#include "common/formats/ggml_blocks.h"
 #include "common/formats/int4.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/layout.h"
@@ -90,6 +91,21 @@ Group ReadInt4Group(const MatrixView& m, int64_t row, int64_t col) {
   return group;
 }
 
+// GGUF blocks whose weights are codes of 8 bits times a scale for 32 of them.
+bool IsInt8Already(const MatrixView& m) { return m.format == MatrixFormat::kGgml && GgmlIsInt8(m.ggml); }
+
+Group ReadGgmlGroup(const MatrixView& m, int64_t row, int64_t col) {
+  static_assert(kGgmlGroup == kGroup);
+  const GgmlTraits& traits = TraitsOf(m.ggml);
+  const int64_t block = (row * m.cols + col) / traits.block_values;
+  const auto in_block = static_cast<int>(col % traits.block_values / kGroup);
+  int8_t codes[kGroup];
+  Group group;
+  group.scale = DecodeGgmlInt8(m.ggml, m.data.data() + block * traits.block_bytes, in_block, codes);
+  std::copy_n(codes, kGroup, group.codes);
+  return group;
+}
+
 void PackGroup(WeightFormat format, const Group& group, int row, int g, std::byte* step) {
   for (int i = 0; i < kGroup; ++i) {
     const int k = g * kGroup + i;
@@ -123,14 +139,16 @@ absl::Status PackGroupsRow(WeightFormat format, const Source& s, int row, int ro
                            std::byte* panel) {
   std::vector<float> weights(s.cols);
   const bool raw = format == WeightFormat::kRawInt4;
+  const bool same = format == WeightFormat::kInt8 && IsInt8Already(s.matrix);
   if (!raw) {
     DecodeMatrix(s.matrix, s.row_begin + row, s.row_begin + row + 1, s.col_begin, s.col_begin + s.cols,
                  absl::MakeSpan(weights));
     RETURN_IF_ERROR(CheckFinite(format, s, row, weights));
   }
   for (int col = 0; col < s.cols; col += kGroup) {
-    const Group group = raw ? ReadInt4Group(s.matrix, s.row_begin + row, s.col_begin + col)
-                            : Quantise(&weights[col], format == WeightFormat::kInt8 ? 127 : 7);
+    const Group group = raw    ? ReadInt4Group(s.matrix, s.row_begin + row, s.col_begin + col)
+                        : same ? ReadGgmlGroup(s.matrix, s.row_begin + row, s.col_begin + col)
+                               : Quantise(&weights[col], format == WeightFormat::kInt8 ? 127 : 7);
     PackGroup(format, group, row_in_panel, col / kGroup % 2, panel + col / kStepCols * StepBytes(format));
   }
   return absl::OkStatus();

@@ -20,25 +20,28 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/formats/ggml_blocks.h"
 #include "common/tensor/tensor.h"
 #include "common/weights/mapped_file.h"
 #include "common/weights/model_config.h"
 
 namespace numoe {
 
-enum class MatrixFormat : uint8_t { kF32, kF16, kBF16, kFp8Block, kInt4Group };
+/// kGgml: blocks of a GGUF format of its own (MatrixView::ggml); its F32, F16 and BF16 are the plain ones.
+enum class MatrixFormat : uint8_t { kF32, kF16, kBF16, kFp8Block, kInt4Group, kGgml };
 
 /// One linear layer's weight [rows = out features, cols = in features] as stored.
 struct MatrixView {
   MatrixFormat format = MatrixFormat::kBF16;
   int64_t rows = 0;
   int64_t cols = 0;
-  absl::Span<const std::byte> data;  // elements, or packed nibbles: rows * cols * {4,2,2,1,1/2} bytes
+  absl::Span<const std::byte> data;  // elements, packed nibbles: rows * cols * {4,2,2,1,1/2} bytes, or blocks
   absl::Span<const std::byte>
       scales;  // kFp8Block: [ceil(rows/block_rows), ceil(cols/block_cols)]; kInt4Group: [rows, cols/group]
   DType scale_dtype = DType::kF32;
-  int block_rows = 1;  // kFp8Block 128; kInt4Group 1
-  int block_cols = 1;  // kFp8Block 128; kInt4Group 32
+  int block_rows = 1;              // kFp8Block 128; kInt4Group 1
+  int block_cols = 1;              // kFp8Block 128; kInt4Group 32
+  GgmlType ggml = GgmlType::kF32;  // kGgml: the type of its blocks, which hold their scales
 };
 
 /// Decodes the rectangle [row_begin, row_end) x [col_begin, col_end) to fp32, row-major, into `out`.

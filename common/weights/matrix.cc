@@ -1,11 +1,13 @@
 // MatrixView decoding: the definition of what every stored weight format means.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "common/base/check.h"
 #include "common/formats/bf16.h"
 #include "common/formats/fp16.h"
 #include "common/formats/fp8.h"
+#include "common/formats/ggml_blocks.h"
 #include "common/formats/int4.h"
 #include "common/weights/checkpoint.h"
 
@@ -33,6 +35,28 @@ float LoadScale(const MatrixView& m, int64_t index) {
   return 0;
 }
 
+// Elements [col_begin, col_end) of row `row`: whole blocks in place, those at the ends through a copy.
+void DecodeGgmlRow(const MatrixView& m, int64_t row, int64_t col_begin, int64_t col_end, float* out) {
+  const GgmlTraits& traits = TraitsOf(m.ggml);
+  const int64_t width = traits.block_values;
+  const std::byte* blocks = m.data.data() + row * (m.cols / width) * traits.block_bytes;
+  float part[256];
+  NUMOE_CHECK_LE(width, static_cast<int64_t>(std::size(part)));
+  for (int64_t col = col_begin; col < col_end;) {
+    const int64_t block = col / width, inside = col % width;
+    if (inside == 0 && col_end - col >= width) {
+      const int64_t count = (col_end - col) / width;
+      DecodeGgmlBlocks(m.ggml, blocks + block * traits.block_bytes, count, out + (col - col_begin));
+      col += count * width;
+      continue;
+    }
+    const int64_t end = std::min(col_end, (block + 1) * width);
+    DecodeGgmlBlocks(m.ggml, blocks + block * traits.block_bytes, 1, part);
+    std::copy_n(part + inside, end - col, out + (col - col_begin));
+    col = end;
+  }
+}
+
 // Elements [col_begin, col_end) of row `row`, before their scales. One loop per format: this runs over whole
 // models.
 void DecodeCodes(const MatrixView& m, int64_t row, int64_t col_begin, int64_t col_end, float* out) {
@@ -54,6 +78,8 @@ void DecodeCodes(const MatrixView& m, int64_t row, int64_t col_begin, int64_t co
       const std::byte* words = data + row * ((m.cols + 7) / 8) * 4;  // rows are padded to whole words
       return fill([=](int64_t c) { return static_cast<float>(DecodeInt4(words, c)); });
     }
+    case MatrixFormat::kGgml:
+      return DecodeGgmlRow(m, row, col_begin, col_end, out);
   }
 }
 

@@ -4,13 +4,17 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
+#include <map>
+#include <random>
 #include <set>
 #include <vector>
 
 #include "common/weights/mapped_file.h"
 #include "common/weights/safetensors.h"
 #include "gtest/gtest.h"
+#include "tests/support/ggml_encode.h"
 
 namespace numoe {
 namespace {
@@ -83,6 +87,30 @@ std::string Name(const ::testing::TestParamInfo<uint32_t>& test) { return FindGg
 INSTANTIATE_TEST_SUITE_P(Types, GgmlBlocksTest,
                          ::testing::Values(0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 30, 39), Name);
 INSTANTIATE_TEST_SUITE_P(Types, GgmlInt8Test, ::testing::Values(2, 6, 8, 20, 23, 39), Name);
+
+// Encoding is written apart from decoding, so a wrong place or shift in either shows. A format's error is
+// that of its steps: `levels` over the range of a normal distribution's 32 or 16 values.
+TEST_P(GgmlBlocksTest, NormalValuesComeBackWithinTheFormatsError) {
+  const std::map<std::string, double> kErrors = {
+      {"F32", 0},      {"F16", 3e-4},   {"BF16", 3e-3}, {"Q8_0", 0.007}, {"Q6_K", 0.025}, {"Q5_1", 0.045},
+      {"Q5_K", 0.045}, {"Q5_0", 0.055}, {"Q4_1", 0.09}, {"Q4_K", 0.09},  {"Q4_0", 0.11},  {"IQ4_NL", 0.09},
+      {"IQ4_XS", 0.1}, {"MXFP4", 0.14}, {"Q3_K", 0.19}, {"Q2_K", 0.36}};
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal(0.0f, 0.02f);
+  std::vector<float> in(8192), out(in.size());
+  for (float& x : in) x = normal(random);
+  const std::vector<std::byte> blocks = EncodeGgml(traits_.type, in);
+  DecodeGgmlBlocks(traits_.type, blocks.data(), static_cast<int64_t>(in.size()) / traits_.block_values,
+                   out.data());
+  double squares = 0, errors = 0;
+  for (size_t i = 0; i < in.size(); ++i) {
+    squares += in[i] * in[i];
+    errors += (in[i] - out[i]) * (in[i] - out[i]);
+  }
+  const double error = std::sqrt(errors / squares);
+  EXPECT_LE(error, kErrors.at(traits_.name));
+  EXPECT_GE(error, kErrors.at(traits_.name) / 2) << "the bound has become loose";
+}
 
 TEST(GgmlTraitsTest, OnlyWhatIsDecodedHasTraits) {
   std::set<std::string> names;

@@ -46,6 +46,7 @@ TEST(NamesTest, UnknownNamesSayWhatIsKnown) {
 TEST(NamesTest, NativeFormatKeepsWhatIsPublished) {
   EXPECT_EQ(NativeFormat(MatrixFormat::kInt4Group), WeightFormat::kRawInt4);
   EXPECT_EQ(NativeFormat(MatrixFormat::kFp8Block), WeightFormat::kFp8);
+  EXPECT_EQ(NativeFormat(MatrixFormat::kGgml), WeightFormat::kInt8);
   EXPECT_EQ(NativeFormat(MatrixFormat::kBF16), WeightFormat::kBf16);
   EXPECT_EQ(NativeFormat(MatrixFormat::kF16), WeightFormat::kBf16);
   EXPECT_EQ(NativeFormat(MatrixFormat::kF32), WeightFormat::kBf16);

@@ -11,6 +11,7 @@
 #include "common/kernels/kernels.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/ggml_encode.h"
 #include "tests/unit/common/kernels/random_matrix.h"
 
 namespace numoe {
@@ -18,6 +19,13 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+
+std::string Refusal(WeightFormat format, const MatrixView& view, const Rectangle& r) {
+  const absl::StatusOr<Packed> packed = PackRectangle(format, view, r);
+  if (packed.ok()) return "packed";
+  EXPECT_EQ(packed.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(packed.status().message());
+}
 
 // Rectangles as slices make them: whole, at ragged ends, columns that are a multiple of 32 but not of 64.
 TEST(PackMatrixTest, LosslessFormatsKeepEveryWeightOfASlice) {
@@ -42,6 +50,44 @@ TEST(PackMatrixTest, LosslessFormatsKeepEveryWeightOfASlice) {
   }
 }
 
+// GGUF's formats of codes times one scale keep both, also where a slice begins inside a block of 256.
+TEST(PackMatrixTest, Int8HoldsGgufCodesExactly) {
+  std::mt19937 random(20);
+  const std::vector<float> source = RandomFloats(64 * 512, random);
+  for (const GgmlType type : {GgmlType::kQ4_0, GgmlType::kQ5_0, GgmlType::kQ8_0, GgmlType::kIq4Nl,
+                              GgmlType::kIq4Xs, GgmlType::kMxfp4}) {
+    const std::vector<std::byte> blocks = EncodeGgml(type, source);
+    const MatrixView view{
+        .format = MatrixFormat::kGgml, .rows = 64, .cols = 512, .data = blocks, .scales = {}, .ggml = type};
+    for (const Rectangle& r : {Rectangle{0, 64, 0, 512}, {32, 32, 96, 352}, {3, 1, 480, 32}}) {
+      const absl::StatusOr<Packed> packed = PackRectangle(WeightFormat::kInt8, view, r);
+      ASSERT_TRUE(packed.ok()) << packed.status();
+      std::vector<float> expected(static_cast<size_t>(r.rows) * r.cols);
+      DecodeMatrix(view, r.row_begin, r.row_begin + r.rows, r.col_begin, r.col_begin + r.cols,
+                   absl::MakeSpan(expected));
+      for (int i = 0; i < r.rows * r.cols; ++i) {
+        ASSERT_EQ(UnpackWeight(packed->matrix, i / r.cols, i % r.cols), expected[i])
+            << TraitsOf(type).name << " [" << i / r.cols << ", " << i % r.cols << "] of the slice at "
+            << r.col_begin;
+      }
+    }
+  }
+}
+
+TEST(PackMatrixTest, GgufScaleThatIsNotFiniteIsRefused) {
+  std::mt19937 random(21);
+  std::vector<std::byte> blocks = EncodeGgml(GgmlType::kQ8_0, RandomFloats(2 * 64, random));
+  const uint16_t infinity = 0x7c00;
+  std::memcpy(&blocks[3 * 34], &infinity, sizeof infinity);  // row 1, columns 32 to 63
+  const MatrixView view{.format = MatrixFormat::kGgml,
+                        .rows = 2,
+                        .cols = 64,
+                        .data = blocks,
+                        .scales = {},
+                        .ggml = GgmlType::kQ8_0};
+  EXPECT_THAT(Refusal(WeightFormat::kInt8, view, {0, 2, 0, 64}), HasSubstr("weight [1, 32] is"));
+}
+
 TEST(PackMatrixTest, Bf16RoundsFp32ToNearestEven) {
   const float source[4] = {1.0f + 0x1p-8f, 1.0f + 0x3p-8f, 1.0f + 0x1p-8f + 0x1p-20f, -3.14159265f};
   const float expected[4] = {1.0f, 1.0f + 0x1p-6f, 1.0f + 0x1p-7f, -3.140625f};
@@ -53,11 +99,19 @@ TEST(PackMatrixTest, Bf16RoundsFp32ToNearestEven) {
 
 TEST(PackMatrixTest, EveryStoredFormatQuantises) {
   std::mt19937 random(18);
-  for (const WeightFormat source : {WeightFormat::kRawInt4, WeightFormat::kFp8}) {
-    const Stored stored = RandomStored(source, 32, 128, random);
+  const std::vector<std::byte> blocks = EncodeGgml(GgmlType::kQ4_K, RandomFloats(32 * 256, random));
+  const Stored int4 = RandomStored(WeightFormat::kRawInt4, 32, 128, random);
+  const Stored fp8 = RandomStored(WeightFormat::kFp8, 32, 128, random);
+  const MatrixView q4_k{.format = MatrixFormat::kGgml,
+                        .rows = 32,
+                        .cols = 256,
+                        .data = blocks,
+                        .scales = {},
+                        .ggml = GgmlType::kQ4_K};
+  for (const MatrixView& view : {int4.view, fp8.view, q4_k}) {
     std::vector<float> w(32 * 128);
-    DecodeMatrix(stored.view, 0, 32, 0, 128, absl::MakeSpan(w));
-    const Packed int8 = Pack(WeightFormat::kInt8, stored.view);
+    DecodeMatrix(view, 0, 32, 0, 128, absl::MakeSpan(w));
+    const Packed int8 = *PackRectangle(WeightFormat::kInt8, view, {0, 32, 0, 128});
     for (int i = 0; i < 32 * 128; ++i) {
       float top = 0;
       for (int k = i / 32 * 32; k < i / 32 * 32 + 32; ++k) top = std::max(top, std::fabs(w[k]));
@@ -95,13 +149,6 @@ TEST(PackMatrixTest, QuantisedFormatsAreWithinHalfAStep) {
       EXPECT_LE(squares4, plain4 * 1.0001) << "the fitted scale is worse than the plain one";
     }
   }
-}
-
-std::string Refusal(WeightFormat format, const MatrixView& view, const Rectangle& r) {
-  const absl::StatusOr<Packed> packed = PackRectangle(format, view, r);
-  if (packed.ok()) return "packed";
-  EXPECT_EQ(packed.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(packed.status().message());
 }
 
 TEST(PackMatrixTest, RefusesWhatAFormatCannotHold) {

@@ -1,6 +1,9 @@
 // DecodeMatrix against what each format's publishers define, computed here from the values that were put in.
 #include <cmath>
 #include <cstring>
+#include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/formats/bf16.h"
@@ -9,6 +12,7 @@
 #include "common/formats/int4.h"
 #include "common/weights/checkpoint.h"
 #include "gtest/gtest.h"
+#include "tests/support/ggml_encode.h"
 
 namespace numoe {
 namespace {
@@ -110,6 +114,41 @@ TEST(DecodeMatrixTest, Int4GroupsOf32) {
                  .block_cols = 32},
                 [&](int64_t r, int64_t c) { return static_cast<float>(value(r, c)) * scale(r, c / 32); });
 }
+
+class DecodeGgmlTest : public ::testing::TestWithParam<GgmlType> {};
+
+TEST_P(DecodeGgmlTest, RectanglesCutBlocksAnywhere) {
+  const GgmlTraits& traits = TraitsOf(GetParam());
+  const int64_t rows = 4, cols = 3 * traits.block_values;
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  std::vector<float> source(rows * cols);
+  for (float& x : source) x = normal(random);
+  std::vector<std::byte> bytes(1), blocks = EncodeGgml(GetParam(), source);
+  bytes.insert(bytes.end(), blocks.begin(), blocks.end());  // not aligned
+  std::vector<float> values(rows * cols);
+  DecodeGgmlBlocks(GetParam(), blocks.data(), rows * 3, values.data());
+  const MatrixView m{.format = MatrixFormat::kGgml,
+                     .rows = rows,
+                     .cols = cols,
+                     .data = absl::MakeConstSpan(bytes).subspan(1),
+                     .scales = {},
+                     .ggml = GetParam()};
+  ExpectDecodes(m, [&](int64_t r, int64_t c) { return values[r * cols + c]; });
+  const int64_t width = traits.block_values;
+  for (const auto& [begin, end] :
+       {std::pair{width, 2 * width}, {width / 2, 2 * width + 7}, {width + 1, width + 2}}) {
+    std::vector<float> out(end - begin);
+    DecodeMatrix(m, 2, 3, begin, end, absl::MakeSpan(out));
+    for (int64_t c = begin; c < end; ++c) ASSERT_EQ(out[c - begin], values[2 * cols + c]) << c;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, DecodeGgmlTest,
+                         ::testing::Values(GgmlType::kQ4_0, GgmlType::kQ5_1, GgmlType::kQ8_0,
+                                           GgmlType::kMxfp4, GgmlType::kQ3_K, GgmlType::kQ4_K,
+                                           GgmlType::kQ6_K, GgmlType::kIq4Xs),
+                         [](const auto& test) { return std::string(TraitsOf(test.param).name); });
 
 TEST(DecodeMatrixDeathTest, RefusesARectangleOutsideTheMatrix) {
   const std::vector<std::byte> bytes(4 * 4 * 4);
