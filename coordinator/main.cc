@@ -30,6 +30,8 @@ struct CoordinatorFlags {
   std::string data_path = "auto";
   std::string port_file;
   std::vector<std::string> api_keys;
+  std::string reasoning_parser = "auto";
+  std::string tool_call_parser = "auto";
   ServerOptions server;
   int max_num_seqs = 32;
   int max_num_batched_tokens = 2048;
@@ -61,6 +63,14 @@ int ParseFlags(int argc, char** argv, CoordinatorFlags& f) {
   flags.Add("port", f.server.port, "Port to serve on; 0: any free one")->check(CLI::Range(0, 65535));
   flags.Add("port-file", f.port_file, "File to write the port to once it serves");
   flags.Add("api-key", f.api_keys, "Accepted API keys, separated by commas; default: open")->delimiter(',');
+  flags
+      .Add("reasoning-parser", f.reasoning_parser,
+           "What tells reasoning from the answer: auto (by the vocabulary), think, none")
+      ->check(CLI::IsMember({"auto", "think", "none"}));
+  flags
+      .Add("tool-call-parser", f.tool_call_parser,
+           "Form of tool calls: auto (by the vocabulary), kimi_k2, none")
+      ->check(CLI::IsMember({"auto", "kimi_k2", "none"}));
   flags.Add("max-num-seqs", f.max_num_seqs, "Sequences that run at once")->check(CLI::Range(1, 4096));
   flags.Add("max-num-batched-tokens", f.max_num_batched_tokens, "Tokens in one step")
       ->check(CLI::Range(1, limits::kCallTokensMax));
@@ -171,6 +181,8 @@ absl::Status Serve(CoordinatorFlags& f) {
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(f.model));
   ASSIGN_OR_RETURN(const GenerationDefaults defaults, ReadGenerationDefaults(f.model));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(f.model));
+  ASSIGN_OR_RETURN(const OutputFormat output_format,
+                   ChooseOutputFormat(*tokenizer, f.reasoning_parser, f.tool_call_parser));
   absl::StatusOr<std::unique_ptr<ChatTemplate>> chat_template = ChatTemplate::Load(f.model);
   if (!chat_template.ok() && !absl::IsNotFound(chat_template.status())) return chat_template.status();
   Metrics metrics(MetricOwner::kCoordinator);
@@ -218,6 +230,7 @@ absl::Status Serve(CoordinatorFlags& f) {
                         .max_model_len = capacity.model_len,
                         .defaults = defaults,
                         .eos_token_ids = config.eos_token_ids,
+                        .output_format = output_format,
                         .api_keys = f.api_keys,
                         .health = [&] { return Health(*pool, draining.load()); }};
   ASSIGN_OR_RETURN(const auto server, Server::Start(deps, f.server));

@@ -63,7 +63,7 @@ url=http://127.0.0.1:$(cat "$run/port")
 
 if [ -n "$ask" ]; then
   body=$(python3 -c 'import json, sys
-print(json.dumps({"messages": [{"role": "user", "content": sys.argv[1]}], "temperature": 0, "max_tokens": 256}))' "$ask")
+print(json.dumps({"messages": [{"role": "user", "content": sys.argv[1]}], "temperature": 0, "max_tokens": 1024}))' "$ask")
   reply=$(curl -sf "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "$body") || fail "the request failed"
   python3 -c 'import json, sys
 print(json.load(sys.stdin)["choices"][0]["message"]["content"])' <<<"$reply"

@@ -48,6 +48,18 @@ absl::StatusOr<ordered_json> ToolCalls(const ordered_json& calls, const std::str
   return out;
 }
 
+// Clients know it under two names; templates know reasoning_content.
+absl::Status Reasoning(ordered_json& message, const std::string& where) {
+  for (const char* field : {"reasoning_content", "reasoning"}) {
+    if (message.contains(field) && message[field].is_null()) message.erase(field);
+    if (message.contains(field) && !message[field].is_string())
+      return Error(where + "." + field, "a string or null");
+  }
+  if (message.contains("reasoning") && !message.contains("reasoning_content"))
+    message["reasoning_content"] = message["reasoning"];
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<ordered_json> NormaliseMessages(const ordered_json& messages) {
@@ -71,10 +83,7 @@ absl::StatusOr<ordered_json> NormaliseMessages(const ordered_json& messages) {
     if (message.contains("tool_calls")) {
       ASSIGN_OR_RETURN(message["tool_calls"], ToolCalls(message["tool_calls"], where + ".tool_calls"));
     }
-    if (message.contains("reasoning") && !message.contains("reasoning_content"))
-      message["reasoning_content"] = message["reasoning"];
-    if (message.contains("reasoning_content") && message["reasoning_content"].is_null())
-      message.erase("reasoning_content");
+    RETURN_IF_ERROR(Reasoning(message, where));
     out.push_back(std::move(message));
   }
   return out;

@@ -132,6 +132,14 @@ void ReadChat(Reader& in, CompletionRequest& out) {
     if (!tools->is_array()) return in.Fail("tools", "a list of tools");
     if (!tools->empty()) out.tools = *tools;
   }
+  if (const ordered_json* choice = in.Get("tool_choice"); choice != nullptr) {
+    if (*choice != "none" && *choice != "auto")
+      return in.Fail("tool_choice",
+                     "\"none\" or \"auto\" (calls are not forced), found " + choice->dump().substr(0, 60));
+    // The model cannot call what it is not shown.
+    if (*choice == "none") out.tools = nullptr;
+  }
+  in.Bool("parallel_tool_calls", out.parallel_tool_calls);
   if (const ordered_json* kwargs = in.Get("chat_template_kwargs"); kwargs != nullptr) {
     if (!kwargs->is_object()) return in.Fail("chat_template_kwargs", "an object");
     out.template_kwargs = *kwargs;

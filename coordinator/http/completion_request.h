@@ -18,7 +18,8 @@ struct CompletionRequest {
   bool chat = false;
   std::string model;                // as asked; empty: not given
   nlohmann::ordered_json messages;  // chat, normalised
-  nlohmann::ordered_json tools;     // chat; null: none
+  nlohmann::ordered_json tools;     // chat; null: none, or tool_choice is none
+  bool parallel_tool_calls = true;
   nlohmann::ordered_json template_kwargs;
   std::string prompt;                  // completions, as text
   std::vector<TokenId> prompt_tokens;  // completions, as ids

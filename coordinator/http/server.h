@@ -15,6 +15,7 @@
 #include "common/observe/metrics.h"
 #include "common/weights/model_config.h"
 #include "coordinator/chat/chat_template.h"
+#include "coordinator/parsing/output_format.h"
 #include "coordinator/scheduler/engine.h"
 #include "coordinator/tokenizer/tokenizer.h"
 
@@ -34,6 +35,7 @@ struct ServerDeps {
   int64_t max_model_len = 0;
   GenerationDefaults defaults;
   std::vector<TokenId> eos_token_ids;
+  OutputFormat output_format;
   std::vector<std::string> api_keys;  // empty: open
   std::function<HealthReport()> health;
 };

@@ -11,6 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/observe/logging.h"
+#include "coordinator/chat/tool_history.h"
 
 namespace numoe {
 namespace {
@@ -165,6 +166,10 @@ void Session::Complete(bool chat) {
          .param = "model",
          .code = "model_not_found"});
   }
+  if (request.chat) {
+    OrderToolResults(request.messages);
+    if (deps_.output_format.tools == ToolSyntax::kKimi) RewriteCallIds(request.messages);
+  }
   ApiError error;
   absl::StatusOr<std::vector<TokenId>> prompt = Prompt(request, error);
   if (!prompt.ok()) return ReplyError(error);
@@ -213,8 +218,12 @@ absl::StatusOr<std::vector<TokenId>> Session::Prompt(const CompletionRequest& re
 }
 
 void Session::Submit(CompletionRequest request, std::vector<TokenId> prompt) {
-  generation_.emplace(request, deps_.tokenizer, NewId(request.chat ? "chatcmpl-" : "cmpl-"), deps_.model_name,
-                      static_cast<int>(prompt.size()), deps_.eos_token_ids);
+  generation_.emplace(request, GenerationSetup{.tokenizer = deps_.tokenizer,
+                                               .format = deps_.output_format,
+                                               .eos_token_ids = deps_.eos_token_ids,
+                                               .prompt = prompt,
+                                               .id = NewId(request.chat ? "chatcmpl-" : "cmpl-"),
+                                               .model = deps_.model_name});
   streaming_ = request.stream;
   stream_headers_sent_ = ending_ = false;
   const uint64_t round = ++round_;
@@ -244,19 +253,18 @@ void Session::Submit(CompletionRequest request, std::vector<TokenId> prompt) {
 void Session::OnEvent(const TokenEvent& event) {
   if (!generation_) return;
   if (event.finish == FinishReason::kError) return OnError(event.error);
-  const std::string text = generation_->Take(event);
+  const std::vector<AnswerDelta> deltas = generation_->Take(event);
   if (generation_->done()) {
-    if (generation_->stopped_by_text() && event.finish == FinishReason::kNone)
-      deps_.engine.Cancel(*sequence_);
+    if (generation_->ended_early() && event.finish == FinishReason::kNone) deps_.engine.Cancel(*sequence_);
     sequence_.reset();
   }
   if (!streaming_) {
     if (generation_->done()) Reply(200, generation_->Answer());
     return;
   }
-  if (!text.empty() || generation_->done()) {
+  if (std::string events = generation_->Events(deltas); !events.empty()) {
     if (!stream_headers_sent_) StartStream();
-    Stream(generation_->Chunk(text));
+    Stream(std::move(events));
   }
   if (generation_->done()) EndStream();
 }
@@ -329,7 +337,7 @@ void Session::Stream(std::string data) {
 }
 
 void Session::EndStream() {
-  if (generation_ && generation_->wants_usage()) Stream(generation_->UsageChunk());
+  if (generation_ && generation_->wants_usage()) Stream(generation_->UsageEvent());
   Stream("data: [DONE]\n\n");
   ending_ = true;
   queue_.push_back("0\r\n\r\n");

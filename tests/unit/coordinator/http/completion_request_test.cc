@@ -53,7 +53,7 @@ TEST(CompletionRequestTest, AbsentAndNullFieldsTakeTheModelsDefaults) {
        {"", R"("temperature": null, "top_p": null, "top_k": null, "min_p": null, "seed": null, "stop": null,
                "max_tokens": null, "max_completion_tokens": null, "n": null, "stream": null, "tools": null,
                "stream_options": null, "stop_token_ids": null, "ignore_eos": null, "model": null,
-               "chat_template_kwargs": null)"}) {
+               "chat_template_kwargs": null, "tool_choice": null, "parallel_tool_calls": null)"}) {
     for (const bool chat : {true, false}) {
       const CompletionRequest request = Accepted(Parse(fields, chat));
       EXPECT_EQ(request.chat, chat);
@@ -65,7 +65,7 @@ TEST(CompletionRequestTest, AbsentAndNullFieldsTakeTheModelsDefaults) {
       EXPECT_FALSE(request.max_tokens_given || request.include_usage);
       EXPECT_EQ(request.sampling.max_tokens, chat ? INT32_MAX : 16);
       EXPECT_TRUE(request.stop.empty() && request.sampling.stop_token_ids.empty() && request.model.empty());
-      EXPECT_TRUE(request.tools.is_null());
+      EXPECT_TRUE(request.tools.is_null() && request.parallel_tool_calls);
     }
   }
 }
@@ -126,6 +126,30 @@ TEST(CompletionRequestTest, AWrongValueIsRefusedByItsName) {
 TEST(CompletionRequestTest, TheFirstWrongFieldIsNamedAndUnknownOnesAreNot) {
   EXPECT_EQ(RefusedParam(Parse(R"("stop": 1, "temperature": "hot")", true)), "temperature");
   Accepted(Parse(R"("logit_bias": {"1": 2}, "user": "u", "presence_penalty": [], "x": null)", true));
+}
+
+TEST(CompletionRequestTest, ToolChoice) {
+  constexpr char kTools[] = R"("tools": [{"type": "function", "function": {"name": "f"}}])";
+  const auto parse = [&](const std::string& choice) {
+    return Parse(fmt::format(R"({}, "parallel_tool_calls": false, "tool_choice": {})", kTools, choice), true);
+  };
+  EXPECT_EQ(Accepted(parse(R"("auto")")).tools.size(), 1u);
+  EXPECT_FALSE(Accepted(parse("null")).parallel_tool_calls);
+  EXPECT_TRUE(Accepted(parse(R"("none")")).tools.is_null()) << "the model cannot call what it is not shown";
+  for (const char* wrong :
+       {R"("required")", R"("f")", "1", "[]", R"({"type": "function", "function": {"name": "f"}})"})
+    EXPECT_EQ(RefusedParam(parse(wrong)), "tool_choice") << wrong;
+  EXPECT_EQ(RefusedParam(Parse(R"("parallel_tool_calls": 1)", true)), "parallel_tool_calls");
+}
+
+TEST(CompletionRequestTest, ReasoningOfEarlierTurnsComesUnderEitherName) {
+  for (const char* field : {R"("reasoning_content": "r")", R"("reasoning": "r")",
+                            R"("reasoning": "r", "reasoning_content": null)"}) {
+    const CompletionRequest request = Accepted(ParseCompletionRequest(
+        fmt::format(R"({{"messages": [{{"role": "assistant", "content": "a", {}}}]}})", field), true, {}));
+    EXPECT_EQ(request.messages[0].value("reasoning_content", ""), "r") << field;
+  }
+  EXPECT_EQ(RefusedMessages(R"([{"role": "assistant", "content": "a", "reasoning": ["r"]}])"), "messages");
 }
 
 TEST(CompletionRequestTest, WhatIsNotAnObjectNamesNoParameter) {

@@ -21,6 +21,18 @@ ordered_json FromSse(const std::string& frame) {
   return ordered_json::parse(frame.substr(6));
 }
 
+std::vector<AnswerDelta> Content(const std::string& text) {
+  if (text.empty()) return {};
+  return {{.kind = AnswerDelta::Kind::kContent, .text = text}};
+}
+
+std::string Text(const std::vector<AnswerDelta>& deltas) {
+  if (deltas.empty()) return "";
+  EXPECT_EQ(deltas.size(), 1u) << "content alone is one delta";
+  EXPECT_EQ(deltas[0].kind, AnswerDelta::Kind::kContent);
+  return deltas[0].text;
+}
+
 class GenerationTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -28,9 +40,15 @@ class GenerationTest : public ::testing::Test {
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
     tokenizer_ = *std::move(tokenizer);
     eos_ = *tokenizer_->SpecialId("<|im_end|>");
+    eos_ids_ = {eos_};
   }
   Generation Make(const CompletionRequest& request) const {
-    return Generation(request, *tokenizer_, "id-1", "m", /*prompt_tokens=*/5, {eos_});
+    return Generation(request, {.tokenizer = *tokenizer_,
+                                .format = format_,
+                                .eos_token_ids = eos_ids_,
+                                .prompt = prompt_,
+                                .id = "id-1",
+                                .model = "m"});
   }
   std::vector<TokenId> Ids(const std::string& text) const {
     return tokenizer_->Encode(text, Specials::kAsText);
@@ -39,14 +57,17 @@ class GenerationTest : public ::testing::Test {
   std::string TakeAll(Generation& generation, const std::vector<TokenId>& ids, FinishReason finish) const {
     std::string text;
     for (size_t i = 0; i < ids.size(); ++i) {
-      text += generation.Take(
-          {.tokens = {ids[i]}, .finish = i + 1 == ids.size() ? finish : FinishReason::kNone, .error = {}});
+      text += Text(generation.Take(
+          {.tokens = {ids[i]}, .finish = i + 1 == ids.size() ? finish : FinishReason::kNone, .error = {}}));
     }
     return text;
   }
 
   std::unique_ptr<Tokenizer> tokenizer_;
+  const OutputFormat format_;  // no marks: everything is content
+  const std::vector<TokenId> prompt_ = {1, 2, 3, 4, 5};
   TokenId eos_ = 0;
+  std::vector<TokenId> eos_ids_;
 };
 
 TEST_F(GenerationTest, TextComesInWholeCharactersAndAddsUp) {
@@ -55,13 +76,18 @@ TEST_F(GenerationTest, TextComesInWholeCharactersAndAddsUp) {
   Generation generation = Make({.chat = true});
   std::string text;
   for (const TokenId id : ids) {
-    const std::string piece = generation.Take({.tokens = {id}, .error = {}});
-    EXPECT_EQ(FromSse(generation.Chunk(piece)).at("choices")[0].at("delta").value("content", ""), piece)
-        << "half a character went out";
+    const std::vector<AnswerDelta> deltas = generation.Take({.tokens = {id}, .error = {}});
+    const std::string piece = Text(deltas);
+    if (piece.empty()) {
+      EXPECT_EQ(generation.Events(deltas), "") << "an event that says nothing";
+    } else {
+      EXPECT_EQ(FromSse(generation.Events(deltas)).at("choices")[0].at("delta").value("content", ""), piece)
+          << "half a character went out";
+    }
     text += piece;
   }
   EXPECT_FALSE(generation.done());
-  text += generation.Take({.finish = FinishReason::kLength, .error = {}});
+  text += Text(generation.Take({.finish = FinishReason::kLength, .error = {}}));
   EXPECT_TRUE(generation.done());
   EXPECT_EQ(text, kText);
   const ordered_json answer = ordered_json::parse(generation.Answer());
@@ -79,7 +105,7 @@ TEST_F(GenerationTest, TheTokenThatEndsItIsCountedButNotText) {
     std::vector<TokenId> ids = Ids("abc");
     ids.push_back(last);
     EXPECT_EQ(TakeAll(generation, ids, FinishReason::kStop), "abc");
-    EXPECT_FALSE(generation.stopped_by_text());
+    EXPECT_FALSE(generation.ended_early());
     EXPECT_EQ(generation.completion_tokens(), static_cast<int>(ids.size()));
     EXPECT_EQ(ordered_json::parse(generation.Answer()).at("choices")[0].at("finish_reason"), "stop");
   }
@@ -89,15 +115,15 @@ TEST_F(GenerationTest, AStopStringEndsItBeforeTheEngineDoes) {
   Generation generation = Make({.chat = true, .stop = {"界"}});
   const std::string text = TakeAll(generation, Ids(kText), FinishReason::kNone);
   EXPECT_EQ(text, "Grüße, 世");
-  EXPECT_TRUE(generation.done() && generation.stopped_by_text());
-  EXPECT_EQ(generation.Take({.tokens = Ids("x"), .finish = FinishReason::kLength, .error = {}}), "");
-  EXPECT_EQ(FromSse(generation.Chunk("")).at("choices")[0].at("finish_reason"), "stop");
+  EXPECT_TRUE(generation.done() && generation.ended_early());
+  EXPECT_EQ(Text(generation.Take({.tokens = Ids("x"), .finish = FinishReason::kLength, .error = {}})), "");
+  EXPECT_EQ(FromSse(generation.Events({})).at("choices")[0].at("finish_reason"), "stop");
 }
 
 TEST_F(GenerationTest, WhatWasHeldBackGoesOutAtTheEnd) {
   Generation generation = Make({.chat = true, .stop = {"abcdef"}});
   EXPECT_EQ(TakeAll(generation, Ids("xabc"), FinishReason::kLength), "xabc");
-  EXPECT_FALSE(generation.stopped_by_text());
+  EXPECT_FALSE(generation.ended_early());
 }
 
 TEST_F(GenerationTest, AnUnfinishedCharacterAtTheEndIsReplaced) {
@@ -110,16 +136,17 @@ TEST_F(GenerationTest, AnUnfinishedCharacterAtTheEndIsReplaced) {
 
 TEST_F(GenerationTest, TheFirstChunkOfAChatCarriesTheRole) {
   Generation generation = Make({.chat = true});
-  const ordered_json first = FromSse(generation.Chunk("a\nb"));
+  const ordered_json first = FromSse(generation.Events(Content("a\nb")));
   EXPECT_EQ(first.at("id"), "id-1");
   EXPECT_EQ(first.at("object"), "chat.completion.chunk");
   EXPECT_EQ(first.at("model"), "m");
   EXPECT_EQ(first.at("choices")[0].at("delta"), ordered_json({{"role", "assistant"}, {"content", "a\nb"}}));
   EXPECT_TRUE(first.at("choices")[0].at("finish_reason").is_null());
   EXPECT_FALSE(first.contains("usage"));
-  EXPECT_EQ(FromSse(generation.Chunk("c")).at("choices")[0].at("delta"), ordered_json({{"content", "c"}}));
+  EXPECT_EQ(FromSse(generation.Events(Content("c"))).at("choices")[0].at("delta"),
+            ordered_json({{"content", "c"}}));
   generation.Take({.finish = FinishReason::kLength, .error = {}});
-  const ordered_json last = FromSse(generation.Chunk(""));
+  const ordered_json last = FromSse(generation.Events({}));
   EXPECT_EQ(last.at("choices")[0].at("delta"), ordered_json::object());
   EXPECT_EQ(last.at("choices")[0].at("finish_reason"), "length");
 }
@@ -127,12 +154,12 @@ TEST_F(GenerationTest, TheFirstChunkOfAChatCarriesTheRole) {
 TEST_F(GenerationTest, CompletionsCarryTextAndUsageComesLastWhenAsked) {
   Generation generation = Make({.chat = false, .include_usage = true});
   EXPECT_TRUE(generation.wants_usage());
-  const ordered_json chunk = FromSse(generation.Chunk("t"));
+  const ordered_json chunk = FromSse(generation.Events(Content("t")));
   EXPECT_EQ(chunk.at("object"), "text_completion");
   EXPECT_EQ(chunk.at("choices")[0].at("text"), "t");
   EXPECT_TRUE(chunk.at("usage").is_null());
   TakeAll(generation, Ids("abc"), FinishReason::kLength);
-  const ordered_json usage = FromSse(generation.UsageChunk());
+  const ordered_json usage = FromSse(generation.UsageEvent());
   EXPECT_TRUE(usage.at("choices").empty());
   const int tokens = generation.completion_tokens();
   EXPECT_EQ(

@@ -1,0 +1,23 @@
+// The tool calls and results of a conversation, brought into the form that a model has been trained on.
+//
+// Clients send ids of any origin, and results in any order. Kimi knows calls as functions.NAME:IDX, numbered
+// over the conversation, and calls badly after ids of another form; templates that print no ids tell results
+// apart by their order. Works on normalised messages (chat_messages.h). Pure functions.
+#pragma once
+
+#include "nlohmann/json.hpp"
+
+namespace numoe {
+
+/// The number for the next call: above the count of calls made and above every number in their ids.
+int NextCallNumber(const nlohmann::ordered_json& messages);
+
+/// Results that follow each other come in the order of the calls they answer; unknown ids last, as they
+/// stood.
+void OrderToolResults(nlohmann::ordered_json& messages);
+
+/// Every call's id becomes functions.NAME:IDX, and so do the ids of the results that answer it. A result
+/// without a known id answers the first call that has no answer yet.
+void RewriteCallIds(nlohmann::ordered_json& messages);
+
+}  // namespace numoe

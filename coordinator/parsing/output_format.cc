@@ -1,0 +1,90 @@
+#include "coordinator/parsing/output_format.h"
+
+#include <fmt/format.h>
+
+#include "common/base/status.h"
+
+namespace numoe {
+namespace {
+
+struct NamedMark {
+  const char* name;
+  Mark mark;
+};
+
+constexpr NamedMark kThink[] = {{"<think>", Mark::kThinkBegin}, {"</think>", Mark::kThinkEnd}};
+constexpr NamedMark kKimi[] = {{"<|tool_calls_section_begin|>", Mark::kSectionBegin},
+                               {"<|tool_calls_section_end|>", Mark::kSectionEnd},
+                               {"<|tool_call_begin|>", Mark::kCallBegin},
+                               {"<|tool_call_argument_begin|>", Mark::kArguments},
+                               {"<|tool_call_end|>", Mark::kCallEnd}};
+// Kimi sometimes writes these in ordinary tokens: no token has such a name.
+constexpr NamedMark kKimiSpelled[] = {{"<|tool_call_section_begin|>", Mark::kSectionBegin},
+                                      {"<|tool_call_section_end|>", Mark::kSectionEnd}};
+absl::Status AddMarks(const Tokenizer& tokenizer, absl::Span<const NamedMark> named, OutputFormat& format) {
+  for (const NamedMark& entry : named) {
+    const std::optional<TokenId> id = tokenizer.SpecialId(entry.name);
+    if (!id) return absl::InvalidArgumentError(fmt::format("the vocabulary has no token {}", entry.name));
+    format.marks.emplace_back(*id, entry.mark);
+  }
+  return absl::OkStatus();
+}
+
+bool HasMarks(const Tokenizer& tokenizer, absl::Span<const NamedMark> named) {
+  OutputFormat ignored;
+  return AddMarks(tokenizer, named, ignored).ok();
+}
+
+}  // namespace
+
+std::optional<Mark> OutputFormat::Find(TokenId token) const {
+  for (const auto& [id, mark] : marks) {
+    if (id == token) return mark;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<OutputFormat> ChooseOutputFormat(const Tokenizer& tokenizer, std::string_view reasoning_parser,
+                                                std::string_view tool_call_parser) {
+  struct ToolFormat {
+    std::string_view name;
+    ToolSyntax syntax;
+    absl::Span<const NamedMark> marks;
+    absl::Span<const NamedMark> spelled;
+  };
+  const ToolFormat tool_formats[] = {{"kimi_k2", ToolSyntax::kKimi, kKimi, kKimiSpelled}};
+  OutputFormat format;
+  if (reasoning_parser == "think" || (reasoning_parser == "auto" && HasMarks(tokenizer, kThink))) {
+    RETURN_IF_ERROR(Annotate(AddMarks(tokenizer, kThink, format), "--reasoning-parser=think"));
+  } else if (reasoning_parser != "auto" && reasoning_parser != "none") {
+    return absl::InvalidArgumentError(
+        fmt::format("--reasoning-parser={}: expected auto, think or none", reasoning_parser));
+  }
+  if (tool_call_parser == "none") return format;
+  for (const ToolFormat& tools : tool_formats) {
+    const bool chosen =
+        tool_call_parser == tools.name || (tool_call_parser == "auto" && HasMarks(tokenizer, tools.marks));
+    if (!chosen) continue;
+    RETURN_IF_ERROR(
+        Annotate(AddMarks(tokenizer, tools.marks, format), fmt::format("--tool-call-parser={}", tools.name)));
+    format.tools = tools.syntax;
+    for (const NamedMark& entry : tools.spelled) format.spelled.emplace_back(entry.name, entry.mark);
+    return format;
+  }
+  if (tool_call_parser == "auto") return format;
+  return absl::InvalidArgumentError(
+      fmt::format("--tool-call-parser={}: expected auto, kimi_k2 or none", tool_call_parser));
+}
+
+std::optional<Mark> PromptMark(const OutputFormat& format, const Tokenizer& tokenizer,
+                               absl::Span<const TokenId> prompt) {
+  for (auto token = prompt.rbegin(); token != prompt.rend(); ++token) {
+    const std::optional<Mark> mark = format.Find(*token);
+    if (mark == Mark::kThinkBegin || mark == Mark::kThinkEnd) return mark;
+    // The mark of the turn's role: what lies before belongs to earlier turns.
+    if (tokenizer.IsSpecial(*token)) break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace numoe

@@ -1,0 +1,38 @@
+// ByteTokenizer: a vocabulary for tests in which every byte is a token, and control tokens follow by name.
+//
+// Text is cut as finely as it can be, so marks that are spelled out and characters of several bytes always
+// come in pieces. Names in angle brackets or the like are given by the test; those with a leading '!' are
+// special (dropped from text). Immutable; thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "coordinator/tokenizer/special_tokens.h"
+#include "coordinator/tokenizer/tokenizer.h"
+
+namespace numoe {
+
+class ByteTokenizer final : public Tokenizer {
+ public:
+  /// Ids 0..255 are the bytes, 256 and up the control tokens in their order.
+  explicit ByteTokenizer(const std::vector<std::string>& control);
+
+  std::vector<TokenId> EncodeSegments(absl::Span<const TextSegment> segments) const override;
+  std::string_view TokenBytes(TokenId id) const override;
+  bool IsSpecial(TokenId id) const override;
+  std::optional<TokenId> SpecialId(std::string_view name) const override;
+  int VocabSize() const override { return static_cast<int>(tokens_.size()); }
+
+ private:
+  std::vector<std::string> tokens_;
+  SpecialTokens control_;
+};
+
+/// The control tokens of Kimi, DeepSeek and Qwen as their published vocabularies name them, with their end of
+/// turn ("<|im_end|>", "<｜end▁of▁sentence｜>") special.
+std::vector<std::string> KimiControlTokens();
+std::vector<std::string> DeepSeekControlTokens();
+std::vector<std::string> QwenControlTokens();
+
+}  // namespace numoe
