@@ -69,8 +69,8 @@ int ParseFlags(int argc, char** argv, CoordinatorFlags& f) {
       ->check(CLI::IsMember({"auto", "think", "none"}));
   flags
       .Add("tool-call-parser", f.tool_call_parser,
-           "Form of tool calls: auto (by the vocabulary), kimi_k2, none")
-      ->check(CLI::IsMember({"auto", "kimi_k2", "none"}));
+           "Form of tool calls: auto (by the vocabulary), kimi_k2, deepseek_v3, hermes, none")
+      ->check(CLI::IsMember({"auto", "kimi_k2", "deepseek_v3", "hermes", "none"}));
   flags.Add("max-num-seqs", f.max_num_seqs, "Sequences that run at once")->check(CLI::Range(1, 4096));
   flags.Add("max-num-batched-tokens", f.max_num_batched_tokens, "Tokens in one step")
       ->check(CLI::Range(1, limits::kCallTokensMax));

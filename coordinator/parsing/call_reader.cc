@@ -1,14 +1,26 @@
 #include "coordinator/parsing/call_reader.h"
 
 #include "common/base/check.h"
+#include "coordinator/parsing/deepseek_calls.h"
+#include "coordinator/parsing/hermes_calls.h"
 #include "coordinator/parsing/kimi_calls.h"
 
 namespace numoe {
 
 std::unique_ptr<CallReader> MakeCallReader(ToolSyntax syntax, CallSink& sink,
                                            const std::vector<DeclaredTool>& tools) {
-  NUMOE_CHECK(syntax != ToolSyntax::kNone);
-  return std::make_unique<KimiCallReader>(sink, tools);
+  switch (syntax) {
+    case ToolSyntax::kKimi:
+      return std::make_unique<KimiCallReader>(sink, tools);
+    case ToolSyntax::kDeepSeek:
+      return std::make_unique<DeepSeekCallReader>(sink);
+    case ToolSyntax::kHermes:
+      return std::make_unique<HermesCallReader>(sink);
+    case ToolSyntax::kNone:
+      break;
+  }
+  NUMOE_CHECK(false) << "no tool calls in this format";
+  return nullptr;
 }
 
 }  // namespace numoe

@@ -21,6 +21,13 @@ constexpr NamedMark kKimi[] = {{"<|tool_calls_section_begin|>", Mark::kSectionBe
 // Kimi sometimes writes these in ordinary tokens: no token has such a name.
 constexpr NamedMark kKimiSpelled[] = {{"<|tool_call_section_begin|>", Mark::kSectionBegin},
                                       {"<|tool_call_section_end|>", Mark::kSectionEnd}};
+constexpr NamedMark kDeepSeek[] = {{"<｜tool▁calls▁begin｜>", Mark::kSectionBegin},
+                                   {"<｜tool▁calls▁end｜>", Mark::kSectionEnd},
+                                   {"<｜tool▁call▁begin｜>", Mark::kCallBegin},
+                                   {"<｜tool▁sep｜>", Mark::kArguments},
+                                   {"<｜tool▁call▁end｜>", Mark::kCallEnd}};
+constexpr NamedMark kHermes[] = {{"<tool_call>", Mark::kCallBegin}, {"</tool_call>", Mark::kCallEnd}};
+
 absl::Status AddMarks(const Tokenizer& tokenizer, absl::Span<const NamedMark> named, OutputFormat& format) {
   for (const NamedMark& entry : named) {
     const std::optional<TokenId> id = tokenizer.SpecialId(entry.name);
@@ -52,7 +59,9 @@ absl::StatusOr<OutputFormat> ChooseOutputFormat(const Tokenizer& tokenizer, std:
     absl::Span<const NamedMark> marks;
     absl::Span<const NamedMark> spelled;
   };
-  const ToolFormat tool_formats[] = {{"kimi_k2", ToolSyntax::kKimi, kKimi, kKimiSpelled}};
+  const ToolFormat tool_formats[] = {{"kimi_k2", ToolSyntax::kKimi, kKimi, kKimiSpelled},
+                                     {"deepseek_v3", ToolSyntax::kDeepSeek, kDeepSeek, {}},
+                                     {"hermes", ToolSyntax::kHermes, kHermes, {}}};
   OutputFormat format;
   if (reasoning_parser == "think" || (reasoning_parser == "auto" && HasMarks(tokenizer, kThink))) {
     RETURN_IF_ERROR(Annotate(AddMarks(tokenizer, kThink, format), "--reasoning-parser=think"));
@@ -72,8 +81,8 @@ absl::StatusOr<OutputFormat> ChooseOutputFormat(const Tokenizer& tokenizer, std:
     return format;
   }
   if (tool_call_parser == "auto") return format;
-  return absl::InvalidArgumentError(
-      fmt::format("--tool-call-parser={}: expected auto, kimi_k2 or none", tool_call_parser));
+  return absl::InvalidArgumentError(fmt::format(
+      "--tool-call-parser={}: expected auto, kimi_k2, deepseek_v3, hermes or none", tool_call_parser));
 }
 
 std::optional<Mark> PromptMark(const OutputFormat& format, const Tokenizer& tokenizer,

@@ -1,0 +1,38 @@
+// What is read from declarations of any shape, and which tool arguments without a name mean.
+#include "coordinator/parsing/declared_tools.h"
+
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+
+TEST(DeclaredToolsTest, ReadsWhatIsThere) {
+  const auto tools = ReadDeclaredTools(ordered_json::parse(R"([
+    1, {}, {"type": "function"}, {"function": {"name": 5}}, {"function": []},
+    {"function": {"name": "a"}},
+    {"function": {"name": "b", "parameters": {"properties": {"x": {}, "y": true}, "required": ["x", 1]}}},
+    {"function": {"name": "c", "parameters": {"properties": [], "required": "x"}}}])"));
+  ASSERT_EQ(tools.size(), 3u);
+  EXPECT_EQ(tools[0].name, "a");
+  EXPECT_EQ(tools[1].properties, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(tools[1].required, std::vector<std::string>{"x"});
+  EXPECT_TRUE(tools[2].properties.empty() && tools[2].required.empty());
+  EXPECT_TRUE(ReadDeclaredTools(nullptr).empty() && ReadDeclaredTools(ordered_json::object()).empty());
+}
+
+TEST(DeclaredToolsTest, ArgumentsNameTheOnlyToolTheyFit) {
+  const std::vector<DeclaredTool> tools = {{"a", {"x"}, {"x"}}, {"b", {"x", "y"}, {"x", "y"}}, {"c", {}, {}}};
+  EXPECT_EQ(ToolByArguments(tools, R"({"x": 1})"), "a");
+  EXPECT_EQ(ToolByArguments(tools, R"({"y": 1, "x": 2})"), "b");
+  EXPECT_EQ(ToolByArguments(tools, "{}"), "c");
+  for (const char* none : {R"({"z": 1})", R"({"y": 1})", "", "{", "[]", "null"})
+    EXPECT_EQ(ToolByArguments(tools, none), "") << none;
+  EXPECT_EQ(ToolByArguments({{"a", {"x"}, {}}, {"b", {"x"}, {}}}, R"({"x": 1})"), "") << "two fit";
+  EXPECT_EQ(ToolByArguments({{"a", {"x"}, {"x"}}}, "oops"), "a") << "there is no other";
+  EXPECT_EQ(ToolByArguments({}, "{}"), "");
+}
+
+}  // namespace
+}  // namespace numoe
