@@ -5,6 +5,7 @@
 // machine may lack.
 #pragma once
 
+#include "common/kernels/attention.h"
 #include "common/kernels/kernel_types.h"
 #include "common/kernels/rounded.h"
 
@@ -17,6 +18,9 @@ struct KernelTable {
   bool (*has_rounded)(WeightFormat format, ActivationForm form);
   void (*matmul_rounded)(const RoundedMatmulArgs& args);
   void (*round_row)(ActivationForm form, const float* x, int cols, std::byte* out);
+  AttentionKernels attention;
 };
+
+const KernelTable& TableOf(Isa isa);
 
 }  // namespace numoe

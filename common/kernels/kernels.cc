@@ -53,6 +53,8 @@ std::string Missing(Isa isa) {
 
 }  // namespace
 
+const KernelTable& TableOf(Isa isa) { return *RowOf(isa).table; }
+
 std::string_view IsaName(Isa isa) { return RowOf(isa).name; }
 std::string_view WeightFormatName(WeightFormat format) { return kFormatNames[static_cast<size_t>(format)]; }
 

@@ -5,6 +5,8 @@
 // in the weights' groups of 32, and each group's tile is folded with both scales.
 #include <immintrin.h>
 
+#include "common/kernels/attention.inc"
+#include "common/kernels/attention_avx512.inc"
 #include "common/kernels/kernel_table.h"
 #include "common/kernels/layout.h"
 #include "common/kernels/matmul.inc"
@@ -184,6 +186,8 @@ void MatmulTiles(const MatmulArgs& a) {
 }  // namespace
 
 extern const KernelTable kKernelsAmx;
-const KernelTable kKernelsAmx = {MatmulTiles, SwiGluVectors, HasRounded, MatmulRoundedPanels, RoundRowAvx512};
+const KernelTable kKernelsAmx = {
+    MatmulTiles,         SwiGluVectors,  HasRounded,
+    MatmulRoundedPanels, RoundRowAvx512, {PackKeysShuffled, PackValuesShuffled, SoftmaxRow, JoinRows}};
 
 }  // namespace numoe

@@ -1,3 +1,5 @@
+#include "common/kernels/attention.inc"
+#include "common/kernels/attention_words.inc"
 #include "common/kernels/kernel_table.h"
 #include "common/kernels/layout.h"
 #include "common/kernels/matmul.inc"
@@ -6,6 +8,8 @@
 namespace numoe {
 
 extern const KernelTable kKernelsAvx2;
-const KernelTable kKernelsAvx2 = {MatmulPanels, SwiGluVectors, HasRounded, MatmulRoundedPanels, RoundRowAvx2};
+const KernelTable kKernelsAvx2 = {MatmulPanels, SwiGluVectors,
+                                  HasRounded,   MatmulRoundedPanels,
+                                  RoundRowAvx2, {PackKeysWords, PackValuesWords, SoftmaxRow, JoinRows}};
 
 }  // namespace numoe

@@ -1,3 +1,5 @@
+#include "common/kernels/attention.inc"
+#include "common/kernels/attention_avx512.inc"
 #include "common/kernels/kernel_table.h"
 #include "common/kernels/layout.h"
 #include "common/kernels/matmul.inc"
@@ -6,7 +8,8 @@
 namespace numoe {
 
 extern const KernelTable kKernelsAvx512;
-const KernelTable kKernelsAvx512 = {MatmulPanels, SwiGluVectors, HasRounded, MatmulRoundedPanels,
-                                    RoundRowAvx512};
+const KernelTable kKernelsAvx512 = {
+    MatmulPanels,        SwiGluVectors,  HasRounded,
+    MatmulRoundedPanels, RoundRowAvx512, {PackKeysShuffled, PackValuesShuffled, SoftmaxRow, JoinRows}};
 
 }  // namespace numoe

@@ -1,3 +1,5 @@
+#include "common/kernels/attention.inc"
+#include "common/kernels/attention_words.inc"
 #include "common/kernels/kernel_table.h"
 #include "common/kernels/layout.h"
 #include "common/kernels/matmul.inc"
@@ -5,6 +7,8 @@
 namespace numoe {
 
 extern const KernelTable kKernelsScalar;
-const KernelTable kKernelsScalar = {MatmulPanels, SwiGluVectors, nullptr, nullptr, nullptr};
+const KernelTable kKernelsScalar = {MatmulPanels, SwiGluVectors,
+                                    nullptr,      nullptr,
+                                    nullptr,      {PackKeysWords, PackValuesWords, SoftmaxRow, JoinRows}};
 
 }  // namespace numoe

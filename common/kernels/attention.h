@@ -1,0 +1,61 @@
+// What attention needs beside the matrix kernels: cache rows as packed matrices, softmax, joining of parts.
+//
+// Attention of some query rows over a run of cached positions is two products with matrices that are made
+// from the cache as it is read: scores = K q with K [positions, key width], context = V^T p with V^T
+// [value width, positions]. Both are packed as BF16 (layout.h), which loses nothing of a BF16 cache, so that
+// every matrix kernel of every instruction set serves attention too. Long contexts are attended in parts that
+// are joined by their largest scores and sums (online softmax, https://arxiv.org/abs/1805.02867).
+// Thread-safe; holds no library code, because kernel sources include it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/kernels/kernel_types.h"
+#include "common/kernels/rounded.h"
+
+namespace numoe {
+
+/// `count` rows of a BF16 cache, `width` values each from rows[i] + offset on.
+struct CacheRows {
+  const uint16_t* const* rows = nullptr;
+  int count = 0;
+  int offset = 0;
+  int width = 0;
+};
+
+/// One row of scores. Weights are exp(scale * (score - the largest)) of the first `valid` scores and zero
+/// from there to `count`, in the form kFloat or kBf16 of a row of `count` inputs (rounded.h).
+/// REQUIRES: 0 < valid <= count, scale > 0, valid scores finite or all of it NaN where one is.
+struct SoftmaxArgs {
+  const float* scores = nullptr;
+  int valid = 0;
+  int count = 0;
+  float scale = 1.0f;
+  ActivationForm form = ActivationForm::kFloat;
+  std::byte* weights = nullptr;
+};
+/// Of a part: the largest scaled score, and the sum of weights relative to it.
+struct SoftmaxPart {
+  float top = 0.0f;
+  float sum = 0.0f;
+};
+
+/// `out` becomes the BF16 matrix [count outputs, width inputs]: PackedBytes(kBf16, count, width), 64-byte
+/// aligned.
+void PackKeys(Isa isa, const CacheRows& keys, std::byte* out);
+/// `out` becomes the BF16 matrix [width outputs, count inputs].
+void PackValues(Isa isa, const CacheRows& values, std::byte* out);
+SoftmaxPart Softmax(Isa isa, const SoftmaxArgs& args);
+/// out[i] = out[i] * keep + part[i] * add.
+void JoinParts(Isa isa, float* out, float keep, const float* part, float add, int n);
+
+/// One instruction set's functions, for kernel_table.h.
+struct AttentionKernels {
+  void (*pack_keys)(const CacheRows& keys, std::byte* out);
+  void (*pack_values)(const CacheRows& values, std::byte* out);
+  SoftmaxPart (*softmax)(const SoftmaxArgs& args);
+  void (*join_parts)(float* out, float keep, const float* part, float add, int n);
+};
+
+}  // namespace numoe

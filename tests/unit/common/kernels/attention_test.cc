@@ -1,0 +1,250 @@
+// Attention's kernels on every instruction set that runs here: packed cache rows against the packing of the
+// same matrix, softmax and joining against double precision, and one attention put together from them.
+//
+// Tolerances. A weight exp(x) is off by 2^-22 of itself for the polynomial, by the rounding of x * log2(e),
+// 2^-23 |x| e^x < 2^-24, and of a BF16 form by 2^-8 of itself. Sums of n weights add (n + 2) 2^-24 of the
+// sum.
+#include "common/kernels/attention.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "common/formats/bf16.h"
+#include "common/kernels/kernels.h"
+#include "gtest/gtest.h"
+#include "tests/unit/common/kernels/random_matrix.h"
+
+namespace numoe {
+namespace {
+
+class AttentionTest : public ::testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    const absl::StatusOr<Isa> usable = SelectIsa(IsaName(GetParam()));
+    if (!usable.ok()) GTEST_SKIP() << usable.status();
+  }
+};
+
+// A cache whose rows lie in any order with other values around them.
+struct Cache {
+  std::vector<uint16_t> values;
+  std::vector<const uint16_t*> rows;
+
+  Cache(int count, int row_width, std::mt19937& random) : values(static_cast<size_t>(count * row_width)) {
+    for (uint16_t& v : values) v = EncodeBf16(std::normal_distribution<float>()(random));
+    for (int i = 0; i < count; ++i) rows.push_back(&values[static_cast<size_t>(i * row_width)]);
+    std::shuffle(rows.begin(), rows.end(), random);
+  }
+};
+
+std::vector<Line> PackedSpace(int rows, int cols) {
+  std::vector<Line> lines(PackedBytes(WeightFormat::kBf16, rows, cols) / sizeof(Line));
+  std::memset(lines.data(), 0x5a, lines.size() * sizeof(Line));
+  return lines;
+}
+
+// What PackMatrix makes of the matrix with the given BF16 element at each place.
+template <typename Element>
+std::vector<Line> Reference(int rows, int cols, Element element) {
+  std::vector<uint16_t> values;
+  for (int r = 0; r < rows; ++r) {
+    for (int c = 0; c < cols; ++c) values.push_back(element(r, c));
+  }
+  const MatrixView view{.format = MatrixFormat::kBF16,
+                        .rows = rows,
+                        .cols = cols,
+                        .data = absl::MakeSpan(reinterpret_cast<const std::byte*>(values.data()),
+                                               values.size() * sizeof(uint16_t))};
+  std::vector<Line> out = PackedSpace(rows, cols);
+  const absl::Status status =
+      PackMatrix(WeightFormat::kBf16, view, 0, rows, 0, cols,
+                 absl::MakeSpan(reinterpret_cast<std::byte*>(out.data()), out.size() * sizeof(Line)));
+  EXPECT_TRUE(status.ok()) << status;
+  return out;
+}
+
+bool Same(const std::vector<Line>& a, const std::vector<Line>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Line)) == 0;
+}
+
+TEST_P(AttentionTest, PackedRowsAreThePackedMatrix) {
+  std::mt19937 random(5);
+  for (const int count : {1, 2, 15, 16, 31, 33, 64, 100, 512}) {
+    for (const int width : {2, 15, 24, 32, 63, 64, 128, 200}) {
+      const int offset = count % 7;
+      const Cache cache(count, offset + width + 3, random);
+      const CacheRows in{.rows = cache.rows.data(), .count = count, .offset = offset, .width = width};
+      const auto at = [&](int key, int k) { return cache.rows[static_cast<size_t>(key)][offset + k]; };
+      std::vector<Line> keys = PackedSpace(count, width);
+      PackKeys(GetParam(), in, reinterpret_cast<std::byte*>(keys.data()));
+      EXPECT_TRUE(Same(keys, Reference(count, width, at))) << count << " keys of " << width;
+      std::vector<Line> values = PackedSpace(width, count);
+      PackValues(GetParam(), in, reinterpret_cast<std::byte*>(values.data()));
+      EXPECT_TRUE(Same(values, Reference(width, count, [&](int k, int key) { return at(key, k); })))
+          << count << " values of " << width;
+    }
+  }
+}
+
+float WeightAt(const std::vector<std::byte>& weights, ActivationForm form, int i) {
+  if (form == ActivationForm::kBf16) {
+    uint16_t bits;
+    std::memcpy(&bits, &weights[static_cast<size_t>(i) * 2], sizeof bits);
+    return DecodeBf16(bits);
+  }
+  float value;
+  std::memcpy(&value, &weights[static_cast<size_t>(i) * 4], sizeof value);
+  return value;
+}
+
+TEST_P(AttentionTest, SoftmaxAgreesWithDoublePrecision) {
+  std::mt19937 random(6);
+  std::normal_distribution<float> normal;
+  for (const ActivationForm form : {ActivationForm::kFloat, ActivationForm::kBf16}) {
+    for (const int valid : {1, 2, 7, 8, 16, 17, 31, 64, 200, 511, 512}) {
+      const int count = std::min(512, valid + valid % 5);
+      const float scale = 0.1f + 0.05f * static_cast<float>(valid % 3);
+      std::vector<float> scores(512,
+                                std::numeric_limits<float>::quiet_NaN());  // beyond `valid`: never looked at
+      for (int i = 0; i < valid; ++i) scores[static_cast<size_t>(i)] = 60 * normal(random);
+      std::vector<std::byte> weights(rounded::RowBytes(form, count), std::byte{0x5a});
+      const SoftmaxPart part = Softmax(GetParam(), {.scores = scores.data(),
+                                                    .valid = valid,
+                                                    .count = count,
+                                                    .scale = scale,
+                                                    .form = form,
+                                                    .weights = weights.data()});
+      const float largest = *std::max_element(scores.begin(), scores.begin() + valid);
+      EXPECT_FLOAT_EQ(part.top, largest * scale);
+      double sum = 0;
+      for (int i = 0; i < valid; ++i) {
+        const double x = (static_cast<double>(scores[static_cast<size_t>(i)]) - largest) * scale;
+        const double expected = std::exp(x);
+        sum += expected;
+        const double relative =
+            0x1p-22 + std::fabs(x) * 0x1p-22 + (form == ActivationForm::kBf16 ? 0x1p-8 : 0);
+        EXPECT_NEAR(WeightAt(weights, form, i), expected, relative * expected + 1e-37)
+            << i << " of " << valid;
+      }
+      EXPECT_NEAR(part.sum, sum, (valid + 10) * 0x1p-22 * sum);
+      for (int i = valid; i < static_cast<int>(weights.size() / (form == ActivationForm::kBf16 ? 2 : 4)); ++i)
+        EXPECT_EQ(WeightAt(weights, form, i), 0.0f) << i << " of " << valid;
+    }
+  }
+}
+
+// What is cut off behind a row's last valid score changes no bit of it.
+TEST_P(AttentionTest, SoftmaxDependsOnItsValidScoresOnly) {
+  std::mt19937 random(7);
+  const std::vector<float> scores = RandomFloats(512, random);
+  const auto run = [&](int count) {
+    std::vector<std::byte> weights(rounded::RowBytes(ActivationForm::kFloat, 512));
+    const SoftmaxPart part = Softmax(GetParam(), {.scores = scores.data(),
+                                                  .valid = 77,
+                                                  .count = count,
+                                                  .form = ActivationForm::kFloat,
+                                                  .weights = weights.data()});
+    return std::tuple(weights, part.top, part.sum);
+  };
+  EXPECT_EQ(run(77), run(512));
+}
+
+TEST_P(AttentionTest, AScoreThatIsNotANumberIsNotHidden) {
+  for (const int valid : {1, 20, 64}) {
+    for (int bad = 0; bad < valid; bad += 3) {
+      std::vector<float> scores(64, 1.0f);
+      scores[static_cast<size_t>(bad)] = std::numeric_limits<float>::quiet_NaN();
+      std::vector<std::byte> weights(rounded::RowBytes(ActivationForm::kFloat, 64));
+      const SoftmaxPart part = Softmax(
+          GetParam(), {.scores = scores.data(), .valid = valid, .count = 64, .weights = weights.data()});
+      EXPECT_TRUE(std::isnan(part.sum)) << bad << " of " << valid;
+    }
+  }
+}
+
+constexpr int kKeys = 200, kFirst = 128, kKeyWidth = 96, kValueWidth = 64, kRows = 5;
+constexpr float kScale = 0.1f;
+
+// One row's attention over cache rows of a key and a value each.
+std::vector<double> AttendInDouble(const Cache& cache, const float* q) {
+  std::vector<double> p;
+  for (const uint16_t* row : cache.rows) {
+    double score = 0;
+    for (int k = 0; k < kKeyWidth; ++k) score += static_cast<double>(q[k]) * DecodeBf16(row[k]);
+    p.push_back(std::exp(score * kScale));
+  }
+  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+  std::vector<double> out(kValueWidth);
+  for (size_t key = 0; key < p.size(); ++key) {
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] += p[key] / sum * DecodeBf16(cache.rows[key][kKeyWidth + i]);
+  }
+  return out;
+}
+
+// Context [kRows, kValueWidth] of the keys [begin, end), unnormalised, and each row's part.
+std::vector<SoftmaxPart> AttendPart(Isa isa, const Cache& cache, int begin, int end,
+                                    const std::vector<float>& q, std::vector<float>& context) {
+  const int keys = end - begin;
+  std::vector<Line> packed_keys = PackedSpace(keys, kKeyWidth),
+                    packed_values = PackedSpace(kValueWidth, keys);
+  auto* key_bytes = reinterpret_cast<std::byte*>(packed_keys.data());
+  auto* value_bytes = reinterpret_cast<std::byte*>(packed_values.data());
+  PackKeys(isa, {&cache.rows[static_cast<size_t>(begin)], keys, 0, kKeyWidth}, key_bytes);
+  PackValues(isa, {&cache.rows[static_cast<size_t>(begin)], keys, kKeyWidth, kValueWidth}, value_bytes);
+  std::vector<float> scores(static_cast<size_t>(kRows * keys));
+  std::vector<float> weights(static_cast<size_t>(kRows * 256));
+  Matmul(isa, {.weight = {WeightFormat::kBf16, keys, kKeyWidth, key_bytes},
+               .row_end = keys,
+               .x = q.data(),
+               .x_stride = kKeyWidth,
+               .tokens = kRows,
+               .y = scores.data(),
+               .y_stride = keys,
+               .exact = true});
+  std::vector<SoftmaxPart> parts;
+  for (int r = 0; r < kRows; ++r) {
+    auto* row = reinterpret_cast<std::byte*>(&weights[static_cast<size_t>(r * 256)]);
+    parts.push_back(Softmax(isa, {.scores = &scores[static_cast<size_t>(r * keys)],
+                                  .valid = keys,
+                                  .count = keys,
+                                  .scale = kScale,
+                                  .weights = row}));
+  }
+  Matmul(isa, {.weight = {WeightFormat::kBf16, kValueWidth, keys, value_bytes},
+               .row_end = kValueWidth,
+               .x = weights.data(),
+               .x_stride = 256,
+               .tokens = kRows,
+               .y = context.data(),
+               .y_stride = kValueWidth,
+               .exact = true});
+  return parts;
+}
+
+// Attention put together as the device does it, against double precision.
+TEST_P(AttentionTest, TwoPartsJoinedAreTheWhole) {
+  std::mt19937 random(8);
+  const Cache cache(kKeys, kKeyWidth + kValueWidth, random);
+  const std::vector<float> q = RandomFloats(kRows * kKeyWidth, random);
+  std::vector<float> out(kRows * kValueWidth), second(kRows * kValueWidth);
+  const std::vector<SoftmaxPart> a = AttendPart(GetParam(), cache, 0, kFirst, q, out);
+  const std::vector<SoftmaxPart> b = AttendPart(GetParam(), cache, kFirst, kKeys, q, second);
+  for (size_t r = 0; r < kRows; ++r) {
+    const float top = std::max(a[r].top, b[r].top);
+    const float keep = std::exp(a[r].top - top), add = std::exp(b[r].top - top);
+    JoinParts(GetParam(), &out[r * kValueWidth], keep, &second[r * kValueWidth], add, kValueWidth);
+    const float sum = a[r].sum * keep + b[r].sum * add;
+    const std::vector<double> expected = AttendInDouble(cache, &q[r * kKeyWidth]);
+    for (size_t i = 0; i < kValueWidth; ++i)
+      EXPECT_NEAR(out[r * kValueWidth + i] / sum, expected[i], 2e-5) << "row " << r;
+  }
+}
+
+std::string Name(const ::testing::TestParamInfo<Isa>& info) { return std::string(IsaName(info.param)); }
+INSTANTIATE_TEST_SUITE_P(All, AttentionTest, ::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512), Name);
+
+}  // namespace
+}  // namespace numoe
