@@ -28,8 +28,8 @@ enum class StepPart : uint8_t {
   kHead,
 };
 inline constexpr std::string_view kStepPartNames[] = {
-    "embed", "norm", "attention_linear", "attention_rotary", "attention_core",
-    "gate",  "dense", "experts",         "head"};
+    "embed",   "norm", "attention_linear", "attention_rotary", "attention_core", "gate", "dense",
+    "experts", "head"};
 inline constexpr size_t kStepParts = std::size(kStepPartNames);
 static_assert(kStepParts == static_cast<size_t>(StepPart::kHead) + 1);
 

@@ -45,7 +45,7 @@ struct StepLogits {
 
 struct ModelOptions {
   int kv_block_tokens = 16;
-  int kv_blocks = 0;  // total KV capacity, reserved at construction
+  int kv_blocks = 0;            // total KV capacity, reserved at construction
   StepClock::Observer observe;  // called once for every part of every step; may be empty
 };
 

@@ -100,8 +100,7 @@ class ModelBench {
  private:
   absl::StatusOr<TokenId> Best(const StepLogits& logits) {
     return times_.Sampling([&] {
-      return sampler_->Sample(logits.values.last(static_cast<size_t>(logits.vocab_size)),
-                              {.temperature = 0});
+      return sampler_->Sample(logits.values.last(static_cast<size_t>(logits.vocab_size)), {.temperature = 0});
     });
   }
 

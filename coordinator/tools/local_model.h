@@ -34,8 +34,8 @@ class LocalModel {
                                                           const LocalModelOptions& options);
 
   /// One step of the one sequence: `tokens` at `position`, behind what earlier steps ran there. Logits of the
-  /// last `logits_last` of them, valid until the next call. position + tokens is at most context_tokens, tokens
-  /// at most step_tokens.
+  /// last `logits_last` of them, valid until the next call. position + tokens is at most context_tokens,
+  /// tokens at most step_tokens.
   absl::StatusOr<StepLogits> Run(absl::Span<const TokenId> tokens, int64_t position, int logits_last);
 
   std::string Describe() const { return executor_->Describe(); }

@@ -101,9 +101,11 @@ absl::Status Run(const PerplexityFlags& f) {
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(f.model));
   ASSIGN_OR_RETURN(const std::vector<Document> documents, ReadDocuments(f, *tokenizer));
   const auto load = [&](const std::string& format) {
-    return LocalModel::Load(
-        f.model, {.format = format, .isa = f.isa, .threads = f.threads, .context_tokens = f.context,
-                  .step_tokens = f.context});
+    return LocalModel::Load(f.model, {.format = format,
+                                      .isa = f.isa,
+                                      .threads = f.threads,
+                                      .context_tokens = f.context,
+                                      .step_tokens = f.context});
   };
   ASSIGN_OR_RETURN(const auto reference, load(f.reference));
   if (!f.json) std::puts("format      perplexity  KL nats/token  same choice    tokens");

@@ -15,8 +15,6 @@ namespace {
 constexpr int kTaskRows = 4 * kPanelRows;
 // Tokens that one task rounds.
 constexpr int kTaskTokens = 8;
-// Heads that share one pass over the cache.
-constexpr int kTaskHeads = 8;
 
 int Tasks(int rows, int per_task) { return (rows + per_task - 1) / per_task; }
 
@@ -32,12 +30,14 @@ CpuDevice::CpuDevice(const CpuDeviceOptions& options, Isa isa)
       isa_(isa),
       precision_(options.precision),
       ops_(VectorOpsFor(isa)),
-      pool_({.name = "device", .cpus = options.cpus}) {}
+      pool_({.name = "device", .cpus = options.cpus}),
+      attention_(isa, pool_) {}
 
 void CpuDevice::BeginStep(const StepLayout& layout) {
   NUMOE_CHECK_LE(layout.tokens.size(), static_cast<size_t>(step_tokens_max_));
   layout_ = layout;
   rows_ = static_cast<int>(layout.tokens.size());
+  attention_.BeginStep();
 }
 
 void CpuDevice::Embed(const Matrix& table, Tensor out) {
@@ -61,9 +61,12 @@ void CpuDevice::RmsNorm(HeadView in, int width, const Vector& weight, float eps,
   });
 }
 
+Precision CpuDevice::StepPrecision() const {
+  return layout_.exact && precision_ == Precision::kFast ? Precision::kBf16 : precision_;
+}
+
 ActivationForm CpuDevice::FormFor(WeightFormat format) const {
-  const bool exact = layout_.exact && precision_ == Precision::kFast;
-  return ChooseForm(isa_, format, rows_, exact ? Precision::kBf16 : precision_);
+  return ChooseForm(isa_, format, rows_, StepPrecision());
 }
 
 size_t CpuDevice::RoundRows(ActivationForm form, HeadView in, int width) {
@@ -190,55 +193,20 @@ void CpuDevice::SwiGlu(Tensor gate, Tensor up) {
 }
 
 void CpuDevice::WriteKv(LayerId layer, Tensor rows) {
-  NUMOE_CHECK_EQ(rows.cols, kv_spec_.row_width);
+  NUMOE_CHECK_EQ(rows.cols, cache_.spec().row_width);
   for (int t = 0; t < rows_; ++t) {
-    ops_.to_bf16(Row(rows, t), CacheRow(layer, layout_.sequences[t], layout_.positions[t]), rows.cols);
+    ops_.to_bf16(Row(rows, t), cache_.Row(layout_, layer, layout_.sequences[t], layout_.positions[t]),
+                 rows.cols);
   }
 }
 
 void CpuDevice::Attend(const AttendArgs& args) {
-  const int group = args.heads / args.kv_heads;
-  const int chunks = Tasks(group, kTaskHeads);
-  const int per_token = args.kv_heads * chunks;
-  pool_.Run(rows_ * per_token, [&](int task, int) {
-    const int kv_head = task % per_token / chunks;
-    const int begin = kv_head * group + task % chunks * kTaskHeads;
-    AttendToken(args, task / per_token, kv_head, begin, std::min(begin + kTaskHeads, (kv_head + 1) * group));
-  });
-}
-
-// One token's heads [head_begin, head_end), which share a cache head, in one pass over its context with a
-// running maximum and sum (online softmax, https://arxiv.org/abs/1805.02867).
-void CpuDevice::AttendToken(const AttendArgs& args, int token, int kv_head, int head_begin, int head_end) {
-  const int heads = head_end - head_begin;
-  const float* query = Row(args.query, token) + int64_t{head_begin} * args.key_width;
-  float* out = Row(args.out, token) + int64_t{head_begin} * args.value_width;
-  std::fill_n(out, int64_t{heads} * args.value_width, 0.0f);
-  float scores[kTaskHeads];
-  float keep[kTaskHeads];
-  float top[kTaskHeads];
-  float sum[kTaskHeads] = {};
-  std::fill_n(top, heads, -INFINITY);
-  const int key_offset = kv_head * args.key_width;
-  const int value_offset =
-      args.value_in_key ? key_offset : args.kv_heads * args.key_width + kv_head * args.value_width;
-  for (int position = 0; position <= layout_.positions[token]; ++position) {
-    const uint16_t* row = CacheRow(args.layer, layout_.sequences[token], position);
-    ops_.dot_heads(query, args.key_width, heads, row + key_offset, args.key_width, scores);
-    for (int h = 0; h < heads; ++h) {
-      const float score = scores[h] * args.scale;
-      const float next = std::max(top[h], score);
-      keep[h] = std::exp(top[h] - next);
-      scores[h] = std::exp(score - next);
-      sum[h] = sum[h] * keep[h] + scores[h];
-      top[h] = next;
-    }
-    ops_.update_heads(out, args.value_width, heads, keep, scores, row + value_offset, args.value_width);
-  }
-  for (int h = 0; h < heads; ++h) {
-    float* row = out + int64_t{h} * args.value_width;
-    for (int i = 0; i < args.value_width; ++i) row[i] /= sum[h];
-  }
+  attention_.Attend({.layout = &layout_,
+                     .cache = &cache_,
+                     .args = args,
+                     .query = Row(args.query, 0),
+                     .out = Row(args.out, 0),
+                     .precision = StepPrecision()});
 }
 
 void CpuDevice::Route(const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) {

@@ -1,7 +1,7 @@
 // CpuDevice: the coordinator's model on host memory, for machines without a GPU.
 //
 // Activations are fp32; dense weights are packed for the matrix kernels in their published format; the KV
-// cache is BF16, one row of `row_width` values per token, laid out [layer][block][slot]. Every operation is
+// cache is BF16 (cache_memory.h). Every operation is
 // synchronous and is split over one thread pool by output, so results do not depend on the number of threads.
 // Owned by the engine thread.
 #pragma once
@@ -13,6 +13,8 @@
 #include "common/kernels/kernels.h"
 #include "common/threading/thread_pool.h"
 #include "common/topology/node_memory.h"
+#include "coordinator/device/cpu/cache_memory.h"
+#include "coordinator/device/cpu/cpu_attention.h"
 #include "coordinator/device/cpu/vector_ops.h"
 #include "coordinator/device/device.h"
 
@@ -91,12 +93,11 @@ class CpuDevice final : public Device {
   float* Window(const HeadView& view, int row, int head) {
     return Row(view.tensor, row) + int64_t{head} * view.stride + view.offset;
   }
-  uint16_t* CacheRow(LayerId layer, int sequence, int position);
-  // The form in which this step's activations meet weights in `format`.
+  // How exactly this step's activations must meet weights, and the form in which they meet those in `format`.
+  Precision StepPrecision() const;
   ActivationForm FormFor(WeightFormat format) const;
   // Rounds this step's rows of `width` values each to rounded_; the rows' stride in bytes.
   size_t RoundRows(ActivationForm form, HeadView in, int width);
-  void AttendToken(const AttendArgs& args, int token, int kv_head, int head_begin, int head_end);
 
   const int step_tokens_max_;
   const Isa isa_;
@@ -111,8 +112,8 @@ class CpuDevice final : public Device {
   std::vector<StoredRope> ropes_;
   std::vector<StoredGate> gates_;
   std::vector<StoredRoutes> routes_;
-  KvCacheSpec kv_spec_;
-  NodeMemory kv_memory_;
+  CacheMemory cache_;
+  CpuAttention attention_;
 
   StepLayout layout_;                  // of the current step
   int rows_ = 0;                       // tokens, or logit rows after SelectLogitRows

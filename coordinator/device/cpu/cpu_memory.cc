@@ -1,7 +1,6 @@
-// Loading: what the CPU device keeps of a checkpoint, and the KV cache.
+// Loading: what the CPU device keeps of a checkpoint.
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/device/cpu/cpu_device.h"
@@ -94,26 +93,6 @@ Gate CpuDevice::LoadGate(absl::Span<const float> weight, absl::Span<const float>
   return {.id = static_cast<int>(gates_.size()) - 1, .experts = experts};
 }
 
-absl::Status CpuDevice::ReserveKvCache(const KvCacheSpec& spec) {
-  kv_spec_ = spec;
-  const size_t rows = static_cast<size_t>(spec.layers) * spec.blocks * spec.block_tokens;
-  absl::StatusOr<NodeMemory> memory = NodeMemory::Allocate(rows * spec.row_width * sizeof(uint16_t));
-  if (!memory.ok()) {
-    return Annotate(memory.status(), absl::StrCat("KV cache of ", spec.blocks, " blocks of ",
-                                                  spec.block_tokens, " tokens; lower --max-total-tokens"));
-  }
-  kv_memory_ = *std::move(memory);
-  std::memset(kv_memory_.data(), 0, kv_memory_.size());
-  return absl::OkStatus();
-}
-
-uint16_t* CpuDevice::CacheRow(LayerId layer, int sequence, int position) {
-  const int block_index = position / kv_spec_.block_tokens;
-  const KvBlockId block =
-      layout_.block_tables[static_cast<size_t>(sequence) * layout_.blocks_per_sequence_max + block_index];
-  const size_t slot = (static_cast<size_t>(layer) * kv_spec_.blocks + block) * kv_spec_.block_tokens +
-                      position % kv_spec_.block_tokens;
-  return reinterpret_cast<uint16_t*>(kv_memory_.data()) + slot * kv_spec_.row_width;
-}
+absl::Status CpuDevice::ReserveKvCache(const KvCacheSpec& spec) { return cache_.Reserve(spec); }
 
 }  // namespace numoe

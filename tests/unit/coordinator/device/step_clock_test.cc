@@ -35,7 +35,8 @@ TEST(StepClockTest, StretchesOfAPartAreAddedAndReportedOnce) {
   EXPECT_TRUE(r.reports.empty()) << "reported before the step ended";
   clock.EndStep();
   const double all = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  EXPECT_EQ(r.reports, (std::map<StepPart, int>{{StepPart::kAttentionLinear, 1}, {StepPart::kAttentionCore, 1}}));
+  EXPECT_EQ(r.reports,
+            (std::map<StepPart, int>{{StepPart::kAttentionLinear, 1}, {StepPart::kAttentionCore, 1}}));
   EXPECT_GE(r.seconds[StepPart::kAttentionLinear], 0.012);
   EXPECT_LE(r.seconds[StepPart::kAttentionLinear] + r.seconds[StepPart::kAttentionCore], all);
 }

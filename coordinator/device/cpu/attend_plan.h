@@ -1,0 +1,65 @@
+// How one attention call is cut into tasks: pure planning, obeyed by CpuDevice::Attend.
+//
+// Keys are attended in parts of kPartKeys positions from 0 on, whatever the batch: a row's parts are always
+// joined one after another in that order, so its result never depends on how the work was cut. A task owns
+// some heads of some tokens of one sequence. It joins its parts as it goes (long prompts, many sequences),
+// or, where that would leave threads idle, it does a single part and leaves it to be joined by the heads'
+// join task (few decoding sequences with long contexts).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "coordinator/device/step_layout.h"
+
+namespace numoe {
+
+/// Positions of one part: long enough that joining costs little (a pass over a row's output), short enough
+/// that packed keys and values of GQA stay in a second-level cache (256 KB at 128 channels).
+inline constexpr int kPartKeys = 512;
+/// Rows (heads of tokens) that share one pass over a packed part, so that scores stay in cache.
+inline constexpr int kGroupRows = 64;
+
+struct AttendShape {
+  int heads = 0;
+  int kv_heads = 1;
+  int threads = 1;
+};
+
+/// Tokens [token_begin, token_end) of the step, which belong to one sequence; heads [head_begin, head_end),
+/// which share one cache head; parts [part_begin, part_end).
+struct AttendTask {
+  int token_begin = 0;
+  int token_end = 0;
+  int kv_head = 0;
+  int head_begin = 0;
+  int head_end = 0;
+  int part_begin = 0;
+  int part_end = 0;
+  int scattered_parts = 0;  // 0: joins as it goes; otherwise the parts that the tokens' rows have room for
+  int64_t scattered = 0;    // row of the first token's first head's first part: [token][head][part]
+
+  int rows() const { return (token_end - token_begin) * (head_end - head_begin); }
+};
+
+/// A token whose parts were scattered: [head][part] from row `scattered` on.
+struct AttendJoin {
+  int token = 0;
+  int parts = 0;
+  int64_t scattered = 0;
+};
+
+struct AttendPlan {
+  std::vector<AttendTask> tasks;  // the longest first
+  std::vector<AttendJoin> joins;
+  int64_t scattered_rows = 0;
+};
+
+/// REQUIRES: shape.heads % shape.kv_heads == 0; a sequence's tokens lie beside each other in the step.
+AttendPlan PlanAttend(const StepLayout& layout, const AttendShape& shape);
+
+/// For logs and test failures.
+std::string Describe(const AttendPlan& plan);
+
+}  // namespace numoe

@@ -1,0 +1,208 @@
+#include "coordinator/device/cpu/cpu_attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/check.h"
+#include "coordinator/device/cpu/input_rows.h"
+
+namespace numoe {
+namespace {
+
+constexpr int kJoinHeads = 8;  // of one join task
+
+float* OutRow(const CpuAttention::Call& call, int token, int head) {
+  return call.out + (int64_t{token} * call.args.heads + head) * call.args.value_width;
+}
+
+void Normalise(float* out, const SoftmaxPart& total, int width) {
+  for (int i = 0; i < width; ++i) out[i] /= total.sum;
+}
+
+}  // namespace
+
+template <typename T>
+T* CpuAttention::Reserve(std::vector<Line>& lines, size_t values) {
+  const size_t wanted = (values * sizeof(T) + sizeof(Line) - 1) / sizeof(Line);
+  if (lines.size() < wanted) lines.resize(wanted);
+  return reinterpret_cast<T*>(lines.data());
+}
+
+void CpuAttention::Attend(const Call& call) {
+  const AttendArgs& args = call.args;
+  if (!planned_) {
+    plan_ = PlanAttend(*call.layout,
+                       {.heads = args.heads, .kv_heads = args.kv_heads, .threads = pool_.threads()});
+    planned_ = true;
+  }
+  const size_t rows = static_cast<size_t>(plan_.scattered_rows);
+  scattered_sums_.assign(rows, {});
+  if (scattered_.size() < rows * static_cast<size_t>(args.value_width))
+    scattered_.resize(rows * static_cast<size_t>(args.value_width));
+  totals_.assign(call.layout->tokens.size() * static_cast<size_t>(args.heads), {});
+  pool_.Run(static_cast<int>(plan_.tasks.size()), [&](int task, int thread) {
+    RunTask(call, plan_.tasks[static_cast<size_t>(task)], scratch_[static_cast<size_t>(thread)]);
+  });
+  const int per_token = (args.heads + kJoinHeads - 1) / kJoinHeads;
+  pool_.Run(static_cast<int>(plan_.joins.size()) * per_token, [&](int task, int) {
+    const int begin = task % per_token * kJoinHeads;
+    JoinToken(call, plan_.joins[static_cast<size_t>(task / per_token)], begin,
+              std::min(begin + kJoinHeads, args.heads));
+  });
+}
+
+void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& scratch) {
+  const int last = call.layout->positions[static_cast<size_t>(task.token_end - 1)];
+  const int group_tokens = std::max(1, kGroupRows / (task.head_end - task.head_begin));
+  for (int part = task.part_begin; part < task.part_end; ++part) {
+    const int keys = std::min(kPartKeys, last + 1 - part * kPartKeys);
+    PackPart(call, task, part, keys, scratch);
+    for (int token = task.token_begin; token < task.token_end; token += group_tokens) {
+      AttendGroup(call,
+                  {.task = &task,
+                   .part = part,
+                   .keys = keys,
+                   .token_begin = token,
+                   .token_end = std::min(token + group_tokens, task.token_end)},
+                  scratch);
+    }
+  }
+  if (task.scattered_parts > 0) return;
+  for (int t = task.token_begin; t < task.token_end; ++t) {
+    for (int h = task.head_begin; h < task.head_end; ++h) {
+      Normalise(OutRow(call, t, h), totals_[static_cast<size_t>(t * call.args.heads + h)],
+                call.args.value_width);
+    }
+  }
+}
+
+void CpuAttention::PackPart(const Call& call, const AttendTask& task, int part, int keys, Scratch& scratch) {
+  const AttendArgs& args = call.args;
+  const KvCacheSpec& spec = call.cache->spec();
+  const int sequence = call.layout->sequences[static_cast<size_t>(task.token_begin)];
+  const int first = part * kPartKeys;
+  scratch.rows.clear();
+  while (static_cast<int>(scratch.rows.size()) < keys) {
+    const int position = first + static_cast<int>(scratch.rows.size());
+    const uint16_t* row = call.cache->Row(*call.layout, args.layer, sequence, position);
+    const int in_block = std::min(spec.block_tokens - position % spec.block_tokens, first + keys - position);
+    for (int i = 0; i < in_block; ++i) scratch.rows.push_back(row + int64_t{i} * spec.row_width);
+  }
+  const int key_offset = task.kv_head * args.key_width;
+  const int value_offset =
+      args.value_in_key ? key_offset : args.kv_heads * args.key_width + task.kv_head * args.value_width;
+  PackKeys(isa_, {scratch.rows.data(), keys, key_offset, args.key_width},
+           Reserve<std::byte>(scratch.keys, PackedBytes(WeightFormat::kBf16, keys, args.key_width)));
+  PackValues(isa_, {scratch.rows.data(), keys, value_offset, args.value_width},
+             Reserve<std::byte>(scratch.values, PackedBytes(WeightFormat::kBf16, args.value_width, keys)));
+}
+
+void CpuAttention::AttendGroup(const Call& call, const Group& group, Scratch& scratch) {
+  const AttendArgs& args = call.args;
+  // Keys up to the last token's own; none: the part lies behind the whole group.
+  const int reach =
+      call.layout->positions[static_cast<size_t>(group.token_end - 1)] + 1 - group.part * kPartKeys;
+  if (reach <= 0) return;
+  const int limit = std::min(reach, group.keys);
+  const int rows = group.rows();
+  const ActivationForm form = ChooseForm(isa_, WeightFormat::kBf16, rows, call.precision);
+  const size_t query_stride = rounded::RowBytes(form, args.key_width);
+  const size_t weight_stride = rounded::RowBytes(form, kPartKeys);
+  const auto count = static_cast<size_t>(rows);
+  auto* queries = Reserve<std::byte>(scratch.queries, count * query_stride);
+  auto* weights = Reserve<std::byte>(scratch.weights, count * weight_stride);
+  auto* scores = Reserve<float>(scratch.scores, count * kPartKeys);
+  auto* context = Reserve<float>(scratch.context, count * static_cast<size_t>(args.value_width));
+  for (int r = 0; r < rows; ++r) {
+    const float* query = call.query + (int64_t{group.token(r)} * args.heads + group.head(r)) * args.key_width;
+    StoreRow(isa_, form, query, args.key_width, queries + static_cast<size_t>(r) * query_stride);
+  }
+  // Keys are the outputs of their matrix: fewer of them are its beginning.
+  Multiply(isa_, {.weight = {WeightFormat::kBf16, limit, args.key_width, Reserve<std::byte>(scratch.keys, 0)},
+                  .row_end = limit,
+                  .x = {form, queries, query_stride, rows},
+                  .y = scores,
+                  .y_stride = kPartKeys,
+                  .exact = call.precision != Precision::kFast});
+  WeighKeys(call, group, scores, form, weights, scratch);
+  Multiply(isa_, {.weight = {WeightFormat::kBf16, args.value_width, group.keys,
+                             Reserve<std::byte>(scratch.values, 0)},
+                  .row_end = args.value_width,
+                  .x = {form, weights, weight_stride, rows},
+                  .y = context,
+                  .y_stride = args.value_width,
+                  .exact = call.precision != Precision::kFast});
+  KeepGroup(call, group, context, scratch);
+}
+
+// Softmax of each row over the keys up to its own position; rows before the part get no weights.
+void CpuAttention::WeighKeys(const Call& call, const Group& group, const float* scores, ActivationForm form,
+                             std::byte* weights, Scratch& scratch) {
+  const size_t stride = rounded::RowBytes(form, kPartKeys);
+  scratch.sums.assign(static_cast<size_t>(group.rows()), {});
+  for (int r = 0; r < group.rows(); ++r, weights += stride, scores += kPartKeys) {
+    const int valid =
+        call.layout->positions[static_cast<size_t>(group.token(r))] + 1 - group.part * kPartKeys;
+    if (valid <= 0) {
+      std::fill_n(weights, stride, std::byte{0});
+      continue;
+    }
+    scratch.sums[static_cast<size_t>(r)] = Softmax(isa_, {.scores = scores,
+                                                          .valid = std::min(valid, group.keys),
+                                                          .count = group.keys,
+                                                          .scale = call.args.scale,
+                                                          .form = form,
+                                                          .weights = weights});
+  }
+}
+
+void CpuAttention::KeepGroup(const Call& call, const Group& group, const float* context,
+                             const Scratch& scratch) {
+  const int width = call.args.value_width;
+  const AttendTask& task = *group.task;
+  for (int r = 0; r < group.rows(); ++r, context += width) {
+    const int t = group.token(r);
+    const int h = group.head(r);
+    const SoftmaxPart& weight = scratch.sums[static_cast<size_t>(r)];
+    if (task.scattered_parts > 0) {
+      const auto row = static_cast<size_t>(
+          task.scattered + (int64_t{t - task.token_begin} * call.args.heads + h) * task.scattered_parts +
+          group.part);
+      std::copy_n(context, width, &scattered_[row * static_cast<size_t>(width)]);
+      scattered_sums_[row] = weight;
+    } else {
+      Join(OutRow(call, t, h), totals_[static_cast<size_t>(t * call.args.heads + h)], context, weight, width);
+    }
+  }
+}
+
+void CpuAttention::JoinToken(const Call& call, const AttendJoin& join, int head_begin, int head_end) {
+  const int width = call.args.value_width;
+  for (int h = head_begin; h < head_end; ++h) {
+    float* out = OutRow(call, join.token, h);
+    SoftmaxPart total;
+    for (int part = 0; part < join.parts; ++part) {
+      const auto row = static_cast<size_t>(join.scattered + int64_t{h} * join.parts + part);
+      Join(out, total, &scattered_[row * static_cast<size_t>(width)], scattered_sums_[row], width);
+    }
+    Normalise(out, total, width);
+  }
+}
+
+// Adds a part to what a row has so far; the first part is what it has.
+void CpuAttention::Join(float* out, SoftmaxPart& total, const float* part, const SoftmaxPart& weight,
+                        int width) const {
+  if (weight.sum == 0) return;  // behind the row's position
+  if (total.sum == 0) {
+    std::copy_n(part, width, out);
+    total = weight;
+    return;
+  }
+  const float top = std::max(total.top, weight.top);
+  const float keep = std::exp(total.top - top);
+  const float add = std::exp(weight.top - top);
+  JoinParts(isa_, out, keep, part, add, width);
+  total = {top, total.sum * keep + weight.sum * add};
+}
+
+}  // namespace numoe

@@ -1,0 +1,86 @@
+// CpuAttention: causal attention over the paged cache on the CPU, for GQA and absorbed MLA alike.
+//
+// Obeys the plan of attend_plan.h. A task packs a part of its sequence's cache once, for all its rows; rows
+// go through in groups: scores by a product with the packed keys, softmax, context by a product with the
+// packed values, joined to what earlier parts gave (common/kernels/attention.h). A row's bits depend on its
+// own query, position and cache only, never on the batch, the plan or the number of threads, as far as that
+// holds for the matrix kernels (common/kernels/CONTRACT.md). Owned by the engine thread; uses the pool.
+#pragma once
+
+#include <vector>
+
+#include "common/kernels/attention.h"
+#include "common/kernels/kernels.h"
+#include "common/threading/thread_pool.h"
+#include "coordinator/device/cpu/attend_plan.h"
+#include "coordinator/device/cpu/cache_memory.h"
+
+namespace numoe {
+
+class CpuAttention {
+ public:
+  CpuAttention(Isa isa, ThreadPool& pool)
+      : isa_(isa), pool_(pool), scratch_(static_cast<size_t>(pool.threads())) {}
+
+  struct Call {
+    const StepLayout* layout = nullptr;
+    const CacheMemory* cache = nullptr;
+    AttendArgs args;
+    const float* query = nullptr;  // [tokens, heads * key_width]
+    float* out = nullptr;          // [tokens, heads * value_width]
+    Precision precision = Precision::kFast;
+  };
+  /// REQUIRES: layout->tokens is not empty.
+  void Attend(const Call& call);
+  /// The next call belongs to another layout.
+  void BeginStep() { planned_ = false; }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  // A thread's own; grown and first touched by it.
+  struct Scratch {
+    std::vector<const uint16_t*> rows;   // of the part's positions in the cache
+    std::vector<Line> keys, values;      // the part, packed
+    std::vector<Line> queries, weights;  // [group rows] in the form that the kernels want
+    std::vector<Line> scores;            // [group rows, kPartKeys]
+    std::vector<Line> context;           // [group rows, value_width]
+    std::vector<SoftmaxPart> sums;       // [group rows]
+  };
+  // Some whole tokens of a task: the rows that go through together.
+  struct Group {
+    const AttendTask* task = nullptr;
+    int part = 0;
+    int keys = 0;  // packed
+    int token_begin = 0;
+    int token_end = 0;
+
+    int heads() const { return task->head_end - task->head_begin; }
+    int rows() const { return (token_end - token_begin) * heads(); }
+    int token(int row) const { return token_begin + row / heads(); }
+    int head(int row) const { return task->head_begin + row % heads(); }
+  };
+
+  template <typename T>
+  static T* Reserve(std::vector<Line>& lines, size_t values);
+  void RunTask(const Call& call, const AttendTask& task, Scratch& scratch);
+  void PackPart(const Call& call, const AttendTask& task, int part, int keys, Scratch& scratch);
+  void AttendGroup(const Call& call, const Group& group, Scratch& scratch);
+  void WeighKeys(const Call& call, const Group& group, const float* scores, ActivationForm form,
+                 std::byte* weights, Scratch& scratch);
+  void KeepGroup(const Call& call, const Group& group, const float* context, const Scratch& scratch);
+  void JoinToken(const Call& call, const AttendJoin& join, int head_begin, int head_end);
+  void Join(float* out, SoftmaxPart& total, const float* part, const SoftmaxPart& weight, int width) const;
+
+  const Isa isa_;
+  ThreadPool& pool_;
+  std::vector<Scratch> scratch_;  // [threads]
+  bool planned_ = false;
+  AttendPlan plan_;
+  std::vector<SoftmaxPart> totals_;  // [tokens, heads] of rows that join as they go
+  std::vector<float> scattered_;     // [scattered rows, value_width]
+  std::vector<SoftmaxPart> scattered_sums_;
+};
+
+}  // namespace numoe

@@ -1,0 +1,66 @@
+// Activations as the matrix kernels take them, in whatever form the instruction set wants for a matrix.
+//
+// What Linear, HeadLinear and attention of the CPU device share: rounding a row, and a product that picks the
+// kernel by the rows' form. Owns nothing; thread-safe.
+#pragma once
+
+#include <cstring>
+
+#include "common/kernels/kernels.h"
+
+namespace numoe {
+
+/// `count` rows in one form, `stride` bytes apart; kFloat rows are plain fp32.
+struct InputRows {
+  ActivationForm form = ActivationForm::kFloat;
+  const std::byte* data = nullptr;
+  size_t stride = 0;
+  int count = 0;
+};
+
+/// One row of `cols` fp32 values to `form`; `out` holds rounded::RowBytes(form, cols).
+inline void StoreRow(Isa isa, ActivationForm form, const float* x, int cols, std::byte* out) {
+  if (form == ActivationForm::kFloat) {
+    std::memcpy(out, x, static_cast<size_t>(cols) * sizeof(float));
+  } else {
+    RoundRow(isa, form, x, cols, out);
+  }
+}
+
+struct Product {
+  PackedMatrix weight;
+  int row_begin = 0;  // outputs, as in MatmulArgs
+  int row_end = 0;
+  InputRows x;
+  float* y = nullptr;  // row t's output o at y[t * y_stride + o - row_begin]
+  int64_t y_stride = 0;
+  bool exact = false;               // for kFloat rows: no tiles
+  const std::byte* next = nullptr;  // RoundedMatmulArgs::next
+};
+
+inline void Multiply(Isa isa, const Product& p) {
+  if (p.x.form == ActivationForm::kFloat) {
+    Matmul(isa, {.weight = p.weight,
+                 .row_begin = p.row_begin,
+                 .row_end = p.row_end,
+                 .x = reinterpret_cast<const float*>(p.x.data),
+                 .x_stride = static_cast<int64_t>(p.x.stride / sizeof(float)),
+                 .tokens = p.x.count,
+                 .y = p.y,
+                 .y_stride = p.y_stride,
+                 .exact = p.exact});
+  } else {
+    MatmulRounded(isa, {.weight = p.weight,
+                        .row_begin = p.row_begin,
+                        .row_end = p.row_end,
+                        .form = p.x.form,
+                        .x = p.x.data,
+                        .x_stride = p.x.stride,
+                        .tokens = p.x.count,
+                        .y = p.y,
+                        .y_stride = p.y_stride,
+                        .next = p.next});
+  }
+}
+
+}  // namespace numoe
