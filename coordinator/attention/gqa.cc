@@ -18,7 +18,6 @@ GqaAttention::GqaAttention(const ModelConfig& config, Device& device, StepClock&
   rope_ = device.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
   query_ = device.NewTensor(config.num_heads * config.head_dim);
   key_ = device.NewTensor(config.num_kv_heads * config.head_dim);
-  value_ = device.NewTensor(config.num_kv_heads * config.head_dim);
   cache_row_ = device.NewTensor(CacheRowWidth());
   heads_out_ = device.NewTensor(config.num_heads * config.head_dim);
 }
@@ -55,16 +54,14 @@ void GqaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
   const HeadView key{key_, c.num_kv_heads, d, 0};
 
   clock_.Enter(StepPart::kAttentionLinear);
-  device_.Linear(w.q, x, query_, /*accumulate=*/false);
-  device_.Linear(w.k, x, key_, /*accumulate=*/false);
-  device_.Linear(w.v, x, value_, /*accumulate=*/false);
+  device_.Linear(
+      x, {{w.q, {query_}}, {w.k, {key_}}, {w.v, {.tensor = cache_row_, .offset = c.num_kv_heads * d}}});
 
   clock_.Enter(StepPart::kAttentionRotary);
   device_.RmsNorm(query, d, w.q_norm, eps, query);
   device_.Rope(rope_, query, query);
   device_.RmsNorm(key, d, w.k_norm, eps, key);
   device_.Rope(rope_, key, {cache_row_, c.num_kv_heads, d, 0});
-  device_.Copy({value_, c.num_kv_heads, d, 0}, d, {cache_row_, c.num_kv_heads, d, c.num_kv_heads * d});
   device_.WriteKv(layer, cache_row_);
 
   clock_.Enter(StepPart::kAttentionCore);
@@ -78,7 +75,7 @@ void GqaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
                   .value_in_key = false,
                   .scale = scale_});
   clock_.Enter(StepPart::kAttentionLinear);
-  device_.Linear(w.out, heads_out_, residual, /*accumulate=*/true);
+  device_.Linear(heads_out_, {{w.out, {residual}, /*accumulate=*/true}});
 }
 
 }  // namespace numoe

@@ -32,7 +32,6 @@ class GqaAttention final : public Attention {
   RopeTable rope_;
   Tensor query_;      // [heads * head_dim]
   Tensor key_;        // [kv_heads * head_dim]
-  Tensor value_;      // [kv_heads * head_dim]
   Tensor cache_row_;  // keys, then values
   Tensor heads_out_;  // [heads * head_dim]
   std::vector<Weights> layers_;

@@ -98,17 +98,17 @@ void MlaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
   const float eps = static_cast<float>(c.rms_norm_eps);
   const int row = CacheRowWidth();
 
-  // Query: down, norm, up; then absorb W_UK into the nope part and rotate the rope part.
+  // Query: down, norm, up; then absorb W_UK into the nope part and rotate the rope part. The compressed key
+  // and value come from the same input.
   clock_.Enter(StepPart::kAttentionLinear);
-  Tensor q_input = x;
   if (c.q_lora_rank > 0) {
-    device_.Linear(w.q_a, x, q_latent_, /*accumulate=*/false);
+    device_.Linear(x, {{w.q_a, {q_latent_}}, {w.kv_a, {compressed_}}});
     device_.RmsNorm({q_latent_}, c.q_lora_rank, w.q_a_norm, eps, {q_latent_});
-    q_input = q_latent_;
+    device_.Linear(q_latent_, {{w.q_b, {query_}}});
+  } else {
+    device_.Linear(x, {{w.q_b, {query_}}, {w.kv_a, {compressed_}}});
   }
-  device_.Linear(w.q_b, q_input, query_, /*accumulate=*/false);
   device_.HeadLinear(w.key_up, QueryNope(0), {absorbed_, c.num_heads, row, 0});
-  device_.Linear(w.kv_a, x, compressed_, /*accumulate=*/false);
 
   // Cache row: normed latent and the shared rotated key.
   clock_.Enter(StepPart::kAttentionRotary);
@@ -130,7 +130,7 @@ void MlaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
   clock_.Enter(StepPart::kAttentionLinear);
   device_.HeadLinear(w.value_up, {context_, c.num_heads, c.kv_lora_rank, 0},
                      {heads_out_, c.num_heads, c.v_head_dim, 0});
-  device_.Linear(w.out, heads_out_, residual, /*accumulate=*/true);
+  device_.Linear(heads_out_, {{w.out, {residual}, /*accumulate=*/true}});
 }
 
 }  // namespace numoe

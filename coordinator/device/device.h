@@ -72,6 +72,13 @@ struct HeadView {
   int offset = 0;
 };
 
+/// out = matrix * in, or out += matrix * in. `out` is one window, as wide as the matrix has rows.
+struct LinearTarget {
+  Matrix matrix;
+  HeadView out;
+  bool accumulate = false;
+};
+
 /// Memory of all layers' caches: `row_width` values per token and layer.
 struct KvCacheSpec {
   int layers = 0;
@@ -121,16 +128,14 @@ class Device {
   virtual void Embed(const Matrix& table, Tensor out) = 0;
   /// Per window of `width` channels: out = in * rsqrt(mean(in^2) + eps) * weight.
   virtual void RmsNorm(HeadView in, int width, const Vector& weight, float eps, HeadView out) = 0;
-  /// out = matrix * in, or out += matrix * in.
-  virtual void Linear(const Matrix& matrix, Tensor in, Tensor out, bool accumulate) = 0;
+  /// Products of one input with any number of matrices. The targets' windows do not overlap.
+  virtual void Linear(Tensor in, absl::Span<const LinearTarget> targets) = 0;
+  /// out = silu(gate * in) * (up * in).
+  virtual void GatedLinear(Tensor in, const Matrix& gate, const Matrix& up, Tensor out) = 0;
   /// Each head's window of `out` = its matrix * its window of `in`.
   virtual void HeadLinear(const HeadMatrices& matrices, HeadView in, HeadView out) = 0;
   /// Rotates table.dim channels of each window by the token's position.
   virtual void Rope(const RopeTable& table, HeadView in, HeadView out) = 0;
-  /// Copies `width` channels of each window.
-  virtual void Copy(HeadView in, int width, HeadView out) = 0;
-  /// gate = silu(gate) * up.
-  virtual void SwiGlu(Tensor gate, Tensor up) = 0;
   /// Stores each token's row in its sequence's cache block.
   virtual void WriteKv(LayerId layer, Tensor rows) = 0;
   virtual void Attend(const AttendArgs& args) = 0;

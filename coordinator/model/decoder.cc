@@ -40,12 +40,10 @@ Decoder::Decoder(const ModelConfig& config, const ModelOptions& options, Device&
   selected_ = device.NewTensor(config.hidden_size);
   logits_ = device.NewTensor(config.vocab_size);
   if (config.intermediate_size > 0) {
-    mlp_gate_ = device.NewTensor(config.intermediate_size);
-    mlp_up_ = device.NewTensor(config.intermediate_size);
+    mlp_inner_ = device.NewTensor(config.intermediate_size);
   }
   if (config.num_shared_experts > 0) {
-    shared_gate_ = device.NewTensor(config.num_shared_experts * config.moe_intermediate_size);
-    shared_up_ = device.NewTensor(config.num_shared_experts * config.moe_intermediate_size);
+    shared_inner_ = device.NewTensor(config.num_shared_experts * config.moe_intermediate_size);
   }
   routes_ = device.NewRouteTable(config.experts_per_token);
 }
@@ -113,16 +111,14 @@ absl::Status Decoder::LoadLayer(const Checkpoint& checkpoint, LayerId layer) {
   RETURN_IF_ERROR(attention_->LoadLayer(checkpoint, layer));
   if (!w.is_moe) {
     ASSIGN_OR_RETURN(w.mlp, LoadMlp(checkpoint, prefix + ".mlp", config_.intermediate_size));
-    w.mlp.gate_out = mlp_gate_;
-    w.mlp.up_out = mlp_up_;
+    w.mlp.inner = mlp_inner_;
     w.has_mlp = true;
   } else {
     ASSIGN_OR_RETURN(w.gate, LoadGate(checkpoint, prefix + ".mlp.gate"));
     if (config_.num_shared_experts > 0) {
       const int width = config_.num_shared_experts * config_.moe_intermediate_size;
       ASSIGN_OR_RETURN(w.mlp, LoadMlp(checkpoint, prefix + ".mlp.shared_experts", width));
-      w.mlp.gate_out = shared_gate_;
-      w.mlp.up_out = shared_up_;
+      w.mlp.inner = shared_inner_;
       w.has_mlp = true;
     }
   }
@@ -149,7 +145,7 @@ absl::StatusOr<StepLogits> Decoder::RunStep(const StepLayout& layout) {
   device_.SelectLogitRows(hidden_, selected_);
   device_.RmsNorm({selected_}, config_.hidden_size, final_norm_, static_cast<float>(config_.rms_norm_eps),
                   {selected_});
-  device_.Linear(head_, selected_, logits_, /*accumulate=*/false);
+  device_.Linear(selected_, {{head_, {logits_}}});
   ASSIGN_OR_RETURN(logits.values, device_.ReadLogits(logits_));
   return logits;
 }
@@ -179,10 +175,8 @@ absl::Status Decoder::RunExperts(LayerId layer, const Layer& w) {
 
 void Decoder::RunMlp(const Mlp& mlp) {
   clock_.Enter(StepPart::kDense);
-  device_.Linear(mlp.gate, normed_, mlp.gate_out, /*accumulate=*/false);
-  device_.Linear(mlp.up, normed_, mlp.up_out, /*accumulate=*/false);
-  device_.SwiGlu(mlp.gate_out, mlp.up_out);
-  device_.Linear(mlp.down, mlp.gate_out, hidden_, /*accumulate=*/true);
+  device_.GatedLinear(normed_, mlp.gate, mlp.up, mlp.inner);
+  device_.Linear(mlp.inner, {{mlp.down, {hidden_}, /*accumulate=*/true}});
 }
 
 int64_t Decoder::KvBytesPerToken() const {

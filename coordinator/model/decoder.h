@@ -28,7 +28,7 @@ class Decoder final : public Model {
  private:
   struct Mlp {  // SwiGLU: down(silu(gate x) * up x)
     Matrix gate, up, down;
-    Tensor gate_out, up_out;  // [width]
+    Tensor inner;  // [width]
   };
   struct Layer {
     Vector input_norm, post_attention_norm;
@@ -60,12 +60,12 @@ class Decoder final : public Model {
   Vector final_norm_;
   Matrix head_;
 
-  Tensor hidden_;                   // [hidden] the residual stream
-  Tensor normed_;                   // [hidden] a block's input
-  Tensor selected_;                 // [hidden] residuals of the rows that want logits
-  Tensor logits_;                   // [vocab]
-  Tensor mlp_gate_, mlp_up_;        // [intermediate] of dense layers
-  Tensor shared_gate_, shared_up_;  // [shared experts' intermediate]
+  Tensor hidden_;        // [hidden] the residual stream
+  Tensor normed_;        // [hidden] a block's input
+  Tensor selected_;      // [hidden] residuals of the rows that want logits
+  Tensor logits_;        // [vocab]
+  Tensor mlp_inner_;     // [intermediate] of dense layers
+  Tensor shared_inner_;  // [shared experts' intermediate]
   RouteTable routes_;
 };
 

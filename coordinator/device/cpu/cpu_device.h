@@ -6,6 +6,7 @@
 // Owned by the engine thread.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "common/topology/node_memory.h"
 #include "coordinator/device/cpu/cache_memory.h"
 #include "coordinator/device/cpu/cpu_attention.h"
+#include "coordinator/device/cpu/input_rows.h"
 #include "coordinator/device/cpu/vector_ops.h"
 #include "coordinator/device/device.h"
 
@@ -46,11 +48,10 @@ class CpuDevice final : public Device {
   void BeginStep(const StepLayout& layout) override;
   void Embed(const Matrix& table, Tensor out) override;
   void RmsNorm(HeadView in, int width, const Vector& weight, float eps, HeadView out) override;
-  void Linear(const Matrix& matrix, Tensor in, Tensor out, bool accumulate) override;
+  void Linear(Tensor in, absl::Span<const LinearTarget> targets) override;
+  void GatedLinear(Tensor in, const Matrix& gate, const Matrix& up, Tensor out) override;
   void HeadLinear(const HeadMatrices& matrices, HeadView in, HeadView out) override;
   void Rope(const RopeTable& table, HeadView in, HeadView out) override;
-  void Copy(HeadView in, int width, HeadView out) override;
-  void SwiGlu(Tensor gate, Tensor up) override;
   void WriteKv(LayerId layer, Tensor rows) override;
   void Attend(const AttendArgs& args) override;
   void Route(const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) override;
@@ -78,9 +79,13 @@ class CpuDevice final : public Device {
     std::vector<float> inverse;
     float multiplier = 1.0f;
     RopeLayout layout = RopeLayout::kInterleaved;
+    bool planned = false;      // turns are this step's
+    std::vector<float> turns;  // [tokens][cosines, then sines of the pairs]
   };
   struct StoredGate {
-    std::vector<float> weight;  // [experts, hidden]
+    NodeMemory memory;
+    PackedMatrix packed;        // in BF16 if that loses nothing; otherwise without data, and ...
+    std::vector<float> weight;  // ... [experts, hidden] as it is
     std::vector<float> bias;    // [experts] or empty
   };
   struct StoredRoutes {
@@ -89,22 +94,30 @@ class CpuDevice final : public Device {
   };
 
   CpuDevice(const CpuDeviceOptions& options, Isa isa);
-  float* Row(Tensor tensor, int row) { return tensors_[tensor.id].data() + int64_t{row} * tensor.cols; }
+  float* Row(Tensor tensor, int row) {
+    return reinterpret_cast<float*>(tensors_[static_cast<size_t>(tensor.id)].data()) +
+           int64_t{row} * tensor.cols;
+  }
   float* Window(const HeadView& view, int row, int head) {
     return Row(view.tensor, row) + int64_t{head} * view.stride + view.offset;
   }
   // How exactly this step's activations must meet weights, and the form in which they meet those in `format`.
   Precision StepPrecision() const;
   ActivationForm FormFor(WeightFormat format) const;
-  // Rounds this step's rows of `width` values each to rounded_; the rows' stride in bytes.
-  size_t RoundRows(ActivationForm form, HeadView in, int width);
+  // Calls body for every token of the step, on the pool where there are many.
+  void ForTokens(absl::FunctionRef<void(int token)> body);
+  InputRows Inputs(WeightFormat format, Tensor in);
+  void RunLinear(const PackedMatrix& weight, int row_begin, int row_end, const InputRows& x,
+                 const LinearTarget& target, int thread);
+  void PlanTurns(StoredRope& rope);
+  void GateLogits(const StoredGate& gate, Tensor in);
 
   const int step_tokens_max_;
   const Isa isa_;
   const Precision precision_;
   const VectorOps& ops_;
   ThreadPool pool_;
-  std::vector<std::vector<float>> tensors_;
+  std::vector<NodeMemory> tensors_;
   std::vector<StoredMatrix> matrices_;
   std::vector<StoredEmbedding> embeddings_;
   std::vector<StoredHeads> head_matrices_;
@@ -115,10 +128,13 @@ class CpuDevice final : public Device {
   CacheMemory cache_;
   CpuAttention attention_;
 
-  StepLayout layout_;                  // of the current step
-  int rows_ = 0;                       // tokens, or logit rows after SelectLogitRows
-  std::vector<std::byte> rounded_;     // [tokens, heads] rows in the form that a matrix wants
-  std::vector<float> linear_scratch_;  // [tokens, cols] of an accumulating Linear
+  StepLayout layout_;  // of the current step
+  int rows_ = 0;       // tokens, or logit rows after SelectLogitRows
+  static constexpr size_t kForms = 5;
+  std::array<std::vector<std::byte>, kForms> rounded_;  // by ActivationForm: the input of a Linear
+  std::array<bool, kForms> rounded_now_ = {};           // of this Linear
+  std::vector<float> gate_logits_;                      // [tokens, experts]
+  std::vector<std::vector<float>> thread_sums_;         // [threads] outputs of a task before they are added
 };
 
 }  // namespace numoe

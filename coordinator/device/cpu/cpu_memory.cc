@@ -1,6 +1,8 @@
 // Loading: what the CPU device keeps of a checkpoint.
+#include <algorithm>
 #include <cstring>
 
+#include "absl/base/casts.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/device/cpu/cpu_device.h"
@@ -17,7 +19,11 @@ absl::StatusOr<NodeMemory> CopyOf(absl::Span<const std::byte> bytes) {
 }  // namespace
 
 Tensor CpuDevice::NewTensor(int cols) {
-  tensors_.emplace_back(static_cast<size_t>(step_tokens_max_) * cols);
+  // Pages come when they are first written: rows that no step is large enough for cost nothing.
+  absl::StatusOr<NodeMemory> memory =
+      NodeMemory::Allocate(static_cast<size_t>(step_tokens_max_) * static_cast<size_t>(cols) * sizeof(float));
+  NUMOE_CHECK(memory.ok()) << memory.status().message();
+  tensors_.push_back(*std::move(memory));
   return {.id = static_cast<int>(tensors_.size()) - 1, .cols = cols};
 }
 
@@ -89,7 +95,29 @@ RopeTable CpuDevice::LoadRope(absl::Span<const float> inverse_frequencies, float
 
 Gate CpuDevice::LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) {
   NUMOE_CHECK(weight.size() % experts == 0 && (bias.empty() || bias.size() == static_cast<size_t>(experts)));
-  gates_.push_back({{weight.begin(), weight.end()}, {bias.begin(), bias.end()}});
+  StoredGate gate{.bias = {bias.begin(), bias.end()}};
+  const int cols = static_cast<int>(weight.size()) / experts;
+  gate.packed = {.format = WeightFormat::kBf16, .rows = experts, .cols = cols};
+  const bool is_bf16 = std::all_of(weight.begin(), weight.end(),
+                                   [](float w) { return (absl::bit_cast<uint32_t>(w) & 0xffffu) == 0; });
+  if (is_bf16) {
+    const MatrixView view{.format = MatrixFormat::kF32,
+                          .rows = experts,
+                          .cols = cols,
+                          .data = absl::MakeSpan(reinterpret_cast<const std::byte*>(weight.data()),
+                                                 weight.size() * sizeof(float))};
+    const size_t bytes = PackedBytes(WeightFormat::kBf16, experts, cols);
+    absl::StatusOr<NodeMemory> memory = NodeMemory::Allocate(bytes);
+    NUMOE_CHECK(memory.ok()) << memory.status().message();
+    gate.memory = *std::move(memory);
+    gate.packed.data = gate.memory.data();
+    const absl::Status packed =
+        PackMatrix(WeightFormat::kBf16, view, 0, experts, 0, cols, absl::MakeSpan(gate.memory.data(), bytes));
+    NUMOE_CHECK(packed.ok()) << packed.message();
+  } else {
+    gate.weight.assign(weight.begin(), weight.end());
+  }
+  gates_.push_back(std::move(gate));
   return {.id = static_cast<int>(gates_.size()) - 1, .experts = experts};
 }
 

@@ -19,6 +19,10 @@ struct VectorOps {
   /// out[i] = in[i] * scale * weight[i]; sum of squares of in.
   float (*sum_squares)(const float* in, int n);
   void (*scale_by)(const float* in, float scale, const float* weight, float* out, int n);
+  /// Turns (x[2i], x[2i + 1]), or (x[i], x[i + pairs]), by the angle with cosine cos[i] and sine sin[i].
+  /// `out` may be `in`.
+  void (*rotate_pairs)(const float* in, const float* cos, const float* sin, int pairs, float* out);
+  void (*rotate_halves)(const float* in, const float* cos, const float* sin, int pairs, float* out);
 };
 
 const VectorOps& VectorOpsFor(Isa isa);
