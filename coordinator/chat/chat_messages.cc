@@ -36,6 +36,7 @@ absl::StatusOr<ordered_json> ToolCalls(const ordered_json& calls, const std::str
     const std::string place = fmt::format("{}[{}].function", where, i);
     if (!out[i].is_object() || !out[i].contains("function") || !out[i]["function"].is_object())
       return Error(place, "an object");
+    if (!out[i].contains("type")) out[i]["type"] = "function";  // DeepSeek's templates print it
     ordered_json& function = out[i]["function"];
     if (!function.contains("name") || !function["name"].is_string())
       return Error(place + ".name", "a string");

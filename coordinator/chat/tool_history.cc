@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/chat/jinja_value.h"
+
 namespace numoe {
 namespace {
 
@@ -96,6 +98,26 @@ void RewriteCallIds(ordered_json& messages) {
       call["id"] = id;
     }
   }
+}
+
+void FillEmptyContent(ordered_json& messages) {
+  for (ordered_json& message : messages) {
+    if (message["content"].is_null()) message["content"] = "";
+  }
+}
+
+bool SpellArguments(ordered_json& messages) {
+  bool any = false;
+  for (ordered_json& message : messages) {
+    if (CallsOf(message).empty()) continue;
+    for (ordered_json& call : message["tool_calls"]) {
+      ordered_json& arguments = call["function"]["arguments"];
+      if (!arguments.is_object()) continue;
+      arguments = jinja::ToJson(jinja::FromJson(arguments), {}).value_or("{}");
+      any = true;
+    }
+  }
+  return any;
 }
 
 }  // namespace numoe

@@ -11,7 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/observe/logging.h"
-#include "coordinator/chat/tool_history.h"
+#include "coordinator/http/chat_prompt.h"
 
 namespace numoe {
 namespace {
@@ -166,10 +166,6 @@ void Session::Complete(bool chat) {
          .param = "model",
          .code = "model_not_found"});
   }
-  if (request.chat) {
-    OrderToolResults(request.messages);
-    if (deps_.output_format.tools == ToolSyntax::kKimi) RewriteCallIds(request.messages);
-  }
   ApiError error;
   absl::StatusOr<std::vector<TokenId>> prompt = Prompt(request, error);
   if (!prompt.ok()) return ReplyError(error);
@@ -183,11 +179,8 @@ absl::StatusOr<std::vector<TokenId>> Session::Prompt(const CompletionRequest& re
       error = BadRequest("messages", "this model has no chat template; use /v1/completions");
       return absl::InvalidArgumentError(error.message);
     }
-    const auto segments = deps_.chat_template->Render({.messages = request.messages,
-                                                       .tools = request.tools,
-                                                       .add_generation_prompt = true,
-                                                       .kwargs = request.template_kwargs,
-                                                       .role_tokens = deps_.tokenizer.role_tokens()});
+    const auto segments =
+        RenderChat(*deps_.chat_template, request, deps_.output_format.tools, deps_.tokenizer.role_tokens());
     if (!segments.ok()) {
       error = BadRequest("messages", "the chat template refuses this conversation: " +
                                          std::string(segments.status().message()));

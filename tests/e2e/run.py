@@ -106,6 +106,22 @@ class Serving(unittest.TestCase):
                 if param:
                     self.assertEqual(error["param"], param)
 
+    def test_tools_and_their_history(self):
+        tools = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}]
+        call = {"id": "call_x", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+        body = chat("Add", tools=tools)
+        body["messages"] += [{"role": "assistant", "content": None, "reasoning": "hm", "tool_calls": [call]},
+                             {"role": "tool", "tool_call_id": "call_x", "content": "2"}]
+        for choice in ("auto", "none", None):
+            with self.subTest(choice=choice):
+                whole = self.cluster.post(CHAT, {**body, "tool_choice": choice})
+                self.assertIn("reasoning_tokens", whole["usage"]["completion_tokens_details"])
+                events = self.cluster.stream(CHAT, {**body, "tool_choice": choice})
+                self.assertEqual(stream_text(events), whole["choices"][0]["message"]["content"] or "")
+                self.assertEqual(events[0]["choices"][0]["delta"]["role"], "assistant")
+        refused = self.cluster.post(CHAT, {**body, "tool_choice": "required"}, expect=400)
+        self.assertEqual(refused["error"]["param"], "tool_choice")
+
     def test_unknown_fields_are_accepted(self):
         self.cluster.post(CHAT, chat("x", best_of=1, logprobs=None, nobody_knows_me={"a": 1}))
 
@@ -300,7 +316,9 @@ class LifeCycle(unittest.TestCase):
                  ([worker, "--model", MODEL, "--worker-index", "5", "--worker-count", "2",
                    "--listen", "unix:/tmp/numoe-e2e-x.sock"], "worker-index"),
                  ([coordinator, "--model", MODEL, "--workers", "unix:/tmp/none", "--no-such-flag"], "no-such-flag"),
-                 ([coordinator, "--model", "/nonexistent", "--workers", "unix:/tmp/none"], "/nonexistent")]
+                 ([coordinator, "--model", "/nonexistent", "--workers", "unix:/tmp/none"], "/nonexistent"),
+                 ([coordinator, "--model", MODEL, "--workers", "unix:/tmp/none", "--tool-call-parser", "hermes"],
+                  "<tool_call>")]
         for argv, needle in cases:
             with self.subTest(argv=argv[1:]):
                 done = subprocess.run(argv, capture_output=True, text=True, timeout=30)

@@ -97,5 +97,19 @@ TEST(ToolHistoryTest, ResultsWithoutAKnownIdAnswerTheFirstOpenCall) {
             "more=4;-=5;");
 }
 
+TEST(ToolHistoryTest, ContentAndArgumentsForTemplatesThatWantText) {
+  ordered_json messages = ordered_json::array({User(), Calls({{"x", "f"}, {"y", "g"}})});
+  ordered_json& calls = messages[1]["tool_calls"];
+  calls[0]["function"]["arguments"] = ordered_json::parse(R"({"a": [1, 2.5], "ü": {"b": null}})");
+  calls[1]["function"]["arguments"] = "not JSON";
+  FillEmptyContent(messages);
+  EXPECT_EQ(messages[0]["content"], "u");
+  EXPECT_EQ(messages[1]["content"], "");
+  EXPECT_TRUE(SpellArguments(messages));
+  EXPECT_EQ(messages[1]["tool_calls"][0]["function"]["arguments"], R"({"a": [1, 2.5], "ü": {"b": null}})");
+  EXPECT_EQ(messages[1]["tool_calls"][1]["function"]["arguments"], "not JSON");
+  EXPECT_FALSE(SpellArguments(messages)) << "nothing left to do";
+}
+
 }  // namespace
 }  // namespace numoe

@@ -6,6 +6,7 @@
 #include <deque>
 #include <random>
 
+#include "coordinator/chat/chat_template.h"
 #include "coordinator/http/generation.h"
 #include "gtest/gtest.h"
 #include "tests/support/byte_tokenizer.h"
@@ -436,6 +437,53 @@ TEST_F(KimiAnswersTest, StopStringsAreLookedForInContentAlone) {
   EXPECT_EQ(reply.content(), "a ");
   EXPECT_EQ(reply.calls(), 0u);
   EXPECT_EQ(reply.finish_reason, "stop");
+}
+
+// What the template writes of a turn is what the model is trained to write: parsing it gives the turn again.
+TEST(KimiRoundTripTest, TurnsAsTheTemplateRendersThem) {
+  const std::string model = "tests/golden/data/tiny-chat";
+  const auto tokenizer = Tokenizer::Load(model);
+  const auto chat_template = ChatTemplate::Load(model);
+  ASSERT_TRUE(tokenizer.ok() && chat_template.ok());
+  const OutputFormat format = *ChooseOutputFormat(**tokenizer, "auto", "auto");
+  CompletionRequest request{.chat = true};
+  request.messages = ordered_json::parse(R"([{"role": "user", "content": "Grüße"}])");
+  request.tools = ordered_json::parse(kTools);
+  ordered_json turn = ordered_json::parse(R"({"role": "assistant", "content": "Let me <b>see</b> 🎉.",
+    "reasoning_content": "Two calls?\nYes.", "tool_calls": [
+      {"id": "functions.get_weather:0", "type": "function",
+       "function": {"name": "get_weather", "arguments": {"city": "Paris", "unit": "<|im_end|>"}}},
+      {"id": "functions.search:1", "type": "function",
+       "function": {"name": "search", "arguments": {"query": ["a", 1.5, null, {}]}}}]})");
+  ordered_json messages = request.messages;
+  messages.push_back(turn);
+  const auto render = [&](const ordered_json& conversation, bool add_generation_prompt) {
+    const auto segments = (*chat_template)
+                              ->Render({.messages = conversation,
+                                        .tools = request.tools,
+                                        .add_generation_prompt = add_generation_prompt});
+    EXPECT_TRUE(segments.ok()) << segments.status();
+    return (*tokenizer)->EncodeSegments(*segments);
+  };
+  const std::vector<TokenId> prompt = render(request.messages, true);
+  std::vector<TokenId> said = render(messages, false);
+  ASSERT_TRUE(std::equal(prompt.begin(), prompt.end(), said.begin()));
+  said.erase(said.begin(), said.begin() + prompt.size());
+  const std::vector<TokenId> eos = {*(*tokenizer)->SpecialId("<|im_end|>")};
+  Generation generation(request, {.tokenizer = **tokenizer,
+                                  .format = format,
+                                  .eos_token_ids = eos,
+                                  .prompt = prompt,
+                                  .id = "i",
+                                  .model = "m"});
+  generation.Take({.tokens = said, .finish = FinishReason::kStop, .error = {}});
+  ordered_json message = ordered_json::parse(generation.Answer()).at("choices")[0].at("message");
+  for (ordered_json& call : message["tool_calls"]) {
+    ordered_json& arguments = call["function"]["arguments"];
+    arguments = ordered_json::parse(arguments.get<std::string>());
+  }
+  for (const char* field : {"content", "reasoning_content", "tool_calls"})
+    EXPECT_EQ(message[field], turn[field]);
 }
 
 }  // namespace

@@ -1,0 +1,136 @@
+// What a model may say: any tokens become one answer, however they fall into events, and no mark gets
+// through.
+//
+// The first byte chooses format and request; in the rest control tokens stand by name or as a byte below 32.
+#include <string>
+#include <string_view>
+
+#include "common/base/check.h"
+#include "coordinator/http/generation.h"
+#include "coordinator/tokenizer/utf8.h"
+#include "tests/support/byte_tokenizer.h"
+
+namespace numoe {
+namespace {
+
+constexpr size_t kTokensMax = 2000;
+
+struct Model {
+  explicit Model(const std::vector<std::string>& control)
+      : tokenizer(control), format(*ChooseOutputFormat(tokenizer, "auto", "auto")) {}
+
+  const ByteTokenizer tokenizer;
+  const OutputFormat format;
+};
+
+const Model& ModelFor(uint8_t choice) {
+  static const Model* const models[] = {new Model(KimiControlTokens()), new Model(DeepSeekControlTokens()),
+                                        new Model(QwenControlTokens()), new Model({})};
+  return *models[choice % 4];
+}
+
+CompletionRequest RequestFor(uint8_t choice) {
+  CompletionRequest request{.chat = true};
+  request.messages = nlohmann::ordered_json::array();
+  if ((choice & 4) != 0) {
+    request.tools = nlohmann::ordered_json::parse(R"([
+      {"type": "function", "function": {"name": "f", "parameters": {"properties": {"x": {}}, "required": ["x"]}}},
+      {"type": "function", "function": {"name": "g", "parameters": {"properties": {"y": {}}}}}])");
+  }
+  request.parallel_tool_calls = (choice & 8) == 0;
+  if ((choice & 16) != 0) request.stop = {"END", "\n\n"};
+  return request;
+}
+
+std::vector<TokenId> TokensOf(std::string_view text, const Tokenizer& tokenizer) {
+  std::vector<TokenId> tokens = tokenizer.Encode(text, Specials::kParse);
+  const int control = tokenizer.VocabSize() - 256;
+  for (TokenId& token : tokens) {
+    if (token < 32 && token < control && token != '\n') token += 256;
+  }
+  if (tokens.size() > kTokensMax) tokens.resize(kTokensMax);
+  return tokens;
+}
+
+// The answer of a generation fed `tokens` in events of `length`; what it streams must add up to it.
+nlohmann::ordered_json Answer(const Model& model, const CompletionRequest& request, uint8_t choice,
+                              const std::vector<TokenId>& tokens, size_t length) {
+  static const std::vector<TokenId> eos;
+  const std::vector<TokenId> prompt =
+      model.tokenizer.Encode((choice & 32) != 0 ? "<think>" : "x", Specials::kParse);
+  Generation generation(request, {.tokenizer = model.tokenizer,
+                                  .format = model.format,
+                                  .eos_token_ids = eos,
+                                  .prompt = prompt,
+                                  .id = "i",
+                                  .model = "m"});
+  const FinishReason finish = (choice & 64) != 0 ? FinishReason::kStop : FinishReason::kLength;
+  ParsedAnswer sum;
+  for (size_t at = 0; !generation.done(); at += length) {
+    const size_t end = std::min(tokens.size(), at + length);
+    TokenEvent event{.error = {}};
+    if (at < end) event.tokens.assign(tokens.begin() + at, tokens.begin() + end);
+    if (at + length >= tokens.size()) event.finish = finish;
+    for (const AnswerDelta& delta : generation.Take(event)) {
+      NUMOE_CHECK_EQ(delta.text.empty(), delta.kind == AnswerDelta::Kind::kCallBegin);
+      sum.Add(delta);
+    }
+  }
+  const auto answer = nlohmann::ordered_json::parse(generation.Answer());
+  const nlohmann::ordered_json& choice_json = answer.at("choices")[0];
+  const nlohmann::ordered_json& message = choice_json.at("message");
+  NUMOE_CHECK_EQ(sum.content,
+                 message.at("content").is_null() ? "" : message.at("content").get<std::string>());
+  NUMOE_CHECK_EQ(sum.reasoning, message.value("reasoning_content", ""));
+  const auto calls = message.value("tool_calls", nlohmann::ordered_json::array());
+  NUMOE_CHECK_EQ(sum.calls.size(), calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    NUMOE_CHECK_EQ(sum.calls[i].id, calls[i].at("id").get<std::string>());
+    NUMOE_CHECK_EQ(sum.calls[i].name, calls[i].at("function").at("name").get<std::string>());
+    NUMOE_CHECK_EQ(sum.calls[i].arguments, calls[i].at("function").at("arguments").get<std::string>());
+    NUMOE_CHECK(!sum.calls[i].name.empty() && !sum.calls[i].arguments.empty());
+  }
+  const std::string reason = choice_json.at("finish_reason");
+  NUMOE_CHECK(reason == "length" || (reason == "tool_calls") == !calls.empty()) << reason;
+  NUMOE_CHECK(reason != "length" || finish == FinishReason::kLength);
+  return {message, reason, answer.at("usage")};
+}
+
+void CheckText(const Model& model, const nlohmann::ordered_json& message, std::string_view plain) {
+  for (const char* field : {"content", "reasoning_content"}) {
+    const auto it = message.find(field);
+    if (it == message.end() || it->is_null()) continue;
+    const auto text = it->get<std::string>();
+    NUMOE_CHECK_EQ(ReplaceInvalidUtf8(text), text);
+    NUMOE_CHECK_LE(text.size(), 3 * plain.size());  // a stray byte becomes a replacement character
+    for (const auto& [token, mark] : model.format.marks) {
+      if (mark == Mark::kThinkBegin || mark == Mark::kThinkEnd) continue;  // may be quoted
+      const std::string_view name = model.tokenizer.TokenBytes(token);
+      NUMOE_CHECK(text.find(name) == std::string::npos || plain.find(name) != std::string_view::npos) << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace numoe
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const numoe::Model& model = numoe::ModelFor(data[0]);
+  const numoe::CompletionRequest request = numoe::RequestFor(data[0]);
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const std::vector<numoe::TokenId> tokens = numoe::TokensOf(text, model.tokenizer);
+  std::string plain;  // what may be text: ordinary tokens and think marks
+  for (const numoe::TokenId token : tokens) {
+    const std::optional<numoe::Mark> mark = model.format.Find(token);
+    const bool think = mark == numoe::Mark::kThinkBegin || mark == numoe::Mark::kThinkEnd;
+    if ((!mark || think) && !model.tokenizer.IsSpecial(token)) plain += model.tokenizer.TokenBytes(token);
+  }
+  const auto whole = numoe::Answer(model, request, data[0], tokens, tokens.size() + 1);
+  numoe::CheckText(model, whole[0], plain);
+  for (const size_t length : {size_t{1}, 2 + size % 7}) {
+    const auto streamed = numoe::Answer(model, request, data[0], tokens, length);
+    NUMOE_CHECK_EQ(streamed.dump(), whole.dump()) << "in events of " << length;
+  }
+  return 0;
+}
