@@ -11,11 +11,6 @@ namespace {
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
-// Index of the largest value; the lowest index among equals.
-int ArgMax(absl::Span<const float> values) {
-  return static_cast<int>(std::max_element(values.begin(), values.end()) - values.begin());
-}
-
 float SumOfTopTwo(absl::Span<const float> values) {
   float first = kMasked;
   float second = kMasked;
@@ -45,17 +40,29 @@ void GateSelector::Select(absl::Span<const float> logits, absl::Span<const float
                weights.size() == chosen.size());
   Score(logits, bias);
   if (params_.n_group > 1) MaskGroups();
+  KeepBest(chosen);
   float sum = 0;
   for (size_t k = 0; k < chosen.size(); ++k) {
-    const int best = ArgMax(choices_);
-    chosen[k] = best;
-    weights[k] = scores_[best];
-    sum += scores_[best];
-    choices_[best] = kMasked;
+    weights[k] = scores_[static_cast<size_t>(chosen[k])];
+    sum += weights[k];
   }
   // The reference guards the sigmoid sum against zero; a softmax sum cannot be zero.
   const float guard = params_.scoring == GateScoring::kSigmoidNoAuxTc ? 1e-20f : 0.0f;
   for (float& w : weights) w = (params_.norm_topk_prob ? w / (sum + guard) : w) * params_.scaling;
+}
+
+// One pass that keeps the best so far in order; most experts fail the comparison with the last of them. Of
+// equals the one that came first stays in front.
+void GateSelector::KeepBest(absl::Span<ExpertId> chosen) const {
+  size_t kept = 0;
+  for (size_t e = 0; e < choices_.size(); ++e) {
+    const float choice = choices_[e];
+    const auto better = [&](size_t k) { return choice > choices_[static_cast<size_t>(chosen[k])]; };
+    if (kept == chosen.size() && !better(kept - 1)) continue;
+    size_t k = kept < chosen.size() ? kept++ : kept - 1;
+    for (; k > 0 && better(k - 1); --k) chosen[k] = chosen[k - 1];
+    chosen[k] = static_cast<ExpertId>(e);
+  }
 }
 
 void GateSelector::Score(absl::Span<const float> logits, absl::Span<const float> bias) {

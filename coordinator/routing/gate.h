@@ -37,6 +37,7 @@ class GateSelector {
  private:
   void Score(absl::Span<const float> logits, absl::Span<const float> bias);
   void MaskGroups();
+  void KeepBest(absl::Span<ExpertId> chosen) const;
 
   const GateParams params_;
   std::vector<float> scores_;   // [experts] what weights are made of

@@ -94,6 +94,25 @@ TEST(GateTest, TiesGoToTheLowerIndex) {
   EXPECT_THAT(Choose(params, {1, 1, 1, 1}).experts, ElementsAre(0, 1));
 }
 
+TEST(GateTest, EveryOrderOfExpertsIsSorted) {
+  // All 720 orders of six logits with two equal ones: whatever is seen first must not win for that.
+  std::vector<int> order = {0, 1, 2, 3, 4, 5};
+  const float values[] = {3, 2, 2, 1, 0, -1};
+  const GateParams params{.scoring = GateScoring::kSoftmax, .experts_per_token = 4};
+  do {
+    std::vector<float> logits;
+    for (const int i : order) logits.push_back(values[i]);
+    const Selection s = Choose(params, logits);
+    std::vector<int> expected(6);
+    for (int e = 0; e < 6; ++e) expected[static_cast<size_t>(e)] = e;
+    std::stable_sort(expected.begin(), expected.end(), [&](int a, int b) {
+      return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
+    });
+    expected.resize(4);
+    EXPECT_THAT(s.experts, ::testing::ElementsAreArray(expected));
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
 TEST(GateTest, SoftmaxTopKNormalised) {
   const GateParams params{.scoring = GateScoring::kSoftmax, .experts_per_token = 2};
   const Selection s = Choose(params, {0.0f, 2.0f, 1.0f, -1.0f});
