@@ -2,11 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "absl/base/casts.h"
 #include "common/base/check.h"
+#include "common/base/status.h"
 
 namespace numoe {
 namespace {
+
+// Logits whose largest is found together.
+constexpr size_t kBlock = 1024;
+// Candidates are sorted level by level: the first holds weights down to exp(-kLevelDepth) of the best, the
+// next down to the square of that, the last whatever is left. A token drawn from a model's usual distribution
+// lies in the first two.
+constexpr double kLevelDepth = 7.0;
+constexpr int kLevels = 14;
 
 uint64_t Mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15ull;
@@ -15,58 +26,131 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// Integers in the order of the floats (IEEE 754): unlike floats, the compiler takes their maximum in vectors.
+inline int32_t OrderKey(float x) {
+  const int32_t bits = absl::bit_cast<int32_t>(x + 0.0f);  // -0 becomes +0
+  return bits ^ ((bits >> 31) & 0x7fffffff);
+}
+constexpr int32_t kExponentBits = 0x7f800000;
+
+// exp for x <= 0, relative error below 2^-21 down to exp(-87): 2^n * 2^f with a Taylor polynomial for 2^f,
+// |f| <= 1/2. Written so that the compiler works on several at once.
+inline float ExpOfNegative(float x) {
+  constexpr float kToInteger = 12582912.0f;  // 1.5 * 2^23: adding it rounds
+  float t = x * 1.44269504f;
+  t = t < -126.0f ? -126.0f : t;
+  const float shifted = t + kToInteger;
+  const float f = t - (shifted - kToInteger);
+  float p = f * 1.54035304e-4f + 1.33335581e-3f;
+  p = p * f + 9.61812911e-3f;
+  p = p * f + 5.55041087e-2f;
+  p = p * f + 2.40226507e-1f;
+  p = p * f + 6.93147181e-1f;
+  p = p * f + 1.0f;
+  return absl::bit_cast<float>(absl::bit_cast<int32_t>(p) + (absl::bit_cast<int32_t>(shifted) << 23));
+}
+
 }  // namespace
 
 double CounterUniform(uint64_t seed, uint64_t counter) {
   return static_cast<double>(Mix(Mix(seed) ^ counter) >> 11) * 0x1p-53;
 }
 
-void Sampler::KeepTopK(int k) {
-  if (k <= 0 || k >= static_cast<int>(candidates_.size())) return;
-  // Equal logits: the lower id is kept, as in greedy.
-  const auto better = [](const Candidate& a, const Candidate& b) {
-    return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+// The largest logit's lowest index.
+absl::StatusOr<TokenId> Sampler::FindBest(absl::Span<const float> logits) {
+  size_t best_block = 0;
+  int32_t best = std::numeric_limits<int32_t>::min();
+  int bad = 0;
+  for (size_t block = 0; block < logits.size(); block += kBlock) {
+    const size_t end = std::min(block + kBlock, logits.size());
+    int32_t top = std::numeric_limits<int32_t>::min();
+    for (size_t i = block; i < end; ++i) {
+      const int32_t key = OrderKey(logits[i]);
+      top = key > top ? key : top;
+      bad |= (absl::bit_cast<int32_t>(logits[i]) & kExponentBits) == kExponentBits ? 1 : 0;
+    }
+    if (top > best) {
+      best = top;
+      best_block = block;
+    }
+  }
+  if (bad != 0) return absl::DataLossError("the model produced a logit that is not a number");
+  while (OrderKey(logits[best_block]) != best) ++best_block;
+  return static_cast<TokenId>(best_block);
+}
+
+double Sampler::Weigh(absl::Span<const float> logits, float best, double temperature) {
+  weights_.resize(logits.size());
+  const float inverse = static_cast<float>(1 / temperature);
+  for (size_t i = 0; i < logits.size(); ++i) weights_[i] = ExpOfNegative((logits[i] - best) * inverse);
+  double sums[8] = {};
+  for (size_t i = 0; i < logits.size(); ++i) sums[i % 8] += weights_[i];
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+// Appends the next level's candidates, best first. False: all levels are there.
+bool Sampler::SortNextLevel(absl::Span<const float> logits, float best, double temperature) {
+  if (level_ == kLevels) return false;
+  const auto edge = [&](int level) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    return level == 0         ? kInfinity
+           : level == kLevels ? -kInfinity
+                              : static_cast<float>(best - kLevelDepth * temperature * level);
   };
-  std::nth_element(candidates_.begin(), candidates_.begin() + k, candidates_.end(), better);
-  candidates_.resize(k);
+  const float ceiling = edge(level_);
+  const float floor = edge(++level_);
+  const auto first = static_cast<std::ptrdiff_t>(candidates_.size());
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] >= floor && logits[i] < ceiling)
+      candidates_.push_back({logits[i], weights_[i], static_cast<TokenId>(i)});
+  }
+  // Equal logits: the lower id comes first, as in greedy.
+  std::sort(candidates_.begin() + first, candidates_.end(), [](const Candidate& a, const Candidate& b) {
+    return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+  });
+  return true;
 }
 
 absl::StatusOr<TokenId> Sampler::Sample(absl::Span<const float> logits, const SamplingChoice& choice) {
-  const size_t count = std::min(logits.size(), static_cast<size_t>(vocab_));
-  NUMOE_CHECK_GT(count, 0u);
-  TokenId best = 0;
-  for (size_t i = 0; i < count; ++i) {
-    if (!std::isfinite(logits[i]))
-      return absl::DataLossError("the model produced a logit that is not a number");
-    if (logits[i] > logits[best]) best = static_cast<TokenId>(i);
-  }
-  if (choice.temperature <= 0 || choice.top_k == 1) return best;
+  logits = logits.subspan(0, std::min(logits.size(), static_cast<size_t>(vocab_)));
+  NUMOE_CHECK(!logits.empty());
+  ASSIGN_OR_RETURN(const TokenId best_token, FindBest(logits));
+  if (choice.temperature <= 0 || choice.top_k == 1) return best_token;
 
+  const float best = logits[static_cast<size_t>(best_token)];
+  double total = Weigh(logits, best, choice.temperature);
   candidates_.clear();
-  for (size_t i = 0; i < count; ++i) candidates_.push_back({logits[i], static_cast<TokenId>(i)});
-  KeepTopK(choice.top_k);
-  std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
-    return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
-  });
-  weights_.clear();
-  double total = 0;
-  for (const Candidate& c : candidates_) {
-    weights_.push_back(std::exp((static_cast<double>(c.logit) - candidates_[0].logit) / choice.temperature));
-    total += weights_.back();
+  level_ = 0;
+  const auto has = [&](size_t i) {
+    while (i >= candidates_.size()) {
+      if (!SortNextLevel(logits, best, choice.temperature)) return false;
+    }
+    return true;
+  };
+  size_t kept = logits.size();
+  if (choice.top_k > 0 && static_cast<size_t>(choice.top_k) < kept) {
+    kept = static_cast<size_t>(choice.top_k);
+    total = 0;
+    for (size_t i = 0; i < kept && has(i); ++i) total += candidates_[i].weight;
   }
   // top-p: the shortest prefix whose probability reaches top_p; then min-p: at least min_p of the best one.
-  size_t kept = 0;
-  double mass = 0;
-  while (kept < weights_.size() && (kept == 0 || mass < choice.top_p * total) &&
-         weights_[kept] >= choice.min_p) {
-    mass += weights_[kept++];
+  double mass = total;
+  if (choice.top_p < 1 || choice.min_p > 0) {
+    const size_t most = kept;
+    kept = 1;
+    mass = has(0) ? candidates_[0].weight : 0;
+    while (kept < most && mass < choice.top_p * total && has(kept) &&
+           candidates_[kept].weight >= choice.min_p)
+      mass += candidates_[kept++].weight;
   }
   double left = CounterUniform(choice.seed, static_cast<uint64_t>(choice.position)) * mass;
-  for (size_t i = 0; i < kept; ++i) {
-    left -= weights_[i];
+  for (size_t i = 0; i < kept && has(i); ++i) {
+    left -= candidates_[i].weight;
     if (left < 0) return candidates_[i].token;
   }
-  return candidates_[kept - 1].token;
+  return candidates_[std::min(kept, candidates_.size()) - 1].token;  // rounding left a little
 }
 
 }  // namespace numoe

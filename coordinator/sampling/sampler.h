@@ -1,8 +1,9 @@
 // From a row of logits to a token: temperature, top-k, top-p, min-p, in that order; temperature 0 is greedy.
 //
 // Random numbers are a function of (seed, position): the same request and seed draw the same numbers under
-// any load, and a replayed step draws them again. A row with NaN or infinity is DATA_LOSS, never a token.
-// Holds only scratch: one Sampler per thread.
+// any load, and a replayed step draws them again. A vocabulary is not sorted, but only as much of its best
+// end as a draw looks at. A row with NaN or infinity is DATA_LOSS, never a token. Holds only scratch: one
+// Sampler per thread.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +34,17 @@ class Sampler {
  private:
   struct Candidate {
     float logit;
+    float weight;
     TokenId token;
   };
-  void KeepTopK(int k);
+  static absl::StatusOr<TokenId> FindBest(absl::Span<const float> logits);
+  double Weigh(absl::Span<const float> logits, float best, double temperature);
+  bool SortNextLevel(absl::Span<const float> logits, float best, double temperature);
 
   const int vocab_;
-  std::vector<Candidate> candidates_;
-  std::vector<double> weights_;
+  std::vector<float> weights_;         // [logits] exp((logit - best) / temperature)
+  std::vector<Candidate> candidates_;  // best first, as far as anybody asked
+  int level_ = 0;                      // levels that are among them
 };
 
 /// Uniform in [0, 1) from a seed and a counter (SplitMix64, https://doi.org/10.1145/2714064.2660195).
