@@ -41,6 +41,7 @@ struct CoordinatorFlags {
   int64_t worker_deadline_ms = 60'000;
   int64_t drain_timeout_ms = 30'000;
   bool deterministic = false;
+  bool disable_prefix_caching = false;
   std::string isa = "auto";
   std::string activations = "auto";
   int threads = 0;
@@ -85,6 +86,8 @@ int ParseFlags(int argc, char** argv, CoordinatorFlags& f) {
   flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM");
   flags.AddSwitch("deterministic", f.deterministic,
                   "The same request and seed give the same text under any load");
+  flags.AddSwitch("disable-prefix-caching", f.disable_prefix_caching,
+                  "Compute every prompt from its first token, whatever was computed before");
   flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
   flags.Add("activations", f.activations,
             "auto: INT8 where many tokens meet INT4 or INT8 weights, else BF16; bf16: always; fp32: exact "
@@ -219,7 +222,8 @@ absl::Status Serve(CoordinatorFlags& f) {
        .vocab = std::min(config.vocab_size, tokenizer->VocabSize()),
        .eos_token_ids = config.eos_token_ids,
        .worker_deadline_ms = f.worker_deadline_ms,
-       .deterministic = f.deterministic},
+       .deterministic = f.deterministic,
+       .prefix_caching = !f.disable_prefix_caching},
       metrics);
   std::atomic<bool> draining{false};
   const ServerDeps deps{.engine = *engine,

@@ -8,6 +8,7 @@
 namespace numoe {
 
 using TokenId = int32_t;     // index into the vocabulary; negative never occurs in a sequence
+using KvBlockId = int32_t;   // index of a block of KV cache rows
 using LayerId = int32_t;     // decoder layer, 0-based, as in the checkpoint's tensor names
 using ExpertId = int32_t;    // routed expert within a layer, 0-based
 using WorkerId = int32_t;    // expert worker, 0-based: --worker-index

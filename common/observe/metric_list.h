@@ -32,6 +32,10 @@
   GAUGE(kPinned, "numoe_pinned", kWorker, "", "1 if every compute thread is bound to its own CPU, else 0") \
   COUNTER(kPreemptions, "numoe_preemptions_total", kCoordinator, "",                                       \
           "Sequences put back into the queue because the KV cache was full")                               \
+  COUNTER(kPrefixHitTokens, "numoe_prefix_cache_hit_tokens_total", kCoordinator, "",                       \
+          "Prompt tokens found in the prefix cache")                                                       \
+  COUNTER(kPrefixQueryTokens, "numoe_prefix_cache_query_tokens_total", kCoordinator, "",                   \
+          "Prompt tokens looked up in the prefix cache")                                                   \
   HISTOGRAM(kQueueWait, "numoe_queue_wait_seconds", kCoordinator, "", kMilliseconds,                       \
             "Time from a request's arrival to its first step")                                             \
   COUNTER(kReceivedBytes, "numoe_received_bytes_total", kBoth, "peer",                                     \

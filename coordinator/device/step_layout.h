@@ -10,8 +10,6 @@
 
 namespace numoe {
 
-using KvBlockId = int32_t;
-
 struct StepLayout {
   std::vector<TokenId> tokens;          // [tokens]
   std::vector<int32_t> positions;       // [tokens] position within its sequence

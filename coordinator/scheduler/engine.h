@@ -35,7 +35,8 @@ enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };
 /// What a sequence produced in one step.
 struct TokenEvent {
   SequenceId sequence = 0;
-  std::vector<TokenId> tokens;  // usually one; empty in an event that only finishes
+  std::vector<TokenId> tokens;       // usually one; empty in an event that only finishes
+  int64_t cached_prompt_tokens = 0;  // tokens that were found in the prefix cache and not computed
   FinishReason finish = FinishReason::kNone;
   absl::Status error;  // not OK iff finish == kError
 };
@@ -43,6 +44,7 @@ struct TokenEvent {
 struct GenerateRequest {
   std::string request_id;       // for logs
   std::vector<TokenId> prompt;  // at least one token
+  std::string cache_salt;       // prefixes are shared only between requests of one salt
   SamplingParams sampling;
   std::function<void(const TokenEvent&)>
       on_event;  // called until finish != kNone, and never after Cancel returned
@@ -52,6 +54,7 @@ struct EngineStats {
   int running = 0;
   int waiting = 0;
   int kv_blocks_used = 0;
+  int kv_blocks_idle = 0;  // hold prefixes that nobody uses now; not among the used ones
   int kv_blocks_total = 0;
   bool ready = false;  // every expert slice is served
   uint64_t steps = 0;
@@ -68,6 +71,8 @@ class Engine {
   /// Frees the sequence within one step. Unknown or finished ids are ignored.
   virtual void Cancel(SequenceId sequence) = 0;
   virtual EngineStats Stats() const = 0;
+  /// From the next step on nothing computed before is used for new requests.
+  virtual void ResetPrefixCache() = 0;
   /// Refuses new requests; running ones go on. Returns true once nothing is left, false at `deadline_ms`.
   virtual bool Drain(int64_t deadline_ms) = 0;
 };

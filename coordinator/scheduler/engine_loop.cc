@@ -11,12 +11,12 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/check.h"
-#include "coordinator/kvcache/block_pool.h"
 #include "coordinator/sampling/sampler.h"
-#include "coordinator/scheduler/sequence.h"
+#include "coordinator/scheduler/block_tables.h"
 
 namespace numoe {
 namespace {
@@ -52,6 +52,7 @@ class EngineLoop final : public Engine {
         options_(options),
         metrics_(metrics),
         blocks_(options.kv_blocks, options.limits.block_tokens),
+        tables_(blocks_, options.prefix_caching, options.limits.fixed_chunk_tokens),
         sampler_(options.vocab) {
     metrics_.Set(GaugeId::kKvBlocksCapacity, blocks_.total_blocks());
     thread_ = std::thread([this] { Loop(); });
@@ -110,6 +111,12 @@ class EngineLoop final : public Engine {
     wake_.notify_all();
   }
 
+  void ResetPrefixCache() override {
+    const std::lock_guard lock(mutex_);
+    reset_prefixes_ = true;
+    wake_.notify_all();
+  }
+
   EngineStats Stats() const override {
     const std::lock_guard lock(mutex_);
     EngineStats stats = stats_;
@@ -145,8 +152,10 @@ class EngineLoop final : public Engine {
       if (running_.empty() && waiting_.empty() && submitted_.empty()) {
         blocks_.CheckInvariants();
         NUMOE_CHECK_EQ(blocks_.used_blocks(), 0);
-        wake_.wait(lock, [&] { return stop_ || !submitted_.empty() || !cancelled_.empty(); });
+        wake_.wait(lock,
+                   [&] { return stop_ || !submitted_.empty() || !cancelled_.empty() || reset_prefixes_; });
       }
+      if (std::exchange(reset_prefixes_, false)) blocks_.ForgetAll();
       for (SequencePtr& sequence : submitted_) waiting_.push_back(std::move(sequence));
       submitted_.clear();
       cancelled.swap(cancelled_);
@@ -177,7 +186,7 @@ class EngineLoop final : public Engine {
 
   void RunStep() {
     const StepPlan plan =
-        PlanNextStep(Views(running_), Views(waiting_), blocks_.free_blocks(), options_.limits);
+        PlanNextStep(RunningViews(), WaitingViews(), blocks_.free_blocks(), options_.limits);
     CarryOut(plan);
     if (plan.parts.empty()) {
       // Nothing fits although something runs: the planner promises progress of the oldest one.
@@ -214,34 +223,56 @@ class EngineLoop final : public Engine {
     Sample(plan, *logits);
   }
 
-  static std::vector<SequenceView> Views(const std::deque<SequencePtr>& list) {
+  std::vector<SequenceView> RunningViews() const {
+    // What a step can need at most; with so many free ones nobody is preempted, and nobody asks what is
+    // shared.
+    const bool plenty = blocks_.free_blocks() >= 2 * static_cast<int>(running_.size()) +
+                                                     blocks_.BlocksFor(options_.limits.step_tokens);
     std::vector<SequenceView> views;
-    for (const SequencePtr& s : list)
-      views.push_back(
-          {static_cast<int64_t>(s->tokens.size()), s->cached, static_cast<int>(s->blocks.size())});
+    for (const SequencePtr& s : running_) {
+      views.push_back({.tokens = static_cast<int64_t>(s->tokens.size()),
+                       .cached = s->cached,
+                       .blocks = static_cast<int>(s->blocks.size()),
+                       .shared = plenty ? 0 : tables_.SharedBlocks(*s)});
+    }
+    return views;
+  }
+
+  // Of those that could be admitted now.
+  std::vector<SequenceView> WaitingViews() {
+    std::vector<SequenceView> views;
+    const size_t room = static_cast<size_t>(options_.limits.sequences_max) - running_.size();
+    for (size_t i = 0; i < std::min(room, waiting_.size()); ++i) {
+      Sequence& s = *waiting_[i];
+      tables_.FindPrefix(s);
+      const auto count = static_cast<int>(s.prefixes.size());
+      views.push_back({.tokens = static_cast<int64_t>(s.tokens.size()),
+                       .cached = int64_t{count} * blocks_.block_tokens(),
+                       .blocks = count,
+                       .idle = tables_.IdleBlocks(s)});
+    }
     return views;
   }
 
   void CarryOut(const StepPlan& plan) {
     // The parts' indices count the running list as planned: preempted sequences stay in it until Settle.
     for (const int index : plan.preempted) {
-      ReleaseBlocks(*running_[index]);
-      running_[index]->cached = 0;
+      tables_.Release(*running_[index]);
       running_[index]->preempted = true;
       metrics_.Add(CounterId::kPreemptions);
     }
     for (int i = 0; i < plan.admitted; ++i) {
-      metrics_.Observe(HistogramId::kQueueWait, SecondsSince(waiting_.front()->arrived));
+      Sequence& s = *waiting_.front();
+      metrics_.Observe(HistogramId::kQueueWait, SecondsSince(s.arrived));
+      tables_.TakePrefix(s);  // for all of them before a block is given out, which can end a prefix
+      metrics_.Add(CounterId::kPrefixQueryTokens, static_cast<double>(s.tokens.size()));
+      metrics_.Add(CounterId::kPrefixHitTokens, static_cast<double>(s.cached));
       running_.push_back(std::move(waiting_.front()));
       waiting_.pop_front();
     }
     for (const PlannedPart& part : plan.parts) {
       Sequence& s = *running_[part.sequence];
-      while (static_cast<int>(s.blocks.size()) < blocks_.BlocksFor(s.cached + part.tokens)) {
-        const auto block = blocks_.Allocate(s.id);
-        NUMOE_CHECK(block.has_value()) << "the plan gave out more blocks than there are: " << plan.ToString();
-        s.blocks.push_back(*block);
-      }
+      tables_.Grow(s, s.cached + part.tokens);
     }
     CountWaiting(-plan.admitted);
   }
@@ -251,7 +282,10 @@ class EngineLoop final : public Engine {
     for (const PlannedPart& part : plan.parts) {
       Sequence& s = *running_[part.sequence];
       s.cached += part.tokens;
-      if (s.uncached() > 0) continue;  // mid-prompt
+      if (s.uncached() > 0) {  // mid-prompt
+        tables_.Publish(s);
+        continue;
+      }
       const SamplingParams& p = s.request.sampling;
       const absl::StatusOr<TokenId> token = sampler_.Sample(
           logits.values.subspan(static_cast<size_t>(row) * logits.vocab_size, logits.vocab_size),
@@ -263,8 +297,10 @@ class EngineLoop final : public Engine {
            .position = static_cast<int64_t>(s.tokens.size())});
       ++row;
       if (token.ok()) {
+        tables_.Publish(s);
         Emit(s, *token);
       } else {
+        tables_.Distrust(s);  // rows behind logits that are no numbers may be none either
         End(s, FinishReason::kError, token.status());
       }
     }
@@ -288,12 +324,20 @@ class EngineLoop final : public Engine {
       End(s, stopped ? FinishReason::kStop : FinishReason::kLength);
       s.ending->tokens = {token};
     } else {
-      s.request.on_event({.sequence = s.id, .tokens = {token}, .finish = FinishReason::kNone, .error = {}});
+      s.request.on_event({.sequence = s.id,
+                          .tokens = {token},
+                          .cached_prompt_tokens = s.reused.value_or(0),
+                          .finish = FinishReason::kNone,
+                          .error = {}});
     }
   }
 
   static void End(Sequence& s, FinishReason reason, const absl::Status& error = absl::OkStatus()) {
-    s.ending = TokenEvent{.sequence = s.id, .tokens = {}, .finish = reason, .error = error};
+    s.ending = TokenEvent{.sequence = s.id,
+                          .tokens = {},
+                          .cached_prompt_tokens = s.reused.value_or(0),
+                          .finish = reason,
+                          .error = error};
   }
 
   void EndAll(const absl::Status& error) {
@@ -329,17 +373,12 @@ class EngineLoop final : public Engine {
   }
 
   void Finish(SequencePtr s) {
-    ReleaseBlocks(*s);
+    tables_.Release(*s);
     metrics_.With(CounterId::kRequestsFinished, {ReasonName(s->ending->finish)}).Increment();
     metrics_.Observe(HistogramId::kRequestDuration, SecondsSince(s->arrived));
     if (s->ending->finish != FinishReason::kCancelled) s->request.on_event(*s->ending);
     const std::lock_guard lock(mutex_);
     if (--live_ == 0) idle_.notify_all();
-  }
-
-  void ReleaseBlocks(Sequence& s) {
-    for (const KvBlockId block : s.blocks) blocks_.Free(block, s.id);
-    s.blocks.clear();
   }
 
   void CountWaiting(int change) {
@@ -355,6 +394,7 @@ class EngineLoop final : public Engine {
     const std::lock_guard lock(mutex_);
     stats_ = {.running = static_cast<int>(running_.size()),
               .kv_blocks_used = blocks_.used_blocks(),
+              .kv_blocks_idle = blocks_.idle_blocks(),
               .kv_blocks_total = blocks_.total_blocks(),
               .steps = steps_};
   }
@@ -366,6 +406,7 @@ class EngineLoop final : public Engine {
 
   // Engine thread only.
   BlockPool blocks_;
+  BlockTables tables_;
   Sampler sampler_;
   std::deque<SequencePtr> running_;              // in order of admission
   std::deque<SequencePtr> waiting_;              // in order of arrival, preempted ones first
@@ -383,6 +424,7 @@ class EngineLoop final : public Engine {
   int live_ ABSL_GUARDED_BY(mutex_) = 0;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reset_prefixes_ ABSL_GUARDED_BY(mutex_) = false;
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_){std::random_device{}()};
   std::thread thread_;
 };

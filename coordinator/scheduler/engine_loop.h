@@ -25,6 +25,7 @@ struct EngineOptions {
   std::vector<TokenId> eos_token_ids;
   int64_t worker_deadline_ms = 60'000;  // how long requests wait for a lost worker
   bool deterministic = false;
+  bool prefix_caching = true;
 };
 
 std::unique_ptr<Engine> StartEngine(Model& model, ExpertBackend& experts, const EngineOptions& options,

@@ -41,6 +41,13 @@ class Planner {
       }
     }
     if (plan_.preempted.empty()) Admit(waiting);
+    // The oldest one cannot move although it fits the cache alone: what it lacks, younger ones share among
+    // them.
+    if (plan_.parts.empty()) {
+      for (int i = static_cast<int>(running_.size()) - 1; i > 0; --i) {
+        if (CanGive(i)) Preempt(i);
+      }
+    }
     return std::move(plan_);
   }
 
@@ -63,7 +70,7 @@ class Planner {
   int GivableAfter(int index) const {
     int blocks = 0;
     for (int i = index + 1; i < static_cast<int>(running_.size()); ++i)
-      blocks += CanGive(i) ? running_[i].blocks : 0;
+      blocks += CanGive(i) ? running_[i].blocks - running_[i].shared : 0;
     return blocks;
   }
 
@@ -77,7 +84,7 @@ class Planner {
 
   void Preempt(int index) {
     preempted_[index] = true;
-    free_ += running_[index].blocks;
+    free_ += running_[index].blocks - running_[index].shared;
     plan_.preempted.push_back(index);
   }
 
@@ -92,11 +99,13 @@ class Planner {
     for (const SequenceView& s : waiting) {
       if (running >= limits_.sequences_max || budget_ == 0) return;
       // Room for the whole prompt and one more block: admission that must preempt at once would only thrash.
-      const int whole = BlocksFor(s.tokens + 1, limits_.block_tokens);
+      const int taken = s.blocks - s.idle;  // held by others already
+      const int whole = BlocksFor(s.tokens + 1, limits_.block_tokens) - taken;
       const int tokens = ChunkOf(s, budget_, limits_);
       if (tokens == 0 || whole > free_ - Reserved()) return;
-      Take(running, tokens, BlocksFor(tokens, limits_.block_tokens));
-      admitted_blocks_ += whole - BlocksFor(tokens, limits_.block_tokens);
+      const int now = BlocksFor(s.cached + tokens, limits_.block_tokens) - taken;
+      Take(running, tokens, now);
+      admitted_blocks_ += whole - now;
       ++plan_.admitted;
       ++running;
     }

@@ -3,7 +3,8 @@
 // Decoding sequences come first (one token each), then prompts in order of arrival in chunks of what is left
 // of step_tokens; waiting sequences are admitted while sequences and KV blocks allow. When blocks run out,
 // the youngest running sequence is preempted: it gives its blocks back and waits at the head of the queue.
-// The plan is a printable value; the engine carries it out. Rules and invariants:
+// Blocks that hold a prefix several sequences share are counted once for each; preempting one of them frees
+// none. The plan is a printable value; the engine carries it out. Rules and invariants:
 // coordinator/scheduler/CONTRACT.md.
 #pragma once
 
@@ -24,8 +25,10 @@ struct PlannerLimits {
 /// What the planner needs to know of a sequence.
 struct SequenceView {
   int64_t tokens = 0;  // prompt and output
-  int64_t cached = 0;
-  int blocks = 0;  // owned
+  int64_t cached = 0;  // of a waiting one: what the prefix cache has of it
+  int blocks = 0;      // held; of a waiting one: those of the prefix cache
+  int shared = 0;  // of the blocks of a running one: held by others too, so that preempting it frees them not
+  int idle = 0;    // of the blocks of a waiting one: held by nobody yet, so counted as free
 };
 
 struct PlannedPart {

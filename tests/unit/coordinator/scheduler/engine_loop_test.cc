@@ -39,6 +39,7 @@ class Collector {
       tokens_.insert(tokens_.end(), event.tokens.begin(), event.tokens.end());
       finish_ = event.finish;
       error_ = event.error;
+      cached_ = event.cached_prompt_tokens;
       changed_.notify_all();
     };
   }
@@ -60,6 +61,10 @@ class Collector {
     const std::lock_guard lock(mutex_);
     return error_;
   }
+  int64_t cached_prompt_tokens() {
+    const std::lock_guard lock(mutex_);
+    return cached_;
+  }
 
  private:
   std::mutex mutex_;
@@ -67,6 +72,7 @@ class Collector {
   std::vector<TokenId> tokens_;
   FinishReason finish_ = FinishReason::kNone;
   absl::Status error_;
+  int64_t cached_ = 0;
 };
 
 class EngineTest : public ::testing::Test {
@@ -121,6 +127,88 @@ TEST_F(EngineTest, ManyStreamsShareStepsAndEachIsAsIfAlone) {
     EXPECT_GT(model_->largest_batch_, 4) << "streams did not share steps";
     ExpectIdle();
     engine_.reset();
+  }
+}
+
+// Conversations that begin alike, in a cache that holds few of them: blocks are shared, evicted, found again
+// after preemption, and never with another's rows.
+TEST_F(EngineTest, SharedPrefixesChangeNoText) {
+  for (const int blocks : {2000, 80, 34}) {
+    for (const bool deterministic : {false, true}) {
+      Start(blocks,
+            {.limits = {.sequences_max = 12, .step_tokens = 24, .fixed_chunk_tokens = deterministic ? 8 : 0},
+             .deterministic = deterministic});
+      std::mt19937 random(6);
+      std::vector<Collector> collectors(120);
+      std::vector<std::vector<TokenId>> prompts;
+      int64_t cached = 0;
+      for (size_t i = 0; i < collectors.size(); ++i) {
+        std::vector<TokenId> prompt(static_cast<size_t>(8 * (random() % 8)),
+                                    static_cast<TokenId>(random() % 3));
+        for (size_t extra = 1 + random() % 20; extra > 0; --extra)
+          prompt.push_back(static_cast<TokenId>(random() % 3));
+        prompts.push_back(prompt);
+        GenerateRequest request = Request(prompt, 12, collectors[i]);
+        if (random() % 5 == 0) request.cache_salt = "apart";
+        ASSERT_TRUE(engine_->Submit(std::move(request)).ok());
+        if (i % 40 == 39) engine_->ResetPrefixCache();
+      }
+      for (size_t i = 0; i < collectors.size(); ++i) {
+        EXPECT_EQ(collectors[i].Await(), FinishReason::kLength);
+        EXPECT_EQ(collectors[i].tokens(), ScriptedModel::Expected(prompts[i], 12)) << i << " with " << blocks;
+        cached += collectors[i].cached_prompt_tokens();
+      }
+      EXPECT_GT(cached, 500) << "nothing was shared with " << blocks << " blocks";
+      ExpectIdle();
+      engine_.reset();
+    }
+  }
+}
+
+TEST_F(EngineTest, TheNextTurnOfAConversationComputesOnlyWhatIsNew) {
+  Start(500);
+  std::vector<TokenId> talk(41, 7);
+  Collector first, second, apart, after_reset;
+  ASSERT_TRUE(engine_->Submit(Request(talk, 10, first)).ok());
+  EXPECT_EQ(first.Await(), FinishReason::kLength);
+  EXPECT_EQ(first.cached_prompt_tokens(), 0);
+  const std::vector<TokenId> said = first.tokens();
+  talk.insert(talk.end(), said.begin(), said.end());
+  ASSERT_TRUE(engine_->Submit(Request(talk, 10, second)).ok());
+  EXPECT_EQ(second.Await(), FinishReason::kLength);
+  EXPECT_EQ(second.cached_prompt_tokens(), 48) << "of 51 tokens 50 have rows, 12 blocks of 4 are full";
+  EXPECT_EQ(second.tokens(), ScriptedModel::Expected(talk, 10));
+  GenerateRequest request = Request(talk, 10, apart);
+  request.cache_salt = "tenant";
+  ASSERT_TRUE(engine_->Submit(std::move(request)).ok());
+  EXPECT_EQ(apart.Await(), FinishReason::kLength);
+  EXPECT_EQ(apart.cached_prompt_tokens(), 0);
+  engine_->ResetPrefixCache();
+  ASSERT_TRUE(engine_->Submit(Request(talk, 10, after_reset)).ok());
+  EXPECT_EQ(after_reset.Await(), FinishReason::kLength);
+  EXPECT_EQ(after_reset.cached_prompt_tokens(), 0);
+}
+
+TEST_F(EngineTest, RowsBehindLogitsThatAreNoNumbersAreNotShared) {
+  Start(500);
+  const std::vector<TokenId> prompt(9, 4);
+  Collector victim, other;
+  model_->nan_token_ = ScriptedModel::Expected(prompt, 1)[0];
+  ASSERT_TRUE(engine_->Submit(Request(prompt, 5, victim)).ok());
+  EXPECT_EQ(victim.Await(), FinishReason::kError);
+  model_->nan_token_ = -1;
+  ASSERT_TRUE(engine_->Submit(Request(prompt, 5, other)).ok());
+  EXPECT_EQ(other.Await(), FinishReason::kLength);
+  EXPECT_EQ(other.cached_prompt_tokens(), 0);
+}
+
+TEST_F(EngineTest, WithoutPrefixCachingEveryTokenIsComputed) {
+  Start(500, {.prefix_caching = false});
+  Collector first, second;
+  for (Collector* collector : {&first, &second}) {
+    ASSERT_TRUE(engine_->Submit(Request(std::vector<TokenId>(41, 7), 10, *collector)).ok());
+    EXPECT_EQ(collector->Await(), FinishReason::kLength);
+    EXPECT_EQ(collector->cached_prompt_tokens(), 0);
   }
 }
 
