@@ -42,6 +42,7 @@ struct CoordinatorFlags {
   int64_t drain_timeout_ms = 30'000;
   bool deterministic = false;
   bool disable_prefix_caching = false;
+  double decode_stretch_max = 2;
   std::string isa = "auto";
   std::string activations = "auto";
   int threads = 0;
@@ -88,6 +89,10 @@ int ParseFlags(int argc, char** argv, CoordinatorFlags& f) {
                   "The same request and seed give the same text under any load");
   flags.AddSwitch("disable-prefix-caching", f.disable_prefix_caching,
                   "Compute every prompt from its first token, whatever was computed before");
+  flags
+      .Add("decode-stretch-max", f.decode_stretch_max,
+           "How much longer a step may take for prompts while others decode, as a factor; 0: any")
+      ->check(CLI::Range(0.0, 1e6));
   flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
   flags.Add("activations", f.activations,
             "auto: INT8 where many tokens meet INT4 or INT8 weights, else BF16; bf16: always; fp32: exact "
@@ -223,7 +228,8 @@ absl::Status Serve(CoordinatorFlags& f) {
        .eos_token_ids = config.eos_token_ids,
        .worker_deadline_ms = f.worker_deadline_ms,
        .deterministic = f.deterministic,
-       .prefix_caching = !f.disable_prefix_caching},
+       .prefix_caching = !f.disable_prefix_caching,
+       .decode_stretch_max = f.decode_stretch_max},
       metrics);
   std::atomic<bool> draining{false};
   const ServerDeps deps{.engine = *engine,

@@ -17,6 +17,7 @@
 #include "common/base/check.h"
 #include "coordinator/sampling/sampler.h"
 #include "coordinator/scheduler/block_tables.h"
+#include "coordinator/scheduler/step_pacer.h"
 
 namespace numoe {
 namespace {
@@ -53,6 +54,7 @@ class EngineLoop final : public Engine {
         metrics_(metrics),
         blocks_(options.kv_blocks, options.limits.block_tokens),
         tables_(blocks_, options.prefix_caching, options.limits.fixed_chunk_tokens),
+        pacer_(options.decode_stretch_max),
         sampler_(options.vocab) {
     metrics_.Set(GaugeId::kKvBlocksCapacity, blocks_.total_blocks());
     thread_ = std::thread([this] { Loop(); });
@@ -185,8 +187,10 @@ class EngineLoop final : public Engine {
   }
 
   void RunStep() {
-    const StepPlan plan =
-        PlanNextStep(RunningViews(), WaitingViews(), blocks_.free_blocks(), options_.limits);
+    PlannerLimits limits = options_.limits;
+    if (!options_.deterministic)
+      limits.mixed_prompt_tokens = pacer_.PromptTokens(CountDecoding(), limits.step_tokens);
+    const StepPlan plan = PlanNextStep(RunningViews(), WaitingViews(), blocks_.free_blocks(), limits);
     CarryOut(plan);
     if (plan.parts.empty()) {
       // Nothing fits although something runs: the planner promises progress of the oldest one.
@@ -195,7 +199,7 @@ class EngineLoop final : public Engine {
     }
     StepBatch batch;
     batch.deterministic = options_.deterministic;
-    int tokens = 0;
+    int tokens = 0, decodes = 0;
     for (const PlannedPart& part : plan.parts) {
       const Sequence& s = *running_[part.sequence];
       batch.sequences.push_back(
@@ -204,6 +208,7 @@ class EngineLoop final : public Engine {
            .blocks = s.blocks,
            .logits_last = s.cached + part.tokens == static_cast<int64_t>(s.tokens.size()) ? 1 : 0});
       tokens += part.tokens;
+      decodes += s.uncached() == 1 ? 1 : 0;
     }
     const Clock::time_point start = Clock::now();
     const absl::StatusOr<StepLogits> logits = model_.Forward(batch);
@@ -216,11 +221,18 @@ class EngineLoop final : public Engine {
     }
     if (!logits.ok()) return EndAll(logits.status());
     lost_since_.reset();
-    metrics_.Observe(HistogramId::kStepDuration, SecondsSince(start));
+    const double seconds = SecondsSince(start);
+    pacer_.Record(decodes, tokens - decodes, seconds);
+    metrics_.Observe(HistogramId::kStepDuration, seconds);
     metrics_.Observe(HistogramId::kStepTokens, tokens);
     metrics_.Add(CounterId::kSteps);
     ++steps_;
     Sample(plan, *logits);
+  }
+
+  int CountDecoding() const {
+    return static_cast<int>(std::count_if(running_.begin(), running_.end(),
+                                          [](const SequencePtr& s) { return s->uncached() == 1; }));
   }
 
   std::vector<SequenceView> RunningViews() const {
@@ -407,6 +419,7 @@ class EngineLoop final : public Engine {
   // Engine thread only.
   BlockPool blocks_;
   BlockTables tables_;
+  StepPacer pacer_;
   Sampler sampler_;
   std::deque<SequencePtr> running_;              // in order of admission
   std::deque<SequencePtr> waiting_;              // in order of arrival, preempted ones first

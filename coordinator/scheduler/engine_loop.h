@@ -26,6 +26,8 @@ struct EngineOptions {
   int64_t worker_deadline_ms = 60'000;  // how long requests wait for a lost worker
   bool deterministic = false;
   bool prefix_caching = true;
+  double decode_stretch_max =
+      2;  // a step with prompt tokens against one without, where somebody decodes; 0: any
 };
 
 std::unique_ptr<Engine> StartEngine(Model& model, ExpertBackend& experts, const EngineOptions& options,

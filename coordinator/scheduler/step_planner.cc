@@ -39,6 +39,7 @@ class Planner {
         if (!preempted_[i] && (running_[i].tokens - running_[i].cached == 1) == decode)
           PlanRunning(static_cast<int>(i));
       }
+      if (decode && !plan_.parts.empty()) budget_ = std::min(budget_, limits_.mixed_prompt_tokens);
     }
     if (plan_.preempted.empty()) Admit(waiting);
     // The oldest one cannot move although it fits the cache alone: what it lacks, younger ones share among

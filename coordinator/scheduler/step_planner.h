@@ -18,6 +18,7 @@ struct PlannerLimits {
   int sequences_max = 32;  // running at once
   int step_tokens = 2048;  // in one step, decode and prompt together
   int block_tokens = 16;
+  int mixed_prompt_tokens = 2048;  // in a step in which somebody decodes (step_pacer.h)
   int fixed_chunk_tokens =
       0;  // > 0: prompts are cut at multiples of this whatever the load (deterministic serving)
 };
