@@ -13,6 +13,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kStopStringsMax = 16;
+constexpr size_t kCacheSaltBytesMax = 1024;
 constexpr int kCompletionTokensDefault = 16;  // OpenAI's default for /v1/completions
 
 // Typed access to fields; keeps the first error.
@@ -169,6 +170,9 @@ std::variant<CompletionRequest, ApiError> ParseCompletionRequest(std::string_vie
     inner.Bool("include_usage", out.include_usage);
     if (inner.error()) return *inner.error();
   }
+  in.String("cache_salt", out.cache_salt);
+  if (out.cache_salt.size() > kCacheSaltBytesMax)
+    in.Fail("cache_salt", fmt::format("at most {} bytes", kCacheSaltBytesMax));
   ReadSampling(in, out);
   ReadStop(in, out);
   chat ? ReadChat(in, out) : ReadPrompt(in, out);

@@ -26,6 +26,7 @@ struct CompletionRequest {
   SamplingParams sampling;
   bool max_tokens_given = false;
   std::vector<std::string> stop;
+  std::string cache_salt;
   bool stream = false;
   bool include_usage = false;
 };

@@ -76,6 +76,7 @@ Generation::Generation(const CompletionRequest& request, const GenerationSetup& 
 std::vector<AnswerDelta> Generation::Take(const TokenEvent& event) {
   std::vector<AnswerDelta> out;
   if (done_) return out;
+  cached_prompt_tokens_ = event.cached_prompt_tokens;
   for (const TokenId token : event.tokens) {
     ++completion_tokens_;
     // The token that ended it is not part of the answer.
@@ -130,7 +131,8 @@ ordered_json Generation::Base(const char* chat_object, const char* text_object) 
 ordered_json Generation::Usage() const {
   ordered_json usage = {{"prompt_tokens", prompt_tokens_},
                         {"completion_tokens", completion_tokens_},
-                        {"total_tokens", prompt_tokens_ + completion_tokens_}};
+                        {"total_tokens", prompt_tokens_ + completion_tokens_},
+                        {"prompt_tokens_details", {{"cached_tokens", cached_prompt_tokens_}}}};
   if (chat_) usage["completion_tokens_details"] = {{"reasoning_tokens", parser_.reasoning_tokens()}};
   return usage;
 }

@@ -69,6 +69,7 @@ class Generation {
   StopMatcher stops_;
   ParsedAnswer answer_;
   int completion_tokens_ = 0;
+  int64_t cached_prompt_tokens_ = 0;
   bool first_event_ = true;
   bool done_ = false;
   bool ended_early_ = false;

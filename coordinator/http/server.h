@@ -1,9 +1,9 @@
 // The OpenAI API over HTTP: Boost.Beast, asynchronous, a few threads for any number of connections.
 //
-// POST /v1/chat/completions and /v1/completions (whole or streamed), GET /v1/models, /health, /metrics. A
-// connection that goes away cancels its sequence; overload is refused before tokenising; bodies, headers and
-// reading times are bounded (limits::kHttp*). Everything the handlers need comes in ServerDeps and must
-// outlive the server.
+// POST /v1/chat/completions and /v1/completions (whole or streamed), GET /v1/models, /health, /metrics, POST
+// /reset_prefix_cache. A connection that goes away cancels its sequence; overload is refused before
+// tokenising; bodies, headers and reading times are bounded (limits::kHttp*). Everything the handlers need
+// comes in ServerDeps and must outlive the server.
 #pragma once
 
 #include <functional>

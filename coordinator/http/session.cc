@@ -94,18 +94,21 @@ void Session::OnRequest(beast::error_code error) {
 void Session::Route() {
   const std::string path = PathOf(request_.target());
   const bool completion = path == "/v1/chat/completions" || path == "/v1/completions";
-  const bool known = completion || path == "/v1/models" || path == "/health" || path == "/metrics" ||
+  const bool reset = path == "/reset_prefix_cache" || path == "/flush_cache";  // vLLM's and SGLang's names
+  const bool known = completion || reset || path == "/v1/models" || path == "/health" || path == "/metrics" ||
                      path.rfind("/v1/models/", 0) == 0;
   if (!known) {
     return ReplyError({.http_status = 404,
                        .message = fmt::format("no such path: {}; this server has /v1/chat/completions, "
-                                              "/v1/completions, /v1/models, /health and /metrics",
+                                              "/v1/completions, /v1/models, /health, /metrics, "
+                                              "/reset_prefix_cache and /flush_cache",
                                               path),
                        .code = "not_found"});
   }
-  if (request_.method() != (completion ? http::verb::post : http::verb::get)) {
+  const bool post = completion || reset;
+  if (request_.method() != (post ? http::verb::post : http::verb::get)) {
     return ReplyError({.http_status = 405,
-                       .message = fmt::format("{} takes {} requests", path, completion ? "POST" : "GET"),
+                       .message = fmt::format("{} takes {} requests", path, post ? "POST" : "GET"),
                        .code = "method_not_allowed"});
   }
   if (path == "/metrics")
@@ -123,6 +126,10 @@ void Session::Route() {
                        .code = "invalid_api_key"});
   }
   if (completion) return Complete(path == "/v1/chat/completions");
+  if (reset) {
+    deps_.engine.ResetPrefixCache();
+    return Reply(200, "{}");
+  }
   const nlohmann::ordered_json model = {{"id", deps_.model_name},
                                         {"object", "model"},
                                         {"created", 0},
@@ -222,6 +229,7 @@ void Session::Submit(CompletionRequest request, std::vector<TokenId> prompt) {
   const uint64_t round = ++round_;
   GenerateRequest generate{.request_id = request_id_,
                            .prompt = std::move(prompt),
+                           .cache_salt = request.cache_salt,
                            .sampling = request.sampling,
                            .on_event = nullptr};
   generate.on_event = [weak = weak_from_this(), executor = stream_.get_executor(),

@@ -81,6 +81,18 @@ class Serving(unittest.TestCase):
         self.assertEqual(len(texts), 32)
         self.assertLess(steps, 32 * 40 / 4, "streams did not share steps")
 
+    def test_a_prompt_seen_before_is_not_computed_again(self):
+        body = {"prompt": "the prefix of this prompt is long enough to fill several blocks of the cache. " * 2,
+                "temperature": 0, "max_tokens": 4}
+        cached = lambda extra: self.cluster.post(TEXT, {**body, **extra})["usage"]["prompt_tokens_details"]["cached_tokens"]
+        first = self.cluster.post(TEXT, body)
+        self.assertEqual(self.cluster.post(TEXT, body)["choices"][0]["text"], first["choices"][0]["text"])
+        self.assertGreater(cached({}), first["usage"]["prompt_tokens"] // 2)
+        self.assertEqual(cached({"cache_salt": "another tenant"}), 0)
+        self.assertGreater(metric(self.cluster, "numoe_prefix_cache_hit_tokens_total"), 0)
+        self.cluster.post("/reset_prefix_cache", {})
+        self.assertEqual(cached({}), 0)
+
     def test_models(self):
         status, _, text = self.cluster.request("GET", "/v1/models")
         self.assertEqual(status, 200)
