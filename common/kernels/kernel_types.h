@@ -27,10 +27,9 @@ struct PackedMatrix {
 inline constexpr int kPanelRows = 32;
 
 /// y[t * y_stride + (o - row_begin)] = sum_k W[o][k] x[t * x_stride + k] for o in [row_begin, row_end), t <
-/// tokens. Activations are fp32 and stay fp32 but on AMX tiles (16 tokens and more), which round them to
-/// BF16, or for int8 quantise them in groups of 32. When `exact` the choice depends on nothing but the
-/// format, so a row's result does not depend on how many rows are computed beside it. REQUIRES: row_begin %
-/// kPanelRows == 0; row_end % kPanelRows == 0 or row_end == rows.
+/// tokens. Activations are fp32 and stay fp32, and a row's result does not depend on how many rows are
+/// computed beside it: always `exact`. REQUIRES: row_begin % kPanelRows == 0; row_end % kPanelRows == 0 or
+/// row_end == rows.
 struct MatmulArgs {
   PackedMatrix weight;
   int row_begin = 0;

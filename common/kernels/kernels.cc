@@ -138,13 +138,14 @@ ActivationForm ChooseForm(Isa isa, WeightFormat format, int tokens, Precision pr
   const KernelTable& table = *RowOf(isa).table;
   const auto has = [&](ActivationForm form) { return table.has_rounded && table.has_rounded(format, form); };
   if (precision == Precision::kFloat) return ActivationForm::kFloat;
-  // Tiles round the activations themselves.
-  if (isa == Isa::kAmx && precision == Precision::kFast && tokens >= kTileTokensMin)
-    return ActivationForm::kFloat;
+  for (const ActivationForm form : {ActivationForm::kTiles, ActivationForm::kTileQuads}) {
+    if (precision == Precision::kFast && tokens >= kTileTokensMin && has(form)) return form;
+  }
   if (precision == Precision::kFast && tokens >= kInt8TokensMin && has(ActivationForm::kInt8))
     return ActivationForm::kInt8;
-  for (const ActivationForm form : {ActivationForm::kBf16Quads, ActivationForm::kBf16,
-                                    ActivationForm::kInt8Pair, ActivationForm::kFp32}) {
+  for (const ActivationForm form :
+       {ActivationForm::kBf16Quads, ActivationForm::kBf16, ActivationForm::kInt8Pair, ActivationForm::kFp32,
+        ActivationForm::kFp32Fp8}) {
     if (has(form)) return form;
   }
   return ActivationForm::kFloat;

@@ -2,17 +2,17 @@
 //
 // A row is a sequence of steps of 64 inputs, like the weights it meets (layout.h), and each step stands
 // alone, so that a part of a row can be rounded where it is computed. Inputs beyond `cols` are zero.
-//   kFp32       64 x fp32, in order, times 2^60, for instruction sets without products of BF16: nothing is
-//               lost. The factor keeps products with fp8 codes, read as fp32 times 2^-120, out of the
-//               subnormals
+//   kFp32       64 x fp32, in order, nothing lost: for instruction sets without products of BF16
+//   kFp32Fp8    the same times 2^60: products with fp8 codes, which are cheapest to read as fp32 times
+//               2^-120, then stay out of the subnormals
 //   kBf16       64 x bf16, in order
 //   kBf16Quads  64 x bf16, each four inputs in the order 0 2 1 3: what a shift of four packed nibbles yields
 //   kInt8       64 x int8, then fp32 scale[2] of the groups of 32 (largest magnitude / 127), then
 //               int32 correction[2] = -8 * sum of the group's codes, for weights stored with an offset of 8
 //   kInt8Pair   two kInt8 steps: the values, and what rounding them left, so 15 bits together. One token's
-//   products
-//               are the sum of both; more exact than BF16, on instruction sets and formats that have INT8
-//               only
+//               products are the sum of both; more exact than BF16, on instruction sets and formats that
+//               have INT8 only
+//   kTiles, kTileQuads   rows as kBf16 and kBf16Quads, to be multiplied by matrix units
 // Like all that kernel sources include, it holds no library code.
 #pragma once
 
@@ -20,7 +20,18 @@
 
 namespace numoe {
 
-enum class ActivationForm : uint8_t { kFloat, kFp32, kBf16, kBf16Quads, kInt8, kInt8Pair };
+enum class ActivationForm : uint8_t {
+  kFloat,
+  kFp32,
+  kFp32Fp8,
+  kBf16,
+  kBf16Quads,
+  kInt8,
+  kInt8Pair,
+  kTiles,
+  kTileQuads
+};
+inline constexpr size_t kActivationForms = static_cast<size_t>(ActivationForm::kTileQuads) + 1;
 
 /// y as in MatmulArgs; x are `tokens` rounded rows of weight.cols inputs, x_stride bytes apart.
 struct RoundedMatmulArgs {
@@ -39,7 +50,7 @@ struct RoundedMatmulArgs {
 
 namespace rounded {
 
-inline constexpr float kFp32Factor = 0x1p60f;
+inline constexpr float kFp32Fp8Factor = 0x1p60f;
 inline constexpr size_t kBf16StepBytes = 128;
 inline constexpr size_t kInt8Scale = 64;       // offset in a step
 inline constexpr size_t kInt8Correction = 72;  // offset in a step
@@ -49,9 +60,12 @@ static constexpr size_t StepBytes(ActivationForm form) {
   switch (form) {
     case ActivationForm::kFloat:
     case ActivationForm::kFp32:
+    case ActivationForm::kFp32Fp8:
       return 256;
     case ActivationForm::kBf16:
     case ActivationForm::kBf16Quads:
+    case ActivationForm::kTiles:
+    case ActivationForm::kTileQuads:
       return kBf16StepBytes;
     case ActivationForm::kInt8:
       return kInt8StepBytes;

@@ -36,11 +36,6 @@ std::string Percent(std::optional<double> share) {
 constexpr int kBatchRows = 4096;
 
 constexpr int kTokensPerTask = 8;  // rounded by one task
-constexpr size_t kForms = 6;
-constexpr ActivationForm kRoundedForms[] = {ActivationForm::kFp32, ActivationForm::kBf16,
-                                            ActivationForm::kBf16Quads, ActivationForm::kInt8,
-                                            ActivationForm::kInt8Pair};
-
 class SliceExecutor final : public ExpertExecutor {
  public:
   SliceExecutor(Placement placement, int os_node, Isa isa, Precision precision)
@@ -215,9 +210,10 @@ class SliceExecutor final : public ExpertExecutor {
   // Every token once in every form that some group wants.
   void RoundTokens(const LayerCallView& call) {
     const auto hidden = static_cast<size_t>(slice_.hidden_size);
-    for (const ActivationForm form : kRoundedForms) {
-      if (!used_forms_[static_cast<size_t>(form)]) continue;
-      std::vector<std::byte>& rows = rounded_[static_cast<size_t>(form)];
+    for (size_t i = 0; i < kActivationForms; ++i) {
+      const auto form = static_cast<ActivationForm>(i);
+      if (!used_forms_[i] || form == ActivationForm::kFloat) continue;
+      std::vector<std::byte>& rows = rounded_[i];
       const size_t stride = rounded::RowBytes(form, slice_.hidden_size);
       rows.resize(std::max(rows.size(), static_cast<size_t>(call.tokens) * stride));
       pool_.Run((call.tokens + kTokensPerTask - 1) / kTokensPerTask, [&](int task, int) {
@@ -366,10 +362,11 @@ class SliceExecutor final : public ExpertExecutor {
 
   TokenGroups groups_;
   std::vector<Inputs> inputs_;                          // [groups of the batch]
-  std::array<bool, kForms> used_forms_ = {};            // by ActivationForm
-  std::array<std::vector<std::byte>, kForms> rounded_;  // by ActivationForm: [tokens of the call] rows
-  std::vector<std::byte> gathered_;                     // rows of the groups with more than one
-  std::vector<std::byte> intermediate_;                 // rows of all groups
+  std::array<bool, kActivationForms> used_forms_ = {};  // by ActivationForm
+  std::array<std::vector<std::byte>, kActivationForms>
+      rounded_;                          // by ActivationForm: [tokens of the call] rows
+  std::vector<std::byte> gathered_;      // rows of the groups with more than one
+  std::vector<std::byte> intermediate_;  // rows of all groups
   std::vector<std::vector<float>>
       blocks_;  // [threads][rows of a group, kTaskRows] outputs before they are added
 

@@ -2,25 +2,15 @@
 // over the weights that the packed bytes stand for.
 //
 // Tolerance. With S = sum |w x| of an output, fp32 accumulation of n products errs by at most (n + 2) 2^-24 S
-// in any order; activations stay fp32 on scalar, AVX2 and AVX-512, so that is the whole error there. On AMX
-// tiles:
-//   BF16 tiles round activations and, but for format bf16, decoded weights to BF16. BF16 has 8 significant
-//   bits, so
-//     each rounding moves a factor by at most 2^-8 of itself: (1 + 2^-8)^2 - 1 of S together, 2^-8 for format
-//     bf16.
-//   INT8 tiles quantise activations in groups of 32, every x by at most half a step of top / 127, with top
-//   the group's
-//     largest magnitude: (top / 254) sum |w| a group. The two roundings of 127 / top and of its product with
-//     x move x by another 2^-22 of top, less than 0.001 of half a step.
+// in any order; activations stay fp32, so that is the whole error.
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
 
-#include "common/kernels/cpu_features.h"
 #include "common/kernels/kernels.h"
 #include "gtest/gtest.h"
-#include "tests/amx_emulator/amx_emulator.h"
+#include "tests/unit/common/kernels/emulated_amx.h"
 #include "tests/unit/common/kernels/random_matrix.h"
 
 namespace numoe {
@@ -30,13 +20,6 @@ struct Expected {
   double value = 0;
   double tolerance = 0;
 };
-
-enum class Tiles { kNone, kBf16, kInt8 };
-
-Tiles TilesFor(Isa isa, WeightFormat format, int tokens) {
-  if (isa != Isa::kAmx || tokens < 16) return Tiles::kNone;
-  return format == WeightFormat::kInt8 ? Tiles::kInt8 : Tiles::kBf16;
-}
 
 // Every weight that the packed bytes stand for, row-major.
 std::vector<double> Unpacked(const PackedMatrix& m) {
@@ -49,35 +32,13 @@ std::vector<double> Unpacked(const PackedMatrix& m) {
 }
 
 // One output from its row of weights `w`.
-Expected Reference(const PackedMatrix& m, const double* w, const float* x, Tiles tiles) {
-  double sum = 0, magnitude = 0, quantisation = 0;
-  for (int group = 0; group < m.cols; group += 32) {
-    double top = 0, weights = 0;
-    for (int k = group; k < std::min(group + 32, m.cols); ++k) {
-      sum += w[k] * x[k];
-      magnitude += std::fabs(w[k] * x[k]);
-      weights += std::fabs(w[k]);
-      top = std::max(top, std::fabs(static_cast<double>(x[k])));
-    }
-    quantisation += top / 254 * weights;
+Expected Reference(const PackedMatrix& m, const double* w, const float* x) {
+  double sum = 0, magnitude = 0;
+  for (int k = 0; k < m.cols; ++k) {
+    sum += w[k] * x[k];
+    magnitude += std::fabs(w[k] * x[k]);
   }
-  double tolerance = (m.cols + 2) * 0x1p-24 * magnitude + 1e-30;
-  if (tiles == Tiles::kBf16)
-    tolerance += (m.format == WeightFormat::kBf16 ? 0x1p-8 : 0x1p-7 + 0x1p-16) * magnitude;
-  if (tiles == Tiles::kInt8) tolerance += 1.001 * quantisation;
-  return {sum, tolerance};
-}
-
-// On a CPU with AVX-512 and no AMX, AMX kernels run under the emulator.
-bool UseEmulator() {
-  static const bool use = [] {
-    CpuFeatures features = DetectCpuFeatures();
-    if (features.amx || !features.avx512) return false;
-    features.amx = true;
-    OverrideCpuFeaturesForTest(features);
-    return amx_emulator::Install();
-  }();
-  return use;
+  return {sum, (m.cols + 2) * 0x1p-24 * magnitude + 1e-30};
 }
 
 class MatmulTest : public ::testing::TestWithParam<std::tuple<Isa, WeightFormat>> {
@@ -105,13 +66,12 @@ void ExpectAgreement(Isa isa, const PackedMatrix& matrix, int tokens, std::mt199
                .tokens = tokens,
                .y = y.data(),
                .y_stride = y_stride});
-  const Tiles tiles = TilesFor(isa, matrix.format, tokens);
   const std::vector<double> weights = Unpacked(matrix);
   for (int t = 0; t < tokens; ++t) {
     const float* row = &y[static_cast<size_t>(t) * y_stride];
     for (int o = 0; o < matrix.rows; ++o) {
       const double* w = &weights[static_cast<size_t>(o) * matrix.cols];
-      const Expected e = Reference(matrix, w, &x[static_cast<size_t>(t) * x_stride], tiles);
+      const Expected e = Reference(matrix, w, &x[static_cast<size_t>(t) * x_stride]);
       ASSERT_NEAR(row[o], e.value, e.tolerance)
           << matrix.rows << "x" << matrix.cols << " tokens " << tokens << " token " << t << " output " << o;
     }
@@ -193,42 +153,6 @@ TEST_P(MatmulTest, ExactRowsDoNotDependOnTheirNeighbours) {
     const float* row = &together[static_cast<size_t>(t) * 64];
     EXPECT_EQ(std::memcmp(alone.data(), row, 64 * sizeof(float)), 0) << "token " << t;
   }
-}
-
-// The emulator counts: tiles carry many tokens, and an exact call never touches them.
-TEST_P(MatmulTest, TilesRunWhereTheContractSaysSo) {
-  const auto [isa, format] = GetParam();
-  if (!UseEmulator())
-    GTEST_SKIP() << "instructions are counted by the emulator, which this machine does not use";
-  std::mt19937 random(22);
-  const Packed packed = Pack(format, RandomStored(format, 32, 64, random).view);
-  const std::vector<float> x = RandomFloats(16 * 64, random);
-  std::vector<float> y(16 * 32);
-  MatmulArgs args{.weight = packed.matrix,
-                  .row_begin = 0,
-                  .row_end = 32,
-                  .x = x.data(),
-                  .x_stride = 64,
-                  .tokens = 15,
-                  .y = y.data(),
-                  .y_stride = 32};
-  const auto count = [&](int tokens, bool exact) {
-    amx_emulator::ResetCounts();
-    args.tokens = tokens;
-    args.exact = exact;
-    Matmul(isa, args);
-    const uint64_t bf16 = amx_emulator::Count(amx_emulator::Op::kDotBf16);
-    const uint64_t int8 = amx_emulator::Count(amx_emulator::Op::kDotSignedSigned);
-    EXPECT_EQ(amx_emulator::Count(amx_emulator::Op::kTileRelease), bf16 + int8 > 0 ? 1u : 0u);
-    return std::pair(bf16, int8);
-  };
-  const std::pair<uint64_t, uint64_t> none{0, 0};
-  EXPECT_EQ(count(15, false), none);
-  EXPECT_EQ(count(16, true), none);
-  // 32 outputs x 64 inputs: two tiles of 16 outputs by two of 32 inputs.
-  const Tiles tiles = TilesFor(isa, format, 16);
-  const std::pair<uint64_t, uint64_t> dots{tiles == Tiles::kBf16 ? 4 : 0, tiles == Tiles::kInt8 ? 4 : 0};
-  EXPECT_EQ(count(16, false), dots);
 }
 
 TEST_P(MatmulTest, SwiGluAgreesWithDoublePrecision) {

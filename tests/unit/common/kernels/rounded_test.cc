@@ -3,7 +3,9 @@
 //
 // Tolerance. With S = sum |w x|: fp32 accumulation of n products errs by at most (n + 2) 2^-24 S, twice that
 // where a group's sum is scaled afterwards; BF16 activations are off by at most 2^-8 of themselves, INT8 ones
-// by half a step of their group's top / 127 (matmul_test.cc derives both).
+// by half a step of their group's top / 127: (top / 254) sum |w| a group. (The two roundings of 127 / top and
+// of its product with x move x by another 2^-22 of top, less than 0.001 of half a step.) Tiles round weights
+// to BF16 too: (1 + 2^-8)^2 - 1 of S together.
 #include "common/kernels/rounded.h"
 
 #include <cmath>
@@ -13,6 +15,7 @@
 
 #include "common/kernels/kernels.h"
 #include "gtest/gtest.h"
+#include "tests/unit/common/kernels/emulated_amx.h"
 #include "tests/unit/common/kernels/random_matrix.h"
 
 namespace numoe {
@@ -23,6 +26,7 @@ using Rows = std::vector<std::byte>;
 class RoundedTest : public ::testing::TestWithParam<std::tuple<Isa, WeightFormat, Precision>> {
  protected:
   void SetUp() override {
+    UseEmulator();
     isa_ = std::get<0>(GetParam());
     format_ = std::get<1>(GetParam());
     const absl::StatusOr<Isa> usable = SelectIsa(IsaName(isa_));
@@ -36,23 +40,97 @@ class RoundedTest : public ::testing::TestWithParam<std::tuple<Isa, WeightFormat
   WeightFormat format_ = WeightFormat::kBf16;
 };
 
-double Tolerance(const PackedMatrix& m, int row, const float* x, ActivationForm form) {
-  double magnitude = 0, quantisation = 0;
+// `quantisation` is what INT8 in groups of 32 costs.
+double FormError(ActivationForm form, WeightFormat format, double magnitude, double quantisation) {
+  switch (form) {
+    case ActivationForm::kFloat:
+    case ActivationForm::kFp32:
+    case ActivationForm::kFp32Fp8:
+      return 0;
+    case ActivationForm::kInt8:
+      return quantisation;
+    case ActivationForm::kInt8Pair:
+      return quantisation / 250;
+    case ActivationForm::kBf16:
+    case ActivationForm::kBf16Quads:
+      return 0x1p-8 * magnitude;
+    case ActivationForm::kTiles:
+    case ActivationForm::kTileQuads:
+      return (format == WeightFormat::kBf16 ? 0x1p-8 : 0x1p-7 + 0x1p-16) * magnitude;
+  }
+  return 0;
+}
+
+// Every weight that the packed bytes stand for, row-major.
+std::vector<double> Unpacked(const PackedMatrix& m) {
+  std::vector<double> weights;
+  weights.reserve(static_cast<size_t>(m.rows) * m.cols);
+  for (int row = 0; row < m.rows; ++row) {
+    for (int col = 0; col < m.cols; ++col) weights.push_back(UnpackWeight(m, row, col));
+  }
+  return weights;
+}
+
+struct Expected {
+  double value = 0;
+  double tolerance = 0;
+};
+
+// One output of `m` from its row of weights `w`.
+Expected Reference(const PackedMatrix& m, const double* w, const float* x, ActivationForm form) {
+  double sum = 0, magnitude = 0, quantisation = 0;
   for (int group = 0; group < m.cols; group += 32) {
     double top = 0, weights = 0;
     for (int k = group; k < std::min(group + 32, m.cols); ++k) {
-      const double w = std::fabs(UnpackWeight(m, row, k));
-      magnitude += w * std::fabs(x[k]);
-      weights += w;
+      sum += w[k] * x[k];
+      magnitude += std::fabs(w[k] * x[k]);
+      weights += std::fabs(w[k]);
       top = std::max(top, std::fabs(static_cast<double>(x[k])));
     }
     quantisation += 1.001 * top / 254 * weights;
   }
-  return 2 * (m.cols + 2) * 0x1p-24 * magnitude + 1e-30 +
-         (form == ActivationForm::kFp32       ? 0
-          : form == ActivationForm::kInt8     ? quantisation
-          : form == ActivationForm::kInt8Pair ? quantisation / 250
-                                              : 0x1p-8 * magnitude);
+  return {sum, 2 * (m.cols + 2) * 0x1p-24 * magnitude + 1e-30 +
+                   FormError(form, m.format, magnitude, quantisation)};
+}
+
+Rows Round(Isa isa, ActivationForm form, const std::vector<float>& x, int cols, size_t stride) {
+  Rows rows(x.size() / static_cast<size_t>(cols) * stride);
+  for (size_t t = 0; t * stride < rows.size(); ++t)
+    RoundRow(isa, form, &x[t * static_cast<size_t>(cols)], cols, &rows[t * stride]);
+  return rows;
+}
+
+// One call for outputs [first, rows), whose rows lie 3 floats apart, which must stay untouched.
+void ExpectAgreement(Isa isa, const PackedMatrix& m, int first, int tokens, ActivationForm form) {
+  constexpr float kUntouched = -77.0f;
+  std::mt19937 random(static_cast<unsigned>(tokens));
+  const std::vector<float> x =
+      RandomFloats(static_cast<size_t>(tokens) * static_cast<size_t>(m.cols), random);
+  const size_t stride = rounded::RowBytes(form, m.cols) + 4;
+  const Rows rows = Round(isa, form, x, m.cols, stride);
+  const int y_stride = m.rows - first + 3;
+  std::vector<float> y(static_cast<size_t>(tokens * y_stride), kUntouched);
+  MatmulRounded(isa, {.weight = m,
+                      .row_begin = first,
+                      .row_end = m.rows,
+                      .form = form,
+                      .x = rows.data(),
+                      .x_stride = stride,
+                      .tokens = tokens,
+                      .y = y.data(),
+                      .y_stride = y_stride,
+                      .next = tokens % 2 == 0 ? m.data : nullptr});
+  const std::vector<double> weights = Unpacked(m);
+  for (int t = 0; t < tokens; ++t) {
+    const float* out = &y[static_cast<size_t>(t * y_stride)];
+    for (int row = first; row < m.rows; ++row) {
+      const Expected e = Reference(m, &weights[static_cast<size_t>(row) * static_cast<size_t>(m.cols)],
+                                   &x[static_cast<size_t>(t * m.cols)], form);
+      ASSERT_NEAR(out[row - first], e.value, e.tolerance)
+          << m.rows << "x" << m.cols << " tokens " << tokens << " token " << t << " output " << row;
+    }
+    for (int i = m.rows - first; i < y_stride; ++i) ASSERT_EQ(out[i], kUntouched) << "beyond the row";
+  }
 }
 
 TEST_P(RoundedTest, AgreesWithDoublePrecision) {
@@ -60,42 +138,27 @@ TEST_P(RoundedTest, AgreesWithDoublePrecision) {
   int checked = 0;
   for (const auto& [rows, cols] : {std::pair{32, 64}, {96, 32}, {40, 96}, {64, 352}, {1, 128}}) {
     const Packed packed = Pack(format_, RandomStored(format_, rows, cols, random).view);
-    const Packed after = Pack(format_, RandomStored(format_, 32, cols, random).view);
-    for (int tokens = 1; tokens <= 14; ++tokens) {
+    for (int tokens = 1; tokens <= 40; ++tokens) {
       const ActivationForm form = FormFor(tokens);
       if (form == ActivationForm::kFloat) continue;
-      const std::vector<float> x = RandomFloats(static_cast<size_t>(tokens * cols), random);
-      const size_t stride = rounded::RowBytes(form, cols) + 4;
-      Rows rounded_rows(static_cast<size_t>(tokens) * stride);
-      for (int t = 0; t < tokens; ++t)
-        RoundRow(isa_, form, &x[static_cast<size_t>(t * cols)], cols,
-                 &rounded_rows[static_cast<size_t>(t) * stride]);
       // Of three panels the last two; of fewer all.
-      const int first = rows > 64 ? 32 : 0;
-      const int y_stride = rows - first + 3;
-      std::vector<float> y(static_cast<size_t>(tokens * y_stride), -77.0f);
-      MatmulRounded(isa_, {.weight = packed.matrix,
-                           .row_begin = first,
-                           .row_end = rows,
-                           .form = form,
-                           .x = rounded_rows.data(),
-                           .x_stride = stride,
-                           .tokens = tokens,
-                           .y = y.data(),
-                           .y_stride = y_stride,
-                           .next = tokens % 2 == 0 ? after.matrix.data : nullptr});
-      for (int t = 0; t < tokens; ++t) {
-        const float* values = &x[static_cast<size_t>(t * cols)];
-        const float* out = &y[static_cast<size_t>(t * y_stride)];
-        for (int row = first; row < rows; ++row) {
-          double expected = 0;
-          for (int k = 0; k < cols; ++k)
-            expected += static_cast<double>(UnpackWeight(packed.matrix, row, k)) * values[k];
-          ASSERT_NEAR(out[row - first], expected, Tolerance(packed.matrix, row, values, form))
-              << rows << "x" << cols << " tokens " << tokens << " token " << t << " output " << row;
-        }
-        for (int i = rows - first; i < y_stride; ++i) ASSERT_EQ(out[i], -77.0f) << "beyond the row";
-      }
+      ASSERT_NO_FATAL_FAILURE(ExpectAgreement(isa_, packed.matrix, rows > 64 ? 32 : 0, tokens, form));
+      ++checked;
+    }
+  }
+  if (checked == 0) GTEST_SKIP() << IsaName(isa_) << " takes fp32 for " << WeightFormatName(format_);
+}
+
+// Inputs and tokens enough that every kernel takes them in several portions.
+TEST_P(RoundedTest, AgreesInPortions) {
+  std::mt19937 random(32);
+  int checked = 0;
+  for (const auto& [rows, cols] : {std::pair{72, 1120}, {96, 512}, {32, 3104}}) {
+    const Packed packed = Pack(format_, RandomStored(format_, rows, cols, random).view);
+    for (const int tokens : {16, 33, 70, 257, 300}) {
+      const ActivationForm form = FormFor(tokens);
+      if (form == ActivationForm::kFloat) continue;
+      ASSERT_NO_FATAL_FAILURE(ExpectAgreement(isa_, packed.matrix, 0, tokens, form));
       ++checked;
     }
   }
@@ -103,15 +166,13 @@ TEST_P(RoundedTest, AgreesWithDoublePrecision) {
 }
 
 TEST_P(RoundedTest, ATokensBitsDoNotDependOnTheOthersInOneForm) {
-  const ActivationForm form = FormFor(14);
+  constexpr int kTokens = 40, kCols = 1056, kRows = 32;
+  const ActivationForm form = FormFor(kTokens);
   if (form == ActivationForm::kFloat) GTEST_SKIP() << "fp32";
-  constexpr int kTokens = 14, kCols = 192, kRows = 32;
   std::mt19937 random(5);
   const Packed packed = Pack(format_, RandomStored(format_, kRows, kCols, random).view);
-  const std::vector<float> x = RandomFloats(kTokens * kCols, random);
   const size_t stride = rounded::RowBytes(form, kCols);
-  Rows rows(kTokens * stride);
-  for (size_t t = 0; t < kTokens; ++t) RoundRow(isa_, form, &x[t * kCols], kCols, &rows[t * stride]);
+  const Rows rows = Round(isa_, form, RandomFloats(kTokens * kCols, random), kCols, stride);
   const auto run = [&](size_t first, int tokens) {
     std::vector<float> y(static_cast<size_t>(tokens) * kRows);
     MatmulRounded(isa_, {.weight = packed.matrix,
@@ -129,10 +190,29 @@ TEST_P(RoundedTest, ATokensBitsDoNotDependOnTheOthersInOneForm) {
     EXPECT_EQ(run(t, 1), std::vector<float>(together.begin() + t * kRows, together.begin() + (t + 1) * kRows))
         << t;
   }
+  EXPECT_EQ(run(3, 19), std::vector<float>(together.begin() + 3 * kRows, together.begin() + 22 * kRows));
+}
+
+// The emulator counts: tiles carry many tokens, and what asks for BF16 never touches them.
+TEST_P(RoundedTest, TilesRunWhereTheContractSaysSo) {
+  if (!UseEmulator())
+    GTEST_SKIP() << "instructions are counted by the emulator, which this machine does not use";
+  std::mt19937 random(22);
+  const Packed packed = Pack(format_, RandomStored(format_, 32, 64, random).view);
+  for (const int tokens : {15, 16}) {
+    const ActivationForm form = FormFor(tokens);
+    if (form == ActivationForm::kFloat) GTEST_SKIP() << "fp32";
+    amx_emulator::ResetCounts();
+    ASSERT_NO_FATAL_FAILURE(ExpectAgreement(isa_, packed.matrix, 0, tokens, form));
+    const bool tiles = isa_ == Isa::kAmx && tokens == 16 && std::get<2>(GetParam()) == Precision::kFast;
+    // 32 outputs x 64 inputs: two tiles of 16 outputs by two of 32 inputs.
+    EXPECT_EQ(amx_emulator::Count(amx_emulator::Op::kDotBf16), tiles ? 4u : 0u) << tokens;
+    EXPECT_EQ(amx_emulator::Count(amx_emulator::Op::kTileRelease), tiles ? 1u : 0u) << tokens;
+  }
 }
 
 TEST_P(RoundedTest, PartsOfARowRoundAsTheWhole) {
-  const ActivationForm form = FormFor(14);
+  const ActivationForm form = FormFor(16);
   if (form == ActivationForm::kFloat) GTEST_SKIP() << "fp32";
   std::mt19937 random(6);
   std::vector<float> x = RandomFloats(224, random);

@@ -19,6 +19,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/common/kernels/emulated_amx.h"
 #include "tests/unit/expert_worker/experts/tiny_experts.h"
 
 namespace numoe {
@@ -158,6 +159,9 @@ class Reference {
         if (form == ActivationForm::kInt8Pair) error[i] += 1.01 * top / 254 / 254;
         if (form == ActivationForm::kBf16 || form == ActivationForm::kBf16Quads)
           error[i] += (std::fabs(x[i]) + error[i]) / 256;
+        // Tiles round the weights too, by as much.
+        if (form == ActivationForm::kTiles || form == ActivationForm::kTileQuads)
+          error[i] += (std::fabs(x[i]) + error[i]) * (0x1p-7 + 0x1p-16);
       }
     }
     return error;
@@ -226,8 +230,9 @@ class ExpertExecutorTest : public ::testing::TestWithParam<Case> {
 };
 
 std::vector<std::string> IsasOfThisMachine() {
+  UseEmulator();
   std::vector<std::string> isas;
-  for (const char* isa : {"scalar", "avx2", "avx512"}) {
+  for (const char* isa : {"scalar", "avx2", "avx512", "amx"}) {
     if (SelectIsa(isa).ok()) isas.push_back(isa);
   }
   return isas;
@@ -260,13 +265,15 @@ TEST_P(ExpertExecutorTest, SlicesSumToTheReference) {
 TEST_P(ExpertExecutorTest, ManyTokensMatchTheReference) {
   const Reference reference(*checkpoint_, Format());
   const CallData call = RandomCall(70, 3, 12);
-  const std::string isa = IsasOfThisMachine().back();
-  std::vector<double> expected, bound;
-  reference.Run(call.view, *ParseIsa(isa), PrecisionOfCase(), expected, bound);
-  const auto executor = Load({}, isa);
-  ASSERT_NE(executor, nullptr);
-  const std::vector<float> out = Execute(*executor, call.view);
-  for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], expected[i], bound[i]) << "output " << i;
+  for (const std::string& isa : IsasOfThisMachine()) {
+    std::vector<double> expected, bound;
+    reference.Run(call.view, *ParseIsa(isa), PrecisionOfCase(), expected, bound);
+    const auto executor = Load({}, isa);
+    ASSERT_NE(executor, nullptr);
+    const std::vector<float> out = Execute(*executor, call.view);
+    for (size_t i = 0; i < out.size(); ++i)
+      ASSERT_NEAR(out[i], expected[i], bound[i]) << isa << ", output " << i;
+  }
 }
 
 TEST_P(ExpertExecutorTest, ThreadsAndRepetitionDoNotChangeABit) {
