@@ -127,6 +127,8 @@ void Uninstall() {
   installed = false;
 }
 
+bool StepOver(void* context) { return installed && Step(*static_cast<ucontext_t*>(context)); }
+
 uint64_t Count(Op op) { return counts[static_cast<int>(op)].load(std::memory_order_relaxed); }
 
 void ResetCounts() {

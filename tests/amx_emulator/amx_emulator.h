@@ -22,6 +22,10 @@ void Uninstall();
 uint64_t Count(Op op);
 void ResetCounts();
 
+/// Carries out the AMX instruction at a signal context's program counter (ucontext_t) and moves past it, for
+/// handlers of other signals. False if the emulator is not installed or the instruction is not AMX.
+bool StepOver(void* context);
+
 enum class Fault : uint8_t { kInvalidOpcode, kGeneralProtection };  // #UD, #GP
 /// Runs inside the signal handler, on the faulting thread, and may siglongjmp; if it returns, the instruction
 /// is skipped. `reason` lives forever. Null: the default.

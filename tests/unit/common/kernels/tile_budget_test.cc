@@ -1,0 +1,93 @@
+// What AMX kernels may cost, in instructions: a regression of their efficiency shows without the hardware.
+//
+// A product of two tiles (16 rows x 32 inputs x 16 outputs) keeps the tile unit busy for 16 cycles, in which
+// a core may load one tile from its caches and retire 32 vector instructions of 512 bits, two a cycle.
+// Decoding takes a number of those that depends on the format alone, not on the number of rows.
+#include <map>
+#include <random>
+#include <vector>
+
+#include "common/kernels/kernels.h"
+#include "gtest/gtest.h"
+#include "tests/amx_emulator/instruction_counter.h"
+#include "tests/unit/common/kernels/emulated_amx.h"
+#include "tests/unit/common/kernels/random_matrix.h"
+
+namespace numoe {
+namespace {
+
+using amx_emulator::InstructionCounts;
+using amx_emulator::Op;
+
+constexpr int kRows = 32, kCols = 1024;
+
+class TileBudgetTest : public ::testing::TestWithParam<WeightFormat> {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+    GTEST_SKIP() << "instructions of an optimised build only";
+#endif
+    if (!UseEmulator()) GTEST_SKIP() << "needs AVX-512, and no AMX: single steps go through the emulator";
+    std::mt19937 random(1);
+    packed_ = Pack(GetParam(), RandomStored(GetParam(), kRows, kCols, random).view);
+  }
+
+  InstructionCounts Count(int tokens) const {
+    const ActivationForm form = ChooseForm(Isa::kAmx, GetParam(), tokens, Precision::kFast);
+    const size_t stride = rounded::RowBytes(form, kCols);
+    const std::vector<std::byte> rows(static_cast<size_t>(tokens) * stride);
+    std::vector<float> y(static_cast<size_t>(tokens) * kRows);
+    return amx_emulator::CountInstructions([&] {
+      MatmulRounded(Isa::kAmx, {.weight = packed_.matrix,
+                                .row_end = kRows,
+                                .form = form,
+                                .x = rows.data(),
+                                .x_stride = stride,
+                                .tokens = tokens,
+                                .y = y.data(),
+                                .y_stride = kRows});
+    });
+  }
+
+  Packed packed_;
+};
+
+TEST_P(TileBudgetTest, OneLoadAProductAndFewStores) {
+  for (const int tokens : {32, 64, 256}) {
+    const InstructionCounts c = Count(tokens);
+    const uint64_t products = static_cast<uint64_t>(tokens / 16) * (kRows / 16) * (kCols / 32);
+    EXPECT_EQ(c.Tile(Op::kDotBf16), products) << tokens << " rows";
+    // Sums of a block wait in memory between pieces: 4 loads and stores for 64 products.
+    EXPECT_LE(c.Tile(Op::kTileLoad), products + (tokens > 32 ? products / 16 : 0)) << tokens << " rows";
+    EXPECT_LE(c.Tile(Op::kTileStore), products / 16) << tokens << " rows";
+    EXPECT_EQ(c.Tile(Op::kLdTileCfg), 1u) << tokens << " rows";
+    // Six instructions a cycle may retire, so 96 beside a product.
+    if (tokens >= 64) EXPECT_LE(c.all, 96 * products) << tokens << " rows";
+  }
+}
+
+TEST_P(TileBudgetTest, ARestOfRowsCostsNoTileMore) {
+  const InstructionCounts c = Count(40);  // 16 + 16 and 8
+  EXPECT_EQ(c.Tile(Op::kDotBf16), 3u * (kRows / 16) * (kCols / 32));
+}
+
+TEST_P(TileBudgetTest, WeightsAreDecodedOnceForAllRows) {
+  const std::map<WeightFormat, uint64_t> budget = {{WeightFormat::kRawInt4, 256},
+                                                   {WeightFormat::kInt4, 256},
+                                                   {WeightFormat::kInt8, 266},
+                                                   {WeightFormat::kFp8, 132},
+                                                   {WeightFormat::kBf16, 1}};
+  for (const int tokens : {16, 32, 256}) {
+    EXPECT_LE(Count(tokens).vector * 1024 / (kRows * kCols), budget.at(GetParam())) << tokens << " rows";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, TileBudgetTest,
+                         ::testing::Values(WeightFormat::kRawInt4, WeightFormat::kInt4, WeightFormat::kInt8,
+                                           WeightFormat::kBf16, WeightFormat::kFp8),
+                         [](const ::testing::TestParamInfo<WeightFormat>& format) {
+                           return std::string(WeightFormatName(format.param));
+                         });
+
+}  // namespace
+}  // namespace numoe
