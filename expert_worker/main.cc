@@ -33,7 +33,7 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   Flags flags(
       "numoe-expert-worker",
       "NUMoE expert worker: owns a slice of the experts of one model and computes it next to its memory.");
-  flags.Add("model", f.model, "Checkpoint directory (config.json, *.safetensors); required");
+  flags.Add("model", f.model, "Checkpoint directory (config.json, *.safetensors) or .gguf file; required");
   flags.Add("listen", f.listen, "gRPC address: HOST:PORT or unix:PATH");
   flags.Add("slice", f.slice, "intermediate: 1/N of every expert; expert: whole experts")
       ->check(CLI::IsMember({"intermediate", "expert"}));

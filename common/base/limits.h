@@ -31,6 +31,15 @@ inline constexpr int kHiddenSizeMax = 65'536;
 inline constexpr int kLayersMax = 1'024;
 inline constexpr int kExpertsMax = 4'096;
 inline constexpr int kExpertsPerTokenMax = 64;
+inline constexpr int kSharedExpertsMax = 64;
+inline constexpr int kVocabularyMax = 1 << 24;  // the largest published vocabulary is 256k
+inline constexpr int kHeadsMax = 4'096;
+inline constexpr int kHeadDimMax = 4'096;
+inline constexpr int kRankMax = 65'536;  // low-rank projections are narrower than the hidden state
+inline constexpr int kIntermediateMax = 1 << 22;
+inline constexpr int64_t kPositionsMax = int64_t{1} << 31;
+inline constexpr double kEpsilonMin = 1e-12;                // 0 would divide a zero vector by zero
+inline constexpr double kThetaMin = 1.1, kThetaMax = 1e12;  // YaRN divides by its logarithm
 
 // --- layer calls -----------------------------------------------------------------------------------------
 // Tokens in one expert layer call; the scheduler's step budget may not exceed it. 8192 x 7168 BF16 = 117 MB.

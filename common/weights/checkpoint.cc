@@ -6,15 +6,19 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/weights/fingerprint.h"
+#include "common/weights/gguf_checkpoint.h"
 #include "common/weights/input_file.h"
 #include "common/weights/json_reader.h"
 #include "common/weights/mapped_file.h"
 #include "common/weights/matrix_checks.h"
+#include "common/weights/nearest_names.h"
 #include "common/weights/safetensors.h"
 
 namespace numoe {
@@ -22,12 +26,6 @@ namespace {
 
 constexpr char kIndexName[] = "model.safetensors.index.json";
 constexpr char kSingleName[] = "model.safetensors";
-
-uint64_t HashBytes(uint64_t hash, const void* data, size_t size) {  // FNV-1a
-  const auto* bytes = static_cast<const unsigned char*>(data);
-  for (size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * 0x100000001b3ull;
-  return hash;
-}
 
 using ShardMap = std::map<std::string, std::vector<std::string>>;  // file: the tensors it holds
 
@@ -88,7 +86,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
                       dir_.string(), error ? error.message() : "not a folder"));
     }
     absl::StatusOr<std::string> config = ReadTextFile(dir_ / "config.json", limits::kJsonFileBytesMax);
-    if (config.ok()) fingerprint_ = HashBytes(fingerprint_, config->data(), config->size());
+    if (config.ok()) fingerprint_ = AddToFingerprint(fingerprint_, config->data(), config->size());
     absl::StatusOr<std::string> index = ReadTextFile(dir_ / kIndexName, limits::kJsonFileBytesMax);
     if (index.ok()) return OpenIndexed(*index);
     if (!absl::IsNotFound(index.status())) return index.status();
@@ -104,7 +102,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
     const auto it = tensors_.find(tensor);
     if (it != tensors_.end()) return it->second.view;
     return absl::NotFoundError(fmt::format("{}: tensor {}: is missing, expected by config.json{}",
-                                           dir_.string(), Printable(tensor), Nearby(tensor)));
+                                           dir_.string(), Printable(tensor), NearestNames(tensors_, tensor)));
   }
 
   absl::StatusOr<std::vector<float>> ReadVector(std::string_view tensor, int64_t size) const override {
@@ -185,8 +183,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
     ASSIGN_OR_RETURN(SafetensorsHeader header,
                      ParseSafetensorsHeader(head, file.bytes(), (dir_ / shard).string()));
     const uint64_t size = file.bytes().size();
-    fingerprint_ = HashBytes(fingerprint_, &size, sizeof size);
-    fingerprint_ = HashBytes(fingerprint_, header.json.data(), header.json.size());
+    fingerprint_ = AddToFingerprint(fingerprint_, &size, sizeof size);
+    fingerprint_ = AddToFingerprint(fingerprint_, header.json.data(), header.json.size());
     total_bytes_ += size;
     files_.push_back(std::move(file));
     for (auto& [name, view] : header.tensors) {
@@ -325,27 +323,22 @@ class SafetensorsCheckpoint final : public Checkpoint {
         fmt::format("{}: tensor {}: {}", file.string(), Printable(tensor), message));
   }
 
-  // The neighbours in name order: usually the same layer with another spelling.
-  std::string Nearby(std::string_view tensor) const {
-    if (tensors_.empty()) return "; the checkpoint holds no tensors";
-    auto it = tensors_.lower_bound(tensor);
-    if (it == tensors_.end()) it = std::prev(it);
-    std::string text = fmt::format("; nearest by name: {}", Printable(it->first));
-    if (it != tensors_.begin()) text += fmt::format(", {}", Printable(std::prev(it)->first));
-    return text;
-  }
-
   const std::filesystem::path dir_;
   std::vector<MappedFile> files_;
   std::map<std::string, Entry, std::less<>> tensors_;
   uint64_t total_bytes_ = 0;
-  uint64_t fingerprint_ = 0xcbf29ce484222325ull;
+  uint64_t fingerprint_ = kFingerprintStart;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::filesystem::path& dir) {
-  auto checkpoint = std::make_unique<SafetensorsCheckpoint>(dir);
+absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::filesystem::path& model) {
+  ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> gguf, GgufModel::Locate(model));
+  if (gguf) {
+    ASSIGN_OR_RETURN(std::unique_ptr<GgufModel> opened, GgufModel::Open(*gguf));
+    return MakeGgufCheckpoint(std::move(opened));
+  }
+  auto checkpoint = std::make_unique<SafetensorsCheckpoint>(model);
   RETURN_IF_ERROR(checkpoint->OpenAll());
   return checkpoint;
 }

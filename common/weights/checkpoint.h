@@ -1,8 +1,10 @@
-// A Hugging Face checkpoint directory of safetensors files, mapped read-only and checked before use.
+// A checkpoint, mapped read-only and checked before use: a Hugging Face directory of safetensors files, or a
+// GGUF model (gguf_checkpoint.h).
 //
-// Open() maps every shard (model.safetensors, or the files that model.safetensors.index.json names), checks
-// all headers (bounds, overlaps, holes, sizes, dtypes, duplicates) and the index against them. Matrices come
-// out as MatrixView in whatever format they are stored; a module is quantised iff its scale tensor exists:
+// Of a directory, Open() maps every shard (model.safetensors, or the files that model.safetensors.index.json
+// names), checks all headers (bounds, overlaps, holes, sizes, dtypes, duplicates) and the index against them.
+// Matrices come out as MatrixView in whatever format they are stored; a module is quantised iff its scale
+// tensor exists:
 //   X.weight (BF16/F16/F32)                                   plain
 //   X.weight (F8_E4M3) + X.weight_scale_inv (F32 | BF16)      block FP8, W[i][j] = w * scale[i/128][j/128]
 //   X.weight_packed (I32) + X.weight_scale (BF16|F16|F32) + X.weight_shape (I32 | I64)   INT4 groups,
@@ -51,7 +53,8 @@ void DecodeMatrix(const MatrixView& matrix, int64_t row_begin, int64_t row_end, 
 
 class Checkpoint {
  public:
-  static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::filesystem::path& dir);
+  /// `model` is such a directory, a .gguf file, or a directory that holds one GGUF model.
+  static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::filesystem::path& model);
   virtual ~Checkpoint() = default;
 
   virtual bool Has(std::string_view tensor) const = 0;

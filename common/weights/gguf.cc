@@ -387,6 +387,21 @@ std::string GgufValue::Describe() const {
   return fmt::format("{}", Load<uint64_t>(data.data()));  // beyond int64
 }
 
+const GgufValue* GgufFile::Key(std::string_view name) const {
+  const auto it = metadata.find(name);
+  return it == metadata.end() ? nullptr : &it->second;
+}
+
+const GgufTensor* GgufFile::Tensor(std::string_view name) const {
+  const auto it = tensors.find(name);
+  return it == tensors.end() ? nullptr : &it->second;
+}
+
+std::string GgufFile::Text(std::string_view key) const {
+  const GgufValue* value = Key(key);
+  return value == nullptr ? "" : std::string(value->String().value_or(""));
+}
+
 absl::StatusOr<GgufFile> ParseGguf(absl::Span<const std::byte> file, std::string_view name) {
   return Parser(file, name).Parse();
 }

@@ -71,6 +71,12 @@ struct GgufFile {
   std::map<std::string, GgufValue, std::less<>> metadata;
   std::map<std::string, GgufTensor, std::less<>> tensors;
   absl::Span<const std::byte> header;  // everything before the data
+
+  /// nullptr: there is no such key or tensor.
+  const GgufValue* Key(std::string_view name) const;
+  const GgufTensor* Tensor(std::string_view name) const;
+  /// "" if there is no such key, or its value is no string.
+  std::string Text(std::string_view key) const;
 };
 
 absl::StatusOr<GgufFile> ParseGguf(absl::Span<const std::byte> file, std::string_view name);

@@ -8,6 +8,8 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/config_fields.h"
+#include "common/weights/gguf_config.h"
+#include "common/weights/gguf_model.h"
 #include "common/weights/json_reader.h"
 #include "common/weights/mapped_file.h"
 
@@ -17,23 +19,14 @@ namespace {
 using nlohmann::json;
 
 constexpr char kFamilies[] = "one of kimi_k2, deepseek_v3, kimi_k25, qwen3_moe";
-constexpr int kVocabularyMax = 1 << 24;  // the largest published vocabulary is 256k
-constexpr int kHeadsMax = 4'096;
-constexpr int kHeadDimMax = 4'096;
-constexpr int kRankMax = 65'536;  // low-rank projections are narrower than the hidden state
-constexpr int kIntermediateMax = 1 << 22;
-constexpr int kSharedExpertsMax = 64;
-constexpr int64_t kPositionsMax = int64_t{1} << 31;
-constexpr double kEpsilonMin = 1e-12;                // 0 would divide a zero vector by zero
-constexpr double kThetaMin = 1.1, kThetaMax = 1e12;  // YaRN divides by its logarithm
 
 void ReadRope(ConfigFields& f, RopeConfig& rope) {
-  rope.theta = f.Double({"rope_theta"}, kThetaMin, kThetaMax, 10000.0);
+  rope.theta = f.Double({"rope_theta"}, limits::kThetaMin, limits::kThetaMax, 10000.0);
   const ConfigFields::Names names = {"rope_parameters", "rope_scaling"};
   const json* scaling = f.Object(names);
   if (scaling == nullptr) return;
   ConfigFields s(*scaling, f.file(), f.PrefixOf(f.Spelling(names)));
-  rope.theta = s.Double({"rope_theta"}, kThetaMin, kThetaMax, rope.theta);
+  rope.theta = s.Double({"rope_theta"}, limits::kThetaMin, limits::kThetaMax, rope.theta);
   const std::string type = s.String({"rope_type", "type"}, "default");
   if (type != "default" && type != "yarn") {
     s.Fail({"rope_type", "type"}, "is " + Brief(type),
@@ -49,7 +42,7 @@ void ReadRope(ConfigFields& f, RopeConfig& rope) {
     rope.yarn.mscale = s.Double({"mscale"}, 0, 100, 1.0);
     rope.yarn.mscale_all_dim = s.Double({"mscale_all_dim"}, 0, 100, 0.0);
     rope.yarn.original_max_position_embeddings =
-        s.Int64({"original_max_position_embeddings"}, 1, kPositionsMax);
+        s.Int64({"original_max_position_embeddings"}, 1, limits::kPositionsMax);
     s.Only("truncate", true);
     s.Only("attention_factor", nullptr);
   }
@@ -126,13 +119,13 @@ void ReadQuantization(ConfigFields& top, ModelConfig& config) {
 void ReadCommon(ConfigFields& f, ModelConfig& c) {
   c.hidden_size = f.Int({"hidden_size"}, 1, limits::kHiddenSizeMax);
   c.num_layers = f.Int({"num_hidden_layers"}, 1, limits::kLayersMax);
-  c.vocab_size = f.Int({"vocab_size"}, 1, kVocabularyMax);
-  c.max_position_embeddings = f.Int64({"max_position_embeddings"}, 1, kPositionsMax);
-  c.rms_norm_eps = f.Double({"rms_norm_eps"}, kEpsilonMin, 1);
+  c.vocab_size = f.Int({"vocab_size"}, 1, limits::kVocabularyMax);
+  c.max_position_embeddings = f.Int64({"max_position_embeddings"}, 1, limits::kPositionsMax);
+  c.rms_norm_eps = f.Double({"rms_norm_eps"}, limits::kEpsilonMin, 1);
   c.tie_word_embeddings = f.Bool({"tie_word_embeddings"}, false);
-  c.num_heads = f.Int({"num_attention_heads"}, 1, kHeadsMax);
-  c.intermediate_size = f.Int({"intermediate_size"}, 0, kIntermediateMax, 0);
-  c.moe_intermediate_size = f.Int({"moe_intermediate_size"}, 1, kIntermediateMax);
+  c.num_heads = f.Int({"num_attention_heads"}, 1, limits::kHeadsMax);
+  c.intermediate_size = f.Int({"intermediate_size"}, 0, limits::kIntermediateMax, 0);
+  c.moe_intermediate_size = f.Int({"moe_intermediate_size"}, 1, limits::kIntermediateMax);
   c.num_experts = f.Int({"n_routed_experts", "num_experts", "num_local_experts"}, 1, limits::kExpertsMax);
   c.experts_per_token =
       f.Int({"num_experts_per_tok"}, 1, std::min(limits::kExpertsPerTokenMax, c.num_experts));
@@ -152,18 +145,18 @@ void ReadMoeLayersOfDeepSeek(ConfigFields& f, ModelConfig& c) {
 void ReadDeepSeek(ConfigFields& f, ModelConfig& c) {
   ReadCommon(f, c);
   c.attention = AttentionKind::kMla;
-  c.q_lora_rank = f.Int({"q_lora_rank"}, 0, kRankMax, 0);
-  c.kv_lora_rank = f.Int({"kv_lora_rank"}, 1, kRankMax);
-  c.qk_nope_head_dim = f.Int({"qk_nope_head_dim"}, 1, kHeadDimMax);
-  c.qk_rope_head_dim = f.Int({"qk_rope_head_dim"}, 2, kHeadDimMax);
+  c.q_lora_rank = f.Int({"q_lora_rank"}, 0, limits::kRankMax, 0);
+  c.kv_lora_rank = f.Int({"kv_lora_rank"}, 1, limits::kRankMax);
+  c.qk_nope_head_dim = f.Int({"qk_nope_head_dim"}, 1, limits::kHeadDimMax);
+  c.qk_rope_head_dim = f.Int({"qk_rope_head_dim"}, 2, limits::kHeadDimMax);
   if (c.qk_rope_head_dim % 2 != 0) {
     f.Fail({"qk_rope_head_dim"}, fmt::format("is {}", c.qk_rope_head_dim), "an even number");
   }
-  c.v_head_dim = f.Int({"v_head_dim"}, 1, kHeadDimMax);
+  c.v_head_dim = f.Int({"v_head_dim"}, 1, limits::kHeadDimMax);
   f.Only("rope_interleave", true);
   c.rope.layout = RopeLayout::kInterleaved;
   c.rope.dim = c.qk_rope_head_dim;
-  c.num_shared_experts = f.Int({"n_shared_experts"}, 0, kSharedExpertsMax, 0);
+  c.num_shared_experts = f.Int({"n_shared_experts"}, 0, limits::kSharedExpertsMax, 0);
   f.Only("scoring_func", "sigmoid");
   f.Only("topk_method", "noaux_tc");
   c.scoring = GateScoring::kSigmoidNoAuxTc;
@@ -206,10 +199,10 @@ void ReadQwen3(ConfigFields& f, ModelConfig& c) {
     f.Fail({"num_key_value_heads"}, fmt::format("is {}", c.num_kv_heads),
            fmt::format("a divisor of {} heads", c.num_heads));
   }
-  c.head_dim = f.Int({"head_dim"}, 2, kHeadDimMax, c.hidden_size / c.num_heads);
-  if (c.head_dim % 2 != 0 || c.head_dim < 2 || c.head_dim > kHeadDimMax) {
+  c.head_dim = f.Int({"head_dim"}, 2, limits::kHeadDimMax, c.hidden_size / c.num_heads);
+  if (c.head_dim % 2 != 0 || c.head_dim < 2 || c.head_dim > limits::kHeadDimMax) {
     f.Fail({"head_dim"}, fmt::format("is {}", c.head_dim),
-           fmt::format("an even number from 2 to {}", kHeadDimMax));
+           fmt::format("an even number from 2 to {}", limits::kHeadDimMax));
   }
   c.rope.layout = RopeLayout::kHalf;
   c.rope.dim = c.head_dim;
@@ -293,6 +286,11 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view text, std::string_
 }
 
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::filesystem::path& dir) {
+  ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> gguf, GgufModel::Locate(dir));
+  if (gguf) {
+    ASSIGN_OR_RETURN(const auto model, GgufModel::Open(*gguf));
+    return ReadGgufConfig(model->contents(), model->path());
+  }
   const std::filesystem::path path = dir / "config.json";
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, limits::kJsonFileBytesMax));
   ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(text, path.string()));
@@ -305,13 +303,19 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const std::filesystem::path& dir) {
 }
 
 absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::filesystem::path& dir) {
+  ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> gguf, GgufModel::Locate(dir));
+  if (gguf) {
+    ASSIGN_OR_RETURN(const auto model, GgufModel::Open(*gguf));
+    return ReadGgufGenerationDefaults(model->contents(), model->path());
+  }
   const std::filesystem::path path = dir / "generation_config.json";
   ASSIGN_OR_RETURN(const json root, ReadGenerationConfig(path));
   ConfigFields f(root, path.string());
   GenerationDefaults defaults;
   defaults.temperature = f.Double({"temperature"}, 0, 100, 1.0);
   defaults.top_p = f.Double({"top_p"}, 0, 1, 1.0);
-  defaults.top_k = std::max(0, f.Int({"top_k"}, -1, kVocabularyMax, 0));  // some files write off as -1
+  defaults.top_k =
+      std::max(0, f.Int({"top_k"}, -1, limits::kVocabularyMax, 0));  // some files write off as -1
   defaults.min_p = f.Double({"min_p"}, 0, 1, 0.0);
   RETURN_IF_ERROR(f.status());
   return defaults;

@@ -1,4 +1,5 @@
-// What a checkpoint's config.json says about the architecture, in one spelling for every model family.
+// What a checkpoint's config.json, or a GGUF file's metadata, says about the architecture, in one spelling
+// for every model family.
 //
 // Reads model_type kimi_k2, deepseek_v3, kimi_k25 (its text_config; tensor names carry a prefix) and
 // qwen3_moe, in the spellings of old and new transformers (torch_dtype/dtype, rope_scaling/rope_parameters,
@@ -76,7 +77,7 @@ struct ModelConfig {
   int int4_group_size = 32;  // used by pack-quantized tensors only
 
   int32_t bos_token_id = -1;           // -1: none
-  std::vector<int32_t> eos_token_ids;  // union of config.json and generation_config.json
+  std::vector<int32_t> eos_token_ids;  // union of all that config and generation_config or GGUF keys name
 };
 
 /// Sampling defaults a checkpoint ships (generation_config.json); a request overrides each.
@@ -89,9 +90,10 @@ struct GenerationDefaults {
 
 /// Parses the text of a config.json. `file` is used in error messages only.
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json, std::string_view file);
-/// Reads DIR/config.json and, when present, DIR/generation_config.json (for the stop tokens).
-absl::StatusOr<ModelConfig> ReadModelConfig(const std::filesystem::path& dir);
-/// Reads DIR/generation_config.json; defaults when the file is absent.
-absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::filesystem::path& dir);
+/// Reads MODEL/config.json and, when present, MODEL/generation_config.json (for the stop tokens), or the
+/// metadata of the GGUF file that `model` means (gguf_config.h).
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::filesystem::path& model);
+/// Reads MODEL/generation_config.json or a GGUF file's general.sampling; defaults for what is absent.
+absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::filesystem::path& model);
 
 }  // namespace numoe

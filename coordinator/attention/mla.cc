@@ -59,21 +59,35 @@ absl::Status MlaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer
   return absl::OkStatus();
 }
 
-// kv_b_proj is [heads, nope + v_head, kv_lora]; the key half is stored transposed, as the absorbed query
-// needs it.
 absl::Status MlaAttention::LoadKvUp(const Checkpoint& checkpoint, const std::string& prefix,
                                     Weights& weights) {
   const int nope = config_.qk_nope_head_dim;
   const int value = config_.v_head_dim;
   const int latent = config_.kv_lora_rank;
   const int heads = config_.num_heads;
-  ASSIGN_OR_RETURN(
-      const MatrixView view,
-      checkpoint.FindMatrix(prefix + "kv_b_proj", int64_t{heads} * (nope + value), latent, config_));
   std::vector<float> key_up(size_t{1} * heads * latent * nope);
   std::vector<float> value_up(size_t{1} * heads * value * latent);
+  if (checkpoint.Has(prefix + "k_b_proj.weight")) {
+    RETURN_IF_ERROR(ReadKvHalves(checkpoint, prefix, absl::MakeSpan(key_up), absl::MakeSpan(value_up)));
+  } else {
+    RETURN_IF_ERROR(ReadKvWhole(checkpoint, prefix, absl::MakeSpan(key_up), absl::MakeSpan(value_up)));
+  }
+  ASSIGN_OR_RETURN(weights.key_up, device_.LoadHeads(key_up, heads, latent, nope));
+  ASSIGN_OR_RETURN(weights.value_up, device_.LoadHeads(value_up, heads, value, latent));
+  return absl::OkStatus();
+}
+
+// kv_b_proj is [heads, nope + v_head, kv_lora]; the absorbed query needs the key half transposed.
+absl::Status MlaAttention::ReadKvWhole(const Checkpoint& checkpoint, const std::string& prefix,
+                                       absl::Span<float> key_up, absl::Span<float> value_up) const {
+  const int nope = config_.qk_nope_head_dim;
+  const int value = config_.v_head_dim;
+  const int latent = config_.kv_lora_rank;
+  ASSIGN_OR_RETURN(const MatrixView view,
+                   checkpoint.FindMatrix(prefix + "kv_b_proj", int64_t{config_.num_heads} * (nope + value),
+                                         latent, config_));
   std::vector<float> head(size_t{1} * (nope + value) * latent);
-  for (int h = 0; h < heads; ++h) {
+  for (int h = 0; h < config_.num_heads; ++h) {
     const int64_t first = int64_t{h} * (nope + value);
     DecodeMatrix(view, first, first + nope + value, 0, latent, absl::MakeSpan(head));
     float* key = &key_up[size_t{1} * h * latent * nope];
@@ -83,8 +97,21 @@ absl::Status MlaAttention::LoadKvUp(const Checkpoint& checkpoint, const std::str
     std::copy_n(&head[size_t{1} * nope * latent], size_t{1} * value * latent,
                 &value_up[size_t{1} * h * value * latent]);
   }
-  ASSIGN_OR_RETURN(weights.key_up, device_.LoadHeads(key_up, heads, latent, nope));
-  ASSIGN_OR_RETURN(weights.value_up, device_.LoadHeads(value_up, heads, value, latent));
+  return absl::OkStatus();
+}
+
+// GGUF stores the halves apart, the key half transposed already.
+absl::Status MlaAttention::ReadKvHalves(const Checkpoint& checkpoint, const std::string& prefix,
+                                        absl::Span<float> key_up, absl::Span<float> value_up) const {
+  const int nope = config_.qk_nope_head_dim;
+  const int latent = config_.kv_lora_rank;
+  const int64_t key_rows = int64_t{config_.num_heads} * latent;
+  const int64_t value_rows = int64_t{config_.num_heads} * config_.v_head_dim;
+  ASSIGN_OR_RETURN(const MatrixView key, checkpoint.FindMatrix(prefix + "k_b_proj", key_rows, nope, config_));
+  ASSIGN_OR_RETURN(const MatrixView value,
+                   checkpoint.FindMatrix(prefix + "v_b_proj", value_rows, latent, config_));
+  DecodeMatrix(key, 0, key_rows, 0, nope, key_up);
+  DecodeMatrix(value, 0, value_rows, 0, latent, value_up);
   return absl::OkStatus();
 }
 

@@ -32,6 +32,10 @@ class MlaAttention final : public Attention {
     Matrix out;
   };
   absl::Status LoadKvUp(const Checkpoint& checkpoint, const std::string& prefix, Weights& weights);
+  absl::Status ReadKvWhole(const Checkpoint& checkpoint, const std::string& prefix, absl::Span<float> key_up,
+                           absl::Span<float> value_up) const;
+  absl::Status ReadKvHalves(const Checkpoint& checkpoint, const std::string& prefix, absl::Span<float> key_up,
+                            absl::Span<float> value_up) const;
   HeadView QueryNope(int offset) const;
 
   const ModelConfig config_;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <set>
+#include <string_view>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
@@ -15,6 +17,29 @@ namespace {
 
 std::string ModuleName(const ModelConfig& config, LayerId layer, ExpertId expert, const char* part) {
   return fmt::format("{}model.layers.{}.mlp.experts.{}.{}_proj", config.tensor_prefix, layer, expert, part);
+}
+
+// Says what becomes of experts in GGUF's block formats, which the layers and matrices of a file mix.
+absl::Status LogGgufFormats(const Checkpoint& checkpoint, const ModelConfig& config, WeightFormat format) {
+  std::set<std::string> exact, rounded;
+  for (LayerId layer = 0; layer < config.num_layers; ++layer) {
+    if (!config.layer_is_moe[layer]) continue;
+    for (const char* part : {"gate", "up", "down"}) {
+      const bool down = std::string_view(part) == "down";
+      const int rows = down ? config.hidden_size : config.moe_intermediate_size;
+      const int cols = down ? config.moe_intermediate_size : config.hidden_size;
+      ASSIGN_OR_RETURN(const MatrixView view,
+                       checkpoint.FindMatrix(ModuleName(config, layer, 0, part), rows, cols, config));
+      if (view.format != MatrixFormat::kGgml) continue;
+      const bool keeps = format == WeightFormat::kInt8 && GgmlIsInt8(view.ggml);
+      (keeps ? exact : rounded).insert(TraitsOf(view.ggml).name);
+    }
+  }
+  if (exact.empty() && rounded.empty()) return absl::OkStatus();
+  spdlog::info("experts in GGUF formats are held as {}{}{}", WeightFormatName(format),
+               exact.empty() ? "" : fmt::format("; exactly: {}", fmt::join(exact, ", ")),
+               rounded.empty() ? "" : fmt::format("; rounded: {}", fmt::join(rounded, ", ")));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<WeightFormat> ChooseFormat(const Checkpoint& checkpoint, const ModelConfig& config,
@@ -191,6 +216,7 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
   RETURN_IF_ERROR(CheckSpec(spec, config));
   ExpertSlice slice{.spec = spec, .hidden_size = config.hidden_size};
   ASSIGN_OR_RETURN(slice.format, ChooseFormat(checkpoint, config, format));
+  RETURN_IF_ERROR(LogGgufFormats(checkpoint, config, slice.format));
   RETURN_IF_ERROR(CheckWidth(spec, config, slice.format));
   const bool whole = spec.mode == SliceMode::kExpert;
   slice.width = whole ? config.moe_intermediate_size : config.moe_intermediate_size / spec.worker_count;

@@ -1,0 +1,27 @@
+// GGUF's names for the tensors that the engine asks for by their Hugging Face names.
+//
+// One table for the architectures deepseek2 and qwen3moe (llama.cpp, gguf-py/gguf/constants.py). kv_b_proj
+// may be stored in two halves instead, which have no Hugging Face name and are asked for as k_b_proj (each
+// head's matrix transposed: [heads * latent, nope]) and v_b_proj ([heads * v_head, latent]). Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace numoe {
+
+/// "blk.3.attn_output.weight" for "model.layers.3.self_attn.o_proj.weight"; nullopt for what is no tensor of
+/// its own (a routed expert) or has no name in GGUF.
+std::optional<std::string> GgufName(std::string_view tensor);
+
+/// One matrix of a routed expert: "model.layers.3.mlp.experts.17.gate_proj".
+struct ExpertModule {
+  int64_t layer = 0;
+  int64_t expert = 0;
+  std::string part;  // gate | up | down
+};
+std::optional<ExpertModule> ParseExpertModule(std::string_view module);
+
+}  // namespace numoe
