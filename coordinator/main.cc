@@ -53,14 +53,17 @@ int ParseFlags(int argc, char** argv, CoordinatorFlags& f) {
   Flags flags(
       "numoe-coordinator",
       "NUMoE coordinator: attention, routing and the OpenAI API; routed experts come from expert workers.");
-  flags.Add("model", f.model, "Checkpoint directory (config.json, *.safetensors, tokenizer files)")
+  flags
+      .Add("model", f.model,
+           "Checkpoint directory (config.json, *.safetensors, tokenizer files), or a .gguf file")
       ->required();
   flags
       .Add("workers", f.workers,
            "Addresses of all expert workers: HOST:PORT or unix:PATH, separated by commas")
       ->required()
       ->delimiter(',');
-  flags.Add("served-model-name", f.served_model_name, "Model name in the API; default: the directory's name");
+  flags.Add("served-model-name", f.served_model_name,
+            "Model name in the API; default: the directory's or file's name");
   flags.Add("host", f.server.host, "IP address to serve on");
   flags.Add("port", f.server.port, "Port to serve on; 0: any free one")->check(CLI::Range(0, 65535));
   flags.Add("port-file", f.port_file, "File to write the port to once it serves");
@@ -172,8 +175,10 @@ absl::StatusOr<std::unique_ptr<CpuDevice>> CreateDevice(const CoordinatorFlags& 
 }
 
 absl::Status CheckFlags(CoordinatorFlags& f) {
-  if (f.served_model_name.empty())
-    f.served_model_name = std::filesystem::weakly_canonical(f.model).filename().string();
+  if (f.served_model_name.empty()) {
+    const std::filesystem::path model = std::filesystem::weakly_canonical(f.model);
+    f.served_model_name = (model.extension() == ".gguf" ? model.stem() : model.filename()).string();
+  }
   if (f.max_num_batched_tokens < f.max_num_seqs) {
     return absl::InvalidArgumentError(
         fmt::format("--max-num-batched-tokens={}: expected at least --max-num-seqs={}, one token for each",

@@ -4,6 +4,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/weights/gguf_model.h"
 #include "common/weights/json_reader.h"
 #include "common/weights/mapped_file.h"
 #include "coordinator/chat/jinja_interpreter.h"
@@ -11,6 +12,8 @@
 
 namespace numoe {
 namespace {
+
+constexpr char kGgufKey[] = "tokenizer.chat_template";
 
 class JinjaTemplate final : public ChatTemplate {
  public:
@@ -36,6 +39,15 @@ class JinjaTemplate final : public ChatTemplate {
   const std::string name_;
 };
 
+absl::StatusOr<std::unique_ptr<ChatTemplate>> LoadFromGguf(const std::filesystem::path& file) {
+  ASSIGN_OR_RETURN(const auto model, GgufModel::Open(file));
+  const GgufValue* value = model->contents().Key(kGgufKey);
+  if (value == nullptr) return absl::NotFoundError(fmt::format("{}: has no key {}", model->path(), kGgufKey));
+  const std::string name = fmt::format("{}: key {}", model->path(), kGgufKey);
+  if (const auto source = value->String()) return ChatTemplate::Parse(*source, name);
+  return absl::InvalidArgumentError(fmt::format("{}: is {}, expected a string", name, value->Describe()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Parse(std::string_view source,
@@ -46,6 +58,8 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Parse(std::string_vi
 }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::filesystem::path& dir) {
+  ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> gguf, GgufModel::Locate(dir));
+  if (gguf) return LoadFromGguf(*gguf);
   const std::filesystem::path file = dir / "chat_template.jinja";
   if (std::filesystem::exists(file)) {
     ASSIGN_OR_RETURN(const std::string source, ReadTextFile(file, limits::kJsonFileBytesMax));

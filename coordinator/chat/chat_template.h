@@ -1,9 +1,10 @@
 // A checkpoint's chat template: from a conversation to prompt text, byte for byte as Hugging Face renders it.
 //
-// Reads DIR/chat_template.jinja, or chat_template in tokenizer_config.json. Rendering is bounded and its
-// result says which text the template wrote (trusted: control tokens) and which came from the request. Errors
-// of a template or of what a request makes it do are InvalidArgument with line and reason. Known difference:
-// a tuple prints as a list. Immutable; Render from any thread.
+// Reads MODEL/chat_template.jinja, chat_template in tokenizer_config.json, or tokenizer.chat_template of a
+// GGUF model. Rendering is bounded and its result says which text the template wrote (trusted: control
+// tokens) and which came from the request. Errors of a template or of what a request makes it do are
+// InvalidArgument with line and reason. Known difference: a tuple prints as a list. Immutable; Render from
+// any thread.
 #pragma once
 
 #include <filesystem>
@@ -28,7 +29,7 @@ struct ChatTemplateInput {
 
 class ChatTemplate {
  public:
-  static absl::StatusOr<std::unique_ptr<ChatTemplate>> Load(const std::filesystem::path& dir);
+  static absl::StatusOr<std::unique_ptr<ChatTemplate>> Load(const std::filesystem::path& model);
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> Parse(std::string_view source,
                                                              const std::string& name);
   virtual ~ChatTemplate() = default;

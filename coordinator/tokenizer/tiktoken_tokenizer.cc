@@ -27,22 +27,33 @@ constexpr size_t kRunCharsMax = 25'000;
 
 class TiktokenTokenizer final : public Tokenizer {
  public:
-  absl::Status Load(const std::filesystem::path& dir) {
-    RETURN_IF_ERROR(ReadRanks((dir / "tiktoken.model").string()));
-    if (!std::filesystem::exists(dir / "tokenizer_config.json")) {
-      return absl::NotFoundError(fmt::format(
-          "{}: no tokenizer_config.json, expected beside tiktoken.model: it names the control tokens",
-          dir.string()));
+  // First; errors begin with `source`, as do SetSpecials'.
+  absl::Status SetRanks(std::vector<std::string> ranks, const std::string& source) {
+    tokens_ = std::move(ranks);
+    ranks_.reserve(tokens_.size());
+    for (size_t id = 0; id < tokens_.size(); ++id) {
+      if (!ranks_.emplace(tokens_[id], static_cast<TokenId>(id)).second) {
+        return absl::InvalidArgumentError(fmt::format("{}: the bytes of rank {} occur twice", source, id));
+      }
     }
-    ASSIGN_OR_RETURN(const TokenizerConfig config, ReadTokenizerConfig(dir));
+    for (int byte = 0; byte < 256; ++byte) {
+      const char c = static_cast<char>(byte);
+      if (ranks_.count(std::string_view(&c, 1)) == 0) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}: byte 0x{:02x} has no rank, expected all 256", source, byte));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SetSpecials(const TokenizerConfig& config, const std::string& source) {
     ASSIGN_OR_RETURN(pattern_, Pattern::Compile(kKimiPattern));
     role_tokens_ = config.role_tokens;
     const auto base = static_cast<TokenId>(tokens_.size());
     for (const auto& [name, token] : config.added_tokens) {
       if (token.id < base || token.id >= base + (1 << 20)) {
-        return absl::InvalidArgumentError(
-            fmt::format("{}: control token {} has id {}, expected one above the {} ranks",
-                        (dir / "tokenizer_config.json").string(), name, token.id, base));
+        return absl::InvalidArgumentError(fmt::format(
+            "{}: control token {} has id {}, expected one above the {} ranks", source, name, token.id, base));
       }
       specials_.Add(name, token);
     }
@@ -79,43 +90,6 @@ class TiktokenTokenizer final : public Tokenizer {
   int VocabSize() const override { return vocab_size_; }
 
  private:
-  absl::Status ReadRanks(const std::string& path) {
-    ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, limits::kJsonFileBytesMax));
-    size_t at = 0;
-    for (int line = 1; at < text.size(); ++line) {
-      const size_t end = std::min(text.find('\n', at), text.size());
-      std::string_view row = std::string_view(text).substr(at, end - at);
-      at = end + 1;
-      if (!row.empty() && row.back() == '\r') row.remove_suffix(1);
-      if (row.empty()) continue;
-      const size_t space = row.find(' ');
-      std::string bytes;
-      const bool decoded = space != std::string_view::npos &&
-                           absl::Base64Unescape(absl::string_view(row.data(), space), &bytes) &&
-                           !bytes.empty();
-      if (!decoded || row.substr(space + 1) != std::to_string(tokens_.size())) {
-        return absl::InvalidArgumentError(
-            fmt::format("{} line {}: found \"{}\", expected base64 bytes, a space and the rank {}", path,
-                        line, row.substr(0, 80), tokens_.size()));
-      }
-      tokens_.push_back(std::move(bytes));
-    }
-    ranks_.reserve(tokens_.size());
-    for (size_t id = 0; id < tokens_.size(); ++id) {
-      if (!ranks_.emplace(tokens_[id], static_cast<TokenId>(id)).second) {
-        return absl::InvalidArgumentError(fmt::format("{}: the bytes of rank {} occur twice", path, id));
-      }
-    }
-    for (int byte = 0; byte < 256; ++byte) {
-      const char c = static_cast<char>(byte);
-      if (ranks_.count(std::string_view(&c, 1)) == 0) {
-        return absl::InvalidArgumentError(
-            fmt::format("{}: byte 0x{:02x} has no rank, expected all 256", path, byte));
-      }
-    }
-    return absl::OkStatus();
-  }
-
   void EncodeText(std::string_view text, std::vector<TokenId>& ids) const {
     if (text.size() <= kRunCharsMax) {  // no chunk or run can be too long
       pattern_.Split(text, [&](std::string_view piece) { EncodePiece(piece, ids); });
@@ -177,11 +151,54 @@ class TiktokenTokenizer final : public Tokenizer {
   int vocab_size_ = 0;
 };
 
+absl::StatusOr<std::vector<std::string>> ReadRanks(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, limits::kJsonFileBytesMax));
+  std::vector<std::string> ranks;
+  size_t at = 0;
+  for (int line = 1; at < text.size(); ++line) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view row = std::string_view(text).substr(at, end - at);
+    at = end + 1;
+    if (!row.empty() && row.back() == '\r') row.remove_suffix(1);
+    if (row.empty()) continue;
+    const size_t space = row.find(' ');
+    std::string bytes;
+    const bool decoded = space != std::string_view::npos &&
+                         absl::Base64Unescape(absl::string_view(row.data(), space), &bytes) && !bytes.empty();
+    if (!decoded || row.substr(space + 1) != std::to_string(ranks.size())) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} line {}: found \"{}\", expected base64 bytes, a space and the rank {}", path, line,
+                      row.substr(0, 80), ranks.size()));
+    }
+    ranks.push_back(std::move(bytes));
+  }
+  return ranks;
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTiktoken(const std::filesystem::path& dir) {
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTiktoken(std::vector<std::string> ranks,
+                                                        const TokenizerConfig& config,
+                                                        const std::string& source) {
   auto tokenizer = std::make_unique<TiktokenTokenizer>();
-  RETURN_IF_ERROR(tokenizer->Load(dir));
+  RETURN_IF_ERROR(tokenizer->SetRanks(std::move(ranks), source));
+  RETURN_IF_ERROR(tokenizer->SetSpecials(config, source));
+  return tokenizer;
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTiktoken(const std::filesystem::path& dir) {
+  const std::string ranks_path = (dir / "tiktoken.model").string();
+  const std::string config_path = (dir / "tokenizer_config.json").string();
+  auto tokenizer = std::make_unique<TiktokenTokenizer>();
+  ASSIGN_OR_RETURN(std::vector<std::string> ranks, ReadRanks(ranks_path));
+  RETURN_IF_ERROR(tokenizer->SetRanks(std::move(ranks), ranks_path));
+  if (!std::filesystem::exists(config_path)) {
+    return absl::NotFoundError(fmt::format(
+        "{}: no tokenizer_config.json, expected beside tiktoken.model: it names the control tokens",
+        dir.string()));
+  }
+  ASSIGN_OR_RETURN(const TokenizerConfig config, ReadTokenizerConfig(dir));
+  RETURN_IF_ERROR(tokenizer->SetSpecials(config, config_path));
   return tokenizer;
 }
 

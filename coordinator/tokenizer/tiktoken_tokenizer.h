@@ -1,17 +1,26 @@
-// Kimi's tokeniser: ranks from tiktoken.model (id = rank), control tokens from tokenizer_config.json.
+// Kimi's tokeniser: a vocabulary of ranks (id = rank), and control tokens behind them.
 //
 // A piece that is itself a token is that token; otherwise its bytes are merged by rank. Unnamed ids above the
-// ranks are
-// "<|reserved_token_N|>". Source: the published tokenization_kimi.py and https://github.com/openai/tiktoken.
+// ranks are "<|reserved_token_N|>". Source: the published tokenization_kimi.py and
+// https://github.com/openai/tiktoken.
 #pragma once
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "coordinator/tokenizer/tokenizer.h"
+#include "coordinator/tokenizer/tokenizer_config.h"
 
 namespace numoe {
 
+/// DIR/tiktoken.model with DIR/tokenizer_config.json.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTiktoken(const std::filesystem::path& dir);
+/// From a vocabulary read elsewhere: `ranks` are the bytes of the ordinary tokens in order. Errors begin with
+/// `source`.
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTiktoken(std::vector<std::string> ranks,
+                                                        const TokenizerConfig& config,
+                                                        const std::string& source);
 
 }  // namespace numoe

@@ -2,17 +2,25 @@
 
 #include <fmt/format.h>
 
+#include "common/base/status.h"
+#include "common/weights/gguf_model.h"
+#include "coordinator/tokenizer/gguf_tokenizer.h"
 #include "coordinator/tokenizer/hf_tokenizer.h"
 #include "coordinator/tokenizer/tiktoken_tokenizer.h"
 #include "coordinator/tokenizer/utf8.h"
 
 namespace numoe {
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem::path& dir) {
-  if (std::filesystem::exists(dir / "tiktoken.model")) return LoadTiktoken(dir);
-  if (std::filesystem::exists(dir / "tokenizer.json")) return LoadHfTokenizer(dir);
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem::path& model_path) {
+  ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> gguf, GgufModel::Locate(model_path));
+  if (gguf) {
+    ASSIGN_OR_RETURN(const auto model, GgufModel::Open(*gguf));
+    return MakeGgufTokenizer(model->contents(), model->path());
+  }
+  if (std::filesystem::exists(model_path / "tiktoken.model")) return LoadTiktoken(model_path);
+  if (std::filesystem::exists(model_path / "tokenizer.json")) return LoadHfTokenizer(model_path);
   return absl::NotFoundError(
-      fmt::format("{}: expected tiktoken.model or tokenizer.json, found neither", dir.string()));
+      fmt::format("{}: expected tiktoken.model or tokenizer.json, found neither", model_path.string()));
 }
 
 std::vector<TokenId> Tokenizer::Encode(std::string_view text, Specials specials) const {

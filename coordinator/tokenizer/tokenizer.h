@@ -1,5 +1,5 @@
-// Text to token ids and back, exactly as the model was trained: Kimi's tiktoken.model or Hugging Face
-// tokenizer.json.
+// Text to token ids and back, exactly as the model was trained: Kimi's tiktoken.model, Hugging Face
+// tokenizer.json or a GGUF file's metadata.
 //
 // Encoding splits out control tokens where the caller allows it, cuts the rest by the model's
 // pre-tokenisation pattern and merges bytes by rank. Message content must never become a control token, so
@@ -26,9 +26,9 @@ enum class Specials : uint8_t { kAsText, kParse };
 
 class Tokenizer {
  public:
-  /// DIR/tiktoken.model with tokenizer_config.json, or DIR/tokenizer.json. Errors name file and line or
-  /// field.
-  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& dir);
+  /// MODEL/tiktoken.model with tokenizer_config.json, MODEL/tokenizer.json, or the GGUF model that `model`
+  /// means. Errors name file and line, field or key.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& model);
   virtual ~Tokenizer() = default;
 
   /// Control tokens are recognised in trusted segments only. Invalid UTF-8 becomes U+FFFD first.

@@ -1,10 +1,13 @@
 // The GGUF reader must accept only files whose values and tensors lie within them, one after the other, and
-// never read outside.
+// never read outside; a configuration made of its metadata must be one that the engine can size its memory
+// by.
 #include <string>
 
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/weights/gguf.h"
+#include "common/weights/gguf_config.h"
+#include "tests/fuzz/check_config.h"
 
 namespace numoe {
 namespace {
@@ -42,25 +45,41 @@ void CheckTensor(const std::string& name, const GgufTensor& tensor, absl::Span<c
     DecodeGgmlBlocks(tensor.type, tensor.data.data() + b * traits.block_bytes, 1, block);
 }
 
+void CheckMessage(const absl::Status& status) {
+  const std::string message(status.message());
+  NUMOE_CHECK_EQ(message.rfind("f.gguf: ", 0), 0u) << message;
+  NUMOE_CHECK_EQ(message.find('\n'), std::string::npos) << message;
+  NUMOE_CHECK_LT(message.size(), 2000u) << message;
+}
+
+void CheckFile(const GgufFile& file, absl::Span<const std::byte> bytes) {
+  for (const auto& [key, value] : file.metadata) CheckValue(key, value, file.header);
+  size_t total = 0;
+  for (const auto& [name, tensor] : file.tensors) {
+    CheckTensor(name, tensor, bytes.subspan(file.header.size()));
+    total += tensor.data.size();
+  }
+  NUMOE_CHECK_LE(total + file.header.size(), bytes.size());
+  const absl::StatusOr<ModelConfig> config = ReadGgufConfig(file, "f.gguf");
+  if (config.ok()) {
+    CheckConfig(*config);
+  } else {
+    CheckMessage(config.status());
+  }
+  const absl::StatusOr<GenerationDefaults> defaults = ReadGgufGenerationDefaults(file, "f.gguf");
+  if (!defaults.ok()) CheckMessage(defaults.status());
+}
+
 }  // namespace
 }  // namespace numoe
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::Span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   const absl::StatusOr<numoe::GgufFile> file = numoe::ParseGguf(bytes, "f.gguf");
-  if (!file.ok()) {
-    const std::string message(file.status().message());
-    NUMOE_CHECK_EQ(message.rfind("f.gguf: ", 0), 0u) << message;
-    NUMOE_CHECK_EQ(message.find('\n'), std::string::npos) << message;
-    NUMOE_CHECK_LT(message.size(), 2000u) << message;
-    return 0;
+  if (file.ok()) {
+    numoe::CheckFile(*file, bytes);
+  } else {
+    numoe::CheckMessage(file.status());
   }
-  for (const auto& [key, value] : file->metadata) numoe::CheckValue(key, value, file->header);
-  size_t total = 0;
-  for (const auto& [name, tensor] : file->tensors) {
-    numoe::CheckTensor(name, tensor, bytes.subspan(file->header.size()));
-    total += tensor.data.size();
-  }
-  NUMOE_CHECK_LE(total + file->header.size(), size);
   return 0;
 }

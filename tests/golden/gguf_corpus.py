@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/fuzz/corpus/gguf_fuzz: small GGUF files from gguf-py's writer, the seeds of the fuzz target.
+"""Writes tests/fuzz/corpus/gguf_fuzz and gguf_tokenizer_fuzz: small GGUF files from gguf-py's writer, the seeds of the
+fuzz targets.
 
 Usage: gguf_corpus.py   (needs tests/requirements.txt)
 """
@@ -8,13 +9,14 @@ import os
 import gguf
 import numpy as np
 
-OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fuzz/corpus/gguf_fuzz")
+CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fuzz/corpus")
 Q = gguf.GGMLQuantizationType
 
 
-def write(name, fill, version=3):
-    path = os.path.join(OUT, name)
-    writer = gguf.GGUFWriter(path, "deepseek2")
+def write(target, name, fill, version=3, arch="deepseek2"):
+    path = os.path.join(CORPUS, target, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    writer = gguf.GGUFWriter(path, arch)
     fill(writer)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -52,18 +54,56 @@ def aligned(w):
     w.add_tensor("b", np.ones((1, 1, 1, 2), dtype=np.float32))
 
 
-def tokenizer(w):
-    w.add_tokenizer_model("gpt2"), w.add_tokenizer_pre("kimi-k2")
-    w.add_token_list(["a", "b", "ab", "[EOS]"]), w.add_token_types([1, 1, 1, 3]), w.add_token_merges(["a b"])
-    w.add_eos_token_id(3), w.add_chat_template("{{ messages }}")
+def model(w):
+    w.add_block_count(2), w.add_context_length(64), w.add_embedding_length(8), w.add_feed_forward_length(16)
+    w.add_head_count(2), w.add_layer_norm_rms_eps(1e-5), w.add_rope_freq_base(50000.0)
+    w.add_expert_count(4), w.add_expert_used_count(2), w.add_expert_feed_forward_length(8)
+    w.add_tensor("token_embd.weight", np.ones((8, 8), dtype=np.float32))
+    w.add_eos_token_id(7), w.add_bos_token_id(6), w.add_token_list(list("abcdef") + ["[BOS]", "[EOS]"])
+    w.add_token_types([1] * 6 + [3, 3])
+
+
+def deepseek(w):
+    model(w)
+    w.add_q_lora_rank(4), w.add_kv_lora_rank(4), w.add_key_length(6), w.add_value_length(4), w.add_key_length_mla(6)
+    w.add_value_length_mla(4), w.add_rope_dimension_count(2), w.add_leading_dense_block_count(1)
+    w.add_expert_shared_count(1), w.add_expert_weights_scale(2.5), w.add_expert_weights_norm(True)
+    w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID), w.add_expert_group_count(2)
+    w.add_expert_group_used_count(1), w.add_rope_scaling_type(gguf.RopeScalingType.YARN), w.add_rope_scaling_factor(32.0)
+    w.add_rope_scaling_orig_ctx_len(4096), w.add_rope_scaling_yarn_log_mul(0.1)
+
+
+def qwen(w):
+    model(w)
+    w.add_head_count_kv(1), w.add_key_length(4), w.add_value_length(4), w.add_float32("general.sampling.temp", 0.6)
+
+
+def spelling(byte):
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    return chr(byte if byte in printable else 256 + sum(b not in printable for b in range(byte)))
+
+
+def tokenizer(pre, merges):
+    tokens = [spelling(b) for b in range(256)] + ["ab", "abc", "[EOS]", "<think>", "[PAD260]"]
+    types = [1] * 258 + [3, 4, 5]
+
+    def fill(w):
+        w.add_tokenizer_model("gpt2"), w.add_tokenizer_pre(pre), w.add_token_list(tokens), w.add_token_types(types)
+        w.add_eos_token_id(258), w.add_chat_template("{{ messages }}")
+        if merges:
+            w.add_token_merges(["a b", "ab c"])
+    return fill
 
 
 if __name__ == "__main__":
-    os.makedirs(OUT, exist_ok=True)
-    write("empty", lambda w: None)
-    write("keys", keys)
-    write("quantised", quantised)
-    write("experts", experts)
-    write("aligned", aligned)
-    write("tokenizer", tokenizer)
-    write("version2", experts, version=2)
+    write("gguf_fuzz", "empty", lambda w: None)
+    write("gguf_fuzz", "keys", keys)
+    write("gguf_fuzz", "quantised", quantised)
+    write("gguf_fuzz", "experts", experts)
+    write("gguf_fuzz", "aligned", aligned)
+    write("gguf_fuzz", "version2", experts, version=2)
+    write("gguf_fuzz", "deepseek2", deepseek)
+    write("gguf_fuzz", "qwen3moe", qwen, arch="qwen3moe")
+    write("gguf_tokenizer_fuzz", "kimi", tokenizer("kimi-k2", merges=False))
+    write("gguf_tokenizer_fuzz", "qwen", tokenizer("qwen2", merges=True))
+    write("gguf_tokenizer_fuzz", "deepseek", tokenizer("deepseek-v3", merges=True))

@@ -259,7 +259,7 @@ TEST(GgufTest, FilesOfTheReferenceWriterParse) {
     EXPECT_TRUE(parsed.ok()) << parsed.status();
     ++count;
   }
-  EXPECT_GE(count, 6);
+  EXPECT_GE(count, 8);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include "coordinator/chat/chat_messages.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/gguf_writer.h"
+#include "tests/support/safetensors_writer.h"
 
 namespace numoe {
 namespace {
@@ -57,6 +59,27 @@ TEST(ChatTemplateTest, FeaturesEqualJinja2) {
   const auto cases = ordered_json::parse(*text);
   ASSERT_GT(cases.size(), 60u);
   ExpectOracle(cases);
+}
+
+TEST(ChatTemplateTest, FromTheMetadataOfAGgufModel) {
+  const TemporaryFolder folder;
+  GgufWriter writer;
+  writer.Write(folder.path() / "m.gguf");
+  EXPECT_TRUE(absl::IsNotFound(ChatTemplate::Load(folder.path()).status())) << "a model may have none";
+  writer.Set("tokenizer.chat_template", "{{ messages[0].content }}!");
+  writer.Write(folder.path() / "m.gguf");
+  const auto loaded = ChatTemplate::Load(folder.path() / "m.gguf");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto rendered = (*loaded)->Render({.messages = ordered_json::parse(R"([{"content": "hi"}])")});
+  ASSERT_TRUE(rendered.ok()) << rendered.status();
+  EXPECT_EQ(Joined(*rendered), "hi!");
+  writer.Set("tokenizer.chat_template", "{% if %}");
+  writer.Write(folder.path() / "m.gguf");
+  EXPECT_THAT(ChatTemplate::Load(folder.path()).status().ToString(),
+              HasSubstr("m.gguf: key tokenizer.chat_template: "));
+  writer.Set("tokenizer.chat_template", 1u);
+  writer.Write(folder.path() / "m.gguf");
+  EXPECT_THAT(ChatTemplate::Load(folder.path()).status().ToString(), HasSubstr("is 1, expected a string"));
 }
 
 TEST(ChatTemplateTest, PublishedTemplatesEqualJinja2) {
