@@ -55,6 +55,14 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   return flags.Parse(argc, argv);
 }
 
+void ExportProgress(Metrics& metrics, const LoadProgress& progress) {
+  metrics.OnScrape([&] {
+    metrics.Set(GaugeId::kLoadBytes, static_cast<double>(progress.bytes_total()));
+    metrics.Set(GaugeId::kLoadBytesDone, static_cast<double>(progress.bytes_done()));
+    metrics.Set(GaugeId::kLoadSeconds, progress.seconds());
+  });
+}
+
 // Values that live in the executor and the service, read at every scrape.
 void ExportStats(Metrics& metrics, const ExpertExecutor& executor, const WorkerService& service,
                  size_t layers) {
@@ -77,15 +85,28 @@ void ExportStats(Metrics& metrics, const ExpertExecutor& executor, const WorkerS
   });
 }
 
+// Takes minutes, and leaves nothing behind that an end would have to tidy up.
+absl::StatusOr<std::unique_ptr<ExpertExecutor>> LoadExecutor(const Checkpoint& checkpoint,
+                                                             const ModelConfig& config,
+                                                             const ExecutorOptions& options) {
+  const ScopedDeadlySignals deadly;
+  return ExpertExecutor::Load(checkpoint, config, options);
+}
+
 absl::Status Serve(WorkerFlags& f) {
   if (f.model.empty()) return absl::InvalidArgumentError("--model is required; see --help");
   RETURN_IF_ERROR(SetupLogging(f.log));
   f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(f.model));
-  ASSIGN_OR_RETURN(const auto executor, ExpertExecutor::Load(*checkpoint, config, f.executor));
   spdlog::info("instruction sets: {}", DescribeIsas());
+  LoadProgress progress;
   Metrics metrics(MetricOwner::kWorker);
+  ExportProgress(metrics, progress);
+  // Before the weights are there: who waits for them wants to see how far they are.
+  ASSIGN_OR_RETURN(auto exposer, MetricsExposer::Start(metrics, f.metrics_host, f.metrics_port));
+  f.executor.progress = &progress;
+  ASSIGN_OR_RETURN(const auto executor, LoadExecutor(*checkpoint, config, f.executor));
   ASSIGN_OR_RETURN(const auto service,
                    WorkerService::Start(*executor, {.listen = f.listen,
                                                     .model_fingerprint = checkpoint->Fingerprint(),
@@ -98,12 +119,12 @@ absl::Status Serve(WorkerFlags& f) {
                                                     .description = executor->Describe(),
                                                     .shared_memory = !f.no_shared_memory}));
   ExportStats(metrics, *executor, *service, static_cast<size_t>(config.num_layers));
-  ASSIGN_OR_RETURN(const auto exposer, MetricsExposer::Start(metrics, f.metrics_host, f.metrics_port));
   spdlog::info("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor->Describe(),
                exposer->port());
   const int signal = AwaitSignal();
   spdlog::info("signal {}: draining", signal);
   service->Drain();
+  exposer.reset();  // it reads from the executor and the service
   return absl::OkStatus();
 }
 

@@ -26,6 +26,18 @@ inline constexpr uint32_t kGgufDimensionsMax = 4;
 // Files align to 32 or 64 bytes; no more than a page of the largest kind makes sense.
 inline constexpr uint64_t kGgufAlignmentMax = 1ull << 30;
 
+// --- loading ---------------------------------------------------------------------------------------------
+// One read, and what one thread packs at a time: large enough that any disk is busy with a few of them.
+inline constexpr size_t kLoadChunkBytes = 2ull << 20;
+inline constexpr size_t kLoadChunkBytesMin = 64ull << 10;
+// The same where the bytes come from the page cache: they stay in the second-level cache until they are
+// packed.
+inline constexpr size_t kLoadCachedChunkBytes = 256ull << 10;
+inline constexpr int kLoadReadsMax = 8;  // in flight for each thread
+// Buffers of all threads together: no more than this, and no more than 1/32 of the slice.
+inline constexpr size_t kLoadStagingBytesMax = 256ull << 20;
+inline constexpr int kLoadReportSeconds = 5;  // between two lines of progress
+
 // --- model -----------------------------------------------------------------------------------------------
 inline constexpr int kHiddenSizeMax = 65'536;
 inline constexpr int kLayersMax = 1'024;

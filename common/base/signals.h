@@ -1,10 +1,14 @@
 // Waits for the signals that end a daemon, on the main thread.
 //
 // BlockSignals must run before any thread starts, so that all threads inherit the mask and only AwaitSignal
-// takes them.
+// takes them. While nobody awaits them, because a daemon still loads, ScopedDeadlySignals on the main thread
+// lets them end the process at once.
 #pragma once
 
+#include <unistd.h>
+
 #include <csignal>
+#include <initializer_list>
 
 namespace numoe {
 
@@ -28,5 +32,28 @@ inline int AwaitSignal() {
   sigwait(&set, &signal);
   return signal;
 }
+
+/// SIGINT and SIGTERM end the process with exit code 128 + signal while this lives; before and after, they
+/// are blocked. A handler, because process 1 of a container does not get signals that have none.
+class ScopedDeadlySignals {
+ public:
+  ScopedDeadlySignals() {
+    Set([](int signal) { _exit(128 + signal); }, SIG_UNBLOCK);
+  }
+  ScopedDeadlySignals(const ScopedDeadlySignals&) = delete;
+  ScopedDeadlySignals& operator=(const ScopedDeadlySignals&) = delete;
+  ~ScopedDeadlySignals() { Set(SIG_DFL, SIG_BLOCK); }
+
+ private:
+  static void Set(void (*handler)(int), int mask) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : {SIGINT, SIGTERM}) {
+      sigaddset(&set, signal);
+      std::signal(signal, handler);
+    }
+    pthread_sigmask(mask, &set, nullptr);
+  }
+};
 
 }  // namespace numoe

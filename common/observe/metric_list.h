@@ -29,6 +29,10 @@
   GAUGE(kKvBlocksCapacity, "numoe_kv_blocks_capacity", kCoordinator, "", "KV cache blocks that exist")     \
   GAUGE(kKvBlocksUsed, "numoe_kv_blocks_used", kCoordinator, "", "KV cache blocks that hold tokens")       \
   GAUGE(kKvUsage, "numoe_kv_usage_ratio", kCoordinator, "", "Share of the KV cache in use, 0 to 1")        \
+  GAUGE(kLoadBytes, "numoe_load_bytes", kWorker, "",                                                       \
+        "Bytes of the checkpoint that this worker reads to load its slice")                                \
+  GAUGE(kLoadBytesDone, "numoe_load_bytes_done", kWorker, "", "Those of them that have been read")         \
+  GAUGE(kLoadSeconds, "numoe_load_seconds", kWorker, "", "Time that loading the slice has taken")          \
   GAUGE(kPinned, "numoe_pinned", kWorker, "", "1 if every compute thread is bound to its own CPU, else 0") \
   COUNTER(kPreemptions, "numoe_preemptions_total", kCoordinator, "",                                       \
           "Sequences put back into the queue because the KV cache was full")                               \

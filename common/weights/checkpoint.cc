@@ -273,8 +273,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
                                            ShapeToString(view.shape)));
     }
     std::byte bytes[2 * sizeof(int64_t)];
-    RETURN_IF_ERROR(
-        Annotate(CopyBytes(*FileOf(view.data), view.data, bytes), fmt::format("tensor {}", Printable(name))));
+    RETURN_IF_ERROR(Annotate(CopyBytes(*FileOf(view.data), view.data, bytes), DescribeBytes(view.data)));
     int64_t found[2];
     for (int i = 0; i < 2; ++i) {
       if (view.dtype == DType::kI64) {

@@ -52,7 +52,8 @@ class SliceExecutor final : public ExpertExecutor {
                            const ExecutorOptions& options) {
     const ScopedThreadBinding binding(
         placement_.cpus);  // this thread packs too, and pages land where it runs
-    ASSIGN_OR_RETURN(slice_, LoadSlice(checkpoint, config, options.slice, options.format, pool_));
+    ASSIGN_OR_RETURN(slice_, LoadSlice(checkpoint, config, options.slice, options.format, pool_,
+                                       {.progress = options.progress}));
     hits_ = std::vector<std::atomic<uint64_t>>(slice_.layers.size() * slice_.owned.size());
     huge_page_share_ = HugePageShare(slice_.memory);
     local_share_ = LocalShare(slice_.memory, os_node_);

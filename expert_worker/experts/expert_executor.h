@@ -18,6 +18,7 @@
 #include "common/transport/layer_call.h"
 #include "common/weights/checkpoint.h"
 #include "common/weights/model_config.h"
+#include "expert_worker/experts/load_progress.h"
 
 namespace numoe {
 
@@ -40,6 +41,7 @@ struct ExecutorOptions {
       "auto";       // auto: BF16 where few tokens share an expert, INT8 where many do | bf16 | fp32
   int threads = 0;  // 0: every CPU of the home node that this process may use
   int node = -1;    // NUMA node (logical index among allowed ones); -1: worker_index modulo nodes
+  LoadProgress* progress = nullptr;  // for metrics; null: the log only
 };
 
 /// What a worker reports about itself (metrics, stats calls). Counters since the start.

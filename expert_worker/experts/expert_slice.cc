@@ -1,10 +1,7 @@
 #include "expert_worker/experts/expert_slice.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
-#include <algorithm>
-#include <chrono>
 #include <mutex>
 #include <set>
 #include <string_view>
@@ -14,6 +11,8 @@
 
 namespace numoe {
 namespace {
+
+constexpr size_t kExpertMatrices = 3;
 
 std::string ModuleName(const ModelConfig& config, LayerId layer, ExpertId expert, const char* part) {
   return fmt::format("{}model.layers.{}.mlp.experts.{}.{}_proj", config.tensor_prefix, layer, expert, part);
@@ -104,115 +103,94 @@ absl::Status CheckWidth(const SliceSpec& spec, const ModelConfig& config, Weight
                   width, spec.worker_count, block.what, WeightFormatName(format), block.size));
 }
 
-// Packs the three matrices of one expert one after the other into `out`.
-class ExpertPacker {
+// What lies where: an expert is gate, up and down, one after the other; a layer its experts, in ascending
+// order.
+class SliceLayout {
  public:
-  ExpertPacker(const Checkpoint& checkpoint, const ModelConfig& config, const ExpertSlice& slice)
+  SliceLayout(const Checkpoint& checkpoint, const ModelConfig& config, const ExpertSlice& slice)
       : checkpoint_(checkpoint), config_(config), slice_(slice) {
     const bool whole = slice.spec.mode == SliceMode::kExpert;
     first_ = whole ? 0 : int64_t{slice.spec.worker_index} * slice.width;
     up_bytes_ = PackedBytes(slice.format, slice.width, slice.hidden_size);
     down_bytes_ = PackedBytes(slice.format, slice.hidden_size, slice.width);
+    for (size_t e = 0; e < slice.owned.size(); ++e) {
+      if (slice.owned[e]) mine_.push_back(static_cast<ExpertId>(e));
+    }
   }
-  size_t bytes() const { return 2 * up_bytes_ + down_bytes_; }
 
-  absl::StatusOr<ExpertWeights> Pack(LayerId layer, ExpertId expert, std::byte* out) const {
+  const std::vector<ExpertId>& mine() const { return mine_; }
+  size_t layer_bytes() const { return mine_.size() * expert_bytes(); }
+
+  /// Of the expert at `place` in mine().
+  ExpertWeights WeightsAt(const std::byte* layer, size_t place) const {
+    const std::byte* at = layer + place * expert_bytes();
+    const auto matrix = [&](int rows, int cols, const std::byte* data) {
+      return PackedMatrix{.format = slice_.format, .rows = rows, .cols = cols, .data = data};
+    };
+    return {.gate = matrix(slice_.width, slice_.hidden_size, at),
+            .up = matrix(slice_.width, slice_.hidden_size, at + up_bytes_),
+            .down = matrix(slice_.hidden_size, slice_.width, at + 2 * up_bytes_)};
+  }
+
+  /// The three matrices of an expert, to be packed to where WeightsAt says.
+  absl::Status AppendLoads(LayerId layer, size_t place, std::byte* out, absl::Span<MatrixLoad> loads) const {
     const int hidden = slice_.hidden_size;
     const int width = slice_.width;
-    ExpertWeights w;
-    for (const auto& [part, target, at] :
-         {std::tuple{"gate", &w.gate, out}, std::tuple{"up", &w.up, out + up_bytes_}}) {
-      ASSIGN_OR_RETURN(const MatrixView view,
-                       Find(layer, expert, part, config_.moe_intermediate_size, hidden));
-      RETURN_IF_ERROR(
-          Context(PackMatrix(slice_.format, view, first_, width, 0, hidden, absl::MakeSpan(at, up_bytes_)),
-                  layer, expert, part));
-      *target = {.format = slice_.format, .rows = width, .cols = hidden, .data = at};
+    const int stored_width = config_.moe_intermediate_size;
+    const auto module = [&](const char* part) { return ModuleName(config_, layer, mine_[place], part); };
+    std::byte* at = out + place * expert_bytes();
+    for (const auto& [part, load] : {std::pair{"gate", &loads[0]}, {"up", &loads[1]}}) {
+      ASSIGN_OR_RETURN(load->stored, checkpoint_.LocateMatrix(module(part), stored_width, hidden, config_));
+      load->row_begin = first_;
+      load->rows = width;
+      load->cols = hidden;
+      load->out = absl::MakeSpan(at, up_bytes_);
+      at += up_bytes_;
     }
-    std::byte* at = out + 2 * up_bytes_;
-    ASSIGN_OR_RETURN(const MatrixView view,
-                     Find(layer, expert, "down", hidden, config_.moe_intermediate_size));
-    RETURN_IF_ERROR(
-        Context(PackMatrix(slice_.format, view, 0, hidden, first_, width, absl::MakeSpan(at, down_bytes_)),
-                layer, expert, "down"));
-    w.down = {.format = slice_.format, .rows = hidden, .cols = width, .data = at};
-    return w;
+    MatrixLoad& down = loads[2];
+    ASSIGN_OR_RETURN(down.stored, checkpoint_.LocateMatrix(module("down"), hidden, stored_width, config_));
+    down.rows = hidden;
+    down.col_begin = first_;
+    down.cols = width;
+    down.out = absl::MakeSpan(at, down_bytes_);
+    return absl::OkStatus();
   }
 
  private:
-  absl::StatusOr<MatrixView> Find(LayerId layer, ExpertId expert, const char* part, int rows,
-                                  int cols) const {
-    return checkpoint_.FindMatrix(ModuleName(config_, layer, expert, part), rows, cols, config_);
-  }
-  absl::Status Context(const absl::Status& status, LayerId layer, ExpertId expert, const char* part) const {
-    if (status.ok()) return status;
-    return Annotate(status, ModuleName(config_, layer, expert, part));
-  }
+  size_t expert_bytes() const { return 2 * up_bytes_ + down_bytes_; }
 
   const Checkpoint& checkpoint_;
   const ModelConfig& config_;
   const ExpertSlice& slice_;
+  std::vector<ExpertId> mine_;
   int64_t first_ = 0;
   size_t up_bytes_ = 0;
   size_t down_bytes_ = 0;
 };
 
-absl::Status PackLayer(const ExpertPacker& packer, LayerId layer, ThreadPool& pool, ExpertSlice& slice) {
-  std::vector<ExpertId> mine;
-  for (size_t e = 0; e < slice.owned.size(); ++e) {
-    if (slice.owned[e]) mine.push_back(static_cast<ExpertId>(e));
-  }
-  slice.layers[layer].resize(slice.owned.size());
-  ASSIGN_OR_RETURN(NodeMemory memory, NodeMemory::Allocate(packer.bytes() * mine.size()));
+// Finds every matrix of one layer in the checkpoint.
+absl::Status LocateLayer(const SliceLayout& layout, LayerId layer, std::byte* out, ThreadPool& pool,
+                         std::vector<MatrixLoad>& loads) {
+  const size_t first = loads.size();
+  loads.resize(first + kExpertMatrices * layout.mine().size());
   std::mutex mutex;
   absl::Status first_error;
-  pool.Run(static_cast<int>(mine.size()), [&](int i, int) {
-    absl::StatusOr<ExpertWeights> weights = packer.Pack(layer, mine[i], memory.data() + packer.bytes() * i);
+  pool.Run(static_cast<int>(layout.mine().size()), [&](int place, int) {
+    const auto at = static_cast<size_t>(place);
+    const absl::Status status = layout.AppendLoads(
+        layer, at, out, absl::MakeSpan(&loads[first + kExpertMatrices * at], kExpertMatrices));
+    if (status.ok()) return;
     const std::lock_guard lock(mutex);
-    if (weights.ok()) {
-      slice.layers[layer][mine[i]] = *weights;
-    } else if (first_error.ok()) {
-      first_error = weights.status();
-    }
+    if (first_error.ok()) first_error = status;
   });
-  RETURN_IF_ERROR(first_error);
-  slice.bytes += memory.size();
-  slice.memory.push_back(std::move(memory));
-  return absl::OkStatus();
+  return first_error;
 }
-
-// A line every few seconds: loading hundreds of gigabytes takes minutes.
-class LoadProgress {
- public:
-  explicit LoadProgress(int layers) : layers_(layers), begin_(Clock::now()), last_(begin_) {}
-
-  void Report(LayerId layer, uint64_t bytes) {
-    if (Clock::now() - last_ < std::chrono::seconds(5)) return;
-    last_ = Clock::now();
-    spdlog::info("loading experts: layer {} of {}, {}", layer + 1, layers_, Rate(bytes));
-  }
-  void Finish(uint64_t bytes) const {
-    spdlog::info("loaded the experts of {} layers: {}", layers_, Rate(bytes));
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  std::string Rate(uint64_t bytes) const {
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-    const double gib = static_cast<double>(bytes) / (1 << 30);
-    return fmt::format("{:.3f} GiB in {:.1f} s ({:.2f} GiB/s)", gib, seconds, gib / std::max(seconds, 1e-9));
-  }
-
-  const int layers_;
-  const Clock::time_point begin_;
-  Clock::time_point last_;
-};
 
 }  // namespace
 
 absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelConfig& config,
-                                      const SliceSpec& spec, const std::string& format, ThreadPool& pool) {
+                                      const SliceSpec& spec, const std::string& format, ThreadPool& pool,
+                                      const LoadOptions& options) {
   RETURN_IF_ERROR(CheckSpec(spec, config));
   ExpertSlice slice{.spec = spec, .hidden_size = config.hidden_size};
   ASSIGN_OR_RETURN(slice.format, ChooseFormat(checkpoint, config, format));
@@ -224,14 +202,22 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
   for (int e = 0; e < config.num_experts; ++e)
     slice.owned[e] = !whole || e % spec.worker_count == spec.worker_index;
   slice.layers.resize(config.num_layers);
-  const ExpertPacker packer(checkpoint, config, slice);
-  LoadProgress progress(config.num_layers);
+  const SliceLayout layout(checkpoint, config, slice);
+  std::vector<MatrixLoad> loads;
   for (LayerId layer = 0; layer < config.num_layers; ++layer) {
     if (!config.layer_is_moe[layer]) continue;
-    RETURN_IF_ERROR(PackLayer(packer, layer, pool, slice));
-    progress.Report(layer, slice.bytes);
+    ASSIGN_OR_RETURN(NodeMemory memory, NodeMemory::Allocate(layout.layer_bytes()));
+    RETURN_IF_ERROR(LocateLayer(layout, layer, memory.data(), pool, loads));
+    slice.layers[layer].resize(slice.owned.size());
+    for (size_t place = 0; place < layout.mine().size(); ++place)
+      slice.layers[layer][layout.mine()[place]] = layout.WeightsAt(memory.data(), place);
+    slice.bytes += memory.size();
+    slice.memory.push_back(std::move(memory));
   }
-  progress.Finish(slice.bytes);
+  LoadProgress log_only;
+  LoadProgress& progress = options.progress == nullptr ? log_only : *options.progress;
+  RETURN_IF_ERROR(LoadMatrices(checkpoint, loads, slice.format, pool, options, progress));
+  progress.Finish(fmt::format("the experts of {} layers", slice.memory.size()));
   return slice;
 }
 

@@ -13,6 +13,7 @@
 #include "common/topology/node_memory.h"
 #include "common/weights/checkpoint.h"
 #include "expert_worker/experts/expert_executor.h"
+#include "expert_worker/experts/matrix_loader.h"
 
 namespace numoe {
 
@@ -34,6 +35,7 @@ struct ExpertSlice {
 /// InvalidArgument: the slice cuts a quantisation group, or the format cannot hold the checkpoint's; says
 /// what to do.
 absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelConfig& config,
-                                      const SliceSpec& spec, const std::string& format, ThreadPool& pool);
+                                      const SliceSpec& spec, const std::string& format, ThreadPool& pool,
+                                      const LoadOptions& options = {});
 
 }  // namespace numoe

@@ -96,8 +96,8 @@ void SafetensorsWriter::Write(const std::filesystem::path& dir) const {
   NUMOE_CHECK(file.good()) << "cannot write to " << dir;
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "numoe-test-XXXXXX").string();
+TemporaryFolder::TemporaryFolder(const std::filesystem::path& parent) {
+  std::string name = (parent / "numoe-test-XXXXXX").string();
   NUMOE_CHECK(mkdtemp(name.data()) != nullptr) << name;
   path_ = name;
 }

@@ -1,0 +1,387 @@
+#include "expert_worker/experts/matrix_loader.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <tuple>
+
+#include "common/base/check.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/topology/node_memory.h"
+#include "common/weights/matrix_checks.h"
+#include "common/weights/range_reader.h"
+
+namespace numoe {
+namespace {
+
+// Rows [row, row + rows) of a matrix, and the rows of scales that they meet.
+struct Piece {
+  absl::Span<const std::byte> data;
+  absl::Span<const std::byte> scales;
+};
+Piece PieceOf(const MatrixView& m, int64_t row, int64_t rows) {
+  const size_t row_bytes = m.data.size() / static_cast<size_t>(m.rows);
+  Piece piece;
+  piece.data = m.data.subspan(static_cast<size_t>(row) * row_bytes, static_cast<size_t>(rows) * row_bytes);
+  if (m.scales.empty()) return piece;
+  const int64_t scale_rows = (m.rows + m.block_rows - 1) / m.block_rows;
+  const size_t scale_bytes = m.scales.size() / static_cast<size_t>(scale_rows);
+  const int64_t first = row / m.block_rows;
+  const int64_t last = (row + rows + m.block_rows - 1) / m.block_rows;
+  piece.scales = m.scales.subspan(static_cast<size_t>(first) * scale_bytes,
+                                  static_cast<size_t>(last - first) * scale_bytes);
+  return piece;
+}
+
+// Rows of pieces of about `bytes`: whole panels, and either whole blocks of scales or parts of one block.
+int64_t PieceRows(const MatrixView& m, size_t bytes) {
+  const auto wanted =
+      static_cast<int64_t>(bytes / std::max<size_t>(m.data.size() / static_cast<size_t>(m.rows), 1));
+  const int64_t unit = std::lcm<int64_t>(kPanelRows, m.block_rows);
+  if (wanted >= unit || m.block_rows % kPanelRows != 0) return std::max(wanted / unit, int64_t{1}) * unit;
+  int64_t rows = kPanelRows;
+  while (rows * 2 <= wanted && m.block_rows % (rows * 2) == 0) rows *= 2;
+  return rows;
+}
+
+struct Chunk {
+  int matrix = 0;
+  int64_t row = 0;  // of the stored matrix
+  int rows = 0;
+};
+
+// Cuts rows [begin, end) of matrix number `matrix` into pieces of about `bytes`, at the same rows of the
+// matrix wherever the range begins, and where a block of scales ends that the range begins within: a piece's
+// first row counts as the first of its block.
+std::vector<Chunk> Cut(const MatrixView& m, int matrix, int64_t begin, int64_t end, size_t bytes) {
+  const int64_t step = PieceRows(m, bytes);
+  std::vector<Chunk> chunks;
+  for (int64_t row = begin; row < end;) {
+    const int64_t cut = row % m.block_rows == 0 ? step : std::min<int64_t>(step, m.block_rows);
+    const int64_t next = std::min(end, row / cut * cut + cut);
+    chunks.push_back({.matrix = matrix, .row = row, .rows = static_cast<int>(next - row)});
+    row = next;
+  }
+  return chunks;
+}
+
+// A file that chunks read, open from the first of them to the last.
+class SharedFile {
+ public:
+  SharedFile(const MappedFile& mapped, bool direct) : mapped_(mapped), direct_(direct) {}
+  void AddUse() { ++uses_; }
+
+  absl::StatusOr<InputFile*> Acquire() {
+    const std::lock_guard lock(mutex_);
+    if (file_ == nullptr) {
+      ASSIGN_OR_RETURN(file_, InputFile::Open(mapped_, direct_));
+    }
+    return file_.get();
+  }
+  // After the last use: checks that the file is still the one it was, and closes it.
+  absl::Status Release() {
+    const std::lock_guard lock(mutex_);
+    if (--uses_ > 0) return absl::OkStatus();
+    const absl::Status status = file_->CheckUnchanged();
+    file_.reset();
+    return status;
+  }
+  uint64_t OffsetOf(absl::Span<const std::byte> part) const {
+    return static_cast<uint64_t>(part.data() - mapped_.bytes().data());
+  }
+
+ private:
+  const MappedFile& mapped_;
+  const bool direct_;
+  std::mutex mutex_;
+  int64_t uses_ = 0;
+  std::unique_ptr<InputFile> file_;
+};
+
+// What all threads share: the chunks in the order of reading, the files, and how it went.
+class LoadPlan {
+ public:
+  LoadPlan(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& matrices, WeightFormat format,
+           const LoadOptions& options)
+      : checkpoint_(checkpoint), matrices_(matrices), format_(format), options_(options) {}
+
+  void CutIntoChunks(int threads) {
+    size_t packed = 0;
+    for (const MatrixLoad& matrix : matrices_) packed += matrix.out.size();
+    const size_t budget = std::min(limits::kLoadStagingBytesMax, packed / 32);
+    const size_t target = std::clamp(budget / static_cast<size_t>(2 * threads), limits::kLoadChunkBytesMin,
+                                     limits::kLoadChunkBytes);
+    for (size_t i = 0; i < matrices_.size(); ++i) {
+      const MatrixLoad& m = matrices_[i];
+      NUMOE_CHECK_EQ(m.row_begin % kPanelRows, 0);
+      for (const Chunk& chunk : Cut(m.stored, static_cast<int>(i), m.row_begin, m.row_begin + m.rows, target))
+        AddChunk(chunk);
+    }
+    // Addresses order as offsets do, and files as their mappings.
+    std::sort(chunks_.begin(), chunks_.end(), [&](const Chunk& a, const Chunk& b) {
+      return PieceOfChunk(a).data.data() < PieceOfChunk(b).data.data();
+    });
+    const size_t stage = data_bytes_ + scale_bytes_;
+    depth_ = static_cast<int>(
+        std::clamp<size_t>(budget / (stage * static_cast<size_t>(threads) + 1), 2, limits::kLoadReadsMax));
+  }
+
+  const MatrixLoad& MatrixOf(const Chunk& chunk) const {
+    return matrices_[static_cast<size_t>(chunk.matrix)];
+  }
+  Piece PieceOfChunk(const Chunk& chunk) const {
+    return PieceOf(MatrixOf(chunk).stored, chunk.row, chunk.rows);
+  }
+  bool InMemory(absl::Span<const std::byte> part) const { return checkpoint_.FileOf(part) == nullptr; }
+  SharedFile& FileOf(absl::Span<const std::byte> part) const { return *files_.at(checkpoint_.FileOf(part)); }
+  absl::StatusOr<InputFile*> OpenFileOf(absl::Span<const std::byte> part) const {
+    absl::StatusOr<InputFile*> file = FileOf(part).Acquire();
+    if (!file.ok()) return InTensor(file.status(), part);
+    return file;
+  }
+
+  const Chunk* Claim() {
+    if (failed_.load(std::memory_order_relaxed)) return nullptr;
+    const size_t next = next_.fetch_add(1, std::memory_order_relaxed);
+    return next < chunks_.size() ? &chunks_[next] : nullptr;
+  }
+
+  // Checks and packs rows whose bytes are in memory.
+  absl::Status Pack(const Chunk& chunk, const Piece& bytes) const {
+    const MatrixLoad& m = MatrixOf(chunk);
+    MatrixView view = m.stored;
+    view.rows = chunk.rows;
+    view.data = bytes.data;
+    view.scales = bytes.scales;
+    const Piece stored = PieceOfChunk(chunk);
+    RETURN_IF_ERROR(InTensor(CheckScales(view, chunk.row), stored.scales));
+    RETURN_IF_ERROR(InTensor(CheckCodes(view, chunk.row), stored.data));
+    const size_t begin = PackedBytes(format_, static_cast<int>(chunk.row - m.row_begin), m.cols);
+    return InTensor(PackMatrix(format_, view, 0, chunk.rows, m.col_begin, m.cols,
+                               m.out.subspan(begin, PackedBytes(format_, chunk.rows, m.cols))),
+                    stored.data, chunk.row);
+  }
+
+  absl::Status InTensor(const absl::Status& status, absl::Span<const std::byte> part, int64_t row = 0) const {
+    if (status.ok()) return status;
+    const std::string tensor = checkpoint_.DescribeBytes(part);
+    return Annotate(status, row == 0 ? tensor : fmt::format("{}: counting rows from {}", tensor, row));
+  }
+
+  // True once: who gets it tells the log how files are read.
+  bool FirstReader() { return !reading_.exchange(true); }
+  void Fail(const absl::Status& status) {
+    if (status.ok()) return;
+    const std::lock_guard lock(mutex_);
+    if (first_error_.ok()) first_error_ = status;
+    failed_.store(true);
+  }
+  absl::Status first_error() const { return first_error_; }  // when all threads are done
+
+  uint64_t bytes() const { return bytes_; }
+  size_t data_bytes() const { return data_bytes_; }
+  size_t scale_bytes() const { return scale_bytes_; }
+  int depth() const { return depth_; }
+  const LoadOptions& options() const { return options_; }
+
+ private:
+  void AddChunk(const Chunk& chunk) {
+    chunks_.push_back(chunk);
+    const Piece piece = PieceOfChunk(chunk);
+    bytes_ += piece.data.size() + piece.scales.size();
+    for (const auto& [part, largest] : {std::pair{piece.data, &data_bytes_}, {piece.scales, &scale_bytes_}}) {
+      const MappedFile* mapped = part.empty() ? nullptr : checkpoint_.FileOf(part);
+      if (mapped == nullptr) continue;
+      auto& file = files_[mapped];
+      if (file == nullptr) file = std::make_unique<SharedFile>(*mapped, options_.direct);
+      file->AddUse();
+      *largest = std::max(*largest, AlignRead(file->OffsetOf(part), part.size()).size);
+    }
+  }
+
+  const Checkpoint& checkpoint_;
+  const std::vector<MatrixLoad>& matrices_;
+  const WeightFormat format_;
+  const LoadOptions& options_;
+  std::vector<Chunk> chunks_;
+  std::map<const MappedFile*, std::unique_ptr<SharedFile>> files_;
+  uint64_t bytes_ = 0;
+  size_t data_bytes_ = 0;   // largest aligned read
+  size_t scale_bytes_ = 0;  // the same of scales
+  int depth_ = 1;
+
+  std::atomic<size_t> next_{0};
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> reading_{false};
+  std::mutex mutex_;
+  absl::Status first_error_;
+};
+
+// One thread's share: buffers, reads in flight, and the packing of what has arrived.
+class LoadThread {
+ public:
+  LoadThread(LoadPlan& plan, LoadProgress& progress)
+      : plan_(plan), progress_(progress), stages_(static_cast<size_t>(plan.depth())) {}
+
+  absl::Status Run() {
+    ASSIGN_OR_RETURN(memory_,
+                     NodeMemory::Allocate(stages_.size() * (plan_.data_bytes() + plan_.scale_bytes())));
+    std::byte* at = memory_.data();
+    for (Stage& stage : stages_) {
+      stage.data = {at, plan_.data_bytes()};
+      stage.scales = {at + plan_.data_bytes(), plan_.scale_bytes()};
+      at += plan_.data_bytes() + plan_.scale_bytes();
+      idle_.push_back(&stage);
+    }
+    absl::Status status = Fill();
+    while (in_flight_ > 0) {
+      const absl::Status completed = Complete();  // even after an error: the kernel writes into these buffers
+      if (status.ok()) status = completed;
+      plan_.Fail(status);
+      if (status.ok()) status = Fill();
+    }
+    return status;
+  }
+
+ private:
+  enum Part { kData, kScales, kParts };  // what of a chunk a read brings
+  struct Stage {
+    const Chunk* chunk = nullptr;
+    absl::Span<std::byte> data;  // buffers
+    absl::Span<std::byte> scales;
+    Piece arrived;  // where the bytes will lie in them
+    int reads = 0;  // in flight
+    bool direct = false;
+    absl::Status status;
+  };
+
+  // Claims chunks until every buffer is waiting for its reads.
+  absl::Status Fill() {
+    while (!idle_.empty()) {
+      const Chunk* chunk = plan_.Claim();
+      if (chunk == nullptr) return absl::OkStatus();
+      RETURN_IF_ERROR(Begin(*chunk));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Begin(const Chunk& chunk) {
+    const Piece piece = plan_.PieceOfChunk(chunk);
+    if (plan_.InMemory(piece.data)) {  // a checkpoint in memory
+      RETURN_IF_ERROR(plan_.Pack(chunk, piece));
+      progress_.Add(piece.data.size() + piece.scales.size(), false);
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const bool cached, PackCached(chunk));
+    if (cached) {
+      progress_.Add(piece.data.size() + piece.scales.size(), false);
+      return Release(piece);
+    }
+    Stage& stage = *idle_.back();
+    idle_.pop_back();
+    stage.chunk = &chunk;
+    stage.status = BeginRead(stage, kData, piece.data);
+    if (stage.status.ok()) stage.status = BeginRead(stage, kScales, piece.scales);
+    if (stage.reads == 0) idle_.push_back(&stage);
+    return stage.status;
+  }
+
+  absl::Status BeginRead(Stage& stage, Part which, absl::Span<const std::byte> part) {
+    absl::Span<const std::byte>& arrived = which == kData ? stage.arrived.data : stage.arrived.scales;
+    const absl::Span<std::byte> buffer = which == kData ? stage.data : stage.scales;
+    arrived = {};
+    if (part.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(InputFile * file, plan_.OpenFileOf(part));
+    if (reader_ == nullptr) {
+      reader_ = std::make_unique<RangeReader>(RangeReaderOptions{
+          .depth = kParts * static_cast<int>(stages_.size()), .io_uring = plan_.options().io_uring});
+      if (plan_.FirstReader()) {
+        spdlog::info("reading weights by {}{}, {} pieces of up to {:.1f} MiB in flight for each thread",
+                     reader_->method(), file->direct() ? " past the page cache" : "", stages_.size(),
+                     static_cast<double>(plan_.data_bytes()) / (1 << 20));
+      }
+    }
+    const AlignedRead range = AlignRead(plan_.FileOf(part).OffsetOf(part), part.size());
+    arrived = absl::MakeConstSpan(buffer).subspan(range.skip, part.size());
+    reader_->Begin(*file, range.offset, buffer.first(range.size), range.skip + part.size(),
+                   static_cast<uint64_t>(&stage - stages_.data()) * kParts + which);
+    stage.direct = file->direct();
+    ++stage.reads;
+    ++in_flight_;
+    return absl::OkStatus();
+  }
+
+  // Awaits one read; the last of a chunk has it packed.
+  absl::Status Complete() {
+    const RangeReader::Done done = reader_->Await();
+    --in_flight_;
+    Stage& stage = stages_[done.tag / kParts];
+    const Piece piece = plan_.PieceOfChunk(*stage.chunk);
+    if (!done.status.ok() && stage.status.ok())
+      stage.status = plan_.InTensor(done.status, done.tag % kParts == kData ? piece.data : piece.scales);
+    if (--stage.reads > 0) return absl::OkStatus();
+    idle_.push_back(&stage);
+    RETURN_IF_ERROR(stage.status);
+    RETURN_IF_ERROR(plan_.Pack(*stage.chunk, stage.arrived));
+    progress_.Add(piece.data.size() + piece.scales.size(), stage.direct);
+    return Release(piece);
+  }
+
+  absl::Status Release(const Piece& piece) {
+    RETURN_IF_ERROR(plan_.InTensor(plan_.FileOf(piece.data).Release(), piece.data));
+    if (piece.scales.empty()) return absl::OkStatus();
+    return plan_.InTensor(plan_.FileOf(piece.scales).Release(), piece.scales);
+  }
+
+  // False if the page cache does not hold all of the chunk.
+  absl::StatusOr<bool> PackCached(const Chunk& chunk) {
+    const Stage& stage = *idle_.back();
+    const MatrixView& matrix = plan_.MatrixOf(chunk).stored;
+    for (const Chunk& part :
+         Cut(matrix, chunk.matrix, chunk.row, chunk.row + chunk.rows, limits::kLoadCachedChunkBytes)) {
+      const Piece stored = plan_.PieceOfChunk(part);
+      ASSIGN_OR_RETURN(const bool data, ReadCached(stored.data, stage.data));
+      if (!data) return false;
+      ASSIGN_OR_RETURN(const bool scales, ReadCached(stored.scales, stage.scales));
+      if (!scales) return false;
+      RETURN_IF_ERROR(plan_.Pack(part, {.data = stage.data.first(stored.data.size()),
+                                        .scales = stage.scales.first(stored.scales.size())}));
+    }
+    return true;
+  }
+
+  absl::StatusOr<bool> ReadCached(absl::Span<const std::byte> part, absl::Span<std::byte> buffer) {
+    if (part.empty()) return true;
+    ASSIGN_OR_RETURN(InputFile * file, plan_.OpenFileOf(part));
+    return file->ReadCached(plan_.FileOf(part).OffsetOf(part), part, buffer.first(part.size()));
+  }
+
+  LoadPlan& plan_;
+  LoadProgress& progress_;
+  NodeMemory memory_;
+  std::vector<Stage> stages_;
+  std::vector<Stage*> idle_;
+  std::unique_ptr<RangeReader> reader_;  // made when something must be read
+  int in_flight_ = 0;
+};
+
+}  // namespace
+
+absl::Status LoadMatrices(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& matrices,
+                          WeightFormat format, ThreadPool& pool, const LoadOptions& options,
+                          LoadProgress& progress) {
+  LoadPlan plan(checkpoint, matrices, format, options);
+  plan.CutIntoChunks(pool.threads());
+  progress.Begin(plan.bytes());
+  pool.Run(pool.threads(), [&](int, int) { plan.Fail(LoadThread(plan, progress).Run()); });
+  return plan.first_error();
+}
+
+}  // namespace numoe

@@ -1,0 +1,30 @@
+// A daemon that loads ends at once when asked to; one that serves takes the signal where it waits for it.
+#include "common/base/signals.h"
+
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+TEST(SignalsDeathTest, EndTheProcessOnlyWhileTheyAreDeadly) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    EXPECT_EXIT(
+        {
+          BlockSignals();
+          const ScopedDeadlySignals deadly;
+          raise(signal);
+        },
+        ::testing::ExitedWithCode(128 + signal), "");
+    EXPECT_EXIT(
+        {
+          BlockSignals();
+          { const ScopedDeadlySignals deadly; }
+          raise(signal);
+          _exit(AwaitSignal() == signal ? 7 : 8);
+        },
+        ::testing::ExitedWithCode(7), "");
+  }
+}
+
+}  // namespace
+}  // namespace numoe
