@@ -14,6 +14,7 @@
 #include "common/formats/int4.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/layout.h"
+#include "common/kernels/panel_packing.h"
 
 namespace numoe {
 namespace {
@@ -176,6 +177,7 @@ void PackFp8Row(const Source& s, int row, int row_in_panel, std::byte* panel) {
 void PackFp8Scales(const Source& s, int first_row, std::byte* panel) {
   const int64_t scale_cols = (s.matrix.cols + s.matrix.block_cols - 1) / s.matrix.block_cols;
   std::byte* tail = panel + Steps(s.cols) * StepBytes(WeightFormat::kFp8);
+  std::memset(tail, 0, PanelBytes(WeightFormat::kFp8, s.cols) - static_cast<size_t>(tail - panel));
   for (int step = 0; step < Steps(s.cols); ++step) {
     const int64_t index = (s.row_begin + first_row) / s.matrix.block_rows * scale_cols +
                           (s.col_begin + step * kStepCols) / s.matrix.block_cols;
@@ -239,6 +241,14 @@ absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t r
   RETURN_IF_ERROR(CheckSource(format, s));
   NUMOE_CHECK_EQ(out.size(), PackedBytes(format, rows, cols));
   NUMOE_CHECK_EQ(reinterpret_cast<uintptr_t>(out.data()) % kLine, 0u);
+  if (KeepsStoredBytes(format, source, rows, cols)) {
+    for (int row = 0; row < rows; row += kPanelRows) {
+      std::byte* panel = out.data() + row / kPanelRows * PanelBytes(format, cols);
+      PackPanel(format, source, row_begin + row, col_begin, cols, panel);
+      if (format == WeightFormat::kFp8) PackFp8Scales(s, row, panel);
+    }
+    return absl::OkStatus();
+  }
   std::memset(out.data(), 0, out.size());
   for (int row = 0; row < rows; ++row) {
     std::byte* panel = out.data() + row / kPanelRows * PanelBytes(format, cols);

@@ -32,8 +32,11 @@ TEST(PackMatrixTest, LosslessFormatsKeepEveryWeightOfASlice) {
   std::mt19937 random(14);
   for (const WeightFormat format : {WeightFormat::kRawInt4, WeightFormat::kBf16, WeightFormat::kFp8}) {
     const Stored stored = RandomStored(format, 200, 352, random);
-    for (const Rectangle& r :
-         {Rectangle{0, 200, 0, 352}, {128, 72, 0, 96}, {0, 1, 256, 96}, {32, 64, 64, 160}}) {
+    for (const Rectangle& r : {Rectangle{0, 200, 0, 352},
+                               {128, 72, 0, 96},
+                               {0, 1, 256, 96},
+                               {32, 64, 64, 160},
+                               {64, 96, 64, 256}}) {
       const absl::StatusOr<Packed> packed = PackRectangle(format, stored.view, r);
       ASSERT_TRUE(packed.ok()) << packed.status();
       std::vector<float> expected(static_cast<size_t>(r.rows) * r.cols);
@@ -70,6 +73,24 @@ TEST(PackMatrixTest, Int8HoldsGgufCodesExactly) {
             << TraitsOf(type).name << " [" << i / r.cols << ", " << i % r.cols << "] of the slice at "
             << r.col_begin;
       }
+    }
+  }
+}
+
+// Whole panels of whole steps go another way than ragged ones: one row more, and the same panels must come
+// out.
+TEST(PackMatrixTest, WholePanelsAreTheBytesOfRaggedOnes) {
+  std::mt19937 random(20);
+  for (const WeightFormat format : {WeightFormat::kRawInt4, WeightFormat::kBf16, WeightFormat::kFp8}) {
+    const Stored stored = RandomStored(format, 256, 384, random);
+    for (const Rectangle& r :
+         {Rectangle{0, 96, 0, 384}, {64, 128, 128, 192}, {32, 32, 64, 64}, {0, 224, 320, 64}}) {
+      const absl::StatusOr<Packed> whole = PackRectangle(format, stored.view, r);
+      const absl::StatusOr<Packed> ragged =
+          PackRectangle(format, stored.view, {r.row_begin, r.rows + 1, r.col_begin, r.cols});
+      ASSERT_TRUE(whole.ok() && ragged.ok()) << whole.status() << ragged.status();
+      EXPECT_EQ(std::memcmp(whole->matrix.data, ragged->matrix.data, PackedBytes(format, r.rows, r.cols)), 0)
+          << WeightFormatName(format) << " at " << r.row_begin << ", " << r.col_begin;
     }
   }
 }
