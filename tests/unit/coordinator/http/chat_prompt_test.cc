@@ -60,6 +60,26 @@ TEST(ChatPromptTest, ContentOfATurnOfCalls) {
   EXPECT_EQ(Render(kDeepSeek, ToolSyntax::kDeepSeek), "calls");
 }
 
+TEST(ChatPromptTest, DeclarationsAreSortedForKimiAndComeAsTypeScript) {
+  const auto request = ParseCompletionRequest(
+      R"({"messages": [{"role": "user", "content": "u"}], "tools": [{"type": "function", "function":
+          {"name": "f", "parameters": {"properties": {"x": {"type": "integer"}}}}}]})",
+      /*chat=*/true, {});
+  const auto chat_template = ChatTemplate::Parse("{{ tools | tojson }}|{{ tools_ts_str }}", "t");
+  const auto render = [&](ToolSyntax syntax) {
+    const auto segments = RenderChat(**chat_template, std::get<CompletionRequest>(request), syntax, {});
+    std::string text;
+    for (const TextSegment& segment : *segments) text += segment.text;
+    return text;
+  };
+  EXPECT_EQ(render(ToolSyntax::kKimi),
+            R"([{"function": {"name": "f", "parameters": {"properties": {"x": {"type": "integer"}}}}, )"
+            "\"type\": \"function\"}]|# Tools\n\n## functions\nnamespace functions {\n"
+            "type f = (_: {\n  x?: number\n}) => any;\n}\n");
+  EXPECT_EQ(render(ToolSyntax::kDeepSeek).substr(0, 20), R"([{"type": "function")")
+      << "as the client wrote them";
+}
+
 TEST(ChatPromptTest, TheFirstRefusalIsTheOneThatIsTold) {
   EXPECT_THAT(Render("{{ raise_exception('no ' + messages[1].tool_calls[0].function.arguments | string) }}",
                      ToolSyntax::kKimi),

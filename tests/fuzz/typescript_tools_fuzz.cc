@@ -1,0 +1,18 @@
+// Tool declarations of any client: whatever JSON they are, they become TypeScript or nothing, and the same
+// for the same tools in another order of keys.
+#include <string_view>
+
+#include "common/base/check.h"
+#include "common/weights/json_reader.h"
+#include "coordinator/chat/typescript_tools.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto tools = numoe::ParseBoundedJson({reinterpret_cast<const char*>(data), size});
+  if (!tools.ok() || !tools->is_array()) return 0;
+  const nlohmann::ordered_json sorted = numoe::SortKeys(*tools);
+  NUMOE_CHECK(nlohmann::json(sorted) == nlohmann::json(*tools)) << "a member was lost";
+  NUMOE_CHECK(numoe::SortKeys(sorted).dump() == sorted.dump());
+  const std::optional<std::string> text = numoe::ToolsAsTypeScript(sorted);
+  if (text) NUMOE_CHECK(text->empty() || text->rfind("# Tools\n\n## functions\n", 0) == 0) << *text;
+  return 0;
+}
