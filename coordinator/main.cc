@@ -45,6 +45,7 @@ struct CoordinatorFlags {
   double decode_stretch_max = 2;
   std::string isa = "auto";
   std::string activations = "auto";
+  std::string dense_format = "auto";
   int threads = 0;
   LogOptions log{.program = "numoe-coordinator"};
 };
@@ -97,6 +98,9 @@ int ParseFlags(int argc, char** argv, CoordinatorFlags& f) {
            "How much longer a step may take for prompts while others decode, as a factor; 0: any")
       ->check(CLI::Range(0.0, 1e6));
   flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
+  flags.Add("dense-format", f.dense_format,
+            "Format of attention's, shared experts' and the head's matrices: auto (as published), bf16, "
+            "int8, int4");
   flags.Add("activations", f.activations,
             "auto: INT8 where many tokens meet INT4 or INT8 weights, else BF16; bf16: always; fp32: exact "
             "and slow");
@@ -170,8 +174,11 @@ Capacity PlanCapacity(const CoordinatorFlags& f, const ModelConfig& config) {
 absl::StatusOr<std::unique_ptr<CpuDevice>> CreateDevice(const CoordinatorFlags& f) {
   ASSIGN_OR_RETURN(const std::vector<int> cpus, CpusFor(f.threads));
   ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(f.activations));
-  return CpuDevice::Create(
-      {.step_tokens_max = f.max_num_batched_tokens, .cpus = cpus, .isa = f.isa, .precision = precision});
+  return CpuDevice::Create({.step_tokens_max = f.max_num_batched_tokens,
+                            .cpus = cpus,
+                            .isa = f.isa,
+                            .precision = precision,
+                            .dense_format = f.dense_format});
 }
 
 absl::Status CheckFlags(CoordinatorFlags& f) {

@@ -172,6 +172,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   model->add_option("--format", o.local.format, "Of the experts: auto, raw_int4, int4, int8, bf16, fp8")
       ->capture_default_str();
+  model->add_option("--dense-format", o.local.dense_format, "Of dense matrices: auto, bf16, int8, int4")
+      ->capture_default_str();
   model->add_option("--activations", o.local.activations, "auto, bf16, fp32")->capture_default_str();
   model->add_option("--isa", o.local.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
   model->add_option("--threads", o.local.threads, "Compute threads; 0: every CPU")->capture_default_str();

@@ -32,7 +32,8 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
   ASSIGN_OR_RETURN(local->device_, CpuDevice::Create({.step_tokens_max = options.step_tokens,
                                                       .cpus = cpus,
                                                       .isa = options.isa,
-                                                      .precision = precision}));
+                                                      .precision = precision,
+                                                      .dense_format = options.dense_format}));
   local->blocks_.resize(static_cast<size_t>((options.context_tokens + kBlockTokens - 1) / kBlockTokens));
   std::iota(local->blocks_.begin(), local->blocks_.end(), KvBlockId{0});
   ASSIGN_OR_RETURN(local->model_, Model::Load(*checkpoint, config,

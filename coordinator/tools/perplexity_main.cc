@@ -25,6 +25,7 @@ struct PerplexityFlags {
   std::string text;
   std::vector<std::string> formats = {"auto"};
   std::string reference = "bf16";
+  std::string dense_format = "auto";
   std::string isa = "auto";
   int threads = 0;
   int context = 1024;
@@ -100,17 +101,18 @@ absl::Status Run(const PerplexityFlags& f) {
   RETURN_IF_ERROR(SetupLogging({.level = "warning", .program = "numoe-perplexity"}));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(f.model));
   ASSIGN_OR_RETURN(const std::vector<Document> documents, ReadDocuments(f, *tokenizer));
-  const auto load = [&](const std::string& format) {
+  const auto load = [&](const std::string& format, const std::string& dense_format) {
     return LocalModel::Load(f.model, {.format = format,
+                                      .dense_format = dense_format,
                                       .isa = f.isa,
                                       .threads = f.threads,
                                       .context_tokens = f.context,
                                       .step_tokens = f.context});
   };
-  ASSIGN_OR_RETURN(const auto reference, load(f.reference));
+  ASSIGN_OR_RETURN(const auto reference, load(f.reference, "auto"));
   if (!f.json) std::puts("format      perplexity  KL nats/token  same choice    tokens");
   for (const std::string& format : f.formats) {
-    ASSIGN_OR_RETURN(const auto model, load(format));
+    ASSIGN_OR_RETURN(const auto model, load(format, f.dense_format));
     ASSIGN_OR_RETURN(const Score score, Judge(*reference, *model, documents));
     const auto tokens = static_cast<double>(score.tokens);
     const char* line =
@@ -138,6 +140,9 @@ int main(int argc, char** argv) {
       .Add("format", f.formats, "Expert formats, separated by commas: auto, raw_int4, int4, int8, bf16, fp8")
       ->delimiter(',');
   flags.Add("reference", f.reference, "Expert format that the others are compared with");
+  flags.Add(
+      "dense-format", f.dense_format,
+      "Of the dense matrices beside those expert formats, not of the reference's: auto, bf16, int8, int4");
   flags.Add("context", f.context, "Tokens of a document that count")->check(CLI::Range(2, 1 << 16));
   flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
   flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use");

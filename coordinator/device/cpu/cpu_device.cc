@@ -22,13 +22,18 @@ int Tasks(int rows, int per_task) { return (rows + per_task - 1) / per_task; }
 
 absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Create(const CpuDeviceOptions& options) {
   ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
-  return std::unique_ptr<CpuDevice>(new CpuDevice(options, isa));
+  std::optional<WeightFormat> dense_format;
+  if (options.dense_format != "auto") {
+    ASSIGN_OR_RETURN(dense_format, ParseWeightFormat(options.dense_format));
+  }
+  return std::unique_ptr<CpuDevice>(new CpuDevice(options, isa, dense_format));
 }
 
-CpuDevice::CpuDevice(const CpuDeviceOptions& options, Isa isa)
+CpuDevice::CpuDevice(const CpuDeviceOptions& options, Isa isa, std::optional<WeightFormat> dense_format)
     : step_tokens_max_(options.step_tokens_max),
       isa_(isa),
       precision_(options.precision),
+      dense_format_(dense_format),
       ops_(VectorOpsFor(isa)),
       pool_({.name = "device", .cpus = options.cpus}),
       attention_(isa, pool_),

@@ -1,13 +1,14 @@
 // CpuDevice: the coordinator's model on host memory, for machines without a GPU.
 //
-// Activations are fp32; dense weights are packed for the matrix kernels in their published format; the KV
-// cache is BF16 (cache_memory.h). Every operation is
-// synchronous and is split over one thread pool by output, so results do not depend on the number of threads.
-// Owned by the engine thread.
+// Activations are fp32; dense weights are packed for the matrix kernels in their published format, or in
+// another that was asked for (the absorbed halves of kv_b_proj and the gate stay BF16 and exact); the KV
+// cache is BF16 (cache_memory.h). Every operation is synchronous and is split over one thread pool by output,
+// so results do not depend on the number of threads. Owned by the engine thread.
 #pragma once
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct CpuDeviceOptions {
   std::vector<int> cpus;       // one thread each; the first is the calling thread's
   std::string isa = "auto";
   Precision precision = Precision::kFast;  // of activations where they meet weights
+  std::string dense_format = "auto";       // of dense matrices: auto (as published) | bf16 | int8 | int4
 };
 
 class CpuDevice final : public Device {
@@ -93,7 +95,7 @@ class CpuDevice final : public Device {
     std::vector<float> weights;
   };
 
-  CpuDevice(const CpuDeviceOptions& options, Isa isa);
+  CpuDevice(const CpuDeviceOptions& options, Isa isa, std::optional<WeightFormat> dense_format);
   float* Row(Tensor tensor, int row) {
     return reinterpret_cast<float*>(tensors_[static_cast<size_t>(tensor.id)].data()) +
            int64_t{row} * tensor.cols;
@@ -115,6 +117,7 @@ class CpuDevice final : public Device {
   const int step_tokens_max_;
   const Isa isa_;
   const Precision precision_;
+  const std::optional<WeightFormat> dense_format_;  // nullopt: as published
   const VectorOps& ops_;
   ThreadPool pool_;
   std::vector<NodeMemory> tensors_;

@@ -119,6 +119,48 @@ TEST_P(CpuDeviceTest, LinearServesSeveralMatricesAtOnce) {
   }
 }
 
+// With int8 a weight is off by up to its group's largest magnitude / 254, and where the kernels take INT8
+// inputs an input by its own group's.
+TEST_P(CpuDeviceTest, DenseMatricesTakeTheFormatAskedFor) {
+  EXPECT_FALSE(CpuDevice::Create({.cpus = {0}, .dense_format = "int9"}).ok());
+  auto device = CpuDevice::Create({.step_tokens_max = GetParam().tokens,
+                                   .cpus = {0, 0},
+                                   .isa = std::string(IsaName(GetParam().isa)),
+                                   .precision = GetParam().precision,
+                                   .dense_format = "int8"});
+  ASSERT_TRUE(device.ok()) << device.status();
+  device_ = *std::move(device);
+  device_->BeginStep(layout_);
+  constexpr int kCols = 128, kRows = 70;
+  const Tensor in = RandomTensor(kCols), out = device_->NewTensor(kRows);
+  const std::vector<float> x = Read(in);
+  const Stored stored = RandomStored(WeightFormat::kBf16, kRows, kCols, random_);
+  device_->Linear(in, {{Load(stored), {out}}});
+  const std::vector<float> weights = Decode(stored.view), y = Read(out);
+  const auto largest = [](const float* v) {
+    float top = 0;
+    for (int i = 0; i < 32; ++i) top = std::max(top, std::fabs(v[i]));
+    return top;
+  };
+  double off = 0;
+  for (int t = 0; t < GetParam().tokens; ++t) {
+    for (int row = 0; row < kRows; ++row) {
+      double expected = 0, tolerance = 1e-5;
+      for (int k = 0; k < kCols; ++k) {
+        const float* w = &weights[static_cast<size_t>(row * kCols)];
+        const float* v = &x[static_cast<size_t>(t * kCols)];
+        const double w_off = largest(w + k / 32 * 32) / 254.0, v_off = largest(v + k / 32 * 32) / 254.0;
+        expected += static_cast<double>(w[k]) * v[k];
+        tolerance += 1.01 * (w_off * (std::fabs(v[k]) + v_off) + v_off * std::fabs(w[k]));
+      }
+      const double error = std::fabs(y[static_cast<size_t>(t * kRows + row)] - expected);
+      ASSERT_LE(error, tolerance);
+      off += error;
+    }
+  }
+  EXPECT_GT(off, 1e-3 * GetParam().tokens) << "these are not int8 weights";
+}
+
 TEST_P(CpuDeviceTest, GatedLinearIsSiluOfGateTimesUp) {
   constexpr int kCols = 192, kRows = 150;
   const Tensor in = RandomTensor(kCols);
