@@ -15,6 +15,7 @@
 #include "common/base/status.h"
 #include "common/observe/logging.h"
 #include "coordinator/sampling/sampler.h"
+#include "coordinator/tools/device_bench.h"
 #include "coordinator/tools/local_model.h"
 
 namespace numoe {
@@ -178,8 +179,25 @@ int main(int argc, char** argv) {
   model->add_option("--isa", o.local.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
   model->add_option("--threads", o.local.threads, "Compute threads; 0: every CPU")->capture_default_str();
   model->add_flag("--json", o.json, "One JSON object per line");
+  numoe::DeviceBenchOptions d;
+  CLI::App* device = app.add_subcommand(
+      "device", "Dense products and attention of the CPU device against this machine's limits");
+  device->add_option("--shape", d.shape, "qwen3-30b, qwen3-235b, k2, deepseek-v3")->capture_default_str();
+  device->add_option("--dense-format", d.dense_format, "bf16, fp8, int8, int4")->capture_default_str();
+  device->add_option("--isa", d.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
+  device->add_option("--tokens", d.tokens, "Tokens of a step, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 8192))
+      ->capture_default_str();
+  device->add_option("--contexts", d.contexts, "Context lengths of attention, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 17))
+      ->capture_default_str();
+  device->add_option("--threads", d.threads, "Compute threads; 0: every CPU")->capture_default_str();
+  device->add_flag("--json", d.json, "One JSON object per line");
   CLI11_PARSE(app, argc, argv);
   absl::Status status = numoe::SetupLogging({.level = "warning", .program = "numoe-bench"});
+  if (status.ok() && *device) return numoe::RunDeviceBench(d);
   if (status.ok()) status = numoe::ModelBench(o).Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "numoe-bench: %s\n", std::string(status.message()).c_str());
