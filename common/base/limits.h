@@ -68,4 +68,21 @@ inline constexpr int64_t kTemplateStepsMax = 2'000'000;  // a 200-message conver
 inline constexpr size_t kTemplateOutputBytesMax = 64ull << 20;
 inline constexpr int kTemplateDepthMax = 200;
 
+// --- structured output -----------------------------------------------------------------------------------
+inline constexpr size_t kGrammarSourceBytesMax =
+    1 << 20;                                       // the largest published tool schemas are below 200 kB
+inline constexpr size_t kGrammarNestingMax = 200;  // as templates; every level is a few stack frames
+inline constexpr size_t kGrammarExpressionsMax = 1'000'000;
+// A property of a schema takes about 30 states; 400,000 are 16 MB while compiling.
+inline constexpr size_t kGrammarNfaStatesMax = 400'000;
+inline constexpr size_t kGrammarDfaStatesMax = 60'000;
+inline constexpr size_t kGrammarSubsetItemsMax = 4'000'000;  // 16 MB, well below a second of work
+// Derivations of one text that are followed at once. JSON needs a handful; ambiguous EBNF can ask for any
+// number.
+inline constexpr size_t kGrammarThreadsMax = 1'024;
+inline constexpr size_t kGrammarMaskStepsMax = 20'000'000;     // automaton steps for one mask, about 0.5 s
+inline constexpr size_t kGrammarCrossingBytesMax = 1 << 20;    // token remainders kept for one state
+inline constexpr size_t kGrammarWarmTrieNodesMax = 1'000'000;  // about 10 ms at the Kimi vocabulary
+inline constexpr size_t kGrammarRollbackTokensMax = 64;        // drafted tokens of one speculative step
+
 }  // namespace numoe::limits

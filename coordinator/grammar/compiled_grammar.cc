@@ -1,0 +1,110 @@
+#include "coordinator/grammar/compiled_grammar.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "coordinator/grammar/front_ends.h"
+
+namespace numoe {
+
+CompiledGrammar::CompiledGrammar(grammar::Program program,
+                                 std::shared_ptr<const GrammarVocabulary> vocabulary)
+    : program_(std::move(program)), masks_(&program_, std::move(vocabulary)) {}
+
+absl::StatusOr<std::shared_ptr<const CompiledGrammar>> CompiledGrammar::Compile(
+    const GrammarSource& source, std::shared_ptr<const GrammarVocabulary> vocabulary,
+    const GrammarLimits& limits) {
+  if (source.text.size() > limits.source_bytes) {
+    return absl::ResourceExhaustedError(
+        fmt::format("the grammar has {} bytes, at most {}", source.text.size(), limits.source_bytes));
+  }
+  grammar::Expressions expressions;
+  ASSIGN_OR_RETURN(const grammar::RuleId root, grammar::Translate(source, limits, expressions));
+  ASSIGN_OR_RETURN(grammar::Program program, grammar::Program::Build(expressions, root, limits));
+  auto compiled = std::make_shared<const CompiledGrammar>(std::move(program), std::move(vocabulary));
+  compiled->masks_.Warm(limits.warm_trie_nodes);
+  return compiled;
+}
+
+GrammarState::GrammarState(std::shared_ptr<const CompiledGrammar> grammar)
+    : grammar_(std::move(grammar)), machine_(&grammar_->program()), kernel_(machine_.Start()) {}
+
+absl::Status GrammarState::FillMask(absl::Span<uint64_t> mask) {
+  NUMOE_CHECK_EQ(mask.size(), grammar_->vocabulary().mask_words());
+  std::fill(mask.begin(), mask.end(), 0);
+  thread_local grammar::WalkScratch scratch;
+  return FinishMask(AddAcceptedTokens(machine_, kernel_, grammar_->masks(), scratch, mask), mask);
+}
+
+absl::Status GrammarState::FillMaskByWalking(absl::Span<uint64_t> mask) {
+  NUMOE_CHECK_EQ(mask.size(), grammar_->vocabulary().mask_words());
+  std::fill(mask.begin(), mask.end(), 0);
+  grammar::WalkScratch scratch;
+  return FinishMask(AddTokensByWalking(machine_, kernel_, grammar_->vocabulary(), scratch, mask), mask);
+}
+
+absl::Status GrammarState::FinishMask(bool within_budget, absl::Span<uint64_t> mask) const {
+  if (!within_budget || machine_.overflowed()) {
+    return absl::ResourceExhaustedError(
+        "the grammar is too ambiguous: the text so far has too many derivations to follow");
+  }
+  if (!IsDone()) return absl::OkStatus();
+  for (const TokenId end : grammar_->vocabulary().end_tokens())
+    mask[static_cast<size_t>(end) / 64] |= uint64_t{1} << (static_cast<size_t>(end) % 64);
+  return absl::OkStatus();
+}
+
+bool GrammarState::Accept(TokenId token) {
+  if (finished_ || token < 0 || token >= grammar_->vocabulary().size()) return false;
+  Snapshot before = {kernel_, machine_.frames().size(), finished_};
+  const std::string_view bytes = grammar_->vocabulary().bytes(token);
+  if (grammar_->vocabulary().IsEnd(token)) {
+    if (!IsDone()) return false;
+    finished_ = true;
+    kernel_.Clear();
+  } else {
+    if (bytes.empty()) return false;
+    grammar::Kernel next;
+    for (const char byte : bytes) {
+      machine_.Step(kernel_, static_cast<uint8_t>(byte), next);
+      std::swap(kernel_, next);
+      if (kernel_.alive()) continue;
+      kernel_ = std::move(before.kernel);
+      machine_.frames().Truncate(before.frames);
+      return false;
+    }
+  }
+  history_.push_back(std::move(before));
+  if (history_.size() > limits::kGrammarRollbackTokensMax) history_.pop_front();
+  return true;
+}
+
+void GrammarState::Rollback(size_t tokens) {
+  if (tokens == 0) return;
+  NUMOE_CHECK_LE(tokens, history_.size());
+  Snapshot& target = history_[history_.size() - tokens];
+  kernel_ = std::move(target.kernel);
+  finished_ = target.finished;
+  machine_.frames().Truncate(target.frames);
+  history_.resize(history_.size() - tokens);
+}
+
+std::string GrammarState::ForcedBytes(size_t bytes_max) const {
+  std::string forced;
+  grammar::Pushdown machine = machine_;
+  grammar::Kernel kernel = kernel_, next;
+  while (forced.size() < bytes_max && !kernel.reached_base) {
+    const grammar::ByteSet bytes = machine.NextBytes(kernel);
+    if (bytes.count() != 1) break;
+    const auto byte = static_cast<uint8_t>(bytes._Find_first());
+    machine.Step(kernel, byte, next);
+    std::swap(kernel, next);
+    forced.push_back(static_cast<char>(byte));
+  }
+  return forced;
+}
+
+}  // namespace numoe

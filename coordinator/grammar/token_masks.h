@@ -1,0 +1,78 @@
+// TokenMasks: which tokens of the vocabulary a state of a grammar accepts, computed once for each state.
+//
+// Most tokens are decided by the state alone: they stay within its rule (and the rules it calls), or break
+// it. These are kept as a list or a bit mask. A token that runs past the rule's end depends on what the rule
+// returns to; of those only the part after the end is kept, in a small trie that is walked with the real
+// stack when a mask is asked for. A state with more such remainders than kGrammarCrossingBytesMax keeps none
+// and is walked over the whole vocabulary each time. Filled on demand by whoever asks first; thread-safe.
+//
+// Idea: Dong et al., XGrammar, https://arxiv.org/abs/2411.15100 (context-independent tokens); the vocabulary
+// as a trie in depth-first order: guidance-ai/llguidance's documentation.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "coordinator/grammar/pushdown.h"
+#include "coordinator/grammar/vocabulary.h"
+
+namespace numoe::grammar {
+
+/// Scratch of walks over tries, one kernel for each depth. One thread.
+struct WalkScratch {
+  std::vector<Kernel> kernels = std::vector<Kernel>(256);
+  std::vector<size_t> frames = std::vector<size_t>(256);  // arena size when the kernel was made
+};
+
+class TokenMasks {
+ public:
+  /// A trie of what remains of tokens after a rule's end; nodes as in GrammarVocabulary.
+  struct Crossing {
+    struct Node {
+      uint8_t byte = 0;
+      uint8_t depth = 0;
+      int32_t end = 0;
+      int32_t first_token = 0;
+    };
+    std::vector<Node> nodes;  // one more than there are; empty: no crossing tokens
+    std::vector<TokenId> tokens;
+  };
+  struct Mask {
+    std::vector<TokenId> tokens;  // accepted, whatever the stack; or
+    std::vector<uint64_t> bits;   // the same as a mask, where that is smaller
+    Crossing crossing;
+    bool walks_everything = false;  // too many remainders: nothing is kept
+  };
+
+  TokenMasks(const Program* program, std::shared_ptr<const GrammarVocabulary> vocabulary);
+  ~TokenMasks();
+  TokenMasks(const TokenMasks&) = delete;
+  TokenMasks& operator=(const TokenMasks&) = delete;
+
+  const Mask& Of(StateId state) const;
+  /// Computes masks of all states, in order, until about `trie_nodes` nodes were visited.
+  void Warm(size_t trie_nodes) const;
+  const GrammarVocabulary& vocabulary() const { return *vocabulary_; }
+
+ private:
+  std::unique_ptr<const Mask> Compute(StateId state, size_t& visited) const;
+
+  const Program* program_;
+  std::shared_ptr<const GrammarVocabulary> vocabulary_;
+  mutable std::vector<std::atomic<const Mask*>> masks_;  // by state; owned, null until somebody asks
+};
+
+/// Sets the bits of all tokens that `machine` accepts from `kernel` on, whatever came before. False: more
+/// than kGrammarMaskStepsMax steps.
+bool AddAcceptedTokens(Pushdown& machine, const Kernel& kernel, const TokenMasks& masks, WalkScratch& scratch,
+                       absl::Span<uint64_t> mask);
+
+/// The same without anything precomputed: every token of the vocabulary. For states that keep no mask, and as
+/// what tests compare with.
+bool AddTokensByWalking(Pushdown& machine, const Kernel& kernel, const GrammarVocabulary& vocabulary,
+                        WalkScratch& scratch, absl::Span<uint64_t> mask);
+
+}  // namespace numoe::grammar
