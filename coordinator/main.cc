@@ -171,6 +171,24 @@ Capacity PlanCapacity(const CoordinatorFlags& f, const ModelConfig& config) {
   return plan;
 }
 
+EngineOptions EngineOptionsFor(const CoordinatorFlags& f, const Capacity& capacity, int vocab,
+                               const std::vector<TokenId>& eos_token_ids) {
+  const int chunk_tokens = std::min(kDeterministicChunkTokens, f.max_num_batched_tokens - f.max_num_seqs + 1);
+  return {.limits = {.sequences_max = f.max_num_seqs,
+                     .step_tokens = f.max_num_batched_tokens,
+                     .block_tokens = kBlockTokens,
+                     .fixed_chunk_tokens = f.deterministic ? chunk_tokens : 0},
+          .kv_blocks = capacity.blocks,
+          .queue_max = f.queue_max,
+          .max_model_len = capacity.model_len,
+          .vocab = vocab,
+          .eos_token_ids = eos_token_ids,
+          .worker_deadline_ms = f.worker_deadline_ms,
+          .deterministic = f.deterministic,
+          .prefix_caching = !f.disable_prefix_caching,
+          .decode_stretch_max = f.decode_stretch_max};
+}
+
 absl::StatusOr<std::unique_ptr<CpuDevice>> CreateDevice(const CoordinatorFlags& f) {
   ASSIGN_OR_RETURN(const std::vector<int> cpus, CpusFor(f.threads));
   ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(f.activations));
@@ -224,25 +242,9 @@ absl::Status Serve(CoordinatorFlags& f) {
                device->Describe(), capacity.blocks, kBlockTokens,
                static_cast<double>(model->KvBytesPerToken()) * capacity.blocks * kBlockTokens / (1 << 20),
                capacity.model_len);
-  const auto engine = StartEngine(
-      *model, *pool,
-      {.limits = {.sequences_max = f.max_num_seqs,
-                  .step_tokens = f.max_num_batched_tokens,
-                  .block_tokens = kBlockTokens,
-                  .fixed_chunk_tokens =
-                      f.deterministic
-                          ? std::min(kDeterministicChunkTokens, f.max_num_batched_tokens - f.max_num_seqs + 1)
-                          : 0},
-       .kv_blocks = capacity.blocks,
-       .queue_max = f.queue_max,
-       .max_model_len = capacity.model_len,
-       .vocab = std::min(config.vocab_size, tokenizer->VocabSize()),
-       .eos_token_ids = config.eos_token_ids,
-       .worker_deadline_ms = f.worker_deadline_ms,
-       .deterministic = f.deterministic,
-       .prefix_caching = !f.disable_prefix_caching,
-       .decode_stretch_max = f.decode_stretch_max},
-      metrics);
+  const int vocab = std::min(config.vocab_size, tokenizer->VocabSize());
+  const auto engine =
+      StartEngine(*model, *pool, EngineOptionsFor(f, capacity, vocab, config.eos_token_ids), metrics);
   std::atomic<bool> draining{false};
   const ServerDeps deps{.engine = *engine,
                         .tokenizer = *tokenizer,

@@ -1,6 +1,7 @@
 #include "expert_worker/experts/expert_slice.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <mutex>
 #include <set>
