@@ -42,7 +42,7 @@ std::string Ipv6() {
 
 std::string Uri(bool reference) {
   const std::string encoded = "%[0-9A-Fa-f]{2}";
-  const std::string plain = "A-Za-z0-9._~!$&'()*+,;=-";
+  const std::string plain = "A-Za-z0-9._~!$&'()*+,;=\\-";
   const std::string segment = "(?:[" + plain + ":@]|" + encoded + ")";
   const std::string tail =
       "(?:\\?(?:[" + plain + ":@/?]|" + encoded + ")*)?(?:#(?:[" + plain + ":@/?]|" + encoded + ")*)?";

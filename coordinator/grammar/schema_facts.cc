@@ -69,14 +69,22 @@ class SchemaReader::Absorber {
     RETURN_IF_ERROR(AbsorbStrings(at));
     RETURN_IF_ERROR(AbsorbNumbers(at));
     RETURN_IF_ERROR(AbsorbArrays(at));
+    // Members come in the order of the text, those of a base class before or after the class's own.
+    const bool base_first = FirstOf(schema, {"allOf", "$ref"}) < FirstOf(schema, {"properties"});
+    if (base_first) RETURN_IF_ERROR(AbsorbCombinations(at));
     RETURN_IF_ERROR(AbsorbObjects(at));
-    return AbsorbCombinations(at);
+    return base_first ? absl::OkStatus() : AbsorbCombinations(at);
   }
 
  private:
   static absl::Status Unsupported(const SchemaAt& at, const std::string& keyword) {
     return absl::UnimplementedError(fmt::format("{}/{}: \"{}\" is not supported in structured output",
                                                 Printable(at.pointer), keyword, keyword));
+  }
+  static std::ptrdiff_t FirstOf(const ordered_json& schema, const std::set<std::string>& keywords) {
+    const auto found = std::find_if(schema.items().begin(), schema.items().end(),
+                                    [&](const auto& item) { return keywords.count(item.key()) != 0; });
+    return std::distance(schema.items().begin(), found);
   }
   static SchemaAt Below(const SchemaAt& at, std::string_view key) {
     return {&at.schema->at(std::string(key)), at.pointer + "/" + EscapePointer(key)};
@@ -297,7 +305,7 @@ SchemaReader::SchemaReader(const ordered_json& root) : root_(root) {
         if (key == "$anchor" && value.is_string()) anchors_.try_emplace("#" + value.get<std::string>(), at);
         if (value.is_structured()) stack.push_back({&value, at.pointer + "/" + EscapePointer(key)});
       }
-    } else {
+    } else if (at.schema->is_array()) {
       for (size_t i = 0; i < at.schema->size(); ++i)
         if ((*at.schema)[i].is_structured())
           stack.push_back({&(*at.schema)[i], at.pointer + "/" + std::to_string(i)});

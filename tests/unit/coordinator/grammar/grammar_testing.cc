@@ -16,26 +16,77 @@ bool HasBit(const std::vector<uint64_t>& mask, TokenId token) {
 
 TokenId EndToken(const GrammarVocabulary& vocabulary) { return vocabulary.end_tokens()[0]; }
 
-// Short tokens that close something rank first.
-int Eagerness(std::string_view bytes) {
-  static const std::string_view kClosers = "}]\"";
-  if (bytes.size() == 1 && kClosers.find(bytes[0]) != std::string_view::npos) return 3;
-  if (bytes.size() == 1) return 2;
-  return 1;
-}
+// How many bytes each state is from the end of its rule, at least.
+class Distances {
+ public:
+  explicit Distances(const grammar::Program& program) : program_(program), to_end_(program.states(), kFar) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (grammar::StateId s = 0; s < static_cast<grammar::StateId>(program.states()); ++s) {
+        const int64_t distance = Best(s);
+        changed |= distance < to_end_[static_cast<size_t>(s)];
+        to_end_[static_cast<size_t>(s)] = distance;
+      }
+    }
+  }
 
-TokenId Draw(const GrammarVocabulary& vocabulary, const std::vector<uint64_t>& mask, bool hurry,
+  // From `kernel` to the end of the text.
+  int64_t ToEnd(const grammar::Kernel& kernel, const grammar::Frames& frames) const {
+    int64_t best = kernel.reached_base ? 0 : kFar;
+    for (const grammar::Thread& thread : kernel.threads) best = std::min(best, Through(thread, frames));
+    return best;
+  }
+
+  static constexpr int64_t kFar = 1'000'000'000;
+
+ private:
+  int64_t Best(grammar::StateId s) const {
+    int64_t best = program_.IsFinal(s) ? 0 : to_end_[static_cast<size_t>(s)];
+    for (unsigned b = 0; b < 256; ++b) {
+      const grammar::StateId next = program_.Next(s, static_cast<uint8_t>(b));
+      if (next >= 0) best = std::min(best, 1 + to_end_[static_cast<size_t>(next)]);
+    }
+    for (const grammar::Program::Call& call : program_.Calls(s))
+      best = std::min(best, to_end_[static_cast<size_t>(program_.rule(call.rule).start)] +
+                                to_end_[static_cast<size_t>(call.to)]);
+    return std::min(best, kFar);
+  }
+
+  int64_t Through(const grammar::Thread& thread, const grammar::Frames& frames) const {
+    int64_t best = kFar;
+    if (thread.frame == grammar::kBase) best = 0;
+    for (const grammar::Thread& parent : frames.Parents(thread.frame))
+      best = std::min(best, parent.state < 0 ? 0 : Through(parent, frames));
+    return std::min(kFar, best + to_end_[static_cast<size_t>(thread.state)]);
+  }
+
+  const grammar::Program& program_;
+  std::vector<int64_t> to_end_;
+};
+
+TokenId Draw(const GrammarVocabulary& vocabulary, const std::vector<uint64_t>& mask,
              std::mt19937_64& random) {
   std::vector<TokenId> allowed;
-  int best = 0;
-  for (TokenId token = 0; token < vocabulary.size(); ++token) {
-    if (!HasBit(mask, token)) continue;
-    const int rank = !hurry ? 0 : vocabulary.IsEnd(token) ? 4 : Eagerness(vocabulary.bytes(token));
-    if (rank > best) allowed.clear();
-    best = std::max(best, rank);
-    if (rank == best) allowed.push_back(token);
-  }
+  for (TokenId token = 0; token < vocabulary.size(); ++token)
+    if (HasBit(mask, token)) allowed.push_back(token);
   return allowed.empty() ? -1 : allowed[random() % allowed.size()];
+}
+
+// The allowed single byte after which the end is nearest, or the end token.
+TokenId DrawTheWayOut(const GrammarVocabulary& vocabulary, const std::vector<uint64_t>& mask,
+                      const Distances& distances, grammar::Pushdown& machine, const grammar::Kernel& kernel) {
+  if (HasBit(mask, EndToken(vocabulary))) return EndToken(vocabulary);
+  TokenId best = -1;
+  int64_t best_distance = Distances::kFar;
+  grammar::Kernel next;
+  for (TokenId token = 0; token < vocabulary.size(); ++token) {
+    if (vocabulary.bytes(token).size() != 1 || !HasBit(mask, token)) continue;
+    machine.Step(kernel, static_cast<uint8_t>(vocabulary.bytes(token)[0]), next);
+    const int64_t distance = distances.ToEnd(next, machine.frames());
+    if (distance < best_distance) best = token;
+    best_distance = std::min(distance, best_distance);
+  }
+  return best;
 }
 
 }  // namespace
@@ -114,15 +165,21 @@ bool AcceptsSplit(const GrammarPtr& grammar, std::string_view text, std::mt19937
 std::string RandomText(const GrammarPtr& grammar, std::mt19937_64& random) {
   if (grammar == nullptr) return "";
   const GrammarVocabulary& vocabulary = grammar->vocabulary();
+  const Distances distances(grammar->program());
   GrammarState state(grammar);
+  grammar::Pushdown machine(&grammar->program());
+  grammar::Kernel kernel = machine.Start(), next;
   std::string text;
   std::vector<uint64_t> mask(vocabulary.mask_words());
   while (text.size() < kHardBytes) {
     const absl::Status status = state.FillMask(absl::MakeSpan(mask));
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_EQ(HasBit(mask, EndToken(vocabulary)), state.IsDone()) << text;
+    EXPECT_LT(distances.ToEnd(kernel, machine.frames()), Distances::kFar) << text;
     if (random() % 4 == 0) CheckMaskByWalking(state, mask);
-    const TokenId token = Draw(vocabulary, mask, text.size() > kSoftBytes, random);
+    const TokenId token = text.size() < kSoftBytes
+                              ? Draw(vocabulary, mask, random)
+                              : DrawTheWayOut(vocabulary, mask, distances, machine, kernel);
     if (token < 0 || !status.ok()) {
       ADD_FAILURE() << "no token is allowed after: " << text;
       return "";
@@ -130,6 +187,10 @@ std::string RandomText(const GrammarPtr& grammar, std::mt19937_64& random) {
     EXPECT_TRUE(state.Accept(token)) << "the mask allows what Accept refuses after: " << text;
     if (state.IsFinished()) return text;
     text += vocabulary.bytes(token);
+    for (const char byte : vocabulary.bytes(token)) {
+      machine.Step(kernel, static_cast<uint8_t>(byte), next);
+      std::swap(kernel, next);
+    }
   }
   ADD_FAILURE() << "no end in sight: " << text;
   return "";

@@ -34,8 +34,8 @@ bool Accepts(const GrammarPtr& grammar, std::string_view text);
 /// The same with tokens drawn at random among those that `text` goes on with.
 bool AcceptsSplit(const GrammarPtr& grammar, std::string_view text, std::mt19937_64& random);
 
-/// A text drawn from the masks. Long ones are steered to an end by preferring tokens that close things. Empty
-/// and a test failure if a mask is ever empty before the end.
+/// A text drawn from the masks; when it gets long, it is ended by the shortest way. Empty and a test failure
+/// if a mask is ever empty before the end, or no end can be reached.
 std::string RandomText(const GrammarPtr& grammar, std::mt19937_64& random);
 
 /// The mask must be exactly what trying each token finds; for small vocabularies.
