@@ -51,7 +51,7 @@ absl::StatusOr<RuleId> Translate(const GrammarSource& source, const GrammarLimit
     case GrammarSource::Kind::kEbnf:
       break;
   }
-  return absl::UnimplementedError("EBNF grammars are not supported yet");
+  return TranslateEbnf(source.text, limits, expressions);
 }
 
 }  // namespace numoe::grammar

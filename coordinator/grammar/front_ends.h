@@ -19,4 +19,8 @@ absl::StatusOr<RuleId> Translate(const GrammarSource& source, const GrammarLimit
 absl::StatusOr<RuleId> TranslateJsonSchema(std::string_view text, const GrammarLimits& limits,
                                            Expressions& expressions);
 
+/// EBNF; CONTRACT.md has the dialect.
+absl::StatusOr<RuleId> TranslateEbnf(std::string_view text, const GrammarLimits& limits,
+                                     Expressions& expressions);
+
 }  // namespace numoe::grammar

@@ -8,6 +8,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "coordinator/grammar/inlining.h"
 
 namespace numoe::grammar {
 
@@ -18,7 +19,7 @@ class ProgramBuilder {
 
   absl::StatusOr<Program> Build(RuleId root) {
     ASSIGN_OR_RETURN(treatment_.nullable, NullableRules(expressions_, limits_));
-    treatment_.inlined = ChooseInlined(root);
+    treatment_.inlined = ChooseInlined(expressions_, root, limits_);
     RETURN_IF_ERROR(MakeAutomata(root));
     RemoveDeadEnds();
     if (automata_[0].empty())
@@ -32,10 +33,6 @@ class ProgramBuilder {
   }
 
  private:
-  // Rules that neither recur nor are shared are copied to where they are used: no call, no return, and their
-  // tokens never cross a border.
-  std::vector<bool> ChooseInlined(RuleId root);
-
   absl::Status MakeAutomata(RuleId root) {
     new_id_.assign(expressions_.rules().size(), -1);
     std::vector<RuleId> queue;
@@ -128,54 +125,6 @@ class ProgramBuilder {
   std::vector<RuleId> sorted_;  // by order
   Program program_;
 };
-
-std::vector<bool> ProgramBuilder::ChooseInlined(RuleId root) {
-  // Colours of a depth-first search over calls; a rule that a cycle closes on stays a call, which cuts every
-  // cycle.
-  enum Colour : uint8_t { kNew, kOpen, kDone };
-  const std::vector<Rule>& rules = expressions_.rules();
-  std::vector<Colour> colour(rules.size(), kNew);
-  std::vector<bool> inlined(rules.size());
-  for (size_t r = 0; r < rules.size(); ++r) inlined[r] = !rules[r].shared;
-  inlined[static_cast<size_t>(root)] = false;
-  struct Visit {
-    RuleId rule;
-    std::vector<RuleId> callees;
-  };
-  const auto callees_of = [&](RuleId rule) {
-    std::vector<RuleId> callees;
-    std::vector<ExprId> stack = {rules[static_cast<size_t>(rule)].body};
-    while (!stack.empty()) {
-      const Expr& node = expressions_.at(stack.back());
-      stack.pop_back();
-      if (node.kind == ExprKind::kRule) callees.push_back(node.rule);
-      stack.insert(stack.end(), node.parts.begin(), node.parts.end());
-    }
-    return callees;
-  };
-  std::vector<Visit> visits;
-  const auto open = [&](RuleId rule) {
-    colour[static_cast<size_t>(rule)] = kOpen;
-    visits.push_back({rule, callees_of(rule)});
-  };
-  open(root);
-  while (!visits.empty()) {
-    Visit& visit = visits.back();
-    if (visit.callees.empty()) {
-      colour[static_cast<size_t>(visit.rule)] = kDone;
-      visits.pop_back();
-      continue;
-    }
-    const RuleId callee = visit.callees.back();
-    visit.callees.pop_back();
-    const auto index = static_cast<size_t>(callee);
-    if (colour[index] == kOpen) inlined[index] = false;
-    // Copies of copies would lower deeper than the nesting limit allows.
-    if (colour[index] == kNew && visits.size() % (limits_.nesting / 4 + 1) == 0) inlined[index] = false;
-    if (colour[index] == kNew) open(callee);
-  }
-  return inlined;
-}
 
 absl::Status ProgramBuilder::SortByFirstCalls() {
   enum Colour : uint8_t { kNew, kOpen, kDone };
