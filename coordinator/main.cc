@@ -14,6 +14,7 @@
 #include "coordinator/device/cpu/cpu_device.h"
 #include "coordinator/http/server.h"
 #include "coordinator/model/model.h"
+#include "coordinator/parsing/output_format.h"
 #include "coordinator/scheduler/engine_loop.h"
 #include "coordinator/transport/worker_pool.h"
 
