@@ -19,6 +19,7 @@ from daemons import Cluster, stream_text  # noqa: E402
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")  # random weights: starts at once, says nonsense
 TRAINED = os.path.join(ROOT, "deploy/models/nano")
+GGUF = os.path.join(ROOT, "tests/golden/data/tiny-chat-gguf/tiny-chat.gguf")  # the same weights
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
 BIN = ""
@@ -246,6 +247,36 @@ class Failure(unittest.TestCase):
             status, _, text = cluster.request("POST", CHAT, chat("Hello"))
             self.assertEqual(status, 503, text)
             self.assertIn("worker", json.loads(text)["error"]["message"])
+
+
+class Gguf(unittest.TestCase):
+    def test_one_file_gives_the_text_of_the_directory_it_was_made_of(self):
+        exact = ["--activations", "fp32"]
+        asked = [(CHAT, chat(text, max_tokens=24)) for text in ("Hello", "你好，世界 12345", "<|im_end|> is text")]
+        asked.append((TEXT, {"prompt": "The worker reads", "temperature": 0, "max_tokens": 40, "ignore_eos": True}))
+        answers = []
+        for model in (MODEL, GGUF):
+            with Cluster(BIN, model, worker_flags=exact, coordinator_flags=exact) as cluster:
+                answers.append([cluster.post(path, body) for path, body in asked])
+                self.assertEqual(json.loads(cluster.request("GET", "/v1/models")[2])["data"][0]["id"], "tiny-chat")
+                log = cluster.workers[0].log()
+                self.assertEqual("held as int8; exactly: Q4_0" in log, model == GGUF, log)
+        for own, other in zip(*answers):
+            self.assertEqual(own["choices"], other["choices"])
+            self.assertEqual(own["usage"], other["usage"])
+
+    def test_a_truncated_file_is_refused_by_both_daemons(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "short.gguf")
+            shutil.copy(GGUF, model)
+            os.truncate(model, os.path.getsize(model) - 100)
+            for argv in ([os.path.join(BIN, "numoe-expert-worker"), "--listen", f"unix:{folder}/w.sock"],
+                         [os.path.join(BIN, "numoe-coordinator"), "--workers", f"unix:{folder}/w.sock"]):
+                done = subprocess.run([*argv, "--model", model], capture_output=True, text=True, timeout=30)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn("short.gguf: tensor blk.2.ffn_up_exps.weight", done.stderr)
+                self.assertIn("truncated", done.stderr)
+                self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
 
 
 class Paths(unittest.TestCase):

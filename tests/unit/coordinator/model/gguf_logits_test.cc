@@ -24,13 +24,23 @@ namespace {
 
 constexpr int kBlockTokens = 16;
 
-// Logits at every position of one prompt; inputs of matrices stay fp32. `format` is how experts are held.
+// Logits at every position of one prompt; inputs of matrices stay fp32. `format` is how experts are held,
+// each of `workers` a part of their width.
 std::vector<float> LogitsOf(const Checkpoint& checkpoint, const ModelConfig& config,
-                            const std::vector<TokenId>& tokens, const std::string& format) {
-  auto executor =
-      ExpertExecutor::Load(checkpoint, config, {.format = format, .activations = "fp32", .threads = 2});
-  EXPECT_TRUE(executor.ok()) << executor.status();
-  LocalBackend backend({executor->get()});
+                            const std::vector<TokenId>& tokens, const std::string& format, int workers = 1) {
+  std::vector<std::unique_ptr<ExpertExecutor>> executors;
+  std::vector<LayerExecutor*> slices;
+  for (int w = 0; w < workers; ++w) {
+    auto executor = ExpertExecutor::Load(checkpoint, config,
+                                         {.slice = {.worker_index = w, .worker_count = workers},
+                                          .format = format,
+                                          .activations = "fp32",
+                                          .threads = 2});
+    EXPECT_TRUE(executor.ok()) << executor.status();
+    executors.push_back(*std::move(executor));
+    slices.push_back(executors.back().get());
+  }
+  LocalBackend backend(slices);
   auto device = CpuDevice::Create({.step_tokens_max = 64, .cpus = {0, 0}, .precision = Precision::kFloat});
   EXPECT_TRUE(device.ok()) << device.status();
   const int blocks = static_cast<int>(tokens.size()) / kBlockTokens + 1;
@@ -203,9 +213,9 @@ class Twins {
     for (int i = 0; i < 24; ++i) tokens_.push_back((i * 37 + 5) % config.vocab_size);
     twin_config_ = config;
   }
-  std::vector<float> Gguf(const std::string& format) const {
+  std::vector<float> Gguf(const std::string& format, int workers = 1) const {
     const std::filesystem::path path = folder_.path() / "m.gguf";
-    return LogitsOf(*OpenOrDie(path), ConfigOrDie(path), tokens_, format);
+    return LogitsOf(*OpenOrDie(path), ConfigOrDie(path), tokens_, format, workers);
   }
   std::vector<float> Decoded(const std::string& format) const {
     return LogitsOf(*OpenOrDie(folder_.path()), twin_config_, tokens_, format);
@@ -276,6 +286,14 @@ INSTANTIATE_TEST_SUITE_P(
                       GgufOptions{.experts = GgmlType::kQ4_K, .layout = GgufExperts::kOneByOne},
                       GgufOptions{.experts = GgmlType::kQ6_K, .split_kv_b = false}),
     [](const auto& test) { return std::to_string(test.index); });
+
+// The width of 256 is one block of the down matrix: a quarter of it is weights out of the middle.
+TEST(GgufSliceTest, WorkersCutBlocksOf256) {
+  for (const GgmlType type : {GgmlType::kQ4_K, GgmlType::kIq4Xs}) {
+    const Twins twins(SmallQwen(), {.experts = type});
+    EXPECT_LE(RelativeDifference(twins.Gguf("auto", 4), twins.Gguf("auto")), 1e-5) << TraitsOf(type).name;
+  }
+}
 
 }  // namespace
 }  // namespace numoe

@@ -32,14 +32,15 @@ struct Golden {
   std::string name;
   SliceMode mode;
   int workers;
+  std::string expected = name;  // another form of a checkpoint has the logits of that one
 };
 
 class GoldenTest : public ::testing::TestWithParam<Golden> {
  protected:
   void SetUp() override {
-    const std::filesystem::path data = std::filesystem::path("tests/golden/data") / GetParam().name;
-    LoadExpected(data / "expected");
-    const std::filesystem::path dir = GetParam().name == "nano" ? "deploy/models/nano" : data;
+    const std::filesystem::path data = "tests/golden/data";
+    LoadExpected(data / GetParam().expected / "expected");
+    const std::filesystem::path dir = GetParam().name == "nano" ? "deploy/models/nano" : data / GetParam().name;
     absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(dir);
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
     checkpoint_ = *std::move(checkpoint);
@@ -178,6 +179,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenTest,
                                            Golden{"qwen3-moe-fp8", SliceMode::kIntermediate, 2},
                                            Golden{"qwen3-moe-fp8", SliceMode::kExpert, 2},
                                            Golden{"tiny-chat", SliceMode::kIntermediate, 2},
+                                           Golden{"tiny-chat-gguf", SliceMode::kIntermediate, 2, "tiny-chat"},
                                            Golden{"nano", SliceMode::kIntermediate, 2},
                                            Golden{"nano", SliceMode::kExpert, 3}),
                          Name);
