@@ -16,6 +16,18 @@ void PackValues(Isa isa, const CacheRows& values, std::byte* out) {
   TableOf(isa).attention.pack_values(values, out);
 }
 
+bool HasFewRows(Isa isa) { return TableOf(isa).attention.score_few_rows != nullptr; }
+
+void ScoreFewRows(Isa isa, const FewRowsArgs& args) {
+  NUMOE_CHECK(0 < args.rows && args.rows <= kFewRowsMax);
+  TableOf(isa).attention.score_few_rows(args);
+}
+
+void WeighFewRows(Isa isa, const FewRowsArgs& args) {
+  NUMOE_CHECK(0 < args.rows && args.rows <= kFewRowsMax);
+  TableOf(isa).attention.weigh_few_rows(args);
+}
+
 SoftmaxPart Softmax(Isa isa, const SoftmaxArgs& args) {
   NUMOE_CHECK(0 < args.valid && args.valid <= args.count);
   NUMOE_DCHECK(args.form == ActivationForm::kFloat || args.form == ActivationForm::kBf16);

@@ -16,13 +16,26 @@
 
 namespace numoe {
 
-/// `count` rows of a BF16 cache, `width` values each from rows[i] + offset on.
+/// `count` rows of a BF16 cache, `width` values each.
 struct CacheRows {
   const uint16_t* const* rows = nullptr;
   int count = 0;
-  int offset = 0;
   int width = 0;
 };
+
+/// Products of a few rows with cache rows as they lie, where packing would cost more than it saves: memory is
+/// the limit, so what comes next is fetched meanwhile. Only where HasFewRows; results are bit for bit those
+/// of MatmulRounded with the packed matrix in the form kBf16.
+struct FewRowsArgs {
+  CacheRows cache;
+  const std::byte* x = nullptr;  // kBf16 rows: queries of cache.width inputs, or weights of cache.count
+  size_t x_stride = 0;           // bytes
+  int rows = 0;                  // at most kFewRowsMax
+  float* y = nullptr;            // scores [rows][cache.count], or context [rows][cache.width]
+  int64_t y_stride = 0;          // floats
+  CacheRows next;  // to be fetched meanwhile: as many lines of each row as are read here; or empty
+};
+inline constexpr int kFewRowsMax = 16;
 
 /// One row of scores. Weights are exp(scale * (score - the largest)) of the first `valid` scores and zero
 /// from there to `count`, in the form kFloat or kBf16 of a row of `count` inputs (rounded.h).
@@ -46,6 +59,11 @@ struct SoftmaxPart {
 void PackKeys(Isa isa, const CacheRows& keys, std::byte* out);
 /// `out` becomes the BF16 matrix [width outputs, count inputs].
 void PackValues(Isa isa, const CacheRows& values, std::byte* out);
+bool HasFewRows(Isa isa);
+/// y[r][i] = sum over k of x[r][k] * key[i][k].
+void ScoreFewRows(Isa isa, const FewRowsArgs& args);
+/// y[r][k] = sum over i of x[r][i] * value[i][k].
+void WeighFewRows(Isa isa, const FewRowsArgs& args);
 SoftmaxPart Softmax(Isa isa, const SoftmaxArgs& args);
 /// out[i] = out[i] * keep + part[i] * add.
 void JoinParts(Isa isa, float* out, float keep, const float* part, float add, int n);
@@ -56,6 +74,8 @@ struct AttentionKernels {
   void (*pack_values)(const CacheRows& values, std::byte* out);
   SoftmaxPart (*softmax)(const SoftmaxArgs& args);
   void (*join_parts)(float* out, float keep, const float* part, float add, int n);
+  void (*score_few_rows)(const FewRowsArgs& args);  // null: only the packed way
+  void (*weigh_few_rows)(const FewRowsArgs& args);
 };
 
 }  // namespace numoe

@@ -25,7 +25,11 @@ void MatmulRoundedAmx(const RoundedMatmulArgs& args) {
 
 extern const KernelTable kKernelsAmx;
 const KernelTable kKernelsAmx = {
-    MatmulPanels,     SwiGluVectors,  HasRoundedAmx,
-    MatmulRoundedAmx, RoundRowAvx512, {PackKeysShuffled, PackValuesShuffled, SoftmaxRow, JoinRows}};
+    MatmulPanels,
+    SwiGluVectors,
+    HasRoundedAmx,
+    MatmulRoundedAmx,
+    RoundRowAvx512,
+    {PackKeysShuffled, PackValuesShuffled, SoftmaxRow, JoinRows, ScoreFewRowsDirect, WeighFewRowsDirect}};
 
 }  // namespace numoe

@@ -8,8 +8,9 @@
 namespace numoe {
 
 extern const KernelTable kKernelsAvx2;
-const KernelTable kKernelsAvx2 = {MatmulPanels, SwiGluVectors,
-                                  HasRounded,   MatmulRoundedPanels,
-                                  RoundRowAvx2, {PackKeysWords, PackValuesWords, SoftmaxRow, JoinRows}};
+const KernelTable kKernelsAvx2 = {
+    MatmulPanels, SwiGluVectors,
+    HasRounded,   MatmulRoundedPanels,
+    RoundRowAvx2, {PackKeysWords, PackValuesWords, SoftmaxRow, JoinRows, nullptr, nullptr}};
 
 }  // namespace numoe

@@ -9,7 +9,11 @@ namespace numoe {
 
 extern const KernelTable kKernelsAvx512;
 const KernelTable kKernelsAvx512 = {
-    MatmulPanels,        SwiGluVectors,  HasRounded,
-    MatmulRoundedPanels, RoundRowAvx512, {PackKeysShuffled, PackValuesShuffled, SoftmaxRow, JoinRows}};
+    MatmulPanels,
+    SwiGluVectors,
+    HasRounded,
+    MatmulRoundedPanels,
+    RoundRowAvx512,
+    {PackKeysShuffled, PackValuesShuffled, SoftmaxRow, JoinRows, ScoreFewRowsDirect, WeighFewRowsDirect}};
 
 }  // namespace numoe

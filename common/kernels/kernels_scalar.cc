@@ -7,8 +7,8 @@
 namespace numoe {
 
 extern const KernelTable kKernelsScalar;
-const KernelTable kKernelsScalar = {MatmulPanels, SwiGluVectors,
-                                    nullptr,      nullptr,
-                                    nullptr,      {PackKeysWords, PackValuesWords, SoftmaxRow, JoinRows}};
+const KernelTable kKernelsScalar = {
+    MatmulPanels, SwiGluVectors, nullptr,
+    nullptr,      nullptr,       {PackKeysWords, PackValuesWords, SoftmaxRow, JoinRows, nullptr, nullptr}};
 
 }  // namespace numoe

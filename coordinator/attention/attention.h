@@ -22,8 +22,8 @@ class Attention {
   virtual absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) = 0;
   /// residual += Attention(x). `x` is the layer's normed input [tokens, hidden].
   virtual void Forward(LayerId layer, Tensor x, Tensor residual) = 0;
-  /// Values per token and layer in the KV cache.
-  virtual int CacheRowWidth() const = 0;
+  /// What one token keeps in the KV cache of a layer.
+  virtual CacheRow CachedPerToken() const = 0;
 };
 
 /// The attention that `config` asks for. `device` and `clock` outlive it.

@@ -18,7 +18,7 @@ GqaAttention::GqaAttention(const ModelConfig& config, Device& device, StepClock&
   rope_ = device.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
   query_ = device.NewTensor(config.num_heads * config.head_dim);
   key_ = device.NewTensor(config.num_kv_heads * config.head_dim);
-  cache_row_ = device.NewTensor(CacheRowWidth());
+  cache_row_ = device.NewTensor(CachedPerToken().width());
   heads_out_ = device.NewTensor(config.num_heads * config.head_dim);
 }
 

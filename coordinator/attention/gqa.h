@@ -17,7 +17,9 @@ class GqaAttention final : public Attention {
 
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) override;
   void Forward(LayerId layer, Tensor x, Tensor residual) override;
-  int CacheRowWidth() const override { return 2 * config_.num_kv_heads * config_.head_dim; }
+  CacheRow CachedPerToken() const override {
+    return {.heads = config_.num_kv_heads, .key_width = config_.head_dim, .value_width = config_.head_dim};
+  }
 
  private:
   struct Weights {

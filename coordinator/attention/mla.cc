@@ -20,7 +20,7 @@ float SoftmaxScale(const ModelConfig& config) {
 MlaAttention::MlaAttention(const ModelConfig& config, Device& device, StepClock& clock)
     : config_(config), device_(device), clock_(clock), scale_(SoftmaxScale(config)) {
   const RopeFrequencies plan = PlanRope(config.rope);
-  const int row = CacheRowWidth();
+  const int row = CachedPerToken().width();
   rope_ = device.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
   if (config.q_lora_rank > 0) q_latent_ = device.NewTensor(config.q_lora_rank);
   query_ = device.NewTensor(config.num_heads * (config.qk_nope_head_dim + config.qk_rope_head_dim));
@@ -48,7 +48,7 @@ absl::Status MlaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer
   } else {
     ASSIGN_OR_RETURN(w.q_b, load("q_proj", query_width, c.hidden_size));
   }
-  ASSIGN_OR_RETURN(w.kv_a, load("kv_a_proj_with_mqa", CacheRowWidth(), c.hidden_size));
+  ASSIGN_OR_RETURN(w.kv_a, load("kv_a_proj_with_mqa", CachedPerToken().width(), c.hidden_size));
   ASSIGN_OR_RETURN(const auto kv_norm,
                    checkpoint.ReadVector(prefix + "kv_a_layernorm.weight", c.kv_lora_rank));
   w.kv_a_norm = device_.LoadVector(kv_norm);
@@ -123,7 +123,7 @@ void MlaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
   const ModelConfig& c = config_;
   const Weights& w = layers_[layer];
   const float eps = static_cast<float>(c.rms_norm_eps);
-  const int row = CacheRowWidth();
+  const int row = CachedPerToken().width();
 
   // Query: down, norm, up; then absorb W_UK into the nope part and rotate the rope part. The compressed key
   // and value come from the same input.

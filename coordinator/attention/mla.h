@@ -19,7 +19,9 @@ class MlaAttention final : public Attention {
 
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) override;
   void Forward(LayerId layer, Tensor x, Tensor residual) override;
-  int CacheRowWidth() const override { return config_.kv_lora_rank + config_.qk_rope_head_dim; }
+  CacheRow CachedPerToken() const override {
+    return {.key_width = config_.kv_lora_rank + config_.qk_rope_head_dim};
+  }
 
  private:
   struct Weights {

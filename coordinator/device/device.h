@@ -79,12 +79,22 @@ struct LinearTarget {
   bool accumulate = false;
 };
 
-/// Memory of all layers' caches: `row_width` values per token and layer.
+/// What a token keeps in a layer's cache: keys [heads, key_width], then values [heads, value_width]; with a
+/// value_width of 0 the values are the keys' first channels (MLA).
+struct CacheRow {
+  int heads = 1;
+  int key_width = 0;
+  int value_width = 0;
+
+  int width() const { return heads * (key_width + value_width); }
+};
+
+/// Memory of all layers' caches.
 struct KvCacheSpec {
   int layers = 0;
   int blocks = 0;
   int block_tokens = 0;
-  int row_width = 0;
+  CacheRow row;
 };
 
 /// Causal attention of a step's queries over their sequences' cache rows.

@@ -67,7 +67,7 @@ absl::Status Decoder::LoadWeights(const Checkpoint& checkpoint) {
   return device_.ReserveKvCache({.layers = config_.num_layers,
                                  .blocks = options_.kv_blocks,
                                  .block_tokens = options_.kv_block_tokens,
-                                 .row_width = attention_->CacheRowWidth()});
+                                 .row = attention_->CachedPerToken()});
 }
 
 absl::StatusOr<Vector> Decoder::LoadNorm(const Checkpoint& checkpoint, const std::string& name) {
@@ -180,7 +180,8 @@ void Decoder::RunMlp(const Mlp& mlp) {
 }
 
 int64_t Decoder::KvBytesPerToken() const {
-  return int64_t{config_.num_layers} * attention_->CacheRowWidth() * static_cast<int64_t>(sizeof(uint16_t));
+  return int64_t{config_.num_layers} * attention_->CachedPerToken().width() *
+         static_cast<int64_t>(sizeof(uint16_t));
 }
 
 }  // namespace numoe

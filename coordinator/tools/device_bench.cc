@@ -27,7 +27,7 @@ struct Shape {
   std::vector<MatrixShape> matrices;
   int heads, kv_heads, key_width, value_width;
   bool value_in_key;
-  int RowWidth() const { return kv_heads * (key_width + (value_in_key ? 0 : value_width)); }
+  CacheRow Row() const { return {kv_heads, key_width, value_in_key ? 0 : value_width}; }
 };
 const Shape kShapes[] = {{"qwen3-30b",
                           {{"q", 4096, 2048}, {"kv", 512, 2048}, {"o", 2048, 4096}, {"head", 151936, 2048}},
@@ -201,11 +201,11 @@ class Bench {
     const Shape& s = shape_;
     const int longest = *std::max_element(options_.contexts.begin(), options_.contexts.end());
     const int blocks = (longest + kBlockTokens - 1) / kBlockTokens;
-    const size_t row_bytes = static_cast<size_t>(s.RowWidth()) * sizeof(uint16_t);
+    const size_t row_bytes = static_cast<size_t>(s.Row().width()) * sizeof(uint16_t);
     const int layers =
         static_cast<int>(kColdBytes / (row_bytes * static_cast<size_t>(blocks) * kBlockTokens)) + 1;
     RETURN_IF_ERROR(device_.ReserveKvCache(
-        {.layers = layers, .blocks = blocks, .block_tokens = kBlockTokens, .row_width = s.RowWidth()}));
+        {.layers = layers, .blocks = blocks, .block_tokens = kBlockTokens, .row = s.Row()}));
     const Tensor query = device_.NewTensor(s.heads * s.key_width),
                  out = device_.NewTensor(s.heads * s.value_width);
     for (const int context : options_.contexts) {

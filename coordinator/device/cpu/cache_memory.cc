@@ -12,7 +12,7 @@ absl::Status CacheMemory::Reserve(const KvCacheSpec& spec) {
   const size_t rows = static_cast<size_t>(spec.layers) * static_cast<size_t>(spec.blocks) *
                       static_cast<size_t>(spec.block_tokens);
   absl::StatusOr<NodeMemory> memory =
-      NodeMemory::Allocate(rows * static_cast<size_t>(spec.row_width) * sizeof(uint16_t));
+      NodeMemory::Allocate(rows * static_cast<size_t>(spec.row.width()) * sizeof(uint16_t));
   if (!memory.ok()) {
     return Annotate(memory.status(),
                     fmt::format("KV cache of {} blocks of {} tokens; lower --max-total-tokens", spec.blocks,

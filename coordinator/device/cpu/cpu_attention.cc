@@ -52,20 +52,26 @@ void CpuAttention::Attend(const Call& call) {
 }
 
 void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& scratch) {
-  const int last = call.layout->positions[static_cast<size_t>(task.token_end - 1)];
   const int group_tokens = std::max(1, kGroupRows / (task.head_end - task.head_begin));
+  const ActivationForm form = ChooseForm(isa_, WeightFormat::kBf16, task.rows(), call.precision);
+  const bool few = task.rows() <= kFewRowsMax && form == ActivationForm::kBf16 && HasFewRows(isa_);
+  ListPart(call, task, task.part_begin, scratch.part);
   for (int part = task.part_begin; part < task.part_end; ++part) {
-    const int keys = std::min(kPartKeys, last + 1 - part * kPartKeys);
-    PackPart(call, task, part, keys, scratch);
+    scratch.next.keys.clear();
+    if (part + 1 < task.part_end) ListPart(call, task, part + 1, scratch.next);
+    if (!few) PackPart(call, scratch);
     for (int token = task.token_begin; token < task.token_end; token += group_tokens) {
       AttendGroup(call,
                   {.task = &task,
                    .part = part,
-                   .keys = keys,
+                   .keys = scratch.part.count(),
                    .token_begin = token,
-                   .token_end = std::min(token + group_tokens, task.token_end)},
+                   .token_end = few ? task.token_end : std::min(token + group_tokens, task.token_end),
+                   .few = few},
                   scratch);
+      if (few) break;
     }
+    std::swap(scratch.part, scratch.next);
   }
   if (task.scattered_parts > 0) return;
   for (int t = task.token_begin; t < task.token_end; ++t) {
@@ -76,24 +82,45 @@ void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& sc
   }
 }
 
-void CpuAttention::PackPart(const Call& call, const AttendTask& task, int part, int keys, Scratch& scratch) {
-  const AttendArgs& args = call.args;
+// Where a part's keys and values lie in the cache, as far as the task's last token sees them.
+void CpuAttention::ListPart(const Call& call, const AttendTask& task, int part, Part& out) const {
   const KvCacheSpec& spec = call.cache->spec();
   const int sequence = call.layout->sequences[static_cast<size_t>(task.token_begin)];
-  const int first = part * kPartKeys;
-  scratch.rows.clear();
-  while (static_cast<int>(scratch.rows.size()) < keys) {
-    const int position = first + static_cast<int>(scratch.rows.size());
-    const uint16_t* row = call.cache->Row(*call.layout, args.layer, sequence, position);
-    const int in_block = std::min(spec.block_tokens - position % spec.block_tokens, first + keys - position);
-    for (int i = 0; i < in_block; ++i) scratch.rows.push_back(row + int64_t{i} * spec.row_width);
+  const int last = call.layout->positions[static_cast<size_t>(task.token_end - 1)];
+  const int end = std::min(last + 1, (part + 1) * kPartKeys);
+  const auto list = [](const uint16_t* row, int width, int count, std::vector<const uint16_t*>& rows) {
+    for (int i = 0; i < count; ++i) rows.push_back(row + int64_t{i} * width);
+  };
+  out.keys.clear();
+  out.values.clear();
+  for (int position = part * kPartKeys; position < end;) {
+    const int count = std::min(spec.block_tokens - position % spec.block_tokens, end - position);
+    const LayerId layer = call.args.layer;
+    list(call.cache->Key(*call.layout, layer, sequence, position, task.kv_head), spec.row.key_width, count,
+         out.keys);
+    if (spec.row.value_width > 0) {
+      list(call.cache->Value(*call.layout, layer, sequence, position, task.kv_head), spec.row.value_width,
+           count, out.values);
+    }
+    position += count;
   }
-  const int key_offset = task.kv_head * args.key_width;
-  const int value_offset =
-      args.value_in_key ? key_offset : args.kv_heads * args.key_width + task.kv_head * args.value_width;
-  PackKeys(isa_, {scratch.rows.data(), keys, key_offset, args.key_width},
+}
+
+CacheRows CpuAttention::Keys(const Call& call, const Part& part) {
+  return {part.keys.data(), part.count(), call.args.key_width};
+}
+
+CacheRows CpuAttention::Values(const Call& call, const Part& part) {
+  return {call.args.value_in_key ? part.keys.data() : part.values.data(), part.count(),
+          call.args.value_width};
+}
+
+void CpuAttention::PackPart(const Call& call, Scratch& scratch) {
+  const int keys = scratch.part.count();
+  const AttendArgs& args = call.args;
+  PackKeys(isa_, Keys(call, scratch.part),
            Reserve<std::byte>(scratch.keys, PackedBytes(WeightFormat::kBf16, keys, args.key_width)));
-  PackValues(isa_, {scratch.rows.data(), keys, value_offset, args.value_width},
+  PackValues(isa_, Values(call, scratch.part),
              Reserve<std::byte>(scratch.values, PackedBytes(WeightFormat::kBf16, args.value_width, keys)));
 }
 
@@ -104,35 +131,65 @@ void CpuAttention::AttendGroup(const Call& call, const Group& group, Scratch& sc
       call.layout->positions[static_cast<size_t>(group.token_end - 1)] + 1 - group.part * kPartKeys;
   if (reach <= 0) return;
   const int limit = std::min(reach, group.keys);
-  const int rows = group.rows();
-  const ActivationForm form = ChooseForm(isa_, WeightFormat::kBf16, rows, call.precision);
-  const size_t query_stride = rounded::RowBytes(form, args.key_width);
-  const size_t weight_stride = rounded::RowBytes(form, kPartKeys);
-  const auto count = static_cast<size_t>(rows);
-  auto* queries = Reserve<std::byte>(scratch.queries, count * query_stride);
-  auto* weights = Reserve<std::byte>(scratch.weights, count * weight_stride);
+  const ActivationForm form = ChooseForm(isa_, WeightFormat::kBf16, group.rows(), call.precision);
+  const auto count = static_cast<size_t>(group.rows());
+  InputRows queries{form, nullptr, rounded::RowBytes(form, args.key_width), group.rows()};
+  InputRows weights{form, nullptr, rounded::RowBytes(form, kPartKeys), group.rows()};
+  auto* query = Reserve<std::byte>(scratch.queries, count * queries.stride);
+  auto* weight = Reserve<std::byte>(scratch.weights, count * weights.stride);
   auto* scores = Reserve<float>(scratch.scores, count * kPartKeys);
   auto* context = Reserve<float>(scratch.context, count * static_cast<size_t>(args.value_width));
-  for (int r = 0; r < rows; ++r) {
-    const float* query = call.query + (int64_t{group.token(r)} * args.heads + group.head(r)) * args.key_width;
-    StoreRow(isa_, form, query, args.key_width, queries + static_cast<size_t>(r) * query_stride);
+  queries.data = query;
+  weights.data = weight;
+  for (int r = 0; r < group.rows(); ++r, query += queries.stride) {
+    const float* row = call.query + (int64_t{group.token(r)} * args.heads + group.head(r)) * args.key_width;
+    StoreRow(isa_, form, row, args.key_width, query);
+  }
+  ScoreKeys(call, group, queries, limit, scores, scratch);
+  WeighKeys(call, group, scores, form, weight, scratch);
+  AddValues(call, group, weights, context, scratch);
+  KeepGroup(call, group, context, scratch);
+}
+
+void CpuAttention::ScoreKeys(const Call& call, const Group& group, const InputRows& queries, int limit,
+                             float* scores, Scratch& scratch) const {
+  if (group.few) {
+    return ScoreFewRows(isa_, {.cache = Keys(call, scratch.part),
+                               .x = queries.data,
+                               .x_stride = queries.stride,
+                               .rows = queries.count,
+                               .y = scores,
+                               .y_stride = kPartKeys,
+                               .next = call.args.value_in_key ? CacheRows{} : Values(call, scratch.part)});
   }
   // Keys are the outputs of their matrix: fewer of them are its beginning.
-  Multiply(isa_, {.weight = {WeightFormat::kBf16, limit, args.key_width, Reserve<std::byte>(scratch.keys, 0)},
-                  .row_end = limit,
-                  .x = {form, queries, query_stride, rows},
-                  .y = scores,
-                  .y_stride = kPartKeys,
-                  .exact = call.precision != Precision::kFast});
-  WeighKeys(call, group, scores, form, weights, scratch);
-  Multiply(isa_, {.weight = {WeightFormat::kBf16, args.value_width, group.keys,
-                             Reserve<std::byte>(scratch.values, 0)},
-                  .row_end = args.value_width,
-                  .x = {form, weights, weight_stride, rows},
+  Multiply(isa_,
+           {.weight = {WeightFormat::kBf16, limit, call.args.key_width, Reserve<std::byte>(scratch.keys, 0)},
+            .row_end = limit,
+            .x = queries,
+            .y = scores,
+            .y_stride = kPartKeys,
+            .exact = call.precision != Precision::kFast});
+}
+
+void CpuAttention::AddValues(const Call& call, const Group& group, const InputRows& weights, float* context,
+                             Scratch& scratch) const {
+  const int width = call.args.value_width;
+  if (group.few) {
+    return WeighFewRows(isa_, {.cache = Values(call, scratch.part),
+                               .x = weights.data,
+                               .x_stride = weights.stride,
+                               .rows = weights.count,
+                               .y = context,
+                               .y_stride = width,
+                               .next = Keys(call, scratch.next)});
+  }
+  Multiply(isa_, {.weight = {WeightFormat::kBf16, width, group.keys, Reserve<std::byte>(scratch.values, 0)},
+                  .row_end = width,
+                  .x = weights,
                   .y = context,
-                  .y_stride = args.value_width,
+                  .y_stride = width,
                   .exact = call.precision != Precision::kFast});
-  KeepGroup(call, group, context, scratch);
 }
 
 // Softmax of each row over the keys up to its own position; rows before the part get no weights.

@@ -1,8 +1,8 @@
 // CpuAttention: causal attention over the paged cache on the CPU, for GQA and absorbed MLA alike.
 //
-// Obeys the plan of attend_plan.h. A task packs a part of its sequence's cache once, for all its rows; rows
-// go through in groups: scores by a product with the packed keys, softmax, context by a product with the
-// packed values, joined to what earlier parts gave (common/kernels/attention.h). A row's bits depend on its
+// Obeys the plan of attend_plan.h. A task packs a part of its sequence's cache once, for all its rows, unless
+// they are few; rows go through in groups: scores by a product with the keys, softmax, context by a product
+// with the values, joined to what earlier parts gave (common/kernels/attention.h). A row's bits depend on its
 // own query, position and cache only, never on the batch, the plan or the number of threads, as far as that
 // holds for the matrix kernels (common/kernels/CONTRACT.md). Owned by the engine thread; uses the pool.
 #pragma once
@@ -14,6 +14,7 @@
 #include "common/threading/thread_pool.h"
 #include "coordinator/device/cpu/attend_plan.h"
 #include "coordinator/device/cpu/cache_memory.h"
+#include "coordinator/device/cpu/input_rows.h"
 
 namespace numoe {
 
@@ -39,9 +40,16 @@ class CpuAttention {
   struct alignas(64) Line {
     std::byte bytes[64];
   };
+  // Where a part's rows lie in the cache.
+  struct Part {
+    std::vector<const uint16_t*> keys;
+    std::vector<const uint16_t*> values;  // empty where they are in the keys
+
+    int count() const { return static_cast<int>(keys.size()); }
+  };
   // A thread's own; grown and first touched by it.
   struct Scratch {
-    std::vector<const uint16_t*> rows;   // of the part's positions in the cache
+    Part part, next;                     // in work; and, if the task has one, after it
     std::vector<Line> keys, values;      // the part, packed
     std::vector<Line> queries, weights;  // [group rows] in the form that the kernels want
     std::vector<Line> scores;            // [group rows, kPartKeys]
@@ -55,6 +63,7 @@ class CpuAttention {
     int keys = 0;  // packed
     int token_begin = 0;
     int token_end = 0;
+    bool few = false;  // so few rows that nothing was packed
 
     int heads() const { return task->head_end - task->head_begin; }
     int rows() const { return (token_end - token_begin) * heads(); }
@@ -65,7 +74,14 @@ class CpuAttention {
   template <typename T>
   static T* Reserve(std::vector<Line>& lines, size_t values);
   void RunTask(const Call& call, const AttendTask& task, Scratch& scratch);
-  void PackPart(const Call& call, const AttendTask& task, int part, int keys, Scratch& scratch);
+  void ListPart(const Call& call, const AttendTask& task, int part, Part& out) const;
+  static CacheRows Keys(const Call& call, const Part& part);
+  static CacheRows Values(const Call& call, const Part& part);
+  void PackPart(const Call& call, Scratch& scratch);
+  void ScoreKeys(const Call& call, const Group& group, const InputRows& queries, int limit, float* scores,
+                 Scratch& scratch) const;
+  void AddValues(const Call& call, const Group& group, const InputRows& weights, float* context,
+                 Scratch& scratch) const;
   void AttendGroup(const Call& call, const Group& group, Scratch& scratch);
   void WeighKeys(const Call& call, const Group& group, const float* scores, ActivationForm form,
                  std::byte* weights, Scratch& scratch);

@@ -111,14 +111,23 @@ void CpuDevice::Rope(const RopeTable& table, HeadView in, HeadView out) {
 }
 
 void CpuDevice::WriteKv(LayerId layer, Tensor rows) {
-  NUMOE_CHECK_EQ(rows.cols, cache_.spec().row_width);
+  const CacheRow& shape = cache_.spec().row;
+  NUMOE_CHECK_EQ(rows.cols, shape.width());
   ForTokens([&](int t) {
-    uint16_t* row = cache_.Row(layout_, layer, layout_.sequences[t], layout_.positions[t]);
-    ops_.to_bf16(Row(rows, t), row, rows.cols);
+    const float* row = Row(rows, t);
+    const int sequence = layout_.sequences[t];
+    const int position = layout_.positions[t];
+    for (int h = 0; h < shape.heads; ++h, row += shape.key_width)
+      ops_.to_bf16(row, cache_.Key(layout_, layer, sequence, position, h), shape.key_width);
+    for (int h = 0; shape.value_width > 0 && h < shape.heads; ++h, row += shape.value_width)
+      ops_.to_bf16(row, cache_.Value(layout_, layer, sequence, position, h), shape.value_width);
   });
 }
 
 void CpuDevice::Attend(const AttendArgs& args) {
+  const CacheRow& row = cache_.spec().row;
+  NUMOE_CHECK(args.kv_heads == row.heads && args.key_width == row.key_width);
+  NUMOE_CHECK_EQ(args.value_in_key ? 0 : args.value_width, row.value_width);
   attention_.Attend({.layout = &layout_,
                      .cache = &cache_,
                      .args = args,

@@ -73,10 +73,9 @@ TEST_P(AttentionTest, PackedRowsAreThePackedMatrix) {
   std::mt19937 random(5);
   for (const int count : {1, 2, 15, 16, 31, 33, 64, 100, 512}) {
     for (const int width : {2, 15, 24, 32, 63, 64, 128, 200}) {
-      const int offset = count % 7;
-      const Cache cache(count, offset + width + 3, random);
-      const CacheRows in{.rows = cache.rows.data(), .count = count, .offset = offset, .width = width};
-      const auto at = [&](int key, int k) { return cache.rows[static_cast<size_t>(key)][offset + k]; };
+      const Cache cache(count, width + 3, random);
+      const CacheRows in{.rows = cache.rows.data(), .count = count, .width = width};
+      const auto at = [&](int key, int k) { return cache.rows[static_cast<size_t>(key)][k]; };
       std::vector<Line> keys = PackedSpace(count, width);
       PackKeys(GetParam(), in, reinterpret_cast<std::byte*>(keys.data()));
       EXPECT_TRUE(Same(keys, Reference(count, width, at))) << count << " keys of " << width;
@@ -84,6 +83,52 @@ TEST_P(AttentionTest, PackedRowsAreThePackedMatrix) {
       PackValues(GetParam(), in, reinterpret_cast<std::byte*>(values.data()));
       EXPECT_TRUE(Same(values, Reference(width, count, [&](int k, int key) { return at(key, k); })))
           << count << " values of " << width;
+    }
+  }
+}
+
+// With few rows the packed matrix is left out, and no bit changes.
+TEST_P(AttentionTest, FewRowsGiveTheBitsOfThePackedProduct) {
+  const Isa isa = GetParam();
+  if (!HasFewRows(isa)) GTEST_SKIP() << "this instruction set always packs";
+  std::mt19937 random(12);
+  for (const int count : {1, 2, 17, 64, 100, 512}) {
+    for (const int width : {2, 24, 64, 100, 128}) {
+      const Cache cache(count, width, random), after(count, width, random);
+      const CacheRows in{.rows = cache.rows.data(), .count = count, .width = width};
+      std::vector<Line> keys = PackedSpace(count, width), values = PackedSpace(width, count);
+      PackKeys(isa, in, reinterpret_cast<std::byte*>(keys.data()));
+      PackValues(isa, in, reinterpret_cast<std::byte*>(values.data()));
+      for (const int rows : {1, 3, 8, 13, 16}) {
+        const auto check = [&](const std::vector<Line>& packed, int outputs, int inputs, auto direct) {
+          const size_t stride = rounded::RowBytes(ActivationForm::kBf16, inputs);
+          std::vector<std::byte> x(static_cast<size_t>(rows) * stride);
+          for (int r = 0; r < rows; ++r) {
+            const std::vector<float> row = RandomFloats(static_cast<size_t>(inputs), random);
+            RoundRow(isa, ActivationForm::kBf16, row.data(), inputs, &x[static_cast<size_t>(r) * stride]);
+          }
+          std::vector<float> expected(static_cast<size_t>(rows * (outputs + 1)), -7.0f), y = expected;
+          MatmulRounded(isa, {.weight = {WeightFormat::kBf16, outputs, inputs,
+                                         reinterpret_cast<const std::byte*>(packed.data())},
+                              .row_end = outputs,
+                              .form = ActivationForm::kBf16,
+                              .x = x.data(),
+                              .x_stride = stride,
+                              .tokens = rows,
+                              .y = expected.data(),
+                              .y_stride = outputs + 1});
+          direct(isa, {.cache = in,
+                       .x = x.data(),
+                       .x_stride = stride,
+                       .rows = rows,
+                       .y = y.data(),
+                       .y_stride = outputs + 1,
+                       .next = {.rows = after.rows.data(), .count = count, .width = width}});
+          EXPECT_EQ(y, expected) << rows << " rows, " << count << " keys of " << width;
+        };
+        check(keys, count, width, ScoreFewRows);
+        check(values, width, count, WeighFewRows);
+      }
     }
   }
 }
@@ -192,8 +237,10 @@ std::vector<SoftmaxPart> AttendPart(Isa isa, const Cache& cache, int begin, int 
                     packed_values = PackedSpace(kValueWidth, keys);
   auto* key_bytes = reinterpret_cast<std::byte*>(packed_keys.data());
   auto* value_bytes = reinterpret_cast<std::byte*>(packed_values.data());
-  PackKeys(isa, {&cache.rows[static_cast<size_t>(begin)], keys, 0, kKeyWidth}, key_bytes);
-  PackValues(isa, {&cache.rows[static_cast<size_t>(begin)], keys, kKeyWidth, kValueWidth}, value_bytes);
+  std::vector<const uint16_t*> values;
+  for (int key = begin; key < end; ++key) values.push_back(cache.rows[static_cast<size_t>(key)] + kKeyWidth);
+  PackKeys(isa, {&cache.rows[static_cast<size_t>(begin)], keys, kKeyWidth}, key_bytes);
+  PackValues(isa, {values.data(), keys, kValueWidth}, value_bytes);
   std::vector<float> scores(static_cast<size_t>(kRows * keys));
   std::vector<float> weights(static_cast<size_t>(kRows * 256));
   Matmul(isa, {.weight = {WeightFormat::kBf16, keys, kKeyWidth, key_bytes},

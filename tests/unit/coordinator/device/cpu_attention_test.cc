@@ -20,7 +20,7 @@ struct Shape {
   int heads, kv_heads, key_width, value_width;
   bool value_in_key;
 
-  int RowWidth() const { return kv_heads * (key_width + (value_in_key ? 0 : value_width)); }
+  CacheRow Row() const { return {kv_heads, key_width, value_in_key ? 0 : value_width}; }
 };
 constexpr Shape kGqa = {8, 2, 64, 64, false};
 constexpr Shape kMla = {20, 1, 72, 48, true};
@@ -38,9 +38,7 @@ class World {
       blocks_max_ = std::max(blocks_max_, (context + kBlockTokens - 1) / kBlockTokens);
     }
     EXPECT_TRUE(
-        cache_
-            .Reserve(
-                {.layers = 2, .blocks = blocks, .block_tokens = kBlockTokens, .row_width = shape.RowWidth()})
+        cache_.Reserve({.layers = 2, .blocks = blocks, .block_tokens = kBlockTokens, .row = shape.Row()})
             .ok());
     std::vector<KvBlockId> order(static_cast<size_t>(blocks));
     for (int b = 0; b < blocks; ++b) order[static_cast<size_t>(b)] = b;
@@ -53,13 +51,18 @@ class World {
       }
     }
     // What lies behind a sequence's end is not a number: nobody may let it into a result.
-    std::memset(
-        cache_.Row(Layout({{0, 0, 1}}), 0, 0, 0) - int64_t{tables_[0]} * kBlockTokens * shape.RowWidth(),
-        0xff, size_t{2} * static_cast<size_t>(blocks * kBlockTokens * shape.RowWidth()) * 2);
+    const int row_width = shape.Row().width();
+    std::memset(cache_.Key(Layout({{0, 0, 1}}), 0, 0, 0, 0) - int64_t{tables_[0]} * kBlockTokens * row_width,
+                0xff, size_t{2} * static_cast<size_t>(blocks * kBlockTokens * row_width) * 2);
     for (size_t s = 0; s < contexts.size(); ++s) {
       for (int p = 0; p < contexts[s]; ++p) {
-        uint16_t* row = CacheRow(static_cast<int>(s), p);
-        for (int i = 0; i < shape.RowWidth(); ++i) row[i] = EncodeBf16(normal_(random_));
+        for (int h = 0; h < shape.kv_heads; ++h) {
+          uint16_t* key = Key(static_cast<int>(s), p, h);
+          for (int i = 0; i < shape.key_width; ++i) key[i] = EncodeBf16(normal_(random_));
+          uint16_t* value = Value(static_cast<int>(s), p, h);
+          for (int i = 0; !shape.value_in_key && i < shape.value_width; ++i)
+            value[i] = EncodeBf16(normal_(random_));
+        }
         for (int i = 0; i < shape.heads * shape.key_width; ++i) queries_[s].push_back(normal_(random_));
       }
     }
@@ -115,18 +118,15 @@ class World {
   // One token's head in double precision, and how far rounding by `unit` may move it.
   std::pair<std::vector<double>, double> Reference(int sequence, int position, int head, double unit) {
     const int kv_head = head / (shape_.heads / shape_.kv_heads);
-    const int key_at = kv_head * shape_.key_width;
-    const int value_at =
-        shape_.value_in_key ? key_at : shape_.kv_heads * shape_.key_width + kv_head * shape_.value_width;
     const float* query = &queries_[static_cast<size_t>(sequence)]
                                   [static_cast<size_t>((position * shape_.heads + head) * shape_.key_width)];
     std::vector<double> out(static_cast<size_t>(shape_.value_width));
     double sum = 0, magnitude = 0, largest = 0;
     for (int p = 0; p <= position; ++p) {
-      const uint16_t* row = CacheRow(sequence, p);
+      const uint16_t* key = Key(sequence, p, kv_head);
       double score = 0, size = 0;
       for (int i = 0; i < shape_.key_width; ++i) {
-        const double product = static_cast<double>(query[i]) * DecodeBf16(row[key_at + i]);
+        const double product = static_cast<double>(query[i]) * DecodeBf16(key[i]);
         score += product;
         size += std::fabs(product);
       }
@@ -134,7 +134,7 @@ class World {
       const double weight = std::exp(score * kScale);
       sum += weight;
       for (size_t i = 0; i < out.size(); ++i) {
-        const double value = DecodeBf16(row[value_at + static_cast<int>(i)]);
+        const double value = DecodeBf16(Value(sequence, p, kv_head)[i]);
         out[i] += weight * value;
         largest = std::max(largest, std::fabs(value));
       }
@@ -145,8 +145,12 @@ class World {
 
  private:
   static constexpr float kScale = 0.2f;
-  uint16_t* CacheRow(int sequence, int position) {
-    return cache_.Row(Layout({{sequence, 0, 1}}), kLayer, 0, position);
+  uint16_t* Key(int sequence, int position, int head) {
+    return cache_.Key(Layout({{sequence, 0, 1}}), kLayer, 0, position, head);
+  }
+  uint16_t* Value(int sequence, int position, int head) {
+    if (shape_.value_in_key) return Key(sequence, position, head);
+    return cache_.Value(Layout({{sequence, 0, 1}}), kLayer, 0, position, head);
   }
 
   const Shape shape_;
