@@ -16,9 +16,15 @@ int main(int argc, char** argv) {
   const CLI::App* limits =
       app.add_subcommand("limits", "Read bandwidth and arithmetic peaks by instruction set");
   CLI::App* layer = app.add_subcommand("moe", "One MoE layer through the worker's executor");
-  layer->add_option("--shape", moe.shape, "k2, deepseek-v3, qwen3-30b, qwen3-235b")->capture_default_str();
-  layer->add_option("--experts", moe.experts, "Experts held in memory")
-      ->check(CLI::Range(1, 4096))
+  layer->add_option("--shape", moe.shape, "k2, deepseek-v3, qwen3-30b, qwen3-235b; tiny: a call's own cost")
+      ->capture_default_str();
+  layer->add_option("--experts", moe.experts, "Experts held in memory; 0: all of the model's")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  layer
+      ->add_option("--of", moe.of,
+                   "Experts that tokens are routed to, of which those held compute; 0: those held")
+      ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   layer->add_option("--tokens", moe.tokens, "Tokens in a call, separated by commas")
       ->delimiter(',')
@@ -26,7 +32,14 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   layer->add_option("--format", moe.format, "raw_int4, int4, int8, bf16, fp8")->capture_default_str();
   layer->add_option("--isa", moe.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
-  layer->add_flag("--skewed", moe.skewed, "Popular experts take most tokens (Zipf) instead of all alike");
+  layer->add_option("--routing", moe.routing, "uniform, or skewed: popular experts take most tokens (Zipf)")
+      ->capture_default_str();
+  layer->add_option("--activations", moe.activations, "auto, bf16, fp32: as for the worker")
+      ->capture_default_str();
+  layer->add_flag("--outliers", moe.outliers,
+                  "A few channels of the activations are 20 to 50 times as large");
+  layer->add_flag("--disturb", moe.disturb,
+                  "Also the share of the rate that is left beside a busy process on every CPU");
   for (CLI::App* command : app.get_subcommands({})) {
     command->add_flag("--json", json, "One JSON object per line");
     if (command != transport) command->add_option("--threads", moe.threads, "Compute threads; 0: every CPU");

@@ -119,7 +119,9 @@ absl::StatusOr<std::vector<int>> BenchCpus(int threads) {
   ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
   std::vector<int> cpus;
   for (const NumaNode& node : topology.nodes) cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
-  if (threads > 0) cpus.resize(static_cast<size_t>(threads), cpus.back());
+  const size_t all = cpus.size();
+  if (threads > 0) cpus.resize(static_cast<size_t>(threads));
+  for (size_t i = all; i < cpus.size(); ++i) cpus[i] = cpus[i - all];
   return cpus;
 }
 

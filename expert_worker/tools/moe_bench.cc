@@ -5,14 +5,16 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <random>
-#include <set>
 
 #include "common/base/status.h"
 #include "common/formats/bf16.h"
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/tools/bench_timing.h"
+#include "expert_worker/tools/busy_processes.h"
 #include "expert_worker/tools/machine_limits.h"
+#include "expert_worker/tools/moe_routing.h"
 #include "expert_worker/tools/synthetic_checkpoint.h"
 
 namespace numoe {
@@ -23,58 +25,14 @@ constexpr double kSecondsPerPoint = 2.0;
 
 struct Shape {
   const char* name;
-  int hidden, width, experts_per_token;
+  int hidden, width, experts, experts_per_token;
 };
-constexpr Shape kShapes[] = {{"k2", 7168, 2048, 8},
-                             {"deepseek-v3", 7168, 2048, 8},
-                             {"qwen3-30b", 2048, 768, 8},
-                             {"qwen3-235b", 4096, 1536, 8}};
-
-struct Call {
-  std::vector<ExpertId> experts;
-  std::vector<float> weights;
-  int distinct = 0;
-};
-
-// Distinct experts for each token. Uniform calls deal experts from a shuffled deck, so that consecutive calls
-// touch different ones.
-class Router {
- public:
-  Router(int experts, int per_token, bool skewed) : per_token_(per_token), skewed_(skewed), deck_(experts) {
-    std::iota(deck_.begin(), deck_.end(), 0);
-    for (int e = 0; e < experts; ++e) popularity_.push_back(1.0 / (e + 1));
-    std::shuffle(deck_.begin(), deck_.end(), random_);
-  }
-
-  Call Make(int tokens) {
-    Call call;
-    for (int t = 0; t < tokens; ++t) {
-      std::set<ExpertId> chosen;
-      while (static_cast<int>(chosen.size()) < per_token_) chosen.insert(Next());
-      call.experts.insert(call.experts.end(), chosen.begin(), chosen.end());
-    }
-    call.weights.assign(call.experts.size(), 1.0f / static_cast<float>(per_token_));
-    call.distinct = static_cast<int>(std::set<ExpertId>(call.experts.begin(), call.experts.end()).size());
-    return call;
-  }
-
- private:
-  ExpertId Next() {
-    if (skewed_) return std::discrete_distribution<ExpertId>(popularity_.begin(), popularity_.end())(random_);
-    if (dealt_ == deck_.size()) {
-      std::shuffle(deck_.begin(), deck_.end(), random_);
-      dealt_ = 0;
-    }
-    return deck_[dealt_++];
-  }
-
-  const int per_token_;
-  const bool skewed_;
-  std::mt19937 random_{3};
-  std::vector<ExpertId> deck_;
-  size_t dealt_ = 0;
-  std::vector<double> popularity_;
-};
+// "tiny" is what a call costs beside its weights.
+constexpr Shape kShapes[] = {{"k2", 7168, 2048, 384, 8},
+                             {"deepseek-v3", 7168, 2048, 256, 8},
+                             {"qwen3-30b", 2048, 768, 128, 8},
+                             {"qwen3-235b", 4096, 1536, 128, 8},
+                             {"tiny", 256, 128, 8, 8}};
 
 using Row = std::vector<double>;
 
@@ -113,23 +71,28 @@ absl::StatusOr<Row> Reference(const SyntheticCheckpoint& checkpoint, absl::Span<
   return out;
 }
 
-absl::StatusOr<double> RelativeError(const SyntheticCheckpoint& checkpoint, const Call& call,
-                                     absl::Span<const float> hidden, absl::Span<const float> out,
-                                     int tokens) {
+absl::StatusOr<double> RelativeError(const SyntheticCheckpoint& checkpoint, const MoeRouting& routing,
+                                     const RoutedCall& call, absl::Span<const float> hidden,
+                                     absl::Span<const float> out, int tokens) {
   const auto width = static_cast<size_t>(checkpoint.config().hidden_size);
   const auto per_token = static_cast<size_t>(checkpoint.config().experts_per_token);
   double difference = 0, magnitude = 0;
   for (size_t t = 0; t < static_cast<size_t>(std::min(tokens, kCheckedTokens)); ++t) {
+    std::vector<ExpertId> experts;
+    std::vector<float> weights;
+    for (size_t i = t * per_token; i < (t + 1) * per_token; ++i) {
+      if (!routing.Holds(call.experts[i])) continue;
+      experts.push_back(call.experts[i]);
+      weights.push_back(call.weights[i]);
+    }
     ASSIGN_OR_RETURN(const Row expected,
-                     Reference(checkpoint, hidden.subspan(t * width, width),
-                               absl::MakeConstSpan(call.experts).subspan(t * per_token, per_token),
-                               absl::MakeConstSpan(call.weights).subspan(t * per_token, per_token)));
+                     Reference(checkpoint, hidden.subspan(t * width, width), experts, weights));
     for (size_t i = 0; i < width; ++i) {
       difference += std::fabs(out[t * width + i] - expected[i]);
       magnitude += std::fabs(expected[i]);
     }
   }
-  return difference / magnitude;
+  return magnitude > 0 ? difference / magnitude : 0;
 }
 
 struct Point {
@@ -138,6 +101,8 @@ struct Point {
   double bandwidth_share = 0;  // of what reading as many bytes reached beside it
   double tops = 0;
   double error = 0;
+  double bound_ms = 0;                    // the bytes at that bandwidth
+  std::optional<double> disturbed_share;  // of the rate, beside a busy process on every CPU
 };
 
 double Median(std::vector<double> values) {
@@ -145,62 +110,117 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// Gaussian; with outliers every 478th channel is 20 to 50 times as large, as few channels of real models are.
+std::vector<float> MakeHidden(int tokens, int width, bool outliers) {
+  std::normal_distribution<float> normal;
+  std::mt19937 random(static_cast<uint32_t>(tokens));
+  std::vector<float> hidden(static_cast<size_t>(tokens) * static_cast<size_t>(width));
+  for (size_t i = 0; i < hidden.size(); ++i) {
+    const size_t channel = i % static_cast<size_t>(width);
+    const bool large = outliers && channel % 478 == 7;
+    hidden[i] = normal(random) * (large ? 20 + static_cast<float>(channel % 31) : 1);
+  }
+  return hidden;
+}
+
 class Bench {
  public:
-  Bench(const MoeBenchOptions& options, const SyntheticCheckpoint& checkpoint, ExpertExecutor& executor,
-        MachineLimits& limits)
-      : checkpoint_(checkpoint),
+  Bench(const MoeBenchOptions& options, const MoeRouting& routing, const SyntheticCheckpoint& checkpoint,
+        ExpertExecutor& executor, MachineLimits& limits, const BusyProcesses* competition)
+      : options_(options),
+        routing_(routing),
+        checkpoint_(checkpoint),
         executor_(executor),
         limits_(limits),
-        router_(options.experts, checkpoint.config().experts_per_token, options.skewed) {}
+        competition_(competition),
+        router_(routing) {}
 
   absl::StatusOr<Point> Run(int tokens) {
     const ModelConfig& config = checkpoint_.config();
-    const auto values = static_cast<size_t>(tokens) * static_cast<size_t>(config.hidden_size);
-    std::normal_distribution<float> normal;
-    std::mt19937 random(static_cast<uint32_t>(tokens));
-    std::vector<float> hidden(values), out(values);
-    for (float& x : hidden) x = normal(random);
-    Call call = router_.Make(tokens);
-    const auto execute = [&] {
-      return executor_.Execute({.layer = 0,
-                                .tokens = tokens,
-                                .experts_per_token = config.experts_per_token,
-                                .hidden = hidden,
-                                .experts = call.experts,
-                                .weights = call.weights},
-                               absl::MakeSpan(out));
-    };
-    RETURN_IF_ERROR(execute());
-    ASSIGN_OR_RETURN(const double error, RelativeError(checkpoint_, call, hidden, out, tokens));
+    hidden_ = MakeHidden(tokens, config.hidden_size, options_.outliers);
+    out_.resize(hidden_.size());
+    RoutedCall call = router_.Make(tokens);
+    RETURN_IF_ERROR(Execute(call, tokens).status());
+    Point point;
+    ASSIGN_OR_RETURN(point.error, RelativeError(checkpoint_, routing_, call, hidden_, out_, tokens));
     const double expert_bytes =
-        static_cast<double>(executor_.WeightBytes()) / static_cast<double>(config.num_experts);
-    std::vector<double> times, rates, shares;
+        static_cast<double>(executor_.WeightBytes()) / static_cast<double>(routing_.held);
+    std::vector<double> times, rates, shares, bounds, operations;
     const auto begin = std::chrono::steady_clock::now();
-    const auto elapsed = [](std::chrono::steady_clock::time_point since) {
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
-    };
-    while (times.size() < 5 || (elapsed(begin) < kSecondsPerPoint && times.size() < 400)) {
+    while (times.size() < 5 || (Since(begin) < kSecondsPerPoint && times.size() < 400)) {
       call = router_.Make(tokens);
       const double bytes = expert_bytes * call.distinct;
       const double limit = limits_.ReadBandwidth(static_cast<size_t>(bytes));
-      const auto start = std::chrono::steady_clock::now();
-      RETURN_IF_ERROR(execute());
-      times.push_back(elapsed(start));
-      rates.push_back(bytes / times.back() / 1e9);
+      ASSIGN_OR_RETURN(const double seconds, Execute(call, tokens));
+      times.push_back(seconds);
+      rates.push_back(bytes / seconds / 1e9);
       shares.push_back(rates.back() / limit);
+      bounds.push_back(bytes / limit / 1e6);
+      operations.push_back(2.0 * 3 * call.rows * config.hidden_size * config.moe_intermediate_size);
     }
-    const double operations =
-        2.0 * 3 * tokens * config.experts_per_token * config.hidden_size * config.moe_intermediate_size;
     const double seconds = Median(times);
-    return Point{seconds * 1e3, Median(rates), Median(shares), operations / seconds / 1e12, error};
+    point.ms = seconds * 1e3;
+    point.gb_per_s = Median(rates);
+    point.bandwidth_share = Median(shares);
+    point.bound_ms = Median(bounds);
+    point.tops = Median(operations) / seconds / 1e12;
+    if (competition_ != nullptr) {
+      ASSIGN_OR_RETURN(point.disturbed_share, DisturbedShare(tokens));
+    }
+    return point;
   }
 
  private:
+  static double Since(std::chrono::steady_clock::time_point begin) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  // Seconds of one call.
+  absl::StatusOr<double> Execute(const RoutedCall& call, int tokens) {
+    const auto start = std::chrono::steady_clock::now();
+    RETURN_IF_ERROR(executor_.Execute({.layer = 0,
+                                       .tokens = tokens,
+                                       .experts_per_token = routing_.per_token,
+                                       .hidden = hidden_,
+                                       .experts = call.experts,
+                                       .weights = call.weights},
+                                      absl::MakeSpan(out_)));
+    return Since(start);
+  }
+
+  // Calls a second over some seconds: a mean, because losing the CPU makes few calls very slow.
+  absl::StatusOr<double> Rate(int tokens) {
+    double seconds = 0;
+    int calls = 0;
+    for (; seconds < kSecondsPerPoint / 2 || calls < 3; ++calls) {
+      ASSIGN_OR_RETURN(const double one, Execute(router_.Make(tokens), tokens));
+      seconds += one;
+    }
+    return calls / seconds;
+  }
+
+  // By turns, so that a drift of the machine's speed meets both.
+  absl::StatusOr<double> DisturbedShare(int tokens) {
+    std::vector<double> shares;
+    for (int turn = 0; turn < 3; ++turn) {
+      ASSIGN_OR_RETURN(const double alone, Rate(tokens));
+      competition_->Resume();
+      const absl::StatusOr<double> disturbed = Rate(tokens);
+      competition_->Pause();
+      RETURN_IF_ERROR(disturbed.status());
+      shares.push_back(*disturbed / alone);
+    }
+    return Median(shares);
+  }
+
+  const MoeBenchOptions& options_;
+  const MoeRouting routing_;
   const SyntheticCheckpoint& checkpoint_;
   ExpertExecutor& executor_;
   MachineLimits& limits_;
-  Router router_;
+  const BusyProcesses* competition_;
+  MoeRouter router_;
+  std::vector<float> hidden_, out_;
 };
 
 // The peak of the unit that a format's fast kernels would use.
@@ -211,53 +231,101 @@ double PeakFor(const Peaks& peaks, WeightFormat format) {
   return peaks.fp32;
 }
 
+absl::StatusOr<MoeRouting> PlanRouting(const MoeBenchOptions& options, const Shape& shape) {
+  MoeRouting routing{.per_token = shape.experts_per_token};
+  if (options.routing != "uniform" && options.routing != "skewed")
+    return absl::InvalidArgumentError("--routing=" + options.routing + ": expected uniform or skewed");
+  routing.skewed = options.routing == "skewed";
+  routing.held = options.experts == 0 ? shape.experts : options.experts;
+  routing.experts = options.of == 0 ? routing.held : options.of;
+  if (routing.experts % routing.held != 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("--of={}: expected a multiple of --experts={}, so that a worker "
+                    "of several could hold them",
+                    routing.experts, routing.held));
+  }
+  if (routing.experts < routing.per_token) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} experts to route to: expected at least the {} that a token takes", routing.experts,
+                    routing.per_token));
+  }
+  return routing;
+}
+
+struct Line {
+  const MoeBenchOptions& options;
+  const MoeRouting& routing;
+  Isa isa;
+  size_t threads;
+  int tokens;
+  double peak;
+};
+
+std::string Format(const Line& line, const Point& p) {
+  const double peak_share = p.tops / line.peak;
+  if (!line.options.json) {
+    const std::string disturbed = p.disturbed_share ? fmt::format(" {:8.1f}%", 100 * *p.disturbed_share) : "";
+    return fmt::format("{:8} {:10.3f} {:8.1f} {:7.1f}% {:9.3f} {:7.1f}% {:9.5f}{}", line.tokens, p.ms,
+                       p.gb_per_s, 100 * p.bandwidth_share, p.tops, 100 * peak_share, p.error, disturbed);
+  }
+  const std::string disturbed =
+      p.disturbed_share ? fmt::format(R"(, "disturbed_share": {:.4f})", *p.disturbed_share) : "";
+  return fmt::format(
+      R"({{"shape": "{}", "format": "{}", "isa": "{}", "threads": {}, "tokens": {}, "routing": "{}", )"
+      R"("experts": {}, "of": {}, "ms": {:.4f}, "gb_per_s": {:.2f}, "bandwidth_share": {:.4f}, )"
+      R"("bandwidth_ms": {:.4f}, "tops": {:.4f}, "peak_share": {:.4f}, "error": {:.6f}{}}})",
+      line.options.shape, line.options.format, IsaName(line.isa), line.threads, line.tokens,
+      line.options.routing, line.routing.held, line.routing.experts, p.ms, p.gb_per_s, p.bandwidth_share,
+      p.bound_ms, p.tops, peak_share, p.error, disturbed);
+}
+
 absl::Status RunAll(const MoeBenchOptions& options) {
   const auto* shape = std::find_if(std::begin(kShapes), std::end(kShapes),
                                    [&](const Shape& s) { return options.shape == s.name; });
   if (shape == std::end(kShapes)) {
     return absl::InvalidArgumentError("--shape=" + options.shape +
-                                      ": expected k2, deepseek-v3, qwen3-30b or qwen3-235b");
+                                      ": expected k2, deepseek-v3, qwen3-30b, qwen3-235b or tiny");
   }
-  if (options.experts < shape->experts_per_token) {
-    return absl::InvalidArgumentError(fmt::format("--experts={}: expected at least the {} that a token takes",
-                                                  options.experts, shape->experts_per_token));
-  }
+  ASSIGN_OR_RETURN(const MoeRouting routing, PlanRouting(options, *shape));
   ASSIGN_OR_RETURN(const WeightFormat format, ParseWeightFormat(options.format));
   ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
   ASSIGN_OR_RETURN(const std::vector<int> cpus, BenchCpus(options.threads));
+  // Before any thread is started.
+  std::optional<BusyProcesses> competition;
+  if (options.disturb) {
+    ASSIGN_OR_RETURN(BusyProcesses started, BusyProcesses::Start(cpus));
+    competition.emplace(std::move(started));
+  }
   const SyntheticCheckpoint checkpoint({.hidden_size = shape->hidden,
                                         .intermediate_size = shape->width,
-                                        .experts = options.experts,
-                                        .experts_per_token = shape->experts_per_token,
+                                        .experts = routing.experts,
+                                        .experts_per_token = routing.per_token,
                                         .format = format});
-  ASSIGN_OR_RETURN(const auto executor, ExpertExecutor::Load(checkpoint, checkpoint.config(),
-                                                             {.format = options.format,
-                                                              .isa = options.isa,
-                                                              .threads = static_cast<int>(cpus.size())}));
+  ASSIGN_OR_RETURN(const auto executor,
+                   ExpertExecutor::Load(checkpoint, checkpoint.config(),
+                                        {.slice = {.mode = SliceMode::kExpert,
+                                                   .worker_index = 0,
+                                                   .worker_count = routing.experts / routing.held},
+                                         .format = options.format,
+                                         .isa = options.isa,
+                                         .activations = options.activations,
+                                         .threads = static_cast<int>(cpus.size()),
+                                         .node = 0}));
   executor->BindCaller();
   ThreadPool pool({.name = "limits", .cpus = cpus});
   ASSIGN_OR_RETURN(MachineLimits limits, MachineLimits::Create(pool));
   if (!options.json) {
     std::puts(executor->Describe().c_str());
-    std::puts("  tokens         ms     GB/s  of read      TOPS  of peak     error");
+    std::puts(options.disturb
+                  ? "  tokens         ms     GB/s  of read      TOPS  of peak     error  disturbed"
+                  : "  tokens         ms     GB/s  of read      TOPS  of peak     error");
   }
-  Bench bench(options, checkpoint, *executor, limits);
+  Bench bench(options, routing, checkpoint, *executor, limits, competition ? &*competition : nullptr);
   for (const int tokens : options.tokens) {
     const double peak =
         PeakFor(limits.MeasurePeaks(isa), format);  // beside each point: the machine may be shared
-    ASSIGN_OR_RETURN(const Point p, bench.Run(tokens));
-    const std::string line =
-        options.json
-            ? fmt::format(
-                  R"({{"shape": "{}", "format": "{}", "isa": "{}", "threads": {}, "tokens": {}, "routing": "{}", )"
-                  R"("ms": {:.4f}, "gb_per_s": {:.2f}, "bandwidth_share": {:.4f}, "tops": {:.4f}, )"
-                  R"("peak_share": {:.4f}, "error": {:.6f}}})",
-                  shape->name, options.format, IsaName(isa), cpus.size(), tokens,
-                  options.skewed ? "skewed" : "uniform", p.ms, p.gb_per_s, p.bandwidth_share, p.tops,
-                  p.tops / peak, p.error)
-            : fmt::format("{:8} {:10.3f} {:8.1f} {:7.1f}% {:9.3f} {:7.1f}% {:9.5f}", tokens, p.ms, p.gb_per_s,
-                          100 * p.bandwidth_share, p.tops, 100 * p.tops / peak, p.error);
-    std::puts(line.c_str());
+    ASSIGN_OR_RETURN(const Point point, bench.Run(tokens));
+    std::puts(Format({options, routing, isa, cpus.size(), tokens, peak}, point).c_str());
     std::fflush(stdout);
   }
   return absl::OkStatus();

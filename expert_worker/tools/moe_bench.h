@@ -12,13 +12,17 @@
 namespace numoe {
 
 struct MoeBenchOptions {
-  std::string shape = "k2";  // k2 | deepseek-v3 | qwen3-30b | qwen3-235b
-  int experts = 48;          // held in memory; the routing draws from these
+  std::string shape = "k2";  // k2 | deepseek-v3 | qwen3-30b | qwen3-235b | tiny
+  int experts = 48;          // held in memory; 0: all of the model's
+  int of = 0;  // experts that the router chooses from; 0: those held. Only those held are computed
   std::vector<int> tokens = {1, 8, 64, 256};
+  std::string routing = "uniform";  // or skewed: popularity by Zipf's law
   std::string format = "raw_int4";
   std::string isa = "auto";
+  std::string activations = "auto";
+  bool outliers = false;  // a few channels of the activations are 20 to 50 times as large
+  bool disturb = false;   // also measures the rate beside a busy process on every CPU
   int threads = 0;
-  bool skewed = false;  // expert popularity by Zipf's law instead of uniform
   bool json = false;
 };
 

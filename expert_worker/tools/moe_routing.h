@@ -1,0 +1,45 @@
+// Layer calls as a router would make them, for the benchmark of an MoE layer.
+//
+// Uniform: every choice is a random expert; where a call touches less than half of those held, it takes none
+// of the call before, so that weights come from memory. Skewed: expert e with probability 1 / (e + 1), which
+// is Zipf's law. Single-threaded; the same calls in every run.
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "common/transport/layer_call.h"
+
+namespace numoe {
+
+struct MoeRouting {
+  int experts = 0;  // of the model: the router chooses from all of them
+  int held = 0;     // experts e with e % (experts / held) == 0 are in memory, and computed
+  int per_token = 8;
+  bool skewed = false;
+
+  bool Holds(ExpertId expert) const { return expert % (experts / held) == 0; }
+};
+
+struct RoutedCall {
+  std::vector<ExpertId> experts;  // [tokens, per_token], distinct within a token
+  std::vector<float> weights;
+  int distinct = 0;  // held experts that it touches
+  int rows = 0;      // (token, held expert) pairs
+};
+
+class MoeRouter {
+ public:
+  explicit MoeRouter(const MoeRouting& routing);
+  RoutedCall Make(int tokens);
+
+ private:
+  ExpertId Next(bool cold);
+
+  const MoeRouting routing_;
+  std::mt19937 random_{3};
+  std::discrete_distribution<ExpertId> by_popularity_;
+  std::vector<bool> last_;  // [experts] touched by the last call
+};
+
+}  // namespace numoe
