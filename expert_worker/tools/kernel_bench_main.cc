@@ -2,6 +2,7 @@
 // operator runs on new hardware. Every subcommand prints a table, or one JSON object per line with --json.
 #include "CLI/CLI.hpp"
 #include "common/observe/logging.h"
+#include "expert_worker/tools/load_bench.h"
 #include "expert_worker/tools/machine_limits.h"
 #include "expert_worker/tools/moe_bench.h"
 #include "expert_worker/tools/transport_bench.h"
@@ -40,6 +41,16 @@ int main(int argc, char** argv) {
                   "A few channels of the activations are 20 to 50 times as large");
   layer->add_flag("--disturb", moe.disturb,
                   "Also the share of the rate that is left beside a busy process on every CPU");
+  numoe::LoadBenchOptions load;
+  CLI::App* loading = app.add_subcommand("load", "Loading a slice of a checkpoint, from page cache and disk");
+  loading->add_option("--model", load.model, "Checkpoint directory")->required();
+  loading->add_option("--format", load.format, "As for the worker")->capture_default_str();
+  loading->add_option("--worker-count", load.worker_count, "The slice of worker 0 of so many")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  loading->add_option("--rounds", load.rounds, "Rounds, of which the median counts")
+      ->check(CLI::Range(1, 99))
+      ->capture_default_str();
   for (CLI::App* command : app.get_subcommands({})) {
     command->add_flag("--json", json, "One JSON object per line");
     if (command != transport) command->add_option("--threads", moe.threads, "Compute threads; 0: every CPU");
@@ -47,6 +58,9 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-kernel-bench"}).ok()) return 2;
   moe.json = json;
+  load.json = json;
+  load.threads = moe.threads;
+  if (*loading) return numoe::RunLoadBench(load);
   if (*transport) return numoe::RunTransportBench(json);
   if (*limits) return numoe::RunLimitsBench(moe.threads, json);
   return numoe::RunMoeBench(moe);

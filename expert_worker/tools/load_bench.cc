@@ -1,0 +1,234 @@
+#include "expert_worker/tools/load_bench.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "common/base/status.h"
+#include "common/weights/input_file.h"
+#include "common/weights/range_reader.h"
+#include "expert_worker/experts/expert_slice.h"
+#include "expert_worker/tools/bench_timing.h"
+#include "expert_worker/tools/machine_limits.h"
+
+namespace numoe {
+namespace {
+
+constexpr size_t kCopyChunk = 256 << 10;
+constexpr size_t kDirectRead = 4 << 20;
+constexpr int kDirectDepth = 32;
+
+double SecondsOf(const std::function<void()>& body) {
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// A line of /proc/self/status in bytes.
+uint64_t ProcessMemory(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(key + ":", 0) == 0) return std::stoull(line.substr(key.size() + 1)) << 10;
+  }
+  return 0;
+}
+void ResetPeakMemory() { std::ofstream("/proc/self/clear_refs") << 5; }
+
+// The files that hold the slice's matrices.
+std::set<const MappedFile*> FilesOf(const Checkpoint& checkpoint, const ModelConfig& config) {
+  std::set<const MappedFile*> files;
+  for (LayerId layer = 0; layer < config.num_layers; ++layer) {
+    if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
+    for (ExpertId expert = 0; expert < config.num_experts; ++expert) {
+      const auto view = checkpoint.LocateMatrix(
+          fmt::format("{}model.layers.{}.mlp.experts.{}.gate_proj", config.tensor_prefix, layer, expert),
+          config.moe_intermediate_size, config.hidden_size, config);
+      if (view.ok()) files.insert(checkpoint.FileOf(view->data));
+    }
+  }
+  return files;
+}
+
+class LoadBench {
+ public:
+  LoadBench(const Checkpoint& checkpoint, const ModelConfig& config, const LoadBenchOptions& options,
+            ThreadPool& pool)
+      : checkpoint_(checkpoint),
+        config_(config),
+        options_(options),
+        pool_(pool),
+        files_(FilesOf(checkpoint, config)) {}
+
+  absl::Status Run() {
+    if (!options_.json)
+      std::puts("from              GB   seconds      GB/s     limit     share    memory  past the cache");
+    RETURN_IF_ERROR(RunFrom(
+        "page cache", [&] { return ReadIntoCache(); }, [&] { return Copy(); }));
+    return RunFrom(
+        "disk", [&] { return DropFromCache(); }, [&] { return ReadDirect(); });
+  }
+
+ private:
+  struct Round {
+    double rate = 0;  // bytes a second
+    double limit = 0;
+  };
+
+  template <typename Prepare, typename Limit>
+  absl::Status RunFrom(const char* source, Prepare prepare, Limit measure_limit) {
+    std::vector<double> rates, limits, shares;
+    double memory = 0, direct = 0;
+    for (int round = 0; round < options_.rounds; ++round) {
+      RETURN_IF_ERROR(prepare());
+      ASSIGN_OR_RETURN(const double limit, measure_limit());
+      RETURN_IF_ERROR(prepare());
+      LoadProgress progress;
+      ResetPeakMemory();
+      const uint64_t before = ProcessMemory("VmRSS");
+      ASSIGN_OR_RETURN(const ExpertSlice slice,
+                       LoadSlice(checkpoint_, config_, {.worker_count = options_.worker_count},
+                                 options_.format, pool_, {.progress = &progress}));
+      const uint64_t peak = ProcessMemory("VmHWM") - before;
+      memory = std::max(memory, static_cast<double>(peak) / static_cast<double>(slice.bytes) - 1);
+      bytes_ = progress.bytes_total();
+      direct = static_cast<double>(progress.bytes_direct()) / static_cast<double>(bytes_);
+      rates.push_back(static_cast<double>(bytes_) / progress.seconds() / 1e9);
+      limits.push_back(limit);
+      shares.push_back(rates.back() / limit);
+    }
+    Print(source, Median(rates), Median(limits), Median(shares), memory, direct);
+    return absl::OkStatus();
+  }
+
+  void Print(const char* source, double rate, double limit, double share, double memory,
+             double direct) const {
+    const double gigabytes = static_cast<double>(bytes_) / 1e9;
+    const std::string line =
+        options_.json
+            ? fmt::format(
+                  R"({{"from": "{}", "format": "{}", "threads": {}, "bytes": {}, "seconds": {:.3f}, )"
+                  R"("gb_per_s": {:.3f}, "limit_gb_per_s": {:.3f}, "share": {:.3f}, "memory_over": {:.4f}, )"
+                  R"("direct_share": {:.3f}}})",
+                  source, options_.format, pool_.threads(), bytes_, gigabytes / rate, rate, limit, share,
+                  memory, direct)
+            : fmt::format("{:12} {:8.2f} {:9.2f} {:9.2f} {:9.2f} {:8.1f}% {:8.1f}% {:14.0f}%", source,
+                          gigabytes, gigabytes / rate, rate, limit, 100 * share, 100 * memory, 100 * direct);
+    std::puts(line.c_str());
+    std::fflush(stdout);
+  }
+
+  absl::Status ReadIntoCache() {
+    for (const MappedFile* file : files_) {
+      if (madvise(const_cast<std::byte*>(file->bytes().data()), file->bytes().size(), MADV_POPULATE_READ) !=
+          0)
+        return absl::ResourceExhaustedError(file->path().string() + ": does not fit the page cache");
+      // Only the file's cache is wanted, not pages of this process.
+      madvise(const_cast<std::byte*>(file->bytes().data()), file->bytes().size(), MADV_DONTNEED);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status DropFromCache() {
+    for (const MappedFile* file : files_) {
+      ASSIGN_OR_RETURN(const auto input, InputFile::Open(*file, false));
+      input->DropCache(0, file->bytes().size());
+    }
+    return absl::OkStatus();
+  }
+
+  // GB/s of copying memory, as much as one load writes at most 4 GB of, into fresh huge pages.
+  absl::StatusOr<double> Copy() {
+    const size_t source_bytes = size_t{1} << 30;
+    if (copy_source_.size() == 0) {
+      ASSIGN_OR_RETURN(copy_source_, NodeMemory::Allocate(source_bytes));
+      std::memset(copy_source_.data(), 1, source_bytes);
+    }
+    const size_t bytes = size_t{2} << 30;
+    ASSIGN_OR_RETURN(const NodeMemory target, NodeMemory::Allocate(bytes));
+    const double seconds = SecondsOf([&] {
+      pool_.Run(static_cast<int>(bytes / kCopyChunk), [&](int chunk, int) {
+        const size_t at = static_cast<size_t>(chunk) * kCopyChunk;
+        std::memcpy(target.data() + at, copy_source_.data() + at % source_bytes, kCopyChunk);
+      });
+    });
+    return static_cast<double>(bytes) / seconds / 1e9;
+  }
+
+  // GB/s of reading the files front to back past the page cache, many large reads in flight, into a few
+  // buffers.
+  absl::StatusOr<double> ReadDirect() {
+    ASSIGN_OR_RETURN(const NodeMemory buffers, NodeMemory::Allocate(kDirectDepth * kDirectRead));
+    RangeReader reader({.depth = kDirectDepth});
+    uint64_t bytes = 0;
+    absl::Status status;
+    std::vector<uint64_t> idle;
+    for (uint64_t i = 0; i < kDirectDepth; ++i) idle.push_back(i);
+    const auto await = [&] {
+      const RangeReader::Done done = reader.Await();
+      if (status.ok()) status = done.status;
+      idle.push_back(done.tag);
+    };
+    std::vector<std::unique_ptr<InputFile>> open;
+    const double seconds = SecondsOf([&] {
+      for (const MappedFile* file : files_) {
+        absl::StatusOr<std::unique_ptr<InputFile>> input = InputFile::Open(*file, true);
+        if (!input.ok()) {
+          status = input.status();
+          break;
+        }
+        open.push_back(*std::move(input));
+        for (uint64_t at = 0; at < file->bytes().size(); at += kDirectRead) {
+          if (idle.empty()) await();
+          const uint64_t buffer = idle.back();
+          idle.pop_back();
+          const size_t needed = std::min<uint64_t>(kDirectRead, file->bytes().size() - at);
+          reader.Begin(*open.back(), at, absl::MakeSpan(buffers.data() + buffer * kDirectRead, kDirectRead),
+                       needed, buffer);
+          bytes += needed;
+        }
+      }
+      while (reader.in_flight() > 0) await();
+    });
+    RETURN_IF_ERROR(status);
+    return static_cast<double>(bytes) / seconds / 1e9;
+  }
+
+  static double Median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  }
+
+  const Checkpoint& checkpoint_;
+  const ModelConfig& config_;
+  const LoadBenchOptions& options_;
+  ThreadPool& pool_;
+  const std::set<const MappedFile*> files_;
+  NodeMemory copy_source_;
+  uint64_t bytes_ = 0;
+};
+
+absl::Status RunAll(const LoadBenchOptions& options) {
+  ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options.model));
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.model));
+  ASSIGN_OR_RETURN(const std::vector<int> cpus, BenchCpus(options.threads));
+  ThreadPool pool({.name = "load", .cpus = cpus});
+  PinTo(cpus.front());
+  return LoadBench(*checkpoint, config, options, pool).Run();
+}
+
+}  // namespace
+
+int RunLoadBench(const LoadBenchOptions& options) {
+  const absl::Status status = RunAll(options);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "numoe-kernel-bench: %s\n", std::string(status.message()).c_str());
+  return 2;
+}
+
+}  // namespace numoe
