@@ -45,7 +45,11 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   flags.Add("activations", f.executor.activations,
             "auto: INT8 where many tokens share an expert, else BF16; bf16: always; fp32: exact and slow");
   flags.Add("threads", f.executor.threads, "Compute threads; 0: this worker's share of its node's CPUs");
-  flags.Add("node", f.executor.node, "NUMA node to live on; -1: by worker-index");
+  flags
+      .Add(
+          "numa-nodes", f.executor.numa_nodes,
+          "NUMA nodes to live on, separated by commas (sub-NUMA clusters of a socket); none: by worker-index")
+      ->delimiter(',');
   flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");
   flags.Add("metrics-host", f.metrics_host, "Address of the Prometheus endpoint");
   flags.Add("metrics-port", f.metrics_port, "Port of the Prometheus endpoint; 0: any free one");
@@ -74,6 +78,8 @@ void ExportStats(Metrics& metrics, const ExpertExecutor& executor, const WorkerS
     metrics.Set(GaugeId::kWeightsBytes, static_cast<double>(stats.weight_bytes));
     metrics.Set(GaugeId::kWeightsHugePages, stats.huge_page_share.value_or(0));
     metrics.Set(GaugeId::kWeightsLocal, stats.local_share.value_or(0));
+    for (const auto& [node, share] : stats.node_shares)
+      metrics.With(GaugeId::kWeightsOnNode, {std::to_string(node)}).Set(share);
   });
   metrics.Expose(CounterId::kExpertHits, [&executor, layers](SampleSink sink) {
     const ExecutorStats stats = executor.Stats();

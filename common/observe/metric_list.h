@@ -71,7 +71,9 @@
   GAUGE(kWeightsHugePages, "numoe_weights_huge_page_ratio", kWorker, "",                                   \
         "Share of the weights in huge pages, 0 to 1")                                                      \
   GAUGE(kWeightsLocal, "numoe_weights_local_ratio", kWorker, "",                                           \
-        "Share of the weights' pages on the worker's NUMA node, 0 to 1")                                   \
+        "Share of the weights' pages on the worker's NUMA nodes, 0 to 1")                                  \
+  GAUGE(kWeightsOnNode, "numoe_weights_node_ratio", kWorker, "node",                                       \
+        "Share of the weights' pages on each NUMA node, 0 to 1")                                           \
   HISTOGRAM(kWorkerCallDuration, "numoe_worker_call_duration_seconds", kCoordinator, "worker",             \
             kMicroseconds, "Time from sending a layer call to a worker until its answer")                  \
   COUNTER(kWorkerLost, "numoe_worker_lost_total", kCoordinator, "worker",                                  \

@@ -95,7 +95,7 @@ std::optional<double> HugePageShare(const std::vector<NodeMemory>& blocks) {
   return static_cast<double>(huge) / static_cast<double>(resident);
 }
 
-std::optional<double> LocalShare(const std::vector<NodeMemory>& blocks, int os_node) {
+std::optional<std::map<int, double>> NodeShares(const std::vector<NodeMemory>& blocks) {
   constexpr size_t kSamplesMax = 4096;
   constexpr size_t kPage = 4096;
   size_t total = 0;
@@ -111,10 +111,26 @@ std::optional<double> LocalShare(const std::vector<NodeMemory>& blocks, int os_n
       syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, nodes.data(), 0) != 0) {
     return std::nullopt;
   }
-  const auto resident = std::count_if(nodes.begin(), nodes.end(), [](int node) { return node >= 0; });
-  const auto local = std::count(nodes.begin(), nodes.end(), os_node);
+  std::map<int, double> shares;
+  double resident = 0;
+  for (const int node : nodes) {
+    if (node < 0) continue;  // an error: not resident
+    ++resident;
+    ++shares[node];
+  }
   if (resident == 0) return std::nullopt;
-  return static_cast<double>(local) / static_cast<double>(resident);
+  for (auto& [node, share] : shares) share /= resident;
+  return shares;
+}
+
+std::optional<double> LocalShare(const std::vector<NodeMemory>& blocks, const std::vector<int>& nodes) {
+  const std::optional<std::map<int, double>> shares = NodeShares(blocks);
+  if (!shares) return std::nullopt;
+  double sum = 0;
+  for (const auto& [node, share] : *shares) {
+    if (std::find(nodes.begin(), nodes.end(), node) != nodes.end()) sum += share;
+  }
+  return sum;
 }
 
 }  // namespace numoe

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -36,8 +37,10 @@ class NodeMemory {
 /// say. Reads /proc/self/smaps: milliseconds to seconds, for a start log and not for a loop.
 std::optional<double> HugePageShare(const std::vector<NodeMemory>& blocks);
 
-/// Share of the blocks' resident pages that lie on `os_node`, from a sample of pages; nullopt where the
-/// kernel refuses to say (seccomp) or nothing is resident.
-std::optional<double> LocalShare(const std::vector<NodeMemory>& blocks, int os_node);
+/// Share of the blocks' resident pages that lie on each node, by OS number, from a sample of pages (about a
+/// millisecond); nullopt where the kernel refuses to say (seccomp) or nothing is resident.
+std::optional<std::map<int, double>> NodeShares(const std::vector<NodeMemory>& blocks);
+/// The sum over `nodes`.
+std::optional<double> LocalShare(const std::vector<NodeMemory>& blocks, const std::vector<int>& nodes);
 
 }  // namespace numoe

@@ -136,7 +136,7 @@ absl::StatusOr<Topology> Read(std::string_view synthetic, hwloc_const_bitmap_t c
   return result;
 }
 
-absl::Status CheckRequest(const PlacementRequest& request, int nodes) {
+absl::Status CheckRequest(const PlacementRequest& request) {
   if (request.worker_count < 1) {
     return absl::InvalidArgumentError(
         fmt::format("--worker-count={}: expected at least 1", request.worker_count));
@@ -146,15 +146,44 @@ absl::Status CheckRequest(const PlacementRequest& request, int nodes) {
                                                   request.worker_index, request.worker_count - 1,
                                                   request.worker_count));
   }
-  if (request.node < -1 || request.node >= nodes) {
-    return absl::InvalidArgumentError(fmt::format(
-        "--node={}: there is no such node, expected 0 to {} (or -1 for automatic)", request.node, nodes - 1));
-  }
   if (request.threads < 0 || request.threads > kThreadsMax) {
     return absl::InvalidArgumentError(
         fmt::format("--threads={}: expected 1 to {} (or 0 for automatic)", request.threads, kThreadsMax));
   }
   return absl::OkStatus();
+}
+
+std::vector<int> NumbersOf(const std::vector<NumaNode>& nodes) {
+  std::vector<int> numbers;
+  for (const NumaNode& node : nodes) numbers.push_back(node.os_index);
+  return numbers;
+}
+
+// The asked nodes, or the one that is this worker's turn; ascending.
+absl::StatusOr<std::vector<NumaNode>> HomesOf(const Topology& topology, const PlacementRequest& request) {
+  if (request.nodes.empty())
+    return std::vector<NumaNode>{
+        topology.nodes[static_cast<size_t>(request.worker_index) % topology.nodes.size()]};
+  std::vector<NumaNode> homes;
+  for (const NumaNode& node : topology.nodes) {
+    if (std::count(request.nodes.begin(), request.nodes.end(), node.os_index) > 0) homes.push_back(node);
+  }
+  if (homes.size() == request.nodes.size()) return homes;
+  return absl::InvalidArgumentError(fmt::format("--numa-nodes={}: expected each once, of {}",
+                                                fmt::join(request.nodes, ","),
+                                                fmt::join(NumbersOf(topology.nodes), ",")));
+}
+
+// The nodes take turns, so that the first N threads are spread over all of them.
+std::vector<int> InTurns(const std::vector<NumaNode>& homes) {
+  std::vector<int> cpus;
+  for (size_t i = 0, before = SIZE_MAX; before != cpus.size(); ++i) {
+    before = cpus.size();
+    for (const NumaNode& node : homes) {
+      if (i < node.cpus.size()) cpus.push_back(node.cpus[i]);
+    }
+  }
+  return cpus;
 }
 
 }  // namespace
@@ -190,24 +219,26 @@ absl::StatusOr<Topology> SyntheticTopology(std::string_view description, const T
 }
 
 absl::StatusOr<Placement> PlanPlacement(const Topology& topology, const PlacementRequest& request) {
-  const int nodes = static_cast<int>(topology.nodes.size());
-  RETURN_IF_ERROR(CheckRequest(request, nodes));
-  Placement plan;
-  plan.node = request.node >= 0 ? request.node : request.worker_index % nodes;
-  const std::vector<int>& cpus = topology.nodes[plan.node].cpus;
+  RETURN_IF_ERROR(CheckRequest(request));
+  ASSIGN_OR_RETURN(const std::vector<NumaNode> homes, HomesOf(topology, request));
+  Placement plan{.nodes = NumbersOf(homes), .cpus = {}, .memory_bytes = 0, .why = {}};
+  for (const NumaNode& node : homes) plan.memory_bytes += node.memory_bytes;
+  const std::vector<int> cpus = InTurns(homes);
   const int available = static_cast<int>(cpus.size());
-  if (request.threads > 0) {
-    for (int i = 0; i < request.threads; ++i) plan.cpus.push_back(cpus[i % available]);
-    plan.why = fmt::format("{} threads asked for on node {}", request.threads, plan.node);
-    return plan;
-  }
   // Workers that share a node divide its CPUs; with more workers than CPUs they share them.
-  const int sharing = request.node >= 0 ? 1 : (request.worker_count - plan.node + nodes - 1) / nodes;
-  const int place = request.node >= 0 ? 0 : request.worker_index / nodes;
+  const int nodes = static_cast<int>(topology.nodes.size());
+  const bool alone = !request.nodes.empty();
+  const int sharing = alone ? 1 : (request.worker_count - request.worker_index % nodes + nodes - 1) / nodes;
+  const int place = alone ? 0 : request.worker_index / nodes;
   const int begin = available * place / sharing;
   const int end = std::max(begin + 1, available * (place + 1) / sharing);
-  plan.cpus.assign(cpus.begin() + begin % available, cpus.begin() + std::min(end, available));
-  plan.why = fmt::format("node {}, shared by {} worker{}", plan.node, sharing, sharing == 1 ? "" : "s");
+  const int threads = request.threads > 0 ? request.threads : end - begin;
+  for (int i = 0; i < threads; ++i) plan.cpus.push_back(cpus[(begin + i) % available]);
+  const std::string where =
+      fmt::format("node{} {}", plan.nodes.size() == 1 ? "" : "s", fmt::join(plan.nodes, ", "));
+  plan.why = request.threads > 0
+                 ? fmt::format("{} threads asked for on {}", request.threads, where)
+                 : fmt::format("{}, shared by {} worker{}", where, sharing, sharing == 1 ? "" : "s");
   return plan;
 }
 

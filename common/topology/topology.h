@@ -40,17 +40,20 @@ struct TopologyCut {
 absl::StatusOr<Topology> SyntheticTopology(std::string_view description, const TopologyCut& cut = {});
 
 struct Placement {
-  int node = 0;           // index in Topology::nodes
-  std::vector<int> cpus;  // one for each thread
+  std::vector<int> nodes;     // OS numbers, ascending
+  std::vector<int> cpus;      // one for each thread; the nodes take turns
+  uint64_t memory_bytes = 0;  // of the nodes
   std::string why;
 };
 
-/// Where worker `worker_index` goes: the asked node, or worker_index modulo the nodes; `threads` CPUs, or
-/// with 0 its share: workers on one node divide the node's CPUs. InvalidArgument names what is out of range.
+/// Where worker `worker_index` goes: the asked nodes (all to itself), or node worker_index modulo the nodes;
+/// `threads` CPUs, or with 0 its share: workers on one node divide the node's CPUs. Several nodes for one
+/// worker are meant for the clusters of one socket: its threads run on all of them and its memory lies on all
+/// of them, but not each thread's share on its own. InvalidArgument names what is out of range.
 struct PlacementRequest {
   int worker_index = 0;
   int worker_count = 1;
-  int node = -1;  // index in Topology::nodes; -1: by worker_index
+  std::vector<int> nodes = {};  // OS numbers; empty: by worker_index
   int threads = 0;
 };
 absl::StatusOr<Placement> PlanPlacement(const Topology& topology, const PlacementRequest& request);

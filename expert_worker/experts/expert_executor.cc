@@ -38,9 +38,8 @@ constexpr int kBatchRows = 4096;
 constexpr int kTokensPerTask = 8;  // rounded by one task
 class SliceExecutor final : public ExpertExecutor {
  public:
-  SliceExecutor(Placement placement, int os_node, Isa isa, Precision precision)
+  SliceExecutor(Placement placement, Isa isa, Precision precision)
       : placement_(std::move(placement)),
-        os_node_(os_node),
         isa_(isa),
         precision_(precision),
         pool_({.name = "expert", .cpus = placement_.cpus}),
@@ -56,7 +55,6 @@ class SliceExecutor final : public ExpertExecutor {
                                        {.progress = options.progress}));
     hits_ = std::vector<std::atomic<uint64_t>>(slice_.layers.size() * slice_.owned.size());
     huge_page_share_ = HugePageShare(slice_.memory);
-    local_share_ = LocalShare(slice_.memory, os_node_);
     return absl::OkStatus();
   }
 
@@ -85,11 +83,12 @@ class SliceExecutor final : public ExpertExecutor {
   std::string Describe() const override {
     return fmt::format(
         "slice {}/{} by {}, format {}, isa {}, {} threads ({}), {:.3f} GiB of weights ({} in huge pages, "
-        "{} on node {}), pinned {}",
+        "{} on its nodes), pinned {}",
         slice_.spec.worker_index, slice_.spec.worker_count,
         slice_.spec.mode == SliceMode::kExpert ? "expert" : "intermediate", WeightFormatName(slice_.format),
         IsaName(isa_), pool_.threads(), placement_.why, static_cast<double>(slice_.bytes) / (1 << 30),
-        Percent(huge_page_share_), Percent(local_share_), os_node_, pinned_ ? "yes" : "no");
+        Percent(huge_page_share_), Percent(LocalShare(slice_.memory, placement_.nodes)),
+        pinned_ ? "yes" : "no");
   }
   ExecutorStats Stats() const override {
     ExecutorStats stats{.calls = calls_.load(),
@@ -101,7 +100,8 @@ class SliceExecutor final : public ExpertExecutor {
                         .threads = pool_.threads(),
                         .pinned = pinned_,
                         .huge_page_share = huge_page_share_,
-                        .local_share = local_share_};
+                        .local_share = LocalShare(slice_.memory, placement_.nodes),
+                        .node_shares = NodeShares(slice_.memory).value_or(std::map<int, double>{})};
     for (const std::atomic<uint64_t>& hits : hits_)
       stats.hits.push_back(hits.load(std::memory_order_relaxed));
     return stats;
@@ -352,14 +352,12 @@ class SliceExecutor final : public ExpertExecutor {
   }
 
   const Placement placement_;
-  const int os_node_;
   const Isa isa_;
   const Precision precision_;
   ThreadPool pool_;
   const bool pinned_;
   ExpertSlice slice_;
   std::optional<double> huge_page_share_;
-  std::optional<double> local_share_;
 
   TokenGroups groups_;
   std::vector<Inputs> inputs_;                          // [groups of the batch]
@@ -388,16 +386,23 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> ExpertExecutor::Load(const Check
   ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
   ASSIGN_OR_RETURN(Placement placement, PlanPlacement(topology, {.worker_index = options.slice.worker_index,
                                                                  .worker_count = options.slice.worker_count,
-                                                                 .node = options.node,
+                                                                 .nodes = options.numa_nodes,
                                                                  .threads = options.threads}));
   for (const std::string& warning : topology.warnings) spdlog::warn("topology: {}", warning);
-  const NumaNode& home = topology.nodes[placement.node];
-  auto executor = std::make_unique<SliceExecutor>(std::move(placement), home.os_index, isa, precision);
+  if (options.slice.worker_count < static_cast<int>(topology.nodes.size()) && options.numa_nodes.empty()) {
+    spdlog::warn(
+        "{} NUMA nodes and {} workers: some nodes serve nobody; start a worker for each, or give this one "
+        "several with --numa-nodes",
+        topology.nodes.size(), options.slice.worker_count);
+  }
+  const uint64_t memory_bytes = placement.memory_bytes;
+  auto executor = std::make_unique<SliceExecutor>(std::move(placement), isa, precision);
   RETURN_IF_ERROR(executor->LoadWeights(checkpoint, config, options));
-  if (executor->WeightBytes() > home.memory_bytes) {
-    spdlog::warn("{:.1f} GiB of weights do not fit node {}'s {:.1f} GiB: part of them lies on other nodes",
-                 static_cast<double>(executor->WeightBytes()) / (1 << 30), home.os_index,
-                 static_cast<double>(home.memory_bytes) / (1 << 30));
+  if (executor->WeightBytes() > memory_bytes) {
+    spdlog::warn(
+        "{:.1f} GiB of weights do not fit the {:.1f} GiB of this worker's nodes: part of them lies elsewhere",
+        static_cast<double>(executor->WeightBytes()) / (1 << 30),
+        static_cast<double>(memory_bytes) / (1 << 30));
   }
   return executor;
 }

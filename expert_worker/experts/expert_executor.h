@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,8 +40,8 @@ struct ExecutorOptions {
   std::string isa = "auto";
   std::string activations =
       "auto";       // auto: BF16 where few tokens share an expert, INT8 where many do | bf16 | fp32
-  int threads = 0;  // 0: every CPU of the home node that this process may use
-  int node = -1;    // NUMA node (logical index among allowed ones); -1: worker_index modulo nodes
+  int threads = 0;  // 0: every CPU of the home nodes that this process may use
+  std::vector<int> numa_nodes = {};  // OS numbers; empty: the node that is worker_index's turn
   LoadProgress* progress = nullptr;  // for metrics; null: the log only
 };
 
@@ -55,7 +56,9 @@ struct ExecutorStats {
   int threads = 0;
   bool pinned = false;                    // every pool thread bound to a CPU of its own
   std::optional<double> huge_page_share;  // of the weights; nullopt: the kernel does not say
-  std::optional<double> local_share;      // of the weights' pages, on the home node
+  // Of the weights' pages, measured when asked (about a millisecond): on the home nodes, and by node.
+  std::optional<double> local_share;
+  std::map<int, double> node_shares;
 };
 
 class ExpertExecutor : public LayerExecutor {

@@ -1,8 +1,9 @@
 // Preflight: what an operator should know of a node before a worker lives on it.
 //
 // `numoe-expert-worker --preflight` prints the findings: topology, instruction sets, and every setting of
-// kernel, cgroup and governor that costs speed, with what to do. Reads /proc, /sys and the cgroup files only,
-// and changes nothing. A file that does not exist (another kernel, another container runtime) is no finding.
+// kernel, cgroup and governor that costs speed, with what to do. Reads /proc, /sys and the cgroup files,
+// writes 64 MiB of memory from each node to see where it comes to lie, and changes nothing. A file that does
+// not exist (another kernel, another container runtime) is no finding.
 #pragma once
 
 #include <filesystem>

@@ -63,12 +63,13 @@ TEST(NodeMemoryTest, LocalShareKnowsTheNode) {
   if (topology->nodes.size() != 1) GTEST_SKIP() << "needs a machine with one node: this thread may wander";
   std::vector<NodeMemory> blocks;
   blocks.push_back(Allocate(2 * kHugePage));
-  EXPECT_EQ(LocalShare(blocks, 0), std::nullopt) << "no page is resident yet";
+  EXPECT_EQ(LocalShare(blocks, {0}), std::nullopt) << "no page is resident yet";
   std::memset(blocks[0].data(), 1, blocks[0].size());
-  const std::optional<double> local = LocalShare(blocks, topology->nodes[0].os_index);
+  const std::optional<double> local = LocalShare(blocks, {topology->nodes[0].os_index});
   if (!local.has_value()) GTEST_SKIP() << "the kernel does not say where pages are (move_pages refused)";
   EXPECT_EQ(*local, 1.0);
-  EXPECT_EQ(LocalShare(blocks, topology->nodes[0].os_index + 1), 0.0);
+  EXPECT_EQ(LocalShare(blocks, {topology->nodes[0].os_index + 1}), 0.0);
+  EXPECT_EQ(NodeShares(blocks), (std::map<int, double>{{topology->nodes[0].os_index, 1.0}}));
 }
 
 TEST(NodeMemoryTest, HugePageShareFollowsTheKernelsSetting) {

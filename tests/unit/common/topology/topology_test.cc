@@ -119,7 +119,7 @@ TEST(PlacementTest, EachWorkerHasANodeOfItsOwn) {
   const Topology topology = Synthetic("pack:2 numa:1 core:4 pu:1");
   EXPECT_THAT(Plan(topology, {.worker_index = 0, .worker_count = 2}).cpus, ElementsAre(0, 1, 2, 3));
   const Placement second = Plan(topology, {.worker_index = 1, .worker_count = 2});
-  EXPECT_EQ(second.node, 1);
+  EXPECT_THAT(second.nodes, ElementsAre(1));
   EXPECT_THAT(second.cpus, ElementsAre(4, 5, 6, 7));
   EXPECT_EQ(second.why, "node 1, shared by 1 worker");
 }
@@ -135,7 +135,8 @@ TEST(PlacementTest, WorkersOfOneNodeDivideItsCpus) {
       for (int w = 0; w < workers; ++w) {
         const Placement plan = Plan(topology, {.worker_index = w, .worker_count = workers});
         EXPECT_FALSE(plan.cpus.empty()) << machine << " worker " << w << " of " << workers;
-        const std::vector<int>& node = topology.nodes[static_cast<size_t>(plan.node)].cpus;
+        ASSERT_EQ(plan.nodes.size(), 1u);
+        const std::vector<int>& node = topology.nodes[static_cast<size_t>(plan.nodes[0])].cpus;
         for (const int cpu : plan.cpus) EXPECT_NE(std::find(node.begin(), node.end(), cpu), node.end());
         used.insert(plan.cpus.begin(), plan.cpus.end());
       }
@@ -154,18 +155,45 @@ TEST(PlacementTest, MoreWorkersThanCpusStillHaveOneEach) {
     EXPECT_EQ(Plan(topology, {.worker_index = w, .worker_count = 9}).cpus.size(), 1u);
 }
 
-TEST(PlacementTest, AskedThreadsAndNodeAreObeyed) {
+TEST(PlacementTest, AskedThreadsAndNodesAreObeyed) {
   const Topology topology = Synthetic("pack:2 numa:1 core:4 pu:1");
-  const Placement plan = Plan(topology, {.worker_index = 0, .worker_count = 2, .node = 1, .threads = 6});
-  EXPECT_EQ(plan.node, 1);
+  const Placement plan = Plan(topology, {.worker_index = 0, .worker_count = 2, .nodes = {1}, .threads = 6});
+  EXPECT_THAT(plan.nodes, ElementsAre(1));
   EXPECT_THAT(plan.cpus, ElementsAre(4, 5, 6, 7, 4, 5));
-  EXPECT_THAT(Plan(topology, {.worker_index = 1, .worker_count = 2, .node = 0}).cpus,
+  EXPECT_EQ(plan.why, "6 threads asked for on node 1");
+  EXPECT_THAT(Plan(topology, {.worker_index = 1, .worker_count = 2, .nodes = {0}}).cpus,
               ElementsAre(0, 1, 2, 3));
 }
 
+TEST(PlacementTest, WorkersOfOneNodeWithAskedThreadsStillStartApart) {
+  const Topology topology = Synthetic("numa:1 core:8 pu:1");
+  EXPECT_THAT(Plan(topology, {.worker_index = 0, .worker_count = 2, .threads = 3}).cpus,
+              ElementsAre(0, 1, 2));
+  EXPECT_THAT(Plan(topology, {.worker_index = 1, .worker_count = 2, .threads = 3}).cpus,
+              ElementsAre(4, 5, 6));
+}
+
+// Two sockets of two sub-NUMA clusters with three cores of two hyperthreads: a worker for each socket.
+TEST(PlacementTest, AWorkerOnSeveralNodesTakesTurnsBetweenThem) {
+  const Topology clusters = Synthetic("pack:2 numa:2 core:3 pu:2");
+  ASSERT_EQ(clusters.nodes.size(), 4u);
+  const Placement second = Plan(clusters, {.worker_index = 1, .worker_count = 2, .nodes = {3, 2}});
+  EXPECT_THAT(second.nodes, ElementsAre(2, 3));
+  EXPECT_THAT(second.cpus, ElementsAre(12, 18, 14, 20, 16, 22, 13, 19, 15, 21, 17, 23));
+  EXPECT_EQ(second.memory_bytes, clusters.nodes[2].memory_bytes + clusters.nodes[3].memory_bytes);
+  EXPECT_EQ(second.why, "nodes 2, 3, shared by 1 worker");
+  EXPECT_THAT(Plan(clusters, {.nodes = {0, 1}, .threads = 4}).cpus, ElementsAre(0, 6, 2, 8));
+}
+
+TEST(PlacementTest, NodesOfUnequalSizeAreUsedWhole) {
+  const Topology topology = Synthetic("pack:2 numa:1 core:4 pu:1", {.cpus = {1, 4, 5, 6}});
+  EXPECT_THAT(Plan(topology, {.nodes = {0, 1}}).cpus, ElementsAre(1, 4, 5, 6));
+}
+
 TEST(PlacementTest, WhatIsOutOfRangeIsNamed) {
-  EXPECT_THAT(PlanError({.node = 2}), HasSubstr("--node=2: there is no such node, expected 0 to 1"));
-  EXPECT_THAT(PlanError({.node = -2}), HasSubstr("--node=-2"));
+  EXPECT_THAT(PlanError({.nodes = {2}}), HasSubstr("--numa-nodes=2: expected each once, of 0,1"));
+  EXPECT_THAT(PlanError({.nodes = {0, -2}}), HasSubstr("--numa-nodes=0,-2"));
+  EXPECT_THAT(PlanError({.nodes = {1, 1}}), HasSubstr("--numa-nodes=1,1: expected each once"));
   EXPECT_THAT(PlanError({.worker_index = 2, .worker_count = 2}),
               HasSubstr("--worker-index=2: expected 0 to 1"));
   EXPECT_THAT(PlanError({.worker_index = -1}), HasSubstr("--worker-index=-1"));

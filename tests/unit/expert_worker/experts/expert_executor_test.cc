@@ -428,7 +428,7 @@ TEST_F(CallTest, BadOptionsAreNamed) {
   };
   EXPECT_THAT(error({.isa = "neon"}), HasSubstr("isa is \"neon\""));
   EXPECT_THAT(error({.format = "q9"}), HasSubstr("format is \"q9\""));
-  EXPECT_THAT(error({.node = 99}), HasSubstr("--node=99"));
+  EXPECT_THAT(error({.numa_nodes = {99}}), HasSubstr("--numa-nodes=99"));
   EXPECT_THAT(error({.slice = {.worker_index = -1}}), HasSubstr("--worker-index=-1"));
 }
 

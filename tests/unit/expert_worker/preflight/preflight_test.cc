@@ -37,12 +37,20 @@ TEST_F(PreflightTest, NothingIsSaidOfFilesThatAreNotThere) {
 
 TEST_F(PreflightTest, GoodSettingsAreGood) {
   Write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never");
+  Write("sys/kernel/mm/transparent_hugepage/defrag", "always defer defer+madvise [madvise] never");
   Write("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance");
+  Write("sys/devices/system/node/node0/meminfo",
+        "Node 0 MemTotal:  8388608 kB\nNode 0 MemFree:  1048576 kB\nNode 0 FilePages:  4194304 kB");
+  Write("sys/fs/cgroup/memory.max", "6442450944");
+  Write("proc/sys/vm/overcommit_memory", "0");
   Write("sys/fs/cgroup/cpu.max", "max 100000");
   Write("proc/swaps", "Filename Type Size Used Priority");
   Write("proc/sys/kernel/numa_balancing", "1");  // one node: nothing to move
   EXPECT_EQ(Bad(), "");
-  EXPECT_EQ(CheckSettings(folder_.path()).size(), 2u);
+  const std::string all = ToString(CheckSettings(folder_.path()));
+  EXPECT_THAT(all, HasSubstr("memory of node 0: 8.0 GiB, of which 1.0 free and 4.0 cached files"));
+  EXPECT_THAT(all, HasSubstr("the cgroup may use 6.0 GiB of memory"));
+  EXPECT_EQ(CheckSettings(folder_.path()).size(), 4u);
 }
 
 TEST_F(PreflightTest, BadSettingsAreFoundWithAdvice) {
@@ -60,9 +68,27 @@ TEST_F(PreflightTest, BadSettingsAreFoundWithAdvice) {
     EXPECT_THAT(bad, HasSubstr(needle));
 }
 
+TEST_F(PreflightTest, MemoryThatCannotBecomeHugeOrLocalIsFound) {
+  Write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never");
+  Write("sys/kernel/mm/transparent_hugepage/defrag", "always defer defer+madvise madvise [never]");
+  for (const char* node : {"0", "1"}) {
+    Write(std::string("sys/devices/system/node/node") + node + "/meminfo",
+          std::string("Node ") + node + " MemTotal:  8388608 kB\nNode " + node + " MemFree:  " +
+              (*node == '0' ? "5242880" : "1048576") + " kB\nNode " + node + " FilePages:  2097152 kB");
+  }
+  Write("proc/sys/vm/overcommit_memory", "2");
+  const std::string bad = Bad();
+  EXPECT_THAT(bad, HasSubstr("making huge pages: "));
+  EXPECT_THAT(bad, HasSubstr("memory of node 1: 8.0 GiB, of which 1.0 free and 2.0 cached files"));
+  EXPECT_THAT(bad, ::testing::Not(HasSubstr("memory of node 0")));
+  EXPECT_THAT(bad, HasSubstr("vm.overcommit_memory is 2"));
+}
+
 TEST(PreflightOfThisMachineTest, NamesNodesAndInstructionSets) {
   const std::string text = ToString(Preflight());
   EXPECT_THAT(text, HasSubstr("node "));
+  EXPECT_THAT(text, HasSubstr("64 MiB written from node "));
+  EXPECT_THAT(text, HasSubstr("weights are read by "));
   EXPECT_THAT(text, HasSubstr("scalar yes"));
 }
 
