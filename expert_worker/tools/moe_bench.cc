@@ -310,7 +310,7 @@ absl::Status RunAll(const MoeBenchOptions& options) {
                                          .isa = options.isa,
                                          .activations = options.activations,
                                          .threads = static_cast<int>(cpus.size()),
-                                         .node = 0}));
+                                         .numa_nodes = {0}}));
   executor->BindCaller();
   ThreadPool pool({.name = "limits", .cpus = cpus});
   ASSIGN_OR_RETURN(MachineLimits limits, MachineLimits::Create(pool));

@@ -62,7 +62,9 @@ TEST_P(TileBudgetTest, OneLoadAProductAndFewStores) {
     EXPECT_LE(c.Tile(Op::kTileStore), products / 16) << tokens << " rows";
     EXPECT_EQ(c.Tile(Op::kLdTileCfg), 1u) << tokens << " rows";
     // Six instructions a cycle may retire, so 96 beside a product.
-    if (tokens >= 64) EXPECT_LE(c.all, 96 * products) << tokens << " rows";
+    if (tokens >= 64) {
+      EXPECT_LE(c.all, 96 * products) << tokens << " rows";
+    }
   }
 }
 
