@@ -12,6 +12,7 @@
 #include "common/observe/metrics_exposer.h"
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/preflight/preflight.h"
+#include "expert_worker/service/worker_metrics.h"
 #include "expert_worker/service/worker_service.h"
 
 namespace numoe {
@@ -59,38 +60,6 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   return flags.Parse(argc, argv);
 }
 
-void ExportProgress(Metrics& metrics, const LoadProgress& progress) {
-  metrics.OnScrape([&] {
-    metrics.Set(GaugeId::kLoadBytes, static_cast<double>(progress.bytes_total()));
-    metrics.Set(GaugeId::kLoadBytesDone, static_cast<double>(progress.bytes_done()));
-    metrics.Set(GaugeId::kLoadSeconds, progress.seconds());
-  });
-}
-
-// Values that live in the executor and the service, read at every scrape.
-void ExportStats(Metrics& metrics, const ExpertExecutor& executor, const WorkerService& service,
-                 size_t layers) {
-  metrics.OnScrape([&] {
-    const ExecutorStats stats = executor.Stats();
-    metrics.Set(GaugeId::kExpertSessions, service.Stats().sessions);
-    metrics.Set(GaugeId::kPinned, stats.pinned ? 1 : 0);
-    metrics.Set(GaugeId::kThreads, stats.threads);
-    metrics.Set(GaugeId::kWeightsBytes, static_cast<double>(stats.weight_bytes));
-    metrics.Set(GaugeId::kWeightsHugePages, stats.huge_page_share.value_or(0));
-    metrics.Set(GaugeId::kWeightsLocal, stats.local_share.value_or(0));
-    for (const auto& [node, share] : stats.node_shares)
-      metrics.With(GaugeId::kWeightsOnNode, {std::to_string(node)}).Set(share);
-  });
-  metrics.Expose(CounterId::kExpertHits, [&executor, layers](SampleSink sink) {
-    const ExecutorStats stats = executor.Stats();
-    const size_t experts = stats.hits.empty() ? 1 : stats.hits.size() / layers;
-    for (size_t i = 0; i < stats.hits.size(); ++i) {
-      if (stats.hits[i] > 0)
-        sink({std::to_string(i / experts), std::to_string(i % experts)}, static_cast<double>(stats.hits[i]));
-    }
-  });
-}
-
 // Takes minutes, and leaves nothing behind that an end would have to tidy up.
 absl::StatusOr<std::unique_ptr<ExpertExecutor>> LoadExecutor(const Checkpoint& checkpoint,
                                                              const ModelConfig& config,
@@ -123,8 +92,10 @@ absl::Status Serve(WorkerFlags& f) {
                                                     .num_experts = config.num_experts,
                                                     .experts_per_token = config.experts_per_token,
                                                     .description = executor->Describe(),
-                                                    .shared_memory = !f.no_shared_memory}));
-  ExportStats(metrics, *executor, *service, static_cast<size_t>(config.num_layers));
+                                                    .shared_memory = !f.no_shared_memory,
+                                                    .statistics = &executor->Statistics()}));
+  ExportExecutor(metrics, *executor);
+  metrics.OnScrape([&] { metrics.Set(GaugeId::kExpertSessions, service->Stats().sessions); });
   spdlog::info("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor->Describe(),
                exposer->port());
   const int signal = AwaitSignal();

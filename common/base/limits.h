@@ -57,6 +57,8 @@ inline constexpr double kThetaMin = 1.1, kThetaMax = 1e12;  // YaRN divides by i
 // Tokens in one expert layer call; the scheduler's step budget may not exceed it. 8192 x 7168 BF16 = 117 MB.
 inline constexpr int kCallTokensMax = 8'192;
 inline constexpr int kWorkersMax = 64;
+// Long against a conversation, short against a day's change of what people ask.
+inline constexpr double kExpertHalfLifeSeconds = 600;
 
 // --- HTTP ------------------------------------------------------------------------------------------------
 inline constexpr size_t kHttpBodyBytesMax = 32ull << 20;  // a 256k-token prompt is about 1.5 MB of text

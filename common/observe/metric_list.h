@@ -17,10 +17,12 @@
             "Tokens in a layer call")                                                                      \
   COUNTER(kExpertCallsFailed, "numoe_expert_calls_failed_total", kWorker, "",                              \
           "Layer calls answered with an error")                                                            \
-  COUNTER(kExpertHits, "numoe_expert_hits_total", kWorker, "layer,expert",                                 \
-          "Token rows computed by each expert of each layer on this worker")                               \
-  COUNTER(kExpertRows, "numoe_expert_rows_total", kWorker, "",                                             \
-          "Token rows computed by all experts of this worker")                                             \
+  GAUGE(kExpertHottest, "numoe_expert_hottest_ratio", kWorker, "layer",                                    \
+        "Share of a layer's recent rows that its hottest eighth of experts computes, 0 to 1")              \
+  HISTOGRAM(kExpertRowsOfCall, "numoe_expert_rows_of_call_tokens", kWorker, "", kPowersOfTwo,              \
+            "Token rows of an expert in a layer call that needs it")                                       \
+  COUNTER(kExpertRows, "numoe_expert_rows_total", kWorker, "layer",                                        \
+          "Token rows computed by this worker's experts of each layer; GetExpertStats has every expert")   \
   GAUGE(kExpertSessions, "numoe_expert_sessions", kWorker, "", "Coordinators connected to this worker")    \
   COUNTER(kHttpRequests, "numoe_http_requests_total", kCoordinator, "path,status",                         \
           "HTTP requests answered, by path and status code")                                               \

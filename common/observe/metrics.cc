@@ -203,6 +203,10 @@ prometheus::Histogram& Metrics::With(HistogramId id, const LabelValues& values) 
       .Add(MakeLabels(spec.metric, values), Boundaries(spec.buckets));
 }
 
+std::vector<double> Metrics::BucketBounds(HistogramId id) {
+  return Boundaries(kHistograms[static_cast<size_t>(id)].buckets);
+}
+
 void Metrics::OnScrape(std::function<void()> refresh) { collector_->AddRefresher(std::move(refresh)); }
 
 void Metrics::Expose(CounterId id, std::function<void(SampleSink)> source) {

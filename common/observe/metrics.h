@@ -50,6 +50,12 @@ class Metrics {
   void Add(CounterId id, double amount = 1) { Plain(counters_, id).Increment(amount); }
   void Set(GaugeId id, double value) { Plain(gauges_, id).Set(value); }
   void Observe(HistogramId id, double value) { Plain(histograms_, id).Observe(value); }
+  /// Counts that somebody else kept: `increments` of each bucket of BucketBounds(id) and of what lies above
+  /// them.
+  void Observe(HistogramId id, const std::vector<double>& increments, double sum) {
+    Plain(histograms_, id).ObserveMultiple(increments, sum);
+  }
+  static std::vector<double> BucketBounds(HistogramId id);
 
   /// One series of a metric with labels; the same values give the same series.
   prometheus::Counter& With(CounterId id, const LabelValues& values);

@@ -53,7 +53,7 @@ class SliceExecutor final : public ExpertExecutor {
         placement_.cpus);  // this thread packs too, and pages land where it runs
     ASSIGN_OR_RETURN(slice_, LoadSlice(checkpoint, config, options.slice, options.format, pool_,
                                        {.progress = options.progress}));
-    hits_ = std::vector<std::atomic<uint64_t>>(slice_.layers.size() * slice_.owned.size());
+    statistics_.emplace(config.num_layers, config.num_experts);
     huge_page_share_ = HugePageShare(slice_.memory);
     return absl::OkStatus();
   }
@@ -74,7 +74,8 @@ class SliceExecutor final : public ExpertExecutor {
       ComputeBatch(call, {.groups = absl::MakeConstSpan(groups).subspan(first, last - first), .rows = rows},
                    out);
     }
-    Count(call, std::chrono::steady_clock::now() - begin);
+    const auto end = std::chrono::steady_clock::now();
+    statistics_->Count(call.layer, call.tokens, groups, end - begin, end);
     return absl::OkStatus();
   }
 
@@ -91,21 +92,15 @@ class SliceExecutor final : public ExpertExecutor {
         pinned_ ? "yes" : "no");
   }
   ExecutorStats Stats() const override {
-    ExecutorStats stats{.calls = calls_.load(),
-                        .failed_calls = failed_calls_.load(),
-                        .rows = rows_.load(),
-                        .nanoseconds = nanoseconds_.load(),
-                        .hits = {},
-                        .weight_bytes = slice_.bytes,
-                        .threads = pool_.threads(),
-                        .pinned = pinned_,
-                        .huge_page_share = huge_page_share_,
-                        .local_share = LocalShare(slice_.memory, placement_.nodes),
-                        .node_shares = NodeShares(slice_.memory).value_or(std::map<int, double>{})};
-    for (const std::atomic<uint64_t>& hits : hits_)
-      stats.hits.push_back(hits.load(std::memory_order_relaxed));
-    return stats;
+    return {.failed_calls = failed_calls_.load(),
+            .weight_bytes = slice_.bytes,
+            .threads = pool_.threads(),
+            .pinned = pinned_,
+            .huge_page_share = huge_page_share_,
+            .local_share = LocalShare(slice_.memory, placement_.nodes),
+            .node_shares = NodeShares(slice_.memory).value_or(std::map<int, double>{})};
   }
+  const ExpertStatistics& Statistics() const override { return *statistics_; }
   void BindCaller() override {
     if (!BindThread(pthread_self(), {placement_.cpus.front()})) {
       spdlog::warn("cannot bind a thread to CPU {}: it runs unbound, which is slower",
@@ -140,16 +135,6 @@ class SliceExecutor final : public ExpertExecutor {
     Gather(call, batch);
     GateAndUp(call, batch);
     Down(call, batch, out);
-  }
-
-  void Count(const LayerCallView& call, std::chrono::nanoseconds duration) {
-    for (const ExpertGroup& group : groups_.groups) {
-      hits_[call.layer * slice_.owned.size() + group.expert].fetch_add(static_cast<uint64_t>(group.rows),
-                                                                       std::memory_order_relaxed);
-    }
-    calls_.fetch_add(1, std::memory_order_relaxed);
-    rows_.fetch_add(groups_.tokens.size(), std::memory_order_relaxed);
-    nanoseconds_.fetch_add(static_cast<uint64_t>(duration.count()), std::memory_order_relaxed);
   }
 
   absl::Status CheckCall(const LayerCallView& call, absl::Span<float> out) const {
@@ -369,11 +354,8 @@ class SliceExecutor final : public ExpertExecutor {
   std::vector<std::vector<float>>
       blocks_;  // [threads][rows of a group, kTaskRows] outputs before they are added
 
-  std::atomic<uint64_t> calls_ = 0;
   std::atomic<uint64_t> failed_calls_ = 0;
-  std::atomic<uint64_t> rows_ = 0;
-  std::atomic<uint64_t> nanoseconds_ = 0;
-  std::vector<std::atomic<uint64_t>> hits_;  // [layers, experts]
+  std::optional<ExpertStatistics> statistics_;  // from LoadWeights on
 };
 
 }  // namespace

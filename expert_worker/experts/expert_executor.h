@@ -19,6 +19,7 @@
 #include "common/transport/layer_call.h"
 #include "common/weights/checkpoint.h"
 #include "common/weights/model_config.h"
+#include "expert_worker/experts/expert_statistics.h"
 #include "expert_worker/experts/load_progress.h"
 
 namespace numoe {
@@ -45,13 +46,9 @@ struct ExecutorOptions {
   LoadProgress* progress = nullptr;  // for metrics; null: the log only
 };
 
-/// What a worker reports about itself (metrics, stats calls). Counters since the start.
+/// What a worker reports about itself beside ExpertStatistics. Counters since the start.
 struct ExecutorStats {
-  uint64_t calls = 0;
   uint64_t failed_calls = 0;
-  uint64_t rows = 0;           // (token, expert) pairs computed
-  uint64_t nanoseconds = 0;    // in Execute, successful calls
-  std::vector<uint64_t> hits;  // [layers, experts] rows of each expert
   uint64_t weight_bytes = 0;
   int threads = 0;
   bool pinned = false;                    // every pool thread bound to a CPU of its own
@@ -72,6 +69,7 @@ class ExpertExecutor : public LayerExecutor {
   virtual std::string Describe() const = 0;  // format, isa, threads, node, bytes, pinned: the start log line
   virtual uint64_t WeightBytes() const = 0;
   virtual ExecutorStats Stats() const = 0;
+  virtual const ExpertStatistics& Statistics() const = 0;
   /// Binds the calling thread to the slice's first CPU. For the thread that will call Execute: it computes
   /// too.
   virtual void BindCaller() = 0;

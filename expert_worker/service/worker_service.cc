@@ -104,6 +104,20 @@ class Service final : public v1::ExpertWorker::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status GetExpertStats(grpc::ServerContext*, const v1::ExpertStatsRequest*,
+                              v1::ExpertStatsReply* reply) override {
+    if (options_.statistics == nullptr)
+      return ToGrpc(absl::UnimplementedError("this worker's executor keeps no statistics of experts"));
+    const ExpertSnapshot experts = options_.statistics->Experts();
+    reply->set_layers(experts.layers);
+    reply->set_experts(experts.experts);
+    reply->mutable_rows()->Add(experts.rows.begin(), experts.rows.end());
+    reply->mutable_calls()->Add(experts.calls.begin(), experts.calls.end());
+    reply->mutable_decayed_rows()->Add(experts.decayed.begin(), experts.decayed.end());
+    reply->set_half_life_seconds(limits::kExpertHalfLifeSeconds);
+    return grpc::Status::OK;
+  }
+
   grpc::Status Drain(grpc::ServerContext*, const v1::DrainRequest*, v1::DrainReply*) override {
     BeginDrain();
     return grpc::Status::OK;

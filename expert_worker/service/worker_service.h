@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "expert_worker/experts/expert_statistics.h"
 #include "expert_worker/service/ring_server.h"
 
 namespace numoe {
@@ -24,6 +25,7 @@ struct WorkerServiceOptions {
   int experts_per_token = 0;
   std::string description;  // the start log line
   bool shared_memory = true;
+  const ExpertStatistics* statistics = nullptr;  // of the executor, which has them; null: it has none
 };
 
 struct WorkerServiceStats {

@@ -86,16 +86,28 @@ TEST(MetricsTest, ScrapesReadWhatLivesElsewhere) {
   int sessions = 2;
   double hits = 7;
   metrics.OnScrape([&] { metrics.Set(GaugeId::kExpertSessions, sessions); });
-  metrics.Expose(CounterId::kExpertHits, [&](SampleSink sink) { sink({"3", "41"}, hits); });
+  metrics.Expose(CounterId::kExpertRows, [&](SampleSink sink) { sink({"3"}, hits); });
   EXPECT_THAT(metrics.Serialise(), HasSubstr("numoe_expert_sessions 2\n"));
   sessions = 1;
   hits = 8;
   const std::string text = metrics.Serialise();
   EXPECT_THAT(text, HasSubstr("numoe_expert_sessions 1\n"));
-  EXPECT_THAT(text, HasSubstr("numoe_expert_hits_total{layer=\"3\",expert=\"41\"} 8\n"));
-  const size_t type = text.find("# TYPE numoe_expert_hits_total");
-  EXPECT_EQ(text.find("# TYPE numoe_expert_hits_total", type + 1), std::string::npos)
+  EXPECT_THAT(text, HasSubstr("numoe_expert_rows_total{layer=\"3\"} 8\n"));
+  const size_t type = text.find("# TYPE numoe_expert_rows_total");
+  EXPECT_EQ(text.find("# TYPE numoe_expert_rows_total", type + 1), std::string::npos)
       << "the family is written twice";
+}
+
+TEST(MetricsTest, HistogramsTakeOverCountsOfOthers) {
+  Metrics metrics(MetricOwner::kWorker);
+  std::vector<double> increments(Metrics::BucketBounds(HistogramId::kExpertCallTokens).size() + 1);
+  increments[1] = 3;      // 2 tokens
+  increments.back() = 1;  // more than the last bound
+  for (int i = 0; i < 2; ++i) metrics.Observe(HistogramId::kExpertCallTokens, increments, 9006);
+  const std::string text = metrics.Serialise();
+  EXPECT_THAT(text, HasSubstr("numoe_expert_call_tokens_count 8\nnumoe_expert_call_tokens_sum 18012\n"));
+  EXPECT_THAT(text, HasSubstr("numoe_expert_call_tokens_bucket{le=\"1\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("numoe_expert_call_tokens_bucket{le=\"8192\"} 6\n"));
 }
 
 TEST(MetricsTest, CountsFromManyThreadsAddUp) {

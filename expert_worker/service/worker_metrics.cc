@@ -1,0 +1,99 @@
+#include "expert_worker/service/worker_metrics.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "common/base/check.h"
+
+namespace numoe {
+namespace {
+
+// A histogram that takes over what another one has counted since the last time.
+class HistogramFollower {
+ public:
+  HistogramFollower(Metrics& metrics, HistogramId id, const std::vector<double>& bounds)
+      : metrics_(metrics), id_(id), seen_{.counts = std::vector<uint64_t>(bounds.size() + 1), .sum = 0} {
+    NUMOE_CHECK(Metrics::BucketBounds(id) == bounds) << "metric_list.h and expert_statistics.cc differ";
+  }
+
+  void Follow(const ValueCounts& now) {
+    std::vector<double> increments;
+    for (size_t i = 0; i < now.counts.size(); ++i)
+      increments.push_back(static_cast<double>(now.counts[i] - seen_.counts[i]));
+    metrics_.Observe(id_, increments, now.sum - seen_.sum);
+    seen_ = now;
+  }
+
+ private:
+  Metrics& metrics_;
+  const HistogramId id_;
+  ValueCounts seen_;
+};
+
+struct CallFollowers {
+  HistogramFollower tokens, rows, seconds;
+};
+
+void SetHottest(Metrics& metrics, const ExpertSnapshot& experts) {
+  for (int layer = 0; layer < experts.layers; ++layer) {
+    const auto begin = experts.decayed.begin() + int64_t{layer} * experts.experts;
+    const double share = HottestShare(std::vector<double>(begin, begin + experts.experts));
+    if (share > 0) metrics.With(GaugeId::kExpertHottest, {std::to_string(layer)}).Set(share);
+  }
+}
+
+}  // namespace
+
+double HottestShare(std::vector<double> rows) {
+  const double all = std::accumulate(rows.begin(), rows.end(), 0.0);
+  if (all <= 0) return 0;
+  const auto hottest = rows.begin() + static_cast<int64_t>(std::max<size_t>(rows.size() / 8, 1));
+  std::partial_sort(rows.begin(), hottest, rows.end(), std::greater<>());
+  return std::accumulate(rows.begin(), hottest, 0.0) / all;
+}
+
+void ExportProgress(Metrics& metrics, const LoadProgress& progress) {
+  metrics.OnScrape([&] {
+    metrics.Set(GaugeId::kLoadBytes, static_cast<double>(progress.bytes_total()));
+    metrics.Set(GaugeId::kLoadBytesDone, static_cast<double>(progress.bytes_done()));
+    metrics.Set(GaugeId::kLoadSeconds, progress.seconds());
+  });
+}
+
+void ExportExecutor(Metrics& metrics, const ExpertExecutor& executor) {
+  const auto followers = std::make_shared<CallFollowers>(CallFollowers{
+      .tokens = {metrics, HistogramId::kExpertCallTokens, ExpertStatistics::SizeBounds()},
+      .rows = {metrics, HistogramId::kExpertRowsOfCall, ExpertStatistics::SizeBounds()},
+      .seconds = {metrics, HistogramId::kExpertCallDuration, ExpertStatistics::SecondsBounds()}});
+  metrics.OnScrape([&, followers] {
+    const ExecutorStats stats = executor.Stats();
+    metrics.Set(GaugeId::kPinned, stats.pinned ? 1 : 0);
+    metrics.Set(GaugeId::kThreads, stats.threads);
+    metrics.Set(GaugeId::kWeightsBytes, static_cast<double>(stats.weight_bytes));
+    metrics.Set(GaugeId::kWeightsHugePages, stats.huge_page_share.value_or(0));
+    metrics.Set(GaugeId::kWeightsLocal, stats.local_share.value_or(0));
+    for (const auto& [node, share] : stats.node_shares)
+      metrics.With(GaugeId::kWeightsOnNode, {std::to_string(node)}).Set(share);
+    const CallSnapshot calls = executor.Statistics().Calls();
+    followers->tokens.Follow(calls.tokens);
+    followers->rows.Follow(calls.rows);
+    followers->seconds.Follow(calls.seconds);
+    SetHottest(metrics, executor.Statistics().Experts());
+  });
+  metrics.Expose(CounterId::kExpertCallsFailed,
+                 [&](SampleSink sink) { sink({}, static_cast<double>(executor.Stats().failed_calls)); });
+  metrics.Expose(CounterId::kExpertRows, [&](SampleSink sink) {
+    const ExpertSnapshot experts = executor.Statistics().Experts();
+    for (int layer = 0; layer < experts.layers; ++layer) {
+      const auto begin = experts.rows.begin() + int64_t{layer} * experts.experts;
+      const uint64_t rows = std::accumulate(begin, begin + experts.experts, uint64_t{0});
+      if (rows > 0) sink({std::to_string(layer)}, static_cast<double>(rows));
+    }
+  });
+}
+
+}  // namespace numoe
