@@ -65,21 +65,30 @@ absl::Status MlaAttention::LoadKvUp(const Checkpoint& checkpoint, const std::str
   const int value = config_.v_head_dim;
   const int latent = config_.kv_lora_rank;
   const int heads = config_.num_heads;
-  std::vector<float> key_up(size_t{1} * heads * latent * nope);
+  std::vector<float> absorbed(size_t{1} * heads * latent * nope);
   std::vector<float> value_up(size_t{1} * heads * value * latent);
   if (checkpoint.Has(prefix + "k_b_proj.weight")) {
-    RETURN_IF_ERROR(ReadKvHalves(checkpoint, prefix, absl::MakeSpan(key_up), absl::MakeSpan(value_up)));
+    RETURN_IF_ERROR(ReadKvHalves(checkpoint, prefix, absl::MakeSpan(absorbed), absl::MakeSpan(value_up)));
   } else {
-    RETURN_IF_ERROR(ReadKvWhole(checkpoint, prefix, absl::MakeSpan(key_up), absl::MakeSpan(value_up)));
+    RETURN_IF_ERROR(ReadKvWhole(checkpoint, prefix, absl::MakeSpan(absorbed), absl::MakeSpan(value_up)));
   }
-  ASSIGN_OR_RETURN(weights.key_up, device_.LoadHeads(key_up, heads, latent, nope));
+  std::vector<float> key_up(absorbed.size());
+  for (int h = 0; h < heads; ++h) {
+    const size_t head = size_t{1} * h * latent * nope;
+    for (int r = 0; r < latent; ++r) {
+      for (int n = 0; n < nope; ++n)
+        key_up[head + size_t{1} * n * latent + r] = absorbed[head + size_t{1} * r * nope + n];
+    }
+  }
+  ASSIGN_OR_RETURN(weights.key_up, device_.LoadHeads(key_up, heads, nope, latent));
+  ASSIGN_OR_RETURN(weights.key_absorbed, device_.LoadHeads(absorbed, heads, latent, nope));
   ASSIGN_OR_RETURN(weights.value_up, device_.LoadHeads(value_up, heads, value, latent));
   return absl::OkStatus();
 }
 
 // kv_b_proj is [heads, nope + v_head, kv_lora]; the absorbed query needs the key half transposed.
 absl::Status MlaAttention::ReadKvWhole(const Checkpoint& checkpoint, const std::string& prefix,
-                                       absl::Span<float> key_up, absl::Span<float> value_up) const {
+                                       absl::Span<float> absorbed, absl::Span<float> value_up) const {
   const int nope = config_.qk_nope_head_dim;
   const int value = config_.v_head_dim;
   const int latent = config_.kv_lora_rank;
@@ -90,7 +99,7 @@ absl::Status MlaAttention::ReadKvWhole(const Checkpoint& checkpoint, const std::
   for (int h = 0; h < config_.num_heads; ++h) {
     const int64_t first = int64_t{h} * (nope + value);
     DecodeMatrix(view, first, first + nope + value, 0, latent, absl::MakeSpan(head));
-    float* key = &key_up[size_t{1} * h * latent * nope];
+    float* key = &absorbed[size_t{1} * h * latent * nope];
     for (int n = 0; n < nope; ++n) {
       for (int r = 0; r < latent; ++r) key[size_t{1} * r * nope + n] = head[size_t{1} * n * latent + r];
     }
@@ -102,7 +111,7 @@ absl::Status MlaAttention::ReadKvWhole(const Checkpoint& checkpoint, const std::
 
 // GGUF stores the halves apart, the key half transposed already.
 absl::Status MlaAttention::ReadKvHalves(const Checkpoint& checkpoint, const std::string& prefix,
-                                        absl::Span<float> key_up, absl::Span<float> value_up) const {
+                                        absl::Span<float> absorbed, absl::Span<float> value_up) const {
   const int nope = config_.qk_nope_head_dim;
   const int latent = config_.kv_lora_rank;
   const int64_t key_rows = int64_t{config_.num_heads} * latent;
@@ -110,13 +119,9 @@ absl::Status MlaAttention::ReadKvHalves(const Checkpoint& checkpoint, const std:
   ASSIGN_OR_RETURN(const MatrixView key, checkpoint.FindMatrix(prefix + "k_b_proj", key_rows, nope, config_));
   ASSIGN_OR_RETURN(const MatrixView value,
                    checkpoint.FindMatrix(prefix + "v_b_proj", value_rows, latent, config_));
-  DecodeMatrix(key, 0, key_rows, 0, nope, key_up);
+  DecodeMatrix(key, 0, key_rows, 0, nope, absorbed);
   DecodeMatrix(value, 0, value_rows, 0, latent, value_up);
   return absl::OkStatus();
-}
-
-HeadView MlaAttention::QueryNope(int offset) const {
-  return {query_, config_.num_heads, config_.qk_nope_head_dim + config_.qk_rope_head_dim, offset};
 }
 
 void MlaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
@@ -125,8 +130,7 @@ void MlaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
   const float eps = static_cast<float>(c.rms_norm_eps);
   const int row = CachedPerToken().width();
 
-  // Query: down, norm, up; then absorb W_UK into the nope part and rotate the rope part. The compressed key
-  // and value come from the same input.
+  // Query: down, norm, up. The compressed key and value come from the same input.
   clock_.Enter(StepPart::kAttentionLinear);
   if (c.q_lora_rank > 0) {
     device_.Linear(x, {{w.q_a, {q_latent_}}, {w.kv_a, {compressed_}}});
@@ -135,28 +139,26 @@ void MlaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
   } else {
     device_.Linear(x, {{w.q_b, {query_}}, {w.kv_a, {compressed_}}});
   }
-  device_.HeadLinear(w.key_up, QueryNope(0), {absorbed_, c.num_heads, row, 0});
 
   // Cache row: normed latent and the shared rotated key.
   clock_.Enter(StepPart::kAttentionRotary);
-  device_.Rope(rope_, QueryNope(c.qk_nope_head_dim), {absorbed_, c.num_heads, row, c.kv_lora_rank});
+  const HeadView query_rope{query_, c.num_heads, c.qk_nope_head_dim + c.qk_rope_head_dim, c.qk_nope_head_dim};
+  device_.Rope(rope_, query_rope, query_rope);
   device_.RmsNorm({compressed_}, c.kv_lora_rank, w.kv_a_norm, eps, {cache_row_});
   device_.Rope(rope_, {compressed_, 1, row, c.kv_lora_rank}, {cache_row_, 1, row, c.kv_lora_rank});
   device_.WriteKv(layer, cache_row_);
 
   clock_.Enter(StepPart::kAttentionCore);
-  device_.Attend({.layer = layer,
-                  .query = absorbed_,
-                  .out = context_,
-                  .heads = c.num_heads,
-                  .key_width = row,
-                  .value_width = c.kv_lora_rank,
-                  .kv_heads = 1,
-                  .value_in_key = true,
-                  .scale = scale_});
+  device_.AttendLatent({.layer = layer,
+                        .query = query_,
+                        .out = heads_out_,
+                        .absorbed = absorbed_,
+                        .context = context_,
+                        .key_up = w.key_up,
+                        .key_absorbed = w.key_absorbed,
+                        .value_up = w.value_up,
+                        .scale = scale_});
   clock_.Enter(StepPart::kAttentionLinear);
-  device_.HeadLinear(w.value_up, {context_, c.num_heads, c.kv_lora_rank, 0},
-                     {heads_out_, c.num_heads, c.v_head_dim, 0});
   device_.Linear(heads_out_, {{w.out, {residual}, /*accumulate=*/true}});
 }
 

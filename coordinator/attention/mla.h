@@ -1,10 +1,10 @@
-// Multi-head latent attention (DeepSeek-V2, https://arxiv.org/abs/2405.04434) in absorbed form.
+// Multi-head latent attention (DeepSeek-V2, https://arxiv.org/abs/2405.04434).
 //
 // The cache holds one row per token for all heads: the normed compressed latent c [kv_lora] and the rotated
-// shared key [rope]. kv_b_proj is split per head: its key half is absorbed into the query (q_abs = W_UK^T
-// q_nope), its value half is applied to the attended latent (o = W_UV ctx), so that attention is multi-query
-// over 576-wide rows. The softmax scale belongs to the unabsorbed head width (nope + rope). Used by the
-// engine thread only.
+// shared key [rope]. kv_b_proj is split per head: its key half W_UK makes keys of latents or is absorbed into
+// the query (q_abs = W_UK^T q_nope), its value half W_UV makes values or is applied to the attended latent
+// (o = W_UV ctx): which of the two is the device's choice for each step. The softmax scale belongs to the
+// unabsorbed head width (nope + rope). Used by the engine thread only.
 #pragma once
 
 #include <vector>
@@ -29,16 +29,16 @@ class MlaAttention final : public Attention {
     Vector q_a_norm;
     Matrix kv_a;
     Vector kv_a_norm;
-    HeadMatrices key_up;    // W_UK^T: [heads, kv_lora, nope]
-    HeadMatrices value_up;  // W_UV:   [heads, v_head, kv_lora]
+    HeadMatrices key_up;        // W_UK:   [heads, nope, kv_lora]
+    HeadMatrices key_absorbed;  // W_UK^T: [heads, kv_lora, nope]
+    HeadMatrices value_up;      // W_UV:   [heads, v_head, kv_lora]
     Matrix out;
   };
   absl::Status LoadKvUp(const Checkpoint& checkpoint, const std::string& prefix, Weights& weights);
-  absl::Status ReadKvWhole(const Checkpoint& checkpoint, const std::string& prefix, absl::Span<float> key_up,
+  absl::Status ReadKvWhole(const Checkpoint& checkpoint, const std::string& prefix, absl::Span<float> absorbed,
                            absl::Span<float> value_up) const;
-  absl::Status ReadKvHalves(const Checkpoint& checkpoint, const std::string& prefix, absl::Span<float> key_up,
-                            absl::Span<float> value_up) const;
-  HeadView QueryNope(int offset) const;
+  absl::Status ReadKvHalves(const Checkpoint& checkpoint, const std::string& prefix,
+                            absl::Span<float> absorbed, absl::Span<float> value_up) const;
 
   const ModelConfig config_;
   Device& device_;
@@ -47,10 +47,10 @@ class MlaAttention final : public Attention {
   RopeTable rope_;
   Tensor q_latent_;    // [q_lora]
   Tensor query_;       // [heads * (nope + rope)], nope first
-  Tensor absorbed_;    // [heads * (kv_lora + rope)]
+  Tensor absorbed_;    // [heads * (kv_lora + rope)] the device's
   Tensor compressed_;  // [kv_lora + rope] as projected
   Tensor cache_row_;   // [kv_lora + rope] normed and rotated
-  Tensor context_;     // [heads * kv_lora]
+  Tensor context_;     // [heads * kv_lora] the device's
   Tensor heads_out_;   // [heads * v_head]
   std::vector<Weights> layers_;
 };

@@ -35,7 +35,7 @@ struct Matrix {
   int rows = 0;
   int cols = 0;
 };
-/// One matrix [rows, cols] per attention head (the two halves of kv_b_proj in absorbed MLA).
+/// One matrix [rows, cols] per attention head (the two halves of MLA's kv_b_proj).
 struct HeadMatrices {
   int id = -1;
   int heads = 0;
@@ -103,11 +103,27 @@ struct AttendArgs {
   Tensor query;  // [tokens, heads * key_width]
   Tensor out;    // [tokens, heads * value_width]
   int heads = 0;
-  int key_width = 0;          // channels of a key (MLA 576, GQA head_dim)
-  int value_width = 0;        // channels of a value (MLA 512: the key's first channels; GQA head_dim)
-  int kv_heads = 1;           // heads share cache heads evenly (MLA: 1)
-  bool value_in_key = false;  // MLA: the value is the first value_width channels of the key
+  int key_width = 0;
+  int value_width = 0;
+  int kv_heads = 1;           // heads share cache heads evenly
+  bool value_in_key = false;  // the value is the first value_width channels of the key
   float scale = 1.0f;         // multiplies q.k before softmax
+};
+
+/// Causal multi-head latent attention (https://arxiv.org/abs/2405.04434). The cache's key is the latent c
+/// [latent] and the shared rotated key [rope]. For head h with query [q_nope, q_rope], its rope part rotated:
+/// score = scale * (q_nope . W_UK c + q_rope . k_rope), out = W_UV (softmax-weighted sum of c). In which
+/// order that is multiplied out is the device's choice.
+struct LatentAttendArgs {
+  LayerId layer = 0;
+  Tensor query;               // [tokens, heads * (nope + rope)]
+  Tensor out;                 // [tokens, heads * value]
+  Tensor absorbed;            // [tokens, heads * (latent + rope)], scratch
+  Tensor context;             // [tokens, heads * latent], scratch
+  HeadMatrices key_up;        // W_UK   [heads, nope, latent]
+  HeadMatrices key_absorbed;  // W_UK^T [heads, latent, nope]
+  HeadMatrices value_up;      // W_UV   [heads, value, latent]
+  float scale = 1.0f;
 };
 
 class Device {
@@ -142,13 +158,12 @@ class Device {
   virtual void Linear(Tensor in, absl::Span<const LinearTarget> targets) = 0;
   /// out = silu(gate * in) * (up * in).
   virtual void GatedLinear(Tensor in, const Matrix& gate, const Matrix& up, Tensor out) = 0;
-  /// Each head's window of `out` = its matrix * its window of `in`.
-  virtual void HeadLinear(const HeadMatrices& matrices, HeadView in, HeadView out) = 0;
   /// Rotates table.dim channels of each window by the token's position.
   virtual void Rope(const RopeTable& table, HeadView in, HeadView out) = 0;
   /// Stores each token's row in its sequence's cache block.
   virtual void WriteKv(LayerId layer, Tensor rows) = 0;
   virtual void Attend(const AttendArgs& args) = 0;
+  virtual void AttendLatent(const LatentAttendArgs& args) = 0;
   virtual void Route(const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) = 0;
   /// Hands a layer's routed work to the backend. UNAVAILABLE: replay the step.
   virtual absl::Status StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) = 0;

@@ -8,44 +8,22 @@
 namespace numoe {
 namespace {
 
-// Tasks for each thread, so that uneven ones balance.
-constexpr int kTasksPerThread = 4;
-// Rows of a task at most: packing a part then costs a few percent of multiplying it.
-constexpr int kTaskRowsMax = 256;
 // Heads of a task at least, where a cache head is shared by more than there are tasks for.
 constexpr int kTaskHeadsMin = 16;
+// Parts of a scattered task at most: the next one is fetched while one is in work.
+constexpr int kTaskPartsMax = 4;
 // What packing a part costs, in rows multiplied with it.
 constexpr int kPackingRows = 8;
 
 int CeilDiv(int a, int b) { return (a + b - 1) / b; }
 
-// The tokens of one sequence in the step.
-struct Run {
-  int begin = 0;
-  int end = 0;
-  int parts = 0;
-  int tokens() const { return end - begin; }
-};
-
 int PartsOf(const StepLayout& layout, int token) {
   return CeilDiv(layout.positions[static_cast<size_t>(token)] + 1, kPartKeys);
 }
 
-std::vector<Run> FindRuns(const StepLayout& layout) {
-  std::vector<Run> runs;
-  const int tokens = static_cast<int>(layout.tokens.size());
-  for (int t = 0; t < tokens; ++t) {
-    const size_t at = static_cast<size_t>(t);
-    if (t == 0 || layout.sequences[at] != layout.sequences[at - 1]) runs.push_back({.begin = t});
-    runs.back().end = t + 1;
-    runs.back().parts = PartsOf(layout, t);
-  }
-  return runs;
-}
-
-int CountBlocks(const std::vector<Run>& runs, int block_tokens) {
+int CountBlocks(const std::vector<TokenRun>& runs, int block_tokens) {
   int blocks = 0;
-  for (const Run& run : runs) blocks += CeilDiv(run.tokens(), block_tokens);
+  for (const TokenRun& run : runs) blocks += CeilDiv(run.tokens(), block_tokens);
   return blocks;
 }
 
@@ -55,47 +33,74 @@ int64_t Cost(const StepLayout& layout, const AttendTask& task) {
   return int64_t{keys} * (task.rows() + kPackingRows);
 }
 
-}  // namespace
+// How large a task may be in each direction for all threads to have some.
+struct Cuts {
+  int block_tokens = 1;
+  bool few = false;  // tasks, if parts are not given to different ones
+  int heads = 1;
+  int parts = 1;
+};
 
-AttendPlan PlanAttend(const StepLayout& layout, const AttendShape& shape) {
-  NUMOE_CHECK_EQ(shape.heads % shape.kv_heads, 0);
+// Whether a sequence's parts go to different tasks. Long prompts are cut by tokens.
+bool Scatters(const StepLayout& layout, const TokenRun& run, bool few, int group) {
+  return few && PartsOf(layout, run.end - 1) > 1 && run.tokens() * group <= kTaskRowsMax;
+}
+
+Cuts PlanCuts(const StepLayout& layout, const std::vector<TokenRun>& runs, const AttendShape& shape) {
   const int group = shape.heads / shape.kv_heads;
-  const int wanted = shape.threads * kTasksPerThread;
-  const std::vector<Run> runs = FindRuns(layout);
-  int block_tokens = std::max(1, kTaskRowsMax / group);
-  while (block_tokens > 1 && block_tokens * group > kGroupRows &&
-         CountBlocks(runs, block_tokens) * shape.kv_heads < wanted) {
-    block_tokens /= 2;
-  }
-  const bool few = CountBlocks(runs, block_tokens) * shape.kv_heads < wanted;
-  const auto scatters = [&](const Run& run) {
-    return few && run.parts > 1 && run.tokens() * group <= kTaskRowsMax;
-  };
-  int units = 0;  // tasks, if none is cut by heads
-  for (const Run& run : runs) {
-    units += CeilDiv(run.tokens(), block_tokens) * shape.kv_heads * (scatters(run) ? run.parts : 1);
+  const int wanted = shape.threads * shape.tasks_per_thread;
+  Cuts cuts{.block_tokens = std::max(1, shape.task_rows_max / group)};
+  const auto tasks = [&] { return CountBlocks(runs, cuts.block_tokens) * shape.kv_heads; };
+  while (cuts.block_tokens > 1 && cuts.block_tokens * group > kGroupRows && tasks() < wanted)
+    cuts.block_tokens /= 2;
+  cuts.few = tasks() < wanted;
+  int units = 0;  // tasks of one part, where parts are scattered, and all heads
+  for (const TokenRun& run : runs) {
+    units += CeilDiv(run.tokens(), cuts.block_tokens) * shape.kv_heads *
+             (Scatters(layout, run, cuts.few, group) ? PartsOf(layout, run.end - 1) : 1);
   }
   const int head_cuts = std::clamp(CeilDiv(wanted, units), 1, std::max(1, group / kTaskHeadsMin));
-  const int task_heads = CeilDiv(group, head_cuts);
+  cuts.heads = CeilDiv(group, head_cuts);
+  cuts.parts = std::clamp(units / (2 * wanted), 1, kTaskPartsMax);
+  return cuts;
+}
 
+}  // namespace
+
+std::vector<TokenRun> FindRuns(const StepLayout& layout) {
+  std::vector<TokenRun> runs;
+  const int tokens = static_cast<int>(layout.tokens.size());
+  for (int t = 0; t < tokens; ++t) {
+    const size_t at = static_cast<size_t>(t);
+    if (t == 0 || layout.sequences[at] != layout.sequences[at - 1]) runs.push_back({.begin = t});
+    runs.back().end = t + 1;
+  }
+  return runs;
+}
+
+AttendPlan PlanAttend(const StepLayout& layout, const std::vector<TokenRun>& runs, const AttendShape& shape) {
+  NUMOE_CHECK_EQ(shape.heads % shape.kv_heads, 0);
   AttendPlan plan;
-  for (const Run& run : runs) {
-    const bool scattered = scatters(run);
-    for (int begin = run.begin; begin < run.end; begin += block_tokens) {
-      const int end = std::min(begin + block_tokens, run.end);
+  if (runs.empty()) return plan;
+  const int group = shape.heads / shape.kv_heads;
+  const Cuts cuts = PlanCuts(layout, runs, shape);
+  for (const TokenRun& run : runs) {
+    const bool scattered = Scatters(layout, run, cuts.few, group);
+    for (int begin = run.begin; begin < run.end; begin += cuts.block_tokens) {
+      const int end = std::min(begin + cuts.block_tokens, run.end);
       const int parts = PartsOf(layout, end - 1);
-      const int step = scattered ? 1 : parts;
+      const int step = scattered ? cuts.parts : parts;
       for (int part = 0; part < parts; part += step) {
         for (int head = 0, head_end = 0; head < shape.heads; head = head_end) {
           const int kv_head = head / group;
-          head_end = std::min(head + task_heads, (kv_head + 1) * group);
+          head_end = std::min(head + cuts.heads, (kv_head + 1) * group);
           plan.tasks.push_back({.token_begin = begin,
                                 .token_end = end,
                                 .kv_head = kv_head,
                                 .head_begin = head,
                                 .head_end = head_end,
                                 .part_begin = part,
-                                .part_end = part + step,
+                                .part_end = std::min(part + step, parts),
                                 .scattered_parts = scattered ? parts : 0,
                                 .scattered = plan.scattered_rows});
         }

@@ -1,10 +1,10 @@
-// How one attention call is cut into tasks: pure planning, obeyed by CpuDevice::Attend.
+// How one attention call is cut into tasks: pure planning, obeyed by CpuAttention.
 //
 // Keys are attended in parts of kPartKeys positions from 0 on, whatever the batch: a row's parts are always
 // joined one after another in that order, so its result never depends on how the work was cut. A task owns
 // some heads of some tokens of one sequence. It joins its parts as it goes (long prompts, many sequences),
-// or, where that would leave threads idle, it does a single part and leaves it to be joined by the heads'
-// join task (few decoding sequences with long contexts).
+// or, where that would leave threads idle, it does some parts and leaves them to be joined by the token's
+// join (few decoding sequences with long contexts).
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,25 @@ inline constexpr int kPartKeys = 512;
 /// Rows (heads of tokens) that share one pass over a packed part, so that scores stay in cache.
 inline constexpr int kGroupRows = 64;
 
+/// Rows of a task at most: packing a part then costs a few percent of multiplying it.
+inline constexpr int kTaskRowsMax = 256;
+
 struct AttendShape {
   int heads = 0;
   int kv_heads = 1;
   int threads = 1;
+  int tasks_per_thread = 4;  // so that uneven ones balance
+  int task_rows_max = kTaskRowsMax;
 };
+
+/// Tokens [begin, end) of one sequence in the step.
+struct TokenRun {
+  int begin = 0;
+  int end = 0;
+  int tokens() const { return end - begin; }
+};
+/// REQUIRES: a sequence's tokens lie beside each other, by position.
+std::vector<TokenRun> FindRuns(const StepLayout& layout);
 
 /// Tokens [token_begin, token_end) of the step, which belong to one sequence; heads [head_begin, head_end),
 /// which share one cache head; parts [part_begin, part_end).
@@ -56,8 +70,8 @@ struct AttendPlan {
   int64_t scattered_rows = 0;
 };
 
-/// REQUIRES: shape.heads % shape.kv_heads == 0; a sequence's tokens lie beside each other in the step.
-AttendPlan PlanAttend(const StepLayout& layout, const AttendShape& shape);
+/// Of some of the step's runs. REQUIRES: shape.heads % shape.kv_heads == 0.
+AttendPlan PlanAttend(const StepLayout& layout, const std::vector<TokenRun>& runs, const AttendShape& shape);
 
 /// For logs and test failures.
 std::string Describe(const AttendPlan& plan);

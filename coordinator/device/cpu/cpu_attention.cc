@@ -4,12 +4,13 @@
 #include <cmath>
 
 #include "common/base/check.h"
-#include "coordinator/device/cpu/input_rows.h"
+#include "coordinator/device/cpu/vector_ops.h"
 
 namespace numoe {
 namespace {
 
-constexpr int kJoinHeads = 8;  // of one join task
+constexpr int kJoinHeads = 8;    // of one join task
+constexpr int kExpandRows = 64;  // latents that meet a head's matrices together: what a step of values holds
 
 float* OutRow(const CpuAttention::Call& call, int token, int head) {
   return call.out + (int64_t{token} * call.args.heads + head) * call.args.value_width;
@@ -28,25 +29,20 @@ T* CpuAttention::Reserve(std::vector<Line>& lines, size_t values) {
   return reinterpret_cast<T*>(lines.data());
 }
 
-void CpuAttention::Attend(const Call& call) {
+void CpuAttention::Attend(const Call& call, const AttendPlan& plan) {
   const AttendArgs& args = call.args;
-  if (!planned_) {
-    plan_ = PlanAttend(*call.layout,
-                       {.heads = args.heads, .kv_heads = args.kv_heads, .threads = pool_.threads()});
-    planned_ = true;
-  }
-  const size_t rows = static_cast<size_t>(plan_.scattered_rows);
+  const size_t rows = static_cast<size_t>(plan.scattered_rows);
   scattered_sums_.assign(rows, {});
   if (scattered_.size() < rows * static_cast<size_t>(args.value_width))
     scattered_.resize(rows * static_cast<size_t>(args.value_width));
   totals_.assign(call.layout->tokens.size() * static_cast<size_t>(args.heads), {});
-  pool_.Run(static_cast<int>(plan_.tasks.size()), [&](int task, int thread) {
-    RunTask(call, plan_.tasks[static_cast<size_t>(task)], scratch_[static_cast<size_t>(thread)]);
+  pool_.Run(static_cast<int>(plan.tasks.size()), [&](int task, int thread) {
+    RunTask(call, plan.tasks[static_cast<size_t>(task)], scratch_[static_cast<size_t>(thread)]);
   });
   const int per_token = (args.heads + kJoinHeads - 1) / kJoinHeads;
-  pool_.Run(static_cast<int>(plan_.joins.size()) * per_token, [&](int task, int) {
+  pool_.Run(static_cast<int>(plan.joins.size()) * per_token, [&](int task, int) {
     const int begin = task % per_token * kJoinHeads;
-    JoinToken(call, plan_.joins[static_cast<size_t>(task / per_token)], begin,
+    JoinToken(call, plan.joins[static_cast<size_t>(task / per_token)], begin,
               std::min(begin + kJoinHeads, args.heads));
   });
 }
@@ -54,12 +50,17 @@ void CpuAttention::Attend(const Call& call) {
 void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& scratch) {
   const int group_tokens = std::max(1, kGroupRows / (task.head_end - task.head_begin));
   const ActivationForm form = ChooseForm(isa_, WeightFormat::kBf16, task.rows(), call.precision);
-  const bool few = task.rows() <= kFewRowsMax && form == ActivationForm::kBf16 && HasFewRows(isa_);
+  const bool few =
+      !call.expansion && task.rows() <= kFewRowsMax && form == ActivationForm::kBf16 && HasFewRows(isa_);
   ListPart(call, task, task.part_begin, scratch.part);
   for (int part = task.part_begin; part < task.part_end; ++part) {
     scratch.next.keys.clear();
     if (part + 1 < task.part_end) ListPart(call, task, part + 1, scratch.next);
-    if (!few) PackPart(call, scratch);
+    if (call.expansion) {
+      ExpandPart(call, task.kv_head, scratch);
+    } else if (!few) {
+      PackPart(call, scratch.part, scratch);
+    }
     for (int token = task.token_begin; token < task.token_end; token += group_tokens) {
       AttendGroup(call,
                   {.task = &task,
@@ -96,11 +97,11 @@ void CpuAttention::ListPart(const Call& call, const AttendTask& task, int part, 
   for (int position = part * kPartKeys; position < end;) {
     const int count = std::min(spec.block_tokens - position % spec.block_tokens, end - position);
     const LayerId layer = call.args.layer;
-    list(call.cache->Key(*call.layout, layer, sequence, position, task.kv_head), spec.row.key_width, count,
-         out.keys);
+    const int head = call.expansion ? 0 : task.kv_head;
+    list(call.cache->Key(*call.layout, layer, sequence, position, head), spec.row.key_width, count, out.keys);
     if (spec.row.value_width > 0) {
-      list(call.cache->Value(*call.layout, layer, sequence, position, task.kv_head), spec.row.value_width,
-           count, out.values);
+      list(call.cache->Value(*call.layout, layer, sequence, position, head), spec.row.value_width, count,
+           out.values);
     }
     position += count;
   }
@@ -115,13 +116,67 @@ CacheRows CpuAttention::Values(const Call& call, const Part& part) {
           call.args.value_width};
 }
 
-void CpuAttention::PackPart(const Call& call, Scratch& scratch) {
-  const int keys = scratch.part.count();
+void CpuAttention::PackPart(const Call& call, const Part& part, Scratch& scratch) {
   const AttendArgs& args = call.args;
-  PackKeys(isa_, Keys(call, scratch.part),
+  const int keys = part.count();
+  PackKeys(isa_, Keys(call, part),
            Reserve<std::byte>(scratch.keys, PackedBytes(WeightFormat::kBf16, keys, args.key_width)));
-  PackValues(isa_, Values(call, scratch.part),
+  PackValues(isa_, Values(call, part),
              Reserve<std::byte>(scratch.values, PackedBytes(WeightFormat::kBf16, args.value_width, keys)));
+}
+
+// One head's own keys and values of the part, packed.
+void CpuAttention::ExpandPart(const Call& call, int head, Scratch& scratch) {
+  const auto keys = static_cast<size_t>(scratch.part.count());
+  const auto key_width = static_cast<size_t>(call.args.key_width);
+  const auto value_width = static_cast<size_t>(call.args.value_width);
+  auto* own_keys = Reserve<uint16_t>(scratch.own_keys, keys * key_width);
+  auto* own_values = Reserve<uint16_t>(scratch.own_values, keys * value_width);
+  scratch.own.keys.resize(keys);
+  scratch.own.values.resize(keys);
+  for (size_t k = 0; k < keys; ++k) {
+    scratch.own.keys[k] = own_keys + k * key_width;
+    scratch.own.values[k] = own_values + k * value_width;
+  }
+  for (size_t first = 0; first < keys; first += kExpandRows) {
+    const size_t count = std::min<size_t>(kExpandRows, keys - first);
+    ExpandRows(call, head, static_cast<int>(first), static_cast<int>(count), own_keys + first * key_width,
+               own_values + first * value_width, scratch);
+  }
+  PackPart(call, scratch.own, scratch);
+}
+
+void CpuAttention::ExpandRows(const Call& call, int head, int first, int count, uint16_t* own_keys,
+                              uint16_t* own_values, Scratch& scratch) const {
+  const PackedMatrix& key_up = (*call.expansion->keys)[static_cast<size_t>(head)];
+  const PackedMatrix& value_up = (*call.expansion->values)[static_cast<size_t>(head)];
+  const int latent = key_up.cols;
+  const ActivationForm form = ChooseForm(isa_, WeightFormat::kBf16, count, call.precision);
+  InputRows rows{form, nullptr, rounded::RowBytes(form, latent), count};
+  auto* row = Reserve<std::byte>(scratch.latents, static_cast<size_t>(count) * rows.stride);
+  rows.data = row;
+  for (int i = 0; i < count; ++i, row += rows.stride)
+    StoreBf16Row(isa_, form, scratch.part.keys[static_cast<size_t>(first + i)], latent, row);
+  auto* outputs =
+      Reserve<float>(scratch.outputs,
+                     static_cast<size_t>(count) * static_cast<size_t>(std::max(key_up.rows, value_up.rows)));
+  const auto multiply = [&](const PackedMatrix& weight) {
+    Multiply(isa_, {.weight = weight,
+                    .row_end = weight.rows,
+                    .x = rows,
+                    .y = outputs,
+                    .y_stride = weight.rows,
+                    .exact = call.precision != Precision::kFast});
+  };
+  const auto to_bf16 = VectorOpsFor(isa_).to_bf16;
+  multiply(key_up);
+  for (int i = 0; i < count; ++i, own_keys += call.args.key_width) {
+    to_bf16(outputs + int64_t{i} * key_up.rows, own_keys, key_up.rows);
+    std::copy_n(scratch.part.keys[static_cast<size_t>(first + i)] + latent, call.args.key_width - key_up.rows,
+                own_keys + key_up.rows);
+  }
+  multiply(value_up);
+  to_bf16(outputs, own_values, count * value_up.rows);
 }
 
 void CpuAttention::AttendGroup(const Call& call, const Group& group, Scratch& scratch) {

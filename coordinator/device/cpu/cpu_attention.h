@@ -1,12 +1,15 @@
 // CpuAttention: causal attention over the paged cache on the CPU, for GQA and absorbed MLA alike.
 //
-// Obeys the plan of attend_plan.h. A task packs a part of its sequence's cache once, for all its rows, unless
-// they are few; rows go through in groups: scores by a product with the keys, softmax, context by a product
-// with the values, joined to what earlier parts gave (common/kernels/attention.h). A row's bits depend on its
-// own query, position and cache only, never on the batch, the plan or the number of threads, as far as that
-// holds for the matrix kernels (common/kernels/CONTRACT.md). Owned by the engine thread; uses the pool.
+// With an expansion also for MLA whose heads' keys and values are made from the cached latents on the way
+// (latent_plan.h says when). Obeys the plan of attend_plan.h. A task packs a part of its sequence's cache
+// once, for all its rows, unless they are few; rows go through in groups: scores by a product with the keys,
+// softmax, context by a product with the values, joined to what earlier parts gave
+// (common/kernels/attention.h). A row's bits depend on its own query, position and cache only, never on the
+// batch, the plan or the number of threads, as far as that holds for the matrix kernels
+// (common/kernels/CONTRACT.md). Owned by the engine thread; uses the pool.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "common/kernels/attention.h"
@@ -23,18 +26,23 @@ class CpuAttention {
   CpuAttention(Isa isa, ThreadPool& pool)
       : isa_(isa), pool_(pool), scratch_(static_cast<size_t>(pool.threads())) {}
 
+  /// Each head's W_UK [nope, latent] and W_UV [value, latent]: its keys and values are made from the cache's
+  /// latents, which lie at the beginning of the one cache head; what follows them there is every key's end.
+  struct Expansion {
+    const std::vector<PackedMatrix>* keys = nullptr;
+    const std::vector<PackedMatrix>* values = nullptr;
+  };
   struct Call {
     const StepLayout* layout = nullptr;
     const CacheMemory* cache = nullptr;
-    AttendArgs args;
+    AttendArgs args;  // of the expanded heads, where there is an expansion
+    std::optional<Expansion> expansion;
     const float* query = nullptr;  // [tokens, heads * key_width]
     float* out = nullptr;          // [tokens, heads * value_width]
     Precision precision = Precision::kFast;
   };
-  /// REQUIRES: layout->tokens is not empty.
-  void Attend(const Call& call);
-  /// The next call belongs to another layout.
-  void BeginStep() { planned_ = false; }
+  /// REQUIRES: the plan is of this layout and these heads; with an expansion, kv_heads == heads.
+  void Attend(const Call& call, const AttendPlan& plan);
 
  private:
   struct alignas(64) Line {
@@ -55,6 +63,11 @@ class CpuAttention {
     std::vector<Line> scores;            // [group rows, kPartKeys]
     std::vector<Line> context;           // [group rows, value_width]
     std::vector<SoftmaxPart> sums;       // [group rows]
+    // With an expansion:
+    Part own;                                // rows in own_keys and own_values
+    std::vector<Line> own_keys, own_values;  // one head's, BF16
+    std::vector<Line> latents;               // [kExpandRows] in the form that the kernels want
+    std::vector<Line> outputs;               // [kExpandRows, nope or value_width]
   };
   // Some whole tokens of a task: the rows that go through together.
   struct Group {
@@ -77,7 +90,10 @@ class CpuAttention {
   void ListPart(const Call& call, const AttendTask& task, int part, Part& out) const;
   static CacheRows Keys(const Call& call, const Part& part);
   static CacheRows Values(const Call& call, const Part& part);
-  void PackPart(const Call& call, Scratch& scratch);
+  void PackPart(const Call& call, const Part& part, Scratch& scratch);
+  void ExpandPart(const Call& call, int head, Scratch& scratch);
+  void ExpandRows(const Call& call, int head, int first, int count, uint16_t* own_keys, uint16_t* own_values,
+                  Scratch& scratch) const;
   void ScoreKeys(const Call& call, const Group& group, const InputRows& queries, int limit, float* scores,
                  Scratch& scratch) const;
   void AddValues(const Call& call, const Group& group, const InputRows& weights, float* context,
@@ -91,9 +107,7 @@ class CpuAttention {
 
   const Isa isa_;
   ThreadPool& pool_;
-  std::vector<Scratch> scratch_;  // [threads]
-  bool planned_ = false;
-  AttendPlan plan_;
+  std::vector<Scratch> scratch_;     // [threads]
   std::vector<SoftmaxPart> totals_;  // [tokens, heads] of rows that join as they go
   std::vector<float> scattered_;     // [scattered rows, value_width]
   std::vector<SoftmaxPart> scattered_sums_;

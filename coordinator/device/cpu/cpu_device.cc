@@ -47,9 +47,10 @@ ActivationForm CpuDevice::FormFor(WeightFormat format) const {
   return ChooseForm(isa_, format, rows_, StepPrecision());
 }
 
-void CpuDevice::ForTokens(absl::FunctionRef<void(int token)> body) {
-  pool_.Run(Tasks(rows_, kTaskTokens), [&](int task, int) {
-    for (int t = task * kTaskTokens; t < std::min((task + 1) * kTaskTokens, rows_); ++t) body(t);
+void CpuDevice::ForTokens(TokenRun run, absl::FunctionRef<void(int token)> body) {
+  pool_.Run(Tasks(run.tokens(), kTaskTokens), [&](int task, int) {
+    const int begin = run.begin + task * kTaskTokens;
+    for (int t = begin; t < std::min(begin + kTaskTokens, run.end); ++t) body(t);
   });
 }
 
@@ -57,7 +58,8 @@ void CpuDevice::BeginStep(const StepLayout& layout) {
   NUMOE_CHECK_LE(layout.tokens.size(), static_cast<size_t>(step_tokens_max_));
   layout_ = layout;
   rows_ = static_cast<int>(layout.tokens.size());
-  attention_.BeginStep();
+  attend_plan_.reset();
+  latent_plan_.reset();
   for (StoredRope& rope : ropes_) rope.planned = false;
 }
 
@@ -122,18 +124,6 @@ void CpuDevice::WriteKv(LayerId layer, Tensor rows) {
     for (int h = 0; shape.value_width > 0 && h < shape.heads; ++h, row += shape.value_width)
       ops_.to_bf16(row, cache_.Value(layout_, layer, sequence, position, h), shape.value_width);
   });
-}
-
-void CpuDevice::Attend(const AttendArgs& args) {
-  const CacheRow& row = cache_.spec().row;
-  NUMOE_CHECK(args.kv_heads == row.heads && args.key_width == row.key_width);
-  NUMOE_CHECK_EQ(args.value_in_key ? 0 : args.value_width, row.value_width);
-  attention_.Attend({.layout = &layout_,
-                     .cache = &cache_,
-                     .args = args,
-                     .query = Row(args.query, 0),
-                     .out = Row(args.out, 0),
-                     .precision = StepPrecision()});
 }
 
 void CpuDevice::Route(const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) {

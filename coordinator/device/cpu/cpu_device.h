@@ -18,6 +18,7 @@
 #include "coordinator/device/cpu/cache_memory.h"
 #include "coordinator/device/cpu/cpu_attention.h"
 #include "coordinator/device/cpu/input_rows.h"
+#include "coordinator/device/cpu/latent_plan.h"
 #include "coordinator/device/cpu/vector_ops.h"
 #include "coordinator/device/device.h"
 
@@ -52,10 +53,10 @@ class CpuDevice final : public Device {
   void RmsNorm(HeadView in, int width, const Vector& weight, float eps, HeadView out) override;
   void Linear(Tensor in, absl::Span<const LinearTarget> targets) override;
   void GatedLinear(Tensor in, const Matrix& gate, const Matrix& up, Tensor out) override;
-  void HeadLinear(const HeadMatrices& matrices, HeadView in, HeadView out) override;
   void Rope(const RopeTable& table, HeadView in, HeadView out) override;
   void WriteKv(LayerId layer, Tensor rows) override;
   void Attend(const AttendArgs& args) override;
+  void AttendLatent(const LatentAttendArgs& args) override;
   void Route(const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) override;
   absl::Status StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) override;
   absl::Status JoinExperts(ExpertBackend& experts, Tensor out) override;
@@ -107,11 +108,14 @@ class CpuDevice final : public Device {
   Precision StepPrecision() const;
   ActivationForm FormFor(WeightFormat format) const;
   // Calls body for every token of the step, on the pool where there are many.
-  void ForTokens(absl::FunctionRef<void(int token)> body);
+  void ForTokens(absl::FunctionRef<void(int token)> body) { ForTokens({0, rows_}, body); }
+  void ForTokens(TokenRun run, absl::FunctionRef<void(int token)> body);
   InputRows Inputs(WeightFormat format, Tensor in);
   void RunLinear(const PackedMatrix& weight, int row_begin, int row_end, const InputRows& x,
                  const LinearTarget& target, int thread);
   void PlanTurns(StoredRope& rope);
+  void AbsorbQueries(const LatentAttendArgs& args, int rope);
+  void HeadProducts(const StoredHeads& matrices, HeadView in, HeadView out);
   void GateLogits(const StoredGate& gate, Tensor in);
 
   const int step_tokens_max_;
@@ -131,8 +135,10 @@ class CpuDevice final : public Device {
   CacheMemory cache_;
   CpuAttention attention_;
 
-  StepLayout layout_;  // of the current step
-  int rows_ = 0;       // tokens, or logit rows after SelectLogitRows
+  StepLayout layout_;                      // of the current step
+  int rows_ = 0;                           // tokens, or logit rows after SelectLogitRows
+  std::optional<AttendPlan> attend_plan_;  // of the current step, by the first layer
+  std::optional<LatentPlan> latent_plan_;
   static constexpr size_t kForms = 5;
   std::array<std::vector<std::byte>, kForms> rounded_;  // by ActivationForm: the input of a Linear
   std::array<bool, kForms> rounded_now_ = {};           // of this Linear

@@ -131,28 +131,4 @@ void CpuDevice::GatedLinear(Tensor in, const Matrix& gate, const Matrix& up, Ten
   });
 }
 
-void CpuDevice::HeadLinear(const HeadMatrices& matrices, HeadView in, HeadView out) {
-  NUMOE_CHECK(in.heads == matrices.heads && out.heads == matrices.heads);
-  const StoredHeads& stored = head_matrices_[static_cast<size_t>(matrices.id)];
-  const ActivationForm form = FormFor(WeightFormat::kBf16);
-  pool_.Run(matrices.heads, [&](int h, int thread) {
-    InputRows x{form, reinterpret_cast<const std::byte*>(Window(in, 0, h)),
-                static_cast<size_t>(in.tensor.cols) * sizeof(float), rows_};
-    if (form != ActivationForm::kFloat) {
-      x.stride = rounded::RowBytes(form, matrices.cols);
-      auto* rows = reinterpret_cast<std::byte*>(Reserve(
-          thread_sums_[static_cast<size_t>(thread)], static_cast<size_t>(rows_) * x.stride / sizeof(float)));
-      for (int t = 0; t < rows_; ++t)
-        RoundRow(isa_, form, Window(in, t, h), matrices.cols, rows + static_cast<size_t>(t) * x.stride);
-      x.data = rows;
-    }
-    Multiply(isa_, {.weight = stored.heads[static_cast<size_t>(h)],
-                    .row_end = matrices.rows,
-                    .x = x,
-                    .y = Window(out, 0, h),
-                    .y_stride = out.tensor.cols,
-                    .exact = StepPrecision() != Precision::kFast});
-  });
-}
-
 }  // namespace numoe

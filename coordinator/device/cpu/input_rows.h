@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstring>
+#include <vector>
 
+#include "absl/base/casts.h"
 #include "common/kernels/kernels.h"
 
 namespace numoe {
@@ -25,6 +27,19 @@ inline void StoreRow(Isa isa, ActivationForm form, const float* x, int cols, std
   } else {
     RoundRow(isa, form, x, cols, out);
   }
+}
+
+/// A row of BF16 values, which no form but INT8's changes.
+inline void StoreBf16Row(Isa isa, ActivationForm form, const uint16_t* x, int cols, std::byte* out) {
+  if (form == ActivationForm::kBf16) {
+    const size_t bytes = static_cast<size_t>(cols) * sizeof(uint16_t);
+    std::memcpy(out, x, bytes);
+    std::memset(out + bytes, 0, rounded::RowBytes(form, cols) - bytes);
+    return;
+  }
+  std::vector<float> wide(static_cast<size_t>(cols));
+  for (size_t i = 0; i < wide.size(); ++i) wide[i] = absl::bit_cast<float>(static_cast<uint32_t>(x[i]) << 16);
+  StoreRow(isa, form, wide.data(), cols, out);
 }
 
 struct Product {

@@ -90,7 +90,7 @@ TEST(AttendPlanTest, CoversEveryPartOnceForAnyBatch) {
     const int group = 1 + below(3) * 20 + below(8);
     const AttendShape shape{.heads = kv_heads * group, .kv_heads = kv_heads, .threads = 1 << below(8)};
     const StepLayout layout = Layout(sequences);
-    const AttendPlan plan = PlanAttend(layout, shape);
+    const AttendPlan plan = PlanAttend(layout, FindRuns(layout), shape);
     ExpectCovered(layout, shape, plan);
     if (HasFailure()) {
       FAIL() << "round " << round << ": " << shape.heads << " heads, " << shape.kv_heads << " cache heads, "
@@ -104,7 +104,7 @@ TEST(AttendPlanTest, OneDecodingTokenKeepsAllThreadsBusy) {
   const StepLayout layout = Layout({{8191, 1}});
   for (const auto& [heads, kv_heads] : {std::pair{32, 4}, {64, 1}, {64, 4}}) {
     for (const int threads : {4, 16}) {
-      const AttendPlan plan = PlanAttend(layout, {heads, kv_heads, threads});
+      const AttendPlan plan = PlanAttend(layout, FindRuns(layout), {heads, kv_heads, threads});
       EXPECT_GE(plan.tasks.size(), static_cast<size_t>(2 * threads)) << heads << " heads";
       EXPECT_EQ(plan.joins.size(), 1u);
     }
@@ -112,7 +112,8 @@ TEST(AttendPlanTest, OneDecodingTokenKeepsAllThreadsBusy) {
 }
 
 TEST(AttendPlanTest, LongPromptsAreNotScattered) {
-  const AttendPlan plan = PlanAttend(Layout({{7680, 512}}), {.heads = 64, .kv_heads = 1, .threads = 8});
+  const StepLayout layout = Layout({{7680, 512}});
+  const AttendPlan plan = PlanAttend(layout, FindRuns(layout), {.heads = 64, .kv_heads = 1, .threads = 8});
   EXPECT_EQ(plan.scattered_rows, 0);
   EXPECT_TRUE(plan.joins.empty());
   for (size_t i = 1; i < plan.tasks.size(); ++i) {
@@ -121,7 +122,8 @@ TEST(AttendPlanTest, LongPromptsAreNotScattered) {
 }
 
 TEST(AttendPlanTest, SaysWhatItPlans) {
-  const AttendPlan plan = PlanAttend(Layout({{600, 1}}), {.heads = 2, .kv_heads = 1, .threads = 2});
+  const StepLayout layout = Layout({{600, 1}});
+  const AttendPlan plan = PlanAttend(layout, FindRuns(layout), {.heads = 2, .kv_heads = 1, .threads = 2});
   EXPECT_EQ(Describe(plan),
             "tokens 0-1 heads 0-2 parts 0-1 scattered\ntokens 0-1 heads 0-2 parts 1-2 scattered\n"
             "1 joins, 4 scattered rows\n");

@@ -99,7 +99,6 @@ class World {
     }
     std::vector<float> out(layout.tokens.size() * static_cast<size_t>(shape_.heads * shape_.value_width),
                            -77.0f);
-    attention.BeginStep();
     attention.Attend({.layout = &layout,
                       .cache = &cache_,
                       .args = {.layer = kLayer,
@@ -111,7 +110,9 @@ class World {
                                .scale = kScale},
                       .query = query.data(),
                       .out = out.data(),
-                      .precision = precision});
+                      .precision = precision},
+                     PlanAttend(layout, FindRuns(layout),
+                                {.heads = shape_.heads, .kv_heads = shape_.kv_heads, .threads = threads}));
     return out;
   }
 

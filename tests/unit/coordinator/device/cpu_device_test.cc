@@ -182,25 +182,6 @@ TEST_P(CpuDeviceTest, GatedLinearIsSiluOfGateTimesUp) {
   }
 }
 
-TEST_P(CpuDeviceTest, HeadLinearGivesEachHeadItsMatrix) {
-  constexpr int kHeads = 5, kRows = 72, kCols = 64, kStride = 100, kOffset = 20;
-  const Tensor in = RandomTensor(kHeads * kStride);
-  const Stored stored = RandomStored(WeightFormat::kBf16, kHeads * kRows, kCols, random_);
-  const std::vector<float> weights = Decode(stored.view);
-  const absl::StatusOr<HeadMatrices> heads = device_->LoadHeads(weights, kHeads, kRows, kCols);
-  ASSERT_TRUE(heads.ok());
-  const Tensor out = device_->NewTensor(kHeads * kRows);
-  device_->HeadLinear(*heads, {in, kHeads, kStride, kOffset}, {out, kHeads, kRows, 0});
-  const std::vector<float> x = Read(in), y = Read(out);
-  for (int t = 0; t < GetParam().tokens; ++t) {
-    for (int row = 0; row < kHeads * kRows; ++row) {
-      const float* head = &x[static_cast<size_t>(t * kHeads * kStride + row / kRows * kStride + kOffset)];
-      const auto [expected, magnitude] = Dot(weights, row, head, kCols);
-      ASSERT_NEAR(y[static_cast<size_t>(t * kHeads * kRows + row)], expected, Unit() * magnitude + 1e-5);
-    }
-  }
-}
-
 TEST_P(CpuDeviceTest, RmsNormWorksOnWindows) {
   constexpr int kHeads = 3, kWidth = 40, kStride = 50;
   const Tensor in = RandomTensor(kHeads * kStride);

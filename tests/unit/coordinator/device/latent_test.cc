@@ -1,0 +1,268 @@
+// Latent attention in both its forms, and mixed in one step, against the plain formula in double precision;
+// and which form is chosen.
+//
+// Tolerance. A product with inputs rounded to BF16 errs by 2^-8 of the sum of magnitudes at most; scores go
+// through two of them one after another, values too. Each is a sum of many rounded terms of either sign, so
+// that what is seen is far below that bound: the test asks for a mean error of 1 % of the mean magnitude in
+// BF16 and of 1e-5 in fp32.
+#include <cmath>
+#include <random>
+
+#include "coordinator/device/cpu/cpu_device.h"
+#include "coordinator/device/cpu/latent_plan.h"
+#include "gtest/gtest.h"
+#include "tests/unit/common/kernels/random_matrix.h"
+
+namespace numoe {
+namespace {
+
+constexpr int kHeads = 6, kNope = 32, kRope = 16, kValue = 40, kLatent = 96;
+constexpr int kKeyWidth = kLatent + kRope;
+constexpr int kBlockTokens = 16;
+constexpr float kScale = 0.15f;
+
+struct Piece {
+  int sequence, begin, end;
+};
+
+struct Case {
+  Isa isa;
+  Precision precision;
+};
+
+class LatentTest : public ::testing::TestWithParam<Case> {
+ protected:
+  static constexpr int kContext = 640;
+  static constexpr int kSequences = 3;
+
+  void SetUp() override {
+    if (!SelectIsa(IsaName(GetParam().isa)).ok()) GTEST_SKIP() << "not on this CPU";
+    auto device = CpuDevice::Create({.step_tokens_max = kContext,
+                                     .cpus = {0, 0, 0},
+                                     .isa = std::string(IsaName(GetParam().isa)),
+                                     .precision = GetParam().precision});
+    ASSERT_TRUE(device.ok());
+    device_ = *std::move(device);
+    ASSERT_TRUE(device_
+                    ->ReserveKvCache({.layers = 1,
+                                      .blocks = kSequences * kContext / kBlockTokens,
+                                      .block_tokens = kBlockTokens,
+                                      .row = {.key_width = kKeyWidth}})
+                    .ok());
+    key_up_ = RandomBf16(kHeads * kNope * kLatent, 0.1f);
+    value_up_ = RandomBf16(kHeads * kValue * kLatent, 0.1f);
+    std::vector<float> transposed(key_up_.size());
+    for (size_t h = 0; h < kHeads; ++h) {
+      for (size_t n = 0; n < kNope; ++n) {
+        for (size_t r = 0; r < kLatent; ++r)
+          transposed[(h * kLatent + r) * kNope + n] = key_up_[(h * kNope + n) * kLatent + r];
+      }
+    }
+    args_ = {.query = device_->NewTensor(kHeads * (kNope + kRope)),
+             .out = device_->NewTensor(kHeads * kValue),
+             .absorbed = device_->NewTensor(kHeads * kKeyWidth),
+             .context = device_->NewTensor(kHeads * kLatent),
+             .key_up = *device_->LoadHeads(key_up_, kHeads, kNope, kLatent),
+             .key_absorbed = *device_->LoadHeads(transposed, kHeads, kLatent, kNope),
+             .value_up = *device_->LoadHeads(value_up_, kHeads, kValue, kLatent),
+             .scale = kScale};
+    cache_ = RandomBf16(kSequences * kContext * kKeyWidth, 1.0f);
+    queries_ = RandomBf16(kSequences * kContext * kHeads * (kNope + kRope), 1.0f);
+    cache_rows_ = device_->NewTensor(kKeyWidth);
+    for (int s = 0; s < kSequences; ++s) {
+      Begin({{s, 0, kContext}});
+      Put(cache_, kKeyWidth, cache_rows_);
+      device_->WriteKv(0, cache_rows_);
+    }
+  }
+
+  std::vector<float> RandomBf16(int count, float scale) {
+    std::vector<float> values = RandomFloats(static_cast<size_t>(count), random_);
+    for (float& v : values) v = DecodeBf16(EncodeBf16(v * scale));
+    return values;
+  }
+  void Begin(const std::vector<Piece>& pieces) {
+    layout_ = {};
+    layout_.blocks_per_sequence_max = kContext / kBlockTokens;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      for (int b = 0; b < layout_.blocks_per_sequence_max; ++b)
+        layout_.block_tables.push_back(b * kSequences + pieces[i].sequence);
+      for (int p = pieces[i].begin; p < pieces[i].end; ++p) {
+        layout_.tokens.push_back(pieces[i].sequence * kContext + p);  // row of the tables
+        layout_.positions.push_back(p);
+        layout_.sequences.push_back(static_cast<int32_t>(i));
+      }
+    }
+    device_->BeginStep(layout_);
+  }
+  // The step's rows of `table` [sequences * positions, cols] into a tensor.
+  void Put(const std::vector<float>& table, int cols, Tensor tensor) {
+    const MatrixView view{.format = MatrixFormat::kF32,
+                          .rows = static_cast<int64_t>(table.size()) / cols,
+                          .cols = cols,
+                          .data = absl::MakeSpan(reinterpret_cast<const std::byte*>(table.data()),
+                                                 table.size() * sizeof(float))};
+    device_->Embed(*device_->LoadEmbedding(view), tensor);
+  }
+  std::vector<float> Attend(const std::vector<Piece>& pieces) {
+    Begin(pieces);
+    Put(queries_, kHeads * (kNope + kRope), args_.query);
+    device_->AttendLatent(args_);
+    const auto out = device_->ReadLogits(args_.out);
+    return {out->begin(), out->end()};
+  }
+
+  // The formula of LatentAttendArgs for one token's head.
+  std::vector<double> Reference(int row, int position, int head) const {
+    const float* query = &queries_[static_cast<size_t>((row * kHeads + head) * (kNope + kRope))];
+    std::vector<double> mixed(kLatent), out(kValue);
+    double sum = 0;
+    for (int p = 0; p <= position; ++p) {
+      const float* c = &cache_[static_cast<size_t>((row - position + p) * kKeyWidth)];
+      double score = 0;
+      for (int n = 0; n < kNope; ++n) {
+        double key = 0;
+        for (int r = 0; r < kLatent; ++r)
+          key += static_cast<double>(key_up_[static_cast<size_t>((head * kNope + n) * kLatent + r)]) * c[r];
+        score += query[n] * key;
+      }
+      for (int i = 0; i < kRope; ++i) score += static_cast<double>(query[kNope + i]) * c[kLatent + i];
+      const double weight = std::exp(score * kScale);
+      sum += weight;
+      for (size_t r = 0; r < kLatent; ++r) mixed[r] += weight * c[r];
+    }
+    for (size_t v = 0; v < kValue; ++v) {
+      for (size_t r = 0; r < kLatent; ++r)
+        out[v] += value_up_[(static_cast<size_t>(head) * kValue + v) * kLatent + r] * mixed[r] / sum;
+    }
+    return out;
+  }
+
+  void ExpectReference(const std::vector<float>& out, double tolerance) const {
+    double error = 0, magnitude = 0, worst = 0;
+    size_t at = 0;
+    for (size_t t = 0; t < layout_.tokens.size(); ++t) {
+      const bool checked = t % 13 == 0 || t + 1 == layout_.tokens.size();  // the reference is slow
+      for (int h = 0; h < kHeads; ++h) {
+        if (!checked) {
+          at += kValue;
+          continue;
+        }
+        for (const double expected : Reference(layout_.tokens[t], layout_.positions[t], h)) {
+          const double off = std::fabs(out[at++] - expected);
+          error += off;
+          worst = std::max(worst, off);
+          magnitude += std::fabs(expected);
+        }
+      }
+    }
+    EXPECT_LE(error, tolerance * magnitude);
+    EXPECT_LE(worst, 100 * tolerance) << "somewhere far off";
+  }
+
+  double Tolerance() const { return GetParam().precision == Precision::kFloat ? 1e-5 : 0.01; }
+
+  std::mt19937 random_{23};
+  std::unique_ptr<CpuDevice> device_;
+  StepLayout layout_;
+  LatentAttendArgs args_;
+  Tensor cache_rows_;
+  std::vector<float> key_up_, value_up_, cache_, queries_;
+};
+
+TEST_P(LatentTest, DecodingAgreesWithTheFormula) {
+  const std::vector<float> out = Attend({{0, 639, 640}, {1, 0, 1}, {2, 300, 301}});
+  ExpectReference(out, Tolerance());
+}
+
+TEST_P(LatentTest, APromptAgreesWithTheFormula) {
+  const std::vector<float> out = Attend({{1, 0, kContext}});
+  ExpectReference(out, Tolerance());
+}
+
+TEST_P(LatentTest, PromptsAndDecodingInOneStepAgreeWithTheFormula) {
+  const std::vector<float> out = Attend({{0, 511, 512}, {1, 0, 100}, {2, 639, 640}});
+  ExpectReference(out, Tolerance());
+}
+
+// With fp32 activations a token's bits are those it has when it comes alone.
+TEST_P(LatentTest, ExactStepsDoNotDependOnTheBatch) {
+  if (GetParam().precision != Precision::kFloat) GTEST_SKIP() << "promised for exact calls";
+  const std::vector<float> whole = Attend({{1, 0, 600}});
+  const std::vector<float> part = Attend({{0, 3, 4}, {1, 590, 600}});
+  constexpr size_t kRow = kHeads * kValue;
+  EXPECT_EQ(std::vector<float>(part.begin() + kRow, part.end()),
+            std::vector<float>(whole.end() - 10 * kRow, whole.end()));
+}
+
+std::string Name(const ::testing::TestParamInfo<Case>& info) {
+  return std::string(IsaName(info.param.isa)) +
+         (info.param.precision == Precision::kFloat ? "_fp32" : "_fast");
+}
+INSTANTIATE_TEST_SUITE_P(All, LatentTest,
+                         ::testing::Values(Case{Isa::kScalar, Precision::kFloat},
+                                           Case{Isa::kScalar, Precision::kFast},
+                                           Case{Isa::kAvx2, Precision::kFast},
+                                           Case{Isa::kAvx512, Precision::kFloat},
+                                           Case{Isa::kAvx512, Precision::kFast}),
+                         Name);
+
+constexpr LatentShape kK2 = {.heads = 64, .nope = 128, .rope = 64, .value = 128, .latent = 512, .threads = 4};
+
+LatentPlan PlanFor(int position, int tokens, const LatentShape& shape = kK2) {
+  StepLayout layout;
+  for (int t = 0; t < tokens; ++t) {
+    layout.tokens.push_back(0);
+    layout.positions.push_back(position + t);
+    layout.sequences.push_back(0);
+  }
+  return PlanLatent(layout, shape);
+}
+
+TEST(LatentPlanTest, DecodingIsAbsorbedAndPromptsAreExpanded) {
+  for (const int position : {0, 1, 500, 100000}) {
+    EXPECT_TRUE(PlanFor(position, 1).expanded.tasks.empty()) << position;
+    EXPECT_FALSE(PlanFor(position, 1).absorbed.tasks.empty());
+  }
+  EXPECT_TRUE(PlanFor(0, 512).absorbed.tasks.empty());
+  EXPECT_FALSE(PlanFor(0, 512).expanded.tasks.empty());
+  // Deep in a context: (nope + value) * latent / (2 latent - nope - value) = 171 tokens pay for its
+  // expansion.
+  EXPECT_TRUE(PlanFor(100000, 160).expanded.tasks.empty());
+  EXPECT_TRUE(PlanFor(100000, 180).absorbed.tasks.empty());
+}
+
+TEST(LatentPlanTest, ExactStepsAreAbsorbed) {
+  LatentShape shape = kK2;
+  shape.may_expand = false;
+  EXPECT_TRUE(PlanFor(0, 512, shape).expanded.tasks.empty());
+}
+
+TEST(LatentPlanTest, NeighboursAreAbsorbedTogether) {
+  StepLayout layout;
+  const auto add = [&](int sequence, int position, int tokens) {
+    for (int t = 0; t < tokens; ++t) {
+      layout.tokens.push_back(0);
+      layout.positions.push_back(position + t);
+      layout.sequences.push_back(sequence);
+    }
+  };
+  add(0, 70, 1);
+  add(1, 900, 1);
+  add(2, 0, 300);
+  add(3, 12, 1);
+  const LatentPlan plan = PlanLatent(layout, kK2);
+  ASSERT_EQ(plan.absorbed_tokens.size(), 2u);
+  EXPECT_EQ(plan.absorbed_tokens[0].begin, 0);
+  EXPECT_EQ(plan.absorbed_tokens[0].end, 2);
+  EXPECT_EQ(plan.absorbed_tokens[1].begin, 302);
+  EXPECT_EQ(plan.absorbed_tokens[1].end, 303);
+  for (const AttendTask& task : plan.expanded.tasks) {
+    EXPECT_GE(task.token_begin, 2);
+    EXPECT_LE(task.token_end, 302);
+    EXPECT_EQ(task.head_end, task.head_begin + 1);
+  }
+}
+
+}  // namespace
+}  // namespace numoe
