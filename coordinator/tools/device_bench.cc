@@ -101,7 +101,8 @@ class Bench {
 
   absl::Status Run() {
     for (const MatrixShape& matrix : shape_.matrices) RETURN_IF_ERROR(RunLinear(matrix));
-    return RunAttention();
+    RETURN_IF_ERROR(RunAttention());
+    return shape_.value_in_key ? RunLatentAttention() : absl::OkStatus();
   }
 
  private:
@@ -197,15 +198,58 @@ class Bench {
     return absl::OkStatus();
   }
 
+  absl::Status ReserveCache() {
+    const int longest = *std::max_element(options_.contexts.begin(), options_.contexts.end());
+    blocks_ = (longest + kBlockTokens - 1) / kBlockTokens;
+    const size_t layer_bytes = static_cast<size_t>(shape_.Row().width()) * sizeof(uint16_t) *
+                               static_cast<size_t>(blocks_) * kBlockTokens;
+    layers_ = static_cast<int>(kColdBytes / layer_bytes) + 1;
+    return device_.ReserveKvCache(
+        {.layers = layers_, .blocks = blocks_, .block_tokens = kBlockTokens, .row = shape_.Row()});
+  }
+
+  // With both halves of kv_b_proj, in whichever form the device chooses. Their one copy stays in caches.
+  absl::Status RunLatentAttention() {
+    const Shape& s = shape_;
+    const int nope = 128, value = 128, rope = s.key_width - s.value_width, latent = s.value_width;
+    const std::vector<float> weights(static_cast<size_t>(s.heads * nope * latent), 0.01f);
+    LatentAttendArgs args{.query = device_.NewTensor(s.heads * (nope + rope)),
+                          .out = device_.NewTensor(s.heads * value),
+                          .absorbed = device_.NewTensor(s.heads * s.key_width),
+                          .context = device_.NewTensor(s.heads * latent),
+                          .scale = 0.1f};
+    ASSIGN_OR_RETURN(args.key_up, device_.LoadHeads(weights, s.heads, nope, latent));
+    ASSIGN_OR_RETURN(args.key_absorbed, device_.LoadHeads(weights, s.heads, latent, nope));
+    ASSIGN_OR_RETURN(args.value_up, device_.LoadHeads(weights, s.heads, value, latent));
+    const LatentShape shape{.heads = s.heads, .nope = nope, .rope = rope, .value = value, .latent = latent};
+    for (const int context : options_.contexts) {
+      for (const int tokens : options_.tokens) {
+        if (tokens > context) continue;
+        const Peaks peaks = limits_.MeasurePeaks(isa_);
+        const StepLayout layout = Layout(tokens, context, blocks_);
+        const TokenRun run{0, tokens};
+        device_.BeginStep(layout);
+        Measure({.name = "latent",
+                 .tokens = tokens,
+                 .context = context,
+                 .bytes = static_cast<double>(s.Row().width()) * sizeof(uint16_t) * context,
+                 .operations =
+                     2.0 * s.heads *
+                     std::min(AbsorbedOperations(layout, run, shape), ExpandedOperations(layout, run, shape)),
+                 .peak = peaks.bf16.value_or(peaks.fp32)},
+                [&](int n) {
+                  args.layer = n % layers_;
+                  device_.AttendLatent(args);
+                });
+      }
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status RunAttention() {
     const Shape& s = shape_;
-    const int longest = *std::max_element(options_.contexts.begin(), options_.contexts.end());
-    const int blocks = (longest + kBlockTokens - 1) / kBlockTokens;
+    RETURN_IF_ERROR(ReserveCache());
     const size_t row_bytes = static_cast<size_t>(s.Row().width()) * sizeof(uint16_t);
-    const int layers =
-        static_cast<int>(kColdBytes / (row_bytes * static_cast<size_t>(blocks) * kBlockTokens)) + 1;
-    RETURN_IF_ERROR(device_.ReserveKvCache(
-        {.layers = layers, .blocks = blocks, .block_tokens = kBlockTokens, .row = s.Row()}));
     const Tensor query = device_.NewTensor(s.heads * s.key_width),
                  out = device_.NewTensor(s.heads * s.value_width);
     for (const int context : options_.contexts) {
@@ -214,7 +258,7 @@ class Bench {
         const Peaks peaks = limits_.MeasurePeaks(isa_);
         double pairs = 0;  // of a token and a position it sees
         for (int t = 0; t < tokens; ++t) pairs += context - t;
-        device_.BeginStep(Layout(tokens, context, blocks));
+        device_.BeginStep(Layout(tokens, context, blocks_));
         Measure({.name = "attention",
                  .tokens = tokens,
                  .context = context,
@@ -222,7 +266,7 @@ class Bench {
                  .operations = 2.0 * pairs * s.heads * (s.key_width + s.value_width),
                  .peak = peaks.bf16.value_or(peaks.fp32)},
                 [&](int n) {
-                  device_.Attend({.layer = n % layers,
+                  device_.Attend({.layer = n % layers_,
                                   .query = query,
                                   .out = out,
                                   .heads = s.heads,
@@ -244,6 +288,8 @@ class Bench {
   MachineLimits& limits_;
   std::vector<std::byte> bits_;
   std::vector<float> scales_;
+  int layers_ = 0;  // of the cache
+  int blocks_ = 0;
 };
 
 absl::Status RunAll(const DeviceBenchOptions& options) {
