@@ -97,6 +97,18 @@ class GgufCheckpoint final : public Checkpoint {
     return RowsOf(*found.tensor, 0, rows, cols);
   }
 
+  const MappedFile* FileOf(absl::Span<const std::byte> bytes) const override { return model_->FileOf(bytes); }
+
+  std::string DescribeBytes(absl::Span<const std::byte> bytes) const override {
+    const MappedFile* file = FileOf(bytes);
+    for (const auto& [name, tensor] : model_->contents().tensors) {
+      const std::byte* begin = tensor.data.data();
+      if (file != nullptr && bytes.data() >= begin && bytes.data() < begin + tensor.data.size())
+        return fmt::format("{}: tensor {}", file->path().string(), Printable(name));
+    }
+    return model_->path();
+  }
+
   std::vector<std::string> TensorNames() const override {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : model_->contents().tensors) names.push_back(name);

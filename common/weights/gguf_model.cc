@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -151,6 +152,12 @@ absl::Status GgufModel::CheckTensorCount() const {
   return absl::InvalidArgumentError(
       fmt::format("{}: key split.tensors.count: is {}, expected the {} tensors of all parts", path_,
                   count->Describe(), contents_.tensors.size()));
+}
+
+const MappedFile* GgufModel::FileOf(absl::Span<const std::byte> bytes) const {
+  const auto it =
+      std::find_if(files_.begin(), files_.end(), [&](const MappedFile& file) { return file.Holds(bytes); });
+  return it == files_.end() ? nullptr : &*it;
 }
 
 }  // namespace numoe

@@ -30,6 +30,8 @@ class GgufModel {
   const std::string& path() const { return path_; }  // of the first file, for messages
   /// The first part's metadata, all parts' tensors.
   const GgufFile& contents() const { return contents_; }
+  /// The part that maps these bytes of a tensor; null: none does.
+  const MappedFile* FileOf(absl::Span<const std::byte> bytes) const;
   uint64_t TotalBytes() const { return total_bytes_; }
   /// Hash of every part's header and size.
   uint64_t Fingerprint() const { return fingerprint_; }

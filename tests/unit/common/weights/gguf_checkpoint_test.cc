@@ -103,6 +103,22 @@ TEST_F(GgufCheckpointTest, MergedExperts) {
       HasSubstr("tensor blk.1.ffn_gate_exps.weight: shape [3, 4, 32], expected [3, 5, 32] by the metadata"));
 }
 
+TEST_F(GgufCheckpointTest, BytesKnowTheirFileAndTensor) {
+  for (int layer = 0; layer < 4; ++layer)
+    Add("blk." + std::to_string(layer) + ".attn_q.weight", {kRows, kCols}, Numbered(1, kRows));
+  writer_.WriteParts(folder_.path(), "m", 2);
+  const auto checkpoint = Checkpoint::Open(folder_.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const MatrixView view =
+      *(*checkpoint)->LocateMatrix("model.layers.3.self_attn.q_proj", kRows, kCols, config_);
+  const MappedFile* file = (*checkpoint)->FileOf(view.data.subspan(8, 8));
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(file->path().filename(), "m-00002-of-00002.gguf");
+  EXPECT_THAT((*checkpoint)->DescribeBytes(view.data.subspan(8)),
+              HasSubstr("m-00002-of-00002.gguf: tensor blk.3.attn_q.weight"));
+  EXPECT_EQ((*checkpoint)->FileOf(std::vector<std::byte>(8)), nullptr);
+}
+
 TEST_F(GgufCheckpointTest, FusedGateAndUp) {
   Add("blk.1.ffn_gate_up_exps.weight", {kExperts, 2 * kRows, kCols}, Numbered(kExperts, 2 * kRows));
   for (int e = 0; e < kExperts; ++e) {

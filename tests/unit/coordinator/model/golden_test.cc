@@ -1,6 +1,6 @@
 // The whole model against the reference implementation's logits on the committed checkpoints of every
-// architecture and format, and on the trained one: whole prompts, prompts in chunks, token by token, one and two slices, in both
-// slicings.
+// architecture and format, and on the trained one: whole prompts, prompts in chunks, token by token, one and
+// two slices, in both slicings.
 //
 // Tolerance. Matrix inputs stay fp32 here (--activations=fp32); what our engine rounds and the reference does
 // not are the KV cache (BF16) and, for FP8 checkpoints, kv_b_proj (BF16). The expected logits come from the
@@ -40,7 +40,8 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
   void SetUp() override {
     const std::filesystem::path data = "tests/golden/data";
     LoadExpected(data / GetParam().expected / "expected");
-    const std::filesystem::path dir = GetParam().name == "nano" ? "deploy/models/nano" : data / GetParam().name;
+    const std::filesystem::path dir =
+        GetParam().name == "nano" ? "deploy/models/nano" : data / GetParam().name;
     absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(dir);
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
     checkpoint_ = *std::move(checkpoint);
