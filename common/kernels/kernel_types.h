@@ -11,9 +11,9 @@
 namespace numoe {
 
 enum class Isa : uint8_t { kScalar, kAvx2, kAvx512, kAmx };
-/// How a worker holds an expert: as published (raw_int4), quantised at load (int8, int4), or plain (bf16,
-/// fp8).
-enum class WeightFormat : uint8_t { kRawInt4, kInt4, kInt8, kBf16, kFp8 };
+/// How a worker holds an expert: as published (raw_int4, q4_k), quantised at load (int8, int4), or plain
+/// (bf16, fp8).
+enum class WeightFormat : uint8_t { kRawInt4, kInt4, kInt8, kBf16, kFp8, kQ4K };
 
 /// A packed weight matrix: `rows` outputs x `cols` inputs. Owns nothing.
 struct PackedMatrix {

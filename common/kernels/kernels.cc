@@ -31,7 +31,7 @@ const IsaRow kIsas[] = {{Isa::kScalar, "scalar", &kKernelsScalar},
 constexpr int kInt8TokensMin = 5;
 constexpr int kTileTokensMin = 16;
 
-constexpr std::string_view kFormatNames[] = {"raw_int4", "int4", "int8", "bf16", "fp8"};
+constexpr std::string_view kFormatNames[] = {"raw_int4", "int4", "int8", "bf16", "fp8", "q4_k"};
 
 const IsaRow& RowOf(Isa isa) { return kIsas[static_cast<size_t>(isa)]; }
 
@@ -71,7 +71,7 @@ absl::StatusOr<WeightFormat> ParseWeightFormat(std::string_view name) {
     if (kFormatNames[i] == name) return static_cast<WeightFormat>(i);
   }
   return absl::InvalidArgumentError(
-      fmt::format("format is \"{}\", expected auto, raw_int4, int4, int8, bf16 or fp8", name));
+      fmt::format("format is \"{}\", expected auto, raw_int4, int4, int8, bf16, fp8 or q4_k", name));
 }
 
 absl::StatusOr<Precision> ParsePrecision(std::string_view name) {
@@ -107,14 +107,14 @@ std::string DescribeIsas() {
   return text;
 }
 
-WeightFormat NativeFormat(MatrixFormat stored) {
-  switch (stored) {
+WeightFormat NativeFormat(const MatrixView& stored) {
+  switch (stored.format) {
     case MatrixFormat::kInt4Group:
       return WeightFormat::kRawInt4;
     case MatrixFormat::kFp8Block:
       return WeightFormat::kFp8;
     case MatrixFormat::kGgml:
-      return WeightFormat::kInt8;
+      return stored.ggml == GgmlType::kQ4_K ? WeightFormat::kQ4K : WeightFormat::kInt8;
     case MatrixFormat::kF32:
     case MatrixFormat::kF16:
     case MatrixFormat::kBF16:

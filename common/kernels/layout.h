@@ -9,8 +9,11 @@
 //   int4s     [half 2][k quad  8][output 16][4 x (low: k, high: k + 32)]
 //             then [group 2][output 32] bf16                                             1152 bytes (0.5625
 //             per weight)
-// fp8 keeps one fp32 scale per step behind the panel's last step, padded to 64 bytes: a 128-wide block holds
-// two steps. Inputs beyond `cols` and outputs beyond `rows` are zero weights. Functions are static: kernel
+//   q4_k      codes as int4's, unsigned, then [group 2][output 32] u8 scales, then as many minima
+//                                                                                        1152 bytes
+// Behind a panel's last step, its tail: fp8 has one fp32 scale per step, padded to 64 bytes (a 128-wide block
+// holds two steps); q4_k has for every four steps [output 32] fp16 that scales are multiples of, then as many
+// for minima: w = code * scale * d - minimum * dmin. Inputs beyond `cols` and outputs beyond `rows` are zero weights. Functions are static: kernel
 // sources each compile their own copy (kernel_types.h says why).
 #pragma once
 
@@ -27,6 +30,10 @@ inline constexpr int kHalfRows = 16;  // outputs of one 64-byte line
 inline constexpr size_t kLine = 64;   // bytes
 inline constexpr size_t kInt4Codes = 1024;
 inline constexpr size_t kInt8Codes = 2048;
+inline constexpr size_t kQ4KScales = kInt4Codes;                // [group][output], one byte each
+inline constexpr size_t kQ4KMinima = kQ4KScales + 2 * 32;       // [group][output], one byte each
+inline constexpr int kQ4KBlockSteps = 4;                        // that share d and dmin
+inline constexpr size_t kQ4KBlockTail = 2 * 32 * sizeof(uint16_t);
 
 static constexpr int Steps(int cols) { return (cols + kStepCols - 1) / kStepCols; }
 static constexpr int Panels(int rows) { return (rows + kPanelRows - 1) / kPanelRows; }
@@ -42,14 +49,24 @@ static constexpr size_t StepBytes(WeightFormat format) {
     case WeightFormat::kRawInt4:
     case WeightFormat::kInt4:
       return kInt4Codes + 2 * kPanelRows * sizeof(uint16_t);
+    case WeightFormat::kQ4K:
+      return kInt4Codes + 2 * 2 * kPanelRows;
   }
   return 0;
 }
 
+/// Where in a panel's tail lies what step `step` needs.
+static constexpr size_t TailOffset(WeightFormat format, int step) {
+  if (format == WeightFormat::kFp8) return static_cast<size_t>(step) * sizeof(float);
+  if (format == WeightFormat::kQ4K) return static_cast<size_t>(step / kQ4KBlockSteps) * kQ4KBlockTail;
+  return 0;
+}
+
 static constexpr size_t PanelBytes(WeightFormat format, int cols) {
-  const size_t steps = static_cast<size_t>(Steps(cols));
-  const size_t tail = format == WeightFormat::kFp8 ? (steps * sizeof(float) + kLine - 1) / kLine * kLine : 0;
-  return steps * StepBytes(format) + tail;
+  const int steps = Steps(cols);
+  const int padded = format == WeightFormat::kQ4K ? steps + kQ4KBlockSteps - 1 : steps;
+  return static_cast<size_t>(steps) * StepBytes(format) +
+         (TailOffset(format, padded) + kLine - 1) / kLine * kLine;
 }
 
 /// Byte of output `row` (in its panel) and input `k` (in its step) for formats of one byte per weight.
@@ -74,5 +91,8 @@ static_assert(PairByte(kPanelRows - 1, kStepCols - 1) + 2 == StepBytes(WeightFor
 static_assert(QuadByte(kPanelRows - 1, kStepCols - 1) + 1 == kInt8Codes);
 static_assert(NibbleByte(kPanelRows - 1, kStepCols - 1) + 1 == kInt4Codes);
 static_assert(StepBytes(WeightFormat::kRawInt4) == StepBytes(WeightFormat::kInt4));
+static_assert(kQ4KMinima + 2 * kPanelRows == StepBytes(WeightFormat::kQ4K));
+static_assert(StepBytes(WeightFormat::kQ4K) % kLine == 0 && kQ4KBlockTail % kLine == 0);
+static_assert(PanelBytes(WeightFormat::kQ4K, 257) == 5 * 1152 + 2 * 128);
 
 }  // namespace numoe::layout

@@ -9,12 +9,14 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/formats/bf16.h"
+#include "common/formats/fp16.h"
 #include "common/formats/fp8.h"
 #include "common/formats/ggml_blocks.h"
 #include "common/formats/int4.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/layout.h"
 #include "common/kernels/panel_packing.h"
+#include "common/kernels/q4k_packing.h"
 
 namespace numoe {
 namespace {
@@ -208,11 +210,22 @@ absl::Status CheckFp8(const Source& s) {
   return absl::OkStatus();
 }
 
+absl::Status CheckQ4K(const Source& s) {
+  if (s.matrix.format != MatrixFormat::kGgml || s.matrix.ggml != GgmlType::kQ4_K)
+    return absl::InvalidArgumentError("format q4_k needs GGUF's Q4_K blocks; use int8 or bf16");
+  constexpr int kBlock = kQ4KBlockSteps * kStepCols;
+  if (s.col_begin % kBlock == 0 && s.cols % kGroup == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("columns {} to {} cut the blocks of {} weights that share a scale", s.col_begin,
+                  s.col_begin + s.cols, kBlock));
+}
+
 absl::Status CheckSource(WeightFormat format, const Source& s) {
   const bool inside = s.row_begin >= 0 && s.col_begin >= 0 && s.rows > 0 && s.cols > 0 &&
                       s.row_begin + s.rows <= s.matrix.rows && s.col_begin + s.cols <= s.matrix.cols;
   NUMOE_CHECK(inside) << "slice outside the matrix";
   if (format == WeightFormat::kFp8) return CheckFp8(s);
+  if (format == WeightFormat::kQ4K) return CheckQ4K(s);
   if (format == WeightFormat::kBf16) return absl::OkStatus();
   if (s.cols % kGroup != 0 || s.col_begin % kGroup != 0) {
     return absl::InvalidArgumentError(
@@ -241,6 +254,13 @@ absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t r
   RETURN_IF_ERROR(CheckSource(format, s));
   NUMOE_CHECK_EQ(out.size(), PackedBytes(format, rows, cols));
   NUMOE_CHECK_EQ(reinterpret_cast<uintptr_t>(out.data()) % kLine, 0u);
+  if (format == WeightFormat::kQ4K) {
+    for (int row = 0; row < rows; row += kPanelRows) {
+      RETURN_IF_ERROR(PackQ4KPanel(source, row_begin + row, std::min(kPanelRows, rows - row), col_begin, cols,
+                                   out.data() + row / kPanelRows * PanelBytes(format, cols)));
+    }
+    return absl::OkStatus();
+  }
   if (KeepsStoredBytes(format, source, rows, cols)) {
     for (int row = 0; row < rows; row += kPanelRows) {
       std::byte* panel = out.data() + row / kPanelRows * PanelBytes(format, cols);
@@ -288,6 +308,16 @@ float UnpackWeight(const PackedMatrix& matrix, int row, int col) {
       const unsigned byte = std::to_integer<unsigned>(step[NibbleByte(r, k)]);
       const int code = static_cast<int>(k < kGroup ? byte & 15u : byte >> 4) - 8;
       return static_cast<float>(code) * DecodeBf16(Load<uint16_t>(step + kInt4Codes + scale_index * 2));
+    }
+    case WeightFormat::kQ4K: {
+      const std::byte* tail = panel + Steps(matrix.cols) * StepBytes(matrix.format) +
+                              TailOffset(matrix.format, col / kStepCols);
+      const unsigned byte = std::to_integer<unsigned>(step[NibbleByte(r, k)]);
+      const float d = DecodeF16(Load<uint16_t>(tail + r * 2));
+      const float dmin = DecodeF16(Load<uint16_t>(tail + (kPanelRows + r) * 2));
+      const float scale = d * static_cast<float>(std::to_integer<int>(step[kQ4KScales + scale_index]));
+      const float minimum = dmin * static_cast<float>(std::to_integer<int>(step[kQ4KMinima + scale_index]));
+      return scale * static_cast<float>(k < kGroup ? byte & 15u : byte >> 4) - minimum;
     }
   }
   return 0;

@@ -34,16 +34,6 @@ void TransposeWords(const std::byte* const* rows, std::byte* out) {
   }
 }
 
-// `words` words of kHalfRows rows, `row_bytes` apart, to as many lines.
-void TransposeHalf(const std::byte* first_row, size_t row_bytes, int words, std::byte* out) {
-  const std::byte* rows[kHalfRows];
-  for (int word = 0; word < words; word += 4, out += 4 * kLine) {
-    for (size_t r = 0; r < kHalfRows; ++r)
-      rows[r] = first_row + r * row_bytes + static_cast<size_t>(word) * 4;
-    TransposeWords(rows, out);
-  }
-}
-
 // A step of one row, 64 nibbles in the order of the inputs, to 32 bytes: input k low, input k + 32 high.
 void PairNibbles(const std::byte* row, std::byte* out) {
   const __m128i low_half = _mm_set1_epi8(0x0f), high_half = _mm_set1_epi8(static_cast<char>(0xf0));
@@ -82,6 +72,15 @@ void PackInt4Step(const std::byte* codes, size_t row_bytes, const std::byte* sca
 
 }  // namespace
 
+void TransposeHalf(const std::byte* first_row, size_t row_bytes, int words, std::byte* out) {
+  const std::byte* rows[kHalfRows];
+  for (int word = 0; word < words; word += 4, out += 4 * kLine) {
+    for (size_t r = 0; r < kHalfRows; ++r)
+      rows[r] = first_row + r * row_bytes + static_cast<size_t>(word) * 4;
+    TransposeWords(rows, out);
+  }
+}
+
 bool KeepsStoredBytes(WeightFormat format, const MatrixView& source, int rows, int cols) {
   if (rows % kPanelRows != 0 || cols % kStepCols != 0) return false;
   switch (format) {
@@ -93,6 +92,7 @@ bool KeepsStoredBytes(WeightFormat format, const MatrixView& source, int rows, i
       return source.format == MatrixFormat::kBF16;
     case WeightFormat::kInt4:
     case WeightFormat::kInt8:
+    case WeightFormat::kQ4K:
       break;
   }
   return false;

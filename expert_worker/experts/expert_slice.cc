@@ -50,7 +50,7 @@ absl::StatusOr<WeightFormat> ChooseFormat(const Checkpoint& checkpoint, const Mo
     ASSIGN_OR_RETURN(const MatrixView gate,
                      checkpoint.FindMatrix(ModuleName(config, layer, 0, "gate"), config.moe_intermediate_size,
                                            config.hidden_size, config));
-    return NativeFormat(gate.format);
+    return NativeFormat(gate);
   }
   return absl::InvalidArgumentError("the model has no MoE layer: nothing for an expert worker to do");
 }
@@ -64,6 +64,8 @@ Block BlockOf(WeightFormat format) {
   switch (format) {
     case WeightFormat::kFp8:
       return {64, "half a block of 128 weights that share a scale"};
+    case WeightFormat::kQ4K:
+      return {256, "a block of 256 weights that share a scale"};
     case WeightFormat::kRawInt4:
     case WeightFormat::kInt4:
     case WeightFormat::kInt8:

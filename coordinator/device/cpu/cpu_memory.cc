@@ -34,7 +34,7 @@ RouteTable CpuDevice::NewRouteTable(int experts_per_token) {
 }
 
 absl::StatusOr<Matrix> CpuDevice::LoadMatrix(const MatrixView& source) {
-  const WeightFormat format = dense_format_.value_or(NativeFormat(source.format));
+  const WeightFormat format = dense_format_.value_or(NativeFormat(source));
   const int rows = static_cast<int>(source.rows);
   const int cols = static_cast<int>(source.cols);
   const size_t bytes = PackedBytes(format, rows, cols);

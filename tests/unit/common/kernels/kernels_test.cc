@@ -40,16 +40,21 @@ TEST(NamesTest, UnknownNamesSayWhatIsKnown) {
   EXPECT_THAT(std::string(ParseIsa("sse9").status().message()),
               HasSubstr("isa is \"sse9\", expected auto, scalar, avx2, avx512 or amx"));
   EXPECT_THAT(std::string(ParseWeightFormat("int3").status().message()),
-              HasSubstr("format is \"int3\", expected auto, raw_int4, int4, int8, bf16 or fp8"));
+              HasSubstr("format is \"int3\", expected auto, raw_int4, int4, int8, bf16, fp8 or q4_k"));
 }
 
 TEST(NamesTest, NativeFormatKeepsWhatIsPublished) {
-  EXPECT_EQ(NativeFormat(MatrixFormat::kInt4Group), WeightFormat::kRawInt4);
-  EXPECT_EQ(NativeFormat(MatrixFormat::kFp8Block), WeightFormat::kFp8);
-  EXPECT_EQ(NativeFormat(MatrixFormat::kGgml), WeightFormat::kInt8);
-  EXPECT_EQ(NativeFormat(MatrixFormat::kBF16), WeightFormat::kBf16);
-  EXPECT_EQ(NativeFormat(MatrixFormat::kF16), WeightFormat::kBf16);
-  EXPECT_EQ(NativeFormat(MatrixFormat::kF32), WeightFormat::kBf16);
+  const auto native = [](MatrixFormat format, GgmlType ggml = GgmlType::kF32) {
+    return NativeFormat({.format = format, .data = {}, .scales = {}, .ggml = ggml});
+  };
+  EXPECT_EQ(native(MatrixFormat::kInt4Group), WeightFormat::kRawInt4);
+  EXPECT_EQ(native(MatrixFormat::kFp8Block), WeightFormat::kFp8);
+  EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kQ4_K), WeightFormat::kQ4K);
+  EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kQ8_0), WeightFormat::kInt8);
+  EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kQ6_K), WeightFormat::kInt8);
+  EXPECT_EQ(native(MatrixFormat::kBF16), WeightFormat::kBf16);
+  EXPECT_EQ(native(MatrixFormat::kF16), WeightFormat::kBf16);
+  EXPECT_EQ(native(MatrixFormat::kF32), WeightFormat::kBf16);
 }
 
 TEST(SelectIsaTest, AutoTakesTheBest) {

@@ -84,7 +84,7 @@ TEST_P(MatmulTest, AgreesWithDoublePrecision) {
   const auto [isa, format] = GetParam();
   std::mt19937 random(11);
   for (const auto& [rows, cols] : {std::pair{32, 64}, {96, 32}, {64, 352}, {48, 96}, {256, 512}, {1, 128}}) {
-    const Packed packed = Pack(format, RandomStored(format, rows, cols, random).view);
+    const Packed packed = RandomPacked(format, rows, cols, random);
     for (const int tokens : {1, 2, 3, 5, 16, 17, 70}) {
       ASSERT_NO_FATAL_FAILURE(ExpectAgreement(isa, packed.matrix, tokens, random));
     }
@@ -94,7 +94,7 @@ TEST_P(MatmulTest, AgreesWithDoublePrecision) {
 TEST_P(MatmulTest, EveryTokenCountFrom1To70) {
   const auto [isa, format] = GetParam();
   std::mt19937 random(21);
-  const Packed packed = Pack(format, RandomStored(format, 40, 96, random).view);
+  const Packed packed = RandomPacked(format, 40, 96, random);
   for (int tokens = 1; tokens <= 70; ++tokens) {
     ASSERT_NO_FATAL_FAILURE(ExpectAgreement(isa, packed.matrix, tokens, random));
   }
@@ -103,8 +103,7 @@ TEST_P(MatmulTest, EveryTokenCountFrom1To70) {
 TEST_P(MatmulTest, PanelRangesGiveTheSameBitsAsTheWhole) {
   const auto [isa, format] = GetParam();
   std::mt19937 random(12);
-  const Stored stored = RandomStored(format, 160, 128, random);
-  const Packed packed = Pack(format, stored.view);
+  const Packed packed = RandomPacked(format, 160, 128, random);
   const std::vector<float> x = RandomFloats(3 * 128, random);
   std::vector<float> whole(3 * 160), parts(3 * 160);
   Matmul(isa, {.weight = packed.matrix,
@@ -131,8 +130,7 @@ TEST_P(MatmulTest, PanelRangesGiveTheSameBitsAsTheWhole) {
 TEST_P(MatmulTest, ExactRowsDoNotDependOnTheirNeighbours) {
   const auto [isa, format] = GetParam();
   std::mt19937 random(13);
-  const Stored stored = RandomStored(format, 64, 256, random);
-  const Packed packed = Pack(format, stored.view);
+  const Packed packed = RandomPacked(format, 64, 256, random);
   const std::vector<float> x = RandomFloats(40 * 256, random);
   std::vector<float> together(40 * 64), alone(64);
   MatmulArgs args{.weight = packed.matrix,
@@ -179,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, MatmulTest,
     ::testing::Combine(::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx),
                        ::testing::Values(WeightFormat::kRawInt4, WeightFormat::kInt4, WeightFormat::kInt8,
-                                         WeightFormat::kBf16, WeightFormat::kFp8)),
+                                         WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kQ4K)),
     Name);
 
 }  // namespace

@@ -95,6 +95,40 @@ TEST(PackMatrixTest, WholePanelsAreTheBytesOfRaggedOnes) {
   }
 }
 
+TEST(PackMatrixTest, Q4KKeepsEveryWeightOfASlice) {
+  std::mt19937 random(23);
+  const Stored stored = RandomStored(WeightFormat::kQ4K, 200, 768, random);
+  for (const Rectangle& r :
+       {Rectangle{0, 200, 0, 768}, {128, 72, 256, 96}, {0, 1, 512, 256}, {32, 64, 0, 352}, {5, 33, 256, 512}}) {
+    const absl::StatusOr<Packed> packed = PackRectangle(WeightFormat::kQ4K, stored.view, r);
+    ASSERT_TRUE(packed.ok()) << packed.status();
+    std::vector<float> expected(static_cast<size_t>(r.rows) * r.cols);
+    DecodeMatrix(stored.view, r.row_begin, r.row_begin + r.rows, r.col_begin, r.col_begin + r.cols,
+                 absl::MakeSpan(expected));
+    for (int i = 0; i < r.rows * r.cols; ++i) {
+      ASSERT_EQ(UnpackWeight(packed->matrix, i / r.cols, i % r.cols), expected[i])
+          << "[" << i / r.cols << ", " << i % r.cols << "] of the slice at " << r.row_begin << ", "
+          << r.col_begin;
+    }
+  }
+}
+
+TEST(PackMatrixTest, Q4KRefusesOtherBlocksCutsAndFactorsThatAreNotFinite) {
+  std::mt19937 random(22);
+  Stored q4_k = RandomStored(WeightFormat::kQ4K, 64, 512, random);
+  EXPECT_THAT(Refusal(WeightFormat::kQ4K, q4_k.view, {0, 32, 128, 256}),
+              HasSubstr("columns 128 to 384 cut the blocks of 256"));
+  EXPECT_THAT(Refusal(WeightFormat::kQ4K, q4_k.view, {0, 32, 256, 40}), HasSubstr("columns 256 to 296 cut"));
+  MatrixView other = q4_k.view;
+  other.ggml = GgmlType::kQ5_K;
+  EXPECT_THAT(Refusal(WeightFormat::kQ4K, other, {0, 32, 0, 256}), HasSubstr("q4_k needs GGUF's Q4_K blocks"));
+  const uint16_t nan = 0x7e00;
+  std::memcpy(&q4_k.data[(40 * 2 + 1) * 144 + 2], &nan, sizeof nan);  // dmin of row 40's second block
+  EXPECT_THAT(Refusal(WeightFormat::kQ4K, q4_k.view, {0, 64, 0, 512}),
+              HasSubstr("block [40, 256] has a factor that is not finite"));
+  EXPECT_EQ(Refusal(WeightFormat::kQ4K, q4_k.view, {0, 64, 0, 256}), "packed") << "the block lies outside";
+}
+
 TEST(PackMatrixTest, GgufScaleThatIsNotFiniteIsRefused) {
   std::mt19937 random(21);
   std::vector<std::byte> blocks = EncodeGgml(GgmlType::kQ8_0, RandomFloats(2 * 64, random));
@@ -215,6 +249,7 @@ TEST(LayoutTest, BytesPerMatrix) {
   EXPECT_EQ(PackedBytes(WeightFormat::kInt8, 2048, 7168), 2048ull * 7168 * 9 / 8);
   EXPECT_EQ(PackedBytes(WeightFormat::kBf16, 2048, 7168), 2048ull * 7168 * 2);
   EXPECT_EQ(PackedBytes(WeightFormat::kFp8, 2048, 7168), 2048ull * 7168 + 64 * (7168 / 64 * 4));
+  EXPECT_EQ(PackedBytes(WeightFormat::kQ4K, 2048, 7168), 2048ull * 7168 * 9 / 16 + 64 * (7168 / 256 * 128));
   EXPECT_EQ(PackedBytes(WeightFormat::kBf16, 33, 65), 2u * 2 * 4096) << "both sizes round up";
 }
 

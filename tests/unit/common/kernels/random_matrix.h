@@ -16,6 +16,7 @@
 #include "common/formats/bf16.h"
 #include "common/kernels/kernels.h"
 #include "gtest/gtest.h"
+#include "tests/support/ggml_encode.h"
 
 namespace numoe {
 
@@ -23,7 +24,15 @@ struct alignas(64) Line {
   std::byte bytes[64];
 };
 
-// A stored matrix with random content in the format a weight format is packed from.
+inline std::vector<float> RandomFloats(size_t count, std::mt19937& random) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& v : values) v = normal(random);
+  return values;
+}
+
+// A stored matrix with random content in the format a weight format is packed from. It may be wider than
+// asked for.
 struct Stored {
   std::vector<std::byte> data;
   std::vector<std::byte> scales;
@@ -55,6 +64,11 @@ inline Stored RandomStored(WeightFormat format, int rows, int cols, std::mt19937
     }
     const int blocks = (rows + 127) / 128 * ((cols + 127) / 128);
     for (int i = 0; i < blocks; ++i) append(s.scales, 0.01f + 0.01f * std::fabs(normal(random)));
+  } else if (format == WeightFormat::kQ4K) {
+    s.view.format = MatrixFormat::kGgml;
+    s.view.ggml = GgmlType::kQ4_K;
+    s.view.cols = (cols + 255) / 256 * 256;  // rows are whole blocks
+    s.data = EncodeGgml(GgmlType::kQ4_K, RandomFloats(static_cast<size_t>(rows * s.view.cols), random));
   } else {
     s.view.format = MatrixFormat::kBF16;
     for (int i = 0; i < rows * cols; ++i) append(s.data, EncodeBf16(normal(random)));
@@ -92,11 +106,12 @@ inline Packed Pack(WeightFormat format, const MatrixView& view) {
   return *std::move(p);
 }
 
-inline std::vector<float> RandomFloats(size_t count, std::mt19937& random) {
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& v : values) v = normal(random);
-  return values;
+/// A random matrix of exactly these sizes, packed.
+inline Packed RandomPacked(WeightFormat format, int rows, int cols, std::mt19937& random) {
+  const Stored stored = RandomStored(format, rows, cols, random);
+  absl::StatusOr<Packed> p = PackRectangle(format, stored.view, {0, rows, 0, cols});
+  EXPECT_TRUE(p.ok()) << p.status();
+  return *std::move(p);
 }
 
 }  // namespace numoe

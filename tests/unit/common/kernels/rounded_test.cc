@@ -5,7 +5,8 @@
 // where a group's sum is scaled afterwards; BF16 activations are off by at most 2^-8 of themselves, INT8 ones
 // by half a step of their group's top / 127: (top / 254) sum |w| a group. (The two roundings of 127 / top and
 // of its product with x move x by another 2^-22 of top, less than 0.001 of half a step.) Tiles round weights
-// to BF16 too: (1 + 2^-8)^2 - 1 of S together.
+// to BF16 too: (1 + 2^-8)^2 - 1 of S together. q4_k sums codes and minima apart, which are at most three times
+// a group's largest weight together.
 #include "common/kernels/rounded.h"
 
 #include <cmath>
@@ -78,18 +79,21 @@ struct Expected {
 
 // One output of `m` from its row of weights `w`.
 Expected Reference(const PackedMatrix& m, const double* w, const float* x, ActivationForm form) {
-  double sum = 0, magnitude = 0, quantisation = 0;
+  double sum = 0, magnitude = 0, quantisation = 0, cancelled = 0;
   for (int group = 0; group < m.cols; group += 32) {
-    double top = 0, weights = 0;
+    double top = 0, weights = 0, largest = 0, inputs = 0;
     for (int k = group; k < std::min(group + 32, m.cols); ++k) {
       sum += w[k] * x[k];
       magnitude += std::fabs(w[k] * x[k]);
       weights += std::fabs(w[k]);
       top = std::max(top, std::fabs(static_cast<double>(x[k])));
+      largest = std::max(largest, std::fabs(w[k]));
+      inputs += std::fabs(static_cast<double>(x[k]));
     }
+    if (m.format == WeightFormat::kQ4K) cancelled += 3 * largest * inputs;
     quantisation += 1.001 * top / 254 * weights;
   }
-  return {sum, 2 * (m.cols + 2) * 0x1p-24 * magnitude + 1e-30 +
+  return {sum, 2 * (m.cols + 2) * 0x1p-24 * (magnitude + cancelled) + 1e-30 +
                    FormError(form, m.format, magnitude, quantisation)};
 }
 
@@ -137,7 +141,7 @@ TEST_P(RoundedTest, AgreesWithDoublePrecision) {
   std::mt19937 random(31);
   int checked = 0;
   for (const auto& [rows, cols] : {std::pair{32, 64}, {96, 32}, {40, 96}, {64, 352}, {1, 128}}) {
-    const Packed packed = Pack(format_, RandomStored(format_, rows, cols, random).view);
+    const Packed packed = RandomPacked(format_, rows, cols, random);
     for (int tokens = 1; tokens <= 40; ++tokens) {
       const ActivationForm form = FormFor(tokens);
       if (form == ActivationForm::kFloat) continue;
@@ -154,7 +158,7 @@ TEST_P(RoundedTest, AgreesInPortions) {
   std::mt19937 random(32);
   int checked = 0;
   for (const auto& [rows, cols] : {std::pair{72, 1120}, {96, 512}, {32, 3104}}) {
-    const Packed packed = Pack(format_, RandomStored(format_, rows, cols, random).view);
+    const Packed packed = RandomPacked(format_, rows, cols, random);
     for (const int tokens : {16, 33, 70, 257, 300}) {
       const ActivationForm form = FormFor(tokens);
       if (form == ActivationForm::kFloat) continue;
@@ -170,7 +174,7 @@ TEST_P(RoundedTest, ATokensBitsDoNotDependOnTheOthersInOneForm) {
   const ActivationForm form = FormFor(kTokens);
   if (form == ActivationForm::kFloat) GTEST_SKIP() << "fp32";
   std::mt19937 random(5);
-  const Packed packed = Pack(format_, RandomStored(format_, kRows, kCols, random).view);
+  const Packed packed = RandomPacked(format_, kRows, kCols, random);
   const size_t stride = rounded::RowBytes(form, kCols);
   const Rows rows = Round(isa_, form, RandomFloats(kTokens * kCols, random), kCols, stride);
   const auto run = [&](size_t first, int tokens) {
@@ -198,7 +202,7 @@ TEST_P(RoundedTest, TilesRunWhereTheContractSaysSo) {
   if (!UseEmulator())
     GTEST_SKIP() << "instructions are counted by the emulator, which this machine does not use";
   std::mt19937 random(22);
-  const Packed packed = Pack(format_, RandomStored(format_, 32, 64, random).view);
+  const Packed packed = RandomPacked(format_, 32, 64, random);
   for (const int tokens : {15, 16}) {
     const ActivationForm form = FormFor(tokens);
     if (form == ActivationForm::kFloat) GTEST_SKIP() << "fp32";
@@ -228,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, RoundedTest,
     ::testing::Combine(::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx),
                        ::testing::Values(WeightFormat::kRawInt4, WeightFormat::kInt4, WeightFormat::kInt8,
-                                         WeightFormat::kBf16, WeightFormat::kFp8),
+                                         WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kQ4K),
                        ::testing::Values(Precision::kFast, Precision::kBf16)),
     [](const ::testing::TestParamInfo<RoundedTest::ParamType>& test) {
       return std::string(IsaName(std::get<0>(test.param))) + "_" +

@@ -29,7 +29,7 @@ class TileBudgetTest : public ::testing::TestWithParam<WeightFormat> {
 #endif
     if (!UseEmulator()) GTEST_SKIP() << "needs AVX-512, and no AMX: single steps go through the emulator";
     std::mt19937 random(1);
-    packed_ = Pack(GetParam(), RandomStored(GetParam(), kRows, kCols, random).view);
+    packed_ = RandomPacked(GetParam(), kRows, kCols, random);
   }
 
   InstructionCounts Count(int tokens) const {
@@ -78,6 +78,7 @@ TEST_P(TileBudgetTest, WeightsAreDecodedOnceForAllRows) {
                                                    {WeightFormat::kInt4, 256},
                                                    {WeightFormat::kInt8, 266},
                                                    {WeightFormat::kFp8, 132},
+                                                   {WeightFormat::kQ4K, 266},
                                                    {WeightFormat::kBf16, 1}};
   for (const int tokens : {16, 32, 256}) {
     EXPECT_LE(Count(tokens).vector * 1024 / (kRows * kCols), budget.at(GetParam())) << tokens << " rows";
@@ -86,7 +87,7 @@ TEST_P(TileBudgetTest, WeightsAreDecodedOnceForAllRows) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, TileBudgetTest,
                          ::testing::Values(WeightFormat::kRawInt4, WeightFormat::kInt4, WeightFormat::kInt8,
-                                           WeightFormat::kBf16, WeightFormat::kFp8),
+                                           WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kQ4K),
                          [](const ::testing::TestParamInfo<WeightFormat>& format) {
                            return std::string(WeightFormatName(format.param));
                          });
