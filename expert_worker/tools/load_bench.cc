@@ -8,7 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
-#include <set>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/weights/input_file.h"
@@ -40,19 +40,26 @@ uint64_t ProcessMemory(const std::string& key) {
 }
 void ResetPeakMemory() { std::ofstream("/proc/self/clear_refs") << 5; }
 
-// The files that hold the slice's matrices.
-std::set<const MappedFile*> FilesOf(const Checkpoint& checkpoint, const ModelConfig& config) {
-  std::set<const MappedFile*> files;
+// The files that hold the slice's matrices, and from where to where they do.
+using Extents = std::map<const MappedFile*, std::pair<uint64_t, uint64_t>>;
+
+Extents ExtentsOf(const Checkpoint& checkpoint, const ModelConfig& config) {
+  Extents extents;
   for (LayerId layer = 0; layer < config.num_layers; ++layer) {
     if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
     for (ExpertId expert = 0; expert < config.num_experts; ++expert) {
       const auto view = checkpoint.LocateMatrix(
           fmt::format("{}model.layers.{}.mlp.experts.{}.gate_proj", config.tensor_prefix, layer, expert),
           config.moe_intermediate_size, config.hidden_size, config);
-      if (view.ok()) files.insert(checkpoint.FileOf(view->data));
+      const MappedFile* file = view.ok() ? checkpoint.FileOf(view->data) : nullptr;
+      if (file == nullptr) continue;
+      const auto begin = static_cast<uint64_t>(view->data.data() - file->bytes().data());
+      auto& [first, last] = extents.try_emplace(file, UINT64_MAX, 0).first->second;
+      first = std::min(first, begin / kReadAlignment * kReadAlignment);
+      last = std::max(last, begin + view->data.size());
     }
   }
-  return files;
+  return extents;
 }
 
 class LoadBench {
@@ -63,7 +70,7 @@ class LoadBench {
         config_(config),
         options_(options),
         pool_(pool),
-        files_(FilesOf(checkpoint, config)) {}
+        extents_(ExtentsOf(checkpoint, config)) {}
 
   absl::Status Run() {
     if (!options_.json)
@@ -75,11 +82,6 @@ class LoadBench {
   }
 
  private:
-  struct Round {
-    double rate = 0;  // bytes a second
-    double limit = 0;
-  };
-
   template <typename Prepare, typename Limit>
   absl::Status RunFrom(const char* source, Prepare prepare, Limit measure_limit) {
     std::vector<double> rates, limits, shares;
@@ -124,7 +126,7 @@ class LoadBench {
   }
 
   absl::Status ReadIntoCache() {
-    for (const MappedFile* file : files_) {
+    for (const auto& [file, extent] : extents_) {
       if (madvise(const_cast<std::byte*>(file->bytes().data()), file->bytes().size(), MADV_POPULATE_READ) !=
           0)
         return absl::ResourceExhaustedError(file->path().string() + ": does not fit the page cache");
@@ -135,14 +137,14 @@ class LoadBench {
   }
 
   absl::Status DropFromCache() {
-    for (const MappedFile* file : files_) {
+    for (const auto& [file, extent] : extents_) {
       ASSIGN_OR_RETURN(const auto input, InputFile::Open(*file, false));
       input->DropCache(0, file->bytes().size());
     }
     return absl::OkStatus();
   }
 
-  // GB/s of copying memory, as much as one load writes at most 4 GB of, into fresh huge pages.
+  // GB/s of copying 2 GiB of memory into fresh huge pages.
   absl::StatusOr<double> Copy() {
     const size_t source_bytes = size_t{1} << 30;
     if (copy_source_.size() == 0) {
@@ -176,18 +178,18 @@ class LoadBench {
     };
     std::vector<std::unique_ptr<InputFile>> open;
     const double seconds = SecondsOf([&] {
-      for (const MappedFile* file : files_) {
+      for (const auto& [file, extent] : extents_) {
         absl::StatusOr<std::unique_ptr<InputFile>> input = InputFile::Open(*file, true);
         if (!input.ok()) {
           status = input.status();
           break;
         }
         open.push_back(*std::move(input));
-        for (uint64_t at = 0; at < file->bytes().size(); at += kDirectRead) {
+        for (uint64_t at = extent.first; at < extent.second; at += kDirectRead) {
           if (idle.empty()) await();
           const uint64_t buffer = idle.back();
           idle.pop_back();
-          const size_t needed = std::min<uint64_t>(kDirectRead, file->bytes().size() - at);
+          const size_t needed = std::min<uint64_t>(kDirectRead, extent.second - at);
           reader.Begin(*open.back(), at, absl::MakeSpan(buffers.data() + buffer * kDirectRead, kDirectRead),
                        needed, buffer);
           bytes += needed;
@@ -208,7 +210,7 @@ class LoadBench {
   const ModelConfig& config_;
   const LoadBenchOptions& options_;
   ThreadPool& pool_;
-  const std::set<const MappedFile*> files_;
+  const Extents extents_;
   NodeMemory copy_source_;
   uint64_t bytes_ = 0;
 };
