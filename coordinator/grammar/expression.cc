@@ -63,6 +63,14 @@ ExprId Expressions::Graph(std::vector<GraphEdge> edges, int nodes, int accept) {
   return Add(std::move(node));
 }
 
+void Expressions::SetString(RuleId rule, ExprId body, int min, int max) {
+  Rule& string = rules_[static_cast<size_t>(rule)];
+  string.body = body;
+  string.is_string = true;
+  string.min = min;
+  string.max = max;
+}
+
 RuleId Expressions::AddRule(std::string name, bool shared) {
   rules_.push_back({.name = std::move(name), .shared = shared});
   return static_cast<RuleId>(rules_.size()) - 1;

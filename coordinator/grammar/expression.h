@@ -58,6 +58,11 @@ struct Rule {
   std::string name;  // for error messages
   ExprId body = -1;
   bool shared = false;  // stays a call, so that its token masks are computed once for all its places
+  /// A JSON string (json_syntax.h) of `min` to `max` characters; `body` has the string without the bounds,
+  /// which are counted at run time.
+  bool is_string = false;
+  int min = 0;
+  int max = kUnbounded;
 };
 
 class Expressions {
@@ -80,6 +85,8 @@ class Expressions {
   ExprId Graph(std::vector<GraphEdge> edges, int nodes, int accept);
 
   RuleId AddRule(std::string name, bool shared);
+  /// Makes `rule` a JSON string of min to max characters.
+  void SetString(RuleId rule, ExprId body, int min, int max);
   void SetBody(RuleId rule, ExprId body) { rules_[static_cast<size_t>(rule)].body = body; }
 
   const Expr& at(ExprId id) const { return nodes_[static_cast<size_t>(id)]; }

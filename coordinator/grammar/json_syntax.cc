@@ -62,8 +62,9 @@ ExprId JsonSyntax::String(int min, int max) {
   const RuleId rule = SharedRule(name);
   if (!known) {
     const ExprId quote = expressions_.Literal("\"");
-    expressions_.SetBody(rule,
-                         expressions_.Sequence({quote, expressions_.Repeat(Character(), min, max), quote}));
+    const ExprId body =
+        expressions_.Sequence({quote, expressions_.Repeat(Character(), 0, kUnbounded), quote});
+    expressions_.SetString(rule, body, min, max);
   }
   return expressions_.Call(rule);
 }

@@ -27,6 +27,7 @@ class ProgramBuilder {
     KeepReachable();
     RETURN_IF_ERROR(SortByFirstCalls());
     Pack();
+    MarkCounting();
     FindByteSets();
     program_.FindLoops();
     return std::move(program_);
@@ -60,7 +61,8 @@ class ProgramBuilder {
       for (DfaState& state : dfa.states)
         for (CallEdge& call : state.calls) call.rule = id_of(call.rule);
       automata_.push_back(std::move(dfa));
-      program_.rules_.push_back({.name = rule.name});
+      program_.rules_.push_back(
+          {.name = rule.name, .is_string = rule.is_string, .min = rule.min, .max = rule.max});
     }
     return absl::OkStatus();
   }
@@ -114,6 +116,7 @@ class ProgramBuilder {
 
   absl::Status SortByFirstCalls();
   void Pack();
+  void MarkCounting();
   void FindByteSets();
   ByteSet FirstOf(StateId state) const;
 
@@ -207,6 +210,15 @@ void ProgramBuilder::Pack() {
           static_cast<uint8_t>((state.final ? Program::kFinal : 0) | (last ? Program::kLast : 0) |
                                (!state.final && state.calls.empty() ? Program::kPlain : 0)));
     }
+  }
+}
+
+// Strings with bounds count at the state between two characters, where all but a quote begins one.
+void ProgramBuilder::MarkCounting() {
+  for (const Program::RuleInfo& rule : program_.rules_) {
+    if (!rule.is_string || (rule.min == 0 && rule.max == kUnbounded)) continue;
+    uint8_t& flags = program_.flags_[static_cast<size_t>(program_.Next(rule.start, '"'))];
+    flags = static_cast<uint8_t>((flags & ~Program::kPlain) | Program::kCounting);
   }
 }
 

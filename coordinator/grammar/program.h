@@ -44,6 +44,11 @@ class Program {
     int32_t order = 0;  // a rule called first by this one has a larger order
     ByteSet first;      // bytes its text can begin with
     ByteSet follow;     // bytes that can come after its text, in any place
+    /// A JSON string of `min` to `max` characters. Its states are those of StringProgram (string_tokens.h),
+    /// in the same order; the characters begun are counted by its thread.
+    bool is_string = false;
+    int min = 0;
+    int max = kUnbounded;
   };
 
   /// What `root` matches.
@@ -54,8 +59,10 @@ class Program {
     return table_[static_cast<size_t>(state) * classes_ + class_of_[byte]];
   }
   bool IsFinal(StateId state) const { return flags_[static_cast<size_t>(state)] & kFinal; }
-  /// Neither final nor calling: leads on by bytes alone.
+  /// Neither final nor calling nor counting: leads on by bytes alone.
   bool IsPlain(StateId state) const { return flags_[static_cast<size_t>(state)] & kPlain; }
+  /// Between the characters of a string whose length has bounds.
+  bool IsCounting(StateId state) const { return flags_[static_cast<size_t>(state)] & kCounting; }
   /// Nothing follows it in its rule.
   bool IsLast(StateId state) const { return flags_[static_cast<size_t>(state)] & kLast; }
   absl::Span<const Call> Calls(StateId state) const {
@@ -71,7 +78,7 @@ class Program {
   size_t bytes() const;
 
  private:
-  enum : uint8_t { kFinal = 1, kPlain = 2, kLast = 4 };
+  enum : uint8_t { kFinal = 1, kPlain = 2, kLast = 4, kCounting = 8 };
   friend class ProgramBuilder;
 
   void FindLoops();

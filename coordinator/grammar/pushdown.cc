@@ -53,12 +53,27 @@ void Pushdown::Step(const Kernel& from, uint8_t byte, Kernel& to) {
   to.Clear();
   pending_.clear();
   for (const Thread& thread : from.threads) {
-    const StateId next = program_->Next(thread.state, byte);
-    if (next != kNoState) AddThread(to, {next, thread.frame});
+    int32_t count = thread.count;
+    const StateId next = program_->IsCounting(thread.state) ? NextCounting(thread, byte, count)
+                                                            : program_->Next(thread.state, byte);
+    if (next != kNoState) AddThread(to, {next, thread.frame, count});
     if (!program_->IsPlain(thread.state)) Call(thread.state, thread.frame, byte);
   }
   if (!pending_.empty()) EnterCalls(byte, to);
   ReturnFinished(to);
+}
+
+// Between two characters of a string with bounds: the quote needs enough of them, a character room for it.
+StateId Pushdown::NextCounting(const Thread& thread, uint8_t byte, int32_t& count) const {
+  const StateId next = program_->Next(thread.state, byte);
+  if (next == kNoState) return kNoState;
+  const Program::RuleInfo& rule = program_->rule(program_->RuleOf(thread.state));
+  if (program_->IsFinal(next)) {
+    count = 0;
+    return thread.count >= rule.min ? next : kNoState;
+  }
+  ++count;
+  return rule.max == kUnbounded || thread.count < rule.max ? next : kNoState;
 }
 
 void Pushdown::Call(StateId state, FrameId frame, uint8_t byte) {
@@ -154,8 +169,13 @@ void Pushdown::Return(FrameId frame, Kernel& to) {
 ByteSet Pushdown::NextBytes(const Kernel& kernel) const {
   ByteSet bytes;
   for (const Thread& thread : kernel.threads) {
-    for (unsigned b = 0; b < 256; ++b)
-      if (program_->Next(thread.state, static_cast<uint8_t>(b)) != kNoState) bytes.set(b);
+    int32_t count = 0;
+    for (unsigned b = 0; b < 256; ++b) {
+      const auto byte = static_cast<uint8_t>(b);
+      const StateId next = program_->IsCounting(thread.state) ? NextCounting(thread, byte, count)
+                                                              : program_->Next(thread.state, byte);
+      if (next != kNoState) bytes.set(b);
+    }
     for (const Program::Call& call : program_->Calls(thread.state)) bytes |= program_->rule(call.rule).first;
   }
   return bytes;

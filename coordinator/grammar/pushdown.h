@@ -22,6 +22,7 @@ inline constexpr FrameId kBase = 0;
 struct Thread {
   StateId state = 0;
   FrameId frame = kBase;
+  int32_t count = 0;  // characters begun, in a string whose length has bounds
   bool operator==(const Thread&) const = default;
 };
 
@@ -88,6 +89,7 @@ class Pushdown {
     Thread parent;  // after the call
     bool tail;
   };
+  StateId NextCounting(const Thread& thread, uint8_t byte, int32_t& count) const;
   void Call(StateId state, FrameId frame, uint8_t byte);
   void EnterCalls(uint8_t byte, Kernel& to);
   FrameId FrameOf(size_t begin, size_t end);

@@ -5,62 +5,12 @@
 
 #include "common/base/check.h"
 #include "common/base/limits.h"
+#include "coordinator/grammar/string_tokens.h"
 
 namespace numoe::grammar {
 namespace {
 
 using TrieNode = GrammarVocabulary::Node;
-
-void SetBit(absl::Span<uint64_t> mask, TokenId token) {
-  mask[static_cast<size_t>(token) / 64] |= uint64_t{1} << (static_cast<size_t>(token) % 64);
-}
-
-// One byte from `from` to `to`; the case of a single thread that only reads bytes is most of all steps.
-inline void StepFast(Pushdown& machine, const Kernel& from, uint8_t byte, Kernel& to) {
-  const Program& program = machine.program();
-  if (from.threads.size() == 1 && program.IsPlain(from.threads[0].state)) {
-    const StateId next = program.Next(from.threads[0].state, byte);
-    if (next == kNoState) return to.Clear();
-    if (program.IsPlain(next)) {
-      to.Clear();
-      to.threads.push_back({next, from.threads[0].frame});
-      return;
-    }
-  }
-  machine.Step(from, byte, to);
-}
-
-// Walks the parts of a trie that the machine accepts; `accept(first, end)` gets the tokens of each node.
-template <typename Node, typename Accept>
-bool WalkTrie(Pushdown& machine, const Kernel& start, absl::Span<const Node> nodes, WalkScratch& scratch,
-              Accept accept) {
-  const size_t base = machine.frames().size();
-  const size_t steps = machine.steps();
-  bool within_budget = true;
-  scratch.kernels[0] = start;
-  scratch.frames[0] = base;
-  const auto count = static_cast<int32_t>(nodes.size()) - 1;
-  for (int32_t n = 1; n < count;) {
-    const Node& node = nodes[static_cast<size_t>(n)];
-    const size_t depth = node.depth;
-    machine.frames().Truncate(scratch.frames[depth - 1]);
-    Kernel& here = scratch.kernels[depth];
-    StepFast(machine, scratch.kernels[depth - 1], node.byte, here);
-    scratch.frames[depth] = machine.frames().size();
-    if (!here.alive()) {
-      n = node.end;
-    } else {
-      accept(node.first_token, nodes[static_cast<size_t>(n) + 1].first_token);
-      ++n;
-    }
-    if (machine.steps() - steps > limits::kGrammarMaskStepsMax) {
-      within_budget = false;
-      break;
-    }
-  }
-  machine.frames().Truncate(base);
-  return within_budget;
-}
 
 // One state's mask: a walk over the vocabulary from that state with an unknown stack, which is kBase.
 class MaskBuilder {
@@ -83,17 +33,12 @@ class MaskBuilder {
       return mask;
     }
     StoreAccepted(*mask);
-    StoreCrossing(mask->crossing);
+    mask->crossing = TokenTrie::Build(std::move(remainders_));
     return mask;
   }
   size_t visited() const { return visited_; }
 
  private:
-  struct Remainder {
-    std::string_view bytes;
-    TokenId token;
-  };
-
   void Walk() {
     const auto nodes = vocabulary_.nodes();
     std::vector<size_t> crossings;  // depths on the path where the rule ended and the next byte may follow it
@@ -129,8 +74,14 @@ class MaskBuilder {
 
   bool AcceptsWholeSubtree(const Kernel& here, const TrieNode& node) const {
     if (here.threads.size() != 1) return false;
-    const LoopClass& loop = program_.Loop(here.threads[0].state);
-    return node.characters <= loop.length && (node.ascii[0] & ~loop.ascii[0]) == 0 &&
+    const Thread& thread = here.threads[0];
+    const LoopClass& loop = program_.Loop(thread.state);
+    int length = loop.length;
+    if (program_.IsCounting(thread.state)) {
+      const int max = program_.rule(program_.RuleOf(thread.state)).max;
+      if (max != kUnbounded) length = std::min(length, max - thread.count);
+    }
+    return node.characters <= length && (node.ascii[0] & ~loop.ascii[0]) == 0 &&
            (node.ascii[1] & ~loop.ascii[1]) == 0 && (!node.others || (loop.others && node.utf8));
   }
 
@@ -165,37 +116,6 @@ class MaskBuilder {
       for (int32_t t = first; t < end; ++t) SetBit(absl::MakeSpan(mask.bits), sorted[static_cast<size_t>(t)]);
   }
 
-  void StoreCrossing(TokenMasks::Crossing& crossing) {
-    if (remainders_.empty()) return;
-    std::sort(remainders_.begin(), remainders_.end(),
-              [](const Remainder& a, const Remainder& b) { return a.bytes < b.bytes; });
-    crossing.nodes.push_back({});
-    std::string_view previous;
-    std::vector<size_t> path = {0};
-    const auto close = [&](size_t depth) {
-      for (; path.size() > depth + 1; path.pop_back())
-        crossing.nodes[path.back()].end = static_cast<int32_t>(crossing.nodes.size());
-    };
-    for (const Remainder& remainder : remainders_) {
-      size_t shared = 0;
-      while (shared < std::min(previous.size(), remainder.bytes.size()) &&
-             previous[shared] == remainder.bytes[shared])
-        ++shared;
-      close(shared);
-      for (size_t d = shared; d < remainder.bytes.size(); ++d) {
-        path.push_back(crossing.nodes.size());
-        crossing.nodes.push_back({.byte = static_cast<uint8_t>(remainder.bytes[d]),
-                                  .depth = static_cast<uint8_t>(d + 1),
-                                  .first_token = static_cast<int32_t>(crossing.tokens.size())});
-      }
-      crossing.tokens.push_back(remainder.token);
-      previous = remainder.bytes;
-    }
-    close(0);
-    const auto end = static_cast<int32_t>(crossing.nodes.size());
-    crossing.nodes.push_back({.end = end, .first_token = static_cast<int32_t>(crossing.tokens.size())});
-  }
-
   const Program& program_;
   const GrammarVocabulary& vocabulary_;
   Pushdown machine_;
@@ -203,7 +123,7 @@ class MaskBuilder {
   WalkScratch scratch_;
   std::vector<std::pair<int32_t, int32_t>> ranges_;  // of sorted tokens
   size_t accepted_ = 0;
-  std::vector<Remainder> remainders_;
+  std::vector<TokenTrie::Item> remainders_;
   size_t crossing_bytes_ = 0;
   size_t visited_ = 0;
 };
@@ -230,6 +150,7 @@ const TokenMasks::Mask& TokenMasks::Of(StateId state) const {
 void TokenMasks::Warm(size_t trie_nodes) const {
   size_t visited = 0;
   for (size_t s = 0; s < masks_.size() && visited < trie_nodes; ++s) {
+    if (program_->rule(program_->RuleOf(static_cast<StateId>(s))).is_string) continue;
     MaskBuilder builder(*program_, *vocabulary_, static_cast<StateId>(s));
     const Mask* expected = nullptr;
     std::unique_ptr<const Mask> made = builder.Build();
@@ -238,10 +159,44 @@ void TokenMasks::Warm(size_t trie_nodes) const {
   }
 }
 
+namespace {
+
+// What is left of tokens after the end of the thread's rule, where the rule returns to.
+template <typename Accept>
+bool WalkCrossing(Pushdown& machine, FrameId frame, const TokenTrie& trie, WalkScratch& scratch,
+                  Accept accept) {
+  if (frame == kBase || trie.empty()) return true;
+  Kernel returned;
+  machine.Return(frame, returned);
+  return WalkTrie(machine, returned, absl::MakeConstSpan(trie.nodes), scratch, accept);
+}
+
+bool AddStringTokens(Pushdown& machine, const Thread& thread, const StringTokens& strings,
+                     WalkScratch& scratch, absl::Span<uint64_t> mask) {
+  const Program::RuleInfo& rule = machine.program().rule(machine.program().RuleOf(thread.state));
+  const StateId place = thread.state - rule.start;
+  constexpr int kAny = StringTokens::kAnyNumber;
+  const int least = std::clamp(rule.min - thread.count, 0, kAny);
+  const int most = rule.max == kUnbounded ? kAny : std::clamp(rule.max - thread.count, 0, kAny);
+  strings.AddTo(place, least, most, mask);
+  const TokenTrie& trie = strings.AfterQuote(place);
+  return WalkCrossing(machine, thread.frame, trie, scratch, [&](int32_t first, int32_t end) {
+    for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(end); ++t)
+      if (least <= trie.characters[t] && trie.characters[t] <= most) SetBit(mask, trie.tokens[t]);
+  });
+}
+
+}  // namespace
+
 bool AddAcceptedTokens(Pushdown& machine, const Kernel& kernel, const TokenMasks& masks, WalkScratch& scratch,
                        absl::Span<uint64_t> mask) {
+  const Program& program = machine.program();
   bool within_budget = true;
   for (const Thread& thread : kernel.threads) {
+    if (program.rule(program.RuleOf(thread.state)).is_string) {
+      within_budget &= AddStringTokens(machine, thread, masks.vocabulary().strings(), scratch, mask);
+      continue;
+    }
     const TokenMasks::Mask& known = masks.Of(thread.state);
     if (known.walks_everything) {
       Kernel alone;
@@ -251,15 +206,11 @@ bool AddAcceptedTokens(Pushdown& machine, const Kernel& kernel, const TokenMasks
     }
     for (const TokenId token : known.tokens) SetBit(mask, token);
     for (size_t w = 0; w < known.bits.size(); ++w) mask[w] |= known.bits[w];
-    if (thread.frame == kBase || known.crossing.nodes.empty()) continue;
-    Kernel returned;
-    machine.Return(thread.frame, returned);
-    const TokenMasks::Crossing& crossing = known.crossing;
-    within_budget &= WalkTrie(machine, returned, absl::MakeConstSpan(crossing.nodes), scratch,
-                              [&](int32_t first, int32_t end) {
-                                for (int32_t t = first; t < end; ++t)
-                                  SetBit(mask, crossing.tokens[static_cast<size_t>(t)]);
-                              });
+    const TokenTrie& trie = known.crossing;
+    within_budget &= WalkCrossing(machine, thread.frame, trie, scratch, [&](int32_t first, int32_t end) {
+      for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(end); ++t)
+        SetBit(mask, trie.tokens[t]);
+    });
   }
   return within_budget;
 }

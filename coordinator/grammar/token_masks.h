@@ -16,34 +16,17 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "coordinator/grammar/pushdown.h"
+#include "coordinator/grammar/token_trie.h"
 #include "coordinator/grammar/vocabulary.h"
 
 namespace numoe::grammar {
 
-/// Scratch of walks over tries, one kernel for each depth. One thread.
-struct WalkScratch {
-  std::vector<Kernel> kernels = std::vector<Kernel>(256);
-  std::vector<size_t> frames = std::vector<size_t>(256);  // arena size when the kernel was made
-};
-
 class TokenMasks {
  public:
-  /// A trie of what remains of tokens after a rule's end; nodes as in GrammarVocabulary.
-  struct Crossing {
-    struct Node {
-      uint8_t byte = 0;
-      uint8_t depth = 0;
-      int32_t end = 0;
-      int32_t first_token = 0;
-    };
-    std::vector<Node> nodes;  // one more than there are; empty: no crossing tokens
-    std::vector<TokenId> tokens;
-  };
   struct Mask {
-    std::vector<TokenId> tokens;  // accepted, whatever the stack; or
-    std::vector<uint64_t> bits;   // the same as a mask, where that is smaller
-    Crossing crossing;
+    std::vector<TokenId> tokens;    // accepted, whatever the stack; or
+    std::vector<uint64_t> bits;     // the same as a mask, where that is smaller
+    TokenTrie crossing;             // what remains of tokens after the end of the rule
     bool walks_everything = false;  // too many remainders: nothing is kept
   };
 
@@ -52,6 +35,7 @@ class TokenMasks {
   TokenMasks(const TokenMasks&) = delete;
   TokenMasks& operator=(const TokenMasks&) = delete;
 
+  /// REQUIRES: `state` is not in a string; strings have tables of their own (string_tokens.h).
   const Mask& Of(StateId state) const;
   /// Computes masks of all states, in order, until about `trie_nodes` nodes were visited.
   void Warm(size_t trie_nodes) const;

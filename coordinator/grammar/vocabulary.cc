@@ -4,6 +4,7 @@
 #include <bitset>
 
 #include "common/base/check.h"
+#include "coordinator/grammar/string_tokens.h"
 
 namespace numoe {
 namespace {
@@ -88,6 +89,7 @@ std::shared_ptr<const GrammarVocabulary> GrammarVocabulary::Build(const std::vec
   vocabulary->has_every_byte_ = single.all();
   vocabulary->BuildTrie();
   vocabulary->SummariseSubtrees();
+  vocabulary->strings_ = std::make_shared<const grammar::StringTokens>(*vocabulary);
   return vocabulary;
 }
 

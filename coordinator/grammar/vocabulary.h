@@ -16,6 +16,9 @@
 #include "coordinator/tokenizer/tokenizer.h"
 
 namespace numoe {
+namespace grammar {
+class StringTokens;
+}
 
 class GrammarVocabulary {
  public:
@@ -50,6 +53,8 @@ class GrammarVocabulary {
   int size() const { return static_cast<int>(offsets_.size()) - 1; }
   /// 64-bit words of a mask.
   size_t mask_words() const { return (static_cast<size_t>(size()) + 63) / 64; }
+  /// The tokens of JSON strings.
+  const grammar::StringTokens& strings() const { return *strings_; }
   /// Are all 256 bytes tokens, so that any text at all can be written?
   bool has_every_byte() const { return has_every_byte_; }
 
@@ -63,6 +68,7 @@ class GrammarVocabulary {
   std::vector<char> text_;  // all tokens' bytes, by id
   std::vector<size_t> offsets_;
   bool has_every_byte_ = false;
+  std::shared_ptr<const grammar::StringTokens> strings_;
 };
 
 }  // namespace numoe

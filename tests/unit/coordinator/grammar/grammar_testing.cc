@@ -47,7 +47,8 @@ class Distances {
       if (next >= 0) best = std::min(best, 1 + to_end_[static_cast<size_t>(next)]);
     }
     for (const grammar::Program::Call& call : program_.Calls(s))
-      best = std::min(best, to_end_[static_cast<size_t>(program_.rule(call.rule).start)] +
+      best = std::min(best, program_.rule(call.rule).min +
+                                to_end_[static_cast<size_t>(program_.rule(call.rule).start)] +
                                 to_end_[static_cast<size_t>(call.to)]);
     return std::min(best, kFar);
   }
@@ -57,7 +58,9 @@ class Distances {
     if (thread.frame == grammar::kBase) best = 0;
     for (const grammar::Thread& parent : frames.Parents(thread.frame))
       best = std::min(best, parent.state < 0 ? 0 : Through(parent, frames));
-    return std::min(kFar, best + to_end_[static_cast<size_t>(thread.state)]);
+    const grammar::Program::RuleInfo& rule = program_.rule(program_.RuleOf(thread.state));
+    const int missing = std::max(0, rule.min - thread.count);  // characters of a string
+    return std::min(kFar, best + missing + to_end_[static_cast<size_t>(thread.state)]);
   }
 
   const grammar::Program& program_;

@@ -120,7 +120,7 @@ class Reference {
     std::vector<float> values(static_cast<size_t>(rows) * cols);
     DecodeMatrix(*view, 0, rows, 0, cols, absl::MakeSpan(values));
     m.w.assign(values.begin(), values.end());
-    if (format == NativeFormat(view->format)) return m;
+    if (format == NativeFormat(*view)) return m;
     const AlignedBytes memory(PackedBytes(format, rows, cols));
     const absl::Status packed = PackMatrix(format, *view, 0, rows, 0, cols, memory.span());
     NUMOE_CHECK(packed.ok()) << packed;
@@ -217,7 +217,7 @@ class ExpertExecutorTest : public ::testing::TestWithParam<Case> {
 
   WeightFormat Format() const {
     const absl::StatusOr<WeightFormat> format = ParseWeightFormat(GetParam().format);
-    return format.ok() ? *format : NativeFormat(GetParam().stored);
+    return format.ok() ? *format : NativeFormat(MatrixView{.format = GetParam().stored, .data = {}, .scales = {}});
   }
 
   static Precision PrecisionOfCase() {
