@@ -49,7 +49,7 @@ def weights():
 def main():
     torch.set_num_threads(1)
     with open(os.path.join(MODEL, "config.json"), encoding="utf-8") as f:
-        config = {k: v for k, v in json.load(f).items() if k not in ("architectures", "quantization_config", "model_type", "torch_dtype")}
+        config = {k: v for k, v in json.load(f).items() if k not in ("architectures", "quantization_config", "model_type", "torch_dtype", "num_key_value_heads")}
     spec, exact = dict(family="mla", config=config), weights()
     model, tokenizer = golden.reference(spec, exact), Tokenizer.load(os.path.join(MODEL, "tiktoken.model"))
     texts = [torch.tensor(tokenizer.encode(text)[:golden.TOKENS]) for text in held_out.documents(40)]
