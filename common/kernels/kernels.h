@@ -38,10 +38,10 @@ size_t PackedBytes(WeightFormat format, int rows, int cols);
 
 /// Packs the rectangle [row_begin, row_begin+rows) x [col_begin, col_begin+cols) of `source` into `out`.
 /// Lossless for kRawInt4 from kInt4Group, kFp8 from kFp8Block, kBf16 from BF16, kQ4K from Q4_K, kInt8 from
-/// kGgml where GgmlIsInt8; otherwise rounds to the format. InvalidArgument if the rectangle cuts a quantisation group
-/// (names the block size), the format cannot hold the source (raw_int4 needs kInt4Group, fp8
-/// kFp8Block, q4_k Q4_K), or int8 or int4 meets a weight that is not finite. REQUIRES: out.size() == PackedBytes(format,
-/// rows, cols), 64-byte aligned.
+/// kGgml where GgmlIsInt8; otherwise rounds to the format. InvalidArgument if the rectangle cuts a
+/// quantisation group (names the block size), the format cannot hold the source (raw_int4 needs kInt4Group,
+/// fp8 kFp8Block, q4_k Q4_K), or int8 or int4 meets a weight that is not finite. REQUIRES: out.size() ==
+/// PackedBytes(format, rows, cols), 64-byte aligned.
 absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t row_begin, int rows,
                         int64_t col_begin, int cols, absl::Span<std::byte> out);
 

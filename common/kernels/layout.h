@@ -13,8 +13,8 @@
 //                                                                                        1152 bytes
 // Behind a panel's last step, its tail: fp8 has one fp32 scale per step, padded to 64 bytes (a 128-wide block
 // holds two steps); q4_k has for every four steps [output 32] fp16 that scales are multiples of, then as many
-// for minima: w = code * scale * d - minimum * dmin. Inputs beyond `cols` and outputs beyond `rows` are zero weights. Functions are static: kernel
-// sources each compile their own copy (kernel_types.h says why).
+// for minima: w = code * scale * d - minimum * dmin. Inputs beyond `cols` and outputs beyond `rows` are zero
+// weights. Functions are static: kernel sources each compile their own copy (kernel_types.h says why).
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,9 @@ inline constexpr int kHalfRows = 16;  // outputs of one 64-byte line
 inline constexpr size_t kLine = 64;   // bytes
 inline constexpr size_t kInt4Codes = 1024;
 inline constexpr size_t kInt8Codes = 2048;
-inline constexpr size_t kQ4KScales = kInt4Codes;                // [group][output], one byte each
-inline constexpr size_t kQ4KMinima = kQ4KScales + 2 * 32;       // [group][output], one byte each
-inline constexpr int kQ4KBlockSteps = 4;                        // that share d and dmin
+inline constexpr size_t kQ4KScales = kInt4Codes;           // [group][output], one byte each
+inline constexpr size_t kQ4KMinima = kQ4KScales + 2 * 32;  // [group][output], one byte each
+inline constexpr int kQ4KBlockSteps = 4;                   // that share d and dmin
 inline constexpr size_t kQ4KBlockTail = 2 * 32 * sizeof(uint16_t);
 
 static constexpr int Steps(int cols) { return (cols + kStepCols - 1) / kStepCols; }

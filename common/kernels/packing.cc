@@ -310,8 +310,8 @@ float UnpackWeight(const PackedMatrix& matrix, int row, int col) {
       return static_cast<float>(code) * DecodeBf16(Load<uint16_t>(step + kInt4Codes + scale_index * 2));
     }
     case WeightFormat::kQ4K: {
-      const std::byte* tail = panel + Steps(matrix.cols) * StepBytes(matrix.format) +
-                              TailOffset(matrix.format, col / kStepCols);
+      const std::byte* tail =
+          panel + Steps(matrix.cols) * StepBytes(matrix.format) + TailOffset(matrix.format, col / kStepCols);
       const unsigned byte = std::to_integer<unsigned>(step[NibbleByte(r, k)]);
       const float d = DecodeF16(Load<uint16_t>(tail + r * 2));
       const float dmin = DecodeF16(Load<uint16_t>(tail + (kPanelRows + r) * 2));

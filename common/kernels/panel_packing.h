@@ -15,8 +15,8 @@
 
 namespace numoe {
 
-/// `words` words (a multiple of 4) of 16 rows, `row_bytes` apart, to as many 64-byte lines of 16 outputs. Past
-/// the caches: a fence must follow before another thread reads them.
+/// `words` words (a multiple of 4) of 16 rows, `row_bytes` apart, to as many 64-byte lines of 16 outputs.
+/// Past the caches: a fence must follow before another thread reads them.
 void TransposeHalf(const std::byte* first_row, size_t row_bytes, int words, std::byte* out);
 
 /// Whether `format` holds `source` as it is stored, and the rectangle is whole panels of whole steps.

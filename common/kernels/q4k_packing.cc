@@ -55,8 +55,7 @@ absl::Status PackQ4KPanel(const MatrixView& source, int64_t row, int rows, int64
   for (int step = 0; step < steps; step += kQ4KBlockSteps) {
     const int in_block = std::min(kQ4KBlockSteps, steps - step);
     std::byte* out = panel + static_cast<size_t>(step) * step_bytes;
-    std::byte* tail =
-        panel + static_cast<size_t>(steps) * step_bytes + TailOffset(WeightFormat::kQ4K, step);
+    std::byte* tail = panel + static_cast<size_t>(steps) * step_bytes + TailOffset(WeightFormat::kQ4K, step);
     for (int s = 0; s < in_block; ++s)
       std::memset(out + static_cast<size_t>(s) * step_bytes + kQ4KScales, 0, step_bytes - kQ4KScales);
     std::memset(tail, 0, kQ4KBlockTail);

@@ -35,8 +35,8 @@ class MlaAttention final : public Attention {
     Matrix out;
   };
   absl::Status LoadKvUp(const Checkpoint& checkpoint, const std::string& prefix, Weights& weights);
-  absl::Status ReadKvWhole(const Checkpoint& checkpoint, const std::string& prefix, absl::Span<float> absorbed,
-                           absl::Span<float> value_up) const;
+  absl::Status ReadKvWhole(const Checkpoint& checkpoint, const std::string& prefix,
+                           absl::Span<float> absorbed, absl::Span<float> value_up) const;
   absl::Status ReadKvHalves(const Checkpoint& checkpoint, const std::string& prefix,
                             absl::Span<float> absorbed, absl::Span<float> value_up) const;
 

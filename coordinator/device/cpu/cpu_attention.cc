@@ -12,6 +12,13 @@ namespace {
 constexpr int kJoinHeads = 8;    // of one join task
 constexpr int kExpandRows = 64;  // latents that meet a head's matrices together: what a step of values holds
 
+// Softmax writes its weights as BF16 or fp32, so these are the forms that attention has.
+ActivationForm AttentionForm(Isa isa, int rows, Precision precision) {
+  const ActivationForm form = ChooseForm(isa, WeightFormat::kBf16, rows, precision);
+  return form == ActivationForm::kBf16 || form == ActivationForm::kTiles ? ActivationForm::kBf16
+                                                                         : ActivationForm::kFloat;
+}
+
 float* OutRow(const CpuAttention::Call& call, int token, int head) {
   return call.out + (int64_t{token} * call.args.heads + head) * call.args.value_width;
 }
@@ -49,7 +56,7 @@ void CpuAttention::Attend(const Call& call, const AttendPlan& plan) {
 
 void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& scratch) {
   const int group_tokens = std::max(1, kGroupRows / (task.head_end - task.head_begin));
-  const ActivationForm form = ChooseForm(isa_, WeightFormat::kBf16, task.rows(), call.precision);
+  const ActivationForm form = AttentionForm(isa_, task.rows(), call.precision);
   const bool few =
       !call.expansion && task.rows() <= kFewRowsMax && form == ActivationForm::kBf16 && HasFewRows(isa_);
   ListPart(call, task, task.part_begin, scratch.part);
@@ -186,7 +193,7 @@ void CpuAttention::AttendGroup(const Call& call, const Group& group, Scratch& sc
       call.layout->positions[static_cast<size_t>(group.token_end - 1)] + 1 - group.part * kPartKeys;
   if (reach <= 0) return;
   const int limit = std::min(reach, group.keys);
-  const ActivationForm form = ChooseForm(isa_, WeightFormat::kBf16, group.rows(), call.precision);
+  const ActivationForm form = AttentionForm(isa_, group.rows(), call.precision);
   const auto count = static_cast<size_t>(group.rows());
   InputRows queries{form, nullptr, rounded::RowBytes(form, args.key_width), group.rows()};
   InputRows weights{form, nullptr, rounded::RowBytes(form, kPartKeys), group.rows()};

@@ -139,7 +139,7 @@ class CpuDevice final : public Device {
   int rows_ = 0;                           // tokens, or logit rows after SelectLogitRows
   std::optional<AttendPlan> attend_plan_;  // of the current step, by the first layer
   std::optional<LatentPlan> latent_plan_;
-  static constexpr size_t kForms = 5;
+  static constexpr size_t kForms = kActivationForms;
   std::array<std::vector<std::byte>, kForms> rounded_;  // by ActivationForm: the input of a Linear
   std::array<bool, kForms> rounded_now_ = {};           // of this Linear
   std::vector<float> gate_logits_;                      // [tokens, experts]

@@ -98,8 +98,11 @@ TEST(PackMatrixTest, WholePanelsAreTheBytesOfRaggedOnes) {
 TEST(PackMatrixTest, Q4KKeepsEveryWeightOfASlice) {
   std::mt19937 random(23);
   const Stored stored = RandomStored(WeightFormat::kQ4K, 200, 768, random);
-  for (const Rectangle& r :
-       {Rectangle{0, 200, 0, 768}, {128, 72, 256, 96}, {0, 1, 512, 256}, {32, 64, 0, 352}, {5, 33, 256, 512}}) {
+  for (const Rectangle& r : {Rectangle{0, 200, 0, 768},
+                             {128, 72, 256, 96},
+                             {0, 1, 512, 256},
+                             {32, 64, 0, 352},
+                             {5, 33, 256, 512}}) {
     const absl::StatusOr<Packed> packed = PackRectangle(WeightFormat::kQ4K, stored.view, r);
     ASSERT_TRUE(packed.ok()) << packed.status();
     std::vector<float> expected(static_cast<size_t>(r.rows) * r.cols);
@@ -121,7 +124,8 @@ TEST(PackMatrixTest, Q4KRefusesOtherBlocksCutsAndFactorsThatAreNotFinite) {
   EXPECT_THAT(Refusal(WeightFormat::kQ4K, q4_k.view, {0, 32, 256, 40}), HasSubstr("columns 256 to 296 cut"));
   MatrixView other = q4_k.view;
   other.ggml = GgmlType::kQ5_K;
-  EXPECT_THAT(Refusal(WeightFormat::kQ4K, other, {0, 32, 0, 256}), HasSubstr("q4_k needs GGUF's Q4_K blocks"));
+  EXPECT_THAT(Refusal(WeightFormat::kQ4K, other, {0, 32, 0, 256}),
+              HasSubstr("q4_k needs GGUF's Q4_K blocks"));
   const uint16_t nan = 0x7e00;
   std::memcpy(&q4_k.data[(40 * 2 + 1) * 144 + 2], &nan, sizeof nan);  // dmin of row 40's second block
   EXPECT_THAT(Refusal(WeightFormat::kQ4K, q4_k.view, {0, 64, 0, 512}),

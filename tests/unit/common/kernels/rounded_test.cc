@@ -5,8 +5,8 @@
 // where a group's sum is scaled afterwards; BF16 activations are off by at most 2^-8 of themselves, INT8 ones
 // by half a step of their group's top / 127: (top / 254) sum |w| a group. (The two roundings of 127 / top and
 // of its product with x move x by another 2^-22 of top, less than 0.001 of half a step.) Tiles round weights
-// to BF16 too: (1 + 2^-8)^2 - 1 of S together. q4_k sums codes and minima apart, which are at most three times
-// a group's largest weight together.
+// to BF16 too: (1 + 2^-8)^2 - 1 of S together. q4_k sums codes and minima apart, which are at most three
+// times a group's largest weight together.
 #include "common/kernels/rounded.h"
 
 #include <cmath>

@@ -74,12 +74,9 @@ TEST_P(TileBudgetTest, ARestOfRowsCostsNoTileMore) {
 }
 
 TEST_P(TileBudgetTest, WeightsAreDecodedOnceForAllRows) {
-  const std::map<WeightFormat, uint64_t> budget = {{WeightFormat::kRawInt4, 256},
-                                                   {WeightFormat::kInt4, 256},
-                                                   {WeightFormat::kInt8, 266},
-                                                   {WeightFormat::kFp8, 132},
-                                                   {WeightFormat::kQ4K, 266},
-                                                   {WeightFormat::kBf16, 1}};
+  const std::map<WeightFormat, uint64_t> budget = {{WeightFormat::kRawInt4, 256}, {WeightFormat::kInt4, 256},
+                                                   {WeightFormat::kInt8, 266},    {WeightFormat::kFp8, 132},
+                                                   {WeightFormat::kQ4K, 266},     {WeightFormat::kBf16, 1}};
   for (const int tokens : {16, 32, 256}) {
     EXPECT_LE(Count(tokens).vector * 1024 / (kRows * kCols), budget.at(GetParam())) << tokens << " rows";
   }

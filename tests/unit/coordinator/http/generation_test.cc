@@ -162,9 +162,10 @@ TEST_F(GenerationTest, CompletionsCarryTextAndUsageComesLastWhenAsked) {
   const ordered_json usage = FromSse(generation.UsageEvent());
   EXPECT_TRUE(usage.at("choices").empty());
   const int tokens = generation.completion_tokens();
-  EXPECT_EQ(
-      usage.at("usage"),
-      ordered_json({{"prompt_tokens", 5}, {"completion_tokens", tokens}, {"total_tokens", 5 + tokens}}));
+  EXPECT_EQ(usage.at("usage"), ordered_json({{"prompt_tokens", 5},
+                                             {"completion_tokens", tokens},
+                                             {"total_tokens", 5 + tokens},
+                                             {"prompt_tokens_details", {{"cached_tokens", 0}}}}));
   EXPECT_EQ(ordered_json::parse(generation.Answer()).at("choices")[0].at("text"), "abc");
 }
 
