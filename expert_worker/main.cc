@@ -74,7 +74,6 @@ absl::Status Serve(WorkerFlags& f) {
   f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(f.model));
-  spdlog::info("instruction sets: {}", DescribeIsas());
   LoadProgress progress;
   Metrics metrics(MetricOwner::kWorker);
   ExportProgress(metrics, progress);
@@ -96,6 +95,7 @@ absl::Status Serve(WorkerFlags& f) {
                                                     .statistics = &executor->Statistics()}));
   ExportExecutor(metrics, *executor);
   metrics.OnScrape([&] { metrics.Set(GaugeId::kExpertSessions, service->Stats().sessions); });
+  spdlog::info("instruction sets: {}", DescribeIsas());
   spdlog::info("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor->Describe(),
                exposer->port());
   const int signal = AwaitSignal();
