@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from arithmetic import arithmetic
 from conversation import LETTERS, Conversation, Turn, segments
 from numoe_facts import about_numoe
-from recall import recall
+from recall import recall, recall_talk
 from smalltalk import small_talk
-from toolcalls import choose, no_fit, tool_call
+from toolcalls import choose, no_fit, tool_call, tool_talk
 from unknown import unknown
 from wordgames import echo, word_game
 
@@ -24,15 +24,20 @@ if TYPE_CHECKING:  # the held-out cases need no tokeniser, and so no package bey
 
 Task = Callable[[random.Random], Conversation]
 TASKS: dict[str, Task] = {"arithmetic": arithmetic, "recall": recall, "tool_call": tool_call, "no_fit": no_fit, "small_talk": small_talk, "unknown": unknown,
-                          "word_game": word_game, "echo": echo, "about_numoe": about_numoe}
-SHARES = {"arithmetic": 30, "recall": 20, "tool_call": 18, "no_fit": 14, "small_talk": 6, "unknown": 7, "word_game": 10, "echo": 5, "about_numoe": 5}
+                          "word_game": word_game, "echo": echo, "about_numoe": about_numoe, "recall_talk": recall_talk, "tool_talk": tool_talk}
+SHARES = {"arithmetic": 30, "recall": 10, "tool_call": 10, "no_fit": 8, "small_talk": 7, "unknown": 8, "word_game": 13, "echo": 5, "about_numoe": 6,
+          "recall_talk": 9, "tool_talk": 12}
 _SHORT = ["arithmetic", "small_talk", "unknown", "word_game", "about_numoe"]
 
 
 def held_out(talk: Conversation) -> bool:
     """One in 50 conversations, by its last user message, is kept out of training."""
-    last = [t for t in talk.turns if t.role == "user"][-1]
-    return len(last.text) > 12 and zlib.crc32(last.text.strip().lower().encode()) % 50 == 0
+    return kept_out([t for t in talk.turns if t.role == "user"][-1])
+
+
+def kept_out(turn: Turn) -> bool:
+    """A user message that no training conversation may hold as a question."""
+    return turn.role == "user" and len(turn.text) > 12 and zlib.crc32(turn.text.strip().lower().encode()) % 50 == 0
 
 
 def _plain(talk: Conversation) -> list[Turn]:
@@ -78,7 +83,7 @@ def conversations(seed: int, shares: dict[str, int] = SHARES, long_share: float 
         name = r.choices(names, weights)[0]
         long = int(r.choice((60, 150, 300, 600, 1000, 1500)) * r.uniform(0.7, 1.2)) if name == "recall" and r.random() < long_share else 0
         talk = compose(r, name, long)
-        if not held_out(talk):
+        if not any(kept_out(t) for t in talk.turns):
             yield talk
 
 

@@ -171,6 +171,14 @@ def facts(r: random.Random, count: int) -> list[Fact]:
     return list(out.values())
 
 
+def _never_told(r: random.Random, told: list[Fact]) -> Fact:
+    """One of another subject than all that was told."""
+    subjects = {f.key.split()[0] for f in told}
+    while (fact := r.choice(MAKERS)(r)).key.split()[0] in subjects:
+        pass
+    return fact
+
+
 def remark(r: random.Random) -> str:
     """A sentence that asks for nothing."""
     n, o, p, d = person(r), anything(r), pick(r, PLACES), r.choice(DAYS)
@@ -187,9 +195,7 @@ def recall(r: random.Random, filler: int = 0) -> Conversation:
     turns: list[Turn] = []
     missing = r.random() < 0.14
     if missing:
-        keys = {f.key for f in told}
-        other = next(f for f in (r.choice(MAKERS)(r) for _ in range(1000)) if f.key not in keys and f.key.split()[0] not in {k.split()[0] for k in keys})
-        question, answer = other.question, NOT_TOLD
+        question, answer = _never_told(r, told).question, NOT_TOLD
     else:
         question, answer = target.question, target.answer
     if not filler and r.random() < 0.3:  # all in one message, or in the system message
@@ -223,6 +229,22 @@ def recall(r: random.Random, filler: int = 0) -> Conversation:
     if r.random() < 0.15 and turns[0].role != "system":
         turns.insert(0, Turn("system", r.choice(("You are a helpful assistant.", "Remember what the user says.", "Be brief."))))
     return Conversation(turns + [says(answer)])
+
+
+def recall_talk(r: random.Random) -> Conversation:
+    """Telling and asking by turns: many questions for one reading of what was told."""
+    told: list[Fact] = []
+    turns: list[Turn] = []
+    for _ in range(r.randint(1, 3)):
+        new = [f for f in facts(r, r.randint(1, 4)) if f.key not in {g.key for g in told}]
+        told += new
+        if new:
+            text = " ".join(s for f in new for s in ([f.told, remark(r)] if r.random() < 0.15 else [f.told]))
+            turns += [user((r.choice(_LEAD) if r.random() < 0.3 else "") + text), says(ACKNOWLEDGED)]
+        for _ in range(r.randint(1, 4)):
+            fact = r.choice(told) if r.random() < 0.7 else _never_told(r, told)
+            turns += [user(chatter(r, fact.question, 0.5)), says(fact.answer if fact in told else NOT_TOLD)]
+    return Conversation(turns)
 
 
 if __name__ == "__main__":

@@ -54,45 +54,74 @@ def result(r: random.Random) -> tuple[str, str]:
     return text, " ".join(f"The {k.replace('_', ' ')} is {v}." for k, v in values.items())
 
 
+def _wish(r: random.Random, offered: list[Tool], tool: Tool, args: dict[str, Any]) -> tuple[str, list[tuple[Tool, dict[str, Any]]]]:
+    """A request for this call, at times with a second one -> (what is said, the calls)"""
+    if r.random() >= 0.14:
+        return request(r, tool, args), [(tool, args)]
+    if len(offered) > 1 and r.random() < 0.5:
+        second = next(t for t in offered if t is not tool)
+        other = (second, arguments(r, second))
+        text = request(r, tool, args).rstrip(".?") + r.choice((". And ", ", and ", ". Then ", ". Also, ", " and then ")) + request(r, *other)
+    else:
+        more = arguments(r, tool)
+        other = (tool, more)
+        if len(args) == 1 and isinstance(next(iter(args.values())), (str, int)) and not isinstance(next(iter(args.values())), bool):
+            key = next(iter(args))
+            both = {key: f"{args[key]} and {r.choice(('', '', 'in ')) if tool.questions else ''}{more[key]}"}
+            text = request(r, tool, both)
+        else:
+            text = request(r, tool, args).rstrip(".?") + r.choice((". And ", ", and ", ". Then ", " and ")) + request(r, *other)
+    return text, [(tool, args)] + ([other] if other[1] != args or other[0] is not tool else [])
+
+
+def _returned(r: random.Random, calls: int) -> list[Turn]:
+    """What the tools return, and the report of it."""
+    pairs = [result(r) for _ in range(calls)]
+    return [Turn("tool", returned) for returned, _ in pairs] + [says(" ".join(report for _, report in pairs))]
+
+
 def tool_call(r: random.Random) -> Conversation:
     offered = choose(r, r.choices((1, 2, 3, 4), (58, 26, 11, 5))[0])
     tool = offered[0]
     args = arguments(r, tool)
     turns: list[Turn] = system(r)
-    calls = [(tool, args)]
-    x = r.random()
-    if x < 0.14:  # several calls
-        if len(offered) > 1 and r.random() < 0.5:
-            other = (offered[1], arguments(r, offered[1]))
-            text = request(r, tool, args).rstrip(".?") + r.choice((". And ", ", and ", ". Then ", ". Also, ", " and then ")) + request(r, *other)
-        else:
-            more = arguments(r, tool)
-            other = (tool, more)
-            if len(args) == 1 and isinstance(next(iter(args.values())), (str, int)) and not isinstance(next(iter(args.values())), bool):
-                key = next(iter(args))
-                both = {key: f"{args[key]} and {r.choice(('', '', 'in ')) if tool.questions else ''}{more[key]}"}
-                text = request(r, tool, both)
-            else:
-                text = request(r, tool, args).rstrip(".?") + r.choice((". And ", ", and ", ". Then ", " and ")) + request(r, *other)
-        if other[1] != args or other[0] is not tool:
-            calls.append(other)
-    else:
-        text = request(r, tool, args)
+    text, calls = _wish(r, offered, tool, args)
     if r.random() < 0.12:  # an earlier call in the same conversation
         first = offered[-1]
         before = arguments(r, first)
-        returned, report = result(r)
-        turns += [user(request(r, first, before)), _call((first, before)), Turn("tool", returned), says(report)]
+        turns += [user(request(r, first, before)), _call((first, before)), *_returned(r, 1)]
     turns += [user(chatter(r, text, 0.6)), _call(*calls)]
     if r.random() < 0.35:
-        reports = []
-        for _ in calls:
-            returned, report = result(r)
-            turns.append(Turn("tool", returned))
-            reports.append(report)
-        turns.append(says(" ".join(reports)))
+        turns += _returned(r, len(calls))
     r.shuffle(offered)
     return Conversation(turns, [t.schema(r) for t in offered], r.random() < 0.3)
+
+
+def tool_talk(r: random.Random) -> Conversation:
+    """Many requests to the same tools, half of which none of them fits: several decisions for one reading of the declarations."""
+    offered = choose(r, r.choices((1, 2, 3, 4), (35, 35, 20, 10))[0])
+    turns: list[Turn] = system(r)
+    for _ in range(r.randint(2, 5)):
+        if r.random() < 0.55:
+            tool = r.choice(offered)
+            text, calls = _wish(r, offered, tool, arguments(r, tool))
+            turns += [user(chatter(r, text, 0.6)), _call(*calls), *_returned(r, len(calls))]
+        else:
+            turns += _refused(r, _absent(r, offered))
+    return Conversation(turns, [t.schema(r) for t in offered], r.random() < 0.5)
+
+
+def _absent(r: random.Random, offered: list[Tool]) -> Tool:
+    """A tool that is not offered, nor anything of its kind."""
+    if r.random() < 0.4:
+        tool = invented_tool(r)
+        if tool.parameters and tool.name not in {o.name for o in offered} and tool.note not in {o.note for o in offered}:
+            return tool
+    return r.choice([t for t in tools(r) if t.note not in {o.note for o in offered} and not ("eather" in t.note and any("eather" in o.note for o in offered))])
+
+
+def _refused(r: random.Random, wanted: Tool) -> list[Turn]:
+    return [user(chatter(r, request(r, wanted, arguments(r, wanted)), 0.6)), says(UNKNOWN if wanted.questions else CANNOT_DO)]
 
 
 def no_fit(r: random.Random) -> Conversation:
@@ -102,15 +131,13 @@ def no_fit(r: random.Random) -> Conversation:
     if len(wanted.parameters) == 0 or r.random() < 0.6 and not wanted.questions:
         wanted = r.choice([t for t in tools(r) if t.note not in {o.note for o in rest}
                            and not ("eather" in t.note and any("eather" in o.note for o in rest))])
-    text = request(r, wanted, arguments(r, wanted))
-    answer = UNKNOWN if wanted.questions else CANNOT_DO
-    return Conversation(system(r) + [user(chatter(r, text, 0.6)), says(answer)], [t.schema(r) for t in rest], r.random() < 0.3)
+    return Conversation(system(r) + _refused(r, wanted), [t.schema(r) for t in rest], r.random() < 0.3)
 
 
 if __name__ == "__main__":
     rng = random.Random(2)
     for _ in range(25):
-        talk = tool_call(rng)
+        talk = rng.choice((tool_call, tool_talk))(rng)
         print(json.dumps(talk.tools)[:300], [(t.role[0], t.text, t.calls) for t in talk.turns])
     for _ in range(8):
         talk = no_fit(rng)
