@@ -21,19 +21,9 @@
 #include "common/weights/model_config.h"
 #include "expert_worker/experts/expert_statistics.h"
 #include "expert_worker/experts/load_progress.h"
+#include "expert_worker/experts/slice_layout.h"
 
 namespace numoe {
-
-enum class SliceMode : uint8_t {
-  kIntermediate,
-  kExpert
-};  // 1/N of every expert | whole experts, expert % N == index
-
-struct SliceSpec {
-  SliceMode mode = SliceMode::kIntermediate;
-  int worker_index = 0;
-  int worker_count = 1;
-};
 
 struct ExecutorOptions {
   SliceSpec slice;

@@ -5,6 +5,7 @@
 // of the expert's intermediate dimension (slice=intermediate) or all of it (slice=expert).
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,16 +13,17 @@
 #include "common/threading/thread_pool.h"
 #include "common/topology/node_memory.h"
 #include "common/weights/checkpoint.h"
-#include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/experts/matrix_loader.h"
+#include "expert_worker/experts/slice_layout.h"
 
 namespace numoe {
 
-struct ExpertWeights {
-  PackedMatrix gate, up, down;
-};
-
 struct ExpertSlice {
+  ExpertSlice() = default;
+  ExpertSlice(const SliceLayout& layout, int num_layers);
+  /// The layer's weights lie in `block`, which the caller keeps in `memory`.
+  void AddLayer(const SliceLayout& layout, LayerId layer, const std::byte* block);
+
   SliceSpec spec;
   WeightFormat format = WeightFormat::kBf16;
   int hidden_size = 0;
@@ -31,6 +33,15 @@ struct ExpertSlice {
   std::vector<NodeMemory> memory;                  // one block for each MoE layer
   uint64_t bytes = 0;
 };
+
+/// The format that the operator named, or with "auto" the one the checkpoint is published in.
+absl::StatusOr<WeightFormat> ChooseFormat(const Checkpoint& checkpoint, const ModelConfig& config,
+                                          const std::string& format);
+
+/// Appends the matrices of one layer's experts, to be packed into `block` of layout.layer_bytes(). NotFound
+/// and InvalidArgument name what the checkpoint lacks.
+absl::Status LocateLayer(const Checkpoint& checkpoint, const ModelConfig& config, const SliceLayout& layout,
+                         LayerId layer, std::byte* block, ThreadPool& pool, std::vector<MatrixLoad>& loads);
 
 /// InvalidArgument: the slice cuts a quantisation group, or the format cannot hold the checkpoint's; says
 /// what to do.
