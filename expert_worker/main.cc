@@ -11,6 +11,7 @@
 #include "common/observe/logging.h"
 #include "common/observe/metrics_exposer.h"
 #include "expert_worker/experts/expert_executor.h"
+#include "expert_worker/experts/packed_slice.h"
 #include "expert_worker/preflight/preflight.h"
 #include "expert_worker/service/worker_metrics.h"
 #include "expert_worker/service/worker_service.h"
@@ -22,6 +23,7 @@ struct WorkerFlags {
   std::string model;
   std::string listen = "127.0.0.1:7070";
   std::string slice = "intermediate";
+  std::string packed = "map";
   std::string metrics_host = "127.0.0.1";
   int metrics_port = 9090;
   bool no_shared_memory = false;
@@ -34,7 +36,9 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   Flags flags(
       "numoe-expert-worker",
       "NUMoE expert worker: owns a slice of the experts of one model and computes it next to its memory.");
-  flags.Add("model", f.model, "Checkpoint directory (config.json, *.safetensors) or .gguf file; required");
+  flags.Add("model", f.model,
+            "Checkpoint directory (config.json, *.safetensors), .gguf file, or what numoe-pack made of one; "
+            "required");
   flags.Add("listen", f.listen, "gRPC address: HOST:PORT or unix:PATH");
   flags.Add("slice", f.slice, "intermediate: 1/N of every expert; expert: whole experts")
       ->check(CLI::IsMember({"intermediate", "expert"}));
@@ -42,6 +46,10 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   flags.Add("worker-count", f.executor.slice.worker_count, "Slices in all")->check(CLI::Range(1, 64));
   flags.Add("format", f.executor.format,
             "How experts are held: auto (as published), raw_int4, int4, int8, bf16, fp8");
+  flags
+      .Add("packed", f.packed,
+           "Packed weights: map them from the page cache, or copy them into huge pages of the worker's nodes")
+      ->check(CLI::IsMember({"map", "copy"}));
   flags.Add("isa", f.executor.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
   flags.Add("activations", f.executor.activations,
             "auto: INT8 where many tokens share an expert, else BF16; bf16: always; fp32: exact and slow");
@@ -60,30 +68,47 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   return flags.Parse(argc, argv);
 }
 
+struct Loaded {
+  std::unique_ptr<ExpertExecutor> executor;
+  ModelConfig config;
+  uint64_t fingerprint = 0;
+};
+
 // Takes minutes, and leaves nothing behind that an end would have to tidy up.
-absl::StatusOr<std::unique_ptr<ExpertExecutor>> LoadExecutor(const Checkpoint& checkpoint,
-                                                             const ModelConfig& config,
-                                                             const ExecutorOptions& options) {
+absl::StatusOr<Loaded> Load(const std::string& model, const ExecutorOptions& options) {
   const ScopedDeadlySignals deadly;
-  return ExpertExecutor::Load(checkpoint, config, options);
+  Loaded loaded;
+  if (IsPackedModel(model)) {
+    ASSIGN_OR_RETURN(const PackedModel packed, ReadManifest(model));
+    ASSIGN_OR_RETURN(loaded.executor, ExpertExecutor::LoadPacked(packed, options));
+    loaded.config = packed.config;
+    loaded.fingerprint = packed.model_fingerprint;
+    return loaded;
+  }
+  ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(model));
+  ASSIGN_OR_RETURN(loaded.config, ReadModelConfig(model));
+  ASSIGN_OR_RETURN(loaded.executor, ExpertExecutor::Load(*checkpoint, loaded.config, options));
+  loaded.fingerprint = checkpoint->Fingerprint();
+  return loaded;
 }
 
 absl::Status Serve(WorkerFlags& f) {
   if (f.model.empty()) return absl::InvalidArgumentError("--model is required; see --help");
   RETURN_IF_ERROR(SetupLogging(f.log));
   f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
-  ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
-  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(f.model));
+  f.executor.map_packed = f.packed == "map";
+  spdlog::info("instruction sets: {}", DescribeIsas());
   LoadProgress progress;
   Metrics metrics(MetricOwner::kWorker);
   ExportProgress(metrics, progress);
   // Before the weights are there: who waits for them wants to see how far they are.
   ASSIGN_OR_RETURN(auto exposer, MetricsExposer::Start(metrics, f.metrics_host, f.metrics_port));
   f.executor.progress = &progress;
-  ASSIGN_OR_RETURN(const auto executor, LoadExecutor(*checkpoint, config, f.executor));
+  ASSIGN_OR_RETURN(const Loaded loaded, Load(f.model, f.executor));
+  const auto& [executor, config, fingerprint] = loaded;
   ASSIGN_OR_RETURN(const auto service,
                    WorkerService::Start(*executor, {.listen = f.listen,
-                                                    .model_fingerprint = checkpoint->Fingerprint(),
+                                                    .model_fingerprint = fingerprint,
                                                     .slice_by_expert = f.slice == "expert",
                                                     .worker_index = f.executor.slice.worker_index,
                                                     .worker_count = f.executor.slice.worker_count,
@@ -95,7 +120,6 @@ absl::Status Serve(WorkerFlags& f) {
                                                     .statistics = &executor->Statistics()}));
   ExportExecutor(metrics, *executor);
   metrics.OnScrape([&] { metrics.Set(GaugeId::kExpertSessions, service->Stats().sessions); });
-  spdlog::info("instruction sets: {}", DescribeIsas());
   spdlog::info("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor->Describe(),
                exposer->port());
   const int signal = AwaitSignal();

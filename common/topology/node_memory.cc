@@ -59,10 +59,10 @@ NodeMemory::~NodeMemory() {
 
 namespace {
 
-bool Overlaps(const std::vector<NodeMemory>& blocks, uint64_t begin, uint64_t end) {
-  return std::any_of(blocks.begin(), blocks.end(), [&](const NodeMemory& block) {
-    const auto address = reinterpret_cast<uint64_t>(block.data());
-    return block.size() > 0 && address < end && address + block.size() > begin;
+bool Overlaps(const MemorySpans& spans, uint64_t begin, uint64_t end) {
+  return std::any_of(spans.begin(), spans.end(), [&](absl::Span<const std::byte> span) {
+    const auto address = reinterpret_cast<uint64_t>(span.data());
+    return !span.empty() && address < end && address + span.size() > begin;
   });
 }
 
@@ -74,7 +74,7 @@ bool ReadKilobytes(const std::string& line, const char* key, uint64_t& value) {
 
 }  // namespace
 
-std::optional<double> HugePageShare(const std::vector<NodeMemory>& blocks) {
+std::optional<double> HugePageShare(const MemorySpans& spans) {
   std::ifstream smaps("/proc/self/smaps");
   bool mine = false;
   uint64_t resident = 0;  // kB
@@ -84,10 +84,12 @@ std::optional<double> HugePageShare(const std::vector<NodeMemory>& blocks) {
     uint64_t end = 0;
     uint64_t value = 0;
     if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64, &begin, &end) == 2) {
-      mine = Overlaps(blocks, begin, end);
+      mine = Overlaps(spans, begin, end);
     } else if (mine && ReadKilobytes(line, "Rss:", value)) {
       resident += value;
-    } else if (mine && ReadKilobytes(line, "AnonHugePages:", value)) {
+    } else if (mine && (ReadKilobytes(line, "AnonHugePages:", value) ||
+                        ReadKilobytes(line, "ShmemPmdMapped:", value) ||
+                        ReadKilobytes(line, "FilePmdMapped:", value))) {
       huge += value;
     }
   }
@@ -95,15 +97,15 @@ std::optional<double> HugePageShare(const std::vector<NodeMemory>& blocks) {
   return static_cast<double>(huge) / static_cast<double>(resident);
 }
 
-std::optional<std::map<int, double>> NodeShares(const std::vector<NodeMemory>& blocks) {
+std::optional<std::map<int, double>> NodeShares(const MemorySpans& spans) {
   constexpr size_t kSamplesMax = 4096;
   constexpr size_t kPage = 4096;
   size_t total = 0;
-  for (const NodeMemory& block : blocks) total += block.size();
+  for (const auto& span : spans) total += span.size();
   const size_t stride = std::max(kPage, total / kSamplesMax / kPage * kPage);
-  std::vector<void*> pages;
-  for (const NodeMemory& block : blocks) {
-    for (size_t at = 0; at < block.size(); at += stride) pages.push_back(block.data() + at);
+  std::vector<const void*> pages;
+  for (const auto& span : spans) {
+    for (size_t at = 0; at < span.size(); at += stride) pages.push_back(span.data() + at);
   }
   std::vector<int> nodes(pages.size());
   // Without target nodes, move_pages moves nothing and reports where each page is.
@@ -123,14 +125,29 @@ std::optional<std::map<int, double>> NodeShares(const std::vector<NodeMemory>& b
   return shares;
 }
 
-std::optional<double> LocalShare(const std::vector<NodeMemory>& blocks, const std::vector<int>& nodes) {
-  const std::optional<std::map<int, double>> shares = NodeShares(blocks);
+std::optional<double> LocalShare(const MemorySpans& spans, const std::vector<int>& nodes) {
+  const std::optional<std::map<int, double>> shares = NodeShares(spans);
   if (!shares) return std::nullopt;
   double sum = 0;
   for (const auto& [node, share] : *shares) {
     if (std::find(nodes.begin(), nodes.end(), node) != nodes.end()) sum += share;
   }
   return sum;
+}
+
+void MoveToNodes(const MemorySpans& spans, const std::vector<int>& nodes) {
+  constexpr int kBind = 2;            // MPOL_BIND
+  constexpr unsigned kMove = 1 << 1;  // MPOL_MF_MOVE
+  constexpr uintptr_t kPage = 4096;
+  unsigned long mask[16] = {};  // 1024 nodes, the kernel's largest configuration
+  for (const int node : nodes) {
+    if (node >= 0 && node < 1024) mask[node / 64] |= 1ul << (node % 64);
+  }
+  for (const auto& span : spans) {
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(span.data()) / kPage * kPage;
+    const uintptr_t end = reinterpret_cast<uintptr_t>(span.data()) + span.size();
+    syscall(SYS_mbind, begin, end - begin, kBind, mask, sizeof mask * 8, kMove);
+  }
 }
 
 }  // namespace numoe

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace numoe {
 
@@ -25,6 +26,7 @@ class NodeMemory {
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+  absl::Span<std::byte> bytes() const { return {data_, size_}; }
 
  private:
   std::byte* data_ = nullptr;
@@ -33,14 +35,20 @@ class NodeMemory {
   size_t mapped_ = 0;
 };
 
-/// Share of the blocks' resident memory that lies in huge pages, 0 to 1; nullopt where the kernel does not
-/// say. Reads /proc/self/smaps: milliseconds to seconds, for a start log and not for a loop.
-std::optional<double> HugePageShare(const std::vector<NodeMemory>& blocks);
+using MemorySpans = std::vector<absl::Span<const std::byte>>;
 
-/// Share of the blocks' resident pages that lie on each node, by OS number, from a sample of pages (about a
+/// Share of the spans' resident memory that lies in huge pages, 0 to 1; nullopt where the kernel does not
+/// say. Reads /proc/self/smaps: milliseconds to seconds, for a start log and not for a loop.
+std::optional<double> HugePageShare(const MemorySpans& spans);
+
+/// Share of the spans' resident pages that lie on each node, by OS number, from a sample of pages (about a
 /// millisecond); nullopt where the kernel refuses to say (seccomp) or nothing is resident.
-std::optional<std::map<int, double>> NodeShares(const std::vector<NodeMemory>& blocks);
+std::optional<std::map<int, double>> NodeShares(const MemorySpans& spans);
 /// The sum over `nodes`.
-std::optional<double> LocalShare(const std::vector<NodeMemory>& blocks, const std::vector<int>& nodes);
+std::optional<double> LocalShare(const MemorySpans& spans, const std::vector<int>& nodes);
+
+/// Moves pages that only this process maps to `nodes`: for files in the page cache, which lie where they were
+/// first read. As far as the kernel and the container let it; LocalShare says how far that was.
+void MoveToNodes(const MemorySpans& spans, const std::vector<int>& nodes);
 
 }  // namespace numoe

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <set>
 
 #include "common/base/limits.h"
@@ -17,6 +18,7 @@
 #include "common/threading/thread_pool.h"
 #include "common/topology/topology.h"
 #include "expert_worker/experts/expert_slice.h"
+#include "expert_worker/experts/packed_slice.h"
 #include "expert_worker/grouping/token_groups.h"
 
 namespace numoe {
@@ -36,6 +38,10 @@ std::string Percent(std::optional<double> share) {
 constexpr int kBatchRows = 4096;
 
 constexpr int kTokensPerTask = 8;  // rounded by one task
+
+// Fills a slice by the pool's threads, on the nodes of the placement.
+using SliceSource = std::function<absl::StatusOr<ExpertSlice>(ThreadPool&, const Placement&)>;
+
 class SliceExecutor final : public ExpertExecutor {
  public:
   SliceExecutor(Placement placement, Isa isa, Precision precision)
@@ -47,14 +53,12 @@ class SliceExecutor final : public ExpertExecutor {
                                      placement_.cpus.size()),
         blocks_(static_cast<size_t>(pool_.threads())) {}
 
-  absl::Status LoadWeights(const Checkpoint& checkpoint, const ModelConfig& config,
-                           const ExecutorOptions& options) {
+  absl::Status LoadWeights(const SliceSource& load, const ModelConfig& config) {
     const ScopedThreadBinding binding(
         placement_.cpus);  // this thread packs too, and pages land where it runs
-    ASSIGN_OR_RETURN(slice_, LoadSlice(checkpoint, config, options.slice, options.format, pool_,
-                                       {.progress = options.progress}));
+    ASSIGN_OR_RETURN(slice_, load(pool_, placement_));
     statistics_.emplace(config.num_layers, config.num_experts);
-    huge_page_share_ = HugePageShare(slice_.memory);
+    huge_page_share_ = HugePageShare(slice_.Spans());
     return absl::OkStatus();
   }
 
@@ -88,7 +92,7 @@ class SliceExecutor final : public ExpertExecutor {
         slice_.spec.worker_index, slice_.spec.worker_count,
         slice_.spec.mode == SliceMode::kExpert ? "expert" : "intermediate", WeightFormatName(slice_.format),
         IsaName(isa_), pool_.threads(), placement_.why, static_cast<double>(slice_.bytes) / (1 << 30),
-        Percent(huge_page_share_), Percent(LocalShare(slice_.memory, placement_.nodes)),
+        Percent(huge_page_share_), Percent(LocalShare(slice_.Spans(), placement_.nodes)),
         pinned_ ? "yes" : "no");
   }
   ExecutorStats Stats() const override {
@@ -97,8 +101,8 @@ class SliceExecutor final : public ExpertExecutor {
             .threads = pool_.threads(),
             .pinned = pinned_,
             .huge_page_share = huge_page_share_,
-            .local_share = LocalShare(slice_.memory, placement_.nodes),
-            .node_shares = NodeShares(slice_.memory).value_or(std::map<int, double>{})};
+            .local_share = LocalShare(slice_.Spans(), placement_.nodes),
+            .node_shares = NodeShares(slice_.Spans()).value_or(std::map<int, double>{})};
   }
   const ExpertStatistics& Statistics() const override { return *statistics_; }
   void BindCaller() override {
@@ -360,9 +364,10 @@ class SliceExecutor final : public ExpertExecutor {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ExpertExecutor>> ExpertExecutor::Load(const Checkpoint& checkpoint,
-                                                                     const ModelConfig& config,
-                                                                     const ExecutorOptions& options) {
+namespace {
+
+absl::StatusOr<std::unique_ptr<ExpertExecutor>> LoadFrom(const SliceSource& source, const ModelConfig& config,
+                                                         const ExecutorOptions& options) {
   ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
   ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(options.activations));
   ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
@@ -379,7 +384,7 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> ExpertExecutor::Load(const Check
   }
   const uint64_t memory_bytes = placement.memory_bytes;
   auto executor = std::make_unique<SliceExecutor>(std::move(placement), isa, precision);
-  RETURN_IF_ERROR(executor->LoadWeights(checkpoint, config, options));
+  RETURN_IF_ERROR(executor->LoadWeights(source, config));
   if (executor->WeightBytes() > memory_bytes) {
     spdlog::warn(
         "{:.1f} GiB of weights do not fit the {:.1f} GiB of this worker's nodes: part of them lies elsewhere",
@@ -387,6 +392,30 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> ExpertExecutor::Load(const Check
         static_cast<double>(memory_bytes) / (1 << 30));
   }
   return executor;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ExpertExecutor>> ExpertExecutor::Load(const Checkpoint& checkpoint,
+                                                                     const ModelConfig& config,
+                                                                     const ExecutorOptions& options) {
+  return LoadFrom(
+      [&](ThreadPool& pool, const Placement&) {
+        return LoadSlice(checkpoint, config, options.slice, options.format, pool,
+                         {.progress = options.progress});
+      },
+      config, options);
+}
+
+absl::StatusOr<std::unique_ptr<ExpertExecutor>> ExpertExecutor::LoadPacked(const PackedModel& model,
+                                                                           const ExecutorOptions& options) {
+  return LoadFrom(
+      [&](ThreadPool& pool, const Placement& placement) {
+        return LoadPackedSlice(
+            model, options.slice, options.format, pool,
+            {.map = options.map_packed, .nodes = placement.nodes, .progress = options.progress});
+      },
+      model.config, options);
 }
 
 }  // namespace numoe

@@ -25,6 +25,8 @@
 
 namespace numoe {
 
+struct PackedModel;
+
 struct ExecutorOptions {
   SliceSpec slice;
   std::string format = "auto";  // auto | raw_int4 | int4 | int8 | bf16 | fp8
@@ -33,6 +35,7 @@ struct ExecutorOptions {
       "auto";       // auto: BF16 where few tokens share an expert, INT8 where many do | bf16 | fp32
   int threads = 0;  // 0: every CPU of the home nodes that this process may use
   std::vector<int> numa_nodes = {};  // OS numbers; empty: the node that is worker_index's turn
+  bool map_packed = true;  // packed shards: use them where the page cache has them; false: copy them
   LoadProgress* progress = nullptr;  // for metrics; null: the log only
 };
 
@@ -55,6 +58,10 @@ class ExpertExecutor : public LayerExecutor {
   static absl::StatusOr<std::unique_ptr<ExpertExecutor>> Load(const Checkpoint& checkpoint,
                                                               const ModelConfig& config,
                                                               const ExecutorOptions& options);
+  /// The same from packed shards. FailedPrecondition when they are another slice's, another format's, or of
+  /// another layout: says what to do.
+  static absl::StatusOr<std::unique_ptr<ExpertExecutor>> LoadPacked(const PackedModel& model,
+                                                                    const ExecutorOptions& options);
   virtual const SliceSpec& slice() const = 0;
   virtual std::string Describe() const = 0;  // format, isa, threads, node, bytes, pinned: the start log line
   virtual uint64_t WeightBytes() const = 0;

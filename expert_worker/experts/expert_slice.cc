@@ -6,8 +6,11 @@
 #include <mutex>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 #include "common/base/status.h"
+#include "common/topology/available_memory.h"
+#include "expert_worker/experts/packed_shard.h"
 
 namespace numoe {
 namespace {
@@ -56,31 +59,40 @@ absl::StatusOr<WeightFormat> ChooseFormat(const Checkpoint& checkpoint, const Mo
   return absl::InvalidArgumentError("the model has no MoE layer: nothing for an expert worker to do");
 }
 
+absl::StatusOr<std::vector<MatrixView>> LocateExpert(const Checkpoint& checkpoint, const ModelConfig& config,
+                                                     LayerId layer, ExpertId expert) {
+  const int hidden = config.hidden_size;
+  const int width = config.moe_intermediate_size;
+  std::vector<MatrixView> views;
+  for (const auto& [part, rows, cols] :
+       {std::tuple{"gate", width, hidden}, {"up", width, hidden}, {"down", hidden, width}}) {
+    ASSIGN_OR_RETURN(MatrixView view,
+                     checkpoint.LocateMatrix(ModuleName(config, layer, expert, part), rows, cols, config));
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
 namespace {
 
-// The three matrices of the expert at `place`, to be packed to where SliceLayout::WeightsAt says.
-absl::Status LocateExpert(const Checkpoint& checkpoint, const ModelConfig& config, const SliceLayout& layout,
-                          LayerId layer, size_t place, std::byte* block, absl::Span<MatrixLoad> loads) {
-  const int hidden = layout.hidden_size();
-  const int stored_width = config.moe_intermediate_size;
-  const auto module = [&](const char* part) {
-    return ModuleName(config, layer, layout.experts()[place], part);
-  };
+// The loads of the expert at `place`, to where SliceLayout::WeightsAt says.
+absl::Status PlanExpert(const Checkpoint& checkpoint, const ModelConfig& config, const SliceLayout& layout,
+                        LayerId layer, size_t place, std::byte* block, absl::Span<MatrixLoad> loads) {
+  ASSIGN_OR_RETURN(const std::vector<MatrixView> stored,
+                   LocateExpert(checkpoint, config, layer, layout.experts()[place]));
   std::byte* at = block + place * layout.expert_bytes();
-  for (const auto& [part, load] : {std::pair{"gate", &loads[0]}, {"up", &loads[1]}}) {
-    ASSIGN_OR_RETURN(load->stored, checkpoint.LocateMatrix(module(part), stored_width, hidden, config));
-    load->row_begin = layout.first();
-    load->rows = layout.width();
-    load->cols = hidden;
-    load->out = absl::MakeSpan(at, layout.up_bytes());
-    at += layout.up_bytes();
+  for (const size_t i : {0, 1}) {
+    loads[i] = {.stored = stored[i],
+                .row_begin = layout.first(),
+                .rows = layout.width(),
+                .cols = layout.hidden_size(),
+                .out = absl::MakeSpan(at + i * layout.up_bytes(), layout.up_bytes())};
   }
-  MatrixLoad& down = loads[2];
-  ASSIGN_OR_RETURN(down.stored, checkpoint.LocateMatrix(module("down"), hidden, stored_width, config));
-  down.rows = hidden;
-  down.col_begin = layout.first();
-  down.cols = layout.width();
-  down.out = absl::MakeSpan(at, layout.down_bytes());
+  loads[2] = {.stored = stored[2],
+              .rows = layout.hidden_size(),
+              .col_begin = layout.first(),
+              .cols = layout.width(),
+              .out = absl::MakeSpan(at + 2 * layout.up_bytes(), layout.down_bytes())};
   return absl::OkStatus();
 }
 
@@ -95,8 +107,8 @@ absl::Status LocateLayer(const Checkpoint& checkpoint, const ModelConfig& config
   pool.Run(static_cast<int>(layout.experts().size()), [&](int place, int) {
     const auto at = static_cast<size_t>(place);
     const absl::Status status =
-        LocateExpert(checkpoint, config, layout, layer, at, block,
-                     absl::MakeSpan(&loads[first + kExpertMatrices * at], kExpertMatrices));
+        PlanExpert(checkpoint, config, layout, layer, at, block,
+                   absl::MakeSpan(&loads[first + kExpertMatrices * at], kExpertMatrices));
     if (status.ok()) return;
     const std::lock_guard lock(mutex);
     if (first_error.ok()) first_error = status;
@@ -120,6 +132,13 @@ void ExpertSlice::AddLayer(const SliceLayout& layout, LayerId layer, const std::
   bytes += layout.layer_bytes();
 }
 
+MemorySpans ExpertSlice::Spans() const {
+  MemorySpans spans;
+  for (const NodeMemory& block : memory) spans.push_back(block.bytes());
+  for (const MappedFile& shard : shards) spans.push_back(shard.bytes().subspan(kShardDataOffset));
+  return spans;
+}
+
 absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelConfig& config,
                                       const SliceSpec& spec, const std::string& format, ThreadPool& pool,
                                       const LoadOptions& options) {
@@ -134,6 +153,12 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
     RETURN_IF_ERROR(LocateLayer(checkpoint, config, layout, layer, memory.data(), pool, loads));
     slice.AddLayer(layout, layer, memory.data());
     slice.memory.push_back(std::move(memory));
+  }
+  if (const uint64_t available = AvailableMemory(); slice.bytes > available) {
+    spdlog::warn(
+        "the slice takes {:.1f} GiB and about {:.1f} GiB of memory are available: expect the kernel to end "
+        "this process; more workers, a smaller --format or free memory would do",
+        static_cast<double>(slice.bytes) / (1 << 30), static_cast<double>(available) / (1 << 30));
   }
   LoadProgress log_only;
   LoadProgress& progress = options.progress == nullptr ? log_only : *options.progress;

@@ -21,7 +21,7 @@ namespace numoe {
 struct ExpertSlice {
   ExpertSlice() = default;
   ExpertSlice(const SliceLayout& layout, int num_layers);
-  /// The layer's weights lie in `block`, which the caller keeps in `memory`.
+  /// The layer's weights lie in `block`, which the caller keeps in `memory` or `shards`.
   void AddLayer(const SliceLayout& layout, LayerId layer, const std::byte* block);
 
   SliceSpec spec;
@@ -30,13 +30,21 @@ struct ExpertSlice {
   int width = 0;
   std::vector<bool> owned;                         // [experts]
   std::vector<std::vector<ExpertWeights>> layers;  // [layers][experts]; empty for dense layers
-  std::vector<NodeMemory> memory;                  // one block for each MoE layer
+  std::vector<NodeMemory> memory;                  // one block for each MoE layer, or
+  std::vector<MappedFile> shards;                  // a packed shard that is mapped
   uint64_t bytes = 0;
+
+  /// Where the weights lie.
+  MemorySpans Spans() const;
 };
 
 /// The format that the operator named, or with "auto" the one the checkpoint is published in.
 absl::StatusOr<WeightFormat> ChooseFormat(const Checkpoint& checkpoint, const ModelConfig& config,
                                           const std::string& format);
+
+/// Gate, up and down of one expert as they are stored.
+absl::StatusOr<std::vector<MatrixView>> LocateExpert(const Checkpoint& checkpoint, const ModelConfig& config,
+                                                     LayerId layer, ExpertId expert);
 
 /// Appends the matrices of one layer's experts, to be packed into `block` of layout.layer_bytes(). NotFound
 /// and InvalidArgument name what the checkpoint lacks.

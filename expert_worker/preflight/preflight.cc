@@ -163,10 +163,11 @@ std::string Percent(std::optional<double> share) {
 Finding TryMemory(const NumaNode& node) {
   constexpr size_t kTrialBytes = size_t{64} << 20;
   const ScopedThreadBinding binding(node.cpus);
-  std::vector<NodeMemory> memory;
-  if (absl::StatusOr<NodeMemory> block = NodeMemory::Allocate(kTrialBytes); block.ok()) {
+  const absl::StatusOr<NodeMemory> block = NodeMemory::Allocate(kTrialBytes);
+  MemorySpans memory;
+  if (block.ok()) {
     std::memset(block->data(), 1, block->size());
-    memory.push_back(*std::move(block));
+    memory.push_back(block->bytes());
   }
   const std::optional<double> local = LocalShare(memory, {node.os_index});
   const std::optional<double> huge = HugePageShare(memory);

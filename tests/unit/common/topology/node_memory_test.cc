@@ -61,25 +61,26 @@ TEST(NodeMemoryTest, LocalShareKnowsTheNode) {
   const absl::StatusOr<Topology> topology = DetectTopology();
   ASSERT_TRUE(topology.ok()) << topology.status();
   if (topology->nodes.size() != 1) GTEST_SKIP() << "needs a machine with one node: this thread may wander";
-  std::vector<NodeMemory> blocks;
-  blocks.push_back(Allocate(2 * kHugePage));
+  const NodeMemory memory = Allocate(2 * kHugePage);
+  const MemorySpans blocks = {memory.bytes()};
   EXPECT_EQ(LocalShare(blocks, {0}), std::nullopt) << "no page is resident yet";
-  std::memset(blocks[0].data(), 1, blocks[0].size());
+  std::memset(memory.data(), 1, memory.size());
   const std::optional<double> local = LocalShare(blocks, {topology->nodes[0].os_index});
   if (!local.has_value()) GTEST_SKIP() << "the kernel does not say where pages are (move_pages refused)";
   EXPECT_EQ(*local, 1.0);
   EXPECT_EQ(LocalShare(blocks, {topology->nodes[0].os_index + 1}), 0.0);
+  MoveToNodes(blocks, {topology->nodes[0].os_index});
+  EXPECT_EQ(memory.data()[kHugePage], std::byte{1});
   EXPECT_EQ(NodeShares(blocks), (std::map<int, double>{{topology->nodes[0].os_index, 1.0}}));
 }
 
 TEST(NodeMemoryTest, HugePageShareFollowsTheKernelsSetting) {
   std::string setting;
   std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
-  std::vector<NodeMemory> blocks;
-  EXPECT_EQ(HugePageShare(blocks), std::nullopt);
-  blocks.push_back(Allocate(8 * kHugePage));
-  std::memset(blocks[0].data(), 1, blocks[0].size());
-  const std::optional<double> share = HugePageShare(blocks);
+  EXPECT_EQ(HugePageShare({}), std::nullopt);
+  const NodeMemory memory = Allocate(8 * kHugePage);
+  std::memset(memory.data(), 1, memory.size());
+  const std::optional<double> share = HugePageShare({memory.bytes()});
   ASSERT_TRUE(share.has_value());
   EXPECT_LE(*share, 1.0);
   if (setting.empty() || setting.find("[never]") != std::string::npos) {

@@ -1,0 +1,57 @@
+// A folder of packed shards: what numoe-pack writes and a worker takes its slice from.
+//
+// Holds numoe-pack.json (the manifest, which names what all shards have in common), the model's config.json
+// and a shard for each MoE layer and worker. A worker that maps its shards shares them with the page cache:
+// it starts in the time of reading them once through, and again in that of checking them, and the pages are
+// huge or not as the file system has it. One that copies reads past the page cache into huge pages of its
+// nodes. Either way every checksum is checked before a weight is used. A mapped shard must not be changed
+// while a worker lives; it never is by numoe-pack, which only renames new ones into place.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/weights/model_config.h"
+#include "expert_worker/experts/expert_slice.h"
+#include "expert_worker/experts/load_progress.h"
+
+namespace numoe {
+
+inline constexpr char kManifestName[] = "numoe-pack.json";
+
+struct PackedModel {
+  std::filesystem::path dir;
+  WeightFormat format = WeightFormat::kBf16;
+  SliceMode mode = SliceMode::kIntermediate;
+  int worker_count = 1;
+  uint64_t model_fingerprint = 0;  // of the checkpoint that was packed
+  ModelConfig config;              // sizes and MoE layers only
+};
+
+/// Whether `dir` has a manifest.
+bool IsPackedModel(const std::filesystem::path& dir);
+absl::StatusOr<PackedModel> ReadManifest(const std::filesystem::path& dir);
+/// Replaces the manifest of model.dir at once or not at all.
+absl::Status WriteManifest(const PackedModel& model);
+/// The manifest's text, and back; `name` is for errors. ParseManifest leaves `dir` empty.
+std::string SerialiseManifest(const PackedModel& model);
+absl::StatusOr<PackedModel> ParseManifest(std::string_view text, const std::string& name);
+
+struct PackedLoadOptions {
+  bool map = true;                   // false: copy
+  std::vector<int> nodes;            // OS numbers of the nodes the weights should lie on
+  LoadProgress* progress = nullptr;  // for metrics; null: the log only
+};
+
+absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const SliceSpec& spec,
+                                            const std::string& format, ThreadPool& pool,
+                                            const PackedLoadOptions& options);
+
+/// Reads every block of a shard and compares its checksum; DataLoss names the first bad one. `progress` may
+/// be null.
+absl::Status VerifyShard(const std::filesystem::path& path, ThreadPool& pool, LoadProgress* progress);
+
+}  // namespace numoe

@@ -1,0 +1,216 @@
+#include "expert_worker/pack/convert.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/file.h>
+
+#include <algorithm>
+
+#include "common/base/status.h"
+#include "common/threading/thread_binding.h"
+#include "common/topology/available_memory.h"
+#include "common/weights/input_file.h"
+#include "expert_worker/experts/expert_slice.h"
+#include "expert_worker/experts/packed_shard.h"
+#include "expert_worker/experts/packed_slice.h"
+
+namespace numoe {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr double kGib = 1 << 30;
+
+struct Job {
+  LayerId layer = 0;
+  const SliceLayout* layout = nullptr;
+};
+
+// Held until closed, by the process's end at the latest.
+absl::StatusOr<FileDescriptor> LockFolder(const fs::path& dir) {
+  FileDescriptor folder(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() < 0 || flock(folder.get(), LOCK_EX | LOCK_NB) != 0)
+    return absl::FailedPreconditionError(
+        fmt::format("{}: another numoe-pack works in this folder", dir.string()));
+  return folder;
+}
+
+absl::Status PrepareFolder(const PackedModel& model) {
+  if (!IsPackedModel(model.dir)) return WriteManifest(model);
+  ASSIGN_OR_RETURN(const PackedModel found, ReadManifest(model.dir));
+  if (SerialiseManifest(found) == SerialiseManifest(model)) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "{}: holds shards of model {:016x} as {} for {} workers by {}, asked for model {:016x} as {} for {} by "
+      "{}; give --out another folder, or empty this one",
+      model.dir.string(), found.model_fingerprint, WeightFormatName(found.format), found.worker_count,
+      SliceModeName(found.mode), model.model_fingerprint, WeightFormatName(model.format), model.worker_count,
+      SliceModeName(model.mode)));
+}
+
+class Converter {
+ public:
+  Converter(const Checkpoint& checkpoint, const ModelConfig& config, PackedModel model,
+            const ConvertOptions& options, ConvertProgress& progress)
+      : checkpoint_(checkpoint),
+        config_(config),
+        model_(std::move(model)),
+        options_(options),
+        progress_(progress),
+        pool_({.name = "pack", .cpus = Cpus(options.threads)}) {}
+
+  absl::StatusOr<int> Run() {
+    for (int worker = 0; worker < options_.workers; ++worker) {
+      const SliceSpec spec{.mode = options_.mode, .worker_index = worker, .worker_count = options_.workers};
+      ASSIGN_OR_RETURN(SliceLayout layout, SliceLayout::Plan(config_, spec, model_.format));
+      layouts_.push_back(std::move(layout));
+    }
+    std::error_code error;
+    fs::create_directories(model_.dir, error);
+    ASSIGN_OR_RETURN(const FileDescriptor lock, LockFolder(model_.dir));
+    RETURN_IF_ERROR(PrepareFolder(model_));
+    ASSIGN_OR_RETURN(const std::vector<Job> jobs, FindMissing());
+    RETURN_IF_ERROR(CheckSpace(jobs));
+    for (const Job& job : jobs) RETURN_IF_ERROR(WriteOne(job));
+    return static_cast<int>(jobs.size());
+  }
+
+ private:
+  static std::vector<int> Cpus(int threads) {
+    std::vector<int> all = CpusOfThisThread();
+    if (threads <= 0) return all;
+    std::vector<int> cpus;
+    for (int i = 0; i < threads; ++i) cpus.push_back(all[static_cast<size_t>(i) % all.size()]);
+    return cpus;
+  }
+
+  fs::path PathOf(const Job& job) const { return model_.dir / ShardName(job.layout->spec(), job.layer); }
+  ShardHeader Wanted(const Job& job) const {
+    return DescribeShard(*job.layout, job.layer, model_.model_fingerprint);
+  }
+
+  absl::StatusOr<std::vector<Job>> FindMissing() {
+    std::vector<Job> missing;
+    int shards = 0;
+    for (LayerId layer = 0; layer < config_.num_layers; ++layer) {
+      if (!config_.layer_is_moe[static_cast<size_t>(layer)]) continue;
+      for (const SliceLayout& layout : layouts_) {
+        ++shards;
+        const Job job{layer, &layout};
+        const absl::Status there = CheckShard(job);
+        if (there.ok()) continue;
+        if (!absl::IsNotFound(there)) spdlog::warn("{}: converting it again", std::string(there.message()));
+        missing.push_back(job);
+      }
+    }
+    progress_.Begin(shards);
+    for (size_t i = missing.size(); i < static_cast<size_t>(shards); ++i) progress_.Skip();
+    return missing;
+  }
+
+  absl::Status CheckShard(const Job& job) {
+    const fs::path path = PathOf(job);
+    ASSIGN_OR_RETURN(const ShardHeader header, ReadShardHeader(path));
+    RETURN_IF_ERROR(MatchShard(header, Wanted(job), path.string()));
+    return options_.verify ? VerifyShard(path, pool_, nullptr) : absl::OkStatus();
+  }
+
+  absl::Status CheckSpace(const std::vector<Job>& jobs) const {
+    uint64_t disk = 0, memory = 0;
+    for (const Job& job : jobs) {
+      disk += kShardDataOffset + job.layout->layer_bytes();
+      memory = std::max<uint64_t>(memory, job.layout->layer_bytes());
+    }
+    std::error_code error;
+    const fs::space_info space = fs::space(model_.dir, error);
+    if (!error && space.available < disk) {
+      return absl::ResourceExhaustedError(
+          fmt::format("{}: the shards take {:.1f} GiB, {:.1f} GiB are free there", model_.dir.string(),
+                      static_cast<double>(disk) / kGib, static_cast<double>(space.available) / kGib));
+    }
+    if (memory > AvailableMemory()) {
+      spdlog::warn(
+          "one shard takes {:.1f} GiB of memory, about {:.1f} GiB are available: more --workers make smaller "
+          "shards",
+          static_cast<double>(memory) / kGib, static_cast<double>(AvailableMemory()) / kGib);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteOne(const Job& job) {
+    const size_t bytes = job.layout->layer_bytes();
+    if (block_.size() != bytes) {
+      block_ = NodeMemory();  // first: two of them might not fit
+      ASSIGN_OR_RETURN(block_, NodeMemory::Allocate(bytes));
+    }
+    std::vector<MatrixLoad> loads;
+    RETURN_IF_ERROR(LocateLayer(checkpoint_, config_, *job.layout, job.layer, block_.data(), pool_, loads));
+    const std::shared_ptr<LoadProgress> load = progress_.BeginShard();
+    RETURN_IF_ERROR(LoadMatrices(checkpoint_, loads, model_.format, pool_, {}, *load));
+    RETURN_IF_ERROR(WriteShard(model_.dir, Wanted(job), block_.bytes(), pool_));
+    progress_.FinishShard(bytes);
+    return absl::OkStatus();
+  }
+
+  const Checkpoint& checkpoint_;
+  const ModelConfig& config_;
+  const PackedModel model_;
+  const ConvertOptions& options_;
+  ConvertProgress& progress_;
+  ThreadPool pool_;
+  std::vector<SliceLayout> layouts_;  // [workers]
+  NodeMemory block_;
+};
+
+}  // namespace
+
+ConvertProgress::State ConvertProgress::Read() const {
+  const std::lock_guard lock(mutex_);
+  State state = state_;
+  double done = state.done;
+  if (current_ != nullptr && current_->bytes_total() > 0)
+    done += static_cast<double>(current_->bytes_done()) / static_cast<double>(current_->bytes_total());
+  state.fraction = state.shards == 0 ? 1 : done / state.shards;
+  if (begin_ != std::chrono::steady_clock::time_point())
+    state.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  return state;
+}
+
+void ConvertProgress::Begin(int shards) {
+  const std::lock_guard lock(mutex_);
+  state_.shards = shards;
+}
+
+void ConvertProgress::Skip() {
+  const std::lock_guard lock(mutex_);
+  ++state_.done;
+  ++state_.skipped;
+}
+
+std::shared_ptr<LoadProgress> ConvertProgress::BeginShard() {
+  const std::lock_guard lock(mutex_);
+  if (begin_ == std::chrono::steady_clock::time_point()) begin_ = std::chrono::steady_clock::now();
+  current_ = std::make_shared<LoadProgress>();
+  return current_;
+}
+
+void ConvertProgress::FinishShard(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  current_ = nullptr;
+  ++state_.done;
+  state_.written += bytes;
+}
+
+absl::StatusOr<int> Convert(const ConvertOptions& options, ConvertProgress& progress) {
+  ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options.model));
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.model));
+  ASSIGN_OR_RETURN(const WeightFormat format, ChooseFormat(*checkpoint, config, options.format));
+  PackedModel model{.dir = options.out,
+                    .format = format,
+                    .mode = options.mode,
+                    .worker_count = options.workers,
+                    .model_fingerprint = checkpoint->Fingerprint(),
+                    .config = config};
+  return Converter(*checkpoint, config, std::move(model), options, progress).Run();
+}
+
+}  // namespace numoe

@@ -1,0 +1,114 @@
+// numoe-pack: looks into checkpoints, and converts their experts ahead of time into what workers map.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <thread>
+
+#include "CLI/CLI.hpp"
+#include "common/observe/logging.h"
+#include "expert_worker/pack/convert.h"
+#include "expert_worker/pack/inspect.h"
+
+namespace numoe {
+namespace {
+
+constexpr int kBarWidth = 40;
+constexpr auto kTick = std::chrono::milliseconds(200);
+constexpr int kTicksPerLine = 50;  // where nobody watches: a line each 10 s
+
+std::string Line(const ConvertProgress::State& s) {
+  const double left =
+      s.fraction > 0.001 && s.seconds > 0
+          ? s.seconds * (1 - s.fraction) / std::max(s.fraction - double(s.skipped) / s.shards, 0.001)
+          : 0;
+  return fmt::format("{:3.0f}%  shard {} of {}, {:.2f} GiB written, {:.2f} GiB/s, {:.0f} s left",
+                     100 * s.fraction, std::min(s.done + 1, s.shards), s.shards,
+                     static_cast<double>(s.written) / (1 << 30),
+                     static_cast<double>(s.written) / (1 << 30) / std::max(s.seconds, 1e-9), left);
+}
+
+// Draws until `stop`: a bar on a terminal, else lines.
+void Draw(const ConvertProgress& progress, const std::atomic<bool>& stop) {
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  for (int tick = 1; !stop.load(); ++tick) {
+    std::this_thread::sleep_for(kTick);
+    const ConvertProgress::State state = progress.Read();
+    if (state.shards == 0) continue;
+    if (terminal) {
+      const int filled = static_cast<int>(state.fraction * kBarWidth);
+      std::fputs(
+          fmt::format("\r[{:#<{}}{:.<{}}] {}\033[K", "", filled, "", kBarWidth - filled, Line(state)).c_str(),
+          stderr);
+    } else if (tick % kTicksPerLine == 0) {
+      std::fputs((Line(state) + "\n").c_str(), stderr);
+    }
+  }
+  if (terminal) std::fputs("\r\033[K", stderr);
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "numoe-pack: %s\n", std::string(status.message()).c_str());
+  return 2;
+}
+
+int RunConvert(const ConvertOptions& options) {
+  ConvertProgress progress;
+  std::atomic<bool> stop = false;
+  std::thread drawing([&] { Draw(progress, stop); });
+  const absl::StatusOr<int> written = Convert(options, progress);
+  stop.store(true);
+  drawing.join();
+  if (!written.ok()) return Fail(written.status());
+  const ConvertProgress::State state = progress.Read();
+  std::fputs(
+      fmt::format("{}: {} shards, {} of them converted now ({:.2f} GiB in {:.1f} s)\n", options.out.string(),
+                  state.shards, *written, static_cast<double>(state.written) / (1 << 30), state.seconds)
+          .c_str(),
+      stdout);
+  return 0;
+}
+
+int RunInspect(const InspectOptions& options) {
+  const absl::StatusOr<std::string> report = Inspect(options);
+  if (!report.ok()) return Fail(report.status());
+  std::fputs(report->c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+}  // namespace numoe
+
+int main(int argc, char** argv) {
+  CLI::App app("Looks into checkpoints, and packs their experts ahead of time for workers to map.",
+               "numoe-pack");
+  app.require_subcommand(1);
+  numoe::InspectOptions inspect;
+  CLI::App* look = app.add_subcommand("inspect", "What a checkpoint or a packed folder holds, and what fits");
+  look->add_option("model", inspect.model, "Checkpoint or folder of packed shards")->required();
+  look->add_option("--workers", inspect.workers, "Slices in all")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  look->add_flag("--verify", inspect.verify, "Packed shards: read all of them and compare checksums");
+  look->add_option("--threads", inspect.threads, "For --verify; 0: every CPU")->check(CLI::Range(0, 4096));
+  numoe::ConvertOptions convert;
+  std::string slice = "intermediate";
+  CLI::App* pack = app.add_subcommand("convert", "Packs experts into shards; goes on where it was stopped");
+  pack->add_option("model", convert.model, "Checkpoint")->required();
+  pack->add_option("--out", convert.out, "Folder for the shards")->required();
+  pack->add_option("--format", convert.format, "auto (as published), raw_int4, int4, int8, bf16, fp8")
+      ->capture_default_str();
+  pack->add_option("--workers", convert.workers, "Slices in all")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  pack->add_option("--slice", slice, "intermediate: 1/N of every expert; expert: whole experts")
+      ->check(CLI::IsMember({"intermediate", "expert"}))
+      ->capture_default_str();
+  pack->add_option("--threads", convert.threads, "0: every CPU")->check(CLI::Range(0, 4096));
+  pack->add_flag("--verify", convert.verify, "Check the data of shards that are there, too");
+  CLI11_PARSE(app, argc, argv);
+  if (!numoe::SetupLogging({.level = "warning", .program = "numoe-pack"}).ok()) return 2;
+  convert.mode = slice == "expert" ? numoe::SliceMode::kExpert : numoe::SliceMode::kIntermediate;
+  return *look ? numoe::RunInspect(inspect) : numoe::RunConvert(convert);
+}
