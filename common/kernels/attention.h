@@ -55,7 +55,7 @@ struct SoftmaxPart {
 };
 
 /// `out` becomes the BF16 matrix [count outputs, width inputs]: PackedBytes(kBf16, count, width), 64-byte
-/// aligned.
+/// aligned. A panel of kPanelRows keys is packed as a matrix of its own would be.
 void PackKeys(Isa isa, const CacheRows& keys, std::byte* out);
 /// `out` becomes the BF16 matrix [width outputs, count inputs].
 void PackValues(Isa isa, const CacheRows& values, std::byte* out);

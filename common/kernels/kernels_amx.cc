@@ -30,6 +30,6 @@ const KernelTable kKernelsAmx = {
     HasRoundedAmx,
     MatmulRoundedAmx,
     RoundRowAvx512,
-    {PackKeysShuffled, PackValuesShuffled, SoftmaxRow, JoinRows, ScoreFewRowsDirect, WeighFewRowsDirect}};
+    {PackKeysShuffled, PackValuesShuffled, SoftmaxWide, JoinRows, ScoreFewRowsDirect, WeighFewRowsDirect}};
 
 }  // namespace numoe

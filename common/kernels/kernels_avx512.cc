@@ -14,6 +14,6 @@ const KernelTable kKernelsAvx512 = {
     HasRounded,
     MatmulRoundedPanels,
     RoundRowAvx512,
-    {PackKeysShuffled, PackValuesShuffled, SoftmaxRow, JoinRows, ScoreFewRowsDirect, WeighFewRowsDirect}};
+    {PackKeysShuffled, PackValuesShuffled, SoftmaxWide, JoinRows, ScoreFewRowsDirect, WeighFewRowsDirect}};
 
 }  // namespace numoe

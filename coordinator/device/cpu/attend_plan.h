@@ -18,11 +18,12 @@ namespace numoe {
 /// Positions of one part: long enough that joining costs little (a pass over a row's output), short enough
 /// that packed keys and values of GQA stay in a second-level cache (256 KB at 128 channels).
 inline constexpr int kPartKeys = 512;
-/// Rows (heads of tokens) that share one pass over a packed part, so that scores stay in cache.
-inline constexpr int kGroupRows = 64;
+/// Rows (heads of tokens) that share one pass over a packed part, so that scores stay in cache; a multiple of
+/// the matrix kernels' blocks of six.
+inline constexpr int kGroupRows = 96;
 
 /// Rows of a task at most: packing a part then costs a few percent of multiplying it.
-inline constexpr int kTaskRowsMax = 256;
+inline constexpr int kTaskRowsMax = 512;
 
 struct AttendShape {
   int heads = 0;

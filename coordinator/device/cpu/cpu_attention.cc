@@ -54,30 +54,33 @@ void CpuAttention::Attend(const Call& call, const AttendPlan& plan) {
   });
 }
 
-void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& scratch) {
-  const int group_tokens = std::max(1, kGroupRows / (task.head_end - task.head_begin));
+CpuAttention::Way CpuAttention::ChooseWay(const Call& call, const AttendTask& task) const {
+  if (call.expansion) return Way::kExpanded;
   const ActivationForm form = AttentionForm(isa_, task.rows(), call.precision);
-  const bool few =
-      !call.expansion && task.rows() <= kFewRowsMax && form == ActivationForm::kBf16 && HasFewRows(isa_);
+  if (task.rows() <= kFewRowsMax && form == ActivationForm::kBf16 && HasFewRows(isa_)) return Way::kAsTheyLie;
+  return task.rows() <= kGroupRows ? Way::kPanelByPanel : Way::kPacked;
+}
+
+void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& scratch) {
+  const Way way = ChooseWay(call, task);
+  const int group_tokens = way == Way::kAsTheyLie
+                               ? task.token_end - task.token_begin
+                               : std::max(1, kGroupRows / (task.head_end - task.head_begin));
   ListPart(call, task, task.part_begin, scratch.part);
   for (int part = task.part_begin; part < task.part_end; ++part) {
     scratch.next.keys.clear();
     if (part + 1 < task.part_end) ListPart(call, task, part + 1, scratch.next);
-    if (call.expansion) {
-      ExpandPart(call, task.kv_head, scratch);
-    } else if (!few) {
-      PackPart(call, scratch.part, scratch);
-    }
+    if (way == Way::kExpanded) ExpandPart(call, task.kv_head, scratch);
+    if (way == Way::kPacked) PackPart(call, scratch.part, scratch);
     for (int token = task.token_begin; token < task.token_end; token += group_tokens) {
       AttendGroup(call,
                   {.task = &task,
+                   .way = way,
                    .part = part,
                    .keys = scratch.part.count(),
                    .token_begin = token,
-                   .token_end = few ? task.token_end : std::min(token + group_tokens, task.token_end),
-                   .few = few},
+                   .token_end = std::min(token + group_tokens, task.token_end)},
                   scratch);
-      if (few) break;
     }
     std::swap(scratch.part, scratch.next);
   }
@@ -124,12 +127,16 @@ CacheRows CpuAttention::Values(const Call& call, const Part& part) {
 }
 
 void CpuAttention::PackPart(const Call& call, const Part& part, Scratch& scratch) {
-  const AttendArgs& args = call.args;
-  const int keys = part.count();
-  PackKeys(isa_, Keys(call, part),
-           Reserve<std::byte>(scratch.keys, PackedBytes(WeightFormat::kBf16, keys, args.key_width)));
-  PackValues(isa_, Values(call, part),
-             Reserve<std::byte>(scratch.values, PackedBytes(WeightFormat::kBf16, args.value_width, keys)));
+  PackKeys(isa_, Keys(call, part), KeyMatrix(call, part.count(), scratch));
+  PackValues(isa_, Values(call, part), ValueMatrix(call, part.count(), scratch));
+}
+
+std::byte* CpuAttention::KeyMatrix(const Call& call, int keys, Scratch& scratch) {
+  return Reserve<std::byte>(scratch.keys, PackedBytes(WeightFormat::kBf16, keys, call.args.key_width));
+}
+
+std::byte* CpuAttention::ValueMatrix(const Call& call, int keys, Scratch& scratch) {
+  return Reserve<std::byte>(scratch.values, PackedBytes(WeightFormat::kBf16, call.args.value_width, keys));
 }
 
 // One head's own keys and values of the part, packed.
@@ -215,7 +222,8 @@ void CpuAttention::AttendGroup(const Call& call, const Group& group, Scratch& sc
 
 void CpuAttention::ScoreKeys(const Call& call, const Group& group, const InputRows& queries, int limit,
                              float* scores, Scratch& scratch) const {
-  if (group.few) {
+  const int width = call.args.key_width;
+  if (group.way == Way::kAsTheyLie) {
     return ScoreFewRows(isa_, {.cache = Keys(call, scratch.part),
                                .x = queries.data,
                                .x_stride = queries.stride,
@@ -224,20 +232,33 @@ void CpuAttention::ScoreKeys(const Call& call, const Group& group, const InputRo
                                .y_stride = kPartKeys,
                                .next = call.args.value_in_key ? CacheRows{} : Values(call, scratch.part)});
   }
+  std::byte* matrix = KeyMatrix(call, group.keys, scratch);
   // Keys are the outputs of their matrix: fewer of them are its beginning.
-  Multiply(isa_,
-           {.weight = {WeightFormat::kBf16, limit, call.args.key_width, Reserve<std::byte>(scratch.keys, 0)},
-            .row_end = limit,
-            .x = queries,
-            .y = scores,
-            .y_stride = kPartKeys,
-            .exact = call.precision != Precision::kFast});
+  Product product{.weight = {WeightFormat::kBf16, limit, width, matrix},
+                  .row_end = limit,
+                  .x = queries,
+                  .y = scores,
+                  .y_stride = kPartKeys,
+                  .exact = call.precision != Precision::kFast};
+  if (group.way != Way::kPanelByPanel) return Multiply(isa_, product);
+  for (int key = 0; key < limit; key += kPanelRows) {
+    product.row_begin = key;
+    product.row_end = std::min(key + kPanelRows, limit);
+    product.y = scores + key;
+    // Rows that follow in the cache often lie together: the next panel's come while this one is multiplied.
+    if (product.row_end < limit)
+      product.next =
+          reinterpret_cast<const std::byte*>(scratch.part.keys[static_cast<size_t>(product.row_end)]);
+    PackKeys(isa_, {&scratch.part.keys[static_cast<size_t>(key)], product.row_end - key, width},
+             matrix + PackedBytes(WeightFormat::kBf16, key, width));
+    Multiply(isa_, product);
+  }
 }
 
 void CpuAttention::AddValues(const Call& call, const Group& group, const InputRows& weights, float* context,
                              Scratch& scratch) const {
   const int width = call.args.value_width;
-  if (group.few) {
+  if (group.way == Way::kAsTheyLie) {
     return WeighFewRows(isa_, {.cache = Values(call, scratch.part),
                                .x = weights.data,
                                .x_stride = weights.stride,
@@ -246,7 +267,9 @@ void CpuAttention::AddValues(const Call& call, const Group& group, const InputRo
                                .y_stride = width,
                                .next = Keys(call, scratch.next)});
   }
-  Multiply(isa_, {.weight = {WeightFormat::kBf16, width, group.keys, Reserve<std::byte>(scratch.values, 0)},
+  std::byte* matrix = ValueMatrix(call, group.keys, scratch);
+  if (group.way == Way::kPanelByPanel) PackValues(isa_, Values(call, scratch.part), matrix);
+  Multiply(isa_, {.weight = {WeightFormat::kBf16, width, group.keys, matrix},
                   .row_end = width,
                   .x = weights,
                   .y = context,

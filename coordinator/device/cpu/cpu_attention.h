@@ -69,14 +69,22 @@ class CpuAttention {
     std::vector<Line> latents;               // [kExpandRows] in the form that the kernels want
     std::vector<Line> outputs;               // [kExpandRows, nope or value_width]
   };
+  // How a task's rows meet the keys and values of a part.
+  enum class Way : uint8_t {
+    kAsTheyLie,     // few rows: nothing is packed
+    kPanelByPanel,  // one group of rows: keys are packed and multiplied panel by panel, in the first-level
+                    // cache
+    kPacked,        // several groups: packed once for all of them
+    kExpanded,      // made from latents, packed
+  };
   // Some whole tokens of a task: the rows that go through together.
   struct Group {
     const AttendTask* task = nullptr;
+    Way way = Way::kPacked;
     int part = 0;
     int keys = 0;  // packed
     int token_begin = 0;
     int token_end = 0;
-    bool few = false;  // so few rows that nothing was packed
 
     int heads() const { return task->head_end - task->head_begin; }
     int rows() const { return (token_end - token_begin) * heads(); }
@@ -90,6 +98,9 @@ class CpuAttention {
   void ListPart(const Call& call, const AttendTask& task, int part, Part& out) const;
   static CacheRows Keys(const Call& call, const Part& part);
   static CacheRows Values(const Call& call, const Part& part);
+  Way ChooseWay(const Call& call, const AttendTask& task) const;
+  static std::byte* KeyMatrix(const Call& call, int keys, Scratch& scratch);
+  static std::byte* ValueMatrix(const Call& call, int keys, Scratch& scratch);
   void PackPart(const Call& call, const Part& part, Scratch& scratch);
   void ExpandPart(const Call& call, int head, Scratch& scratch);
   void ExpandRows(const Call& call, int head, int first, int count, uint16_t* own_keys, uint16_t* own_values,
