@@ -24,7 +24,7 @@ struct CacheRows {
 };
 
 /// Products of a few rows with cache rows as they lie, where packing would cost more than it saves: memory is
-/// the limit, so what comes next is fetched meanwhile. Only where HasFewRows; results are bit for bit those
+/// the limit, and rows are fetched some ahead. Only where HasFewRows; results are bit for bit those
 /// of MatmulRounded with the packed matrix in the form kBf16.
 struct FewRowsArgs {
   CacheRows cache;
@@ -33,7 +33,6 @@ struct FewRowsArgs {
   int rows = 0;                  // at most kFewRowsMax
   float* y = nullptr;            // scores [rows][cache.count], or context [rows][cache.width]
   int64_t y_stride = 0;          // floats
-  CacheRows next;  // to be fetched meanwhile: as many lines of each row as are read here; or empty
 };
 inline constexpr int kFewRowsMax = 16;
 

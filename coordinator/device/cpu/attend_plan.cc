@@ -10,8 +10,6 @@ namespace {
 
 // Heads of a task at least, where a cache head is shared by more than there are tasks for.
 constexpr int kTaskHeadsMin = 16;
-// Parts of a scattered task at most: the next one is fetched while one is in work.
-constexpr int kTaskPartsMax = 4;
 // What packing a part costs, in rows multiplied with it.
 constexpr int kPackingRows = 8;
 
@@ -38,7 +36,6 @@ struct Cuts {
   int block_tokens = 1;
   bool few = false;  // tasks, if parts are not given to different ones
   int heads = 1;
-  int parts = 1;
 };
 
 // Whether a sequence's parts go to different tasks. Long prompts are cut by tokens.
@@ -61,7 +58,6 @@ Cuts PlanCuts(const StepLayout& layout, const std::vector<TokenRun>& runs, const
   }
   const int head_cuts = std::clamp(CeilDiv(wanted, units), 1, std::max(1, group / kTaskHeadsMin));
   cuts.heads = CeilDiv(group, head_cuts);
-  cuts.parts = std::clamp(units / (2 * wanted), 1, kTaskPartsMax);
   return cuts;
 }
 
@@ -89,7 +85,7 @@ AttendPlan PlanAttend(const StepLayout& layout, const std::vector<TokenRun>& run
     for (int begin = run.begin; begin < run.end; begin += cuts.block_tokens) {
       const int end = std::min(begin + cuts.block_tokens, run.end);
       const int parts = PartsOf(layout, end - 1);
-      const int step = scattered ? cuts.parts : parts;
+      const int step = scattered ? 1 : parts;
       for (int part = 0; part < parts; part += step) {
         for (int head = 0, head_end = 0; head < shape.heads; head = head_end) {
           const int kv_head = head / group;
@@ -100,7 +96,7 @@ AttendPlan PlanAttend(const StepLayout& layout, const std::vector<TokenRun>& run
                                 .head_begin = head,
                                 .head_end = head_end,
                                 .part_begin = part,
-                                .part_end = std::min(part + step, parts),
+                                .part_end = part + step,
                                 .scattered_parts = scattered ? parts : 0,
                                 .scattered = plan.scattered_rows});
         }

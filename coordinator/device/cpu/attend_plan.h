@@ -3,7 +3,7 @@
 // Keys are attended in parts of kPartKeys positions from 0 on, whatever the batch: a row's parts are always
 // joined one after another in that order, so its result never depends on how the work was cut. A task owns
 // some heads of some tokens of one sequence. It joins its parts as it goes (long prompts, many sequences),
-// or, where that would leave threads idle, it does some parts and leaves them to be joined by the token's
+// or, where that would leave threads idle, it does one part and leaves it to be joined by the token's
 // join (few decoding sequences with long contexts).
 #pragma once
 

@@ -66,10 +66,8 @@ void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& sc
   const int group_tokens = way == Way::kAsTheyLie
                                ? task.token_end - task.token_begin
                                : std::max(1, kGroupRows / (task.head_end - task.head_begin));
-  ListPart(call, task, task.part_begin, scratch.part);
   for (int part = task.part_begin; part < task.part_end; ++part) {
-    scratch.next.keys.clear();
-    if (part + 1 < task.part_end) ListPart(call, task, part + 1, scratch.next);
+    ListPart(call, task, part, scratch.part);
     if (way == Way::kExpanded) ExpandPart(call, task.kv_head, scratch);
     if (way == Way::kPacked) PackPart(call, scratch.part, scratch);
     for (int token = task.token_begin; token < task.token_end; token += group_tokens) {
@@ -82,7 +80,6 @@ void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& sc
                    .token_end = std::min(token + group_tokens, task.token_end)},
                   scratch);
     }
-    std::swap(scratch.part, scratch.next);
   }
   if (task.scattered_parts > 0) return;
   for (int t = task.token_begin; t < task.token_end; ++t) {
@@ -229,8 +226,7 @@ void CpuAttention::ScoreKeys(const Call& call, const Group& group, const InputRo
                                .x_stride = queries.stride,
                                .rows = queries.count,
                                .y = scores,
-                               .y_stride = kPartKeys,
-                               .next = call.args.value_in_key ? CacheRows{} : Values(call, scratch.part)});
+                               .y_stride = kPartKeys});
   }
   std::byte* matrix = KeyMatrix(call, group.keys, scratch);
   // Keys are the outputs of their matrix: fewer of them are its beginning.
@@ -264,8 +260,7 @@ void CpuAttention::AddValues(const Call& call, const Group& group, const InputRo
                                .x_stride = weights.stride,
                                .rows = weights.count,
                                .y = context,
-                               .y_stride = width,
-                               .next = Keys(call, scratch.next)});
+                               .y_stride = width});
   }
   std::byte* matrix = ValueMatrix(call, group.keys, scratch);
   if (group.way == Way::kPanelByPanel) PackValues(isa_, Values(call, scratch.part), matrix);

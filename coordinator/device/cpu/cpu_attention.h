@@ -57,7 +57,7 @@ class CpuAttention {
   };
   // A thread's own; grown and first touched by it.
   struct Scratch {
-    Part part, next;                     // in work; and, if the task has one, after it
+    Part part;
     std::vector<Line> keys, values;      // the part, packed
     std::vector<Line> queries, weights;  // [group rows] in the form that the kernels want
     std::vector<Line> scores;            // [group rows, kPartKeys]

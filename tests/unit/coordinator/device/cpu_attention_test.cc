@@ -51,9 +51,19 @@ class World {
       }
     }
     // What lies behind a sequence's end is not a number: nobody may let it into a result.
-    const int row_width = shape.Row().width();
-    std::memset(cache_.Key(Layout({{0, 0, 1}}), 0, 0, 0, 0) - int64_t{tables_[0]} * kBlockTokens * row_width,
-                0xff, size_t{2} * static_cast<size_t>(blocks * kBlockTokens * row_width) * 2);
+    for (int layer = 0; layer < 2; ++layer) {
+      for (int s = 0; s < static_cast<int>(contexts.size()); ++s) {
+        const int owned = (contexts[static_cast<size_t>(s)] + kBlockTokens - 1) / kBlockTokens * kBlockTokens;
+        for (int p = 0; p < owned; ++p) {
+          for (int h = 0; h < shape.kv_heads; ++h) {
+            const StepLayout layout = Layout({{s, 0, 1}});
+            std::fill_n(cache_.Key(layout, layer, 0, p, h), shape.key_width, 0xffff);
+            if (!shape.value_in_key)
+              std::fill_n(cache_.Value(layout, layer, 0, p, h), shape.value_width, 0xffff);
+          }
+        }
+      }
+    }
     for (size_t s = 0; s < contexts.size(); ++s) {
       for (int p = 0; p < contexts[s]; ++p) {
         for (int h = 0; h < shape.kv_heads; ++h) {
