@@ -15,6 +15,8 @@ namespace {
 
 constexpr int kExponentMax = 400;  // beyond every double
 constexpr int kMultipleMax = 1'000;
+// Readers that hold numbers as doubles tell all numbers of so many digits apart.
+constexpr size_t kDigitsMax = 15;
 
 // Digit strings without sign and leading zeros.
 int CompareDigits(const std::string& a, const std::string& b) {
@@ -166,18 +168,28 @@ ExprId WholeSide(Expressions& e, const MagnitudeBounds& side) {
       high = MinusOne(*high);
     }
   }
+  if (!high.has_value()) high = std::string(std::max(kDigitsMax, low.size()), '9');
   return Magnitudes(e).Whole(low, high);
 }
 
 absl::StatusOr<ExprId> DecimalSide(Expressions& e, const MagnitudeBounds& side, const GrammarLimits& limits) {
   Magnitudes magnitudes(e);
-  const ExprId at_least = magnitudes.AtLeast(side.low, side.low_exclusive);
-  if (!side.high.has_value()) return at_least;
-  ASSIGN_OR_RETURN(const auto low, CompileMachine(e, at_least, limits));
-  ASSIGN_OR_RETURN(const auto high,
-                   CompileMachine(e, magnitudes.AtMost(*side.high, side.high_exclusive), limits));
-  ASSIGN_OR_RETURN(auto both, Combine(*low, *high, Combination::kBoth, limits));
-  return both->empty() ? e.Never() : e.Machine(std::move(both));
+  std::vector<ExprId> parts = {magnitudes.AtLeast(side.low, side.low_exclusive)};
+  size_t length = std::max(kDigitsMax, side.low.whole.size() + side.low.fraction.size() + 2);
+  if (side.high.has_value()) {
+    parts.push_back(magnitudes.AtMost(*side.high, side.high_exclusive));
+    length = std::max(length, side.high->whole.size() + side.high->fraction.size() + 2);
+  }
+  parts.push_back(e.Repeat(e.Chars({{'.', '.'}, {'0', '9'}}), 1, static_cast<int>(length)));
+  std::shared_ptr<const Dfa> all;
+  for (const ExprId part : parts) {
+    ASSIGN_OR_RETURN(std::shared_ptr<const Dfa> machine, CompileMachine(e, part, limits));
+    if (all != nullptr) {
+      ASSIGN_OR_RETURN(machine, Combine(*all, *machine, Combination::kBoth, limits));
+    }
+    all = std::move(machine);
+  }
+  return all->empty() ? e.Never() : e.Machine(std::move(all));
 }
 
 absl::StatusOr<ExprId> Range(Expressions& e, const NumberBounds& bounds, bool fractions,
@@ -268,9 +280,11 @@ absl::StatusOr<std::shared_ptr<const Dfa>> MultiplesOf(const Decimal& multiple, 
   std::string digits = multiple.whole + multiple.fraction;
   digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
   const int value = digits.size() > 6 ? kMultipleMax + 1 : std::atoi(digits.c_str());
-  if (value > kMultipleMax || value <= 0) {
-    return absl::UnimplementedError(
-        fmt::format("multipleOf with a value of more than 3 significant digits is not supported"));
+  if (value > kMultipleMax || value <= 0 || multiple.fraction.size() > kDigitsMax) {
+    return absl::UnimplementedError(fmt::format(
+        "multipleOf with a value of more than 3 significant digits, or with more than {} decimals, is "
+        "not supported",
+        kDigitsMax));
   }
   return MultipleMachine(value, static_cast<int>(multiple.fraction.size()), fractions).Build();
 }

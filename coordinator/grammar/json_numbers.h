@@ -1,7 +1,9 @@
 // Numbers in a range, or multiples of a number, as expressions over their decimal digits.
 //
 // Exact: bounds are decimal strings of any length, never rounded to a double. Numbers with a bound or a
-// multiple are written without exponent, and negative zero is not among them. Pure; one thread.
+// multiple are written without exponent and with at most 15 digits (or what the bound has, if it has more),
+// so that readers who round to doubles find them within the bounds, too; negative zero is not among them.
+// Pure; one thread.
 #pragma once
 
 #include <optional>

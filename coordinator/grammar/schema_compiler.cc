@@ -76,6 +76,10 @@ ExprId SchemaCompiler::FromFacts(const SchemaFacts& facts) {
         fmt::format("{}: the schema has too many parts; anyOf beside other keywords multiplies them",
                     Printable(facts.pointer))));
   }
+  if (facts.choices.size() > limits_.nesting) {
+    return Fail(absl::ResourceExhaustedError(
+        fmt::format("{}: more than {} anyOf and oneOf at once", Printable(facts.pointer), limits_.nesting)));
+  }
   if (!facts.choices.empty()) return Alternatives(facts);
   if (facts.values.has_value()) return Values(facts);
   const uint8_t types = facts.effective_types();

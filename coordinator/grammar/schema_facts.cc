@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kReferencesMax = 100;  // followed while one schema is read: more is a circle
+constexpr int kReferencesMax = 100;  // within each other while one schema is read: more is a circle
+constexpr int kPartsMax = 10'000;    // that one schema is put together from
 
 const char* const kUnsupported[] = {
     "not",         "if",          "contains",         "dependentRequired", "dependentSchemas", "dependencies",
@@ -53,8 +54,20 @@ class SchemaReader::Absorber {
   Absorber(const SchemaReader& reader, SchemaFacts& facts) : reader_(reader), facts_(facts) {}
 
   absl::Status Absorb(const SchemaAt& at) {
-    if (++references_ > kReferencesMax)
-      return absl::InvalidArgumentError(fmt::format("{}: references go round in a circle", at.pointer));
+    ++depth_;
+    const absl::Status status = AbsorbOne(at);
+    --depth_;
+    return status;
+  }
+
+ private:
+  absl::Status AbsorbOne(const SchemaAt& at) {
+    if (depth_ > kReferencesMax)
+      return absl::InvalidArgumentError(
+          fmt::format("{}: references go round in a circle", Printable(at.pointer)));
+    if (++parts_ > kPartsMax)
+      return absl::ResourceExhaustedError(
+          fmt::format("{}: put together from more than {} schemas", Printable(at.pointer), kPartsMax));
     if (facts_.pointer.empty()) facts_.pointer = at.pointer;
     const ordered_json& schema = *at.schema;
     if (schema.is_boolean()) {
@@ -76,7 +89,6 @@ class SchemaReader::Absorber {
     return base_first ? absl::OkStatus() : AbsorbCombinations(at);
   }
 
- private:
   static absl::Status Unsupported(const SchemaAt& at, const std::string& keyword) {
     return absl::UnimplementedError(fmt::format("{}/{}: \"{}\" is not supported in structured output",
                                                 Printable(at.pointer), keyword, keyword));
@@ -292,7 +304,8 @@ class SchemaReader::Absorber {
 
   const SchemaReader& reader_;
   SchemaFacts& facts_;
-  int references_ = 0;
+  int depth_ = 0;
+  int parts_ = 0;
 };
 
 SchemaReader::SchemaReader(const ordered_json& root) : root_(root) {

@@ -176,6 +176,8 @@ ExprId SchemaCompiler::ObjectGraph(const Members& members, int64_t min, int64_t 
   const int cap = Count(limited ? max : std::max<int64_t>(1, min), "maxProperties");
   if (static_cast<size_t>(count + 1) * static_cast<size_t>(cap + 1) > limits_.nfa_states / 8)
     return Fail(absl::ResourceExhaustedError("minProperties or maxProperties is too large here"));
+  // Where members are counted, the graph has one copy of each for every count.
+  const ExprId extra = CountedItem(members.extra, 0, cap);
   const auto before = [cap](int i, int c) { return 2 * (i * (cap + 1) + c); };
   const auto at = [cap](int i, int c) { return 2 * (i * (cap + 1) + c) + 1; };
   const int end = 2 * (count + 1) * (cap + 1);
@@ -189,14 +191,14 @@ ExprId SchemaCompiler::ObjectGraph(const Members& members, int64_t min, int64_t 
         edges.push_back({before(i, c), at(i, next), c == 0 ? e_.Empty() : json_.Comma()});
       if (is_extra) {
         if (c >= min) edges.push_back({before(i, c), end, e_.Empty()});
-        if (c > 0) edges.push_back({at(i, c), before(i, c), members.extra});
+        if (c > 0) edges.push_back({at(i, c), before(i, c), extra});
         continue;
       }
       const Member& member = members.declared[static_cast<size_t>(i)];
       if (!member.required) edges.push_back({before(i, c), before(i + 1, c), e_.Empty()});
       if (c == 0) continue;
       const ExprId key = e_.Sequence({e_.Literal("\"" + JsonCharacters(member.name) + "\""), json_.Colon()});
-      edges.push_back({at(i, c), before(i + 1, c), e_.Sequence({key, member.value})});
+      edges.push_back({at(i, c), before(i + 1, c), e_.Sequence({key, CountedItem(member.value, 0, cap)})});
     }
   }
   return e_.Sequence({e_.Literal("{"), e_.Graph(std::move(edges), end + 1, end), e_.Literal("}")});

@@ -1,6 +1,7 @@
 #include "tests/unit/coordinator/grammar/grammar_testing.h"
 
-#include <filesystem>
+#include <algorithm>
+#include <array>
 
 #include "gtest/gtest.h"
 
@@ -117,17 +118,6 @@ VocabularyPtr SmallVocabulary() {
   return *vocabulary;
 }
 
-VocabularyPtr KimiVocabulary() {
-  static const VocabularyPtr* const vocabulary = []() -> VocabularyPtr* {
-    if (!std::filesystem::exists("../shared/data/kimi/tiktoken.model")) return new VocabularyPtr;
-    const auto tokenizer = Tokenizer::Load("../shared/data/kimi");
-    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
-    const TokenId end = *(*tokenizer)->SpecialId("<|im_end|>");
-    return new VocabularyPtr(GrammarVocabulary::Build(**tokenizer, {&end, 1}));
-  }();
-  return *vocabulary;
-}
-
 GrammarPtr Compiled(Kind kind, const std::string& text, VocabularyPtr vocabulary) {
   auto grammar = CompiledGrammar::Compile({kind, text}, std::move(vocabulary));
   EXPECT_TRUE(grammar.ok()) << grammar.status() << "\n" << text;
@@ -142,9 +132,16 @@ std::string CompileError(Kind kind, const std::string& text, const GrammarLimits
 
 bool Accepts(const GrammarPtr& grammar, std::string_view text) {
   if (grammar == nullptr) return false;
+  const GrammarVocabulary& vocabulary = grammar->vocabulary();
+  std::array<TokenId, 256> tokens;
+  tokens.fill(-1);
+  for (int32_t n = 1; n < vocabulary.node_count(); n = vocabulary.nodes()[static_cast<size_t>(n)].end) {
+    const GrammarVocabulary::Node& node = vocabulary.nodes()[static_cast<size_t>(n)];
+    tokens[node.byte] = vocabulary.sorted_tokens()[static_cast<size_t>(node.first_token)];
+  }
   GrammarState state(grammar);
   for (const char c : text)
-    if (!state.Accept(static_cast<uint8_t>(c))) return false;
+    if (!state.Accept(tokens[static_cast<uint8_t>(c)])) return false;
   return state.IsDone();
 }
 

@@ -21,8 +21,6 @@ using Kind = GrammarSource::Kind;
 
 /// All single bytes (id = byte), some pieces of JSON and words, and one end token, the last.
 VocabularyPtr SmallVocabulary();
-/// The Kimi vocabulary where its files are at hand, else null.
-VocabularyPtr KimiVocabulary();
 
 /// Fails the test and returns null if `text` does not compile.
 GrammarPtr Compiled(Kind kind, const std::string& text, VocabularyPtr vocabulary = SmallVocabulary());
