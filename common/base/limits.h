@@ -85,6 +85,10 @@ inline constexpr size_t kGrammarThreadsMax = 1'024;
 inline constexpr size_t kGrammarMaskStepsMax = 20'000'000;     // automaton steps for one mask, about 0.5 s
 inline constexpr size_t kGrammarCrossingBytesMax = 1 << 20;    // token remainders kept for one state
 inline constexpr size_t kGrammarWarmTrieNodesMax = 1'000'000;  // about 10 ms at the Kimi vocabulary
+// Masks kept for one grammar; 20 kB each at Kimi's vocabulary where most tokens are allowed. Beyond, they are
+// computed each time.
+inline constexpr size_t kGrammarMaskBytesMax = 64ull << 20;
+inline constexpr size_t kGrammarCacheBytesMax = 512ull << 20;  // grammars of past requests
 inline constexpr size_t kGrammarRollbackTokensMax = 64;        // drafted tokens of one speculative step
 
 }  // namespace numoe::limits

@@ -41,6 +41,8 @@ class CompiledGrammar {
   const grammar::Program& program() const { return program_; }
   const grammar::TokenMasks& masks() const { return masks_; }
   const GrammarVocabulary& vocabulary() const { return masks_.vocabulary(); }
+  /// In memory, by now; grows as masks are computed.
+  size_t bytes() const { return program_.bytes() + masks_.bytes(); }
 
   /// Use Compile.
   CompiledGrammar(grammar::Program program, std::shared_ptr<const GrammarVocabulary> vocabulary);

@@ -137,25 +137,39 @@ TokenMasks::~TokenMasks() {
   for (const std::atomic<const Mask*>& mask : masks_) delete mask.load(std::memory_order_relaxed);
 }
 
-const TokenMasks::Mask& TokenMasks::Of(StateId state) const {
-  std::atomic<const Mask*>& slot = masks_[static_cast<size_t>(state)];
-  if (const Mask* known = slot.load(std::memory_order_acquire)) return *known;
-  std::unique_ptr<const Mask> made = MaskBuilder(*program_, *vocabulary_, state).Build();
+size_t TokenMasks::Mask::bytes() const {
+  return sizeof(Mask) + tokens.size() * sizeof(TokenId) + bits.size() * sizeof(uint64_t) +
+         crossing.nodes.size() * sizeof(TokenTrie::Node) + crossing.tokens.size() * (sizeof(TokenId) + 1);
+}
+
+const TokenMasks::Mask* TokenMasks::Keep(StateId state, std::unique_ptr<const Mask> mask) const {
+  const size_t bytes = mask->bytes();
   const Mask* expected = nullptr;
   // Another thread may have been faster; both computed the same.
-  if (!slot.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel)) return *expected;
-  return *made.release();
+  if (!masks_[static_cast<size_t>(state)].compare_exchange_strong(expected, mask.get(),
+                                                                  std::memory_order_acq_rel))
+    return expected;
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return mask.release();
+}
+
+const TokenMasks::Mask& TokenMasks::Of(StateId state, Mask& spare) const {
+  if (const Mask* known = masks_[static_cast<size_t>(state)].load(std::memory_order_acquire)) return *known;
+  std::unique_ptr<Mask> made = MaskBuilder(*program_, *vocabulary_, state).Build();
+  if (bytes() < limits::kGrammarMaskBytesMax) return *Keep(state, std::move(made));
+  spare = std::move(*made);
+  return spare;
 }
 
 void TokenMasks::Warm(size_t trie_nodes) const {
   size_t visited = 0;
-  for (size_t s = 0; s < masks_.size() && visited < trie_nodes; ++s) {
-    if (program_->rule(program_->RuleOf(static_cast<StateId>(s))).is_string) continue;
-    MaskBuilder builder(*program_, *vocabulary_, static_cast<StateId>(s));
-    const Mask* expected = nullptr;
-    std::unique_ptr<const Mask> made = builder.Build();
+  for (size_t s = 0; s < masks_.size() && visited < trie_nodes && bytes() < limits::kGrammarMaskBytesMax;
+       ++s) {
+    const auto state = static_cast<StateId>(s);
+    if (program_->rule(program_->RuleOf(state)).is_string) continue;
+    MaskBuilder builder(*program_, *vocabulary_, state);
+    Keep(state, builder.Build());
     visited += builder.visited();
-    if (masks_[s].compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel)) made.release();
   }
 }
 
@@ -197,7 +211,8 @@ bool AddAcceptedTokens(Pushdown& machine, const Kernel& kernel, const TokenMasks
       within_budget &= AddStringTokens(machine, thread, masks.vocabulary().strings(), scratch, mask);
       continue;
     }
-    const TokenMasks::Mask& known = masks.Of(thread.state);
+    TokenMasks::Mask spare;
+    const TokenMasks::Mask& known = masks.Of(thread.state, spare);
     if (known.walks_everything) {
       Kernel alone;
       alone.threads.push_back(thread);

@@ -28,6 +28,8 @@ class TokenMasks {
     std::vector<uint64_t> bits;     // the same as a mask, where that is smaller
     TokenTrie crossing;             // what remains of tokens after the end of the rule
     bool walks_everything = false;  // too many remainders: nothing is kept
+
+    size_t bytes() const;
   };
 
   TokenMasks(const Program* program, std::shared_ptr<const GrammarVocabulary> vocabulary);
@@ -35,18 +37,22 @@ class TokenMasks {
   TokenMasks(const TokenMasks&) = delete;
   TokenMasks& operator=(const TokenMasks&) = delete;
 
-  /// REQUIRES: `state` is not in a string; strings have tables of their own (string_tokens.h).
-  const Mask& Of(StateId state) const;
+  /// Lives as long as this object, or in `spare` when kGrammarMaskBytesMax are in use. REQUIRES: `state` is
+  /// not in a string; strings have tables of their own (string_tokens.h).
+  const Mask& Of(StateId state, Mask& spare) const;
+  /// In use by masks.
+  size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   /// Computes masks of all states, in order, until about `trie_nodes` nodes were visited.
   void Warm(size_t trie_nodes) const;
   const GrammarVocabulary& vocabulary() const { return *vocabulary_; }
 
  private:
-  std::unique_ptr<const Mask> Compute(StateId state, size_t& visited) const;
+  const Mask* Keep(StateId state, std::unique_ptr<const Mask> mask) const;
 
   const Program* program_;
   std::shared_ptr<const GrammarVocabulary> vocabulary_;
   mutable std::vector<std::atomic<const Mask*>> masks_;  // by state; owned, null until somebody asks
+  mutable std::atomic<size_t> bytes_ = 0;
 };
 
 /// Sets the bits of all tokens that `machine` accepts from `kernel` on, whatever came before. False: more

@@ -1,0 +1,44 @@
+// GrammarCache: compiled grammars by source, so that requests with the same schema compile it once.
+//
+// Least recently used ones are dropped when all together take more than `bytes_max`; requests that still hold
+// one keep it. Errors are not remembered. Thread-safe; compiles without holding the lock, so two requests
+// that bring the same new source at once may both compile it.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "coordinator/grammar/compiled_grammar.h"
+
+namespace numoe {
+
+class GrammarCache {
+ public:
+  explicit GrammarCache(std::shared_ptr<const GrammarVocabulary> vocabulary,
+                        size_t bytes_max = limits::kGrammarCacheBytesMax)
+      : vocabulary_(std::move(vocabulary)), bytes_max_(bytes_max) {}
+
+  absl::StatusOr<std::shared_ptr<const CompiledGrammar>> Get(const GrammarSource& source);
+  size_t size() const;
+
+ private:
+  struct Entry {
+    GrammarSource source;
+    std::shared_ptr<const CompiledGrammar> grammar;
+  };
+  using Key = std::pair<GrammarSource::Kind, std::string>;
+
+  std::shared_ptr<const CompiledGrammar> Find(const Key& key);
+  void DropOldest();
+
+  const std::shared_ptr<const GrammarVocabulary> vocabulary_;
+  const size_t bytes_max_;
+  mutable std::mutex mutex_;
+  std::list<Entry> entries_;  // most recently used first
+  std::map<Key, std::list<Entry>::iterator> by_source_;
+};
+
+}  // namespace numoe

@@ -1,0 +1,87 @@
+// A grammar from a client: compiling ends within its limits, with a grammar or one line of error, whatever it
+// says; and every grammar that compiles keeps its promises along a text drawn from its masks.
+//
+// The first byte picks the kind of source, the rest is the source and what the draws are made of.
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/check.h"
+#include "coordinator/grammar/compiled_grammar.h"
+
+namespace numoe {
+namespace {
+
+constexpr int kTokensMax = 24;
+
+const std::shared_ptr<const GrammarVocabulary>& Vocabulary() {
+  static const auto* const vocabulary = [] {
+    std::vector<std::string> tokens;
+    for (int b = 0; b < 256; ++b) tokens.emplace_back(1, static_cast<char>(b));
+    for (const char* piece :
+         {"{\"", "\":", "\", \"", "\"}", "}}", "]]", "null", "ab", "12", "\\n", "é", "日", "a\","})
+      tokens.emplace_back(piece);
+    const auto end = static_cast<TokenId>(tokens.size());
+    std::vector<std::string_view> views(tokens.begin(), tokens.end());
+    views.emplace_back();
+    return new auto(GrammarVocabulary::Build(views, {&end, 1}));
+  }();
+  return *vocabulary;
+}
+
+GrammarLimits SmallLimits() {
+  GrammarLimits limits;
+  limits.nesting = 60;
+  limits.expressions = 20'000;
+  limits.nfa_states = 5'000;
+  limits.dfa_states = 1'000;
+  limits.subset_items = 20'000;
+  limits.warm_trie_nodes = 500;
+  return limits;
+}
+
+void CheckError(const absl::Status& status) {
+  NUMOE_CHECK(status.code() == absl::StatusCode::kInvalidArgument ||
+              status.code() == absl::StatusCode::kUnimplemented ||
+              status.code() == absl::StatusCode::kResourceExhausted)
+      << status.ToString();
+  NUMOE_CHECK(!status.message().empty());
+}
+
+void Walk(std::shared_ptr<const CompiledGrammar> grammar, std::string_view dice) {
+  const TokenId end = Vocabulary()->end_tokens()[0];
+  GrammarState state(std::move(grammar));
+  std::vector<uint64_t> mask(Vocabulary()->mask_words()), walked(mask.size());
+  for (int i = 0; i < kTokensMax && !state.IsFinished(); ++i) {
+    const absl::Status status = state.FillMask(absl::MakeSpan(mask));
+    if (!status.ok()) return CheckError(status);
+    NUMOE_CHECK(state.FillMaskByWalking(absl::MakeSpan(walked)).ok());
+    NUMOE_CHECK(mask == walked);
+    std::vector<TokenId> allowed;
+    for (TokenId t = 0; t <= end; ++t)
+      if ((mask[static_cast<size_t>(t) / 64] >> (static_cast<size_t>(t) % 64) & 1) != 0) allowed.push_back(t);
+    NUMOE_CHECK(!allowed.empty());
+    NUMOE_CHECK_EQ(allowed.back() == end, state.IsDone());
+    const auto die = static_cast<uint8_t>(dice[static_cast<size_t>(i) % dice.size()]);
+    NUMOE_CHECK(state.Accept(allowed[(die * 7919u + static_cast<unsigned>(i)) % allowed.size()]));
+  }
+}
+
+}  // namespace
+}  // namespace numoe
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 2) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  constexpr std::array kKinds = {numoe::GrammarSource::Kind::kJsonSchema, numoe::GrammarSource::Kind::kRegex,
+                                 numoe::GrammarSource::Kind::kEbnf, numoe::GrammarSource::Kind::kChoice};
+  const auto grammar = numoe::CompiledGrammar::Compile({kKinds[data[0] % kKinds.size()], std::string(text)},
+                                                       numoe::Vocabulary(), numoe::SmallLimits());
+  if (grammar.ok()) {
+    numoe::Walk(*grammar, text);
+  } else {
+    numoe::CheckError(grammar.status());
+  }
+  return 0;
+}
