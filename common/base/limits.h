@@ -71,20 +71,22 @@ inline constexpr size_t kTemplateOutputBytesMax = 64ull << 20;
 inline constexpr int kTemplateDepthMax = 200;
 
 // --- structured output -----------------------------------------------------------------------------------
-inline constexpr size_t kGrammarSourceBytesMax =
-    1 << 20;                                       // the largest published tool schemas are below 200 kB
+// Sources are a few kB; 1 MB of any of them compiles or is refused within a second or so.
+inline constexpr size_t kGrammarSourceBytesMax = 1 << 20;
 inline constexpr size_t kGrammarNestingMax = 200;  // as templates; every level is a few stack frames
 inline constexpr size_t kGrammarExpressionsMax = 1'000'000;
 // A property of a schema takes about 30 states; 400,000 are 16 MB while compiling.
 inline constexpr size_t kGrammarNfaStatesMax = 400'000;
 inline constexpr size_t kGrammarDfaStatesMax = 60'000;
-inline constexpr size_t kGrammarSubsetItemsMax = 4'000'000;  // 16 MB, well below a second of work
+inline constexpr size_t kGrammarSubsetItemsMax = 4'000'000;  // 16 MB
 // Derivations of one text that are followed at once. JSON needs a handful; ambiguous EBNF can ask for any
 // number.
 inline constexpr size_t kGrammarThreadsMax = 1'024;
-inline constexpr size_t kGrammarMaskStepsMax = 20'000'000;     // automaton steps for one mask, about 0.5 s
-inline constexpr size_t kGrammarCrossingBytesMax = 1 << 20;    // token remainders kept for one state
-inline constexpr size_t kGrammarWarmTrieNodesMax = 1'000'000;  // about 10 ms at the Kimi vocabulary
+// Automaton steps for one mask; walking Kimi's whole vocabulary with one derivation takes 0.4 million.
+inline constexpr size_t kGrammarMaskStepsMax = 4'000'000;
+inline constexpr size_t kGrammarCrossingBytesMax = 1 << 20;  // token remainders kept for one state
+// Steps for masks computed while compiling; a few ms, and all states of usual schemas.
+inline constexpr size_t kGrammarWarmStepsMax = 1'000'000;
 // Masks kept for one grammar; 20 kB each at Kimi's vocabulary where most tokens are allowed. Beyond, they are
 // computed each time.
 inline constexpr size_t kGrammarMaskBytesMax = 64ull << 20;

@@ -25,12 +25,17 @@ absl::StatusOr<std::shared_ptr<const CompiledGrammar>> CompiledGrammar::Compile(
   ASSIGN_OR_RETURN(const grammar::RuleId root, grammar::Translate(source, limits, expressions));
   ASSIGN_OR_RETURN(grammar::Program program, grammar::Program::Build(expressions, root, limits));
   auto compiled = std::make_shared<const CompiledGrammar>(std::move(program), std::move(vocabulary));
-  compiled->masks_.Warm(limits.warm_trie_nodes);
+  compiled->masks_.Warm(limits.warm_steps);
   return compiled;
 }
 
-GrammarState::GrammarState(std::shared_ptr<const CompiledGrammar> grammar)
-    : grammar_(std::move(grammar)), machine_(&grammar_->program()), kernel_(machine_.Start()) {}
+GrammarState::GrammarState(std::shared_ptr<const CompiledGrammar> grammar,
+                           absl::Span<const TokenId> end_tokens)
+    : grammar_(std::move(grammar)), machine_(&grammar_->program()), kernel_(machine_.Start()) {
+  if (end_tokens.empty()) end_tokens = grammar_->vocabulary().end_tokens();
+  end_tokens_.assign(end_tokens.begin(), end_tokens.end());
+  for (const TokenId end : end_tokens_) NUMOE_CHECK(end >= 0 && end < grammar_->vocabulary().size()) << end;
+}
 
 absl::Status GrammarState::FillMask(absl::Span<uint64_t> mask) {
   NUMOE_CHECK_EQ(mask.size(), grammar_->vocabulary().mask_words());
@@ -52,34 +57,35 @@ absl::Status GrammarState::FinishMask(bool within_budget, absl::Span<uint64_t> m
         "the grammar is too ambiguous: the text so far has too many derivations to follow");
   }
   if (!IsDone()) return absl::OkStatus();
-  for (const TokenId end : grammar_->vocabulary().end_tokens())
-    mask[static_cast<size_t>(end) / 64] |= uint64_t{1} << (static_cast<size_t>(end) % 64);
+  for (const TokenId end : end_tokens_) grammar::SetBit(mask, end);
   return absl::OkStatus();
 }
 
 bool GrammarState::Accept(TokenId token) {
   if (finished_ || token < 0 || token >= grammar_->vocabulary().size()) return false;
   Snapshot before = {kernel_, machine_.frames().size(), finished_};
-  const std::string_view bytes = grammar_->vocabulary().bytes(token);
-  if (grammar_->vocabulary().IsEnd(token)) {
-    if (!IsDone()) return false;
+  if (IsDone() && std::find(end_tokens_.begin(), end_tokens_.end(), token) != end_tokens_.end()) {
     finished_ = true;
     kernel_.Clear();
-  } else {
-    if (bytes.empty()) return false;
-    grammar::Kernel next;
-    for (const char byte : bytes) {
-      machine_.Step(kernel_, static_cast<uint8_t>(byte), next);
-      std::swap(kernel_, next);
-      if (kernel_.alive()) continue;
-      kernel_ = std::move(before.kernel);
-      machine_.frames().Truncate(before.frames);
-      return false;
-    }
+  } else if (!AcceptText(grammar_->vocabulary().bytes(token))) {
+    kernel_ = std::move(before.kernel);
+    machine_.frames().Truncate(before.frames);
+    return false;
   }
   history_.push_back(std::move(before));
   if (history_.size() > limits::kGrammarRollbackTokensMax) history_.pop_front();
   return true;
+}
+
+// Leaves a dead kernel behind where the grammar refuses.
+bool GrammarState::AcceptText(std::string_view bytes) {
+  grammar::Kernel next;
+  for (const char byte : bytes) {
+    machine_.Step(kernel_, static_cast<uint8_t>(byte), next);
+    std::swap(kernel_, next);
+    if (!kernel_.alive()) return false;
+  }
+  return !bytes.empty();
 }
 
 void GrammarState::Rollback(size_t tokens) {

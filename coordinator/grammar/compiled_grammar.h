@@ -54,7 +54,10 @@ class CompiledGrammar {
 
 class GrammarState {
  public:
-  explicit GrammarState(std::shared_ptr<const CompiledGrammar> grammar);
+  /// `end_tokens`: what the finished text is followed by, if not the vocabulary's; a tool call's arguments,
+  /// say, by the token that ends them.
+  explicit GrammarState(std::shared_ptr<const CompiledGrammar> grammar,
+                        absl::Span<const TokenId> end_tokens = {});
 
   /// Sets exactly the bits of the tokens that may come next: token t is bit t % 64 of word t / 64. End tokens
   /// are allowed exactly when IsDone. RESOURCE_EXHAUSTED: the grammar is so ambiguous that the mask would
@@ -85,10 +88,12 @@ class GrammarState {
   };
 
   absl::Status FinishMask(bool within_budget, absl::Span<uint64_t> mask) const;
+  bool AcceptText(std::string_view bytes);
 
   std::shared_ptr<const CompiledGrammar> grammar_;
   grammar::Pushdown machine_;
   grammar::Kernel kernel_;
+  std::vector<TokenId> end_tokens_;
   bool finished_ = false;
   std::deque<Snapshot> history_;  // before each of the last accepted tokens
 };

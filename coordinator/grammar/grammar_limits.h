@@ -17,7 +17,7 @@ struct GrammarLimits {
   size_t nfa_states = limits::kGrammarNfaStatesMax;  // of the whole grammar, before it is made deterministic
   size_t dfa_states = limits::kGrammarDfaStatesMax;  // of the whole grammar
   size_t subset_items = limits::kGrammarSubsetItemsMax;  // NFA states in all sets met while making one DFA
-  size_t warm_trie_nodes = limits::kGrammarWarmTrieNodesMax;  // visited for token masks computed in advance
+  size_t warm_steps = limits::kGrammarWarmStepsMax;      // for token masks computed in advance
 };
 
 }  // namespace numoe

@@ -36,7 +36,8 @@ class MaskBuilder {
     mask->crossing = TokenTrie::Build(std::move(remainders_));
     return mask;
   }
-  size_t visited() const { return visited_; }
+  /// Trie nodes visited, and what they took beyond one step each.
+  size_t steps() const { return visited_ + machine_.steps(); }
 
  private:
   void Walk() {
@@ -161,15 +162,33 @@ const TokenMasks::Mask& TokenMasks::Of(StateId state, Mask& spare) const {
   return spare;
 }
 
-void TokenMasks::Warm(size_t trie_nodes) const {
-  size_t visited = 0;
-  for (size_t s = 0; s < masks_.size() && visited < trie_nodes && bytes() < limits::kGrammarMaskBytesMax;
-       ++s) {
-    const auto state = static_cast<StateId>(s);
-    if (program_->rule(program_->RuleOf(state)).is_string) continue;
+// How much of the vocabulary lies beyond the two-byte beginnings that a state accepts.
+int64_t TokenMasks::Reach(StateId state) const {
+  const auto nodes = vocabulary_->nodes();
+  int64_t reach = 0;
+  for (int32_t n = 1; n < vocabulary_->node_count(); n = nodes[static_cast<size_t>(n)].end) {
+    const TrieNode& first = nodes[static_cast<size_t>(n)];
+    const StateId next = program_->Next(state, first.byte);
+    if (next == kNoState) continue;
+    for (int32_t m = n + 1; m < first.end; m = nodes[static_cast<size_t>(m)].end) {
+      const TrieNode& second = nodes[static_cast<size_t>(m)];
+      if (program_->Next(next, second.byte) != kNoState) reach += second.end - m;
+    }
+  }
+  return reach;
+}
+
+void TokenMasks::Warm(size_t steps) const {
+  std::vector<std::pair<int64_t, StateId>> order;  // far-reaching states first: those are the slow ones
+  for (StateId state = 0; steps > 0 && state < static_cast<StateId>(masks_.size()); ++state)
+    if (!program_->rule(program_->RuleOf(state)).is_string) order.emplace_back(-Reach(state), state);
+  std::sort(order.begin(), order.end());
+  size_t done = 0;
+  for (const auto& [reach, state] : order) {
+    if (done >= steps || bytes() >= limits::kGrammarMaskBytesMax) return;
     MaskBuilder builder(*program_, *vocabulary_, state);
     Keep(state, builder.Build());
-    visited += builder.visited();
+    done += builder.steps();
   }
 }
 

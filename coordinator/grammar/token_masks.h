@@ -42,11 +42,12 @@ class TokenMasks {
   const Mask& Of(StateId state, Mask& spare) const;
   /// In use by masks.
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  /// Computes masks of all states, in order, until about `trie_nodes` nodes were visited.
-  void Warm(size_t trie_nodes) const;
+  /// Computes masks, those that take longest first, until about `steps` steps were taken.
+  void Warm(size_t steps) const;
   const GrammarVocabulary& vocabulary() const { return *vocabulary_; }
 
  private:
+  int64_t Reach(StateId state) const;
   const Mask* Keep(StateId state, std::unique_ptr<const Mask> mask) const;
 
   const Program* program_;

@@ -37,7 +37,7 @@ GrammarLimits SmallLimits() {
   limits.nfa_states = 5'000;
   limits.dfa_states = 1'000;
   limits.subset_items = 20'000;
-  limits.warm_trie_nodes = 500;
+  limits.warm_steps = 500;
   return limits;
 }
 

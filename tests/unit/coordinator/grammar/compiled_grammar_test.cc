@@ -99,6 +99,21 @@ TEST(CompiledGrammarTest, NothingFollowsTheEnd) {
   EXPECT_TRUE(state.Accept('a'));
 }
 
+TEST(CompiledGrammarTest, AStateCanHaveEndTokensOfItsOwn) {
+  const GrammarPtr grammar = Compiled(Kind::kChoice, R"(["a"])");
+  const TokenId other = '}';  // stands for the end of a tool call
+  GrammarState state(grammar, {&other, 1});
+  EXPECT_FALSE(state.Accept(other));
+  ASSERT_TRUE(state.Accept('a'));
+  std::vector<uint64_t> mask(grammar->vocabulary().mask_words()), expected(mask.size());
+  ASSERT_TRUE(state.FillMask(absl::MakeSpan(mask)).ok());
+  grammar::SetBit(absl::MakeSpan(expected), other);
+  EXPECT_EQ(mask, expected);
+  EXPECT_FALSE(state.Accept(grammar->vocabulary().end_tokens()[0]));
+  EXPECT_TRUE(state.Accept(other));
+  EXPECT_TRUE(state.IsFinished());
+}
+
 TEST(CompiledGrammarTest, ForcedBytesAreThoseWithoutAChoice) {
   const GrammarPtr grammar =
       Compiled(Kind::kJsonSchema, R"({"type":"object","required":["name","kind"],"properties":

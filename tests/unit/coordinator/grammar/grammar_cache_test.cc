@@ -57,7 +57,7 @@ TEST(GrammarCacheTest, MasksOnDemandAreTheSameFromManyThreads) {
   const std::string schema =
       R"({"type":"object","properties":{"a":{"pattern":"^[a-c]{1,30}$"},"b":{"type":"number"}}})";
   GrammarLimits cold;
-  cold.warm_trie_nodes = 0;
+  cold.warm_steps = 0;
   const auto grammar = *CompiledGrammar::Compile({Kind::kJsonSchema, schema}, SmallVocabulary(), cold);
   std::vector<std::string> texts(4);
   std::vector<std::thread> threads;
