@@ -12,7 +12,7 @@
 namespace numoe {
 namespace {
 
-constexpr int64_t kOffsets = 64;      // how many places in the pool a matrix may begin at
+constexpr int64_t kOffsets = 4096;    // how many places in the pool a matrix may begin at
 constexpr int64_t kOffsetStep = 256;  // bytes
 
 MatrixFormat StoredAs(WeightFormat format) {
