@@ -137,7 +137,8 @@ int main(int argc, char** argv) {
   flags.Add("model", f.model, "Checkpoint folder")->required();
   flags.Add("text", f.text, "JSON lines, {\"text\": ...}: one document each")->required();
   flags
-      .Add("format", f.formats, "Expert formats, separated by commas: auto, raw_int4, int4, int8, bf16, fp8")
+      .Add("format", f.formats,
+           "Expert formats, separated by commas: auto, raw_int4, int4, int8, bf16, fp8, q4_k")
       ->delimiter(',');
   flags.Add("reference", f.reference, "Expert format that the others are compared with");
   flags.Add(

@@ -90,7 +90,7 @@ class SliceExecutor final : public ExpertExecutor {
         "slice {}/{} by {}, format {}, isa {}, {} threads ({}), {:.3f} GiB of weights ({} in huge pages, "
         "{} on its nodes), pinned {}",
         slice_.spec.worker_index, slice_.spec.worker_count,
-        slice_.spec.mode == SliceMode::kExpert ? "expert" : "intermediate", WeightFormatName(slice_.format),
+        slice_.spec.mode == SliceMode::kExpert ? "expert" : "intermediate", slice_.format_names,
         IsaName(isa_), pool_.threads(), placement_.why, static_cast<double>(slice_.bytes) / (1 << 30),
         Percent(huge_page_share_), Percent(LocalShare(slice_.Spans(), placement_.nodes)),
         pinned_ ? "yes" : "no");
@@ -121,10 +121,11 @@ class SliceExecutor final : public ExpertExecutor {
   };
   // What the matrices of one group read: its tokens' rows in one form, and where they begin.
   struct Inputs {
-    ActivationForm form = ActivationForm::kFloat;
-    const std::byte* x = nullptr;  // [rows of the group, hidden_size]
-    size_t x_stride = 0;           // bytes
-    std::byte* h = nullptr;        // [rows of the group, width], filled by GateAndUp
+    ActivationForm form = ActivationForm::kFloat;    // that gate and up want
+    const std::byte* x = nullptr;                    // [rows of the group, hidden_size]
+    size_t x_stride = 0;                             // bytes
+    ActivationForm h_form = ActivationForm::kFloat;  // that down wants
+    std::byte* h = nullptr;                          // [rows of the group, width], filled by GateAndUp
     size_t h_stride = 0;
   };
 
@@ -173,13 +174,15 @@ class SliceExecutor final : public ExpertExecutor {
     inputs_.resize(batch.groups.size());
     used_forms_ = {};
     size_t x_bytes = 0, h_bytes = 0;
+    const ExpertFormats& formats = slice_.formats[static_cast<size_t>(call.layer)];
     const Precision precision = call.exact && precision_ == Precision::kFast ? Precision::kBf16 : precision_;
     for (size_t g = 0; g < batch.groups.size(); ++g) {
       const auto rows = static_cast<size_t>(batch.groups[g].rows);
       Inputs& in = inputs_[g];
-      in.form = ChooseForm(isa_, slice_.format, batch.groups[g].rows, precision);
+      in.form = ChooseForm(isa_, formats.up, batch.groups[g].rows, precision);
+      in.h_form = ChooseForm(isa_, formats.down, batch.groups[g].rows, precision);
       in.x_stride = rounded::RowBytes(in.form, slice_.hidden_size);
-      in.h_stride = rounded::RowBytes(in.form, slice_.width);
+      in.h_stride = rounded::RowBytes(in.h_form, slice_.width);
       if (rows > 1) x_bytes += rows * in.x_stride;
       h_bytes += rows * in.h_stride;
       used_forms_[static_cast<size_t>(in.form)] = true;
@@ -300,12 +303,12 @@ class SliceExecutor final : public ExpertExecutor {
       Multiply(weights.gate, begin, end, x, gate, Panel(weights.up, begin));
       Multiply(weights.up, begin, end, x, up, nullptr);
       SwiGlu(isa_, gate, up, static_cast<int64_t>(values));
-      std::byte* h = in.h + static_cast<size_t>(begin / layout::kStepCols) * rounded::StepBytes(in.form);
+      std::byte* h = in.h + static_cast<size_t>(begin / layout::kStepCols) * rounded::StepBytes(in.h_form);
       for (int row = 0; row < group.rows; ++row, h += in.h_stride, gate += width) {
-        if (in.form == ActivationForm::kFloat) {
+        if (in.h_form == ActivationForm::kFloat) {
           std::memcpy(h, gate, static_cast<size_t>(width) * sizeof(float));
         } else {
-          RoundRow(isa_, in.form, gate, width, h);
+          RoundRow(isa_, in.h_form, gate, width, h);
         }
       }
     });
@@ -329,7 +332,7 @@ class SliceExecutor final : public ExpertExecutor {
         const auto down = [&](size_t i) -> const PackedMatrix& {
           return slice_.layers[call.layer][batch.groups[i].expert].down;
         };
-        Multiply(down(g), begin, begin + width, {in.form, in.h, in.h_stride, group.rows}, block.data(),
+        Multiply(down(g), begin, begin + width, {in.h_form, in.h, in.h_stride, group.rows}, block.data(),
                  g + 1 < batch.groups.size() ? Panel(down(g + 1), begin) : nullptr);
         for (int row = 0; row < group.rows; ++row) {
           const float weight = groups_.weights[group.row_begin + row];

@@ -29,7 +29,7 @@ struct PackedModel;
 
 struct ExecutorOptions {
   SliceSpec slice;
-  std::string format = "auto";  // auto | raw_int4 | int4 | int8 | bf16 | fp8
+  std::string format = "auto";  // auto | raw_int4 | int4 | int8 | bf16 | fp8 | q4_k
   std::string isa = "auto";
   std::string activations =
       "auto";       // auto: BF16 where few tokens share an expert, INT8 where many do | bf16 | fp32

@@ -4,8 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <mutex>
-#include <set>
-#include <string_view>
 #include <tuple>
 
 #include "common/base/status.h"
@@ -17,47 +15,7 @@ namespace {
 
 constexpr size_t kExpertMatrices = 3;
 
-std::string ModuleName(const ModelConfig& config, LayerId layer, ExpertId expert, const char* part) {
-  return fmt::format("{}model.layers.{}.mlp.experts.{}.{}_proj", config.tensor_prefix, layer, expert, part);
-}
-
-// Says what becomes of experts in GGUF's block formats, which the layers and matrices of a file mix.
-absl::Status LogGgufFormats(const Checkpoint& checkpoint, const ModelConfig& config, WeightFormat format) {
-  std::set<std::string> exact, rounded;
-  for (LayerId layer = 0; layer < config.num_layers; ++layer) {
-    if (!config.layer_is_moe[layer]) continue;
-    for (const char* part : {"gate", "up", "down"}) {
-      const bool down = std::string_view(part) == "down";
-      const int rows = down ? config.hidden_size : config.moe_intermediate_size;
-      const int cols = down ? config.moe_intermediate_size : config.hidden_size;
-      ASSIGN_OR_RETURN(const MatrixView view,
-                       checkpoint.FindMatrix(ModuleName(config, layer, 0, part), rows, cols, config));
-      if (view.format != MatrixFormat::kGgml) continue;
-      const bool keeps = format == WeightFormat::kInt8 && GgmlIsInt8(view.ggml);
-      (keeps ? exact : rounded).insert(TraitsOf(view.ggml).name);
-    }
-  }
-  if (exact.empty() && rounded.empty()) return absl::OkStatus();
-  spdlog::info("experts in GGUF formats are held as {}{}{}", WeightFormatName(format),
-               exact.empty() ? "" : fmt::format("; exactly: {}", fmt::join(exact, ", ")),
-               rounded.empty() ? "" : fmt::format("; rounded: {}", fmt::join(rounded, ", ")));
-  return absl::OkStatus();
-}
-
 }  // namespace
-
-absl::StatusOr<WeightFormat> ChooseFormat(const Checkpoint& checkpoint, const ModelConfig& config,
-                                          const std::string& format) {
-  if (format != "auto") return ParseWeightFormat(format);
-  for (LayerId layer = 0; layer < config.num_layers; ++layer) {
-    if (!config.layer_is_moe[layer]) continue;
-    ASSIGN_OR_RETURN(const MatrixView gate,
-                     checkpoint.FindMatrix(ModuleName(config, layer, 0, "gate"), config.moe_intermediate_size,
-                                           config.hidden_size, config));
-    return NativeFormat(gate);
-  }
-  return absl::InvalidArgumentError("the model has no MoE layer: nothing for an expert worker to do");
-}
 
 absl::StatusOr<std::vector<MatrixView>> LocateExpert(const Checkpoint& checkpoint, const ModelConfig& config,
                                                      LayerId layer, ExpertId expert) {
@@ -66,8 +24,8 @@ absl::StatusOr<std::vector<MatrixView>> LocateExpert(const Checkpoint& checkpoin
   std::vector<MatrixView> views;
   for (const auto& [part, rows, cols] :
        {std::tuple{"gate", width, hidden}, {"up", width, hidden}, {"down", hidden, width}}) {
-    ASSIGN_OR_RETURN(MatrixView view,
-                     checkpoint.LocateMatrix(ModuleName(config, layer, expert, part), rows, cols, config));
+    ASSIGN_OR_RETURN(MatrixView view, checkpoint.LocateMatrix(ExpertModuleName(config, layer, expert, part),
+                                                              rows, cols, config));
     views.push_back(std::move(view));
   }
   return views;
@@ -80,19 +38,22 @@ absl::Status PlanExpert(const Checkpoint& checkpoint, const ModelConfig& config,
                         LayerId layer, size_t place, std::byte* block, absl::Span<MatrixLoad> loads) {
   ASSIGN_OR_RETURN(const std::vector<MatrixView> stored,
                    LocateExpert(checkpoint, config, layer, layout.experts()[place]));
-  std::byte* at = block + place * layout.expert_bytes();
+  std::byte* at = block + place * layout.expert_bytes(layer);
+  const size_t up_bytes = layout.up_bytes(layer);
   for (const size_t i : {0, 1}) {
     loads[i] = {.stored = stored[i],
+                .format = layout.formats(layer).up,
                 .row_begin = layout.first(),
                 .rows = layout.width(),
                 .cols = layout.hidden_size(),
-                .out = absl::MakeSpan(at + i * layout.up_bytes(), layout.up_bytes())};
+                .out = absl::MakeSpan(at + i * up_bytes, up_bytes)};
   }
   loads[2] = {.stored = stored[2],
+              .format = layout.formats(layer).down,
               .rows = layout.hidden_size(),
               .col_begin = layout.first(),
               .cols = layout.width(),
-              .out = absl::MakeSpan(at + 2 * layout.up_bytes(), layout.down_bytes())};
+              .out = absl::MakeSpan(at + 2 * up_bytes, layout.down_bytes(layer))};
   return absl::OkStatus();
 }
 
@@ -116,20 +77,21 @@ absl::Status LocateLayer(const Checkpoint& checkpoint, const ModelConfig& config
   return first_error;
 }
 
-ExpertSlice::ExpertSlice(const SliceLayout& layout, int num_layers)
+ExpertSlice::ExpertSlice(const SliceLayout& layout, const ModelConfig& config)
     : spec(layout.spec()),
-      format(layout.format()),
+      formats(layout.formats()),
+      format_names(NamesOf(layout.formats(), config)),
       hidden_size(layout.hidden_size()),
       width(layout.width()),
       owned(layout.owned()),
-      layers(static_cast<size_t>(num_layers)) {}
+      layers(static_cast<size_t>(config.num_layers)) {}
 
 void ExpertSlice::AddLayer(const SliceLayout& layout, LayerId layer, const std::byte* block) {
   std::vector<ExpertWeights>& experts = layers[static_cast<size_t>(layer)];
   experts.resize(owned.size());
   for (size_t place = 0; place < layout.experts().size(); ++place)
-    experts[static_cast<size_t>(layout.experts()[place])] = layout.WeightsAt(block, place);
-  bytes += layout.layer_bytes();
+    experts[static_cast<size_t>(layout.experts()[place])] = layout.WeightsAt(layer, block, place);
+  bytes += layout.layer_bytes(layer);
 }
 
 MemorySpans ExpertSlice::Spans() const {
@@ -142,14 +104,13 @@ MemorySpans ExpertSlice::Spans() const {
 absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelConfig& config,
                                       const SliceSpec& spec, const std::string& format, ThreadPool& pool,
                                       const LoadOptions& options) {
-  ASSIGN_OR_RETURN(const WeightFormat held, ChooseFormat(checkpoint, config, format));
-  ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(config, spec, held));
-  RETURN_IF_ERROR(LogGgufFormats(checkpoint, config, held));
-  ExpertSlice slice(layout, config.num_layers);
+  ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats, ChooseFormats(checkpoint, config, spec, format));
+  ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(config, spec, std::move(formats)));
+  ExpertSlice slice(layout, config);
   std::vector<MatrixLoad> loads;
   for (LayerId layer = 0; layer < config.num_layers; ++layer) {
     if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
-    ASSIGN_OR_RETURN(NodeMemory memory, NodeMemory::Allocate(layout.layer_bytes()));
+    ASSIGN_OR_RETURN(NodeMemory memory, NodeMemory::Allocate(layout.layer_bytes(layer)));
     RETURN_IF_ERROR(LocateLayer(checkpoint, config, layout, layer, memory.data(), pool, loads));
     slice.AddLayer(layout, layer, memory.data());
     slice.memory.push_back(std::move(memory));
@@ -162,7 +123,7 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
   }
   LoadProgress log_only;
   LoadProgress& progress = options.progress == nullptr ? log_only : *options.progress;
-  RETURN_IF_ERROR(LoadMatrices(checkpoint, loads, slice.format, pool, options, progress));
+  RETURN_IF_ERROR(LoadMatrices(checkpoint, loads, pool, options, progress));
   progress.Finish(fmt::format("the experts of {} layers", slice.memory.size()));
   return slice;
 }

@@ -13,6 +13,7 @@
 #include "common/threading/thread_pool.h"
 #include "common/topology/node_memory.h"
 #include "common/weights/checkpoint.h"
+#include "expert_worker/experts/expert_formats.h"
 #include "expert_worker/experts/matrix_loader.h"
 #include "expert_worker/experts/slice_layout.h"
 
@@ -20,12 +21,13 @@ namespace numoe {
 
 struct ExpertSlice {
   ExpertSlice() = default;
-  ExpertSlice(const SliceLayout& layout, int num_layers);
+  ExpertSlice(const SliceLayout& layout, const ModelConfig& config);
   /// The layer's weights lie in `block`, which the caller keeps in `memory` or `shards`.
   void AddLayer(const SliceLayout& layout, LayerId layer, const std::byte* block);
 
   SliceSpec spec;
-  WeightFormat format = WeightFormat::kBf16;
+  std::vector<ExpertFormats> formats;  // [layers]
+  std::string format_names;            // of all that is held
   int hidden_size = 0;
   int width = 0;
   std::vector<bool> owned;                         // [experts]
@@ -38,16 +40,12 @@ struct ExpertSlice {
   MemorySpans Spans() const;
 };
 
-/// The format that the operator named, or with "auto" the one the checkpoint is published in.
-absl::StatusOr<WeightFormat> ChooseFormat(const Checkpoint& checkpoint, const ModelConfig& config,
-                                          const std::string& format);
-
 /// Gate, up and down of one expert as they are stored.
 absl::StatusOr<std::vector<MatrixView>> LocateExpert(const Checkpoint& checkpoint, const ModelConfig& config,
                                                      LayerId layer, ExpertId expert);
 
-/// Appends the matrices of one layer's experts, to be packed into `block` of layout.layer_bytes(). NotFound
-/// and InvalidArgument name what the checkpoint lacks.
+/// Appends the matrices of one layer's experts, to be packed into `block` of layout.layer_bytes(layer).
+/// NotFound and InvalidArgument name what the checkpoint lacks.
 absl::Status LocateLayer(const Checkpoint& checkpoint, const ModelConfig& config, const SliceLayout& layout,
                          LayerId layer, std::byte* block, ThreadPool& pool, std::vector<MatrixLoad>& loads);
 

@@ -108,9 +108,8 @@ class SharedFile {
 // What all threads share: the chunks in the order of reading, the files, and how it went.
 class LoadPlan {
  public:
-  LoadPlan(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& matrices, WeightFormat format,
-           const LoadOptions& options)
-      : checkpoint_(checkpoint), matrices_(matrices), format_(format), options_(options) {}
+  LoadPlan(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& matrices, const LoadOptions& options)
+      : checkpoint_(checkpoint), matrices_(matrices), options_(options) {}
 
   void CutIntoChunks(int threads) {
     size_t packed = 0;
@@ -163,9 +162,9 @@ class LoadPlan {
     const Piece stored = PieceOfChunk(chunk);
     RETURN_IF_ERROR(InTensor(CheckScales(view, chunk.row), stored.scales));
     RETURN_IF_ERROR(InTensor(CheckCodes(view, chunk.row), stored.data));
-    const size_t begin = PackedBytes(format_, static_cast<int>(chunk.row - m.row_begin), m.cols);
-    return InTensor(PackMatrix(format_, view, 0, chunk.rows, m.col_begin, m.cols,
-                               m.out.subspan(begin, PackedBytes(format_, chunk.rows, m.cols))),
+    const size_t begin = PackedBytes(m.format, static_cast<int>(chunk.row - m.row_begin), m.cols);
+    return InTensor(PackMatrix(m.format, view, 0, chunk.rows, m.col_begin, m.cols,
+                               m.out.subspan(begin, PackedBytes(m.format, chunk.rows, m.cols))),
                     stored.data, chunk.row);
   }
 
@@ -208,7 +207,6 @@ class LoadPlan {
 
   const Checkpoint& checkpoint_;
   const std::vector<MatrixLoad>& matrices_;
-  const WeightFormat format_;
   const LoadOptions& options_;
   std::vector<Chunk> chunks_;
   std::map<const MappedFile*, std::unique_ptr<SharedFile>> files_;
@@ -375,9 +373,8 @@ class LoadThread {
 }  // namespace
 
 absl::Status LoadMatrices(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& matrices,
-                          WeightFormat format, ThreadPool& pool, const LoadOptions& options,
-                          LoadProgress& progress) {
-  LoadPlan plan(checkpoint, matrices, format, options);
+                          ThreadPool& pool, const LoadOptions& options, LoadProgress& progress) {
+  LoadPlan plan(checkpoint, matrices, options);
   plan.CutIntoChunks(pool.threads());
   progress.Begin(plan.bytes());
   pool.Run(pool.threads(), [&](int, int) { plan.Fail(LoadThread(plan, progress).Run()); });

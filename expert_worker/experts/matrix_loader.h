@@ -22,8 +22,9 @@ namespace numoe {
 
 /// One matrix to load: a rectangle of what is stored, and where its packed bytes go.
 struct MatrixLoad {
-  MatrixView stored;      // located (Checkpoint::LocateMatrix), not read
-  int64_t row_begin = 0;  // a multiple of kPanelRows
+  MatrixView stored;                          // located (Checkpoint::LocateMatrix), not read
+  WeightFormat format = WeightFormat::kBf16;  // to pack it in
+  int64_t row_begin = 0;                      // a multiple of kPanelRows
   int rows = 0;
   int64_t col_begin = 0;
   int cols = 0;
@@ -37,7 +38,6 @@ struct LoadOptions {
 };
 
 absl::Status LoadMatrices(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& matrices,
-                          WeightFormat format, ThreadPool& pool, const LoadOptions& options,
-                          LoadProgress& progress);
+                          ThreadPool& pool, const LoadOptions& options, LoadProgress& progress);
 
 }  // namespace numoe

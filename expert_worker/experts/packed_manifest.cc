@@ -1,6 +1,7 @@
 // numoe-pack.json: the text of a packed model's manifest.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "common/base/limits.h"
@@ -66,11 +67,32 @@ void ReadModel(ManifestReader& reader, ModelConfig& config) {
     reader.Fail("moe_layers", layers, fmt::format("expected layers of 0 to {}", config.num_layers - 1));
 }
 
+// One for each MoE layer, in their order.
+void ReadFormats(ManifestReader& reader, PackedModel& model) {
+  const json formats = reader.Get("formats");
+  const std::vector<bool>& is_moe = model.config.layer_is_moe;
+  const auto wanted = static_cast<size_t>(std::count(is_moe.begin(), is_moe.end(), true));
+  if (!formats.is_array() || formats.size() != wanted)
+    return reader.Fail("formats", formats,
+                       fmt::format("expected {} formats, one for each MoE layer", wanted));
+  model.formats.resize(is_moe.size());
+  auto format = formats.begin();
+  for (size_t layer = 0; layer < is_moe.size(); ++layer) {
+    if (!is_moe[layer]) continue;
+    const absl::StatusOr<ExpertFormats> parsed =
+        ParseFormats(format->is_string() ? format->get<std::string>() : "");
+    if (!parsed.ok())
+      return reader.Fail("formats", *format, "expected a weight format, such as int8 or q4_k/int8");
+    model.formats[layer] = *parsed;
+    ++format;
+  }
+}
+
 }  // namespace
 
 std::string SerialiseManifest(const PackedModel& model) {
   json manifest = {{"version", kManifestVersion},
-                   {"format", std::string(WeightFormatName(model.format))},
+                   {"formats", json::array()},
                    {"slice", SliceModeName(model.mode)},
                    {"worker_count", model.worker_count},
                    {"model_fingerprint", fmt::format("{:016x}", model.model_fingerprint)},
@@ -81,7 +103,9 @@ std::string SerialiseManifest(const PackedModel& model) {
                    {"num_layers", model.config.num_layers},
                    {"moe_layers", json::array()}};
   for (size_t layer = 0; layer < model.config.layer_is_moe.size(); ++layer) {
-    if (model.config.layer_is_moe[layer]) manifest["moe_layers"].push_back(layer);
+    if (!model.config.layer_is_moe[layer]) continue;
+    manifest["moe_layers"].push_back(layer);
+    manifest["formats"].push_back(FormatsName(model.formats[layer]));
   }
   return manifest.dump(1) + "\n";
 }
@@ -91,7 +115,6 @@ absl::StatusOr<PackedModel> ParseManifest(std::string_view text, const std::stri
   ManifestReader reader(manifest, name);
   PackedModel model;
   reader.Int("version", kManifestVersion, kManifestVersion);
-  const std::string format = reader.Text("format");
   const std::string slice = reader.Text("slice");
   model.mode = slice == SliceModeName(SliceMode::kExpert) ? SliceMode::kExpert : SliceMode::kIntermediate;
   if (slice != SliceModeName(model.mode)) reader.Fail("slice", slice, "expected intermediate or expert");
@@ -101,8 +124,8 @@ absl::StatusOr<PackedModel> ParseManifest(std::string_view text, const std::stri
     reader.Fail("model_fingerprint", fingerprint, "expected 16 hexadecimal digits");
   model.model_fingerprint = std::strtoull(fingerprint.c_str(), nullptr, 16);
   ReadModel(reader, model.config);
+  ReadFormats(reader, model);
   RETURN_IF_ERROR(reader.status());
-  ASSIGN_OR_RETURN(model.format, ParseWeightFormat(format));
   return model;
 }
 

@@ -17,6 +17,7 @@
 #include "common/base/status.h"
 #include "common/weights/input_file.h"
 #include "common/weights/json_reader.h"
+#include "expert_worker/experts/expert_formats.h"
 
 namespace numoe {
 namespace {
@@ -111,7 +112,8 @@ absl::StatusOr<ShardHeader> ReadText(const json& text, std::string_view name) {
   TextReader reader(text, name);
   ShardHeader header;
   header.layout_version = reader.Int("layout_version", 1, 1'000'000);
-  const std::string format = reader.Text("format");
+  const absl::StatusOr<ExpertFormats> formats = ParseFormats(reader.Text("format"));
+  if (!formats.ok()) reader.Fail("format", "expected a weight format, such as int8 or q4_k/int8");
   const std::string slice = reader.Text("slice");
   if (slice == SliceModeName(SliceMode::kExpert)) {
     header.slice.mode = SliceMode::kExpert;
@@ -128,7 +130,7 @@ absl::StatusOr<ShardHeader> ReadText(const json& text, std::string_view name) {
   header.data_bytes = reader.Number("data_bytes");
   header.checksums = reader.HexNumbers("checksums");
   RETURN_IF_ERROR(reader.status());
-  ASSIGN_OR_RETURN(header.format, ParseWeightFormat(format));
+  header.formats = *formats;
   return header;
 }
 
@@ -205,14 +207,14 @@ absl::Status WriteContent(const std::filesystem::path& path, ShardHeader& header
 }  // namespace
 
 ShardHeader DescribeShard(const SliceLayout& layout, LayerId layer, uint64_t model_fingerprint) {
-  return {.format = layout.format(),
+  return {.formats = layout.formats(layer),
           .slice = layout.spec(),
           .layer = layer,
           .hidden_size = layout.hidden_size(),
           .width = layout.width(),
           .num_experts = static_cast<int>(layout.owned().size()),
           .model_fingerprint = model_fingerprint,
-          .data_bytes = layout.layer_bytes(),
+          .data_bytes = layout.layer_bytes(layer),
           .checksums = {}};
 }
 
@@ -223,7 +225,7 @@ std::string ShardName(const SliceSpec& slice, LayerId layer) {
 
 std::string SerialiseShardHeader(const ShardHeader& header) {
   json text = {
-      {"layout_version", header.layout_version},   {"format", std::string(WeightFormatName(header.format))},
+      {"layout_version", header.layout_version},   {"format", FormatsName(header.formats)},
       {"slice", SliceModeName(header.slice.mode)}, {"worker_count", header.slice.worker_count},
       {"worker_index", header.slice.worker_index}, {"layer", header.layer},
       {"hidden_size", header.hidden_size},         {"width", header.width},
@@ -303,10 +305,10 @@ absl::Status MatchShard(const ShardHeader& found, const ShardHeader& wanted, std
                     wanted.slice.worker_index, wanted.slice.worker_count, SliceModeName(wanted.slice.mode)),
         "start workers as they were packed for, or convert again with other --workers and --slice");
   }
-  if (found.format != wanted.format) {
-    return differs(fmt::format("packed as {}, expected {}", WeightFormatName(found.format),
-                               WeightFormatName(wanted.format)),
-                   "leave --format at auto, or convert again with another --format");
+  if (found.formats != wanted.formats) {
+    return differs(
+        fmt::format("packed as {}, expected {}", FormatsName(found.formats), FormatsName(wanted.formats)),
+        "leave --format at auto, or convert again with another --format");
   }
   if (found.model_fingerprint != wanted.model_fingerprint || found.layer != wanted.layer ||
       found.hidden_size != wanted.hidden_size || found.width != wanted.width ||

@@ -30,7 +30,7 @@ inline constexpr size_t kShardPrefixBytes = 24;
 
 struct ShardHeader {
   int layout_version = kPackedLayoutVersion;
-  WeightFormat format = WeightFormat::kBf16;
+  ExpertFormats formats;
   SliceSpec slice;
   LayerId layer = 0;
   int hidden_size = 0;

@@ -143,10 +143,11 @@ absl::Status CheckManifest(const PackedModel& model, const SliceSpec& spec, cons
   }
   if (format == "auto") return absl::OkStatus();
   ASSIGN_OR_RETURN(const WeightFormat wanted, ParseWeightFormat(format));
-  if (wanted == model.format) return absl::OkStatus();
+  const std::string held = NamesOf(model.formats, model.config);
+  if (held == WeightFormatName(wanted)) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("{}: packed as {}, --format={}; leave --format at auto, or convert again with --format {}",
-                  model.dir.string(), WeightFormatName(model.format), format, format));
+                  model.dir.string(), held, format, format));
 }
 
 absl::StatusOr<std::vector<OpenShard>> OpenAll(const PackedModel& model, const SliceLayout& layout,
@@ -231,15 +232,15 @@ absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const Slic
                                             const std::string& format, ThreadPool& pool,
                                             const PackedLoadOptions& options) {
   RETURN_IF_ERROR(CheckManifest(model, spec, format));
-  ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(model.config, spec, model.format));
+  ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(model.config, spec, model.formats));
   ASSIGN_OR_RETURN(std::vector<OpenShard> shards, OpenAll(model, layout, !options.map));
-  ExpertSlice slice(layout, model.config.num_layers);
+  ExpertSlice slice(layout, model.config);
   for (OpenShard& shard : shards) {
     if (options.map) {
       madvise(const_cast<std::byte*>(shard.data().data()), shard.data().size(), MADV_HUGEPAGE);
       continue;
     }
-    ASSIGN_OR_RETURN(NodeMemory memory, NodeMemory::Allocate(layout.layer_bytes()));
+    ASSIGN_OR_RETURN(NodeMemory memory, NodeMemory::Allocate(layout.layer_bytes(shard.header.layer)));
     shard.copy = memory.data();
     slice.memory.push_back(std::move(memory));
   }

@@ -24,7 +24,7 @@ inline constexpr char kManifestName[] = "numoe-pack.json";
 
 struct PackedModel {
   std::filesystem::path dir;
-  WeightFormat format = WeightFormat::kBf16;
+  std::vector<ExpertFormats> formats;  // [layers]
   SliceMode mode = SliceMode::kIntermediate;
   int worker_count = 1;
   uint64_t model_fingerprint = 0;  // of the checkpoint that was packed

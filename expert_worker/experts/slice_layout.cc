@@ -13,12 +13,13 @@ struct Block {
   int size;
   const char* what;
 };
-Block BlockOf(WeightFormat format) {
+Block BlockOf(WeightFormat format, bool is_down) {
   switch (format) {
     case WeightFormat::kFp8:
       return {64, "half a block of 128 weights that share a scale"};
     case WeightFormat::kQ4K:
-      return {256, "a block of 256 weights that share a scale"};
+      if (is_down) return {256, "a block of 256 weights that share a scale"};
+      break;
     case WeightFormat::kRawInt4:
     case WeightFormat::kInt4:
     case WeightFormat::kInt8:
@@ -47,30 +48,36 @@ absl::Status CheckSpec(const SliceSpec& spec, const ModelConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status CheckWidth(const SliceSpec& spec, const ModelConfig& config, WeightFormat format) {
-  if (spec.mode == SliceMode::kExpert || spec.worker_count == 1) return absl::OkStatus();
-  const Block block = BlockOf(format);
-  const int width = config.moe_intermediate_size;
-  if (width % (spec.worker_count * block.size) == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("--slice=intermediate: an expert's intermediate size {} over {} workers would cut {} "
-                  "(format {}); expected a "
-                  "multiple of {} for each worker: use --slice=expert or another --worker-count",
-                  width, spec.worker_count, block.what, WeightFormatName(format), block.size));
+absl::Status CheckWidth(const SliceSpec& spec, const ModelConfig& config, WeightFormat format, bool is_down) {
+  if (!CutsBlocks(spec, config, format, is_down)) return absl::OkStatus();
+  const Block block = BlockOf(format, is_down);
+  return absl::InvalidArgumentError(fmt::format(
+      "--slice=intermediate: an expert's intermediate size {} over {} workers would cut {} "
+      "(format {}); expected a multiple of {} for each worker: use --slice=expert or another --worker-count",
+      config.moe_intermediate_size, spec.worker_count, block.what, WeightFormatName(format), block.size));
 }
 
 }  // namespace
 
 const char* SliceModeName(SliceMode mode) { return mode == SliceMode::kExpert ? "expert" : "intermediate"; }
 
+bool CutsBlocks(const SliceSpec& spec, const ModelConfig& config, WeightFormat format, bool is_down) {
+  return spec.mode == SliceMode::kIntermediate && spec.worker_count > 1 &&
+         config.moe_intermediate_size % (spec.worker_count * BlockOf(format, is_down).size) != 0;
+}
+
 absl::StatusOr<SliceLayout> SliceLayout::Plan(const ModelConfig& config, const SliceSpec& spec,
-                                              WeightFormat format) {
+                                              std::vector<ExpertFormats> formats) {
   RETURN_IF_ERROR(CheckSpec(spec, config));
-  RETURN_IF_ERROR(CheckWidth(spec, config, format));
+  for (size_t layer = 0; layer < formats.size(); ++layer) {
+    if (!config.layer_is_moe[layer]) continue;
+    RETURN_IF_ERROR(CheckWidth(spec, config, formats[layer].up, /*is_down=*/false));
+    RETURN_IF_ERROR(CheckWidth(spec, config, formats[layer].down, /*is_down=*/true));
+  }
   SliceLayout layout;
   const bool whole = spec.mode == SliceMode::kExpert;
   layout.spec_ = spec;
-  layout.format_ = format;
+  layout.formats_ = std::move(formats);
   layout.hidden_size_ = config.hidden_size;
   layout.width_ = whole ? config.moe_intermediate_size : config.moe_intermediate_size / spec.worker_count;
   layout.first_ = whole ? 0 : int64_t{spec.worker_index} * layout.width_;
@@ -78,19 +85,18 @@ absl::StatusOr<SliceLayout> SliceLayout::Plan(const ModelConfig& config, const S
     layout.owned_.push_back(!whole || e % spec.worker_count == spec.worker_index);
     if (layout.owned_.back()) layout.mine_.push_back(e);
   }
-  layout.up_bytes_ = PackedBytes(format, layout.width_, layout.hidden_size_);
-  layout.down_bytes_ = PackedBytes(format, layout.hidden_size_, layout.width_);
   return layout;
 }
 
-ExpertWeights SliceLayout::WeightsAt(const std::byte* layer, size_t place) const {
-  const std::byte* at = layer + place * expert_bytes();
-  const auto matrix = [&](int rows, int cols, const std::byte* data) {
-    return PackedMatrix{.format = format_, .rows = rows, .cols = cols, .data = data};
+ExpertWeights SliceLayout::WeightsAt(LayerId layer, const std::byte* block, size_t place) const {
+  const std::byte* at = block + place * expert_bytes(layer);
+  const auto matrix = [](WeightFormat format, int rows, int cols, const std::byte* data) {
+    return PackedMatrix{.format = format, .rows = rows, .cols = cols, .data = data};
   };
-  return {.gate = matrix(width_, hidden_size_, at),
-          .up = matrix(width_, hidden_size_, at + up_bytes_),
-          .down = matrix(hidden_size_, width_, at + 2 * up_bytes_)};
+  const auto& [up, down] = formats(layer);
+  return {.gate = matrix(up, width_, hidden_size_, at),
+          .up = matrix(up, width_, hidden_size_, at + up_bytes(layer)),
+          .down = matrix(down, hidden_size_, width_, at + 2 * up_bytes(layer))};
 }
 
 }  // namespace numoe

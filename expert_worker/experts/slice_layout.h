@@ -2,8 +2,8 @@
 //
 // A worker holds a part of every expert's intermediate dimension, or whole experts. A layer's block is its
 // experts one after the other in ascending order, and an expert gate [width, hidden], up [width, hidden] and
-// down [hidden, width], each in the packed layout of its format. The same in memory and in packed shards
-// (packed_shard.h). A value; no weights.
+// down [hidden, width], each in the packed layout of its format, which may differ from layer to layer. The
+// same in memory and in packed shards (packed_shard.h). A value; no weights.
 #pragma once
 
 #include <vector>
@@ -29,45 +29,56 @@ struct SliceSpec {
 
 const char* SliceModeName(SliceMode mode);  // "intermediate" "expert"
 
+/// Gate and up read the same rounded activations, so they share a format; down has its own.
+struct ExpertFormats {
+  WeightFormat up = WeightFormat::kBf16;  // gate's, too
+  WeightFormat down = WeightFormat::kBf16;
+  bool operator==(const ExpertFormats&) const = default;
+};
+
 struct ExpertWeights {
   PackedMatrix gate, up, down;
 };
 
+/// Whether a slice of the intermediate dimension would cut what weights of this format share a scale in.
+bool CutsBlocks(const SliceSpec& spec, const ModelConfig& config, WeightFormat format, bool is_down);
+
 class SliceLayout {
  public:
-  /// InvalidArgument: the spec makes no sense for the model, or the slice would cut a quantisation group;
-  /// says what to do.
+  /// `formats`: [layers], those of dense layers mean nothing. InvalidArgument: the spec makes no sense for
+  /// the model, or the slice would cut a quantisation group; says what to do.
   static absl::StatusOr<SliceLayout> Plan(const ModelConfig& config, const SliceSpec& spec,
-                                          WeightFormat format);
+                                          std::vector<ExpertFormats> formats);
 
   const SliceSpec& spec() const { return spec_; }
-  WeightFormat format() const { return format_; }
+  const std::vector<ExpertFormats>& formats() const { return formats_; }  // [layers]
+  const ExpertFormats& formats(LayerId layer) const { return formats_[static_cast<size_t>(layer)]; }
   int hidden_size() const { return hidden_size_; }
   int width() const { return width_; }                            // of this slice's part of an expert
   int64_t first() const { return first_; }                        // where that part begins in the whole
   const std::vector<bool>& owned() const { return owned_; }       // [experts]
   const std::vector<ExpertId>& experts() const { return mine_; }  // the owned ones, ascending
 
-  size_t up_bytes() const { return up_bytes_; }  // gate's or up's
-  size_t down_bytes() const { return down_bytes_; }
-  size_t expert_bytes() const { return 2 * up_bytes_ + down_bytes_; }
-  size_t layer_bytes() const { return mine_.size() * expert_bytes(); }
+  size_t up_bytes(LayerId layer) const {
+    return PackedBytes(formats(layer).up, width_, hidden_size_);
+  }  // or gate's
+  size_t down_bytes(LayerId layer) const { return PackedBytes(formats(layer).down, hidden_size_, width_); }
+  size_t expert_bytes(LayerId layer) const { return 2 * up_bytes(layer) + down_bytes(layer); }
+  size_t layer_bytes(LayerId layer) const { return mine_.size() * expert_bytes(layer); }
 
-  /// The weights of the expert at `place` in experts(), in a layer's block.
-  ExpertWeights WeightsAt(const std::byte* layer, size_t place) const;
+  /// The weights of the expert at `place` in experts(), in the layer's block.
+  ExpertWeights WeightsAt(LayerId layer, const std::byte* block, size_t place) const;
 
  private:
   SliceLayout() = default;
 
   SliceSpec spec_;
-  WeightFormat format_ = WeightFormat::kBf16;
+  std::vector<ExpertFormats> formats_;
   int hidden_size_ = 0;
   int width_ = 0;
   int64_t first_ = 0;
   std::vector<bool> owned_;
   std::vector<ExpertId> mine_;
-  size_t up_bytes_ = 0;
-  size_t down_bytes_ = 0;
 };
 
 }  // namespace numoe

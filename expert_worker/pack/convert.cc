@@ -42,9 +42,9 @@ absl::Status PrepareFolder(const PackedModel& model) {
   return absl::FailedPreconditionError(fmt::format(
       "{}: holds shards of model {:016x} as {} for {} workers by {}, asked for model {:016x} as {} for {} by "
       "{}; give --out another folder, or empty this one",
-      model.dir.string(), found.model_fingerprint, WeightFormatName(found.format), found.worker_count,
-      SliceModeName(found.mode), model.model_fingerprint, WeightFormatName(model.format), model.worker_count,
-      SliceModeName(model.mode)));
+      model.dir.string(), found.model_fingerprint, NamesOf(found.formats, found.config), found.worker_count,
+      SliceModeName(found.mode), model.model_fingerprint, NamesOf(model.formats, model.config),
+      model.worker_count, SliceModeName(model.mode)));
 }
 
 class Converter {
@@ -61,7 +61,7 @@ class Converter {
   absl::StatusOr<int> Run() {
     for (int worker = 0; worker < options_.workers; ++worker) {
       const SliceSpec spec{.mode = options_.mode, .worker_index = worker, .worker_count = options_.workers};
-      ASSIGN_OR_RETURN(SliceLayout layout, SliceLayout::Plan(config_, spec, model_.format));
+      ASSIGN_OR_RETURN(SliceLayout layout, SliceLayout::Plan(config_, spec, model_.formats));
       layouts_.push_back(std::move(layout));
     }
     std::error_code error;
@@ -117,8 +117,8 @@ class Converter {
   absl::Status CheckSpace(const std::vector<Job>& jobs) const {
     uint64_t disk = 0, memory = 0;
     for (const Job& job : jobs) {
-      disk += kShardDataOffset + job.layout->layer_bytes();
-      memory = std::max<uint64_t>(memory, job.layout->layer_bytes());
+      disk += kShardDataOffset + job.layout->layer_bytes(job.layer);
+      memory = std::max<uint64_t>(memory, job.layout->layer_bytes(job.layer));
     }
     std::error_code error;
     const fs::space_info space = fs::space(model_.dir, error);
@@ -137,7 +137,7 @@ class Converter {
   }
 
   absl::Status WriteOne(const Job& job) {
-    const size_t bytes = job.layout->layer_bytes();
+    const size_t bytes = job.layout->layer_bytes(job.layer);
     if (block_.size() != bytes) {
       block_ = NodeMemory();  // first: two of them might not fit
       ASSIGN_OR_RETURN(block_, NodeMemory::Allocate(bytes));
@@ -145,7 +145,7 @@ class Converter {
     std::vector<MatrixLoad> loads;
     RETURN_IF_ERROR(LocateLayer(checkpoint_, config_, *job.layout, job.layer, block_.data(), pool_, loads));
     const std::shared_ptr<LoadProgress> load = progress_.BeginShard();
-    RETURN_IF_ERROR(LoadMatrices(checkpoint_, loads, model_.format, pool_, {}, *load));
+    RETURN_IF_ERROR(LoadMatrices(checkpoint_, loads, pool_, {}, *load));
     RETURN_IF_ERROR(WriteShard(model_.dir, Wanted(job), block_.bytes(), pool_));
     progress_.FinishShard(bytes);
     return absl::OkStatus();
@@ -203,9 +203,11 @@ void ConvertProgress::FinishShard(uint64_t bytes) {
 absl::StatusOr<int> Convert(const ConvertOptions& options, ConvertProgress& progress) {
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options.model));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.model));
-  ASSIGN_OR_RETURN(const WeightFormat format, ChooseFormat(*checkpoint, config, options.format));
+  const SliceSpec any_worker{.mode = options.mode, .worker_count = options.workers};
+  ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats,
+                   ChooseFormats(*checkpoint, config, any_worker, options.format));
   PackedModel model{.dir = options.out,
-                    .format = format,
+                    .formats = std::move(formats),
                     .mode = options.mode,
                     .worker_count = options.workers,
                     .model_fingerprint = checkpoint->Fingerprint(),

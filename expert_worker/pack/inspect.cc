@@ -4,6 +4,7 @@
 
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "common/base/status.h"
 #include "common/threading/thread_binding.h"
@@ -74,21 +75,40 @@ absl::StatusOr<std::string> DescribeExperts(const Checkpoint& checkpoint, const 
   return text;
 }
 
-std::string DescribeSlices(const ModelConfig& config, const std::set<WeightFormat>& native, int workers) {
+uint64_t SliceBytes(const ModelConfig& config, const SliceLayout& layout) {
+  uint64_t bytes = 0;
+  for (LayerId layer = 0; layer < config.num_layers; ++layer) {
+    if (config.layer_is_moe[static_cast<size_t>(layer)]) bytes += layout.layer_bytes(layer);
+  }
+  return bytes;
+}
+
+// One line: what a worker holds in these formats, or why it cannot.
+std::string DescribeSlice(const ModelConfig& config, const SliceSpec& spec, std::string_view name,
+                          std::vector<ExpertFormats> formats) {
+  const absl::StatusOr<SliceLayout> layout = SliceLayout::Plan(config, spec, std::move(formats));
+  const std::string slice = fmt::format("  {:8} by {:12}", name, SliceModeName(spec.mode));
+  if (!layout.ok())
+    return fmt::format("{} not possible: {}\n", slice, std::string(layout.status().message()));
+  const uint64_t bytes = SliceBytes(config, *layout);
+  return fmt::format("{} {:>14}{}\n", slice, Gib(bytes),
+                     bytes <= AvailableMemory() ? "" : "  (more than is available here)");
+}
+
+absl::StatusOr<std::string> DescribeSlices(const Checkpoint& checkpoint, const ModelConfig& config,
+                                           const std::set<WeightFormat>& native, int workers) {
   std::string text = fmt::format("one of {} workers holds\n", workers);
-  const uint64_t available = AvailableMemory();
+  constexpr SliceMode kModes[] = {SliceMode::kIntermediate, SliceMode::kExpert};
+  for (const SliceMode mode : kModes) {
+    const SliceSpec spec{.mode = mode, .worker_count = workers};
+    ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats, ChooseFormats(checkpoint, config, spec, "auto"));
+    text += DescribeSlice(config, spec, "auto", std::move(formats));
+  }
   for (const WeightFormat format : kFormats) {
     if (!CanHold(format, native)) continue;
-    for (const SliceMode mode : {SliceMode::kIntermediate, SliceMode::kExpert}) {
-      const auto layout = SliceLayout::Plan(config, {.mode = mode, .worker_count = workers}, format);
-      if (!layout.ok()) {
-        text += fmt::format("  {:8} by {:12} not possible: {}\n", WeightFormatName(format),
-                            SliceModeName(mode), std::string(layout.status().message()));
-        continue;
-      }
-      const uint64_t bytes = layout->layer_bytes() * static_cast<uint64_t>(MoeLayers(config));
-      text += fmt::format("  {:8} by {:12} {:>14}{}\n", WeightFormatName(format), SliceModeName(mode),
-                          Gib(bytes), bytes <= available ? "" : "  (more than is available here)");
+    for (const SliceMode mode : kModes) {
+      text += DescribeSlice(config, {.mode = mode, .worker_count = workers}, WeightFormatName(format),
+                            std::vector<ExpertFormats>(config.layer_is_moe.size(), {format, format}));
     }
   }
   return text;
@@ -113,21 +133,22 @@ absl::StatusOr<std::string> InspectCheckpoint(const InspectOptions& options) {
   ASSIGN_OR_RETURN(const std::string experts, DescribeExperts(*checkpoint, config, native, expert_bytes));
   text += experts;
   text += fmt::format("  everything else: {}\n", Gib(checkpoint->TotalBytes() - expert_bytes));
-  return text + DescribeSlices(config, native, options.workers) + DescribeMachine();
+  ASSIGN_OR_RETURN(const std::string slices, DescribeSlices(*checkpoint, config, native, options.workers));
+  return text + slices + DescribeMachine();
 }
 
 absl::StatusOr<std::string> InspectPacked(const InspectOptions& options) {
   ASSIGN_OR_RETURN(const PackedModel model, ReadManifest(options.model));
   std::string text = fmt::format("{}: model {:016x} packed as {} for {} workers by {}\n", options.model,
-                                 model.model_fingerprint, WeightFormatName(model.format), model.worker_count,
-                                 SliceModeName(model.mode));
+                                 model.model_fingerprint, NamesOf(model.formats, model.config),
+                                 model.worker_count, SliceModeName(model.mode));
   std::vector<int> cpus = CpusOfThisThread();
   if (options.threads > 0) cpus.resize(static_cast<size_t>(options.threads), cpus.front());
   ThreadPool pool({.name = "pack", .cpus = cpus});
   int missing = 0;
   for (int worker = 0; worker < model.worker_count; ++worker) {
     const SliceSpec spec{.mode = model.mode, .worker_index = worker, .worker_count = model.worker_count};
-    ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(model.config, spec, model.format));
+    ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(model.config, spec, model.formats));
     int shards = 0;
     for (LayerId layer = 0; layer < model.config.num_layers; ++layer) {
       if (!model.config.layer_is_moe[static_cast<size_t>(layer)]) continue;
@@ -143,8 +164,9 @@ absl::StatusOr<std::string> InspectPacked(const InspectOptions& options) {
       if (options.verify) RETURN_IF_ERROR(VerifyShard(path, pool, nullptr));
       ++shards;
     }
-    text += fmt::format("  worker {}: {} of {} shards{}, {} each\n", worker, shards, MoeLayers(model.config),
-                        options.verify ? ", checksums right" : "", Gib(layout.layer_bytes()));
+    text +=
+        fmt::format("  worker {}: {} of {} shards{}, {} in all\n", worker, shards, MoeLayers(model.config),
+                    options.verify ? ", checksums right" : "", Gib(SliceBytes(model.config, layout)));
   }
   if (missing == 0) return text + DescribeMachine();
   return absl::FailedPreconditionError(fmt::format(

@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(1, 8192))
       ->capture_default_str();
-  layer->add_option("--format", moe.format, "raw_int4, int4, int8, bf16, fp8")->capture_default_str();
+  layer->add_option("--format", moe.format, "raw_int4, int4, int8, bf16, fp8, q4_k")->capture_default_str();
   layer->add_option("--isa", moe.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
   layer->add_option("--routing", moe.routing, "uniform, or skewed: popular experts take most tokens (Zipf)")
       ->capture_default_str();

@@ -19,7 +19,7 @@ struct SyntheticOptions {
   int intermediate_size = 0;
   int experts = 0;
   int experts_per_token = 8;
-  WeightFormat format = WeightFormat::kRawInt4;  // decides how it is stored: INT4 groups, block FP8 or BF16
+  WeightFormat format = WeightFormat::kRawInt4;  // decides how it is stored: INT4, FP8, Q4_K or BF16
 };
 
 class SyntheticCheckpoint final : public Checkpoint {
@@ -41,7 +41,7 @@ class SyntheticCheckpoint final : public Checkpoint {
   ModelConfig config_;
   MatrixFormat stored_;
   std::vector<std::byte> pool_;    // codes or elements
-  std::vector<std::byte> scales_;  // BF16 for INT4 groups, F32 for FP8 blocks
+  std::vector<std::byte> scales_;  // BF16 for INT4 groups, F32 for FP8 blocks; none: Q4_K
 };
 
 }  // namespace numoe

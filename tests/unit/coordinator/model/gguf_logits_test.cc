@@ -291,10 +291,19 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(GgufSliceTest, WorkersCutBlocksOf256) {
   for (const GgmlType type : {GgmlType::kQ4_K, GgmlType::kIq4Xs}) {
     const Twins twins(SmallQwen(), {.experts = type});
-    // Held as int8, which has groups of 32; q4_k's blocks cannot be cut, and its worker says so.
-    const std::string format = type == GgmlType::kQ4_K ? "int8" : "auto";
-    EXPECT_LE(RelativeDifference(twins.Gguf(format, 4), twins.Gguf(format)), 1e-5) << TraitsOf(type).name;
+    EXPECT_LE(RelativeDifference(twins.Gguf("int8", 4), twins.Gguf("int8")), 1e-5) << TraitsOf(type).name;
   }
+}
+
+// In double the width two workers hold whole blocks, as they are stored.
+TEST(GgufSliceTest, WorkersShareBlocksOf256) {
+  ModelConfig config = SmallQwen();
+  config.moe_intermediate_size = 512;
+  const Twins twins(config, {.experts = GgmlType::kQ4_K});
+  const std::vector<float> whole = twins.Gguf("auto");
+  EXPECT_LE(RelativeDifference(twins.Gguf("auto", 2), whole), 1e-5);
+  EXPECT_GT(RelativeDifference(twins.Gguf("int8"), whole), 1e-3) << "int8 rounds";
+  EXPECT_LE(RelativeDifference(twins.Gguf("q4_k"), whole), 0.0) << "what auto chooses";
 }
 
 }  // namespace

@@ -217,8 +217,7 @@ class ExpertExecutorTest : public ::testing::TestWithParam<Case> {
 
   WeightFormat Format() const {
     const absl::StatusOr<WeightFormat> format = ParseWeightFormat(GetParam().format);
-    return format.ok() ? *format
-                       : NativeFormat(MatrixView{.format = GetParam().stored, .data = {}, .scales = {}});
+    return format.ok() ? *format : NativeFormat({.format = GetParam().stored, .data = {}, .scales = {}});
   }
 
   static Precision PrecisionOfCase() {

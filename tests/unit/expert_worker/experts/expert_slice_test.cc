@@ -35,7 +35,7 @@ TEST(ExpertSliceTest, AnIntermediateSliceHoldsItsPartOfEveryExpert) {
   const auto slice =
       LoadSlice(*checkpoint, TinyConfig(), {.worker_index = 1, .worker_count = 2}, "auto", pool);
   ASSERT_TRUE(slice.ok()) << slice.status();
-  EXPECT_EQ(slice->format, WeightFormat::kBf16);
+  EXPECT_EQ(slice->formats[kMoeLayer].up, WeightFormat::kBf16);
   EXPECT_EQ(slice->width, kIntermediate / 2);
   EXPECT_TRUE(slice->layers[kDenseLayer].empty());
   ASSERT_EQ(slice->layers[kMoeLayer].size(), static_cast<size_t>(kExperts));
@@ -70,9 +70,10 @@ TEST(ExpertSliceTest, AnExpertSliceHoldsWholeExperts) {
 }
 
 TEST(ExpertSliceTest, AutomaticFormatIsThePublishedOne) {
-  EXPECT_EQ(Load(TinyTensors(MatrixFormat::kInt4Group), {})->format, WeightFormat::kRawInt4);
-  EXPECT_EQ(Load(TinyTensors(MatrixFormat::kFp8Block), {})->format, WeightFormat::kFp8);
-  EXPECT_EQ(Load(TinyTensors(MatrixFormat::kFp8Block), {}, "int8")->format, WeightFormat::kInt8);
+  EXPECT_EQ(Load(TinyTensors(MatrixFormat::kInt4Group), {})->formats[kMoeLayer].up, WeightFormat::kRawInt4);
+  EXPECT_EQ(Load(TinyTensors(MatrixFormat::kFp8Block), {})->formats[kMoeLayer].up, WeightFormat::kFp8);
+  EXPECT_EQ(Load(TinyTensors(MatrixFormat::kFp8Block), {}, "int8")->formats[kMoeLayer].down,
+            WeightFormat::kInt8);
 }
 
 TEST(ExpertSliceTest, ACutBlockIsNamedByEveryWorkerWithTheWayOut) {

@@ -103,6 +103,7 @@ Loaded Load(const Stored& stored, WeightFormat format, const Rectangle& r = {},
   for (const char* module : {"a", "b"}) {
     std::byte* out = loaded.memory.data() + loads.size() * loaded.matrix_bytes;
     loads.push_back({.stored = stored.Locate(module),
+                     .format = format,
                      .row_begin = r.row_begin,
                      .rows = r.rows,
                      .col_begin = r.col_begin,
@@ -111,8 +112,7 @@ Loaded Load(const Stored& stored, WeightFormat format, const Rectangle& r = {},
   }
   ThreadPool pool({.cpus = {0, 0, 0}});
   LoadProgress mine;
-  loaded.status =
-      LoadMatrices(stored.checkpoint(), loads, format, pool, options, progress ? *progress : mine);
+  loaded.status = LoadMatrices(stored.checkpoint(), loads, pool, options, progress ? *progress : mine);
   return loaded;
 }
 

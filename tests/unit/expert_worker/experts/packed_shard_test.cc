@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 
 ShardHeader Example() {
-  return {.format = WeightFormat::kInt4,
+  return {.formats = {WeightFormat::kInt4, WeightFormat::kInt4},
           .slice = {.mode = SliceMode::kExpert, .worker_index = 3, .worker_count = 7},
           .layer = 60,
           .hidden_size = 7168,
@@ -111,8 +111,10 @@ TEST(PackedShardTest, WhatDoesNotMatchSaysWhatToDo) {
   EXPECT_THAT(
       mismatch([](ShardHeader& h) { h.slice.worker_count = 8; }),
       HasSubstr("packed for worker 3 of 8 by expert, this is worker 3 of 7 by expert; start workers as"));
-  EXPECT_THAT(mismatch([](ShardHeader& h) { h.format = WeightFormat::kInt8; }),
-              HasSubstr("packed as int8, expected int4; leave --format at auto"));
+  EXPECT_THAT(mismatch([](ShardHeader& h) {
+                h.formats = {WeightFormat::kQ4K, WeightFormat::kInt8};
+              }),
+              HasSubstr("packed as q4_k/int8, expected int4; leave --format at auto"));
   EXPECT_THAT(mismatch([](ShardHeader& h) { h.model_fingerprint = 1; }),
               HasSubstr("the folder mixes models"));
   EXPECT_THAT(mismatch([](ShardHeader& h) { h.layer = 59; }), HasSubstr("holds layer 59"));
