@@ -1,7 +1,7 @@
 """Held-out cases for the served API (messages, tools, and what counts as right), and held-out text for perplexity.
 
 `cases(count, seed)` and `documents(count, seed)`; tests/quality/quality.py asks them. Kinds: arithmetic, recall, tool_calls, no_call, clean_stop. The
-seed is not that of training, and the last user messages are those that `data.held_out` keeps out of training.
+seed is not that of training, and the conversations are those that `data.held_out` keeps out of training.
 A case: {"kind", "messages", "tools", "expect"} with expect one of {"regex": pattern the content matches}, {"calls": [{"name",
 "arguments"}]}, {"no_call": true}, {"stop": true}. Every case must also end by itself (finish_reason stop or tool_calls).
 """
