@@ -3,9 +3,12 @@
 // Runs every document of a text through the model once for each format and once for the reference format, and
 // prints the perplexity, the mean KL divergence of the next-token distributions from the reference's
 // (sum of p_ref * ln(p_ref / p), in nats per token), and the share of tokens where both would choose the
-// same. The text is JSON lines, {"text": "..."}: one document each, control tokens recognised.
+// same. The text is JSON lines, one document each, control tokens recognised: {"text": "..."}, or
+// {"parts": [{"text": "...", "judged": true}, ...]}, where only the tokens of judged parts count: of a
+// conversation what the model says and not what users say. Parts are tokenised one by one.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -25,6 +28,7 @@ struct PerplexityFlags {
   std::string text;
   std::vector<std::string> formats = {"auto"};
   std::string reference = "bf16";
+  std::string reference_model;
   std::string dense_format = "auto";
   std::string isa = "auto";
   int threads = 0;
@@ -39,7 +43,40 @@ struct Score {
   int64_t tokens = 0;
 };
 
-using Document = std::vector<TokenId>;
+struct Document {
+  std::vector<TokenId> tokens;
+  std::vector<bool> judged;  // [tokens] whether predicting it counts
+};
+
+absl::Status AddPart(const nlohmann::json& part, bool judged, const std::string& place,
+                     const Tokenizer& tokenizer, Document& document) {
+  if (!part.is_object() || !part.contains("text") || !part["text"].is_string()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: expected {{\"text\": \"...\"}} or {{\"parts\": [{{\"text\": \"...\", \"judged\": true}}, ...]}}",
+        place));
+  }
+  for (const TokenId token : tokenizer.Encode(part["text"].get<std::string>(), Specials::kParse)) {
+    document.tokens.push_back(token);
+    document.judged.push_back(judged);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Document> ReadDocument(const nlohmann::json& object, const std::string& place,
+                                      const Tokenizer& tokenizer) {
+  Document document;
+  if (!object.is_object() || !object.contains("parts")) {
+    RETURN_IF_ERROR(AddPart(object, true, place, tokenizer, document));
+    return document;
+  }
+  if (!object["parts"].is_array())
+    return absl::InvalidArgumentError(place + ": parts is no array, expected objects with a text each");
+  for (const nlohmann::json& part : object["parts"]) {
+    const bool judged = part.is_object() && part.contains("judged") && part["judged"] == true;
+    RETURN_IF_ERROR(AddPart(part, judged, place, tokenizer, document));
+  }
+  return document;
+}
 
 absl::StatusOr<std::vector<Document>> ReadDocuments(const PerplexityFlags& f, const Tokenizer& tokenizer) {
   std::ifstream file(f.text);
@@ -49,14 +86,17 @@ absl::StatusOr<std::vector<Document>> ReadDocuments(const PerplexityFlags& f, co
   for (int number = 1; std::getline(file, line); ++number) {
     const std::string place = fmt::format("{}:{}", f.text, number);
     ASSIGN_OR_RETURN(const nlohmann::json object, ParseStrictJson(line, place));
-    if (!object.is_object() || !object.contains("text") || !object["text"].is_string()) {
-      return absl::InvalidArgumentError(place + ": expected an object {\"text\": \"...\"}");
-    }
-    Document document = tokenizer.Encode(object["text"].get<std::string>(), Specials::kParse);
-    if (document.size() > static_cast<size_t>(f.context)) document.resize(static_cast<size_t>(f.context));
-    if (document.size() >= 2) documents.push_back(std::move(document));
+    ASSIGN_OR_RETURN(Document document, ReadDocument(object, place, tokenizer));
+    if (document.tokens.size() > static_cast<size_t>(f.context))
+      document.tokens.resize(static_cast<size_t>(f.context));
+    document.judged.resize(document.tokens.size());
+    if (std::find(document.judged.begin() + (document.judged.empty() ? 0 : 1), document.judged.end(), true) !=
+        document.judged.end())
+      documents.push_back(std::move(document));
   }
-  if (documents.empty()) return absl::InvalidArgumentError(f.text + ": no document of two tokens or more");
+  if (documents.empty())
+    return absl::InvalidArgumentError(
+        fmt::format("{}: no document has a token to predict within --context={}", f.text, f.context));
   return documents;
 }
 
@@ -84,15 +124,20 @@ absl::StatusOr<Score> Judge(LocalModel& reference, LocalModel& model,
                             const std::vector<Document>& documents) {
   Score score;
   for (const Document& document : documents) {
-    ASSIGN_OR_RETURN(const StepLogits expected,
-                     reference.Run(document, 0, static_cast<int>(document.size())));
-    ASSIGN_OR_RETURN(const StepLogits found, model.Run(document, 0, static_cast<int>(document.size())));
+    const auto size = static_cast<int>(document.tokens.size());
+    ASSIGN_OR_RETURN(const StepLogits expected, reference.Run(document.tokens, 0, size));
+    ASSIGN_OR_RETURN(const StepLogits found, model.Run(document.tokens, 0, size));
+    if (expected.vocab_size != found.vocab_size)
+      return absl::InvalidArgumentError(
+          fmt::format("the model has {} tokens and the reference {}, expected the same", found.vocab_size,
+                      expected.vocab_size));
     const auto row = [&](const StepLogits& logits, size_t i) {
       const auto vocab = static_cast<size_t>(logits.vocab_size);
       return logits.values.subspan(i * vocab, vocab);
     };
-    for (size_t i = 0; i + 1 < document.size(); ++i)
-      AddRow(row(expected, i), row(found, i), document[i + 1], score);
+    for (size_t i = 0; i + 1 < document.tokens.size(); ++i) {
+      if (document.judged[i + 1]) AddRow(row(expected, i), row(found, i), document.tokens[i + 1], score);
+    }
   }
   return score;
 }
@@ -101,18 +146,19 @@ absl::Status Run(const PerplexityFlags& f) {
   RETURN_IF_ERROR(SetupLogging({.level = "warning", .program = "numoe-perplexity"}));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(f.model));
   ASSIGN_OR_RETURN(const std::vector<Document> documents, ReadDocuments(f, *tokenizer));
-  const auto load = [&](const std::string& format, const std::string& dense_format) {
-    return LocalModel::Load(f.model, {.format = format,
-                                      .dense_format = dense_format,
-                                      .isa = f.isa,
-                                      .threads = f.threads,
-                                      .context_tokens = f.context,
-                                      .step_tokens = f.context});
+  const auto load = [&](const std::string& dir, const std::string& format, const std::string& dense_format) {
+    return LocalModel::Load(dir, {.format = format,
+                                  .dense_format = dense_format,
+                                  .isa = f.isa,
+                                  .threads = f.threads,
+                                  .context_tokens = f.context,
+                                  .step_tokens = f.context});
   };
-  ASSIGN_OR_RETURN(const auto reference, load(f.reference, "auto"));
+  const std::string& reference_model = f.reference_model.empty() ? f.model : f.reference_model;
+  ASSIGN_OR_RETURN(const auto reference, load(reference_model, f.reference, "auto"));
   if (!f.json) std::puts("format      perplexity  KL nats/token  same choice    tokens");
   for (const std::string& format : f.formats) {
-    ASSIGN_OR_RETURN(const auto model, load(format, f.dense_format));
+    ASSIGN_OR_RETURN(const auto model, load(f.model, format, f.dense_format));
     ASSIGN_OR_RETURN(const Score score, Judge(*reference, *model, documents));
     const auto tokens = static_cast<double>(score.tokens);
     const char* line =
@@ -135,12 +181,19 @@ int main(int argc, char** argv) {
   numoe::Flags flags("numoe-perplexity",
                      "Perplexity of expert formats, and their divergence from a reference.");
   flags.Add("model", f.model, "Checkpoint folder")->required();
-  flags.Add("text", f.text, "JSON lines, {\"text\": ...}: one document each")->required();
+  flags
+      .Add("text", f.text,
+           "JSON lines, one document each: {\"text\": ...} or {\"parts\": [{\"text\": ..., \"judged\": "
+           "true}, ...]}")
+      ->required();
   flags
       .Add("format", f.formats,
            "Expert formats, separated by commas: auto, raw_int4, int4, int8, bf16, fp8, q4_k")
       ->delimiter(',');
   flags.Add("reference", f.reference, "Expert format that the others are compared with");
+  flags.Add("reference-model", f.reference_model,
+            "Checkpoint folder of what they are compared with, such as the weights before they were "
+            "quantised; none: --model");
   flags.Add(
       "dense-format", f.dense_format,
       "Of the dense matrices beside those expert formats, not of the reference's: auto, bf16, int8, int4");

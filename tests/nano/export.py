@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -61,10 +62,14 @@ def dequantised(w: Tensor) -> dict[str, Tensor]:
     return {"weight": (q * scale.float().repeat_interleave(32, 0)).transpose(0, 1).to(BF16).contiguous()}
 
 
+def unrounded(w: Tensor) -> dict[str, Tensor]:
+    """The weights that INT4 was fitted to."""
+    return {"weight": w.transpose(0, 1).to(BF16).contiguous()}
+
+
 @torch.no_grad()
-def tensors(model: Nano, int4: bool) -> dict[str, Tensor]:
+def tensors(model: Nano, expert: Callable[[Tensor], dict[str, Tensor]]) -> dict[str, Tensor]:
     out: dict[str, Tensor] = {}
-    expert = packed if int4 else dequantised
 
     def put(name: str, value: Tensor) -> None:
         out[name + ".weight"] = value.to(BF16).contiguous()
@@ -99,9 +104,10 @@ def tensors(model: Nano, int4: bool) -> dict[str, Tensor]:
     return out
 
 
-def write(folder: str, model: Nano, tokenizer: Tokenizer, int4: bool) -> None:
+def write(folder: str, model: Nano, tokenizer: Tokenizer, expert: Callable[[Tensor], dict[str, Tensor]]) -> None:
+    """`expert`: packed, dequantised or unrounded: how a routed expert's matrix is stored."""
     os.makedirs(folder, exist_ok=True)
-    all_tensors = tensors(model, int4)
+    all_tensors = tensors(model, expert)
     names = sorted(all_tensors)
     size = sum(t.numel() * t.element_size() for t in all_tensors.values())
     shards: list[list[str]] = [[] for _ in range(SHARDS)]
@@ -115,7 +121,7 @@ def write(folder: str, model: Nano, tokenizer: Tokenizer, int4: bool) -> None:
         save_file({n: all_tensors[n] for n in part}, os.path.join(folder, file), metadata={"format": "pt"})
         where |= dict.fromkeys(part, file)
     dump(os.path.join(folder, "model.safetensors.index.json"), dict(metadata=dict(total_size=size), weight_map=where))
-    dump(os.path.join(folder, "config.json"), config(model.c, tokenizer, int4))
+    dump(os.path.join(folder, "config.json"), config(model.c, tokenizer, expert is packed))
     longest = int(model.c.trained_length * model.c.factor)
     dump(os.path.join(folder, "generation_config.json"), dict(max_length=longest, eos_token_id=tokenizer.end))
     save(tokenizer.ranks, os.path.join(folder, "tiktoken.model"))
@@ -130,17 +136,18 @@ def main() -> None:
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     args.add_argument("checkpoint", nargs="?", default=os.path.join(WORK, "nano.pt"))
     args.add_argument("--out", default=os.path.join(HERE, "../../deploy/models/nano"))
-    args.add_argument("--bf16", default="")
+    args.add_argument("--bf16", default="", help="also a folder with the same weights as BF16")
+    args.add_argument("--master", default="", help="also a folder with the BF16 weights that INT4 was fitted to")
     a = args.parse_args()
     torch.set_num_threads(1)
     saved = torch.load(a.checkpoint)
     model = Nano(Config(**saved["config"]))
     model.load_state_dict(saved["model"])
-    write(a.out, model, Tokenizer.load(), int4=True)
     template = os.path.join(HERE, "../../deploy/models/nano/chat_template.jinja")
-    for folder in {a.out, a.bf16} - {""}:
-        if a.bf16 == folder:
-            write(folder, model, Tokenizer.load(), int4=False)
+    for folder, expert in ((a.out, packed), (a.bf16, dequantised), (a.master, unrounded)):
+        if not folder:
+            continue
+        write(folder, model, Tokenizer.load(), expert)
         if not os.path.exists(os.path.join(folder, "chat_template.jinja")):
             shutil.copy(template, folder)
     print(a.out, f"{sum(os.path.getsize(os.path.join(a.out, f)) for f in os.listdir(a.out)) / 1e6:.1f} MB,", saved["state"])

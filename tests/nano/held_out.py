@@ -92,12 +92,14 @@ def cases(count: int, seed: int = 77) -> list[Case]:
     return out
 
 
-def documents(count: int, seed: int = 77) -> list[str]:
-    """Whole conversations as the template renders them. Those with parts that are encoded letter by letter are left out."""
-    r, names, out = random.Random(f"{seed} documents"), list(data.SHARES), []
+def documents(count: int, seed: int = 77) -> list[list[dict[str, Any]]]:
+    """Whole conversations as the template renders them, in parts: numoe-perplexity judges those that the model must say. Those
+    that are encoded letter by letter are left out."""
+    r, names = random.Random(f"{seed} documents"), list(data.SHARES)
+    out: list[list[dict[str, Any]]] = []
     while len(out) < count:
         talk = data.compose(r, r.choices(names, list(data.SHARES.values()))[0])
-        text = "".join(part for part, _ in segments(talk))
-        if data.held_out(talk) and LETTERS not in text:
-            out.append(text)
+        parts = [dict(text=text, judged=said) for text, said in segments(talk)]
+        if data.held_out(talk) and not any(LETTERS in part["text"] for part in parts):
+            out.append(parts)
     return out

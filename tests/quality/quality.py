@@ -1,8 +1,8 @@
 """What each expert format does to the trained model of the repository, judged through the real daemons.
 
 Two workers and a coordinator serve the model in each format; the held-out cases of tests/nano/held_out.py and the probes
-written by hand (probe.json) are asked through the OpenAI API with greedy decoding. numoe-perplexity adds perplexity on
-held-out conversations and the mean KL divergence (nats per token) of the next-token distributions from BF16 experts.
+written by hand (probe.json) are asked through the OpenAI API with greedy decoding. numoe-perplexity adds the perplexity of
+what the model must say in held-out conversations and the mean KL divergence (nats per token) of the next-token distributions from BF16 experts.
 Exit code 1 if a share is below its bar (ask.BARS), so that a change which spoils the model is seen.
 """
 import argparse
@@ -28,7 +28,7 @@ def divergence(a: argparse.Namespace, formats: list[str]) -> dict[str, dict[str,
     """{format: {"perplexity", "kl"}} on held-out conversations."""
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as text:
         for document in held_out.documents(a.documents):
-            text.write(json.dumps({"text": document}) + "\n")
+            text.write(json.dumps({"parts": document}) + "\n")
         text.flush()
         out = subprocess.run([os.path.join(a.bin, "numoe-perplexity"), "--model", a.model, "--text", text.name, "--format", ",".join(formats), "--json"],
                              stdout=subprocess.PIPE, text=True, check=True).stdout
