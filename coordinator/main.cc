@@ -246,6 +246,7 @@ absl::Status Serve(CoordinatorFlags& f) {
   const int vocab = std::min(config.vocab_size, tokenizer->VocabSize());
   const auto engine =
       StartEngine(*model, *pool, EngineOptionsFor(f, capacity, vocab, config.eos_token_ids), metrics);
+  GrammarCache grammars(GrammarVocabulary::Build(*tokenizer, config.eos_token_ids));
   std::atomic<bool> draining{false};
   const ServerDeps deps{.engine = *engine,
                         .tokenizer = *tokenizer,
@@ -256,6 +257,7 @@ absl::Status Serve(CoordinatorFlags& f) {
                         .defaults = defaults,
                         .eos_token_ids = config.eos_token_ids,
                         .output_format = output_format,
+                        .grammars = grammars,
                         .api_keys = f.api_keys,
                         .health = [&] { return Health(*pool, draining.load()); }};
   ASSIGN_OR_RETURN(const auto server, Server::Start(deps, f.server));

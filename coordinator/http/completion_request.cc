@@ -147,6 +147,88 @@ void ReadChat(Reader& in, CompletionRequest& out) {
   }
 }
 
+// One way of asking for structured output; `Source` says what the value means.
+class StructureReader {
+ public:
+  StructureReader(Reader& in, CompletionRequest& out) : in_(in), out_(out) {}
+
+  void ReadAll() {
+    ReadResponseFormat();
+    if (const ordered_json* outputs = in_.Get("structured_outputs"); outputs != nullptr) {  // vLLM
+      if (!outputs->is_object()) return in_.Fail("structured_outputs", "an object");
+      for (const auto& [key, kind] : {std::pair{"json", Kind::kJsonSchema},
+                                      {"json_object", Kind::kJsonObject},
+                                      {"regex", Kind::kRegex},
+                                      {"choice", Kind::kChoice},
+                                      {"grammar", Kind::kEbnf}}) {
+        if (outputs->contains(key)) Take("structured_outputs", kind, (*outputs)[key]);
+      }
+    }
+    for (const auto& [name, kind] :  // vLLM's former names, and SGLang's
+         {std::pair{"guided_json", Kind::kJsonSchema},
+          {"guided_regex", Kind::kRegex},
+          {"guided_choice", Kind::kChoice},
+          {"guided_grammar", Kind::kEbnf},
+          {"json_schema", Kind::kJsonSchema},
+          {"regex", Kind::kRegex},
+          {"ebnf", Kind::kEbnf}}) {
+      if (const ordered_json* value = in_.Get(name); value != nullptr) Take(name, kind, *value);
+    }
+  }
+
+ private:
+  using Kind = GrammarSource::Kind;
+
+  void ReadResponseFormat() {
+    const ordered_json* format = in_.Get("response_format");
+    if (format == nullptr) return;
+    const std::string type = format->is_object() ? format->value("type", ordered_json()).dump() : "";
+    if (type == "\"text\"") return;
+    if (type == "\"json_object\"") return Take("response_format", Kind::kJsonObject, true);
+    if (type != "\"json_schema\"")
+      return in_.Fail("response_format",
+                      "a type of text, json_object or json_schema, found " + Short(*format));
+    const ordered_json inner = format->value("json_schema", ordered_json());
+    if (!inner.is_object() || !inner.contains("schema"))
+      return in_.Fail("response_format",
+                      "json_schema.schema beside type json_schema, found " + Short(*format));
+    Take("response_format", Kind::kJsonSchema, inner["schema"]);
+  }
+
+  void Take(const char* param, Kind kind, const ordered_json& value) {
+    if (value.is_null() || (kind == Kind::kJsonObject && value == false)) return;
+    if (out_.structure) {
+      return in_.Fail(param, fmt::format("one kind of structured output in a request, found {} as well",
+                                         out_.structure_param));
+    }
+    out_.structure_param = param;
+    switch (kind) {
+      case Kind::kJsonObject:
+        out_.structure = GrammarSource{kind, ""};
+        break;
+      case Kind::kJsonSchema:  // as an object, or as its text
+        if (!value.is_object() && !value.is_boolean() && !value.is_string())
+          return in_.Fail(param, "a JSON Schema, found " + Short(value));
+        out_.structure = GrammarSource{kind, value.is_string() ? value.get<std::string>() : value.dump()};
+        break;
+      case Kind::kChoice:
+        if (!value.is_array()) return in_.Fail(param, "a list of strings, found " + Short(value));
+        out_.structure = GrammarSource{kind, value.dump()};
+        break;
+      case Kind::kRegex:
+      case Kind::kEbnf:
+        if (!value.is_string()) return in_.Fail(param, "a string, found " + Short(value));
+        out_.structure = GrammarSource{kind, value.get<std::string>()};
+        break;
+    }
+  }
+
+  static std::string Short(const ordered_json& value) { return value.dump().substr(0, 60); }
+
+  Reader& in_;
+  CompletionRequest& out_;
+};
+
 }  // namespace
 
 std::variant<CompletionRequest, ApiError> ParseCompletionRequest(std::string_view body, bool chat,
@@ -175,6 +257,7 @@ std::variant<CompletionRequest, ApiError> ParseCompletionRequest(std::string_vie
     in.Fail("cache_salt", fmt::format("at most {} bytes", kCacheSaltBytesMax));
   ReadSampling(in, out);
   ReadStop(in, out);
+  StructureReader(in, out).ReadAll();
   chat ? ReadChat(in, out) : ReadPrompt(in, out);
   if (in.error()) return *in.error();
   return out;

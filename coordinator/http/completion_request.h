@@ -3,11 +3,13 @@
 // Unknown fields are accepted; a wrong type or value is an ApiError that names the parameter. Pure function.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "common/weights/model_config.h"
+#include "coordinator/grammar/compiled_grammar.h"
 #include "coordinator/http/api_error.h"
 #include "coordinator/scheduler/engine.h"
 #include "nlohmann/json.hpp"
@@ -27,6 +29,8 @@ struct CompletionRequest {
   bool max_tokens_given = false;
   std::vector<std::string> stop;
   std::string cache_salt;
+  std::optional<GrammarSource> structure;  // what the answer's text must match
+  std::string structure_param;             // the field that asked for it
   bool stream = false;
   bool include_usage = false;
 };

@@ -15,6 +15,7 @@
 #include "common/observe/metrics.h"
 #include "common/weights/model_config.h"
 #include "coordinator/chat/chat_template.h"
+#include "coordinator/grammar/grammar_cache.h"
 #include "coordinator/parsing/output_format.h"
 #include "coordinator/scheduler/engine.h"
 #include "coordinator/tokenizer/tokenizer.h"
@@ -36,6 +37,7 @@ struct ServerDeps {
   GenerationDefaults defaults;
   std::vector<TokenId> eos_token_ids;
   OutputFormat output_format;
+  GrammarCache& grammars;
   std::vector<std::string> api_keys;  // empty: open
   std::function<HealthReport()> health;
 };

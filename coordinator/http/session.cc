@@ -10,7 +10,9 @@
 
 #include "common/base/check.h"
 #include "common/base/limits.h"
+#include "common/base/status.h"
 #include "common/observe/logging.h"
+#include "coordinator/http/answer_constraint.h"
 #include "coordinator/http/chat_prompt.h"
 
 namespace numoe {
@@ -217,7 +219,27 @@ absl::StatusOr<std::vector<TokenId>> Session::Prompt(const CompletionRequest& re
   return ids;
 }
 
+// Null: any text.
+absl::StatusOr<std::unique_ptr<TokenConstraint>> Session::Constraint(const CompletionRequest& request,
+                                                                     absl::Span<const TokenId> prompt) {
+  if (!request.structure) return nullptr;
+  ASSIGN_OR_RETURN(auto grammar, deps_.grammars.Get(*request.structure));
+  const OutputFormat raw;
+  const AnswerOutline outline{.format = request.chat ? deps_.output_format : raw,
+                              .prompt_mark = request.chat
+                                                 ? PromptMark(deps_.output_format, deps_.tokenizer, prompt)
+                                                 : std::optional<Mark>(),
+                              .calls = !request.tools.is_null()};
+  return std::make_unique<AnswerConstraint>(std::move(grammar), outline);
+}
+
 void Session::Submit(CompletionRequest request, std::vector<TokenId> prompt) {
+  absl::StatusOr<std::unique_ptr<TokenConstraint>> constraint = Constraint(request, prompt);
+  if (!constraint.ok()) {
+    return ReplyError(BadRequest(
+        request.structure_param,
+        fmt::format("'{}': {}", request.structure_param, std::string(constraint.status().message()))));
+  }
   generation_.emplace(request, GenerationSetup{.tokenizer = deps_.tokenizer,
                                                .format = deps_.output_format,
                                                .eos_token_ids = deps_.eos_token_ids,
@@ -231,6 +253,7 @@ void Session::Submit(CompletionRequest request, std::vector<TokenId> prompt) {
                            .prompt = std::move(prompt),
                            .cache_salt = request.cache_salt,
                            .sampling = request.sampling,
+                           .constraint = *std::move(constraint),
                            .on_event = nullptr};
   generate.on_event = [weak = weak_from_this(), executor = stream_.get_executor(),
                        round](const TokenEvent& event) {

@@ -36,6 +36,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool Authorised();
   void Complete(bool chat);
   absl::StatusOr<std::vector<TokenId>> Prompt(const CompletionRequest& request, ApiError& error);
+  absl::StatusOr<std::unique_ptr<TokenConstraint>> Constraint(const CompletionRequest& request,
+                                                              absl::Span<const TokenId> prompt);
   void Submit(CompletionRequest request, std::vector<TokenId> prompt);
   void OnEvent(const TokenEvent& event);
   void OnError(const absl::Status& status);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/base/casts.h"
+#include "absl/numeric/bits.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 
@@ -113,9 +114,30 @@ bool Sampler::SortNextLevel(absl::Span<const float> logits, float best, double t
   return true;
 }
 
+void Sampler::GatherAllowed(absl::Span<const float> logits, absl::Span<const uint64_t> allowed) {
+  allowed_.clear();
+  allowed_logits_.clear();
+  for (size_t word = 0; word < allowed.size(); ++word) {
+    for (uint64_t bits = allowed[word]; bits != 0; bits &= bits - 1) {
+      const size_t token = word * 64 + static_cast<size_t>(absl::countr_zero(bits));
+      if (token >= logits.size()) return;
+      allowed_.push_back(static_cast<TokenId>(token));
+      allowed_logits_.push_back(logits[token]);
+    }
+  }
+}
+
 absl::StatusOr<TokenId> Sampler::Sample(absl::Span<const float> logits, const SamplingChoice& choice) {
   logits = logits.subspan(0, std::min(logits.size(), static_cast<size_t>(vocab_)));
   NUMOE_CHECK(!logits.empty());
+  if (choice.allowed.empty()) return SampleAmong(logits, choice);
+  GatherAllowed(logits, choice.allowed);
+  if (allowed_.empty()) return absl::InternalError("the constraint allows no token of the vocabulary");
+  ASSIGN_OR_RETURN(const TokenId place, SampleAmong(allowed_logits_, choice));
+  return allowed_[static_cast<size_t>(place)];
+}
+
+absl::StatusOr<TokenId> Sampler::SampleAmong(absl::Span<const float> logits, const SamplingChoice& choice) {
   ASSIGN_OR_RETURN(const TokenId best_token, FindBest(logits));
   if (choice.temperature <= 0 || choice.top_k == 1) return best_token;
 

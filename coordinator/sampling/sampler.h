@@ -2,8 +2,9 @@
 //
 // Random numbers are a function of (seed, position): the same request and seed draw the same numbers under
 // any load, and a replayed step draws them again. A vocabulary is not sorted, but only as much of its best
-// end as a draw looks at. A row with NaN or infinity is DATA_LOSS, never a token. Holds only scratch: one
-// Sampler per thread.
+// end as a draw looks at. A constraint's mask comes before all of them: probabilities are those among the
+// allowed tokens. A row with NaN or infinity is DATA_LOSS, never a token. Holds only scratch: one Sampler per
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ struct SamplingChoice {
   int top_k = 0;  // 0: off
   double min_p = 0.0;
   uint64_t seed = 0;
-  int64_t position = 0;  // of the token to draw, in its sequence
+  int64_t position = 0;                // of the token to draw, in its sequence
+  absl::Span<const uint64_t> allowed;  // one bit for each token (TokenConstraint); empty: all
 };
 
 class Sampler {
@@ -29,6 +31,7 @@ class Sampler {
   /// Ids from `vocab` on (embedding rows that no tokeniser token has) are never drawn.
   explicit Sampler(int vocab) : vocab_(vocab) {}
 
+  /// INTERNAL: a mask that allows no token.
   absl::StatusOr<TokenId> Sample(absl::Span<const float> logits, const SamplingChoice& choice);
 
  private:
@@ -37,6 +40,8 @@ class Sampler {
     float weight;
     TokenId token;
   };
+  absl::StatusOr<TokenId> SampleAmong(absl::Span<const float> logits, const SamplingChoice& choice);
+  void GatherAllowed(absl::Span<const float> logits, absl::Span<const uint64_t> allowed);
   static absl::StatusOr<TokenId> FindBest(absl::Span<const float> logits);
   double Weigh(absl::Span<const float> logits, float best, double temperature);
   bool SortNextLevel(absl::Span<const float> logits, float best, double temperature);
@@ -45,6 +50,8 @@ class Sampler {
   std::vector<float> weights_;         // [logits] exp((logit - best) / temperature)
   std::vector<Candidate> candidates_;  // best first, as far as anybody asked
   int level_ = 0;                      // levels that are among them
+  std::vector<TokenId> allowed_;       // of the mask, ascending
+  std::vector<float> allowed_logits_;  // theirs
 };
 
 /// Uniform in [0, 1) from a seed and a counter (SplitMix64, https://doi.org/10.1145/2714064.2660195).

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
+#include "coordinator/sampling/token_constraint.h"
 
 namespace numoe {
 
@@ -46,6 +47,8 @@ struct GenerateRequest {
   std::vector<TokenId> prompt;  // at least one token
   std::string cache_salt;       // prefixes are shared only between requests of one salt
   SamplingParams sampling;
+  std::unique_ptr<TokenConstraint>
+      constraint;  // null: any token. With one, the model's end tokens always end
   std::function<void(const TokenEvent&)>
       on_event;  // called until finish != kNone, and never after Cancel returned
 };

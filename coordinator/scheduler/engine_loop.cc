@@ -15,6 +15,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/check.h"
+#include "common/base/status.h"
 #include "coordinator/sampling/sampler.h"
 #include "coordinator/scheduler/block_tables.h"
 #include "coordinator/scheduler/step_pacer.h"
@@ -298,15 +299,8 @@ class EngineLoop final : public Engine {
         tables_.Publish(s);
         continue;
       }
-      const SamplingParams& p = s.request.sampling;
-      const absl::StatusOr<TokenId> token = sampler_.Sample(
-          logits.values.subspan(static_cast<size_t>(row) * logits.vocab_size, logits.vocab_size),
-          {.temperature = p.temperature,
-           .top_p = p.top_p,
-           .top_k = p.top_k,
-           .min_p = p.min_p,
-           .seed = s.seed,
-           .position = static_cast<int64_t>(s.tokens.size())});
+      const absl::StatusOr<TokenId> token =
+          Draw(s, logits.values.subspan(static_cast<size_t>(row) * logits.vocab_size, logits.vocab_size));
       ++row;
       if (token.ok()) {
         tables_.Publish(s);
@@ -317,6 +311,24 @@ class EngineLoop final : public Engine {
       }
     }
     Settle();
+  }
+
+  absl::StatusOr<TokenId> Draw(Sequence& s, absl::Span<const float> logits) {
+    const SamplingParams& p = s.request.sampling;
+    SamplingChoice choice{.temperature = p.temperature,
+                          .top_p = p.top_p,
+                          .top_k = p.top_k,
+                          .min_p = p.min_p,
+                          .seed = s.seed,
+                          .position = static_cast<int64_t>(s.tokens.size()),
+                          .allowed = {}};
+    TokenConstraint* const constraint = s.request.constraint.get();
+    if (constraint != nullptr) {
+      ASSIGN_OR_RETURN(choice.allowed, constraint->Mask());
+    }
+    ASSIGN_OR_RETURN(const TokenId token, sampler_.Sample(logits, choice));
+    if (constraint != nullptr) constraint->Accept(token);
+    return token;
   }
 
   // Hands a token out; the last one goes with the ending.
@@ -331,7 +343,9 @@ class EngineLoop final : public Engine {
       return std::find(ids.begin(), ids.end(), token) != ids.end();
     };
     const SamplingParams& p = s.request.sampling;
-    const bool stopped = is_in(p.stop_token_ids) || (!p.ignore_eos && is_in(options_.eos_token_ids));
+    const bool ends =
+        !p.ignore_eos || s.request.constraint != nullptr;  // nothing can follow what is complete
+    const bool stopped = is_in(p.stop_token_ids) || (ends && is_in(options_.eos_token_ids));
     if (stopped || s.generated() >= p.max_tokens) {
       End(s, stopped ? FinishReason::kStop : FinishReason::kLength);
       s.ending->tokens = {token};

@@ -216,6 +216,44 @@ class Meaning(unittest.TestCase):
         self.assertEqual(choice["finish_reason"], "stop")
         self.assertIn("42", choice["message"]["content"])
 
+    def test_structured_output(self):
+        schema = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+                  "required": ["city", "days"]}
+        question = "I go to Rome for 5 days."
+        asked = [{"response_format": {"type": "json_schema", "json_schema": {"name": "trip", "schema": schema}}}, {"structured_outputs": {"json": schema}}]
+        for extra in asked:
+            choice = self.ask(question, **extra)
+            self.assertEqual(choice["finish_reason"], "stop")
+            trip = json.loads(choice["message"]["content"])
+            self.assertEqual(list(trip), ["city", "days"])
+            self.assertIn(trip["city"], ("Paris", "Rome"))
+            self.assertIn(trip["days"], range(1, 10))
+            streamed = stream_text(self.cluster.stream(CHAT, {"messages": [{"role": "user", "content": question}], "temperature": 0, **extra}))
+            self.assertEqual(json.loads(streamed), trip)
+        any_object = self.ask(question, response_format={"type": "json_object"})  # a small model's may be longer than asked for
+        self.assertTrue(any_object["message"]["content"].startswith("{"), any_object)
+        if any_object["finish_reason"] == "stop":
+            self.assertIsInstance(json.loads(any_object["message"]["content"]), dict)
+        self.assertIn(self.ask(question, structured_outputs={"choice": ["yes", "no"]})["message"]["content"], ("yes", "no"))
+        choice = self.cluster.post(TEXT, {"prompt": "x", "max_tokens": 30, "regex": "[0-9]{3}-[a-f]{2}"})["choices"][0]
+        self.assertRegex(choice["text"], r"^[0-9]{3}-[a-f]{2}$")
+        self.assertEqual(choice["finish_reason"], "stop")
+
+    def test_structured_output_thinks_first_and_leaves_tools_alone(self):
+        choice = self.ask("What is 84 * 3 / 2?", structured_outputs={"regex": "(The answer|It) is [0-9]+\\."})
+        self.assertIn("126", choice["message"]["content"])
+        self.assertIn("252", choice["message"]["reasoning_content"])
+        choice = self.ask("What is the weather in Paris?", tools=[WEATHER], response_format={"type": "json_object"})
+        self.assertEqual(choice["finish_reason"], "tool_calls")
+
+    def test_structured_output_errors_name_the_field_and_the_place(self):
+        body = {"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"schema": {"properties": {"a": {"not": {}}}}}}}
+        error = self.cluster.post(CHAT, body, expect=400)["error"]
+        self.assertEqual(error["param"], "response_format")
+        self.assertIn("/properties/a", error["message"])
+        error = self.cluster.post(TEXT, {"prompt": "x", "regex": "("}, expect=400)["error"]
+        self.assertEqual(error["param"], "regex")
+
     def test_many_at_once_get_their_own_answers(self):
         sums = [(a, b) for a in range(11, 27) for b in (5, 40)]
         with concurrent.futures.ThreadPoolExecutor(len(sums)) as pool:

@@ -192,6 +192,53 @@ TEST(CompletionRequestTest, PromptsAreTextOrIdsAndOneOnly) {
   EXPECT_EQ(RefusedParam(ParseCompletionRequest("{}", false, {})), "prompt");
 }
 
+TEST(CompletionRequestTest, StructuredOutputIsAskedForInEveryDialect) {
+  using Kind = GrammarSource::Kind;
+  const std::string schema = R"({"type":"object","properties":{"b":{},"a":{}}})";
+  const std::tuple<std::string, Kind, std::string> asked[] = {
+      {R"("response_format": {"type": "json_object"})", Kind::kJsonObject, ""},
+      {R"("response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, "schema": )" +
+           schema + "}}",
+       Kind::kJsonSchema, schema},
+      {R"("structured_outputs": {"json": )" + schema + "}", Kind::kJsonSchema, schema},
+      {R"("structured_outputs": {"json": "{\"type\": \"null\"}"})", Kind::kJsonSchema, R"({"type": "null"})"},
+      {R"("structured_outputs": {"json_object": true})", Kind::kJsonObject, ""},
+      {R"("structured_outputs": {"regex": "a+"})", Kind::kRegex, "a+"},
+      {R"("structured_outputs": {"choice": ["x", "ü"]})", Kind::kChoice, R"(["x","ü"])"},
+      {R"("structured_outputs": {"grammar": "root ::= \"a\""})", Kind::kEbnf, R"(root ::= "a")"},
+      {R"("guided_json": )" + schema, Kind::kJsonSchema, schema},
+      {R"("guided_choice": ["x"])", Kind::kChoice, R"(["x"])"},
+      {R"("json_schema": "true")", Kind::kJsonSchema, "true"},
+      {R"("regex": "a+")", Kind::kRegex, "a+"},
+      {R"("ebnf": "root ::= \"a\"")", Kind::kEbnf, R"(root ::= "a")"}};
+  for (const auto& [fields, kind, text] : asked) {
+    for (const bool chat : {true, false}) {
+      const CompletionRequest request = Accepted(Parse(fields, chat));
+      ASSERT_TRUE(request.structure.has_value()) << fields;
+      EXPECT_EQ(*request.structure, (GrammarSource{kind, text})) << fields;
+      EXPECT_EQ(request.structure_param, fields.substr(1, fields.find('"', 1) - 1));
+    }
+  }
+  for (const char* fields : {R"("response_format": {"type": "text"})", R"("response_format": null)",
+                             R"("structured_outputs": {"json_object": false, "regex": null})"})
+    EXPECT_FALSE(Accepted(Parse(fields, true)).structure.has_value()) << fields;
+}
+
+TEST(CompletionRequestTest, WrongStructuredOutputIsRefused) {
+  for (const char* value : {"1", "\"json_object\"", "{}", R"({"type": 1})", R"({"type": "structural_tag"})",
+                            R"({"type": "json_schema"})", R"({"type": "json_schema", "json_schema": {}})",
+                            R"({"type": "json_schema", "json_schema": {"schema": 1}})"})
+    EXPECT_EQ(RefusedParam(Parse(fmt::format(R"("response_format": {})", value), true)), "response_format")
+        << value;
+  for (const char* value : {"1", R"({"regex": 1})", R"({"choice": "a"})", R"({"grammar": []})",
+                            R"({"regex": "a", "choice": ["a"]})"})
+    EXPECT_EQ(RefusedParam(Parse(fmt::format(R"("structured_outputs": {})", value), true)),
+              "structured_outputs")
+        << value;
+  EXPECT_EQ(RefusedParam(Parse(R"("response_format": {"type": "json_object"}, "regex": "a")", true)), "regex")
+      << "one kind only";
+}
+
 TEST(CompletionRequestTest, ContentInPartsIsJoined) {
   const CompletionRequest request = Accepted(ParseCompletionRequest(
       R"({"messages": [{"role": "developer", "content": "s"},

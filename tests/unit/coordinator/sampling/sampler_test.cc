@@ -59,6 +59,27 @@ TEST(SamplerTest, TheSameSeedAndPositionGiveTheSameToken) {
   EXPECT_GT(different, 10);
 }
 
+TEST(SamplerTest, AMaskLeavesTheProbabilitiesAmongItsTokens) {
+  const uint64_t mask[] = {0b01101};  // 0, 2 and 3
+  const double total = std::exp(0.0) + std::exp(1.0) + std::exp(-1.0);
+  const auto f = Frequencies({.allowed = mask});
+  ASSERT_EQ(f.size(), 3u);
+  for (const TokenId t : {0, 2, 3}) {
+    const double p = std::exp(kLogits[static_cast<size_t>(t)]) / total;
+    EXPECT_NEAR(f.at(t), p, 6 * std::sqrt(p * (1 - p) / 40000)) << "token " << t;
+  }
+  Sampler sampler(5);
+  EXPECT_EQ(*sampler.Sample(kLogits, {.temperature = 0, .allowed = mask}), 2);
+  EXPECT_EQ(Frequencies({.top_k = 2, .allowed = mask}).size(), 2u);
+  // Bits beyond the vocabulary are no tokens; a mask of none of them is an error.
+  const uint64_t beyond[] = {uint64_t{1} << 5, 1};
+  EXPECT_EQ(sampler.Sample(kLogits, {.allowed = beyond}).status().code(), absl::StatusCode::kInternal);
+  // What is not allowed may be no number.
+  EXPECT_EQ(
+      *sampler.Sample(std::vector<float>{0.0f, NAN, 1.0f, 0.0f, 0.0f}, {.temperature = 0, .allowed = mask}),
+      2);
+}
+
 TEST(SamplerTest, IdsBeyondTheVocabularyAndBadLogits) {
   Sampler small(1);
   EXPECT_EQ(*small.Sample(kLogits, {}), 0);

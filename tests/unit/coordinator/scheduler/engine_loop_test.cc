@@ -308,6 +308,68 @@ TEST_F(EngineTest, StopTokensEndASequence) {
   EXPECT_LE(collector.tokens().size(), 4u);
 }
 
+constexpr TokenId kEnd = 4;
+
+// Even tokens but the end's, five of them, and then the end; an error after `fails_after`.
+class FiveEvenTokens final : public TokenConstraint {
+ public:
+  explicit FiveEvenTokens(int fails_after = 100) : fails_after_(fails_after) {}
+  absl::StatusOr<absl::Span<const uint64_t>> Mask() override {
+    if (said_ == fails_after_) return absl::ResourceExhaustedError("too ambiguous");
+    mask_ = {0, 0};
+    for (TokenId t = 0; t < ScriptedModel::kVocab; t += 2) {
+      if ((t == kEnd) == (said_ == 5)) mask_[static_cast<size_t>(t) / 64] |= uint64_t{1} << (t % 64);
+    }
+    if (said_ == 5) mask_ = {uint64_t{1} << kEnd, 0};
+    return absl::MakeConstSpan(mask_);
+  }
+  void Accept(TokenId token) override {
+    EXPECT_EQ(token % 2, 0);
+    EXPECT_EQ(token == kEnd, said_ == 5);
+    ++said_;
+  }
+
+ private:
+  const int fails_after_;
+  int said_ = 0;
+  std::array<uint64_t, 2> mask_ = {};
+};
+
+TEST_F(EngineTest, AConstraintHoldsUnderPreemptionAndEndsItsSequence) {
+  for (const int blocks : {2000, 12}) {
+    Start(blocks, {.limits = {.sequences_max = 8, .step_tokens = 24}, .eos_token_ids = {kEnd}});
+    std::vector<Collector> collectors(12);
+    for (size_t i = 0; i < collectors.size(); ++i) {
+      GenerateRequest request = Request({static_cast<TokenId>(i), 3, 5, 7, 9}, 30, collectors[i]);
+      request.constraint = std::make_unique<FiveEvenTokens>();
+      request.sampling.ignore_eos = true;  // what is complete ends all the same
+      ASSERT_TRUE(engine_->Submit(std::move(request)).ok());
+    }
+    for (Collector& collector : collectors) {
+      EXPECT_EQ(collector.Await(), FinishReason::kStop);
+      ASSERT_EQ(collector.tokens().size(), 6u);
+      EXPECT_EQ(collector.tokens().back(), kEnd);
+    }
+    ExpectIdle();
+    engine_.reset();
+  }
+}
+
+TEST_F(EngineTest, AConstraintThatFailsEndsOnlyItsSequence) {
+  Start(2000, {.limits = {.sequences_max = 8, .step_tokens = 24}});
+  Collector failing, other;
+  GenerateRequest request = Request({1, 2}, 30, failing);
+  request.constraint = std::make_unique<FiveEvenTokens>(/*fails_after=*/2);
+  ASSERT_TRUE(engine_->Submit(std::move(request)).ok());
+  ASSERT_TRUE(engine_->Submit(Request({3, 4}, 10, other)).ok());
+  EXPECT_EQ(failing.Await(), FinishReason::kError);
+  EXPECT_THAT(failing.error().ToString(), HasSubstr("too ambiguous"));
+  EXPECT_EQ(failing.tokens().size(), 2u);
+  EXPECT_EQ(other.Await(), FinishReason::kLength);
+  EXPECT_EQ(other.tokens(), ScriptedModel::Expected({3, 4}, 10));
+  ExpectIdle();
+}
+
 TEST_F(EngineTest, LimitsRefuseWithReasons) {
   Start(10, {.limits = {.sequences_max = 1}, .queue_max = 2});
   Collector first, second, third, fourth;
