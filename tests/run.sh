@@ -3,8 +3,9 @@
 #   1 tidy      layers, header contracts, sizes, layout    tests/tidy
 #   2 release   unit, differential, golden, fuzz replay    ctest
 #   3 e2e       real daemons over HTTP                     tests/e2e
-#   4 asan      the same unit tests under ASan and UBSan
-#   5 tsan      the threaded rooms' tests under TSan
+#   4 quality   what the trained model answers, served     tests/quality
+#   5 asan      the same unit tests under ASan and UBSan
+#   6 tsan      the threaded rooms' tests under TSan
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/lib/install.sh
@@ -26,6 +27,8 @@ step "unit tests (release)"
 ctest --test-dir build/release --output-on-failure -j "$jobs" | tail -n 60
 step "end to end"
 python3 tests/e2e/run.py --bin build/release/bin
+step "quality of the trained model"
+python3 tests/quality/quality.py --format raw_int4 --slack 0.03
 
 if [ -z "$quick" ]; then
   step "build asan"
