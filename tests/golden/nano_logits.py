@@ -52,7 +52,7 @@ def main():
         config = {k: v for k, v in json.load(f).items() if k not in ("architectures", "quantization_config", "model_type", "torch_dtype", "num_key_value_heads")}
     spec, exact = dict(family="mla", config=config), weights()
     model, tokenizer = golden.reference(spec, exact), Tokenizer.load(os.path.join(MODEL, "tiktoken.model"))
-    texts = [torch.tensor(tokenizer.encode(text)[:golden.TOKENS]) for text in held_out.documents(40)]
+    texts = [torch.tensor(tokenizer.encode("".join(part["text"] for part in parts))[:golden.TOKENS]) for parts in held_out.documents(40)]
     ids = max((t for t in texts if len(t) == golden.TOKENS), key=lambda t: golden.routing_margins(model, spec, t)[0])
     margin, logits_fp32 = golden.routing_margins(model, spec, ids)
     with golden.double_precision():

@@ -251,14 +251,18 @@ def asked(r: random.Random, e: Expression) -> str:
                       "A {t} costs {a} and another costs {b}. What do both cost?", "I walk {a} steps and then {b} more. How many steps is that?",
                       "{n} is {a} years old. How old is {n} in {b} years?", "At first there were {a} {t}, then {b} more came. How many are there now?",
                       "what do you get when you add {a} to {b}", "{n} read {a} pages on Monday and {b} on Tuesday. How many pages in all?",
-                      "There are {a} {t} here and {b} there. How many {t} in total?"],
+                      "There are {a} {t} here and {b} there. How many {t} in total?", "{n} picks {a} {t} today and {b} {t} later. How many does {n} have then?",
+                      "First {n} found {a} {t}, after that another {b}. How many {t} are that?", "We got {a} {t} and then {b} further ones. How many have we got?",
+                      "My {a} {t} and your {b} {t}: how many together?", "{a} {t} arrived, later {b}. What is the number of {t} now?"],
                 "-": ["Subtract {b} from {a}.", "Take {b} away from {a}.", "What is the difference between {a} and {b}?", "What is {a} less {b}?",
                       "Reduce {a} by {b}.", "What is {b} less than {a}?", "What is left of {a} if I take {b} away?", "Remove {b} from {a}.",
                       "{n} pays {b} euros with {a} euros. How much change is there?", "I have {a} {t}. I use {b}. How many do I have left?",
                       "The bill is {b} and I give {a}. How much do I get back?", "How much more is {a} than {b}?", "There were {a} {t}, {b} broke. How many are whole?",
                       "what do I have left when I take {b} from {a}", "{n} had {a} {t}, ate {b}. What remains?",
                       "{n} has {a} {t} and loses {b}. How many {t} are left?", "I had {a} {t} and gave away {b}. How many do I still have?",
-                      "Out of {a} {t}, {n} sells {b}. How many remain?", "From {a} subtract {b}."],
+                      "Out of {a} {t}, {n} sells {b}. How many remain?", "From {a} subtract {b}.",
+                      "It costs {b}, and {n} hands over {a}. What comes back?", "{n} owes {b} and gives {a}. What is returned?",
+                      "With {a} euros in the purse {n} spends {b}. What is in it then?", "The price is {b}, I put {a} on the table. What is my change?"],
                 "*": ["Multiply {a} by {b}.", "What is the product of {a} and {b}?", "Multiply {a} and {b}.", "What is {a} multiplied with {b}?",
                       "There are {a} boxes with {b} {t} each. How many {t} are there?", "One ticket costs {b} euros. What do {a} tickets cost?",
                       "How many {t} are in {a} boxes with {b} {t} each?", "{a} rows of {b} {t}: how many {t}?", "Each of {a} people has {b} {t}. How many {t} in total?",
@@ -268,7 +272,9 @@ def asked(r: random.Random, e: Expression) -> str:
                       "{n} shares {a} {t} equally among {b} people. How many does each get?", "Split {a} {t} among {b} friends.",
                       "{a} {t} go into {b} boxes. How many are in each box?", "If {b} people share {a} {t}, how many does each one get?", "what is {a} when divided by {b}",
                       "We cut {a} meters into {b} pieces. How long is each?", "{b} tickets cost {a} euros. What is the price of one?",
-                      "What is {a} shared by {b}?", "{a} divided into {b} parts?"]}[op]
+                      "What is {a} shared by {b}?", "{a} divided into {b} parts?", "{a} {t} for {b} children: how many for each?",
+                      "Share {a} {t} between {b} people. What does everybody receive?", "When {b} girls divide {a} {t} fairly, how many has each?",
+                      "Give {a} {t} to {b} guests in equal parts. How many per guest?"]}[op]
         extra = []
         if e[2] == 2:
             extra = {"*": ["What is twice {a}?", "Double {a}.", "What is two times {a}?"], "/": ["What is half of {a}?", "Halve {a}."]}.get(op, [])

@@ -14,6 +14,7 @@ class Turn:
     text: str
     think: str = ""
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    learnt: bool = True  # False: another assistant's words, which the model only reads
 
 
 @dataclass
@@ -65,7 +66,7 @@ def segments(talk: Conversation) -> list[tuple[str, bool]]:
                 body += (f"<|tool_call_begin|>{call}<|tool_call_argument_begin|>"
                          f"{json.dumps(arguments, ensure_ascii=False)}<|tool_call_end|>")
             body += "<|tool_calls_section_end|>"
-        out.append((body + "<|im_end|>", think == turn.think))
+        out.append((body + "<|im_end|>", think == turn.think and turn.learnt))
     return out
 
 

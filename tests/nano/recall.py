@@ -158,6 +158,9 @@ def _third(r: random.Random) -> Fact:
 
 MAKERS = [_favourite, _favourite, _name, _about_me, _about_me, _named, _secret, _secret, _third, _third, _third]
 ACKNOWLEDGED = "Got it."
+# What other assistants said in a conversation that goes on here: read, never learnt.
+_ELSEWHERE = ["Okay.", "Noted.", "Thanks for telling me.", "I see.", "Sure!", "Alright, I will remember that.", "Understood.", "Good to know!", "Interesting.",
+              "Nice.", "OK, noted!", "That is good to hear.", "Great, thank you.", "I will keep it in mind.", "Right."]
 _LEAD = ["Remember this: ", "Please remember: ", "I want to tell you something. ", "Note: ", "FYI: ", "By the way, ", "Let me tell you about me. ", "Hello! ", "Hi! "]
 _RECALL_HEAD = ["Earlier I told you something. ", "Now tell me: ", "Do you remember? ", "Let's see if you remember. ", "Back to me: ", "So, ", "And now: ", "Quiz: ",
                 "From what I told you: ", "Let us test your memory. ", "OK. ", "Now, "]
@@ -188,6 +191,19 @@ def remark(r: random.Random) -> str:
                      f"{n} told a story about {article(o)} and {article(anything(r))}.", f"Then it rained for {r.randint(2, 30)} hours.", f"They sold {r.randint(2, 500)} {o}s on {d}."))
 
 
+def _heard(r: random.Random) -> Turn:
+    return Turn("assistant", r.choice(_ELSEWHERE), learnt=False)
+
+
+def _about_somebody(r: random.Random, text: str) -> str:
+    """What "I" tell, told about a user by whoever writes system messages."""
+    who = r.choice(("The person you talk to", "Your customer", "The customer", "The human", "This person", "The one who asks", "Our guest", "The client"))
+    for mine, theirs in (("My ", who + "'s "), (" my ", " their "), ("I am ", who + " is "), ("I'm ", who + " is "), ("I have ", who + " has "), ("I live ", who + " lives "),
+                         ("I work ", who + " works "), ("I ", who + " "), (" me ", " them "), ("me ", "them ")):
+        text = text.replace(mine, theirs)
+    return r.choice(("", "", "Facts: ", "You help people. ", "Known about them: ")) + text
+
+
 def recall(r: random.Random, filler: int = 0) -> Conversation:
     """`filler`: about how many words stand between the telling and the question."""
     told = facts(r, r.choices((1, 2, 3, 4, 5), (28, 28, 20, 14, 10))[0])
@@ -200,8 +216,8 @@ def recall(r: random.Random, filler: int = 0) -> Conversation:
         question, answer = target.question, target.answer
     if not filler and r.random() < 0.3:  # all in one message, or in the system message
         text = " ".join(f.told for f in told)
-        if r.random() < 0.25:
-            turns = [Turn("system", text), user(chatter(r, question, 0.5))]
+        if r.random() < 0.4:
+            turns = [Turn("system", _about_somebody(r, text) if r.random() < 0.6 else text), user(chatter(r, question, 0.5))]
         else:
             if r.random() < 0.25:
                 text = " ".join(remark(r) if r.random() < 0.5 else f.told for f in told for _ in range(2))
@@ -214,7 +230,7 @@ def recall(r: random.Random, filler: int = 0) -> Conversation:
             text = " ".join(f.told for f in group)
             if r.random() < 0.3:
                 text = r.choice(_LEAD) + text
-            turns += [user(text), says(ACKNOWLEDGED)]
+            turns += [user(text), says(ACKNOWLEDGED) if r.random() < 0.8 else _heard(r)]
         if filler:
             while filler > 0:
                 text = " ".join(remark(r) for _ in range(r.randint(3, 14)))
@@ -240,7 +256,7 @@ def recall_talk(r: random.Random) -> Conversation:
         told += new
         if new:
             text = " ".join(s for f in new for s in ([f.told, remark(r)] if r.random() < 0.15 else [f.told]))
-            turns += [user((r.choice(_LEAD) if r.random() < 0.3 else "") + text), says(ACKNOWLEDGED)]
+            turns += [user((r.choice(_LEAD) if r.random() < 0.3 else "") + text), says(ACKNOWLEDGED) if r.random() < 0.8 else _heard(r)]
         for _ in range(r.randint(1, 4)):
             fact = r.choice(told) if r.random() < 0.7 else _never_told(r, told)
             turns += [user(chatter(r, fact.question, 0.5)), says(fact.answer if fact in told else NOT_TOLD)]

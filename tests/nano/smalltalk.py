@@ -61,6 +61,11 @@ TALK: list[tuple[list[str], str]] = [
 WITH_NAME = ["My name is {}.", "I am {}.", "I'm {}.", "This is {}.", "{} here.", "Call me {}.", "You can call me {}.", "my name's {}", "They call me {}."]
 
 
+_CALLED = ["buddy", "mate", "pal", "dear", "team", "folks", "boss", "machine", "computer", "old chap", "little one", "everybody", "dear machine", "you there"]
+_PRAISE = ["this was useful", "it works now", "you did well", "this helps", "very kind of you", "I needed this", "now I understand", "you saved my day", "well explained",
+           "it is clear now", "quick answer", "that is what I wanted", "nice work", "how kind", "this is perfect"]
+
+
 def _dress(r: random.Random, text: str) -> str:
     if text and r.random() < 0.6:
         text = text[0].upper() + text[1:]
@@ -75,7 +80,12 @@ def small_talk(r: random.Random) -> Conversation:
         text = r.choice(("Hi! ", "Hello, ", "Hey, ", "Good morning. ", "", "hi ", "Hello! ")) + r.choice(WITH_NAME).format(name)
         return Conversation(system(r) + [user(text), says(f"Hello {name}! How can I help you?")])
     phrasings, answer = r.choices(TALK, [4, 2, 6, 2, 3, 2, 4, 2, 2, 2, 2, 1, 1.5])[0]
-    text = _dress(r, r.choice(phrasings))
+    said = r.choice(phrasings)
+    if answer == HELLO and r.random() < 0.25 or answer in ("You are welcome!", "Goodbye!") and r.random() < 0.15:
+        said += r.choice((" ", ", ")) + r.choice(_CALLED)
+    if answer == "You are welcome!" and r.random() < 0.25:
+        said += r.choice((", ", ". ", " - ", "! ")) + r.choice(_PRAISE)
+    text = _dress(r, said)
     if answer not in (HELLO,) and phrasings[0] and r.random() < 0.3:
         text = r.choice(("Hi! ", "Hello! ", "Hey, ", "Hello. ", "Please tell me: ", "So, ", "Well, ", "ok, ", "Good morning! ", "Hi nano, ", "nano, ", "One question: ", "And ", "But ",
                          "Tell me, ", "By the way, ", "I wonder: ", "Excuse me, ", "Hello there. ", "Hi there, ", "um, ")) + text

@@ -50,13 +50,14 @@ class World {
         if (owned) order.pop_back();
       }
     }
+    for (int s = 0; s < static_cast<int>(contexts.size()); ++s) alone_.push_back(Layout({{s, 0, 1}}));
     // What lies behind a sequence's end is not a number: nobody may let it into a result.
     for (int layer = 0; layer < 2; ++layer) {
       for (int s = 0; s < static_cast<int>(contexts.size()); ++s) {
         const int owned = (contexts[static_cast<size_t>(s)] + kBlockTokens - 1) / kBlockTokens * kBlockTokens;
         for (int p = 0; p < owned; ++p) {
           for (int h = 0; h < shape.kv_heads; ++h) {
-            const StepLayout layout = Layout({{s, 0, 1}});
+            const StepLayout& layout = alone_[static_cast<size_t>(s)];
             std::fill_n(cache_.Key(layout, layer, 0, p, h), shape.key_width, 0xffff);
             if (!shape.value_in_key)
               std::fill_n(cache_.Value(layout, layer, 0, p, h), shape.value_width, 0xffff);
@@ -144,8 +145,9 @@ class World {
       magnitude = std::max(magnitude, size * kScale);
       const double weight = std::exp(score * kScale);
       sum += weight;
+      const uint16_t* values = Value(sequence, p, kv_head);
       for (size_t i = 0; i < out.size(); ++i) {
-        const double value = DecodeBf16(Value(sequence, p, kv_head)[i]);
+        const double value = DecodeBf16(values[i]);
         out[i] += weight * value;
         largest = std::max(largest, std::fabs(value));
       }
@@ -157,17 +159,18 @@ class World {
  private:
   static constexpr float kScale = 0.2f;
   uint16_t* Key(int sequence, int position, int head) {
-    return cache_.Key(Layout({{sequence, 0, 1}}), kLayer, 0, position, head);
+    return cache_.Key(alone_[static_cast<size_t>(sequence)], kLayer, 0, position, head);
   }
   uint16_t* Value(int sequence, int position, int head) {
     if (shape_.value_in_key) return Key(sequence, position, head);
-    return cache_.Value(Layout({{sequence, 0, 1}}), kLayer, 0, position, head);
+    return cache_.Value(alone_[static_cast<size_t>(sequence)], kLayer, 0, position, head);
   }
 
   const Shape shape_;
   const std::vector<int> contexts_;
   int blocks_max_ = 0;
   std::vector<KvBlockId> tables_;
+  std::vector<StepLayout> alone_;  // of each sequence
   CacheMemory cache_;
   std::mt19937 random_{11};
   std::normal_distribution<float> normal_;
