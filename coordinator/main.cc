@@ -264,8 +264,10 @@ absl::Status Serve(CoordinatorFlags& f) {
   RETURN_IF_ERROR(WritePort(f.port_file, server->port()));
   spdlog::info("serving {} as '{}' on {}:{}", f.model, f.served_model_name, f.server.host, server->port());
   const int signal = AwaitSignal();
-  spdlog::info("signal {}: draining for at most {} ms", signal, f.drain_timeout_ms);
+  spdlog::info("signal {}: draining for at most {} ms; another signal ends it at once", signal,
+               f.drain_timeout_ms);
   draining.store(true);
+  const ScopedDeadlySignals at_once;
   if (!engine->Drain(f.drain_timeout_ms))
     spdlog::warn("requests still running at the drain timeout are ended");
   return absl::OkStatus();

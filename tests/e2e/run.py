@@ -336,6 +336,19 @@ class LifeCycle(unittest.TestCase):
                 self.assertEqual(worker.stop(), 0)
             self.assertEqual(glob.glob(cluster.folder + "/*.sock"), [])
 
+    def test_a_second_signal_ends_the_drain(self):
+        with Cluster(BIN, MODEL) as cluster, concurrent.futures.ThreadPoolExecutor(1) as pool:
+            endless = chat("Hello", max_tokens=100_000, ignore_eos=True)
+            running = pool.submit(lambda: cluster.request("POST", CHAT, endless))
+            while 'numoe_requests_running 1' not in cluster.request("GET", "/metrics")[2]:
+                time.sleep(0.02)
+            cluster.coordinator.process.send_signal(signal.SIGTERM)
+            while json.loads(cluster.request("GET", "/health")[2])["status"] != "draining":
+                time.sleep(0.02)
+            self.assertIsNone(cluster.coordinator.process.poll())
+            self.assertEqual(cluster.coordinator.stop(), 128 + signal.SIGTERM)
+            self.assertIsNotNone(running.exception())
+
     def test_crash_leaves_no_process_and_no_segment(self):
         before = set(os.listdir("/dev/shm"))
         with Cluster(BIN, MODEL) as cluster:
