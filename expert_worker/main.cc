@@ -97,7 +97,6 @@ absl::Status Serve(WorkerFlags& f) {
   RETURN_IF_ERROR(SetupLogging(f.log));
   f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
   f.executor.map_packed = f.packed == "map";
-  spdlog::info("instruction sets: {}", DescribeIsas());
   LoadProgress progress;
   Metrics metrics(MetricOwner::kWorker);
   ExportProgress(metrics, progress);
@@ -106,6 +105,7 @@ absl::Status Serve(WorkerFlags& f) {
   f.executor.progress = &progress;
   ASSIGN_OR_RETURN(const Loaded loaded, Load(f.model, f.executor));
   const auto& [executor, config, fingerprint] = loaded;
+  spdlog::info("instruction sets: {}", DescribeIsas());
   ASSIGN_OR_RETURN(const auto service,
                    WorkerService::Start(*executor, {.listen = f.listen,
                                                     .model_fingerprint = fingerprint,
