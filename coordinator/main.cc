@@ -103,7 +103,8 @@ int ParseFlags(int argc, char** argv, CoordinatorFlags& f) {
             "Format of attention's, shared experts' and the head's matrices: auto (as published), bf16, "
             "int8, int4");
   flags.Add("activations", f.activations,
-            "auto: INT8 where many tokens meet INT4 or INT8 weights, else BF16; bf16: always; fp32: exact "
+            "auto: INT8 where many tokens meet INT4 or INT8 weights, else BF16 or two INT8 rows; bf16: those "
+            "always; fp32: exact "
             "and slow");
   flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use");
   flags.Add("log-level", f.log.level, "debug, info, warning, error");

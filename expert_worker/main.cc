@@ -52,7 +52,8 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
       ->check(CLI::IsMember({"map", "copy"}));
   flags.Add("isa", f.executor.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
   flags.Add("activations", f.executor.activations,
-            "auto: INT8 where many tokens share an expert, else BF16; bf16: always; fp32: exact and slow");
+            "auto: INT8 where many tokens share an expert, else BF16 or two INT8 rows; bf16: those always; "
+            "fp32: exact and slow");
   flags.Add("threads", f.executor.threads, "Compute threads; 0: this worker's share of its node's CPUs");
   flags
       .Add(

@@ -51,9 +51,9 @@ float UnpackWeight(const PackedMatrix& matrix, int row, int col);
 /// Computes what MatmulArgs says (kernel_types.h).
 void Matmul(Isa isa, const MatmulArgs& args);
 
-/// How exactly activations must meet the weights. kFast: BF16 where few tokens share a matrix, because memory
-/// is the limit there, INT8 in groups of 32 where many do. kBf16: BF16 for any number, so that a token's
-/// result does not depend on the others. kFloat: fp32.
+/// How exactly activations must meet the weights. kFast: INT8 in groups of 32 where many tokens share a
+/// matrix; where few do memory is the limit, and they are BF16 or two INT8 rows. kBf16: those for any number,
+/// so that a token's result does not depend on the others. kFloat: fp32.
 enum class Precision : uint8_t { kFast, kBf16, kFloat };
 absl::StatusOr<Precision> ParsePrecision(std::string_view name);  // "auto" "bf16" "fp32"
 

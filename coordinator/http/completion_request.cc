@@ -147,7 +147,7 @@ void ReadChat(Reader& in, CompletionRequest& out) {
   }
 }
 
-// One way of asking for structured output; `Source` says what the value means.
+// The ways of asking for structured output, of which a request may use one.
 class StructureReader {
  public:
   StructureReader(Reader& in, CompletionRequest& out) : in_(in), out_(out) {}

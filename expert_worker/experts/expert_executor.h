@@ -32,7 +32,7 @@ struct ExecutorOptions {
   std::string format = "auto";  // auto | raw_int4 | int4 | int8 | bf16 | fp8 | q4_k
   std::string isa = "auto";
   std::string activations =
-      "auto";       // auto: BF16 where few tokens share an expert, INT8 where many do | bf16 | fp32
+      "auto";       // auto: INT8 where many tokens share an expert, more exact where few do | bf16 | fp32
   int threads = 0;  // 0: every CPU of the home nodes that this process may use
   std::vector<int> numa_nodes = {};  // OS numbers; empty: the node that is worker_index's turn
   bool map_packed = true;  // packed shards: use them where the page cache has them; false: copy them

@@ -28,8 +28,14 @@ struct Job {
 
 // Held until closed, by the process's end at the latest.
 absl::StatusOr<FileDescriptor> LockFolder(const fs::path& dir) {
+  std::error_code error;
+  fs::create_directories(dir, error);
   FileDescriptor folder(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.get() < 0 || flock(folder.get(), LOCK_EX | LOCK_NB) != 0)
+  if (error || folder.get() < 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: cannot be made or opened as a folder; give --out one that can be written to", dir.string()));
+  }
+  if (flock(folder.get(), LOCK_EX | LOCK_NB) != 0)
     return absl::FailedPreconditionError(
         fmt::format("{}: another numoe-pack works in this folder", dir.string()));
   return folder;
@@ -64,8 +70,6 @@ class Converter {
       ASSIGN_OR_RETURN(SliceLayout layout, SliceLayout::Plan(config_, spec, model_.formats));
       layouts_.push_back(std::move(layout));
     }
-    std::error_code error;
-    fs::create_directories(model_.dir, error);
     ASSIGN_OR_RETURN(const FileDescriptor lock, LockFolder(model_.dir));
     RETURN_IF_ERROR(PrepareFolder(model_));
     ASSIGN_OR_RETURN(const std::vector<Job> jobs, FindMissing());

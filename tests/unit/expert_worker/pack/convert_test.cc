@@ -263,6 +263,9 @@ TEST_F(ConvertTest, WhatCannotBeConvertedIsNamed) {
   Store(MatrixFormat::kBF16);
   EXPECT_THAT(ConvertError({.format = "raw_int4"}), HasSubstr("raw_int4 needs pack-quantized INT4"));
   EXPECT_THAT(ConvertError({.workers = 7}), HasSubstr("use --slice=expert"));
+  fs::remove_all(out());
+  std::ofstream(out()) << "a file, no folder";
+  EXPECT_THAT(ConvertError({}), HasSubstr("cannot be made or opened as a folder"));
 }
 
 TEST_F(ConvertTest, AWorkerRefusesWhatIsNotItsOwn) {
