@@ -4,16 +4,14 @@
 #include <cmath>
 #include <limits>
 
-#include "absl/base/casts.h"
 #include "absl/numeric/bits.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "coordinator/sampling/logit_row.h"
 
 namespace numoe {
 namespace {
 
-// Logits whose largest is found together.
-constexpr size_t kBlock = 1024;
 // Candidates are sorted level by level: the first holds weights down to exp(-kLevelDepth) of the best, the
 // next down to the square of that, the last whatever is left. A token drawn from a model's usual distribution
 // lies in the first two.
@@ -27,57 +25,10 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Integers in the order of the floats (IEEE 754): unlike floats, the compiler takes their maximum in vectors.
-inline int32_t OrderKey(float x) {
-  const int32_t bits = absl::bit_cast<int32_t>(x + 0.0f);  // -0 becomes +0
-  return bits ^ ((bits >> 31) & 0x7fffffff);
-}
-constexpr int32_t kExponentBits = 0x7f800000;
-
-// exp for x <= 0, relative error below 2^-21 down to exp(-87): 2^n * 2^f with a Taylor polynomial for 2^f,
-// |f| <= 1/2. Written so that the compiler works on several at once.
-inline float ExpOfNegative(float x) {
-  constexpr float kToInteger = 12582912.0f;  // 1.5 * 2^23: adding it rounds
-  float t = x * 1.44269504f;
-  t = t < -126.0f ? -126.0f : t;
-  const float shifted = t + kToInteger;
-  const float f = t - (shifted - kToInteger);
-  float p = f * 1.54035304e-4f + 1.33335581e-3f;
-  p = p * f + 9.61812911e-3f;
-  p = p * f + 5.55041087e-2f;
-  p = p * f + 2.40226507e-1f;
-  p = p * f + 6.93147181e-1f;
-  p = p * f + 1.0f;
-  return absl::bit_cast<float>(absl::bit_cast<int32_t>(p) + (absl::bit_cast<int32_t>(shifted) << 23));
-}
-
 }  // namespace
 
 double CounterUniform(uint64_t seed, uint64_t counter) {
   return static_cast<double>(Mix(Mix(seed) ^ counter) >> 11) * 0x1p-53;
-}
-
-// The largest logit's lowest index.
-absl::StatusOr<TokenId> Sampler::FindBest(absl::Span<const float> logits) {
-  size_t best_block = 0;
-  int32_t best = std::numeric_limits<int32_t>::min();
-  int bad = 0;
-  for (size_t block = 0; block < logits.size(); block += kBlock) {
-    const size_t end = std::min(block + kBlock, logits.size());
-    int32_t top = std::numeric_limits<int32_t>::min();
-    for (size_t i = block; i < end; ++i) {
-      const int32_t key = OrderKey(logits[i]);
-      top = key > top ? key : top;
-      bad |= (absl::bit_cast<int32_t>(logits[i]) & kExponentBits) == kExponentBits ? 1 : 0;
-    }
-    if (top > best) {
-      best = top;
-      best_block = block;
-    }
-  }
-  if (bad != 0) return absl::DataLossError("the model produced a logit that is not a number");
-  while (OrderKey(logits[best_block]) != best) ++best_block;
-  return static_cast<TokenId>(best_block);
 }
 
 double Sampler::Weigh(absl::Span<const float> logits, float best, double temperature) {
@@ -95,9 +46,8 @@ double Sampler::Weigh(absl::Span<const float> logits, float best, double tempera
 bool Sampler::SortNextLevel(absl::Span<const float> logits, float best, double temperature) {
   if (level_ == kLevels) return false;
   const auto edge = [&](int level) {
-    constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    return level == 0         ? kInfinity
-           : level == kLevels ? -kInfinity
+    return level == 0         ? std::numeric_limits<float>::infinity()
+           : level == kLevels ? std::nextafter(kForbiddenLogit, 0.0f)
                               : static_cast<float>(best - kLevelDepth * temperature * level);
   };
   const float ceiling = edge(level_);
@@ -127,9 +77,22 @@ void Sampler::GatherAllowed(absl::Span<const float> logits, absl::Span<const uin
   }
 }
 
+absl::Span<const float> Sampler::Shape(absl::Span<const float> logits, const LogitRules& rules, bool forbid) {
+  shaped_.assign(logits.begin(), logits.end());
+  rules.Apply(absl::MakeSpan(shaped_), forbid);
+  return shaped_;
+}
+
 absl::StatusOr<TokenId> Sampler::Sample(absl::Span<const float> logits, const SamplingChoice& choice) {
   logits = logits.subspan(0, std::min(logits.size(), static_cast<size_t>(vocab_)));
   NUMOE_CHECK(!logits.empty());
+  if (choice.rules == nullptr) return SampleAllowed(logits, choice);
+  const absl::StatusOr<TokenId> token = SampleAllowed(Shape(logits, *choice.rules, true), choice);
+  if (!absl::IsInternal(token.status()) || choice.allowed.empty() || !choice.rules->Forbids()) return token;
+  return SampleAllowed(Shape(logits, *choice.rules, false), choice);
+}
+
+absl::StatusOr<TokenId> Sampler::SampleAllowed(absl::Span<const float> logits, const SamplingChoice& choice) {
   if (choice.allowed.empty()) return SampleAmong(logits, choice);
   GatherAllowed(logits, choice.allowed);
   if (allowed_.empty()) return absl::InternalError("the constraint allows no token of the vocabulary");
@@ -139,6 +102,8 @@ absl::StatusOr<TokenId> Sampler::Sample(absl::Span<const float> logits, const Sa
 
 absl::StatusOr<TokenId> Sampler::SampleAmong(absl::Span<const float> logits, const SamplingChoice& choice) {
   ASSIGN_OR_RETURN(const TokenId best_token, FindBest(logits));
+  if (logits[static_cast<size_t>(best_token)] == kForbiddenLogit)
+    return absl::InternalError("no token may come: min_tokens forbids all that are left");
   if (choice.temperature <= 0 || choice.top_k == 1) return best_token;
 
   const float best = logits[static_cast<size_t>(best_token)];

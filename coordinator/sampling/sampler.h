@@ -2,9 +2,10 @@
 //
 // Random numbers are a function of (seed, position): the same request and seed draw the same numbers under
 // any load, and a replayed step draws them again. A vocabulary is not sorted, but only as much of its best
-// end as a draw looks at. A constraint's mask comes before all of them: probabilities are those among the
-// allowed tokens. A row with NaN or infinity is DATA_LOSS, never a token. Holds only scratch: one Sampler per
-// thread.
+// end as a draw looks at. A request's rules (logit_rules.h) and then a constraint's mask come before all of
+// them: probabilities are those among the allowed tokens. What the mask has not is never drawn, whatever the
+// rules say; where rules forbid all that the mask has, they give way. A row with NaN or infinity is
+// DATA_LOSS, never a token. Holds only scratch: one Sampler per thread.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "coordinator/sampling/logit_rules.h"
 
 namespace numoe {
 
@@ -24,6 +26,7 @@ struct SamplingChoice {
   uint64_t seed = 0;
   int64_t position = 0;                // of the token to draw, in its sequence
   absl::Span<const uint64_t> allowed;  // one bit for each token (TokenConstraint); empty: all
+  const LogitRules* rules = nullptr;   // null: none
 };
 
 class Sampler {
@@ -31,7 +34,7 @@ class Sampler {
   /// Ids from `vocab` on (embedding rows that no tokeniser token has) are never drawn.
   explicit Sampler(int vocab) : vocab_(vocab) {}
 
-  /// INTERNAL: a mask that allows no token.
+  /// INTERNAL: a mask that allows no token, or rules that forbid all.
   absl::StatusOr<TokenId> Sample(absl::Span<const float> logits, const SamplingChoice& choice);
 
  private:
@@ -42,7 +45,8 @@ class Sampler {
   };
   absl::StatusOr<TokenId> SampleAmong(absl::Span<const float> logits, const SamplingChoice& choice);
   void GatherAllowed(absl::Span<const float> logits, absl::Span<const uint64_t> allowed);
-  static absl::StatusOr<TokenId> FindBest(absl::Span<const float> logits);
+  absl::StatusOr<TokenId> SampleAllowed(absl::Span<const float> logits, const SamplingChoice& choice);
+  absl::Span<const float> Shape(absl::Span<const float> logits, const LogitRules& rules, bool forbid);
   double Weigh(absl::Span<const float> logits, float best, double temperature);
   bool SortNextLevel(absl::Span<const float> logits, float best, double temperature);
 
@@ -50,6 +54,7 @@ class Sampler {
   std::vector<float> weights_;         // [logits] exp((logit - best) / temperature)
   std::vector<Candidate> candidates_;  // best first, as far as anybody asked
   int level_ = 0;                      // levels that are among them
+  std::vector<float> shaped_;          // [logits] what the rules made of them
   std::vector<TokenId> allowed_;       // of the mask, ascending
   std::vector<float> allowed_logits_;  // theirs
 };

@@ -6,16 +6,19 @@
 // state machine, ownership and invariants are in coordinator/scheduler/CONTRACT.md.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
+#include "coordinator/sampling/logprobs.h"
 #include "coordinator/sampling/token_constraint.h"
 
 namespace numoe {
@@ -29,6 +32,18 @@ struct SamplingParams {
   int max_tokens = 16;
   std::vector<TokenId> stop_token_ids;  // besides the model's own
   bool ignore_eos = false;
+  // OpenAI's, over generated tokens, and vLLM's, over prompt and output (coordinator/sampling/logit_rules.h).
+  double frequency_penalty = 0;
+  double presence_penalty = 0;
+  double repetition_penalty = 1;
+  std::vector<std::pair<TokenId, float>> logit_bias;
+  int min_tokens = 0;  // the model's end and stop_token_ids come after so many tokens at the earliest, unless
+                       // a constraint allows nothing else
+  std::vector<TokenId> allowed_token_ids;  // empty: all
+  // Set: the log-probability of each token and of so many most likely ones (0 to kLogprobsMax), by the
+  // model's raw distribution: before penalties, biases, constraints and temperature.
+  std::optional<int> logprobs;
+  std::optional<int> prompt_logprobs;  // the same for the prompt, which then is computed from its beginning
 };
 
 enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };
@@ -36,10 +51,14 @@ enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };
 /// What a sequence produced in one step.
 struct TokenEvent {
   SequenceId sequence = 0;
-  std::vector<TokenId> tokens;       // usually one; empty in an event that only finishes
+  std::vector<TokenId> tokens;  // usually one; empty in an event that only finishes; with kStop the last one
+                                // is the end or stop token
   int64_t cached_prompt_tokens = 0;  // tokens that were found in the prefix cache and not computed
   FinishReason finish = FinishReason::kNone;
-  absl::Status error;  // not OK iff finish == kError
+  absl::Status error;                          // not OK iff finish == kError
+  std::vector<TokenLogprobs> logprobs;         // [tokens] if the request asked for them
+  std::vector<TokenLogprobs> prompt_logprobs;  // [prompt tokens - 1], of all but the first; in the first
+                                               // event with tokens, if asked for
 };
 
 struct GenerateRequest {
@@ -50,9 +69,13 @@ struct GenerateRequest {
   std::unique_ptr<TokenConstraint>
       constraint;  // null: any token. With one, the model's end tokens always end
   std::function<void(const TokenEvent&)>
-      on_event;  // called until finish != kNone, and never after Cancel returned
+      on_event;      // called until finish != kNone, and never after Cancel returned
+  int priority = 0;  // lower first; equal ones in order of arrival
+  std::optional<std::chrono::steady_clock::time_point>
+      deadline;  // the request ends with DEADLINE_EXCEEDED at the first step's end from then on
 };
 
+/// As of the last step's end. Counters count from the start.
 struct EngineStats {
   int running = 0;
   int waiting = 0;
@@ -61,6 +84,14 @@ struct EngineStats {
   int kv_blocks_total = 0;
   bool ready = false;  // every expert slice is served
   uint64_t steps = 0;
+  double stalled_s = 0;  // since the last step's end (or since there is something to do); 0 when idle
+  double last_step_s = 0;
+  int last_step_tokens = 0;
+  uint64_t tokens_computed = 0;  // through the model, prompts and what is computed again included
+  uint64_t tokens_generated = 0;
+  uint64_t preemptions = 0;
+  uint64_t prefix_query_tokens = 0;  // of admitted sequences
+  uint64_t prefix_hit_tokens = 0;    // those of them that were in the prefix cache
 };
 
 class Engine {
@@ -68,8 +99,8 @@ class Engine {
   virtual ~Engine() = default;
   /// True if a request would be queued now; asked before tokenising so that overload costs nothing.
   virtual bool HasRoom() const = 0;
-  /// RESOURCE_EXHAUSTED: queue full (429). INVALID_ARGUMENT: prompt + max_tokens can never fit. UNAVAILABLE:
-  /// draining.
+  /// RESOURCE_EXHAUSTED: queue full (429). INVALID_ARGUMENT: prompt + max_tokens can never fit, or a sampling
+  /// parameter is out of range (the message begins with its name). UNAVAILABLE: draining.
   virtual absl::StatusOr<SequenceId> Submit(GenerateRequest request) = 0;
   /// Frees the sequence within one step. Unknown or finished ids are ignored.
   virtual void Cancel(SequenceId sequence) = 0;

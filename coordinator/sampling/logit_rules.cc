@@ -1,0 +1,60 @@
+#include "coordinator/sampling/logit_rules.h"
+
+#include <algorithm>
+
+namespace numoe {
+namespace {
+
+// Far beyond every logit; what a rule makes of one stays a number.
+constexpr float kLargest = 1e30f;
+
+}  // namespace
+
+bool LogitRules::IsNothing(const LogitRuleParams& params) {
+  return params.frequency_penalty == 0 && params.presence_penalty == 0 && params.repetition_penalty == 1 &&
+         params.bias.empty() && (params.min_tokens <= 0 || params.late.empty());
+}
+
+LogitRules::LogitRules(LogitRuleParams params, absl::Span<const TokenId> prompt, int vocab)
+    : params_(std::move(params)),
+      vocab_(vocab),
+      penalises_(params_.frequency_penalty != 0 || params_.presence_penalty != 0 ||
+                 params_.repetition_penalty != 1) {
+  if (params_.repetition_penalty == 1) return;
+  for (const TokenId token : prompt) {
+    if (token < vocab_) See(token);
+  }
+}
+
+LogitRules::Seen& LogitRules::See(TokenId token) {
+  const auto [place, is_new] = places_.try_emplace(token, seen_.size());
+  if (is_new) seen_.push_back({token, 0});
+  return seen_[place->second];
+}
+
+void LogitRules::Count(TokenId token) {
+  ++generated_;
+  if (penalises_) ++See(token).generated;
+}
+
+void LogitRules::Apply(absl::Span<float> logits, bool forbid) const {
+  for (const auto& [token, bias] : params_.bias) {
+    float& logit = logits[static_cast<size_t>(token)];
+    logit = std::clamp(logit + bias, -kLargest, kLargest);
+  }
+  const auto repetition = static_cast<float>(params_.repetition_penalty);
+  const auto frequency = static_cast<float>(params_.frequency_penalty);
+  const auto presence = static_cast<float>(params_.presence_penalty);
+  for (const Seen& seen : seen_) {
+    float& logit = logits[static_cast<size_t>(seen.token)];
+    logit = logit > 0 ? logit / repetition : logit * repetition;
+    if (seen.generated > 0) logit -= frequency * static_cast<float>(seen.generated) + presence;
+    logit = std::clamp(logit, -kLargest, kLargest);
+  }
+  if (!forbid || !Forbids()) return;
+  for (const TokenId token : params_.late) {
+    if (token < vocab_) logits[static_cast<size_t>(token)] = kForbiddenLogit;
+  }
+}
+
+}  // namespace numoe
