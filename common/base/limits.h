@@ -63,7 +63,14 @@ inline constexpr double kExpertHalfLifeSeconds = 600;
 // --- HTTP ------------------------------------------------------------------------------------------------
 inline constexpr size_t kHttpBodyBytesMax = 32ull << 20;  // a 256k-token prompt is about 1.5 MB of text
 inline constexpr size_t kHttpHeaderBytesMax = 64ull << 10;
-inline constexpr int kHttpReadTimeoutSeconds = 30;  // slow-loris bound for a whole request
+inline constexpr int kHttpReadTimeoutSeconds = 30;   // slow-loris bound for a whole request
+inline constexpr int kHttpIdleTimeoutSeconds = 75;   // between requests, as nginx
+inline constexpr int kHttpWriteTimeoutSeconds = 60;  // for what was handed to the socket in one piece
+inline constexpr int kHttpLingerSeconds = 2;         // reading on after an answer that ends the connection
+// A client may be this far behind its stream: 100,000 tokens' events or so.
+inline constexpr size_t kHttpStreamQueueBytesMax = 8u << 20;
+inline constexpr size_t kHttpRequestIdBytesMax = 128;
+inline constexpr int kChoicesMax = 128;  // prompts times n of one request
 
 // --- chat templates --------------------------------------------------------------------------------------
 inline constexpr int64_t kTemplateStepsMax = 2'000'000;  // a 200-message conversation takes about 20,000

@@ -3,15 +3,43 @@
 #include "nlohmann/json.hpp"
 
 namespace numoe {
+namespace {
 
-std::string ApiError::ToJson() const {
-  nlohmann::ordered_json error = {
-      {"message", message}, {"type", type}, {"param", nullptr}, {"code", nullptr}};
-  if (param) error["param"] = *param;
-  if (code) error["code"] = *code;
+using nlohmann::ordered_json;
+
+// Anthropic names errors by their status.
+const char* AnthropicType(int http_status) {
+  switch (http_status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    default:
+      return http_status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
+}  // namespace
+
+std::string ApiError::ToJson(ErrorShape shape) const {
+  ordered_json json;
+  if (shape == ErrorShape::kAnthropic) {
+    json = {{"type", "error"}, {"error", {{"type", AnthropicType(http_status)}, {"message", message}}}};
+  } else {
+    json["error"] = {{"message", message}, {"type", type}, {"param", nullptr}, {"code", nullptr}};
+    if (param) json["error"]["param"] = *param;
+    if (code) json["error"]["code"] = *code;
+  }
   // Text of a request may be quoted in the message: replace what is not UTF-8 instead of failing.
-  return nlohmann::ordered_json{{"error", error}}.dump(-1, ' ', false,
-                                                       nlohmann::ordered_json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 ApiError BadRequest(const std::string& param, const std::string& message) {
@@ -30,6 +58,10 @@ ApiError FromStatus(const absl::Status& status) {
     error.http_status = 503;
     error.type = "server_error";
     error.code = "unavailable";
+  } else if (absl::IsDeadlineExceeded(status)) {
+    error.http_status = 504;
+    error.type = "server_error";
+    error.code = "deadline_exceeded";
   } else if (absl::IsInvalidArgument(status)) {
     error.http_status = 400;
   } else {

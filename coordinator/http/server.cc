@@ -2,14 +2,18 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
+#include <spdlog/spdlog.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <thread>
 
 #include "common/base/status.h"
-#include "coordinator/http/session.h"
+#include "coordinator/http/connection.h"
+#include "coordinator/http/watched_file.h"
 
 namespace numoe {
 namespace {
@@ -17,17 +21,59 @@ namespace {
 namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
 
+absl::StatusOr<std::shared_ptr<asio::ssl::context>> LoadTls(const ServerOptions& options) {
+  auto tls = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
+  boost::system::error_code error;
+  const auto fail = [&error](const char* flag, const std::filesystem::path& path) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {}: {}; expected a PEM file", flag, path.string(), error.message()));
+  };
+  tls->set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1, error);
+  tls->use_certificate_chain_file(options.tls_certificate.string(), error);
+  if (error) return fail("--ssl-certfile", options.tls_certificate);
+  tls->use_private_key_file(options.tls_key.string(), asio::ssl::context::pem, error);
+  if (error) return fail("--ssl-keyfile", options.tls_key);
+  return tls;
+}
+
 class BeastServer final : public Server {
  public:
-  BeastServer(const ServerDeps& deps, const ServerOptions& options)
-      : deps_(deps), options_(options), acceptor_(context_) {}
+  BeastServer(const Router& router, Access& access, Metrics& metrics, const ServerOptions& options)
+      : options_(options),
+        parts_{router, access, metrics, options_},
+        certificate_(options.tls_certificate),
+        acceptor_(context_),
+        pause_(context_) {}
 
-  ~BeastServer() override {
+  ~BeastServer() override { Stop(); }
+
+  void Stop() override {
     context_.stop();
     for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
   }
 
   absl::Status Listen() {
+    if (options_.tls_certificate.empty() != options_.tls_key.empty())
+      return absl::InvalidArgumentError("--ssl-certfile and --ssl-keyfile: expected both or neither");
+    if (!options_.tls_certificate.empty()) {
+      ASSIGN_OR_RETURN(tls_, LoadTls(options_));
+    }
+    RETURN_IF_ERROR(Bind());
+    Accept();
+    for (int i = 0; i < options_.threads; ++i) {
+      threads_.emplace_back([this, i] {
+        pthread_setname_np(pthread_self(), fmt::format("http-{}", i).c_str());
+        context_.run();
+      });
+    }
+    return absl::OkStatus();
+  }
+
+  int port() const override { return port_; }
+
+ private:
+  absl::Status Bind() {
     boost::system::error_code error;
     const auto fail = [&](const char* what) {
       return absl::InvalidArgumentError(
@@ -43,43 +89,56 @@ class BeastServer final : public Server {
     acceptor_.listen(asio::socket_base::max_listen_connections, error);
     if (error) return fail("cannot listen");
     port_ = acceptor_.local_endpoint(error).port();
-    Accept();
-    for (int i = 0; i < options_.threads; ++i) {
-      threads_.emplace_back([this, i] {
-        pthread_setname_np(pthread_self(), fmt::format("http-{}", i).c_str());
-        context_.run();
-      });
-    }
     return absl::OkStatus();
   }
 
-  int port() const override { return port_; }
-
- private:
   void Accept() {
     acceptor_.async_accept(asio::make_strand(context_),
                            [this](boost::system::error_code error, tcp::socket socket) {
-                             if (!error) {
-                               boost::system::error_code ignored;
-                               socket.set_option(tcp::no_delay(true), ignored);
-                               std::make_shared<Session>(std::move(socket), deps_)->Run();
-                             }
-                             if (acceptor_.is_open()) Accept();
+                             if (error) return AcceptLater(error);
+                             boost::system::error_code ignored;
+                             socket.set_option(tcp::no_delay(true), ignored);
+                             RefreshTls();
+                             ServeConnection(std::move(socket), tls_, parts_);
+                             Accept();
                            });
   }
 
-  const ServerDeps deps_;
+  // Out of descriptors, mostly: trying again at once would keep a core busy until some are free.
+  void AcceptLater(boost::system::error_code error) {
+    if (!acceptor_.is_open()) return;
+    spdlog::warn("cannot accept a connection: {}", error.message());
+    pause_.expires_after(std::chrono::milliseconds(100));
+    pause_.async_wait([this](boost::system::error_code cancelled) {
+      if (!cancelled) Accept();
+    });
+  }
+
+  // A new certificate is for the connections that come; a broken one leaves the old.
+  void RefreshTls() {
+    if (tls_ == nullptr || !certificate_.Changed()) return;
+    auto fresh = LoadTls(options_);
+    if (!fresh.ok()) return spdlog::error("{}", std::string(fresh.status().message()));
+    spdlog::info("--ssl-certfile: {} changed and is used", options_.tls_certificate.string());
+    tls_ = *std::move(fresh);
+  }
+
   const ServerOptions options_;
+  const ServerParts parts_;
+  WatchedFile certificate_;
+  std::shared_ptr<asio::ssl::context> tls_;  // null: plain text
   asio::io_context context_;
   tcp::acceptor acceptor_;
+  asio::steady_timer pause_;
   int port_ = 0;
   std::vector<std::thread> threads_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerDeps& deps, const ServerOptions& options) {
-  auto server = std::make_unique<BeastServer>(deps, options);
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Router& router, Access& access, Metrics& metrics,
+                                                      const ServerOptions& options) {
+  auto server = std::make_unique<BeastServer>(router, access, metrics, options);
   RETURN_IF_ERROR(server->Listen());
   return server;
 }

@@ -1,60 +1,42 @@
-// The OpenAI API over HTTP: Boost.Beast, asynchronous, a few threads for any number of connections.
+// The HTTP server: Boost.Beast, asynchronous, a few threads for any number of connections; plain or TLS.
 //
-// POST /v1/chat/completions and /v1/completions (whole or streamed), GET /v1/models, /health, /metrics, POST
-// /reset_prefix_cache. A connection that goes away cancels its sequence; overload is refused before
-// tokenising; bodies, headers and reading times are bounded (limits::kHttp*). Everything the handlers need
-// comes in ServerDeps and must outlive the server.
+// Knows nothing of what is served: a Router says which handler answers what (exchange.h). Bodies, headers,
+// idle and reading times are bounded (limits::kHttp*); a certificate that is replaced on disk is used for the
+// connections that come after. Cross-origin requests are answered as CORS asks (Fetch Standard, 3.2).
 #pragma once
 
-#include <functional>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/observe/metrics.h"
-#include "common/weights/model_config.h"
-#include "coordinator/chat/chat_template.h"
-#include "coordinator/grammar/grammar_cache.h"
-#include "coordinator/parsing/output_format.h"
-#include "coordinator/scheduler/engine.h"
-#include "coordinator/tokenizer/tokenizer.h"
+#include "coordinator/http/access.h"
+#include "coordinator/http/router.h"
 
 namespace numoe {
-
-struct HealthReport {
-  std::string status;  // starting | ready | degraded | draining
-  std::string detail;  // which worker, ...
-};
-
-struct ServerDeps {
-  Engine& engine;
-  const Tokenizer& tokenizer;
-  const ChatTemplate* chat_template;  // null: the checkpoint has none, chat answers 400
-  Metrics& metrics;
-  std::string model_name;
-  int64_t max_model_len = 0;
-  GenerationDefaults defaults;
-  std::vector<TokenId> eos_token_ids;
-  OutputFormat output_format;
-  GrammarCache& grammars;
-  std::vector<std::string> api_keys;  // empty: open
-  std::function<HealthReport()> health;
-};
 
 struct ServerOptions {
   std::string host = "0.0.0.0";
   int port = 8080;  // 0: any free one
   int threads = 2;
+  std::filesystem::path tls_certificate;             // PEM, the whole chain; empty: no TLS
+  std::filesystem::path tls_key;                     // PEM
+  std::vector<std::string> allowed_origins = {"*"};  // whose pages may ask; "*": all; empty: none
 };
 
 class Server {
  public:
-  /// Listens and serves at once. INVALID_ARGUMENT names an address that cannot be used.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerDeps& deps, const ServerOptions& options);
-  /// Closes all connections.
+  /// Listens and serves at once; all three outlive the server. INVALID_ARGUMENT names an address, certificate
+  /// or key that cannot be used.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const Router& router, Access& access, Metrics& metrics,
+                                                       const ServerOptions& options);
+  /// Closes all connections. REQUIRES: nobody posts to exchanges any more.
   virtual ~Server() = default;
   virtual int port() const = 0;
+  /// No handler runs any more once it returns; what is posted to exchanges from then on is dropped.
+  virtual void Stop() = 0;
 };
 
 }  // namespace numoe

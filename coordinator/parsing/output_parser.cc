@@ -23,7 +23,7 @@ size_t HalfMark(std::string_view text, const std::vector<std::pair<std::string, 
 
 OutputParser::OutputParser(const Tokenizer& tokenizer, const OutputFormat& format,
                            OutputParserOptions options)
-    : format_(format), options_(std::move(options)), decoder_(tokenizer, /*skip_special=*/true) {
+    : format_(format), options_(std::move(options)), decoder_(tokenizer, options_.skip_special) {
   if (options_.calls && format_.tools != ToolSyntax::kNone)
     reader_ = MakeCallReader(format_.tools, *this, options_.tools);
   // Behind a mark of the prompt, white space still belongs to the format; without one it is the model's.

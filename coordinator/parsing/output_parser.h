@@ -33,6 +33,7 @@ struct OutputParserOptions {
   std::vector<DeclaredTool> tools;  // to find the name of a call that has none
   int first_call_number = 0;        // ids are functions.NAME:NUMBER, numbered over the conversation
   std::optional<Mark> prompt_mark;  // what the prompt ends behind (PromptMark)
+  bool skip_special = true;         // control tokens are not text
 };
 
 class OutputParser final : private CallSink {

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "common/base/check.h"
-#include "coordinator/http/generation.h"
 #include "coordinator/tokenizer/utf8.h"
 #include "tests/support/byte_tokenizer.h"
+#include "tests/support/one_answer.h"
 
 namespace numoe {
 namespace {
@@ -30,15 +30,14 @@ const Model& ModelFor(uint8_t choice) {
   return *models[choice % 4];
 }
 
-CompletionRequest RequestFor(uint8_t choice) {
-  CompletionRequest request{.chat = true};
-  request.messages = nlohmann::ordered_json::array();
+GenerationRequest RequestFor(uint8_t choice) {
+  GenerationRequest request = ChatOf();
   if ((choice & 4) != 0) {
-    request.tools = nlohmann::ordered_json::parse(R"([
+    request.conversation->tools = nlohmann::ordered_json::parse(R"([
       {"type": "function", "function": {"name": "f", "parameters": {"properties": {"x": {}}, "required": ["x"]}}},
       {"type": "function", "function": {"name": "g", "parameters": {"properties": {"y": {}}}}}])");
   }
-  request.parallel_tool_calls = (choice & 8) == 0;
+  request.conversation->parallel_tool_calls = (choice & 8) == 0;
   if ((choice & 16) != 0) request.stop = {"END", "\n\n"};
   return request;
 }
@@ -54,30 +53,27 @@ std::vector<TokenId> TokensOf(std::string_view text, const Tokenizer& tokenizer)
 }
 
 // The answer of a generation fed `tokens` in events of `length`; what it streams must add up to it.
-nlohmann::ordered_json Answer(const Model& model, const CompletionRequest& request, uint8_t choice,
+nlohmann::ordered_json Answer(const Model& model, const GenerationRequest& request, uint8_t choice,
                               const std::vector<TokenId>& tokens, size_t length) {
   static const std::vector<TokenId> eos;
   const std::vector<TokenId> prompt =
       model.tokenizer.Encode((choice & 32) != 0 ? "<think>" : "x", Specials::kParse);
-  Generation generation(request, {.tokenizer = model.tokenizer,
-                                  .format = model.format,
-                                  .eos_token_ids = eos,
-                                  .prompt = prompt,
-                                  .id = "i",
-                                  .model = "m"});
+  OneAnswer answer_of(
+      request,
+      {.tokenizer = model.tokenizer, .format = model.format, .eos_token_ids = eos, .prompt = prompt});
   const FinishReason finish = (choice & 64) != 0 ? FinishReason::kStop : FinishReason::kLength;
   ParsedAnswer sum;
-  for (size_t at = 0; !generation.done(); at += length) {
+  for (size_t at = 0; !answer_of.done(); at += length) {
     const size_t end = std::min(tokens.size(), at + length);
     TokenEvent event{.error = {}};
     if (at < end) event.tokens.assign(tokens.begin() + at, tokens.begin() + end);
     if (at + length >= tokens.size()) event.finish = finish;
-    for (const AnswerDelta& delta : generation.Take(event)) {
+    for (const AnswerDelta& delta : answer_of.Take(event)) {
       NUMOE_CHECK_EQ(delta.text.empty(), delta.kind == AnswerDelta::Kind::kCallBegin);
       sum.Add(delta);
     }
   }
-  const auto answer = nlohmann::ordered_json::parse(generation.Answer());
+  const auto answer = nlohmann::ordered_json::parse(answer_of.Whole());
   const nlohmann::ordered_json& choice_json = answer.at("choices")[0];
   const nlohmann::ordered_json& message = choice_json.at("message");
   NUMOE_CHECK_EQ(sum.content,
@@ -129,7 +125,7 @@ std::string PlainText(const Model& model, const std::vector<TokenId>& tokens) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const numoe::Model& model = numoe::ModelFor(data[0]);
-  const numoe::CompletionRequest request = numoe::RequestFor(data[0]);
+  const numoe::GenerationRequest request = numoe::RequestFor(data[0]);
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const std::vector<numoe::TokenId> tokens = numoe::TokensOf(text, model.tokenizer);
   const auto whole = numoe::Answer(model, request, data[0], tokens, tokens.size() + 1);

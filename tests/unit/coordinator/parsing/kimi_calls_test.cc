@@ -1,4 +1,4 @@
-// Names out of Kimi's ids. Whole answers: tests/unit/coordinator/http/kimi_answers_test.cc.
+// Names out of Kimi's ids. Whole answers: tests/unit/coordinator/api/kimi_answers_test.cc.
 #include "coordinator/parsing/kimi_calls.h"
 
 #include "gtest/gtest.h"

@@ -1,0 +1,12 @@
+// The program's version, from CMake's project(): in metrics, in /version and where daemons meet.
+//
+// Semantic Versioning 2.0.0.
+#pragma once
+
+#include <string_view>
+
+namespace numoe {
+
+std::string_view Version();
+
+}  // namespace numoe

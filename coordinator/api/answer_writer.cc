@@ -1,0 +1,27 @@
+#include "coordinator/api/answer_writer.h"
+
+namespace numoe {
+
+TokenUsage CountUsage(const Choice& choice) {
+  return {.prompt = choice.prompt_tokens(),
+          .cached = choice.cached_prompt_tokens(),
+          .completion = choice.completion_tokens(),
+          .reasoning = choice.reasoning_tokens()};
+}
+
+TokenUsage CountUsage(const Choices& choices) {
+  TokenUsage sum;
+  int prompts = 0;
+  for (const auto& choice : choices) {
+    const TokenUsage one = CountUsage(*choice);
+    sum.completion += one.completion;
+    sum.reasoning += one.reasoning;
+    if (choice->prompt_index() < prompts) continue;
+    ++prompts;
+    sum.prompt += one.prompt;
+    sum.cached += one.cached;
+  }
+  return sum;
+}
+
+}  // namespace numoe

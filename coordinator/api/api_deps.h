@@ -1,0 +1,45 @@
+// ApiDeps: what the API's handlers work with, put together once by main.
+//
+// References outlive the handlers; everything in it is thread-safe or constant.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/observe/metrics.h"
+#include "common/weights/model_config.h"
+#include "coordinator/chat/chat_template.h"
+#include "coordinator/grammar/grammar_cache.h"
+#include "coordinator/parsing/output_format.h"
+#include "coordinator/scheduler/engine.h"
+#include "coordinator/tokenizer/tokenizer.h"
+
+namespace numoe {
+
+struct HealthReport {
+  std::string status;  // starting | ready | degraded | stuck | draining
+  std::string detail;  // which worker, ...
+};
+
+struct ApiDeps {
+  Engine& engine;
+  const Tokenizer& tokenizer;
+  const ChatTemplate* chat_template;  // null: the checkpoint has none, chat answers 400
+  Metrics& metrics;
+  std::string model_name;
+  std::string model_path;
+  int64_t max_model_len = 0;
+  GenerationDefaults defaults;
+  std::vector<TokenId> eos_token_ids;
+  OutputFormat output_format;
+  GrammarCache& grammars;
+  /// Sampling parameters that no request may choose otherwise, by name: ("temperature", 1.0).
+  std::vector<std::pair<std::string, double>> locked;
+  double request_timeout_s = 0;  // 0: none
+  std::function<HealthReport()> health;
+  nlohmann::ordered_json server_info;  // flags and what was found at start
+};
+
+}  // namespace numoe

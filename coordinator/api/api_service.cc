@@ -1,0 +1,52 @@
+#include "coordinator/api/api_service.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "coordinator/api/openai_request.h"
+#include "coordinator/api/openai_writer.h"
+
+namespace numoe {
+namespace {
+
+template <typename Writer>
+std::unique_ptr<AnswerWriter> Write(const GenerationRequest& request, AnswerContext context) {
+  return std::make_unique<Writer>(request, std::move(context));
+}
+
+const Dialect kChat = {ReadChatRequest, Write<ChatWriter>, "chatcmpl-"};
+const Dialect kText = {ReadTextRequest, Write<TextWriter>, "cmpl-"};
+
+// Preparing takes a core for milliseconds at most; two keep a long prompt from holding up the others.
+constexpr int kPreparers = 2;
+
+}  // namespace
+
+ApiService::ApiService(const ApiDeps& deps) : deps_(deps), preparers_(kPreparers) {}
+
+ApiService::~ApiService() { Stop(); }
+
+void ApiService::Stop() {
+  preparers_.stop();
+  preparers_.join();
+}
+
+void ApiService::Register(Router& router) {
+  AddGeneration(router, "/v1/chat/completions", "An answer to a conversation (OpenAI)", kChat);
+  AddGeneration(router, "/v1/completions", "What follows a text (OpenAI)", kText);
+  RegisterTokens(router);
+  RegisterState(router);
+}
+
+void ApiService::AddGeneration(Router& router, const std::string& path, const std::string& summary,
+                               const Dialect& dialect) {
+  router.Add(
+      {.method = "POST",
+       .pattern = path,
+       .summary = summary,
+       .handle = [this, &dialect](std::shared_ptr<Exchange> exchange) {
+         std::make_shared<GenerationTask>(deps_, running_, std::move(exchange), dialect)->Start(preparers_);
+       }});
+}
+
+}  // namespace numoe

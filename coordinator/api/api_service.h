@@ -1,0 +1,50 @@
+// ApiService: every endpoint of the coordinator, as handlers for the router.
+//
+// Generation (OpenAI's chat and completions, ...), tokens, models and the server's state. The list of routes
+// is in api_service.cc; /openapi.json describes it. Owns the threads that prepare requests; `deps` outlives
+// it, and it outlives the server.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+
+#include "coordinator/api/api_deps.h"
+#include "coordinator/api/generation_task.h"
+#include "coordinator/http/router.h"
+
+namespace numoe {
+
+class ApiService {
+ public:
+  explicit ApiService(const ApiDeps& deps);
+  ~ApiService();
+
+  void Register(Router& router);
+  /// Nothing is prepared any more once it returns.
+  void Stop();
+
+ private:
+  using Answer = void (ApiService::*)(const std::shared_ptr<Exchange>&);
+
+  void AddGeneration(Router& router, const std::string& path, const std::string& summary,
+                     const Dialect& dialect);
+  void RegisterState(Router& router);
+  void RegisterTokens(Router& router);
+
+  void Health(const std::shared_ptr<Exchange>& exchange);
+  void HealthGenerate(const std::shared_ptr<Exchange>& exchange);
+  void Models(const std::shared_ptr<Exchange>& exchange);
+  void OneModel(const std::shared_ptr<Exchange>& exchange);
+  void ModelInfo(const std::shared_ptr<Exchange>& exchange);
+  void ServerInfo(const std::shared_ptr<Exchange>& exchange);
+  void Load(const std::shared_ptr<Exchange>& exchange);
+  void ResetPrefixCache(const std::shared_ptr<Exchange>& exchange);
+  void AbortRequest(const std::shared_ptr<Exchange>& exchange);
+  void Tokenize(const std::shared_ptr<Exchange>& exchange);
+  void Detokenize(const std::shared_ptr<Exchange>& exchange);
+
+  const ApiDeps& deps_;
+  RunningTasks running_;
+  boost::asio::thread_pool preparers_;
+};
+
+}  // namespace numoe

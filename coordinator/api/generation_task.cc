@@ -1,0 +1,204 @@
+#include "coordinator/api/generation_task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <random>
+
+#include "common/base/check.h"
+
+namespace numoe {
+
+std::string NewAnswerId(const char* prefix) {
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  return fmt::format("{}{:016x}{:016x}", prefix, random(), random());
+}
+
+void RunningTasks::Add(const std::string& id, const std::shared_ptr<GenerationTask>& task) {
+  const std::lock_guard lock(mutex_);
+  for (auto it = tasks_.begin(); it != tasks_.end();)
+    it = it->second.expired() ? tasks_.erase(it) : std::next(it);
+  tasks_.emplace(id, task);
+}
+
+std::vector<std::shared_ptr<GenerationTask>> RunningTasks::Find(const std::string& id) {
+  std::vector<std::shared_ptr<GenerationTask>> found;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, weak] : tasks_) {
+    auto task = id.empty() || key == id ? weak.lock() : nullptr;
+    if (task != nullptr) found.push_back(std::move(task));
+  }
+  return found;
+}
+
+int RunningTasks::size() { return static_cast<int>(Find("").size()); }
+
+void GenerationTask::Start(boost::asio::thread_pool& preparers) {
+  // Refused before any work: an overloaded server must not tokenise.
+  if (!deps_.engine.HasRoom()) {
+    deps_.metrics.Add(CounterId::kRequestsRejected);
+    return exchange_->ReplyError(
+        FromStatus(deps_.health().status == "draining"
+                       ? absl::UnavailableError("the server is draining and takes no new requests")
+                       : absl::ResourceExhaustedError("the queue is full; try again later")));
+  }
+  running_.Add(exchange_->request().id, shared_from_this());
+  exchange_->OnGone([self = shared_from_this()] { self->CancelAll(); });
+  boost::asio::post(preparers, [self = shared_from_this()] {
+    auto prepared = std::make_shared<std::variant<Prepared, ApiError>>(
+        Prepare(self->exchange_->request().body, self->dialect_.read, self->deps_));
+    self->exchange_->Post([self, prepared] {
+      if (const auto* error = std::get_if<ApiError>(&*prepared)) return self->Fail(*error);
+      self->Submit(std::get<Prepared>(std::move(*prepared)));
+    });
+  });
+}
+
+void GenerationTask::Submit(Prepared prepared) {
+  if (over_) return;
+  prepared_ = std::move(prepared);
+  const GenerationRequest& request = prepared_.request;
+  if (!request.request_id.empty()) running_.Add(request.request_id, shared_from_this());
+  writer_ = dialect_.write(
+      request, {.tokenizer = deps_.tokenizer,
+                .id = request.request_id.empty() ? NewAnswerId(dialect_.id_prefix) : request.request_id,
+                .model = deps_.model_name,
+                .created = std::time(nullptr),
+                .prompts = prepared_.prompts});
+  const double timeout_s = request.timeout_s.value_or(deps_.request_timeout_s);
+  if (timeout_s > 0) {
+    deadline_ =
+        std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                               std::chrono::duration<double>(timeout_s));
+  }
+  const size_t count = prepared_.prompts.size() * static_cast<size_t>(request.best_of);
+  sequences_.resize(count);
+  submitted_.resize(count);
+  for (size_t index = 0; index < count; ++index) {
+    const size_t prompt = index / static_cast<size_t>(request.best_of);
+    choices_.push_back(
+        std::make_unique<Choice>(request, ChoiceSetup{.tokenizer = deps_.tokenizer,
+                                                      .format = deps_.output_format,
+                                                      .eos_token_ids = deps_.eos_token_ids,
+                                                      .prompt = prepared_.prompts[prompt],
+                                                      .index = static_cast<int>(index),
+                                                      .prompt_index = static_cast<int>(prompt)}));
+  }
+  for (size_t index = 0; index < count && !over_; index += static_cast<size_t>(request.best_of))
+    SubmitChoice(index);
+}
+
+void GenerationTask::SubmitChoice(size_t index) {
+  const GenerationRequest& request = prepared_.request;
+  const auto prompt = static_cast<size_t>(choices_[index]->prompt_index());
+  submitted_[index] = true;
+  GenerateRequest generate{.request_id = exchange_->request().id,
+                           .prompt = prepared_.prompts[prompt],
+                           .cache_salt = request.cache_salt,
+                           .sampling = request.sampling,
+                           .constraint = NewConstraint(prepared_, prompt, deps_),
+                           .on_event = nullptr,
+                           .priority = request.priority,
+                           .deadline = deadline_};
+  if (generate.sampling.seed) *generate.sampling.seed += index;  // else all choices would be one
+  if (request.best_of > request.n && !generate.sampling.logprobs) generate.sampling.logprobs = 0;
+  generate.on_event = [self = shared_from_this(), index](const TokenEvent& event) {
+    // The engine's thread: only hand it over.
+    self->exchange_->Post([self, index, event] { self->OnEvent(index, event); });
+  };
+  const absl::StatusOr<SequenceId> sequence = deps_.engine.Submit(std::move(generate));
+  if (!sequence.ok()) {
+    ApiError error = FromStatus(sequence.status());
+    if (error.http_status == 400) error.code = "context_length_exceeded";
+    return Fail(error);
+  }
+  sequences_[index] = *sequence;
+}
+
+void GenerationTask::OnEvent(size_t index, const TokenEvent& event) {
+  if (over_ || choices_[index]->done()) return;
+  if (event.finish == FinishReason::kError) {
+    sequences_[index].reset();
+    return Fail(FromStatus(event.error));
+  }
+  Choice& choice = *choices_[index];
+  const ChoiceStep step = choice.Take(event);
+  if (choice.done()) {
+    if (choice.ended_early() && event.finish == FinishReason::kNone) deps_.engine.Cancel(*sequences_[index]);
+    sequences_[index].reset();
+  }
+  Tell(choice, step);
+  const size_t end = (index / static_cast<size_t>(prepared_.request.best_of) + 1) *
+                     static_cast<size_t>(prepared_.request.best_of);
+  for (size_t sibling = index + 1; sibling < end && !over_; ++sibling) {
+    if (!submitted_[sibling]) SubmitChoice(sibling);
+  }
+  FinishIfDone();
+}
+
+void GenerationTask::Tell(const Choice& choice, const ChoiceStep& step) {
+  if (!prepared_.request.stream) return;
+  std::string events = writer_->Events(choice, step);
+  if (events.empty()) return;
+  if (!streaming_) exchange_->BeginStream();
+  streaming_ = true;
+  exchange_->Send(std::move(events));
+}
+
+void GenerationTask::FinishIfDone() {
+  if (over_) return;
+  if (!std::all_of(choices_.begin(), choices_.end(), [](const auto& choice) { return choice->done(); }))
+    return;
+  over_ = true;
+  exchange_->CountTokens(static_cast<int>(CountUsage(choices_).completion));
+  if (prepared_.request.stream) {
+    if (!streaming_) exchange_->BeginStream();
+    exchange_->Send(writer_->End(choices_));
+    return exchange_->EndStream();
+  }
+  const auto n = static_cast<size_t>(prepared_.request.n),
+             best_of = static_cast<size_t>(prepared_.request.best_of);
+  Choices best;
+  for (size_t first = 0; first < choices_.size(); first += best_of) {
+    const auto begin = choices_.begin() + static_cast<int64_t>(first);
+    if (best_of > n) {
+      std::stable_sort(begin, begin + static_cast<int64_t>(best_of),
+                       [](const auto& a, const auto& b) { return a->MeanLogprob() > b->MeanLogprob(); });
+    }
+    for (size_t i = 0; i < n; ++i) best.push_back(std::move(choices_[first + i]));
+  }
+  exchange_->Reply({.status = 200, .body = writer_->Whole(best)});
+}
+
+void GenerationTask::Abort() {
+  exchange_->Post([self = shared_from_this()] {
+    if (self->over_ || self->writer_ == nullptr) return;
+    for (size_t index = 0; index < self->choices_.size(); ++index) {
+      Choice& choice = *self->choices_[index];
+      if (choice.done()) continue;
+      if (self->sequences_[index]) self->deps_.engine.Cancel(*self->sequences_[index]);
+      self->sequences_[index].reset();
+      self->Tell(choice, choice.Take({.finish = FinishReason::kCancelled, .error = {}}));
+    }
+    self->FinishIfDone();
+  });
+}
+
+void GenerationTask::Fail(const ApiError& error) {
+  if (over_) return;
+  CancelAll();
+  if (!streaming_) return exchange_->ReplyError(error);
+  exchange_->Send(writer_->Failure(error));
+  exchange_->EndStream();
+}
+
+void GenerationTask::CancelAll() {
+  over_ = true;
+  for (std::optional<SequenceId>& sequence : sequences_) {
+    if (sequence) deps_.engine.Cancel(*sequence);
+    sequence.reset();
+  }
+}
+
+}  // namespace numoe

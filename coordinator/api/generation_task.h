@@ -1,0 +1,85 @@
+// GenerationTask: one request's life from its body to the last byte of its answer.
+//
+// Prepared on a thread of its own kind (preparation.h), then submitted: a sequence for each choice. Choices
+// of one prompt after the first wait for that one's first token, because then the prefix cache has the
+// prompt. The client's going away cancels every sequence, and so does an error of one of them: a request is
+// answered as a whole. Lives on its exchange's executor; the exchange and the engine hold it as long as it is
+// needed.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/answer_writer.h"
+#include "coordinator/api/api_deps.h"
+#include "coordinator/api/preparation.h"
+#include "coordinator/http/exchange.h"
+
+namespace numoe {
+
+/// How one API asks and is answered.
+struct Dialect {
+  RequestReader read;
+  std::function<std::unique_ptr<AnswerWriter>(const GenerationRequest&, AnswerContext)> write;
+  const char* id_prefix;  // of the answer's id
+};
+
+class GenerationTask;
+
+/// The requests that are being answered, by the ids they may be called by. Thread-safe.
+class RunningTasks {
+ public:
+  void Add(const std::string& id, const std::shared_ptr<GenerationTask>& task);
+  /// Those of this id; of any id where it is empty.
+  std::vector<std::shared_ptr<GenerationTask>> Find(const std::string& id);
+  int size();
+
+ private:
+  std::mutex mutex_;
+  std::multimap<std::string, std::weak_ptr<GenerationTask>> tasks_;
+};
+
+/// "chatcmpl-" and 32 random hexadecimal digits. Thread-safe.
+std::string NewAnswerId(const char* prefix);
+
+class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
+ public:
+  GenerationTask(const ApiDeps& deps, RunningTasks& running, std::shared_ptr<Exchange> exchange,
+                 const Dialect& dialect)
+      : deps_(deps), running_(running), exchange_(std::move(exchange)), dialect_(dialect) {}
+
+  /// Refuses before any work where the engine has no room.
+  void Start(boost::asio::thread_pool& preparers);
+  /// From any thread: ends every choice where it is, with finish reason "abort".
+  void Abort();
+
+ private:
+  void Submit(Prepared prepared);
+  void SubmitChoice(size_t index);
+  void OnEvent(size_t index, const TokenEvent& event);
+  void Tell(const Choice& choice, const ChoiceStep& step);
+  void FinishIfDone();
+  void Fail(const ApiError& error);
+  void CancelAll();
+
+  const ApiDeps& deps_;
+  RunningTasks& running_;
+  const std::shared_ptr<Exchange> exchange_;
+  const Dialect& dialect_;
+  Prepared prepared_;
+  std::unique_ptr<AnswerWriter> writer_;
+  Choices choices_;
+  std::vector<std::optional<SequenceId>> sequences_;  // [choice], while it runs
+  std::vector<bool> submitted_;                       // [choice]
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
+  bool streaming_ = false;  // the head of the stream is out
+  bool over_ = false;
+};
+
+}  // namespace numoe

@@ -1,0 +1,180 @@
+#include "coordinator/api/openai_request.h"
+
+#include "common/base/limits.h"
+#include "coordinator/api/sampling_fields.h"
+#include "coordinator/api/structure_fields.h"
+#include "coordinator/chat/chat_messages.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr size_t kCacheSaltBytesMax = 1024;
+constexpr int kCompletionTokensDefault = 16;  // OpenAI's default for /v1/completions
+constexpr const char* kEfforts[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+
+void ReadStream(JsonFields& in, GenerationRequest& out) {
+  in.Bool("stream", out.stream);
+  const ordered_json* options = in.Object("stream_options");
+  if (options == nullptr) return;
+  JsonFields inner(*options, "stream_options.");
+  inner.Bool("include_usage", out.include_usage);
+  inner.Bool("continuous_usage_stats", out.continuous_usage);
+  in.Take(inner);
+}
+
+void ReadPromptLogprobs(JsonFields& in, GenerationRequest& out) {
+  if (in.Get("prompt_logprobs") == nullptr) return;
+  int top = 0;
+  in.Number("prompt_logprobs", 0, kLogprobsMax, top);
+  if (out.stream) in.Fail("prompt_logprobs", "no stream: the prompt's are given with the whole answer");
+  out.sampling.prompt_logprobs = top;
+}
+
+// Chat: a switch, and how many alternatives.
+void ReadChatLogprobs(JsonFields& in, GenerationRequest& out) {
+  bool wanted = false;
+  int top = 0;
+  in.Bool("logprobs", wanted);
+  in.Number("top_logprobs", 0, kLogprobsMax, top);
+  if (top > 0 && !wanted) in.Fail("top_logprobs", "logprobs to be true beside it");
+  if (wanted) out.sampling.logprobs = top;
+}
+
+void ReadTextLogprobs(JsonFields& in, GenerationRequest& out) {
+  if (in.Get("logprobs") == nullptr) return;
+  int top = 0;
+  in.Number("logprobs", 0, kLogprobsMax, top);
+  out.sampling.logprobs = top;
+  if (out.echo) out.sampling.prompt_logprobs = top;
+}
+
+// Templates know thinking by these names: Kimi-K2.5's and DeepSeek's `thinking`, Qwen3's `enable_thinking`.
+void SetThinking(bool on, ordered_json& kwargs) {
+  if (kwargs.is_null()) kwargs = ordered_json::object();
+  for (const char* name : {"thinking", "enable_thinking"}) {
+    if (!kwargs.contains(name)) kwargs[name] = on;
+  }
+}
+
+void ReadThinking(JsonFields& in, GenerationRequest& out) {
+  ordered_json& kwargs = out.conversation->template_kwargs;
+  if (const ordered_json* given = in.Object("chat_template_kwargs"); given != nullptr) kwargs = *given;
+  std::string effort;
+  in.String("reasoning_effort", effort);
+  if (!effort.empty()) {
+    if (std::find(std::begin(kEfforts), std::end(kEfforts), effort) == std::end(kEfforts)) {
+      return in.Fail("reasoning_effort",
+                     fmt::format("one of {}, found \"{}\"", fmt::join(kEfforts, ", "), effort.substr(0, 40)));
+    }
+    SetThinking(effort != "none", kwargs);
+    if (!kwargs.contains("reasoning_effort")) kwargs["reasoning_effort"] = effort;
+  }
+  in.Bool("include_reasoning", out.include_reasoning);
+  in.Bool("separate_reasoning", out.include_reasoning);
+}
+
+}  // namespace
+
+void ReadCommon(JsonFields& in, GenerationRequest& out) {
+  in.String("model", out.model);
+  in.String("cache_salt", out.cache_salt);
+  if (out.cache_salt.size() > kCacheSaltBytesMax)
+    in.Fail("cache_salt", fmt::format("at most {} bytes", kCacheSaltBytesMax));
+  in.Number("priority", INT32_MIN, INT32_MAX, out.priority);
+  for (const char* name : {"request_id", "rid"}) in.String(name, out.request_id);
+  if (out.request_id.size() > limits::kHttpRequestIdBytesMax)
+    in.Fail("request_id", fmt::format("at most {} bytes", limits::kHttpRequestIdBytesMax));
+  if (in.Get("timeout") != nullptr) {
+    out.timeout_s = 0;
+    in.Number("timeout", 0.001, 1e6, *out.timeout_s);
+  }
+  in.Bool("return_token_ids", out.return_token_ids);
+}
+
+void ReadPrompts(JsonFields& in, const char* name, GenerationRequest& out) {
+  constexpr char kExpected[] = "a string, a list of token ids, or a list of either, found ";
+  const ordered_json* prompt = in.Get(name);
+  if (prompt == nullptr) return in.Fail(name, std::string(kExpected) + "nothing");
+  const bool several = prompt->is_array() && !prompt->empty() && !(*prompt)[0].is_number();
+  const ordered_json list = several ? *prompt : ordered_json::array({*prompt});
+  if (list.size() > limits::kChoicesMax)
+    return in.Fail(name, fmt::format("at most {} prompts, found {}", limits::kChoicesMax, list.size()));
+  for (const ordered_json& one : list) {
+    Prompt read;
+    if (one.is_string()) {
+      read.text = one.get<std::string>();
+    } else if (!JsonFields::ReadTokens(one, read.tokens)) {
+      return in.Fail(name, kExpected + JsonFields::Short(one));
+    }
+    out.prompts.push_back(std::move(read));
+  }
+}
+
+void ReadConversation(JsonFields& in, GenerationRequest& out) {
+  Conversation& c = out.conversation.emplace();
+  const ordered_json* messages = in.Get("messages");
+  if (messages == nullptr) return in.Fail("messages", "a list of messages, found nothing");
+  absl::StatusOr<ordered_json> normalised = NormaliseMessages(*messages);
+  if (!normalised.ok())
+    return in.Fail("messages", "well-formed messages: " + std::string(normalised.status().message()));
+  c.messages = *std::move(normalised);
+  if (const ordered_json* tools = in.Array("tools"); tools != nullptr && !tools->empty()) c.tools = *tools;
+  if (const ordered_json* choice = in.Get("tool_choice"); choice != nullptr) {
+    if (*choice != "none" && *choice != "auto")
+      return in.Fail("tool_choice",
+                     "\"none\" or \"auto\" (calls are not forced), found " + JsonFields::Short(*choice));
+    // The model cannot call what it is not shown.
+    if (*choice == "none") c.tools = nullptr;
+  }
+  in.Bool("parallel_tool_calls", c.parallel_tool_calls);
+  in.Bool("add_generation_prompt", c.add_generation_prompt);
+  in.Bool("continue_final_message", c.continue_final_message);
+  ReadThinking(in, out);
+}
+
+std::variant<GenerationRequest, ApiError> ReadChatRequest(const ordered_json& body,
+                                                          const GenerationDefaults& defaults) {
+  GenerationRequest out;
+  SetSamplingDefaults(defaults, out);
+  JsonFields in(body);
+  ReadCommon(in, out);
+  ReadStream(in, out);
+  ReadSampling(in, out);
+  out.sampling.max_tokens = INT32_MAX;
+  in.Number("max_tokens", 1, INT32_MAX, out.sampling.max_tokens);
+  in.Number("max_completion_tokens", 1, INT32_MAX, out.sampling.max_tokens);
+  ReadChatLogprobs(in, out);
+  ReadPromptLogprobs(in, out);
+  ReadStructure(in, out);
+  ReadConversation(in, out);
+  if (in.error()) return *in.error();
+  return out;
+}
+
+std::variant<GenerationRequest, ApiError> ReadTextRequest(const ordered_json& body,
+                                                          const GenerationDefaults& defaults) {
+  GenerationRequest out;
+  SetSamplingDefaults(defaults, out);
+  JsonFields in(body);
+  ReadCommon(in, out);
+  ReadStream(in, out);
+  ReadSampling(in, out);
+  out.sampling.max_tokens = kCompletionTokensDefault;
+  in.Number("max_tokens", 1, INT32_MAX, out.sampling.max_tokens);
+  in.Bool("echo", out.echo);
+  ReadTextLogprobs(in, out);
+  ReadPromptLogprobs(in, out);
+  ReadStructure(in, out);
+  ReadPrompts(in, "prompt", out);
+  std::string suffix;
+  in.String("suffix", suffix);
+  if (!suffix.empty()) in.Fail("suffix", "nothing: text is not filled in between here");
+  if (out.stream && out.best_of > out.n)
+    in.Fail("best_of", "n in a stream: which are best is known at the end");
+  if (in.error()) return *in.error();
+  return out;
+}
+
+}  // namespace numoe

@@ -1,0 +1,130 @@
+#include "coordinator/api/preparation.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "common/weights/json_reader.h"
+#include "coordinator/api/answer_constraint.h"
+#include "coordinator/api/chat_prompt.h"
+#include "coordinator/api/json_fields.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+using TokenIds = std::vector<TokenId>;
+
+// What is locked is set, so that readers find it; a request that wants something else is told.
+std::optional<ApiError> ApplyLocks(const ApiDeps& deps, ordered_json& body) {
+  const bool nested = body.contains("sampling_params") && body["sampling_params"].is_object();
+  ordered_json& fields = nested ? body["sampling_params"] : body;
+  for (const auto& [name, value] : deps.locked) {
+    const auto given = fields.find(name);
+    if (given != fields.end() && !given->is_null() && *given != value) {
+      return BadRequest(name, fmt::format("'{}': this server has it locked at {}, found {}", name, value,
+                                          JsonFields::Short(*given)));
+    }
+    fields[name] = value;
+  }
+  return std::nullopt;
+}
+
+std::variant<TokenIds, ApiError> TokeniseConversation(const GenerationRequest& request, const ApiDeps& deps) {
+  if (deps.chat_template == nullptr)
+    return BadRequest("messages", "this model has no chat template; use /v1/completions");
+  const auto segments = RenderChat(*deps.chat_template, *request.conversation, deps.output_format.tools,
+                                   deps.tokenizer.role_tokens());
+  if (!segments.ok()) {
+    return BadRequest("messages", "the chat template refuses this conversation: " +
+                                      std::string(segments.status().message()));
+  }
+  return deps.tokenizer.EncodeSegments(*segments);
+}
+
+std::optional<ApiError> CheckPrompt(const TokenIds& ids, const char* param, const ApiDeps& deps) {
+  for (const TokenId id : ids) {
+    if (id < deps.tokenizer.VocabSize()) continue;
+    return BadRequest(
+        param, fmt::format("token id {} is outside the vocabulary of {}", id, deps.tokenizer.VocabSize()));
+  }
+  if (ids.empty()) return BadRequest(param, "the prompt is empty");
+  if (static_cast<int64_t>(ids.size()) >= deps.max_model_len) {
+    ApiError error = BadRequest(param, fmt::format("the prompt has {} tokens, but the context length is {}",
+                                                   ids.size(), deps.max_model_len));
+    error.code = "context_length_exceeded";
+    return error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::variant<ordered_json, ApiError> ReadBody(std::string_view body) {
+  absl::StatusOr<ordered_json> parsed = ParseBoundedJson(body);
+  if (!parsed.ok()) return BadRequest("", "the body is " + std::string(parsed.status().message()));
+  if (!parsed->is_object()) return BadRequest("", "the body must be a JSON object");
+  return *std::move(parsed);
+}
+
+std::variant<std::vector<TokenIds>, ApiError> TokenisePrompts(const GenerationRequest& request,
+                                                              const ApiDeps& deps) {
+  std::vector<TokenIds> prompts;
+  if (request.conversation) {
+    auto ids = TokeniseConversation(request, deps);
+    if (const auto* error = std::get_if<ApiError>(&ids)) return *error;
+    prompts.push_back(std::get<TokenIds>(std::move(ids)));
+  }
+  for (const Prompt& prompt : request.prompts) {
+    prompts.push_back(prompt.tokens.empty() ? deps.tokenizer.Encode(prompt.text, Specials::kAsText)
+                                            : prompt.tokens);
+  }
+  for (const TokenIds& ids : prompts) {
+    if (auto error = CheckPrompt(ids, request.conversation ? "messages" : "prompt", deps)) return *error;
+  }
+  return prompts;
+}
+
+std::variant<Prepared, ApiError> Prepare(std::string_view body, const RequestReader& read,
+                                         const ApiDeps& deps) {
+  auto json = ReadBody(body);
+  if (const auto* error = std::get_if<ApiError>(&json)) return *error;
+  auto& root = std::get<ordered_json>(json);
+  if (auto error = ApplyLocks(deps, root)) return *error;
+  auto request = read(root, deps.defaults);
+  if (const auto* error = std::get_if<ApiError>(&request)) return *error;
+  Prepared prepared{.request = std::get<GenerationRequest>(std::move(request)), .prompts = {}, .grammar = {}};
+  const GenerationRequest& r = prepared.request;
+  if (!r.model.empty() && r.model != deps.model_name) {
+    return ApiError{.http_status = 404,
+                    .message = fmt::format("no such model: {}; this server has {}", r.model, deps.model_name),
+                    .param = "model",
+                    .code = "model_not_found"};
+  }
+  auto prompts = TokenisePrompts(r, deps);
+  if (const auto* error = std::get_if<ApiError>(&prompts)) return *error;
+  prepared.prompts = std::get<std::vector<TokenIds>>(std::move(prompts));
+  if (r.structure) {
+    auto grammar = deps.grammars.Get(*r.structure);
+    if (!grammar.ok()) {
+      return BadRequest(r.structure_param,
+                        fmt::format("'{}': {}", r.structure_param, std::string(grammar.status().message())));
+    }
+    prepared.grammar = *std::move(grammar);
+  }
+  return prepared;
+}
+
+std::unique_ptr<TokenConstraint> NewConstraint(const Prepared& prepared, size_t prompt, const ApiDeps& deps) {
+  if (prepared.grammar == nullptr) return nullptr;
+  const OutputFormat raw;
+  const std::optional<Conversation>& conversation = prepared.request.conversation;
+  const AnswerOutline outline{
+      .format = conversation ? deps.output_format : raw,
+      .prompt_mark = conversation ? PromptMark(deps.output_format, deps.tokenizer, prepared.prompts[prompt])
+                                  : std::optional<Mark>(),
+      .calls = conversation && !conversation->tools.is_null()};
+  return std::make_unique<AnswerConstraint>(prepared.grammar, outline);
+}
+
+}  // namespace numoe

@@ -1,0 +1,180 @@
+// The server's state: health, models, load, metrics, and the switches that operators have.
+#include <fmt/format.h>
+
+#include "common/base/version.h"
+#include "coordinator/api/api_service.h"
+#include "coordinator/api/json_fields.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+
+void ReplyJson(const std::shared_ptr<Exchange>& exchange, const ordered_json& json, int status = 200) {
+  exchange->Reply({.status = status, .body = DumpJson(json)});
+}
+
+ordered_json HealthJson(const HealthReport& report) {
+  return {{"status", report.status}, {"detail", report.detail}};
+}
+
+// The fields that bench clients read after a run.
+ordered_json InternalStates(const EngineStats& stats) {
+  return {{"running", stats.running},
+          {"waiting", stats.waiting},
+          {"kv_blocks_used", stats.kv_blocks_used},
+          {"kv_blocks_idle", stats.kv_blocks_idle},
+          {"kv_blocks_total", stats.kv_blocks_total},
+          {"steps", stats.steps},
+          {"stalled_s", stats.stalled_s},
+          {"last_step_s", stats.last_step_s},
+          {"last_step_tokens", stats.last_step_tokens},
+          {"tokens_computed", stats.tokens_computed},
+          {"tokens_generated", stats.tokens_generated},
+          {"preemptions", stats.preemptions},
+          {"prefix_query_tokens", stats.prefix_query_tokens},
+          {"prefix_hit_tokens", stats.prefix_hit_tokens}};
+}
+
+ordered_json ModelJson(const ApiDeps& deps) {
+  return {{"id", deps.model_name},
+          {"object", "model"},
+          {"created", 0},
+          {"owned_by", "numoe"},
+          {"root", deps.model_path},
+          {"parent", nullptr},
+          {"max_model_len", deps.max_model_len}};
+}
+
+}  // namespace
+
+void ApiService::RegisterState(Router& router) {
+  const auto add = [&](const char* method, const char* path, const char* summary, Answer answer,
+                       bool open = false) {
+    router.Add({.method = method,
+                .pattern = path,
+                .summary = summary,
+                .handle = [this, answer](std::shared_ptr<Exchange> exchange) { (this->*answer)(exchange); },
+                .open = open});
+  };
+  add("GET", "/health", "Whether requests are served, and if not, why", &ApiService::Health, true);
+  add("GET", "/ping", "The same, as SageMaker asks", &ApiService::Health, true);
+  add("GET", "/health_generate", "The same, proven by one token", &ApiService::HealthGenerate);
+  add("GET", "/v1/models", "The model that is served", &ApiService::Models);
+  add("GET", "/v1/models/{}", "The same, by name", &ApiService::OneModel);
+  for (const char* path : {"/model_info", "/get_model_info"})
+    add("GET", path, "The model (SGLang)", &ApiService::ModelInfo);
+  for (const char* path : {"/server_info", "/get_server_info"})
+    add("GET", path, "Flags, what was found at start, and the engine's state (SGLang)",
+        &ApiService::ServerInfo);
+  for (const char* path : {"/load", "/get_load"})
+    add("GET", path, "Requests that run and wait (vLLM)", &ApiService::Load);
+  add("POST", "/reset_prefix_cache", "Forgets computed prefixes (vLLM)", &ApiService::ResetPrefixCache);
+  for (const char* method : {"GET", "POST"})
+    add(method, "/flush_cache", "Forgets computed prefixes (SGLang)", &ApiService::ResetPrefixCache);
+  add("POST", "/abort_request", "Ends requests where they are: {rid} or {abort_all} (SGLang)",
+      &ApiService::AbortRequest);
+  router.Add({.method = "GET",
+              .pattern = "/version",
+              .summary = "The program's version",
+              .handle =
+                  [](const std::shared_ptr<Exchange>& e) {
+                    ReplyJson(e, {{"version", Version()}});
+                  },
+              .open = true});
+  router.Add({.method = "GET",
+              .pattern = "/metrics",
+              .summary = "Prometheus text",
+              .handle =
+                  [this](const std::shared_ptr<Exchange>& exchange) {
+                    exchange->Reply({.body = deps_.metrics.Serialise(),
+                                     .type = "text/plain; version=0.0.4; charset=utf-8"});
+                  },
+              .open = true});
+}
+
+void ApiService::Health(const std::shared_ptr<Exchange>& exchange) {
+  const HealthReport report = deps_.health();
+  ReplyJson(exchange, HealthJson(report), report.status == "ready" ? 200 : 503);
+}
+
+void ApiService::HealthGenerate(const std::shared_ptr<Exchange>& exchange) {
+  const HealthReport report = deps_.health();
+  if (report.status != "ready") return ReplyJson(exchange, HealthJson(report), 503);
+  GenerateRequest generate{.request_id = exchange->request().id,
+                           .prompt = {0},
+                           .cache_salt = "",
+                           .sampling = {.temperature = 0, .seed = {}, .max_tokens = 1},
+                           .constraint = nullptr,
+                           .on_event = nullptr};
+  generate.on_event = [exchange, report](const TokenEvent& event) {
+    exchange->Post([exchange, report, status = event.error] {
+      if (!status.ok()) return exchange->ReplyError(FromStatus(status));
+      ReplyJson(exchange, HealthJson(report));
+    });
+  };
+  const absl::StatusOr<SequenceId> sequence = deps_.engine.Submit(std::move(generate));
+  // A full queue is no illness: there are tokens.
+  if (absl::IsResourceExhausted(sequence.status())) return ReplyJson(exchange, HealthJson(report));
+  if (!sequence.ok()) return exchange->ReplyError(FromStatus(sequence.status()));
+  exchange->OnGone([this, id = *sequence] { deps_.engine.Cancel(id); });
+}
+
+void ApiService::Models(const std::shared_ptr<Exchange>& exchange) {
+  ReplyJson(exchange, {{"object", "list"}, {"data", ordered_json::array({ModelJson(deps_)})}});
+}
+
+void ApiService::OneModel(const std::shared_ptr<Exchange>& exchange) {
+  const std::string& name = exchange->request().captures[0];
+  if (name == deps_.model_name) return ReplyJson(exchange, ModelJson(deps_));
+  exchange->ReplyError(
+      {.http_status = 404,
+       .message = fmt::format("no such model: {}; this server has {}", name, deps_.model_name),
+       .param = "model",
+       .code = "model_not_found"});
+}
+
+void ApiService::ModelInfo(const std::shared_ptr<Exchange>& exchange) {
+  ReplyJson(exchange, {{"model_path", deps_.model_path},
+                       {"tokenizer_path", deps_.model_path},
+                       {"is_generation", true},
+                       {"max_model_len", deps_.max_model_len}});
+}
+
+void ApiService::ServerInfo(const std::shared_ptr<Exchange>& exchange) {
+  ordered_json info = deps_.server_info;
+  info["version"] = Version();
+  info["model"] = deps_.model_name;
+  info["max_model_len"] = deps_.max_model_len;
+  info["internal_states"] = ordered_json::array({InternalStates(deps_.engine.Stats())});
+  ReplyJson(exchange, info);
+}
+
+void ApiService::Load(const std::shared_ptr<Exchange>& exchange) {
+  const EngineStats stats = deps_.engine.Stats();
+  ReplyJson(exchange, {{"server_load", running_.size()},
+                       {"num_running_reqs", stats.running},
+                       {"num_waiting_reqs", stats.waiting}});
+}
+
+void ApiService::ResetPrefixCache(const std::shared_ptr<Exchange>& exchange) {
+  deps_.engine.ResetPrefixCache();
+  ReplyJson(exchange, ordered_json::object());
+}
+
+void ApiService::AbortRequest(const std::shared_ptr<Exchange>& exchange) {
+  auto body = ReadBody(exchange->request().body);
+  if (const auto* error = std::get_if<ApiError>(&body)) return exchange->ReplyError(*error);
+  JsonFields in(std::get<ordered_json>(body));
+  std::string id;
+  bool all = false;
+  for (const char* name : {"rid", "request_id"}) in.String(name, id);
+  in.Bool("abort_all", all);
+  if (id.empty() && !all) in.Fail("rid", "the id of a request, or abort_all: true");
+  if (in.error()) return exchange->ReplyError(*in.error());
+  const auto tasks = running_.Find(all ? "" : id);
+  for (const auto& task : tasks) task->Abort();
+  ReplyJson(exchange, {{"aborted", tasks.size()}});
+}
+
+}  // namespace numoe

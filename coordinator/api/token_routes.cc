@@ -1,0 +1,85 @@
+// /tokenize and /detokenize, as vLLM has them: what the model would see of a text or a conversation, and
+// back.
+#include <boost/asio/post.hpp>
+
+#include "coordinator/api/api_service.h"
+#include "coordinator/api/json_fields.h"
+#include "coordinator/api/openai_request.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+
+HttpReply ErrorReply(const ApiError& error) { return {.status = error.http_status, .body = error.ToJson()}; }
+
+HttpReply TokenizeReply(const std::string& body, const ApiDeps& deps) {
+  auto json = ReadBody(body);
+  if (const auto* error = std::get_if<ApiError>(&json)) return ErrorReply(*error);
+  JsonFields in(std::get<ordered_json>(json));
+  GenerationRequest request;
+  bool texts = false;
+  in.Get("messages") != nullptr ? ReadConversation(in, request) : ReadPrompts(in, "prompt", request);
+  in.Bool("return_token_strs", texts);
+  if (!in.error() && request.prompts.size() > 1) in.Fail("prompt", "one prompt");
+  if (in.error()) return ErrorReply(*in.error());
+  auto prompts = TokenisePrompts(request, deps);
+  if (const auto* error = std::get_if<ApiError>(&prompts)) return ErrorReply(*error);
+  const std::vector<TokenId>& tokens = std::get<std::vector<std::vector<TokenId>>>(prompts)[0];
+  ordered_json reply = {{"count", tokens.size()}, {"max_model_len", deps.max_model_len}, {"tokens", tokens}};
+  if (texts) {
+    for (const TokenId token : tokens)
+      reply["token_strs"].push_back(std::string(deps.tokenizer.TokenBytes(token)));
+  }
+  return {.body = DumpJson(reply)};
+}
+
+HttpReply DetokenizeReply(const std::string& body, const ApiDeps& deps) {
+  auto json = ReadBody(body);
+  if (const auto* error = std::get_if<ApiError>(&json)) return ErrorReply(*error);
+  JsonFields in(std::get<ordered_json>(json));
+  std::vector<TokenId> tokens;
+  bool skip_special = false;
+  if (in.Get("tokens") == nullptr) in.Fail("tokens", "a list of token ids, found nothing");
+  in.Tokens("tokens", tokens);
+  in.Bool("skip_special_tokens", skip_special);
+  for (const TokenId token : tokens) {
+    if (token >= deps.tokenizer.VocabSize())
+      in.Fail("tokens", fmt::format("ids below {}, found {}", deps.tokenizer.VocabSize(), token));
+  }
+  if (in.error()) return ErrorReply(*in.error());
+  const std::string text = deps.tokenizer.Decode(tokens, skip_special);
+  return {.body = DumpJson({{"prompt", text}, {"text", text}})};  // vLLM's name and SGLang's
+}
+
+}  // namespace
+
+void ApiService::RegisterTokens(Router& router) {
+  const auto add = [&](const char* path, const char* summary, Answer answer) {
+    router.Add({.method = "POST",
+                .pattern = path,
+                .summary = summary,
+                .handle = [this, answer](std::shared_ptr<Exchange> e) { (this->*answer)(e); }});
+  };
+  for (const char* path : {"/tokenize", "/v1/tokenize"})
+    add(path, "The token ids of a prompt or a conversation", &ApiService::Tokenize);
+  for (const char* path : {"/detokenize", "/v1/detokenize"})
+    add(path, "The text of token ids", &ApiService::Detokenize);
+}
+
+// Both on the preparers' threads: a prompt may be megabytes.
+void ApiService::Tokenize(const std::shared_ptr<Exchange>& exchange) {
+  boost::asio::post(preparers_, [this, exchange] {
+    exchange->Post(
+        [exchange, reply = TokenizeReply(exchange->request().body, deps_)] { exchange->Reply(reply); });
+  });
+}
+
+void ApiService::Detokenize(const std::shared_ptr<Exchange>& exchange) {
+  boost::asio::post(preparers_, [this, exchange] {
+    exchange->Post(
+        [exchange, reply = DetokenizeReply(exchange->request().body, deps_)] { exchange->Reply(reply); });
+  });
+}
+
+}  // namespace numoe

@@ -1,0 +1,141 @@
+#include "coordinator/coordinator_flags.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "common/base/flags.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
+
+namespace numoe {
+namespace {
+
+void AddHttpFlags(Flags& flags, CoordinatorFlags& f) {
+  flags.Add("host", f.server.host, "IP address to serve on");
+  flags.Add("port", f.server.port, "Port to serve on; 0: any free one")->check(CLI::Range(0, 65535));
+  flags.Add("port-file", f.port_file, "File to write the port to once it serves");
+  flags.Add("api-key", f.access.keys, "Accepted API keys, separated by commas; default: open")
+      ->delimiter(',');
+  flags.Add("api-key-file", f.access.key_file, "File with one API key a line; read again when it changes");
+  flags
+      .Add("max-requests-per-key", f.access.requests_per_key_max,
+           "Requests of one API key at once before 429; 0: any number")
+      ->check(CLI::NonNegativeNumber);
+  flags.Add("ssl-certfile", f.server.tls_certificate,
+            "PEM file with the TLS certificate chain; default: no TLS");
+  flags.Add("ssl-keyfile", f.server.tls_key, "PEM file with its key");
+  flags
+      .Add("allowed-origins", f.server.allowed_origins,
+           "Origins whose web pages may ask (CORS), separated by commas; *: all, none: no others")
+      ->delimiter(',');
+}
+
+void AddApiFlags(Flags& flags, CoordinatorFlags& f) {
+  flags
+      .Add("reasoning-parser", f.reasoning_parser,
+           "What tells reasoning from the answer: auto (by the vocabulary), think, none")
+      ->check(CLI::IsMember({"auto", "think", "none"}));
+  flags
+      .Add("tool-call-parser", f.tool_call_parser,
+           "Form of tool calls: auto (by the vocabulary), kimi_k2, deepseek_v3, hermes, none")
+      ->check(CLI::IsMember({"auto", "kimi_k2", "deepseek_v3", "hermes", "none"}));
+  flags
+      .Add("lock-sampling", f.locked_sampling,
+           "NAME=NUMBER, separated by commas: sampling parameters that no request may choose otherwise")
+      ->delimiter(',');
+  flags.Add("request-timeout-s", f.request_timeout_s, "How long a request may take, in seconds; 0: any time")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
+  flags.Add("max-num-seqs", f.max_num_seqs, "Sequences that run at once")->check(CLI::Range(1, 4096));
+  flags.Add("max-num-batched-tokens", f.max_num_batched_tokens, "Tokens in one step")
+      ->check(CLI::Range(1, limits::kCallTokensMax));
+  flags.Add("max-model-len", f.max_model_len,
+            "Context length, prompt and answer; 0: the model's, as far as the cache holds it");
+  flags.Add("max-total-tokens", f.max_total_tokens,
+            "Tokens in the KV cache; 0: room for max-num-seqs of 4096 tokens");
+  flags.Add("max-queued-requests", f.queue_max, "Requests waiting before 429")->check(CLI::Range(1, 1 << 20));
+  flags.Add("data-path", f.data_path, "Layer calls over: auto, shm, grpc")
+      ->check(CLI::IsMember({"auto", "shm", "grpc"}));
+  flags.Add("worker-deadline-ms", f.worker_deadline_ms, "How long requests wait for a lost worker");
+  flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM");
+  flags.AddSwitch("deterministic", f.deterministic,
+                  "The same request and seed give the same text under any load");
+  flags.AddSwitch("disable-prefix-caching", f.disable_prefix_caching,
+                  "Compute every prompt from its first token, whatever was computed before");
+  flags
+      .Add("decode-stretch-max", f.decode_stretch_max,
+           "How much longer a step may take for prompts while others decode, as a factor; 0: any")
+      ->check(CLI::Range(0.0, 1e6));
+}
+
+// "temperature=1.0" and the like.
+absl::StatusOr<std::vector<std::pair<std::string, double>>> ParseLocks(
+    const std::vector<std::string>& texts) {
+  std::vector<std::pair<std::string, double>> locks;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    if (equals == std::string::npos || equals == 0 ||
+        std::from_chars(text.data() + equals + 1, end, value).ptr != end) {
+      return absl::InvalidArgumentError(
+          fmt::format("--lock-sampling: expected NAME=NUMBER, found \"{}\"", text));
+    }
+    locks.emplace_back(text.substr(0, equals), value);
+  }
+  return locks;
+}
+
+}  // namespace
+
+int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
+  Flags flags(
+      "numoe-coordinator",
+      "NUMoE coordinator: attention, routing and the OpenAI API; routed experts come from expert workers.");
+  flags
+      .Add("model", f.model,
+           "Checkpoint directory (config.json, *.safetensors, tokenizer files), or a .gguf file")
+      ->required();
+  flags
+      .Add("workers", f.workers,
+           "Addresses of all expert workers: HOST:PORT or unix:PATH, separated by commas")
+      ->required()
+      ->delimiter(',');
+  flags.Add("served-model-name", f.served_model_name,
+            "Model name in the API; default: the directory's or file's name");
+  AddHttpFlags(flags, f);
+  AddApiFlags(flags, f);
+  AddEngineFlags(flags, f);
+  flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
+  flags.Add("dense-format", f.dense_format,
+            "Format of attention's, shared experts' and the head's matrices: auto (as published), bf16, "
+            "int8, int4");
+  flags.Add("activations", f.activations,
+            "auto: INT8 where many tokens meet INT4 or INT8 weights, else BF16 or two INT8 rows; bf16: those "
+            "always; fp32: exact "
+            "and slow");
+  flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use");
+  flags.Add("log-level", f.log.level, "debug, info, warning, error");
+  flags.Add("log-format", f.log.format, "text or json");
+  return flags.Parse(argc, argv);
+}
+
+absl::Status CompleteFlags(CoordinatorFlags& f) {
+  if (f.served_model_name.empty()) {
+    const std::filesystem::path model = std::filesystem::weakly_canonical(f.model);
+    f.served_model_name = (model.extension() == ".gguf" ? model.stem() : model.filename()).string();
+  }
+  if (f.max_num_batched_tokens < f.max_num_seqs) {
+    return absl::InvalidArgumentError(
+        fmt::format("--max-num-batched-tokens={}: expected at least --max-num-seqs={}, one token for each",
+                    f.max_num_batched_tokens, f.max_num_seqs));
+  }
+  ASSIGN_OR_RETURN(f.locked, ParseLocks(f.locked_sampling));
+  return absl::OkStatus();
+}
+
+}  // namespace numoe

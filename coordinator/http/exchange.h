@@ -1,0 +1,61 @@
+// Exchange: one HTTP request and its answer, as handlers see them.
+//
+// A handler answers in one of two ways: Reply once, or BeginStream, any number of Send, EndStream. Handlers
+// run on the connection's executor, and everything here but Post must be called there; Post brings work from
+// other threads to it. When the client goes away the exchange is over: OnGone's function is called once,
+// what is sent from then on is dropped, and so is what was posted. Whoever will answer holds the exchange.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "coordinator/http/api_error.h"
+
+namespace numoe {
+
+struct HttpRequest {
+  std::string method;                                        // GET, POST, ...
+  std::string path;                                          // percent-decoded, without the query
+  std::vector<std::pair<std::string, std::string>> query;    // decoded
+  std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
+  std::vector<std::string> captures;                         // what the route's {...} stand for
+  std::string body;
+  std::string id;  // the client's x-request-id, or one made here
+
+  /// The first header of this name (lower case); "" if there is none.
+  std::string_view Header(std::string_view name) const;
+  /// The first value of this name in the query; "" if there is none.
+  std::string_view Query(std::string_view name) const;
+};
+
+struct HttpReply {
+  int status = 200;
+  std::string body;
+  std::string type = "application/json";
+  std::vector<std::pair<std::string, std::string>> headers;  // besides those that every reply has
+};
+
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  virtual const HttpRequest& request() const = 0;
+  virtual void Reply(HttpReply reply) = 0;
+  /// In the shape that the route's clients know.
+  virtual void ReplyError(const ApiError& error) = 0;
+  /// 200 and text/event-stream.
+  virtual void BeginStream() = 0;
+  virtual void Send(std::string data) = 0;
+  virtual void EndStream() = 0;
+  virtual void OnGone(std::function<void()> gone) = 0;
+  /// From any thread; dropped if the exchange is over by then.
+  virtual void Post(std::function<void()> work) = 0;
+  /// For the request's line in the log.
+  virtual void CountTokens(int tokens) = 0;
+};
+
+}  // namespace numoe

@@ -1,0 +1,61 @@
+// OneAnswer: a request's one choice with OpenAI's writer, fed token events by hand.
+//
+// What the engine and a GenerationTask do in a server, without either. `events` gathers what a stream would
+// have carried, without usage and [DONE].
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "coordinator/api/choice.h"
+#include "coordinator/api/openai_writer.h"
+
+namespace numoe {
+
+/// A conversation that nobody began, for tests that need only what follows.
+inline GenerationRequest ChatOf(std::vector<std::string> stop = {}) {
+  GenerationRequest request;
+  request.conversation.emplace();
+  request.conversation->messages = nlohmann::ordered_json::array();
+  request.stop = std::move(stop);
+  return request;
+}
+
+class OneAnswer {
+ public:
+  OneAnswer(const GenerationRequest& request, const ChoiceSetup& setup)
+      : choice_(new Choice(request, setup)) {
+    choices_.emplace_back(choice_);
+    const AnswerContext context{.tokenizer = setup.tokenizer,
+                                .id = "id-1",
+                                .model = "m",
+                                .created = 0,
+                                .prompts = {{setup.prompt.begin(), setup.prompt.end()}}};
+    if (request.conversation) {
+      writer_ = std::make_unique<ChatWriter>(request, context);
+    } else {
+      writer_ = std::make_unique<TextWriter>(request, context);
+    }
+  }
+
+  std::vector<AnswerDelta> Take(const TokenEvent& event) {
+    const ChoiceStep step = choice_->Take(event);
+    last_events = writer_->Events(*choice_, step);
+    events += last_events;
+    return step.deltas;
+  }
+  const Choice& choice() const { return *choice_; }
+  bool done() const { return choice_->done(); }
+  std::string Whole() { return writer_->Whole(choices_); }
+  std::string End() { return writer_->End(choices_); }
+
+  std::string events;
+  std::string last_events;  // of the last Take
+
+ private:
+  Choice* const choice_;
+  Choices choices_;
+  std::unique_ptr<AnswerWriter> writer_;
+};
+
+}  // namespace numoe

@@ -1,0 +1,305 @@
+// A real server over real sockets: what a connection does with requests good and bad, over plain text and
+// TLS.
+#include "coordinator/http/server.h"
+
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include <atomic>
+#include <boost/asio.hpp>
+#include <boost/asio/ssl.hpp>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "common/base/limits.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+namespace asio = boost::asio;
+using tcp = asio::ip::tcp;
+
+class ServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    router_.Add({.method = "POST",
+                 .pattern = "/echo/{}",
+                 .summary = "",
+                 .handle = [](const std::shared_ptr<Exchange>& e) {
+                   e->Reply(
+                       {.body = e->request().captures[0] + ":" + e->request().body, .type = "text/plain"});
+                 }});
+    router_.Add({.method = "GET",
+                 .pattern = "/stream",
+                 .summary = "",
+                 .handle = [](const std::shared_ptr<Exchange>& e) {
+                   e->BeginStream();
+                   for (const char* text : {"data: 1\n\n", "", "data: 2\n\n"}) e->Send(text);
+                   e->EndStream();
+                 }});
+    router_.Add({.method = "GET",
+                 .pattern = "/wait",
+                 .summary = "",
+                 .handle = [this](const std::shared_ptr<Exchange>& e) {
+                   e->OnGone([this] { gone_ = true; });
+                   const std::lock_guard lock(mutex_);
+                   waiting_ = e;
+                 }});
+    router_.Add({.method = "GET",
+                 .pattern = "/open",
+                 .summary = "",
+                 .handle = [](const std::shared_ptr<Exchange>& e) { e->Reply({.body = "{}"}); },
+                 .open = true});
+  }
+  void TearDown() override {
+    if (server_ != nullptr) server_->Stop();
+    waiting_.reset();
+  }
+
+  void Start(ServerOptions options = {}, AccessOptions access = {}) {
+    options.host = "127.0.0.1";
+    options.port = 0;
+    access_ = *Access::Create(std::move(access));
+    auto server = Server::Start(router_, *access_, metrics_, options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+
+  tcp::socket Connect() {
+    tcp::socket socket(context_);
+    socket.connect({asio::ip::make_address("127.0.0.1"), static_cast<uint16_t>(server_->port())});
+    return socket;
+  }
+
+  // Everything until the server closes. Requests must ask for that.
+  std::string Ask(const std::string& bytes) {
+    tcp::socket socket = Connect();
+    return AskOn(socket, bytes);
+  }
+  template <typename Stream>
+  static std::string AskOn(Stream& stream, const std::string& bytes) {
+    boost::system::error_code error;
+    asio::write(stream, asio::buffer(bytes), error);
+    std::string reply;
+    asio::read(stream, asio::dynamic_buffer(reply), error);
+    return reply;
+  }
+
+  std::shared_ptr<Exchange> Waiting() {
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (waiting_ != nullptr) return waiting_;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  asio::io_context context_;
+  Router router_;
+  std::unique_ptr<Access> access_;
+  Metrics metrics_{MetricOwner::kCoordinator};
+  std::unique_ptr<Server> server_;
+  std::atomic<bool> gone_{false};
+  std::mutex mutex_;
+  std::shared_ptr<Exchange> waiting_;
+};
+
+constexpr char kClose[] = "Connection: close\r\n";
+
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string Post(const std::string& path, const std::string& body, const std::string& headers = "") {
+  return "POST " + path + " HTTP/1.1\r\nHost: x\r\n" + headers +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+std::string Get(const std::string& path, const std::string& headers = "") {
+  return "GET " + path + " HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n";
+}
+
+TEST_F(ServerTest, RequestsOnOneConnectionAreAnsweredInOrder) {
+  Start();
+  // Sent at once: the second and third wait in the buffer.
+  const std::string reply =
+      Ask(Post("/echo/a", "1") + Post("/echo/b", "2") + Post("/echo/c%20d", "3", kClose));
+  const size_t a = reply.find("a:1"), b = reply.find("b:2"), c = reply.find("c d:3");
+  ASSERT_TRUE(c != std::string::npos) << reply;
+  EXPECT_TRUE(a < b && b < c) << reply;
+}
+
+TEST_F(ServerTest, AConnectionIsUsedAgainAfterAStream) {
+  Start();
+  tcp::socket socket = Connect();
+  asio::write(socket, asio::buffer(Get("/stream")));
+  std::string head;
+  asio::read_until(socket, asio::dynamic_buffer(head), "\r\n0\r\n\r\n");
+  EXPECT_TRUE(Has(head, "text/event-stream") && Has(head, "Transfer-Encoding: chunked")) << head;
+  EXPECT_TRUE(Has(head, "9\r\ndata: 1\n\n\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\n")) << head;
+  EXPECT_TRUE(Has(AskOn(socket, Post("/echo/x", "y", kClose)), "x:y"));
+}
+
+TEST_F(ServerTest, WhatIsNotThereIsSaidToBe) {
+  Start();
+  EXPECT_TRUE(Has(Ask(Get("/nowhere", kClose)), "HTTP/1.1 404"));
+  const std::string wrong = Ask(Get("/echo/a", kClose));
+  EXPECT_TRUE(Has(wrong, "HTTP/1.1 405") && Has(wrong, "Allow: POST")) << wrong;
+  EXPECT_TRUE(Has(Ask("BLAH BLAH\r\n\r\n"), "HTTP/1.1 400"));
+  const std::string head = Ask("HEAD /open HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(Has(head, "200 OK") && Has(head, "Content-Length: 2") && !Has(head, "{}")) << head;
+}
+
+TEST_F(ServerTest, TooLargeARequestIsToldSoBeforeItIsRead) {
+  Start();
+  const std::string body = std::to_string(limits::kHttpBodyBytesMax + 1);
+  EXPECT_TRUE(
+      Has(Ask("POST /echo/a HTTP/1.1\r\nHost: x\r\nContent-Length: " + body + "\r\n\r\n"), "HTTP/1.1 413"));
+  EXPECT_TRUE(
+      Has(Ask(Get("/open", "x: " + std::string(limits::kHttpHeaderBytesMax, 'a') + "\r\n")), "HTTP/1.1 413"));
+}
+
+TEST_F(ServerTest, AClientThatAsksFirstIsToldToGoOn) {
+  Start();
+  tcp::socket socket = Connect();
+  const std::string head =
+      "POST /echo/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n"
+      "Content-Length: 2\r\n\r\n";
+  asio::write(socket, asio::buffer(head));
+  std::string first;
+  asio::read_until(socket, asio::dynamic_buffer(first), "\r\n\r\n");
+  EXPECT_TRUE(Has(first, "100 Continue"));
+  const std::string reply = AskOn(socket, "hi");
+  EXPECT_TRUE(Has(reply, "a:hi")) << reply;
+}
+
+TEST_F(ServerTest, TheClientsLeavingEndsTheExchange) {
+  Start();
+  auto socket = std::make_unique<tcp::socket>(Connect());
+  asio::write(*socket, asio::buffer(Get("/wait")));
+  const auto exchange = Waiting();
+  socket.reset();
+  while (!gone_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::atomic<bool> ran{false};
+  exchange->Post([&ran] { ran = true; });
+  EXPECT_TRUE(Has(Ask(Get("/open", kClose)), "200 OK"));
+  EXPECT_FALSE(ran) << "work for a client that has gone";
+}
+
+TEST_F(ServerTest, WorkOfOtherThreadsComesToTheExchange) {
+  Start();
+  std::future<std::string> reply =
+      std::async(std::launch::async, [this] { return Ask(Get("/wait", kClose)); });
+  const auto exchange = Waiting();
+  exchange->Post([exchange] { exchange->Reply({.status = 201, .body = "posted"}); });
+  EXPECT_TRUE(Has(reply.get(), "posted"));
+  EXPECT_FALSE(gone_);
+}
+
+TEST_F(ServerTest, KeysGuardAllButOpenRoutes) {
+  Start({}, {.keys = {"secret"}});
+  EXPECT_TRUE(Has(Ask(Get("/open", kClose)), "200 OK"));
+  const std::string refused = Ask(Post("/echo/a", "", kClose));
+  EXPECT_TRUE(Has(refused, "HTTP/1.1 401") && Has(refused, "invalid_api_key")) << refused;
+  EXPECT_TRUE(Has(Ask(Post("/echo/a", "", std::string("Authorization: Bearer secret\r\n") + kClose)), "a:"));
+}
+
+TEST_F(ServerTest, PagesOfAllowedOriginsMayAsk) {
+  ServerOptions options;
+  options.allowed_origins = {"https://good.example"};
+  Start(options);
+  const std::string good = "Origin: https://good.example\r\n", bad = "Origin: https://bad.example\r\n";
+  const auto preflight = [&](const std::string& origin) {
+    return Ask("OPTIONS /echo/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + origin +
+               "Access-Control-Request-Headers: authorization, content-type\r\n\r\n");
+  };
+  EXPECT_TRUE(Has(preflight(good), "204 No Content") &&
+              Has(preflight(good), "Access-Control-Allow-Origin: https://good.example") &&
+              Has(preflight(good), "Access-Control-Allow-Headers: authorization, content-type"));
+  EXPECT_FALSE(Has(preflight(bad), "Access-Control-Allow-Origin"));
+  EXPECT_TRUE(Has(Ask(Get("/stream", good + kClose)), "Access-Control-Allow-Origin"));
+  EXPECT_FALSE(Has(Ask(Get("/open", kClose)), "Access-Control-Allow-Origin")) << "not asked by a page";
+}
+
+// A key and a certificate that it signs itself, as PEM files.
+void WriteCertificate(const std::filesystem::path& certificate, const std::filesystem::path& key) {
+  EVP_PKEY* const pair = EVP_RSA_gen(2048);
+  X509* const cert = X509_new();
+  ASN1_INTEGER_set(X509_get_serialNumber(cert), 1);
+  X509_gmtime_adj(X509_getm_notBefore(cert), 0);
+  X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
+  X509_set_pubkey(cert, pair);
+  X509_NAME* const name = X509_get_subject_name(cert);
+  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("localhost"),
+                             -1, -1, 0);
+  X509_set_issuer_name(cert, name);
+  X509_sign(cert, pair, EVP_sha256());
+  std::FILE* file = std::fopen(certificate.c_str(), "w");
+  PEM_write_X509(file, cert);
+  std::fclose(file);
+  file = std::fopen(key.c_str(), "w");
+  PEM_write_PrivateKey(file, pair, nullptr, nullptr, 0, nullptr, nullptr);
+  std::fclose(file);
+  X509_free(cert);
+  EVP_PKEY_free(pair);
+}
+
+class TlsServerTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    folder_ = std::filesystem::path(::testing::TempDir()) / "numoe_server_test";
+    std::filesystem::create_directories(folder_);
+    options_.tls_certificate = folder_ / "cert.pem";
+    options_.tls_key = folder_ / "key.pem";
+    WriteCertificate(options_.tls_certificate, options_.tls_key);
+  }
+  void TearDown() override {
+    ServerTest::TearDown();
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::filesystem::path folder_;
+  ServerOptions options_;
+};
+
+TEST_F(TlsServerTest, TheSameOverTls) {
+  Start(options_);
+  asio::ssl::context tls(asio::ssl::context::tls_client);
+  asio::ssl::stream<tcp::socket> stream(Connect(), tls);
+  stream.handshake(asio::ssl::stream_base::client);
+  asio::write(stream, asio::buffer(Get("/stream")));
+  std::string head;
+  asio::read_until(stream, asio::dynamic_buffer(head), "\r\n0\r\n\r\n");
+  EXPECT_TRUE(Has(head, "data: 2"));
+  EXPECT_TRUE(Has(AskOn(stream, Post("/echo/x", std::string(100'000, 'y'), kClose)), "x:yyy"));
+  EXPECT_FALSE(Has(Ask(Get("/open", kClose)), "200 OK")) << "plain text is no TLS";
+}
+
+TEST_F(TlsServerTest, AClientThatLeavesIsNoticedOverTlsToo) {
+  Start(options_);
+  asio::ssl::context tls(asio::ssl::context::tls_client);
+  auto stream = std::make_unique<asio::ssl::stream<tcp::socket>>(Connect(), tls);
+  stream->handshake(asio::ssl::stream_base::client);
+  asio::write(*stream, asio::buffer(Get("/wait")));
+  Waiting();
+  stream.reset();
+  while (!gone_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+TEST_F(TlsServerTest, WrongFilesAreNamed) {
+  access_ = *Access::Create({});
+  ServerOptions options = options_;
+  options.port = 0;
+  options.tls_key = folder_ / "nothing.pem";
+  const auto no_key = Server::Start(router_, *access_, metrics_, options);
+  EXPECT_TRUE(Has(std::string(no_key.status().message()), "--ssl-keyfile")) << no_key.status();
+  options.tls_key.clear();
+  EXPECT_EQ(Server::Start(router_, *access_, metrics_, options).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace numoe
