@@ -56,6 +56,9 @@ inline constexpr double kThetaMin = 1.1, kThetaMax = 1e12;  // YaRN divides by i
 // --- layer calls -----------------------------------------------------------------------------------------
 // Tokens in one expert layer call; the scheduler's step budget may not exceed it. 8192 x 7168 BF16 = 117 MB.
 inline constexpr int kCallTokensMax = 8'192;
+// Rows of logits in one step beyond one for each sequence, for the probabilities of prompts: at Kimi's
+// vocabulary 84 MB, and a whole chunk of deterministic serving.
+inline constexpr int kPromptLogitRowsMax = 128;
 inline constexpr int kWorkersMax = 64;
 // Long against a conversation, short against a day's change of what people ask.
 inline constexpr double kExpertHalfLifeSeconds = 600;

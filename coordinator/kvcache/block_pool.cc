@@ -84,6 +84,7 @@ void BlockPool::Forget(KvBlockId block) {
   edges_.erase(edges_.find(*place->second.edge));
   places_.erase(place);
   names_[b] = kEmptyPrefix;
+  ++names_lost_;
   if (idle_.erase({released_[b], block}) > 0) blank_.push_back(block);
 }
 

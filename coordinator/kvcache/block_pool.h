@@ -51,6 +51,8 @@ class BlockPool {
                                  absl::Span<const TokenId> tokens) const;
   /// The block that ends `node`, or nullopt once it has been taken away.
   std::optional<KvBlockId> BlockOf(PrefixNode node) const;
+  /// How many names were taken away so far: as long as it stays, every BlockOf stays.
+  uint64_t names_lost() const { return names_lost_; }
   /// Takes the name away from a block whose rows cannot be trusted.
   void Forget(KvBlockId block);
   /// Takes all names away: nothing computed before is used again.
@@ -115,6 +117,7 @@ class BlockPool {
   absl::flat_hash_map<PrefixNode, Place> places_;
   PrefixNode last_node_ = kEmptyPrefix;
   uint64_t clock_ = 0;
+  uint64_t names_lost_ = 0;
 };
 
 }  // namespace numoe

@@ -1,6 +1,7 @@
 #include "coordinator/scheduler/block_tables.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -13,11 +14,14 @@ absl::Span<const TokenId> BlockTables::BlockTokens(const Sequence& s, size_t blo
 
 void BlockTables::FindPrefix(Sequence& s) const {
   if (!prefix_caching_) return;
+  if (s.unscored() > 0) return s.prefixes.clear();  // its probabilities need every row computed
   const size_t most = (s.tokens.size() - 1) / static_cast<size_t>(pool_.block_tokens());
   s.prefixes.resize(std::min(s.prefixes.size(), most));
-  const auto gone = std::find_if(s.prefixes.begin(), s.prefixes.end(),
-                                 [&](PrefixNode node) { return !pool_.BlockOf(node); });
-  s.prefixes.erase(gone, s.prefixes.end());
+  if (std::exchange(s.prefixes_known_at, pool_.names_lost()) != pool_.names_lost()) {
+    const auto gone = std::find_if(s.prefixes.begin(), s.prefixes.end(),
+                                   [&](PrefixNode node) { return !pool_.BlockOf(node); });
+    s.prefixes.erase(gone, s.prefixes.end());
+  }
   while (s.prefixes.size() < most) {
     const PrefixNode parent = s.prefixes.empty() ? kEmptyPrefix : s.prefixes.back();
     const auto next = pool_.Find(parent, s.request.cache_salt, BlockTokens(s, s.prefixes.size()));

@@ -69,7 +69,7 @@ struct GenerateRequest {
   std::unique_ptr<TokenConstraint>
       constraint;  // null: any token. With one, the model's end tokens always end
   std::function<void(const TokenEvent&)>
-      on_event;      // called until finish != kNone, and never after Cancel returned
+      on_event;      // on the engine's thread until finish != kNone, or the engine has taken a Cancel
   int priority = 0;  // lower first; equal ones in order of arrival
   std::optional<std::chrono::steady_clock::time_point>
       deadline;  // the request ends with DEADLINE_EXCEEDED at the first step's end from then on

@@ -1,16 +1,19 @@
 // Which sequences take part in the next step, and with how many tokens: a pure function of their sizes.
 //
-// Decoding sequences come first (one token each), then prompts in order of arrival in chunks of what is left
-// of step_tokens; waiting sequences are admitted while sequences and KV blocks allow. When blocks run out,
-// the youngest running sequence is preempted: it gives its blocks back and waits at the head of the queue.
-// Blocks that hold a prefix several sequences share are counted once for each; preempting one of them frees
-// none. The plan is a printable value; the engine carries it out. Rules and invariants:
+// Decoding sequences come first (one token each), then prompts in their order (priority, then arrival) in
+// chunks of what is left of step_tokens; waiting sequences are admitted while sequences and KV blocks allow.
+// When blocks run out, the last running sequence in that order is preempted: it gives its blocks back and
+// waits again. Blocks that hold a prefix several sequences share are counted once for each; preempting one of
+// them frees none. The plan is a printable value; the engine carries it out. Rules and invariants:
 // coordinator/scheduler/CONTRACT.md.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "common/base/limits.h"
 
 namespace numoe {
 
@@ -21,6 +24,7 @@ struct PlannerLimits {
   int mixed_prompt_tokens = 2048;  // in a step in which somebody decodes (step_pacer.h)
   int fixed_chunk_tokens =
       0;  // > 0: prompts are cut at multiples of this whatever the load (deterministic serving)
+  int prompt_logit_rows = limits::kPromptLogitRowsMax;
 };
 
 /// What the planner needs to know of a sequence.
@@ -30,6 +34,13 @@ struct SequenceView {
   int blocks = 0;      // held; of a waiting one: those of the prefix cache
   int shared = 0;  // of the blocks of a running one: held by others too, so that preempting it frees them not
   int idle = 0;    // of the blocks of a waiting one: held by nobody yet, so counted as free
+  bool prompt_logits = false;  // wants logits for all its prompt
+};
+
+/// The queue. Looked at only as far as it is admitted, and one beyond.
+struct WaitingLine {
+  int count = 0;
+  absl::FunctionRef<SequenceView(int index)> view;
 };
 
 struct PlannedPart {
@@ -39,13 +50,13 @@ struct PlannedPart {
 
 struct StepPlan {
   int admitted = 0;            // the first so many of `waiting` join the end of `running`
-  std::vector<int> preempted;  // indices in `running` (never admitted ones), youngest first
+  std::vector<int> preempted;  // indices in `running` (never admitted ones), descending
   std::vector<PlannedPart> parts;
   std::string ToString() const;
 };
 
-/// `running` in order of admission, `waiting` in order of arrival.
-StepPlan PlanNextStep(const std::vector<SequenceView>& running, const std::vector<SequenceView>& waiting,
-                      int free_blocks, const PlannerLimits& limits);
+/// Both in their order: by priority, then arrival.
+StepPlan PlanNextStep(const std::vector<SequenceView>& running, const WaitingLine& waiting, int free_blocks,
+                      const PlannerLimits& limits);
 
 }  // namespace numoe

@@ -17,6 +17,13 @@ struct State {
   PlannerLimits limits;
 };
 
+StepPlan PlanFor(const State& state) {
+  return PlanNextStep(
+      state.running,
+      {static_cast<int>(state.waiting.size()), [&](int i) { return state.waiting[static_cast<size_t>(i)]; }},
+      state.free_blocks, state.limits);
+}
+
 int64_t Blocks(int64_t tokens, const PlannerLimits& limits) {
   return (tokens + limits.block_tokens - 1) / limits.block_tokens;
 }
@@ -89,7 +96,7 @@ TEST(StepPlannerTest, PromisesHoldInRandomStates) {
   int preempting = 0, admitting = 0;
   for (int round = 0; round < 50'000; ++round) {
     const State state = RandomState(random);
-    const StepPlan plan = PlanNextStep(state.running, state.waiting, state.free_blocks, state.limits);
+    const StepPlan plan = PlanFor(state);
     CheckPlan(state, plan);
     if (HasFailure()) FAIL() << "round " << round << ": " << plan.ToString();
     preempting += plan.preempted.empty() ? 0 : 1;
@@ -122,7 +129,7 @@ class Simulation {
   int free_blocks_missing() const { return total_ - state_.free_blocks; }
 
   void Step() {
-    const StepPlan plan = PlanNextStep(state_.running, state_.waiting, state_.free_blocks, state_.limits);
+    const StepPlan plan = PlanFor(state_);
     CheckPlan(state_, plan);
     // In states that serving leads to, what is given up moves somebody older at once.
     for (const int index : plan.preempted) {
@@ -187,8 +194,10 @@ TEST(StepPlannerTest, EverySequenceFinishesHoweverTightTheCache) {
 }
 
 TEST(StepPlannerTest, APromptIsCutToWhatDecodingLeaves) {
-  const StepPlan plan = PlanNextStep({{.tokens = 9, .cached = 8, .blocks = 2}}, {{.tokens = 100}}, 100,
-                                     {.sequences_max = 4, .step_tokens = 16, .block_tokens = 4});
+  const StepPlan plan = PlanFor({.running = {{.tokens = 9, .cached = 8, .blocks = 2}},
+                                 .waiting = {{.tokens = 100}},
+                                 .free_blocks = 100,
+                                 .limits = {.sequences_max = 4, .step_tokens = 16, .block_tokens = 4}});
   ASSERT_EQ(plan.parts.size(), 2u);
   EXPECT_EQ(plan.admitted, 1);
   EXPECT_EQ(plan.parts[0].tokens, 1);
@@ -198,9 +207,12 @@ TEST(StepPlannerTest, APromptIsCutToWhatDecodingLeaves) {
 TEST(StepPlannerTest, FixedChunksDoNotDependOnTheLoad) {
   const PlannerLimits limits{
       .sequences_max = 4, .step_tokens = 16, .block_tokens = 4, .fixed_chunk_tokens = 8};
-  const StepPlan alone = PlanNextStep({}, {{.tokens = 100}}, 100, limits);
-  const StepPlan beside =
-      PlanNextStep({{.tokens = 9, .cached = 8, .blocks = 2}}, {{.tokens = 100}}, 100, limits);
+  const std::vector<SequenceView> prompt = {{.tokens = 100}};
+  const StepPlan alone = PlanFor({.waiting = prompt, .free_blocks = 100, .limits = limits});
+  const StepPlan beside = PlanFor({.running = {{.tokens = 9, .cached = 8, .blocks = 2}},
+                                   .waiting = prompt,
+                                   .free_blocks = 100,
+                                   .limits = limits});
   ASSERT_EQ(alone.parts.size(), 1u);
   ASSERT_EQ(beside.parts.size(), 2u);
   EXPECT_EQ(alone.parts[0].tokens % 8, 0);

@@ -1,0 +1,381 @@
+#include "coordinator/scheduler/scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace numoe {
+namespace {
+
+// How long the engine waits for a lost worker before it looks at its mailbox again.
+constexpr int64_t kAwaitSliceMs = 20;
+
+const char* ReasonName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    default:
+      return "error";
+  }
+}
+
+bool Contains(const std::vector<TokenId>& ids, TokenId token) {
+  return std::find(ids.begin(), ids.end(), token) != ids.end();
+}
+
+SequenceLimits SequenceLimitsOf(const EngineOptions& options) {
+  const int64_t rows = int64_t{options.kv_blocks} * options.limits.block_tokens;
+  return {.tokens_max = std::min(options.max_model_len, rows - 1),
+          .vocab = options.vocab,
+          .eos_token_ids = options.eos_token_ids};
+}
+
+}  // namespace
+
+Scheduler::Scheduler(Model& model, ExpertBackend& experts, const EngineOptions& options, Metrics& metrics)
+    : model_(model),
+      experts_(experts),
+      options_(options),
+      metrics_(metrics),
+      sequence_limits_(SequenceLimitsOf(options)),
+      blocks_(options.kv_blocks, options.limits.block_tokens),
+      tables_(blocks_, options.prefix_caching, options.limits.fixed_chunk_tokens),
+      pacer_(options.decode_stretch_max),
+      drawer_(options.vocab) {
+  NUMOE_CHECK_LE(options.limits.fixed_chunk_tokens, options.limits.prompt_logit_rows)
+      << "a piece of a prompt is computed whole";
+  batch_.deterministic = options.deterministic;
+  metrics_.Set(GaugeId::kKvBlocksCapacity, blocks_.total_blocks());
+}
+
+void Scheduler::Add(SequencePtr sequence) {
+  ++live_;
+  deadlines_ += sequence->request.deadline ? 1 : 0;
+  Queue(std::move(sequence));
+}
+
+void Scheduler::Queue(SequencePtr s) {
+  const auto later = std::upper_bound(
+      waiting_.begin(), waiting_.end(), s,
+      [](const SequencePtr& a, const SequencePtr& b) { return a->GoesBefore(*b); });
+  waiting_.insert(later, std::move(s));
+  waiting_count_ = static_cast<int>(waiting_.size());
+}
+
+void Scheduler::Cancel(const absl::flat_hash_set<SequenceId>& sequences) {
+  if (sequences.empty()) return;
+  const auto cancel = [&](const SequencePtr& s) {
+    if (sequences.contains(s->id)) End(*s, FinishReason::kCancelled);
+  };
+  std::for_each(running_.begin(), running_.end(), cancel);
+  std::for_each(waiting_.begin(), waiting_.end(), cancel);
+  Settle();
+}
+
+void Scheduler::CancelAll() {
+  for (const SequencePtr& s : running_) End(*s, FinishReason::kCancelled);
+  for (const SequencePtr& s : waiting_) End(*s, FinishReason::kCancelled);
+  Settle();
+}
+
+void Scheduler::CheckIdle() const {
+  blocks_.CheckInvariants();
+  NUMOE_CHECK_EQ(blocks_.used_blocks(), 0);
+  NUMOE_CHECK(idle() && live_ == 0 && deadlines_ == 0) << live_ << " sequences";
+}
+
+EngineStats Scheduler::Stats() const {
+  EngineStats stats = stats_;
+  stats.running = static_cast<int>(running_.size());
+  stats.waiting = static_cast<int>(waiting_.size());
+  stats.kv_blocks_used = blocks_.used_blocks();
+  stats.kv_blocks_idle = blocks_.idle_blocks();
+  stats.kv_blocks_total = blocks_.total_blocks();
+  return stats;
+}
+
+void Scheduler::Turn() {
+  if (deadlines_ > 0) EndLate();
+  if (!idle() && WorkersReady()) RunStep();
+}
+
+void Scheduler::EndLate() {
+  const EngineClock::time_point now = options_.now();
+  const auto end_late = [&](const SequencePtr& s) {
+    if (!s->request.deadline || *s->request.deadline > now) return;
+    End(*s, FinishReason::kError,
+        absl::DeadlineExceededError(fmt::format("the request's deadline passed after {} of at most {} tokens",
+                                                s->generated(), s->request.sampling.max_tokens)));
+  };
+  std::for_each(running_.begin(), running_.end(), end_late);
+  std::for_each(waiting_.begin(), waiting_.end(), end_late);
+  Settle();
+}
+
+// After a lost step: waits a slice for the backend.
+bool Scheduler::WorkersReady() {
+  if (!lost_since_) return true;
+  const absl::Status status = experts_.AwaitReady(kAwaitSliceMs);
+  if (!status.ok()) EndAllIfTooLate(status);
+  return status.ok();
+}
+
+void Scheduler::EndAllIfTooLate(const absl::Status& status) {
+  if (SecondsSince(*lost_since_) * 1e3 < static_cast<double>(options_.worker_deadline_ms)) return;
+  EndAll(absl::UnavailableError(fmt::format("no expert worker for {} ms: {}", options_.worker_deadline_ms,
+                                            std::string(status.message()))));
+}
+
+void Scheduler::RunStep() {
+  const StepPlan plan = Plan();
+  CarryOut(plan);
+  if (plan.parts.empty()) {
+    // Nothing fits although something runs: the planner promises progress of the first one.
+    NUMOE_CHECK(!plan.preempted.empty()) << "no progress: " << plan.ToString();
+    return Settle();
+  }
+  FillBatch(plan);
+  const EngineClock::time_point start = options_.now();
+  const absl::StatusOr<StepLogits> logits = model_.Forward(batch_);
+  if (absl::IsUnavailable(logits.status())) return LoseStep(logits.status(), start);
+  if (!logits.ok()) return EndAll(logits.status());
+  lost_since_.reset();
+  RecordStep(plan, start);
+  Sample(plan, *logits);
+  Settle();
+}
+
+StepPlan Scheduler::Plan() {
+  PlannerLimits limits = options_.limits;
+  if (!options_.deterministic)
+    limits.mixed_prompt_tokens = pacer_.PromptTokens(CountDecoding(), limits.step_tokens);
+  const auto view = [this](int i) { return WaitingView(*waiting_[static_cast<size_t>(i)]); };
+  return PlanNextStep(RunningViews(limits.step_tokens),
+                      {.count = static_cast<int>(waiting_.size()), .view = view}, blocks_.free_blocks(),
+                      limits);
+}
+
+int Scheduler::CountDecoding() const {
+  return static_cast<int>(std::count_if(running_.begin(), running_.end(),
+                                        [](const SequencePtr& s) { return s->uncached() == 1; }));
+}
+
+std::vector<SequenceView> Scheduler::RunningViews(int prompt_tokens) const {
+  std::vector<SequenceView> views;
+  views.reserve(running_.size());
+  int wanted = 0;  // the most that a step can need
+  for (const SequencePtr& s : running_) {
+    const auto blocks = static_cast<int>(s->blocks.size());
+    const int64_t tokens = std::min<int64_t>(s->uncached(), prompt_tokens);
+    wanted += std::max(0, blocks_.BlocksFor(s->cached + tokens) - blocks);
+    views.push_back({.tokens = static_cast<int64_t>(s->tokens.size()),
+                     .cached = s->cached,
+                     .blocks = blocks,
+                     .prompt_logits = s->unscored() > 0});
+  }
+  // With so many free ones nobody is preempted, and nobody asks what is shared.
+  if (wanted <= blocks_.free_blocks()) return views;
+  for (size_t i = 0; i < views.size(); ++i) views[i].shared = tables_.SharedBlocks(*running_[i]);
+  return views;
+}
+
+SequenceView Scheduler::WaitingView(Sequence& s) const {
+  tables_.FindPrefix(s);
+  const auto count = static_cast<int>(s.prefixes.size());
+  return {.tokens = static_cast<int64_t>(s.tokens.size()),
+          .cached = int64_t{count} * blocks_.block_tokens(),
+          .blocks = count,
+          .idle = tables_.IdleBlocks(s),
+          .prompt_logits = s.unscored() > 0};
+}
+
+void Scheduler::CarryOut(const StepPlan& plan) {
+  // The parts' indices count the running list as planned: preempted sequences stay in it until Settle.
+  for (const int index : plan.preempted) {
+    Sequence& s = *running_[static_cast<size_t>(index)];
+    tables_.Release(s);
+    s.preempted = true;
+    ++stats_.preemptions;
+    metrics_.Add(CounterId::kPreemptions);
+  }
+  for (int i = 0; i < plan.admitted; ++i) {
+    Sequence& s = *waiting_.front();
+    metrics_.Observe(HistogramId::kQueueWait, SecondsSince(s.arrived));
+    tables_.TakePrefix(s);  // for all of them before a block is given out, which can end a prefix
+    stats_.prefix_query_tokens += s.tokens.size();
+    stats_.prefix_hit_tokens += static_cast<uint64_t>(s.cached);
+    metrics_.Add(CounterId::kPrefixQueryTokens, static_cast<double>(s.tokens.size()));
+    metrics_.Add(CounterId::kPrefixHitTokens, static_cast<double>(s.cached));
+    running_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+  waiting_count_ = static_cast<int>(waiting_.size());
+  for (const PlannedPart& part : plan.parts) {
+    Sequence& s = *running_[static_cast<size_t>(part.sequence)];
+    tables_.Grow(s, s.cached + part.tokens);
+  }
+}
+
+// Of the next `tokens` tokens, so many last ones have logits that somebody reads.
+int Scheduler::LogitRows(const Sequence& s, int tokens) {
+  const int64_t end = s.cached + tokens;
+  if (s.unscored() > 0) return static_cast<int>(std::max<int64_t>(0, end - s.scored));
+  return end == static_cast<int64_t>(s.tokens.size()) ? 1 : 0;
+}
+
+void Scheduler::FillBatch(const StepPlan& plan) {
+  batch_.sequences.clear();
+  for (const PlannedPart& part : plan.parts) {
+    const Sequence& s = *running_[static_cast<size_t>(part.sequence)];
+    const auto tokens = absl::MakeConstSpan(s.tokens)
+                            .subspan(static_cast<size_t>(s.cached), static_cast<size_t>(part.tokens));
+    batch_.sequences.push_back({.tokens = tokens,
+                                .position = s.cached,
+                                .blocks = s.blocks,
+                                .logits_last = LogitRows(s, part.tokens)});
+  }
+}
+
+// Nothing was sampled and no `cached` moved: the step is planned again when the workers are back.
+void Scheduler::LoseStep(const absl::Status& status, EngineClock::time_point start) {
+  if (!lost_since_) lost_since_ = start;
+  metrics_.Add(CounterId::kStepsReplayed);
+  Settle();
+  EndAllIfTooLate(status);
+}
+
+void Scheduler::RecordStep(const StepPlan& plan, EngineClock::time_point start) {
+  int tokens = 0, decodes = 0;
+  for (const PlannedPart& part : plan.parts) {
+    tokens += part.tokens;
+    decodes += running_[static_cast<size_t>(part.sequence)]->uncached() == 1 ? 1 : 0;
+  }
+  step_end_ = options_.now();
+  const double seconds = std::chrono::duration<double>(step_end_ - start).count();
+  pacer_.Record(decodes, tokens - decodes, seconds);
+  metrics_.Observe(HistogramId::kStepDuration, seconds);
+  metrics_.Observe(HistogramId::kStepTokens, tokens);
+  metrics_.Add(CounterId::kSteps);
+  ++stats_.steps;
+  stats_.last_step_s = seconds;
+  stats_.last_step_tokens = tokens;
+  stats_.tokens_computed += static_cast<uint64_t>(tokens);
+}
+
+void Scheduler::Sample(const StepPlan& plan, const StepLogits& logits) {
+  const auto vocab = static_cast<size_t>(logits.vocab_size);
+  const uint64_t generated = stats_.tokens_generated;
+  size_t row = 0;
+  for (const PlannedPart& part : plan.parts) {
+    Sequence& s = *running_[static_cast<size_t>(part.sequence)];
+    const auto rows = static_cast<size_t>(LogitRows(s, part.tokens));
+    s.cached += part.tokens;
+    const absl::Status status = Advance(s, logits.values.subspan(row * vocab, rows * vocab), logits.vocab_size);
+    row += rows;
+    if (status.ok()) {
+      tables_.Publish(s);
+    } else {
+      tables_.Distrust(s);  // rows behind logits that are no numbers may be none either
+      End(s, FinishReason::kError, status);
+    }
+  }
+  metrics_.Add(CounterId::kTokensGenerated, static_cast<double>(stats_.tokens_generated - generated));
+}
+
+// What a part's logits are for: probabilities of the prompt, and the next token.
+absl::Status Scheduler::Advance(Sequence& s, absl::Span<const float> logits, int vocab) {
+  for (; s.unscored() > 0 && !logits.empty(); logits.remove_prefix(static_cast<size_t>(vocab)))
+    RETURN_IF_ERROR(drawer_.Score(s, logits.subspan(0, static_cast<size_t>(vocab))));
+  if (s.uncached() > 0) return absl::OkStatus();  // mid-prompt
+  if (s.request.sampling.max_tokens == 0) {       // only its prompt was asked about
+    End(s, FinishReason::kLength);
+    s.ending->prompt_logprobs = std::move(s.scores);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(DrawnToken drawn, drawer_.Draw(s, logits));
+  Emit(s, std::move(drawn));
+  return absl::OkStatus();
+}
+
+// Hands a token out; the last one goes with the ending.
+void Scheduler::Emit(Sequence& s, DrawnToken drawn) {
+  const bool first = s.generated() == 0;
+  const auto since = std::chrono::duration<double>(step_end_ - (first ? s.arrived : s.last_token)).count();
+  metrics_.Observe(first ? HistogramId::kTimeToFirstToken : HistogramId::kInterTokenLatency, since);
+  s.tokens.push_back(drawn.token);
+  s.last_token = step_end_;
+  ++stats_.tokens_generated;
+  const SamplingParams& p = s.request.sampling;
+  // Nothing can follow what is complete.
+  const bool ends = !p.ignore_eos || s.request.constraint != nullptr;
+  const bool stopped =
+      Contains(p.stop_token_ids, drawn.token) || (ends && Contains(options_.eos_token_ids, drawn.token));
+  TokenEvent* event = &event_;
+  if (stopped || s.generated() >= p.max_tokens) {
+    End(s, stopped ? FinishReason::kStop : FinishReason::kLength);
+    event = &*s.ending;
+  } else {
+    event_.sequence = s.id;
+    event_.cached_prompt_tokens = s.reused.value_or(0);
+  }
+  event->tokens.assign(1, drawn.token);
+  event->logprobs = std::move(drawn.logprobs);
+  event->prompt_logprobs = std::exchange(s.scores, {});
+  if (event == &event_) s.request.on_event(event_);
+}
+
+void Scheduler::End(Sequence& s, FinishReason reason, const absl::Status& error) const {
+  s.ending = TokenEvent{
+      .sequence = s.id, .cached_prompt_tokens = s.reused.value_or(0), .finish = reason, .error = error};
+}
+
+void Scheduler::EndAll(const absl::Status& error) {
+  for (const SequencePtr& s : running_) End(*s, FinishReason::kError, error);
+  for (const SequencePtr& s : waiting_) End(*s, FinishReason::kError, error);
+  lost_since_.reset();
+  Settle();
+}
+
+// Lets go of the sequences that ended, puts the preempted ones back into the queue, and the others in order.
+void Scheduler::Settle() {
+  size_t stay = 0;
+  for (SequencePtr& s : running_) {
+    if (s->ending) {
+      Finish(*s);
+      s.reset();
+    } else if (std::exchange(s->preempted, false)) {
+      Queue(std::move(s));
+    } else if (SequencePtr& place = running_[stay++]; &place != &s) {
+      place = std::move(s);
+    }
+  }
+  running_.resize(stay);
+  const auto before = [](const SequencePtr& a, const SequencePtr& b) { return a->GoesBefore(*b); };
+  if (!std::is_sorted(running_.begin(), running_.end(), before))
+    std::sort(running_.begin(), running_.end(), before);
+  const auto ended = std::remove_if(waiting_.begin(), waiting_.end(), [this](const SequencePtr& s) {
+    if (s->ending) Finish(*s);
+    return s->ending.has_value();
+  });
+  waiting_.erase(ended, waiting_.end());
+  waiting_count_ = static_cast<int>(waiting_.size());
+}
+
+void Scheduler::Finish(Sequence& s) {
+  tables_.Release(s);
+  metrics_.With(CounterId::kRequestsFinished, {ReasonName(s.ending->finish)}).Increment();
+  metrics_.Observe(HistogramId::kRequestDuration, SecondsSince(s.arrived));
+  deadlines_ -= s.request.deadline ? 1 : 0;
+  if (s.ending->finish != FinishReason::kCancelled) s.request.on_event(*s.ending);
+  --live_;
+}
+
+}  // namespace numoe
