@@ -8,6 +8,10 @@ namespace {
 // Far beyond every logit; what a rule makes of one stays a number.
 constexpr float kLargest = 1e30f;
 
+float Within(double value, float least) {
+  return static_cast<float>(std::clamp<double>(value, least, kLargest));
+}
+
 }  // namespace
 
 bool LogitRules::IsNothing(const LogitRuleParams& params) {
@@ -42,9 +46,9 @@ void LogitRules::Apply(absl::Span<float> logits, bool forbid) const {
     float& logit = logits[static_cast<size_t>(token)];
     logit = std::clamp(logit + bias, -kLargest, kLargest);
   }
-  const auto repetition = static_cast<float>(params_.repetition_penalty);
-  const auto frequency = static_cast<float>(params_.frequency_penalty);
-  const auto presence = static_cast<float>(params_.presence_penalty);
+  const auto repetition = Within(params_.repetition_penalty, 1 / kLargest);
+  const auto frequency = Within(params_.frequency_penalty, -kLargest);
+  const auto presence = Within(params_.presence_penalty, -kLargest);
   for (const Seen& seen : seen_) {
     float& logit = logits[static_cast<size_t>(seen.token)];
     logit = logit > 0 ? logit / repetition : logit * repetition;

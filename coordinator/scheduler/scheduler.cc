@@ -63,9 +63,9 @@ void Scheduler::Add(SequencePtr sequence) {
 }
 
 void Scheduler::Queue(SequencePtr s) {
-  const auto later = std::upper_bound(
-      waiting_.begin(), waiting_.end(), s,
-      [](const SequencePtr& a, const SequencePtr& b) { return a->GoesBefore(*b); });
+  const auto later =
+      std::upper_bound(waiting_.begin(), waiting_.end(), s,
+                       [](const SequencePtr& a, const SequencePtr& b) { return a->GoesBefore(*b); });
   waiting_.insert(later, std::move(s));
   waiting_count_ = static_cast<int>(waiting_.size());
 }
@@ -235,8 +235,8 @@ void Scheduler::FillBatch(const StepPlan& plan) {
   batch_.sequences.clear();
   for (const PlannedPart& part : plan.parts) {
     const Sequence& s = *running_[static_cast<size_t>(part.sequence)];
-    const auto tokens = absl::MakeConstSpan(s.tokens)
-                            .subspan(static_cast<size_t>(s.cached), static_cast<size_t>(part.tokens));
+    const auto tokens = absl::MakeConstSpan(s.tokens).subspan(static_cast<size_t>(s.cached),
+                                                              static_cast<size_t>(part.tokens));
     batch_.sequences.push_back({.tokens = tokens,
                                 .position = s.cached,
                                 .blocks = s.blocks,
@@ -278,7 +278,8 @@ void Scheduler::Sample(const StepPlan& plan, const StepLogits& logits) {
     Sequence& s = *running_[static_cast<size_t>(part.sequence)];
     const auto rows = static_cast<size_t>(LogitRows(s, part.tokens));
     s.cached += part.tokens;
-    const absl::Status status = Advance(s, logits.values.subspan(row * vocab, rows * vocab), logits.vocab_size);
+    const absl::Status status =
+        Advance(s, logits.values.subspan(row * vocab, rows * vocab), logits.vocab_size);
     row += rows;
     if (status.ok()) {
       tables_.Publish(s);

@@ -104,9 +104,9 @@ class Scheduler {
   std::optional<EngineClock::time_point> lost_since_;  // begin of the first of the steps lost in a row
   int deadlines_ = 0;                                  // sequences that have one
   StepBatch batch_;
-  TokenEvent event_;                   // scratch
+  TokenEvent event_;                  // scratch
   EngineClock::time_point step_end_;  // of the step whose tokens are handed out
-  EngineStats stats_;                  // counters and the last step
+  EngineStats stats_;                 // counters and the last step
   std::atomic<int> live_{0};
   std::atomic<int> waiting_count_{0};
 };

@@ -15,6 +15,7 @@ namespace numoe {
 class ScriptedModel final : public Model {
  public:
   static constexpr int kVocab = 97;
+  static constexpr float kLikely = 10.0f;  // the next token's logit; the others' are 0
   ScriptedModel(int blocks, int block_tokens)
       : block_tokens_(block_tokens), rows_(static_cast<size_t>(blocks) * block_tokens, -1) {}
 
@@ -30,11 +31,11 @@ class ScriptedModel final : public Model {
       for (size_t i = 0; i < s.tokens.size(); ++i) Row(s, s.position + static_cast<int64_t>(i)) = s.tokens[i];
       if (s.logits_last == 0) continue;
       uint64_t hash = 17;
-      for (int64_t p = 0; p < s.position + static_cast<int64_t>(s.tokens.size()); ++p)
+      const int64_t end = s.position + static_cast<int64_t>(s.tokens.size());
+      for (int64_t p = 0; p < end; ++p) {
         hash = hash * 31 + static_cast<uint64_t>(Row(s, p) + 2);
-      logits_.resize(logits_.size() + kVocab, 0.0f);
-      logits_[logits_.size() - kVocab + hash % kVocab] = 10.0f;
-      if (nan_token_ >= 0 && hash % kVocab == static_cast<uint64_t>(nan_token_)) logits_.back() = 0.0f / 0.0f;
+        if (p >= end - s.logits_last) AddRow(hash % kVocab);
+      }
     }
     return StepLogits{
         .rows = static_cast<int>(logits_.size()) / kVocab, .vocab_size = kVocab, .values = logits_};
@@ -65,6 +66,12 @@ class ScriptedModel final : public Model {
                      block_tokens_ +
                  static_cast<size_t>(position % block_tokens_)];
   }
+  void AddRow(uint64_t token) {
+    logits_.resize(logits_.size() + kVocab, 0.0f);
+    logits_[logits_.size() - kVocab + token] = kLikely;
+    if (nan_token_ >= 0 && token == static_cast<uint64_t>(nan_token_)) logits_.back() = 0.0f / 0.0f;
+  }
+
   const int block_tokens_;
   std::vector<TokenId> rows_;
   std::vector<float> logits_;
