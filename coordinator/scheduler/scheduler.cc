@@ -177,6 +177,7 @@ std::vector<SequenceView> Scheduler::RunningViews(int prompt_tokens) const {
     const int64_t tokens = std::min<int64_t>(s->uncached(), prompt_tokens);
     wanted += std::max(0, blocks_.BlocksFor(s->cached + tokens) - blocks);
     views.push_back({.tokens = static_cast<int64_t>(s->tokens.size()),
+                     .tokens_max = s->prompt_tokens + s->request.sampling.max_tokens,
                      .cached = s->cached,
                      .blocks = blocks,
                      .prompt_logits = s->unscored() > 0});
@@ -191,6 +192,7 @@ SequenceView Scheduler::WaitingView(Sequence& s) const {
   tables_.FindPrefix(s);
   const auto count = static_cast<int>(s.prefixes.size());
   return {.tokens = static_cast<int64_t>(s.tokens.size()),
+          .tokens_max = s.prompt_tokens + s.request.sampling.max_tokens,
           .cached = int64_t{count} * blocks_.block_tokens(),
           .blocks = count,
           .idle = tables_.IdleBlocks(s),

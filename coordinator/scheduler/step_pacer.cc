@@ -29,7 +29,7 @@ int StepPacer::PromptTokens(int decodes, int most) const {
   if (decodes == 0 || stretch_max_ == 0) return most;
   if (plain_seconds_ == 0 || mixed_steps_ >= kMixedStepsMax) return 0;
   if (token_seconds_ == 0) return std::min(kFirstTokens, most);
-  const double fits = (stretch_max_ - 1) * plain_seconds_ / token_seconds_;
+  const double fits = kAim * (stretch_max_ - 1) * plain_seconds_ / token_seconds_;
   return std::min(most, static_cast<int>(std::clamp(fits, double{kLeastTokens}, double{1 << 20})));
 }
 

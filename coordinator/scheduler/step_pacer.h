@@ -23,6 +23,7 @@ class StepPacer {
  private:
   static constexpr int kFirstTokens = 32;  // before anything is known
   static constexpr int kLeastTokens = 8;   // a prompt of 4096 is through in 512 steps
+  static constexpr double kAim = 0.9;  // a prompt's tokens cost ever more, and what was learnt is of the past
   static constexpr int kMixedStepsMax =
       64;  // then a plain one: what decoding takes changes with its contexts
 

@@ -124,14 +124,15 @@ class Planner {
     }
   }
 
-  // Blocks that running prompts will still need.
+  // Blocks that those who run will still need: for their prompts and for what they say next.
   int Reserved() const {
     int reserved = 0;
     for (size_t i = 0; i < running_.size(); ++i) {
       if (planned_[i] == kPreempted) continue;
       const int owned =
           std::max(running_[i].blocks, BlocksFor(running_[i].cached + planned_[i], limits_.block_tokens));
-      reserved += std::max(0, BlocksFor(running_[i].tokens, limits_.block_tokens) - owned);
+      const int64_t soon = std::min(running_[i].tokens + limits_.growth_tokens, running_[i].tokens_max);
+      reserved += std::max(0, BlocksFor(soon, limits_.block_tokens) - owned);
     }
     return reserved;
   }

@@ -58,7 +58,8 @@ TEST(LogitRulesTest, AreTheirDefinitionsAtEveryToken) {
       EXPECT_EQ(rules.Forbids(), static_cast<int>(output.size()) < p.min_tokens);
       rules.Apply(absl::MakeSpan(logits), /*forbid=*/true);
       for (size_t t = 0; t < kVocab; ++t)
-        ASSERT_NEAR(logits[t], expected[t], 1e-5 + std::abs(expected[t]) * 1e-6) << "round " << round << " token " << t;
+        ASSERT_NEAR(logits[t], expected[t], 1e-5 + std::abs(expected[t]) * 1e-6)
+            << "round " << round << " token " << t;
       rules.Count(next);
       output.push_back(next);
     }
@@ -105,7 +106,8 @@ TEST(LogitRulesTest, NoBiasRevivesWhatAMaskForbids) {
   const std::vector<float> logits = {0.0f, 5.0f, 3.0f, 0.5f};
   const uint64_t mask[] = {0b1101};  // all but 1
   for (int i = 0; i < 2000; ++i) {
-    const TokenId token = *sampler.Sample(logits, {.temperature = 5, .position = i, .allowed = mask, .rules = &rules});
+    const TokenId token =
+        *sampler.Sample(logits, {.temperature = 5, .position = i, .allowed = mask, .rules = &rules});
     EXPECT_TRUE(token == 0 || token == 3) << token;
   }
   // Where a mask leaves only what is to come late, the mask wins; without a mask nothing is left to draw.

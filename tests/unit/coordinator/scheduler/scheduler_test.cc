@@ -61,6 +61,7 @@ SimulationOptions RandomOptions(std::mt19937& random) {
   PlannerLimits& limits = options.engine.limits;
   limits = {.sequences_max = 1 + below(12), .step_tokens = 12 + below(30), .block_tokens = 1 + below(6)};
   limits.prompt_logit_rows = 8 + below(10);
+  if (below(2) == 0) limits.growth_tokens = 0;  // preempts more
   if (below(3) == 0) {
     options.engine.deterministic = true;
     limits.fixed_chunk_tokens = 1 + below(std::min(8, limits.step_tokens - limits.sequences_max + 1));
@@ -90,7 +91,8 @@ std::vector<SimulatedRequest> RandomRequests(std::mt19937& random) {
     if (below(3) != 0) at += below(600) / 1e3;
     SimulatedRequest r{.at_s = at};
     r.prompt.assign(static_cast<size_t>(4 * below(8)), static_cast<TokenId>(7 + below(2)));  // often alike
-    for (const TokenId t : RandomTokens(random, static_cast<size_t>(1 + below(12)), 90)) r.prompt.push_back(t);
+    for (const TokenId t : RandomTokens(random, static_cast<size_t>(1 + below(12)), 90))
+      r.prompt.push_back(t);
     r.sampling = RandomSampling(random, below(40));
     if (below(2) == 0) r.priority = below(3) - 1;
     if (below(6) == 0) r.cancel_at_s = at + below(4000) / 1e3;
@@ -190,9 +192,8 @@ TEST(SchedulerTest, TheQueueIsInOrderOfPriorityThenArrival) {
   std::vector<SimulatedRequest> requests;
   std::mt19937 random(22);
   for (TokenId i = 0; i < 30; ++i) {
-    requests.push_back({.prompt = {i, 2, 3},
-                        .sampling = Greedy(4),
-                        .priority = static_cast<int>(random() % 4) - 2});
+    requests.push_back(
+        {.prompt = {i, 2, 3}, .sampling = Greedy(4), .priority = static_cast<int>(random() % 4) - 2});
   }
   const auto answers = Simulation(options).Run(requests);
   std::vector<std::pair<int, size_t>> expected;
@@ -299,8 +300,8 @@ TEST(SchedulerTest, MinTokensHoldBackTheEnd) {
 }
 
 TEST(SchedulerTest, OnlyAllowedTokensAreDrawn) {
-  SimulatedRequest request{.prompt = {9},
-                           .sampling = {.temperature = 3, .max_tokens = 50, .allowed_token_ids = {4, 65, 96}}};
+  SimulatedRequest request{
+      .prompt = {9}, .sampling = {.temperature = 3, .max_tokens = 50, .allowed_token_ids = {4, 65, 96}}};
   const auto allowed = Simulation(Roomy()).Run({request})[0];
   EXPECT_EQ(allowed.tokens.size(), 50u);
   for (const TokenId t : allowed.tokens) EXPECT_TRUE(t == 4 || t == 65 || t == 96) << t;
@@ -319,7 +320,8 @@ TEST(SchedulerTest, WrongParametersAreRefusedByName) {
     return std::string(made.status().message());
   };
   EXPECT_EQ(refusal({}), "");
-  EXPECT_EQ(refusal({.logit_bias = {{50, 1.0f}}}), "logit_bias: token 50 is not in the vocabulary of 50 tokens");
+  EXPECT_EQ(refusal({.logit_bias = {{50, 1.0f}}}),
+            "logit_bias: token 50 is not in the vocabulary of 50 tokens");
   EXPECT_THAT(refusal({.logit_bias = {{5, NAN}}}), HasSubstr("logit_bias"));
   EXPECT_THAT(refusal({.allowed_token_ids = {-1}}), HasSubstr("allowed_token_ids: token -1"));
   EXPECT_THAT(refusal({.repetition_penalty = 0}), HasSubstr("repetition_penalty: 0"));
