@@ -102,5 +102,8 @@ inline constexpr size_t kGrammarWarmStepsMax = 1'000'000;
 inline constexpr size_t kGrammarMaskBytesMax = 64ull << 20;
 inline constexpr size_t kGrammarCacheBytesMax = 512ull << 20;  // grammars of past requests
 inline constexpr size_t kGrammarRollbackTokensMax = 64;        // drafted tokens of one speculative step
+// Tools of a request, each with a schema to compile. OpenAI takes 128.
+inline constexpr size_t kToolsMax = 1'024;
+inline constexpr size_t kToolNameBytesMax = 256;  // OpenAI's have 64
 
 }  // namespace numoe::limits

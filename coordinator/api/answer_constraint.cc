@@ -1,9 +1,13 @@
 #include "coordinator/api/answer_constraint.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "coordinator/grammar/token_trie.h"
 
 namespace numoe {
 namespace {
@@ -20,52 +24,92 @@ bool IsIn(TokenId token, const std::vector<TokenId>& tokens) {
   return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
 }
 
-uint64_t BitOf(TokenId token) { return uint64_t{1} << (token % 64); }
-size_t WordOf(TokenId token) { return static_cast<size_t>(token) / 64; }
+ApiError Refusal(const std::string& param, const absl::Status& status) {
+  return BadRequest(param, fmt::format("'{}': {}", param, std::string(status.message())));
+}
 
 }  // namespace
 
-AnswerConstraint::AnswerConstraint(std::shared_ptr<const CompiledGrammar> grammar,
-                                   const AnswerOutline& outline)
-    : state_(grammar), mask_(grammar->vocabulary().mask_words()) {
-  const GrammarVocabulary& vocabulary = grammar->vocabulary();
+std::variant<std::unique_ptr<TokenConstraint>, ApiError> ConstrainAnswer(const GenerationRequest& request,
+                                                                         const AnswerOutline& outline,
+                                                                         GrammarCache& grammars) {
+  const CallPolicy policy = request.conversation ? request.conversation->calls : CallPolicy();
+  const bool can_call = outline.format.tools != ToolSyntax::kNone;
+  AnswerConstraint::Parts parts{.content = nullptr, .calls = {}, .calls_demanded = policy.demanded()};
+  if (policy.demanded() && !can_call) {
+    return BadRequest("tool_choice",
+                      "'tool_choice': a call is asked for, but this model has no format for tool calls");
+  }
+  if (can_call && !policy.calls.empty()) {
+    auto forms = CompileCallForms(policy.calls, outline.format.tools, grammars);
+    if (!forms.ok()) return Refusal("tools", forms.status());
+    parts.calls.emplace(*std::move(forms), outline.format, policy);
+  }
+  if (request.structure && !policy.demanded()) {
+    auto content = grammars.Get(*request.structure);
+    if (!content.ok()) return Refusal(request.structure_param, content.status());
+    parts.content = *std::move(content);
+  }
+  if (parts.content == nullptr && !parts.calls) return nullptr;
+  return std::make_unique<AnswerConstraint>(std::move(parts), outline);
+}
+
+AnswerConstraint::AnswerConstraint(Parts parts, const AnswerOutline& outline)
+    : calls_(std::move(parts.calls)) {
+  NUMOE_CHECK(parts.content != nullptr || calls_.has_value());
+  NUMOE_CHECK(!parts.calls_demanded || calls_.has_value());
+  if (parts.content != nullptr && !parts.calls_demanded) content_.emplace(parts.content);
+  const GrammarVocabulary& vocabulary =
+      parts.content != nullptr ? parts.content->vocabulary() : calls_->vocabulary();
+  mask_.resize(vocabulary.mask_words());
+  if (!content_ && !parts.calls_demanded) {
+    phase_ = Phase::kFree;
+    return;
+  }
   think_end_ = TokensOf(outline.format, {Mark::kThinkEnd});
   if (!outline.prompt_mark) think_begin_ = TokensOf(outline.format, {Mark::kThinkBegin});
   if (outline.prompt_mark == Mark::kThinkBegin) phase_ = Phase::kReasoning;
-  // Formats without sections begin with the first call.
-  if (outline.calls) calls_begin_ = TokensOf(outline.format, {Mark::kSectionBegin});
-  if (outline.calls && calls_begin_.empty()) calls_begin_ = TokensOf(outline.format, {Mark::kCallBegin});
-  if (think_begin_.empty() && phase_ != Phase::kReasoning) return;
+  if (calls_) calls_begin_ = calls_->FirstMarks();
+  if (!think_begin_.empty() || phase_ == Phase::kReasoning) MakeReasoningMask(outline.format, vocabulary);
+}
+
+void AnswerConstraint::MakeReasoningMask(const OutputFormat& format, const GrammarVocabulary& vocabulary) {
   reasoning_.assign(vocabulary.mask_words(), ~uint64_t{0});
-  for (const TokenId token : vocabulary.end_tokens()) reasoning_[WordOf(token)] &= ~BitOf(token);
-  for (const TokenId token :
-       TokensOf(outline.format, {Mark::kThinkBegin, Mark::kSectionBegin, Mark::kSectionEnd, Mark::kCallBegin,
-                                 Mark::kArguments, Mark::kCallEnd})) {
-    if (!IsIn(token, calls_begin_)) reasoning_[WordOf(token)] &= ~BitOf(token);
-  }
+  const auto forbid = [this](const std::vector<TokenId>& tokens) {
+    for (const TokenId token : tokens)
+      reasoning_[static_cast<size_t>(token) / 64] &= ~(uint64_t{1} << (token % 64));
+  };
+  forbid({vocabulary.end_tokens().begin(), vocabulary.end_tokens().end()});
+  forbid(TokensOf(format, {Mark::kThinkBegin, Mark::kSectionBegin, Mark::kSectionEnd, Mark::kCallBegin,
+                           Mark::kArguments, Mark::kCallEnd}));
+  for (const TokenId token : calls_begin_) grammar::SetBit(absl::MakeSpan(reasoning_), token);
 }
 
 void AnswerConstraint::Allow(const std::vector<TokenId>& tokens) {
-  for (const TokenId token : tokens) mask_[WordOf(token)] |= BitOf(token);
+  for (const TokenId token : tokens) grammar::SetBit(absl::MakeSpan(mask_), token);
 }
 
 absl::StatusOr<absl::Span<const uint64_t>> AnswerConstraint::Mask() {
-  if (phase_ == Phase::kCalls) return absl::Span<const uint64_t>();
+  if (phase_ == Phase::kFree) return absl::Span<const uint64_t>();
   if (phase_ == Phase::kReasoning) return absl::MakeConstSpan(reasoning_);
-  RETURN_IF_ERROR(state_.FillMask(absl::MakeSpan(mask_)));
+  std::fill(mask_.begin(), mask_.end(), 0);
   if (phase_ == Phase::kBegin) {
     Allow(think_begin_);
     Allow(calls_begin_);
   }
+  // White space may come before calls that are demanded.
+  RETURN_IF_ERROR(phase_ == Phase::kCalls || !content_ ? calls_->AddMask(absl::MakeSpan(mask_))
+                                                       : content_->AddMask(absl::MakeSpan(mask_)));
   return absl::MakeConstSpan(mask_);
 }
 
 void AnswerConstraint::Accept(TokenId token) {
-  if (phase_ == Phase::kCalls) return;
-  if (phase_ != Phase::kContent && IsIn(token, calls_begin_)) {
+  if (phase_ == Phase::kCalls) return calls_->Accept(token);
+  if (phase_ != Phase::kContent && calls_ && calls_->Begins(token)) {
     phase_ = Phase::kCalls;
-    return;
+    return calls_->Accept(token);
   }
+  if (phase_ == Phase::kFree) return;
   if (phase_ == Phase::kReasoning) {
     if (IsIn(token, think_end_)) phase_ = Phase::kBegin;
     return;
@@ -75,8 +119,12 @@ void AnswerConstraint::Accept(TokenId token) {
     phase_ = Phase::kReasoning;
     return;
   }
+  if (!content_) {
+    phase_ = Phase::kCalls;
+    return calls_->Accept(token);
+  }
   phase_ = Phase::kContent;
-  const bool allowed = state_.Accept(token);
+  const bool allowed = content_->Accept(token);
   NUMOE_CHECK(allowed) << "token " << token << " was not in the mask";
 }
 

@@ -1,16 +1,21 @@
-// AnswerConstraint: a grammar for the text of an answer, around what the model's format has beside it.
+// AnswerConstraint: what an answer may be, as token masks: reasoning, then content or calls.
 //
-// The grammar says what the content must be. Reasoning comes before it and is free, but cannot end the
-// answer: the marks of the format end it. Where tools are declared the model may call them instead of
-// answering: the mark that begins the calls is allowed wherever the content could begin, and from there on
-// anything is. White space between the marks and the content is not allowed.
+// Content matches a grammar, or is free. Calls name declared tools and have arguments that fit them
+// (call_sequence.h); where they are demanded there is no content. Reasoning comes first and is free, but
+// where something must follow it cannot end the answer: the marks of the format end it. Content that matches
+// a grammar may be replaced by calls, not mixed with them; free content may be followed by calls. Once calls
+// have begun nothing but calls follows. White space between the marks and content of a grammar is not
+// allowed.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <variant>
 #include <vector>
 
-#include "coordinator/grammar/compiled_grammar.h"
+#include "coordinator/grammar/grammar_cache.h"
+#include "coordinator/api/call_sequence.h"
+#include "coordinator/api/generation_request.h"
 #include "coordinator/parsing/output_format.h"
 #include "coordinator/sampling/token_constraint.h"
 
@@ -19,27 +24,40 @@ namespace numoe {
 struct AnswerOutline {
   const OutputFormat& format;       // copied as far as needed
   std::optional<Mark> prompt_mark;  // PromptMark
-  bool calls = false;               // tools are declared
 };
+
+/// What `request` asks of its answer; null: nothing. Compiles grammars that are not in the cache, which takes
+/// milliseconds: for any thread but the engine's. Errors name the field that asked for it.
+std::variant<std::unique_ptr<TokenConstraint>, ApiError> ConstrainAnswer(const GenerationRequest& request,
+                                                                         const AnswerOutline& outline,
+                                                                         GrammarCache& grammars);
 
 class AnswerConstraint final : public TokenConstraint {
  public:
-  AnswerConstraint(std::shared_ptr<const CompiledGrammar> grammar, const AnswerOutline& outline);
+  struct Parts {
+    std::shared_ptr<const CompiledGrammar> content;  // null: free
+    std::optional<CallSequence> calls;               // none
+    bool calls_demanded = false;                     // no content, then
+  };
+  /// REQUIRES: content or calls.
+  AnswerConstraint(Parts parts, const AnswerOutline& outline);
 
   absl::StatusOr<absl::Span<const uint64_t>> Mask() override;
   void Accept(TokenId token) override;
 
  private:
-  // kBegin: the content has not begun. kCalls: anything goes.
-  enum class Phase : uint8_t { kBegin, kReasoning, kContent, kCalls };
+  // kBegin: neither content nor calls have begun. kFree: content that is free, or reasoning before it.
+  enum class Phase : uint8_t { kBegin, kReasoning, kContent, kFree, kCalls };
 
+  void MakeReasoningMask(const OutputFormat& format, const GrammarVocabulary& vocabulary);
   void Allow(const std::vector<TokenId>& tokens);
 
-  GrammarState state_;
+  std::optional<GrammarState> content_;  // none: free, or no content
+  std::optional<CallSequence> calls_;
   std::vector<TokenId> think_begin_;  // empty: reasoning cannot begin any more
   std::vector<TokenId> think_end_;
-  std::vector<TokenId> calls_begin_;  // empty: no calls
-  std::vector<uint64_t> reasoning_;   // the mask within it
+  std::vector<TokenId> calls_begin_;
+  std::vector<uint64_t> reasoning_;  // the mask within it
   std::vector<uint64_t> mask_;
   Phase phase_ = Phase::kBegin;
 };

@@ -29,7 +29,7 @@ OutputParserOptions ParserOptions(const GenerationRequest& request, const Choice
   if (!request.conversation) return options;
   const Conversation& c = *request.conversation;
   options.calls = !c.tools.is_null();
-  options.parallel_calls = c.parallel_tool_calls;
+  options.parallel_calls = c.calls.parallel;
   options.tools = ReadDeclaredTools(c.tools);
   options.first_call_number = NextCallNumber(c.messages);
   options.prompt_mark = PromptMark(setup.format, setup.tokenizer, setup.prompt);
@@ -54,6 +54,8 @@ Choice::Choice(const GenerationRequest& request, const ChoiceSetup& setup)
       min_tokens_(request.sampling.min_tokens),
       keep_tokens_(request.return_token_ids),
       include_reasoning_(request.include_reasoning),
+      call_was_named_(request.conversation &&
+                      request.conversation->calls.choice == CallPolicy::Choice::kNamed),
       own_stop_ids_(request.sampling.stop_token_ids),
       stop_ids_(StopIds(request, setup.eos_token_ids)),
       echo_(EchoOf(request, setup.prompt)),
@@ -80,7 +82,7 @@ ChoiceStep Choice::Take(const TokenEvent& event) {
   }
   if (!done_ && event.finish != FinishReason::kNone) End(out, event.finish);
   for (const AnswerDelta& delta : out) answer_.Add(delta);
-  if (finish_reason_ == "stop" && !answer_.calls.empty()) finish_reason_ = "tool_calls";
+  if (finish_reason_ == "stop" && !answer_.calls.empty() && !call_was_named_) finish_reason_ = "tool_calls";
   return Step(std::move(out));
 }
 

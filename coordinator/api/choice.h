@@ -3,8 +3,8 @@
 // Turns token events into what is said (detokenised; reasoning, content and tool calls told apart). A prompt
 // that is completed without a chat template is answered with raw text. Stop strings are looked for in the
 // content alone, neither in the reasoning nor in calls, and not before min_tokens. finish_reason is "length"
-// whenever max_tokens cut the answer, otherwise "tool_calls" if it calls tools, otherwise "stop". Used on the
-// connection's executor only.
+// whenever max_tokens cut the answer, otherwise "tool_calls" if it calls tools that tool_choice did not name,
+// otherwise "stop". Used on the connection's executor only.
 #pragma once
 
 #include <optional>
@@ -81,6 +81,7 @@ class Choice {
   const int min_tokens_;
   const bool keep_tokens_;
   const bool include_reasoning_;
+  const bool call_was_named_;
   const std::vector<TokenId> own_stop_ids_;  // the request's
   const std::vector<TokenId> stop_ids_;      // all that end it; not part of the answer
   std::vector<TokenId> echo_;                // the prompt, until it has been said

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/api/tool_choice.h"
 #include "coordinator/grammar/compiled_grammar.h"
 #include "coordinator/scheduler/engine.h"
 #include "nlohmann/json.hpp"
@@ -18,7 +19,7 @@ namespace numoe {
 struct Conversation {
   nlohmann::ordered_json messages;  // normalised (chat_messages.h)
   nlohmann::ordered_json tools;     // null: none, or they must not be called
-  bool parallel_tool_calls = true;
+  CallPolicy calls;                 // which of them may be called
   nlohmann::ordered_json template_kwargs;
   bool add_generation_prompt = true;
   bool continue_final_message = false;

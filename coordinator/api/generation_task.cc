@@ -15,6 +15,23 @@ std::string NewAnswerId(const char* prefix) {
   return fmt::format("{}{:016x}{:016x}", prefix, random(), random());
 }
 
+namespace {
+
+// A parameter that does not fit the model is named at the beginning of the message.
+ApiError FromEngine(const absl::Status& status) {
+  ApiError error = FromStatus(status);
+  if (error.http_status != 400) return error;
+  const size_t colon = error.message.find(": ");
+  if (colon == std::string::npos) {
+    error.code = "context_length_exceeded";
+  } else {
+    error.param = error.message.substr(0, colon);
+  }
+  return error;
+}
+
+}  // namespace
+
 void RunningTasks::Add(const std::string& id, const std::shared_ptr<GenerationTask>& task) {
   const std::lock_guard lock(mutex_);
   for (auto it = tasks_.begin(); it != tasks_.end();)
@@ -97,7 +114,7 @@ void GenerationTask::SubmitChoice(size_t index) {
                            .prompt = prepared_.prompts[prompt],
                            .cache_salt = request.cache_salt,
                            .sampling = request.sampling,
-                           .constraint = NewConstraint(prepared_, prompt, deps_),
+                           .constraint = std::move(prepared_.constraints[index]),
                            .on_event = nullptr,
                            .priority = request.priority,
                            .deadline = deadline_};
@@ -109,9 +126,7 @@ void GenerationTask::SubmitChoice(size_t index) {
   };
   const absl::StatusOr<SequenceId> sequence = deps_.engine.Submit(std::move(generate));
   if (!sequence.ok()) {
-    ApiError error = FromStatus(sequence.status());
-    if (error.http_status == 400) error.code = "context_length_exceeded";
-    return Fail(error);
+    return Fail(FromEngine(sequence.status()));
   }
   sequences_[index] = *sequence;
 }

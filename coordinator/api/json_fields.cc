@@ -57,7 +57,11 @@ void JsonFields::Strings(const char* name, size_t count_max, std::vector<std::st
 }
 
 void JsonFields::Fail(const std::string& name, const std::string& expected) {
-  if (!error_) error_ = BadRequest(path_ + name, fmt::format("'{}{}': expected {}", path_, name, expected));
+  Fail(BadRequest(path_ + name, fmt::format("'{}{}': expected {}", path_, name, expected)));
+}
+
+void JsonFields::Fail(ApiError error) {
+  if (!error_) error_ = std::move(error);
 }
 
 void JsonFields::Take(const JsonFields& inner) {

@@ -50,6 +50,7 @@ class JsonFields {
   void Strings(const char* name, size_t count_max, std::vector<std::string>& out);
 
   void Fail(const std::string& name, const std::string& expected);
+  void Fail(ApiError error);
   /// Takes over the error of fields within these.
   void Take(const JsonFields& inner);
   const std::optional<ApiError>& error() const { return error_; }

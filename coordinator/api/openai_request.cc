@@ -121,14 +121,14 @@ void ReadConversation(JsonFields& in, GenerationRequest& out) {
     return in.Fail("messages", "well-formed messages: " + std::string(normalised.status().message()));
   c.messages = *std::move(normalised);
   if (const ordered_json* tools = in.Array("tools"); tools != nullptr && !tools->empty()) c.tools = *tools;
-  if (const ordered_json* choice = in.Get("tool_choice"); choice != nullptr) {
-    if (*choice != "none" && *choice != "auto")
-      return in.Fail("tool_choice",
-                     "\"none\" or \"auto\" (calls are not forced), found " + JsonFields::Short(*choice));
-    // The model cannot call what it is not shown.
-    if (*choice == "none") c.tools = nullptr;
-  }
-  in.Bool("parallel_tool_calls", c.parallel_tool_calls);
+  bool parallel = true;
+  in.Bool("parallel_tool_calls", parallel);
+  auto calls = ReadCallPolicy(
+      {.tools = c.tools, .choice = in.Get("tool_choice"), .messages = c.messages, .parallel = parallel});
+  if (const auto* error = std::get_if<ApiError>(&calls)) return in.Fail(*error);
+  c.calls = std::get<CallPolicy>(std::move(calls));
+  // The model cannot call what it is not shown.
+  if (c.calls.choice == CallPolicy::Choice::kNone) c.tools = nullptr;
   in.Bool("add_generation_prompt", c.add_generation_prompt);
   in.Bool("continue_final_message", c.continue_final_message);
   ReadThinking(in, out);

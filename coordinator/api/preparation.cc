@@ -58,6 +58,23 @@ std::optional<ApiError> CheckPrompt(const TokenIds& ids, const char* param, cons
   return std::nullopt;
 }
 
+// A constraint for each choice.
+std::optional<ApiError> Constrain(Prepared& prepared, const ApiDeps& deps) {
+  static const OutputFormat raw;
+  const bool chat = prepared.request.conversation.has_value();
+  for (const TokenIds& prompt : prepared.prompts) {
+    const std::optional<Mark> mark =
+        chat ? PromptMark(deps.output_format, deps.tokenizer, prompt) : std::optional<Mark>();
+    for (int i = 0; i < prepared.request.best_of; ++i) {
+      auto constraint = ConstrainAnswer(
+          prepared.request, {.format = chat ? deps.output_format : raw, .prompt_mark = mark}, deps.grammars);
+      if (auto* error = std::get_if<ApiError>(&constraint)) return std::move(*error);
+      prepared.constraints.push_back(std::get<0>(std::move(constraint)));
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::variant<ordered_json, ApiError> ReadBody(std::string_view body) {
@@ -93,7 +110,7 @@ std::variant<Prepared, ApiError> Prepare(std::string_view body, const RequestRea
   if (auto error = ApplyLocks(deps, root)) return *error;
   auto request = read(root, deps.defaults);
   if (const auto* error = std::get_if<ApiError>(&request)) return *error;
-  Prepared prepared{.request = std::get<GenerationRequest>(std::move(request)), .prompts = {}, .grammar = {}};
+  Prepared prepared{.request = std::get<GenerationRequest>(std::move(request)), .prompts = {}, .constraints = {}};
   const GenerationRequest& r = prepared.request;
   if (!r.model.empty() && r.model != deps.model_name) {
     return ApiError{.http_status = 404,
@@ -104,27 +121,8 @@ std::variant<Prepared, ApiError> Prepare(std::string_view body, const RequestRea
   auto prompts = TokenisePrompts(r, deps);
   if (const auto* error = std::get_if<ApiError>(&prompts)) return *error;
   prepared.prompts = std::get<std::vector<TokenIds>>(std::move(prompts));
-  if (r.structure) {
-    auto grammar = deps.grammars.Get(*r.structure);
-    if (!grammar.ok()) {
-      return BadRequest(r.structure_param,
-                        fmt::format("'{}': {}", r.structure_param, std::string(grammar.status().message())));
-    }
-    prepared.grammar = *std::move(grammar);
-  }
+  if (auto error = Constrain(prepared, deps)) return *error;
   return prepared;
-}
-
-std::unique_ptr<TokenConstraint> NewConstraint(const Prepared& prepared, size_t prompt, const ApiDeps& deps) {
-  if (prepared.grammar == nullptr) return nullptr;
-  const OutputFormat raw;
-  const std::optional<Conversation>& conversation = prepared.request.conversation;
-  const AnswerOutline outline{
-      .format = conversation ? deps.output_format : raw,
-      .prompt_mark = conversation ? PromptMark(deps.output_format, deps.tokenizer, prepared.prompts[prompt])
-                                  : std::optional<Mark>(),
-      .calls = conversation && !conversation->tools.is_null()};
-  return std::make_unique<AnswerConstraint>(prepared.grammar, outline);
 }
 
 }  // namespace numoe

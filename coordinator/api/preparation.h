@@ -20,7 +20,7 @@ namespace numoe {
 struct Prepared {
   GenerationRequest request;
   std::vector<std::vector<TokenId>> prompts;
-  std::shared_ptr<const CompiledGrammar> grammar;  // null: any text
+  std::vector<std::unique_ptr<TokenConstraint>> constraints;  // [choice]; null: any text
 };
 
 using RequestReader = std::function<std::variant<GenerationRequest, ApiError>(const nlohmann::ordered_json&,
@@ -33,7 +33,5 @@ std::variant<Prepared, ApiError> Prepare(std::string_view body, const RequestRea
 /// The prompts as the model sees them: rendered and tokenised, each within the context.
 std::variant<std::vector<std::vector<TokenId>>, ApiError> TokenisePrompts(const GenerationRequest& request,
                                                                           const ApiDeps& deps);
-/// One for each choice; null: any text.
-std::unique_ptr<TokenConstraint> NewConstraint(const Prepared& prepared, size_t prompt, const ApiDeps& deps);
 
 }  // namespace numoe

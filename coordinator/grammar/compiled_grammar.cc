@@ -10,6 +10,12 @@
 
 namespace numoe {
 
+size_t GrammarSource::bytes() const {
+  size_t bytes = text.size() + after.size();
+  for (const std::string& one : before) bytes += one.size();
+  return bytes;
+}
+
 CompiledGrammar::CompiledGrammar(grammar::Program program,
                                  std::shared_ptr<const GrammarVocabulary> vocabulary)
     : program_(std::move(program)), masks_(&program_, std::move(vocabulary)) {}
@@ -17,9 +23,9 @@ CompiledGrammar::CompiledGrammar(grammar::Program program,
 absl::StatusOr<std::shared_ptr<const CompiledGrammar>> CompiledGrammar::Compile(
     const GrammarSource& source, std::shared_ptr<const GrammarVocabulary> vocabulary,
     const GrammarLimits& limits) {
-  if (source.text.size() > limits.source_bytes) {
+  if (source.bytes() > limits.source_bytes) {
     return absl::ResourceExhaustedError(
-        fmt::format("the grammar has {} bytes, at most {}", source.text.size(), limits.source_bytes));
+        fmt::format("the grammar has {} bytes, at most {}", source.bytes(), limits.source_bytes));
   }
   grammar::Expressions expressions;
   ASSIGN_OR_RETURN(const grammar::RuleId root, grammar::Translate(source, limits, expressions));
@@ -38,8 +44,12 @@ GrammarState::GrammarState(std::shared_ptr<const CompiledGrammar> grammar,
 }
 
 absl::Status GrammarState::FillMask(absl::Span<uint64_t> mask) {
-  NUMOE_CHECK_EQ(mask.size(), grammar_->vocabulary().mask_words());
   std::fill(mask.begin(), mask.end(), 0);
+  return AddMask(mask);
+}
+
+absl::Status GrammarState::AddMask(absl::Span<uint64_t> mask) {
+  NUMOE_CHECK_EQ(mask.size(), grammar_->vocabulary().mask_words());
   thread_local grammar::WalkScratch scratch;
   return FinishMask(AddAcceptedTokens(machine_, kernel_, grammar_->masks(), scratch, mask), mask);
 }

@@ -8,6 +8,7 @@
 // CompiledGrammar is thread-safe, a GrammarState belongs to one thread at a time.
 #pragma once
 
+#include <compare>
 #include <deque>
 #include <memory>
 #include <string>
@@ -29,7 +30,13 @@ struct GrammarSource {
   /// The schema as JSON text, the regular expression, the choices as a JSON array of strings, or the grammar.
   /// Nothing for kJsonObject.
   std::string text;
-  bool operator==(const GrammarSource&) const = default;
+  /// A fixed frame around it: one of `before`, if there are any, comes first, and `after` last. What a tool
+  /// call has beside its arguments, say: tokens may reach across, so the frame is part of the grammar.
+  std::vector<std::string> before = {};
+  std::string after = {};
+  auto operator<=>(const GrammarSource&) const = default;
+
+  size_t bytes() const;
 };
 
 class CompiledGrammar {
@@ -63,6 +70,8 @@ class GrammarState {
   /// are allowed exactly when IsDone. RESOURCE_EXHAUSTED: the grammar is so ambiguous that the mask would
   /// take too long; end the request with it. REQUIRES: mask.size() == vocabulary().mask_words().
   absl::Status FillMask(absl::Span<uint64_t> mask);
+  /// The same, beside the bits that are set already.
+  absl::Status AddMask(absl::Span<uint64_t> mask);
 
   /// The same by walking the vocabulary with nothing precomputed: slow, what tests compare FillMask with.
   absl::Status FillMaskByWalking(absl::Span<uint64_t> mask);

@@ -35,10 +35,8 @@ absl::StatusOr<RuleId> TranslateChoice(std::string_view text, Expressions& expre
   return RootRule(expressions, expressions.Choice(parts));
 }
 
-}  // namespace
-
-absl::StatusOr<RuleId> Translate(const GrammarSource& source, const GrammarLimits& limits,
-                                 Expressions& expressions) {
+absl::StatusOr<RuleId> TranslateText(const GrammarSource& source, const GrammarLimits& limits,
+                                     Expressions& expressions) {
   switch (source.kind) {
     case GrammarSource::Kind::kJsonSchema:
       return TranslateJsonSchema(source.text, limits, expressions);
@@ -52,6 +50,19 @@ absl::StatusOr<RuleId> Translate(const GrammarSource& source, const GrammarLimit
       break;
   }
   return TranslateEbnf(source.text, limits, expressions);
+}
+
+}  // namespace
+
+absl::StatusOr<RuleId> Translate(const GrammarSource& source, const GrammarLimits& limits,
+                                 Expressions& expressions) {
+  ASSIGN_OR_RETURN(const RuleId inside, TranslateText(source, limits, expressions));
+  if (source.before.empty() && source.after.empty()) return inside;
+  std::vector<ExprId> before;
+  for (const std::string& one : source.before) before.push_back(expressions.Literal(one));
+  return RootRule(expressions,
+                  expressions.Sequence({before.empty() ? expressions.Empty() : expressions.Choice(before),
+                                        expressions.Call(inside), expressions.Literal(source.after)}));
 }
 
 }  // namespace numoe::grammar

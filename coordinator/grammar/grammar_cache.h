@@ -29,16 +29,15 @@ class GrammarCache {
     GrammarSource source;
     std::shared_ptr<const CompiledGrammar> grammar;
   };
-  using Key = std::pair<GrammarSource::Kind, std::string>;
 
-  std::shared_ptr<const CompiledGrammar> Find(const Key& key);
+  std::shared_ptr<const CompiledGrammar> Find(const GrammarSource& source);
   void DropOldest();
 
   const std::shared_ptr<const GrammarVocabulary> vocabulary_;
   const size_t bytes_max_;
   mutable std::mutex mutex_;
   std::list<Entry> entries_;  // most recently used first
-  std::map<Key, std::list<Entry>::iterator> by_source_;
+  std::map<GrammarSource, std::list<Entry>::iterator> by_source_;
 };
 
 }  // namespace numoe

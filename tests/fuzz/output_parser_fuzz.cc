@@ -37,7 +37,7 @@ GenerationRequest RequestFor(uint8_t choice) {
       {"type": "function", "function": {"name": "f", "parameters": {"properties": {"x": {}}, "required": ["x"]}}},
       {"type": "function", "function": {"name": "g", "parameters": {"properties": {"y": {}}}}}])");
   }
-  request.conversation->parallel_tool_calls = (choice & 8) == 0;
+  request.conversation->calls.parallel = (choice & 8) == 0;
   if ((choice & 16) != 0) request.stop = {"END", "\n\n"};
   return request;
 }

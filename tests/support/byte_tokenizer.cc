@@ -4,13 +4,15 @@
 
 namespace numoe {
 
-ByteTokenizer::ByteTokenizer(const std::vector<std::string>& control) {
+ByteTokenizer::ByteTokenizer(const std::vector<std::string>& control,
+                             const std::vector<std::string>& pieces) {
   for (int byte = 0; byte < 256; ++byte) tokens_.emplace_back(1, static_cast<char>(byte));
   for (const std::string& name : control) {
     const bool special = name[0] == '!';
     tokens_.push_back(special ? name.substr(1) : name);
     control_.Add(tokens_.back(), {static_cast<TokenId>(tokens_.size() - 1), special});
   }
+  tokens_.insert(tokens_.end(), pieces.begin(), pieces.end());
 }
 
 std::vector<TokenId> ByteTokenizer::EncodeSegments(absl::Span<const TextSegment> segments) const {

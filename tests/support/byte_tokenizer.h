@@ -2,7 +2,8 @@
 //
 // Text is cut as finely as it can be, so marks that are spelled out and characters of several bytes always
 // come in pieces. Names in angle brackets or the like are given by the test; those with a leading '!' are
-// special (dropped from text). Immutable; thread-safe.
+// special (dropped from text). Further pieces of text may be tokens as well: decoded, but never made by
+// encoding. Immutable; thread-safe.
 #pragma once
 
 #include <string>
@@ -15,8 +16,9 @@ namespace numoe {
 
 class ByteTokenizer final : public Tokenizer {
  public:
-  /// Ids 0..255 are the bytes, 256 and up the control tokens in their order.
-  explicit ByteTokenizer(const std::vector<std::string>& control);
+  /// Ids 0..255 are the bytes, 256 and up the control tokens in their order, then the pieces.
+  explicit ByteTokenizer(const std::vector<std::string>& control,
+                         const std::vector<std::string>& pieces = {});
 
   std::vector<TokenId> EncodeSegments(absl::Span<const TextSegment> segments) const override;
   std::string_view TokenBytes(TokenId id) const override;

@@ -83,7 +83,7 @@ TEST_P(AnswerStreamTest, StreamsAddUpToWholeAnswers) {
     GenerationRequest request = ChatOf();
     if (random() % 8 != 0)
       request.conversation->tools = ordered_json::parse(R"([{"function": {"name": "f"}}])");
-    request.conversation->parallel_tool_calls = random() % 4 != 0;
+    request.conversation->calls.parallel = random() % 4 != 0;
     if (random() % 3 == 0) request.stop = {"END", "lo "};
     const std::vector<TokenId> tokens = tokenizer.Encode(RandomAnswer(said, random), Specials::kParse);
     OneAnswer answer(request,

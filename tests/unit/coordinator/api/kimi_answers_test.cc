@@ -365,7 +365,7 @@ TEST_F(KimiAnswersTest, MissingMarksOfTheSectionAndOfCalls) {
 }
 
 TEST_F(KimiAnswersTest, OneCallIsEnoughWhereParallelOnesAreNotWanted) {
-  request_.conversation->parallel_tool_calls = false;
+  request_.conversation->calls.parallel = false;
   const Reply reply = Answer(
       "a" + Section(Call("functions.search:0", "{\"query\": 1}") + Call("functions.search:1", "{}")) + "b");
   ASSERT_EQ(reply.calls(), 1u);

@@ -77,7 +77,8 @@ TEST(OpenAiRequestTest, AbsentAndNullFieldsTakeTheModelsDefaults) {
       EXPECT_EQ(request.sampling.max_tokens, chat ? INT32_MAX : 16);
       EXPECT_TRUE(request.stop.empty() && request.sampling.stop_token_ids.empty() && request.model.empty());
       if (!chat) continue;
-      EXPECT_TRUE(request.conversation->tools.is_null() && request.conversation->parallel_tool_calls);
+      EXPECT_TRUE(request.conversation->tools.is_null() && request.conversation->calls.parallel);
+      EXPECT_EQ(request.conversation->calls.choice, CallPolicy::Choice::kNone);
     }
   }
 }
@@ -155,12 +156,17 @@ TEST(OpenAiRequestTest, ToolChoice) {
     return Parse(fmt::format(R"({}, "parallel_tool_calls": false, "tool_choice": {})", kTools, choice), true);
   };
   EXPECT_EQ(Accepted(parse(R"("auto")")).conversation->tools.size(), 1u);
-  EXPECT_FALSE(Accepted(parse("null")).conversation->parallel_tool_calls);
-  EXPECT_TRUE(Accepted(parse(R"("none")")).conversation->tools.is_null())
-      << "the model cannot call what it is not shown";
-  for (const char* wrong :
-       {R"("required")", R"("f")", "1", "[]", R"({"type": "function", "function": {"name": "f"}})"})
+  EXPECT_FALSE(Accepted(parse("null")).conversation->calls.parallel);
+  EXPECT_TRUE(Accepted(parse(R"("none")")).conversation->tools.is_null()) << "the model cannot call what it is not shown";
+  for (const char* forced : {R"("required")", R"({"type": "function", "function": {"name": "f"}})"}) {
+    const Conversation request = *Accepted(parse(forced)).conversation;
+    EXPECT_TRUE(request.calls.demanded()) << forced;
+    EXPECT_EQ(request.calls.calls.size(), 1u);
+    EXPECT_EQ(request.tools.size(), 1u);
+  }
+  for (const char* wrong : {R"("f")", "1", "[]", R"({"type": "function", "function": {"name": "g"}})"})
     EXPECT_EQ(RefusedParam(parse(wrong)), "tool_choice") << wrong;
+  EXPECT_EQ(RefusedParam(Parse(R"("tool_choice": "required")", true)), "tool_choice");
   EXPECT_EQ(RefusedParam(Parse(R"("parallel_tool_calls": 1)", true)), "parallel_tool_calls");
 }
 
