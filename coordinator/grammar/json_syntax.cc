@@ -16,6 +16,10 @@ const CodepointSet& Escaped() {
   return set;
 }
 
+// A model that has lost its way repeats digits for ever; no number that means something has more.
+constexpr int kDigitsMax = 40;
+constexpr int kScaledDigitsMax = 9;  // before an exponent of up to 299
+
 CodepointSet HexDigits(std::string_view digits) {
   std::vector<CodepointRange> ranges;
   for (const char d : digits) {
@@ -86,29 +90,33 @@ ExprId JsonSyntax::Integer() {
   const RuleId rule = SharedRule("integer");
   if (!known) {
     Expressions& e = expressions_;
-    const ExprId digits = e.Repeat(e.Chars({{'0', '9'}}), 0, kUnbounded);
-    e.SetBody(rule, e.Sequence({e.Optional(e.Literal("-")),
-                                e.Choice({e.Literal("0"), e.Sequence({e.Chars({{'1', '9'}}), digits})})}));
+    e.SetBody(rule, e.Sequence({e.Optional(e.Literal("-")), Whole(kDigitsMax)}));
   }
   return expressions_.Call(rule);
 }
 
-// An exponent above 299 would be infinity to most readers.
+// At most `digits_max` digits, the first of several not 0.
+ExprId JsonSyntax::Whole(int digits_max) {
+  Expressions& e = expressions_;
+  const ExprId more = e.Repeat(e.Chars({{'0', '9'}}), 0, digits_max - 1);
+  return e.Choice({e.Literal("0"), e.Sequence({e.Chars({{'1', '9'}}), more})});
+}
+
+// Beyond 10^308 lies infinity to most readers.
 ExprId JsonSyntax::Number() {
   const bool known = rules_.count("number") != 0;
   const RuleId rule = SharedRule("number");
   if (!known) {
     Expressions& e = expressions_;
     const ExprId digit = e.Chars({{'0', '9'}});
-    const ExprId whole =
-        e.Choice({e.Literal("0"), e.Sequence({e.Chars({{'1', '9'}}), e.Repeat(digit, 0, kUnbounded)})});
-    const ExprId fraction = e.Sequence({e.Literal("."), e.Repeat(digit, 1, kUnbounded)});
+    const ExprId fraction = e.Sequence({e.Literal("."), e.Repeat(digit, 1, kDigitsMax)});
     const ExprId power =
         e.Choice({e.Repeat(digit, 1, 2), e.Sequence({e.Chars({{'0', '2'}}), e.Repeat(digit, 2, 2)})});
     const ExprId exponent =
         e.Sequence({e.Chars({{'E', 'E'}, {'e', 'e'}}), e.Optional(e.Chars({{'+', '+'}, {'-', '-'}})), power});
-    e.SetBody(rule,
-              e.Sequence({e.Optional(e.Literal("-")), whole, e.Optional(fraction), e.Optional(exponent)}));
+    const ExprId plain = e.Sequence({Whole(kDigitsMax), e.Optional(fraction)});
+    const ExprId scaled = e.Sequence({Whole(kScaledDigitsMax), e.Optional(fraction), exponent});
+    e.SetBody(rule, e.Sequence({e.Optional(e.Literal("-")), e.Choice({plain, scaled})}));
   }
   return expressions_.Call(rule);
 }

@@ -40,6 +40,7 @@ class JsonSyntax {
  private:
   ExprId Separator(std::string_view sign);
   ExprId Character();
+  ExprId Whole(int digits_max);
   RuleId SharedRule(const std::string& name);
 
   Expressions& expressions_;
