@@ -13,9 +13,9 @@
 #include <variant>
 #include <vector>
 
-#include "coordinator/grammar/grammar_cache.h"
 #include "coordinator/api/call_sequence.h"
 #include "coordinator/api/generation_request.h"
+#include "coordinator/grammar/grammar_cache.h"
 #include "coordinator/parsing/output_format.h"
 #include "coordinator/sampling/token_constraint.h"
 

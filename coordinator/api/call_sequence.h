@@ -14,9 +14,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "coordinator/api/tool_choice.h"
 #include "coordinator/grammar/grammar_cache.h"
 #include "coordinator/grammar/literal_choice.h"
-#include "coordinator/api/tool_choice.h"
 #include "coordinator/parsing/output_format.h"
 
 namespace numoe {

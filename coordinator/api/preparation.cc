@@ -110,7 +110,8 @@ std::variant<Prepared, ApiError> Prepare(std::string_view body, const RequestRea
   if (auto error = ApplyLocks(deps, root)) return *error;
   auto request = read(root, deps.defaults);
   if (const auto* error = std::get_if<ApiError>(&request)) return *error;
-  Prepared prepared{.request = std::get<GenerationRequest>(std::move(request)), .prompts = {}, .constraints = {}};
+  Prepared prepared{
+      .request = std::get<GenerationRequest>(std::move(request)), .prompts = {}, .constraints = {}};
   const GenerationRequest& r = prepared.request;
   if (!r.model.empty() && r.model != deps.model_name) {
     return ApiError{.http_status = 404,

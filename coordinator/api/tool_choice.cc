@@ -37,12 +37,13 @@ std::string FunctionName(const ordered_json& object) {
   return TextMember(function != nullptr ? *function : object, "name");
 }
 
-// Formats write names between marks, white space, quotes and braces.
+// Formats write names between marks, white space, quotes and braces, and count calls by digits.
 bool CanBeWritten(std::string_view name) {
-  return name.size() <= limits::kToolNameBytesMax && std::all_of(name.begin(), name.end(), [](char c) {
-           return static_cast<unsigned char>(c) > ' ' && c != 0x7F && c != '"' && c != '\\' && c != '`' &&
-                  c != '{';
-         });
+  const auto plain = [](char c) {
+    return static_cast<unsigned char>(c) > ' ' && c != 0x7F && c != '"' && c != '\\' && c != '`' && c != '{';
+  };
+  return name.size() <= limits::kToolNameBytesMax && std::all_of(name.begin(), name.end(), plain) &&
+         name.find_first_not_of("0123456789") != std::string_view::npos;
 }
 
 // Nothing is said about what the object holds.
@@ -165,10 +166,11 @@ class PolicyReader {
   void ReadFunction(const ordered_json& function) {
     const std::string name = TextMember(function, "name");
     if (!CanBeWritten(name)) {
-      return Fail(Wrong("tools",
-                        fmt::format("names of up to {} bytes without white space, quotes and braces",
-                                    limits::kToolNameBytesMax),
-                        function["name"]));
+      return Fail(Wrong(
+          "tools",
+          fmt::format("names of up to {} bytes, not digits alone, without white space, quotes and braces",
+                      limits::kToolNameBytesMax),
+          function["name"]));
     }
     const ordered_json* strict = Member(function, "strict");
     if (strict != nullptr && !strict->is_boolean())

@@ -158,3 +158,16 @@ def stream_text(events):
         for choice in event.get("choices", []):
             text += choice.get("text") or choice.get("delta", {}).get("content") or ""
     return text
+
+
+def stream_calls(events):
+    """(id, name, arguments) of each tool call, put together as the SDKs do."""
+    calls = []
+    for event in events:
+        for choice in event.get("choices", []):
+            for part in choice.get("delta", {}).get("tool_calls", []):
+                if part["index"] == len(calls):
+                    calls.append((part["id"], part["function"]["name"], ""))
+                identity, name, arguments = calls[part["index"]]
+                calls[part["index"]] = (identity, name, arguments + part["function"]["arguments"])
+    return calls

@@ -15,7 +15,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from daemons import Cluster, stream_text  # noqa: E402
+from daemons import Cluster, stream_calls, stream_text  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")  # random weights: starts at once, says nonsense
@@ -133,8 +133,15 @@ class Serving(unittest.TestCase):
                 events = self.cluster.stream(CHAT, {**body, "tool_choice": choice})
                 self.assertEqual(stream_text(events), whole["choices"][0]["message"]["content"] or "")
                 self.assertEqual(events[0]["choices"][0]["delta"]["role"], "assistant")
-        refused = self.cluster.post(CHAT, {**body, "tool_choice": "required"}, expect=400)
-        self.assertEqual(refused["error"]["param"], "tool_choice")
+        nobody = {"type": "function", "function": {"name": "nobody"}}
+        unsupported = [{"type": "function", "function": {"name": "add", "strict": True, "parameters": {"properties": {"a": {"not": {}}}}}}]
+        for wrong, param in (({"tool_choice": "any"}, "tool_choice"), ({"tool_choice": nobody}, "tool_choice"),
+                             ({"tool_choice": "required", "tools": None}, "tool_choice"), ({"tools": unsupported}, "tools")):
+            with self.subTest(wrong=wrong):
+                refused = self.cluster.post(CHAT, {**body, **wrong}, expect=400)["error"]
+                self.assertEqual(refused["param"], param)
+        self.assertIn("add", refused["message"])
+        self.assertIn("/properties/a", refused["message"])
 
     def test_unknown_fields_are_accepted(self):
         self.cluster.post(CHAT, chat("x", best_of=1, logprobs=None, nobody_knows_me={"a": 1}))
@@ -163,6 +170,10 @@ def metric(cluster, name):
 WEATHER = {"type": "function", "function": {
     "name": "get_weather", "description": "Current weather of a city", "parameters": {
         "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+SHORT_WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string", "maxLength": 20}}, "required": ["city"]}}}
+SEARCH = {"type": "function", "function": {"name": "search", "parameters": {
+    "type": "object", "properties": {"query": {"type": "string", "maxLength": 20}}, "required": ["query"]}}}
 
 
 class Meaning(unittest.TestCase):
@@ -216,6 +227,44 @@ class Meaning(unittest.TestCase):
         choice = self.ask("What is 12 + 30?", tools=[WEATHER])
         self.assertEqual(choice["finish_reason"], "stop")
         self.assertIn("42", choice["message"]["content"])
+
+    def forced(self, question, tools, **extra):
+        """Asks whole and as a stream; the calls must be the same."""
+        choice = self.ask(question, tools=tools, **extra)
+        events = self.cluster.stream(CHAT, {"messages": [{"role": "user", "content": question}], "temperature": 0,
+                                            "max_tokens": 400, "tools": tools, **extra})
+        self.assertEqual(stream_calls(events), [(c["id"], c["function"]["name"], c["function"]["arguments"])
+                                                for c in choice["message"]["tool_calls"]])
+        self.assertEqual(events[-1]["choices"][0]["finish_reason"], choice["finish_reason"])
+        self.assertIsNone(choice["message"]["content"])
+        return choice["finish_reason"], [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in choice["message"]["tool_calls"]]
+
+    def test_a_call_that_is_required_comes_where_none_is_needed(self):
+        for question in ("What is 12 + 30?", "Who are you?"):
+            reason, calls = self.forced(question, [SHORT_WEATHER, SEARCH], tool_choice="required", parallel_tool_calls=False)
+            self.assertEqual(reason, "tool_calls")
+            ((name, arguments),) = calls
+            self.assertIn((name, list(arguments)), [("get_weather", ["city"]), ("search", ["query"])])
+            self.assertLessEqual(len(list(arguments.values())[0]), 20)
+
+    def test_a_named_tool_is_called(self):
+        named = {"type": "function", "function": {"name": "search"}}
+        reason, calls = self.forced("What is the weather in Paris?", [SHORT_WEATHER, SEARCH], tool_choice=named)
+        self.assertEqual((reason, [name for name, _ in calls]), ("stop", ["search"]))
+        allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [named]}}
+        reason, calls = self.forced("What is the weather in Paris?", [SHORT_WEATHER, SEARCH], tool_choice=allowed, parallel_tool_calls=False)
+        self.assertEqual((reason, [name for name, _ in calls]), ("tool_calls", ["search"]))
+
+    def test_strict_tools_get_what_their_schemas_say(self):
+        parameters = {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}, "days": {"type": "integer", "minimum": 1, "maximum": 5}},
+                      "required": ["city", "days"], "additionalProperties": False}
+        strict = {"type": "function", "function": {"name": "get_weather", "strict": True, "parameters": parameters}}
+        for choice in ("auto", "required"):
+            reason, calls = self.forced("What is the weather in Paris?", [strict], tool_choice=choice, parallel_tool_calls=False)
+            self.assertEqual((reason, [name for name, _ in calls]), ("tool_calls", ["get_weather"]))
+            self.assertEqual(list(calls[0][1]), ["city", "days"])
+            self.assertIn(calls[0][1]["city"], ("Rome", "Oslo"))
+            self.assertIn(calls[0][1]["days"], range(1, 6))
 
     def test_structured_output(self):
         schema = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},

@@ -255,9 +255,10 @@ TEST_F(AnswerConstraintTest, OneCallWhereMoreAreNotWanted) {
 
 TEST_F(AnswerConstraintTest, WhatIsNotAskedForIsNoConstraint) {
   const OutputFormat kimi = Kimi(), none = Thinking();
-  EXPECT_EQ(std::get<0>(ConstrainAnswer({.chat = true}, {.format = kimi}, grammars_)), nullptr);
-  EXPECT_EQ(std::get<0>(ConstrainAnswer(Asking(Tools(CallPolicy::Choice::kAuto)), {.format = none}, grammars_)),
-            nullptr);
+  EXPECT_EQ(std::get<0>(ConstrainAnswer(Asking({}), {.format = kimi}, grammars_)), nullptr);
+  EXPECT_EQ(
+      std::get<0>(ConstrainAnswer(Asking(Tools(CallPolicy::Choice::kAuto)), {.format = none}, grammars_)),
+      nullptr);
 }
 
 TEST_F(AnswerConstraintTest, ErrorsNameTheFieldAndTheTool) {

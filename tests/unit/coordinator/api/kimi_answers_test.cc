@@ -364,6 +364,11 @@ TEST_F(KimiAnswersTest, MissingMarksOfTheSectionAndOfCalls) {
             "ab");
 }
 
+TEST_F(KimiAnswersTest, ACallThatToolChoiceNamedIsNoReasonToEnd) {
+  request_.conversation->calls.choice = CallPolicy::Choice::kNamed;
+  EXPECT_EQ(Answer(Section(Call("functions.search:0", "{}"))).finish_reason, "stop");
+}
+
 TEST_F(KimiAnswersTest, OneCallIsEnoughWhereParallelOnesAreNotWanted) {
   request_.conversation->calls.parallel = false;
   const Reply reply = Answer(

@@ -157,7 +157,8 @@ TEST(OpenAiRequestTest, ToolChoice) {
   };
   EXPECT_EQ(Accepted(parse(R"("auto")")).conversation->tools.size(), 1u);
   EXPECT_FALSE(Accepted(parse("null")).conversation->calls.parallel);
-  EXPECT_TRUE(Accepted(parse(R"("none")")).conversation->tools.is_null()) << "the model cannot call what it is not shown";
+  EXPECT_TRUE(Accepted(parse(R"("none")")).conversation->tools.is_null())
+      << "the model cannot call what it is not shown";
   for (const char* forced : {R"("required")", R"({"type": "function", "function": {"name": "f"}})"}) {
     const Conversation request = *Accepted(parse(forced)).conversation;
     EXPECT_TRUE(request.calls.demanded()) << forced;

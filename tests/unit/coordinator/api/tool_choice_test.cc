@@ -125,9 +125,10 @@ TEST(ToolChoiceTest, WrongChoicesAreRefused) {
 
 TEST(ToolChoiceTest, WrongToolsAreRefused) {
   const auto tool = [](const std::string& function) { return "[{\"function\": {" + function + "}}]"; };
-  for (const char* wrong : {R"("name": "a b")", R"("name": "a{")", R"("name": "a\"b")", R"("name": "a\nb")",
-                            R"("name": "f", "strict": 1)", R"("name": "f", "strict": true, "parameters": [])",
-                            R"("name": "f", "strict": true, "parameters": {"type": "string"})"}) {
+  for (const char* wrong :
+       {R"("name": "a b")", R"("name": "7")", R"("name": "a{")", R"("name": "a\"b")", R"("name": "a\nb")",
+        R"("name": "f", "strict": 1)", R"("name": "f", "strict": true, "parameters": [])",
+        R"("name": "f", "strict": true, "parameters": {"type": "string"})"}) {
     EXPECT_EQ(Refused(Read("null", tool(wrong))).param, "tools") << wrong;
     Accepted(Read(R"("none")", tool(wrong)));
   }

@@ -181,5 +181,34 @@ TEST(CompiledGrammarTest, LimitsAreNamed) {
               HasSubstr("more than 100 states"));
 }
 
+TEST(CompiledGrammarTest, AFrameIsPartOfTheText) {
+  const GrammarSource source{.kind = Kind::kJsonSchema,
+                             .text = R"({"type":"object","properties":{"a":{"type":"integer"}}})",
+                             .before = {"ab: ", "abc: ", ""},
+                             .after = "}\n"};
+  const auto grammar = CompiledGrammar::Compile(source, SmallVocabulary());
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  std::mt19937_64 random(1);
+  for (const char* text : {"ab: {\"a\": 1}}\n", "abc: {}}\n", "{}}\n"}) {
+    EXPECT_TRUE(Accepts(*grammar, text)) << text;
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(AcceptsSplit(*grammar, text, random)) << text;
+  }
+  for (const char* text : {"ab: {}", "a: {}}\n", "ab: }\n", "ab: {}}\n\n", "{}}"})
+    EXPECT_FALSE(Accepts(*grammar, text)) << text;
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(Accepts(*grammar, RandomText(*grammar, random)));
+}
+
+TEST(CompiledGrammarTest, AFrameCountsAgainstTheLimit) {
+  GrammarLimits limits;
+  limits.source_bytes = 10;
+  EXPECT_TRUE(CompiledGrammar::Compile({.kind = Kind::kRegex, .text = "abc", .after = "1234567"},
+                                       SmallVocabulary(), limits)
+                  .ok());
+  EXPECT_FALSE(
+      CompiledGrammar::Compile({.kind = Kind::kRegex, .text = "abc", .before = {"1234"}, .after = "1234"},
+                               SmallVocabulary(), limits)
+          .ok());
+}
+
 }  // namespace
 }  // namespace numoe

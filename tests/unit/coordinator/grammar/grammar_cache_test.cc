@@ -22,6 +22,10 @@ TEST(GrammarCacheTest, SharesEqualSources) {
   EXPECT_NE(*a, *d);
   EXPECT_FALSE(c.ok());
   EXPECT_EQ(cache.size(), 2u);
+  const auto framed = cache.Get({.kind = Kind::kRegex, .text = "[0-9]+", .before = {"x"}});
+  ASSERT_TRUE(framed.ok());
+  EXPECT_NE(*a, *framed);
+  EXPECT_EQ(cache.size(), 3u);
 }
 
 TEST(GrammarCacheTest, DropsTheLeastRecentlyUsed) {
