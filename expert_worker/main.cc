@@ -44,8 +44,7 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
       ->check(CLI::IsMember({"intermediate", "expert"}));
   flags.Add("worker-index", f.executor.slice.worker_index, "This worker's slice, 0 to worker-count - 1");
   flags.Add("worker-count", f.executor.slice.worker_count, "Slices in all")->check(CLI::Range(1, 64));
-  flags.Add("format", f.executor.format,
-            "How experts are held: auto (as published), raw_int4, int4, int8, bf16, fp8, q4_k");
+  flags.Add("format", f.executor.format, "How experts are held: auto (as published), " + WeightFormatNames());
   flags
       .Add("packed", f.packed,
            "Packed weights: map them from the page cache, or copy them into huge pages of the worker's nodes")

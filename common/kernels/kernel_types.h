@@ -11,9 +11,22 @@
 namespace numoe {
 
 enum class Isa : uint8_t { kScalar, kAvx2, kAvx512, kAmx };
-/// How a worker holds an expert: as published (raw_int4, q4_k), quantised at load (int8, int4), or plain
-/// (bf16, fp8).
-enum class WeightFormat : uint8_t { kRawInt4, kInt4, kInt8, kBf16, kFp8, kQ4K };
+/// How a worker holds an expert: as published (raw_int4, fp8, GGUF's from q4_k on), quantised at load (int8,
+/// int4), or plain (bf16).
+enum class WeightFormat : uint8_t {
+  kRawInt4,
+  kInt4,
+  kInt8,
+  kBf16,
+  kFp8,
+  kQ4K,
+  kQ4_0,
+  kQ4_1,
+  kIq4Nl,
+  kIq4Xs,
+  kMxfp4
+};
+inline constexpr size_t kWeightFormats = static_cast<size_t>(WeightFormat::kMxfp4) + 1;
 
 /// A packed weight matrix: `rows` outputs x `cols` inputs. Owns nothing.
 struct PackedMatrix {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
 #include "common/base/check.h"
 #include "common/kernels/cpu_features.h"
 #include "common/kernels/kernel_table.h"
@@ -31,7 +33,25 @@ const IsaRow kIsas[] = {{Isa::kScalar, "scalar", &kKernelsScalar},
 constexpr int kInt8TokensMin = 5;
 constexpr int kTileTokensMin = 16;
 
-constexpr std::string_view kFormatNames[] = {"raw_int4", "int4", "int8", "bf16", "fp8", "q4_k"};
+struct FormatRow {
+  WeightFormat format;
+  std::string_view name;
+  std::optional<GgmlType> ggml;  // the blocks that it holds as they are stored
+};
+constexpr FormatRow kFormats[] = {
+    {WeightFormat::kRawInt4, "raw_int4", {}},
+    {WeightFormat::kInt4, "int4", {}},
+    {WeightFormat::kInt8, "int8", {}},
+    {WeightFormat::kBf16, "bf16", {}},
+    {WeightFormat::kFp8, "fp8", {}},
+    {WeightFormat::kQ4K, "q4_k", GgmlType::kQ4_K},
+    {WeightFormat::kQ4_0, "q4_0", GgmlType::kQ4_0},
+    {WeightFormat::kQ4_1, "q4_1", GgmlType::kQ4_1},
+    {WeightFormat::kIq4Nl, "iq4_nl", GgmlType::kIq4Nl},
+    {WeightFormat::kIq4Xs, "iq4_xs", GgmlType::kIq4Xs},
+    {WeightFormat::kMxfp4, "mxfp4", GgmlType::kMxfp4},
+};
+const FormatRow& RowOf(WeightFormat format) { return kFormats[static_cast<size_t>(format)]; }
 
 const IsaRow& RowOf(Isa isa) { return kIsas[static_cast<size_t>(isa)]; }
 
@@ -56,7 +76,14 @@ std::string Missing(Isa isa) {
 const KernelTable& TableOf(Isa isa) { return *RowOf(isa).table; }
 
 std::string_view IsaName(Isa isa) { return RowOf(isa).name; }
-std::string_view WeightFormatName(WeightFormat format) { return kFormatNames[static_cast<size_t>(format)]; }
+std::string_view WeightFormatName(WeightFormat format) { return RowOf(format).name; }
+std::optional<GgmlType> GgmlTypeOf(WeightFormat format) { return RowOf(format).ggml; }
+
+std::string WeightFormatNames() {
+  std::string names;
+  for (const FormatRow& row : kFormats) names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  return names;
+}
 
 absl::StatusOr<Isa> ParseIsa(std::string_view name) {
   for (const IsaRow& row : kIsas) {
@@ -67,11 +94,11 @@ absl::StatusOr<Isa> ParseIsa(std::string_view name) {
 }
 
 absl::StatusOr<WeightFormat> ParseWeightFormat(std::string_view name) {
-  for (size_t i = 0; i < std::size(kFormatNames); ++i) {
-    if (kFormatNames[i] == name) return static_cast<WeightFormat>(i);
+  for (const FormatRow& row : kFormats) {
+    if (row.name == name) return row.format;
   }
   return absl::InvalidArgumentError(
-      fmt::format("format is \"{}\", expected auto, raw_int4, int4, int8, bf16, fp8 or q4_k", name));
+      fmt::format("format is \"{}\", expected one of auto, {}", name, WeightFormatNames()));
 }
 
 absl::StatusOr<Precision> ParsePrecision(std::string_view name) {
@@ -114,7 +141,10 @@ WeightFormat NativeFormat(const MatrixView& stored) {
     case MatrixFormat::kFp8Block:
       return WeightFormat::kFp8;
     case MatrixFormat::kGgml:
-      return stored.ggml == GgmlType::kQ4_K ? WeightFormat::kQ4K : WeightFormat::kInt8;
+      for (const FormatRow& row : kFormats) {
+        if (row.ggml == stored.ggml) return row.format;
+      }
+      return WeightFormat::kInt8;
     case MatrixFormat::kF32:
     case MatrixFormat::kF16:
     case MatrixFormat::kBF16:

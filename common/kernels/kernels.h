@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/formats/ggml_blocks.h"
 #include "common/kernels/kernel_types.h"
 #include "common/kernels/rounded.h"
 #include "common/weights/checkpoint.h"
@@ -19,7 +21,8 @@
 namespace numoe {
 
 std::string_view IsaName(Isa isa);                       // "scalar" "avx2" "avx512" "amx"
-std::string_view WeightFormatName(WeightFormat format);  // "raw_int4" "int4" "int8" "bf16" "fp8" "q4_k"
+std::string_view WeightFormatName(WeightFormat format);  // "raw_int4" "q4_k" ..., as the enumerators
+std::string WeightFormatNames();                         // all of them, separated by ", "
 absl::StatusOr<Isa> ParseIsa(std::string_view name);
 absl::StatusOr<WeightFormat> ParseWeightFormat(std::string_view name);
 
@@ -29,6 +32,8 @@ absl::StatusOr<Isa> SelectIsa(std::string_view forced);
 /// One line for the start log: every ISA with yes/no and the missing CPU features.
 std::string DescribeIsas();
 
+/// The type of GGUF blocks that a format holds as stored; nullopt: none.
+std::optional<GgmlType> GgmlTypeOf(WeightFormat format);
 /// The format a stored matrix is held in when the operator says "auto": as published where a kernel exists;
 /// int8 for GGUF's other blocks, which keeps those of GgmlIsInt8 exactly and rounds the rest.
 WeightFormat NativeFormat(const MatrixView& stored);
@@ -37,11 +42,11 @@ WeightFormat NativeFormat(const MatrixView& stored);
 size_t PackedBytes(WeightFormat format, int rows, int cols);
 
 /// Packs the rectangle [row_begin, row_begin+rows) x [col_begin, col_begin+cols) of `source` into `out`.
-/// Lossless for kRawInt4 from kInt4Group, kFp8 from kFp8Block, kBf16 from BF16, kQ4K from Q4_K, kInt8 from
-/// kGgml where GgmlIsInt8; otherwise rounds to the format. InvalidArgument if the rectangle cuts a
-/// quantisation group (names the block size), the format cannot hold the source (raw_int4 needs kInt4Group,
-/// fp8 kFp8Block, q4_k Q4_K), or int8 or int4 meets a weight that is not finite. REQUIRES: out.size() ==
-/// PackedBytes(format, rows, cols), 64-byte aligned.
+/// Lossless for kRawInt4 from kInt4Group, kFp8 from kFp8Block, kBf16 from BF16, those with a GgmlTypeOf from
+/// it, kInt8 from kGgml where GgmlIsInt8; otherwise rounds to the format. InvalidArgument if the rectangle
+/// cuts a quantisation group (names the block size), the format cannot hold the source (raw_int4 needs
+/// kInt4Group, fp8 kFp8Block, q4_k Q4_K, ...), or a scale or, for int8 or int4, a weight is not finite.
+/// REQUIRES: out.size() == PackedBytes(format, rows, cols), 64-byte aligned.
 absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t row_begin, int rows,
                         int64_t col_begin, int cols, absl::Span<std::byte> out);
 

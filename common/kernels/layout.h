@@ -6,15 +6,19 @@
 //   bf16      [half 2][k pair 32][output 16][2 x bf16]                                   4096 bytes
 //   fp8       [half 2][k quad 16][output 16][4 x e4m3]                                   2048 bytes, scales
 //   below int8      [half 2][k quad 16][output 16][4 x int8]  then [group 2][output 32] fp32   2304 bytes
-//   int4s     [half 2][k quad  8][output 16][4 x (low: k, high: k + 32)]
-//             then [group 2][output 32] bf16                                             1152 bytes (0.5625
-//             per weight)
-//   q4_k      codes as int4's, unsigned, then [group 2][output 32] u8 scales, then as many minima
-//                                                                                        1152 bytes
+//   4 bits    [half 2][k quad  8][output 16][4 x (low: k, high: k + 32)]
+//             then [group 2][output 32] scales, and where a format has minima as many of those:
+//             int4s           bf16                  1152 bytes (0.5625 per weight)
+//             q4_0, iq4_nl    fp16                  1152 bytes
+//             q4_1            fp16, minima fp16     1280 bytes
+//             q4_k            u8, minima u8         1152 bytes
+//             iq4_xs          int8                  1088 bytes
+//             mxfp4           u8                    1088 bytes; e for a scale of 2^(e - 127), 0 for 0
 // Behind a panel's last step, its tail: fp8 has one fp32 scale per step, padded to 64 bytes (a 128-wide block
-// holds two steps); q4_k has for every four steps [output 32] fp16 that scales are multiples of, then as many
-// for minima: w = code * scale * d - minimum * dmin. Inputs beyond `cols` and outputs beyond `rows` are zero
-// weights. Functions are static: kernel sources each compile their own copy (kernel_types.h says why).
+// holds two steps); q4_k and iq4_xs have for every four steps [output 32] fp16 d that scales are multiples
+// of, q4_k then as many dmin for minima. w = scale * CodeValues[code] - minimum; q4_1's minima are stored
+// negated, as GGUF has them. Inputs beyond `cols` and outputs beyond `rows` are zero weights. Functions are
+// static: kernel sources each compile their own copy (kernel_types.h says why).
 #pragma once
 
 #include <cstddef>
@@ -30,13 +34,52 @@ inline constexpr int kHalfRows = 16;  // outputs of one 64-byte line
 inline constexpr size_t kLine = 64;   // bytes
 inline constexpr size_t kInt4Codes = 1024;
 inline constexpr size_t kInt8Codes = 2048;
-inline constexpr size_t kQ4KScales = kInt4Codes;           // [group][output], one byte each
-inline constexpr size_t kQ4KMinima = kQ4KScales + 2 * 32;  // [group][output], one byte each
-inline constexpr int kQ4KBlockSteps = 4;                   // that share d and dmin
-inline constexpr size_t kQ4KBlockTail = 2 * 32 * sizeof(uint16_t);
+inline constexpr int kBlockSteps = 4;  // that share d and dmin
 
 static constexpr int Steps(int cols) { return (cols + kStepCols - 1) / kStepCols; }
 static constexpr int Panels(int rows) { return (rows + kPanelRows - 1) / kPanelRows; }
+
+// --- formats of codes of 4 bits ---
+
+/// Codes stand for values that no arithmetic gives.
+static constexpr bool HasTable(WeightFormat format) {
+  return format == WeightFormat::kIq4Nl || format == WeightFormat::kIq4Xs || format == WeightFormat::kMxfp4;
+}
+static constexpr bool HasMinima(WeightFormat format) {
+  return format == WeightFormat::kQ4K || format == WeightFormat::kQ4_1;
+}
+
+static constexpr int8_t kOffsetValues[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
+static constexpr int8_t kPlainValues[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+// ggml-common.h: kvalues_iq4nl, kvalues_mxfp4 (E2M1's values doubled).
+static constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                          1,    13,   25,  38,  53,  69,  89,  113};
+static constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/// What each of the 16 codes stands for, before its scale.
+static constexpr const int8_t* CodeValues(WeightFormat format) {
+  if (format == WeightFormat::kMxfp4) return kMxfp4Values;
+  if (HasTable(format)) return kIq4Values;
+  return HasMinima(format) ? kPlainValues : kOffsetValues;
+}
+
+/// fp16 factors of an output in the tail of every four steps: d, or d and dmin.
+static constexpr size_t BlockFactors(WeightFormat format) {
+  return format == WeightFormat::kQ4K ? 2 : format == WeightFormat::kIq4Xs ? 1 : 0;
+}
+
+/// Bytes of one scale, or minimum, in a step.
+static constexpr size_t ScaleBytes(WeightFormat format) {
+  return BlockFactors(format) > 0 || format == WeightFormat::kMxfp4 ? 1 : 2;
+}
+
+/// Where in a step the scales of group `g` begin, [output 32]; those of groups 2 and 3 are the minima of 0
+/// and 1.
+static constexpr size_t ScaleOffset(WeightFormat format, int g) {
+  return kInt4Codes + static_cast<size_t>(g) * kPanelRows * ScaleBytes(format);
+}
+
+// --- all formats ---
 
 static constexpr size_t StepBytes(WeightFormat format) {
   switch (format) {
@@ -46,25 +89,20 @@ static constexpr size_t StepBytes(WeightFormat format) {
       return 2048;
     case WeightFormat::kInt8:
       return kInt8Codes + 2 * kPanelRows * sizeof(float);
-    case WeightFormat::kRawInt4:
-    case WeightFormat::kInt4:
-      return kInt4Codes + 2 * kPanelRows * sizeof(uint16_t);
-    case WeightFormat::kQ4K:
-      return kInt4Codes + 2 * 2 * kPanelRows;
+    default:
+      return ScaleOffset(format, HasMinima(format) ? 4 : 2);
   }
-  return 0;
 }
 
 /// Where in a panel's tail lies what step `step` needs.
 static constexpr size_t TailOffset(WeightFormat format, int step) {
   if (format == WeightFormat::kFp8) return static_cast<size_t>(step) * sizeof(float);
-  if (format == WeightFormat::kQ4K) return static_cast<size_t>(step / kQ4KBlockSteps) * kQ4KBlockTail;
-  return 0;
+  return static_cast<size_t>(step / kBlockSteps) * BlockFactors(format) * kPanelRows * sizeof(uint16_t);
 }
 
 static constexpr size_t PanelBytes(WeightFormat format, int cols) {
   const int steps = Steps(cols);
-  const int padded = format == WeightFormat::kQ4K ? steps + kQ4KBlockSteps - 1 : steps;
+  const int padded = BlockFactors(format) > 0 ? steps + kBlockSteps - 1 : steps;
   return static_cast<size_t>(steps) * StepBytes(format) +
          (TailOffset(format, padded) + kLine - 1) / kLine * kLine;
 }
@@ -91,8 +129,11 @@ static_assert(PairByte(kPanelRows - 1, kStepCols - 1) + 2 == StepBytes(WeightFor
 static_assert(QuadByte(kPanelRows - 1, kStepCols - 1) + 1 == kInt8Codes);
 static_assert(NibbleByte(kPanelRows - 1, kStepCols - 1) + 1 == kInt4Codes);
 static_assert(StepBytes(WeightFormat::kRawInt4) == StepBytes(WeightFormat::kInt4));
-static_assert(kQ4KMinima + 2 * kPanelRows == StepBytes(WeightFormat::kQ4K));
-static_assert(StepBytes(WeightFormat::kQ4K) % kLine == 0 && kQ4KBlockTail % kLine == 0);
+static_assert(StepBytes(WeightFormat::kQ4K) == 1152 && StepBytes(WeightFormat::kQ4_0) == 1152);
+static_assert(StepBytes(WeightFormat::kQ4_1) == 1280 && StepBytes(WeightFormat::kIq4Nl) == 1152);
+static_assert(StepBytes(WeightFormat::kIq4Xs) == 1088 && StepBytes(WeightFormat::kMxfp4) == 1088);
+static_assert(kPanelRows * sizeof(uint16_t) == kLine);
+static_assert(PanelBytes(WeightFormat::kIq4Xs, 257) == 5 * 1088 + 2 * 64);
 static_assert(PanelBytes(WeightFormat::kQ4K, 257) == 5 * 1152 + 2 * 128);
 
 }  // namespace numoe::layout

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -13,10 +14,10 @@
 #include "common/formats/fp8.h"
 #include "common/formats/ggml_blocks.h"
 #include "common/formats/int4.h"
+#include "common/kernels/ggml_packing.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/layout.h"
 #include "common/kernels/panel_packing.h"
-#include "common/kernels/q4k_packing.h"
 
 namespace numoe {
 namespace {
@@ -210,14 +211,15 @@ absl::Status CheckFp8(const Source& s) {
   return absl::OkStatus();
 }
 
-absl::Status CheckQ4K(const Source& s) {
-  if (s.matrix.format != MatrixFormat::kGgml || s.matrix.ggml != GgmlType::kQ4_K)
-    return absl::InvalidArgumentError("format q4_k needs GGUF's Q4_K blocks; use int8 or bf16");
-  constexpr int kBlock = kQ4KBlockSteps * kStepCols;
-  if (s.col_begin % kBlock == 0 && s.cols % kGroup == 0) return absl::OkStatus();
+absl::Status CheckGgml(WeightFormat format, const GgmlTraits& traits, const Source& s) {
+  if (s.matrix.format != MatrixFormat::kGgml || s.matrix.ggml != traits.type) {
+    return absl::InvalidArgumentError(fmt::format("format {} needs GGUF's {} blocks; use int8 or bf16",
+                                                  WeightFormatName(format), traits.name));
+  }
+  if (s.col_begin % traits.block_values == 0 && s.cols % kGroup == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("columns {} to {} cut the blocks of {} weights that share a scale", s.col_begin,
-                  s.col_begin + s.cols, kBlock));
+                  s.col_begin + s.cols, traits.block_values));
 }
 
 absl::Status CheckSource(WeightFormat format, const Source& s) {
@@ -225,7 +227,7 @@ absl::Status CheckSource(WeightFormat format, const Source& s) {
                       s.row_begin + s.rows <= s.matrix.rows && s.col_begin + s.cols <= s.matrix.cols;
   NUMOE_CHECK(inside) << "slice outside the matrix";
   if (format == WeightFormat::kFp8) return CheckFp8(s);
-  if (format == WeightFormat::kQ4K) return CheckQ4K(s);
+  if (const auto type = GgmlTypeOf(format)) return CheckGgml(format, TraitsOf(*type), s);
   if (format == WeightFormat::kBf16) return absl::OkStatus();
   if (s.cols % kGroup != 0 || s.col_begin % kGroup != 0) {
     return absl::InvalidArgumentError(
@@ -242,6 +244,34 @@ absl::Status CheckSource(WeightFormat format, const Source& s) {
   return absl::OkStatus();
 }
 
+// A scale of a GGUF format, or a minimum; bytes are multiples of `factor`.
+float UnpackScale(WeightFormat format, const std::byte* scale, const std::byte* factor) {
+  switch (format) {
+    case WeightFormat::kQ4K:
+      return DecodeF16(Load<uint16_t>(factor)) * static_cast<float>(Load<uint8_t>(scale));
+    case WeightFormat::kIq4Xs:
+      return DecodeF16(Load<uint16_t>(factor)) * static_cast<float>(Load<int8_t>(scale));
+    case WeightFormat::kMxfp4:
+      return std::bit_cast<float>(std::to_integer<uint32_t>(*scale) << 23);
+    default:
+      return DecodeF16(Load<uint16_t>(scale));
+  }
+}
+
+// Weight `k` of a step's row `r` in a GGUF format; `tail` is what the panel's tail has for the step.
+float UnpackGgml(WeightFormat format, const std::byte* step, const std::byte* tail, int r, int k) {
+  const unsigned byte = std::to_integer<unsigned>(step[NibbleByte(r, k)]);
+  const auto value = static_cast<float>(CodeValues(format)[k < kGroup ? byte & 15u : byte >> 4]);
+  const auto scale = [&](int g, const std::byte* factors) {
+    return UnpackScale(format, step + ScaleOffset(format, g) + static_cast<size_t>(r) * ScaleBytes(format),
+                       factors + r * 2);
+  };
+  const float product = scale(k / kGroup, tail) * value;
+  if (!HasMinima(format)) return product;
+  const float minimum = scale(k / kGroup + 2, tail + kPanelRows * 2);
+  return format == WeightFormat::kQ4_1 ? product + minimum : product - minimum;
+}
+
 }  // namespace
 
 size_t PackedBytes(WeightFormat format, int rows, int cols) {
@@ -254,10 +284,11 @@ absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t r
   RETURN_IF_ERROR(CheckSource(format, s));
   NUMOE_CHECK_EQ(out.size(), PackedBytes(format, rows, cols));
   NUMOE_CHECK_EQ(reinterpret_cast<uintptr_t>(out.data()) % kLine, 0u);
-  if (format == WeightFormat::kQ4K) {
+  if (GgmlTypeOf(format)) {
     for (int row = 0; row < rows; row += kPanelRows) {
-      RETURN_IF_ERROR(PackQ4KPanel(source, row_begin + row, std::min(kPanelRows, rows - row), col_begin, cols,
-                                   out.data() + row / kPanelRows * PanelBytes(format, cols)));
+      RETURN_IF_ERROR(PackGgmlPanel(format, source, row_begin + row, std::min(kPanelRows, rows - row),
+                                    col_begin, cols,
+                                    out.data() + row / kPanelRows * PanelBytes(format, cols)));
     }
     return absl::OkStatus();
   }
@@ -309,18 +340,12 @@ float UnpackWeight(const PackedMatrix& matrix, int row, int col) {
       const int code = static_cast<int>(k < kGroup ? byte & 15u : byte >> 4) - 8;
       return static_cast<float>(code) * DecodeBf16(Load<uint16_t>(step + kInt4Codes + scale_index * 2));
     }
-    case WeightFormat::kQ4K: {
-      const std::byte* tail =
-          panel + Steps(matrix.cols) * StepBytes(matrix.format) + TailOffset(matrix.format, col / kStepCols);
-      const unsigned byte = std::to_integer<unsigned>(step[NibbleByte(r, k)]);
-      const float d = DecodeF16(Load<uint16_t>(tail + r * 2));
-      const float dmin = DecodeF16(Load<uint16_t>(tail + (kPanelRows + r) * 2));
-      const float scale = d * static_cast<float>(std::to_integer<int>(step[kQ4KScales + scale_index]));
-      const float minimum = dmin * static_cast<float>(std::to_integer<int>(step[kQ4KMinima + scale_index]));
-      return scale * static_cast<float>(k < kGroup ? byte & 15u : byte >> 4) - minimum;
-    }
+    default:
+      return UnpackGgml(
+          matrix.format, step,
+          panel + Steps(matrix.cols) * StepBytes(matrix.format) + TailOffset(matrix.format, col / kStepCols),
+          r, k);
   }
-  return 0;
 }
 
 }  // namespace numoe

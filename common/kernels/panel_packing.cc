@@ -90,12 +90,9 @@ bool KeepsStoredBytes(WeightFormat format, const MatrixView& source, int rows, i
       return source.format == MatrixFormat::kFp8Block;
     case WeightFormat::kBf16:
       return source.format == MatrixFormat::kBF16;
-    case WeightFormat::kInt4:
-    case WeightFormat::kInt8:
-    case WeightFormat::kQ4K:
-      break;
+    default:
+      return false;
   }
-  return false;
 }
 
 void PackPanel(WeightFormat format, const MatrixView& source, int64_t row, int64_t col, int cols,

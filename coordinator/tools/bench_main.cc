@@ -13,6 +13,7 @@
 
 #include "CLI/CLI.hpp"
 #include "common/base/status.h"
+#include "common/kernels/kernels.h"
 #include "common/observe/logging.h"
 #include "coordinator/sampling/sampler.h"
 #include "coordinator/tools/device_bench.h"
@@ -171,7 +172,7 @@ int main(int argc, char** argv) {
   model->add_option("--chunk", o.chunk, "Tokens of the prompt in one step")
       ->check(CLI::Range(1, 8192))
       ->capture_default_str();
-  model->add_option("--format", o.local.format, "Of the experts: auto, raw_int4, int4, int8, bf16, fp8, q4_k")
+  model->add_option("--format", o.local.format, "Of the experts: auto, " + numoe::WeightFormatNames())
       ->capture_default_str();
   model->add_option("--dense-format", o.local.dense_format, "Of dense matrices: auto, bf16, int8, int4")
       ->capture_default_str();

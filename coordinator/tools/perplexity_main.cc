@@ -15,6 +15,7 @@
 
 #include "common/base/flags.h"
 #include "common/base/status.h"
+#include "common/kernels/kernels.h"
 #include "common/observe/logging.h"
 #include "common/weights/json_reader.h"
 #include "coordinator/tokenizer/tokenizer.h"
@@ -186,9 +187,7 @@ int main(int argc, char** argv) {
            "JSON lines, one document each: {\"text\": ...} or {\"parts\": [{\"text\": ..., \"judged\": "
            "true}, ...]}")
       ->required();
-  flags
-      .Add("format", f.formats,
-           "Expert formats, separated by commas: auto, raw_int4, int4, int8, bf16, fp8, q4_k")
+  flags.Add("format", f.formats, "Expert formats, separated by commas: auto, " + numoe::WeightFormatNames())
       ->delimiter(',');
   flags.Add("reference", f.reference, "Expert format that the others are compared with");
   flags.Add("reference-model", f.reference_model,

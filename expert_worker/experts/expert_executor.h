@@ -29,7 +29,7 @@ struct PackedModel;
 
 struct ExecutorOptions {
   SliceSpec slice;
-  std::string format = "auto";  // auto | raw_int4 | int4 | int8 | bf16 | fp8 | q4_k
+  std::string format = "auto";  // auto, or a WeightFormat's name
   std::string isa = "auto";
   std::string activations =
       "auto";       // auto: INT8 where many tokens share an expert, more exact where few do | bf16 | fp32

@@ -17,7 +17,7 @@ struct GgufUse {
   void Count(const MatrixView& view, WeightFormat format) {
     if (view.format != MatrixFormat::kGgml) return;
     const bool keeps =
-        format == WeightFormat::kQ4K || (format == WeightFormat::kInt8 && GgmlIsInt8(view.ggml));
+        GgmlTypeOf(format) == view.ggml || (format == WeightFormat::kInt8 && GgmlIsInt8(view.ggml));
     (keeps ? exact : rounded)
         .insert(fmt::format("{} as {}", TraitsOf(view.ggml).name, WeightFormatName(format)));
   }
@@ -49,7 +49,7 @@ absl::StatusOr<Stored> LocateFirst(const Checkpoint& checkpoint, const ModelConf
 ExpertFormats NativeFormats(const Stored& stored, const ModelConfig& config, const SliceSpec& spec) {
   const WeightFormat gate = NativeFormat(stored.gate), up = NativeFormat(stored.up);
   ExpertFormats formats{.up = gate == up ? up : WeightFormat::kInt8, .down = NativeFormat(stored.down)};
-  if (formats.down == WeightFormat::kQ4K && CutsBlocks(spec, config, formats.down, /*is_down=*/true))
+  if (GgmlTypeOf(formats.down) && CutsBlocks(spec, config, formats.down, /*is_down=*/true))
     formats.down = WeightFormat::kInt8;
   return formats;
 }

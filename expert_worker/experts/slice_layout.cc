@@ -14,20 +14,14 @@ struct Block {
   const char* what;
 };
 Block BlockOf(WeightFormat format, bool is_down) {
-  switch (format) {
-    case WeightFormat::kFp8:
-      return {64, "half a block of 128 weights that share a scale"};
-    case WeightFormat::kQ4K:
-      if (is_down) return {256, "a block of 256 weights that share a scale"};
-      break;
-    case WeightFormat::kRawInt4:
-    case WeightFormat::kInt4:
-    case WeightFormat::kInt8:
-      return {32, "a group of 32 weights that share a scale"};
-    case WeightFormat::kBf16:
-      break;
+  const Block rows{kPanelRows, "a panel of 32 rows"}, group{32, "a group of 32 weights that share a scale"};
+  if (const std::optional<GgmlType> ggml = GgmlTypeOf(format)) {
+    if (!is_down) return rows;
+    return TraitsOf(*ggml).block_values == 256 ? Block{256, "a block of 256 weights that share a scale"}
+                                               : group;
   }
-  return {kPanelRows, "a panel of 32 rows"};
+  if (format == WeightFormat::kFp8) return {64, "half a block of 128 weights that share a scale"};
+  return format == WeightFormat::kBf16 ? rows : group;
 }
 
 absl::Status CheckSpec(const SliceSpec& spec, const ModelConfig& config) {

@@ -19,9 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr WeightFormat kFormats[] = {WeightFormat::kRawInt4, WeightFormat::kInt4, WeightFormat::kInt8,
-                                     WeightFormat::kFp8,     WeightFormat::kQ4K,  WeightFormat::kBf16};
-
 std::string Gib(uint64_t bytes) { return fmt::format("{:.3f} GiB", static_cast<double>(bytes) / (1 << 30)); }
 
 const char* StoredAs(const MatrixView& view) {
@@ -43,9 +40,9 @@ const char* StoredAs(const MatrixView& view) {
 }
 
 bool CanHold(WeightFormat format, const std::set<WeightFormat>& native) {
-  if (format != WeightFormat::kRawInt4 && format != WeightFormat::kFp8 && format != WeightFormat::kQ4K)
-    return true;
-  return native == std::set<WeightFormat>{format};
+  const bool as_stored =
+      format == WeightFormat::kRawInt4 || format == WeightFormat::kFp8 || GgmlTypeOf(format).has_value();
+  return !as_stored || native == std::set<WeightFormat>{format};
 }
 
 int MoeLayers(const ModelConfig& config) {
@@ -104,7 +101,8 @@ absl::StatusOr<std::string> DescribeSlices(const Checkpoint& checkpoint, const M
     ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats, ChooseFormats(checkpoint, config, spec, "auto"));
     text += DescribeSlice(config, spec, "auto", std::move(formats));
   }
-  for (const WeightFormat format : kFormats) {
+  for (size_t i = 0; i < kWeightFormats; ++i) {
+    const auto format = static_cast<WeightFormat>(i);
     if (!CanHold(format, native)) continue;
     for (const SliceMode mode : kModes) {
       text += DescribeSlice(config, {.mode = mode, .worker_count = workers}, WeightFormatName(format),

@@ -1,6 +1,7 @@
 // numoe-kernel-bench: what NUMoE's parts reach on this machine, beside what the machine can do. The tool an
 // operator runs on new hardware. Every subcommand prints a table, or one JSON object per line with --json.
 #include "CLI/CLI.hpp"
+#include "common/kernels/kernels.h"
 #include "common/observe/logging.h"
 #include "expert_worker/tools/load_bench.h"
 #include "expert_worker/tools/machine_limits.h"
@@ -31,7 +32,7 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(1, 8192))
       ->capture_default_str();
-  layer->add_option("--format", moe.format, "raw_int4, int4, int8, bf16, fp8, q4_k")->capture_default_str();
+  layer->add_option("--format", moe.format, numoe::WeightFormatNames())->capture_default_str();
   layer->add_option("--isa", moe.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
   layer->add_option("--routing", moe.routing, "uniform, or skewed: popular experts take most tokens (Zipf)")
       ->capture_default_str();

@@ -15,39 +15,59 @@ namespace {
 
 constexpr int64_t kOffsets = 4096;    // how many places in the pool a matrix may begin at
 constexpr int64_t kOffsetStep = 256;  // bytes
-constexpr size_t kBlockBytes = 144;   // of Q4_K, which a matrix begins with
 
 MatrixFormat StoredAs(WeightFormat format) {
   if (format == WeightFormat::kRawInt4) return MatrixFormat::kInt4Group;
-  if (format == WeightFormat::kQ4K) return MatrixFormat::kGgml;
+  if (GgmlTypeOf(format)) return MatrixFormat::kGgml;
   return format == WeightFormat::kFp8 ? MatrixFormat::kFp8Block : MatrixFormat::kBF16;
 }
 
-int64_t BytesFor(MatrixFormat format, int64_t weights) {
+int64_t BytesFor(MatrixFormat format, GgmlType ggml, int64_t weights) {
   if (format == MatrixFormat::kInt4Group) return weights / 2;
-  if (format == MatrixFormat::kGgml) {
-    const GgmlTraits& q4_k = TraitsOf(GgmlType::kQ4_K);
-    return weights / q4_k.block_values * q4_k.block_bytes;
-  }
+  if (format == MatrixFormat::kGgml)
+    return weights / TraitsOf(ggml).block_values * TraitsOf(ggml).block_bytes;
   return format == MatrixFormat::kFp8Block ? weights : weights * 2;
 }
 
-// A Q4_K block of weights around zero with a deviation of about `scale`: random codes, scales of 32 to 63,
-// and minima of 7.5 times their scale.
-void PutQ4KBlock(std::byte* block, float scale, std::mt19937_64& random) {
-  const float d = scale / 4.6f / 48, dmin = 7.5f * d;  // uniform codes deviate by 4.6
+// Scales of 32 to 63 for d = `scale` / 48, and minima of 7.5 times their scale.
+void PutQ4KScales(std::byte* block, float scale, std::mt19937_64& random) {
+  const float d = scale / 48, dmin = 7.5f * d;
   const uint16_t factors[2] = {EncodeF16(d), EncodeF16(dmin)};
-  uint8_t packed[12], codes[128];
+  uint8_t packed[12];
   uint8_t scales[8];
   for (uint8_t& s : scales) s = static_cast<uint8_t>(32 + random() % 32);
   for (int j = 0; j < 4; ++j) {
     packed[j] = packed[j + 4] = static_cast<uint8_t>(scales[j] | (scales[j + 4] >> 4 << 6));
     packed[j + 8] = static_cast<uint8_t>((scales[j + 4] & 15) * 17);
   }
-  for (uint8_t& pair : codes) pair = static_cast<uint8_t>(random());
   std::memcpy(block, factors, sizeof factors);
   std::memcpy(block + sizeof factors, packed, sizeof packed);
-  std::memcpy(block + sizeof factors + sizeof packed, codes, sizeof codes);
+}
+
+// A block of weights around zero with a deviation of about `scale`: random codes, which then deviate by 4.6
+// where they are uniform, by 67 as IQ4's values and by 5.9 as MXFP4's.
+void PutBlock(GgmlType type, std::byte* block, float scale, std::mt19937_64& random) {
+  const auto put = [block](size_t at, float value) {
+    const uint16_t bits = EncodeF16(value);
+    std::memcpy(block + at, &bits, sizeof bits);
+  };
+  for (int i = 0; i < TraitsOf(type).block_bytes; ++i) block[i] = static_cast<std::byte>(random());
+  switch (type) {
+    case GgmlType::kQ4_1:
+      put(2, -7.5f * scale / 4.6f);
+      [[fallthrough]];
+    case GgmlType::kQ4_0:
+      return put(0, scale / 4.6f);
+    case GgmlType::kIq4Nl:
+      return put(0, scale / 67);
+    case GgmlType::kIq4Xs:
+      return put(0, scale / 67 / 18);  // scales are uniform in -32..31
+    case GgmlType::kMxfp4:
+      block[0] = static_cast<std::byte>(128 + std::lround(std::log2(scale / 5.9f)));
+      return;
+    default:
+      return PutQ4KScales(block, scale / 4.6f, random);
+  }
 }
 
 template <typename T>
@@ -62,7 +82,7 @@ void Fill(std::vector<std::byte>& out, size_t count, const std::function<T()>& n
 }  // namespace
 
 SyntheticCheckpoint::SyntheticCheckpoint(const SyntheticOptions& options)
-    : stored_(StoredAs(options.format)) {
+    : stored_(StoredAs(options.format)), ggml_(GgmlTypeOf(options.format).value_or(GgmlType::kF32)) {
   config_.model_type = "deepseek_v3";
   config_.hidden_size = options.hidden_size;
   config_.num_layers = 1;
@@ -71,15 +91,16 @@ SyntheticCheckpoint::SyntheticCheckpoint(const SyntheticOptions& options)
   config_.num_experts = options.experts;
   config_.experts_per_token = options.experts_per_token;
   const int64_t weights = int64_t{options.hidden_size} * options.intermediate_size;
-  const auto bytes = static_cast<size_t>(BytesFor(stored_, weights) + kOffsets * kOffsetStep);
+  const auto bytes = static_cast<size_t>(BytesFor(stored_, ggml_, weights) + kOffsets * kOffsetStep);
   std::mt19937_64 random(1);
   // Keeps sums over `hidden` and over `intermediate` inputs near 1.
   const float scale = 1.0f / std::sqrt(std::sqrt(static_cast<float>(options.hidden_size) *
                                                  static_cast<float>(options.intermediate_size)));
   std::normal_distribution<float> normal(0, scale);
   if (stored_ == MatrixFormat::kGgml) {
-    pool_.resize(bytes / kBlockBytes * kBlockBytes);
-    for (size_t at = 0; at < pool_.size(); at += kBlockBytes) PutQ4KBlock(&pool_[at], scale, random);
+    const auto block = static_cast<size_t>(TraitsOf(ggml_).block_bytes);
+    pool_.resize(bytes / block * block);
+    for (size_t at = 0; at < pool_.size(); at += block) PutBlock(ggml_, &pool_[at], scale, random);
   } else if (stored_ == MatrixFormat::kBF16) {
     const int levels = options.format == WeightFormat::kInt8   ? 127
                        : options.format == WeightFormat::kInt4 ? 7
@@ -116,14 +137,14 @@ absl::StatusOr<std::vector<float>> SyntheticCheckpoint::ReadVector(std::string_v
 absl::StatusOr<MatrixView> SyntheticCheckpoint::FindMatrix(std::string_view module, int64_t rows,
                                                            int64_t cols, const ModelConfig&) const {
   const size_t place = std::hash<std::string_view>()(module) % kOffsets;
-  const size_t offset_step = stored_ == MatrixFormat::kGgml ? kBlockBytes : kOffsetStep;
-  const auto bytes = static_cast<size_t>(BytesFor(stored_, rows * cols));
+  const size_t offset_step = stored_ == MatrixFormat::kGgml ? TraitsOf(ggml_).block_bytes : kOffsetStep;
+  const auto bytes = static_cast<size_t>(BytesFor(stored_, ggml_, rows * cols));
   MatrixView view{.format = stored_,
                   .rows = rows,
                   .cols = cols,
                   .data = absl::MakeConstSpan(pool_).subspan(place * offset_step, bytes),
                   .scales = {},
-                  .ggml = GgmlType::kQ4_K};
+                  .ggml = ggml_};
   if (stored_ == MatrixFormat::kInt4Group) {
     view.block_cols = 32;
     view.scale_dtype = DType::kBF16;

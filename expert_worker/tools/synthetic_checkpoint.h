@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "common/kernels/kernel_types.h"
+#include "common/kernels/kernels.h"
 #include "common/weights/checkpoint.h"
 #include "common/weights/model_config.h"
 
@@ -19,7 +19,7 @@ struct SyntheticOptions {
   int intermediate_size = 0;
   int experts = 0;
   int experts_per_token = 8;
-  WeightFormat format = WeightFormat::kRawInt4;  // decides how it is stored: INT4, FP8, Q4_K or BF16
+  WeightFormat format = WeightFormat::kRawInt4;  // decides how it is stored: INT4, FP8, GGUF blocks or BF16
 };
 
 class SyntheticCheckpoint final : public Checkpoint {
@@ -40,8 +40,9 @@ class SyntheticCheckpoint final : public Checkpoint {
  private:
   ModelConfig config_;
   MatrixFormat stored_;
+  GgmlType ggml_;                  // where stored_ is kGgml
   std::vector<std::byte> pool_;    // codes or elements
-  std::vector<std::byte> scales_;  // BF16 for INT4 groups, F32 for FP8 blocks; none: Q4_K
+  std::vector<std::byte> scales_;  // BF16 for INT4 groups, F32 for FP8 blocks; none: GGUF blocks
 };
 
 }  // namespace numoe

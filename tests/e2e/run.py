@@ -348,7 +348,7 @@ class Gguf(unittest.TestCase):
                 answers.append([cluster.post(path, body) for path, body in asked])
                 self.assertEqual(json.loads(cluster.request("GET", "/v1/models")[2])["data"][0]["id"], "tiny-chat")
                 log = cluster.workers[0].log()
-                self.assertEqual("held exactly: Q4_0 as int8" in log, model == GGUF, log)
+                self.assertEqual("held exactly: Q4_0 as q4_0" in log, model == GGUF, log)
         for own, other in zip(*answers):
             self.assertEqual(own["choices"], other["choices"])
             self.assertEqual(own["usage"], other["usage"])

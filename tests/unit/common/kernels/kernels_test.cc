@@ -6,6 +6,7 @@
 #include "common/kernels/cpu_features.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/common/kernels/random_matrix.h"
 
 namespace numoe {
 namespace {
@@ -30,8 +31,7 @@ class ScopedCpu {
 
 TEST(NamesTest, RoundTrip) {
   for (const Isa isa : kIsas) EXPECT_EQ(*ParseIsa(IsaName(isa)), isa);
-  for (const WeightFormat format : {WeightFormat::kRawInt4, WeightFormat::kInt4, WeightFormat::kInt8,
-                                    WeightFormat::kBf16, WeightFormat::kFp8}) {
+  for (const WeightFormat format : AllFormats()) {
     EXPECT_EQ(*ParseWeightFormat(WeightFormatName(format)), format);
   }
 }
@@ -39,8 +39,10 @@ TEST(NamesTest, RoundTrip) {
 TEST(NamesTest, UnknownNamesSayWhatIsKnown) {
   EXPECT_THAT(std::string(ParseIsa("sse9").status().message()),
               HasSubstr("isa is \"sse9\", expected auto, scalar, avx2, avx512 or amx"));
-  EXPECT_THAT(std::string(ParseWeightFormat("int3").status().message()),
-              HasSubstr("format is \"int3\", expected auto, raw_int4, int4, int8, bf16, fp8 or q4_k"));
+  EXPECT_THAT(
+      std::string(ParseWeightFormat("int3").status().message()),
+      HasSubstr("format is \"int3\", expected one of auto, raw_int4, int4, int8, bf16, fp8, q4_k, q4_0, "
+                "q4_1, iq4_nl, iq4_xs, mxfp4"));
 }
 
 TEST(NamesTest, NativeFormatKeepsWhatIsPublished) {
@@ -50,6 +52,11 @@ TEST(NamesTest, NativeFormatKeepsWhatIsPublished) {
   EXPECT_EQ(native(MatrixFormat::kInt4Group), WeightFormat::kRawInt4);
   EXPECT_EQ(native(MatrixFormat::kFp8Block), WeightFormat::kFp8);
   EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kQ4_K), WeightFormat::kQ4K);
+  EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kQ4_0), WeightFormat::kQ4_0);
+  EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kQ4_1), WeightFormat::kQ4_1);
+  EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kIq4Nl), WeightFormat::kIq4Nl);
+  EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kIq4Xs), WeightFormat::kIq4Xs);
+  EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kMxfp4), WeightFormat::kMxfp4);
   EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kQ8_0), WeightFormat::kInt8);
   EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kQ6_K), WeightFormat::kInt8);
   EXPECT_EQ(native(MatrixFormat::kBF16), WeightFormat::kBf16);

@@ -173,12 +173,11 @@ std::string Name(const ::testing::TestParamInfo<std::tuple<Isa, WeightFormat>>& 
   return std::string(IsaName(std::get<0>(info.param))) + "_" +
          std::string(WeightFormatName(std::get<1>(info.param)));
 }
-INSTANTIATE_TEST_SUITE_P(
-    All, MatmulTest,
-    ::testing::Combine(::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx),
-                       ::testing::Values(WeightFormat::kRawInt4, WeightFormat::kInt4, WeightFormat::kInt8,
-                                         WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kQ4K)),
-    Name);
+INSTANTIATE_TEST_SUITE_P(All, MatmulTest,
+                         ::testing::Combine(::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512,
+                                                              Isa::kAmx),
+                                            ::testing::ValuesIn(AllFormats())),
+                         Name);
 
 }  // namespace
 }  // namespace numoe

@@ -1,5 +1,7 @@
 // Packing and reading back: lossless formats bit for bit, quantised ones within their bound, refusals by
 // message.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,6 +11,7 @@
 
 #include "common/formats/bf16.h"
 #include "common/kernels/kernels.h"
+#include "common/kernels/layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/ggml_encode.h"
@@ -95,23 +98,41 @@ TEST(PackMatrixTest, WholePanelsAreTheBytesOfRaggedOnes) {
   }
 }
 
-TEST(PackMatrixTest, Q4KKeepsEveryWeightOfASlice) {
+// Blocks of random bytes, so that every code, scale and minimum occurs, but none that is not finite.
+Stored RandomBlocks(WeightFormat format, int rows, int cols, std::mt19937& random) {
+  Stored stored = RandomStored(format, rows, cols, random);
+  const GgmlTraits& traits = TraitsOf(*GgmlTypeOf(format));
+  const int halves = layout::HasMinima(format) ? 2 : format == WeightFormat::kMxfp4 ? 0 : 1;
+  for (size_t at = 0; at < stored.data.size(); at += static_cast<size_t>(traits.block_bytes)) {
+    std::byte* block = &stored.data[at];
+    for (int i = 0; i < traits.block_bytes; ++i) block[i] = static_cast<std::byte>(random());
+    for (int i = 0; i < halves; ++i) block[2 * i + 1] &= std::byte{0xbf};
+    if (format == WeightFormat::kMxfp4) block[0] = static_cast<std::byte>(2 + random() % 251);
+  }
+  return stored;
+}
+
+TEST(PackMatrixTest, GgufBlocksKeepEveryWeightOfASlice) {
   std::mt19937 random(23);
-  const Stored stored = RandomStored(WeightFormat::kQ4K, 200, 768, random);
-  for (const Rectangle& r : {Rectangle{0, 200, 0, 768},
-                             {128, 72, 256, 96},
-                             {0, 1, 512, 256},
-                             {32, 64, 0, 352},
-                             {5, 33, 256, 512}}) {
-    const absl::StatusOr<Packed> packed = PackRectangle(WeightFormat::kQ4K, stored.view, r);
-    ASSERT_TRUE(packed.ok()) << packed.status();
-    std::vector<float> expected(static_cast<size_t>(r.rows) * r.cols);
-    DecodeMatrix(stored.view, r.row_begin, r.row_begin + r.rows, r.col_begin, r.col_begin + r.cols,
-                 absl::MakeSpan(expected));
-    for (int i = 0; i < r.rows * r.cols; ++i) {
-      ASSERT_EQ(UnpackWeight(packed->matrix, i / r.cols, i % r.cols), expected[i])
-          << "[" << i / r.cols << ", " << i % r.cols << "] of the slice at " << r.row_begin << ", "
-          << r.col_begin;
+  for (const WeightFormat format : GgufFormats()) {
+    const Stored stored = RandomBlocks(format, 200, 768, random);
+    std::vector<Rectangle> rectangles = {
+        {0, 200, 0, 768}, {128, 72, 256, 96}, {0, 1, 512, 256}, {32, 64, 0, 352}, {5, 33, 256, 512}};
+    if (TraitsOf(*GgmlTypeOf(format)).block_values == 32) {
+      rectangles.push_back({64, 40, 32, 96});
+      rectangles.push_back({3, 32, 736, 32});
+    }
+    for (const Rectangle& r : rectangles) {
+      const absl::StatusOr<Packed> packed = PackRectangle(format, stored.view, r);
+      ASSERT_TRUE(packed.ok()) << packed.status();
+      std::vector<float> expected(static_cast<size_t>(r.rows) * r.cols);
+      DecodeMatrix(stored.view, r.row_begin, r.row_begin + r.rows, r.col_begin, r.col_begin + r.cols,
+                   absl::MakeSpan(expected));
+      for (int i = 0; i < r.rows * r.cols; ++i) {
+        ASSERT_EQ(UnpackWeight(packed->matrix, i / r.cols, i % r.cols), expected[i])
+            << WeightFormatName(format) << " [" << i / r.cols << ", " << i % r.cols << "] of the slice at "
+            << r.row_begin << ", " << r.col_begin;
+      }
     }
   }
 }
@@ -131,6 +152,52 @@ TEST(PackMatrixTest, Q4KRefusesOtherBlocksCutsAndFactorsThatAreNotFinite) {
   EXPECT_THAT(Refusal(WeightFormat::kQ4K, q4_k.view, {0, 64, 0, 512}),
               HasSubstr("block [40, 256] has a factor that is not finite"));
   EXPECT_EQ(Refusal(WeightFormat::kQ4K, q4_k.view, {0, 64, 0, 256}), "packed") << "the block lies outside";
+}
+
+TEST(PackMatrixTest, OtherGgufBlocksRefuseTheSame) {
+  std::mt19937 random(24);
+  for (const WeightFormat format : GgufFormats()) {
+    const GgmlTraits& traits = TraitsOf(*GgmlTypeOf(format));
+    Stored stored = RandomStored(format, 64, 512, random);
+    const Rectangle whole{0, 64, 0, 512};
+    EXPECT_EQ(Refusal(format, stored.view, whole), "packed");
+    EXPECT_THAT(Refusal(format, stored.view, {0, 32, 0, 272}), HasSubstr("columns 0 to 272 cut"));
+    EXPECT_THAT(Refusal(format, stored.view, {0, 32, traits.block_values / 2, 64}),
+                HasSubstr("cut the blocks"));
+    MatrixView other = stored.view;
+    other.ggml = GgmlType::kQ6_K;
+    EXPECT_THAT(Refusal(format, other, whole), HasSubstr(std::string(WeightFormatName(format)) +
+                                                         " needs GGUF's " + traits.name + " blocks"));
+    // The last block of row 40, whose last factor - d, minimum or exponent - is none.
+    const size_t block = static_cast<size_t>((40 + 1) * 512 / traits.block_values - 1) *
+                         static_cast<size_t>(traits.block_bytes);
+    if (format == WeightFormat::kMxfp4) {
+      stored.data[block] = std::byte{253};
+    } else {
+      stored.data[block + (layout::HasMinima(format) ? 3 : 1)] = std::byte{0x7c};
+    }
+    EXPECT_THAT(Refusal(format, stored.view, whole),
+                HasSubstr(fmt::format("{} block [40, {}] has a factor that is not finite", traits.name,
+                                      512 - traits.block_values)));
+    EXPECT_EQ(Refusal(format, stored.view, {0, 40, 0, 512}), "packed") << "the block lies outside";
+  }
+}
+
+// The two smallest scales of E8M0 are no normal numbers: their weights, below 2^-122, are held as zeros.
+TEST(PackMatrixTest, Mxfp4sSmallestScalesAreZero) {
+  std::mt19937 random(25);
+  Stored stored = RandomStored(WeightFormat::kMxfp4, 1, 96, random);
+  for (const int exponent : {0, 1, 2})
+    stored.data[static_cast<size_t>(exponent) * 17] = static_cast<std::byte>(exponent);
+  const Packed packed = Pack(WeightFormat::kMxfp4, stored.view);
+  std::vector<float> expected(96);
+  DecodeMatrix(stored.view, 0, 1, 0, 96, absl::MakeSpan(expected));
+  for (int col = 0; col < 96; ++col) {
+    if (col < 64) {
+      EXPECT_LT(std::fabs(expected[col]), 0x1p-122f);
+    }
+    EXPECT_EQ(UnpackWeight(packed.matrix, 0, col), col < 64 ? 0 : expected[col]) << col;
+  }
 }
 
 TEST(PackMatrixTest, GgufScaleThatIsNotFiniteIsRefused) {
@@ -254,6 +321,11 @@ TEST(LayoutTest, BytesPerMatrix) {
   EXPECT_EQ(PackedBytes(WeightFormat::kBf16, 2048, 7168), 2048ull * 7168 * 2);
   EXPECT_EQ(PackedBytes(WeightFormat::kFp8, 2048, 7168), 2048ull * 7168 + 64 * (7168 / 64 * 4));
   EXPECT_EQ(PackedBytes(WeightFormat::kQ4K, 2048, 7168), 2048ull * 7168 * 9 / 16 + 64 * (7168 / 256 * 128));
+  EXPECT_EQ(PackedBytes(WeightFormat::kQ4_0, 2048, 7168), 2048ull * 7168 * 18 / 32);
+  EXPECT_EQ(PackedBytes(WeightFormat::kQ4_1, 2048, 7168), 2048ull * 7168 * 20 / 32);
+  EXPECT_EQ(PackedBytes(WeightFormat::kIq4Nl, 2048, 7168), 2048ull * 7168 * 18 / 32);
+  EXPECT_EQ(PackedBytes(WeightFormat::kIq4Xs, 2048, 7168), 2048ull * 7168 * 17 / 32 + 64 * (7168 / 256 * 64));
+  EXPECT_EQ(PackedBytes(WeightFormat::kMxfp4, 2048, 7168), 2048ull * 7168 * 17 / 32);
   EXPECT_EQ(PackedBytes(WeightFormat::kBf16, 33, 65), 2u * 2 * 4096) << "both sizes round up";
 }
 

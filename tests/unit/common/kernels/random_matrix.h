@@ -31,6 +31,20 @@ inline std::vector<float> RandomFloats(size_t count, std::mt19937& random) {
   return values;
 }
 
+inline std::vector<WeightFormat> AllFormats() {
+  std::vector<WeightFormat> formats;
+  for (size_t i = 0; i < kWeightFormats; ++i) formats.push_back(static_cast<WeightFormat>(i));
+  return formats;
+}
+/// Those that hold GGUF's blocks as they are stored.
+inline std::vector<WeightFormat> GgufFormats() {
+  std::vector<WeightFormat> formats;
+  for (const WeightFormat format : AllFormats()) {
+    if (GgmlTypeOf(format)) formats.push_back(format);
+  }
+  return formats;
+}
+
 // A stored matrix with random content in the format a weight format is packed from. It may be wider than
 // asked for.
 struct Stored {
@@ -64,11 +78,12 @@ inline Stored RandomStored(WeightFormat format, int rows, int cols, std::mt19937
     }
     const int blocks = (rows + 127) / 128 * ((cols + 127) / 128);
     for (int i = 0; i < blocks; ++i) append(s.scales, 0.01f + 0.01f * std::fabs(normal(random)));
-  } else if (format == WeightFormat::kQ4K) {
+  } else if (const std::optional<GgmlType> ggml = GgmlTypeOf(format)) {
     s.view.format = MatrixFormat::kGgml;
-    s.view.ggml = GgmlType::kQ4_K;
-    s.view.cols = (cols + 255) / 256 * 256;  // rows are whole blocks
-    s.data = EncodeGgml(GgmlType::kQ4_K, RandomFloats(static_cast<size_t>(rows * s.view.cols), random));
+    s.view.ggml = *ggml;
+    const int block = TraitsOf(*ggml).block_values;
+    s.view.cols = (cols + block - 1) / block * block;  // rows are whole blocks
+    s.data = EncodeGgml(*ggml, RandomFloats(static_cast<size_t>(rows * s.view.cols), random));
   } else {
     s.view.format = MatrixFormat::kBF16;
     for (int i = 0; i < rows * cols; ++i) append(s.data, EncodeBf16(normal(random)));

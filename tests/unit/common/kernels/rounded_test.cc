@@ -5,8 +5,8 @@
 // where a group's sum is scaled afterwards; BF16 activations are off by at most 2^-8 of themselves, INT8 ones
 // by half a step of their group's top / 127: (top / 254) sum |w| a group. (The two roundings of 127 / top and
 // of its product with x move x by another 2^-22 of top, less than 0.001 of half a step.) Tiles round weights
-// to BF16 too: (1 + 2^-8)^2 - 1 of S together. q4_k sums codes and minima apart, which are at most three
-// times a group's largest weight together.
+// to BF16 too: (1 + 2^-8)^2 - 1 of S together. q4_k and q4_1 sum codes and minima apart, which are at most
+// three times a group's largest weight together.
 #include "common/kernels/rounded.h"
 
 #include <cmath>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/kernels/kernels.h"
+#include "common/kernels/layout.h"
 #include "gtest/gtest.h"
 #include "tests/unit/common/kernels/emulated_amx.h"
 #include "tests/unit/common/kernels/random_matrix.h"
@@ -90,7 +91,7 @@ Expected Reference(const PackedMatrix& m, const double* w, const float* x, Activ
       largest = std::max(largest, std::fabs(w[k]));
       inputs += std::fabs(static_cast<double>(x[k]));
     }
-    if (m.format == WeightFormat::kQ4K) cancelled += 3 * largest * inputs;
+    if (layout::HasMinima(m.format)) cancelled += 3 * largest * inputs;
     quantisation += 1.001 * top / 254 * weights;
   }
   return {sum, 2 * (m.cols + 2) * 0x1p-24 * (magnitude + cancelled) + 1e-30 +
@@ -228,17 +229,16 @@ TEST_P(RoundedTest, PartsOfARowRoundAsTheWhole) {
   EXPECT_EQ(whole, parts);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, RoundedTest,
-    ::testing::Combine(::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx),
-                       ::testing::Values(WeightFormat::kRawInt4, WeightFormat::kInt4, WeightFormat::kInt8,
-                                         WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kQ4K),
-                       ::testing::Values(Precision::kFast, Precision::kBf16)),
-    [](const ::testing::TestParamInfo<RoundedTest::ParamType>& test) {
-      return std::string(IsaName(std::get<0>(test.param))) + "_" +
-             std::string(WeightFormatName(std::get<1>(test.param))) +
-             (std::get<2>(test.param) == Precision::kFast ? "_fast" : "_bf16");
-    });
+INSTANTIATE_TEST_SUITE_P(All, RoundedTest,
+                         ::testing::Combine(::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512,
+                                                              Isa::kAmx),
+                                            ::testing::ValuesIn(AllFormats()),
+                                            ::testing::Values(Precision::kFast, Precision::kBf16)),
+                         [](const ::testing::TestParamInfo<RoundedTest::ParamType>& test) {
+                           return std::string(IsaName(std::get<0>(test.param))) + "_" +
+                                  std::string(WeightFormatName(std::get<1>(test.param))) +
+                                  (std::get<2>(test.param) == Precision::kFast ? "_fast" : "_bf16");
+                         });
 
 }  // namespace
 }  // namespace numoe

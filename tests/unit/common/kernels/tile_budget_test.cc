@@ -74,17 +74,17 @@ TEST_P(TileBudgetTest, ARestOfRowsCostsNoTileMore) {
 }
 
 TEST_P(TileBudgetTest, WeightsAreDecodedOnceForAllRows) {
-  const std::map<WeightFormat, uint64_t> budget = {{WeightFormat::kRawInt4, 256}, {WeightFormat::kInt4, 256},
-                                                   {WeightFormat::kInt8, 266},    {WeightFormat::kFp8, 132},
-                                                   {WeightFormat::kQ4K, 266},     {WeightFormat::kBf16, 1}};
+  const std::map<WeightFormat, uint64_t> budget = {
+      {WeightFormat::kRawInt4, 256}, {WeightFormat::kInt4, 256}, {WeightFormat::kInt8, 266},
+      {WeightFormat::kFp8, 132},     {WeightFormat::kBf16, 1},   {WeightFormat::kQ4K, 266},
+      {WeightFormat::kQ4_0, 256},    {WeightFormat::kQ4_1, 266}, {WeightFormat::kIq4Nl, 256},
+      {WeightFormat::kIq4Xs, 256},   {WeightFormat::kMxfp4, 256}};
   for (const int tokens : {16, 32, 256}) {
     EXPECT_LE(Count(tokens).vector * 1024 / (kRows * kCols), budget.at(GetParam())) << tokens << " rows";
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, TileBudgetTest,
-                         ::testing::Values(WeightFormat::kRawInt4, WeightFormat::kInt4, WeightFormat::kInt8,
-                                           WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kQ4K),
+INSTANTIATE_TEST_SUITE_P(Formats, TileBudgetTest, ::testing::ValuesIn(AllFormats()),
                          [](const ::testing::TestParamInfo<WeightFormat>& format) {
                            return std::string(WeightFormatName(format.param));
                          });

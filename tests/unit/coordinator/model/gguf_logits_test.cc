@@ -287,6 +287,19 @@ INSTANTIATE_TEST_SUITE_P(
                       GgufOptions{.experts = GgmlType::kQ6_K, .split_kv_b = false}),
     [](const auto& test) { return std::to_string(test.index); });
 
+// What auto holds as stored and int8 holds by the same codes and scales: no bit of the logits differs.
+TEST(GgufAutoTest, HoldsBlocksOf4BitsAsTheyAreStored) {
+  for (const auto& [type, format] : {std::pair{GgmlType::kQ4_0, "q4_0"},
+                                     {GgmlType::kIq4Nl, "iq4_nl"},
+                                     {GgmlType::kIq4Xs, "iq4_xs"},
+                                     {GgmlType::kMxfp4, "mxfp4"}}) {
+    const Twins twins(SmallDeepSeek(), {.experts = type});
+    const std::vector<float> stored = twins.Gguf("auto");
+    EXPECT_EQ(WorstDifference(twins.Gguf(format), stored), 0.0) << format;
+    EXPECT_EQ(WorstDifference(twins.Gguf("int8"), stored), 0.0) << format;
+  }
+}
+
 // The width of 256 is one block of the down matrix: a quarter of it is weights out of the middle.
 TEST(GgufSliceTest, WorkersCutBlocksOf256) {
   for (const GgmlType type : {GgmlType::kQ4_K, GgmlType::kIq4Xs}) {
@@ -299,11 +312,22 @@ TEST(GgufSliceTest, WorkersCutBlocksOf256) {
 TEST(GgufSliceTest, WorkersShareBlocksOf256) {
   ModelConfig config = SmallQwen();
   config.moe_intermediate_size = 512;
-  const Twins twins(config, {.experts = GgmlType::kQ4_K});
-  const std::vector<float> whole = twins.Gguf("auto");
-  EXPECT_LE(RelativeDifference(twins.Gguf("auto", 2), whole), 1e-5);
-  EXPECT_GT(RelativeDifference(twins.Gguf("int8"), whole), 1e-3) << "int8 rounds";
-  EXPECT_LE(RelativeDifference(twins.Gguf("q4_k"), whole), 0.0) << "what auto chooses";
+  for (const auto& [type, format] : {std::pair{GgmlType::kQ4_K, "q4_k"}, {GgmlType::kQ4_1, "q4_1"}}) {
+    const Twins twins(config, {.experts = type});
+    const std::vector<float> whole = twins.Gguf("auto");
+    EXPECT_LE(RelativeDifference(twins.Gguf("auto", 2), whole), 1e-5) << format;
+    EXPECT_GT(RelativeDifference(twins.Gguf("int8"), whole), 1e-3) << format << ": int8 rounds";
+    EXPECT_LE(RelativeDifference(twins.Gguf(format), whole), 0.0) << format << ": what auto chooses";
+  }
+}
+
+// A quarter of 256 columns cuts no block of 32, but the one of IQ4_XS, which is int8 then.
+TEST(GgufSliceTest, WorkersShareBlocksOf32) {
+  for (const GgmlType type :
+       {GgmlType::kQ4_0, GgmlType::kQ4_1, GgmlType::kIq4Nl, GgmlType::kIq4Xs, GgmlType::kMxfp4}) {
+    const Twins twins(SmallQwen(), {.experts = type});
+    EXPECT_LE(RelativeDifference(twins.Gguf("auto", 4), twins.Gguf("auto")), 1e-5) << TraitsOf(type).name;
+  }
 }
 
 }  // namespace

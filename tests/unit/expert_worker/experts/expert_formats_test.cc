@@ -1,6 +1,11 @@
 // Formats chosen matrix by matrix, and slices that keep a block format from being held as it is stored.
 #include "expert_worker/experts/expert_formats.h"
 
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <sstream>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/gguf_conversion.h"
@@ -84,6 +89,38 @@ TEST_F(FormatsTest, ASliceThatCutsBlocksHoldsDownAsInt8) {
   const auto layout = SliceLayout::Plan(Config(), {.worker_count = 4}, Choose({.worker_count = 4}, "q4_k"));
   EXPECT_THAT(std::string(layout.status().message()),
               HasSubstr("would cut a block of 256 weights that share a scale (format q4_k)"));
+}
+
+TEST_F(FormatsTest, EveryBlockOf4BitsIsHeldAsStored) {
+  Write(GgmlType::kIq4Xs, GgmlType::kIq4Xs, GgmlType::kQ4_0, GgmlType::kQ4_1);
+  EXPECT_EQ(NamesOf(Choose(), Config()), "q4_0, q4_1, iq4_xs");
+  Write(GgmlType::kMxfp4, GgmlType::kMxfp4, GgmlType::kIq4Nl, GgmlType::kQ5_K);
+  EXPECT_EQ(NamesOf(Choose(), Config()), "int8, iq4_nl, mxfp4");
+  const auto layout = SliceLayout::Plan(Config(), {}, Choose());
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->up_bytes(1), PackedBytes(WeightFormat::kMxfp4, 512, 256));
+}
+
+TEST_F(FormatsTest, ASliceCutsBlocksOf256NotOf32) {
+  Write(GgmlType::kQ4_0, GgmlType::kQ4_0, GgmlType::kIq4Nl, GgmlType::kIq4Xs);
+  const std::vector<ExpertFormats> formats = Choose({.worker_index = 3, .worker_count = 4});
+  EXPECT_EQ(formats[1].down, WeightFormat::kIq4Nl);
+  EXPECT_EQ(formats[2].down, WeightFormat::kInt8);
+  EXPECT_TRUE(SliceLayout::Plan(Config(), {.worker_count = 4}, formats).ok());
+}
+
+// The line of the start log.
+TEST_F(FormatsTest, TheLogSaysWhatIsExact) {
+  Write(GgmlType::kMxfp4, GgmlType::kMxfp4, GgmlType::kQ4_1, GgmlType::kIq4Xs);
+  std::ostringstream text;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text)));
+  Choose({.worker_count = 4});
+  Choose({}, "int8");
+  spdlog::set_default_logger(before);
+  EXPECT_THAT(text.str(), HasSubstr("held exactly: IQ4_XS as int8, MXFP4 as mxfp4, Q4_1 as q4_1\n"));
+  EXPECT_THAT(text.str(), HasSubstr("held exactly: IQ4_XS as int8, MXFP4 as int8; rounded: Q4_1 as int8\n"));
 }
 
 TEST_F(FormatsTest, ALayoutHasEachLayersSizes) {
