@@ -22,6 +22,7 @@
 #include "expert_worker/pack/inspect.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/gguf_conversion.h"
 #include "tests/unit/expert_worker/experts/tiny_experts.h"
 
 namespace numoe {
@@ -37,6 +38,13 @@ constexpr char kConfig[] =
   "head_dim": 32, "rope_theta": 10000, "intermediate_size": 64, "moe_intermediate_size": 384, "num_experts": 6,
   "num_experts_per_tok": 2, "mlp_only_layers": [0], "decoder_sparse_step": 1, "norm_topk_prob": true,
   "tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 1, "attention_bias": false, "hidden_act": "silu"})";
+// The same with sizes that GGUF's blocks divide, and experts in every layer, as its qwen3moe has them.
+const std::string kGgufConfig = [] {
+  std::string text = kConfig;
+  text.replace(text.find("[0]"), 3, "[]");
+  text.replace(text.find("160"), 3, "256");
+  return text.replace(text.find("384"), 3, "512");
+}();
 constexpr LayerId kMoeLayers[] = {1, 2};
 
 class ConvertTest : public ::testing::Test {
@@ -54,6 +62,16 @@ class ConvertTest : public ::testing::Test {
     fs::create_directories(model());
     writer.Write(model());
     std::ofstream(model() / "config.json") << kConfig;
+  }
+  // A whole model, as GGUF files are.
+  void StoreGguf(GgmlType experts) {
+    const ModelConfig config = *ParseModelConfig(kGgufConfig, "config.json");
+    const TemporaryFolder source;
+    RandomModel(config, 3).Write(source.path());
+    fs::remove_all(model());
+    fs::create_directories(model());
+    ConvertToGguf(**Checkpoint::Open(source.path()), config, {.experts = experts})
+        .gguf.Write(model() / "m.gguf");
   }
   fs::path model() const { return folder_.path() / "model"; }
   fs::path out() const { return folder_.path() / "packed"; }
@@ -103,6 +121,24 @@ class ConvertTest : public ::testing::Test {
     }
   }
 
+  // What is packed are the bytes that loading the model makes, mapped or copied.
+  void ExpectShardsAsLoaded(const std::string& format, SliceMode mode, int workers) {
+    const auto checkpoint = Checkpoint::Open(model());
+    const auto config = ReadModelConfig(model());
+    ASSERT_TRUE(checkpoint.ok() && config.ok()) << config.status();
+    for (int worker = 0; worker < workers; ++worker) {
+      const SliceSpec spec{.mode = mode, .worker_index = worker, .worker_count = workers};
+      const auto loaded = LoadSlice(**checkpoint, *config, spec, format, pool_);
+      const auto mapped = LoadPacked(spec, true);
+      const auto copied = LoadPacked(spec, false);
+      ASSERT_TRUE(loaded.ok() && mapped.ok() && copied.ok()) << mapped.status() << copied.status();
+      ExpectSameWeights(*loaded, *mapped);
+      ExpectSameWeights(*loaded, *copied);
+      EXPECT_TRUE(mapped->memory.empty()) << "mapped without a copy";
+      EXPECT_TRUE(copied->shards.empty());
+    }
+  }
+
   void Damage(const fs::path& path, uint64_t at) {
     std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
     file.seekg(static_cast<std::streamoff>(at));
@@ -136,20 +172,35 @@ TEST_F(ConvertTest, ShardsHoldTheBytesThatLoadingMakes) {
     ASSERT_TRUE(written.ok()) << written.status();
     EXPECT_EQ(*written, 2 * c.workers);
     EXPECT_EQ(progress_->Read().fraction, 1);
-    const auto checkpoint = Checkpoint::Open(model());
-    const auto config = ReadModelConfig(model());
-    ASSERT_TRUE(checkpoint.ok() && config.ok()) << config.status();
-    for (int worker = 0; worker < c.workers; ++worker) {
-      const SliceSpec spec{.mode = c.mode, .worker_index = worker, .worker_count = c.workers};
-      const auto loaded = LoadSlice(**checkpoint, *config, spec, c.format, pool_);
-      const auto mapped = LoadPacked(spec, true);
-      const auto copied = LoadPacked(spec, false);
-      ASSERT_TRUE(loaded.ok() && mapped.ok() && copied.ok()) << mapped.status() << copied.status();
-      ExpectSameWeights(*loaded, *mapped);
-      ExpectSameWeights(*loaded, *copied);
-      EXPECT_TRUE(mapped->memory.empty()) << "mapped without a copy";
-      EXPECT_TRUE(copied->shards.empty());
+    ExpectShardsAsLoaded(c.format, c.mode, c.workers);
+  }
+}
+
+// GGUF's blocks of 4 bits; a quarter of IQ4_XS's down cuts its blocks, so that is int8.
+TEST_F(ConvertTest, ShardsHoldGgufBlocksAsStored) {
+  for (const auto& [type, name] : {std::pair{GgmlType::kQ4_0, "q4_0"},
+                                   {GgmlType::kQ4_1, "q4_1"},
+                                   {GgmlType::kIq4Nl, "iq4_nl"},
+                                   {GgmlType::kIq4Xs, "iq4_xs"},
+                                   {GgmlType::kMxfp4, "mxfp4"},
+                                   {GgmlType::kQ4_K, "q4_k"}}) {
+    SCOPED_TRACE(name);
+    fs::remove_all(out());
+    StoreGguf(type);
+    for (const auto& [mode, workers] : {std::pair{SliceMode::kExpert, 2}, {SliceMode::kIntermediate, 4}}) {
+      fs::remove_all(out());
+      const absl::StatusOr<int> written = Convert({.mode = mode, .workers = workers});
+      ASSERT_TRUE(written.ok()) << written.status();
+      ExpectShardsAsLoaded("auto", mode, workers);
+      const bool cut = mode == SliceMode::kIntermediate && TraitsOf(type).block_values == 256;
+      EXPECT_THAT(*Inspect({.model = out()}), HasSubstr(fmt::format("packed as {}{} for {} workers",
+                                                                    cut ? "int8, " : "", name, workers)));
     }
+    const std::string report = *Inspect({.model = model(), .workers = 2});
+    EXPECT_THAT(report, HasSubstr(fmt::format("experts as {}: ", TraitsOf(type).name)));
+    for (const char* other : {"q4_0", "q4_1", "iq4_nl", "iq4_xs", "mxfp4", "q4_k"})
+      EXPECT_EQ(report.find(fmt::format("  {:8} by", other)) != std::string::npos,
+                other == std::string(name));
   }
 }
 
