@@ -18,6 +18,7 @@
 #include "coordinator/sampling/sampler.h"
 #include "coordinator/tools/device_bench.h"
 #include "coordinator/tools/local_model.h"
+#include "coordinator/tools/text_bench.h"
 
 namespace numoe {
 namespace {
@@ -196,8 +197,15 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   device->add_option("--threads", d.threads, "Compute threads; 0: every CPU")->capture_default_str();
   device->add_flag("--json", d.json, "One JSON object per line");
+  numoe::TextBenchOptions t;
+  CLI::App* text = app.add_subcommand("text", "Tokenising, templates and parsing of answers, on one thread");
+  text->add_option("--model", t.model, "A folder with a tokeniser, or a GGUF file")->required();
+  text->add_option("--template", t.templates, "Chat template file; several allowed; none: the model's own");
+  text->add_option("--save-texts", t.save_texts, "Folder to write the measured texts to");
+  text->add_flag("--json", t.json, "One JSON object per line");
   CLI11_PARSE(app, argc, argv);
   absl::Status status = numoe::SetupLogging({.level = "warning", .program = "numoe-bench"});
+  if (status.ok() && *text) return numoe::RunTextBench(t);
   if (status.ok() && *device) return numoe::RunDeviceBench(d);
   if (status.ok()) status = numoe::ModelBench(o).Run();
   if (status.ok()) return 0;

@@ -1,0 +1,24 @@
+// `numoe-bench text`: what text costs on its way to tokens and back, on one thread.
+//
+// Tokenising English and Chinese (bench_texts.h) with the model's vocabulary, rendering conversations of 200
+// messages with its chat template or others, and turning the tokens of an answer with reasoning and a tool
+// call back into deltas. Every figure is the median of repetitions. Prints a table, or one JSON object per
+// line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace numoe {
+
+struct TextBenchOptions {
+  std::string model;                   // a folder with a tokeniser, or a GGUF file
+  std::vector<std::string> templates;  // files; none: the model's own, if it has one
+  std::string save_texts;              // a folder for the texts, for comparisons with other tokenisers
+  bool json = false;
+};
+
+/// The program's exit code.
+int RunTextBench(const TextBenchOptions& options);
+
+}  // namespace numoe
