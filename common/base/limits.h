@@ -45,6 +45,8 @@ inline constexpr int kExpertsMax = 4'096;
 inline constexpr int kExpertsPerTokenMax = 64;
 inline constexpr int kSharedExpertsMax = 64;
 inline constexpr int kVocabularyMax = 1 << 24;  // the largest published vocabulary is 256k
+// The longest tokens of published vocabularies are runs of 128 or 256 characters.
+inline constexpr size_t kTokenBytesMax = 4'096;
 inline constexpr int kHeadsMax = 4'096;
 inline constexpr int kHeadDimMax = 4'096;
 inline constexpr int kRankMax = 65'536;  // low-rank projections are narrower than the hidden state

@@ -1,92 +1,70 @@
 #include "coordinator/tokenizer/bpe_tokenizer.h"
 
-#include <utf8proc.h>
-
-#include <cstdlib>
-
 #include "common/base/check.h"
+#include "common/base/limits.h"
 #include "coordinator/tokenizer/bpe.h"
+#include "coordinator/tokenizer/nfc.h"
 #include "coordinator/tokenizer/segment_encoder.h"
 
 namespace numoe {
 namespace {
 
-std::string MergeKey(std::string_view left, std::string_view right) {
-  // The left length makes the key unique: "ab"+"c" is another merge than "a"+"bc".
-  const auto length = static_cast<uint32_t>(left.size());
-  std::string key(reinterpret_cast<const char*>(&length), sizeof length);
-  return key.append(left).append(right);
-}
-
-std::string Nfc(std::string_view text) {
-  utf8proc_uint8_t* out = nullptr;
-  const utf8proc_ssize_t size = utf8proc_map(
-      reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
-      &out, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  std::string result =
-      size < 0 ? std::string(text) : std::string(reinterpret_cast<char*>(out), static_cast<size_t>(size));
-  std::free(out);
-  return result;
+BytePairEncoder MakeEncoder(const BpeModel& model) {
+  std::vector<std::pair<std::string_view, TokenId>> vocabulary;
+  vocabulary.reserve(model.vocab.size());
+  for (const auto& [bytes, id] : model.vocab) {
+    if (!bytes.empty()) vocabulary.emplace_back(bytes, id);
+  }
+  return BytePairEncoder::FromMerges(vocabulary, model.merges, model.ignore_merges);
 }
 
 class BpeTokenizer final : public Tokenizer {
  public:
-  explicit BpeTokenizer(BpeModel model) : model_(std::move(model)) { role_tokens_ = model_.role_tokens; }
+  explicit BpeTokenizer(BpeModel model)
+      : encoder_(MakeEncoder(model)),
+        nfc_(model.nfc),
+        patterns_(std::move(model.patterns)),
+        tokens_(std::move(model.tokens)),
+        specials_(std::move(model.specials)) {
+    role_tokens_ = std::move(model.role_tokens);
+  }
 
   std::vector<TokenId> EncodeSegments(absl::Span<const TextSegment> segments) const override {
     std::vector<TokenId> ids;
+    BytePairEncoder::Scratch scratch;
+    std::string buffer;
     CutSpecials(
-        segments, model_.specials,
-        [&](std::string_view text) {
-          if (model_.nfc) {
-            SplitFrom(0, Nfc(text), ids);
-          } else {
-            SplitFrom(0, text, ids);
-          }
-        },
+        segments, specials_,
+        [&](std::string_view text) { SplitFrom(0, nfc_ ? Nfc(text, buffer) : text, scratch, ids); },
         [&](TokenId id) { ids.push_back(id); });
     return ids;
   }
 
   std::string_view TokenBytes(TokenId id) const override {
-    if (id < 0 || static_cast<size_t>(id) >= model_.tokens.size()) return {};
-    return model_.tokens[id];
+    if (id < 0 || static_cast<size_t>(id) >= tokens_.size()) return {};
+    return tokens_[id];
   }
-  bool IsSpecial(TokenId id) const override {
-    const SpecialTokens& specials = model_.specials;
-    const auto it = specials.by_id().find(id);
-    return it != specials.by_id().end() && specials.by_name().find(it->second)->second.special;
-  }
+  bool IsSpecial(TokenId id) const override { return specials_.IsSpecial(id); }
   std::optional<TokenId> SpecialId(std::string_view name) const override {
-    const auto it = model_.specials.by_name().find(name);
-    if (it == model_.specials.by_name().end()) return std::nullopt;
+    const auto it = specials_.by_name().find(name);
+    if (it == specials_.by_name().end()) return std::nullopt;
     return it->second.id;
   }
-  int VocabSize() const override { return static_cast<int>(model_.tokens.size()); }
+  int VocabSize() const override { return static_cast<int>(tokens_.size()); }
 
  private:
-  void SplitFrom(size_t pattern, std::string_view text, std::vector<TokenId>& ids) const {
-    if (pattern == model_.patterns.size()) return EncodePiece(text, ids);
-    model_.patterns[pattern].Split(text, [&](std::string_view piece) { SplitFrom(pattern + 1, piece, ids); });
+  void SplitFrom(size_t pattern, std::string_view text, BytePairEncoder::Scratch& scratch,
+                 std::vector<TokenId>& ids) const {
+    if (pattern == patterns_.size()) return encoder_.Encode(text, scratch, ids);
+    patterns_[pattern].Split(
+        text, [&](std::string_view piece) { SplitFrom(pattern + 1, piece, scratch, ids); });
   }
 
-  void EncodePiece(std::string_view piece, std::vector<TokenId>& ids) const {
-    if (model_.ignore_merges) {
-      if (const auto whole = model_.vocab.find(std::string(piece)); whole != model_.vocab.end())
-        return ids.push_back(whole->second);
-    }
-    const auto rank = [&](std::string_view left, std::string_view right) {
-      const auto it = model_.merges.find(MergeKey(left, right));
-      return it == model_.merges.end() ? kNoMerge : it->second;
-    };
-    size_t at = 0;
-    for (const int length : MergeBytes(piece, std::vector<int>(piece.size(), 1), rank)) {
-      ids.push_back(model_.vocab.find(std::string(piece.substr(at, length)))->second);
-      at += length;
-    }
-  }
-
-  const BpeModel model_;
+  const BytePairEncoder encoder_;
+  const bool nfc_;
+  const std::vector<Pattern> patterns_;  // each cuts the pieces of the one before it
+  const std::vector<std::string> tokens_;
+  const SpecialTokens specials_;
 };
 
 }  // namespace
@@ -99,9 +77,12 @@ bool BpeModel::StoreToken(TokenId id, std::string bytes) {
 }
 
 bool BpeModel::AddMerge(std::string_view left, std::string_view right) {
-  if (vocab.count(std::string(left).append(right)) == 0) return false;
-  const auto rank = static_cast<int32_t>(merges.size());
-  merges.emplace(MergeKey(left, right), rank);
+  const auto merged = vocab.find(std::string(left).append(right));
+  if (merged == vocab.end() || merges.size() == limits::kVocabularyMax) return false;
+  const auto left_token = vocab.find(std::string(left)), right_token = vocab.find(std::string(right));
+  // Of what is no token there is never a part to merge.
+  if (left_token == vocab.end() || right_token == vocab.end()) return true;
+  merges.push_back({left_token->second, right_token->second, static_cast<int32_t>(merges.size()), merged->second});
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/tokenizer/pair_table.h"
 #include "coordinator/tokenizer/pattern.h"
 #include "coordinator/tokenizer/special_tokens.h"
 #include "coordinator/tokenizer/tokenizer.h"
@@ -18,18 +19,18 @@
 namespace numoe {
 
 struct BpeModel {
-  bool nfc = false;                                 // normalise to NFC first
-  bool ignore_merges = false;                       // a piece that is itself a token is that token
-  std::vector<Pattern> patterns;                    // each cuts the pieces of the one before it
-  std::vector<std::string> tokens;                  // [id], "" where there is none
-  std::unordered_map<std::string, TokenId> vocab;   // ordinary tokens
-  std::unordered_map<std::string, int32_t> merges;  // MergeKey: rank
+  bool nfc = false;                                // normalise to NFC first
+  bool ignore_merges = false;                      // a piece that is itself a token is that token
+  std::vector<Pattern> patterns;                   // each cuts the pieces of the one before it
+  std::vector<std::string> tokens;                 // [id], "" where there is none
+  std::unordered_map<std::string, TokenId> vocab;  // ordinary tokens
+  std::vector<Merge> merges;
   SpecialTokens specials;
   std::vector<std::pair<std::string, std::string>> role_tokens;
 
   /// false: the id has another token.
   bool StoreToken(TokenId id, std::string bytes);
-  /// The next merge in rank. false: what it makes is no token.
+  /// The next merge in rank. false: what it makes is no token, or there are too many.
   bool AddMerge(std::string_view left, std::string_view right);
   /// The lowest byte that is no token, or -1: every byte must be one.
   int MissingByte() const;

@@ -5,6 +5,7 @@
 #include <pcre2.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "common/base/status.h"
 
@@ -81,16 +82,40 @@ absl::StatusOr<std::string> Translate(std::string_view expression) {
 
 constexpr uint32_t kHeapKibMax = 256 * 1024;  // of one match in the interpreter
 
-// JIT code runs on 32 KiB of stack; what needs more is matched again by the interpreter, which uses the heap.
-int Match(const pcre2_code* code, std::string_view text, size_t at, pcre2_match_data* match) {
-  const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-  const uint32_t options = at == 0 ? 0 : PCRE2_NO_UTF_CHECK;
-  const int found = pcre2_match(code, subject, text.size(), at, options, match, nullptr);
-  if (found != PCRE2_ERROR_JIT_STACKLIMIT) return found;
+struct MatchDataDeleter {
+  void operator()(pcre2_match_data* match) const { pcre2_match_data_free(match); }
+};
+using MatchData = std::unique_ptr<pcre2_match_data, MatchDataDeleter>;
+
+struct Found {
+  size_t begin, end;
+};
+
+std::optional<Found> WholeMatch(int found, pcre2_match_data* match) {
+  if (found < 0) return std::nullopt;
+  const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(match);
+  return Found{ends[0], ends[1]};
+}
+
+// The interpreter keeps the heap of its largest match with the match data, so these are of this match alone.
+std::optional<Found> Interpret(const pcre2_code* code, std::string_view text, size_t at) {
   const std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(
       pcre2_match_context_create(nullptr), pcre2_match_context_free);
   pcre2_set_heap_limit(context.get(), kHeapKibMax);
-  return pcre2_match(code, subject, text.size(), at, options | PCRE2_NO_JIT, match, context.get());
+  const MatchData match(pcre2_match_data_create(1, nullptr));
+  return WholeMatch(pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
+                                PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match.get(), context.get()),
+                    match.get());
+}
+
+// JIT code runs on 32 KiB of stack; what needs more is matched again by the interpreter, which uses the heap.
+std::optional<Found> Match(const pcre2_code* code, bool jit, std::string_view text, size_t at) {
+  if (!jit) return Interpret(code, text, at);
+  // One for each thread, for single words are split, too. No group but the whole match is asked for.
+  thread_local const MatchData match(pcre2_match_data_create(1, nullptr));
+  const int found = pcre2_jit_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at, 0,
+                                    match.get(), nullptr);
+  return found == PCRE2_ERROR_JIT_STACKLIMIT ? Interpret(code, text, at) : WholeMatch(found, match.get());
 }
 
 }  // namespace
@@ -107,32 +132,29 @@ absl::StatusOr<Pattern> Pattern::Compile(const std::string& expression) {
     return absl::InvalidArgumentError(
         fmt::format("pattern at byte {}: {}", offset, reinterpret_cast<char*>(reason)));
   }
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without JIT it is only slower
   Pattern pattern;
+  pattern.jit_ = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;  // without, it is only slower
   pattern.code_ = std::shared_ptr<void>(code, [](void* p) { pcre2_code_free(static_cast<pcre2_code*>(p)); });
   return pattern;
 }
 
 void Pattern::Split(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) const {
   const auto* code = static_cast<const pcre2_code*>(code_.get());
-  const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> match(
-      pcre2_match_data_create_from_pattern(code, nullptr), pcre2_match_data_free);
   size_t done = 0;
   size_t at = 0;
   while (at < text.size()) {
-    const int found = Match(code, text, at, match.get());
+    const std::optional<Found> found = Match(code, jit_, text, at);
     // Besides "no match", an exhausted match limit ends the pieces: the rest is then one piece, which decodes
     // to the same text but may merge where the pattern would have cut.
-    if (found < 0) break;
-    const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(match.get());
-    if (ends[1] == ends[0]) {
+    if (!found) break;
+    if (found->end == found->begin) {
       do ++at;
       while (at < text.size() && (text[at] & 0xC0) == 0x80);  // on to the next character
       continue;
     }
-    if (ends[0] > done) piece(text.substr(done, ends[0] - done));
-    piece(text.substr(ends[0], ends[1] - ends[0]));
-    done = at = ends[1];
+    if (found->begin > done) piece(text.substr(done, found->begin - done));
+    piece(text.substr(found->begin, found->end - found->begin));
+    done = at = found->end;
   }
   if (done < text.size()) piece(text.substr(done));
 }

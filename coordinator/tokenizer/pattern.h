@@ -27,6 +27,7 @@ class Pattern {
 
  private:
   std::shared_ptr<void> code_;
+  bool jit_ = false;
 };
 
 /// Kimi's pattern: Han runs, words cut at case changes, digits by three, punctuation, white space.

@@ -3,22 +3,49 @@
 #include "coordinator/tokenizer/utf8.h"
 
 namespace numoe {
+namespace {
+
+// Cuts control tokens out of stretches of the joined text; what lies between them is text.
+struct Cutter {
+  std::string_view joined;
+  const SpecialTokens& specials;
+  absl::FunctionRef<void(std::string_view)> text;
+  absl::FunctionRef<void(TokenId)> special;
+  size_t done = 0;
+
+  void Flush(size_t end) {
+    if (end > done) text(joined.substr(done, end - done));
+    done = end;
+  }
+  void CutTrusted(size_t begin, size_t end) {
+    while (const auto match = specials.Find(joined.substr(0, end), begin)) {
+      Flush(match->begin);
+      special(match->id);
+      done = begin = match->begin + match->length;
+    }
+  }
+};
+
+}  // namespace
 
 void CutSpecials(absl::Span<const TextSegment> segments, const SpecialTokens& specials,
                  absl::FunctionRef<void(std::string_view)> text, absl::FunctionRef<void(TokenId)> special) {
   std::string joined;
-  std::vector<bool> trusted;
+  // Trusted stretches: names may span segments, but not the border of such a stretch.
+  std::vector<std::pair<size_t, size_t>> trusted;
   for (const TextSegment& segment : segments) {
-    joined += ReplaceInvalidUtf8(segment.text);
-    trusted.resize(joined.size(), segment.trusted);
+    const size_t begin = joined.size();
+    AppendValidUtf8(segment.text, joined);
+    if (!segment.trusted || joined.size() == begin) continue;
+    if (!trusted.empty() && trusted.back().second == begin) {
+      trusted.back().second = joined.size();
+    } else {
+      trusted.emplace_back(begin, joined.size());
+    }
   }
-  size_t done = 0;
-  while (const auto match = specials.Find(joined, trusted, done)) {
-    if (match->begin > done) text(std::string_view(joined).substr(done, match->begin - done));
-    special(match->id);
-    done = match->begin + match->length;
-  }
-  if (done < joined.size()) text(std::string_view(joined).substr(done));
+  Cutter cutter{joined, specials, text, special};
+  for (const auto& [begin, end] : trusted) cutter.CutTrusted(begin, end);
+  cutter.Flush(joined.size());
 }
 
 }  // namespace numoe

@@ -6,30 +6,42 @@ namespace numoe {
 
 void SpecialTokens::Add(const std::string& name, SpecialToken token) {
   if (name.empty()) return;
-  by_name_[name] = token;
+  if (by_name_.insert_or_assign(name, token).second)
+    names_.insert(std::upper_bound(names_.begin(), names_.end(), name), name);
   by_id_[token.id] = name;
-  std::vector<std::string>& names = by_first_[name[0]];
-  names.push_back(name);
-  std::sort(names.begin(), names.end(),
-            [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
+  begins_name_[static_cast<unsigned char>(name[0])] = true;
 }
 
-std::optional<SpecialTokens::Match> SpecialTokens::Find(std::string_view text,
-                                                        const std::vector<bool>& trusted, size_t from) const {
+std::optional<SpecialTokens::Match> SpecialTokens::Find(std::string_view text, size_t from) const {
   for (size_t at = from; at < text.size(); ++at) {
-    if (!trusted[at]) continue;
-    const auto candidates = by_first_.find(text[at]);
-    if (candidates == by_first_.end()) continue;
-    for (const std::string& name : candidates->second) {
-      if (text.compare(at, name.size(), name) != 0) continue;
-      if (std::find(trusted.begin() + at, trusted.begin() + at + name.size(), false) !=
-          trusted.begin() + at + name.size()) {
-        continue;
-      }
-      return Match{at, name.size(), by_name_.find(name)->second.id};
-    }
+    if (!begins_name_[static_cast<unsigned char>(text[at])]) continue;
+    const size_t length = LongestAt(text.substr(at));
+    if (length > 0) return Match{at, length, by_name_.find(text.substr(at, length))->second.id};
   }
   return std::nullopt;
+}
+
+// Narrows the sorted names to those that go on like the text, character by character.
+size_t SpecialTokens::LongestAt(std::string_view text) const {
+  size_t longest = 0;
+  auto begin = names_.begin(), end = names_.end();
+  for (size_t depth = 0; depth < text.size() && begin != end; ++depth) {
+    const auto c = static_cast<unsigned char>(text[depth]);
+    const auto at_depth = [&](const std::string& name) { return static_cast<unsigned char>(name[depth]); };
+    begin = std::partition_point(begin, end, [&](const std::string& name) { return at_depth(name) < c; });
+    end = std::partition_point(begin, end, [&](const std::string& name) { return at_depth(name) == c; });
+    // The name that ends here sorts before those that it begins.
+    if (begin != end && begin->size() == depth + 1) {
+      longest = depth + 1;
+      ++begin;
+    }
+  }
+  return longest;
+}
+
+bool SpecialTokens::IsSpecial(TokenId id) const {
+  const auto it = by_id_.find(id);
+  return it != by_id_.end() && by_name_.find(it->second)->second.special;
 }
 
 }  // namespace numoe

@@ -1,9 +1,9 @@
 // Control tokens: their names, ids and flags, and where they occur in a text.
 //
-// Matching is leftmost, longest at one place, and only inside trusted bytes. Immutable after Add;
-// thread-safe.
+// Matching is leftmost, longest at one place. Immutable after Add; thread-safe.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,16 +28,22 @@ class SpecialTokens {
     size_t length = 0;
     TokenId id = 0;
   };
-  /// First occurrence at or after `from` that lies wholly in trusted bytes.
-  std::optional<Match> Find(std::string_view text, const std::vector<bool>& trusted, size_t from) const;
+  /// First occurrence at or after `from`.
+  std::optional<Match> Find(std::string_view text, size_t from) const;
 
   const std::map<std::string, SpecialToken, std::less<>>& by_name() const { return by_name_; }
   const std::map<TokenId, std::string>& by_id() const { return by_id_; }
+  /// The token of this id is marked special.
+  bool IsSpecial(TokenId id) const;
 
  private:
+  /// Length of the longest name that `text` begins with; 0: none.
+  size_t LongestAt(std::string_view text) const;
+
   std::map<std::string, SpecialToken, std::less<>> by_name_;
   std::map<TokenId, std::string> by_id_;
-  std::map<char, std::vector<std::string>> by_first_;  // longest first
+  std::vector<std::string> names_;       // sorted
+  std::array<bool, 256> begins_name_{};  // [byte]
 };
 
 }  // namespace numoe

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
+#include <optional>
 
 #include "absl/strings/escaping.h"
 #include "common/base/limits.h"
@@ -13,7 +13,6 @@
 #include "coordinator/tokenizer/pattern.h"
 #include "coordinator/tokenizer/segment_encoder.h"
 #include "coordinator/tokenizer/tokenizer_config.h"
-#include "coordinator/tokenizer/utf8.h"
 
 namespace numoe {
 namespace {
@@ -30,19 +29,28 @@ class TiktokenTokenizer final : public Tokenizer {
   // First; errors begin with `source`, as do SetSpecials'.
   absl::Status SetRanks(std::vector<std::string> ranks, const std::string& source) {
     tokens_ = std::move(ranks);
-    ranks_.reserve(tokens_.size());
+    if (tokens_.size() > limits::kVocabularyMax) {
+      return absl::InvalidArgumentError(fmt::format("{}: found {} tokens, expected at most {}", source,
+                                                    tokens_.size(), limits::kVocabularyMax));
+    }
+    TokenTable seen(tokens_.size());
     for (size_t id = 0; id < tokens_.size(); ++id) {
-      if (!ranks_.emplace(tokens_[id], static_cast<TokenId>(id)).second) {
+      if (tokens_[id].empty() || tokens_[id].size() > limits::kTokenBytesMax) {
+        return absl::InvalidArgumentError(fmt::format("{}: rank {} has {} bytes, expected 1 to {}", source, id,
+                                                      tokens_[id].size(), limits::kTokenBytesMax));
+      }
+      if (!seen.Add(tokens_[id], static_cast<TokenId>(id))) {
         return absl::InvalidArgumentError(fmt::format("{}: the bytes of rank {} occur twice", source, id));
       }
     }
     for (int byte = 0; byte < 256; ++byte) {
       const char c = static_cast<char>(byte);
-      if (ranks_.count(std::string_view(&c, 1)) == 0) {
+      if (seen.Find({&c, 1}) == kNoToken) {
         return absl::InvalidArgumentError(
             fmt::format("{}: byte 0x{:02x} has no rank, expected all 256", source, byte));
       }
     }
+    encoder_.emplace(BytePairEncoder::FromRanks(tokens_));
     return absl::OkStatus();
   }
 
@@ -67,8 +75,9 @@ class TiktokenTokenizer final : public Tokenizer {
 
   std::vector<TokenId> EncodeSegments(absl::Span<const TextSegment> segments) const override {
     std::vector<TokenId> ids;
+    BytePairEncoder::Scratch scratch;
     CutSpecials(
-        segments, specials_, [&](std::string_view text) { EncodeText(text, ids); },
+        segments, specials_, [&](std::string_view text) { EncodeText(text, scratch, ids); },
         [&](TokenId id) { ids.push_back(id); });
     return ids;
   }
@@ -79,8 +88,7 @@ class TiktokenTokenizer final : public Tokenizer {
     return it == specials_.by_id().end() ? std::string_view() : it->second;
   }
   bool IsSpecial(TokenId id) const override {
-    const auto it = specials_.by_id().find(id);
-    return it != specials_.by_id().end() && specials_.by_name().find(it->second)->second.special;
+    return static_cast<size_t>(id) >= tokens_.size() && specials_.IsSpecial(id);
   }
   std::optional<TokenId> SpecialId(std::string_view name) const override {
     const auto it = specials_.by_name().find(name);
@@ -90,62 +98,43 @@ class TiktokenTokenizer final : public Tokenizer {
   int VocabSize() const override { return vocab_size_; }
 
  private:
-  void EncodeText(std::string_view text, std::vector<TokenId>& ids) const {
-    if (text.size() <= kRunCharsMax) {  // no chunk or run can be too long
-      pattern_.Split(text, [&](std::string_view piece) { EncodePiece(piece, ids); });
-      return;
-    }
-    size_t begin = 0, at = 0, chars = 0, run = 0;
-    bool run_is_space = false;
-    const auto cut = [&] {
-      pattern_.Split(text.substr(begin, at - begin),
-                     [&](std::string_view piece) { EncodePiece(piece, ids); });
-      begin = at;
+  void EncodeText(std::string_view text, BytePairEncoder::Scratch& scratch,
+                  std::vector<TokenId>& ids) const {
+    const auto encode = [&](std::string_view chunk) {
+      pattern_.Split(chunk, [&](std::string_view piece) { encoder_->Encode(piece, scratch, ids); });
     };
-    while (at < text.size()) {
-      const int step = Utf8Step(text.substr(at));
-      const bool is_space = IsSpace(text.substr(at, step));
+    if (text.size() <= kRunCharsMax) return encode(text);  // no chunk or run can be too long
+    size_t begin = 0, chars = 0, run = 0;
+    bool run_is_space = false;
+    for (size_t at = 0; at < text.size(); ++at) {
+      if ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) continue;  // within a character
+      const bool is_space = IsSpace(text.substr(at, 3));
       run = is_space == run_is_space ? run + 1 : 1;
       run_is_space = is_space;
-      if (chars > 0 && chars % kChunkChars == 0) {
-        cut();
-        run = 1;
-      } else if (run > kRunCharsMax) {
-        cut();
+      if ((chars > 0 && chars % kChunkChars == 0) || run > kRunCharsMax) {
+        encode(text.substr(begin, at - begin));
+        begin = at;
         run = 1;
       }
-      at += static_cast<size_t>(step);
       ++chars;
     }
-    cut();
+    encode(text.substr(begin));
   }
 
-  // Python's str.isspace for the characters that occur: ASCII, NEL, NBSP, and the Zs/Zl/Zp blocks.
-  static bool IsSpace(std::string_view c) {
-    if (c.size() == 1) return c[0] == ' ' || (c[0] >= 0x09 && c[0] <= 0x0d) || (c[0] >= 0x1c && c[0] <= 0x1f);
-    if (c.size() == 2) return c == "\xC2\x85" || c == "\xC2\xA0";
-    return c == "\xE1\x9A\x80" || (c >= "\xE2\x80\x80" && c <= "\xE2\x80\x8A") || c == "\xE2\x80\xA8" ||
-           c == "\xE2\x80\xA9" || c == "\xE2\x80\xAF" || c == "\xE2\x81\x9F" || c == "\xE3\x80\x80";
+  // Python's str.isspace of the character that `text` begins with, for those that occur: ASCII, NEL, NBSP, and
+  // the Zs/Zl/Zp blocks.
+  static bool IsSpace(std::string_view text) {
+    const auto first = static_cast<unsigned char>(text[0]);
+    if (first < 0x80) return first == ' ' || (first >= 0x09 && first <= 0x0d) || (first >= 0x1c && first <= 0x1f);
+    if (first == 0xC2) return text[1] == '\x85' || text[1] == '\xA0';
+    if (first < 0xE1 || first > 0xE3) return false;
+    return text == "\xE1\x9A\x80" || (text >= "\xE2\x80\x80" && text <= "\xE2\x80\x8A") ||
+           text == "\xE2\x80\xA8" || text == "\xE2\x80\xA9" || text == "\xE2\x80\xAF" ||
+           text == "\xE2\x81\x9F" || text == "\xE3\x80\x80";
   }
 
-  void EncodePiece(std::string_view piece, std::vector<TokenId>& ids) const {
-    if (const auto whole = ranks_.find(piece); whole != ranks_.end()) {
-      ids.push_back(whole->second);
-      return;
-    }
-    const auto rank = [&](std::string_view left, std::string_view right) {
-      const auto it = ranks_.find(std::string_view(left.data(), left.size() + right.size()));
-      return it == ranks_.end() ? kNoMerge : it->second;
-    };
-    size_t at = 0;
-    for (const int length : MergeBytes(piece, std::vector<int>(piece.size(), 1), rank)) {
-      ids.push_back(ranks_.find(piece.substr(at, length))->second);
-      at += length;
-    }
-  }
-
-  std::vector<std::string> tokens_;                      // [rank]
-  std::unordered_map<std::string_view, TokenId> ranks_;  // views into tokens_
+  std::vector<std::string> tokens_;  // [rank]
+  std::optional<BytePairEncoder> encoder_;
   SpecialTokens specials_;
   Pattern pattern_;
   int vocab_size_ = 0;

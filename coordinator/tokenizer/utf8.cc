@@ -1,5 +1,8 @@
 #include "coordinator/tokenizer/utf8.h"
 
+#include <cstdint>
+#include <cstring>
+
 namespace numoe {
 namespace {
 
@@ -37,20 +40,35 @@ int Utf8Step(std::string_view text) {
   return length;
 }
 
+size_t AsciiPrefix(std::string_view text) {
+  constexpr uint64_t kHighBits = 0x8080808080808080;
+  size_t at = 0;
+  for (uint64_t word; at + sizeof word <= text.size(); at += sizeof word) {
+    std::memcpy(&word, text.data() + at, sizeof word);
+    if ((word & kHighBits) != 0) break;
+  }
+  return at;
+}
+
+void AppendValidUtf8(std::string_view text, std::string& out) {
+  size_t done = 0, at = 0;
+  while (at < text.size()) {
+    at += AsciiPrefix(text.substr(at));
+    if (at == text.size()) break;
+    const int step = Utf8Step(text.substr(at));
+    if (step > 0) {
+      at += static_cast<size_t>(step);
+      continue;
+    }
+    out.append(text.substr(done, at - done)).append(kReplacement);
+    at = done = step == 0 ? text.size() : at + static_cast<size_t>(-step);
+  }
+  out.append(text.substr(done));
+}
+
 std::string ReplaceInvalidUtf8(std::string_view text) {
   std::string out;
-  out.reserve(text.size());
-  while (!text.empty()) {
-    const int step = Utf8Step(text);
-    if (step > 0) {
-      out.append(text.substr(0, step));
-      text.remove_prefix(step);
-    } else {
-      out.append(kReplacement);
-      if (step == 0) break;
-      text.remove_prefix(-step);
-    }
-  }
+  AppendValidUtf8(text, out);
   return out;
 }
 

@@ -13,7 +13,11 @@ namespace numoe {
 /// when `text` ends inside a sequence that is valid so far. REQUIRES: !text.empty().
 int Utf8Step(std::string_view text);
 
-/// `text` with every invalid part, and an unfinished end, replaced by U+FFFD.
+/// How many bytes at the start of `text` are ASCII; may stop up to 7 bytes early.
+size_t AsciiPrefix(std::string_view text);
+
+/// Appends `text` with every invalid part, and an unfinished end, replaced by U+FFFD.
+void AppendValidUtf8(std::string_view text, std::string& out);
 std::string ReplaceInvalidUtf8(std::string_view text);
 
 }  // namespace numoe
