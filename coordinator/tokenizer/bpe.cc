@@ -24,6 +24,13 @@ BytePairEncoder::BytePairEncoder(const TokenTable& vocabulary, const std::vector
     byte_ids_[b] = vocabulary.Find({&c, 1});
     NUMOE_CHECK_GE(byte_ids_[b], 0) << "byte " << b << " is no token";
   }
+  byte_pairs_.reserve(byte_ids_.size() * byte_ids_.size());
+  for (const TokenId first : byte_ids_) {
+    for (const TokenId second : byte_ids_) {
+      const Merge& merge = pairs_.Find(first, second);
+      byte_pairs_.push_back({merge.rank, merge.merged});
+    }
+  }
 }
 
 BytePairEncoder BytePairEncoder::FromRanks(const std::vector<std::string>& tokens) {
@@ -89,21 +96,24 @@ void BytePairEncoder::EncodeByScan(std::string_view piece, std::vector<TokenId>&
   uint8_t left[kScanBytes];
   uint8_t right[kScanBytes];  // `size` behind the last
   std::fill_n(keys, padded, kNoMerge);
-  const auto offer = [&](size_t at) {
-    if (right[at] == size) {
-      keys[at] = kNoMerge;
-      return;
-    }
-    const Merge& merge = pairs_.Find(parts[at], parts[right[at]]);
-    keys[at] = merge.rank == kNoMerge ? kNoMerge : merge.rank << kPlaceBits | static_cast<int32_t>(at);
-    merged[at] = merge.merged;
+  const auto set = [&](size_t at, int32_t rank, TokenId id) {
+    keys[at] = rank == kNoMerge ? kNoMerge : rank << kPlaceBits | static_cast<int32_t>(at);
+    merged[at] = id;
   };
+  const auto offer = [&](size_t at) {
+    if (right[at] == size) return set(at, kNoMerge, kNoToken);
+    const Merge& merge = pairs_.Find(parts[at], parts[right[at]]);
+    set(at, merge.rank, merge.merged);
+  };
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(piece[i]); };
   for (size_t i = 0; i < size; ++i) {
-    parts[i] = byte_ids_[static_cast<unsigned char>(piece[i])];
+    parts[i] = byte_ids_[byte(i)];
     left[i] = static_cast<uint8_t>(i - 1);
     right[i] = static_cast<uint8_t>(i + 1);
+    if (i + 1 == size) break;
+    const Joined& joined = byte_pairs_[byte(i) * 256u + byte(i + 1)];
+    set(i, joined.rank, joined.id);
   }
-  for (size_t i = 0; i < size; ++i) offer(i);
   for (;;) {
     int32_t best = kNoMerge;
     for (size_t i = 0; i < padded; ++i) best = std::min(best, keys[i]);

@@ -50,8 +50,14 @@ class BytePairEncoder {
   void EncodeByScan(std::string_view piece, std::vector<TokenId>& ids) const;
   void EncodeByHeap(std::string_view piece, Scratch& scratch, std::vector<TokenId>& ids) const;
 
+  struct Joined {
+    int32_t rank;
+    TokenId id;
+  };
+
   std::array<TokenId, 256> byte_ids_;
   PairTable pairs_;
+  std::vector<Joined> byte_pairs_;  // [first byte * 256 + second]: pairs_ of bytes, dense for the caches' sake
   TokenTable whole_{0};  // pieces that are one token
 };
 
