@@ -138,7 +138,8 @@ void BytePairEncoder::EncodeByHeap(std::string_view piece, Scratch& scratch,
   parts.resize(piece.size());
   heap.clear();
   const auto rank = [&](const Scratch::Part& part) {
-    return part.right == size ? kNoMerge : pairs_.Find(part.id, parts[static_cast<size_t>(part.right)].id).rank;
+    return part.right == size ? kNoMerge
+                              : pairs_.Find(part.id, parts[static_cast<size_t>(part.right)].id).rank;
   };
   const auto key = [](int32_t of_rank, int32_t at) {
     return uint64_t{static_cast<uint32_t>(of_rank)} << 32 | static_cast<uint32_t>(at);

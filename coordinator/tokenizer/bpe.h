@@ -1,10 +1,10 @@
 // Byte-pair encoding of one piece of text: joins the adjacent pair with the lowest rank until none is left.
 //
-// Ties go to the leftmost pair. A piece that is one token is looked up; up to 128 bytes are joined by scanning
-// the ranks of all pairs for the lowest, longer ones with a heap: O(n log n), so that a million bytes of one
-// letter cost a fraction of a second. Nothing is allocated for a piece of the first two kinds. Immutable;
-// thread-safe with a scratch for each thread. Sources: Sennrich et al., https://arxiv.org/abs/1508.07909;
-// https://github.com/openai/tiktoken.
+// Ties go to the leftmost pair. A piece that is one token is looked up; up to 128 bytes are joined by
+// scanning the ranks of all pairs for the lowest, longer ones with a heap: O(n log n), so that a million
+// bytes of one letter cost a fraction of a second. Nothing is allocated for a piece of the first two kinds.
+// Immutable; thread-safe with a scratch for each thread. Sources: Sennrich et al.,
+// https://arxiv.org/abs/1508.07909; https://github.com/openai/tiktoken.
 #pragma once
 
 #include <array>
@@ -57,7 +57,8 @@ class BytePairEncoder {
 
   std::array<TokenId, 256> byte_ids_;
   PairTable pairs_;
-  std::vector<Joined> byte_pairs_;  // [first byte * 256 + second]: pairs_ of bytes, dense for the caches' sake
+  std::vector<Joined>
+      byte_pairs_;       // [first byte * 256 + second]: pairs_ of bytes, dense for the caches' sake
   TokenTable whole_{0};  // pieces that are one token
 };
 

@@ -56,8 +56,8 @@ class BpeTokenizer final : public Tokenizer {
   void SplitFrom(size_t pattern, std::string_view text, BytePairEncoder::Scratch& scratch,
                  std::vector<TokenId>& ids) const {
     if (pattern == patterns_.size()) return encoder_.Encode(text, scratch, ids);
-    patterns_[pattern].Split(
-        text, [&](std::string_view piece) { SplitFrom(pattern + 1, piece, scratch, ids); });
+    patterns_[pattern].Split(text,
+                             [&](std::string_view piece) { SplitFrom(pattern + 1, piece, scratch, ids); });
   }
 
   const BytePairEncoder encoder_;
@@ -82,7 +82,8 @@ bool BpeModel::AddMerge(std::string_view left, std::string_view right) {
   const auto left_token = vocab.find(std::string(left)), right_token = vocab.find(std::string(right));
   // Of what is no token there is never a part to merge.
   if (left_token == vocab.end() || right_token == vocab.end()) return true;
-  merges.push_back({left_token->second, right_token->second, static_cast<int32_t>(merges.size()), merged->second});
+  merges.push_back(
+      {left_token->second, right_token->second, static_cast<int32_t>(merges.size()), merged->second});
   return true;
 }
 

@@ -1,6 +1,8 @@
 // PairTable: what two neighbouring tokens join to, and how early. A flat hash table of 16 bytes a slot.
 //
-// Open addressing with linear probing, at most two thirds full. Filled once, then immutable; thread-safe.
+// Open addressing with linear probing, at most two thirds full. Most pairs of a text do not join: a bit for
+// each hash value, 256 KiB for a large vocabulary, answers for them from the second-level cache. Filled once,
+// then immutable; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -29,21 +31,27 @@ class PairTable {
 
   /// rank == kNoMerge: they do not join.
   const Merge& Find(TokenId left, TokenId right) const {
-    for (size_t at = Hash(left, right) & mask_;; at = (at + 1) & mask_) {
+    const uint64_t hash = Hash(left, right);
+    const uint64_t bit = hash >> filter_shift_;
+    if ((filter_[bit / 64] >> bit % 64 & 1) == 0) return none_;
+    for (size_t at = Start(hash);; at = (at + 1) & mask_) {
       const Merge& slot = slots_[at];
       if (slot.left < 0 || (slot.left == left && slot.right == right)) return slot;
     }
   }
 
  private:
-  static size_t Hash(TokenId left, TokenId right) {
+  static uint64_t Hash(TokenId left, TokenId right) {
     const uint64_t pair = uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
-    const uint64_t product = pair * 0x9E3779B97F4A7C15;
-    return product ^ product >> 32;
+    return pair * 0x9E3779B97F4A7C15;  // 2^64 / golden ratio: the high bits are mixed best
   }
+  size_t Start(uint64_t hash) const { return (hash ^ hash >> 32) & mask_; }
 
   std::vector<Merge> slots_;
   size_t mask_;
+  std::vector<uint64_t> filter_;  // a bit for each value of a hash's highest bits
+  int filter_shift_;
+  Merge none_;
 };
 
 }  // namespace numoe

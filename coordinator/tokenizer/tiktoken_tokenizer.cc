@@ -36,8 +36,8 @@ class TiktokenTokenizer final : public Tokenizer {
     TokenTable seen(tokens_.size());
     for (size_t id = 0; id < tokens_.size(); ++id) {
       if (tokens_[id].empty() || tokens_[id].size() > limits::kTokenBytesMax) {
-        return absl::InvalidArgumentError(fmt::format("{}: rank {} has {} bytes, expected 1 to {}", source, id,
-                                                      tokens_[id].size(), limits::kTokenBytesMax));
+        return absl::InvalidArgumentError(fmt::format("{}: rank {} has {} bytes, expected 1 to {}", source,
+                                                      id, tokens_[id].size(), limits::kTokenBytesMax));
       }
       if (!seen.Add(tokens_[id], static_cast<TokenId>(id))) {
         return absl::InvalidArgumentError(fmt::format("{}: the bytes of rank {} occur twice", source, id));
@@ -98,8 +98,7 @@ class TiktokenTokenizer final : public Tokenizer {
   int VocabSize() const override { return vocab_size_; }
 
  private:
-  void EncodeText(std::string_view text, BytePairEncoder::Scratch& scratch,
-                  std::vector<TokenId>& ids) const {
+  void EncodeText(std::string_view text, BytePairEncoder::Scratch& scratch, std::vector<TokenId>& ids) const {
     const auto encode = [&](std::string_view chunk) {
       pattern_.Split(chunk, [&](std::string_view piece) { encoder_->Encode(piece, scratch, ids); });
     };
@@ -121,11 +120,12 @@ class TiktokenTokenizer final : public Tokenizer {
     encode(text.substr(begin));
   }
 
-  // Python's str.isspace of the character that `text` begins with, for those that occur: ASCII, NEL, NBSP, and
-  // the Zs/Zl/Zp blocks.
+  // Python's str.isspace of the character that `text` begins with, for those that occur: ASCII, NEL, NBSP,
+  // and the Zs/Zl/Zp blocks.
   static bool IsSpace(std::string_view text) {
     const auto first = static_cast<unsigned char>(text[0]);
-    if (first < 0x80) return first == ' ' || (first >= 0x09 && first <= 0x0d) || (first >= 0x1c && first <= 0x1f);
+    if (first < 0x80)
+      return first == ' ' || (first >= 0x09 && first <= 0x0d) || (first >= 0x1c && first <= 0x1f);
     if (first == 0xC2) return text[1] == '\x85' || text[1] == '\xA0';
     if (first < 0xE1 || first > 0xE3) return false;
     return text == "\xE1\x9A\x80" || (text >= "\xE2\x80\x80" && text <= "\xE2\x80\x8A") ||

@@ -66,7 +66,7 @@ TEST(BytePairEncoderTest, RanksOfAnyVocabularyJoinAsDefined) {
       if (ids.count(piece) != 0) {
         expected = {ids[piece]};
       } else {
-        for (const std::string& part : MergeByDefinition(piece, [&](const auto& left, const auto& right) {
+        for (const std::string& part : MergeByDefinition(piece, [&](const auto&left, const auto&right) {
                const auto it = ids.find(left + right);
                return it == ids.end() ? kNoMerge : it->second;
              }))
@@ -119,7 +119,7 @@ TEST(BytePairEncoderTest, ListsOfMergesJoinAsDefined) {
       if (whole_first && ids.count(piece) != 0) {
         expected = {ids[piece]};
       } else {
-        for (const std::string& part : MergeByDefinition(piece, [&](const auto& left, const auto& right) {
+        for (const std::string& part : MergeByDefinition(piece, [&](const auto&left, const auto&right) {
                const auto it = ranks.find({left, right});
                return it == ranks.end() ? kNoMerge : it->second;
              }))

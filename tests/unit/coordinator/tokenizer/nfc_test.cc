@@ -65,7 +65,8 @@ TEST(NfcTest, AnySequenceOfWhatNormalisationKnows) {
 
 TEST(NfcTest, WhatIsInNormalFormIsNotCopied) {
   std::string buffer;
-  for (const std::string text : {"", "plain", "naïve Zürich", "世界。你好，", "ПРИВЕТ 🙂 가나다 かな"}) {
+  for (const std::string text :
+       {"", "plain", "naïve Zürich", "世界。你好，", "ПРИВЕТ 🙂 가나다 かな"}) {
     const std::string_view normal = Nfc(text, buffer);
     EXPECT_EQ(normal.data(), text.data()) << text;
     EXPECT_EQ(normal.size(), text.size());

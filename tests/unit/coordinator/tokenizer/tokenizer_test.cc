@@ -104,8 +104,8 @@ TEST(TokenizerTest, BrokenBytesBecomeReplacementCharacters) {
 TEST(TokenizerTest, AMegabyteOfOneThingIsNotQuadratic) {
   for (const char* vocabulary : {"kimi", "qwen3", "deepseek"}) {
     const auto tokenizer = LoadOrDie(kData / vocabulary);
-    for (const std::string_view unit :
-         {"a", "A", " ", "\n", "(", "世", "é", "ก", "7", "_a", "<", "\u0301", " \n", "a\u0301", "🙂", "가"}) {
+    for (const std::string_view unit : {"a", "A", " ", "\n", "(", "世", "é", "ก", "7", "_a", "<", "\u0301",
+                                        " \n", "a\u0301", "🙂", "가"}) {
       std::string text;
       while (text.size() < 1'000'000) text += unit;
       const std::vector<TokenId> ids = tokenizer->Encode(text, Specials::kParse);
