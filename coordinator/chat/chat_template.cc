@@ -9,33 +9,78 @@
 #include "common/weights/mapped_file.h"
 #include "coordinator/chat/jinja_interpreter.h"
 #include "coordinator/chat/jinja_parser.h"
+#include "coordinator/chat/jinja_text.h"
 
 namespace numoe {
 namespace {
 
 constexpr char kGgufKey[] = "tokenizer.chat_template";
 
+// Marks the end of the content to continue, as transformers' apply_chat_template does it: templates that trim
+// content take the mark's space off and so tell that they do.
+constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
+constexpr std::string_view kContinueWord = kContinueTag.substr(0, kContinueTag.size() - 1);
+
 class JinjaTemplate final : public ChatTemplate {
  public:
-  JinjaTemplate(jinja::Block block, std::string name) : block_(std::move(block)), name_(std::move(name)) {}
+  JinjaTemplate(jinja::Block block, std::string source, std::string name)
+      : block_(std::move(block)), source_(std::move(source)), name_(std::move(name)) {}
 
   absl::StatusOr<std::vector<TextSegment>> Render(const ChatTemplateInput& input) const override {
+    absl::StatusOr<jinja::Str> text =
+        input.continue_final_message ? RenderOpen(input) : RenderMessages(input, input.messages);
+    if (!text.ok()) return Annotate(text.status(), name_);
+    return text->Segments();
+  }
+  const std::string& source() const override { return source_; }
+
+ private:
+  absl::StatusOr<jinja::Str> RenderMessages(const ChatTemplateInput& input,
+                                            const nlohmann::ordered_json& messages) const {
     std::map<std::string, jinja::Value> variables;
     for (const auto& [role, token] : input.role_tokens) variables[role] = jinja::Value::Text(token);
-    variables["messages"] = jinja::FromJson(input.messages);
+    variables["messages"] = jinja::FromJson(messages);
     variables["tools"] = jinja::FromJson(input.tools);
     variables["documents"] = jinja::Value(jinja::None{});
     variables["add_generation_prompt"] = jinja::Value(input.add_generation_prompt);
     if (input.kwargs.is_object()) {
       for (const auto& [key, value] : input.kwargs.items()) variables[key] = jinja::FromJson(value);
     }
-    absl::StatusOr<jinja::Str> text = jinja::Interpreter(std::move(variables)).Render(block_);
-    if (!text.ok()) return Annotate(text.status(), name_);
-    return text->Segments();
+    return jinja::Interpreter(std::move(variables)).Render(block_);
   }
 
- private:
+  absl::StatusOr<jinja::Str> RenderOpen(const ChatTemplateInput& input) const {
+    if (input.add_generation_prompt) {
+      return absl::InvalidArgumentError(
+          "continue_final_message and add_generation_prompt: expected one of the two");
+    }
+    const bool has_content = input.messages.is_array() && !input.messages.empty() &&
+                             input.messages.back().is_object() && input.messages.back().contains("content") &&
+                             input.messages.back()["content"].is_string();
+    if (!has_content)
+      return absl::InvalidArgumentError(
+          "continue_final_message: expected a last message with text as content");
+    nlohmann::ordered_json messages = input.messages;
+    auto& content = messages.back()["content"].get_ref<std::string&>();
+    const std::string message = content;
+    content += kContinueTag;
+    ASSIGN_OR_RETURN(const jinja::Str rendered, RenderMessages(input, messages));
+    const std::string_view text = rendered.text();
+    const size_t tag = text.rfind(kContinueWord);
+    if (tag == std::string_view::npos ||
+        text.find(jinja::StripSpace(message, true, true)) == std::string_view::npos) {
+      return absl::InvalidArgumentError(
+          "continue_final_message: the template changes the last message's content, expected one that it "
+          "prints "
+          "as it is");
+    }
+    const bool keeps_space = text.substr(tag, kContinueTag.size()) == kContinueTag;
+    return rendered.Substr(
+        0, keeps_space ? tag : jinja::StripSpace(text.substr(0, tag), /*left=*/false, /*right=*/true).size());
+  }
+
   const jinja::Block block_;
+  const std::string source_;
   const std::string name_;
 };
 
@@ -54,7 +99,7 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Parse(std::string_vi
                                                                   const std::string& name) {
   absl::StatusOr<jinja::Block> block = jinja::Parse(source);
   if (!block.ok()) return Annotate(block.status(), name);
-  return std::make_unique<JinjaTemplate>(*std::move(block), name);
+  return std::make_unique<JinjaTemplate>(*std::move(block), std::string(source), name);
 }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::filesystem::path& dir) {

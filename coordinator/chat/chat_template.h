@@ -23,7 +23,8 @@ struct ChatTemplateInput {
   nlohmann::ordered_json messages;  // normalised (chat_messages.h)
   nlohmann::ordered_json tools;     // null: none
   bool add_generation_prompt = true;
-  nlohmann::ordered_json kwargs;  // the request's chat_template_kwargs; null: none
+  bool continue_final_message = false;  // the prompt ends where the last message's content does
+  nlohmann::ordered_json kwargs;        // the request's chat_template_kwargs; null: none
   std::vector<std::pair<std::string, std::string>> role_tokens;  // ("bos_token", "[BOS]"), ...
 };
 
@@ -34,7 +35,11 @@ class ChatTemplate {
                                                              const std::string& name);
   virtual ~ChatTemplate() = default;
 
+  /// continue_final_message leaves the last message open, so that the model goes on with it; it excludes
+  /// add_generation_prompt. InvalidArgument where there is no content to go on with, or the template does not
+  /// print it.
   virtual absl::StatusOr<std::vector<TextSegment>> Render(const ChatTemplateInput& input) const = 0;
+  virtual const std::string& source() const = 0;
 };
 
 }  // namespace numoe

@@ -10,10 +10,8 @@
 namespace numoe::jinja {
 namespace {
 
-constexpr char kSpace[] = " \t\n\r\f\v";
-
-// Strips bytes of `chars`; chat templates strip ASCII.
-Str Strip(const Str& s, const std::string& chars, bool left, bool right) {
+// Without bytes of `chars`: those that templates name are ASCII.
+Str StripBytes(const Str& s, const std::string& chars, bool left, bool right) {
   size_t begin = 0;
   size_t end = s.size();
   while (left && begin < end && chars.find(s.text()[begin]) != std::string::npos) ++begin;
@@ -21,17 +19,31 @@ Str Strip(const Str& s, const std::string& chars, bool left, bool right) {
   return s.Substr(begin, end - begin);
 }
 
+Str Strip(const Str& s, const Value* chars, bool left, bool right) {
+  if (chars != nullptr && !chars->none()) return StripBytes(s, ToStr(*chars).text(), left, right);
+  const std::string_view stripped = StripSpace(s.text(), left, right);
+  return s.Substr(static_cast<size_t>(stripped.data() - s.text().data()), stripped.size());
+}
+
 Value SplitSpaces(const Str& s, int64_t max) {
+  const std::string_view text = s.text();
+  const auto skip = [&](size_t at, bool space) {
+    while (at < text.size()) {
+      const size_t length = SpaceLength(text.substr(at));
+      if ((length > 0) != space) break;
+      at += std::max<size_t>(length, 1);
+    }
+    return at;
+  };
   List parts;
-  size_t at = s.text().find_first_not_of(kSpace);
-  while (at != std::string::npos) {
+  for (size_t at = skip(0, true); at < text.size();) {
     if (max >= 0 && static_cast<int64_t>(parts.size()) == max) {
-      parts.emplace_back(Strip(s.Substr(at, std::string::npos), kSpace, false, true));
+      parts.emplace_back(s.Substr(at, std::string::npos));
       break;
     }
-    const size_t end = std::min(s.text().find_first_of(kSpace, at), s.size());
+    const size_t end = skip(at, false);
     parts.emplace_back(s.Substr(at, end - at));
-    at = s.text().find_first_not_of(kSpace, end);
+    at = skip(end, true);
   }
   return Value::NewList(std::move(parts));
 }
@@ -132,7 +144,7 @@ Value SplitLines(const Str& s) {
   size_t begin = 0;
   while (begin < s.size()) {
     const size_t end = std::min(s.text().find('\n', begin), s.size());
-    lines.emplace_back(Strip(s.Substr(begin, end - begin), "\r", false, true));
+    lines.emplace_back(StripBytes(s.Substr(begin, end - begin), "\r", false, true));
     begin = end + 1;
   }
   return Value::NewList(std::move(lines));
@@ -184,9 +196,7 @@ Str Mapped(const Str& s, std::string (*map)(std::string_view)) { return Str(map(
 
 Value StringMethod(Interpreter& in, const std::string& name, const Str& s, const Arguments& args) {
   if (name == "strip" || name == "lstrip" || name == "rstrip") {
-    const Value* chars = args.Get(0, "chars");
-    return Value(Strip(s, chars == nullptr || chars->none() ? kSpace : ToStr(*chars).text(), name != "rstrip",
-                       name != "lstrip"));
+    return Value(Strip(s, args.Get(0, "chars"), name != "rstrip", name != "lstrip"));
   }
   if (name == "split" || name == "rsplit") return Split(in, s, args, name == "rsplit");
   if (name == "splitlines") return SplitLines(s);

@@ -55,4 +55,29 @@ std::string Capitalize(std::string_view text) {
 bool IsLower(std::string_view text) { return Upper(text) != text && Lower(text) == text; }
 bool IsUpper(std::string_view text) { return Lower(text) != text && Upper(text) == text; }
 
+size_t SpaceLength(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (first < 0x80)
+    return first == ' ' || (first >= 0x09 && first <= 0x0D) || (first >= 0x1C && first <= 0x1F);
+  for (const std::string_view space : {"\xC2\x85", "\xC2\xA0", "\xE1\x9A\x80", "\xE2\x80\xA8", "\xE2\x80\xA9",
+                                       "\xE2\x80\xAF", "\xE2\x81\x9F", "\xE3\x80\x80"}) {
+    if (text.substr(0, space.size()) == space) return space.size();
+  }
+  const bool en_quad_to_hair_space =
+      text.size() > 2 && text.substr(0, 2) == "\xE2\x80" && static_cast<unsigned char>(text[2]) <= 0x8A;
+  return en_quad_to_hair_space ? 3 : 0;
+}
+
+std::string_view StripSpace(std::string_view text, bool left, bool right) {
+  for (size_t length; left && (length = SpaceLength(text)) > 0;) text.remove_prefix(length);
+  while (right && !text.empty()) {
+    size_t begin = text.size() - 1;
+    while (begin > 0 && (text[begin] & 0xC0) == 0x80) --begin;
+    if (SpaceLength(text.substr(begin)) != text.size() - begin) break;
+    text.remove_suffix(text.size() - begin);
+  }
+  return text;
+}
+
 }  // namespace numoe::jinja

@@ -3,6 +3,8 @@
 
 template_cases.py                 writes tests/unit/coordinator/chat/testdata/features.json: small templates of our own
 template_cases.py --published D   prints the same JSON for the *.jinja files of folder D over many conversations
+template_cases.py --continue [D]  the same for messages left open, by transformers' apply_chat_template: writes
+                                  testdata/continue.json, or prints those of folder D (needs transformers)
 """
 import datetime
 import glob
@@ -103,6 +105,7 @@ end
 {% for m in messages %}{% if loop.first %}F{% elif loop.last %}L{% else %}M{% endif %}{{ m.role }}:{{ m.content }};{% endfor %}
 {% set a, b = 1, 2 %}{{ a }}{{ b }} {% set d = dict(x=1) %}{{ d.x }} {{ range(3) | list }} {{ range(5, 0, -2) | list }}
 {{ "esc \" \\ \t \u00e9 'q'" }} {{ 'a' 'b' }} {{ ("a", 1)[0] }} {{ (1) }} {{ 1_000 }}
+{{ '\u3000 a\u00a0b\u2003\x1c'.strip() }}|{{ '\u3000a '.lstrip() }}|{{ ' a\u3000'.rstrip() }}|{{ ' a\u3000b\u2028c'.split() }}|{{ 'x\u1680y\u205fz\x85'.split(none, 1) | join('/') }}|{{ '\u200ba\ufeff' | trim }}
 {{ messages | map(attribute='role') | join(',') }} {{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | first }}
 """
 
@@ -145,7 +148,50 @@ def conversations():
                     yield dict(messages=messages, tools=tools, add_generation_prompt=prompt, **extra)
 
 
+# Templates that print content as it is, trimmed, behind a split, in the middle, twice, changed and not at all.
+CONTINUED = ["{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}",
+             "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</>{% endfor %}tail",
+             "{% for m in messages %}{{ m.content.split('</think>')[-1].lstrip('\\n') }}<e>\n{% endfor %}",
+             "{% for m in messages %}{{ m.role + ' ' + m.content.strip() + eos_token }}{% endfor %}",
+             "{% for m in messages %}{{ m.content }}|{{ m.content }} {% endfor %}",
+             "{% for m in messages %}{{ m.content | upper }}{% endfor %}",
+             "{% for m in messages %}{{ m.role }}{% endfor %}",
+             "{% for m in messages %}{{ m.content | tojson }}{% endfor %}{% if add_generation_prompt %}G{% endif %}"]
+OPEN_ENDS = ["Hi", "Hi ", " Hi", "Hi \n\n ", "", "  ", "Hi\u3000", "\u00a0Hi\u2003", "<think>a</think>\nb", "CONTINUE_FINAL_MESSAGE_TAG", "a\"b\\"]
+
+
+def continued(source, context):
+    from transformers.utils.chat_template_utils import render_jinja_template
+    try:
+        rendered, _ = render_jinja_template(
+            conversations=[context["messages"]], chat_template=source, continue_final_message=True, tools=context.get("tools"),
+            **{k: v for k, v in context.items() if k not in ("messages", "tools")}, bos_token="<B>", eos_token="<E>")
+        return dict(output=rendered[0])
+    except Exception as error:  # noqa: BLE001
+        return dict(error=f"{type(error).__name__}: {str(error)[:100]}")
+
+
+def continue_cases(folder):
+    sources = [(s, s) for s in CONTINUED]
+    if folder:
+        sources = [(p, open(p, encoding="utf-8").read()) for p in sorted(glob.glob(os.path.join(folder, "*.jinja")))]
+    for name, source in sources:
+        for end in OPEN_ENDS:
+            for role in ("assistant", "user"):
+                context = dict(messages=[*MESSAGES[:2], dict(role=role, content=end)])
+                yield dict(template=source, name=name, context=context, **continued(source, context))
+
+
 def main():
+    if len(sys.argv) >= 2 and sys.argv[1] == "--continue":
+        cases = list(continue_cases(sys.argv[2] if len(sys.argv) == 3 else None))
+        if len(sys.argv) == 3:
+            return json.dump(cases, sys.stdout)
+        out = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/coordinator/chat/testdata/continue.json")
+        with open(out, "w", encoding="utf-8") as f:
+            json.dump(cases, f, ensure_ascii=False, indent=0)
+            f.write("\n")
+        return None
     if len(sys.argv) == 3 and sys.argv[1] == "--published":
         cases = []
         for path in sorted(glob.glob(os.path.join(sys.argv[2], "*.jinja"))):
@@ -155,7 +201,7 @@ def main():
                 cases.append(dict(template=source, name=os.path.basename(path), context=context,
                                   **render(source, dict(context, bos_token="<B>", eos_token="<E>"))))
         json.dump(cases, sys.stdout)
-        return
+        return None
     cases = [dict(template=s, context=dict(messages=MESSAGES), **render(s, dict(messages=MESSAGES, bos_token="<B>", eos_token="<E>")))
              for s in feature_sources()]
     out = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/coordinator/chat/testdata/features.json")

@@ -33,15 +33,19 @@ absl::StatusOr<std::vector<TextSegment>> RenderSource(const std::string& source,
   input.tools = context.value("tools", ordered_json());
   input.add_generation_prompt = context.value("add_generation_prompt", false);
   for (const char* key : {"messages", "tools", "add_generation_prompt"}) context.erase(key);
+  input.continue_final_message = context.value("continue_final_message", false);
+  context.erase("continue_final_message");
   input.kwargs = context;
   return (*parsed)->Render(input);
 }
 
-void ExpectOracle(const ordered_json& cases) {
+void ExpectOracle(const ordered_json& cases, bool continue_final_message = false) {
   ASSERT_TRUE(cases.is_array());
   for (const auto& c : cases) {
     const auto source = c["template"].get<std::string>();
-    const auto rendered = RenderSource(source, c["context"]);
+    ordered_json context = c["context"];
+    context["continue_final_message"] = continue_final_message;
+    const auto rendered = RenderSource(source, context);
     if (c.contains("error")) {
       EXPECT_FALSE(rendered.ok()) << source << "\nJinja2 says " << c["error"];
     } else if (rendered.ok()) {
@@ -82,19 +86,63 @@ TEST(ChatTemplateTest, FromTheMetadataOfAGgufModel) {
   EXPECT_THAT(ChatTemplate::Load(folder.path()).status().ToString(), HasSubstr("is 1, expected a string"));
 }
 
-TEST(ChatTemplateTest, PublishedTemplatesEqualJinja2) {
-  if (!std::filesystem::exists("../shared/data/templates"))
-    GTEST_SKIP() << "published templates are not in ../shared/data/templates";
+// What tests/golden/template_cases.py prints for these arguments; empty where its libraries are missing.
+std::string Oracle(const std::string& arguments) {
   const char* python = std::getenv("NUMOE_ORACLE_PYTHON");
-  const std::string command =
-      std::string(python == nullptr ? "python3" : python) +
-      " tests/golden/template_cases.py --published ../shared/data/templates 2>/dev/null";
+  const std::string command = std::string(python == nullptr ? "python3" : python) +
+                              " tests/golden/template_cases.py " + arguments + " 2>/dev/null";
   FILE* pipe = popen(command.c_str(), "r");
-  ASSERT_NE(pipe, nullptr);
+  if (pipe == nullptr) return "";
   std::string output;
   char buffer[65536];
   for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, n);
-  if (pclose(pipe) != 0) output.clear();
+  return pclose(pipe) == 0 ? output : "";
+}
+
+TEST(ChatTemplateTest, OpenMessagesEqualTransformers) {
+  const auto text = ReadTextFile("tests/unit/coordinator/chat/testdata/continue.json", 1 << 26);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto cases = ordered_json::parse(*text);
+  ASSERT_GT(cases.size(), 100u);
+  ExpectOracle(cases, /*continue_final_message=*/true);
+}
+
+TEST(ChatTemplateTest, OpenMessagesOfPublishedTemplatesEqualTransformers) {
+  if (!std::filesystem::exists("../shared/data/templates"))
+    GTEST_SKIP() << "published templates are not in ../shared/data/templates";
+  const std::string output = Oracle("--continue ../shared/data/templates");
+  if (output.empty())
+    GTEST_SKIP() << "python3, or $NUMOE_ORACLE_PYTHON, has no transformers (tests/requirements.txt)";
+  const auto cases = ordered_json::parse(output);
+  ASSERT_GT(cases.size(), 50u);
+  ExpectOracle(cases, /*continue_final_message=*/true);
+}
+
+TEST(ChatTemplateTest, AnOpenMessageNeedsContentAndExcludesTheNextTurn) {
+  const std::string source = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  const auto refusal = [&](ordered_json context) {
+    context["continue_final_message"] = true;
+    return RenderSource(source, context).status().ToString();
+  };
+  const ordered_json good = {{{"role", "assistant"}, {"content", "x"}}};
+  EXPECT_EQ(refusal({{"messages", good}}), "OK");
+  EXPECT_THAT(refusal({{"messages", good}, {"add_generation_prompt", true}}),
+              HasSubstr("expected one of the two"));
+  for (const ordered_json& messages :
+       {ordered_json::array(), ordered_json({{{"role", "assistant"}}}),
+        ordered_json({{{"role", "assistant"}, {"content", nullptr}}}), ordered_json({"x"})})
+    EXPECT_THAT(refusal({{"messages", messages}}), HasSubstr("expected a last message with text"));
+  const auto open = RenderSource("<u>{{ messages[0].content }}</u>",
+                                 {{"messages", {{{"content", "</u>"}}}}, {"continue_final_message", true}});
+  ASSERT_TRUE(open.ok()) << open.status();
+  ASSERT_EQ(open->size(), 2u);
+  EXPECT_FALSE((*open)[1].trusted);
+}
+
+TEST(ChatTemplateTest, PublishedTemplatesEqualJinja2) {
+  if (!std::filesystem::exists("../shared/data/templates"))
+    GTEST_SKIP() << "published templates are not in ../shared/data/templates";
+  const std::string output = Oracle("--published ../shared/data/templates");
   if (output.empty())
     GTEST_SKIP() << "python3, or $NUMOE_ORACLE_PYTHON, has no jinja2 (tests/requirements.txt)";
   const auto cases = ordered_json::parse(output);
