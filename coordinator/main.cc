@@ -151,10 +151,11 @@ absl::Status Serve(CoordinatorFlags& f) {
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(f.model));
   ASSIGN_OR_RETURN(const GenerationDefaults defaults, ReadGenerationDefaults(f.model));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(f.model));
-  ASSIGN_OR_RETURN(const OutputFormat output_format,
-                   ChooseOutputFormat(*tokenizer, f.reasoning_parser, f.tool_call_parser));
   absl::StatusOr<std::unique_ptr<ChatTemplate>> chat_template = ChatTemplate::Load(f.model);
   if (!chat_template.ok() && !absl::IsNotFound(chat_template.status())) return chat_template.status();
+  ASSIGN_OR_RETURN(const OutputFormat output_format,
+                   ChooseOutputFormat(*tokenizer, f.reasoning_parser, f.tool_call_parser,
+                                      chat_template.ok() ? (*chat_template)->source() : std::string_view()));
   Metrics metrics(MetricOwner::kCoordinator);
   ASSIGN_OR_RETURN(const auto pool,
                    WorkerPool::Create({.addresses = f.workers,

@@ -26,6 +26,7 @@ absl::StatusOr<std::vector<TextSegment>> RenderChat(
   ChatTemplateInput input{.messages = conversation.messages,
                           .tools = conversation.tools,
                           .add_generation_prompt = conversation.add_generation_prompt,
+                          .continue_final_message = conversation.continue_final_message,
                           .kwargs = conversation.template_kwargs,
                           .role_tokens = role_tokens};
   OrderToolResults(input.messages);

@@ -129,8 +129,11 @@ void ReadConversation(JsonFields& in, GenerationRequest& out) {
   c.calls = std::get<CallPolicy>(std::move(calls));
   // The model cannot call what it is not shown.
   if (c.calls.choice == CallPolicy::Choice::kNone) c.tools = nullptr;
-  in.Bool("add_generation_prompt", c.add_generation_prompt);
   in.Bool("continue_final_message", c.continue_final_message);
+  c.add_generation_prompt = !c.continue_final_message;
+  in.Bool("add_generation_prompt", c.add_generation_prompt);
+  if (c.continue_final_message && c.add_generation_prompt)
+    in.Fail("continue_final_message", "add_generation_prompt not to be true as well");
   ReadThinking(in, out);
 }
 

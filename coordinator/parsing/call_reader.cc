@@ -4,6 +4,7 @@
 #include "coordinator/parsing/deepseek_calls.h"
 #include "coordinator/parsing/hermes_calls.h"
 #include "coordinator/parsing/kimi_calls.h"
+#include "coordinator/parsing/qwen_coder_calls.h"
 
 namespace numoe {
 
@@ -16,6 +17,8 @@ std::unique_ptr<CallReader> MakeCallReader(ToolSyntax syntax, CallSink& sink,
       return std::make_unique<DeepSeekCallReader>(sink);
     case ToolSyntax::kHermes:
       return std::make_unique<HermesCallReader>(sink);
+    case ToolSyntax::kQwenCoder:
+      return std::make_unique<QwenCoderCallReader>(sink, tools);
     case ToolSyntax::kNone:
       break;
   }

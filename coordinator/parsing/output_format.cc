@@ -52,7 +52,8 @@ std::optional<Mark> OutputFormat::Find(TokenId token) const {
 }
 
 absl::StatusOr<OutputFormat> ChooseOutputFormat(const Tokenizer& tokenizer, std::string_view reasoning_parser,
-                                                std::string_view tool_call_parser) {
+                                                std::string_view tool_call_parser,
+                                                std::string_view chat_template) {
   struct ToolFormat {
     std::string_view name;
     ToolSyntax syntax;
@@ -61,7 +62,13 @@ absl::StatusOr<OutputFormat> ChooseOutputFormat(const Tokenizer& tokenizer, std:
   };
   const ToolFormat tool_formats[] = {{"kimi_k2", ToolSyntax::kKimi, kKimi, kKimiSpelled},
                                      {"deepseek_v3", ToolSyntax::kDeepSeek, kDeepSeek, {}},
-                                     {"hermes", ToolSyntax::kHermes, kHermes, {}}};
+                                     {"hermes", ToolSyntax::kHermes, kHermes, {}},
+                                     {"qwen3_coder", ToolSyntax::kQwenCoder, kHermes, {}}};
+  const bool shows_xml = chat_template.find("<function=") != std::string_view::npos;
+  const auto by_itself = [&](const ToolFormat& tools) {
+    if (tools.syntax == ToolSyntax::kHermes && shows_xml) return false;
+    return HasMarks(tokenizer, tools.marks);
+  };
   OutputFormat format;
   if (reasoning_parser == "think" || (reasoning_parser == "auto" && HasMarks(tokenizer, kThink))) {
     RETURN_IF_ERROR(Annotate(AddMarks(tokenizer, kThink, format), "--reasoning-parser=think"));
@@ -71,9 +78,7 @@ absl::StatusOr<OutputFormat> ChooseOutputFormat(const Tokenizer& tokenizer, std:
   }
   if (tool_call_parser == "none") return format;
   for (const ToolFormat& tools : tool_formats) {
-    const bool chosen =
-        tool_call_parser == tools.name || (tool_call_parser == "auto" && HasMarks(tokenizer, tools.marks));
-    if (!chosen) continue;
+    if (tool_call_parser != tools.name && (tool_call_parser != "auto" || !by_itself(tools))) continue;
     RETURN_IF_ERROR(
         Annotate(AddMarks(tokenizer, tools.marks, format), fmt::format("--tool-call-parser={}", tools.name)));
     format.tools = tools.syntax;
@@ -81,8 +86,9 @@ absl::StatusOr<OutputFormat> ChooseOutputFormat(const Tokenizer& tokenizer, std:
     return format;
   }
   if (tool_call_parser == "auto") return format;
-  return absl::InvalidArgumentError(fmt::format(
-      "--tool-call-parser={}: expected auto, kimi_k2, deepseek_v3, hermes or none", tool_call_parser));
+  return absl::InvalidArgumentError(
+      fmt::format("--tool-call-parser={}: expected auto, kimi_k2, deepseek_v3, hermes, qwen3_coder or none",
+                  tool_call_parser));
 }
 
 std::optional<Mark> PromptMark(const OutputFormat& format, const Tokenizer& tokenizer,

@@ -7,6 +7,8 @@
 //   deepseek_v3  the same with DeepSeek's marks; a call is NAME <sep> JSON (V3.1), or function <sep> NAME and
 //                JSON in a ```json fence (V3, R1)
 //   hermes       ( <tool_call> {"name": NAME, "arguments": JSON} </tool_call> )+ (Qwen3)
+//   qwen3_coder  ( <tool_call> <function=NAME> ( <parameter=KEY> TEXT </parameter> )* </function>
+//   </tool_call> )+
 // Sources: the chat templates published with these checkpoints. Immutable; thread-safe.
 #pragma once
 
@@ -32,7 +34,7 @@ enum class Mark : uint8_t {
   kCallEnd,
 };
 
-enum class ToolSyntax : uint8_t { kNone, kKimi, kDeepSeek, kHermes };
+enum class ToolSyntax : uint8_t { kNone, kKimi, kDeepSeek, kHermes, kQwenCoder };
 
 struct OutputFormat {
   ToolSyntax tools = ToolSyntax::kNone;
@@ -42,11 +44,13 @@ struct OutputFormat {
   std::optional<Mark> Find(TokenId token) const;
 };
 
-/// Reasoning: auto, think, none; tool calls: auto, kimi_k2, deepseek_v3, hermes, none. "auto" takes what the
-/// vocabulary has marks for. INVALID_ARGUMENT names a token that the chosen parser needs and the vocabulary
-/// lacks, or a parser that does not exist.
+/// Reasoning: auto, think, none; tool calls: auto, kimi_k2, deepseek_v3, hermes, qwen3_coder, none. "auto"
+/// takes what the vocabulary has marks for; Qwen's two forms, of one vocabulary, are told apart by what the
+/// chat template shows the model. INVALID_ARGUMENT names a token that the chosen parser needs and the
+/// vocabulary lacks, or a parser that does not exist.
 absl::StatusOr<OutputFormat> ChooseOutputFormat(const Tokenizer& tokenizer, std::string_view reasoning_parser,
-                                                std::string_view tool_call_parser);
+                                                std::string_view tool_call_parser,
+                                                std::string_view chat_template = {});
 
 /// The mark that the last turn of the prompt ends behind: kThinkBegin where the template has opened the
 /// reasoning, kThinkEnd where it has closed it (thinking disabled), nullopt where the model decides.

@@ -95,7 +95,8 @@ void OutputParser::OnMark(Mark mark) {
     state_ = State::kSection;
   } else if (mark == Mark::kCallBegin) {
     reader_->Begin();
-    state_ = format_.tools == ToolSyntax::kHermes ? State::kBody : State::kHead;
+    const bool headless = format_.tools == ToolSyntax::kHermes || format_.tools == ToolSyntax::kQwenCoder;
+    state_ = headless ? State::kBody : State::kHead;
   } else if (mark == Mark::kSectionEnd && in_section_) {
     in_section_ = false;
     Enter(State::kContent);

@@ -107,15 +107,15 @@ class TextBench {
       const size_t n = messages.size();
       const std::string id = fmt::format("functions.search:{}", n / 4);
       messages.push_back({{"role", "user"}, {"content", texts[n]}});
-      messages.push_back(
-          {{"role", "assistant"},
-           {"content", ""},
-           {"reasoning_content", texts[n + 1]},
-           {"tool_calls",
-            {{{"id", id},
-              {"type", "function"},
-              {"function",
-               {{"name", "search"}, {"arguments", {{"query", texts[n + 1].substr(0, 60)}, {"limit", 5}}}}}}}}});
+      messages.push_back({{"role", "assistant"},
+                          {"content", ""},
+                          {"reasoning_content", texts[n + 1]},
+                          {"tool_calls",
+                           {{{"id", id},
+                             {"type", "function"},
+                             {"function",
+                              {{"name", "search"},
+                               {"arguments", {{"query", texts[n + 1].substr(0, 60)}, {"limit", 5}}}}}}}}});
       messages.push_back(
           {{"role", "tool"}, {"tool_call_id", id}, {"name", "search"}, {"content", texts[n + 2]}});
       messages.push_back({{"role", "assistant"}, {"content", texts[n + 3]}});
@@ -226,10 +226,10 @@ class TextBench {
   void Report(const char* what, const std::string& of, const char* size_name, size_t size, const char* unit,
               double value) const {
     const std::string line =
-        options_.json ? fmt::format(R"({{"what": "{}", "of": "{}", "{}": {}, "{}": {:.3f}}})", what, of,
-                                    size_name, size, unit, value)
-                      : fmt::format("{:10} {:24} {:9} {:7} {:12.3f} {}", what, of, size, size_name, value,
-                                    unit);
+        options_.json
+            ? fmt::format(R"({{"what": "{}", "of": "{}", "{}": {}, "{}": {:.3f}}})", what, of, size_name,
+                          size, unit, value)
+            : fmt::format("{:10} {:24} {:9} {:7} {:12.3f} {}", what, of, size, size_name, value, unit);
     std::puts(line.c_str());
     std::fflush(stdout);
   }

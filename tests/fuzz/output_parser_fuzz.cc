@@ -17,8 +17,8 @@ namespace {
 constexpr size_t kTokensMax = 2000;
 
 struct Model {
-  explicit Model(const std::vector<std::string>& control)
-      : tokenizer(control), format(*ChooseOutputFormat(tokenizer, "auto", "auto")) {}
+  explicit Model(const std::vector<std::string>& control, std::string_view tool_call_parser = "auto")
+      : tokenizer(control), format(*ChooseOutputFormat(tokenizer, "auto", tool_call_parser)) {}
 
   const ByteTokenizer tokenizer;
   const OutputFormat format;
@@ -27,14 +27,15 @@ struct Model {
 const Model& ModelFor(uint8_t choice) {
   static const Model* const models[] = {new Model(KimiControlTokens()), new Model(DeepSeekControlTokens()),
                                         new Model(QwenControlTokens()), new Model({})};
-  return *models[choice % 4];
+  static const Model* const coder = new Model(QwenControlTokens(), "qwen3_coder");
+  return (choice & 128) != 0 ? *coder : *models[choice % 4];
 }
 
 GenerationRequest RequestFor(uint8_t choice) {
   GenerationRequest request = ChatOf();
   if ((choice & 4) != 0) {
     request.conversation->tools = nlohmann::ordered_json::parse(R"([
-      {"type": "function", "function": {"name": "f", "parameters": {"properties": {"x": {}}, "required": ["x"]}}},
+      {"type": "function", "function": {"name": "f", "parameters": {"properties": {"x": {"type": "integer"}}, "required": ["x"]}}},
       {"type": "function", "function": {"name": "g", "parameters": {"properties": {"y": {}}}}}])");
   }
   request.conversation->calls.parallel = (choice & 8) == 0;

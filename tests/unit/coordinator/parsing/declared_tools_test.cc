@@ -22,6 +22,24 @@ TEST(DeclaredToolsTest, ReadsWhatIsThere) {
   EXPECT_TRUE(ReadDeclaredTools(nullptr).empty() && ReadDeclaredTools(ordered_json::object()).empty());
 }
 
+TEST(DeclaredToolsTest, TypesThatSchemasName) {
+  const auto tools = ReadDeclaredTools(ordered_json::parse(R"([{"function": {"name": "f", "parameters": {
+    "$defs": {"a": {"type": "array"}, "loop": {"$ref": "#/$defs/loop"}}, "properties": {
+    "s": {"type": "string"}, "i": {"type": "integer"}, "either": {"type": ["number", "null", 5]}, "none": {},
+    "odd": {"type": "text"}, "any": {"anyOf": [{"type": "boolean"}, {"$ref": "#/$defs/a"}]}, "e": {"enum": ["x", 1]},
+    "c": {"const": {}}, "ref": {"$ref": "#/$defs/a"}, "lost": {"$ref": "#/$defs/z"}, "loop": {"$ref": "#/$defs/loop"},
+    "far": {"$ref": "http://x"}, "true": true}}}}])"));
+  ASSERT_EQ(tools.size(), 1u);
+  const std::map<std::string, ValueTypes> expected = {{"s", kStringValue},
+                                                      {"i", kNumberValue},
+                                                      {"either", kNumberValue | kNullValue},
+                                                      {"any", kBooleanValue | kArrayValue},
+                                                      {"e", kStringValue | kNumberValue},
+                                                      {"c", kObjectValue},
+                                                      {"ref", kArrayValue}};
+  EXPECT_EQ(tools[0].types, expected);
+}
+
 TEST(DeclaredToolsTest, ArgumentsNameTheOnlyToolTheyFit) {
   const std::vector<DeclaredTool> tools = {{"a", {"x"}, {"x"}}, {"b", {"x", "y"}, {"x", "y"}}, {"c", {}, {}}};
   EXPECT_EQ(ToolByArguments(tools, R"({"x": 1})"), "a");

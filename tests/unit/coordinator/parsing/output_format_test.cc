@@ -21,6 +21,19 @@ TEST(OutputFormatTest, AutoGoesByTheVocabulary) {
   EXPECT_TRUE(ChooseOutputFormat(ByteTokenizer({"<think>"}), "auto", "auto")->marks.empty());
 }
 
+TEST(OutputFormatTest, QwensTwoFormsAreToldApartByTheTemplate) {
+  const ByteTokenizer qwen(QwenControlTokens());
+  const auto tools = [&](const char* parser, const char* chat_template) {
+    return ChooseOutputFormat(qwen, "auto", parser, chat_template)->tools;
+  };
+  EXPECT_EQ(tools("auto", "<tool_call>\\n<function=example>"), ToolSyntax::kQwenCoder);
+  EXPECT_EQ(tools("auto", "<tool_call>\\n{\"name\": "), ToolSyntax::kHermes);
+  EXPECT_EQ(tools("hermes", "<function=example>"), ToolSyntax::kHermes);
+  EXPECT_EQ(tools("qwen3_coder", ""), ToolSyntax::kQwenCoder);
+  EXPECT_EQ(ChooseOutputFormat(ByteTokenizer(KimiControlTokens()), "auto", "auto", "<function=x>")->tools,
+            ToolSyntax::kKimi);
+}
+
 // The names of the published vocabulary, which the small checkpoint has at other ids.
 TEST(OutputFormatTest, ARealKimiVocabulary) {
   const auto tokenizer = Tokenizer::Load("tests/golden/data/tiny-chat");
