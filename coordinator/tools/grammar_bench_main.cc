@@ -3,7 +3,8 @@
 // For each schema: how long it takes to compile, and how long masks take (FillMask and Accept together) along
 // documents drawn from the masks, masks that are computed on first use included. Draws lean towards tokens
 // that end strings and members, so that documents look like documents. Times are CPU time of this thread, so
-// that a busy machine does not show in them.
+// that a busy machine does not show in them. The heads of tool calls, which nothing is compiled for, come
+// last.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "common/base/status.h"
 #include "common/weights/mapped_file.h"
 #include "coordinator/grammar/compiled_grammar.h"
+#include "coordinator/grammar/literal_choice.h"
 
 namespace numoe {
 namespace {
@@ -72,10 +74,30 @@ std::string WideSchema(int properties) {
   return schema + R"(},"required":[)" + required + "]}";
 }
 
+// As many as OpenAI takes, which begin alike.
+std::vector<std::string> ToolNames() {
+  std::vector<std::string> names;
+  for (const char* verb : {"get", "list", "create", "delete", "update", "search", "read", "write"}) {
+    for (const char* noun : {"file", "files", "issue", "branch", "user", "comment", "event", "message",
+                             "page", "table", "row", "metric", "alert", "pod", "node", "job"})
+      names.push_back(fmt::format("{}_{}", verb, noun));
+  }
+  return names;
+}
+
+// Qwen3's calls of any of them.
+GrammarSource AnyCall() {
+  GrammarSource call{.kind = Kind::kJsonObject, .text = "", .before = ToolNames(), .after = "}\n"};
+  for (std::string& before : call.before)
+    before = fmt::format("\n{{\"name\": \"{}\", \"arguments\": ", before);
+  return call;
+}
+
 std::vector<Case> BuiltIn() {
   return {
       {"any object", {Kind::kJsonObject, ""}},
       {"50 properties", {Kind::kJsonSchema, WideSchema(50)}},
+      {"128 tools", AnyCall()},
       {"recursive",
        {Kind::kJsonSchema, R"({"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":
           {"tag":{"type":"string"},"text":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/node"}}},
@@ -116,6 +138,7 @@ class GrammarBench {
         ending_[static_cast<size_t>(t) / 64] |= uint64_t{1} << (static_cast<size_t>(t) % 64);
     std::puts("source           states  rules  compile ms   tokens  mask p50 us      p99    p99.9      max");
     for (const Case& c : cases) RETURN_IF_ERROR(Measure(c));
+    if (options_.schemas.empty()) MeasureHeads();
     return absl::OkStatus();
   }
 
@@ -130,13 +153,41 @@ class GrammarBench {
     }
     std::vector<double> masks;
     for (int i = 0; i < options_.documents; ++i) RETURN_IF_ERROR(Walk(grammar, masks));
-    const double most = *std::max_element(masks.begin(), masks.end());
-    std::printf("%-16s %6zu %6zu %11.2f %8zu %12.2f %8.1f %8.1f %8.1f\n", c.name.c_str(),
-                grammar->program().states(), grammar->program().rules(), Percentile(compile, 0.5),
-                masks.size(), Percentile(masks, 0.5), Percentile(masks, 0.99), Percentile(masks, 0.999),
-                most);
-    std::fflush(stdout);
+    std::printf("%-16s %6zu %6zu %11.2f ", c.name.c_str(), grammar->program().states(),
+                grammar->program().rules(), Percentile(compile, 0.5));
+    Print(masks);
     return absl::OkStatus();
+  }
+
+  static void Print(std::vector<double>& masks) {
+    const double most = *std::max_element(masks.begin(), masks.end());
+    std::printf("%8zu %12.2f %8.1f %8.1f %8.1f\n", masks.size(), Percentile(masks, 0.5),
+                Percentile(masks, 0.99), Percentile(masks, 0.999), most);
+    std::fflush(stdout);
+  }
+
+  // Kimi's heads of the same tools, from nothing to a whole one.
+  void MeasureHeads() {
+    std::vector<std::string> heads = ToolNames();
+    for (std::string& head : heads) head = fmt::format("functions.{}:12", head);
+    std::vector<double> times;
+    std::vector<uint64_t> mask(vocabulary_->mask_words());
+    for (int i = 0; i < 20 * options_.documents; ++i) {
+      double began = Now();
+      LiteralChoice head(*vocabulary_, heads);
+      while (head.Complete().empty()) {
+        std::fill(mask.begin(), mask.end(), 0);
+        head.AddMask(absl::MakeSpan(mask));
+        const double fill = Microseconds(began);
+        const TokenId token = DrawFrom(mask);
+        began = Now();
+        head.Accept(token);
+        times.push_back(fill + Microseconds(began));
+        began = Now();
+      }
+    }
+    std::printf("%-42s ", "128 tools' heads");
+    Print(times);
   }
 
   absl::Status Walk(const std::shared_ptr<const CompiledGrammar>& grammar, std::vector<double>& times) {
