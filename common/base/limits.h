@@ -77,6 +77,13 @@ inline constexpr size_t kHttpStreamQueueBytesMax = 8u << 20;
 inline constexpr size_t kHttpRequestIdBytesMax = 128;
 inline constexpr int kChoicesMax = 128;  // prompts times n of one request
 
+// --- clients ---------------------------------------------------------------------------------------------
+inline constexpr size_t kSseEventBytesMax = 16ull << 20;  // a call with a whole file in its arguments is 1 MB
+inline constexpr size_t kClientReplyBytesMax = 64ull << 20;  // that is held whole: models, tokens, errors
+inline constexpr int kClientConnectSeconds = 10;
+inline constexpr int kClientReplySeconds = 60;           // silence while a reply is fetched whole
+inline constexpr int kClientSilenceSeconds = 6 * 3'600;  // of an answer: vLLM's and SGLang's bench clients'
+
 // --- chat templates --------------------------------------------------------------------------------------
 inline constexpr int64_t kTemplateStepsMax = 2'000'000;  // a 200-message conversation takes about 20,000
 inline constexpr size_t kTemplateOutputBytesMax = 64ull << 20;

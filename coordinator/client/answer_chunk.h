@@ -1,0 +1,50 @@
+// AnswerChunk: what one JSON object of an answer says - a chunk of a stream, or a whole answer.
+//
+// Reads OpenAI's chat completions and completions as vLLM, SGLang, llama.cpp and this server write them:
+// `delta`, `message` or `text`; reasoning under `reasoning_content` or `reasoning`; usage anywhere; content
+// as null. Only the first choice counts. An error object, in a stream or as the body of an HTTP error,
+// becomes a Status with the server's message. What is no such object is INVALID_ARGUMENT. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace numoe {
+
+struct TokenUsage {
+  int64_t prompt_tokens = 0;
+  int64_t completion_tokens = 0;
+  int64_t cached_tokens = 0;  // of the prompt
+};
+
+struct AnswerChunk {
+  // What this chunk adds to call number `index`; the first part of a call has its id and name.
+  struct CallPart {
+    int64_t index = 0;
+    std::string id;
+    std::string name;
+    std::string arguments;
+  };
+
+  bool has_choice = false;
+  std::string reasoning;
+  std::string content;
+  std::vector<CallPart> calls;
+  std::string finish_reason;  // "" before the end
+  std::optional<TokenUsage> usage;
+
+  bool says_something() const { return !reasoning.empty() || !content.empty() || !calls.empty(); }
+};
+
+absl::StatusOr<AnswerChunk> ReadAnswerChunk(std::string_view json);
+
+/// Of an HTTP reply that is not 200: "401: missing or wrong API key". `body` may be anything. The code tells
+/// 400 (INVALID_ARGUMENT), 401 and 403 (UNAUTHENTICATED), 404 (NOT_FOUND), 429 and 503 (UNAVAILABLE) apart.
+absl::Status HttpError(int http_status, std::string_view body);
+
+}  // namespace numoe

@@ -1,0 +1,34 @@
+// What a server streams: any bytes in any cutting give the same events, and each is a chunk or an error.
+#include <string_view>
+#include <vector>
+
+#include "common/base/check.h"
+#include "coordinator/client/answer_chunk.h"
+#include "coordinator/client/sse_reader.h"
+
+namespace {
+
+std::vector<std::string> Events(std::string_view bytes, size_t piece) {
+  std::vector<std::string> events;
+  numoe::SseReader reader(
+      [&](const numoe::SseEvent& event) { events.push_back(event.type + "\n" + event.data); });
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(piece, bytes.size())))
+    NUMOE_CHECK(reader.Push(bytes.substr(0, piece)).ok());
+  return events;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const std::vector<std::string> whole = Events(bytes, size);
+  NUMOE_CHECK(Events(bytes, 1) == whole);
+  NUMOE_CHECK(Events(bytes, 1 + size % 7) == whole);
+  for (const std::string& event : whole) {
+    const auto chunk = numoe::ReadAnswerChunk(event.substr(event.find('\n') + 1));
+    if (!chunk.ok()) NUMOE_CHECK(!chunk.status().message().empty());
+    if (chunk.ok() && chunk->usage) NUMOE_CHECK_GE(chunk->usage->completion_tokens, 0);
+  }
+  NUMOE_CHECK(!numoe::HttpError(500, bytes).ok());
+  return 0;
+}
