@@ -27,6 +27,16 @@ class Flags {
   CLI::Option* Add(const std::string& name, T& value, const std::string& help) {
     return Named(name, app_.add_option("--" + name, value, help)->capture_default_str());
   }
+  /// From the command line alone: the variable of this name is another program's.
+  template <typename T>
+  CLI::Option* AddLocal(const std::string& name, T& value, const std::string& help) {
+    return app_.add_option("--" + name, value, help)->capture_default_str();
+  }
+  /// Words of the command line that belong to no flag.
+  CLI::Option* AddPositional(const std::string& name, std::vector<std::string>& words,
+                             const std::string& help) {
+    return app_.add_option(name, words, help);
+  }
   CLI::Option* AddSwitch(const std::string& name, bool& value, const std::string& help) {
     return Named(name, app_.add_flag("--" + name, value, help));
   }

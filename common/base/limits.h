@@ -80,6 +80,7 @@ inline constexpr int kChoicesMax = 128;  // prompts times n of one request
 // --- clients ---------------------------------------------------------------------------------------------
 inline constexpr size_t kSseEventBytesMax = 16ull << 20;  // a call with a whole file in its arguments is 1 MB
 inline constexpr size_t kClientReplyBytesMax = 64ull << 20;  // that is held whole: models, tokens, errors
+inline constexpr size_t kAnswerCallsMax = 128;               // of one answer; OpenAI allows as many tools
 inline constexpr int kClientConnectSeconds = 10;
 inline constexpr int kClientReplySeconds = 60;           // silence while a reply is fetched whole
 inline constexpr int kClientSilenceSeconds = 6 * 3'600;  // of an answer: vLLM's and SGLang's bench clients'

@@ -89,9 +89,6 @@ void CannedServer::Accept() {
     acceptor_.accept(*socket);
     if (stopping_) return;
     connections_threads_.emplace_back([this, socket] {
-      const int open = ++connections_;
-      for (int seen = connections_max_; open > seen && !connections_max_.compare_exchange_weak(seen, open);) {
-      }
       if (tls_) {
         boost::beast::ssl_stream<tcp::socket&> stream(*socket, tls_context_);
         Error error;
@@ -100,7 +97,6 @@ void CannedServer::Accept() {
       } else {
         Serve(*socket, *socket);
       }
-      --connections_;
       Error ignored;
       socket->close(ignored);
     });

@@ -45,8 +45,7 @@ class CannedServer {
   std::string url() const;
   std::string certificate_file() const { return certificate_file_; }
   std::vector<CannedRequest> requests() const;
-  /// The most connections that were open at once, and those that a client closed before all was written.
-  int connections_max() const { return connections_max_; }
+  /// Connections that a client closed before all was written, or while they were held.
   int hung_up() const { return hung_up_; }
 
  private:
@@ -62,7 +61,7 @@ class CannedServer {
   boost::asio::ip::tcp::acceptor acceptor_;
   std::string certificate_file_;
   std::atomic<bool> stopping_ = false;
-  std::atomic<int> connections_ = 0, connections_max_ = 0, hung_up_ = 0;
+  std::atomic<int> hung_up_ = 0;
   mutable std::mutex mutex_;
   std::vector<CannedRequest> requests_;
   std::vector<std::thread> connections_threads_;
