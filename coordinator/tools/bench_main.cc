@@ -2,7 +2,7 @@
 //
 // `model` runs a prompt and then greedy decoding of one sequence in this process, without a network, and
 // prints tokens a second with each part's share of the time. Weights may be random: only the dimensions
-// matter.
+// matter. `device` is in device_bench.h, `serve` in serve_bench.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 #include "coordinator/sampling/sampler.h"
 #include "coordinator/tools/device_bench.h"
 #include "coordinator/tools/local_model.h"
+#include "coordinator/tools/serve_bench.h"
 #include "coordinator/tools/text_bench.h"
 
 namespace numoe {
@@ -203,10 +204,13 @@ int main(int argc, char** argv) {
   text->add_option("--template", t.templates, "Chat template file; several allowed; none: the model's own");
   text->add_option("--save-texts", t.save_texts, "Folder to write the measured texts to");
   text->add_flag("--json", t.json, "One JSON object per line");
+  numoe::ServeBenchOptions s;
+  CLI::App* serve = numoe::AddServeBench(app, s);
   CLI11_PARSE(app, argc, argv);
   absl::Status status = numoe::SetupLogging({.level = "warning", .program = "numoe-bench"});
   if (status.ok() && *text) return numoe::RunTextBench(t);
   if (status.ok() && *device) return numoe::RunDeviceBench(d);
+  if (status.ok() && *serve) return numoe::RunServeBench(s);
   if (status.ok()) status = numoe::ModelBench(o).Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "numoe-bench: %s\n", std::string(status.message()).c_str());
