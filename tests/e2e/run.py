@@ -15,7 +15,8 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from daemons import Cluster, stream_calls, stream_text  # noqa: E402
+from daemons import Cluster, free_port, stream_calls, stream_text  # noqa: E402
+from terminal import Terminal  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")  # random weights: starts at once, says nonsense
@@ -310,6 +311,163 @@ class Meaning(unittest.TestCase):
             answers = list(pool.map(lambda s: self.ask(f"What is {s[0]} + {s[1]}?")["message"]["content"], sums))
         wrong = [(s, a) for s, a in zip(sums, answers) if str(sum(s)) not in a]
         self.assertLessEqual(len(wrong), 1, wrong)  # a mixed-up step would give many
+
+
+class Chat(unittest.TestCase):
+    """numoe-chat, as a person and as a script use it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster(BIN, TRAINED)
+        cls.cluster.__enter__()
+        cls.argv = [os.path.join(BIN, "numoe-chat"), "--url", f"http://127.0.0.1:{cls.cluster.port}", "--temperature", "0"]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.__exit__()
+
+    def chat(self, *arguments, typed="", argv=None):
+        return subprocess.run([*(argv or self.argv), *arguments], input=typed, capture_output=True, text=True, timeout=60)
+
+    def test_a_pipe_gets_the_answer_alone(self):
+        expected = self.cluster.post(CHAT, {"messages": [{"role": "user", "content": "What is 84 * 3 / 2?"}], "temperature": 0})
+        text = expected["choices"][0]["message"]["content"]
+        for run in (self.chat(typed="What is 84 * 3 / 2?\n"), self.chat("What is", "84 * 3 / 2?"), self.chat("--no-stream", "What is 84 * 3 / 2?"),
+                    self.chat("What is", "-", typed="84 * 3 / 2?\n")):
+            self.assertEqual((run.returncode, run.stdout, run.stderr), (0, text + "\n", ""))
+        self.assertIn("126", text)
+
+    def test_errors_say_what_to_do(self):
+        url = f"http://127.0.0.1:{free_port()}"
+        run = self.chat("hi", argv=[self.argv[0], "--url", url])
+        self.assertEqual((run.returncode, run.stdout), (2, ""))
+        self.assertEqual(run.stderr.splitlines()[0], f"numoe-chat: cannot connect to {url}: Connection refused")
+        self.assertIn("--url", run.stderr)
+        run = self.chat("--set", "temperature=hot", "hi")
+        self.assertEqual((run.returncode, run.stdout), (2, ""))
+        self.assertIn("temperature", run.stderr)
+        run = self.chat("--model", "nobody", "hi")
+        self.assertIn("no such model: nobody", run.stderr)
+        self.assertEqual(self.chat(typed="").returncode, 2)
+
+    def test_a_conversation_on_a_terminal(self):
+        with Terminal([*self.argv, "--set", "max_tokens=400"]) as person, tempfile.TemporaryDirectory() as folder:
+            self.assertIn("/help", person.expect("> "))
+            person.type("My name is Ada and the door code is 4711.\r")
+            person.expect("> ")
+            person.type("What is the door code?\r")
+            person.expect("4711", 60)
+            person.expect("> ")
+            person.type("What is 84 * 3 / 2?\r")
+            thinking = person.expect("126")
+            self.assertIn("\x1b[2m", thinking)  # dim
+            person.expect("> ")
+            person.type(f"/save {folder}/talk.json\r")
+            person.expect("saved 6 messages")
+            person.expect("> ")
+            person.type("\x1b[A\x1b[A")  # up: the line before
+            person.expect("What is 84 * 3 / 2?")
+            person.type("\x03")  # drops it
+            person.expect("> ")
+            person.type("/tokens\r")
+            person.expect("tokens/s")
+            person.expect("> ")
+            person.type("\x04")
+            self.assertEqual(person.wait(), 0)
+            with open(f"{folder}/talk.json", encoding="utf-8") as file:
+                saved = json.load(file)
+        self.assertEqual(saved["temperature"], 0)
+        self.cluster.post(CHAT, saved)  # is a request as it stands
+
+    def test_ctrl_c_stops_the_answer_and_then_the_program(self):
+        with Terminal([*self.argv, "--set", "ignore_eos=true", "--set", "max_tokens=100000"], {"NO_COLOR": "1"}) as person:
+            person.expect("> ")
+            person.type("What is 17 + 4?\r")
+            person.expect("(thinking) ")
+            person.type("\x03")
+            person.expect("(stopped)")
+            person.expect("> ")
+            deadline = time.monotonic() + 20
+            while metric(self.cluster, "numoe_requests_running") > 0 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.assertEqual(metric(self.cluster, "numoe_requests_running"), 0)
+            person.type("\x03")
+            self.assertEqual(person.wait(), 0)
+            self.assertNotIn("\x1b[2m", person.seen)
+
+    def test_tools_are_shown_and_their_results_asked_for(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as tools:
+            json.dump([WEATHER], tools)
+            tools.flush()
+            with Terminal([*self.argv, "--tools", tools.name]) as person:
+                person.expect("> ")
+                person.type("What is the weather in Paris?\r")
+                person.expect("calls get_weather")
+                self.assertIn("Paris", person.expect("result of get_weather> "))
+                person.type('{"temperature": 17, "sky": "cloudy"}\r')
+                person.expect("17")
+                person.expect("17")  # the first was the echo
+                person.expect("> ")
+                person.type("/exit\r")
+                self.assertEqual(person.wait(), 0)
+
+
+class Load(unittest.TestCase):
+    """numoe-bench serve against the real server."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster(BIN, TRAINED)
+        cls.cluster.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.__exit__()
+
+    def bench(self, *flags, expect=0, port=None):
+        argv = [os.path.join(BIN, "numoe-bench"), "serve", "--base-url", f"http://127.0.0.1:{port or self.cluster.port}", "--tokenizer", TRAINED, *flags]
+        run = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+        self.assertEqual(run.returncode, expect, run.stderr)
+        return run
+
+    def test_loads_make_lines_and_a_plot(self):
+        with tempfile.TemporaryDirectory() as folder:
+            lines, plot = os.path.join(folder, "lines.jsonl"), os.path.join(folder, "plot.svg")
+            run = self.bench("--num-prompts", "12", "--random-input-len", "64", "--random-output-len", "16", "--random-range-ratio", "1",
+                             "--max-concurrency", "1,4", "--output-file", lines, "--output-details", "--plot", plot)
+            self.assertEqual(run.stdout.count("Serving Benchmark Result"), 2)
+            self.assertEqual(run.stderr, "")  # no terminal, no progress bar
+            with open(lines, encoding="utf-8") as file:
+                reports = [json.loads(line) for line in file]
+            for report, limit in zip(reports, (1, 4), strict=True):
+                self.assertEqual((report["completed"], report["failed"], report["max_concurrency"]), (12, 0, limit))
+                self.assertEqual((report["total_input_tokens"], report["total_output_tokens"]), (12 * 64, 12 * 16))
+                self.assertEqual(report["input_lens"], [64] * 12)
+                self.assertLessEqual(report["max_concurrent_requests"], limit)
+                self.assertLessEqual(report["median_ttft_ms"], report["median_e2e_latency_ms"])
+            self.assertNotEqual(reports[0]["generated_texts"], reports[1]["generated_texts"])  # other prompts
+            with open(plot, encoding="utf-8") as file:
+                self.assertIn("4 at once", file.read())
+
+    def test_chat_from_a_file_at_a_rate(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rows, lines = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "lines.jsonl")
+            with open(rows, "w", encoding="utf-8") as file:
+                file.write('{"prompt": "What is 12 + 30?", "output_tokens": 200}\n{"prompt": "Who are you?"}\n')
+            self.bench("--backend", "openai-chat", "--dataset-name", "custom", "--dataset-path", rows, "--num-prompts", "6", "--request-rate", "20",
+                       "--disable-ignore-eos", "--flush-cache", "--output-file", lines, "--output-details", "--header", "x-request-id=from-bench")
+            with open(lines, encoding="utf-8") as file:
+                report = json.loads(file.read())
+        self.assertEqual((report["completed"], report["request_rate"]), (6, 20))
+        self.assertIn("42", report["generated_texts"][0])
+        self.assertIn("nano", report["generated_texts"][1])
+        self.assertEqual(sorted(report["start_times"]), report["start_times"])
+        self.assertIn("from-bench", self.cluster.coordinator.log())
+
+    def test_errors_say_what_to_do(self):
+        self.assertIn("needs --dataset-path", self.bench("--dataset-name", "sharegpt", expect=2).stderr)
+        self.assertIn("no such model: nobody", self.bench("--model", "nobody", "--random-input-len", "5", expect=2).stderr)
+        self.assertIn("Connection refused", self.bench(expect=2, port=free_port()).stderr)
 
 
 class Failure(unittest.TestCase):

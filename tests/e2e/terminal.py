@@ -1,0 +1,57 @@
+"""Drives a program on a pseudo terminal, as a person would: types, waits for what appears. Standard library only."""
+import os
+import pty
+import select
+import signal
+import time
+
+
+class Terminal:
+    """`argv` on a terminal of its own, which is also its controlling one, so that Ctrl-C reaches it."""
+
+    def __init__(self, argv, environment=None):
+        self.seen = ""  # all that has appeared
+        self.read_to = 0  # what expect() has passed
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execve(argv[0], argv, {**os.environ, "TERM": "xterm", **(environment or {})})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.fd)
+        if self.pid is not None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, text, seconds=60):
+        """Waits until `text` appears behind what was expected before; -> what came before it."""
+        deadline = time.monotonic() + seconds
+        while text not in self.seen[self.read_to:]:
+            if not self.read(deadline):
+                raise AssertionError(f"{text!r} did not appear; seen: {self.seen[-2000:]!r}")
+        end = self.seen.index(text, self.read_to)
+        before, self.read_to = self.seen[self.read_to:end], end + len(text)
+        return before
+
+    def wait(self, seconds=20):
+        """-> the exit code."""
+        deadline = time.monotonic() + seconds
+        while self.read(deadline):
+            pass
+        _, status = os.waitpid(self.pid, 0)
+        self.pid = None
+        return os.waitstatus_to_exitcode(status)
+
+    def read(self, deadline):
+        ready, _, _ = select.select([self.fd], [], [], max(0, deadline - time.monotonic()))
+        try:
+            piece = os.read(self.fd, 65536) if ready else b""
+        except OSError:  # the program has closed its side
+            piece = b""
+        self.seen += piece.decode("utf-8", "replace")
+        return bool(piece)
