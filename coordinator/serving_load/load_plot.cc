@@ -10,7 +10,7 @@
 namespace numoe {
 namespace {
 
-constexpr double kWidth = 960, kHeight = 820;
+constexpr double kWidth = 960, kHeight = 796;
 constexpr double kLeft = 92, kRight = 32, kTop = 96, kPanelHeight = 286, kPanelGap = 62;
 constexpr double kLogFrom = 20;  // largest by smallest latency
 constexpr int kTicksWanted = 6;
@@ -19,13 +19,13 @@ constexpr int kTicksWanted = 6;
 constexpr char kStyle[] = R"(<style>
 text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; font-size: 14px; fill: #1f2933; }
 .back { fill: #ffffff; } .title { font-size: 20px; font-weight: 600; } .quiet { fill: #52606d; }
-.point { font-size: 12px; fill: #52606d; } .grid { stroke: #e1e6eb; stroke-width: 1; } .axis { stroke: #7b8794; stroke-width: 1; }
+.point { font-size: 12px; fill: #52606d; stroke: #ffffff; stroke-width: 4; stroke-linejoin: round; paint-order: stroke; } .grid { stroke: #e1e6eb; stroke-width: 1; } .axis { stroke: #7b8794; stroke-width: 1; }
 .line { fill: none; stroke-width: 2.25; stroke-linejoin: round; }
 .median { stroke: #0b69a3; } .median-mark { fill: #0b69a3; }
 .p95 { stroke: #9a5b00; stroke-dasharray: 9 4; } .p95-mark { fill: #9a5b00; }
 .p99 { stroke: #b01e5b; stroke-dasharray: 2 4; } .p99-mark { fill: #b01e5b; }
 @media (prefers-color-scheme: dark) {
-text { fill: #e4e9ee; } .back { fill: #14191f; } .quiet, .point { fill: #a9b4bf; } .grid { stroke: #2a333d; } .axis { stroke: #7b8794; }
+text { fill: #e4e9ee; } .back { fill: #14191f; } .quiet, .point { fill: #a9b4bf; } .point { stroke: #14191f; } .grid { stroke: #2a333d; } .axis { stroke: #7b8794; }
 .median { stroke: #5cb8ff; } .median-mark { fill: #5cb8ff; } .p95 { stroke: #f0b04a; } .p95-mark { fill: #f0b04a; }
 .p99 { stroke: #ff86b3; } .p99-mark { fill: #ff86b3; }
 }
@@ -49,8 +49,10 @@ std::string Escape(const std::string& text) {
 }
 
 std::string TickText(double value) {
-  if (value >= 1000 && std::fmod(value, 1000) == 0) return fmt::format("{:.0f},000", value / 1000);
-  return fmt::format("{:g}", value);
+  if (value < 1000 || value >= 1e9) return fmt::format("{:g}", value);
+  std::string digits = fmt::format("{:.0f}", value);
+  for (size_t left = digits.size(); left > 3; left -= 3) digits.insert(left - 3, ",");
+  return digits;
 }
 
 // 1, 2 or 5 times a power of ten, at least `step`.

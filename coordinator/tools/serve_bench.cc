@@ -257,18 +257,25 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// CLI11's own check takes infinity for no number.
+std::string CheckRate(const std::string& text) {
+  double value = 0;
+  if (CLI::detail::lexical_cast(text, value) && value > 0) return "";
+  return text + " is no number above 0, nor inf";
+}
+
 void AddLoadOptions(CLI::App& serve, ServeBenchOptions& o) {
   serve
       .add_option(
           "--request-rate", o.request_rates,
           "Requests a second, Poisson arrivals; inf: all at once. Several, separated by commas: a load each")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Validator(CheckRate, "POSITIVE"))
       ->capture_default_str();
   serve
       .add_option("--burstiness", o.burstiness,
                   "Shape of the gaps: 1 Poisson, below 1 burstier, above more even")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Validator(CheckRate, "POSITIVE"))
       ->capture_default_str();
   serve
       .add_option("--max-concurrency", o.max_concurrencies,

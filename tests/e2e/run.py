@@ -434,7 +434,7 @@ class Load(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             lines, plot = os.path.join(folder, "lines.jsonl"), os.path.join(folder, "plot.svg")
             run = self.bench("--num-prompts", "12", "--random-input-len", "64", "--random-output-len", "16", "--random-range-ratio", "1",
-                             "--max-concurrency", "1,4", "--output-file", lines, "--output-details", "--plot", plot)
+                             "--request-rate", "inf", "--max-concurrency", "1,4", "--output-file", lines, "--output-details", "--plot", plot)
             self.assertEqual(run.stdout.count("Serving Benchmark Result"), 2)
             self.assertEqual(run.stderr, "")  # no terminal, no progress bar
             with open(lines, encoding="utf-8") as file:
@@ -465,6 +465,7 @@ class Load(unittest.TestCase):
         self.assertIn("from-bench", self.cluster.coordinator.log())
 
     def test_errors_say_what_to_do(self):
+        self.assertIn("0 is no number above 0, nor inf", self.bench("--request-rate", "0", expect=105).stderr)
         self.assertIn("needs --dataset-path", self.bench("--dataset-name", "sharegpt", expect=2).stderr)
         self.assertIn("no such model: nobody", self.bench("--model", "nobody", "--random-input-len", "5", expect=2).stderr)
         self.assertIn("Connection refused", self.bench(expect=2, port=free_port()).stderr)

@@ -57,6 +57,13 @@ TEST(LoadPlot, WideRangesAreLogarithmic) {
   EXPECT_THAT(svg, HasSubstr("Time per output token (ms)<"));
 }
 
+TEST(LoadPlot, ThousandsAreSeparated) {
+  const std::string svg = DrawLoadPlot("m", "", {Point("a", 1'150, 2'400'000, 1)});
+  EXPECT_THAT(svg, HasSubstr(">1,000<"));
+  EXPECT_THAT(svg, HasSubstr(">1,200<"));
+  EXPECT_THAT(svg, HasSubstr(">4,000,000<"));
+}
+
 TEST(LoadPlot, OddValuesStillDraw) {
   for (const LoadPoint& point :
        {Point("nothing", 0, 0, 0), Point("tiny", 1e-6, 1e-9, 1e-9), Point("huge", 1e12, 1e9, 1e9)}) {
