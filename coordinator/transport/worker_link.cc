@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/host_id.h"
@@ -26,13 +27,34 @@ void AddTo(absl::Span<float> out, const float* partial) {
   for (size_t i = 0; i < out.size(); ++i) out[i] += partial[i];
 }
 
+std::chrono::system_clock::time_point In(int64_t milliseconds) {
+  return std::chrono::system_clock::now() + std::chrono::milliseconds(milliseconds);
+}
+
+absl::StatusOr<ExpertRows> AskCountedRows(const std::shared_ptr<grpc::Channel>& channel, int num_experts,
+                                          int64_t deadline_ms) {
+  grpc::ClientContext context;
+  context.set_deadline(In(deadline_ms));
+  v1::ExpertStatsReply reply;
+  const grpc::Status answered = v1::ExpertWorker::NewStub(channel)->GetExpertStats(&context, {}, &reply);
+  if (!answered.ok()) return FromGrpc(answered);
+  if (reply.layers() < 0 || reply.layers() > limits::kLayersMax || reply.experts() != num_experts ||
+      reply.rows_size() != reply.layers() * num_experts) {
+    return absl::InternalError(
+        fmt::format("statistics of {} rows for {} layers of {} experts, expected {} experts",
+                    reply.rows_size(), reply.layers(), reply.experts(), num_experts));
+  }
+  return ExpertRows{
+      .layers = reply.layers(), .experts = num_experts, .rows = {reply.rows().begin(), reply.rows().end()}};
+}
+
 // --- shared memory
 // ------------------------------------------------------------------------------------------
 
 class RingLink final : public WorkerLink {
  public:
-  RingLink(WorkerIdentity identity, const LinkOptions& options)
-      : identity_(std::move(identity)), options_(options) {}
+  RingLink(WorkerIdentity identity, const LinkOptions& options, std::shared_ptr<grpc::Channel> control)
+      : identity_(std::move(identity)), options_(options), control_(std::move(control)) {}
 
   ~RingLink() override {
     if (holder_.joinable()) {
@@ -95,12 +117,17 @@ class RingLink final : public WorkerLink {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<ExpertRows> CountedRows(int64_t deadline_ms) override {
+    return AskCountedRows(control_, options_.num_experts, deadline_ms);
+  }
+
   bool Alive() override { return channel_->PeerAlive(); }
   void Abort() override {}  // Receive has its own deadline
 
  private:
   const WorkerIdentity identity_;
   const LinkOptions options_;
+  const std::shared_ptr<grpc::Channel> control_;
   int socket_ = -1;
   std::unique_ptr<RingChannel> channel_;
   std::atomic<bool> close_{false};
@@ -159,6 +186,10 @@ class StreamLink final : public WorkerLink {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<ExpertRows> CountedRows(int64_t deadline_ms) override {
+    return AskCountedRows(channel_, options_.num_experts, deadline_ms);
+  }
+
   bool Alive() override { return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY; }
   void Abort() override { context_.TryCancel(); }
 
@@ -211,7 +242,7 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
   const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
   const auto stub = v1::ExpertWorker::NewStub(channel);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(kConnectTimeoutMs));
+  context.set_deadline(In(kConnectTimeoutMs));
   v1::HandshakeRequest request;
   request.set_protocol_version(kProtocolVersion);
   request.set_coordinator(fmt::format("pid {}", getpid()));
@@ -233,7 +264,7 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
   }
   if (options.data_path != DataPath::kGrpc && same_host) {
     identity.shared_memory = true;
-    auto link = std::make_unique<RingLink>(identity, options);
+    auto link = std::make_unique<RingLink>(identity, options, channel);
     const absl::Status attached = link->Attach(reply.ring_socket());
     if (attached.ok()) return link;
     // Another network namespace cannot reach an abstract socket: the stream works there.

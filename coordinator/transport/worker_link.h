@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/transport/call_codec.h"
+#include "coordinator/transport/expert_rows.h"
 
 namespace numoe {
 
@@ -45,6 +46,8 @@ class WorkerLink {
   virtual absl::Status Send(uint64_t call_id, const LayerCallView& call) = 0;
   /// out += the worker's partial sums.
   virtual absl::Status Receive(uint64_t call_id, absl::Span<float> out) = 0;
+  /// What the worker has counted, over its control service; waits at most `deadline_ms`. Any thread.
+  virtual absl::StatusOr<ExpertRows> CountedRows(int64_t deadline_ms) = 0;
   /// False once the peer is known to be gone. Any thread.
   virtual bool Alive() = 0;
   virtual void Abort() = 0;

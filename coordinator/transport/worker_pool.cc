@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 // How often the maintenance thread looks: the bound on noticing an idle worker's death, and the reconnect
 // interval.
 constexpr std::chrono::milliseconds kLookInterval(5);
+constexpr int64_t kCountedRowsDeadlineMs = 1'000;  // of one worker; its answer takes milliseconds
 
 }  // namespace
 
@@ -248,6 +249,33 @@ std::vector<WorkerStatus> WorkerPool::Workers() const {
   std::vector<WorkerStatus> statuses;
   for (const Worker& worker : workers_) statuses.push_back(worker.status);
   return statuses;
+}
+
+absl::StatusOr<ExpertRows> WorkerPool::CountedRows() const {
+  std::vector<std::shared_ptr<WorkerLink>> links;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Worker& worker : workers_) {
+      if (worker.link != nullptr) links.push_back(worker.link);
+    }
+  }
+  ExpertRows all;
+  absl::Status failure = absl::UnavailableError("no worker is connected");
+  for (const auto& link : links) {
+    const absl::StatusOr<ExpertRows> one = link->CountedRows(kCountedRowsDeadlineMs);
+    if (!one.ok()) {
+      failure = one.status();
+    } else if (!all.rows.empty() && one->layers != all.layers) {
+      failure = absl::InternalError(
+          fmt::format("statistics of {} layers, expected {} as another worker has", one->layers, all.layers));
+    } else {
+      MergeExpertRows(*one, link->identity().slice_by_expert, all);
+    }
+  }
+  if (all.rows.empty())
+    return absl::UnavailableError(
+        fmt::format("no worker tells its statistics: {}", std::string(failure.message())));
+  return all;
 }
 
 }  // namespace numoe

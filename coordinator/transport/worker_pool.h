@@ -3,8 +3,8 @@
 // Holds a session with every worker and fans each layer call out to all of them; the replies are added in
 // worker order, so results do not depend on who answers first. A maintenance thread connects, notices dead
 // sessions, ends stuck calls and reconnects; while any slice is missing, Start and Finish answer UNAVAILABLE
-// and AwaitReady waits. Start, Finish and AwaitReady are called by the engine thread; Ready and Workers by
-// any.
+// and AwaitReady waits. Start, Finish and AwaitReady are called by the engine thread; Ready,
+// Workers and CountedRows by any.
 #pragma once
 
 #include <condition_variable>
@@ -49,6 +49,9 @@ class WorkerPool final : public ExpertBackend {
   absl::Status AwaitReady(int64_t deadline_ms) override;
   bool Ready() const override;
   std::vector<WorkerStatus> Workers() const;
+  /// Rows of every expert, over the workers that answer: asks each in turn and waits, so not for a thread
+  /// that serves others. Experts of a lost worker's own slice count 0. UNAVAILABLE: nobody answers.
+  absl::StatusOr<ExpertRows> CountedRows() const;
 
  private:
   /// One worker's series, taken once.

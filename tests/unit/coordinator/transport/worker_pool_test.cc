@@ -47,16 +47,20 @@ class Formula final : public LayerExecutor {
 class WorkerPoolTest : public ::testing::Test {
  protected:
   std::unique_ptr<WorkerService> Serve(int index, int count, const std::string& listen,
-                                       uint64_t fingerprint = kFingerprint) {
+                                       uint64_t fingerprint = kFingerprint,
+                                       const ExpertStatistics* statistics = nullptr,
+                                       bool slice_by_expert = false) {
     formulas_.push_back(std::make_unique<Formula>(index));
     auto service = WorkerService::Start(*formulas_.back(), {.listen = listen,
                                                             .model_fingerprint = fingerprint,
+                                                            .slice_by_expert = slice_by_expert,
                                                             .worker_index = index,
                                                             .worker_count = count,
                                                             .hidden_size = kHidden,
                                                             .num_experts = kExperts,
                                                             .experts_per_token = 2,
-                                                            .description = "formula"});
+                                                            .description = "formula",
+                                                            .statistics = statistics});
     EXPECT_TRUE(service.ok()) << service.status();
     return service.ok() ? *std::move(service) : nullptr;
   }
@@ -170,6 +174,53 @@ TEST_F(WorkerPoolTest, TwoCoordinatorsShareAWorker) {
   ASSERT_TRUE(first.ok() && second.ok());
   for (int i = 0; i < 50; ++i) EXPECT_EQ(*Call(**first, 1 + i), *Call(**second, 1 + i));
   EXPECT_EQ(service->Stats().sessions, 2);
+}
+
+TEST_F(WorkerPoolTest, RowsOfExpertsAreCountedOnce) {
+  for (const bool slice_by_expert : {false, true}) {
+    ExpertStatistics first(2, kExperts), second(2, kExperts);
+    const auto count = [](ExpertStatistics& statistics, ExpertId expert, int rows) {
+      const ExpertGroup group{.expert = expert, .row_begin = 0, .rows = rows};
+      statistics.Count(/*layer=*/1, rows, {&group, 1}, std::chrono::microseconds(1));
+    };
+    count(first, 2, 5);
+    count(second, slice_by_expert ? 3 : 2, 5);
+    const auto zero = Serve(0, 2, Path("i"), kFingerprint, &first, slice_by_expert);
+    const auto one = Serve(1, 2, "127.0.0.1:0", kFingerprint, &second, slice_by_expert);
+    std::vector<uint64_t> expected(2 * kExperts);
+    expected[kExperts + 2] = 5;
+    if (slice_by_expert) expected[kExperts + 3] = 5;
+    for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc}) {
+      const auto pool = Connect({zero->address(), one->address()}, path);
+      ASSERT_TRUE(pool.ok()) << pool.status();
+      const auto rows = (*pool)->CountedRows();
+      ASSERT_TRUE(rows.ok()) << rows.status();
+      EXPECT_EQ(rows->layers, 2);
+      EXPECT_EQ(rows->experts, kExperts);
+      EXPECT_EQ(rows->rows, expected);
+    }
+  }
+}
+
+TEST_F(WorkerPoolTest, RowsOfExpertsComeFromThoseWhoAnswer) {
+  ExpertStatistics statistics(1, kExperts);
+  const auto silent = Serve(0, 2, Path("j"));  // keeps none
+  auto counting = Serve(1, 2, Path("k"), kFingerprint, &statistics);
+  const auto pool = Connect({silent->address(), counting->address()}, DataPath::kAuto);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  const auto rows = (*pool)->CountedRows();
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->rows.size(), static_cast<size_t>(kExperts));
+  counting.reset();
+  EXPECT_THAT((*pool)->CountedRows().status().ToString(), HasSubstr("no worker tells its statistics"));
+}
+
+TEST_F(WorkerPoolTest, StatisticsOfAnotherShapeAreRefused) {
+  ExpertStatistics statistics(1, kExperts + 1);
+  const auto service = Serve(0, 1, Path("l"), kFingerprint, &statistics);
+  const auto pool = Connect({service->address()}, DataPath::kAuto);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_THAT((*pool)->CountedRows().status().ToString(), HasSubstr("1 layers of 9 experts, expected 8"));
 }
 
 TEST_F(WorkerPoolTest, ALiveSocketIsNotStolen) {
