@@ -16,6 +16,7 @@
 #include "coordinator/device/cpu/cpu_device.h"
 #include "coordinator/http/server.h"
 #include "coordinator/model/model.h"
+#include "coordinator/page/page_routes.h"
 #include "coordinator/parsing/output_format.h"
 #include "coordinator/scheduler/engine_loop.h"
 #include "coordinator/transport/worker_pool.h"
@@ -58,6 +59,15 @@ HealthReport Health(const WorkerPool& pool, const Engine& engine, bool draining)
   if (stalled_s > kStuckSeconds)
     return {"stuck", fmt::format("no step has ended for {:.0f} s although there is work", stalled_s)};
   return {"ready", ""};
+}
+
+absl::StatusOr<std::string> ExpertStats(const WorkerPool& pool, const ModelConfig& config) {
+  ASSIGN_OR_RETURN(const ExpertRows rows, pool.CountedRows());
+  if (rows.layers != config.num_layers) {
+    return absl::InternalError(
+        fmt::format("workers count {} layers, expected the model's {}", rows.layers, config.num_layers));
+  }
+  return ExpertRowsJson(rows, config.layer_is_moe);
 }
 
 absl::Status WritePort(const std::string& path, int port) {
@@ -195,10 +205,12 @@ absl::Status Serve(CoordinatorFlags& f) {
                      .locked = f.locked,
                      .request_timeout_s = f.request_timeout_s,
                      .health = [&] { return Health(*pool, *engine, draining.load()); },
+                     .expert_stats = [&] { return ExpertStats(*pool, config); },
                      .server_info = ServerInfo(f, *device)};
   Router router;
   ApiService service(deps);
   service.Register(router);
+  AddPageRoutes(router);
   ASSIGN_OR_RETURN(const auto access, Access::Create(f.access));
   ASSIGN_OR_RETURN(const auto server, Server::Start(router, *access, metrics, f.server));
   RETURN_IF_ERROR(WritePort(f.port_file, server->port()));

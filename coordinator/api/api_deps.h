@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "common/observe/metrics.h"
 #include "common/weights/model_config.h"
 #include "coordinator/chat/chat_template.h"
@@ -39,7 +40,8 @@ struct ApiDeps {
   std::vector<std::pair<std::string, double>> locked;
   double request_timeout_s = 0;  // 0: none
   std::function<HealthReport()> health;
-  nlohmann::ordered_json server_info;  // flags and what was found at start
+  std::function<absl::StatusOr<std::string>()> expert_stats;  // JSON; waits for the workers
+  nlohmann::ordered_json server_info;                         // flags and what was found at start
 };
 
 }  // namespace numoe

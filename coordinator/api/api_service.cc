@@ -27,8 +27,10 @@ ApiService::ApiService(const ApiDeps& deps) : deps_(deps), preparers_(kPreparers
 ApiService::~ApiService() { Stop(); }
 
 void ApiService::Stop() {
-  preparers_.stop();
-  preparers_.join();
+  for (auto* threads : {&preparers_, &waiters_}) {
+    threads->stop();
+    threads->join();
+  }
 }
 
 void ApiService::Register(Router& router) {

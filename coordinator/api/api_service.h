@@ -1,8 +1,8 @@
 // ApiService: every endpoint of the coordinator, as handlers for the router.
 //
 // Generation (OpenAI's chat and completions, ...), tokens, models and the server's state. The list of routes
-// is in api_service.cc; /openapi.json describes it. Owns the threads that prepare requests; `deps` outlives
-// it, and it outlives the server.
+// is in api_service.cc; /openapi.json describes it. Owns the threads that prepare requests or wait for
+// workers; `deps` outlives it, and it outlives the server.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -19,7 +19,7 @@ class ApiService {
   ~ApiService();
 
   void Register(Router& router);
-  /// Nothing is prepared any more once it returns.
+  /// Nothing is prepared or waited for any more once it returns.
   void Stop();
 
  private:
@@ -36,6 +36,7 @@ class ApiService {
   void OneModel(const std::shared_ptr<Exchange>& exchange);
   void ModelInfo(const std::shared_ptr<Exchange>& exchange);
   void ServerInfo(const std::shared_ptr<Exchange>& exchange);
+  void ExpertStats(const std::shared_ptr<Exchange>& exchange);
   void Load(const std::shared_ptr<Exchange>& exchange);
   void ResetPrefixCache(const std::shared_ptr<Exchange>& exchange);
   void AbortRequest(const std::shared_ptr<Exchange>& exchange);
@@ -45,6 +46,7 @@ class ApiService {
   const ApiDeps& deps_;
   RunningTasks running_;
   boost::asio::thread_pool preparers_;
+  boost::asio::thread_pool waiters_{1};  // for what waits for workers
 };
 
 }  // namespace numoe

@@ -1,6 +1,8 @@
 // The server's state: health, models, load, metrics, and the switches that operators have.
 #include <fmt/format.h>
 
+#include <boost/asio/post.hpp>
+
 #include "common/base/version.h"
 #include "coordinator/api/api_service.h"
 #include "coordinator/api/json_fields.h"
@@ -67,6 +69,7 @@ void ApiService::RegisterState(Router& router) {
   for (const char* path : {"/server_info", "/get_server_info"})
     add("GET", path, "Flags, what was found at start, and the engine's state (SGLang)",
         &ApiService::ServerInfo);
+  add("GET", "/expert_stats", "Rows that every expert of every layer has computed", &ApiService::ExpertStats);
   for (const char* path : {"/load", "/get_load"})
     add("GET", path, "Requests that run and wait (vLLM)", &ApiService::Load);
   add("POST", "/reset_prefix_cache", "Forgets computed prefixes (vLLM)", &ApiService::ResetPrefixCache);
@@ -148,6 +151,15 @@ void ApiService::ServerInfo(const std::shared_ptr<Exchange>& exchange) {
   info["max_model_len"] = deps_.max_model_len;
   info["internal_states"] = ordered_json::array({InternalStates(deps_.engine.Stats())});
   ReplyJson(exchange, info);
+}
+
+void ApiService::ExpertStats(const std::shared_ptr<Exchange>& exchange) {
+  boost::asio::post(waiters_, [this, exchange] {
+    exchange->Post([exchange, stats = deps_.expert_stats()] {
+      if (!stats.ok()) return exchange->ReplyError(FromStatus(stats.status()));
+      exchange->Reply({.body = *stats});
+    });
+  });
 }
 
 void ApiService::Load(const std::shared_ptr<Exchange>& exchange) {

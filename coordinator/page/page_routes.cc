@@ -1,0 +1,45 @@
+#include "coordinator/page/page_routes.h"
+
+#include "coordinator/page/page_file.h"
+
+namespace numoe {
+namespace {
+
+void Answer(const std::shared_ptr<Exchange>& exchange) {
+  const HttpRequest& request = exchange->request();
+  const PageFile* file = FindPageFile(request.path);
+  if (file == nullptr) {
+    return exchange->ReplyError({.http_status = 404,
+                                 .message = "the page has no such file: " + request.path.substr(0, 200),
+                                 .code = "not_found"});
+  }
+  HttpReply reply{.type = file->type,
+                  .headers = {{"ETag", file->etag},
+                              {"Cache-Control", "no-cache"},
+                              {"Content-Security-Policy", kPageSecurityPolicy},
+                              {"Referrer-Policy", "no-referrer"},
+                              {"X-Content-Type-Options", "nosniff"}}};
+  if (request.Header("if-none-match") == file->etag) {
+    reply.status = 304;
+  } else {
+    reply.body = std::string(file->content);
+  }
+  exchange->Reply(std::move(reply));
+}
+
+}  // namespace
+
+void AddPageRoutes(Router& router) {
+  router.Add({.method = "GET",
+              .pattern = "/",
+              .summary = "The page: conversation and live view",
+              .handle = Answer,
+              .open = true});
+  router.Add({.method = "GET",
+              .pattern = "/page/{}",
+              .summary = "The page's scripts and styles",
+              .handle = Answer,
+              .open = true});
+}
+
+}  // namespace numoe
