@@ -1,0 +1,189 @@
+// The conversation that is shown, and those that are answered: asking, stopping, asking again, editing.
+//
+// An answer goes on while another conversation is shown; `runs` holds the answers in progress by conversation.
+import { AnswerBuilder, apiMessages, newAnswer } from "./answer.js";
+import { ApiError, streamChat } from "./api.js";
+import { byId, h, perFrame } from "./dom.js";
+import { AnswerView, QuestionView } from "./message_view.js";
+import { announce, notice } from "./notices.js";
+import { newConversation, saveConversation } from "./store.js";
+
+const SAVE_EVERY_MS = 2000;  // of an answer in progress
+const NEAR_END_PX = 80;
+
+export class Chat {
+  #settings;
+  #model;
+  #changed;
+  #enterKey;
+  #runs = new Map();  // conversation id -> {controller, message}
+  #views = [];
+  #log = byId("log");
+  #list = byId("messages");
+
+  constructor({ settings, model, changed, enterKey }) {
+    this.#settings = settings;
+    this.#model = model;
+    this.#changed = changed;
+    this.#enterKey = enterKey;
+    this.conversation = newConversation();
+    this.#log.addEventListener("scroll", () => this.#showJump());
+    byId("jump").addEventListener("click", () => this.#toEnd("smooth"));
+    this.update = perFrame(() => this.#update());
+  }
+
+  get running() {
+    return this.#runs.has(this.conversation.id);
+  }
+
+  isRunning(id) {
+    return this.#runs.has(id);
+  }
+
+  open(conversation) {
+    this.conversation = conversation;
+    this.#rebuild();
+    this.#toEnd("instant");
+    this.#changed();
+  }
+
+  send(text) {
+    if (this.running || text.trim() === "") return false;
+    this.conversation.messages.push({ role: "user", content: text });
+    this.#answer();
+    return true;
+  }
+
+  stop(id = this.conversation.id) {
+    this.#runs.get(id)?.controller.abort();
+  }
+
+  /** Ends the answer in progress, if any, and keeps nothing of it. */
+  forget(id) {
+    this.stop(id);
+    this.#runs.delete(id);
+  }
+
+  /** The last answer once more. */
+  regenerate() {
+    if (this.running) return;
+    const { messages } = this.conversation;
+    if (messages.at(-1)?.role === "assistant") messages.pop();
+    if (messages.length > 0) this.#answer();
+  }
+
+  editLast() {
+    const views = this.#views.filter((view) => view instanceof QuestionView);
+    if (this.running || views.length === 0) return false;
+    views.at(-1).beginEdit();
+    return true;
+  }
+
+  #edit(message, text) {
+    this.forget(this.conversation.id);
+    const { messages } = this.conversation;
+    messages.splice(messages.indexOf(message) + 1);
+    message.content = text;
+    this.#answer();
+  }
+
+  #answerCalls(message, results) {
+    let next = 0;
+    for (const call of message.calls) call.result ??= results[next++];
+    this.#answer();
+  }
+
+  async #answer() {
+    const { conversation } = this;
+    const settings = this.#settings;
+    const request = { messages: apiMessages(conversation.messages, settings.system), ...settings.parameters() };
+    const message = newAnswer();
+    const run = { controller: new AbortController(), message };
+    conversation.messages.push(message);
+    conversation.updated = Date.now();
+    this.#runs.set(conversation.id, run);
+    this.#save(conversation);
+    this.#rebuild();
+    this.#toEnd("instant");
+    this.#changed();
+    announce("The answer is being written");
+    await this.#stream(run, request, conversation);
+    if (this.#runs.get(conversation.id) !== run) return;  // forgotten meanwhile
+    this.#runs.delete(conversation.id);
+    this.#save(conversation);
+    this.#changed();
+    if (this.conversation === conversation) this.#update();
+    announce(message.error ? "The answer failed" : message.stopped ? "Stopped" : "The answer is complete");
+  }
+
+  async #stream(run, request, conversation) {
+    const { message, controller } = run;
+    const builder = new AnswerBuilder(message);
+    let saved = performance.now();
+    try {
+      for await (const chunk of streamChat(request, { key: this.#settings.key, signal: controller.signal })) {
+        builder.add(chunk);
+        if (this.conversation === conversation) this.update();
+        if (performance.now() - saved < SAVE_EVERY_MS) continue;
+        saved = performance.now();
+        this.#save(conversation);
+      }
+    } catch (failure) {
+      if (controller.signal.aborted) {
+        message.stopped = true;
+      } else {
+        const known = failure instanceof ApiError;
+        message.error = { message: known ? failure.message : `This page failed: ${failure.message}`, status: failure.status ?? 0, param: failure.param ?? "" };
+      }
+    }
+    builder.end();
+  }
+
+  #save(conversation) {
+    if (!saveConversation(conversation)) notice("The browser's storage is full: this conversation is not kept. Export or delete some.");
+  }
+
+  #rebuild() {
+    const { conversation } = this;
+    this.#views = conversation.messages.map((message) => message.role === "user"
+      ? new QuestionView(message, { edit: (text) => this.#edit(message, text) })
+      : new AnswerView(message, {
+        model: this.#model(),
+        regenerate: () => this.regenerate(),
+        answerCalls: (results) => this.#answerCalls(message, results),
+        enterKey: this.#enterKey,
+      }));
+    this.#list.replaceChildren(...this.#views.map((view) => view.element));
+    byId("welcome").hidden = this.#views.length > 0;
+    this.#update();
+  }
+
+  #update() {
+    const atEnd = this.#atEnd();
+    const { messages } = this.conversation;
+    const run = this.#runs.get(this.conversation.id);
+    for (const view of this.#views) {
+      if (view instanceof AnswerView) view.update({ running: run?.message === view.message, last: messages.at(-1) === view.message });
+    }
+    if (atEnd) this.#toEnd("instant");
+    this.#showJump();
+  }
+
+  #atEnd() {
+    return this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight < NEAR_END_PX;
+  }
+
+  #toEnd(behavior) {
+    this.#log.scrollTo({ top: this.#log.scrollHeight, behavior });
+  }
+
+  #showJump() {
+    byId("jump").hidden = this.#atEnd();
+  }
+}
+
+/** What one might ask first: fills the welcome and calls `ask(text)`. */
+export function showSuggestions(ask) {
+  const questions = ["What is 84 * 3 / 2?", "What is an expert worker?", "Count from 3 to 12.", "Sort these words: pear, apple, fig"];
+  byId("suggestions").replaceChildren(...questions.map((text) => h("button", { type: "button", class: "suggestion", onclick: () => ask(text) }, text)));
+}
