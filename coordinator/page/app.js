@@ -70,6 +70,7 @@ async function showHealth() {
   badge.dataset.status = status;
   badge.title = detail ? `${status}: ${detail}` : status;
   byId("health-text").textContent = status;
+  byId("health-text").classList.toggle("unseen", status === "ready");
   if (status === "ready" && model === "") showModel();
 }
 

@@ -20,6 +20,7 @@ export class Chat {
   #views = [];
   #log = byId("log");
   #list = byId("messages");
+  #following = true;  // the end of the conversation is in sight, and stays so
 
   constructor({ settings, model, changed, enterKey }) {
     this.#settings = settings;
@@ -27,7 +28,10 @@ export class Chat {
     this.#changed = changed;
     this.#enterKey = enterKey;
     this.conversation = newConversation();
-    this.#log.addEventListener("scroll", () => this.#showJump());
+    this.#log.addEventListener("scroll", () => this.#look());
+    new ResizeObserver(() => this.#follow()).observe(this.#log);
+    // Thoughts that are unfolded do not move what is read.
+    new ResizeObserver(() => (this.running ? this.#follow() : this.#look())).observe(this.#list);
     byId("jump").addEventListener("click", () => this.#toEnd("smooth"));
     this.update = perFrame(() => this.#update());
   }
@@ -42,8 +46,8 @@ export class Chat {
 
   open(conversation) {
     this.conversation = conversation;
+    this.#following = true;
     this.#rebuild();
-    this.#toEnd("instant");
     this.#changed();
   }
 
@@ -103,8 +107,8 @@ export class Chat {
     conversation.updated = Date.now();
     this.#runs.set(conversation.id, run);
     this.#save(conversation);
+    this.#following = true;
     this.#rebuild();
-    this.#toEnd("instant");
     this.#changed();
     announce("The answer is being written");
     await this.#stream(run, request, conversation);
@@ -159,26 +163,26 @@ export class Chat {
   }
 
   #update() {
-    const atEnd = this.#atEnd();
     const { messages } = this.conversation;
     const run = this.#runs.get(this.conversation.id);
     for (const view of this.#views) {
       if (view instanceof AnswerView) view.update({ running: run?.message === view.message, last: messages.at(-1) === view.message });
     }
-    if (atEnd) this.#toEnd("instant");
-    this.#showJump();
+    this.#follow();
   }
 
-  #atEnd() {
-    return this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight < NEAR_END_PX;
+  #follow() {
+    if (this.#following) this.#toEnd("instant");
+    this.#look();
+  }
+
+  #look() {
+    this.#following = this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight < NEAR_END_PX;
+    byId("jump").hidden = this.#following;
   }
 
   #toEnd(behavior) {
     this.#log.scrollTo({ top: this.#log.scrollHeight, behavior });
-  }
-
-  #showJump() {
-    byId("jump").hidden = this.#atEnd();
   }
 }
 

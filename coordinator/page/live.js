@@ -15,8 +15,8 @@ const WINDOW_SECONDS = 15;  // over which percentiles and shares are taken
 const EXPERTS_EVERY = 2;    // polls
 
 const ms = (seconds) => duration(seconds * 1000);
-const whole = (value) => (value < 10 ? value.toFixed(value === 0 ? 0 : 1) : Math.round(value).toLocaleString("en"));
-const percent = (share) => `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
+const whole = (value) => (value < 10 && !Number.isInteger(value) ? value.toFixed(1) : Math.round(value).toLocaleString("en"));
+const percent = (share) => `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
 
 /** A card with a figure for each line, and their plot. */
 class PlotCard {
@@ -25,7 +25,7 @@ class PlotCard {
     this.format = format;
     this.top = top;
     this.note = h("p", { class: "note" });
-    this.canvas = h("canvas", { class: "plot", role: "img" });
+    this.canvas = h("canvas", { class: "plot", role: "img", "aria-label": title });
     this.element = h("section", { class: "card", "aria-label": title }, h("h3", {}, title),
       h("dl", { class: "figures" }, this.lines.map((line) => h("div", {},
         h("dt", {}, h("i", { class: `dot ${line.colour}` }), line.label), h("dd", {}, line.figure)))),

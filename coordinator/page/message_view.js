@@ -155,7 +155,7 @@ export class AnswerView {
     this.footShown = state;
     this.foot.replaceChildren(h("div", { class: "actions" },
       message.content ? copyButton("Copy answer", () => message.content) : null,
-      last ? iconButton("again", "Regenerate", this.#actions.regenerate, { class: "icon-button regenerate" }) : null),
+      last && !message.error ? iconButton("again", "Regenerate", this.#actions.regenerate, { class: "icon-button regenerate" }) : null),
     h("span", { class: "stats" }, statsOf(message)));
   }
 }

@@ -70,8 +70,7 @@ export class Panels {
   #show() {
     const listOver = this.#narrow.matches && this.list;
     const panelOver = this.#overlaid.matches && this.panel !== "";
-    document.body.dataset.list = this.list ? "open" : "closed";
-    document.body.dataset.panel = this.panel;
+    document.body.dataset.openList = this.list ? "open" : "closed";
     byId("sidebar").inert = !this.list;
     byId("main").inert = listOver || panelOver;
     byId("backdrop").hidden = !(listOver || panelOver);
