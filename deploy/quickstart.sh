@@ -73,6 +73,7 @@ fi
 cat <<TXT
 NUMoE serves $model at $url   (two expert workers, logs in $run)
 
+  open $url in a browser, or
   curl $url/v1/chat/completions -H 'Content-Type: application/json' \\
     -d '{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 64}'
 

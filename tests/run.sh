@@ -3,9 +3,10 @@
 #   1 tidy      layers, header contracts, sizes, layout    tests/tidy
 #   2 release   unit, differential, golden, fuzz replay    ctest
 #   3 e2e       real daemons over HTTP                     tests/e2e
-#   4 quality   what the trained model answers, served     tests/quality
-#   5 asan      the same unit tests under ASan and UBSan
-#   6 tsan      the threaded rooms' tests under TSan
+#   4 page      the page at / in headless Chromium         tests/page
+#   5 quality   what the trained model answers, served     tests/quality
+#   6 asan      the same unit tests under ASan and UBSan
+#   7 tsan      the threaded rooms' tests under TSan
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/lib/install.sh
@@ -27,6 +28,8 @@ step "unit tests (release)"
 ctest --test-dir build/release --output-on-failure -j "$jobs" | tail -n 60
 step "end to end"
 python3 tests/e2e/run.py --bin build/release/bin
+step "the page in a browser"
+python3 tests/page/run.py --bin build/release/bin
 step "quality of the trained model"
 python3 tests/quality/quality.py --format raw_int4 --slack 0.06
 

@@ -46,6 +46,7 @@ export class Chat {
 
   open(conversation) {
     this.conversation = conversation;
+    this.#list.setAttribute("aria-live", "off");  // an old conversation is not read aloud
     this.#following = true;
     this.#rebuild();
     this.#changed();
@@ -74,6 +75,7 @@ export class Chat {
     const { messages } = this.conversation;
     if (messages.at(-1)?.role === "assistant") messages.pop();
     if (messages.length > 0) this.#answer();
+    this.#log.focus();  // the button is gone
   }
 
   editLast() {
@@ -106,6 +108,7 @@ export class Chat {
     conversation.messages.push(message);
     conversation.updated = Date.now();
     this.#runs.set(conversation.id, run);
+    this.#list.setAttribute("aria-live", "polite");
     this.#save(conversation);
     this.#following = true;
     this.#rebuild();
@@ -147,17 +150,24 @@ export class Chat {
     if (!saveConversation(conversation)) notice("The browser's storage is full: this conversation is not kept. Export or delete some.");
   }
 
+  #newView(message) {
+    if (message.role === "user") return new QuestionView(message, { edit: (text) => this.#edit(message, text) });
+    return new AnswerView(message, {
+      model: this.#model(),
+      regenerate: () => this.regenerate(),
+      answerCalls: (results) => this.#answerCalls(message, results),
+      enterKey: this.#enterKey,
+    });
+  }
+
+  // What is there already stays: screen readers read what is added.
   #rebuild() {
-    const { conversation } = this;
-    this.#views = conversation.messages.map((message) => message.role === "user"
-      ? new QuestionView(message, { edit: (text) => this.#edit(message, text) })
-      : new AnswerView(message, {
-        model: this.#model(),
-        regenerate: () => this.regenerate(),
-        answerCalls: (results) => this.#answerCalls(message, results),
-        enterKey: this.#enterKey,
-      }));
-    this.#list.replaceChildren(...this.#views.map((view) => view.element));
+    const { messages } = this.conversation;
+    for (const view of this.#views) {
+      if (!messages.includes(view.message)) view.element.remove();
+    }
+    this.#views = messages.map((message) => this.#views.find((view) => view.message === message) ?? this.#newView(message));
+    this.#list.append(...this.#views.map((view) => view.element).filter((element) => !element.isConnected));
     byId("welcome").hidden = this.#views.length > 0;
     this.#update();
   }

@@ -49,7 +49,7 @@ export class PartsCard {
 export class WorkersCard {
   constructor() {
     this.list = h("ul", { class: "workers" });
-    this.element = h("section", { class: "card", "aria-label": "Expert workers" }, h("h3", {}, "Expert workers"), this.list);
+    this.element = h("section", { class: "card wide", "aria-label": "Expert workers" }, h("h3", {}, "Expert workers"), this.list);
   }
 
   take(before, sample) {

@@ -7,9 +7,11 @@ import { inlineNodes } from "./markdown_inline.js";
 import { copy } from "./notices.js";
 
 const COPIED_MS = 1500;
-const shownOf = new WeakMap();  // element -> the block's own description, to see whether it changed
+const shownOf = new WeakMap();  // element -> its block's description, container -> its text: to see what changed
 
 export function renderMarkdown(container, text) {
+  if (shownOf.get(container) === text) return;
+  shownOf.set(container, text);
   const blocks = parseBlocks(text);
   blocks.forEach((block, i) => {
     const description = JSON.stringify(block);

@@ -17,14 +17,14 @@ function copyButton(label, textOf) {
 
 /** A question. `edit(text)` is called with the changed text when it is to be asked again. */
 export class QuestionView {
+  #edit;
+
   constructor(message, { edit }) {
     this.message = message;
     this.#edit = edit;
     this.element = h("article", { class: "message question", "aria-label": "You" });
     this.#show();
   }
-
-  #edit;
 
   #show() {
     this.element.replaceChildren(
@@ -46,7 +46,9 @@ export class QuestionView {
       this.element.querySelector(".edit").focus();
     };
     const send = () => {
-      if (area.value.trim()) this.#edit(area.value);
+      if (!area.value.trim()) return;
+      this.#edit(area.value);
+      cancel();  // shows what it has become
     };
     area.addEventListener("input", fit);
     area.addEventListener("keydown", (event) => {

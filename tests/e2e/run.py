@@ -75,6 +75,35 @@ class Serving(unittest.TestCase):
         others = {self.cluster.post(CHAT, {**body, "seed": s})["choices"][0]["message"]["content"] for s in range(4)}
         self.assertGreater(len(others), 1, "four seeds gave one text")
 
+    def test_the_page_is_cached_by_tag_and_locked_in(self):
+        status, headers, body = self.cluster.request("GET", "/")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
+        self.assertIn("default-src 'self'", headers["Content-Security-Policy"])
+        self.assertEqual(headers["X-Content-Type-Options"], "nosniff")
+        for name in re.findall(r'(?:src|href)="(/page/[^"]+)"', body):
+            self.assertEqual(self.cluster.request("GET", name)[0], 200, name)
+        status, again, body = self.cluster.request("GET", "/", headers={"If-None-Match": headers["ETag"]})
+        self.assertEqual((status, body, again["ETag"]), (304, "", headers["ETag"]))
+        self.assertEqual(self.cluster.request("GET", "/page/nothing.js")[0], 404)
+
+    def test_expert_stats_count_every_token_once(self):
+        def total():
+            status, _, body = self.cluster.request("GET", "/expert_stats")
+            self.assertEqual(status, 200, body)
+            layers = json.loads(body)["layers"]
+            sums = {sum(one["rows"]) for one in layers}
+            self.assertEqual(len(sums), 1, "every token has as many experts in every layer")
+            return sums.pop(), [one["layer"] for one in layers], {len(one["rows"]) for one in layers}
+        with open(os.path.join(MODEL, "config.json"), encoding="utf-8") as f:
+            config = json.load(f)
+        before, layers, experts = total()
+        self.assertEqual(layers, list(range(config["first_k_dense_replace"], config["num_hidden_layers"])))
+        self.assertEqual(experts, {config["n_routed_experts"]})
+        usage = self.cluster.post(CHAT, chat("Count me", cache_salt="never seen"))["usage"]
+        after, _, _ = total()
+        # The last token is sampled and never computed; both workers count the same rows.
+        self.assertEqual(after - before, (usage["total_tokens"] - 1) * config["num_experts_per_tok"])
+
     def test_32_concurrent_streams_share_steps(self):
         before = metric(self.cluster, "numoe_steps_total")
         with concurrent.futures.ThreadPoolExecutor(32) as pool:

@@ -19,7 +19,8 @@ LIFE_OF_A_TOKEN_STEPS = 12
 LAYERS, RATCHET = "tests/tidy/layers.txt", "tests/tidy/ratchet.txt"
 ROOMS = ("common/", "coordinator/", "expert_worker/", "proto/")
 CODE = (".cc", ".h", ".inc", ".cu", ".cuh")
-TEXT = CODE + (".py", ".sh", ".md", ".txt", ".cmake", ".json", ".yaml", ".yml", ".proto", ".def")
+PAGE = (".js", ".css", ".html")
+TEXT = CODE + PAGE + (".py", ".sh", ".md", ".txt", ".cmake", ".json", ".yaml", ".yml", ".proto", ".def")
 KERNEL = re.compile(r"^common/kernels/|\.(inc|cu|cuh)$|_(avx2|avx512|amx)\.cc$")
 MAY_PRINT = re.compile(r"(^|/)(main|[a-z0-9_]+_main)\.cc$|^common/base/(check\.cc|flags\.h)$|/tools/|^tests/")
 RAW_PRINT = re.compile(r"std::(cout|cerr|clog)\b|(?<![\w:.>])(std::)?(v?f?printf|puts|fputs|perror)\s*\(")
@@ -35,6 +36,7 @@ class Tidy:
         self.root, self.found, self.used_ratchet = root, [], set()
         self.files = self.list_files()
         self.code = [f for f in self.files if f.endswith(CODE)]
+        self.page = [f for f in self.files if f.endswith(PAGE)]
         self.ratchet = self.read_ratchet()
 
     def list_files(self):
@@ -163,6 +165,8 @@ class Tidy:
             for name, first, last in source.functions(self.blank(path)):
                 self.check_size(f"{path}:{name}", path, first, last - first + 1,
                                 KERNEL_FUNCTION_LINES_MAX if kernel else FUNCTION_LINES_MAX)
+        for path in self.page:
+            self.check_size(path, path, 1, len(self.lines(path)), FILE_LINES_MAX)
         for name in sorted(set(self.ratchet) - self.used_ratchet):
             self.say(RATCHET, self.ratchet[name][1], f"{name} is within the limit now: remove its entry")
 
@@ -184,6 +188,9 @@ class Tidy:
                 if match and match[1] in seen:
                     self.say(path, number, f"{match[1]} is included twice")
                 seen.add(match[1] if match else None)
+        for path in self.page:
+            if not re.match(r"//|/\*|<!doctype html>\n<!--", self.read(path)):
+                self.say(path, 1, "a file of the page begins with a comment that says what it is")
 
     def check_code_lines(self):
         for path in self.code:

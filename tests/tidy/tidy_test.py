@@ -86,6 +86,13 @@ class TidyTest(unittest.TestCase):
         self.expect(kernel)
         self.expect({**kernel, "common/kernels/a.cc": body(151)}, "at most 150")
 
+    def test_files_of_the_page(self):
+        self.expect({"coordinator/page/a.js": "// What it is.\n", "coordinator/page/b.css": "/* What it is. */\n",
+                     "coordinator/page/c.html": "<!doctype html>\n<!-- What it is. -->\n"})
+        self.expect({"coordinator/page/a.js": "let x;\n"}, "begins with a comment")
+        self.expect({"coordinator/page/a.js": "// What it is.\n" * 501}, "file has 501 lines")
+        self.expect({"coordinator/page/a.js": "// What it is. \n"}, "trailing white space")
+
     def test_ratchet(self):
         entry = lambda n: {"tests/tidy/ratchet.txt": f"common/base/check.cc:Long {n}\n"}
         long = self.with_line(body(80).rstrip())

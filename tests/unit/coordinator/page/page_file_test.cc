@@ -1,5 +1,5 @@
-// The embedded page: every file is found by its path, all that the files refer to is among them, and nothing in
-// them leads elsewhere or turns text into markup.
+// The embedded page: every file is found by its path, all that the files refer to is among them, and nothing
+// in them leads elsewhere or turns text into markup.
 #include "coordinator/page/page_file.h"
 
 #include <fstream>
@@ -37,7 +37,8 @@ TEST(PageFileTest, TheRootIsThePage) {
 }
 
 TEST(PageFileTest, NothingElseIsFound) {
-  for (const char* path : {"", "/page", "/page/", "/page/index.html", "/index.html", "/page/../main.cc", "//"})
+  for (const char* path :
+       {"", "/page", "/page/", "/page/index.html", "/index.html", "/page/../main.cc", "//"})
     EXPECT_EQ(FindPageFile(path), nullptr) << path;
 }
 
@@ -70,9 +71,11 @@ TEST(PageFileTest, WhatFilesReferToIsEmbedded) {
 TEST(PageFileTest, NothingLeadsElsewhereOrBecomesMarkup) {
   for (const PageFile& file : EmbeddedFiles()) {
     const std::string text(file.content);
-    EXPECT_THAT(All(text, R"re((?:src|href|url\(|import|fetch\()[=( ]*["'`]?((?:https?:)?//))re"), ::testing::IsEmpty())
+    EXPECT_THAT(All(text, R"re((?:src|href|url\(|import|fetch\()[=( ]*["'`]?((?:https?:)?//))re"),
+                ::testing::IsEmpty())
         << file.path;
-    for (const char* sink : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "style=\""})
+    for (const char* sink :
+         {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "style=\""})
       EXPECT_THAT(text, Not(HasSubstr(sink))) << file.path;
   }
   EXPECT_THAT(kPageSecurityPolicy, HasSubstr("default-src 'self';"));
