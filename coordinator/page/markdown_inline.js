@@ -122,11 +122,15 @@ class InlineReader {
     const { text } = this;
     const from = this.#at + mark.length;
     const word = (i) => i >= 0 && i < text.length && /[\p{L}\p{N}]/u.test(text[i]);
-    if (from >= text.length || /\s/.test(text[from])) return -1;
+    // 2*3*4 and 2**3**4 are sums; 字*字*字 is emphasis.
+    const inner = mark.length === 1 ? /[A-Za-z0-9]/ : /[0-9]/;
+    const product = (at) => mark[0] === "*" && inner.test(text[at - 1] ?? " ") && inner.test(text[at + mark.length] ?? " ");
+    if (from >= text.length || /\s/.test(text[from]) || product(this.#at)) return -1;
     if (mark[0] === "_" && word(this.#at - 1)) return -1;
     for (let end = this.#find(mark, from + 1); end >= 0; end = this.#find(mark, end + 1)) {
       if (/\s/.test(text[end - 1]) || text[end - 1] === "\\") continue;
       if (mark[0] === "_" && word(end + mark.length)) continue;
+      if (product(end)) continue;
       if (mark.length === 1) {
         if (text[end + 1] === mark) {  // the beginning or the end of a double one
           ++end;

@@ -33,6 +33,8 @@ return (async () => {
     ["***both***", "<p><strong><em>both</em></strong></p>"],
     ["**a *b* c**", "<p><strong>a <em>b</em> c</strong></p>"],
     ["snake_case_name and 2 * 3 * 4", "<p>snake_case_name and 2 * 3 * 4</p>"],
+    ["84*3/2;84*3=252 and 2**3**4", "<p>84*3/2;84*3=252 and 2**3**4</p>"],
+    ["字*字*字**字**字", "<p>字<em>字</em>字<strong>字</strong>字</p>"],
     ["**open", "<p>**open</p>"],
     ["a * b **c**", "<p>a * b <strong>c</strong></p>"],
     ["\\*not\\* \\q", "<p>*not* \\q</p>"],
