@@ -525,6 +525,21 @@ class Failure(unittest.TestCase):
             self.assertIn("worker", json.loads(text)["error"]["message"])
 
 
+    def test_asking_hung_workers_for_statistics_holds_nobody_else_up(self):
+        with Cluster(BIN, MODEL) as cluster, concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for worker in cluster.workers:
+                worker.process.send_signal(signal.SIGSTOP)
+            # More of them than there are HTTP threads; each waits for both workers' deadlines.
+            asked = [pool.submit(cluster.request, "GET", "/expert_stats") for _ in range(4)]
+            for _ in range(8):
+                self.assertEqual(cluster.request("GET", "/metrics")[0], 200)
+            self.assertFalse(asked[-1].done(), "the others were answered after it")
+            for worker in cluster.workers:
+                worker.process.send_signal(signal.SIGCONT)
+            for one in asked:
+                self.assertIn(one.result()[0], (200, 503))
+
+
 class Gguf(unittest.TestCase):
     def test_one_file_gives_the_text_of_the_directory_it_was_made_of(self):
         exact = ["--activations", "fp32"]
