@@ -5,16 +5,19 @@
 #include <atomic>
 #include <fstream>
 
+#include "common/base/limits.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/base/version.h"
 #include "common/kernels/kernels.h"
 #include "common/observe/logging.h"
+#include "common/topology/available_memory.h"
 #include "common/topology/topology.h"
 #include "coordinator/api/api_service.h"
 #include "coordinator/coordinator_flags.h"
 #include "coordinator/device/cpu/cpu_device.h"
 #include "coordinator/http/server.h"
+#include "coordinator/model/memory_plan.h"
 #include "coordinator/model/model.h"
 #include "coordinator/page/page_routes.h"
 #include "coordinator/parsing/output_format.h"
@@ -133,14 +136,29 @@ nlohmann::ordered_json ServerInfo(const CoordinatorFlags& f, const CpuDevice& de
           {"prefix_caching", !f.disable_prefix_caching}};
 }
 
-absl::StatusOr<std::unique_ptr<CpuDevice>> CreateDevice(const CoordinatorFlags& f) {
+absl::StatusOr<std::unique_ptr<CpuDevice>> CreateDevice(const CoordinatorFlags& f, bool measure_only) {
   ASSIGN_OR_RETURN(const std::vector<int> cpus, CpusFor(f.threads));
   ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(f.activations));
   return CpuDevice::Create({.step_tokens_max = f.max_num_batched_tokens,
                             .cpus = cpus,
                             .isa = f.isa,
                             .precision = precision,
-                            .dense_format = f.dense_format});
+                            .dense_format = f.dense_format,
+                            .measure_only = measure_only});
+}
+
+// Says what the model will take before it is loaded. RESOURCE_EXHAUSTED: more than there is.
+absl::Status CheckMemory(const CoordinatorFlags& f, const Checkpoint& checkpoint, const ModelConfig& config,
+                         const ModelOptions& options, ExpertBackend& experts) {
+  ASSIGN_OR_RETURN(const auto device, CreateDevice(f, /*measure_only=*/true));
+  RETURN_IF_ERROR(Model::Load(checkpoint, config, options, *device, experts).status());
+  const MemoryPlan plan{.needs = device->memory(),
+                        .grammars = limits::kGrammarCacheBytesMax,
+                        .available = AvailableMemory(),
+                        .kv_tokens = int64_t{options.kv_blocks} * options.kv_block_tokens,
+                        .step_tokens = f.max_num_batched_tokens};
+  for (const std::string& line : plan.Table()) spdlog::info("{}", line);
+  return plan.Check();
 }
 
 // Until a signal comes and what runs is finished.
@@ -175,17 +193,16 @@ absl::Status Serve(CoordinatorFlags& f) {
                                                 .num_experts = config.num_experts}},
                                       metrics));
   const Capacity capacity = PlanCapacity(f, config);
-  ASSIGN_OR_RETURN(const auto device, CreateDevice(f));
-  ASSIGN_OR_RETURN(const auto model, Model::Load(*checkpoint, config,
-                                                 {.kv_block_tokens = kBlockTokens,
-                                                  .kv_blocks = capacity.blocks,
-                                                  .observe = PartObserver(metrics)},
-                                                 *device, *pool));
+  const ModelOptions model_options{.kv_block_tokens = kBlockTokens,
+                                   .kv_blocks = capacity.blocks,
+                                   .logit_rows_max = f.max_num_seqs + limits::kPromptLogitRowsMax,
+                                   .observe = PartObserver(metrics)};
+  RETURN_IF_ERROR(CheckMemory(f, *checkpoint, config, model_options, *pool));
+  ASSIGN_OR_RETURN(const auto device, CreateDevice(f, /*measure_only=*/false));
+  ASSIGN_OR_RETURN(const auto model, Model::Load(*checkpoint, config, model_options, *device, *pool));
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(*SelectIsa(f.isa)))}).Set(1);
-  spdlog::info("device: {}; KV cache: {} blocks of {} tokens, {:.1f} MiB; context {} tokens",
-               device->Describe(), capacity.blocks, kBlockTokens,
-               static_cast<double>(model->KvBytesPerToken()) * capacity.blocks * kBlockTokens / (1 << 20),
-               capacity.model_len);
+  spdlog::info("device: {}; KV cache: {} blocks of {} tokens; context {} tokens", device->Describe(),
+               capacity.blocks, kBlockTokens, capacity.model_len);
   const int vocab = std::min(config.vocab_size, tokenizer->VocabSize());
   auto engine =
       StartEngine(*model, *pool, EngineOptionsFor(f, capacity, vocab, config.eos_token_ids), metrics);

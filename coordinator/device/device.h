@@ -24,6 +24,14 @@
 
 namespace numoe {
 
+/// Bytes that a device holds for a model.
+struct DeviceMemory {
+  uint64_t weights = 0;
+  uint64_t kv_cache = 0;
+  uint64_t scratch = 0;  // activations of the largest step
+  uint64_t total() const { return weights + kv_cache + scratch; }
+};
+
 /// Activations: `cols` values for each token of a step. Rows are allocated for the largest step.
 struct Tensor {
   int id = -1;
@@ -131,7 +139,8 @@ class Device {
   virtual ~Device() = default;
 
   // --- memory: at load time only ---------------------------------------------------------------------------
-  virtual Tensor NewTensor(int cols) = 0;
+  /// `rows` 0: as many as the largest step has tokens.
+  virtual Tensor NewTensor(int cols, int rows = 0) = 0;
   virtual RouteTable NewRouteTable(int experts_per_token) = 0;
   virtual absl::StatusOr<Matrix> LoadMatrix(const MatrixView& source) = 0;
   /// Row lookup table; kept in its stored element type.
@@ -144,8 +153,8 @@ class Device {
                              RopeLayout layout) = 0;
   /// `weight` is [experts, hidden]; `bias` is empty or [experts].
   virtual Gate LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) = 0;
-  /// Reserves and touches the whole cache; RESOURCE_EXHAUSTED says how much was asked for and how much there
-  /// is.
+  /// Reserves the cache and touches it and all tensors, so that no step finds memory missing.
+  /// RESOURCE_EXHAUSTED says how much was asked for. Comes last.
   virtual absl::Status ReserveKvCache(const KvCacheSpec& spec) = 0;
 
   // --- one step --------------------------------------------------------------------------------------------

@@ -37,8 +37,8 @@ Decoder::Decoder(const ModelConfig& config, const ModelOptions& options, Device&
       attention_(MakeAttention(config, device, clock_)) {
   hidden_ = device.NewTensor(config.hidden_size);
   normed_ = device.NewTensor(config.hidden_size);
-  selected_ = device.NewTensor(config.hidden_size);
-  logits_ = device.NewTensor(config.vocab_size);
+  selected_ = device.NewTensor(config.hidden_size, options.logit_rows_max);
+  logits_ = device.NewTensor(config.vocab_size, options.logit_rows_max);
   if (config.intermediate_size > 0) {
     mlp_inner_ = device.NewTensor(config.intermediate_size);
   }
@@ -141,6 +141,7 @@ absl::StatusOr<StepLogits> Decoder::RunStep(const StepLayout& layout) {
   StepLogits logits{
       .rows = static_cast<int>(layout.logit_rows.size()), .vocab_size = config_.vocab_size, .values = {}};
   if (logits.rows == 0) return logits;
+  NUMOE_CHECK(options_.logit_rows_max == 0 || logits.rows <= options_.logit_rows_max) << logits.rows;
   clock_.Enter(StepPart::kHead);
   device_.SelectLogitRows(hidden_, selected_);
   device_.RmsNorm({selected_}, config_.hidden_size, final_norm_, static_cast<float>(config_.rms_norm_eps),

@@ -13,10 +13,11 @@ namespace numoe {
 
 class CacheMemory {
  public:
-  /// Touches all of it, so that a cache that does not fit is refused now: RESOURCE_EXHAUSTED says how much it
-  /// is.
+  static uint64_t BytesOf(const KvCacheSpec& spec);
+  /// Zeros that the kernel has yet to find pages for. RESOURCE_EXHAUSTED says how much it is.
   absl::Status Reserve(const KvCacheSpec& spec);
 
+  absl::Span<std::byte> bytes() const { return memory_.bytes(); }
   const KvCacheSpec& spec() const { return spec_; }
   /// The key of `position` in the step's sequence `sequence`. The next slots' keys follow it up to the end of
   /// the block.

@@ -31,6 +31,7 @@ absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Create(const CpuDeviceOpti
 
 CpuDevice::CpuDevice(const CpuDeviceOptions& options, Isa isa, std::optional<WeightFormat> dense_format)
     : step_tokens_max_(options.step_tokens_max),
+      measure_only_(options.measure_only),
       isa_(isa),
       precision_(options.precision),
       dense_format_(dense_format),
@@ -56,6 +57,7 @@ void CpuDevice::ForTokens(TokenRun run, absl::FunctionRef<void(int token)> body)
 
 void CpuDevice::BeginStep(const StepLayout& layout) {
   NUMOE_CHECK_LE(layout.tokens.size(), static_cast<size_t>(step_tokens_max_));
+  NUMOE_CHECK(!measure_only_) << "nothing was loaded";
   layout_ = layout;
   rows_ = static_cast<int>(layout.tokens.size());
   attend_plan_.reset();

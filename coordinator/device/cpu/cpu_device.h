@@ -3,7 +3,8 @@
 // Activations are fp32; dense weights are packed for the matrix kernels in their published format, or in
 // another that was asked for (the absorbed halves of kv_b_proj and the gate stay BF16 and exact); the KV
 // cache is BF16 (cache_memory.h). Every operation is synchronous and is split over one thread pool by output,
-// so results do not depend on the number of threads. Owned by the engine thread.
+// so results do not depend on the number of threads. Owned by the engine thread. One that only measures loads
+// nothing and counts what loading would take.
 #pragma once
 
 #include <array>
@@ -30,13 +31,14 @@ struct CpuDeviceOptions {
   std::string isa = "auto";
   Precision precision = Precision::kFast;  // of activations where they meet weights
   std::string dense_format = "auto";       // of dense matrices: auto (as published) | bf16 | int8 | int4
+  bool measure_only = false;               // may load models, but run none
 };
 
 class CpuDevice final : public Device {
  public:
   static absl::StatusOr<std::unique_ptr<CpuDevice>> Create(const CpuDeviceOptions& options);
 
-  Tensor NewTensor(int cols) override;
+  Tensor NewTensor(int cols, int rows = 0) override;
   RouteTable NewRouteTable(int experts_per_token) override;
   absl::StatusOr<Matrix> LoadMatrix(const MatrixView& source) override;
   absl::StatusOr<Matrix> LoadEmbedding(const MatrixView& source) override;
@@ -63,6 +65,9 @@ class CpuDevice final : public Device {
   void SelectLogitRows(Tensor in, Tensor out) override;
   absl::StatusOr<absl::Span<const float>> ReadLogits(Tensor logits) override;
   std::string Describe() const override;
+
+  /// What was loaded and reserved so far, and what the first steps add to it.
+  DeviceMemory memory() const;
 
  private:
   struct StoredMatrix {
@@ -104,6 +109,9 @@ class CpuDevice final : public Device {
   float* Window(const HeadView& view, int row, int head) {
     return Row(view.tensor, row) + int64_t{head} * view.stride + view.offset;
   }
+  absl::StatusOr<NodeMemory> StoreWeights(size_t bytes);
+  absl::StatusOr<NodeMemory> CopyOf(absl::Span<const std::byte> bytes);
+  void Touch(absl::Span<std::byte> memory);
   // How exactly this step's activations must meet weights, and the form in which they meet those in `format`.
   Precision StepPrecision() const;
   ActivationForm FormFor(WeightFormat format) const;
@@ -119,6 +127,10 @@ class CpuDevice final : public Device {
   void GateLogits(const StoredGate& gate, Tensor in);
 
   const int step_tokens_max_;
+  const bool measure_only_;
+  DeviceMemory memory_;
+  int widest_ = 0;        // tensor
+  int gate_experts_ = 0;  // of the gate with most
   const Isa isa_;
   const Precision precision_;
   const std::optional<WeightFormat> dense_format_;  // nullopt: as published

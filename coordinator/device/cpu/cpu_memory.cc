@@ -10,18 +10,45 @@
 namespace numoe {
 namespace {
 
-absl::StatusOr<NodeMemory> CopyOf(absl::Span<const std::byte> bytes) {
-  ASSIGN_OR_RETURN(NodeMemory memory, NodeMemory::Allocate(bytes.size()));
-  std::memcpy(memory.data(), bytes.data(), bytes.size());
-  return memory;
-}
+// One task of touching memory: one page of the largest kind that is usual.
+constexpr size_t kTouchBytes = 2u << 20;
 
 }  // namespace
 
-Tensor CpuDevice::NewTensor(int cols) {
-  // Pages come when they are first written: rows that no step is large enough for cost nothing.
-  absl::StatusOr<NodeMemory> memory =
-      NodeMemory::Allocate(static_cast<size_t>(step_tokens_max_) * static_cast<size_t>(cols) * sizeof(float));
+absl::StatusOr<NodeMemory> CpuDevice::StoreWeights(size_t bytes) {
+  memory_.weights += bytes;
+  return NodeMemory::Allocate(measure_only_ ? 0 : bytes);
+}
+
+absl::StatusOr<NodeMemory> CpuDevice::CopyOf(absl::Span<const std::byte> bytes) {
+  ASSIGN_OR_RETURN(NodeMemory memory, StoreWeights(bytes.size()));
+  if (!measure_only_) std::memcpy(memory.data(), bytes.data(), bytes.size());
+  return memory;
+}
+
+// On the pool: pages come to lie where the threads are that will use them.
+void CpuDevice::Touch(absl::Span<std::byte> memory) {
+  pool_.Run(static_cast<int>((memory.size() + kTouchBytes - 1) / kTouchBytes), [&](int task, int) {
+    const absl::Span<std::byte> part = memory.subspan(static_cast<size_t>(task) * kTouchBytes, kTouchBytes);
+    std::memset(part.data(), 0, part.size());
+  });
+}
+
+DeviceMemory CpuDevice::memory() const {
+  DeviceMemory memory = memory_;
+  // What the largest step makes grow: its widest tensor in the form in which it meets weights, and the gate's
+  // logits.
+  memory.scratch += static_cast<uint64_t>(step_tokens_max_) * static_cast<uint64_t>(widest_ + gate_experts_) *
+                    sizeof(float);
+  return memory;
+}
+
+Tensor CpuDevice::NewTensor(int cols, int rows) {
+  const size_t bytes =
+      static_cast<size_t>(rows > 0 ? rows : step_tokens_max_) * static_cast<size_t>(cols) * sizeof(float);
+  memory_.scratch += bytes;
+  if (rows == 0) widest_ = std::max(widest_, cols);
+  absl::StatusOr<NodeMemory> memory = NodeMemory::Allocate(measure_only_ ? 0 : bytes);
   NUMOE_CHECK(memory.ok()) << memory.status().message();
   tensors_.push_back(*std::move(memory));
   return {.id = static_cast<int>(tensors_.size()) - 1, .cols = cols};
@@ -38,8 +65,8 @@ absl::StatusOr<Matrix> CpuDevice::LoadMatrix(const MatrixView& source) {
   const int rows = static_cast<int>(source.rows);
   const int cols = static_cast<int>(source.cols);
   const size_t bytes = PackedBytes(format, rows, cols);
-  ASSIGN_OR_RETURN(NodeMemory memory, NodeMemory::Allocate(bytes));
-  RETURN_IF_ERROR(PackMatrix(format, source, 0, rows, 0, cols, absl::MakeSpan(memory.data(), bytes)));
+  ASSIGN_OR_RETURN(NodeMemory memory, StoreWeights(bytes));
+  if (!measure_only_) RETURN_IF_ERROR(PackMatrix(format, source, 0, rows, 0, cols, memory.bytes()));
   const PackedMatrix packed{.format = format, .rows = rows, .cols = cols, .data = memory.data()};
   matrices_.push_back({std::move(memory), packed});
   return Matrix{.id = static_cast<int>(matrices_.size()) - 1, .rows = rows, .cols = cols};
@@ -64,9 +91,9 @@ absl::StatusOr<HeadMatrices> CpuDevice::LoadHeads(absl::Span<const float> values
   NUMOE_CHECK_EQ(values.size(), static_cast<size_t>(heads) * rows * cols);
   const size_t head_bytes = PackedBytes(WeightFormat::kBf16, rows, cols);
   StoredHeads stored;
-  ASSIGN_OR_RETURN(stored.memory, NodeMemory::Allocate(head_bytes * heads));
+  ASSIGN_OR_RETURN(stored.memory, StoreWeights(head_bytes * heads));
   const size_t head_values = static_cast<size_t>(rows) * cols;
-  for (int h = 0; h < heads; ++h) {
+  for (int h = 0; h < heads && !measure_only_; ++h) {
     const absl::Span<const float> part = values.subspan(h * head_values, head_values);
     const MatrixView view{
         .format = MatrixFormat::kF32,
@@ -83,6 +110,7 @@ absl::StatusOr<HeadMatrices> CpuDevice::LoadHeads(absl::Span<const float> values
 }
 
 Vector CpuDevice::LoadVector(absl::Span<const float> values) {
+  memory_.weights += values.size() * sizeof(float);
   vectors_.emplace_back(values.begin(), values.end());
   return {.id = static_cast<int>(vectors_.size()) - 1, .size = static_cast<int>(values.size())};
 }
@@ -100,6 +128,7 @@ Gate CpuDevice::LoadGate(absl::Span<const float> weight, absl::Span<const float>
   gate.packed = {.format = WeightFormat::kBf16, .rows = experts, .cols = cols};
   const bool is_bf16 = std::all_of(weight.begin(), weight.end(),
                                    [](float w) { return (absl::bit_cast<uint32_t>(w) & 0xffffu) == 0; });
+  gate_experts_ = std::max(gate_experts_, experts);
   if (is_bf16) {
     const MatrixView view{.format = MatrixFormat::kF32,
                           .rows = experts,
@@ -107,20 +136,30 @@ Gate CpuDevice::LoadGate(absl::Span<const float> weight, absl::Span<const float>
                           .data = absl::MakeSpan(reinterpret_cast<const std::byte*>(weight.data()),
                                                  weight.size() * sizeof(float))};
     const size_t bytes = PackedBytes(WeightFormat::kBf16, experts, cols);
-    absl::StatusOr<NodeMemory> memory = NodeMemory::Allocate(bytes);
+    absl::StatusOr<NodeMemory> memory = StoreWeights(bytes);
     NUMOE_CHECK(memory.ok()) << memory.status().message();
     gate.memory = *std::move(memory);
     gate.packed.data = gate.memory.data();
-    const absl::Status packed =
-        PackMatrix(WeightFormat::kBf16, view, 0, experts, 0, cols, absl::MakeSpan(gate.memory.data(), bytes));
-    NUMOE_CHECK(packed.ok()) << packed.message();
+    const absl::Span<std::byte> packed = gate.memory.bytes();
+    const absl::Status status = packed.empty()
+                                    ? absl::OkStatus()
+                                    : PackMatrix(WeightFormat::kBf16, view, 0, experts, 0, cols, packed);
+    NUMOE_CHECK(status.ok()) << status.message();
   } else {
+    memory_.weights += weight.size() * sizeof(float);
     gate.weight.assign(weight.begin(), weight.end());
   }
   gates_.push_back(std::move(gate));
   return {.id = static_cast<int>(gates_.size()) - 1, .experts = experts};
 }
 
-absl::Status CpuDevice::ReserveKvCache(const KvCacheSpec& spec) { return cache_.Reserve(spec); }
+absl::Status CpuDevice::ReserveKvCache(const KvCacheSpec& spec) {
+  memory_.kv_cache = CacheMemory::BytesOf(spec);
+  if (measure_only_) return absl::OkStatus();
+  RETURN_IF_ERROR(cache_.Reserve(spec));
+  Touch(cache_.bytes());
+  for (const NodeMemory& tensor : tensors_) Touch(tensor.bytes());
+  return absl::OkStatus();
+}
 
 }  // namespace numoe

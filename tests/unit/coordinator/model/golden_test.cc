@@ -119,6 +119,23 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
   std::unique_ptr<Model> model_;
 };
 
+TEST_P(GoldenTest, MeasuringCountsWhatLoadingHolds) {
+  auto measuring = CpuDevice::Create(
+      {.step_tokens_max = 64, .cpus = {0}, .precision = Precision::kFloat, .measure_only = true});
+  ASSERT_TRUE(measuring.ok()) << measuring.status();
+  const auto model =
+      Model::Load(*checkpoint_, model_->config(), {.kv_block_tokens = kBlockTokens, .kv_blocks = kBlocks},
+                  **measuring, *backend_);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const DeviceMemory measured = (*measuring)->memory(), held = device_->memory();
+  EXPECT_EQ(measured.weights, held.weights);
+  EXPECT_EQ(measured.scratch, held.scratch);
+  EXPECT_EQ(measured.kv_cache,
+            static_cast<uint64_t>(model_->KvBytesPerToken()) * uint64_t{kBlocks} * kBlockTokens);
+  EXPECT_EQ(measured.kv_cache, held.kv_cache);
+  EXPECT_GT(measured.weights, 10'000u);
+}
+
 TEST_P(GoldenTest, WholePromptMatchesTheReference) {
   ExpectGolden(Step(0, static_cast<int>(tokens_.size())), 0);
 }

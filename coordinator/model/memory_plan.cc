@@ -1,0 +1,55 @@
+#include "coordinator/model/memory_plan.h"
+
+#include <fmt/format.h>
+
+namespace numoe {
+namespace {
+
+std::string Size(uint64_t bytes) {
+  constexpr double kMib = 1 << 20;
+  const auto mib = static_cast<double>(bytes) / kMib;
+  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.2f} GiB", mib / 1024);
+}
+
+}  // namespace
+
+std::vector<std::string> MemoryPlan::Table() const {
+  const double per_token =
+      kv_tokens == 0 ? 0 : static_cast<double>(needs.kv_cache) / static_cast<double>(kv_tokens) / 1024;
+  const auto line = [](const char* name, uint64_t bytes, const std::string& what) {
+    return fmt::format("  {:<10}{:>11}  {}", name, Size(bytes), what);
+  };
+  return {"memory, all of it reserved now:",
+          line("weights", needs.weights, "attention, shared experts, embedding, head"),
+          line("KV cache", needs.kv_cache, fmt::format("{} tokens of {:.1f} KiB", kv_tokens, per_token)),
+          line("scratch", needs.scratch, fmt::format("activations of {} tokens, logits", step_tokens)),
+          line("grammars", grammars, "at most, of past requests"),
+          line("total", total(), fmt::format("of {} available", Size(available)))};
+}
+
+absl::Status MemoryPlan::Check() const {
+  if (total() <= available) return absl::OkStatus();
+  std::string what = fmt::format(
+      "{} are available to this process, but the model takes {}: weights {}, KV cache {}, scratch {}, "
+      "grammars "
+      "{}; ",
+      Size(available), Size(total()), Size(needs.weights), Size(needs.kv_cache), Size(needs.scratch),
+      Size(grammars));
+  const uint64_t others = total() - needs.kv_cache;
+  const double share = others < available && needs.kv_cache > 0
+                           ? static_cast<double>(available - others) / static_cast<double>(needs.kv_cache)
+                           : 0;
+  const auto fitting = static_cast<int64_t>(share * static_cast<double>(kv_tokens));
+  if (fitting >= 1024) {
+    what += fmt::format("--max-total-tokens={} fits (now {})", fitting / 256 * 256, kv_tokens);
+  } else {
+    what += fmt::format(
+        "lower --max-total-tokens (now {}) and --max-num-batched-tokens (now {}), or hold the weights in "
+        "less "
+        "with --dense-format=int8 or int4",
+        kv_tokens, step_tokens);
+  }
+  return absl::ResourceExhaustedError(what);
+}
+
+}  // namespace numoe

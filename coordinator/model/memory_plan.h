@@ -1,0 +1,32 @@
+// MemoryPlan: what serving a model takes of this machine, said before it is loaded, and refused if it is not
+// there.
+//
+// Pure: numbers in, text or an error out. The needs come from a device that only measured; what is available
+// from common/topology/available_memory.h. Everything in the plan is reserved at the start, so that no
+// request finds memory missing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "coordinator/device/device.h"
+
+namespace numoe {
+
+struct MemoryPlan {
+  DeviceMemory needs;
+  uint64_t grammars = 0;   // that past requests may leave
+  uint64_t available = 0;  // to this process, before anything is loaded
+  int64_t kv_tokens = 0;   // that the KV cache holds
+  int step_tokens = 0;     // of the largest step
+
+  uint64_t total() const { return needs.total() + grammars; }
+  /// A line for each part, the total, and what there is.
+  std::vector<std::string> Table() const;
+  /// RESOURCE_EXHAUSTED: it does not fit; names the flags to change, and to what.
+  absl::Status Check() const;
+};
+
+}  // namespace numoe

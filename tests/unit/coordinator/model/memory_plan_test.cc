@@ -1,0 +1,54 @@
+// The plan's text and refusals, and that a device which only measures counts what one that loads holds.
+#include "coordinator/model/memory_plan.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kGib = 1ull << 30;
+
+MemoryPlan Plan(uint64_t available) {
+  return {.needs = {.weights = 12 * kGib, .kv_cache = 8 * kGib, .scratch = 1 * kGib},
+          .grammars = kGib / 2,
+          .available = available,
+          .kv_tokens = 131'072,
+          .step_tokens = 2048};
+}
+
+TEST(MemoryPlanTest, TheTableNamesEveryPartAndTheSum) {
+  const std::vector<std::string> lines = Plan(30 * kGib).Table();
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_THAT(lines[1], HasSubstr("12.00 GiB"));
+  EXPECT_THAT(lines[2], HasSubstr("131072 tokens of 64.0 KiB"));
+  EXPECT_THAT(lines[3], HasSubstr("activations of 2048 tokens"));
+  EXPECT_THAT(lines[4], HasSubstr("512.0 MiB"));
+  EXPECT_THAT(lines[5], HasSubstr("21.50 GiB  of 30.00 GiB available"));
+}
+
+TEST(MemoryPlanTest, WhatFitsExactlyFits) {
+  EXPECT_TRUE(Plan(21 * kGib + kGib / 2).Check().ok());
+  EXPECT_FALSE(Plan(21 * kGib + kGib / 2 - 1).Check().ok());
+}
+
+TEST(MemoryPlanTest, ARefusalNamesWhatWouldFit) {
+  const absl::Status status = Plan(17 * kGib + kGib / 2).Check();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--max-total-tokens=65536 fits (now 131072)"));
+  MemoryPlan less = Plan(17 * kGib + kGib / 2);
+  less.needs.kv_cache /= 2;
+  less.kv_tokens /= 2;
+  EXPECT_TRUE(less.Check().ok());
+}
+
+TEST(MemoryPlanTest, WhereTheWeightsAloneAreTooMuchTheirFormatIsNamed) {
+  const std::string message(Plan(10 * kGib).Check().message());
+  EXPECT_THAT(message, HasSubstr("10.00 GiB are available"));
+  EXPECT_THAT(message, HasSubstr("--dense-format=int8"));
+}
+
+}  // namespace
+}  // namespace numoe
