@@ -1,9 +1,10 @@
 // numoe-scheduler-bench: what a step costs beside the model.
 //
-// Runs the scheduler on a model that takes no time and has a vocabulary of 16, and times whole turns: planning,
-// block tables, the step's batch, drawing among 16 logits, publishing prefixes, metrics, handing tokens out.
-// One JSON line for each load. Times are CPU time of this thread, so that a busy machine shows less in them;
-// the scheduler itself is handed a clock that counts how often it is read, so that it always does the same.
+// Runs the scheduler on a model that takes no time and has a vocabulary of 16, and times whole turns:
+// planning, block tables, the step's batch, drawing among 16 logits, publishing prefixes, metrics, handing
+// tokens out. One JSON line for each load. Times are CPU time of this thread, so that a busy machine shows
+// less in them; the scheduler itself is handed a clock that counts how often it is read, so that it always
+// does the same.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -121,7 +122,7 @@ class SchedulerBench {
     absl::StatusOr<SequencePtr> s = MakeSequence(std::move(request), scheduler_.sequence_limits());
     NUMOE_CHECK(s.ok()) << s.status().message();
     (*s)->id = ++last_id_;
-        scheduler_.Add(*std::move(s));
+    scheduler_.Add(*std::move(s));
   }
 
   const Load load_;
