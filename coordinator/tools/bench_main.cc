@@ -202,7 +202,10 @@ int main(int argc, char** argv) {
   CLI::App* text = app.add_subcommand("text", "Tokenising, templates and parsing of answers, on one thread");
   text->add_option("--model", t.model, "A folder with a tokeniser, or a GGUF file")->required();
   text->add_option("--template", t.templates, "Chat template file; several allowed; none: the model's own");
-  text->add_option("--save-texts", t.save_texts, "Folder to write the measured texts to");
+  text->add_option("--text", t.texts,
+                   "Text file to tokenise; several allowed; none: English and Chinese made here");
+  text->add_option("--save-texts", t.save_texts, "Folder to write the texts to");
+  text->add_option("--save-tokens", t.save_tokens, "Folder to write the tokens of the texts to");
   text->add_flag("--json", t.json, "One JSON object per line");
   numoe::ServeBenchOptions s;
   CLI::App* serve = numoe::AddServeBench(app, s);

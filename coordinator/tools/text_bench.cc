@@ -68,34 +68,42 @@ class TextBench {
 
   absl::Status Run() {
     ASSIGN_OR_RETURN(tokenizer_, Tokenizer::Load(options_.model));
-    RETURN_IF_ERROR(SaveTexts());
-    Tokenise("english", english_);
-    Tokenise("chinese", chinese_);
+    std::vector<std::pair<std::string, std::string>> texts;
+    for (const std::string& path : options_.texts) {
+      ASSIGN_OR_RETURN(std::string text, ReadTextFile(path, limits::kJsonFileBytesMax));
+      texts.emplace_back(std::filesystem::path(path).stem().string(), std::move(text));
+    }
+    if (texts.empty()) texts = {{"english", english_}, {"chinese", chinese_}};
+    for (const auto& [name, text] : texts) {
+      RETURN_IF_ERROR(Save(options_.save_texts, name + ".txt", text));
+      RETURN_IF_ERROR(Tokenise(name, text));
+    }
     RETURN_IF_ERROR(RenderTemplates());
     return Parse();
   }
 
  private:
-  absl::Status SaveTexts() const {
-    if (options_.save_texts.empty()) return absl::OkStatus();
-    for (const auto& [name, text] : {std::pair{"english.txt", &english_}, {"chinese.txt", &chinese_}}) {
-      const std::filesystem::path path = std::filesystem::path(options_.save_texts) / name;
-      if (!(std::ofstream(path) << *text).flush())
-        return absl::UnavailableError(fmt::format("{}: cannot be written", path.string()));
-    }
-    return absl::OkStatus();
+  static absl::Status Save(const std::string& folder, const std::string& name, std::string_view text) {
+    if (folder.empty()) return absl::OkStatus();
+    const std::filesystem::path path = std::filesystem::path(folder) / name;
+    if ((std::ofstream(path) << text).flush()) return absl::OkStatus();
+    return absl::UnavailableError(fmt::format("{}: cannot be written", path.string()));
   }
 
-  void Tokenise(const char* language, const std::string& text) {
+  absl::Status Tokenise(const std::string& name, const std::string& text) const {
     const std::vector<std::string_view> pieces = Pieces(text, kRequestBytes);
-    size_t tokens = 0;
+    std::vector<std::vector<TokenId>> tokens(pieces.size());
     const double seconds = MedianSeconds([&] {
-      tokens = 0;
-      for (const std::string_view piece : pieces)
-        tokens += tokenizer_->Encode(piece, Specials::kAsText).size();
+      for (size_t i = 0; i < pieces.size(); ++i) tokens[i] = tokenizer_->Encode(pieces[i], Specials::kAsText);
     });
-    Report("tokenise", language, "tokens", tokens, "mb_per_s",
-           static_cast<double>(text.size()) / seconds / 1e6);
+    size_t count = 0;
+    std::string ids;
+    for (const std::vector<TokenId>& piece : tokens) {
+      count += piece.size();
+      if (!options_.save_tokens.empty()) ids += fmt::format("{}\n", fmt::join(piece, " "));
+    }
+    Report("tokenise", name, "tokens", count, "mb_per_s", static_cast<double>(text.size()) / seconds / 1e6);
+    return Save(options_.save_tokens, name + ".ids", ids);
   }
 
   // A conversation with tool calls and reasoning, the template's own form of arguments chosen by the caller.

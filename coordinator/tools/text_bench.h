@@ -14,7 +14,9 @@ namespace numoe {
 struct TextBenchOptions {
   std::string model;                   // a folder with a tokeniser, or a GGUF file
   std::vector<std::string> templates;  // files; none: the model's own, if it has one
-  std::string save_texts;              // a folder for the texts, for comparisons with other tokenisers
+  std::vector<std::string> texts;      // files to tokenise; none: bench_texts.h
+  std::string save_texts;              // a folder for the texts measured, NAME.txt
+  std::string save_tokens;             // and one for their tokens, NAME.ids, to compare with other tokenisers
   bool json = false;
 };
 
