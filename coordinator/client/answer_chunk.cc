@@ -37,7 +37,7 @@ std::string ErrorMessage(const ordered_json& body) {
   return detail.is_string() ? Text(detail) : Brief(nlohmann::json(detail));
 }
 
-TokenUsage ReadUsage(const ordered_json& usage) {
+ReportedUsage ReadUsage(const ordered_json& usage) {
   return {.prompt_tokens = Count(Member(usage, "prompt_tokens")),
           .completion_tokens = Count(Member(usage, "completion_tokens")),
           .cached_tokens = Count(Member(Member(usage, "prompt_tokens_details"), "cached_tokens"))};

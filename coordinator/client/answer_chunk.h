@@ -16,7 +16,7 @@
 
 namespace numoe {
 
-struct TokenUsage {
+struct ReportedUsage {
   int64_t prompt_tokens = 0;
   int64_t completion_tokens = 0;
   int64_t cached_tokens = 0;  // of the prompt
@@ -36,7 +36,7 @@ struct AnswerChunk {
   std::string content;
   std::vector<CallPart> calls;
   std::string finish_reason;  // "" before the end
-  std::optional<TokenUsage> usage;
+  std::optional<ReportedUsage> usage;
 
   bool says_something() const { return !reasoning.empty() || !content.empty() || !calls.empty(); }
 };

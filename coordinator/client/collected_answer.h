@@ -22,7 +22,7 @@ struct CollectedAnswer {
   std::string content;
   std::vector<Call> calls;
   std::string finish_reason;
-  std::optional<TokenUsage> usage;
+  std::optional<ReportedUsage> usage;
 
   void Add(const AnswerChunk& chunk);
 };

@@ -208,9 +208,9 @@ std::shared_ptr<HttpExchange> HttpClient::Start(asio::io_context& context, HttpC
   return RunExchange(PlainStream(context), std::move(connection), std::move(request), std::move(events));
 }
 
-absl::StatusOr<HttpReply> HttpClient::Fetch(HttpCall call) {
+absl::StatusOr<FetchedReply> HttpClient::Fetch(HttpCall call) {
   asio::io_context context(1);
-  HttpReply reply;
+  FetchedReply reply;
   absl::Status end;
   HttpEvents events;
   events.on_head = [&](int status) { reply.status = status; };
@@ -230,7 +230,7 @@ absl::StatusOr<HttpReply> HttpClient::Fetch(HttpCall call) {
 
 absl::StatusOr<std::string> HttpClient::FetchOk(HttpCall call) {
   const std::string path = call.path;
-  ASSIGN_OR_RETURN(HttpReply reply, Fetch(std::move(call)));
+  ASSIGN_OR_RETURN(FetchedReply reply, Fetch(std::move(call)));
   if (reply.status != 200) return Annotate(HttpError(reply.status, reply.body), url_.ToString() + path);
   return std::move(reply.body);
 }

@@ -29,7 +29,7 @@ struct HttpCall {
   bool post = false;
 };
 
-struct HttpReply {
+struct FetchedReply {
   int status = 0;
   std::string body;
 };
@@ -58,7 +58,7 @@ class HttpClient {
 
   std::shared_ptr<HttpExchange> Send(boost::asio::io_context& context, HttpCall call, HttpEvents events);
   /// Any status of the server's is a reply; errors are those of on_end.
-  absl::StatusOr<HttpReply> Fetch(HttpCall call);
+  absl::StatusOr<FetchedReply> Fetch(HttpCall call);
   /// The body of a 200 reply; another status is the error that the server gave.
   absl::StatusOr<std::string> FetchOk(HttpCall call);
 

@@ -77,49 +77,49 @@ absl::StatusOr<std::string> Question(const ChatFlags& f) {
   return question;
 }
 
-absl::StatusOr<Conversation> Begin(const ChatFlags& f, HttpClient& client) {
-  Conversation conversation;
-  conversation.SetModel(f.model);
+absl::StatusOr<ChatHistory> Begin(const ChatFlags& f, HttpClient& client) {
+  ChatHistory history;
+  history.SetModel(f.model);
   if (f.model.empty()) {
     ASSIGN_OR_RETURN(const std::vector<ModelCard> models, ListModels(client));
-    conversation.SetModel(models[0].id);
+    history.SetModel(models[0].id);
   }
-  conversation.SetSystem(f.system);
+  history.SetSystem(f.system);
   if (!f.tools.empty()) {
     std::ifstream file(f.tools);
     if (!file) return absl::NotFoundError(f.tools + ": cannot be opened");
     ASSIGN_OR_RETURN(const std::string text, ReadAll(file, f.tools));
-    RETURN_IF_ERROR(Annotate(conversation.SetTools(text), f.tools));
+    RETURN_IF_ERROR(Annotate(history.SetTools(text), f.tools));
   }
-  RETURN_IF_ERROR(conversation.Set("temperature", f.temperature));
-  RETURN_IF_ERROR(conversation.Set("max_tokens", f.max_tokens));
+  RETURN_IF_ERROR(history.Set("temperature", f.temperature));
+  RETURN_IF_ERROR(history.Set("max_tokens", f.max_tokens));
   for (const std::string& setting : f.set) {
     const size_t equals = setting.find('=');
     if (equals == 0 || equals == std::string::npos)
       return absl::InvalidArgumentError(fmt::format("--set {}: expected NAME=VALUE", setting));
-    RETURN_IF_ERROR(conversation.Set(setting.substr(0, equals), setting.substr(equals + 1)));
+    RETURN_IF_ERROR(history.Set(setting.substr(0, equals), setting.substr(equals + 1)));
   }
-  return conversation;
+  return history;
 }
 
 absl::StatusOr<int> Run(const ChatFlags& f) {
   ASSIGN_OR_RETURN(const Url url, ParseUrl(f.url));
   ASSIGN_OR_RETURN(const std::string question, Question(f));
   ASSIGN_OR_RETURN(const auto client, HttpClient::Create(url, f.api_key));
-  ASSIGN_OR_RETURN(const Conversation conversation, Begin(f, *client));
+  ASSIGN_OR_RETURN(const ChatHistory history, Begin(f, *client));
   Terminal terminal;
   terminal.print = [](std::string_view text) { Print(stdout, text); };
   terminal.tell = [](std::string_view text) { Print(stderr, text); };
   terminal.style = {.person = isatty(STDOUT_FILENO) == 1, .colour = HasColour()};
   if (!question.empty()) {
-    const absl::Status status = ChatSession(*client, terminal, conversation, !f.no_stream).Ask(question);
+    const absl::Status status = ChatSession(*client, terminal, history, !f.no_stream).Ask(question);
     return status.ok() ? 0 : status.code() == absl::StatusCode::kCancelled ? 130 : 2;
   }
   const std::unique_ptr<LineInput> input = LineInput::Create();
   terminal.read = [&](const std::string& prompt) { return input->Read(prompt); };
   terminal.tell(fmt::format("{} at {}; /help lists commands, Ctrl-D leaves\n",
-                            WithoutControls(conversation.model()), url.ToString()));
-  ChatSession(*client, terminal, conversation, !f.no_stream).Talk();
+                            WithoutControls(history.model()), url.ToString()));
+  ChatSession(*client, terminal, history, !f.no_stream).Talk();
   return 0;
 }
 

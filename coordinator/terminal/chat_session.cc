@@ -43,8 +43,8 @@ const ChatSession::Command ChatSession::kCommands[] = {
 };
 
 absl::Status ChatSession::Ask(const std::string& question) {
-  const Conversation before = conversation_;
-  conversation_.AddQuestion(question);
+  const ChatHistory before = history_;
+  history_.AddQuestion(question);
   return Continue(before);
 }
 
@@ -63,7 +63,7 @@ void ChatSession::Talk() {
   }
 }
 
-absl::Status ChatSession::Continue(const Conversation& before) {
+absl::Status ChatSession::Continue(const ChatHistory& before) {
   while (true) {
     CollectedAnswer answer;
     absl::Status status = Receive(answer);
@@ -73,17 +73,17 @@ absl::Status ChatSession::Continue(const Conversation& before) {
       Tell("(stopped)");
     }
     if (!status.ok() && (!stopped || answer.content.empty())) {
-      conversation_ = before;
+      history_ = before;
       if (!stopped) Tell("numoe-chat: " + Message(status));
       return status;
     }
-    conversation_.AddAnswer(answer);
+    history_.AddAnswer(answer);
     if (answer.finish_reason == "length")
       Tell("(cut off: the limit of tokens is reached; see /set max_tokens)");
     if (answer.calls.empty() || terminal_.read == nullptr) return status;
     status = ReadToolResults(answer);
     if (!status.ok()) {
-      conversation_ = before;
+      history_ = before;
       return status;
     }
   }
@@ -97,7 +97,7 @@ absl::Status ChatSession::ReadToolResults(const CollectedAnswer& answer) {
       Tell("(no result: the question is forgotten)");
       return absl::CancelledError("no result of a tool");
     }
-    conversation_.AddToolResult(call, *result);
+    history_.AddToolResult(call, *result);
   }
   return absl::OkStatus();
 }
@@ -145,7 +145,7 @@ absl::Status ChatSession::Receive(CollectedAnswer& answer) {
     interrupt.cancel();
   };
   const auto exchange = client_.Send(
-      context, {.path = "/v1/chat/completions", .body = conversation_.Body(stream_)}, std::move(events));
+      context, {.path = "/v1/chat/completions", .body = history_.Body(stream_)}, std::move(events));
   interrupt.async_wait([&](boost::system::error_code error, int) {
     if (!error) exchange->Cancel();
   });
@@ -183,13 +183,13 @@ void ChatSession::Help(const std::string&) {
 }
 
 void ChatSession::Reset(const std::string&) {
-  conversation_.Reset();
+  history_.Reset();
   Tell("(forgotten)");
 }
 
 void ChatSession::System(const std::string& text) {
-  if (!text.empty()) conversation_.SetSystem(text == "-" ? "" : text);
-  const std::string system = conversation_.system();
+  if (!text.empty()) history_.SetSystem(text == "-" ? "" : text);
+  const std::string system = history_.system();
   Tell(system.empty() ? "(no system message)" : "system: " + WithoutControls(system));
 }
 
@@ -198,32 +198,31 @@ void ChatSession::Set(const std::string& setting) {
   if (!setting.empty()) {
     const size_t value = setting.find_first_not_of(" \t=", end);
     const absl::Status status =
-        conversation_.Set(setting.substr(0, end), value == std::string::npos ? "" : setting.substr(value));
+        history_.Set(setting.substr(0, end), value == std::string::npos ? "" : setting.substr(value));
     if (!status.ok()) return Tell(Message(status));
   }
-  const std::string settings = conversation_.Settings();
+  const std::string settings = history_.Settings();
   terminal_.tell(settings.empty() ? "(all parameters are the server's own)\n" : settings);
 }
 
 void ChatSession::Model(const std::string& name) {
   if (!name.empty()) {
-    conversation_.SetModel(name);
+    history_.SetModel(name);
     return Tell("model: " + WithoutControls(name));
   }
   const auto models = ListModels(client_);
   if (!models.ok()) return Tell(Message(models.status()));
   for (const ModelCard& model : *models) {
     const std::string length = model.max_model_len > 0 ? fmt::format(", {} tokens", model.max_model_len) : "";
-    Tell(fmt::format("{} {}{}", model.id == conversation_.model() ? '*' : ' ', WithoutControls(model.id),
-                     length));
+    Tell(fmt::format("{} {}{}", model.id == history_.model() ? '*' : ' ', WithoutControls(model.id), length));
   }
 }
 
 void ChatSession::Save(const std::string& path) {
   if (path.empty()) return Tell("/save needs a FILE");
   std::ofstream file(path, std::ios::binary);
-  file << conversation_.Save() << std::flush;
-  Tell(file ? fmt::format("saved {} messages to {}", conversation_.messages(), path)
+  file << history_.Save() << std::flush;
+  Tell(file ? fmt::format("saved {} messages to {}", history_.messages(), path)
             : path + ": cannot be written");
 }
 
@@ -236,20 +235,19 @@ void ChatSession::Load(const std::string& path) {
   file.seekg(0);
   std::stringstream text;
   text << file.rdbuf();
-  const absl::Status status = conversation_.Load(text.str());
-  Tell(status.ok() ? fmt::format("loaded {} messages", conversation_.messages())
-                   : path + ": " + Message(status));
+  const absl::Status status = history_.Load(text.str());
+  Tell(status.ok() ? fmt::format("loaded {} messages", history_.messages()) : path + ": " + Message(status));
 }
 
 void ChatSession::Retry(const std::string&) {
-  const Conversation before = conversation_;
-  if (!conversation_.Reopen()) return Tell("(nothing has been asked)");
+  const ChatHistory before = history_;
+  if (!history_.Reopen()) return Tell("(nothing has been asked)");
   Continue(before).IgnoreError();  // told
 }
 
 void ChatSession::Undo(const std::string&) {
-  Tell(conversation_.Undo() ? fmt::format("({} messages are left)", conversation_.messages())
-                            : "(nothing has been asked)");
+  Tell(history_.Undo() ? fmt::format("({} messages are left)", history_.messages())
+                       : "(nothing has been asked)");
 }
 
 void ChatSession::Tokens(const std::string&) {

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "coordinator/client/http_client.h"
 #include "coordinator/terminal/answer_view.h"
-#include "coordinator/terminal/conversation.h"
+#include "coordinator/terminal/chat_history.h"
 
 namespace numoe {
 
@@ -28,11 +28,8 @@ struct Terminal {
 class ChatSession {
  public:
   /// `client` outlives the session.
-  ChatSession(HttpClient& client, Terminal terminal, Conversation conversation, bool stream)
-      : client_(client),
-        terminal_(std::move(terminal)),
-        conversation_(std::move(conversation)),
-        stream_(stream) {}
+  ChatSession(HttpClient& client, Terminal terminal, ChatHistory history, bool stream)
+      : client_(client), terminal_(std::move(terminal)), history_(std::move(history)), stream_(stream) {}
 
   /// One question and its answer. CANCELLED: stopped by SIGINT.
   absl::Status Ask(const std::string& question);
@@ -62,7 +59,7 @@ class ChatSession {
   void Exit(const std::string&) { leaving_ = true; }
 
   // Lets the model speak until it calls no more tools; on failure the conversation becomes `before` again.
-  absl::Status Continue(const Conversation& before);
+  absl::Status Continue(const ChatHistory& before);
   absl::Status Receive(CollectedAnswer& answer);
   absl::Status ReadToolResults(const CollectedAnswer& answer);
   void Show(const AnswerChunk& chunk, AnswerView& view, CollectedAnswer& answer);
@@ -70,12 +67,12 @@ class ChatSession {
 
   HttpClient& client_;
   const Terminal terminal_;
-  Conversation conversation_;
+  ChatHistory history_;
   const bool stream_;
   bool leaving_ = false;
 
   // Of the last answer, for /tokens.
-  std::optional<TokenUsage> usage_;
+  std::optional<ReportedUsage> usage_;
   double first_s_ = 0, whole_s_ = 0;
   int64_t answered_tokens_ = 0;  // by all answers
 };

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import tempfile
 import time
@@ -48,8 +49,11 @@ class Daemon:
 class Cluster:
     """`workers` expert workers and a coordinator serving `model`."""
 
-    def __init__(self, bin_dir, model, workers=2, worker_flags=(), coordinator_flags=(), network=False):
+    def __init__(self, bin_dir, model, workers=2, worker_flags=(), coordinator_flags=(), network=False, tls=False):
         self.folder = tempfile.mkdtemp(prefix="numoe-e2e.")
+        self.certificate = self.make_certificate() if tls else None
+        if tls:
+            coordinator_flags = [*coordinator_flags, "--ssl-certfile", self.certificate, "--ssl-keyfile", self.folder + "/key.pem"]
         self.workers, addresses = [], []
         for i in range(workers):
             address = f"127.0.0.1:{free_port()}" if network else f"unix:{self.folder}/worker{i}.sock"
@@ -80,6 +84,20 @@ class Cluster:
                 daemon.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def make_certificate(self):
+        """For localhost, signed by itself; the key lies beside it."""
+        path = os.path.join(self.folder, "certificate.pem")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
+                        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-out", path,
+                        "-keyout", os.path.join(self.folder, "key.pem")], check=True, capture_output=True)
+        return path
+
+    def connect(self, timeout):
+        if self.certificate:
+            return http.client.HTTPSConnection("localhost", self.port, timeout=timeout,
+                                               context=ssl.create_default_context(cafile=self.certificate))
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
     @property
     def port(self):
         with open(self.port_file, encoding="ascii") as f:
@@ -105,7 +123,7 @@ class Cluster:
 
     def request(self, method, path, body=None, headers=None, timeout=60):
         """-> (status, headers, text)"""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        connection = self.connect(timeout)
         try:
             if isinstance(body, (dict, list)):
                 body = json.dumps(body).encode()
@@ -122,7 +140,7 @@ class Cluster:
 
     def stream(self, path, body, on_event=None, timeout=60):
         """Posts a streaming request; -> list of the chunks' JSON objects. Checks the SSE framing."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        connection = self.connect(timeout)
         events = []
         try:
             connection.request("POST", path, json.dumps({**body, "stream": True}), {"Content-Type": "application/json"})

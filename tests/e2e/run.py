@@ -441,6 +441,24 @@ class Chat(unittest.TestCase):
                 self.assertEqual(person.wait(), 0)
 
 
+class Tls(unittest.TestCase):
+    def test_both_clients_over_https(self):
+        with Cluster(BIN, TRAINED, tls=True) as cluster:
+            url = f"https://localhost:{cluster.port}"
+            trusting = {**os.environ, "SSL_CERT_FILE": cluster.certificate}
+            chatting = [os.path.join(BIN, "numoe-chat"), "--url", url, "--temperature", "0", "What is 12 + 30?"]
+            run = subprocess.run(chatting, env=trusting, capture_output=True, text=True, timeout=60)
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
+            self.assertIn("42", run.stdout)
+            distrusted = subprocess.run(chatting, capture_output=True, text=True, timeout=60)
+            self.assertEqual((distrusted.returncode, distrusted.stdout), (2, ""))
+            self.assertIn("certificate", distrusted.stderr)
+            load = subprocess.run([os.path.join(BIN, "numoe-bench"), "serve", "--base-url", url, "--num-prompts", "8", "--random-input-len", "16",
+                                   "--random-output-len", "8"], env=trusting, capture_output=True, text=True, timeout=60)
+            self.assertEqual((load.returncode, load.stderr), (0, ""))
+            self.assertRegex(load.stdout, r"Successful requests: +8\b")
+
+
 class Load(unittest.TestCase):
     """numoe-bench serve against the real server."""
 
@@ -454,7 +472,7 @@ class Load(unittest.TestCase):
         cls.cluster.__exit__()
 
     def bench(self, *flags, expect=0, port=None):
-        argv = [os.path.join(BIN, "numoe-bench"), "serve", "--base-url", f"http://127.0.0.1:{port or self.cluster.port}", "--tokenizer", TRAINED, *flags]
+        argv = [os.path.join(BIN, "numoe-bench"), "serve", "--base-url", f"http://127.0.0.1:{port or self.cluster.port}", *flags]
         run = subprocess.run(argv, capture_output=True, text=True, timeout=120)
         self.assertEqual(run.returncode, expect, run.stderr)
         return run
@@ -472,6 +490,7 @@ class Load(unittest.TestCase):
                 self.assertEqual((report["completed"], report["failed"], report["max_concurrency"]), (12, 0, limit))
                 self.assertEqual((report["total_input_tokens"], report["total_output_tokens"]), (12 * 64, 12 * 16))
                 self.assertEqual(report["input_lens"], [64] * 12)
+                self.assertTrue(report["tokenizer_id"].endswith("/tokenize"), report["tokenizer_id"])
                 self.assertLessEqual(report["max_concurrent_requests"], limit)
                 self.assertLessEqual(report["median_ttft_ms"], report["median_e2e_latency_ms"])
             self.assertNotEqual(reports[0]["generated_texts"], reports[1]["generated_texts"])  # other prompts
@@ -483,7 +502,7 @@ class Load(unittest.TestCase):
             rows, lines = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "lines.jsonl")
             with open(rows, "w", encoding="utf-8") as file:
                 file.write('{"prompt": "What is 12 + 30?", "output_tokens": 200}\n{"prompt": "Who are you?"}\n')
-            self.bench("--backend", "openai-chat", "--dataset-name", "custom", "--dataset-path", rows, "--num-prompts", "6", "--request-rate", "20",
+            self.bench("--backend", "openai-chat", "--tokenizer", TRAINED, "--dataset-name", "custom", "--dataset-path", rows, "--num-prompts", "6", "--request-rate", "20",
                        "--disable-ignore-eos", "--flush-cache", "--output-file", lines, "--output-details", "--header", "x-request-id=from-bench")
             with open(lines, encoding="utf-8") as file:
                 report = json.loads(file.read())

@@ -15,7 +15,7 @@ TEST(CollectedAnswer, PutsPiecesTogether) {
   answer.Add({.calls = {{.index = 0, .id = "first", .name = "f", .arguments = "[]"},
                         {.index = 1, .arguments = "}"}}});
   answer.Add({.finish_reason = "tool_calls"});
-  answer.Add({.usage = TokenUsage{.completion_tokens = 5}});
+  answer.Add({.usage = ReportedUsage{.completion_tokens = 5}});
   EXPECT_EQ(answer.reasoning, "ab");
   EXPECT_EQ(answer.content, "cd");
   ASSERT_EQ(answer.calls.size(), 2u);

@@ -47,10 +47,10 @@ struct Person {
 // Types `lines` to a session with `server`; -> the messages of the last request.
 json Talk(const CannedServer& server, Person& person, std::deque<std::string> lines, bool stream = true) {
   const auto client = *HttpClient::Create(*ParseUrl(server.url()), "");
-  Conversation conversation;
-  conversation.SetModel("m");
+  ChatHistory history;
+  history.SetModel("m");
   person.lines = std::move(lines);
-  ChatSession(*client, person.terminal(), conversation, stream).Talk();
+  ChatSession(*client, person.terminal(), history, stream).Talk();
   const auto requests = server.requests();
   return requests.empty() ? json() : json::parse(requests.back().body)["messages"];
 }
@@ -115,8 +115,8 @@ TEST(ChatSession, InterruptStopsTheAnswerAndKeepsIt) {
     person.printed += text;
     if (text == "never ending") raise(SIGINT);
   };
-  Conversation conversation;
-  ChatSession session(*client, terminal, conversation, true);
+  ChatHistory history;
+  ChatSession session(*client, terminal, history, true);
   EXPECT_EQ(session.Ask("go").code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(person.printed, "never ending\n");
   EXPECT_EQ(person.told, "(stopped)\n");

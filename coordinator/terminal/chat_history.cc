@@ -1,4 +1,4 @@
-#include "coordinator/terminal/conversation.h"
+#include "coordinator/terminal/chat_history.h"
 
 #include <fmt/format.h>
 
@@ -56,7 +56,7 @@ absl::Status CheckTools(const ordered_json& tools) {
 
 }  // namespace
 
-void Conversation::SetSystem(const std::string& text) {
+void ChatHistory::SetSystem(const std::string& text) {
   ordered_json& messages = request_["messages"];
   const bool has = !messages.empty() && RoleOf(messages[0]) == "system";
   if (has) messages.erase(0);
@@ -65,13 +65,13 @@ void Conversation::SetSystem(const std::string& text) {
   messages.insert(messages.begin(), message);
 }
 
-std::string Conversation::system() const {
+std::string ChatHistory::system() const {
   const ordered_json& messages = request_["messages"];
   if (messages.empty() || RoleOf(messages[0]) != "system" || !messages[0].contains("content")) return "";
   return messages[0]["content"].is_string() ? messages[0]["content"].get<std::string>() : "";
 }
 
-absl::Status Conversation::Set(const std::string& name, std::string_view value) {
+absl::Status ChatHistory::Set(const std::string& name, std::string_view value) {
   if (IsReserved(name))
     return absl::InvalidArgumentError(fmt::format("{} is not a sampling parameter", name));
   if (value.empty()) {
@@ -82,7 +82,7 @@ absl::Status Conversation::Set(const std::string& name, std::string_view value) 
   return absl::OkStatus();
 }
 
-std::string Conversation::Settings() const {
+std::string ChatHistory::Settings() const {
   std::string text;
   for (const auto& [name, value] : request_.items()) {
     if (!IsReserved(name)) text += fmt::format("{} = {}\n", name, Dump(value, -1));
@@ -90,18 +90,18 @@ std::string Conversation::Settings() const {
   return text;
 }
 
-absl::Status Conversation::SetTools(std::string_view json) {
+absl::Status ChatHistory::SetTools(std::string_view json) {
   ASSIGN_OR_RETURN(ordered_json tools, ParseBoundedJson(json));
   RETURN_IF_ERROR(CheckTools(tools));
   request_["tools"] = std::move(tools);
   return absl::OkStatus();
 }
 
-void Conversation::AddQuestion(const std::string& text) {
+void ChatHistory::AddQuestion(const std::string& text) {
   request_["messages"].push_back({{"role", "user"}, {"content", text}});
 }
 
-void Conversation::AddAnswer(const CollectedAnswer& answer) {
+void ChatHistory::AddAnswer(const CollectedAnswer& answer) {
   ordered_json message = {{"role", "assistant"}, {"content", answer.content}};
   if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
   for (const CollectedAnswer::Call& call : answer.calls) {
@@ -112,18 +112,18 @@ void Conversation::AddAnswer(const CollectedAnswer& answer) {
   request_["messages"].push_back(std::move(message));
 }
 
-void Conversation::AddToolResult(const CollectedAnswer::Call& call, const std::string& result) {
+void ChatHistory::AddToolResult(const CollectedAnswer::Call& call, const std::string& result) {
   request_["messages"].push_back(
       {{"role", "tool"}, {"tool_call_id", call.id}, {"name", call.name}, {"content", result}});
 }
 
-void Conversation::Reset() {
+void ChatHistory::Reset() {
   const std::string text = system();
   request_["messages"] = ordered_json::array();
   SetSystem(text);
 }
 
-size_t Conversation::LastQuestion() const {
+size_t ChatHistory::LastQuestion() const {
   const ordered_json& messages = request_["messages"];
   for (size_t i = messages.size(); i > 0; --i) {
     if (RoleOf(messages[i - 1]) == "user") return i - 1;
@@ -131,26 +131,26 @@ size_t Conversation::LastQuestion() const {
   return messages.size();
 }
 
-void Conversation::Truncate(size_t messages) {
+void ChatHistory::Truncate(size_t messages) {
   ordered_json& all = request_["messages"];
   while (all.size() > messages) all.erase(all.size() - 1);
 }
 
-bool Conversation::Undo() {
+bool ChatHistory::Undo() {
   const size_t question = LastQuestion();
   if (question == messages()) return false;
   Truncate(question);
   return true;
 }
 
-bool Conversation::Reopen() {
+bool ChatHistory::Reopen() {
   const size_t question = LastQuestion();
   if (question == messages()) return false;
   Truncate(question + 1);
   return true;
 }
 
-std::string Conversation::Body(bool stream) const {
+std::string ChatHistory::Body(bool stream) const {
   ordered_json body = request_;
   for (ordered_json& message : body["messages"]) {
     if (!message.contains("tool_calls")) message.erase("reasoning_content");
@@ -160,9 +160,9 @@ std::string Conversation::Body(bool stream) const {
   return Dump(body, -1);
 }
 
-std::string Conversation::Save() const { return Dump(request_, 2) + "\n"; }
+std::string ChatHistory::Save() const { return Dump(request_, 2) + "\n"; }
 
-absl::Status Conversation::Load(std::string_view text) {
+absl::Status ChatHistory::Load(std::string_view text) {
   ASSIGN_OR_RETURN(ordered_json loaded, ParseBoundedJson(text));
   if (loaded.is_array()) {
     RETURN_IF_ERROR(CheckMessages(loaded));

@@ -1,4 +1,4 @@
-// Conversation: what has been said and how answers are to be sampled, held as the request that continues it.
+// ChatHistory: what has been said and how answers are to be sampled, held as the request that continues it.
 //
 // It is one JSON object in the form of /v1/chat/completions - model, messages, tools, sampling parameters -
 // so what Save writes can be sent to any server as it is, and Load takes any such file, or a bare list of
@@ -15,7 +15,7 @@
 
 namespace numoe {
 
-class Conversation {
+class ChatHistory {
  public:
   void SetModel(const std::string& model) { request_["model"] = model; }
   std::string model() const { return request_.value("model", ""); }
