@@ -20,7 +20,7 @@ while [ $# -gt 0 ]; do
 done
 
 install_packages deploy/packages.txt
-build_preset release numoe-coordinator numoe-expert-worker
+build_preset release numoe-coordinator numoe-expert-worker numoe-chat
 bin=build/release/bin
 run=$(mktemp -d /tmp/numoe.XXXXXX)
 pids=()
@@ -76,6 +76,7 @@ NUMoE serves $model at $url   (two expert workers, logs in $run)
   open $url in a browser, or
   curl $url/v1/chat/completions -H 'Content-Type: application/json' \\
     -d '{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 64}'
+  $bin/numoe-chat --url $url
 
 Ctrl-C stops everything.
 TXT

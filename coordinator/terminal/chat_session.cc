@@ -252,14 +252,10 @@ void ChatSession::Undo(const std::string&) {
 
 void ChatSession::Tokens(const std::string&) {
   if (!usage_) return Tell("(no answer yet, or the server did not count)");
-  const double speaking_s = whole_s_ - first_s_;
-  const std::string speed = first_s_ > 0 && usage_->completion_tokens > 1 && speaking_s > 0
-                                ? fmt::format(", {:.1f} tokens/s after it",
-                                              static_cast<double>(usage_->completion_tokens - 1) / speaking_s)
-                                : "";
-  Tell(fmt::format("asked {} tokens ({} of them cached), answered {} in {:.2f} s", usage_->prompt_tokens,
-                   usage_->cached_tokens, usage_->completion_tokens, whole_s_) +
-       (first_s_ > 0 ? fmt::format(": the first after {:.2f} s{}", first_s_, speed) : ""));
+  const std::string first = first_s_ > 0 ? fmt::format(", the first piece after {:.2f} s", first_s_) : "";
+  Tell(fmt::format("asked {} tokens ({} of them cached), answered {} in {:.2f} s: {:.1f} tokens/s{}",
+                   usage_->prompt_tokens, usage_->cached_tokens, usage_->completion_tokens, whole_s_,
+                   static_cast<double>(usage_->completion_tokens) / whole_s_, first));
   Tell(fmt::format("the conversation has {} tokens; all answers together {}",
                    usage_->prompt_tokens + usage_->completion_tokens, answered_tokens_));
 }
