@@ -44,7 +44,8 @@ HttpResponse MakeResponse(const HttpRequest& request, HttpReply reply, const Ser
   AddCorsHeaders(request, options, response);
   response.keep_alive(keep_alive);
   const size_t size = reply.body.size();
-  if (request.method != "HEAD") response.body() = std::move(reply.body);
+  // Both tell the length of what they leave out.
+  if (request.method != "HEAD" && reply.status != 304) response.body() = std::move(reply.body);
   response.content_length(size);
   return response;
 }

@@ -19,7 +19,7 @@ export class AnswerBuilder {
   add(chunk) {
     const { message } = this;
     if (chunk.usage) message.usage = chunk.usage;
-    const choice = chunk.choices?.[0];
+    const choice = chunk.choices?.find(({ index = 0 }) => index === 0);  // more than one can be asked for
     if (!choice) return;
     const delta = choice.delta ?? {};
     const reasoning = delta.reasoning_content ?? delta.reasoning ?? "";

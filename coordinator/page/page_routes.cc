@@ -13,18 +13,15 @@ void Answer(const std::shared_ptr<Exchange>& exchange) {
                                  .message = "the page has no such file: " + request.path.substr(0, 200),
                                  .code = "not_found"});
   }
-  HttpReply reply{.type = file->type,
-                  .headers = {{"ETag", file->etag},
-                              {"Cache-Control", "no-cache"},
-                              {"Content-Security-Policy", kPageSecurityPolicy},
-                              {"Referrer-Policy", "no-referrer"},
-                              {"X-Content-Type-Options", "nosniff"}}};
-  if (request.Header("if-none-match") == file->etag) {
-    reply.status = 304;
-  } else {
-    reply.body = std::string(file->content);
-  }
-  exchange->Reply(std::move(reply));
+  const bool known = request.Header("if-none-match") == file->etag;
+  exchange->Reply({.status = known ? 304 : 200,
+                   .body = std::string(file->content),
+                   .type = file->type,
+                   .headers = {{"ETag", file->etag},
+                               {"Cache-Control", "no-cache"},
+                               {"Content-Security-Policy", kPageSecurityPolicy},
+                               {"Referrer-Policy", "no-referrer"},
+                               {"X-Content-Type-Options", "nosniff"}}});
 }
 
 }  // namespace

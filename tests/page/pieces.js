@@ -138,6 +138,7 @@ return (async () => {
   const builder = new answer.AnswerBuilder(message);
   const delta = (value, finish = null) => ({ choices: [{ delta: value, finish_reason: finish }], usage: null });
   for (const chunk of [delta({ role: "assistant", reasoning_content: "th", reasoning: "th" }), delta({ reasoning: "ink" }), delta({ content: "Hel" }), delta({ content: "lo" }),
+    { choices: [{ index: 1, delta: { content: "of another choice" } }] },
     delta({ tool_calls: [{ index: 0, id: "f:0", function: { name: "f", arguments: "" } }] }), delta({ tool_calls: [{ index: 0, function: { arguments: '{"a"' } }] }),
     delta({ tool_calls: [{ index: 0, function: { arguments: ":1}" } }] }, "tool_calls"), { choices: [], usage: { prompt_tokens: 3, completion_tokens: 9 } }]) builder.add(chunk);
   builder.end();
