@@ -39,7 +39,8 @@ void AddApiFlags(Flags& flags, CoordinatorFlags& f) {
       ->check(CLI::IsMember({"auto", "think", "none"}));
   flags
       .Add("tool-call-parser", f.tool_call_parser,
-           "Form of tool calls: auto (by vocabulary and template), kimi_k2, deepseek_v3, hermes, qwen3_coder, none")
+           "Form of tool calls: auto (by vocabulary and template), kimi_k2, deepseek_v3, hermes, "
+           "qwen3_coder, none")
       ->check(CLI::IsMember({"auto", "kimi_k2", "deepseek_v3", "hermes", "qwen3_coder", "none"}));
   flags
       .Add("lock-sampling", f.locked_sampling,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "coordinator/api/messages_request.h"
+#include "coordinator/api/messages_writer.h"
 #include "coordinator/api/openai_request.h"
 #include "coordinator/api/openai_writer.h"
 
@@ -16,6 +18,7 @@ std::unique_ptr<AnswerWriter> Write(const GenerationRequest& request, AnswerCont
 
 const Dialect kChat = {ReadChatRequest, Write<ChatWriter>, "chatcmpl-"};
 const Dialect kText = {ReadTextRequest, Write<TextWriter>, "cmpl-"};
+const Dialect kMessages = {ReadMessagesRequest, Write<MessagesWriter>, "msg_", ErrorShape::kAnthropic};
 
 // Preparing takes a core for milliseconds at most; two keep a long prompt from holding up the others.
 constexpr int kPreparers = 2;
@@ -36,19 +39,23 @@ void ApiService::Stop() {
 void ApiService::Register(Router& router) {
   AddGeneration(router, "/v1/chat/completions", "An answer to a conversation (OpenAI)", kChat);
   AddGeneration(router, "/v1/completions", "What follows a text (OpenAI)", kText);
+  AddGeneration(router, "/v1/messages", "An answer to a conversation (Anthropic)", kMessages);
+  RegisterMessages(router);
   RegisterTokens(router);
   RegisterState(router);
 }
 
 void ApiService::AddGeneration(Router& router, const std::string& path, const std::string& summary,
                                const Dialect& dialect) {
-  router.Add(
-      {.method = "POST",
-       .pattern = path,
-       .summary = summary,
-       .handle = [this, &dialect](std::shared_ptr<Exchange> exchange) {
-         std::make_shared<GenerationTask>(deps_, running_, std::move(exchange), dialect)->Start(preparers_);
-       }});
+  router.Add({.method = "POST",
+              .pattern = path,
+              .summary = summary,
+              .handle =
+                  [this, &dialect](std::shared_ptr<Exchange> exchange) {
+                    std::make_shared<GenerationTask>(deps_, running_, std::move(exchange), dialect)
+                        ->Start(preparers_);
+                  },
+              .errors = dialect.errors});
 }
 
 }  // namespace numoe

@@ -29,6 +29,7 @@ class ApiService {
                      const Dialect& dialect);
   void RegisterState(Router& router);
   void RegisterTokens(Router& router);
+  void RegisterMessages(Router& router);
 
   void Health(const std::shared_ptr<Exchange>& exchange);
   void HealthGenerate(const std::shared_ptr<Exchange>& exchange);
@@ -42,6 +43,7 @@ class ApiService {
   void AbortRequest(const std::shared_ptr<Exchange>& exchange);
   void Tokenize(const std::shared_ptr<Exchange>& exchange);
   void Detokenize(const std::shared_ptr<Exchange>& exchange);
+  void CountTokens(const std::shared_ptr<Exchange>& exchange);
 
   const ApiDeps& deps_;
   RunningTasks running_;

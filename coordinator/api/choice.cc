@@ -81,7 +81,10 @@ ChoiceStep Choice::Take(const TokenEvent& event) {
     TakeToken(token, out);
   }
   if (!done_ && event.finish != FinishReason::kNone) End(out, event.finish);
-  for (const AnswerDelta& delta : out) answer_.Add(delta);
+  for (const AnswerDelta& delta : out) {
+    answer_.Add(delta);
+    Append(delta, said_);
+  }
   if (finish_reason_ == "stop" && !answer_.calls.empty() && !call_was_named_) finish_reason_ = "tool_calls";
   return Step(std::move(out));
 }

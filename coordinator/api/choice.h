@@ -51,6 +51,8 @@ class Choice {
   int index() const { return index_; }
   int prompt_index() const { return prompt_index_; }
   const ParsedAnswer& answer() const { return answer_; }
+  /// What was said so far in its order, each run of one kind in one piece.
+  const std::vector<AnswerDelta>& said() const { return said_; }
   const std::string& finish_reason() const { return finish_reason_; }
   /// The stop string or the request's stop token that ended it; neither: the model did.
   const std::variant<std::monostate, TokenId, std::string>& stop_reason() const { return stop_reason_; }
@@ -88,6 +90,7 @@ class Choice {
   OutputParser parser_;
   StopMatcher stops_;
   ParsedAnswer answer_;
+  std::vector<AnswerDelta> said_;
   std::vector<TokenId> tokens_;
   std::vector<TokenLogprobs> logprobs_;
   std::vector<TokenLogprobs> prompt_logprobs_;

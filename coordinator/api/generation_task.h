@@ -28,6 +28,7 @@ struct Dialect {
   RequestReader read;
   std::function<std::unique_ptr<AnswerWriter>(const GenerationRequest&, AnswerContext)> write;
   const char* id_prefix;  // of the answer's id
+  ErrorShape errors = ErrorShape::kOpenAi;
 };
 
 class GenerationTask;

@@ -50,32 +50,43 @@ void ReadTextLogprobs(JsonFields& in, GenerationRequest& out) {
   if (out.echo) out.sampling.prompt_logprobs = top;
 }
 
-// Templates know thinking by these names: Kimi-K2.5's and DeepSeek's `thinking`, Qwen3's `enable_thinking`.
-void SetThinking(bool on, ordered_json& kwargs) {
-  if (kwargs.is_null()) kwargs = ordered_json::object();
-  for (const char* name : {"thinking", "enable_thinking"}) {
-    if (!kwargs.contains(name)) kwargs[name] = on;
-  }
-}
-
 void ReadThinking(JsonFields& in, GenerationRequest& out) {
-  ordered_json& kwargs = out.conversation->template_kwargs;
-  if (const ordered_json* given = in.Object("chat_template_kwargs"); given != nullptr) kwargs = *given;
-  std::string effort;
-  in.String("reasoning_effort", effort);
-  if (!effort.empty()) {
-    if (std::find(std::begin(kEfforts), std::end(kEfforts), effort) == std::end(kEfforts)) {
-      return in.Fail("reasoning_effort",
-                     fmt::format("one of {}, found \"{}\"", fmt::join(kEfforts, ", "), effort.substr(0, 40)));
-    }
-    SetThinking(effort != "none", kwargs);
-    if (!kwargs.contains("reasoning_effort")) kwargs["reasoning_effort"] = effort;
-  }
+  if (const ordered_json* given = in.Object("chat_template_kwargs"); given != nullptr)
+    out.conversation->template_kwargs = *given;
+  ReadEffort(in, "reasoning_effort", *out.conversation);
   in.Bool("include_reasoning", out.include_reasoning);
   in.Bool("separate_reasoning", out.include_reasoning);
 }
 
 }  // namespace
+
+void SetThinking(bool on, ordered_json& template_kwargs) {
+  if (template_kwargs.is_null()) template_kwargs = ordered_json::object();
+  for (const char* name : {"thinking", "enable_thinking"}) {
+    if (!template_kwargs.contains(name)) template_kwargs[name] = on;
+  }
+}
+
+void ReadEffort(JsonFields& in, const char* name, Conversation& out) {
+  std::string effort;
+  in.String(name, effort);
+  if (effort.empty()) return;
+  if (std::find(std::begin(kEfforts), std::end(kEfforts), effort) == std::end(kEfforts)) {
+    return in.Fail(name,
+                   fmt::format("one of {}, found \"{}\"", fmt::join(kEfforts, ", "), effort.substr(0, 40)));
+  }
+  SetThinking(effort != "none", out.template_kwargs);
+  if (!out.template_kwargs.contains("reasoning_effort")) out.template_kwargs["reasoning_effort"] = effort;
+}
+
+void ReadCalls(JsonFields& in, const ordered_json* choice, bool parallel, Conversation& out) {
+  auto calls =
+      ReadCallPolicy({.tools = out.tools, .choice = choice, .messages = out.messages, .parallel = parallel});
+  if (const auto* error = std::get_if<ApiError>(&calls)) return in.Fail(*error);
+  out.calls = std::get<CallPolicy>(std::move(calls));
+  // The model cannot call what it is not shown.
+  if (out.calls.choice == CallPolicy::Choice::kNone) out.tools = nullptr;
+}
 
 void ReadCommon(JsonFields& in, GenerationRequest& out) {
   in.String("model", out.model);
@@ -123,12 +134,7 @@ void ReadConversation(JsonFields& in, GenerationRequest& out) {
   if (const ordered_json* tools = in.Array("tools"); tools != nullptr && !tools->empty()) c.tools = *tools;
   bool parallel = true;
   in.Bool("parallel_tool_calls", parallel);
-  auto calls = ReadCallPolicy(
-      {.tools = c.tools, .choice = in.Get("tool_choice"), .messages = c.messages, .parallel = parallel});
-  if (const auto* error = std::get_if<ApiError>(&calls)) return in.Fail(*error);
-  c.calls = std::get<CallPolicy>(std::move(calls));
-  // The model cannot call what it is not shown.
-  if (c.calls.choice == CallPolicy::Choice::kNone) c.tools = nullptr;
+  ReadCalls(in, in.Get("tool_choice"), parallel, c);
   in.Bool("continue_final_message", c.continue_final_message);
   c.add_generation_prompt = !c.continue_final_message;
   in.Bool("add_generation_prompt", c.add_generation_prompt);

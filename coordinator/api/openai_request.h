@@ -20,6 +20,14 @@ std::variant<GenerationRequest, ApiError> ReadTextRequest(const nlohmann::ordere
 /// The conversation's part of a chat request: messages, tools, tool_choice, chat_template_kwargs, ... Also
 /// for /tokenize, which is asked what the prompt would be.
 void ReadConversation(JsonFields& in, GenerationRequest& out);
+/// Which of the conversation's tools the answer may call, by OpenAI's tool_choice (null: not given): what
+/// every dialect's own form becomes. After messages and tools.
+void ReadCalls(JsonFields& in, const nlohmann::ordered_json* choice, bool parallel, Conversation& out);
+/// Templates know thinking by these names: Kimi-K2.5's and DeepSeek's `thinking`, Qwen3's `enable_thinking`.
+/// What the client set by itself stays.
+void SetThinking(bool on, nlohmann::ordered_json& template_kwargs);
+/// reasoning_effort: OpenAI's names, which switch thinking on or off and reach the template by their own.
+void ReadEffort(JsonFields& in, const char* name, Conversation& out);
 /// `prompt` of a completion or /tokenize: text, token ids, or a list of either.
 void ReadPrompts(JsonFields& in, const char* name, GenerationRequest& out);
 /// model, priority, cache_salt, request_id (SGLang: rid), return_token_ids and the like.

@@ -84,6 +84,15 @@ std::variant<ordered_json, ApiError> ReadBody(std::string_view body) {
   return *std::move(parsed);
 }
 
+std::optional<ApiError> CheckModel(const GenerationRequest& request, const ApiDeps& deps) {
+  if (request.model.empty() || request.model == deps.model_name) return std::nullopt;
+  return ApiError{
+      .http_status = 404,
+      .message = fmt::format("no such model: {}; this server has {}", request.model, deps.model_name),
+      .param = "model",
+      .code = "model_not_found"};
+}
+
 std::variant<std::vector<TokenIds>, ApiError> TokenisePrompts(const GenerationRequest& request,
                                                               const ApiDeps& deps) {
   std::vector<TokenIds> prompts;
@@ -113,12 +122,7 @@ std::variant<Prepared, ApiError> Prepare(std::string_view body, const RequestRea
   Prepared prepared{
       .request = std::get<GenerationRequest>(std::move(request)), .prompts = {}, .constraints = {}};
   const GenerationRequest& r = prepared.request;
-  if (!r.model.empty() && r.model != deps.model_name) {
-    return ApiError{.http_status = 404,
-                    .message = fmt::format("no such model: {}; this server has {}", r.model, deps.model_name),
-                    .param = "model",
-                    .code = "model_not_found"};
-  }
+  if (auto error = CheckModel(r, deps)) return *error;
   auto prompts = TokenisePrompts(r, deps);
   if (const auto* error = std::get_if<ApiError>(&prompts)) return *error;
   prepared.prompts = std::get<std::vector<TokenIds>>(std::move(prompts));

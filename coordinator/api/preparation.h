@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -30,6 +31,8 @@ using RequestReader = std::function<std::variant<GenerationRequest, ApiError>(co
 std::variant<nlohmann::ordered_json, ApiError> ReadBody(std::string_view body);
 std::variant<Prepared, ApiError> Prepare(std::string_view body, const RequestReader& read,
                                          const ApiDeps& deps);
+/// 404 if the request names a model that is not served.
+std::optional<ApiError> CheckModel(const GenerationRequest& request, const ApiDeps& deps);
 /// The prompts as the model sees them: rendered and tokenised, each within the context.
 std::variant<std::vector<std::vector<TokenId>>, ApiError> TokenisePrompts(const GenerationRequest& request,
                                                                           const ApiDeps& deps);

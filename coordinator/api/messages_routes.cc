@@ -1,0 +1,45 @@
+// /v1/messages/count_tokens: how long a conversation would be as a prompt.
+#include <boost/asio/post.hpp>
+
+#include "coordinator/api/api_service.h"
+#include "coordinator/api/messages_request.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::variant<size_t, ApiError> CountPrompt(const std::string& body, const ApiDeps& deps) {
+  auto json = ReadBody(body);
+  if (const auto* error = std::get_if<ApiError>(&json)) return *error;
+  JsonFields in(std::get<ordered_json>(json));
+  GenerationRequest request;
+  in.String("model", request.model);
+  ReadMessagesConversation(in, request);
+  if (in.error()) return *in.error();
+  if (auto error = CheckModel(request, deps)) return *error;
+  auto prompts = TokenisePrompts(request, deps);
+  if (const auto* error = std::get_if<ApiError>(&prompts)) return *error;
+  return std::get<0>(prompts)[0].size();
+}
+
+}  // namespace
+
+void ApiService::RegisterMessages(Router& router) {
+  router.Add({.method = "POST",
+              .pattern = "/v1/messages/count_tokens",
+              .summary = "The length of a conversation in tokens (Anthropic)",
+              .handle = [this](std::shared_ptr<Exchange> exchange) { CountTokens(exchange); },
+              .errors = ErrorShape::kAnthropic});
+}
+
+void ApiService::CountTokens(const std::shared_ptr<Exchange>& exchange) {
+  boost::asio::post(preparers_, [this, exchange] {
+    exchange->Post([exchange, counted = CountPrompt(exchange->request().body, deps_)] {
+      if (const auto* error = std::get_if<ApiError>(&counted)) return exchange->ReplyError(*error);
+      exchange->Reply({.body = DumpJson({{"input_tokens", std::get<size_t>(counted)}})});
+    });
+  });
+}
+
+}  // namespace numoe

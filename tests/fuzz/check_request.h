@@ -1,0 +1,45 @@
+// What the engine relies on in a request, whichever API it came by, and clients in a refusal.
+//
+// CHECKs, for the fuzz targets of the request readers.
+#pragma once
+
+#include <cmath>
+#include <string_view>
+#include <variant>
+
+#include "common/base/check.h"
+#include "common/base/limits.h"
+#include "coordinator/api/preparation.h"
+
+namespace numoe {
+
+inline void CheckError(const ApiError& error) {
+  NUMOE_CHECK(error.http_status >= 400 && error.http_status < 500) << error.message;
+  for (const ErrorShape shape : {ErrorShape::kOpenAi, ErrorShape::kAnthropic}) {
+    const auto json = nlohmann::json::parse(error.ToJson(shape));
+    NUMOE_CHECK(json.at("error").at("message").is_string());
+  }
+}
+
+inline void CheckRequest(const GenerationRequest& request) {
+  const SamplingParams& s = request.sampling;
+  NUMOE_CHECK(s.max_tokens >= 0 && std::isfinite(s.temperature) && s.temperature >= 0);
+  NUMOE_CHECK(s.top_p >= 0 && s.top_p <= 1 && s.min_p >= 0 && s.min_p <= 1 && s.min_tokens >= 0);
+  NUMOE_CHECK(request.n >= 1 && request.best_of >= request.n && request.best_of <= limits::kChoicesMax);
+  NUMOE_CHECK_NE(request.conversation.has_value(), !request.prompts.empty());
+}
+
+inline void CheckReader(std::string_view body, std::initializer_list<RequestReader> readers) {
+  const auto json = ReadBody(body);
+  if (const auto* error = std::get_if<ApiError>(&json)) return CheckError(*error);
+  for (const RequestReader& read : readers) {
+    const auto parsed = read(std::get<nlohmann::ordered_json>(json), {});
+    if (const auto* error = std::get_if<ApiError>(&parsed)) {
+      CheckError(*error);
+    } else {
+      CheckRequest(std::get<GenerationRequest>(parsed));
+    }
+  }
+}
+
+}  // namespace numoe

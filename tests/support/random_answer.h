@@ -1,0 +1,42 @@
+// Random answers of every model's format, sense and nonsense, and their tokens cut into random events.
+//
+// For the tests that hold what a stream adds up to against the whole answer, in every API's dialect.
+#pragma once
+
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/answer_writer.h"
+#include "coordinator/parsing/output_format.h"
+#include "tests/support/byte_tokenizer.h"
+
+namespace numoe {
+
+struct SaidFormat {
+  const char* name;
+  std::vector<std::string> control;
+  std::string call;  // a good one
+};
+
+/// Kimi's, DeepSeek's and Qwen's.
+const std::vector<SaidFormat>& SaidFormats();
+/// A sequence of whole calls, reasoning, pieces of both, and single control tokens.
+std::string RandomAnswer(const SaidFormat& format, std::mt19937& random);
+/// A request with a tool or without, with stop strings or without.
+GenerationRequest RandomRequest(std::mt19937& random);
+
+using WriterFactory = std::function<std::unique_ptr<AnswerWriter>(const GenerationRequest&, AnswerContext)>;
+
+struct SaidTwice {
+  std::string said;    // as text
+  std::string stream;  // all events
+  std::string whole;
+  ParsedAnswer answer;
+};
+/// One random answer, streamed by one writer and told whole by another.
+SaidTwice SayTwice(const SaidFormat& format, const GenerationRequest& request, const WriterFactory& write,
+                   std::mt19937& random);
+
+}  // namespace numoe
