@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 
 from conversation import Conversation, chatter, says, system, user
-from words import FIRST_NAMES, FOODS, THINGS, invented, number_words, pick
+from words import ANIMALS, FIRST_NAMES, FOODS, JOBS, RELATIONS, THINGS, invented, number_words, pick
 
 Expression = list[int | str]  # integers and + - * / ( )
 
@@ -239,8 +239,49 @@ ASK = ["What is {}?", "What is {}?", "What is {}?", "{}", "{} = ?", "{}=", "{} =
        "Let me test you: {}", "Can you tell me {}?", "Quick maths: {}", "the answer to {}", "{}, what is that?", "Figure out {}."]
 
 
+_BOXES = "crate bag tray basket carton jar pack sack bucket drawer shelf truck row bundle chest tin case pallet".split()
+
+
+def _story(r: random.Random, op: str, a: str, b: str) -> str:
+    """A little story put together from parts, so that what happens in it tells the operation and not its wording."""
+    n, t = pick(r, FIRST_NAMES, 0.3), r.choice((pick(r, THINGS, 0.2) + "s", pick(r, FOODS, 0.2), pick(r, ANIMALS, 0.2) + "s"))
+    who, has, had, do, they = r.choice((("I", "have", "had", "do", "I"), (n, "has", "had", "does", n), (f"My {r.choice(RELATIONS)}", "has", "had", "does", "that person"),
+                                        ("We", "have", "had", "do", "we"), (f"The {r.choice(JOBS)}", "has", "had", "does", "that person")))
+    low = "we" if who == "We" else they
+    ask = r.choice((f"How many {t} {do} {low} {r.choice(('have', 'own'))} {r.choice(('now', 'in the end', 'then', 'after that'))}?", f"How many {t} are that?",
+                    f"What is the number of {t} {r.choice(('now', 'then', 'in the end'))}?", f"How many {t} is that {r.choice(('in all', 'altogether', 'in total'))}?"))
+    join = r.choice((". Then", ", then", " and", ". Later", ". After that", ". Today", ". On Sunday"))
+    if op == "+":
+        more = r.choice((f"{low} found {b} more", f"{low} bought {b} more", f"{b} more came", f"somebody gave {b} more", f"{low} got another {b}", f"{low} made {b} more"))
+        return r.choice((f"{who} {r.choice((has, had, 'bought', 'found', 'got', 'made', 'took'))} {a} {t}{join} {more}. {ask}",
+                         f"{who} {had} {a} {t}, {n} {r.choice(('had', 'brought', 'got'))} {b}. How many together?", f"{a} {t} in one place, {b} in another. {ask}"))
+    if op == "-":
+        if r.random() < 0.45:  # the price may come before or after what is paid
+            price = r.choice((f"The {r.choice(('price', 'ticket', 'meal', 'fare', 'rent', 'fee', pick(r, THINGS)))} {r.choice(('is', 'costs', 'comes to', 'was'))} {b}",
+                              f"{who} must pay {b}", f"Something costs {b}", f"The cost is {b}"))
+            paid = r.choice((f"{low} gave {a}", f"{low} paid with {a}", f"{low} handed over {a}", f"a note of {a} was given", f"{low} put down {a}"))
+            back = r.choice(("How much comes back?", "What comes back?", "How much money is returned?", "What is the change?", "How much will be given back?", "How much change is that?"))
+            return r.choice((f"{price} and {paid}. {back}", f"{price}, {paid}. {back}", f"{price}. {paid[0].upper()}{paid[1:]}. {back}"))
+        less = r.choice((f"{low} lost {b}", f"{low} sold {b}", f"{b} broke", f"{low} gave {b} away", f"{b} were stolen", f"{low} used {b} of them", f"{n} took {b}"))
+        rest = r.choice((ask, f"How many {t} are left?", f"How many {t} remain?", "How many are left over?", "What is left?"))
+        return f"{who} {r.choice((has, had, 'bought', 'found', 'got'))} {a} {t}{join} {less}. {rest}"
+    box = r.choice(_BOXES)
+    if op == "*":
+        return r.choice((f"How many {t} are {r.choice(('in', 'there in'))} {a} {box}s {r.choice(('of', 'with', 'of', 'holding'))} {b} {t}?", f"{a} {box}s of {b} {t}. {ask}",
+                         f"{who} {r.choice((has, had, 'bought', 'found'))} {a} {box}s of {b} {t}. {ask}", f"There are {a} {box}s, each {r.choice(('with', 'holding', 'of'))} {b} {t}. {ask}",
+                         f"If one {box} has {b} {t}, how many {t} are in {a} {box}s?", f"One {t[:-1]} costs {b}. What {r.choice(('is the price of', 'do you pay for'))} {a}?",
+                         f"{a} {r.choice(('days', 'weeks', 'times', 'people'))}, {b} {t} each. {ask}"))
+    people = r.choice(("friends", "guests", "cousins", "students", "workers", "players", "neighbours", "girls", "boys", "people", box + "s"))
+    each = r.choice(("How many for each?", "How many does each one get?", f"How many {t} has each then?", "What is one part?", "What does one of them get?"))
+    return r.choice((f"{who} {r.choice(('divided', 'shared', 'put', 'split', 'gave'))} {a} {t} {r.choice(('between', 'among', 'to', 'over'))} {b} {people}. {each}",
+                     f"If {a} {t} are {r.choice(('split', 'shared', 'divided'))} {r.choice(('between', 'among'))} {b} {people}, {each[0].lower()}{each[1:]}",
+                     f"{b} {people} {r.choice(('share', 'divide', 'split'))} {a} {t}. {each}", f"{a} {t}, {b} {people}. {each}"))
+
+
 def asked(r: random.Random, e: Expression) -> str:
     """A whole request, sometimes in words only ("add 5 to 6", a little story)."""
+    if len(e) == 3 and r.random() < 0.3 and e[0] >= 0 and e[2] >= 0:
+        return _story(r, e[1], *(number_words(v) if v < 100 and r.random() < 0.15 else str(v) for v in (e[0], e[2])))
     if len(e) == 3 and r.random() < 0.3 and e[0] >= 0 and e[2] >= 0:
         a, op, b = e
         a, b = (number_words(v) if v < 100 and r.random() < 0.25 else str(v) for v in (a, b))
@@ -305,9 +346,11 @@ def arithmetic(r: random.Random) -> Conversation:
     else:
         text = asked(r, e)
     worked = work_out(e)
-    greeting = ""
-    text = chatter(r, text)
-    return Conversation(system(r) + [user(text), says(greeting + reply(worked), worked.scratch)])
+    if r.random() < 0.03:  # somebody's opinion first, right or wrong
+        shown, other = spoken(r, e), number(r)
+        text = r.choice((f"Is it right that {shown} is {other}? {text}", f"I think that {shown} = {other}. {text}", f"{r.choice(FIRST_NAMES)} says {shown} = {other}. {text}",
+                         f"Somebody wrote {shown} = {worked.answer or other}. {text}", f"Does {shown} make {worked.answer or other}? {text}"))
+    return Conversation(system(r) + [user(chatter(r, text)), says(reply(worked), worked.scratch)])
 
 
 def check(n: int = 20000) -> None:

@@ -92,8 +92,9 @@ def _named(r: random.Random) -> Fact:
     kind = pick(r, r.choice((ANIMALS, RELATIONS, THINGS, RELATIONS)), 0.1)
     v = person(r)
     told = r.choice(("My {k} is called {v}.", "My {k}'s name is {v}.", "I have {ak} named {v}.", "The name of my {k} is {v}.", "My {k} {v} is here.",
-                     "I have {ak} called {v}.", "{v} is my {k}.", "We named our {k} {v}.", "My {k} goes by the name {v}."))
-    ask = r.choice(("What is my {k} called?", "What is my {k}'s name?", "What is the name of my {k}?", "Who is my {k}?", "How is my {k} called?",
+                     "I have {ak} called {v}.", "{v} is my {k}.", "We named our {k} {v}.", "My {k} goes by the name {v}.",
+                     "We call our {k} {v}.", "Listen: my {k} is named {v}.", "Just to tell you: my {k} is {v}.", "Everybody calls my {k} {v}."))
+    ask = r.choice(("How do I call my {k}?", "Which name does my {k} have?", "What is my {k} called?", "What is my {k}'s name?", "What is the name of my {k}?", "Who is my {k}?", "How is my {k} called?",
                     "What's the name of my {k}?", "Do you remember my {k}'s name?", "What did I name my {k}?", "What's my {k}'s name?"))
     return Fact("named " + kind, told.format(k=kind, ak=article(kind), v=v), ask.format(k=kind), f"Your {kind} is called {v}.", v)
 
@@ -119,6 +120,8 @@ def _third(r: random.Random) -> Fact:
     rows = [
         ("keep " + o, ("I keep my {o} in the {v}.", "My {o} is in the {v}.", "I hid my {o} in the {v}.", "I have put my {o} into the {v}.", "I store my {o} in the {v}."),
          ("Where is my {o}?", "Where do I keep my {o}?", "Where did I put my {o}?", "Where can my {o} be found?", "In which place is my {o}?"), "Your {o} is in the {v}.", place),
+        ("keep many " + o, ("I keep my {p} in the {v}.", "My {p} are in the {v}.", "I have put the {p} into the {v}.", "The {p} lie in the {v}.", "All my {p} are in the {v}."),
+         ("Where are my {p}?", "Where are the {p}?", "Where do I keep my {p}?", "Where can I find my {p}?", "In which place are my {p}?"), "Your {p} are in the {v}.", place),
         ("meet", ("We will meet on {v}.", "We meet on {v}.", "Let us meet on {v}.", "I will meet you on {v}.", "Our meeting is on {v}."),
          ("When will we meet?", "On which day do we meet?", "When do we meet?", "When is our meeting?", "What day will we meet?"), "We will meet on {v}.", d),
         ("train", ("My train leaves at {v}.", "The train goes at {v}.", "I have to be there at {v}.", "My appointment is at {v}."),

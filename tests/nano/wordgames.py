@@ -163,7 +163,8 @@ def calendar(r: random.Random) -> tuple[str, str, str]:
             return _ask(r, ("What day is {k} days after {d}?", "Today is {d}. What day is it in {k} days?", "If today is {d}, which day is it {k} days later?"), d=d, k=k), path, f"{DAYS[(i + k) % 7]}."
         if kind == 3:
             return _ask(r, ("List the days of the week.", "What are the days of the week?", "Name the days of the week.", "Tell me all weekdays.", "Days of the week?",
-                            "Say the seven days of the week.")), "", ", ".join(DAYS)
+                            "Say the seven days of the week.", "list all days of a week", "name all the days in the week", "give me the weekdays", "write down the days of one week",
+                            "Which days are there in a week?", "What days does a week have?", "enumerate the days of the week")), "", ", ".join(DAYS)
         if kind == 4:
             return _ask(r, ("How many days are in a week?", "How many days does a week have?", "How many days has a week?", "Number of days in a week?")), "", "7."
         return _ask(r, ("What is the {o} day of the week?", "Which day is the {o} of the week?"), o=ORDINALS[i]), "", f"{d}."
@@ -178,7 +179,7 @@ def calendar(r: random.Random) -> tuple[str, str, str]:
     if kind == 3:
         return _ask(r, ("What is the {o} month?", "Which month is the {o} of the year?", "What is the {o} month of the year?"), o=ORDINALS[i]), "", f"{m}."
     if kind == 4:
-        return _ask(r, ("List the months of the year.", "What are the months?", "Name all months.", "Tell me the twelve months.", "Months of the year?", "What are the months of the year?")), "", ", ".join(MONTHS)
+        return _ask(r, ("List the months of the year.", "list all months in a year", "name the months in the year", "Which months are there in a year?", "What are the months?", "Name all months.", "Tell me the twelve months.", "Months of the year?", "What are the months of the year?")), "", ", ".join(MONTHS)
     if kind == 5:
         return _ask(r, ("How many months are in a year?", "How many months does a year have?", "How many months has a year?")), "", "12."
     return _ask(r, ("How many days does {m} have?", "How many days are in {m}?", "How long is {m}?"), m=m), "", f"{MONTH_DAYS[i]}."
@@ -189,7 +190,8 @@ def copying(r: random.Random) -> tuple[str, str, str]:
     words = [_word(r) for _ in range(r.randint(1, 5))]
     text = " ".join(words)
     if kind < 0.5:
-        return _ask(r, ("Repeat after me: {t}", "Say {t}.", "Repeat: {t}", "Repeat the words {t}.", "Write {t}.", "Please say {t}", "Echo {t}", "Say exactly: {t}", "Copy this: {t}"), t=text), "", text
+        return _ask(r, ("Repeat after me: {t}", "Say {t}.", "Repeat: {t}", "Repeat the words {t}.", "Write {t}.", "Please say {t}", "Echo {t}", "Say exactly: {t}", "Copy this: {t}", "say {t}", "say: {t}", "just say {t}", "now write {t}",
+                        "please repeat {t}", "repeat {t}", "Say the word {t}." if len(words) == 1 else "Say this: {t}"), t=text), "", text
     if kind < 0.65:
         a = r.randrange(25)
         return _ask(r, ("What letter comes after {c}?", "Which letter follows {c}?", "What is the letter after {c} in the alphabet?", "Next letter after {c}?"), c=ALPHABET[a]), "", f"{ALPHABET[a + 1]}."
