@@ -20,11 +20,14 @@ using Clock = std::chrono::steady_clock;
 // Spins between two looks at the clock.
 constexpr int kSpinsPerCheck = 64;
 
+// Sleeping threads that a thread wakes: it takes a microsecond for each, and they take several to come.
+constexpr int kWakesEach = 2;
+
 void FutexWait(std::atomic<uint32_t>& word, uint32_t seen) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
 }
-void FutexWakeAll(std::atomic<uint32_t>& word) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+void FutexWake(std::atomic<uint32_t>& word, int threads) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0);
 }
 
 }  // namespace
@@ -43,26 +46,51 @@ ThreadPool::ThreadPool(const ThreadPoolOptions& options) : options_(options) {
 ThreadPool::~ThreadPool() {
   stop_.store(true);
   epoch_.fetch_add(1);
-  FutexWakeAll(epoch_);
+  FutexWake(epoch_, INT_MAX);
   for (std::thread& thread : threads_) thread.join();
 }
 
 void ThreadPool::Run(int tasks, absl::FunctionRef<void(int task, int thread)> body) {
+  RunPhases({tasks}, [&](int, int task, int thread) { body(task, thread); });
+}
+
+void ThreadPool::RunPhases(absl::Span<const int> phase_tasks,
+                           absl::FunctionRef<void(int phase, int task, int thread)> body) {
   NUMOE_DCHECK(body_ == nullptr) << "one Run at a time, and none inside a task";
-  if (tasks <= 1 || threads_.empty()) {
-    for (int task = 0; task < tasks; ++task) body(task, 0);
-    return;
+  int phase = 0;
+  for (; phase < static_cast<int>(phase_tasks.size()); ++phase) {
+    const int tasks = phase_tasks[static_cast<size_t>(phase)];
+    if (tasks > 1 && !threads_.empty()) break;
+    for (int task = 0; task < tasks; ++task) body(phase, task, 0);
   }
-  tasks_ = tasks;
+  phase_tasks_ = phase_tasks;
   body_ = &body;
+  ended_.store(false, std::memory_order_relaxed);
+  const uint32_t progress = progress_.load(std::memory_order_relaxed);
+  if (Open(phase)) {
+    Work(0);
+    AwaitEnd(progress);
+  }
+  body_ = nullptr;
+}
+
+// Lets the next phase that has tasks begin; false when there is none.
+bool ThreadPool::Open(int phase) {
+  const int phases = static_cast<int>(phase_tasks_.size());
+  while (phase < phases && phase_tasks_[static_cast<size_t>(phase)] == 0) ++phase;
+  if (phase == phases) return false;
+  phase_ = phase;
   done_.store(0, std::memory_order_relaxed);
-  unclaimed_.store(tasks, std::memory_order_release);
+  unclaimed_.store(phase_tasks_[static_cast<size_t>(phase)], std::memory_order_release);
   // Sequentially consistent with the sleeper's count-then-check (AwaitRun): one of the two sees the other.
   epoch_.fetch_add(1);
-  if (sleepers_.load() > 0) FutexWakeAll(epoch_);
-  Work(0);
-  AwaitDone(tasks);
-  body_ = nullptr;
+  if (sleepers_.load() > 0) FutexWake(epoch_, kWakesEach);
+  return true;
+}
+
+void ThreadPool::TellCaller() {
+  progress_.fetch_add(1);
+  if (caller_sleeps_.load()) FutexWake(progress_, 1);
 }
 
 void ThreadPool::Loop(int thread) {
@@ -85,25 +113,30 @@ uint32_t ThreadPool::AwaitRun(uint32_t seen) {
     if (Clock::now() < sleep_at) continue;
     sleepers_.fetch_add(1);
     if (epoch_.load() == seen) FutexWait(epoch_, seen);
-    sleepers_.fetch_sub(1);
+    // Each thread that wakes wakes others: whoever began the phase computes while they come.
+    if (sleepers_.fetch_sub(1) > 1 && epoch_.load() != seen) FutexWake(epoch_, kWakesEach);
   }
 }
 
-void ThreadPool::AwaitDone(int tasks) {
-  const auto all = static_cast<uint32_t>(tasks);
-  const Clock::time_point sleep_at = Clock::now() + std::chrono::microseconds(options_.spin_us);
+// The caller's wait: it takes part in the phases that begin meanwhile.
+void ThreadPool::AwaitEnd(uint32_t seen) {
   while (true) {
-    for (int i = 0; i < kSpinsPerCheck; ++i) {
-      if (done_.load(std::memory_order_acquire) == all) return;
-      _mm_pause();
+    const Clock::time_point sleep_at = Clock::now() + std::chrono::microseconds(options_.spin_us);
+    uint32_t now = seen;
+    while (now == seen) {
+      for (int i = 0; i < kSpinsPerCheck && now == seen; ++i) {
+        _mm_pause();
+        now = progress_.load(std::memory_order_acquire);
+      }
+      if (now != seen || Clock::now() < sleep_at) continue;
+      // Flag first, then look: the thread that ends a phase says so first, then looks at the flag (TellCaller).
+      caller_sleeps_.store(true);
+      while ((now = progress_.load()) == seen) FutexWait(progress_, seen);
+      caller_sleeps_.store(false);
     }
-    if (Clock::now() < sleep_at) continue;
-    // Flag first, then look: the thread that finishes the last task counts first, then looks at the flag
-    // (Work).
-    caller_sleeps_.store(true);
-    for (uint32_t done = done_.load(); done != all; done = done_.load()) FutexWait(done_, done);
-    caller_sleeps_.store(false);
-    return;
+    if (ended_.load(std::memory_order_acquire)) return;
+    seen = now;
+    Work(0);
   }
 }
 
@@ -111,11 +144,15 @@ void ThreadPool::Work(int thread) {
   while (true) {
     const int unclaimed = unclaimed_.fetch_sub(1, std::memory_order_acq_rel);
     if (unclaimed <= 0) return;
-    const int tasks = tasks_;
-    (*body_)(tasks - unclaimed, thread);
-    // Once the last task is counted the run is over and its fields are the next run's: read nothing of it any
-    // more.
-    if (done_.fetch_add(1) + 1 == static_cast<uint32_t>(tasks) && caller_sleeps_.load()) FutexWakeAll(done_);
+    const int tasks = phase_tasks_[static_cast<size_t>(phase_)];
+    (*body_)(phase_, tasks - unclaimed, thread);
+    // Once its last task is counted the phase is over, and what it was is written anew by the thread that counted
+    // it: the others read nothing of it any more.
+    if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 != tasks) continue;
+    const bool ended = !Open(phase_ + 1);
+    if (ended) ended_.store(true, std::memory_order_relaxed);
+    TellCaller();
+    if (ended) return;
   }
 }
 

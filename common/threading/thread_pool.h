@@ -2,10 +2,11 @@
 //
 // Run(tasks, body) calls body(task, thread) exactly once for each task, on the pool's threads and the
 // caller's (thread 0), and returns when all tasks are done; it does not wait for threads that found nothing
-// to do. Tasks are claimed one at a time in ascending order, so uneven tasks balance. Idle threads, and a
-// caller whose tasks are still out, spin for spin_us - the next run of a step comes soon - and then sleep on
-// a futex: nothing spins for ever. One Run at a time, from any one thread; body must not call Run. More
-// threads than CPUs is legal, only slower.
+// to do. Tasks are claimed one at a time in ascending order, so uneven tasks balance. RunPhases does several runs
+// one after the other, each begun by the thread that ends the one before; a phase sees what those before wrote.
+// Idle threads, and a caller whose tasks are still out, spin for spin_us - the next run of a step comes soon - and
+// then sleep on a futex: nothing spins for ever, and who waits holds no task. One Run at a time, from any one
+// thread; body must not call Run. More threads than CPUs is legal, only slower.
 #pragma once
 
 #include <atomic>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 
 namespace numoe {
 
@@ -33,6 +35,9 @@ class ThreadPool {
   ~ThreadPool();
 
   void Run(int tasks, absl::FunctionRef<void(int task, int thread)> body);
+  /// phase_tasks[p] tasks of phase p start when all of the phases before are done.
+  void RunPhases(absl::Span<const int> phase_tasks,
+                 absl::FunctionRef<void(int phase, int task, int thread)> body);
   /// The caller included.
   int threads() const { return static_cast<int>(threads_.size()) + 1; }
   /// Whether the kernel let every thread of the pool be bound to its CPU.
@@ -41,26 +46,33 @@ class ThreadPool {
  private:
   void Loop(int thread);
   uint32_t AwaitRun(uint32_t seen);
-  void AwaitDone(int tasks);
+  void AwaitEnd(uint32_t seen);
   void Work(int thread);
+  bool Open(int phase);
+  void TellCaller();
 
   const ThreadPoolOptions options_;
   std::vector<std::thread> threads_;
   bool bound_ = true;
 
-  // What the current run is. Written by Run before it refills `unclaimed_`; read only by threads that hold a
-  // claim, and a claim that is not done keeps Run from returning. So a thread that wakes late can never read
-  // a half-written run.
-  int tasks_ = 0;
-  const absl::FunctionRef<void(int, int)>* body_ = nullptr;
+  // Two lines of memory, because a line that moves from core to core is what a run costs: one that begins a phase
+  // and one that ends it.
 
-  alignas(64) std::atomic<uint32_t> epoch_{0};  // futex word: raised for every run, and to stop
-  alignas(64) std::atomic<int> unclaimed_{
-      0};  // tasks nobody has claimed; below zero by threads that came too late
-  alignas(64) std::atomic<uint32_t> done_{0};  // futex word: tasks finished
-  alignas(64) std::atomic<int> sleepers_{0};   // threads that sleep, or are about to, on epoch_
-  std::atomic<bool> caller_sleeps_{false};
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // futex word: raised for every phase, and to stop
+  std::atomic<int> unclaimed_{0};  // tasks nobody has claimed; below zero by threads that came too late
+  // What the current phase is. Written before `unclaimed_` is refilled, by the caller or by the thread that ended
+  // the phase before; read only by threads that hold a claim, and a claim that is not done keeps its phase from
+  // ending. So a thread that wakes late can never read a half-written one.
+  int phase_ = 0;
+  absl::Span<const int> phase_tasks_;
+  const absl::FunctionRef<void(int, int, int)>* body_ = nullptr;
+  std::atomic<int> sleepers_{0};  // threads that sleep, or are about to, on epoch_
   std::atomic<bool> stop_{false};
+
+  alignas(64) std::atomic<int> done_{0};  // tasks of the phase that are finished
+  std::atomic<uint32_t> progress_{0};     // futex word: raised for every phase that ended
+  std::atomic<bool> ended_{false};        // all of the run's
+  std::atomic<bool> caller_sleeps_{false};
 };
 
 }  // namespace numoe

@@ -24,10 +24,28 @@
 namespace numoe {
 namespace {
 
-// Outputs of one task: whole panels, enough of them that a task is worth claiming.
+// Outputs of one task at most: enough of them that a task is worth claiming.
 constexpr int kTaskRows = 4 * kPanelRows;
+// Fewer where there would be less than so many tasks for each thread - the last ones would end alone; one for each
+// thread where tasks would meet less weights than these, some microseconds' work.
+constexpr int kTasksPerThread = 4;
+constexpr int64_t kTaskWeights = 1 << 17;
 
-int Tasks(int rows) { return (rows + kTaskRows - 1) / kTaskRows; }
+// How the outputs of a matrix are cut.
+struct Cut {
+  int rows;   // of one task
+  int tasks;  // of one matrix
+};
+// `unit`: what rows must be a multiple of; `matrices`: cut like this at a time; `row_weights`: that a task meets for
+// one output.
+Cut CutRows(int rows, int unit, int matrices, int64_t row_weights, int threads) {
+  Cut cut{.rows = kTaskRows, .tasks = 0};
+  const auto tasks = [&] { return (rows + cut.rows - 1) / cut.rows; };
+  const auto wanted = [&] { return cut.rows / 2 * row_weights < kTaskWeights ? threads : kTasksPerThread * threads; };
+  while (cut.rows > unit && matrices * tasks() < wanted()) cut.rows /= 2;
+  cut.tasks = tasks();
+  return cut;
+}
 
 std::string Percent(std::optional<double> share) {
   return share.has_value() ? fmt::format("{:.0f}%", 100 * *share) : "unknown share";
@@ -37,7 +55,9 @@ std::string Percent(std::optional<double> share) {
 // experts) to 4096 x (7168 + 2 x 2048) floats = 185 MB, and still gives each expert all its rows at once.
 constexpr int kBatchRows = 4096;
 
-constexpr int kTokensPerTask = 8;  // rounded by one task
+// What one task rounds: of so many tokens, so many columns (a microsecond or less each).
+constexpr int kRoundTokens = 8;
+constexpr int kRoundCols = 1024;
 
 // Fills a slice by the pool's threads, on the nodes of the placement.
 using SliceSource = std::function<absl::StatusOr<ExpertSlice>(ThreadPool&, const Placement&)>;
@@ -134,12 +154,23 @@ class SliceExecutor final : public ExpertExecutor {
     return GroupTokens(call, slice_.owned, groups_);
   }
 
+  // The stages of a batch, phases of one run of the pool.
+  enum Phase { kRound, kGather, kGateAndUp, kDown, kPhases };
+
   void ComputeBatch(const LayerCallView& call, const Batch& batch, absl::Span<float> out) {
     PlanInputs(call, batch);
-    RoundTokens(call);
-    Gather(call, batch);
-    GateAndUp(call, batch);
-    Down(call, batch, out);
+    const auto groups = static_cast<int>(batch.groups.size());
+    std::array<int, kPhases> tasks = {};
+    tasks[kRound] = RoundTasks(call);
+    tasks[kGather] = batch.rows > groups ? groups : 0;
+    tasks[kGateAndUp] = groups * gate_cut_.tasks;
+    tasks[kDown] = down_cut_.tasks;
+    pool_.RunPhases(tasks, [&](int phase, int task, int thread) {
+      if (phase == kRound) RoundTokens(call, task);
+      if (phase == kGather) Gather(call, batch, task);
+      if (phase == kGateAndUp) GateAndUp(call, batch, task, thread);
+      if (phase == kDown) Down(call, batch, out, task, thread);
+    });
   }
 
   absl::Status CheckCall(const LayerCallView& call, absl::Span<float> out) const {
@@ -169,10 +200,10 @@ class SliceExecutor final : public ExpertExecutor {
     return absl::OkStatus();
   }
 
-  // Chooses each group's form by its own number of rows, and lays out the scratch.
+  // Chooses each group's form by its own number of rows, lays out the scratch, and cuts the work into tasks.
   void PlanInputs(const LayerCallView& call, const Batch& batch) {
     inputs_.resize(batch.groups.size());
-    used_forms_ = {};
+    rounded_forms_.clear();
     size_t x_bytes = 0, h_bytes = 0;
     const ExpertFormats& formats = slice_.formats[static_cast<size_t>(call.layer)];
     const Precision precision = call.exact && precision_ == Precision::kFast ? Precision::kBf16 : precision_;
@@ -185,7 +216,7 @@ class SliceExecutor final : public ExpertExecutor {
       in.h_stride = rounded::RowBytes(in.h_form, slice_.width);
       if (rows > 1) x_bytes += rows * in.x_stride;
       h_bytes += rows * in.h_stride;
-      used_forms_[static_cast<size_t>(in.form)] = true;
+      UseForm(call, in.form);
     }
     gathered_.resize(std::max(gathered_.size(), x_bytes));
     intermediate_.resize(std::max(intermediate_.size(), h_bytes));
@@ -194,28 +225,47 @@ class SliceExecutor final : public ExpertExecutor {
       const auto rows = static_cast<size_t>(batch.groups[g].rows);
       inputs_[g].h = &intermediate_[h_bytes];
       h_bytes += rows * inputs_[g].h_stride;
-      if (rows == 1) continue;  // reads its token's row where that lies
+      if (rows == 1) {  // reads its token's row where that lies
+        inputs_[g].x = TokenRow(call, inputs_[g].form, groups_.tokens[batch.groups[g].row_begin]);
+        continue;
+      }
       inputs_[g].x = &gathered_[x_bytes];
       x_bytes += rows * inputs_[g].x_stride;
     }
+    const int groups = static_cast<int>(batch.groups.size());
+    // Down reads whole steps of what GateAndUp wrote, and each of its tasks meets all experts.
+    gate_cut_ = CutRows(slice_.width, layout::kStepCols, groups, int64_t{2} * slice_.hidden_size, pool_.threads());
+    down_cut_ = CutRows(slice_.hidden_size, kPanelRows, 1, int64_t{groups} * slice_.width, pool_.threads());
   }
 
-  // Every token once in every form that some group wants.
-  void RoundTokens(const LayerCallView& call) {
+  void UseForm(const LayerCallView& call, ActivationForm form) {
+    if (form == ActivationForm::kFloat || std::count(rounded_forms_.begin(), rounded_forms_.end(), form) > 0) return;
+    rounded_forms_.push_back(form);
+    std::vector<std::byte>& rows = rounded_[static_cast<size_t>(form)];
+    rows.resize(std::max(rows.size(), static_cast<size_t>(call.tokens) * rounded::RowBytes(form, slice_.hidden_size)));
+  }
+
+  int RoundTasksPerForm(const LayerCallView& call) const {
+    return (call.tokens + kRoundTokens - 1) / kRoundTokens * ((slice_.hidden_size + kRoundCols - 1) / kRoundCols);
+  }
+  int RoundTasks(const LayerCallView& call) const {
+    return static_cast<int>(rounded_forms_.size()) * RoundTasksPerForm(call);
+  }
+
+  // A part of some tokens, for each form that some group wants.
+  void RoundTokens(const LayerCallView& call, int task) {
+    const int per_form = RoundTasksPerForm(call);
+    const ActivationForm form = rounded_forms_[static_cast<size_t>(task / per_form)];
+    const int parts = (slice_.hidden_size + kRoundCols - 1) / kRoundCols;
+    const int first = task % per_form / parts * kRoundTokens;
+    const int begin = task % parts * kRoundCols;
+    const int cols = std::min(kRoundCols, slice_.hidden_size - begin);
     const auto hidden = static_cast<size_t>(slice_.hidden_size);
-    for (size_t i = 0; i < kActivationForms; ++i) {
-      const auto form = static_cast<ActivationForm>(i);
-      if (!used_forms_[i] || form == ActivationForm::kFloat) continue;
-      std::vector<std::byte>& rows = rounded_[i];
-      const size_t stride = rounded::RowBytes(form, slice_.hidden_size);
-      rows.resize(std::max(rows.size(), static_cast<size_t>(call.tokens) * stride));
-      pool_.Run((call.tokens + kTokensPerTask - 1) / kTokensPerTask, [&](int task, int) {
-        const int end = std::min((task + 1) * kTokensPerTask, call.tokens);
-        for (int t = task * kTokensPerTask; t < end; ++t) {
-          const auto token = static_cast<size_t>(t);
-          RoundRow(isa_, form, &call.hidden[token * hidden], slice_.hidden_size, &rows[token * stride]);
-        }
-      });
+    const size_t stride = rounded::RowBytes(form, slice_.hidden_size);
+    std::byte* rows = rounded_[static_cast<size_t>(form)].data() + rounded::RowBytes(form, begin);
+    for (int t = first; t < std::min(first + kRoundTokens, call.tokens); ++t) {
+      const auto token = static_cast<size_t>(t);
+      RoundRow(isa_, form, &call.hidden[token * hidden] + begin, cols, &rows[token * stride]);
     }
   }
 
@@ -226,24 +276,16 @@ class SliceExecutor final : public ExpertExecutor {
   }
 
   // Rows of one expert next to each other, so that its matrices see a dense block.
-  void Gather(const LayerCallView& call, const Batch& batch) {
-    bool any = false;
-    for (size_t g = 0; g < batch.groups.size(); ++g) {
-      const ExpertGroup& group = batch.groups[g];
-      any |= group.rows > 1;
-      if (group.rows == 1) inputs_[g].x = TokenRow(call, inputs_[g].form, groups_.tokens[group.row_begin]);
-    }
-    if (!any) return;
-    const size_t float_bytes = static_cast<size_t>(slice_.hidden_size) * sizeof(float);
-    pool_.Run(static_cast<int>(batch.groups.size()), [&](int g, int) {
-      const ExpertGroup& group = batch.groups[g];
-      const Inputs& in = inputs_[g];
-      if (group.rows == 1) return;
-      const size_t bytes = in.form == ActivationForm::kFloat ? float_bytes : in.x_stride;
-      auto* target = const_cast<std::byte*>(in.x);
-      for (int row = 0; row < group.rows; ++row, target += in.x_stride)
-        std::memcpy(target, TokenRow(call, in.form, groups_.tokens[group.row_begin + row]), bytes);
-    });
+  void Gather(const LayerCallView& call, const Batch& batch, int g) {
+    const ExpertGroup& group = batch.groups[g];
+    const Inputs& in = inputs_[g];
+    if (group.rows == 1) return;
+    const size_t bytes = in.form == ActivationForm::kFloat
+                             ? static_cast<size_t>(slice_.hidden_size) * sizeof(float)
+                             : in.x_stride;
+    auto* target = const_cast<std::byte*>(in.x);
+    for (int row = 0; row < group.rows; ++row, target += in.x_stride)
+      std::memcpy(target, TokenRow(call, in.form, groups_.tokens[group.row_begin + row]), bytes);
   }
 
   static const std::byte* Panel(const PackedMatrix& matrix, int row) {
@@ -284,63 +326,59 @@ class SliceExecutor final : public ExpertExecutor {
                          .next = next});
   }
 
-  // h = silu(gate x) * up x, for every expert and every part of its width, in the form that Down reads.
-  void GateAndUp(const LayerCallView& call, const Batch& batch) {
-    const int parts = Tasks(slice_.width);
-    pool_.Run(static_cast<int>(batch.groups.size()) * parts, [&](int task, int thread) {
-      const ExpertGroup& group = batch.groups[task / parts];
-      const Inputs& in = inputs_[task / parts];
-      const ExpertWeights& weights = slice_.layers[call.layer][group.expert];
-      const Rows x{in.form, in.x, in.x_stride, group.rows};
-      const int begin = task % parts * kTaskRows;
-      const int end = std::min(begin + kTaskRows, slice_.width);
-      const int width = end - begin;
-      const size_t values = static_cast<size_t>(group.rows) * static_cast<size_t>(width);
-      std::vector<float>& block = blocks_[thread];
-      block.resize(std::max(block.size(), 2 * values));
-      float* gate = block.data();
-      float* up = gate + values;
-      Multiply(weights.gate, begin, end, x, gate, Panel(weights.up, begin));
-      Multiply(weights.up, begin, end, x, up, nullptr);
-      SwiGlu(isa_, gate, up, static_cast<int64_t>(values));
-      std::byte* h = in.h + static_cast<size_t>(begin / layout::kStepCols) * rounded::StepBytes(in.h_form);
-      for (int row = 0; row < group.rows; ++row, h += in.h_stride, gate += width) {
-        if (in.h_form == ActivationForm::kFloat) {
-          std::memcpy(h, gate, static_cast<size_t>(width) * sizeof(float));
-        } else {
-          RoundRow(isa_, in.h_form, gate, width, h);
-        }
+  // h = silu(gate x) * up x, for a part of one expert's width, in the form that Down reads.
+  void GateAndUp(const LayerCallView& call, const Batch& batch, int task, int thread) {
+    const auto g = static_cast<size_t>(task / gate_cut_.tasks);
+    const ExpertGroup& group = batch.groups[g];
+    const Inputs& in = inputs_[g];
+    const ExpertWeights& weights = slice_.layers[call.layer][group.expert];
+    const Rows x{in.form, in.x, in.x_stride, group.rows};
+    const int begin = task % gate_cut_.tasks * gate_cut_.rows;
+    const int end = std::min(begin + gate_cut_.rows, slice_.width);
+    const int width = end - begin;
+    const size_t values = static_cast<size_t>(group.rows) * static_cast<size_t>(width);
+    std::vector<float>& block = blocks_[thread];
+    block.resize(std::max(block.size(), 2 * values));
+    float* gate = block.data();
+    float* up = gate + values;
+    Multiply(weights.gate, begin, end, x, gate, Panel(weights.up, begin));
+    Multiply(weights.up, begin, end, x, up, nullptr);
+    SwiGlu(isa_, gate, up, static_cast<int64_t>(values));
+    std::byte* h = in.h + static_cast<size_t>(begin / layout::kStepCols) * rounded::StepBytes(in.h_form);
+    for (int row = 0; row < group.rows; ++row, h += in.h_stride, gate += width) {
+      if (in.h_form == ActivationForm::kFloat) {
+        std::memcpy(h, gate, static_cast<size_t>(width) * sizeof(float));
+      } else {
+        RoundRow(isa_, in.h_form, gate, width, h);
       }
-    });
+    }
   }
 
   // A task owns its output columns and adds the experts in ascending order: the result depends on no thread's
   // timing.
-  void Down(const LayerCallView& call, const Batch& batch, absl::Span<float> out) {
+  void Down(const LayerCallView& call, const Batch& batch, absl::Span<float> out, int task, int thread) {
     const size_t hidden = slice_.hidden_size;
-    pool_.Run(Tasks(slice_.hidden_size), [&](int task, int thread) {
-      const int begin = task * kTaskRows;
-      const int width = std::min(begin + kTaskRows, slice_.hidden_size) - begin;
-      for (int token = 0; batch.row_begin() == 0 && token < call.tokens; ++token) {
-        std::fill_n(&out[token * hidden + begin], width, 0.0f);
+    const int begin = task * down_cut_.rows;
+    const int width = std::min(begin + down_cut_.rows, slice_.hidden_size) - begin;
+    for (int token = 0; batch.row_begin() == 0 && token < call.tokens; ++token) {
+      std::fill_n(&out[token * hidden + begin], width, 0.0f);
+    }
+    std::vector<float>& block = blocks_[thread];
+    for (size_t g = 0; g < batch.groups.size(); ++g) {
+      const ExpertGroup& group = batch.groups[g];
+      const Inputs& in = inputs_[g];
+      block.resize(std::max(block.size(), static_cast<size_t>(group.rows) * width));
+      const auto down = [&](size_t i) -> const PackedMatrix& {
+        return slice_.layers[call.layer][batch.groups[i].expert].down;
+      };
+      Multiply(down(g), begin, begin + width, {in.h_form, in.h, in.h_stride, group.rows}, block.data(),
+               g + 1 < batch.groups.size() ? Panel(down(g + 1), begin) : nullptr);
+      for (int row = 0; row < group.rows; ++row) {
+        const float weight = groups_.weights[group.row_begin + row];
+        float* target = &out[groups_.tokens[group.row_begin + row] * hidden + begin];
+        for (int i = 0; i < width; ++i) target[i] += weight * block[static_cast<size_t>(row) * width + i];
       }
-      std::vector<float>& block = blocks_[thread];
-      for (size_t g = 0; g < batch.groups.size(); ++g) {
-        const ExpertGroup& group = batch.groups[g];
-        const Inputs& in = inputs_[g];
-        block.resize(std::max(block.size(), static_cast<size_t>(group.rows) * width));
-        const auto down = [&](size_t i) -> const PackedMatrix& {
-          return slice_.layers[call.layer][batch.groups[i].expert].down;
-        };
-        Multiply(down(g), begin, begin + width, {in.h_form, in.h, in.h_stride, group.rows}, block.data(),
-                 g + 1 < batch.groups.size() ? Panel(down(g + 1), begin) : nullptr);
-        for (int row = 0; row < group.rows; ++row) {
-          const float weight = groups_.weights[group.row_begin + row];
-          float* target = &out[groups_.tokens[group.row_begin + row] * hidden + begin];
-          for (int i = 0; i < width; ++i) target[i] += weight * block[static_cast<size_t>(row) * width + i];
-        }
-      }
-    });
+    }
   }
 
   const Placement placement_;
@@ -353,7 +391,8 @@ class SliceExecutor final : public ExpertExecutor {
 
   TokenGroups groups_;
   std::vector<Inputs> inputs_;                          // [groups of the batch]
-  std::array<bool, kActivationForms> used_forms_ = {};  // by ActivationForm
+  Cut gate_cut_ = {}, down_cut_ = {};                   // of gate and up, and of down
+  std::vector<ActivationForm> rounded_forms_;           // that some group of the batch wants
   std::array<std::vector<std::byte>, kActivationForms>
       rounded_;                          // by ActivationForm: [tokens of the call] rows
   std::vector<std::byte> gathered_;      // rows of the groups with more than one

@@ -78,6 +78,32 @@ TEST_P(ThreadPoolTest, WakesFromSleep) {
   }
 }
 
+TEST_P(ThreadPoolTest, APhaseSeesWhatThoseBeforeWrote) {
+  ThreadPool pool({.cpus = Cpus(GetParam()), .spin_us = 5});
+  for (const std::vector<int>& phases : std::vector<std::vector<int>>{
+           {}, {0}, {3}, {1, 1, 1}, {0, 4, 0, 0, 2}, {1, 9, 1, 16, 0}, {40, 1, 0, 40, 7, 1}}) {
+    for (int run = 0; run < 200; ++run) {
+      // Not atomic: a task that starts before its phase, or runs twice at once, is a race that TSan sees.
+      std::vector<std::vector<int>> values(phases.size() + 1);
+      values[0] = {1};
+      for (size_t p = 0; p < phases.size(); ++p) values[p + 1].resize(static_cast<size_t>(phases[p]));
+      pool.RunPhases(phases, [&](int phase, int task, int thread) {
+        ASSERT_LT(thread, pool.threads());
+        int sum = 1;
+        for (int before = 0; before <= phase; ++before) {
+          for (const int value : values[static_cast<size_t>(before)]) sum += value;
+        }
+        values[static_cast<size_t>(phase) + 1][static_cast<size_t>(task)] += sum;
+      });
+      int sum = 2;
+      for (size_t p = 1; p < values.size(); ++p) {
+        ASSERT_THAT(values[p], ::testing::Each(sum)) << "phase " << p - 1 << " of run " << run;
+        sum += sum * phases[p - 1];
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, ::testing::Values(0, 1, 2, 4, 16));
 
 TEST(ThreadPoolLifeTest, SleepingThreadsShareTheWork) {
@@ -89,6 +115,20 @@ TEST(ThreadPoolLifeTest, SleepingThreadsShareTheWork) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   });
   for (const std::atomic<int>& tasks : tasks_of) EXPECT_GT(tasks.load(), 0);
+}
+
+TEST(ThreadPoolLifeTest, ACallerThatSleepsTakesPartInTheNextPhase) {
+  ThreadPool pool({.cpus = Cpus(2), .spin_us = 0});
+  std::atomic<int> of_caller = 0;
+  const std::vector<int> phases = {2, 40};
+  pool.RunPhases(phases, [&](int phase, int, int thread) {
+    // The caller's share of the first phase is over long before the other thread's.
+    if (phase == 0 && thread == 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    if (phase == 1 && thread == 0) ++of_caller;
+    for (int i = 0; i < 10'000 && of_caller.load() == 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  EXPECT_GT(of_caller.load(), 0);
 }
 
 TEST(ThreadPoolLifeTest, ARunReturnsOnlyWhenItsSlowestTaskIsDone) {
