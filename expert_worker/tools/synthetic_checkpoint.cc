@@ -111,9 +111,9 @@ SyntheticCheckpoint::SyntheticCheckpoint(const SyntheticOptions& options)
     Fill<uint16_t>(pool_, bytes / 2, [&] {
       if (levels == 0) return EncodeBf16(normal(random));
       // A code times a power of two, with the largest code in every group: loading quantises it without a
-      // loss.
+      // loss. Of either sign, or all outputs of a row would share an error.
       const auto code = static_cast<int>(random() % static_cast<unsigned>(2 * levels + 1)) - levels;
-      return EncodeBf16(static_cast<float>(i++ % 32 == 0 ? levels : code) * step);
+      return EncodeBf16(static_cast<float>(i++ % 32 != 0 ? code : code < 0 ? -levels : levels) * step);
     });
   } else if (stored_ == MatrixFormat::kFp8Block) {
     Fill<uint8_t>(pool_, bytes, [&] { return EncodeFp8(normal(random) / scale * 64); });
