@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -13,6 +14,7 @@
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/tools/bench_timing.h"
 #include "expert_worker/tools/busy_processes.h"
+#include "expert_worker/tools/cpu_quota.h"
 #include "expert_worker/tools/machine_limits.h"
 #include "expert_worker/tools/moe_routing.h"
 #include "expert_worker/tools/synthetic_checkpoint.h"
@@ -104,8 +106,18 @@ struct Point {
   double bandwidth_share = 0;  // of what reading as many bytes reached beside it
   double tops = 0;
   double error = 0;
-  double bound_ms = 0;                    // the bytes at that bandwidth
-  std::optional<double> disturbed_share;  // of the rate, beside a busy process on every CPU
+  double bound_ms = 0;  // the bytes at that bandwidth
+  // Shares of the rate that are left.
+  std::optional<double> busy_share;      // beside a busy process on every CPU
+  std::optional<double> quota_share;     // with the CPU time of half the CPUs
+  std::optional<double> threads_share;   // with two threads on every CPU
+};
+
+// What takes CPU time from a layer call. Without --disturb there is none of it.
+struct Disturbances {
+  std::optional<BusyProcesses> busy;
+  std::optional<CpuQuota> quota;
+  std::unique_ptr<ExpertExecutor> crowded;  // the same experts, two threads on every CPU
 };
 
 double Median(std::vector<double> values) {
@@ -129,13 +141,13 @@ std::vector<float> MakeHidden(int tokens, int width, bool outliers) {
 class Bench {
  public:
   Bench(const MoeBenchOptions& options, const MoeRouting& routing, const SyntheticCheckpoint& checkpoint,
-        ExpertExecutor& executor, MachineLimits& limits, const BusyProcesses* competition)
+        ExpertExecutor& executor, MachineLimits& limits, const Disturbances& disturbances)
       : options_(options),
         routing_(routing),
         checkpoint_(checkpoint),
         executor_(executor),
         limits_(limits),
-        competition_(competition),
+        disturbances_(disturbances),
         router_(routing) {}
 
   absl::StatusOr<Point> Run(int tokens) {
@@ -143,7 +155,7 @@ class Bench {
     hidden_ = MakeHidden(tokens, config.hidden_size, options_.outliers);
     out_.resize(hidden_.size());
     RoutedCall call = router_.Make(tokens);
-    RETURN_IF_ERROR(Execute(call, tokens).status());
+    RETURN_IF_ERROR(Execute(executor_, call, tokens).status());
     Point point;
     ASSIGN_OR_RETURN(point.error, RelativeError(checkpoint_, routing_, call, hidden_, out_, tokens));
     const double expert_bytes =
@@ -154,7 +166,7 @@ class Bench {
       call = router_.Make(tokens);
       const double bytes = expert_bytes * call.distinct;
       const double limit = limits_.ReadBandwidth(static_cast<size_t>(bytes));
-      ASSIGN_OR_RETURN(const double seconds, Execute(call, tokens));
+      ASSIGN_OR_RETURN(const double seconds, Execute(executor_, call, tokens));
       times.push_back(seconds);
       rates.push_back(bytes / seconds / 1e9);
       shares.push_back(rates.back() / limit);
@@ -167,9 +179,7 @@ class Bench {
     point.bandwidth_share = Median(shares);
     point.bound_ms = Median(bounds);
     point.tops = Median(operations) / seconds / 1e12;
-    if (competition_ != nullptr) {
-      ASSIGN_OR_RETURN(point.disturbed_share, DisturbedShare(tokens));
-    }
+    RETURN_IF_ERROR(Disturb(tokens, point));
     return point;
   }
 
@@ -179,9 +189,9 @@ class Bench {
   }
 
   // Seconds of one call.
-  absl::StatusOr<double> Execute(const RoutedCall& call, int tokens) {
+  absl::StatusOr<double> Execute(ExpertExecutor& executor, const RoutedCall& call, int tokens) {
     const auto start = std::chrono::steady_clock::now();
-    RETURN_IF_ERROR(executor_.Execute({.layer = 0,
+    RETURN_IF_ERROR(executor.Execute({.layer = 0,
                                        .tokens = tokens,
                                        .experts_per_token = routing_.per_token,
                                        .hidden = hidden_,
@@ -192,28 +202,40 @@ class Bench {
   }
 
   // Calls a second over some seconds: a mean, because losing the CPU makes few calls very slow.
-  absl::StatusOr<double> Rate(int tokens) {
+  absl::StatusOr<double> Rate(ExpertExecutor& executor, int tokens) {
     double seconds = 0;
     int calls = 0;
     for (; seconds < kSecondsPerPoint / 2 || calls < 3; ++calls) {
-      ASSIGN_OR_RETURN(const double one, Execute(router_.Make(tokens), tokens));
+      ASSIGN_OR_RETURN(const double one, Execute(executor, router_.Make(tokens), tokens));
       seconds += one;
     }
     return calls / seconds;
   }
 
-  // By turns, so that a drift of the machine's speed meets both.
-  absl::StatusOr<double> DisturbedShare(int tokens) {
-    std::vector<double> shares;
-    for (int turn = 0; turn < 3; ++turn) {
-      ASSIGN_OR_RETURN(const double alone, Rate(tokens));
-      competition_->Resume();
-      const absl::StatusOr<double> disturbed = Rate(tokens);
-      competition_->Pause();
+  // By turns, so that a drift of the machine's speed meets all.
+  absl::Status Disturb(int tokens, Point& point) {
+    const auto& [busy, quota, crowded] = disturbances_;
+    std::vector<double> beside_busy, in_quota, in_crowd;
+    for (int turn = 0; turn < 3 && crowded != nullptr; ++turn) {
+      ASSIGN_OR_RETURN(const double alone, Rate(executor_, tokens));
+      busy->Resume();
+      const absl::StatusOr<double> disturbed = Rate(executor_, tokens);
+      busy->Pause();
       RETURN_IF_ERROR(disturbed.status());
-      shares.push_back(*disturbed / alone);
+      beside_busy.push_back(*disturbed / alone);
+      ASSIGN_OR_RETURN(const double crowd, Rate(*crowded, tokens));
+      in_crowd.push_back(crowd / alone);
+      if (!quota) continue;
+      RETURN_IF_ERROR(quota->Apply());
+      const absl::StatusOr<double> limited = Rate(executor_, tokens);
+      RETURN_IF_ERROR(quota->Lift());
+      RETURN_IF_ERROR(limited.status());
+      in_quota.push_back(*limited / alone);
     }
-    return Median(shares);
+    if (!beside_busy.empty()) point.busy_share = Median(beside_busy);
+    if (!in_quota.empty()) point.quota_share = Median(in_quota);
+    if (!in_crowd.empty()) point.threads_share = Median(in_crowd);
+    return absl::OkStatus();
   }
 
   const MoeBenchOptions& options_;
@@ -221,7 +243,7 @@ class Bench {
   const SyntheticCheckpoint& checkpoint_;
   ExpertExecutor& executor_;
   MachineLimits& limits_;
-  const BusyProcesses* competition_;
+  const Disturbances& disturbances_;
   MoeRouter router_;
   std::vector<float> hidden_, out_;
 };
@@ -266,13 +288,19 @@ struct Line {
 
 std::string Format(const Line& line, const Point& p) {
   const double peak_share = p.tops / line.peak;
+  std::string disturbed;
+  for (const auto& [name, share] : {std::pair{"busy", p.busy_share}, std::pair{"quota", p.quota_share},
+                                    std::pair{"threads", p.threads_share}}) {
+    if (!line.options.disturb) continue;
+    const std::string value = share ? fmt::format("{:.4f}", *share) : "null";
+    disturbed += line.options.json ? fmt::format(R"(, "{}_share": {})", name, value)
+                 : share           ? fmt::format(" {:6.1f}%", 100 * *share)
+                                   : "       -";
+  }
   if (!line.options.json) {
-    const std::string disturbed = p.disturbed_share ? fmt::format(" {:8.1f}%", 100 * *p.disturbed_share) : "";
     return fmt::format("{:8} {:10.3f} {:8.1f} {:7.1f}% {:9.3f} {:7.1f}% {:9.5f}{}", line.tokens, p.ms,
                        p.gb_per_s, 100 * p.bandwidth_share, p.tops, 100 * peak_share, p.error, disturbed);
   }
-  const std::string disturbed =
-      p.disturbed_share ? fmt::format(R"(, "disturbed_share": {:.4f})", *p.disturbed_share) : "";
   return fmt::format(
       R"({{"shape": "{}", "format": "{}", "isa": "{}", "threads": {}, "tokens": {}, "routing": "{}", )"
       R"("experts": {}, "of": {}, "ms": {:.4f}, "gb_per_s": {:.2f}, "bandwidth_share": {:.4f}, )"
@@ -293,37 +321,44 @@ absl::Status RunAll(const MoeBenchOptions& options) {
   ASSIGN_OR_RETURN(const WeightFormat format, ParseWeightFormat(options.format));
   ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
   ASSIGN_OR_RETURN(const std::vector<int> cpus, BenchCpus(options.threads));
-  // Before any thread is started.
-  std::optional<BusyProcesses> competition;
-  if (options.disturb) {
+  Disturbances disturbances;
+  if (options.disturb) {  // before any thread is started
     ASSIGN_OR_RETURN(BusyProcesses started, BusyProcesses::Start(cpus));
-    competition.emplace(std::move(started));
+    disturbances.busy.emplace(std::move(started));
+    absl::StatusOr<CpuQuota> quota = CpuQuota::Create(static_cast<double>(cpus.size()) / 2);
+    if (quota.ok()) disturbances.quota.emplace(*std::move(quota));
+    if (!quota.ok()) std::fprintf(stderr, "no CPU quota: %s\n", std::string(quota.status().message()).c_str());
   }
   const SyntheticCheckpoint checkpoint({.hidden_size = shape->hidden,
                                         .intermediate_size = shape->width,
                                         .experts = routing.experts,
                                         .experts_per_token = routing.per_token,
                                         .format = format});
-  ASSIGN_OR_RETURN(const auto executor,
-                   ExpertExecutor::Load(checkpoint, checkpoint.config(),
-                                        {.slice = {.mode = SliceMode::kExpert,
-                                                   .worker_index = 0,
-                                                   .worker_count = routing.experts / routing.held},
-                                         .format = options.format,
-                                         .isa = options.isa,
-                                         .activations = options.activations,
-                                         .threads = static_cast<int>(cpus.size()),
-                                         .numa_nodes = {0}}));
+  const auto load = [&](size_t threads) {
+    return ExpertExecutor::Load(checkpoint, checkpoint.config(),
+                                {.slice = {.mode = SliceMode::kExpert,
+                                           .worker_index = 0,
+                                           .worker_count = routing.experts / routing.held},
+                                 .format = options.format,
+                                 .isa = options.isa,
+                                 .activations = options.activations,
+                                 .threads = static_cast<int>(threads),
+                                 .numa_nodes = {0}});
+  };
+  ASSIGN_OR_RETURN(const auto executor, load(cpus.size()));
+  if (options.disturb) {
+    ASSIGN_OR_RETURN(disturbances.crowded, load(2 * cpus.size()));
+  }
   executor->BindCaller();
   ThreadPool pool({.name = "limits", .cpus = cpus});
   ASSIGN_OR_RETURN(MachineLimits limits, MachineLimits::Create(pool));
   if (!options.json) {
     std::puts(executor->Describe().c_str());
     std::puts(options.disturb
-                  ? "  tokens         ms     GB/s  of read      TOPS  of peak     error  disturbed"
+                  ? "  tokens         ms     GB/s  of read      TOPS  of peak     error    busy   quota threads"
                   : "  tokens         ms     GB/s  of read      TOPS  of peak     error");
   }
-  Bench bench(options, routing, checkpoint, *executor, limits, competition ? &*competition : nullptr);
+  Bench bench(options, routing, checkpoint, *executor, limits, disturbances);
   for (const int tokens : options.tokens) {
     const double peak =
         PeakFor(limits.MeasurePeaks(isa), format);  // beside each point: the machine may be shared

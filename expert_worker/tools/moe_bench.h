@@ -21,7 +21,7 @@ struct MoeBenchOptions {
   std::string isa = "auto";
   std::string activations = "auto";
   bool outliers = false;  // a few channels of the activations are 20 to 50 times as large
-  bool disturb = false;   // also measures the rate beside a busy process on every CPU
+  bool disturb = false;   // also measures the rate when CPU time is taken away; twice the memory
   int threads = 0;
   bool json = false;
 };
