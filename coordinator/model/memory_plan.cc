@@ -19,11 +19,11 @@ std::vector<std::string> MemoryPlan::Table() const {
   const auto line = [](const char* name, uint64_t bytes, const std::string& what) {
     return fmt::format("  {:<10}{:>11}  {}", name, Size(bytes), what);
   };
-  return {"memory, all of it reserved now:",
+  return {"memory plan; weights, KV cache and scratch are reserved now:",
           line("weights", needs.weights, "attention, shared experts, embedding, head"),
           line("KV cache", needs.kv_cache, fmt::format("{} tokens of {:.1f} KiB", kv_tokens, per_token)),
           line("scratch", needs.scratch, fmt::format("activations of {} tokens, logits", step_tokens)),
-          line("grammars", grammars, "at most, of past requests"),
+          line("grammars", grammars, "at most, of requests to come"),
           line("total", total(), fmt::format("of {} available", Size(available)))};
 }
 

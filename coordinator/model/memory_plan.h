@@ -2,8 +2,8 @@
 // there.
 //
 // Pure: numbers in, text or an error out. The needs come from a device that only measured; what is available
-// from common/topology/available_memory.h. Everything in the plan is reserved at the start, so that no
-// request finds memory missing.
+// from common/topology/available_memory.h. What the device needs is reserved at the start, so that no request
+// finds memory missing.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace numoe {
 
 struct MemoryPlan {
   DeviceMemory needs;
-  uint64_t grammars = 0;   // that past requests may leave
+  uint64_t grammars = 0;   // that requests may leave behind
   uint64_t available = 0;  // to this process, before anything is loaded
   int64_t kv_tokens = 0;   // that the KV cache holds
   int step_tokens = 0;     // of the largest step

@@ -386,6 +386,36 @@ TEST_F(EngineTest, LimitsRefuseWithReasons) {
   engine_.reset();
 }
 
+TEST_F(EngineTest, StatsTellWhatWasDoneAndHowLongNothingMoved) {
+  std::atomic<int64_t> now_s{1000};
+  Start(500, {.now = [&] { return EngineClock::time_point(std::chrono::seconds(now_s.load())); }});
+  EXPECT_EQ(engine_->Stats().stalled_s, 0);
+  now_s += 100;  // idle
+  EXPECT_EQ(engine_->Stats().stalled_s, 0);
+  Collector first, second;
+  for (Collector* collector : {&first, &second}) {
+    ASSERT_TRUE(engine_->Submit(Request(std::vector<TokenId>(41, 7), 10, *collector)).ok());
+    EXPECT_EQ(collector->Await(), FinishReason::kLength);
+  }
+  ExpectIdle();
+  const EngineStats done = engine_->Stats();
+  EXPECT_EQ(done.tokens_generated, 20u);
+  EXPECT_EQ(done.prefix_query_tokens, 82u);
+  EXPECT_EQ(done.prefix_hit_tokens, 40u);
+  EXPECT_EQ(done.tokens_computed, 2 * 50u - 40u) << "the last token drawn is not computed";
+  EXPECT_EQ(done.stalled_s, 0);
+  model_->failures_left_ = 1'000'000'000;
+  backend_.ready_ = false;
+  Collector stuck;
+  const absl::StatusOr<SequenceId> id = engine_->Submit(Request({1, 2}, 10, stuck));
+  while (engine_->Stats().running == 0) std::this_thread::yield();
+  now_s += 30;
+  EXPECT_EQ(engine_->Stats().stalled_s, 30);
+  engine_->Cancel(*id);
+  ExpectIdle();
+  EXPECT_EQ(engine_->Stats().stalled_s, 0);
+}
+
 TEST_F(EngineTest, DrainRefusesNewAndFinishesRunning) {
   Start(500);
   Collector running, late;
