@@ -2,10 +2,11 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <array>
 #include <bitset>
-#include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "common/base/check.h"
 #include "coordinator/tokenizer/utf8.h"
@@ -14,40 +15,7 @@ namespace numoe {
 namespace {
 
 constexpr int32_t kCodePoints = 0x110000;
-
-void AppendNfc(std::string_view text, std::string& out) {
-  utf8proc_uint8_t* normal = nullptr;
-  const utf8proc_ssize_t size = utf8proc_map(
-      reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
-      &normal, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  NUMOE_CHECK_GE(size, 0) << utf8proc_errmsg(size);  // only invalid text or no memory
-  out.append(reinterpret_cast<const char*>(normal), static_cast<size_t>(size));
-  std::free(normal);
-}
-
-// Characters before which a text cannot simply be cut: they move or join to what is before them, or become
-// others. Any stretch without them is in normal form, whatever surrounds it.
-std::unique_ptr<std::bitset<kCodePoints>> FindRestless() {
-  auto restless = std::make_unique<std::bitset<kCodePoints>>();
-  std::string normal;
-  for (int32_t point = 0; point < kCodePoints; ++point) {
-    if (!utf8proc_codepoint_valid(point)) continue;
-    std::array<utf8proc_int32_t, 32> parts;
-    const utf8proc_ssize_t count =
-        utf8proc_decompose_char(point, parts.data(), parts.size(), UTF8PROC_DECOMPOSE, nullptr);
-    NUMOE_CHECK(count > 0 && count <= static_cast<utf8proc_ssize_t>(parts.size()));
-    for (size_t i = 1; i < static_cast<size_t>(count); ++i) restless->set(static_cast<size_t>(parts[i]));
-    if (utf8proc_get_property(point)->combining_class != 0) restless->set(static_cast<size_t>(point));
-    if (count == 1 && parts[0] == point) continue;
-    std::array<utf8proc_uint8_t, 4> bytes;
-    const std::string_view self(reinterpret_cast<const char*>(bytes.data()),
-                                static_cast<size_t>(utf8proc_encode_char(point, bytes.data())));
-    normal.clear();
-    AppendNfc(self, normal);
-    if (normal != self) restless->set(static_cast<size_t>(point));
-  }
-  return restless;
-}
+constexpr size_t kPartsMax = 32;  // of one character; Unicode's longest canonical decomposition has four
 
 struct Character {
   int32_t point;
@@ -62,6 +30,66 @@ Character CharacterAt(std::string_view text, size_t at) {
   int32_t point = first & (0x7F >> length);
   for (size_t i = 1; i < length; ++i) point = point << 6 | (byte(i) & 0x3F);
   return {point, length};
+}
+
+int CombiningClass(utf8proc_int32_t point) { return utf8proc_get_property(point)->combining_class; }
+
+// Marks of one character come in the order of their classes. utf8proc's own sorting takes the square of their
+// number, and there are texts of a megabyte of them.
+void OrderMarks(std::vector<utf8proc_int32_t>& points) {
+  for (auto begin = points.begin(); begin != points.end();) {
+    const auto is_mark = [](utf8proc_int32_t point) { return CombiningClass(point) != 0; };
+    begin = std::find_if(begin, points.end(), is_mark);
+    const auto end = std::find_if_not(begin, points.end(), is_mark);
+    std::stable_sort(begin, end, [](auto a, auto b) { return CombiningClass(a) < CombiningClass(b); });
+    begin = end;
+  }
+}
+
+void AppendNfc(std::string_view text, std::string& out) {
+  constexpr auto kOptions = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+  std::vector<utf8proc_int32_t> points;
+  for (size_t at = 0; at < text.size();) {
+    const Character c = CharacterAt(text, at);
+    std::array<utf8proc_int32_t, kPartsMax> parts;
+    const auto count = utf8proc_decompose_char(c.point, parts.data(), parts.size(), kOptions, nullptr);
+    NUMOE_CHECK(count >= 0 && static_cast<size_t>(count) <= parts.size());
+    points.insert(points.end(), parts.begin(), parts.begin() + count);
+    at += c.length;
+  }
+  OrderMarks(points);
+  const auto count =
+      utf8proc_normalize_utf32(points.data(), static_cast<utf8proc_ssize_t>(points.size()), kOptions);
+  NUMOE_CHECK_GE(count, 0);
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    std::array<utf8proc_uint8_t, 4> bytes;
+    const auto length = static_cast<size_t>(utf8proc_encode_char(points[i], bytes.data()));
+    out.append(reinterpret_cast<const char*>(bytes.data()), length);
+  }
+}
+
+// Characters before which a text cannot simply be cut: they move or join to what is before them, or become
+// others. Any stretch without them is in normal form, whatever surrounds it.
+std::unique_ptr<std::bitset<kCodePoints>> FindRestless() {
+  auto restless = std::make_unique<std::bitset<kCodePoints>>();
+  std::string normal;
+  for (int32_t point = 0; point < kCodePoints; ++point) {
+    if (!utf8proc_codepoint_valid(point)) continue;
+    std::array<utf8proc_int32_t, kPartsMax> parts;
+    const utf8proc_ssize_t count =
+        utf8proc_decompose_char(point, parts.data(), parts.size(), UTF8PROC_DECOMPOSE, nullptr);
+    NUMOE_CHECK(count > 0 && count <= static_cast<utf8proc_ssize_t>(parts.size()));
+    for (size_t i = 1; i < static_cast<size_t>(count); ++i) restless->set(static_cast<size_t>(parts[i]));
+    if (CombiningClass(point) != 0) restless->set(static_cast<size_t>(point));
+    if (count == 1 && parts[0] == point) continue;
+    std::array<utf8proc_uint8_t, 4> bytes;
+    const std::string_view self(reinterpret_cast<const char*>(bytes.data()),
+                                static_cast<size_t>(utf8proc_encode_char(point, bytes.data())));
+    normal.clear();
+    AppendNfc(self, normal);
+    if (normal != self) restless->set(static_cast<size_t>(point));
+  }
+  return restless;
 }
 
 }  // namespace

@@ -63,6 +63,15 @@ TEST(NfcTest, AnySequenceOfWhatNormalisationKnows) {
   }
 }
 
+TEST(NfcTest, AMegabyteOfMarksIsNotQuadratic) {
+  std::string text = "e", expected = "é";
+  for (int i = 0; i < 250'000; ++i) text += "\u0301\u0316";  // above, below
+  for (int i = 0; i < 250'000; ++i) expected += "\u0316";
+  for (int i = 1; i < 250'000; ++i) expected += "\u0301";  // one has joined the letter
+  std::string buffer;
+  EXPECT_TRUE(Nfc(text, buffer) == expected);
+}
+
 TEST(NfcTest, WhatIsInNormalFormIsNotCopied) {
   std::string buffer;
   for (const std::string text :
