@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/base/status.h"
+#include "coordinator/parsing/trimmer.h"
 
 namespace numoe {
 namespace {
@@ -93,11 +94,14 @@ absl::StatusOr<OutputFormat> ChooseOutputFormat(const Tokenizer& tokenizer, std:
 
 std::optional<Mark> PromptMark(const OutputFormat& format, const Tokenizer& tokenizer,
                                absl::Span<const TokenId> prompt) {
+  bool text_behind = false;
   for (auto token = prompt.rbegin(); token != prompt.rend(); ++token) {
     const std::optional<Mark> mark = format.Find(*token);
-    if (mark == Mark::kThinkBegin || mark == Mark::kThinkEnd) return mark;
+    if (mark == Mark::kThinkBegin) return mark;
+    if (mark == Mark::kThinkEnd) return text_behind ? std::nullopt : mark;
     // The mark of the turn's role: what lies before belongs to earlier turns.
     if (tokenizer.IsSpecial(*token)) break;
+    text_behind = text_behind || !Trimmed(tokenizer.TokenBytes(*token)).empty();
   }
   return std::nullopt;
 }

@@ -53,7 +53,8 @@ absl::StatusOr<OutputFormat> ChooseOutputFormat(const Tokenizer& tokenizer, std:
                                                 std::string_view chat_template = {});
 
 /// The mark that the last turn of the prompt ends behind: kThinkBegin where the template has opened the
-/// reasoning, kThinkEnd where it has closed it (thinking disabled), nullopt where the model decides.
+/// reasoning, kThinkEnd where it has closed it (thinking disabled), nullopt where the model decides or goes
+/// on with content.
 std::optional<Mark> PromptMark(const OutputFormat& format, const Tokenizer& tokenizer,
                                absl::Span<const TokenId> prompt);
 

@@ -44,6 +44,18 @@ TEST_F(OutputParserTest, TextGoesOutAsItComes) {
       << "half a one before a mark";
 }
 
+TEST_F(OutputParserTest, WhatThePromptEndsBehind) {
+  const auto mark = [&](const std::string& prompt) {
+    return PromptMark(format_, tokenizer_, tokenizer_.Encode(prompt, Specials::kParse));
+  };
+  EXPECT_EQ(mark("<|im_end|>a<think>"), Mark::kThinkBegin);
+  EXPECT_EQ(mark("<think>so far"), Mark::kThinkBegin) << "reasoning to go on with";
+  EXPECT_EQ(mark("<think></think>\n\n"), Mark::kThinkEnd);
+  EXPECT_EQ(mark("<think></think>\n\nHello"), std::nullopt)
+      << "content to go on with: its white space counts";
+  EXPECT_EQ(mark("<think></think><|im_end|>a"), std::nullopt) << "of an earlier turn";
+}
+
 TEST_F(OutputParserTest, WhiteSpaceIsHeldBackOnlyWhereCallsMayFollow) {
   EXPECT_EQ(Deltas("a b", {.calls = false}), (Texts{"c:a", "c: ", "c:b"}));
   EXPECT_EQ(Deltas("a b", {.calls = true}), (Texts{"c:a", "c: b"}));
