@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares numoe-bench text with tiktoken and Hugging Face tokenizers: the same text, the same run, one thread each.
 
-  tokenizers.py VOCABULARY --bench BINARY [--json]
+  compare_tokenizers.py VOCABULARY --bench BINARY [--json]
 
 VOCABULARY holds a tiktoken.model and tokenizer_config.json (Kimi's). The Hugging Face tokenisers are made of the same ranks
 with the pre-tokenisers of Qwen3 and DeepSeek, so no other vocabulary is needed. Besides the texts of the benchmark there
