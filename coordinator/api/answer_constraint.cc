@@ -34,11 +34,14 @@ std::variant<std::unique_ptr<TokenConstraint>, ApiError> ConstrainAnswer(const G
                                                                          const AnswerOutline& outline,
                                                                          GrammarCache& grammars) {
   const CallPolicy policy = request.conversation ? request.conversation->calls : CallPolicy();
-  const bool can_call = outline.format.tools != ToolSyntax::kNone;
+  // Calls in XML are read, but there is no grammar of them: they are drawn freely, and cannot be demanded.
+  const bool can_call =
+      outline.format.tools != ToolSyntax::kNone && outline.format.tools != ToolSyntax::kQwenCoder;
   AnswerConstraint::Parts parts{.content = nullptr, .calls = {}, .calls_demanded = policy.demanded()};
   if (policy.demanded() && !can_call) {
-    return BadRequest("tool_choice",
-                      "'tool_choice': a call is asked for, but this model has no format for tool calls");
+    return BadRequest(
+        "tool_choice",
+        "'tool_choice': a call is asked for, but of this model's form of tool calls there is no grammar");
   }
   if (can_call && !policy.calls.empty()) {
     auto forms = CompileCallForms(policy.calls, outline.format.tools, grammars);

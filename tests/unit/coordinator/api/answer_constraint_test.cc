@@ -88,6 +88,20 @@ class AnswerConstraintTest : public ::testing::Test {
   std::unique_ptr<TokenConstraint> constraint_;
 };
 
+TEST_F(AnswerConstraintTest, CallsInXmlAreDrawnFreelyAndCannotBeDemanded) {
+  OutputFormat coder = Hermes();
+  coder.tools = ToolSyntax::kQwenCoder;
+  const auto constrain = [&](CallPolicy::Choice choice) {
+    return ConstrainAnswer(Asking(Tools(choice)), {.format = coder}, grammars_);
+  };
+  const auto free = constrain(CallPolicy::Choice::kAuto);
+  ASSERT_EQ(free.index(), 0u);
+  EXPECT_EQ(std::get<0>(free), nullptr);
+  const auto demanded = constrain(CallPolicy::Choice::kRequired);
+  ASSERT_EQ(demanded.index(), 1u);
+  EXPECT_THAT(std::get<ApiError>(demanded).message, ::testing::HasSubstr("there is no grammar"));
+}
+
 TEST_F(AnswerConstraintTest, TheContentMatchesAndThenEnds) {
   Begin("ab?", {.format = OutputFormat()});
   EXPECT_FALSE(Allows('b'));
