@@ -33,7 +33,8 @@ ApiError Refusal(const std::string& param, const absl::Status& status) {
 std::variant<std::unique_ptr<TokenConstraint>, ApiError> ConstrainAnswer(const GenerationRequest& request,
                                                                          const AnswerOutline& outline,
                                                                          GrammarCache& grammars) {
-  const CallPolicy policy = request.conversation ? request.conversation->calls : CallPolicy();
+  static const CallPolicy none;
+  const CallPolicy& policy = request.conversation ? request.conversation->calls : none;
   // Calls in XML are read, but there is no grammar of them: they are drawn freely, and cannot be demanded.
   const bool can_call =
       outline.format.tools != ToolSyntax::kNone && outline.format.tools != ToolSyntax::kQwenCoder;
