@@ -129,7 +129,8 @@ void ThreadPool::AwaitEnd(uint32_t seen) {
         now = progress_.load(std::memory_order_acquire);
       }
       if (now != seen || Clock::now() < sleep_at) continue;
-      // Flag first, then look: the thread that ends a phase says so first, then looks at the flag (TellCaller).
+      // Flag first, then look: the thread that ends a phase says so first, then looks at the flag
+      // (TellCaller).
       caller_sleeps_.store(true);
       while ((now = progress_.load()) == seen) FutexWait(progress_, seen);
       caller_sleeps_.store(false);
@@ -146,8 +147,8 @@ void ThreadPool::Work(int thread) {
     if (unclaimed <= 0) return;
     const int tasks = phase_tasks_[static_cast<size_t>(phase_)];
     (*body_)(phase_, tasks - unclaimed, thread);
-    // Once its last task is counted the phase is over, and what it was is written anew by the thread that counted
-    // it: the others read nothing of it any more.
+    // Once its last task is counted the phase is over, and what it was is written anew by the thread that
+    // counted it: the others read nothing of it any more.
     if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 != tasks) continue;
     const bool ended = !Open(phase_ + 1);
     if (ended) ended_.store(true, std::memory_order_relaxed);

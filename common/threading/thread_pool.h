@@ -2,11 +2,11 @@
 //
 // Run(tasks, body) calls body(task, thread) exactly once for each task, on the pool's threads and the
 // caller's (thread 0), and returns when all tasks are done; it does not wait for threads that found nothing
-// to do. Tasks are claimed one at a time in ascending order, so uneven tasks balance. RunPhases does several runs
-// one after the other, each begun by the thread that ends the one before; a phase sees what those before wrote.
-// Idle threads, and a caller whose tasks are still out, spin for spin_us - the next run of a step comes soon - and
-// then sleep on a futex: nothing spins for ever, and who waits holds no task. One Run at a time, from any one
-// thread; body must not call Run. More threads than CPUs is legal, only slower.
+// to do. Tasks are claimed one at a time in ascending order, so uneven tasks balance. RunPhases does several
+// runs one after the other, each begun by the thread that ends the one before; a phase sees what those before
+// wrote. Idle threads, and a caller whose tasks are still out, spin for spin_us - the next run of a step
+// comes soon - and then sleep on a futex: nothing spins for ever, and who waits holds no task. One Run at a
+// time, from any one thread; body must not call Run. More threads than CPUs is legal, only slower.
 #pragma once
 
 #include <atomic>
@@ -55,14 +55,14 @@ class ThreadPool {
   std::vector<std::thread> threads_;
   bool bound_ = true;
 
-  // Two lines of memory, because a line that moves from core to core is what a run costs: one that begins a phase
-  // and one that ends it.
+  // Two lines of memory, because a line that moves from core to core is what a run costs: one that begins a
+  // phase and one that ends it.
 
   alignas(64) std::atomic<uint32_t> epoch_{0};  // futex word: raised for every phase, and to stop
   std::atomic<int> unclaimed_{0};  // tasks nobody has claimed; below zero by threads that came too late
-  // What the current phase is. Written before `unclaimed_` is refilled, by the caller or by the thread that ended
-  // the phase before; read only by threads that hold a claim, and a claim that is not done keeps its phase from
-  // ending. So a thread that wakes late can never read a half-written one.
+  // What the current phase is. Written before `unclaimed_` is refilled, by the caller or by the thread that
+  // ended the phase before; read only by threads that hold a claim, and a claim that is not done keeps its
+  // phase from ending. So a thread that wakes late can never read a half-written one.
   int phase_ = 0;
   absl::Span<const int> phase_tasks_;
   const absl::FunctionRef<void(int, int, int)>* body_ = nullptr;

@@ -26,8 +26,8 @@ namespace {
 
 // Outputs of one task at most: enough of them that a task is worth claiming.
 constexpr int kTaskRows = 4 * kPanelRows;
-// Fewer where there would be less than so many tasks for each thread - the last ones would end alone; one for each
-// thread where tasks would meet less weights than these, some microseconds' work.
+// Fewer where there would be less than so many tasks for each thread - the last ones would end alone; one for
+// each thread where tasks would meet less weights than these, some microseconds' work.
 constexpr int kTasksPerThread = 4;
 constexpr int64_t kTaskWeights = 1 << 17;
 
@@ -36,12 +36,14 @@ struct Cut {
   int rows;   // of one task
   int tasks;  // of one matrix
 };
-// `unit`: what rows must be a multiple of; `matrices`: cut like this at a time; `row_weights`: that a task meets for
-// one output.
+// `unit`: what rows must be a multiple of; `matrices`: cut like this at a time; `row_weights`: that a task
+// meets for one output.
 Cut CutRows(int rows, int unit, int matrices, int64_t row_weights, int threads) {
   Cut cut{.rows = kTaskRows, .tasks = 0};
   const auto tasks = [&] { return (rows + cut.rows - 1) / cut.rows; };
-  const auto wanted = [&] { return cut.rows / 2 * row_weights < kTaskWeights ? threads : kTasksPerThread * threads; };
+  const auto wanted = [&] {
+    return cut.rows / 2 * row_weights < kTaskWeights ? threads : kTasksPerThread * threads;
+  };
   while (cut.rows > unit && matrices * tasks() < wanted()) cut.rows /= 2;
   cut.tasks = tasks();
   return cut;
@@ -234,19 +236,23 @@ class SliceExecutor final : public ExpertExecutor {
     }
     const int groups = static_cast<int>(batch.groups.size());
     // Down reads whole steps of what GateAndUp wrote, and each of its tasks meets all experts.
-    gate_cut_ = CutRows(slice_.width, layout::kStepCols, groups, int64_t{2} * slice_.hidden_size, pool_.threads());
+    gate_cut_ =
+        CutRows(slice_.width, layout::kStepCols, groups, int64_t{2} * slice_.hidden_size, pool_.threads());
     down_cut_ = CutRows(slice_.hidden_size, kPanelRows, 1, int64_t{groups} * slice_.width, pool_.threads());
   }
 
   void UseForm(const LayerCallView& call, ActivationForm form) {
-    if (form == ActivationForm::kFloat || std::count(rounded_forms_.begin(), rounded_forms_.end(), form) > 0) return;
+    if (form == ActivationForm::kFloat || std::count(rounded_forms_.begin(), rounded_forms_.end(), form) > 0)
+      return;
     rounded_forms_.push_back(form);
     std::vector<std::byte>& rows = rounded_[static_cast<size_t>(form)];
-    rows.resize(std::max(rows.size(), static_cast<size_t>(call.tokens) * rounded::RowBytes(form, slice_.hidden_size)));
+    rows.resize(std::max(rows.size(),
+                         static_cast<size_t>(call.tokens) * rounded::RowBytes(form, slice_.hidden_size)));
   }
 
   int RoundTasksPerForm(const LayerCallView& call) const {
-    return (call.tokens + kRoundTokens - 1) / kRoundTokens * ((slice_.hidden_size + kRoundCols - 1) / kRoundCols);
+    return (call.tokens + kRoundTokens - 1) / kRoundTokens *
+           ((slice_.hidden_size + kRoundCols - 1) / kRoundCols);
   }
   int RoundTasks(const LayerCallView& call) const {
     return static_cast<int>(rounded_forms_.size()) * RoundTasksPerForm(call);
@@ -390,9 +396,9 @@ class SliceExecutor final : public ExpertExecutor {
   std::optional<double> huge_page_share_;
 
   TokenGroups groups_;
-  std::vector<Inputs> inputs_;                          // [groups of the batch]
-  Cut gate_cut_ = {}, down_cut_ = {};                   // of gate and up, and of down
-  std::vector<ActivationForm> rounded_forms_;           // that some group of the batch wants
+  std::vector<Inputs> inputs_;                 // [groups of the batch]
+  Cut gate_cut_ = {}, down_cut_ = {};          // of gate and up, and of down
+  std::vector<ActivationForm> rounded_forms_;  // that some group of the batch wants
   std::array<std::vector<std::byte>, kActivationForms>
       rounded_;                          // by ActivationForm: [tokens of the call] rows
   std::vector<std::byte> gathered_;      // rows of the groups with more than one

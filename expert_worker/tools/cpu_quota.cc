@@ -21,7 +21,8 @@ absl::Status Write(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text << std::flush;
   if (file.good()) return absl::OkStatus();
-  return absl::UnavailableError(fmt::format("cannot write \"{}\" to {}: {}", text, path, std::strerror(errno)));
+  return absl::UnavailableError(
+      fmt::format("cannot write \"{}\" to {}: {}", text, path, std::strerror(errno)));
 }
 
 bool HasCpu(const std::string& list) {
@@ -43,7 +44,8 @@ absl::StatusOr<std::string> FindHome(bool& version2) {
     if (type == "cgroup2") mount2 = at;
   }
   while (std::getline(groups, line)) {
-    const std::pair<std::string, std::string> rest = absl::StrSplit(line.substr(line.find(':') + 1), absl::MaxSplits(':', 1));
+    const std::pair<std::string, std::string> rest =
+        absl::StrSplit(line.substr(line.find(':') + 1), absl::MaxSplits(':', 1));
     if (HasCpu(rest.first)) home1 = mount1 + rest.second;
     if (rest.first.empty()) home2 = mount2 + rest.second;
   }

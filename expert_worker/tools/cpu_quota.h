@@ -1,9 +1,9 @@
-// A CPU quota on this process, as container engines set one: a control group of its own with so much CPU time in
-// each 100 ms (version 2's cpu.max, or version 1's cfs_quota_us).
+// A CPU quota on this process, as container engines set one: a control group of its own with so much CPU time
+// in each 100 ms (version 2's cpu.max, or version 1's cfs_quota_us).
 //
-// What it does to a thread pool is what a busy neighbour does and more: all threads lose their CPUs when the time
-// is used up, each at its own moment. Needs root and a writable /sys/fs/cgroup; the group ends with its owner.
-// Single-threaded use.
+// What it does to a thread pool is what a busy neighbour does and more: all threads lose their CPUs when the
+// time is used up, each at its own moment. Needs root and a writable /sys/fs/cgroup; the group ends with its
+// owner. Single-threaded use.
 #pragma once
 
 #include <string>

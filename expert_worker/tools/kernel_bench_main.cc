@@ -40,9 +40,10 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   layer->add_flag("--outliers", moe.outliers,
                   "A few channels of the activations are 20 to 50 times as large");
-  layer->add_flag("--disturb", moe.disturb,
-                  "Also the share of the rate that is left beside a busy process on every CPU, with a CPU quota of "
-                  "half the CPUs, and with two threads on every CPU (holds the experts twice)");
+  layer->add_flag(
+      "--disturb", moe.disturb,
+      "Also the share of the rate that is left beside a busy process on every CPU, with a CPU quota of "
+      "half the CPUs, and with two threads on every CPU (holds the experts twice)");
   numoe::LoadBenchOptions load;
   CLI::App* loading = app.add_subcommand("load", "Loading a slice of a checkpoint, from page cache and disk");
   loading->add_option("--model", load.model, "Checkpoint directory")->required();

@@ -108,9 +108,9 @@ struct Point {
   double error = 0;
   double bound_ms = 0;  // the bytes at that bandwidth
   // Shares of the rate that are left.
-  std::optional<double> busy_share;      // beside a busy process on every CPU
-  std::optional<double> quota_share;     // with the CPU time of half the CPUs
-  std::optional<double> threads_share;   // with two threads on every CPU
+  std::optional<double> busy_share;     // beside a busy process on every CPU
+  std::optional<double> quota_share;    // with the CPU time of half the CPUs
+  std::optional<double> threads_share;  // with two threads on every CPU
 };
 
 // What takes CPU time from a layer call. Without --disturb there is none of it.
@@ -192,12 +192,12 @@ class Bench {
   absl::StatusOr<double> Execute(ExpertExecutor& executor, const RoutedCall& call, int tokens) {
     const auto start = std::chrono::steady_clock::now();
     RETURN_IF_ERROR(executor.Execute({.layer = 0,
-                                       .tokens = tokens,
-                                       .experts_per_token = routing_.per_token,
-                                       .hidden = hidden_,
-                                       .experts = call.experts,
-                                       .weights = call.weights},
-                                      absl::MakeSpan(out_)));
+                                      .tokens = tokens,
+                                      .experts_per_token = routing_.per_token,
+                                      .hidden = hidden_,
+                                      .experts = call.experts,
+                                      .weights = call.weights},
+                                     absl::MakeSpan(out_)));
     return Since(start);
   }
 
@@ -327,7 +327,8 @@ absl::Status RunAll(const MoeBenchOptions& options) {
     disturbances.busy.emplace(std::move(started));
     absl::StatusOr<CpuQuota> quota = CpuQuota::Create(static_cast<double>(cpus.size()) / 2);
     if (quota.ok()) disturbances.quota.emplace(*std::move(quota));
-    if (!quota.ok()) std::fprintf(stderr, "no CPU quota: %s\n", std::string(quota.status().message()).c_str());
+    if (!quota.ok())
+      std::fprintf(stderr, "no CPU quota: %s\n", std::string(quota.status().message()).c_str());
   }
   const SyntheticCheckpoint checkpoint({.hidden_size = shape->hidden,
                                         .intermediate_size = shape->width,
@@ -354,9 +355,10 @@ absl::Status RunAll(const MoeBenchOptions& options) {
   ASSIGN_OR_RETURN(MachineLimits limits, MachineLimits::Create(pool));
   if (!options.json) {
     std::puts(executor->Describe().c_str());
-    std::puts(options.disturb
-                  ? "  tokens         ms     GB/s  of read      TOPS  of peak     error    busy   quota threads"
-                  : "  tokens         ms     GB/s  of read      TOPS  of peak     error");
+    std::puts(
+        options.disturb
+            ? "  tokens         ms     GB/s  of read      TOPS  of peak     error    busy   quota threads"
+            : "  tokens         ms     GB/s  of read      TOPS  of peak     error");
   }
   Bench bench(options, routing, checkpoint, *executor, limits, disturbances);
   for (const int tokens : options.tokens) {
