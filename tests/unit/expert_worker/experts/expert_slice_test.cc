@@ -120,7 +120,7 @@ TEST(ExpertSliceTest, AFormatThatCannotHoldTheWeightsIsRefused) {
               HasSubstr("raw_int4 needs pack-quantized INT4"));
   EXPECT_THAT(LoadError(TinyTensors(MatrixFormat::kInt4Group), {}, "fp8"), HasSubstr("fp8 needs block-FP8"));
   EXPECT_THAT(LoadError(TinyTensors(MatrixFormat::kBF16), {}, "int3"),
-              HasSubstr("format is \"int3\", expected auto"));
+              HasSubstr("format is \"int3\", expected one of auto, raw_int4"));
 }
 
 TEST(ExpertSliceTest, AMissingExpertIsNamed) {
