@@ -193,11 +193,15 @@ class Plot {
     svg_ += fmt::format(
         "<text text-anchor=\"middle\" transform=\"translate(26 {:.1f}) rotate(-90)\">{}{}</text>\n",
         (top + bottom) / 2, name, y.logarithmic ? ", log scale" : "");
-    for (const Series& series : kSeries) Curve(series, latency, y);
+    // Labels lie over lines, whose course is clear without a piece, and under markers.
+    std::string markers;
+    for (const Series& series : kSeries) markers += Curve(series, latency, y);
     Labels(latency, y);
+    svg_ += markers;
   }
 
-  void Curve(const Series& series, Spread LoadReport::*latency, const Axis& y) {
+  // Draws the line; -> its markers.
+  std::string Curve(const Series& series, Spread LoadReport::*latency, const Axis& y) {
     std::string path, markers;
     for (const LoadPoint& point : points_) {
       const double value = point.report.*latency.*series.value;
@@ -205,8 +209,8 @@ class Plot {
       path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x_.At(Throughput(point)), y.At(value));
       markers += Marker(series.style, x_.At(Throughput(point)), y.At(value));
     }
-    if (!path.empty())
-      svg_ += fmt::format("<path class=\"line {}\" d=\"{}\"/>\n{}", series.style, path, markers);
+    if (!path.empty()) svg_ += fmt::format("<path class=\"line {}\" d=\"{}\"/>\n", series.style, path);
+    return markers;
   }
 
   // Below the median's point; one that would lie on another's is left out.
