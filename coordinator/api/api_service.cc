@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <thread>
 
+#include "common/base/version.h"
 #include "coordinator/api/messages_request.h"
 #include "coordinator/api/messages_writer.h"
+#include "coordinator/api/native_request.h"
+#include "coordinator/api/native_writer.h"
 #include "coordinator/api/openai_request.h"
 #include "coordinator/api/openai_writer.h"
+#include "coordinator/api/openapi.h"
 
 namespace numoe {
 namespace {
@@ -19,6 +23,7 @@ std::unique_ptr<AnswerWriter> Write(const GenerationRequest& request, AnswerCont
 const Dialect kChat = {ReadChatRequest, Write<ChatWriter>, "chatcmpl-"};
 const Dialect kText = {ReadTextRequest, Write<TextWriter>, "cmpl-"};
 const Dialect kMessages = {ReadMessagesRequest, Write<MessagesWriter>, "msg_", ErrorShape::kAnthropic};
+const Dialect kNative = {ReadNativeRequest, Write<NativeWriter>, ""};
 
 // Preparing takes a core for milliseconds at most; two keep a long prompt from holding up the others.
 constexpr int kPreparers = 2;
@@ -40,9 +45,19 @@ void ApiService::Register(Router& router) {
   AddGeneration(router, "/v1/chat/completions", "An answer to a conversation (OpenAI)", kChat);
   AddGeneration(router, "/v1/completions", "What follows a text (OpenAI)", kText);
   AddGeneration(router, "/v1/messages", "An answer to a conversation (Anthropic)", kMessages);
+  AddGeneration(router, "/generate", "What follows texts or token ids (SGLang)", kNative);
   RegisterMessages(router);
+  RegisterResponses(router);
   RegisterTokens(router);
   RegisterState(router);
+  router.Add({.method = "GET",
+              .pattern = "/openapi.json",
+              .summary = "This document",
+              .handle =
+                  [&router](const std::shared_ptr<Exchange>& exchange) {
+                    exchange->Reply({.body = DumpJson(OpenApiDocument(router, std::string(Version())))});
+                  },
+              .open = true});
 }
 
 void ApiService::AddGeneration(Router& router, const std::string& path, const std::string& summary,

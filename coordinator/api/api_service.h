@@ -6,9 +6,12 @@
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <optional>
 
 #include "coordinator/api/api_deps.h"
 #include "coordinator/api/generation_task.h"
+#include "coordinator/api/response_store.h"
 #include "coordinator/http/router.h"
 
 namespace numoe {
@@ -18,6 +21,7 @@ class ApiService {
   explicit ApiService(const ApiDeps& deps);
   ~ApiService();
 
+  /// REQUIRES: the router outlives the server.
   void Register(Router& router);
   /// Nothing is prepared or waited for any more once it returns.
   void Stop();
@@ -30,6 +34,7 @@ class ApiService {
   void RegisterState(Router& router);
   void RegisterTokens(Router& router);
   void RegisterMessages(Router& router);
+  void RegisterResponses(Router& router);
 
   void Health(const std::shared_ptr<Exchange>& exchange);
   void HealthGenerate(const std::shared_ptr<Exchange>& exchange);
@@ -44,9 +49,21 @@ class ApiService {
   void Tokenize(const std::shared_ptr<Exchange>& exchange);
   void Detokenize(const std::shared_ptr<Exchange>& exchange);
   void CountTokens(const std::shared_ptr<Exchange>& exchange);
+  void CreateResponse(const std::shared_ptr<Exchange>& exchange);
+  void GetResponse(const std::shared_ptr<Exchange>& exchange);
+  void DeleteResponse(const std::shared_ptr<Exchange>& exchange);
+  void CancelResponse(const std::shared_ptr<Exchange>& exchange);
+  void ResponseInput(const std::shared_ptr<Exchange>& exchange);
+
+  void CreateInBackground(const std::shared_ptr<Exchange>& exchange, uint64_t owner);
+  /// `accepted` is given the response that is answered at once; null: it is not made in the background.
+  Dialect ResponsesDialect(uint64_t owner, std::function<void(const nlohmann::ordered_json&)> accepted);
+  /// What a complete response was asked and answered with.
+  std::optional<nlohmann::ordered_json> ResponseItems(uint64_t owner, const std::string& id);
 
   const ApiDeps& deps_;
   RunningTasks running_;
+  ResponseStore responses_;
   boost::asio::thread_pool preparers_;
   boost::asio::thread_pool waiters_{1};  // for what waits for workers
 };

@@ -55,6 +55,8 @@ struct GenerationRequest {
   bool continuous_usage = false;  // in every event
   bool return_token_ids = false;
   bool include_reasoning = true;
+  bool list_answer = false;  // /generate: a list, even of one
+  int logprob_start = -1;    // /generate: where in the prompt log-probabilities begin; -1: behind it
 };
 
 }  // namespace numoe

@@ -44,7 +44,9 @@ std::vector<std::shared_ptr<GenerationTask>> RunningTasks::Find(const std::strin
   const std::lock_guard lock(mutex_);
   for (const auto& [key, weak] : tasks_) {
     auto task = id.empty() || key == id ? weak.lock() : nullptr;
-    if (task != nullptr) found.push_back(std::move(task));
+    // One may go by several ids.
+    if (task != nullptr && std::find(found.begin(), found.end(), task) == found.end())
+      found.push_back(std::move(task));
   }
   return found;
 }
@@ -76,13 +78,13 @@ void GenerationTask::Submit(Prepared prepared) {
   if (over_) return;
   prepared_ = std::move(prepared);
   const GenerationRequest& request = prepared_.request;
-  if (!request.request_id.empty()) running_.Add(request.request_id, shared_from_this());
-  writer_ = dialect_.write(
-      request, {.tokenizer = deps_.tokenizer,
-                .id = request.request_id.empty() ? NewAnswerId(dialect_.id_prefix) : request.request_id,
-                .model = deps_.model_name,
-                .created = std::time(nullptr),
-                .prompts = prepared_.prompts});
+  const std::string id = request.request_id.empty() ? NewAnswerId(dialect_.id_prefix) : request.request_id;
+  running_.Add(id, shared_from_this());
+  writer_ = dialect_.write(request, {.tokenizer = deps_.tokenizer,
+                                     .id = id,
+                                     .model = deps_.model_name,
+                                     .created = std::time(nullptr),
+                                     .prompts = prepared_.prompts});
   const double timeout_s = request.timeout_s.value_or(deps_.request_timeout_s);
   if (timeout_s > 0) {
     deadline_ =

@@ -52,8 +52,8 @@ std::string NewAnswerId(const char* prefix);
 class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
  public:
   GenerationTask(const ApiDeps& deps, RunningTasks& running, std::shared_ptr<Exchange> exchange,
-                 const Dialect& dialect)
-      : deps_(deps), running_(running), exchange_(std::move(exchange)), dialect_(dialect) {}
+                 Dialect dialect)
+      : deps_(deps), running_(running), exchange_(std::move(exchange)), dialect_(std::move(dialect)) {}
 
   /// Refuses before any work where the engine has no room.
   void Start(boost::asio::thread_pool& preparers);
@@ -72,7 +72,7 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   const ApiDeps& deps_;
   RunningTasks& running_;
   const std::shared_ptr<Exchange> exchange_;
-  const Dialect& dialect_;
+  const Dialect dialect_;
   Prepared prepared_;
   std::unique_ptr<AnswerWriter> writer_;
   Choices choices_;

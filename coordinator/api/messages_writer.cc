@@ -126,7 +126,8 @@ std::string MessagesWriter::Events(const Choice& choice, const ChoiceStep& step)
 
 std::string MessagesWriter::End(const Choices& choices) {
   const Choice& choice = *choices[0];
-  std::string events = (begun_ ? "" : Begin(choice)) + EndBlock();
+  std::string events = begun_ ? "" : Begin(choice);
+  events += EndBlock();
   ordered_json delta = ordered_json::object();
   SetStop(choice, delta);
   events += Event({{"type", "message_delta"},

@@ -1,0 +1,222 @@
+// /v1/responses: answers that are kept, and can be asked for, gone on from, cancelled and deleted.
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+#include <functional>
+#include <utility>
+
+#include "coordinator/api/api_service.h"
+#include "coordinator/api/json_fields.h"
+#include "coordinator/api/responses_request.h"
+#include "coordinator/api/responses_writer.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kItemsPerPage = 20;
+constexpr int kItemsPerPageMax = 100;
+
+// Whose a response is: the key's that came with it. The key itself is not kept.
+uint64_t OwnerOf(const HttpRequest& request) {
+  return std::hash<std::string>{}(std::string(request.Header("authorization")) + "\n" +
+                                  std::string(request.Header("x-api-key")));
+}
+
+ApiError NoSuchResponse(const std::string& id) {
+  return {.http_status = 404,
+          .message = "no such response: " + id.substr(0, 100) + "; it was not stored, or is no longer"};
+}
+
+void ReplyJson(const std::shared_ptr<Exchange>& exchange, const ordered_json& json) {
+  exchange->Reply({.body = DumpJson(json)});
+}
+
+bool AsksForBackground(const std::string& body) {
+  const auto json = ReadBody(body);
+  const auto* object = std::get_if<ordered_json>(&json);
+  return object != nullptr && object->value("background", ordered_json()) == true;
+}
+
+// The exchange of an answer that nobody waits for: what it says is kept by its writer. Until the request is
+// accepted, whoever asked is told what is wrong with it.
+class BackgroundExchange final : public Exchange {
+ public:
+  BackgroundExchange(std::shared_ptr<Exchange> asked, boost::asio::thread_pool& pool)
+      : request_(asked->request()), asked_(std::move(asked)), strand_(boost::asio::make_strand(pool)) {}
+
+  /// `fail` is told of what goes wrong from now on.
+  void Accept(const ordered_json& queued, std::function<void(const ApiError&)> fail) {
+    fail_ = std::move(fail);
+    asked_->Post([asked = asked_, queued] { ReplyJson(asked, queued); });
+  }
+
+  const HttpRequest& request() const override { return request_; }
+  void Reply(HttpReply) override {}
+  void ReplyError(const ApiError& error) override {
+    if (fail_ != nullptr) return fail_(error);
+    asked_->Post([asked = asked_, error] { asked->ReplyError(error); });
+  }
+  void BeginStream() override {}
+  void Send(std::string) override {}
+  void EndStream() override {}
+  void OnGone(std::function<void()>) override {}  // it is not for one connection
+  void Post(std::function<void()> work) override { boost::asio::post(strand_, std::move(work)); }
+  void CountTokens(int) override {}
+
+ private:
+  const HttpRequest request_;
+  const std::shared_ptr<Exchange> asked_;
+  boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;
+  std::function<void(const ApiError&)> fail_;
+};
+
+}  // namespace
+
+void ApiService::RegisterResponses(Router& router) {
+  const auto add = [&](const char* method, const char* path, const char* summary, Answer answer) {
+    router.Add({.method = method,
+                .pattern = path,
+                .summary = summary,
+                .handle = [this, answer](std::shared_ptr<Exchange> e) { (this->*answer)(e); }});
+  };
+  add("POST", "/v1/responses", "An answer to items of a conversation, kept for later (OpenAI)",
+      &ApiService::CreateResponse);
+  add("GET", "/v1/responses/{}", "An answer that was kept", &ApiService::GetResponse);
+  add("DELETE", "/v1/responses/{}", "Forgets an answer", &ApiService::DeleteResponse);
+  add("POST", "/v1/responses/{}/cancel", "Ends an answer that is made in the background",
+      &ApiService::CancelResponse);
+  add("GET", "/v1/responses/{}/input_items", "What an answer was given to", &ApiService::ResponseInput);
+}
+
+std::optional<ordered_json> ApiService::ResponseItems(uint64_t owner, const std::string& id) {
+  const auto stored = responses_.Get(owner, id);
+  if (!stored) return std::nullopt;
+  const ordered_json response = ordered_json::parse(stored->response);
+  if (response["status"] != "completed" && response["status"] != "incomplete") return std::nullopt;
+  ordered_json items = ordered_json::parse(stored->input);
+  for (const ordered_json& item : response["output"]) items.push_back(item);
+  return items;
+}
+
+Dialect ApiService::ResponsesDialect(uint64_t owner, std::function<void(const ordered_json&)> accepted) {
+  const auto fields = std::make_shared<ResponsesFields>();
+  Dialect dialect{.read = nullptr, .write = nullptr, .id_prefix = "resp_"};
+  dialect.read = [this, owner, fields](const ordered_json& body, const GenerationDefaults& defaults) {
+    return ReadResponsesRequest(
+        body, defaults, [this, owner](const std::string& id) { return ResponseItems(owner, id); }, *fields);
+  };
+  dialect.write = [this, owner, fields, accepted](const GenerationRequest&, AnswerContext context) {
+    const auto keep = [this, owner, fields](const ordered_json& response) {
+      if (!fields->store) return;
+      responses_.Put(owner, response["id"], {DumpJson(response), DumpJson(fields->input)});
+    };
+    if (accepted == nullptr) return std::make_unique<ResponsesWriter>(std::move(context), *fields, keep);
+    ordered_json response = NewResponse(context, *fields, "in_progress");
+    keep(response);
+    response["status"] = "queued";
+    accepted(response);
+    // One that was deleted meanwhile stays so.
+    const auto still_there = [this, owner, keep](const ordered_json& said) {
+      if (responses_.Get(owner, said["id"])) keep(said);
+    };
+    return std::make_unique<ResponsesWriter>(std::move(context), *fields, still_there);
+  };
+  return dialect;
+}
+
+void ApiService::CreateResponse(const std::shared_ptr<Exchange>& exchange) {
+  const uint64_t owner = OwnerOf(exchange->request());
+  boost::asio::post(preparers_, [this, exchange, owner] {
+    const bool background = AsksForBackground(exchange->request().body);
+    exchange->Post([this, exchange, owner, background] {
+      if (background) return CreateInBackground(exchange, owner);
+      std::make_shared<GenerationTask>(deps_, running_, exchange, ResponsesDialect(owner, nullptr))
+          ->Start(preparers_);
+    });
+  });
+}
+
+void ApiService::CreateInBackground(const std::shared_ptr<Exchange>& exchange, uint64_t owner) {
+  const auto background = std::make_shared<BackgroundExchange>(exchange, preparers_);
+  // The task holds the exchange, and this function.
+  const std::weak_ptr<BackgroundExchange> weak = background;
+  auto accepted = [this, weak, owner](const ordered_json& queued) {
+    const auto fail = [this, owner, id = queued["id"].get<std::string>()](const ApiError& error) {
+      auto stored = responses_.Get(owner, id);
+      if (!stored) return;
+      ordered_json response = ordered_json::parse(stored->response);
+      response["status"] = "failed";
+      response["error"] = {{"code", "server_error"}, {"message", error.message}};
+      responses_.Put(owner, id, {DumpJson(response), stored->input});
+    };
+    weak.lock()->Accept(queued, fail);
+  };
+  std::make_shared<GenerationTask>(deps_, running_, background, ResponsesDialect(owner, std::move(accepted)))
+      ->Start(preparers_);
+}
+
+void ApiService::GetResponse(const std::shared_ptr<Exchange>& exchange) {
+  const HttpRequest& request = exchange->request();
+  if (request.Query("stream") == "true")
+    return exchange->ReplyError(
+        BadRequest("stream", "'stream': expected false: what was said is not told again"));
+  auto stored = responses_.Get(OwnerOf(request), request.captures[0]);
+  if (!stored) return exchange->ReplyError(NoSuchResponse(request.captures[0]));
+  exchange->Reply({.body = std::move(stored->response)});
+}
+
+void ApiService::DeleteResponse(const std::shared_ptr<Exchange>& exchange) {
+  const std::string& id = exchange->request().captures[0];
+  if (!responses_.Remove(OwnerOf(exchange->request()), id)) return exchange->ReplyError(NoSuchResponse(id));
+  for (const auto& task : running_.Find(id)) task->Abort();
+  ReplyJson(exchange, {{"id", id}, {"object", "response"}, {"deleted", true}});
+}
+
+void ApiService::CancelResponse(const std::shared_ptr<Exchange>& exchange) {
+  const std::string& id = exchange->request().captures[0];
+  const uint64_t owner = OwnerOf(exchange->request());
+  const auto stored = responses_.Get(owner, id);
+  if (!stored) return exchange->ReplyError(NoSuchResponse(id));
+  ordered_json response = ordered_json::parse(stored->response);
+  if (response["background"] != true)
+    return exchange->ReplyError(BadRequest("", "only a response with background: true can be cancelled"));
+  if (response["status"] == "in_progress") {
+    response["status"] = "cancelled";
+    responses_.Put(owner, id, {DumpJson(response), stored->input});
+    for (const auto& task : running_.Find(id)) task->Abort();
+  }
+  ReplyJson(exchange, response);
+}
+
+void ApiService::ResponseInput(const std::shared_ptr<Exchange>& exchange) {
+  const HttpRequest& request = exchange->request();
+  const std::string& id = request.captures[0];
+  const auto stored = responses_.Get(OwnerOf(request), id);
+  if (!stored) return exchange->ReplyError(NoSuchResponse(id));
+  ordered_json items = ordered_json::parse(stored->input);
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].contains("id")) items[i]["id"] = fmt::format("in_{}_{}", id, i);
+  }
+  const std::string_view order = request.Query("order"), after = request.Query("after");
+  if (order != "asc") std::reverse(items.begin(), items.end());
+  int limit = kItemsPerPage;
+  const ordered_json asked = ordered_json::parse(request.Query("limit"), nullptr, false);
+  if (asked.is_number_integer()) limit = std::clamp(asked.get<int>(), 1, kItemsPerPageMax);
+  ordered_json page = ordered_json::array();
+  bool begun = after.empty(), more = false;
+  for (const ordered_json& item : items) {
+    more = begun && static_cast<int>(page.size()) == limit;
+    if (more) break;
+    if (begun) page.push_back(item);
+    begun = begun || item["id"] == std::string(after);
+  }
+  ReplyJson(exchange, {{"object", "list"},
+                       {"data", page},
+                       {"first_id", page.empty() ? ordered_json() : page.front()["id"]},
+                       {"last_id", page.empty() ? ordered_json() : page.back()["id"]},
+                       {"has_more", more}});
+}
+
+}  // namespace numoe
