@@ -4,9 +4,10 @@
 #   2 release   unit, differential, golden, fuzz replay    ctest
 #   3 e2e       real daemons over HTTP                     tests/e2e
 #   4 page      the page at / in headless Chromium         tests/page
-#   5 quality   what the trained model answers, served     tests/quality
-#   6 asan      the same unit tests under ASan and UBSan
-#   7 tsan      the threaded rooms' tests under TSan
+#   5 clients   SDKs and bench clients over HTTP           tests/clients
+#   6 quality   what the trained model answers, served     tests/quality
+#   7 asan      the same unit tests under ASan and UBSan
+#   8 tsan      the threaded rooms' tests under TSan
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/lib/install.sh
@@ -30,6 +31,8 @@ step "end to end"
 python3 tests/e2e/run.py --bin build/release/bin
 step "the page in a browser"
 python3 tests/page/run.py --bin build/release/bin
+step "real clients"
+"${NUMOE_ORACLE_PYTHON:-python3}" tests/clients/run.py --bin build/release/bin
 step "quality of the trained model"
 python3 tests/quality/quality.py --format raw_int4 --slack 0.06
 
