@@ -204,6 +204,29 @@ TEST(StepPlannerTest, APromptIsCutToWhatDecodingLeaves) {
   EXPECT_EQ(plan.parts[1].tokens, 15);
 }
 
+// A lost step leaves blocks for more tokens than the next plan gives the sequence.
+TEST(StepPlannerTest, BlocksThatASequenceHoldsAlreadyAreNotGivenToOthers) {
+  const StepPlan plan =
+      PlanFor({.running = {{.tokens = 100, .blocks = 10, .prompt_logits = true}, {.tokens = 20}},
+               .free_blocks = 0,
+               .limits = {.step_tokens = 64, .block_tokens = 4, .prompt_logit_rows = 8}});
+  ASSERT_EQ(plan.parts.size(), 1u) << plan.ToString();
+  EXPECT_EQ(plan.parts[0].tokens, 8);
+}
+
+TEST(StepPlannerTest, AdmissionLeavesRoomToGrow) {
+  const auto admitted = [](int free_blocks, int64_t tokens_max) {
+    return PlanFor({.running = {{.tokens = 9, .tokens_max = tokens_max, .cached = 8, .blocks = 3}},
+                    .waiting = {{.tokens = 7}},
+                    .free_blocks = free_blocks,
+                    .limits = {.step_tokens = 64, .block_tokens = 4, .growth_tokens = 32}})
+        .admitted;
+  };
+  EXPECT_EQ(admitted(9, 1000), 0) << "2 blocks for the prompt and its first token, 8 to grow";
+  EXPECT_EQ(admitted(10, 1000), 1);
+  EXPECT_EQ(admitted(2, 12), 1) << "who ends in the blocks that he has does not grow";
+}
+
 TEST(StepPlannerTest, FixedChunksDoNotDependOnTheLoad) {
   const PlannerLimits limits{
       .sequences_max = 4, .step_tokens = 16, .block_tokens = 4, .fixed_chunk_tokens = 8};
