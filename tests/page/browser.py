@@ -61,6 +61,7 @@ class Browser:
             "goog:chromeOptions": {"binary": binary, "args": [
                 "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
                 "--disable-background-networking", "--disable-component-update", "--disable-sync", "--force-color-profile=srgb",
+                "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4",  # a mouse
                 "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={self.folder}/profile"],
                 "prefs": {"download.default_directory": self.folder, "download.prompt_for_download": False}},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}})
