@@ -151,7 +151,7 @@ void ThreadPool::Work(int thread) {
     // counted it: the others read nothing of it any more.
     if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 != tasks) continue;
     const bool ended = !Open(phase_ + 1);
-    if (ended) ended_.store(true, std::memory_order_relaxed);
+    if (ended) ended_.store(true, std::memory_order_release);
     TellCaller();
     if (ended) return;
   }
