@@ -34,7 +34,7 @@ python3 tests/page/run.py --bin build/release/bin
 step "real clients"
 "${NUMOE_ORACLE_PYTHON:-python3}" tests/clients/run.py --bin build/release/bin
 step "quality of the trained model"
-python3 tests/quality/quality.py --format raw_int4 --slack 0.06
+python3 tests/quality/quality.py --format raw_int4 --slack 0.03
 
 if [ -z "$quick" ]; then
   step "build asan"

@@ -171,8 +171,8 @@ std::variant<GenerationRequest, ApiError> ReadTextRequest(const ordered_json& bo
   ReadStream(in, out);
   ReadSampling(in, out);
   out.sampling.max_tokens = kCompletionTokensDefault;
-  in.Number("max_tokens", 1, INT32_MAX, out.sampling.max_tokens);
   in.Bool("echo", out.echo);
+  in.Number("max_tokens", out.echo ? 0 : 1, INT32_MAX, out.sampling.max_tokens);  // 0: the prompt's alone
   ReadTextLogprobs(in, out);
   ReadPromptLogprobs(in, out);
   ReadStructure(in, out);
