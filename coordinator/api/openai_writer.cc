@@ -64,7 +64,7 @@ ordered_json StopReasonOf(const Choice& choice) {
 // Of one of several choices with the same prompt.
 void AddPromptDetails(const Choice& choice, const GenerationRequest& request, const AnswerContext& context,
                       ordered_json& object) {
-  if (request.sampling.prompt_logprobs)
+  if (request.sampling.prompt_logprobs && !request.echo)  // an echo has them in its place
     object["prompt_logprobs"] = PromptLogprobs(choice.prompt_logprobs(), context.tokenizer);
   if (request.return_token_ids)
     object["prompt_token_ids"] = context.prompts[static_cast<size_t>(choice.prompt_index())];
