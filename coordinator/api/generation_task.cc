@@ -120,16 +120,15 @@ void GenerationTask::SubmitChoice(size_t index) {
                            .on_event = nullptr,
                            .priority = request.priority,
                            .deadline = deadline_};
-  if (generate.sampling.seed) *generate.sampling.seed += index;  // else all choices would be one
+  // Or all choices of a prompt would be one.
+  if (generate.sampling.seed) *generate.sampling.seed += index % static_cast<size_t>(request.best_of);
   if (request.best_of > request.n && !generate.sampling.logprobs) generate.sampling.logprobs = 0;
   generate.on_event = [self = shared_from_this(), index](const TokenEvent& event) {
     // The engine's thread: only hand it over.
     self->exchange_->Post([self, index, event] { self->OnEvent(index, event); });
   };
   const absl::StatusOr<SequenceId> sequence = deps_.engine.Submit(std::move(generate));
-  if (!sequence.ok()) {
-    return Fail(FromEngine(sequence.status()));
-  }
+  if (!sequence.ok()) return Fail(FromEngine(sequence.status()));
   sequences_[index] = *sequence;
 }
 
