@@ -108,7 +108,7 @@ class Conversation(Page):
         seen = self.b.run("return {...seen, lengths: seen.lengths.size}")
         self.assertGreater(seen["open"], 0, "thoughts are shown while they come")
         self.assertGreater(seen["thinking"], 0)
-        self.assertGreater(seen["lengths"], 5, "the answer came in pieces")
+        self.assertGreater(seen["lengths"], 1, "the answer came in pieces; how many fall into a frame is the machine's matter")
         self.assertIn("126", self.b.text(".answer .content"))
         self.assertFalse(self.b.run("return document.querySelector('.thinking').open"), "thoughts fold when the answer begins")
         self.assertRegex(self.b.text(".thinking summary"), r"^Thought for \d")
