@@ -3,6 +3,7 @@
 #include "coordinator/scheduler/engine_loop.h"
 
 #include <condition_variable>
+#include <latch>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -112,6 +113,11 @@ TEST_F(EngineTest, ManyStreamsShareStepsAndEachIsAsIfAlone) {
     std::vector<Collector> collectors(60);
     std::vector<std::vector<TokenId>> prompts;
     std::vector<int> lengths;
+    // The engine's thread stands still until all are submitted.
+    std::latch submitted(1);
+    GenerateRequest first = Request({1}, 1, collectors[0]);
+    first.on_event = [&submitted](const TokenEvent&) { submitted.wait(); };
+    ASSERT_TRUE(engine_->Submit(std::move(first)).ok());
     for (Collector& collector : collectors) {
       std::vector<TokenId> prompt(1 + random() % 60);
       for (TokenId& t : prompt) t = static_cast<TokenId>(random() % 90);
@@ -119,6 +125,7 @@ TEST_F(EngineTest, ManyStreamsShareStepsAndEachIsAsIfAlone) {
       lengths.push_back(1 + static_cast<int>(random() % 40));
       ASSERT_TRUE(engine_->Submit(Request(prompt, lengths.back(), collector)).ok());
     }
+    submitted.count_down();
     for (size_t i = 0; i < collectors.size(); ++i) {
       EXPECT_EQ(collectors[i].Await(), FinishReason::kLength);
       EXPECT_EQ(collectors[i].tokens(), ScriptedModel::Expected(prompts[i], lengths[i]))
@@ -241,12 +248,20 @@ TEST_F(EngineTest, LostStepsAreReplayedAndChangeNothing) {
 TEST_F(EngineTest, CancellationsAreTakenWhileAWorkerIsAway) {
   Start(500);
   Collector leaver, stayer;
-  const absl::StatusOr<SequenceId> id = engine_->Submit(Request({1, 2, 3}, 1900, leaver));
+  // The engine's thread stands still at the third token until the worker is away.
+  std::latch away(1);
+  GenerateRequest request = Request({1, 2, 3}, 1900, leaver);
+  request.on_event = [&, collect = leaver.Callback(), seen = 0](const TokenEvent& event) mutable {
+    collect(event);
+    if (++seen == 3) away.wait();
+  };
+  const absl::StatusOr<SequenceId> id = engine_->Submit(std::move(request));
   ASSERT_TRUE(engine_->Submit(Request({5, 6}, 20, stayer)).ok());
   leaver.AwaitTokens(3);
   backend_.ready_ = false;
   model_->failures_left_ = 1;
   engine_->Cancel(*id);
+  away.count_down();
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (engine_->Stats().running != 1 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   EXPECT_EQ(engine_->Stats().running, 1) << "the cancelled stream was kept until the worker came back";
