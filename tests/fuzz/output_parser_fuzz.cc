@@ -69,7 +69,7 @@ nlohmann::ordered_json Answer(const Model& model, const GenerationRequest& reque
     TokenEvent event{.error = {}};
     if (at < end) event.tokens.assign(tokens.begin() + at, tokens.begin() + end);
     if (at + length >= tokens.size()) event.finish = finish;
-    for (const AnswerDelta& delta : answer_of.Take(event)) {
+    for (const AnswerDelta& delta : answer_of.TakeSilently(event)) {
       NUMOE_CHECK_EQ(delta.text.empty(), delta.kind == AnswerDelta::Kind::kCallBegin);
       sum.Add(delta);
     }

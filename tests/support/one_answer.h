@@ -44,6 +44,8 @@ class OneAnswer {
     events += last_events;
     return step.deltas;
   }
+  /// The same without writing events, which is most of the time.
+  std::vector<AnswerDelta> TakeSilently(const TokenEvent& event) { return choice_->Take(event).deltas; }
   const Choice& choice() const { return *choice_; }
   bool done() const { return choice_->done(); }
   std::string Whole() { return writer_->Whole(choices_); }
