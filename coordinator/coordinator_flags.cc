@@ -58,6 +58,10 @@ void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
             "Context length, prompt and answer; 0: the model's, as far as the cache holds it");
   flags.Add("max-total-tokens", f.max_total_tokens,
             "Tokens in the KV cache; 0: room for max-num-seqs of 4096 tokens");
+  flags
+      .Add("kv-cache-dtype", f.kv_cache_dtype,
+           "KV cache in: auto (bf16), bf16 (bfloat16), fp8_e4m3 (fp8): about half the bytes of bf16")
+      ->check(CLI::IsMember({"auto", "bf16", "bfloat16", "fp8_e4m3", "fp8"}));
   flags.Add("max-queued-requests", f.queue_max, "Requests waiting before 429")->check(CLI::Range(1, 1 << 20));
   flags.Add("data-path", f.data_path, "Layer calls over: auto, shm, grpc")
       ->check(CLI::IsMember({"auto", "shm", "grpc"}));

@@ -41,6 +41,7 @@ struct CoordinatorFlags {
   std::string isa = "auto";
   std::string activations = "auto";
   std::string dense_format = "auto";
+  std::string kv_cache_dtype = "auto";
   int threads = 0;
   LogOptions log{.program = "numoe-coordinator"};
 };

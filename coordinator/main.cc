@@ -126,12 +126,15 @@ EngineOptions EngineOptionsFor(const CoordinatorFlags& f, const Capacity& capaci
           .decode_stretch_max = f.decode_stretch_max};
 }
 
-nlohmann::ordered_json ServerInfo(const CoordinatorFlags& f, const CpuDevice& device) {
+nlohmann::ordered_json ServerInfo(const CoordinatorFlags& f, const ModelOptions& model,
+                                  const CpuDevice& device) {
   return {{"model_path", f.model},
           {"device", device.Describe()},
           {"workers", f.workers},
           {"max_num_seqs", f.max_num_seqs},
           {"max_num_batched_tokens", f.max_num_batched_tokens},
+          {"max_total_tokens", int64_t{model.kv_blocks} * model.kv_block_tokens},
+          {"kv_cache_dtype", CacheTypeName(model.kv_cache_type)},
           {"deterministic", f.deterministic},
           {"prefix_caching", !f.disable_prefix_caching}};
 }
@@ -156,6 +159,7 @@ absl::Status CheckMemory(const CoordinatorFlags& f, const Checkpoint& checkpoint
                         .grammars = limits::kGrammarCacheBytesMax,
                         .available = AvailableMemory(),
                         .kv_tokens = int64_t{options.kv_blocks} * options.kv_block_tokens,
+                        .kv_type = options.kv_cache_type,
                         .step_tokens = f.max_num_batched_tokens};
   for (const std::string& line : plan.Table()) spdlog::info("{}", line);
   return plan.Check();
@@ -193,16 +197,18 @@ absl::Status Serve(CoordinatorFlags& f) {
                                                 .num_experts = config.num_experts}},
                                       metrics));
   const Capacity capacity = PlanCapacity(f, config);
+  ASSIGN_OR_RETURN(const CacheType cache_type, ParseCacheType(f.kv_cache_dtype));
   const ModelOptions model_options{.kv_block_tokens = kBlockTokens,
                                    .kv_blocks = capacity.blocks,
+                                   .kv_cache_type = cache_type,
                                    .logit_rows_max = f.max_num_seqs + limits::kPromptLogitRowsMax,
                                    .observe = PartObserver(metrics)};
   RETURN_IF_ERROR(CheckMemory(f, *checkpoint, config, model_options, *pool));
   ASSIGN_OR_RETURN(const auto device, CreateDevice(f, /*measure_only=*/false));
   ASSIGN_OR_RETURN(const auto model, Model::Load(*checkpoint, config, model_options, *device, *pool));
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(*SelectIsa(f.isa)))}).Set(1);
-  spdlog::info("device: {}; KV cache: {} blocks of {} tokens; context {} tokens", device->Describe(),
-               capacity.blocks, kBlockTokens, capacity.model_len);
+  spdlog::info("device: {}; KV cache: {} blocks of {} tokens in {}; context {} tokens", device->Describe(),
+               capacity.blocks, kBlockTokens, CacheTypeName(cache_type), capacity.model_len);
   const int vocab = std::min(config.vocab_size, tokenizer->VocabSize());
   auto engine =
       StartEngine(*model, *pool, EngineOptionsFor(f, capacity, vocab, config.eos_token_ids), metrics);
@@ -223,7 +229,7 @@ absl::Status Serve(CoordinatorFlags& f) {
                      .request_timeout_s = f.request_timeout_s,
                      .health = [&] { return Health(*pool, *engine, draining.load()); },
                      .expert_stats = [&] { return ExpertStats(*pool, config); },
-                     .server_info = ServerInfo(f, *device)};
+                     .server_info = ServerInfo(f, model_options, *device)};
   Router router;
   ApiService service(deps);
   service.Register(router);

@@ -5,26 +5,44 @@
 #include "common/kernels/kernel_table.h"
 
 namespace numoe {
+namespace {
 
-void PackKeys(Isa isa, const CacheRows& keys, std::byte* out) {
-  NUMOE_DCHECK(reinterpret_cast<uintptr_t>(out) % 64 == 0);
-  TableOf(isa).attention.pack_keys(keys, out);
+bool WellFormed(const CacheRows& in) {
+  return in.coded >= 0 && in.coded <= in.width && (in.coded == in.width || in.coded % 64 == 0);
 }
 
-void PackValues(Isa isa, const CacheRows& values, std::byte* out) {
+}  // namespace
+
+void NarrowRow(Isa isa, const float* in, int coded, uint8_t* codes, uint8_t* exponents) {
+  TableOf(isa).attention.narrow_row(in, coded, codes, exponents);
+}
+
+void WidenRow(Isa isa, const CacheRows& in, int row, uint16_t* out) {
+  NUMOE_DCHECK(WellFormed(in) && row < in.count);
+  TableOf(isa).attention.widen_row(in, row, out);
+}
+
+void PackKeys(Isa isa, const CacheRows& in, std::byte* out) {
   NUMOE_DCHECK(reinterpret_cast<uintptr_t>(out) % 64 == 0);
-  TableOf(isa).attention.pack_values(values, out);
+  NUMOE_CHECK(WellFormed(in)) << in.coded << " of " << in.width;
+  TableOf(isa).attention.pack_keys(in, out);
+}
+
+void PackValues(Isa isa, const CacheRows& in, std::byte* out) {
+  NUMOE_DCHECK(reinterpret_cast<uintptr_t>(out) % 64 == 0);
+  NUMOE_CHECK(WellFormed(in)) << in.coded << " of " << in.width;
+  TableOf(isa).attention.pack_values(in, out);
 }
 
 bool HasFewRows(Isa isa) { return TableOf(isa).attention.score_few_rows != nullptr; }
 
 void ScoreFewRows(Isa isa, const FewRowsArgs& args) {
-  NUMOE_CHECK(0 < args.rows && args.rows <= kFewRowsMax);
+  NUMOE_CHECK(0 < args.rows && args.rows <= kFewRowsMax && WellFormed(args.cache));
   TableOf(isa).attention.score_few_rows(args);
 }
 
 void WeighFewRows(Isa isa, const FewRowsArgs& args) {
-  NUMOE_CHECK(0 < args.rows && args.rows <= kFewRowsMax);
+  NUMOE_CHECK(0 < args.rows && args.rows <= kFewRowsMax && WellFormed(args.cache));
   TableOf(isa).attention.weigh_few_rows(args);
 }
 

@@ -2,25 +2,29 @@
 //
 // Attention of some query rows over a run of cached positions is two products with matrices that are made
 // from the cache as it is read: scores = K q with K [positions, key width], context = V^T p with V^T
-// [value width, positions]. Both are packed as BF16 (layout.h), which loses nothing of a BF16 cache, so that
-// every matrix kernel of every instruction set serves attention too. Long contexts are attended in parts that
-// are joined by their largest scores and sums (online softmax, https://arxiv.org/abs/1805.02867).
-// Thread-safe; holds no library code, because kernel sources include it.
+// [value width, positions]. Both are packed as BF16 (layout.h), which loses nothing of a cache in BF16 or FP8
+// (cache_row.h), so that every matrix kernel of every instruction set serves attention too. Long contexts are
+// attended in parts that are joined by their largest scores and sums (online softmax,
+// https://arxiv.org/abs/1805.02867). Thread-safe; holds no library code, because kernel sources include it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "common/kernels/cache_row.h"
 #include "common/kernels/kernel_types.h"
 #include "common/kernels/rounded.h"
 
 namespace numoe {
 
-/// `count` rows of a BF16 cache, `width` values each.
+/// `count` rows of a cache, `width` values each, of which the first `coded` are FP8 and the others BF16.
+/// REQUIRES: where both are there, coded is a multiple of 64 (a step of layout.h).
 struct CacheRows {
-  const uint16_t* const* rows = nullptr;
+  const std::byte* const* rows = nullptr;
   int count = 0;
   int width = 0;
+  int coded = 0;
+  const uint8_t* const* exponents = nullptr;  // [count] of [Groups(coded)]; null where coded is 0
 };
 
 /// Products of a few rows with cache rows as they lie, where packing would cost more than it saves: memory is
@@ -53,6 +57,10 @@ struct SoftmaxPart {
   float sum = 0.0f;
 };
 
+/// `in` to FP8: `coded` codes and their groups' exponents.
+void NarrowRow(Isa isa, const float* in, int coded, uint8_t* codes, uint8_t* exponents);
+/// All values of one of the rows in BF16.
+void WidenRow(Isa isa, const CacheRows& in, int row, uint16_t* out);
 /// `out` becomes the BF16 matrix [count outputs, width inputs]: PackedBytes(kBf16, count, width), 64-byte
 /// aligned. A panel of kPanelRows keys is packed as a matrix of its own would be.
 void PackKeys(Isa isa, const CacheRows& keys, std::byte* out);
@@ -69,6 +77,8 @@ void JoinParts(Isa isa, float* out, float keep, const float* part, float add, in
 
 /// One instruction set's functions, for kernel_table.h.
 struct AttentionKernels {
+  void (*narrow_row)(const float* in, int coded, uint8_t* codes, uint8_t* exponents);
+  void (*widen_row)(const CacheRows& in, int row, uint16_t* out);
   void (*pack_keys)(const CacheRows& keys, std::byte* out);
   void (*pack_values)(const CacheRows& values, std::byte* out);
   SoftmaxPart (*softmax)(const SoftmaxArgs& args);

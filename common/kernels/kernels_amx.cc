@@ -24,12 +24,12 @@ void MatmulRoundedAmx(const RoundedMatmulArgs& args) {
 }  // namespace
 
 extern const KernelTable kKernelsAmx;
-const KernelTable kKernelsAmx = {
-    MatmulPanels,
-    SwiGluVectors,
-    HasRoundedAmx,
-    MatmulRoundedAmx,
-    RoundRowAvx512,
-    {PackKeysShuffled, PackValuesShuffled, SoftmaxWide, JoinRows, ScoreFewRowsDirect, WeighFewRowsDirect}};
+const KernelTable kKernelsAmx = {MatmulPanels,
+                                 SwiGluVectors,
+                                 HasRoundedAmx,
+                                 MatmulRoundedAmx,
+                                 RoundRowAvx512,
+                                 {NarrowCodes, WidenCachedRow, PackKeysShuffled, PackValuesShuffled,
+                                  SoftmaxWide, JoinRows, ScoreFewRowsDirect, WeighFewRowsDirect}};
 
 }  // namespace numoe

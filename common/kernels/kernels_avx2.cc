@@ -9,8 +9,11 @@ namespace numoe {
 
 extern const KernelTable kKernelsAvx2;
 const KernelTable kKernelsAvx2 = {
-    MatmulPanels, SwiGluVectors,
-    HasRounded,   MatmulRoundedPanels,
-    RoundRowAvx2, {PackKeysWords, PackValuesWords, SoftmaxRow, JoinRows, nullptr, nullptr}};
+    MatmulPanels,
+    SwiGluVectors,
+    HasRounded,
+    MatmulRoundedPanels,
+    RoundRowAvx2,
+    {NarrowCodes, WidenCachedRow, PackKeysWords, PackValuesWords, SoftmaxRow, JoinRows, nullptr, nullptr}};
 
 }  // namespace numoe

@@ -8,12 +8,12 @@
 namespace numoe {
 
 extern const KernelTable kKernelsAvx512;
-const KernelTable kKernelsAvx512 = {
-    MatmulPanels,
-    SwiGluVectors,
-    HasRounded,
-    MatmulRoundedPanels,
-    RoundRowAvx512,
-    {PackKeysShuffled, PackValuesShuffled, SoftmaxWide, JoinRows, ScoreFewRowsDirect, WeighFewRowsDirect}};
+const KernelTable kKernelsAvx512 = {MatmulPanels,
+                                    SwiGluVectors,
+                                    HasRounded,
+                                    MatmulRoundedPanels,
+                                    RoundRowAvx512,
+                                    {NarrowCodes, WidenCachedRow, PackKeysShuffled, PackValuesShuffled,
+                                     SoftmaxWide, JoinRows, ScoreFewRowsDirect, WeighFewRowsDirect}};
 
 }  // namespace numoe

@@ -8,7 +8,11 @@ namespace numoe {
 
 extern const KernelTable kKernelsScalar;
 const KernelTable kKernelsScalar = {
-    MatmulPanels, SwiGluVectors, nullptr,
-    nullptr,      nullptr,       {PackKeysWords, PackValuesWords, SoftmaxRow, JoinRows, nullptr, nullptr}};
+    MatmulPanels,
+    SwiGluVectors,
+    nullptr,
+    nullptr,
+    nullptr,
+    {NarrowCodes, WidenCachedRow, PackKeysWords, PackValuesWords, SoftmaxRow, JoinRows, nullptr, nullptr}};
 
 }  // namespace numoe

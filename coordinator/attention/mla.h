@@ -20,7 +20,8 @@ class MlaAttention final : public Attention {
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) override;
   void Forward(LayerId layer, Tensor x, Tensor residual) override;
   CacheRow CachedPerToken() const override {
-    return {.key_width = config_.kv_lora_rank + config_.qk_rope_head_dim};
+    return {.key_width = config_.kv_lora_rank + config_.qk_rope_head_dim,
+            .plain_width = config_.qk_rope_head_dim};
   }
 
  private:

@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/weights/checkpoint.h"
+#include "coordinator/device/cache_type.h"
 #include "coordinator/device/step_layout.h"
 #include "coordinator/routing/gate.h"
 #include "coordinator/transport/expert_backend.h"
@@ -93,12 +94,14 @@ struct CacheRow {
   int heads = 1;
   int key_width = 0;
   int value_width = 0;
+  int plain_width = 0;  // of a key's channels the last so many are BF16 in any cache (MLA's rotated ones)
 
   int width() const { return heads * (key_width + value_width); }
 };
 
 /// Memory of all layers' caches.
 struct KvCacheSpec {
+  CacheType type = CacheType::kBf16;
   int layers = 0;
   int blocks = 0;
   int block_tokens = 0;
@@ -153,8 +156,11 @@ class Device {
                              RopeLayout layout) = 0;
   /// `weight` is [experts, hidden]; `bias` is empty or [experts].
   virtual Gate LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) = 0;
+  /// Of a cache, all of it.
+  virtual uint64_t KvCacheBytes(const KvCacheSpec& spec) const = 0;
   /// Reserves the cache and touches it and all tensors, so that no step finds memory missing.
-  /// RESOURCE_EXHAUSTED says how much was asked for. Comes last.
+  /// RESOURCE_EXHAUSTED says how much was asked for, INVALID_ARGUMENT that its type does not fit its rows.
+  /// Comes last.
   virtual absl::Status ReserveKvCache(const KvCacheSpec& spec) = 0;
 
   // --- one step --------------------------------------------------------------------------------------------

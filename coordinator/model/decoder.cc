@@ -64,10 +64,7 @@ absl::Status Decoder::LoadWeights(const Checkpoint& checkpoint) {
                      checkpoint.FindMatrix(prefix + "lm_head", vocab, hidden, config_));
     ASSIGN_OR_RETURN(head_, device_.LoadMatrix(head));
   }
-  return device_.ReserveKvCache({.layers = config_.num_layers,
-                                 .blocks = options_.kv_blocks,
-                                 .block_tokens = options_.kv_block_tokens,
-                                 .row = attention_->CachedPerToken()});
+  return device_.ReserveKvCache(CacheOf(options_.kv_blocks));
 }
 
 absl::StatusOr<Vector> Decoder::LoadNorm(const Checkpoint& checkpoint, const std::string& name) {
@@ -180,9 +177,16 @@ void Decoder::RunMlp(const Mlp& mlp) {
   device_.Linear(mlp.inner, {{mlp.down, {hidden_}, /*accumulate=*/true}});
 }
 
+KvCacheSpec Decoder::CacheOf(int blocks) const {
+  return {.type = options_.kv_cache_type,
+          .layers = config_.num_layers,
+          .blocks = blocks,
+          .block_tokens = options_.kv_block_tokens,
+          .row = attention_->CachedPerToken()};
+}
+
 int64_t Decoder::KvBytesPerToken() const {
-  return int64_t{config_.num_layers} * attention_->CachedPerToken().width() *
-         static_cast<int64_t>(sizeof(uint16_t));
+  return static_cast<int64_t>(device_.KvCacheBytes(CacheOf(1))) / options_.kv_block_tokens;
 }
 
 }  // namespace numoe

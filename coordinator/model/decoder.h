@@ -38,6 +38,7 @@ class Decoder final : public Model {
     bool has_mlp = false;
   };
 
+  KvCacheSpec CacheOf(int blocks) const;
   absl::StatusOr<Vector> LoadNorm(const Checkpoint& checkpoint, const std::string& name);
   absl::StatusOr<Mlp> LoadMlp(const Checkpoint& checkpoint, const std::string& module, int width);
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer);

@@ -21,7 +21,8 @@ std::vector<std::string> MemoryPlan::Table() const {
   };
   return {"memory plan; weights, KV cache and scratch are reserved now:",
           line("weights", needs.weights, "attention, shared experts, embedding, head"),
-          line("KV cache", needs.kv_cache, fmt::format("{} tokens of {:.1f} KiB", kv_tokens, per_token)),
+          line("KV cache", needs.kv_cache,
+               fmt::format("{} tokens of {:.1f} KiB in {}", kv_tokens, per_token, CacheTypeName(kv_type))),
           line("scratch", needs.scratch, fmt::format("activations of {} tokens, logits", step_tokens)),
           line("grammars", grammars, "at most, of requests to come"),
           line("total", total(), fmt::format("of {} available", Size(available)))};
@@ -41,7 +42,8 @@ absl::Status MemoryPlan::Check() const {
                            : 0;
   const auto fitting = static_cast<int64_t>(share * static_cast<double>(kv_tokens));
   if (fitting >= 1024) {
-    what += fmt::format("--max-total-tokens={} fits (now {})", fitting / 256 * 256, kv_tokens);
+    what += fmt::format("--max-total-tokens={} fits (now {}){}", fitting / 256 * 256, kv_tokens,
+                        kv_type == CacheType::kBf16 ? ", and with --kv-cache-dtype=fp8_e4m3 more" : "");
   } else {
     what += fmt::format(
         "lower --max-total-tokens (now {}) and --max-num-batched-tokens (now {}), or hold the weights in "

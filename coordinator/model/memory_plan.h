@@ -20,7 +20,8 @@ struct MemoryPlan {
   uint64_t grammars = 0;   // that requests may leave behind
   uint64_t available = 0;  // to this process, before anything is loaded
   int64_t kv_tokens = 0;   // that the KV cache holds
-  int step_tokens = 0;     // of the largest step
+  CacheType kv_type = CacheType::kBf16;
+  int step_tokens = 0;  // of the largest step
 
   uint64_t total() const { return needs.total() + grammars; }
   /// A line for each part, the total, and what there is.

@@ -45,7 +45,8 @@ struct StepLogits {
 
 struct ModelOptions {
   int kv_block_tokens = 16;
-  int kv_blocks = 0;            // total KV capacity, reserved at construction
+  int kv_blocks = 0;  // total KV capacity, reserved at construction
+  CacheType kv_cache_type = CacheType::kBf16;
   int logit_rows_max = 0;       // in one step; 0: as many as it has tokens
   StepClock::Observer observe;  // called once for every part of every step; may be empty
 };

@@ -178,6 +178,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   model->add_option("--dense-format", o.local.dense_format, "Of dense matrices: auto, bf16, int8, int4")
       ->capture_default_str();
+  model->add_option("--kv-cache-dtype", o.local.kv_cache_dtype, "auto, bf16, fp8_e4m3")
+      ->capture_default_str();
   model->add_option("--activations", o.local.activations, "auto, bf16, fp32")->capture_default_str();
   model->add_option("--isa", o.local.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
   model->add_option("--threads", o.local.threads, "Compute threads; 0: every CPU")->capture_default_str();
@@ -187,6 +189,7 @@ int main(int argc, char** argv) {
       "device", "Dense products and attention of the CPU device against this machine's limits");
   device->add_option("--shape", d.shape, "qwen3-30b, qwen3-235b, k2, deepseek-v3")->capture_default_str();
   device->add_option("--dense-format", d.dense_format, "bf16, fp8, int8, int4")->capture_default_str();
+  device->add_option("--kv-cache-dtype", d.kv_cache_dtype, "bf16, fp8_e4m3")->capture_default_str();
   device->add_option("--isa", d.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
   device->add_option("--tokens", d.tokens, "Tokens of a step, separated by commas")
       ->delimiter(',')

@@ -27,7 +27,12 @@ struct Shape {
   std::vector<MatrixShape> matrices;
   int heads, kv_heads, key_width, value_width;
   bool value_in_key;
-  CacheRow Row() const { return {kv_heads, key_width, value_in_key ? 0 : value_width}; }
+  CacheRow Row() const {
+    return {.heads = kv_heads,
+            .key_width = key_width,
+            .value_width = value_in_key ? 0 : value_width,
+            .plain_width = value_in_key ? key_width - value_width : 0};
+  }
 };
 const Shape kShapes[] = {{"qwen3-30b",
                           {{"q", 4096, 2048}, {"kv", 512, 2048}, {"o", 2048, 4096}, {"head", 151936, 2048}},
@@ -81,6 +86,7 @@ struct Work {
   std::string name;
   int tokens = 0;
   int context = 0;
+  std::string format;     // of what is read
   double bytes = 0;       // that have to be read
   double operations = 0;  // of the unit whose peak is `peak`
   double peak = 0;        // tera-operations a second
@@ -133,7 +139,7 @@ class Bench {
                                        R"("limit_share": {:.4f}}})"
                                      : "{} {:12} {:5} {:7} {:6} {:7} {:10.4f} {:8.2f} {:8.3f} {:8.4f} "
                                        "{:8.3f} {:8.3f}"),
-                    shape_.name, work.name, options_.dense_format, IsaName(isa_), work.tokens, work.context,
+                    shape_.name, work.name, work.format, IsaName(isa_), work.tokens, work.context,
                     seconds * 1e3, work.bytes / seconds / 1e9, Median(bandwidths),
                     work.operations / seconds / 1e12, work.operations / seconds / 1e12 / work.peak,
                     Median(shares))
@@ -188,6 +194,7 @@ class Bench {
       device_.BeginStep(Layout(tokens, tokens, 1));
       Measure({.name = matrix.name,
                .tokens = tokens,
+               .format = options_.dense_format,
                .bytes = static_cast<double>(bytes),
                .operations = 2.0 * tokens * matrix.rows * matrix.cols,
                .peak = int8 && peaks.int8 ? *peaks.int8 : peaks.bf16.value_or(peaks.fp32)},
@@ -200,12 +207,17 @@ class Bench {
 
   absl::Status ReserveCache() {
     const int longest = *std::max_element(options_.contexts.begin(), options_.contexts.end());
-    blocks_ = (longest + kBlockTokens - 1) / kBlockTokens;
-    const size_t layer_bytes = static_cast<size_t>(shape_.Row().width()) * sizeof(uint16_t) *
-                               static_cast<size_t>(blocks_) * kBlockTokens;
-    layers_ = static_cast<int>(kColdBytes / layer_bytes) + 1;
-    return device_.ReserveKvCache(
-        {.layers = layers_, .blocks = blocks_, .block_tokens = kBlockTokens, .row = shape_.Row()});
+    KvCacheSpec spec{.layers = 1,
+                     .blocks = (longest + kBlockTokens - 1) / kBlockTokens,
+                     .block_tokens = kBlockTokens,
+                     .row = shape_.Row()};
+    ASSIGN_OR_RETURN(spec.type, ParseCacheType(options_.kv_cache_dtype));
+    const uint64_t layer_bytes = device_.KvCacheBytes(spec);
+    blocks_ = spec.blocks;
+    row_bytes_ = static_cast<double>(layer_bytes) / blocks_ / kBlockTokens;
+    cache_name_ = CacheTypeName(spec.type);
+    layers_ = spec.layers = static_cast<int>(kColdBytes / layer_bytes) + 1;
+    return device_.ReserveKvCache(spec);
   }
 
   // With both halves of kv_b_proj, in whichever form the device chooses. Their one copy stays in caches.
@@ -232,7 +244,8 @@ class Bench {
         Measure({.name = "latent",
                  .tokens = tokens,
                  .context = context,
-                 .bytes = static_cast<double>(s.Row().width()) * sizeof(uint16_t) * context,
+                 .format = cache_name_,
+                 .bytes = row_bytes_ * context,
                  .operations =
                      2.0 * s.heads *
                      std::min(AbsorbedOperations(layout, run, shape), ExpandedOperations(layout, run, shape)),
@@ -249,7 +262,6 @@ class Bench {
   absl::Status RunAttention() {
     const Shape& s = shape_;
     RETURN_IF_ERROR(ReserveCache());
-    const size_t row_bytes = static_cast<size_t>(s.Row().width()) * sizeof(uint16_t);
     const Tensor query = device_.NewTensor(s.heads * s.key_width),
                  out = device_.NewTensor(s.heads * s.value_width);
     for (const int context : options_.contexts) {
@@ -262,7 +274,8 @@ class Bench {
         Measure({.name = "attention",
                  .tokens = tokens,
                  .context = context,
-                 .bytes = static_cast<double>(row_bytes) * context,
+                 .format = cache_name_,
+                 .bytes = row_bytes_ * context,
                  .operations = 2.0 * pairs * s.heads * (s.key_width + s.value_width),
                  .peak = peaks.bf16.value_or(peaks.fp32)},
                 [&](int n) {
@@ -290,6 +303,8 @@ class Bench {
   std::vector<float> scales_;
   int layers_ = 0;  // of the cache
   int blocks_ = 0;
+  double row_bytes_ = 0;  // of a token's keys and values in the cache
+  const char* cache_name_ = "";
 };
 
 absl::Status RunAll(const DeviceBenchOptions& options) {

@@ -12,8 +12,9 @@
 namespace numoe {
 
 struct DeviceBenchOptions {
-  std::string shape = "qwen3-30b";    // qwen3-30b | qwen3-235b | k2 | deepseek-v3
-  std::string dense_format = "bf16";  // bf16 | fp8 | int8 | int4
+  std::string shape = "qwen3-30b";      // qwen3-30b | qwen3-235b | k2 | deepseek-v3
+  std::string dense_format = "bf16";    // bf16 | fp8 | int8 | int4
+  std::string kv_cache_dtype = "bf16";  // bf16 | fp8_e4m3
   std::string isa = "auto";
   std::vector<int> tokens = {1, 512};
   std::vector<int> contexts = {8192};  // of attention, the step's tokens included

@@ -28,6 +28,7 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
                                                            .activations = options.activations,
                                                            .threads = options.threads}));
   local->backend_ = std::make_unique<LocalBackend>(std::vector<LayerExecutor*>{local->executor_.get()});
+  ASSIGN_OR_RETURN(const CacheType cache_type, ParseCacheType(options.kv_cache_dtype));
   ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(options.activations));
   ASSIGN_OR_RETURN(local->device_, CpuDevice::Create({.step_tokens_max = options.step_tokens,
                                                       .cpus = cpus,
@@ -39,6 +40,7 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
   ASSIGN_OR_RETURN(local->model_, Model::Load(*checkpoint, config,
                                               {.kv_block_tokens = kBlockTokens,
                                                .kv_blocks = static_cast<int>(local->blocks_.size()),
+                                               .kv_cache_type = cache_type,
                                                .observe = options.observe},
                                               *local->device_, *local->backend_));
   return local;

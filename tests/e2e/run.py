@@ -208,10 +208,11 @@ SEARCH = {"type": "function", "function": {"name": "search", "parameters": {
 
 class Meaning(unittest.TestCase):
     """What the trained model says makes sense: every part between the socket and the kernels is right."""
+    FLAGS = ()
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster(BIN, TRAINED)
+        cls.cluster = Cluster(BIN, TRAINED, coordinator_flags=cls.FLAGS)
         cls.cluster.__enter__()
 
     @classmethod
@@ -340,6 +341,32 @@ class Meaning(unittest.TestCase):
             answers = list(pool.map(lambda s: self.ask(f"What is {s[0]} + {s[1]}?")["message"]["content"], sums))
         wrong = [(s, a) for s, a in zip(sums, answers) if str(sum(s)) not in a]
         self.assertLessEqual(len(wrong), 1, wrong)  # a mixed-up step would give many
+
+
+class Fp8Cache(Meaning):
+    """The same with a KV cache of a byte a value."""
+    FLAGS = ("--kv-cache-dtype", "fp8_e4m3", "--deterministic")
+
+    def test_it_says_so_and_plans_with_the_bytes_it_takes(self):
+        info = json.loads(self.cluster.request("GET", "/server_info")[2])
+        self.assertEqual(info["kv_cache_dtype"], "fp8_e4m3")
+        # 5 layers of a latent of 128 codes, one exponent, and 32 rotated channels in BF16
+        self.assertIn(f"{5 * (128 + 1 + 64) / 1024:.1f} KiB in fp8_e4m3", self.cluster.coordinator.log())
+        self.assertIn("blocks of 16 tokens in fp8_e4m3", self.cluster.coordinator.log())
+
+    def test_load_and_found_prefixes_change_no_text(self):
+        prompts = [f"My name is Ada. What is {n} * 7 + 15?" for n in range(8)]
+        alone = [self.ask(prompt)["message"] for prompt in prompts]
+        with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
+            together = list(pool.map(lambda prompt: self.ask(prompt)["message"], prompts))
+        self.assertEqual(together, alone)
+
+    def test_an_unknown_dtype_is_refused(self):
+        refused = subprocess.run([os.path.join(BIN, "numoe-coordinator"), "--model", TRAINED, "--workers", "unix:/nowhere",
+                                  "--kv-cache-dtype", "int4"], capture_output=True, text=True, timeout=30)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("--kv-cache-dtype", refused.stderr)
+        self.assertIn("fp8_e4m3", refused.stderr)
 
 
 class Chat(unittest.TestCase):

@@ -90,37 +90,51 @@ void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& sc
   }
 }
 
+void CpuAttention::RowList::Clear(int coded_values) {
+  rows.clear();
+  exponents.clear();
+  coded = coded_values;
+}
+
+void CpuAttention::RowList::Add(const CacheMemory::Row& first, const CacheRowForm& form, int count) {
+  for (int i = 0; i < count; ++i) {
+    rows.push_back(first.values + static_cast<size_t>(i) * form.row_bytes);
+    if (coded > 0) exponents.push_back(first.exponents + int64_t{i} * form.groups);
+  }
+}
+
+CacheRows CpuAttention::RowList::From(int first, int count, int width) const {
+  return {.rows = rows.data() + first,
+          .count = count,
+          .width = width,
+          .coded = std::min(coded, width),
+          .exponents = coded > 0 ? exponents.data() + first : nullptr};
+}
+
 // Where a part's keys and values lie in the cache, as far as the task's last token sees them.
 void CpuAttention::ListPart(const Call& call, const AttendTask& task, int part, Part& out) const {
-  const KvCacheSpec& spec = call.cache->spec();
+  const CacheMemory& cache = *call.cache;
+  const int block_tokens = cache.spec().block_tokens;
   const int sequence = call.layout->sequences[static_cast<size_t>(task.token_begin)];
   const int last = call.layout->positions[static_cast<size_t>(task.token_end - 1)];
   const int end = std::min(last + 1, (part + 1) * kPartKeys);
-  const auto list = [](const uint16_t* row, int width, int count, std::vector<const uint16_t*>& rows) {
-    for (int i = 0; i < count; ++i) rows.push_back(row + int64_t{i} * width);
-  };
-  out.keys.clear();
-  out.values.clear();
+  out.keys.Clear(cache.keys().coded);
+  out.values.Clear(cache.values().coded);
   for (int position = part * kPartKeys; position < end;) {
-    const int count = std::min(spec.block_tokens - position % spec.block_tokens, end - position);
+    const int count = std::min(block_tokens - position % block_tokens, end - position);
     const LayerId layer = call.args.layer;
     const int head = call.expansion ? 0 : task.kv_head;
-    list(call.cache->Key(*call.layout, layer, sequence, position, head), spec.row.key_width, count, out.keys);
-    if (spec.row.value_width > 0) {
-      list(call.cache->Value(*call.layout, layer, sequence, position, head), spec.row.value_width, count,
-           out.values);
-    }
+    out.keys.Add(cache.Key(*call.layout, layer, sequence, position, head), cache.keys(), count);
+    if (cache.values().width > 0)
+      out.values.Add(cache.Value(*call.layout, layer, sequence, position, head), cache.values(), count);
     position += count;
   }
 }
 
-CacheRows CpuAttention::Keys(const Call& call, const Part& part) {
-  return {part.keys.data(), part.count(), call.args.key_width};
-}
+CacheRows CpuAttention::Keys(const Call& call, const Part& part) { return part.keys.Of(call.args.key_width); }
 
 CacheRows CpuAttention::Values(const Call& call, const Part& part) {
-  return {call.args.value_in_key ? part.keys.data() : part.values.data(), part.count(),
-          call.args.value_width};
+  return (call.args.value_in_key ? part.keys : part.values).Of(call.args.value_width);
 }
 
 void CpuAttention::PackPart(const Call& call, const Part& part, Scratch& scratch) {
@@ -143,11 +157,11 @@ void CpuAttention::ExpandPart(const Call& call, int head, Scratch& scratch) {
   const auto value_width = static_cast<size_t>(call.args.value_width);
   auto* own_keys = Reserve<uint16_t>(scratch.own_keys, keys * key_width);
   auto* own_values = Reserve<uint16_t>(scratch.own_values, keys * value_width);
-  scratch.own.keys.resize(keys);
-  scratch.own.values.resize(keys);
+  scratch.own.keys.rows.resize(keys);
+  scratch.own.values.rows.resize(keys);
   for (size_t k = 0; k < keys; ++k) {
-    scratch.own.keys[k] = own_keys + k * key_width;
-    scratch.own.values[k] = own_values + k * value_width;
+    scratch.own.keys.rows[k] = reinterpret_cast<const std::byte*>(own_keys + k * key_width);
+    scratch.own.values.rows[k] = reinterpret_cast<const std::byte*>(own_values + k * value_width);
   }
   for (size_t first = 0; first < keys; first += kExpandRows) {
     const size_t count = std::min<size_t>(kExpandRows, keys - first);
@@ -166,8 +180,14 @@ void CpuAttention::ExpandRows(const Call& call, int head, int first, int count, 
   InputRows rows{form, nullptr, rounded::RowBytes(form, latent), count};
   auto* row = Reserve<std::byte>(scratch.latents, static_cast<size_t>(count) * rows.stride);
   rows.data = row;
-  for (int i = 0; i < count; ++i, row += rows.stride)
-    StoreBf16Row(isa_, form, scratch.part.keys[static_cast<size_t>(first + i)], latent, row);
+  const int rope = call.args.key_width - key_up.rows;
+  const CacheRows cached = scratch.part.keys.Of(latent + rope);
+  auto* wide = Reserve<uint16_t>(scratch.wide, static_cast<size_t>(cached.width));
+  for (int i = 0; i < count; ++i, row += rows.stride) {
+    WidenRow(isa_, cached, first + i, wide);
+    StoreBf16Row(isa_, form, wide, latent, row);
+    std::copy_n(wide + latent, rope, own_keys + int64_t{i} * call.args.key_width + key_up.rows);
+  }
   auto* outputs =
       Reserve<float>(scratch.outputs,
                      static_cast<size_t>(count) * static_cast<size_t>(std::max(key_up.rows, value_up.rows)));
@@ -181,11 +201,8 @@ void CpuAttention::ExpandRows(const Call& call, int head, int first, int count, 
   };
   const auto to_bf16 = VectorOpsFor(isa_).to_bf16;
   multiply(key_up);
-  for (int i = 0; i < count; ++i, own_keys += call.args.key_width) {
+  for (int i = 0; i < count; ++i, own_keys += call.args.key_width)
     to_bf16(outputs + int64_t{i} * key_up.rows, own_keys, key_up.rows);
-    std::copy_n(scratch.part.keys[static_cast<size_t>(first + i)] + latent, call.args.key_width - key_up.rows,
-                own_keys + key_up.rows);
-  }
   multiply(value_up);
   to_bf16(outputs, own_values, count * value_up.rows);
 }
@@ -242,10 +259,8 @@ void CpuAttention::ScoreKeys(const Call& call, const Group& group, const InputRo
     product.row_end = std::min(key + kPanelRows, limit);
     product.y = scores + key;
     // Rows that follow in the cache often lie together: the next panel's come while this one is multiplied.
-    if (product.row_end < limit)
-      product.next =
-          reinterpret_cast<const std::byte*>(scratch.part.keys[static_cast<size_t>(product.row_end)]);
-    PackKeys(isa_, {&scratch.part.keys[static_cast<size_t>(key)], product.row_end - key, width},
+    if (product.row_end < limit) product.next = scratch.part.keys.rows[static_cast<size_t>(product.row_end)];
+    PackKeys(isa_, scratch.part.keys.From(key, product.row_end - key, width),
              matrix + PackedBytes(WeightFormat::kBf16, key, width));
     Multiply(isa_, product);
   }

@@ -48,12 +48,23 @@ class CpuAttention {
   struct alignas(64) Line {
     std::byte bytes[64];
   };
-  // Where a part's rows lie in the cache.
-  struct Part {
-    std::vector<const uint16_t*> keys;
-    std::vector<const uint16_t*> values;  // empty where they are in the keys
+  // Where some rows lie.
+  struct RowList {
+    std::vector<const std::byte*> rows;
+    std::vector<const uint8_t*> exponents;  // where some values are coded
+    int coded = 0;
 
-    int count() const { return static_cast<int>(keys.size()); }
+    void Clear(int coded_values);
+    void Add(const CacheMemory::Row& first, const CacheRowForm& form, int count);
+    CacheRows Of(int width) const { return From(0, static_cast<int>(rows.size()), width); }
+    CacheRows From(int first, int count, int width) const;
+  };
+  // A part's rows in the cache.
+  struct Part {
+    RowList keys;
+    RowList values;  // empty where they are in the keys
+
+    int count() const { return static_cast<int>(keys.rows.size()); }
   };
   // A thread's own; grown and first touched by it.
   struct Scratch {
@@ -66,6 +77,7 @@ class CpuAttention {
     // With an expansion:
     Part own;                                // rows in own_keys and own_values
     std::vector<Line> own_keys, own_values;  // one head's, BF16
+    std::vector<Line> wide;                  // a cached row, BF16
     std::vector<Line> latents;               // [kExpandRows] in the form that the kernels want
     std::vector<Line> outputs;               // [kExpandRows, nope or value_width]
   };

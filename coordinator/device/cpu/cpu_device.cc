@@ -114,6 +114,14 @@ void CpuDevice::Rope(const RopeTable& table, HeadView in, HeadView out) {
   });
 }
 
+void CpuDevice::StoreCacheRow(const float* values, const CacheRowForm& form,
+                              const CacheMemory::Row& row) const {
+  if (form.coded > 0)
+    NarrowRow(isa_, values, form.coded, reinterpret_cast<uint8_t*>(row.values), row.exponents);
+  auto* plain = reinterpret_cast<uint16_t*>(row.values + form.coded);
+  if (form.coded < form.width) ops_.to_bf16(values + form.coded, plain, form.width - form.coded);
+}
+
 void CpuDevice::WriteKv(LayerId layer, Tensor rows) {
   const CacheRow& shape = cache_.spec().row;
   NUMOE_CHECK_EQ(rows.cols, shape.width());
@@ -122,9 +130,9 @@ void CpuDevice::WriteKv(LayerId layer, Tensor rows) {
     const int sequence = layout_.sequences[t];
     const int position = layout_.positions[t];
     for (int h = 0; h < shape.heads; ++h, row += shape.key_width)
-      ops_.to_bf16(row, cache_.Key(layout_, layer, sequence, position, h), shape.key_width);
+      StoreCacheRow(row, cache_.keys(), cache_.Key(layout_, layer, sequence, position, h));
     for (int h = 0; shape.value_width > 0 && h < shape.heads; ++h, row += shape.value_width)
-      ops_.to_bf16(row, cache_.Value(layout_, layer, sequence, position, h), shape.value_width);
+      StoreCacheRow(row, cache_.values(), cache_.Value(layout_, layer, sequence, position, h));
   });
 }
 

@@ -2,9 +2,9 @@
 //
 // Activations are fp32; dense weights are packed for the matrix kernels in their published format, or in
 // another that was asked for (the absorbed halves of kv_b_proj and the gate stay BF16 and exact); the KV
-// cache is BF16 (cache_memory.h). Every operation is synchronous and is split over one thread pool by output,
-// so results do not depend on the number of threads. Owned by the engine thread. One that only measures loads
-// nothing and counts what loading would take.
+// cache is BF16 or FP8 (cache_memory.h). Every operation is synchronous and is split over one thread pool by
+// output, so results do not depend on the number of threads. Owned by the engine thread. One that only
+// measures loads nothing and counts what loading would take.
 #pragma once
 
 #include <array>
@@ -48,6 +48,7 @@ class CpuDevice final : public Device {
   RopeTable LoadRope(absl::Span<const float> inverse_frequencies, float multiplier,
                      RopeLayout layout) override;
   Gate LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) override;
+  uint64_t KvCacheBytes(const KvCacheSpec& spec) const override;
   absl::Status ReserveKvCache(const KvCacheSpec& spec) override;
 
   void BeginStep(const StepLayout& layout) override;
@@ -122,6 +123,7 @@ class CpuDevice final : public Device {
   void RunLinear(const PackedMatrix& weight, int row_begin, int row_end, const InputRows& x,
                  const LinearTarget& target, int thread);
   void PlanTurns(StoredRope& rope);
+  void StoreCacheRow(const float* values, const CacheRowForm& form, const CacheMemory::Row& row) const;
   void AbsorbQueries(const LatentAttendArgs& args, int rope);
   void HeadProducts(const StoredHeads& matrices, HeadView in, HeadView out);
   void GateLogits(const StoredGate& gate, Tensor in);

@@ -153,7 +153,10 @@ Gate CpuDevice::LoadGate(absl::Span<const float> weight, absl::Span<const float>
   return {.id = static_cast<int>(gates_.size()) - 1, .experts = experts};
 }
 
+uint64_t CpuDevice::KvCacheBytes(const KvCacheSpec& spec) const { return CacheMemory::BytesOf(spec); }
+
 absl::Status CpuDevice::ReserveKvCache(const KvCacheSpec& spec) {
+  RETURN_IF_ERROR(CacheMemory::Check(spec));
   memory_.kv_cache = CacheMemory::BytesOf(spec);
   if (measure_only_) return absl::OkStatus();
   RETURN_IF_ERROR(cache_.Reserve(spec));

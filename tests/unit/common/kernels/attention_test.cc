@@ -27,17 +27,69 @@ class AttentionTest : public ::testing::TestWithParam<Isa> {
   }
 };
 
-// A cache whose rows lie in any order with other values around them.
+// A cache whose rows lie in any order with other values around them; the first `coded` values of each are
+// FP8.
 struct Cache {
-  std::vector<uint16_t> values;
-  std::vector<const uint16_t*> rows;
+  int coded = 0;
+  std::vector<std::byte> bytes;
+  std::vector<uint8_t> exponent_bytes;
+  std::vector<const std::byte*> rows;
+  std::vector<const uint8_t*> exponents;
 
-  Cache(int count, int row_width, std::mt19937& random) : values(static_cast<size_t>(count * row_width)) {
-    for (uint16_t& v : values) v = EncodeBf16(std::normal_distribution<float>()(random));
-    for (int i = 0; i < count; ++i) rows.push_back(&values[static_cast<size_t>(i * row_width)]);
-    std::shuffle(rows.begin(), rows.end(), random);
+  Cache(int count, int row_width, std::mt19937& random, int coded_values = 0) : coded(coded_values) {
+    std::normal_distribution<float> normal;
+    const size_t row_bytes = cache_row::Bytes(row_width, coded);
+    const auto groups = static_cast<size_t>(cache_row::Groups(coded));
+    bytes.resize(static_cast<size_t>(count) * row_bytes);
+    exponent_bytes.resize(static_cast<size_t>(count) * groups);
+    std::vector<size_t> order(static_cast<size_t>(count));
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::shuffle(order.begin(), order.end(), random);
+    for (const size_t i : order) {
+      // Of sizes that differ from row to row: so do the exponents.
+      const float size = std::exp2(static_cast<float>(static_cast<int>(random() % 21) - 10));
+      std::vector<float> values(static_cast<size_t>(row_width));
+      for (float& v : values) v = normal(random) * (coded > 0 ? size : 1);
+      std::byte* row = &bytes[i * row_bytes];
+      uint8_t* exponent = exponent_bytes.data() + i * groups;
+      NarrowRow(Isa::kScalar, values.data(), coded, reinterpret_cast<uint8_t*>(row), exponent);
+      for (size_t k = static_cast<size_t>(coded); k < values.size(); ++k) {
+        const uint16_t value = EncodeBf16(values[k]);
+        std::memcpy(row + cache_row::Offset(static_cast<int>(k), coded), &value, sizeof value);
+      }
+      rows.push_back(row);
+      exponents.push_back(exponent);
+    }
   }
+  CacheRows Rows(int width) const { return Rows(0, static_cast<int>(rows.size()), 0, width); }
+  // Values [from, from + width) of `count` rows. REQUIRES: from == 0 where rows are coded.
+  CacheRows Rows(int first, int count, int from, int width) const {
+    moved_.assign(rows.begin() + first, rows.begin() + first + count);
+    for (const std::byte*& row : moved_) row += static_cast<size_t>(from) * sizeof(uint16_t);
+    return {moved_.data(), count, width, std::min(coded, width), exponents.data() + first};
+  }
+  // Every value in BF16, by the format's definition.
+  uint16_t At(int row, int k) const {
+    const std::byte* at = rows[static_cast<size_t>(row)] + cache_row::Offset(k, coded);
+    if (k < coded) {
+      return cache_row::Widen(static_cast<uint8_t>(*at),
+                              exponents[static_cast<size_t>(row)][k / cache_row::kGroup]);
+    }
+    uint16_t value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+
+ private:
+  mutable std::vector<const std::byte*> moved_;
 };
+
+// How many of a row's `width` values are coded: none, all, and a part as MLA has it.
+std::vector<int> CodedParts(int width) {
+  std::vector<int> parts = {0, width};
+  if (width > 64) parts.push_back(width / 64 * 64);
+  return parts;
+}
 
 std::vector<Line> PackedSpace(int rows, int cols) {
   std::vector<Line> lines(PackedBytes(WeightFormat::kBf16, rows, cols) / sizeof(Line));
@@ -72,63 +124,151 @@ bool Same(const std::vector<Line>& a, const std::vector<Line>& b) {
 TEST_P(AttentionTest, PackedRowsAreThePackedMatrix) {
   std::mt19937 random(5);
   for (const int count : {1, 2, 15, 16, 31, 33, 64, 100, 512}) {
-    for (const int width : {2, 15, 24, 32, 63, 64, 128, 200}) {
-      const Cache cache(count, width + 3, random);
-      const CacheRows in{.rows = cache.rows.data(), .count = count, .width = width};
-      const auto at = [&](int key, int k) { return cache.rows[static_cast<size_t>(key)][k]; };
-      std::vector<Line> keys = PackedSpace(count, width);
-      PackKeys(GetParam(), in, reinterpret_cast<std::byte*>(keys.data()));
-      EXPECT_TRUE(Same(keys, Reference(count, width, at))) << count << " keys of " << width;
-      std::vector<Line> values = PackedSpace(width, count);
-      PackValues(GetParam(), in, reinterpret_cast<std::byte*>(values.data()));
-      EXPECT_TRUE(Same(values, Reference(width, count, [&](int k, int key) { return at(key, k); })))
-          << count << " values of " << width;
+    for (const int width : {2, 15, 24, 32, 63, 64, 128, 200, 320}) {
+      for (const int coded : CodedParts(width)) {
+        const Cache cache(count, coded == width ? width : width + 3, random, coded);
+        const CacheRows in = cache.Rows(width);
+        const auto at = [&](int key, int k) { return cache.At(key, k); };
+        std::vector<Line> keys = PackedSpace(count, width);
+        PackKeys(GetParam(), in, reinterpret_cast<std::byte*>(keys.data()));
+        EXPECT_TRUE(Same(keys, Reference(count, width, at)))
+            << count << " keys of " << width << ", " << coded;
+        std::vector<Line> values = PackedSpace(width, count);
+        PackValues(GetParam(), in, reinterpret_cast<std::byte*>(values.data()));
+        EXPECT_TRUE(Same(values, Reference(width, count, [&](int k, int key) { return at(key, k); })))
+            << count << " values of " << width << ", " << coded;
+      }
     }
   }
 }
 
+// Direct products of a few rows with a cache, against those with the packed matrices.
+void CheckFewRows(Isa isa, const Cache& cache, int count, int width, int rows, std::mt19937& random) {
+  const CacheRows in = cache.Rows(width);
+  std::vector<Line> keys = PackedSpace(count, width), values = PackedSpace(width, count);
+  PackKeys(isa, in, reinterpret_cast<std::byte*>(keys.data()));
+  PackValues(isa, in, reinterpret_cast<std::byte*>(values.data()));
+  const auto check = [&](const std::vector<Line>& packed, int outputs, int inputs, auto direct) {
+    const size_t stride = rounded::RowBytes(ActivationForm::kBf16, inputs);
+    std::vector<std::byte> x(static_cast<size_t>(rows) * stride);
+    for (int r = 0; r < rows; ++r) {
+      const std::vector<float> row = RandomFloats(static_cast<size_t>(inputs), random);
+      RoundRow(isa, ActivationForm::kBf16, row.data(), inputs, &x[static_cast<size_t>(r) * stride]);
+    }
+    std::vector<float> expected(static_cast<size_t>(rows * (outputs + 1)), -7.0f), y = expected;
+    MatmulRounded(isa, {.weight = {WeightFormat::kBf16, outputs, inputs,
+                                   reinterpret_cast<const std::byte*>(packed.data())},
+                        .row_end = outputs,
+                        .form = ActivationForm::kBf16,
+                        .x = x.data(),
+                        .x_stride = stride,
+                        .tokens = rows,
+                        .y = expected.data(),
+                        .y_stride = outputs + 1});
+    direct(isa, {.cache = in,
+                 .x = x.data(),
+                 .x_stride = stride,
+                 .rows = rows,
+                 .y = y.data(),
+                 .y_stride = outputs + 1});
+    EXPECT_EQ(y, expected) << rows << " rows, " << count << " keys of " << width << ", " << cache.coded;
+  };
+  check(keys, count, width, ScoreFewRows);
+  check(values, width, count, WeighFewRows);
+}
+
 // With few rows the packed matrix is left out, and no bit changes.
 TEST_P(AttentionTest, FewRowsGiveTheBitsOfThePackedProduct) {
-  const Isa isa = GetParam();
-  if (!HasFewRows(isa)) GTEST_SKIP() << "this instruction set always packs";
+  if (!HasFewRows(GetParam())) GTEST_SKIP() << "this instruction set always packs";
   std::mt19937 random(12);
   for (const int count : {1, 2, 17, 64, 100, 512}) {
-    for (const int width : {2, 24, 64, 100, 128}) {
-      const Cache cache(count, width, random);
-      const CacheRows in{.rows = cache.rows.data(), .count = count, .width = width};
-      std::vector<Line> keys = PackedSpace(count, width), values = PackedSpace(width, count);
-      PackKeys(isa, in, reinterpret_cast<std::byte*>(keys.data()));
-      PackValues(isa, in, reinterpret_cast<std::byte*>(values.data()));
-      for (const int rows : {1, 3, 8, 13, 16}) {
-        const auto check = [&](const std::vector<Line>& packed, int outputs, int inputs, auto direct) {
-          const size_t stride = rounded::RowBytes(ActivationForm::kBf16, inputs);
-          std::vector<std::byte> x(static_cast<size_t>(rows) * stride);
-          for (int r = 0; r < rows; ++r) {
-            const std::vector<float> row = RandomFloats(static_cast<size_t>(inputs), random);
-            RoundRow(isa, ActivationForm::kBf16, row.data(), inputs, &x[static_cast<size_t>(r) * stride]);
-          }
-          std::vector<float> expected(static_cast<size_t>(rows * (outputs + 1)), -7.0f), y = expected;
-          MatmulRounded(isa, {.weight = {WeightFormat::kBf16, outputs, inputs,
-                                         reinterpret_cast<const std::byte*>(packed.data())},
-                              .row_end = outputs,
-                              .form = ActivationForm::kBf16,
-                              .x = x.data(),
-                              .x_stride = stride,
-                              .tokens = rows,
-                              .y = expected.data(),
-                              .y_stride = outputs + 1});
-          direct(isa, {.cache = in,
-                       .x = x.data(),
-                       .x_stride = stride,
-                       .rows = rows,
-                       .y = y.data(),
-                       .y_stride = outputs + 1});
-          EXPECT_EQ(y, expected) << rows << " rows, " << count << " keys of " << width;
-        };
-        check(keys, count, width, ScoreFewRows);
-        check(values, width, count, WeighFewRows);
+    for (const int width : {2, 24, 64, 100, 128, 320}) {
+      for (const int coded : CodedParts(width)) {
+        const Cache cache(count, width, random, coded);
+        for (const int rows : {1, 3, 8, 13, 16}) CheckFewRows(GetParam(), cache, count, width, rows, random);
       }
     }
+  }
+}
+
+// The same codes on every instruction set, and values as near as the format promises.
+TEST_P(AttentionTest, NarrowedRowsAreNearTheirValues) {
+  std::mt19937 random(14);
+  std::normal_distribution<float> normal;
+  for (const int width : {1, 7, 64, 128, 129, 300, 512}) {
+    for (const float size : {0x1p-140f, 0x1p-120f, 0x1p-20f, 1.0f, 3.7f, 0x1p40f, 0x1p125f}) {
+      std::vector<float> values(static_cast<size_t>(width));
+      // From the size down to where codes end, of both signs, and zeros.
+      for (float& v : values)
+        v = random() % 8 == 0 ? 0.0f : normal(random) * size * std::exp2(-static_cast<float>(random() % 20));
+      std::vector<uint8_t> codes(values.size()), expected_codes(values.size());
+      std::vector<uint8_t> exponents(static_cast<size_t>(cache_row::Groups(width))), expected = exponents;
+      NarrowRow(GetParam(), values.data(), width, codes.data(), exponents.data());
+      NarrowRow(Isa::kScalar, values.data(), width, expected_codes.data(), expected.data());
+      EXPECT_EQ(codes, expected_codes) << width << " of " << size;
+      EXPECT_EQ(exponents, expected) << width << " of " << size;
+      const auto* row = reinterpret_cast<const std::byte*>(codes.data());
+      const uint8_t* row_exponents = exponents.data();
+      std::vector<uint16_t> wide(values.size());
+      WidenRow(GetParam(), {&row, 1, width, width, &row_exponents}, 0, wide.data());
+      for (size_t i = 0; i < values.size(); ++i) {
+        const auto group =
+            values.begin() + static_cast<std::ptrdiff_t>(i / cache_row::kGroup * cache_row::kGroup);
+        const auto end = values.end() - group < cache_row::kGroup ? values.end() : group + cache_row::kGroup;
+        double largest = 0;
+        for (auto v = group; v < end; ++v) largest = std::max(largest, std::fabs(static_cast<double>(*v)));
+        const double value = values[i];
+        // Under the smallest scale what is below 2^-125 has no code.
+        EXPECT_NEAR(DecodeBf16(wide[i]), value,
+                    std::max({0x1p-4 * std::fabs(value), 0x1p-14 * largest, 0x1p-125}))
+            << i << " of " << width << " around " << size;
+        EXPECT_TRUE(value != 0 || wide[i] == 0) << "zero stays zero";
+      }
+    }
+  }
+}
+
+// Every code under every exponent is the number that OCP's E4M3 and a power of two make.
+TEST_P(AttentionTest, WideCodesAreE4m3TimesAPowerOfTwo) {
+  std::vector<uint8_t> codes;
+  for (int code = 0; code < 256; ++code) {
+    const int magnitude = code & 0x7f;
+    if (magnitude == 0 || (magnitude >= cache_row::kSmallestCode && magnitude <= cache_row::kLargestCode))
+      codes.push_back(static_cast<uint8_t>(code));
+  }
+  codes.resize(cache_row::kGroup * 2);
+  for (int exponent = cache_row::kExponentMin; exponent <= cache_row::kExponentMax; ++exponent) {
+    const std::vector<uint8_t> exponents(2, static_cast<uint8_t>(exponent));
+    const auto* row = reinterpret_cast<const std::byte*>(codes.data());
+    const uint8_t* row_exponents = exponents.data();
+    std::vector<uint16_t> wide(codes.size());
+    const int width = static_cast<int>(codes.size());
+    WidenRow(GetParam(), {&row, 1, width, width, &row_exponents}, 0, wide.data());
+    for (size_t i = 0; i < codes.size(); ++i) {
+      const double e4m3 =
+          (codes[i] & 0x7f) == 0 ? 0 : std::ldexp(1 + (codes[i] & 7) / 8.0, ((codes[i] >> 3) & 15) - 7);
+      const double expected = std::ldexp((codes[i] & 0x80) != 0 ? -e4m3 : e4m3, exponent - 120);
+      EXPECT_EQ(DecodeBf16(wide[i]), expected) << static_cast<int>(codes[i]) << " times 2^" << exponent - 120;
+    }
+  }
+}
+
+TEST_P(AttentionTest, AGroupThatIsNotFiniteIsNotHidden) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity()}) {
+    std::vector<float> values(256, 1.0f);
+    values[130] = bad;
+    std::vector<uint8_t> codes(256), exponents(2);
+    NarrowRow(GetParam(), values.data(), 256, codes.data(), exponents.data());
+    const auto* row = reinterpret_cast<const std::byte*>(codes.data());
+    const uint8_t* row_exponents = exponents.data();
+    const CacheRows in{&row, 1, 256, 256, &row_exponents};
+    std::vector<uint16_t> wide(256);
+    WidenRow(GetParam(), in, 0, wide.data());
+    for (size_t i = 0; i < 256; ++i) EXPECT_EQ(std::isnan(DecodeBf16(wide[i])), i >= 128) << i;
+    std::vector<Line> packed = PackedSpace(1, 256);
+    PackKeys(GetParam(), in, reinterpret_cast<std::byte*>(packed.data()));
+    EXPECT_TRUE(Same(packed, Reference(1, 256, [&](int, int k) { return wide[static_cast<size_t>(k)]; })));
   }
 }
 
@@ -214,16 +354,16 @@ constexpr float kScale = 0.1f;
 // One row's attention over cache rows of a key and a value each.
 std::vector<double> AttendInDouble(const Cache& cache, const float* q) {
   std::vector<double> p;
-  for (const uint16_t* row : cache.rows) {
+  for (int key = 0; key < kKeys; ++key) {
     double score = 0;
-    for (int k = 0; k < kKeyWidth; ++k) score += static_cast<double>(q[k]) * DecodeBf16(row[k]);
+    for (int k = 0; k < kKeyWidth; ++k) score += static_cast<double>(q[k]) * DecodeBf16(cache.At(key, k));
     p.push_back(std::exp(score * kScale));
   }
   const double sum = std::accumulate(p.begin(), p.end(), 0.0);
   std::vector<double> out(kValueWidth);
   for (size_t key = 0; key < p.size(); ++key) {
     for (size_t i = 0; i < out.size(); ++i)
-      out[i] += p[key] / sum * DecodeBf16(cache.rows[key][kKeyWidth + i]);
+      out[i] += p[key] / sum * DecodeBf16(cache.At(static_cast<int>(key), kKeyWidth + static_cast<int>(i)));
   }
   return out;
 }
@@ -236,10 +376,8 @@ std::vector<SoftmaxPart> AttendPart(Isa isa, const Cache& cache, int begin, int 
                     packed_values = PackedSpace(kValueWidth, keys);
   auto* key_bytes = reinterpret_cast<std::byte*>(packed_keys.data());
   auto* value_bytes = reinterpret_cast<std::byte*>(packed_values.data());
-  std::vector<const uint16_t*> values;
-  for (int key = begin; key < end; ++key) values.push_back(cache.rows[static_cast<size_t>(key)] + kKeyWidth);
-  PackKeys(isa, {&cache.rows[static_cast<size_t>(begin)], keys, kKeyWidth}, key_bytes);
-  PackValues(isa, {values.data(), keys, kValueWidth}, value_bytes);
+  PackKeys(isa, cache.Rows(begin, keys, 0, kKeyWidth), key_bytes);
+  PackValues(isa, cache.Rows(begin, keys, kKeyWidth, kValueWidth), value_bytes);
   std::vector<float> scores(static_cast<size_t>(kRows * keys));
   std::vector<float> weights(static_cast<size_t>(kRows * 256));
   Matmul(isa, {.weight = {WeightFormat::kBf16, keys, kKeyWidth, key_bytes},

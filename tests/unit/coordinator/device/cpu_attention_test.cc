@@ -4,6 +4,7 @@
 // Tolerance. Rounding a query or a weight to BF16 moves it by 2^-8 of itself at most: a score of magnitude S
 // (the sum of |q k|, scaled) by 2^-8 S, so the weights by a factor of up to exp(2^-8 S) and the result by
 // 2 * (exp(2^-8 S) - 1 + 2^-8) * the largest value. In fp32 2^-20 stands for 2^-8 (sums of 128 products).
+// Against what an FP8 cache holds the same goes: reading it adds nothing.
 #include "coordinator/device/cpu/cpu_attention.h"
 
 #include <cmath>
@@ -19,12 +20,19 @@ namespace {
 struct Shape {
   int heads, kv_heads, key_width, value_width;
   bool value_in_key;
+  CacheType type = CacheType::kBf16;
 
-  CacheRow Row() const { return {kv_heads, key_width, value_in_key ? 0 : value_width}; }
+  CacheRow Row() const {
+    return {kv_heads, key_width, value_in_key ? 0 : value_width, value_in_key ? key_width - value_width : 0};
+  }
 };
 constexpr Shape kGqa = {8, 2, 64, 64, false};
 constexpr Shape kMla = {20, 1, 72, 48, true};
 constexpr Shape kOdd = {3, 3, 24, 40, false};
+// Rows of the size of a group, of two and a half, and of less than a register.
+constexpr Shape kGqaFp8 = {8, 2, 128, 128, false, CacheType::kFp8};
+constexpr Shape kMlaFp8 = {20, 1, 344, 320, true, CacheType::kFp8};
+constexpr Shape kOddFp8 = {3, 3, 24, 40, false, CacheType::kFp8};
 constexpr int kBlockTokens = 16;
 constexpr LayerId kLayer = 1;
 
@@ -37,9 +45,13 @@ class World {
       blocks += (context + kBlockTokens - 1) / kBlockTokens;
       blocks_max_ = std::max(blocks_max_, (context + kBlockTokens - 1) / kBlockTokens);
     }
-    EXPECT_TRUE(
-        cache_.Reserve({.layers = 2, .blocks = blocks, .block_tokens = kBlockTokens, .row = shape.Row()})
-            .ok());
+    EXPECT_TRUE(cache_
+                    .Reserve({.type = shape.type,
+                              .layers = 2,
+                              .blocks = blocks,
+                              .block_tokens = kBlockTokens,
+                              .row = shape.Row()})
+                    .ok());
     std::vector<KvBlockId> order(static_cast<size_t>(blocks));
     for (int b = 0; b < blocks; ++b) order[static_cast<size_t>(b)] = b;
     std::shuffle(order.begin(), order.end(), random_);
@@ -52,27 +64,12 @@ class World {
     }
     for (int s = 0; s < static_cast<int>(contexts.size()); ++s) alone_.push_back(Layout({{s, 0, 1}}));
     // What lies behind a sequence's end is not a number: nobody may let it into a result.
-    for (int layer = 0; layer < 2; ++layer) {
-      for (int s = 0; s < static_cast<int>(contexts.size()); ++s) {
-        const int owned = (contexts[static_cast<size_t>(s)] + kBlockTokens - 1) / kBlockTokens * kBlockTokens;
-        for (int p = 0; p < owned; ++p) {
-          for (int h = 0; h < shape.kv_heads; ++h) {
-            const StepLayout& layout = alone_[static_cast<size_t>(s)];
-            std::fill_n(cache_.Key(layout, layer, 0, p, h), shape.key_width, 0xffff);
-            if (!shape.value_in_key)
-              std::fill_n(cache_.Value(layout, layer, 0, p, h), shape.value_width, 0xffff);
-          }
-        }
-      }
-    }
+    std::memset(cache_.bytes().data(), 0xff, cache_.bytes().size());
     for (size_t s = 0; s < contexts.size(); ++s) {
       for (int p = 0; p < contexts[s]; ++p) {
         for (int h = 0; h < shape.kv_heads; ++h) {
-          uint16_t* key = Key(static_cast<int>(s), p, h);
-          for (int i = 0; i < shape.key_width; ++i) key[i] = EncodeBf16(normal_(random_));
-          uint16_t* value = Value(static_cast<int>(s), p, h);
-          for (int i = 0; !shape.value_in_key && i < shape.value_width; ++i)
-            value[i] = EncodeBf16(normal_(random_));
+          Store(cache_.keys(), cache_.Key(alone_[s], kLayer, 0, p, h));
+          if (!shape.value_in_key) Store(cache_.values(), cache_.Value(alone_[s], kLayer, 0, p, h));
         }
         for (int i = 0; i < shape.heads * shape.key_width; ++i) queries_[s].push_back(normal_(random_));
       }
@@ -135,7 +132,7 @@ class World {
     std::vector<double> out(static_cast<size_t>(shape_.value_width));
     double sum = 0, magnitude = 0, largest = 0;
     for (int p = 0; p <= position; ++p) {
-      const uint16_t* key = Key(sequence, p, kv_head);
+      const std::vector<uint16_t> key = Key(sequence, p, kv_head);
       double score = 0, size = 0;
       for (int i = 0; i < shape_.key_width; ++i) {
         const double product = static_cast<double>(query[i]) * DecodeBf16(key[i]);
@@ -145,7 +142,7 @@ class World {
       magnitude = std::max(magnitude, size * kScale);
       const double weight = std::exp(score * kScale);
       sum += weight;
-      const uint16_t* values = Value(sequence, p, kv_head);
+      const std::vector<uint16_t> values = shape_.value_in_key ? key : Value(sequence, p, kv_head);
       for (size_t i = 0; i < out.size(); ++i) {
         const double value = DecodeBf16(values[i]);
         out[i] += weight * value;
@@ -158,12 +155,29 @@ class World {
 
  private:
   static constexpr float kScale = 0.2f;
-  uint16_t* Key(int sequence, int position, int head) {
-    return cache_.Key(alone_[static_cast<size_t>(sequence)], kLayer, 0, position, head);
+  void Store(const CacheRowForm& form, const CacheMemory::Row& row) {
+    std::vector<float> values(static_cast<size_t>(form.width));
+    for (float& value : values) value = normal_(random_);
+    NarrowRow(Isa::kScalar, values.data(), form.coded, reinterpret_cast<uint8_t*>(row.values), row.exponents);
+    auto* plain = reinterpret_cast<uint16_t*>(row.values + form.coded);
+    for (size_t i = static_cast<size_t>(form.coded); i < values.size(); ++i) *plain++ = EncodeBf16(values[i]);
   }
-  uint16_t* Value(int sequence, int position, int head) {
-    if (shape_.value_in_key) return Key(sequence, position, head);
-    return cache_.Value(alone_[static_cast<size_t>(sequence)], kLayer, 0, position, head);
+  // What the cache holds, in BF16, which loses nothing.
+  static std::vector<uint16_t> Load(const CacheRowForm& form, const CacheMemory::Row& row) {
+    std::vector<uint16_t> values(static_cast<size_t>(form.width));
+    const std::byte* bytes = row.values;
+    const uint8_t* exponents = row.exponents;
+    WidenRow(Isa::kScalar,
+             {.rows = &bytes, .count = 1, .width = form.width, .coded = form.coded, .exponents = &exponents},
+             0, values.data());
+    return values;
+  }
+  std::vector<uint16_t> Key(int sequence, int position, int head) const {
+    return Load(cache_.keys(), cache_.Key(alone_[static_cast<size_t>(sequence)], kLayer, 0, position, head));
+  }
+  std::vector<uint16_t> Value(int sequence, int position, int head) const {
+    return Load(cache_.values(),
+                cache_.Value(alone_[static_cast<size_t>(sequence)], kLayer, 0, position, head));
   }
 
   const Shape shape_;
@@ -192,7 +206,7 @@ class CpuAttentionTest : public ::testing::TestWithParam<Case> {
 
 TEST_P(CpuAttentionTest, AgreesWithDoublePrecision) {
   const double unit = GetParam().precision == Precision::kFloat ? 0x1p-20 : 0x1p-8;
-  for (const Shape& shape : {kGqa, kMla, kOdd}) {
+  for (const Shape& shape : {kGqa, kMla, kOdd, kGqaFp8, kMlaFp8, kOddFp8}) {
     World world(shape, {1300, 40, 700});
     const std::vector<World::Piece> pieces = {{0, 1270, 1300}, {1, 0, 40}, {2, 699, 700}};
     const std::vector<float> out = world.Attend(GetParam().isa, GetParam().precision, 3, pieces);
@@ -212,7 +226,7 @@ TEST_P(CpuAttentionTest, AgreesWithDoublePrecision) {
 
 TEST_P(CpuAttentionTest, ARowsBitsDependOnNothingAroundIt) {
   if (GetParam().precision == Precision::kFast) GTEST_SKIP() << "promised for exact calls";
-  for (const Shape& shape : {kGqa, kMla}) {
+  for (const Shape& shape : {kGqa, kMla, kGqaFp8, kMlaFp8}) {
     World world(shape, {1100, 600});
     const size_t row = static_cast<size_t>(shape.heads * shape.value_width);
     // A long prompt in one step, joined as it goes ...

@@ -23,7 +23,7 @@ TEST(MemoryPlanTest, TheTableNamesEveryPartAndTheSum) {
   const std::vector<std::string> lines = Plan(30 * kGib).Table();
   ASSERT_EQ(lines.size(), 6u);
   EXPECT_THAT(lines[1], HasSubstr("12.00 GiB"));
-  EXPECT_THAT(lines[2], HasSubstr("131072 tokens of 64.0 KiB"));
+  EXPECT_THAT(lines[2], HasSubstr("131072 tokens of 64.0 KiB in bf16"));
   EXPECT_THAT(lines[3], HasSubstr("activations of 2048 tokens"));
   EXPECT_THAT(lines[4], HasSubstr("512.0 MiB"));
   EXPECT_THAT(lines[5], HasSubstr("21.50 GiB  of 30.00 GiB available"));
@@ -38,10 +38,18 @@ TEST(MemoryPlanTest, ARefusalNamesWhatWouldFit) {
   const absl::Status status = Plan(17 * kGib + kGib / 2).Check();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--max-total-tokens=65536 fits (now 131072)"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--kv-cache-dtype=fp8_e4m3"));
   MemoryPlan less = Plan(17 * kGib + kGib / 2);
   less.needs.kv_cache /= 2;
   less.kv_tokens /= 2;
   EXPECT_TRUE(less.Check().ok());
+}
+
+TEST(MemoryPlanTest, ACacheThatIsFp8IsCalledSoAndNotAdvised) {
+  MemoryPlan plan = Plan(17 * kGib + kGib / 2);
+  plan.kv_type = CacheType::kFp8;
+  EXPECT_THAT(plan.Table()[2], HasSubstr("in fp8_e4m3"));
+  EXPECT_THAT(std::string(plan.Check().message()), ::testing::Not(HasSubstr("--kv-cache-dtype")));
 }
 
 TEST(MemoryPlanTest, WhereTheWeightsAloneAreTooMuchTheirFormatIsNamed) {

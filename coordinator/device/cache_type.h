@@ -1,0 +1,21 @@
+// CacheType: in what the KV cache is held, in the words of vLLM's and SGLang's --kv-cache-dtype.
+//
+//   bf16      two bytes a value
+//   fp8_e4m3  a byte a value and one for each 128 (common/kernels/cache_row.h); MLA's rotated keys stay BF16
+// Pure. INVALID_ARGUMENT names the words that there are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace numoe {
+
+enum class CacheType : uint8_t { kBf16, kFp8 };
+
+/// "auto" is bf16; "fp8" is fp8_e4m3, "bfloat16" is bf16.
+absl::StatusOr<CacheType> ParseCacheType(const std::string& name);
+const char* CacheTypeName(CacheType type);
+
+}  // namespace numoe
