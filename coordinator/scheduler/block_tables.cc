@@ -60,11 +60,13 @@ void BlockTables::Grow(Sequence& s, int64_t tokens) {
 
 void BlockTables::Publish(Sequence& s) {
   if (!prefix_caching_) return;
-  while (static_cast<int64_t>(s.prefixes.size() + 1) * pool_.block_tokens() <= s.cached) {
-    const size_t i = s.prefixes.size();
-    const PrefixNode parent = i == 0 ? kEmptyPrefix : s.prefixes.back();
-    s.prefixes.push_back(pool_.Publish(parent, s.request.cache_salt, BlockTokens(s, i), s.blocks[i]));
-  }
+  const auto size = static_cast<size_t>(pool_.block_tokens());
+  const size_t known = s.prefixes.size();
+  const size_t full = static_cast<size_t>(s.cached) / size;
+  if (full <= known) return;
+  pool_.PublishAll(known == 0 ? kEmptyPrefix : s.prefixes.back(), s.request.cache_salt,
+                   absl::MakeConstSpan(s.tokens).subspan(known * size, (full - known) * size),
+                   absl::MakeConstSpan(s.blocks).subspan(known, full - known), s.prefixes);
 }
 
 int BlockTables::SharedBlocks(const Sequence& s) const {

@@ -156,6 +156,46 @@ TEST(BlockPoolTest, SaltsAndForgettingKeepPrefixesApart) {
   pool.CheckInvariants();
 }
 
+// Runs of blocks, new ones and known ones in any mixture, get the names that they would get one by one.
+TEST(BlockPoolTest, ARunOfBlocksIsNamedAsOneByOne) {
+  std::mt19937 random(3);
+  BlockPool together(4000, kBlockTokens), one_by_one(4000, kBlockTokens);
+  for (int run = 0; run < 60; ++run) {
+    const std::string salt = run % 5 == 0 ? "tenant" : "";
+    const size_t count = 1 + random() % 50;
+    // Common beginnings of every length, then tokens of this run.
+    const size_t common = random() % (count + 1);
+    std::vector<TokenId> tokens;
+    for (size_t i = 0; i < count; ++i) {
+      const std::vector<TokenId> block = Tokens(i < common ? static_cast<int>(i % 3) : 100 + run);
+      tokens.insert(tokens.end(), block.begin(), block.end());
+    }
+    std::vector<KvBlockId> blocks;
+    for (size_t i = 0; i < count; ++i) {
+      blocks.push_back(*together.Allocate());
+      ASSERT_EQ(one_by_one.Allocate(), blocks.back());
+    }
+    std::vector<PrefixNode> expected, nodes = {kEmptyPrefix};
+    for (size_t i = 0; i < count; ++i) {
+      const auto block = absl::MakeConstSpan(tokens).subspan(i * kBlockTokens, kBlockTokens);
+      expected.push_back(one_by_one.Publish(i == 0 ? kEmptyPrefix : expected.back(), salt, block, blocks[i]));
+    }
+    together.PublishAll(kEmptyPrefix, salt, tokens, blocks, nodes);
+    EXPECT_EQ(std::vector<PrefixNode>(nodes.begin() + 1, nodes.end()), expected)
+        << "appended to what was there";
+    for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
+      together.Release(*block);
+      one_by_one.Release(*block);
+    }
+    if (run % 20 == 19) {
+      together.ForgetAll();
+      one_by_one.ForgetAll();
+    }
+    together.CheckInvariants();
+  }
+  EXPECT_EQ(together.free_blocks(), 4000);
+}
+
 TEST(BlockPoolTest, BlocksForRoundsUp) {
   const BlockPool pool(4, 16);
   EXPECT_EQ(pool.BlocksFor(0), 0);
