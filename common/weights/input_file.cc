@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -16,6 +17,31 @@
 #include "common/base/status.h"
 
 namespace numoe {
+namespace {
+
+// cachestat(2), of Linux 6.5, which the C library's headers may not know.
+constexpr long kCachestatCall = 451;
+struct CachestatRange {
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+struct Cachestat {
+  uint64_t cached = 0;  // pages
+  uint64_t dirty = 0, writeback = 0, evicted = 0, recently_evicted = 0;
+};
+
+// Whether the page cache holds all of the range, as far as the kernel says. cachestat takes a tenth of
+// mincore's time, which looks every page up anew; an older kernel or a container's filter lacks it.
+bool IsCached(int fd, uint64_t offset, absl::Span<const std::byte> mapped) {
+  const CachestatRange range{offset, mapped.size()};
+  Cachestat found;
+  if (syscall(kCachestatCall, fd, &range, &found, 0) != 0) return InPageCache(mapped);
+  const uint64_t first = offset / kReadAlignment;
+  const uint64_t last = (offset + mapped.size() - 1) / kReadAlignment;
+  return found.cached == last - first + 1;
+}
+
+}  // namespace
 
 FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
 
@@ -97,8 +123,10 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const MappedFile& map
 
 bool InputFile::ReadCached(uint64_t offset, absl::Span<const std::byte> mapped, absl::Span<std::byte> out) {
   if (in_memory_) return ReadFully(buffered_fd_.get(), path_, offset, out).ok();
-  // mincore first: a read that waits for nothing still starts reading ahead where it finds nothing.
-  if (!cache_known_.load(std::memory_order_relaxed) || !InPageCache(mapped)) return false;
+  // Asked first: a read that waits for nothing still starts reading ahead where it finds nothing.
+  if (!cache_known_.load(std::memory_order_relaxed) ||
+      !IsCached(buffered_fd_.get(), offset, mapped.first(out.size())))
+    return false;
   iovec target{out.data(), out.size()};
   const ssize_t got = preadv2(buffered_fd_.get(), &target, 1, static_cast<off_t>(offset), RWF_NOWAIT);
   if (got == static_cast<ssize_t>(out.size())) return true;

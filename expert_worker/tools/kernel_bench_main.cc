@@ -46,7 +46,10 @@ int main(int argc, char** argv) {
       "half the CPUs, and with two threads on every CPU (holds the experts twice)");
   numoe::LoadBenchOptions load;
   CLI::App* loading = app.add_subcommand("load", "Loading a slice of a checkpoint, from page cache and disk");
-  loading->add_option("--model", load.model, "Checkpoint directory")->required();
+  loading->add_option("--model", load.model, "Checkpoint, or packed by numoe-pack")->required();
+  loading->add_option("--packed", load.packed, "A packed model's shards: map or copy")
+      ->check(CLI::IsMember({"map", "copy"}))
+      ->capture_default_str();
   loading->add_option("--format", load.format, "As for the worker")->capture_default_str();
   loading->add_option("--worker-count", load.worker_count, "The slice of worker 0 of so many")
       ->check(CLI::Range(1, 64))

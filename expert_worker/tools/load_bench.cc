@@ -14,13 +14,18 @@
 #include "common/weights/input_file.h"
 #include "common/weights/range_reader.h"
 #include "expert_worker/experts/expert_slice.h"
+#include "expert_worker/experts/packed_shard.h"
+#include "expert_worker/experts/packed_slice.h"
 #include "expert_worker/tools/bench_timing.h"
 #include "expert_worker/tools/machine_limits.h"
 
 namespace numoe {
 namespace {
 
-constexpr size_t kCopyChunk = 256 << 10;
+constexpr size_t kHugePage = 2 << 20;
+constexpr size_t kCopyBytes = size_t{2} << 30;
+constexpr std::chrono::milliseconds kHold{3000};
+constexpr size_t kSpareBytes = 256 << 20;  // beside the slice: staging
 constexpr size_t kDirectRead = 4 << 20;
 constexpr int kDirectDepth = 32;
 
@@ -40,37 +45,84 @@ uint64_t ProcessMemory(const std::string& key) {
 }
 void ResetPeakMemory() { std::ofstream("/proc/self/clear_refs") << 5; }
 
-// The files that hold the slice's matrices, and from where to where they do.
+// From where to where a file holds the slice's matrices.
 using Extents = std::map<const MappedFile*, std::pair<uint64_t, uint64_t>>;
+
+// What is loaded: how, from which files, and how much memory it takes.
+struct Loading {
+  std::vector<MappedFile> shards;  // of a packed model
+  Extents extents;
+  size_t slice_bytes = 0;
+  std::function<absl::StatusOr<ExpertSlice>(LoadProgress&)> load;
+};
+
+size_t SliceBytes(const SliceLayout& layout, const ModelConfig& config) {
+  size_t bytes = 0;
+  for (LayerId layer = 0; layer < config.num_layers; ++layer) {
+    if (config.layer_is_moe[static_cast<size_t>(layer)]) bytes += layout.layer_bytes(layer);
+  }
+  return bytes;
+}
 
 Extents ExtentsOf(const Checkpoint& checkpoint, const ModelConfig& config) {
   Extents extents;
   for (LayerId layer = 0; layer < config.num_layers; ++layer) {
     if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
     for (ExpertId expert = 0; expert < config.num_experts; ++expert) {
-      const auto view = checkpoint.LocateMatrix(
-          fmt::format("{}model.layers.{}.mlp.experts.{}.gate_proj", config.tensor_prefix, layer, expert),
-          config.moe_intermediate_size, config.hidden_size, config);
-      const MappedFile* file = view.ok() ? checkpoint.FileOf(view->data) : nullptr;
-      if (file == nullptr) continue;
-      const auto begin = static_cast<uint64_t>(view->data.data() - file->bytes().data());
-      auto& [first, last] = extents.try_emplace(file, UINT64_MAX, 0).first->second;
-      first = std::min(first, begin / kReadAlignment * kReadAlignment);
-      last = std::max(last, begin + view->data.size());
+      const auto views = LocateExpert(checkpoint, config, layer, expert);
+      if (!views.ok()) continue;  // loading says what is wrong
+      for (const MatrixView& view : *views) {
+        const MappedFile* file = checkpoint.FileOf(view.data);
+        if (file == nullptr) continue;
+        const auto begin = static_cast<uint64_t>(view.data.data() - file->bytes().data());
+        auto& [first, last] = extents.try_emplace(file, UINT64_MAX, 0).first->second;
+        first = std::min(first, begin / kReadAlignment * kReadAlignment);
+        last = std::max(last, begin + view.data.size());
+      }
     }
   }
   return extents;
 }
 
+absl::StatusOr<Loading> LoadingOfCheckpoint(const LoadBenchOptions& options, ThreadPool& pool) {
+  Loading loading;
+  ASSIGN_OR_RETURN(std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::Open(options.model));
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.model));
+  const SliceSpec spec{.worker_count = options.worker_count};
+  ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats,
+                   ChooseFormats(*checkpoint, config, spec, options.format));
+  ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(config, spec, std::move(formats)));
+  loading.slice_bytes = SliceBytes(layout, config);
+  loading.extents = ExtentsOf(*checkpoint, config);
+  loading.load = [checkpoint, config, spec, format = options.format, &pool](LoadProgress& progress) {
+    return LoadSlice(*checkpoint, config, spec, format, pool, {.progress = &progress});
+  };
+  return loading;
+}
+
+absl::StatusOr<Loading> LoadingOfShards(const LoadBenchOptions& options, ThreadPool& pool) {
+  Loading loading;
+  ASSIGN_OR_RETURN(const PackedModel model, ReadManifest(options.model));
+  const SliceSpec spec{.mode = model.mode, .worker_count = model.worker_count};
+  ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(model.config, spec, model.formats));
+  loading.slice_bytes = SliceBytes(layout, model.config);
+  for (LayerId layer = 0; layer < model.config.num_layers; ++layer) {
+    if (!model.config.layer_is_moe[static_cast<size_t>(layer)]) continue;
+    ASSIGN_OR_RETURN(MappedFile shard, MappedFile::Open(model.dir / ShardName(spec, layer)));
+    loading.shards.push_back(std::move(shard));
+  }
+  for (const MappedFile& shard : loading.shards)
+    loading.extents[&shard] = {kShardDataOffset, shard.bytes().size()};
+  loading.load = [model, spec, map = options.packed == "map", &pool](LoadProgress& progress) {
+    return LoadPackedSlice(model, spec, "auto", pool, {.map = map, .progress = &progress});
+  };
+  return loading;
+}
+
 class LoadBench {
  public:
-  LoadBench(const Checkpoint& checkpoint, const ModelConfig& config, const LoadBenchOptions& options,
-            ThreadPool& pool)
-      : checkpoint_(checkpoint),
-        config_(config),
-        options_(options),
-        pool_(pool),
-        extents_(ExtentsOf(checkpoint, config)) {}
+  LoadBench(const Loading& loading, const LoadBenchOptions& options, ThreadPool& pool)
+      : loading_(loading), options_(options), pool_(pool) {}
 
   absl::Status Run() {
     if (!options_.json)
@@ -90,15 +142,15 @@ class LoadBench {
       RETURN_IF_ERROR(prepare());
       ASSIGN_OR_RETURN(const double limit, measure_limit());
       RETURN_IF_ERROR(prepare());
+      RETURN_IF_ERROR(TouchMemory());
       LoadProgress progress;
       ResetPeakMemory();
       const uint64_t before = ProcessMemory("VmRSS");
-      ASSIGN_OR_RETURN(const ExpertSlice slice,
-                       LoadSlice(checkpoint_, config_, {.worker_count = options_.worker_count},
-                                 options_.format, pool_, {.progress = &progress}));
+      ASSIGN_OR_RETURN(const ExpertSlice slice, loading_.load(progress));
       const uint64_t peak = ProcessMemory("VmHWM") - before;
       memory = std::max(memory, static_cast<double>(peak) / static_cast<double>(slice.bytes) - 1);
       bytes_ = progress.bytes_total();
+      formats_ = slice.format_names;
       direct = static_cast<double>(progress.bytes_direct()) / static_cast<double>(bytes_);
       rates.push_back(static_cast<double>(bytes_) / progress.seconds() / 1e9);
       limits.push_back(limit);
@@ -117,8 +169,8 @@ class LoadBench {
                   R"({{"from": "{}", "format": "{}", "threads": {}, "bytes": {}, "seconds": {:.3f}, )"
                   R"("gb_per_s": {:.3f}, "limit_gb_per_s": {:.3f}, "share": {:.3f}, "memory_over": {:.4f}, )"
                   R"("direct_share": {:.3f}}})",
-                  source, options_.format, pool_.threads(), bytes_, gigabytes / rate, rate, limit, share,
-                  memory, direct)
+                  source, formats_, pool_.threads(), bytes_, gigabytes / rate, rate, limit, share, memory,
+                  direct)
             : fmt::format("{:12} {:8.2f} {:9.2f} {:9.2f} {:9.2f} {:8.1f}% {:8.1f}% {:14.0f}%", source,
                           gigabytes, gigabytes / rate, rate, limit, 100 * share, 100 * memory, 100 * direct);
     std::puts(line.c_str());
@@ -126,7 +178,7 @@ class LoadBench {
   }
 
   absl::Status ReadIntoCache() {
-    for (const auto& [file, extent] : extents_) {
+    for (const auto& [file, extent] : loading_.extents) {
       if (madvise(const_cast<std::byte*>(file->bytes().data()), file->bytes().size(), MADV_POPULATE_READ) !=
           0)
         return absl::ResourceExhaustedError(file->path().string() + ": does not fit the page cache");
@@ -137,35 +189,49 @@ class LoadBench {
   }
 
   absl::Status DropFromCache() {
-    for (const auto& [file, extent] : extents_) {
+    for (const auto& [file, extent] : loading_.extents) {
       ASSIGN_OR_RETURN(const auto input, InputFile::Open(*file, false));
       input->DropCache(0, file->bytes().size());
     }
     return absl::OkStatus();
   }
 
-  // GB/s of copying 2 GiB of memory into fresh huge pages.
+  // Takes as much memory as is going to be used, and gives it back. Where a hypervisor takes free memory
+  // away, the first touch of a page costs 20 times as much as one after this, and would be all that is
+  // measured. Held for a while first: the hypervisor is told some time after memory becomes free, and what
+  // this process frees between rounds should be what it takes.
+  absl::Status TouchMemory() {
+    ASSIGN_OR_RETURN(const NodeMemory memory,
+                     NodeMemory::Allocate(std::max(loading_.slice_bytes, kCopyBytes) + kSpareBytes));
+    pool_.Run(static_cast<int>(memory.size() / kHugePage),
+              [&](int page, int) { memory.data()[static_cast<size_t>(page) * kHugePage] = std::byte{1}; });
+    std::this_thread::sleep_for(kHold);
+    return absl::OkStatus();
+  }
+
+  // GB/s of copying memory into fresh huge pages; each thread takes whole ones, so that none waits for
+  // another that makes a page.
   absl::StatusOr<double> Copy() {
-    const size_t source_bytes = size_t{1} << 30;
     if (copy_source_.size() == 0) {
-      ASSIGN_OR_RETURN(copy_source_, NodeMemory::Allocate(source_bytes));
-      std::memset(copy_source_.data(), 1, source_bytes);
+      ASSIGN_OR_RETURN(copy_source_, NodeMemory::Allocate(kCopyBytes / 2));
+      std::memset(copy_source_.data(), 1, copy_source_.size());
     }
-    const size_t bytes = size_t{2} << 30;
-    ASSIGN_OR_RETURN(const NodeMemory target, NodeMemory::Allocate(bytes));
+    RETURN_IF_ERROR(TouchMemory());
+    ASSIGN_OR_RETURN(const NodeMemory target, NodeMemory::Allocate(kCopyBytes));
     const double seconds = SecondsOf([&] {
-      pool_.Run(static_cast<int>(bytes / kCopyChunk), [&](int chunk, int) {
-        const size_t at = static_cast<size_t>(chunk) * kCopyChunk;
-        std::memcpy(target.data() + at, copy_source_.data() + at % source_bytes, kCopyChunk);
+      pool_.Run(static_cast<int>(kCopyBytes / kHugePage), [&](int page, int) {
+        const size_t at = static_cast<size_t>(page) * kHugePage;
+        std::memcpy(target.data() + at, copy_source_.data() + at % copy_source_.size(), kHugePage);
       });
     });
-    return static_cast<double>(bytes) / seconds / 1e9;
+    return static_cast<double>(kCopyBytes) / seconds / 1e9;
   }
 
   // GB/s of reading the files front to back past the page cache, many large reads in flight, into a few
   // buffers.
   absl::StatusOr<double> ReadDirect() {
     ASSIGN_OR_RETURN(const NodeMemory buffers, NodeMemory::Allocate(kDirectDepth * kDirectRead));
+    std::memset(buffers.data(), 0, buffers.size());
     RangeReader reader({.depth = kDirectDepth});
     uint64_t bytes = 0;
     absl::Status status;
@@ -178,7 +244,7 @@ class LoadBench {
     };
     std::vector<std::unique_ptr<InputFile>> open;
     const double seconds = SecondsOf([&] {
-      for (const auto& [file, extent] : extents_) {
+      for (const auto& [file, extent] : loading_.extents) {
         absl::StatusOr<std::unique_ptr<InputFile>> input = InputFile::Open(*file, true);
         if (!input.ok()) {
           status = input.status();
@@ -206,22 +272,21 @@ class LoadBench {
     return values[values.size() / 2];
   }
 
-  const Checkpoint& checkpoint_;
-  const ModelConfig& config_;
+  const Loading& loading_;
   const LoadBenchOptions& options_;
   ThreadPool& pool_;
-  const Extents extents_;
   NodeMemory copy_source_;
   uint64_t bytes_ = 0;
+  std::string formats_;
 };
 
 absl::Status RunAll(const LoadBenchOptions& options) {
-  ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options.model));
-  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.model));
   ASSIGN_OR_RETURN(const std::vector<int> cpus, BenchCpus(options.threads));
   ThreadPool pool({.name = "load", .cpus = cpus});
   PinTo(cpus.front());
-  return LoadBench(*checkpoint, config, options, pool).Run();
+  ASSIGN_OR_RETURN(const Loading loading, IsPackedModel(options.model) ? LoadingOfShards(options, pool)
+                                                                       : LoadingOfCheckpoint(options, pool));
+  return LoadBench(loading, options, pool).Run();
 }
 
 }  // namespace

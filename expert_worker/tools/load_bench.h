@@ -11,9 +11,10 @@
 namespace numoe {
 
 struct LoadBenchOptions {
-  std::string model;  // checkpoint folder
+  std::string model;  // checkpoint or packed model
   std::string format = "auto";
-  int worker_count = 1;  // the slice of worker 0 is loaded
+  std::string packed = "map";  // a packed model's shards: "map" or "copy"
+  int worker_count = 1;        // the slice of worker 0 is loaded; a packed model brings its own
   int threads = 0;
   int rounds = 3;
   bool json = false;
