@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/base/flags.h"
+#include "common/base/limits.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/kernels/kernels.h"
@@ -19,13 +20,15 @@
 namespace numoe {
 namespace {
 
+constexpr int kFirstMetricsPort = 9090;
+
 struct WorkerFlags {
   std::string model;
   std::string listen = "127.0.0.1:7070";
   std::string slice = "intermediate";
   std::string packed = "map";
   std::string metrics_host = "127.0.0.1";
-  int metrics_port = 9090;
+  int metrics_port = -1;  // by worker_index
   bool no_shared_memory = false;
   bool preflight = false;
   ExecutorOptions executor;
@@ -42,8 +45,10 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   flags.Add("listen", f.listen, "gRPC address: HOST:PORT or unix:PATH");
   flags.Add("slice", f.slice, "intermediate: 1/N of every expert; expert: whole experts")
       ->check(CLI::IsMember({"intermediate", "expert"}));
-  flags.Add("worker-index", f.executor.slice.worker_index, "This worker's slice, 0 to worker-count - 1");
-  flags.Add("worker-count", f.executor.slice.worker_count, "Slices in all")->check(CLI::Range(1, 64));
+  flags.Add("worker-index", f.executor.slice.worker_index, "This worker's slice, 0 to worker-count - 1")
+      ->check(CLI::Range(0, limits::kWorkersMax - 1));
+  flags.Add("worker-count", f.executor.slice.worker_count, "Slices in all")
+      ->check(CLI::Range(1, limits::kWorkersMax));
   flags.Add("format", f.executor.format, "How experts are held: auto (as published), " + WeightFormatNames());
   flags
       .Add("packed", f.packed,
@@ -61,7 +66,9 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
       ->delimiter(',');
   flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");
   flags.Add("metrics-host", f.metrics_host, "Address of the Prometheus endpoint");
-  flags.Add("metrics-port", f.metrics_port, "Port of the Prometheus endpoint; 0: any free one");
+  flags.Add("metrics-port", f.metrics_port,
+            fmt::format("Port of the Prometheus endpoint; -1: {} + worker-index, 0: any free one",
+                        kFirstMetricsPort));
   flags.AddSwitch("preflight", f.preflight, "Check this machine's settings, print what is wrong, and exit");
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
   flags.Add("log-format", f.log.format, "text or json");
@@ -97,6 +104,8 @@ absl::Status Serve(WorkerFlags& f) {
   RETURN_IF_ERROR(SetupLogging(f.log));
   f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
   f.executor.map_packed = f.packed == "map";
+  if (f.metrics_port == -1) f.metrics_port = kFirstMetricsPort + f.executor.slice.worker_index;
+  RETURN_IF_ERROR(WorkerService::PrepareListen(f.listen));
   LoadProgress progress;
   Metrics metrics(MetricOwner::kWorker);
   ExportProgress(metrics, progress);

@@ -8,7 +8,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
@@ -35,11 +37,18 @@ bool SomeoneServes(const std::string& path) {
   return connected;
 }
 
+// Removes what a dead process left there.
 absl::Status PrepareUnixPath(const std::string& path) {
   if (path.size() >= sizeof(sockaddr_un::sun_path)) {
     return absl::InvalidArgumentError(
         fmt::format("--listen: socket path {} has {} bytes, expected at most {}", path, path.size(),
                     sizeof(sockaddr_un::sun_path) - 1));
+  }
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  if (access(folder.c_str(), W_OK | X_OK) != 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("--listen: {}: {}; expected a folder this process may write to", folder.string(),
+                    std::strerror(errno)));
   }
   if (access(path.c_str(), F_OK) != 0) return absl::OkStatus();
   if (SomeoneServes(path))
@@ -197,7 +206,7 @@ class GrpcWorkerService final : public WorkerService {
     }
     service_ = std::make_unique<Service>(executor_, options_, ring_.get());
     const bool is_unix = options_.listen.rfind(kUnixPrefix, 0) == 0;
-    if (is_unix) RETURN_IF_ERROR(PrepareUnixPath(options_.listen.substr(sizeof kUnixPrefix - 1)));
+    RETURN_IF_ERROR(PrepareListen(options_.listen));
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     int port = 0;
@@ -235,6 +244,11 @@ class GrpcWorkerService final : public WorkerService {
 };
 
 }  // namespace
+
+absl::Status WorkerService::PrepareListen(const std::string& listen) {
+  if (listen.rfind(kUnixPrefix, 0) != 0) return absl::OkStatus();
+  return PrepareUnixPath(listen.substr(sizeof kUnixPrefix - 1));
+}
 
 absl::StatusOr<std::unique_ptr<WorkerService>> WorkerService::Start(LayerExecutor& executor,
                                                                     const WorkerServiceOptions& options) {

@@ -709,6 +709,7 @@ class LifeCycle(unittest.TestCase):
         cases = [([worker, "--model", "/nonexistent", "--listen", "unix:/tmp/numoe-e2e-x.sock"], "/nonexistent"),
                  ([worker, "--model", MODEL, "--worker-index", "5", "--worker-count", "2",
                    "--listen", "unix:/tmp/numoe-e2e-x.sock"], "worker-index"),
+                 ([worker, "--model", MODEL, "--listen", "unix:/nonexistent/w.sock"], "/nonexistent: No such file"),
                  ([coordinator, "--model", MODEL, "--workers", "unix:/tmp/none", "--no-such-flag"], "no-such-flag"),
                  ([coordinator, "--model", "/nonexistent", "--workers", "unix:/tmp/none"], "/nonexistent"),
                  ([coordinator, "--model", MODEL, "--workers", "unix:/tmp/none", "--tool-call-parser", "hermes"],
