@@ -12,6 +12,10 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/mapped_file.h"
+#include "coordinator/api/choice.h"
+#include "coordinator/api/messages_writer.h"
+#include "coordinator/api/openai_writer.h"
+#include "coordinator/api/responses_writer.h"
 #include "coordinator/chat/chat_template.h"
 #include "coordinator/chat/tool_history.h"
 #include "coordinator/parsing/output_parser.h"
@@ -79,7 +83,7 @@ class TextBench {
       RETURN_IF_ERROR(Tokenise(name, text));
     }
     RETURN_IF_ERROR(RenderTemplates());
-    return Parse();
+    return ReadAnswers();
   }
 
  private:
@@ -107,7 +111,7 @@ class TextBench {
   }
 
   // A conversation with tool calls and reasoning, the template's own form of arguments chosen by the caller.
-  ordered_json Conversation() const {
+  ordered_json LongConversation() const {
     ordered_json messages = ordered_json::array();
     const std::vector<std::string_view> texts = Pieces(english_, kMessageBytes);
     messages.push_back({{"role", "system"}, {"content", texts[0]}});
@@ -148,7 +152,7 @@ class TextBench {
   }
 
   absl::Status Render(const std::string& name, const ChatTemplate& chat_template) {
-    ChatTemplateInput input{.messages = Conversation(),
+    ChatTemplateInput input{.messages = LongConversation(),
                             .tools = ordered_json::parse(R"([{"type": "function", "function": {
                                 "name": "search", "description": "Finds documents", "parameters": {
                                 "type": "object", "required": ["query"], "properties": {
@@ -168,32 +172,73 @@ class TextBench {
   }
 
   // An answer of the model: reasoning, content, and one call whose arguments are a third of it.
-  absl::Status Parse() {
+  absl::Status ReadAnswers() const {
     ASSIGN_OR_RETURN(const OutputFormat format, ChooseOutputFormat(*tokenizer_, "auto", "auto"));
     for (const auto& [language, text] :
          {std::pair<const char*, std::string_view>{"english", english_}, {"chinese", chinese_}}) {
       const std::vector<TokenId> tokens = AnswerTokens(format, Pieces(text, kAnswerBytes / 3));
-      size_t bytes = 0;
-      const double seconds = MedianSeconds([&] {
-        OutputParser parser(*tokenizer_, format, {.calls = true, .tools = {}, .prompt_mark = {}});
-        std::vector<AnswerDelta> deltas;
-        bytes = 0;
-        const auto take = [&] {
-          for (const AnswerDelta& delta : deltas) bytes += delta.text.size();
-          deltas.clear();
-        };
-        for (const TokenId token : tokens) {
-          parser.Push(token, deltas);
-          take();
-        }
-        parser.Finish(deltas);
-        take();
+      Parse(language, format, tokens);
+      const auto say = [&](const char* dialect, auto make_writer) {
+        Say(fmt::format("{} {}", dialect, language), format, tokens, make_writer);
+      };
+      say("chat", [](const auto& request, auto context) { return ChatWriter(request, context); });
+      say("completions", [](const auto& request, auto context) { return TextWriter(request, context); });
+      say("messages", [](const auto& request, auto context) { return MessagesWriter(request, context); });
+      say("responses", [](const auto&, auto context) {
+        return ResponsesWriter(context, ResponsesFields(), [](const ordered_json&) {});
       });
-      NUMOE_CHECK_GT(bytes, kAnswerBytes / 2) << "the answer was not read back";
-      Report("parse", language, "tokens", tokens.size(), "us",
-             seconds * 1e6 / static_cast<double>(tokens.size()));
     }
     return absl::OkStatus();
+  }
+
+  void Parse(const char* language, const OutputFormat& format, const std::vector<TokenId>& tokens) const {
+    size_t bytes = 0;
+    const double seconds = MedianSeconds([&] {
+      OutputParser parser(*tokenizer_, format, {.calls = true, .tools = {}, .prompt_mark = {}});
+      std::vector<AnswerDelta> deltas;
+      bytes = 0;
+      const auto take = [&] {
+        for (const AnswerDelta& delta : deltas) bytes += delta.text.size();
+        deltas.clear();
+      };
+      for (const TokenId token : tokens) {
+        parser.Push(token, deltas);
+        take();
+      }
+      parser.Finish(deltas);
+      take();
+    });
+    NUMOE_CHECK_GT(bytes, kAnswerBytes / 2) << "the answer was not read back";
+    Report("parse", language, "tokens", tokens.size(), "us",
+           seconds * 1e6 / static_cast<double>(tokens.size()));
+  }
+
+  // The whole way of a token that the engine drew: detokenised, parsed, looked through for stop strings, kept
+  // for the whole answer, and written as its event.
+  template <typename MakeWriter>
+  void Say(const std::string& of, const OutputFormat& format, const std::vector<TokenId>& tokens,
+           MakeWriter make_writer) const {
+    GenerationRequest request{.stop = {"\n\nUser:"}, .stream = true, .include_usage = true};
+    request.conversation = Conversation{.tools = ordered_json::array()};
+    const std::vector<TokenId> no_tokens;
+    size_t bytes = 0;
+    const double seconds = MedianSeconds([&] {
+      Choice choice(request,
+                    {.tokenizer = *tokenizer_, .format = format, .eos_token_ids = no_tokens, .prompt = {}});
+      auto writer = make_writer(request, AnswerContext{.tokenizer = *tokenizer_,
+                                                       .id = "chatcmpl-0123456789abcdef0123456789abcdef",
+                                                       .model = "Kimi-K2-Instruct",
+                                                       .created = 1'700'000'000,
+                                                       .prompts = {}});
+      bytes = 0;
+      TokenEvent event{.tokens = {0}, .error = {}};
+      for (const TokenId token : tokens) {
+        event.tokens[0] = token;
+        bytes += writer.Events(choice, choice.Take(event)).size();
+      }
+    });
+    NUMOE_CHECK_GT(bytes, kAnswerBytes) << "the answer was not written";
+    Report("say", of, "tokens", tokens.size(), "us", seconds * 1e6 / static_cast<double>(tokens.size()));
   }
 
   std::vector<TokenId> AnswerTokens(const OutputFormat& format,

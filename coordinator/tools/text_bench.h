@@ -1,9 +1,9 @@
 // `numoe-bench text`: what text costs on its way to tokens and back, on one thread.
 //
 // Tokenising English and Chinese (bench_texts.h) with the model's vocabulary, rendering conversations of 200
-// messages with its chat template or others, and turning the tokens of an answer with reasoning and a tool
-// call back into deltas. Every figure is the median of repetitions. Prints a table, or one JSON object per
-// line.
+// messages with its chat template or others, turning the tokens of an answer with reasoning and a tool call
+// back into deltas (parse), and into the events of a stream in each dialect (say). Every figure is the median
+// of repetitions. Prints a table, or one JSON object per line.
 #pragma once
 
 #include <string>
