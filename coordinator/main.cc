@@ -5,6 +5,7 @@
 #include <atomic>
 #include <fstream>
 
+#include "common/base/descriptors.h"
 #include "common/base/limits.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
@@ -253,6 +254,7 @@ int main(int argc, char** argv) {
   numoe::CoordinatorFlags flags;
   if (const int code = numoe::ParseCoordinatorFlags(argc, argv, flags); code >= 0) return code;
   numoe::BlockSignals();
+  numoe::RaiseDescriptorLimit();
   if (const absl::Status status = numoe::Serve(flags); !status.ok()) {
     std::fprintf(stderr, "numoe-coordinator: %s\n", std::string(status.message()).c_str());
     return 2;

@@ -68,6 +68,8 @@ inline constexpr double kExpertHalfLifeSeconds = 600;
 // --- HTTP ------------------------------------------------------------------------------------------------
 inline constexpr size_t kHttpBodyBytesMax = 32ull << 20;  // a 256k-token prompt is about 1.5 MB of text
 inline constexpr size_t kHttpHeaderBytesMax = 64ull << 10;
+// Read ahead while a request is answered, where mostly nothing comes: a page's next request has room in it.
+inline constexpr size_t kHttpWatchBytes = 1ull << 10;
 inline constexpr int kHttpReadTimeoutSeconds = 30;   // slow-loris bound for a whole request
 inline constexpr int kHttpIdleTimeoutSeconds = 75;   // between requests, as nginx
 inline constexpr int kHttpWriteTimeoutSeconds = 60;  // for what was handed to the socket in one piece
@@ -75,6 +77,8 @@ inline constexpr int kHttpLingerSeconds = 2;         // reading on after an answ
 // A client may be this far behind its stream: 100,000 tokens' events or so.
 inline constexpr size_t kHttpStreamQueueBytesMax = 8u << 20;
 inline constexpr size_t kHttpRequestIdBytesMax = 128;
+// Descriptors a daemon or bench asks for: one for each connection. More would be of no use to 4096 sequences.
+inline constexpr uint64_t kDescriptorsMax = 65'536;
 inline constexpr int kChoicesMax = 128;  // prompts times n of one request
 
 // --- clients ---------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 //
 // `model` runs a prompt and then greedy decoding of one sequence in this process, without a network, and
 // prints tokens a second with each part's share of the time. Weights may be random: only the dimensions
-// matter. `device` is in device_bench.h, `serve` in serve_bench.h.
+// matter. The other subcommands are in NAME_bench.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,6 +19,7 @@
 #include "coordinator/tools/device_bench.h"
 #include "coordinator/tools/local_model.h"
 #include "coordinator/tools/serve_bench.h"
+#include "coordinator/tools/stream_bench.h"
 #include "coordinator/tools/text_bench.h"
 
 namespace numoe {
@@ -150,6 +151,24 @@ class ModelBench {
   int context_ = 0;  // tokens in the cache when decoding begins
 };
 
+CLI::App* AddStreamBench(CLI::App& app, StreamBenchOptions& s) {
+  CLI::App* streams = app.add_subcommand("streams", "Many streams at once on one core, without a model");
+  streams->add_option("--model", s.model, "A folder with a tokeniser and a chat template, or a GGUF file")
+      ->required();
+  streams->add_option("--streams", s.streams)->check(CLI::Range(1, 30'000))->capture_default_str();
+  streams->add_option("--tokens-per-second", s.tokens_per_second, "Of each stream")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  streams->add_flag("--together", s.together, "All streams' tokens at the same moment, not evenly spread");
+  streams->add_option("--prompt-bytes", s.prompt_bytes, "Text of each request")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  streams->add_option("--seconds", s.seconds)->check(CLI::Range(1, 3600))->capture_default_str();
+  streams->add_option("--http-threads", s.http_threads)->check(CLI::Range(1, 64))->capture_default_str();
+  streams->add_flag("--json", s.json, "One JSON object per line");
+  return streams;
+}
+
 }  // namespace
 }  // namespace numoe
 
@@ -210,11 +229,14 @@ int main(int argc, char** argv) {
   text->add_option("--save-texts", t.save_texts, "Folder to write the texts to");
   text->add_option("--save-tokens", t.save_tokens, "Folder to write the tokens of the texts to");
   text->add_flag("--json", t.json, "One JSON object per line");
+  numoe::StreamBenchOptions many;
+  CLI::App* streams = numoe::AddStreamBench(app, many);
   numoe::ServeBenchOptions s;
   CLI::App* serve = numoe::AddServeBench(app, s);
   CLI11_PARSE(app, argc, argv);
   absl::Status status = numoe::SetupLogging({.level = "warning", .program = "numoe-bench"});
   if (status.ok() && *text) return numoe::RunTextBench(t);
+  if (status.ok() && *streams) return numoe::RunStreamBench(many);
   if (status.ok() && *device) return numoe::RunDeviceBench(d);
   if (status.ok() && *serve) return numoe::RunServeBench(s);
   if (status.ok()) status = numoe::ModelBench(o).Run();

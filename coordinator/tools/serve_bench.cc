@@ -1,7 +1,6 @@
 #include "coordinator/tools/serve_bench.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -11,6 +10,7 @@
 #include <map>
 
 #include "common/base/check.h"
+#include "common/base/descriptors.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
 #include "coordinator/client/model_list.h"
@@ -25,7 +25,6 @@ using nlohmann::ordered_json;
 
 constexpr int kWarmupOutputMax = 32;
 constexpr int kBarCells = 30;
-constexpr int kDescriptorsWanted = 65'535;
 
 // The names by which the public bench clients call the two APIs, and whether it is chat.
 const std::map<std::string, bool>& Backends() {
@@ -248,14 +247,6 @@ class ServeBench {
   std::vector<LoadPoint> points_;
   bool all_answered_ = true;
 };
-
-// A connection takes a descriptor; shells often allow 1024.
-void RaiseDescriptorLimit() {
-  rlimit limit;
-  NUMOE_CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  limit.rlim_cur = std::max<rlim_t>(limit.rlim_cur, std::min<rlim_t>(limit.rlim_max, kDescriptorsWanted));
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 // CLI11's own check takes infinity for no number.
 std::string CheckRate(const std::string& text) {
