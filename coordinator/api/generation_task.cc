@@ -34,9 +34,11 @@ ApiError FromEngine(const absl::Status& status) {
 
 void RunningTasks::Add(const std::string& id, const std::shared_ptr<GenerationTask>& task) {
   const std::lock_guard lock(mutex_);
+  tasks_.emplace(id, task);
+  if (tasks_.size() < sweep_size_) return;
   for (auto it = tasks_.begin(); it != tasks_.end();)
     it = it->second.expired() ? tasks_.erase(it) : std::next(it);
-  tasks_.emplace(id, task);
+  sweep_size_ = std::max(kSweepSizeMin, 2 * tasks_.size());
 }
 
 std::vector<std::shared_ptr<GenerationTask>> RunningTasks::Find(const std::string& id) {
@@ -66,7 +68,7 @@ void GenerationTask::Start(boost::asio::thread_pool& preparers) {
   exchange_->OnGone([self = shared_from_this()] { self->CancelAll(); });
   boost::asio::post(preparers, [self = shared_from_this()] {
     auto prepared = std::make_shared<std::variant<Prepared, ApiError>>(
-        Prepare(self->exchange_->request().body, self->dialect_.read, self->deps_));
+        Prepare(self->exchange_->TakeBody(), self->dialect_.read, self->deps_));
     self->exchange_->Post([self, prepared] {
       if (const auto* error = std::get_if<ApiError>(&*prepared)) return self->Fail(*error);
       self->Submit(std::get<Prepared>(std::move(*prepared)));
@@ -80,11 +82,6 @@ void GenerationTask::Submit(Prepared prepared) {
   const GenerationRequest& request = prepared_.request;
   const std::string id = request.request_id.empty() ? NewAnswerId(dialect_.id_prefix) : request.request_id;
   running_.Add(id, shared_from_this());
-  writer_ = dialect_.write(request, {.tokenizer = deps_.tokenizer,
-                                     .id = id,
-                                     .model = deps_.model_name,
-                                     .created = std::time(nullptr),
-                                     .prompts = prepared_.prompts});
   const double timeout_s = request.timeout_s.value_or(deps_.request_timeout_s);
   if (timeout_s > 0) {
     deadline_ =
@@ -104,6 +101,15 @@ void GenerationTask::Submit(Prepared prepared) {
                                                       .index = static_cast<int>(index),
                                                       .prompt_index = static_cast<int>(prompt)}));
   }
+  // What was asked has become tokens. A stream does not hold its text as long as it takes, nor does the
+  // writer.
+  prepared_.request.conversation.reset();
+  prepared_.request.prompts.clear();
+  writer_ = dialect_.write(request, {.tokenizer = deps_.tokenizer,
+                                     .id = id,
+                                     .model = deps_.model_name,
+                                     .created = std::time(nullptr),
+                                     .prompts = prepared_.prompts});
   for (size_t index = 0; index < count && !over_; index += static_cast<size_t>(request.best_of))
     SubmitChoice(index);
 }

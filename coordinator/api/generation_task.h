@@ -42,7 +42,11 @@ class RunningTasks {
   int size();
 
  private:
+  static constexpr size_t kSweepSizeMin = 64;
+
   std::mutex mutex_;
+  size_t sweep_size_ =
+      kSweepSizeMin;  // ended ones are dropped when there are so many, which doubles what is left
   std::multimap<std::string, std::weak_ptr<GenerationTask>> tasks_;
 };
 

@@ -44,7 +44,9 @@ bool AsksForBackground(const std::string& body) {
 class BackgroundExchange final : public Exchange {
  public:
   BackgroundExchange(std::shared_ptr<Exchange> asked, boost::asio::thread_pool& pool)
-      : request_(asked->request()), asked_(std::move(asked)), strand_(boost::asio::make_strand(pool)) {}
+      : request_(asked->request()), asked_(std::move(asked)), strand_(boost::asio::make_strand(pool)) {
+    asked_->TakeBody();  // read from here, and not kept twice
+  }
 
   /// `fail` is told of what goes wrong from now on.
   void Accept(const ordered_json& queued, std::function<void(const ApiError&)> fail) {
@@ -53,6 +55,7 @@ class BackgroundExchange final : public Exchange {
   }
 
   const HttpRequest& request() const override { return request_; }
+  std::string TakeBody() override { return std::move(request_.body); }
   void Reply(HttpReply) override {}
   void ReplyError(const ApiError& error) override {
     if (fail_ != nullptr) return fail_(error);
@@ -66,7 +69,7 @@ class BackgroundExchange final : public Exchange {
   void CountTokens(int) override {}
 
  private:
-  const HttpRequest request_;
+  HttpRequest request_;
   const std::shared_ptr<Exchange> asked_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;
   std::function<void(const ApiError&)> fail_;

@@ -94,6 +94,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
         : connection_(std::move(connection)), request_(std::move(request)), round_(round) {}
 
     const HttpRequest& request() const override { return request_; }
+    std::string TakeBody() override { return std::move(request_.body); }
     void Reply(HttpReply reply) override {
       if (live()) connection_->Reply(std::move(reply));
     }
@@ -218,7 +219,9 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
   void WatchClient() {
     if (buffer_.size() > 0) return;
     watching_ = true;
-    stream_.async_read_some(buffer_.prepare(limits::kHttpHeaderBytesMax),
+    buffer_.shrink_to_fit();  // it has held the last request, and will hold nothing for as long as a stream
+                              // takes
+    stream_.async_read_some(buffer_.prepare(limits::kHttpWatchBytes),
                             [self = this->shared_from_this()](beast::error_code error, size_t bytes) {
                               self->watching_ = false;
                               self->read_timer_.cancel();

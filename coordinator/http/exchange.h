@@ -1,9 +1,10 @@
 // Exchange: one HTTP request and its answer, as handlers see them.
 //
 // A handler answers in one of two ways: Reply once, or BeginStream, any number of Send, EndStream. Handlers
-// run on the connection's executor, and everything here but Post must be called there; Post brings work from
-// other threads to it. When the client goes away the exchange is over: OnGone's function is called once,
-// what is sent from then on is dropped, and so is what was posted. Whoever will answer holds the exchange.
+// run on the connection's executor, and everything here but Post and TakeBody must be called there; Post
+// brings work from other threads to it. When the client goes away the exchange is over: OnGone's function is
+// called once, what is sent from then on is dropped, and so is what was posted. Whoever will answer holds the
+// exchange.
 #pragma once
 
 #include <functional>
@@ -44,6 +45,9 @@ class Exchange {
   virtual ~Exchange() = default;
 
   virtual const HttpRequest& request() const = 0;
+  /// The request's body, once: whoever has read a long prompt does not keep its text while it is answered.
+  /// From the one thread that reads it.
+  virtual std::string TakeBody() = 0;
   virtual void Reply(HttpReply reply) = 0;
   /// In the shape that the route's clients know.
   virtual void ReplyError(const ApiError& error) = 0;

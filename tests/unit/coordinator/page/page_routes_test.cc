@@ -17,6 +17,7 @@ class FakeExchange final : public Exchange {
  public:
   explicit FakeExchange(HttpRequest request) : request_(std::move(request)) {}
   const HttpRequest& request() const override { return request_; }
+  std::string TakeBody() override { return request_.body; }
   void Reply(HttpReply given) override { reply = std::move(given); }
   void ReplyError(const ApiError& error) override {
     reply = HttpReply{.status = error.http_status, .body = error.message};
