@@ -7,7 +7,8 @@
 #   5 clients   SDKs and bench clients over HTTP           tests/clients
 #   6 quality   what the trained model answers, served     tests/quality
 #   7 asan      the same unit tests under ASan and UBSan
-#   8 tsan      the threaded rooms' tests under TSan
+#   8 fuzz      a minute for a third of the fuzz targets   tests/fuzz/README.md
+#   9 tsan      the threaded rooms' tests under TSan
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/lib/install.sh
@@ -41,6 +42,8 @@ if [ -z "$quick" ]; then
   build_preset asan all
   step "unit tests (ASan, UBSan)"
   ctest --test-dir build/asan --output-on-failure -j "$jobs" | tail -n 40
+  step "fuzz (ASan, UBSan)"
+  tests/fuzz/run.sh build/asan/tests
   step "build tsan"
   build_preset tsan threads_tests
   step "unit tests (TSan)"

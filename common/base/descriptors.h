@@ -12,8 +12,8 @@
 
 namespace numoe {
 
-/// Raises the limit as far as this process may without privileges, to at most limits::kDescriptorsMax; returns
-/// what it is then.
+/// Raises the limit as far as this process may without privileges, to at most limits::kDescriptorsMax;
+/// returns what it is then.
 inline rlim_t RaiseDescriptorLimit() {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;

@@ -125,8 +125,11 @@ Row ReadRow(const json& object) {
   Row row{.prompt = TextOf(object, {"prompt", "text"})};
   if (!object.is_object()) return row;
   for (const char* name : {"output_tokens", "output_len", "max_tokens"}) {
-    if (object.contains(name) && object[name].is_number_unsigned() && object[name] < (1 << 20))
-      row.output_tokens = object[name];
+    if (!object.contains(name) || !object[name].is_number_unsigned()) continue;
+    // Not object[name] < N: the library compares with an int as signed, and the largest numbers are below it
+    // then.
+    if (const auto tokens = object[name].get<uint64_t>(); tokens < (1 << 20))
+      row.output_tokens = static_cast<int>(tokens);
   }
   for (const char* name : {"conversations", "conversation", "messages"}) {
     if (!object.contains(name) || !object[name].is_array() || object[name].size() < 1) continue;

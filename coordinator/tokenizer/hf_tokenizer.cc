@@ -12,7 +12,6 @@
 #include "coordinator/tokenizer/bpe_tokenizer.h"
 #include "coordinator/tokenizer/byte_names.h"
 #include "coordinator/tokenizer/pattern.h"
-#include "coordinator/tokenizer/tokenizer_config.h"
 
 namespace numoe {
 namespace {
@@ -30,9 +29,9 @@ std::string EscapeRegex(std::string_view text) {
 
 class Reader {
  public:
-  absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& dir) {
-    path_ = (dir / "tokenizer.json").string();
-    ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path_, limits::kJsonFileBytesMax));
+  explicit Reader(const std::string& path) : path_(path) {}
+
+  absl::StatusOr<std::unique_ptr<Tokenizer>> Read(std::string_view text, const TokenizerConfig& config) {
     ASSIGN_OR_RETURN(const json root, ParseStrictJson(text, path_));
     if (!root.is_object() || !root.contains("model") || !root["model"].is_object())
       return Error("model", "an object");
@@ -43,7 +42,6 @@ class Reader {
     if (decoder != "ByteLevel") return Error("decoder", "ByteLevel, found " + decoder);
     RETURN_IF_ERROR(ReadModel(root["model"]));
     RETURN_IF_ERROR(ReadAddedTokens(root.value("added_tokens", json::array())));
-    ASSIGN_OR_RETURN(const TokenizerConfig config, ReadTokenizerConfig(dir));
     model_.role_tokens = config.role_tokens;
     return MakeBpeTokenizer(std::move(model_));
   }
@@ -212,7 +210,7 @@ class Reader {
     return Error(field, fmt::format("one token for each id, found two for {}", id));
   }
 
-  std::string path_;
+  const std::string path_;
   bool byte_level_ = false;  // the pre-tokeniser maps bytes to the vocabulary's alphabet
   const ByteNames names_;
   BpeModel model_;
@@ -221,7 +219,16 @@ class Reader {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadHfTokenizer(const std::filesystem::path& dir) {
-  return Reader().Load(dir);
+  const std::string path = (dir / "tokenizer.json").string();
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, limits::kJsonFileBytesMax));
+  ASSIGN_OR_RETURN(const TokenizerConfig config, ReadTokenizerConfig(dir));
+  return MakeHfTokenizer(text, config, path);
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeHfTokenizer(std::string_view json_text,
+                                                           const TokenizerConfig& config,
+                                                           const std::string& source) {
+  return Reader(source).Read(json_text, config);
 }
 
 }  // namespace numoe

@@ -10,9 +10,15 @@
 #include <memory>
 
 #include "coordinator/tokenizer/tokenizer.h"
+#include "coordinator/tokenizer/tokenizer_config.h"
 
 namespace numoe {
 
+/// DIR/tokenizer.json with DIR/tokenizer_config.json, which may be absent.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadHfTokenizer(const std::filesystem::path& dir);
+/// From a tokenizer.json's text. Errors begin with `source`.
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeHfTokenizer(std::string_view json_text,
+                                                           const TokenizerConfig& config,
+                                                           const std::string& source);
 
 }  // namespace numoe

@@ -140,13 +140,14 @@ class TiktokenTokenizer final : public Tokenizer {
   int vocab_size_ = 0;
 };
 
-absl::StatusOr<std::vector<std::string>> ReadRanks(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, limits::kJsonFileBytesMax));
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ParseRanks(std::string_view text, const std::string& source) {
   std::vector<std::string> ranks;
   size_t at = 0;
   for (int line = 1; at < text.size(); ++line) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view row = std::string_view(text).substr(at, end - at);
+    std::string_view row = text.substr(at, end - at);
     at = end + 1;
     if (!row.empty() && row.back() == '\r') row.remove_suffix(1);
     if (row.empty()) continue;
@@ -156,15 +157,13 @@ absl::StatusOr<std::vector<std::string>> ReadRanks(const std::string& path) {
                          absl::Base64Unescape(absl::string_view(row.data(), space), &bytes) && !bytes.empty();
     if (!decoded || row.substr(space + 1) != std::to_string(ranks.size())) {
       return absl::InvalidArgumentError(
-          fmt::format("{} line {}: found \"{}\", expected base64 bytes, a space and the rank {}", path, line,
-                      row.substr(0, 80), ranks.size()));
+          fmt::format("{} line {}: found \"{}\", expected base64 bytes, a space and the rank {}", source,
+                      line, row.substr(0, 80), ranks.size()));
     }
     ranks.push_back(std::move(bytes));
   }
   return ranks;
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTiktoken(std::vector<std::string> ranks,
                                                         const TokenizerConfig& config,
@@ -179,7 +178,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTiktoken(const std::filesystem::p
   const std::string ranks_path = (dir / "tiktoken.model").string();
   const std::string config_path = (dir / "tokenizer_config.json").string();
   auto tokenizer = std::make_unique<TiktokenTokenizer>();
-  ASSIGN_OR_RETURN(std::vector<std::string> ranks, ReadRanks(ranks_path));
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(ranks_path, limits::kJsonFileBytesMax));
+  ASSIGN_OR_RETURN(std::vector<std::string> ranks, ParseRanks(text, ranks_path));
   RETURN_IF_ERROR(tokenizer->SetRanks(std::move(ranks), ranks_path));
   if (!std::filesystem::exists(config_path)) {
     return absl::NotFoundError(fmt::format(

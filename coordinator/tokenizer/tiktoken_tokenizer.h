@@ -17,6 +17,8 @@ namespace numoe {
 
 /// DIR/tiktoken.model with DIR/tokenizer_config.json.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTiktoken(const std::filesystem::path& dir);
+/// The ordinary tokens' bytes by rank, from the text of a tiktoken.model. Errors begin with `source`.
+absl::StatusOr<std::vector<std::string>> ParseRanks(std::string_view text, const std::string& source);
 /// From a vocabulary read elsewhere: `ranks` are the bytes of the ordinary tokens in order. Errors begin with
 /// `source`.
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTiktoken(std::vector<std::string> ranks,

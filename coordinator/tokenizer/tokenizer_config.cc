@@ -10,11 +10,15 @@
 namespace numoe {
 
 absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path& dir) {
-  TokenizerConfig config;
   const std::string path = (dir / "tokenizer_config.json").string();
-  if (!std::filesystem::exists(path)) return config;
+  if (!std::filesystem::exists(path)) return TokenizerConfig();
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, limits::kJsonFileBytesMax));
-  ASSIGN_OR_RETURN(const nlohmann::json root, ParseStrictJson(text, path));
+  return ParseTokenizerConfig(text, path);
+}
+
+absl::StatusOr<TokenizerConfig> ParseTokenizerConfig(std::string_view json_text, const std::string& path) {
+  TokenizerConfig config;
+  ASSIGN_OR_RETURN(const nlohmann::json root, ParseStrictJson(json_text, path));
   if (!root.is_object()) return absl::InvalidArgumentError(fmt::format("{}: expected a JSON object", path));
   for (const char* role : {"bos_token", "eos_token", "pad_token", "unk_token"}) {
     const auto it = root.find(role);

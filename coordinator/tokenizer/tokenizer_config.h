@@ -18,6 +18,8 @@ struct TokenizerConfig {
   std::vector<std::pair<std::string, std::string>> role_tokens;  // ("bos_token", "[BOS]"), ...
 };
 
+/// From the file's text. Errors begin with `source`.
+absl::StatusOr<TokenizerConfig> ParseTokenizerConfig(std::string_view json_text, const std::string& source);
 /// Empty when the file is absent.
 absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path& dir);
 

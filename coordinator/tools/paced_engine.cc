@@ -67,7 +67,8 @@ void PacedEngine::Emit(int stream) {
   s.on_event({.sequence = s.id, .tokens = {options_.token}, .error = {}});
 }
 
-// Where it fell behind, because handing out is slow or a CPU is not to be had, it hands out at once what is due.
+// Where it fell behind, because handing out is slow or a CPU is not to be had, it hands out at once what is
+// due.
 void PacedEngine::Run() {
   const int64_t turn_ns = 1'000'000'000 / options_.tokens_per_second;
   const int64_t begin = Now();

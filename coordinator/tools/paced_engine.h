@@ -1,8 +1,9 @@
 // PacedEngine: an engine without a model. Every sequence gets the same token again and again, at a rate.
 //
 // A request's seed, 0 to sequences_max - 1, says which stream it is. Spread: the streams' tokens follow each
-// other evenly; together: they come at the same moment, one by one. When each was handed out is kept for whoever
-// measures how long it takes from there (EmittedAt). Engine's contract holds; its own thread hands out.
+// other evenly; together: they come at the same moment, one by one. When each was handed out is kept for
+// whoever measures how long it takes from there (EmittedAt). Engine's contract holds; its own thread hands
+// out.
 #pragma once
 
 #include <atomic>
@@ -37,8 +38,8 @@ class PacedEngine final : public Engine {
   void ResetPrefixCache() override {}
   bool Drain(int64_t) override { return true; }
 
-  /// When the stream's `n`-th token was handed out, in nanoseconds of the steady clock. REQUIRES: one of its last
-  /// kKeptTokens.
+  /// When the stream's `n`-th token was handed out, in nanoseconds of the steady clock. REQUIRES: one of its
+  /// last kKeptTokens.
   int64_t EmittedAt(int stream, int64_t n) const;
   static constexpr int64_t kKeptTokens = 256;
 
@@ -54,9 +55,9 @@ class PacedEngine final : public Engine {
 
   const PacedEngineOptions options_;
   mutable std::mutex mutex_;
-  std::vector<Stream> streams_;                     // [seed]
-  std::map<SequenceId, int> by_id_;                 // of those that run
-  std::vector<std::atomic<int64_t>> emitted_at_;    // [seed][token % kKeptTokens]
+  std::vector<Stream> streams_;                   // [seed]
+  std::map<SequenceId, int> by_id_;               // of those that run
+  std::vector<std::atomic<int64_t>> emitted_at_;  // [seed][token % kKeptTokens]
   SequenceId last_id_ = 0;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;

@@ -27,9 +27,8 @@ namespace numoe {
 namespace {
 
 constexpr int kOpenSecondsMax = 60;
-constexpr char kBody[] =
-    R"({{"messages": [{{"role": "user", "content": {}}}], "stream": true, )"
-    R"("max_tokens": 1000000, "ignore_eos": true, "seed": {}}})";
+constexpr char kBody[] = R"({{"messages": [{{"role": "user", "content": {}}}], "stream": true, )"
+                         R"("max_tokens": 1000000, "ignore_eos": true, "seed": {}}})";
 
 // This process's threads whose name begins with "http-".
 std::vector<pid_t> HttpThreads() {
@@ -87,7 +86,8 @@ class StreamBench {
 
   absl::Status Run() {
     if (static_cast<int>(RaiseDescriptorLimit()) < 2 * o_.streams + 100)
-      return absl::ResourceExhaustedError(fmt::format("{} descriptors are needed; see ulimit -n", 2 * o_.streams + 100));
+      return absl::ResourceExhaustedError(
+          fmt::format("{} descriptors are needed; see ulimit -n", 2 * o_.streams + 100));
     RETURN_IF_ERROR(Start());
     RETURN_IF_ERROR(OpenStreams());
     const Memory opened = MemoryNow();
@@ -109,11 +109,11 @@ class StreamBench {
     const std::vector<int> server_cpu = {cpus.front()};
     cpus.erase(cpus.begin());
     NUMOE_CHECK(BindThread(pthread_self(), cpus));  // and every thread that is started from here
-    engine_ = std::make_unique<PacedEngine>(PacedEngineOptions{
-        .sequences_max = o_.streams,
-        .tokens_per_second = o_.tokens_per_second,
-        .together = o_.together,
-        .token = tokenizer_->Encode("word", Specials::kAsText).front()});
+    engine_ = std::make_unique<PacedEngine>(
+        PacedEngineOptions{.sequences_max = o_.streams,
+                           .tokens_per_second = o_.tokens_per_second,
+                           .together = o_.together,
+                           .token = tokenizer_->Encode("word", Specials::kAsText).front()});
     deps_.emplace(ApiDeps{.engine = *engine_,
                           .tokenizer = *tokenizer_,
                           .chat_template = chat_template_.get(),
@@ -122,7 +122,9 @@ class StreamBench {
                           .max_model_len = 1 << 20,
                           .output_format = format,
                           .grammars = *grammars_,
-                          .health = [] { return HealthReport{"ready", ""}; }});
+                          .health = [] {
+                            return HealthReport{"ready", ""};
+                          }});
     service_ = std::make_unique<ApiService>(*deps_);
     service_->Register(router_);
     ASSIGN_OR_RETURN(access_, Access::Create({}));
@@ -139,7 +141,8 @@ class StreamBench {
   // Until each has brought an event.
   absl::Status OpenStreams() {
     using Clock = std::chrono::steady_clock;
-    lags_.reserve(static_cast<size_t>(o_.streams) * static_cast<size_t>(o_.tokens_per_second * (o_.seconds + 2)));
+    lags_.reserve(static_cast<size_t>(o_.streams) *
+                  static_cast<size_t>(o_.tokens_per_second * (o_.seconds + 2)));
     before_ = MemoryNow();
     const auto begin = Clock::now();
     const std::string prompt = nlohmann::json(EnglishText(static_cast<size_t>(o_.prompt_bytes))).dump();
@@ -173,9 +176,12 @@ class StreamBench {
         {"lag_p99_ms", Percentile(lags_, 0.99)},
         {"lag_max_ms", Percentile(lags_, 1)}};
     std::string line = fmt::format(
-        fmt::runtime(o_.json ? R"({{"bench": "streams", "streams": {}, "tokens_per_s_each": {}, "tokens": "{}", "prompt_bytes": {}, "http_threads": {})"
-                             : "{} streams of {} token(s)/s, {}, prompts of {} bytes, {} HTTP threads on one core\n"),
-        o_.streams, o_.tokens_per_second, o_.together ? "together" : "spread", o_.prompt_bytes, o_.http_threads);
+        fmt::runtime(
+            o_.json
+                ? R"({{"bench": "streams", "streams": {}, "tokens_per_s_each": {}, "tokens": "{}", "prompt_bytes": {}, "http_threads": {})"
+                : "{} streams of {} token(s)/s, {}, prompts of {} bytes, {} HTTP threads on one core\n"),
+        o_.streams, o_.tokens_per_second, o_.together ? "together" : "spread", o_.prompt_bytes,
+        o_.http_threads);
     for (const auto& [name, value] : figures)
       line += fmt::format(fmt::runtime(o_.json ? R"(, "{}": {:.4f})" : "  {:24}{:12.3f}\n"), name, value);
     std::puts((line + (o_.json ? "}" : "")).c_str());
@@ -189,7 +195,8 @@ class StreamBench {
       if (engine_->Stats().running == 0) return absl::OkStatus();
       usleep(10'000);
     }
-    return absl::InternalError(fmt::format("{} sequences run on although their clients left", engine_->Stats().running));
+    return absl::InternalError(
+        fmt::format("{} sequences run on although their clients left", engine_->Stats().running));
   }
 
   const StreamBenchOptions& o_;

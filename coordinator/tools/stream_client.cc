@@ -75,7 +75,8 @@ absl::Status StreamClient::Read(int number) {
 
 absl::Status StreamClient::ReadFor(double seconds) {
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  const auto end =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   std::array<epoll_event, 256> events;
   while (Clock::now() < end) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());

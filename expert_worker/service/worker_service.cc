@@ -16,6 +16,7 @@
 #include "common/base/status.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/host_id.h"
+#include "expert_worker/service/layer_message.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
 
 namespace numoe {
@@ -58,15 +59,6 @@ absl::Status PrepareUnixPath(const std::string& path) {
   return absl::OkStatus();
 }
 
-// Copies a bytes field of fp32 or int32 values; false if its length is not `count` values.
-template <typename T>
-bool CopyValues(const std::string& bytes, size_t count, std::vector<T>& out) {
-  if (bytes.size() != count * sizeof(T)) return false;
-  out.resize(count);
-  std::memcpy(out.data(), bytes.data(), bytes.size());
-  return true;
-}
-
 class Service final : public v1::ExpertWorker::Service {
  public:
   Service(SharedExecutor& executor, const WorkerServiceOptions& options, const RingServer* ring)
@@ -96,10 +88,11 @@ class Service final : public v1::ExpertWorker::Service {
     streams_.fetch_add(1);
     v1::LayerCall call;
     v1::LayerReply reply;
-    Buffers buffers;
+    LayerMessageBuffers buffers;
+    std::vector<float> partial;
     absl::Status status;
     while (status.ok() && stream->Read(&call)) {
-      status = Answer(call, buffers, reply);
+      status = Answer(call, buffers, partial, reply);
       if (status.ok() && !stream->Write(reply)) break;
     }
     streams_.fetch_sub(1);
@@ -140,41 +133,17 @@ class Service final : public v1::ExpertWorker::Service {
   int sessions() const { return streams_.load() + (ring_ == nullptr ? 0 : ring_->sessions()); }
 
  private:
-  struct Buffers {
-    std::vector<float> hidden, weights, partial;
-    std::vector<ExpertId> experts;
-  };
-
   // An error here ends the session: the peer does not speak the protocol. The executor's own errors travel in
   // the reply.
-  absl::Status Answer(const v1::LayerCall& call, Buffers& b, v1::LayerReply& reply) {
-    if (call.tokens() < 1 || call.tokens() > limits::kCallTokensMax || call.experts_per_token() < 1 ||
-        call.experts_per_token() > limits::kExpertsPerTokenMax) {
-      return absl::InvalidArgumentError(fmt::format(
-          "layer call: {} tokens with {} experts each, expected 1 to {} and 1 to {}", call.tokens(),
-          call.experts_per_token(), limits::kCallTokensMax, limits::kExpertsPerTokenMax));
-    }
-    const size_t values = static_cast<size_t>(call.tokens()) * static_cast<size_t>(options_.hidden_size);
-    const size_t entries = static_cast<size_t>(call.tokens()) * static_cast<size_t>(call.experts_per_token());
-    if (!CopyValues(call.hidden(), values, b.hidden) || !CopyValues(call.experts(), entries, b.experts) ||
-        !CopyValues(call.weights(), entries, b.weights)) {
-      return absl::InvalidArgumentError(
-          fmt::format("layer call: {} + {} + {} bytes, expected {} + {} + {}", call.hidden().size(),
-                      call.experts().size(), call.weights().size(), values * 4, entries * 4, entries * 4));
-    }
-    b.partial.resize(values);
-    const absl::Status done = executor_.Execute({.layer = call.layer(),
-                                                 .tokens = call.tokens(),
-                                                 .experts_per_token = call.experts_per_token(),
-                                                 .exact = call.exact(),
-                                                 .hidden = b.hidden,
-                                                 .experts = b.experts,
-                                                 .weights = b.weights},
-                                                absl::MakeSpan(b.partial));
+  absl::Status Answer(const v1::LayerCall& call, LayerMessageBuffers& buffers, std::vector<float>& partial,
+                      v1::LayerReply& reply) {
+    ASSIGN_OR_RETURN(const LayerCallView view, ReadLayerMessage(call, options_.hidden_size, buffers));
+    partial.resize(view.hidden.size());
+    const absl::Status done = executor_.Execute(view, absl::MakeSpan(partial));
     reply.set_call_id(call.call_id());
     reply.set_status_code(static_cast<int>(done.code()));
     reply.set_status_message(std::string(done.message()));
-    reply.set_partial(b.partial.data(), done.ok() ? values * sizeof(float) : 0);
+    reply.set_partial(partial.data(), done.ok() ? partial.size() * sizeof(float) : 0);
     return absl::OkStatus();
   }
 

@@ -1,6 +1,7 @@
 // Runs a fuzz target without libFuzzer: each corpus file as it is, then a fixed number of mutations of them.
 //
-// Usage: NAME_replay CORPUS_FOLDER [--runs=100000] [--first=0] [--dump=FILE]
+// Usage: NAME_replay CORPUS_FOLDER [--runs=100000] [--seconds=0] [--first=0] [--dump=FILE]
+// With --seconds it runs until they are over, however many runs that are.
 // Mutation N depends on N and the corpus alone, so a crash of run N is repeated by --first=N --runs=1, and
 // --dump then writes its input. When the process dies the number of the run is the last thing printed.
 #include <signal.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -160,31 +162,39 @@ bool ReadNumber(std::string_view argument, std::string_view flag, uint64_t& valu
 }  // namespace
 
 int main(int argc, char** argv) {
-  uint64_t runs = 100'000, first = 0;
+  uint64_t runs = 100'000, seconds = 0, first = 0;
   std::string dump;
   for (int i = 2; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument.substr(0, 7) == "--dump=") {
       dump = argument.substr(7);
-    } else if (!ReadNumber(argument, "--runs=", runs) && !ReadNumber(argument, "--first=", first)) {
-      fprintf(stderr, "%s: unknown argument, expected --runs=N, --first=N or --dump=FILE\n", argv[i]);
+    } else if (!ReadNumber(argument, "--runs=", runs) && !ReadNumber(argument, "--seconds=", seconds) &&
+               !ReadNumber(argument, "--first=", first)) {
+      fprintf(stderr, "%s: unknown argument, expected --runs=N, --seconds=N, --first=N or --dump=FILE\n",
+              argv[i]);
       return 2;
     }
   }
   CatchDeath();
   const std::vector<std::string> corpus = argc > 1 ? ReadCorpus(argv[1]) : std::vector<std::string>{};
   if (corpus.empty()) {
-    fprintf(stderr, "%s: no corpus files; usage: %s CORPUS_FOLDER [--runs=N] [--first=N] [--dump=FILE]\n",
-            argc > 1 ? argv[1] : "no folder given", argv[0]);
+    fprintf(
+        stderr,
+        "%s: no corpus files; usage: %s CORPUS_FOLDER [--runs=N] [--seconds=N] [--first=N] [--dump=FILE]\n",
+        argc > 1 ? argv[1] : "no folder given", argv[0]);
     return 2;
   }
-  for (uint64_t run = first; run < first + runs; ++run) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds);
+  uint64_t run = first;
+  for (; seconds > 0 ? Clock::now() < end : run < first + runs; ++run) {
     const std::string input = Mutator(corpus, run).Make();
     snprintf(g_current, sizeof g_current, "died in run %llu; repeat with --first=%llu --runs=1\n",
              static_cast<unsigned long long>(run), static_cast<unsigned long long>(run));
     if (!dump.empty()) std::ofstream(dump, std::ios::binary) << input;
     Run(input);
   }
-  printf("%zu corpus files and %llu mutations ran\n", corpus.size(), static_cast<unsigned long long>(runs));
+  printf("%zu corpus files and %llu mutations ran\n", corpus.size(),
+         static_cast<unsigned long long>(run - first));
   return 0;
 }

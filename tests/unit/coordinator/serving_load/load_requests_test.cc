@@ -95,8 +95,9 @@ TEST(FileRequests, CustomRowsOfEveryShapeKeepTheirOrder) {
       "{\"prompt\": \"one two\", \"output_tokens\": 5}\n\n"
       "{\"messages\": [{\"role\": \"user\", \"content\": \"three\"}, {\"role\": \"assistant\", \"content\": "
       "\"a b c\"}]}\n"
-      "{\"conversations\": [{\"from\": \"human\", \"value\": \"four\"}]}\n{\"no_prompt\": 1}\n");
-  const auto requests = FileRequests({.path = path}, 5, 1, counter);
+      "{\"conversations\": [{\"from\": \"human\", \"value\": \"four\"}]}\n{\"no_prompt\": 1}\n"
+      "{\"prompt\": \"five\", \"output_tokens\": 18446744073709551614}\n");
+  const auto requests = FileRequests({.path = path}, 6, 1, counter);
   ASSERT_TRUE(requests.ok()) << requests.status();
   std::vector<std::string> prompts;
   std::vector<int> outputs;
@@ -104,8 +105,8 @@ TEST(FileRequests, CustomRowsOfEveryShapeKeepTheirOrder) {
     prompts.push_back(request.prompt);
     outputs.push_back(request.output_tokens);
   }
-  EXPECT_EQ(prompts, (std::vector<std::string>{"one two", "three", "four", "one two", "three"}));
-  EXPECT_EQ(outputs, (std::vector<int>{5, 3, 256, 5, 3}));
+  EXPECT_EQ(prompts, (std::vector<std::string>{"one two", "three", "four", "five", "one two", "three"}));
+  EXPECT_EQ(outputs, (std::vector<int>{5, 3, 256, 256, 5, 3}));
   EXPECT_EQ((*requests)[0].prompt_tokens, 2);
   EXPECT_EQ((*FileRequests({.path = path, .output_len = 9}, 1, 1, counter))[0].output_tokens, 9);
 }

@@ -1,0 +1,49 @@
+#include "expert_worker/service/layer_message.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "common/base/limits.h"
+
+namespace numoe {
+namespace {
+
+// Copies a bytes field of fp32 or int32 values; false if its length is not `count` values.
+template <typename T>
+bool CopyValues(const std::string& bytes, size_t count, std::vector<T>& out) {
+  if (bytes.size() != count * sizeof(T)) return false;
+  out.resize(count);
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<LayerCallView> ReadLayerMessage(const v1::LayerCall& call, int hidden_size,
+                                               LayerMessageBuffers& buffers) {
+  if (call.tokens() < 1 || call.tokens() > limits::kCallTokensMax || call.experts_per_token() < 1 ||
+      call.experts_per_token() > limits::kExpertsPerTokenMax) {
+    return absl::InvalidArgumentError(
+        fmt::format("layer call: {} tokens with {} experts each, expected 1 to {} and 1 to {}", call.tokens(),
+                    call.experts_per_token(), limits::kCallTokensMax, limits::kExpertsPerTokenMax));
+  }
+  const size_t values = static_cast<size_t>(call.tokens()) * static_cast<size_t>(hidden_size);
+  const size_t entries = static_cast<size_t>(call.tokens()) * static_cast<size_t>(call.experts_per_token());
+  if (!CopyValues(call.hidden(), values, buffers.hidden) ||
+      !CopyValues(call.experts(), entries, buffers.experts) ||
+      !CopyValues(call.weights(), entries, buffers.weights)) {
+    return absl::InvalidArgumentError(
+        fmt::format("layer call: {} + {} + {} bytes, expected {} + {} + {}", call.hidden().size(),
+                    call.experts().size(), call.weights().size(), values * 4, entries * 4, entries * 4));
+  }
+  return LayerCallView{.layer = call.layer(),
+                       .tokens = call.tokens(),
+                       .experts_per_token = call.experts_per_token(),
+                       .exact = call.exact(),
+                       .hidden = buffers.hidden,
+                       .experts = buffers.experts,
+                       .weights = buffers.weights};
+}
+
+}  // namespace numoe

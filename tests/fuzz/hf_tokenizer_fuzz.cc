@@ -1,0 +1,25 @@
+// A tokenizer.json, and a tokenizer_config.json behind a NUL: any text is encoded to ids of the vocabulary
+// and comes back unless the file normalises it, or there is one line of error.
+#include "coordinator/tokenizer/hf_tokenizer.h"
+#include "tests/fuzz/check_tokenizer.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const std::string_view tokens = text.substr(0, text.find('\0'));
+  numoe::TokenizerConfig config;
+  if (tokens.size() < text.size()) {
+    const auto read = numoe::ParseTokenizerConfig(text.substr(tokens.size() + 1), "c.json");
+    if (!read.ok()) {
+      numoe::CheckTokenizerError(read.status(), "c.json: ");
+      return 0;
+    }
+    config = *read;
+  }
+  const auto tokenizer = numoe::MakeHfTokenizer(tokens, config, "t.json");
+  if (tokenizer.ok()) {
+    numoe::CheckTokenizer(**tokenizer, /*text_comes_back=*/true);  // it is in NFC already
+  } else {
+    numoe::CheckTokenizerError(tokenizer.status(), "t.json: ");
+  }
+  return 0;
+}

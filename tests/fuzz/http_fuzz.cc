@@ -1,0 +1,92 @@
+// Whatever a client sends over its connection and then hangs up: the server answers in HTTP or not at all,
+// lets the connection go, and serves the next.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "coordinator/http/server.h"
+
+namespace numoe {
+namespace {
+
+constexpr int kHangSeconds = 20;  // far beyond what an answer takes, below the server's own limit
+
+class FuzzServer {
+ public:
+  FuzzServer() {
+    spdlog::set_level(spdlog::level::off);
+    const auto add = [&](const char* method, const char* pattern, auto handle) {
+      router_.Add({.method = method, .pattern = pattern, .summary = "", .handle = handle});
+    };
+    add("POST", "/echo/{}", [](const std::shared_ptr<Exchange>& e) {
+      const HttpRequest& r = e->request();
+      e->Reply(
+          {.body = r.captures[0] + std::string(r.Query("q")) + std::string(r.Header("x-echo")) + r.body});
+    });
+    add("GET", "/stream", [](const std::shared_ptr<Exchange>& e) {
+      e->BeginStream();
+      e->Send("data: 1\n\n");
+      e->EndStream();
+    });
+    add("GET", "/later", [](const std::shared_ptr<Exchange>& e) {
+      e->OnGone([] {});
+      e->Post([e] { e->ReplyError(BadRequest("x", "later")); });
+    });
+    access_ = *Access::Create({.keys = {"key"}});
+    auto server = Server::Start(router_, *access_, metrics_, {.host = "127.0.0.1", .port = 0});
+    NUMOE_CHECK(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  ~FuzzServer() { server_->Stop(); }
+
+  // All that the server says until it closes.
+  std::string Ask(const uint8_t* data, size_t size) const {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const timeval limit = {.tv_sec = kHangSeconds, .tv_usec = 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    const linger at_once = {.l_onoff = 1, .l_linger = 0};  // or ports run out in TIME_WAIT
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(server_->port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    NUMOE_CHECK_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    // It may have refused and closed before all was sent.
+    for (size_t sent = 0; sent < size;) {
+      const ssize_t bytes = send(fd, data + sent, size - sent, MSG_NOSIGNAL);
+      if (bytes <= 0) break;
+      sent += static_cast<size_t>(bytes);
+    }
+    shutdown(fd, SHUT_WR);
+    std::string said;
+    char buffer[4096];
+    ssize_t bytes = 0;
+    while ((bytes = recv(fd, buffer, sizeof buffer, 0)) > 0) said.append(buffer, static_cast<size_t>(bytes));
+    NUMOE_CHECK(bytes == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) << "the connection hangs";
+    close(fd);
+    return said;
+  }
+
+ private:
+  Metrics metrics_{MetricOwner::kCoordinator};
+  Router router_;
+  std::unique_ptr<Access> access_;
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace
+}  // namespace numoe
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const numoe::FuzzServer server;
+  const std::string said = server.Ask(data, size);
+  constexpr std::string_view kHttp = "HTTP/1.1 ";
+  NUMOE_CHECK_EQ(said.substr(0, kHttp.size()),
+                 std::string(kHttp.substr(0, std::min(said.size(), kHttp.size()))));
+  return 0;
+}

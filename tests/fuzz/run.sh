@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Gives fuzz targets a minute each with mutations that no run before had: those whose turn it is by the commit.
+#   tests/fuzz/run.sh BIN [--seconds 60] [--share 3]     BIN: where the NAME_replay programs are (build/asan/tests)
+# --share N: every N-th target, so that each has its turn in N commits, on average; 1: all of them.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+[ $# -ge 1 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
+bin=$1 seconds=60 share=3
+shift
+while [ $# -ge 2 ]; do
+  case $1 in
+    --seconds) seconds=$2 ;;
+    --share) share=$2 ;;
+    *) break ;;
+  esac
+  shift 2
+done
+[ $# -eq 0 ] || { echo "unknown option '$1': expected --seconds N or --share N" >&2; exit 2; }
+
+commit=$(git rev-parse HEAD 2>/dev/null || date +%s | sha1sum)
+number=$((16#${commit:0:12}))
+targets=()
+place=0
+for source in tests/fuzz/*_fuzz.cc; do
+  [ $(((place++ + number) % share)) -ne 0 ] || targets+=("$(basename "$source" .cc)")
+done
+
+one() {
+  name=$1
+  if said=$("$bin/${name}_replay" "tests/fuzz/corpus/$name" --seconds="$seconds" --first="$first" 2>&1); then
+    echo "$name: $said"
+  else
+    printf '%s FAILED\n%s\n' "$name" "$(tail -n 40 <<<"$said")"
+    return 1
+  fi
+}
+export -f one
+export bin seconds first=$((number % 1000000000 * 1000))
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'one {}'

@@ -1,0 +1,44 @@
+// Request targets that clients send, and servers' addresses that people write.
+#include "common/base/check.h"
+#include "coordinator/client/url.h"
+#include "coordinator/http/url_text.h"
+
+namespace {
+
+// Decoding only ever shortens, and what holds no percent sign stays.
+void CheckTarget(std::string_view target) {
+  const std::string path = numoe::PathOf(target);
+  NUMOE_CHECK_LE(path.size(), target.size());
+  if (target.find_first_of("%?") == std::string_view::npos) NUMOE_CHECK_EQ(path, std::string(target));
+  size_t bytes = 0;
+  for (const auto& [name, value] : numoe::QueryOf(target)) bytes += name.size() + value.size();
+  NUMOE_CHECK_LE(bytes, target.size());
+}
+
+// What is accepted is safe to put into a request's head, and says itself.
+void CheckUrl(std::string_view text) {
+  const auto url = numoe::ParseUrl(text);
+  if (!url.ok()) {
+    NUMOE_CHECK(absl::IsInvalidArgument(url.status()));
+    return;
+  }
+  for (const std::string& part : {url->host, url->port, url->path}) {
+    for (const char c : part) NUMOE_CHECK(static_cast<unsigned char>(c) > ' ' && c != 0x7f) << text;
+  }
+  NUMOE_CHECK(!url->host.empty() && !url->port.empty());
+  const auto again = numoe::ParseUrl(url->ToString());
+  NUMOE_CHECK(again.ok()) << url->ToString() << " from " << text;
+  NUMOE_CHECK_EQ(again->Authority(), url->Authority());
+  // Each reading drops one "/v1" from the end.
+  const std::string_view path = url->path;
+  if (path.size() < 3 || path.substr(path.size() - 3) != "/v1") NUMOE_CHECK_EQ(again->path, url->path);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  CheckTarget(text);
+  CheckUrl(text);
+  return 0;
+}
