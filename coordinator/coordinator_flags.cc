@@ -8,6 +8,7 @@
 #include "common/base/flags.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "coordinator/api/sampling_fields.h"
 
 namespace numoe {
 namespace {
@@ -54,10 +55,14 @@ void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
   flags.Add("max-num-seqs", f.max_num_seqs, "Sequences that run at once")->check(CLI::Range(1, 4096));
   flags.Add("max-num-batched-tokens", f.max_num_batched_tokens, "Tokens in one step")
       ->check(CLI::Range(1, limits::kCallTokensMax));
-  flags.Add("max-model-len", f.max_model_len,
-            "Context length, prompt and answer; 0: the model's, as far as the cache holds it");
-  flags.Add("max-total-tokens", f.max_total_tokens,
-            "Tokens in the KV cache; 0: room for max-num-seqs of 4096 tokens");
+  flags
+      .Add("max-model-len", f.max_model_len,
+           "Context length, prompt and answer; 0: the model's, as far as the cache holds it")
+      ->check(CLI::Range(int64_t{0}, limits::kPositionsMax));
+  flags
+      .Add("max-total-tokens", f.max_total_tokens,
+           "Tokens in the KV cache; 0: room for max-num-seqs of 4096 tokens")
+      ->check(CLI::Range(int64_t{0}, limits::kKvTokensMax));
   flags
       .Add("kv-cache-dtype", f.kv_cache_dtype,
            "KV cache in: auto (bf16), bf16 (bfloat16), fp8_e4m3 (fp8): about half the bytes of bf16")
@@ -65,8 +70,10 @@ void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
   flags.Add("max-queued-requests", f.queue_max, "Requests waiting before 429")->check(CLI::Range(1, 1 << 20));
   flags.Add("data-path", f.data_path, "Layer calls over: auto, shm, grpc")
       ->check(CLI::IsMember({"auto", "shm", "grpc"}));
-  flags.Add("worker-deadline-ms", f.worker_deadline_ms, "How long requests wait for a lost worker");
-  flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM");
+  flags.Add("worker-deadline-ms", f.worker_deadline_ms, "How long requests wait for a lost worker")
+      ->check(CLI::NonNegativeNumber);
+  flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM")
+      ->check(CLI::NonNegativeNumber);
   flags.AddSwitch("deterministic", f.deterministic,
                   "The same request and seed give the same text under any load");
   flags.AddSwitch("disable-prefix-caching", f.disable_prefix_caching,
@@ -77,6 +84,20 @@ void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
       ->check(CLI::Range(0.0, 1e6));
 }
 
+absl::Status CheckWorkerAddress(const std::string& address) {
+  constexpr std::string_view kUnix = "unix:";
+  if (address.rfind(kUnix, 0) == 0 && address.size() > kUnix.size()) return absl::OkStatus();
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  const char* const end = address.data() + address.size();
+  const char* const number = colon == std::string::npos ? end : address.data() + colon + 1;
+  const auto read = std::from_chars(number, end, port);
+  if (colon != 0 && read.ec == std::errc() && read.ptr == end && port >= 1 && port <= 65'535)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("--workers: found \"{}\", expected HOST:PORT or unix:PATH", address));
+}
+
 // "temperature=1.0" and the like.
 absl::StatusOr<std::vector<std::pair<std::string, double>>> ParseLocks(
     const std::vector<std::string>& texts) {
@@ -85,12 +106,14 @@ absl::StatusOr<std::vector<std::pair<std::string, double>>> ParseLocks(
     const size_t equals = text.find('=');
     double value = 0;
     const char* const end = text.data() + text.size();
-    if (equals == std::string::npos || equals == 0 ||
-        std::from_chars(text.data() + equals + 1, end, value).ptr != end) {
+    const char* const number = equals == std::string::npos ? end : text.data() + equals + 1;
+    const auto read = std::from_chars(number, end, value);
+    if (equals == 0 || read.ec != std::errc() || read.ptr != end) {
       return absl::InvalidArgumentError(
           fmt::format("--lock-sampling: expected NAME=NUMBER, found \"{}\"", text));
     }
     locks.emplace_back(text.substr(0, equals), value);
+    RETURN_IF_ERROR(Annotate(CheckSamplingValue(locks.back().first, value), "--lock-sampling"));
   }
   return locks;
 }
@@ -123,13 +146,16 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
             "auto: INT8 where many tokens meet INT4 or INT8 weights, else BF16 or two INT8 rows; bf16: those "
             "always; fp32: exact "
             "and slow");
-  flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use");
+  flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use")
+      ->check(CLI::Range(0, limits::kThreadsMax));
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
   flags.Add("log-format", f.log.format, "text or json");
   return flags.Parse(argc, argv);
 }
 
 absl::Status CompleteFlags(CoordinatorFlags& f) {
+  if (f.model.empty()) return absl::InvalidArgumentError("--model is empty: expected a path");
+  for (const std::string& worker : f.workers) RETURN_IF_ERROR(CheckWorkerAddress(worker));
   if (f.served_model_name.empty()) {
     const std::filesystem::path model = std::filesystem::weakly_canonical(f.model);
     f.served_model_name = (model.extension() == ".gguf" ? model.stem() : model.filename()).string();
@@ -138,6 +164,12 @@ absl::Status CompleteFlags(CoordinatorFlags& f) {
     return absl::InvalidArgumentError(
         fmt::format("--max-num-batched-tokens={}: expected at least --max-num-seqs={}, one token for each",
                     f.max_num_batched_tokens, f.max_num_seqs));
+  }
+  if (f.server.tls_certificate.empty() != f.server.tls_key.empty()) {
+    const bool has_key = f.server.tls_certificate.empty();
+    return absl::InvalidArgumentError(fmt::format(
+        "{} is given without {}: expected both, or neither for plain HTTP",
+        has_key ? "--ssl-keyfile" : "--ssl-certfile", has_key ? "--ssl-certfile" : "--ssl-keyfile"));
   }
   ASSIGN_OR_RETURN(f.locked, ParseLocks(f.locked_sampling));
   return absl::OkStatus();

@@ -151,9 +151,22 @@ absl::StatusOr<std::unique_ptr<CpuDevice>> CreateDevice(const CoordinatorFlags& 
                             .measure_only = measure_only});
 }
 
+// Stands in for the workers where nothing is computed.
+class NoExperts final : public ExpertBackend {
+ public:
+  absl::Status Start(const ExpertCall&) override { return Absent(); }
+  absl::Status Finish(absl::Span<float>) override { return Absent(); }
+  absl::Status AwaitReady(int64_t) override { return Absent(); }
+  bool Ready() const override { return false; }
+
+ private:
+  static absl::Status Absent() { return absl::UnavailableError("no worker is connected yet"); }
+};
+
 // Says what the model will take before it is loaded. RESOURCE_EXHAUSTED: more than there is.
 absl::Status CheckMemory(const CoordinatorFlags& f, const Checkpoint& checkpoint, const ModelConfig& config,
-                         const ModelOptions& options, ExpertBackend& experts) {
+                         const ModelOptions& options) {
+  NoExperts experts;
   ASSIGN_OR_RETURN(const auto device, CreateDevice(f, /*measure_only=*/true));
   RETURN_IF_ERROR(Model::Load(checkpoint, config, options, *device, experts).status());
   const MemoryPlan plan{.needs = device->memory(),
@@ -177,39 +190,69 @@ void AwaitEnd(const CoordinatorFlags& f, Engine& engine, std::atomic<bool>& drai
     spdlog::warn("requests still running at the drain timeout are ended");
 }
 
+// What is loaded before anybody is served.
+struct Loaded {
+  ModelConfig config;
+  GenerationDefaults defaults;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<ChatTemplate> chat_template;  // null: the model has none
+  OutputFormat output_format;
+  Capacity capacity;
+  ModelOptions options;
+  std::unique_ptr<WorkerPool> pool;
+  std::unique_ptr<CpuDevice> device;
+  std::unique_ptr<Model> model;
+};
+
+// What is wrong with flags, files or memory is found before the workers are waited for.
+absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics) {
+  const ScopedDeadlySignals deadly;  // may take minutes, and leaves nothing behind
+  Loaded loaded;
+  ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
+  ASSIGN_OR_RETURN(loaded.config, ReadModelConfig(f.model));
+  ASSIGN_OR_RETURN(loaded.defaults, ReadGenerationDefaults(f.model));
+  ASSIGN_OR_RETURN(loaded.tokenizer, Tokenizer::Load(f.model));
+  absl::StatusOr<std::unique_ptr<ChatTemplate>> chat_template = ChatTemplate::Load(f.model);
+  if (!chat_template.ok() && !absl::IsNotFound(chat_template.status())) return chat_template.status();
+  if (chat_template.ok()) loaded.chat_template = *std::move(chat_template);
+  ASSIGN_OR_RETURN(
+      loaded.output_format,
+      ChooseOutputFormat(*loaded.tokenizer, f.reasoning_parser, f.tool_call_parser,
+                         loaded.chat_template ? loaded.chat_template->source() : std::string_view()));
+  loaded.capacity = PlanCapacity(f, loaded.config);
+  ASSIGN_OR_RETURN(const CacheType cache_type, ParseCacheType(f.kv_cache_dtype));
+  loaded.options = {.kv_block_tokens = kBlockTokens,
+                    .kv_blocks = loaded.capacity.blocks,
+                    .kv_cache_type = cache_type,
+                    .logit_rows_max = f.max_num_seqs + limits::kPromptLogitRowsMax,
+                    .observe = PartObserver(metrics)};
+  RETURN_IF_ERROR(CheckMemory(f, *checkpoint, loaded.config, loaded.options));
+  spdlog::info("waiting for the workers at {}", fmt::join(f.workers, ", "));
+  ASSIGN_OR_RETURN(loaded.pool, WorkerPool::Create({.addresses = f.workers,
+                                                    .link = {.data_path = ParseDataPath(f.data_path),
+                                                             .model_fingerprint = checkpoint->Fingerprint(),
+                                                             .hidden_size = loaded.config.hidden_size,
+                                                             .num_experts = loaded.config.num_experts}},
+                                                   metrics));
+  ASSIGN_OR_RETURN(loaded.device, CreateDevice(f, /*measure_only=*/false));
+  ASSIGN_OR_RETURN(loaded.model,
+                   Model::Load(*checkpoint, loaded.config, loaded.options, *loaded.device, *loaded.pool));
+  return loaded;
+}
+
 absl::Status Serve(CoordinatorFlags& f) {
   RETURN_IF_ERROR(SetupLogging(f.log));
   RETURN_IF_ERROR(CompleteFlags(f));
-  ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
-  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(f.model));
-  ASSIGN_OR_RETURN(const GenerationDefaults defaults, ReadGenerationDefaults(f.model));
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(f.model));
-  absl::StatusOr<std::unique_ptr<ChatTemplate>> chat_template = ChatTemplate::Load(f.model);
-  if (!chat_template.ok() && !absl::IsNotFound(chat_template.status())) return chat_template.status();
-  ASSIGN_OR_RETURN(const OutputFormat output_format,
-                   ChooseOutputFormat(*tokenizer, f.reasoning_parser, f.tool_call_parser,
-                                      chat_template.ok() ? (*chat_template)->source() : std::string_view()));
   Metrics metrics(MetricOwner::kCoordinator);
-  ASSIGN_OR_RETURN(const auto pool,
-                   WorkerPool::Create({.addresses = f.workers,
-                                       .link = {.data_path = ParseDataPath(f.data_path),
-                                                .model_fingerprint = checkpoint->Fingerprint(),
-                                                .hidden_size = config.hidden_size,
-                                                .num_experts = config.num_experts}},
-                                      metrics));
-  const Capacity capacity = PlanCapacity(f, config);
-  ASSIGN_OR_RETURN(const CacheType cache_type, ParseCacheType(f.kv_cache_dtype));
-  const ModelOptions model_options{.kv_block_tokens = kBlockTokens,
-                                   .kv_blocks = capacity.blocks,
-                                   .kv_cache_type = cache_type,
-                                   .logit_rows_max = f.max_num_seqs + limits::kPromptLogitRowsMax,
-                                   .observe = PartObserver(metrics)};
-  RETURN_IF_ERROR(CheckMemory(f, *checkpoint, config, model_options, *pool));
-  ASSIGN_OR_RETURN(const auto device, CreateDevice(f, /*measure_only=*/false));
-  ASSIGN_OR_RETURN(const auto model, Model::Load(*checkpoint, config, model_options, *device, *pool));
+  Router router;
+  ASSIGN_OR_RETURN(const auto access, Access::Create(f.access));
+  ASSIGN_OR_RETURN(auto server, Server::Create(router, *access, metrics, f.server));
+  ASSIGN_OR_RETURN(const Loaded loaded, Load(f, metrics));
+  const auto& [config, defaults, tokenizer, chat_template, output_format, capacity, options, pool, device,
+               model] = loaded;
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(*SelectIsa(f.isa)))}).Set(1);
   spdlog::info("device: {}; KV cache: {} blocks of {} tokens in {}; context {} tokens", device->Describe(),
-               capacity.blocks, kBlockTokens, CacheTypeName(cache_type), capacity.model_len);
+               capacity.blocks, kBlockTokens, CacheTypeName(options.kv_cache_type), capacity.model_len);
   const int vocab = std::min(config.vocab_size, tokenizer->VocabSize());
   auto engine =
       StartEngine(*model, *pool, EngineOptionsFor(f, capacity, vocab, config.eos_token_ids), metrics);
@@ -217,7 +260,7 @@ absl::Status Serve(CoordinatorFlags& f) {
   std::atomic<bool> draining{false};
   const ApiDeps deps{.engine = *engine,
                      .tokenizer = *tokenizer,
-                     .chat_template = chat_template.ok() ? chat_template->get() : nullptr,
+                     .chat_template = chat_template.get(),
                      .metrics = metrics,
                      .model_name = f.served_model_name,
                      .model_path = f.model,
@@ -228,22 +271,21 @@ absl::Status Serve(CoordinatorFlags& f) {
                      .grammars = grammars,
                      .locked = f.locked,
                      .request_timeout_s = f.request_timeout_s,
-                     .health = [&] { return Health(*pool, *engine, draining.load()); },
-                     .expert_stats = [&] { return ExpertStats(*pool, config); },
-                     .server_info = ServerInfo(f, model_options, *device)};
-  Router router;
+                     .health = [&] { return Health(*loaded.pool, *engine, draining.load()); },
+                     .expert_stats = [&] { return ExpertStats(*loaded.pool, loaded.config); },
+                     .server_info = ServerInfo(f, options, *device)};
   ApiService service(deps);
   service.Register(router);
   AddPageRoutes(router);
-  ASSIGN_OR_RETURN(const auto access, Access::Create(f.access));
-  ASSIGN_OR_RETURN(const auto server, Server::Start(router, *access, metrics, f.server));
+  RETURN_IF_ERROR(server->Start());
   RETURN_IF_ERROR(WritePort(f.port_file, server->port()));
   spdlog::info("serving {} as '{}' on {}:{}", f.model, f.served_model_name, f.server.host, server->port());
   AwaitEnd(f, *engine, draining);
-  // Whoever posts to connections ends before the server does.
+  // Whoever posts to connections ends before the server does; what these hold refers to the service.
   server->Stop();
   service.Stop();
   engine.reset();
+  server.reset();
   return absl::OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/experts/packed_slice.h"
 #include "expert_worker/preflight/preflight.h"
+#include "expert_worker/service/listen_address.h"
 #include "expert_worker/service/worker_metrics.h"
 #include "expert_worker/service/worker_service.h"
 
@@ -66,9 +67,11 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
       ->delimiter(',');
   flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");
   flags.Add("metrics-host", f.metrics_host, "Address of the Prometheus endpoint");
-  flags.Add("metrics-port", f.metrics_port,
-            fmt::format("Port of the Prometheus endpoint; -1: {} + worker-index, 0: any free one",
-                        kFirstMetricsPort));
+  flags
+      .Add("metrics-port", f.metrics_port,
+           fmt::format("Port of the Prometheus endpoint; -1: {} + worker-index, 0: any free one",
+                       kFirstMetricsPort))
+      ->check(CLI::Range(-1, 65535));
   flags.AddSwitch("preflight", f.preflight, "Check this machine's settings, print what is wrong, and exit");
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
   flags.Add("log-format", f.log.format, "text or json");
@@ -102,10 +105,10 @@ absl::StatusOr<Loaded> Load(const std::string& model, const ExecutorOptions& opt
 absl::Status Serve(WorkerFlags& f) {
   if (f.model.empty()) return absl::InvalidArgumentError("--model is required; see --help");
   RETURN_IF_ERROR(SetupLogging(f.log));
+  RETURN_IF_ERROR(CheckListenAddress(f.listen));
   f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
   f.executor.map_packed = f.packed == "map";
   if (f.metrics_port == -1) f.metrics_port = kFirstMetricsPort + f.executor.slice.worker_index;
-  RETURN_IF_ERROR(WorkerService::PrepareListen(f.listen));
   LoadProgress progress;
   Metrics metrics(MetricOwner::kWorker);
   ExportProgress(metrics, progress);

@@ -3,34 +3,57 @@
 //
 // Every flag --some-name can also be given as some-name = value in the TOML file named by --config, and as
 // the environment variable NUMOE_SOME_NAME; the command line wins, then the environment, then the file. A
-// wrong flag ends the program with one line on stderr and exit code 2. Used by main functions only.
+// wrong flag, or a name in the file that is no flag, ends the program with one line on stderr that says so,
+// and exit code 2. Programs with commands use CLI::App and ParseCommandLine. Used by main functions only.
 #pragma once
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "common/base/command_line.h"
 
 namespace numoe {
+
+/// Exit code to leave with at once (0 after --help, 2 after an error), or -1 to go on. The last argument
+/// comes first, as CLI11 wants it.
+inline int ParseCommandLine(CLI::App& app, std::vector<std::string> arguments) {
+  try {
+    app.parse(std::move(arguments));
+    return -1;
+  } catch (const CLI::Success& success) {  // --help
+    return app.exit(success);
+  } catch (const CLI::Error& error) {
+    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), ExplainCommandLine(app, error).c_str());
+    return 2;
+  }
+}
+inline int ParseCommandLine(CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  std::reverse(arguments.begin(), arguments.end());
+  return ParseCommandLine(app, std::move(arguments));
+}
 
 class Flags {
  public:
   Flags(const std::string& program, const std::string& description) : app_(description, program) {
     app_.set_config("--config", "", "TOML file with the same names as these flags");
+    app_.allow_config_extras(CLI::config_extras_mode::error);
     app_.set_help_flag("-h,--help", "Show this and exit");
     app_.get_formatter()->column_width(44);
   }
 
   template <typename T>
   CLI::Option* Add(const std::string& name, T& value, const std::string& help) {
-    return Named(name, app_.add_option("--" + name, value, help)->capture_default_str());
+    return Named(name, Option(name, value, help));
   }
   /// From the command line alone: the variable of this name is another program's.
   template <typename T>
   CLI::Option* AddLocal(const std::string& name, T& value, const std::string& help) {
-    return app_.add_option("--" + name, value, help)->capture_default_str();
+    return Option(name, value, help);
   }
   /// Words of the command line that belong to no flag.
   CLI::Option* AddPositional(const std::string& name, std::vector<std::string>& words,
@@ -41,22 +64,16 @@ class Flags {
     return Named(name, app_.add_flag("--" + name, value, help));
   }
 
-  /// Exit code to leave with at once (0 after --help, 2 after an error), or -1 to go on.
-  int Parse(int argc, char** argv) {
-    try {
-      app_.parse(WithEnvironment(argc, argv));
-      return -1;
-    } catch (const CLI::Success& success) {  // --help
-      return app_.exit(success);
-    } catch (const CLI::Error& error) {
-      std::string what = error.what();
-      for (char& c : what) c = c == '\n' ? ' ' : c;
-      std::fprintf(stderr, "%s: %s; see --help\n", app_.get_name().c_str(), what.c_str());
-      return 2;
-    }
-  }
+  /// As ParseCommandLine.
+  int Parse(int argc, char** argv) { return ParseCommandLine(app_, WithEnvironment(argc, argv)); }
 
  private:
+  template <typename T>
+  CLI::Option* Option(const std::string& name, T& value, const std::string& help) {
+    // A list takes the word behind its name, and not what follows.
+    return app_.add_option("--" + name, value, help)->capture_default_str()->allow_extra_args(false);
+  }
+
   static std::string EnvironmentName(const std::string& flag) {
     std::string name = "NUMOE_";
     for (const char c : flag)

@@ -55,6 +55,11 @@ inline constexpr int64_t kPositionsMax = int64_t{1} << 31;
 inline constexpr double kEpsilonMin = 1e-12;                // 0 would divide a zero vector by zero
 inline constexpr double kThetaMin = 1.1, kThetaMax = 1e12;  // YaRN divides by its logarithm
 
+// Tokens in the KV cache: blocks are counted in 32 bits. More than 1 PB at the smallest size of a token.
+inline constexpr int64_t kKvTokensMax = int64_t{1} << 31;
+// --- processes -------------------------------------------------------------------------------------------
+inline constexpr int kThreadsMax = 4'096;  // compute threads; the largest hosts have 1,024 CPUs
+
 // --- layer calls -----------------------------------------------------------------------------------------
 // Tokens in one expert layer call; the scheduler's step budget may not exceed it. 8192 x 7168 BF16 = 117 MB.
 inline constexpr int kCallTokensMax = 8'192;

@@ -42,10 +42,12 @@ absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(const Metr
     auto exposer = std::make_unique<prometheus::Exposer>(address);
     exposer->RegisterCollectable(metrics.collectable());
     return std::unique_ptr<MetricsExposer>(new MetricsExposer(std::move(exposer)));
-  } catch (const std::exception& error) {
+  } catch (const std::exception&) {  // which says nothing of the cause
     return absl::UnavailableError(
-        fmt::format("cannot serve metrics on {} ({}): is the port taken? choose another one, or 0 for any",
-                    address, error.what()));
+        fmt::format("cannot serve metrics on {}: the port is taken, or the host is none of this machine's; "
+                    "choose another "
+                    "--metrics-port (0: any) or --metrics-host",
+                    address));
   }
 }
 

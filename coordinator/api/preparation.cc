@@ -8,6 +8,7 @@
 #include "coordinator/api/answer_constraint.h"
 #include "coordinator/api/chat_prompt.h"
 #include "coordinator/api/json_fields.h"
+#include "coordinator/api/sampling_fields.h"
 
 namespace numoe {
 namespace {
@@ -25,7 +26,7 @@ std::optional<ApiError> ApplyLocks(const ApiDeps& deps, ordered_json& body) {
       return BadRequest(name, fmt::format("'{}': this server has it locked at {}, found {}", name, value,
                                           JsonFields::Short(*given)));
     }
-    fields[name] = value;
+    fields[name] = SamplingNumber(value);
   }
   return std::nullopt;
 }

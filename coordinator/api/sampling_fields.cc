@@ -1,6 +1,8 @@
 #include "coordinator/api/sampling_fields.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "common/base/limits.h"
 
@@ -11,6 +13,20 @@ using nlohmann::ordered_json;
 
 constexpr size_t kStopStringsMax = 16;
 constexpr size_t kLogitBiasMax = 1024;  // OpenAI's bound is 300
+// Those of ReadSampling that are numbers.
+constexpr const char* kNumbers[] = {"temperature",
+                                    "top_p",
+                                    "top_k",
+                                    "min_p",
+                                    "seed",
+                                    "sampling_seed",
+                                    "frequency_penalty",
+                                    "n",
+                                    "presence_penalty",
+                                    "repetition_penalty",
+                                    "min_tokens",
+                                    "min_new_tokens",
+                                    "best_of"};
 
 void ReadLogitBias(JsonFields& in, SamplingParams& out) {
   const ordered_json* bias = in.Object("logit_bias");
@@ -39,6 +55,24 @@ void ReadSeed(JsonFields& in, SamplingParams& out) {
 }
 
 }  // namespace
+
+ordered_json SamplingNumber(double value) {
+  constexpr double kExact = 1ll << 53;
+  if (std::nearbyint(value) == value && std::abs(value) <= kExact) return static_cast<int64_t>(value);
+  return value;
+}
+
+absl::Status CheckSamplingValue(const std::string& name, double value) {
+  if (std::find(std::begin(kNumbers), std::end(kNumbers), name) == std::end(kNumbers)) {
+    return absl::InvalidArgumentError(fmt::format("no sampling parameter is named \"{}\": expected one of {}",
+                                                  name, fmt::join(kNumbers, ", ")));
+  }
+  const ordered_json fields = {{name, SamplingNumber(value)}};
+  JsonFields in(fields);
+  GenerationRequest request;
+  ReadSampling(in, request);
+  return in.error() ? absl::InvalidArgumentError(in.error()->message) : absl::OkStatus();
+}
 
 void SetSamplingDefaults(const GenerationDefaults& defaults, GenerationRequest& out) {
   out.sampling.temperature = defaults.temperature;

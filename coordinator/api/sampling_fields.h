@@ -6,6 +6,9 @@
 // Pure functions.
 #pragma once
 
+#include <string>
+
+#include "absl/status/status.h"
 #include "common/weights/model_config.h"
 #include "coordinator/api/generation_request.h"
 #include "coordinator/api/json_fields.h"
@@ -15,5 +18,9 @@ namespace numoe {
 /// What holds where the client says nothing.
 void SetSamplingDefaults(const GenerationDefaults& defaults, GenerationRequest& out);
 void ReadSampling(JsonFields& in, GenerationRequest& out);
+/// Whether a server may lock the parameter of this name at this number. INVALID_ARGUMENT says what there is.
+absl::Status CheckSamplingValue(const std::string& name, double value);
+/// A number as clients write it: whole ones without a point, which counts do not take.
+nlohmann::ordered_json SamplingNumber(double value);
 
 }  // namespace numoe

@@ -53,13 +53,19 @@ class BeastServer final : public Server {
     threads_.clear();
   }
 
-  absl::Status Listen() {
+  absl::Status Prepare() {
     if (options_.tls_certificate.empty() != options_.tls_key.empty())
       return absl::InvalidArgumentError("--ssl-certfile and --ssl-keyfile: expected both or neither");
     if (!options_.tls_certificate.empty()) {
       ASSIGN_OR_RETURN(tls_, LoadTls(options_));
     }
-    RETURN_IF_ERROR(Bind());
+    return Bind();
+  }
+
+  absl::Status Start() override {
+    boost::system::error_code error;
+    acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    if (error) return Fail("cannot listen", error);
     Accept();
     for (int i = 0; i < options_.threads; ++i) {
       threads_.emplace_back([this, i] {
@@ -73,21 +79,20 @@ class BeastServer final : public Server {
   int port() const override { return port_; }
 
  private:
+  absl::Status Fail(const char* what, boost::system::error_code error) const {
+    return absl::InvalidArgumentError(
+        fmt::format("--host={} --port={}: {}: {}", options_.host, options_.port, what, error.message()));
+  }
+
   absl::Status Bind() {
     boost::system::error_code error;
-    const auto fail = [&](const char* what) {
-      return absl::InvalidArgumentError(
-          fmt::format("--host={} --port={}: {}: {}", options_.host, options_.port, what, error.message()));
-    };
     const asio::ip::address address = asio::ip::make_address(options_.host, error);
-    if (error) return fail("not an IP address");
+    if (error) return Fail("not an IP address", error);
     const tcp::endpoint endpoint(address, static_cast<uint16_t>(options_.port));
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
     if (!error) acceptor_.bind(endpoint, error);
-    if (error) return fail("cannot bind; is another server on this port?");
-    acceptor_.listen(asio::socket_base::max_listen_connections, error);
-    if (error) return fail("cannot listen");
+    if (error) return Fail("cannot bind; is another server on this port? --port=0 takes a free one", error);
     port_ = acceptor_.local_endpoint(error).port();
     return absl::OkStatus();
   }
@@ -136,10 +141,10 @@ class BeastServer final : public Server {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Router& router, Access& access, Metrics& metrics,
-                                                      const ServerOptions& options) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Create(const Router& router, Access& access, Metrics& metrics,
+                                                       const ServerOptions& options) {
   auto server = std::make_unique<BeastServer>(router, access, metrics, options);
-  RETURN_IF_ERROR(server->Listen());
+  RETURN_IF_ERROR(server->Prepare());
   return server;
 }
 

@@ -28,13 +28,16 @@ struct ServerOptions {
 
 class Server {
  public:
-  /// Listens and serves at once; all three outlive the server. INVALID_ARGUMENT names an address, certificate
-  /// or key that cannot be used.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(const Router& router, Access& access, Metrics& metrics,
-                                                       const ServerOptions& options);
+  /// Takes the address, where connections are refused until Start; all three outlive the server.
+  /// INVALID_ARGUMENT names an address, certificate or key that cannot be used: a program asks before it does
+  /// anything that takes long.
+  static absl::StatusOr<std::unique_ptr<Server>> Create(const Router& router, Access& access,
+                                                        Metrics& metrics, const ServerOptions& options);
   /// Closes all connections. REQUIRES: nobody posts to exchanges any more.
   virtual ~Server() = default;
   virtual int port() const = 0;
+  /// Listens and serves. REQUIRES: the router is filled.
+  virtual absl::Status Start() = 0;
   /// No handler runs any more once it returns; what is posted to exchanges from then on is dropped.
   virtual void Stop() = 0;
 };

@@ -79,11 +79,6 @@ absl::StatusOr<std::string> Question(const ChatFlags& f) {
 
 absl::StatusOr<ChatHistory> Begin(const ChatFlags& f, HttpClient& client) {
   ChatHistory history;
-  history.SetModel(f.model);
-  if (f.model.empty()) {
-    ASSIGN_OR_RETURN(const std::vector<ModelCard> models, ListModels(client));
-    history.SetModel(models[0].id);
-  }
   history.SetSystem(f.system);
   if (!f.tools.empty()) {
     std::ifstream file(f.tools);
@@ -98,6 +93,11 @@ absl::StatusOr<ChatHistory> Begin(const ChatFlags& f, HttpClient& client) {
     if (equals == 0 || equals == std::string::npos)
       return absl::InvalidArgumentError(fmt::format("--set {}: expected NAME=VALUE", setting));
     RETURN_IF_ERROR(history.Set(setting.substr(0, equals), setting.substr(equals + 1)));
+  }
+  history.SetModel(f.model);
+  if (f.model.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<ModelCard> models, ListModels(client));
+    history.SetModel(models[0].id);
   }
   return history;
 }
@@ -136,18 +136,18 @@ int main(int argc, char** argv) {
   flags.Add("tools", f.tools, "File with OpenAI's list of tools; you are asked for the results of calls");
   flags.Add("temperature", f.temperature, "Of sampling; none: the server's own");
   flags.Add("max-tokens", f.max_tokens, "Of an answer; none: the server's own");
-  flags.Add("set", f.set, "NAME=VALUE: any other parameter of a request; may be given again")
-      ->allow_extra_args(false);  // what follows is the question
+  flags.Add("set", f.set, "NAME=VALUE: any other parameter of a request; may be given again");
   flags.AddSwitch("no-stream", f.no_stream, "Wait for the whole answer");
   flags.AddPositional("question", f.question,
                       "Asked at once; - stands for stdin; none: stdin, or a conversation");
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   const absl::StatusOr<int> code = numoe::Run(f);
   if (code.ok()) return *code;
-  std::fprintf(stderr, "numoe-chat: %s\n", std::string(code.status().message()).c_str());
-  if (code.status().code() == absl::StatusCode::kUnavailable)
-    std::fputs("deploy/quickstart.sh starts a server here; --url, or NUMOE_URL, names another.\n", stderr);
-  if (code.status().code() == absl::StatusCode::kUnauthenticated)
-    std::fputs("--api-key, or NUMOE_API_KEY, gives the key.\n", stderr);
+  const char* advice = code.status().code() == absl::StatusCode::kUnavailable
+                           ? "; deploy/quickstart.sh starts a server here; --url, or NUMOE_URL, names another"
+                       : code.status().code() == absl::StatusCode::kUnauthenticated
+                           ? "; --api-key, or NUMOE_API_KEY, gives the key"
+                           : "";
+  std::fprintf(stderr, "numoe-chat: %s%s\n", std::string(code.status().message()).c_str(), advice);
   return 2;
 }

@@ -12,6 +12,8 @@
 #include <random>
 
 #include "CLI/CLI.hpp"
+#include "common/base/flags.h"
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/kernels/kernels.h"
 #include "common/observe/logging.h"
@@ -201,7 +203,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   model->add_option("--activations", o.local.activations, "auto, bf16, fp32")->capture_default_str();
   model->add_option("--isa", o.local.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
-  model->add_option("--threads", o.local.threads, "Compute threads; 0: every CPU")->capture_default_str();
+  model->add_option("--threads", o.local.threads, "Compute threads; 0: every CPU")
+      ->check(CLI::Range(0, numoe::limits::kThreadsMax))
+      ->capture_default_str();
   model->add_flag("--json", o.json, "One JSON object per line");
   numoe::DeviceBenchOptions d;
   CLI::App* device = app.add_subcommand(
@@ -218,7 +222,9 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 17))
       ->capture_default_str();
-  device->add_option("--threads", d.threads, "Compute threads; 0: every CPU")->capture_default_str();
+  device->add_option("--threads", d.threads, "Compute threads; 0: every CPU")
+      ->check(CLI::Range(0, numoe::limits::kThreadsMax))
+      ->capture_default_str();
   device->add_flag("--json", d.json, "One JSON object per line");
   numoe::TextBenchOptions t;
   CLI::App* text = app.add_subcommand("text", "Tokenising, templates and parsing of answers, on one thread");
@@ -233,7 +239,7 @@ int main(int argc, char** argv) {
   CLI::App* streams = numoe::AddStreamBench(app, many);
   numoe::ServeBenchOptions s;
   CLI::App* serve = numoe::AddServeBench(app, s);
-  CLI11_PARSE(app, argc, argv);
+  if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;
   absl::Status status = numoe::SetupLogging({.level = "warning", .program = "numoe-bench"});
   if (status.ok() && *text) return numoe::RunTextBench(t);
   if (status.ok() && *streams) return numoe::RunStreamBench(many);

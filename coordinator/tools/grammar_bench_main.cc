@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/weights/mapped_file.h"
 #include "coordinator/grammar/compiled_grammar.h"
@@ -241,15 +242,16 @@ class GrammarBench {
 }  // namespace numoe
 
 int main(int argc, char** argv) {
-  CLI::App app("Times structured output's compilation and token masks.");
+  CLI::App app("Times structured output's compilation and token masks.", "numoe-grammar-bench");
   numoe::Options options;
   app.add_option("--model", options.model, "folder with the tokenizer's files")->required();
   app.add_option("--schema", options.schemas, "JSON schema file, in place of the built-in cases");
-  app.add_option("--documents", options.documents, "documents drawn for each");
-  app.add_option("--compiles", options.compiles, "compilations timed for each");
-  CLI11_PARSE(app, argc, argv);
+  app.add_option("--documents", options.documents, "documents drawn for each")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--compiles", options.compiles, "compilations timed for each")
+      ->check(CLI::Range(1, 1 << 20));
+  if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;
   const absl::Status status = numoe::GrammarBench(options).Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "numoe-grammar-bench: %s\n", std::string(status.message()).c_str());
-  return 1;
+  return 2;
 }

@@ -16,6 +16,7 @@
 
 #include "CLI/CLI.hpp"
 #include "common/base/check.h"
+#include "common/base/flags.h"
 #include "coordinator/scheduler/scheduler.h"
 
 namespace numoe {
@@ -140,10 +141,10 @@ class SchedulerBench {
 }  // namespace numoe
 
 int main(int argc, char** argv) {
-  CLI::App app("Times the scheduler's steps on a model that takes no time.");
+  CLI::App app("Times the scheduler's steps on a model that takes no time.", "numoe-scheduler-bench");
   int steps = 3000;
-  app.add_option("--steps", steps, "steps timed for each load");
-  CLI11_PARSE(app, argc, argv);
+  app.add_option("--steps", steps, "steps timed for each load")->check(CLI::Range(1, 1 << 24));
+  if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;
   for (const numoe::Load& load :
        {numoe::Load{.name = "decode", .running = 32}, numoe::Load{.name = "decode"},
         numoe::Load{.name = "decode", .running = 1024, .kv_tokens = 8 << 20},

@@ -71,6 +71,9 @@ class ServeBench {
     if (options_.request_rates.size() > 1 && options_.max_concurrencies.size() > 1)
       return absl::InvalidArgumentError(
           "several of --request-rate and of --max-concurrency: give one of them alone");
+    if (options_.dataset_name != "random" && options_.dataset_path.empty())
+      return absl::InvalidArgumentError(
+          fmt::format("--dataset-name {} needs --dataset-path", options_.dataset_name));
     format_.chat = Backends().at(options_.backend);
     format_.ignore_eos = !options_.disable_ignore_eos;
     if (!options_.extra_request_body.empty()) {
@@ -118,9 +121,6 @@ class ServeBench {
                              .range_ratio = options_.random_range_ratio},
                             count, options_.seed + load, *counter_);
     }
-    if (options_.dataset_path.empty())
-      return absl::InvalidArgumentError(
-          fmt::format("--dataset-name {} needs --dataset-path", options_.dataset_name));
     return FileRequests({.path = options_.dataset_path,
                          .sharegpt = options_.dataset_name == "sharegpt",
                          .output_len = options_.sharegpt_output_len},
@@ -340,9 +340,11 @@ int RunServeBench(const ServeBenchOptions& options) {
   ServeBench bench(options);
   const absl::Status status = bench.Run();
   if (status.ok()) return bench.all_answered() ? 0 : 1;
-  std::fprintf(stderr, "numoe-bench serve: %s\n", std::string(status.message()).c_str());
-  if (status.code() == absl::StatusCode::kUnavailable)
-    std::fputs("Is the server there and ready? --base-url, or --host and --port, say where it is.\n", stderr);
+  const char* advice =
+      status.code() == absl::StatusCode::kUnavailable
+          ? "; is the server there and ready? --base-url, or --host and --port, say where it is"
+          : "";
+  std::fprintf(stderr, "numoe-bench serve: %s%s\n", std::string(status.message()).c_str(), advice);
   return 2;
 }
 

@@ -128,8 +128,9 @@ class StreamBench {
     service_ = std::make_unique<ApiService>(*deps_);
     service_->Register(router_);
     ASSIGN_OR_RETURN(access_, Access::Create({}));
-    ASSIGN_OR_RETURN(server_, Server::Start(router_, *access_, metrics_,
-                                            {.host = "127.0.0.1", .port = 0, .threads = o_.http_threads}));
+    ASSIGN_OR_RETURN(server_, Server::Create(router_, *access_, metrics_,
+                                             {.host = "127.0.0.1", .port = 0, .threads = o_.http_threads}));
+    RETURN_IF_ERROR(server_->Start());
     while (http_threads_.size() < static_cast<size_t>(o_.http_threads)) http_threads_ = HttpThreads();
     cpu_set_t set;
     CPU_ZERO(&set);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "CLI/CLI.hpp"
+#include "common/base/flags.h"
 #include "common/observe/logging.h"
 #include "expert_worker/pack/convert.h"
 #include "expert_worker/pack/inspect.h"
@@ -107,7 +108,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   pack->add_option("--threads", convert.threads, "0: every CPU")->check(CLI::Range(0, 4096));
   pack->add_flag("--verify", convert.verify, "Check the data of shards that are there, too");
-  CLI11_PARSE(app, argc, argv);
+  if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-pack"}).ok()) return 2;
   convert.mode = slice == "expert" ? numoe::SliceMode::kExpert : numoe::SliceMode::kIntermediate;
   return *look ? numoe::RunInspect(inspect) : numoe::RunConvert(convert);

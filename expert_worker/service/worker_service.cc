@@ -4,11 +4,8 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 
@@ -17,47 +14,15 @@
 #include "common/transport/grpc_status.h"
 #include "common/transport/host_id.h"
 #include "expert_worker/service/layer_message.h"
+#include "expert_worker/service/listen_address.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
 
 namespace numoe {
 namespace {
 
-constexpr char kUnixPrefix[] = "unix:";
-
 // Largest LayerCall or LayerReply: the limit on tokens times the widest supported hidden size would be 2 GB;
 // gRPC's own framing limits it to INT_MAX.
 constexpr int kMessageBytesMax = INT32_MAX;
-
-bool SomeoneServes(const std::string& path) {
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-  const bool connected = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-  close(fd);
-  return connected;
-}
-
-// Removes what a dead process left there.
-absl::Status PrepareUnixPath(const std::string& path) {
-  if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-    return absl::InvalidArgumentError(
-        fmt::format("--listen: socket path {} has {} bytes, expected at most {}", path, path.size(),
-                    sizeof(sockaddr_un::sun_path) - 1));
-  }
-  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  if (access(folder.c_str(), W_OK | X_OK) != 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("--listen: {}: {}; expected a folder this process may write to", folder.string(),
-                    std::strerror(errno)));
-  }
-  if (access(path.c_str(), F_OK) != 0) return absl::OkStatus();
-  if (SomeoneServes(path))
-    return absl::AlreadyExistsError(
-        fmt::format("--listen: {} is served by another process; choose another path or stop it", path));
-  unlink(path.c_str());  // left by a process that crashed
-  return absl::OkStatus();
-}
 
 class Service final : public v1::ExpertWorker::Service {
  public:
@@ -174,8 +139,9 @@ class GrpcWorkerService final : public WorkerService {
                                                      .experts_per_token = options_.experts_per_token}));
     }
     service_ = std::make_unique<Service>(executor_, options_, ring_.get());
-    const bool is_unix = options_.listen.rfind(kUnixPrefix, 0) == 0;
-    RETURN_IF_ERROR(PrepareListen(options_.listen));
+    const std::string unix_path = UnixPath(options_.listen);
+    const bool is_unix = !unix_path.empty();
+    if (is_unix) RETURN_IF_ERROR(ClearUnixPath(unix_path));
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     int port = 0;
@@ -189,7 +155,7 @@ class GrpcWorkerService final : public WorkerService {
       return absl::UnavailableError(fmt::format(
           "--listen={}: cannot listen there; is the address in use or not this host's?", options_.listen));
     }
-    if (is_unix) unix_path_ = options_.listen.substr(sizeof kUnixPrefix - 1);
+    unix_path_ = unix_path;
     address_ = is_unix ? options_.listen
                        : options_.listen.substr(0, options_.listen.rfind(':') + 1) + std::to_string(port);
     service_->set_server(server_.get());
@@ -213,11 +179,6 @@ class GrpcWorkerService final : public WorkerService {
 };
 
 }  // namespace
-
-absl::Status WorkerService::PrepareListen(const std::string& listen) {
-  if (listen.rfind(kUnixPrefix, 0) != 0) return absl::OkStatus();
-  return PrepareUnixPath(listen.substr(sizeof kUnixPrefix - 1));
-}
 
 absl::StatusOr<std::unique_ptr<WorkerService>> WorkerService::Start(LayerExecutor& executor,
                                                                     const WorkerServiceOptions& options) {

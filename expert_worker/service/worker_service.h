@@ -36,8 +36,6 @@ struct WorkerServiceStats {
 
 class WorkerService {
  public:
-  /// What Start would say of the address, as far as it can be known before minutes of loading.
-  static absl::Status PrepareListen(const std::string& listen);
   static absl::StatusOr<std::unique_ptr<WorkerService>> Start(LayerExecutor& executor,
                                                               const WorkerServiceOptions& options);
   virtual ~WorkerService() = default;

@@ -1,6 +1,8 @@
 // numoe-kernel-bench: what NUMoE's parts reach on this machine, beside what the machine can do. The tool an
 // operator runs on new hardware. Every subcommand prints a table, or one JSON object per line with --json.
 #include "CLI/CLI.hpp"
+#include "common/base/flags.h"
+#include "common/base/limits.h"
 #include "common/kernels/kernels.h"
 #include "common/observe/logging.h"
 #include "expert_worker/tools/load_bench.h"
@@ -59,9 +61,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   for (CLI::App* command : app.get_subcommands({})) {
     command->add_flag("--json", json, "One JSON object per line");
-    if (command != transport) command->add_option("--threads", moe.threads, "Compute threads; 0: every CPU");
+    if (command == transport) continue;
+    command->add_option("--threads", moe.threads, "Compute threads; 0: every CPU")
+        ->check(CLI::Range(0, numoe::limits::kThreadsMax));
   }
-  CLI11_PARSE(app, argc, argv);
+  if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-kernel-bench"}).ok()) return 2;
   moe.json = json;
   load.json = json;

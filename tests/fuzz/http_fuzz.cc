@@ -38,9 +38,10 @@ class FuzzServer {
       e->Post([e] { e->ReplyError(BadRequest("x", "later")); });
     });
     access_ = *Access::Create({.keys = {"key"}});
-    auto server = Server::Start(router_, *access_, metrics_, {.host = "127.0.0.1", .port = 0});
+    auto server = Server::Create(router_, *access_, metrics_, {.host = "127.0.0.1", .port = 0});
     NUMOE_CHECK(server.ok()) << server.status();
     server_ = *std::move(server);
+    NUMOE_CHECK(server_->Start().ok());
   }
   ~FuzzServer() { server_->Stop(); }
 

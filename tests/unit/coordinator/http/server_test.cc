@@ -2,6 +2,7 @@
 // TLS.
 #include "coordinator/http/server.h"
 
+#include <fmt/format.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
@@ -64,9 +65,11 @@ class ServerTest : public ::testing::Test {
     options.host = "127.0.0.1";
     options.port = 0;
     access_ = *Access::Create(std::move(access));
-    auto server = Server::Start(router_, *access_, metrics_, options);
+    auto server = Server::Create(router_, *access_, metrics_, options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
+    const absl::Status started = server_->Start();
+    ASSERT_TRUE(started.ok()) << started;
   }
 
   tcp::socket Connect() {
@@ -289,15 +292,44 @@ TEST_F(TlsServerTest, AClientThatLeavesIsNoticedOverTlsToo) {
   while (!gone_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
+// So that a daemon is told before it loads a model for minutes.
+TEST_F(ServerTest, ATakenPortIsNamedBeforeAnythingIsServed) {
+  Start();
+  ServerOptions options;
+  options.host = "127.0.0.1";
+  options.port = server_->port();
+  const auto second = Server::Create(router_, *access_, metrics_, options);
+  ASSERT_FALSE(second.ok());
+  EXPECT_TRUE(Has(std::string(second.status().message()), fmt::format("--port={}", options.port)))
+      << second.status();
+}
+
+TEST_F(ServerTest, ConnectionsAreRefusedUntilItStarts) {
+  access_ = *Access::Create({});
+  ServerOptions options;
+  options.host = "127.0.0.1";
+  options.port = 0;
+  auto server = Server::Create(router_, *access_, metrics_, options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  server_ = *std::move(server);
+  tcp::socket early(context_);
+  boost::system::error_code error;
+  const tcp::endpoint address(asio::ip::make_address("127.0.0.1"), static_cast<uint16_t>(server_->port()));
+  early.connect(address, error);
+  EXPECT_EQ(error, asio::error::connection_refused);
+  ASSERT_TRUE(server_->Start().ok());
+  EXPECT_TRUE(Has(Ask(Get("/open", "Connection: close\r\n")), "200 OK"));
+}
+
 TEST_F(TlsServerTest, WrongFilesAreNamed) {
   access_ = *Access::Create({});
   ServerOptions options = options_;
   options.port = 0;
   options.tls_key = folder_ / "nothing.pem";
-  const auto no_key = Server::Start(router_, *access_, metrics_, options);
+  const auto no_key = Server::Create(router_, *access_, metrics_, options);
   EXPECT_TRUE(Has(std::string(no_key.status().message()), "--ssl-keyfile")) << no_key.status();
   options.tls_key.clear();
-  EXPECT_EQ(Server::Start(router_, *access_, metrics_, options).status().code(),
+  EXPECT_EQ(Server::Create(router_, *access_, metrics_, options).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 

@@ -1,0 +1,110 @@
+#include "expert_worker/service/listen_address.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "common/base/status.h"
+
+namespace numoe {
+namespace {
+
+constexpr std::string_view kUnixPrefix = "unix:";
+
+bool SomeoneServes(const std::string& path) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  const bool connected = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  close(fd);
+  return connected;
+}
+
+// OK with `stale` set where a socket file is there that nobody serves.
+absl::Status CheckUnixPath(const std::string& path, bool& stale) {
+  stale = false;
+  if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path)) {
+    return absl::InvalidArgumentError(
+        fmt::format("--listen: socket path \"{}\" has {} bytes, expected 1 to {}", path, path.size(),
+                    sizeof(sockaddr_un::sun_path) - 1));
+  }
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0) {
+    const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+    if (access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("--listen=unix:{}: {}: {}; expected a folder this process may write to", path,
+                    folder.string(), std::strerror(errno)));
+  }
+  if (!S_ISSOCK(info.st_mode)) {
+    return absl::AlreadyExistsError(fmt::format(
+        "--listen=unix:{}: is there, and is no socket; choose another path or move it away", path));
+  }
+  if (SomeoneServes(path)) {
+    return absl::AlreadyExistsError(
+        fmt::format("--listen: {} is served by another process; choose another path or stop it", path));
+  }
+  stale = true;
+  return absl::OkStatus();
+}
+
+absl::Status TryBind(const std::string& address, const addrinfo& place) {
+  const int fd = socket(place.ai_family, place.ai_socktype | SOCK_CLOEXEC, place.ai_protocol);
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const bool bound = fd >= 0 && bind(fd, place.ai_addr, place.ai_addrlen) == 0;
+  const int why = errno;
+  if (fd >= 0) close(fd);
+  if (bound) return absl::OkStatus();
+  return absl::UnavailableError(fmt::format("--listen={}: cannot listen there: {}; choose another address",
+                                            address, std::strerror(why)));
+}
+
+}  // namespace
+
+std::string UnixPath(const std::string& address) {
+  return address.rfind(kUnixPrefix, 0) == 0 ? address.substr(kUnixPrefix.size()) : "";
+}
+
+absl::Status ClearUnixPath(const std::string& path) {
+  bool stale = false;
+  RETURN_IF_ERROR(CheckUnixPath(path, stale));
+  if (stale) unlink(path.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status CheckListenAddress(const std::string& address) {
+  if (address.rfind(kUnixPrefix, 0) == 0) {
+    bool stale = false;
+    return CheckUnixPath(UnixPath(address), stale);
+  }
+  const size_t colon = address.rfind(':');
+  const std::string port = colon == std::string::npos ? "" : address.substr(colon + 1);
+  int number = -1;
+  const auto read = std::from_chars(port.data(), port.data() + port.size(), number);
+  if (colon == 0 || port.empty() || read.ptr != port.data() + port.size() || number < 0 || number > 65'535) {
+    return absl::InvalidArgumentError(
+        fmt::format("--listen={}: expected HOST:PORT with a port from 0 to 65535, or unix:PATH", address));
+  }
+  std::string host = address.substr(0, colon);
+  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  const addrinfo hints{.ai_flags = AI_PASSIVE, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0) {
+    return absl::InvalidArgumentError(fmt::format("--listen={}: {}: {}", address, host, gai_strerror(error)));
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> places(found, freeaddrinfo);
+  return TryBind(address, *places);
+}
+
+}  // namespace numoe
