@@ -84,6 +84,9 @@ inline constexpr size_t kHttpStreamQueueBytesMax = 8u << 20;
 inline constexpr size_t kHttpRequestIdBytesMax = 128;
 // Descriptors a daemon or bench asks for: one for each connection. More would be of no use to 4096 sequences.
 inline constexpr uint64_t kDescriptorsMax = 65'536;
+// Answers of /v1/responses that are kept, and their text: a long conversation is 100 kB.
+inline constexpr size_t kStoredResponsesMax = 10'000;
+inline constexpr size_t kStoredResponsesBytesMax = 256ull << 20;
 inline constexpr int kChoicesMax = 128;  // prompts times n of one request
 
 // --- clients ---------------------------------------------------------------------------------------------

@@ -12,11 +12,9 @@
 #include <string>
 #include <utility>
 
-namespace numoe {
+#include "common/base/limits.h"
 
-// A long conversation is 100 kB.
-inline constexpr size_t kStoredResponsesMax = 10'000;
-inline constexpr size_t kStoredResponsesBytesMax = 256ull << 20;
+namespace numoe {
 
 struct StoredResponse {
   std::string response;  // the object, as it was answered
@@ -25,7 +23,8 @@ struct StoredResponse {
 
 class ResponseStore {
  public:
-  explicit ResponseStore(size_t count_max = kStoredResponsesMax, size_t bytes_max = kStoredResponsesBytesMax)
+  explicit ResponseStore(size_t count_max = limits::kStoredResponsesMax,
+                         size_t bytes_max = limits::kStoredResponsesBytesMax)
       : count_max_(count_max), bytes_max_(bytes_max) {}
 
   /// Replaces the one of this id. One that is larger than all may be is not kept.

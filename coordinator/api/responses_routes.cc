@@ -40,11 +40,14 @@ bool AsksForBackground(const std::string& body) {
 }
 
 // The exchange of an answer that nobody waits for: what it says is kept by its writer. Until the request is
-// accepted, whoever asked is told what is wrong with it.
+// accepted, whoever asked is told what is wrong with it. It counts among its key's requests until it ends.
 class BackgroundExchange final : public Exchange {
  public:
   BackgroundExchange(std::shared_ptr<Exchange> asked, boost::asio::thread_pool& pool)
-      : request_(asked->request()), asked_(std::move(asked)), strand_(boost::asio::make_strand(pool)) {
+      : request_(asked->request()),
+        asked_(std::move(asked)),
+        place_(asked_->Place()),
+        strand_(boost::asio::make_strand(pool)) {
     asked_->TakeBody();  // read from here, and not kept twice
   }
 
@@ -66,11 +69,13 @@ class BackgroundExchange final : public Exchange {
   void EndStream() override {}
   void OnGone(std::function<void()>) override {}  // it is not for one connection
   void Post(std::function<void()> work) override { boost::asio::post(strand_, std::move(work)); }
+  std::shared_ptr<void> Place() override { return place_; }
   void CountTokens(int) override {}
 
  private:
   HttpRequest request_;
   const std::shared_ptr<Exchange> asked_;
+  const std::shared_ptr<void> place_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;
   std::function<void(const ApiError&)> fail_;
 };
@@ -82,7 +87,9 @@ void ApiService::RegisterResponses(Router& router) {
     router.Add({.method = method,
                 .pattern = path,
                 .summary = summary,
-                .handle = [this, answer](std::shared_ptr<Exchange> e) { (this->*answer)(e); }});
+                .handle = [this, answer](std::shared_ptr<Exchange> e) { (this->*answer)(e); },
+                // Answers in the background fill a key's places: it must still be able to look and to cancel.
+                .counted = answer == &ApiService::CreateResponse});
   };
   add("POST", "/v1/responses", "An answer to items of a conversation, kept for later (OpenAI)",
       &ApiService::CreateResponse);

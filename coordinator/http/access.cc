@@ -78,7 +78,7 @@ bool Access::Known(std::string_view key) const {
   return found;
 }
 
-absl::StatusOr<std::unique_ptr<Access::Slot>> Access::Enter(const HttpRequest& request) {
+absl::StatusOr<std::shared_ptr<Access::Slot>> Access::Enter(const HttpRequest& request, bool counted) {
   const std::lock_guard lock(mutex_);
   Refresh();
   std::string key;  // everybody's, where there are none
@@ -87,14 +87,16 @@ absl::StatusOr<std::unique_ptr<Access::Slot>> Access::Enter(const HttpRequest& r
     if (!Known(key))
       return absl::UnauthenticatedError(
           "missing or wrong API key: send Authorization: Bearer KEY, or x-api-key: KEY");
+    if (!counted) return nullptr;
     int& running = running_[key];
     if (options_.requests_per_key_max > 0 && running >= options_.requests_per_key_max) {
       return absl::ResourceExhaustedError(fmt::format(
           "{} requests of this key are running, as many as may; try again when one has ended", running));
     }
   }
+  if (!counted) return nullptr;
   ++running_[key];
-  return std::make_unique<Slot>(*this, std::move(key));
+  return std::make_shared<Slot>(*this, std::move(key));
 }
 
 }  // namespace numoe

@@ -43,8 +43,9 @@ class Access {
 
   static absl::StatusOr<std::unique_ptr<Access>> Create(AccessOptions options);
 
-  /// UNAUTHENTICATED: no key, or none of ours. RESOURCE_EXHAUSTED: the key's requests are as many as may be.
-  absl::StatusOr<std::unique_ptr<Slot>> Enter(const HttpRequest& request);
+  /// UNAUTHENTICATED: no key, or none of ours. RESOURCE_EXHAUSTED: the key's requests are as many as may be;
+  /// never for one that is not `counted`, whose slot is null.
+  absl::StatusOr<std::shared_ptr<Slot>> Enter(const HttpRequest& request, bool counted = true);
 
  private:
   explicit Access(AccessOptions options);

@@ -119,6 +119,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
                    if (connection->round_ == round && !connection->answered_) work();
                  });
     }
+    std::shared_ptr<void> Place() override { return live() ? connection_->slot_ : nullptr; }
     void CountTokens(int tokens) override {
       if (live()) connection_->tokens_ = tokens;
     }
@@ -207,7 +208,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
     errors_ = match.route->errors;
     exchange_->request_.captures = match.captures;
     if (!match.route->open) {
-      auto slot = parts_.access.Enter(request);
+      auto slot = parts_.access.Enter(request, match.route->counted);
       if (!slot.ok()) return ReplyError(FromAccess(slot.status()));
       slot_ = *std::move(slot);
     }
@@ -376,7 +377,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
 
   // The request that is answered now.
   std::shared_ptr<Answer> exchange_;
-  std::unique_ptr<Access::Slot> slot_;
+  std::shared_ptr<Access::Slot> slot_;
   const numoe::Route* route_ = nullptr;
   ErrorShape errors_ = ErrorShape::kOpenAi;
   std::function<void()> gone_;

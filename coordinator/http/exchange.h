@@ -58,6 +58,9 @@ class Exchange {
   virtual void OnGone(std::function<void()> gone) = 0;
   /// From any thread; dropped if the exchange is over by then.
   virtual void Post(std::function<void()> work) = 0;
+  /// The request's place among those of its key, for work that goes on when it has been answered: the place
+  /// is taken until the last holder lets go. Null: it has none.
+  virtual std::shared_ptr<void> Place() = 0;
   /// For the request's line in the log.
   virtual void CountTokens(int tokens) = 0;
 };

@@ -23,6 +23,7 @@ struct Route {
   std::string summary;  // one line, for the list of routes
   std::function<void(std::shared_ptr<Exchange>)> handle;
   bool open = false;                        // asked without a key
+  bool counted = true;                      // among the requests that its key may have at once
   ErrorShape errors = ErrorShape::kOpenAi;  // what its clients expect
 };
 

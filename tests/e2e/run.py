@@ -673,6 +673,21 @@ class LifeCycle(unittest.TestCase):
             self.assertEqual(taken.returncode, 2, taken.stderr)
             self.assertIn(str(one.port), taken.stderr.strip().splitlines()[-1])
 
+    def test_an_answer_in_the_background_is_one_of_its_keys_requests(self):
+        key = {"x-api-key": "one"}
+        flags = ["--api-key", "one,two", "--max-requests-per-key", "1"]
+        with Cluster(BIN, TRAINED, coordinator_flags=flags) as cluster:
+            long = {"input": "Count.", "background": True, "ignore_eos": True, "max_output_tokens": 3000}
+            path = "/v1/responses/" + json.loads(cluster.request("POST", "/v1/responses", long, key)[2])["id"]
+            ask = lambda: cluster.request("POST", TEXT, {"prompt": "x", "max_tokens": 1}, key)[0]
+            self.assertEqual(ask(), 429)
+            self.assertEqual(json.loads(cluster.request("GET", path, headers=key)[2])["status"], "in_progress")
+            self.assertEqual(cluster.request("POST", path + "/cancel", headers=key)[0], 200)
+            deadline = time.monotonic() + 30
+            while ask() == 429 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            self.assertEqual(ask(), 200)
+
     def test_flags_from_file_and_environment(self):
         with tempfile.TemporaryDirectory() as folder:
             config = os.path.join(folder, "numoe.toml")

@@ -45,6 +45,9 @@ TEST(AccessTest, ARequestsPlaceIsGivenBack) {
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(CodeOf(*access, a), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(CodeOf(*access, b), absl::StatusCode::kOk) << "another key's requests do not count";
+  EXPECT_TRUE(access->Enter(a, /*counted=*/false).ok());
+  EXPECT_EQ(access->Enter(With("x-api-key", "c"), /*counted=*/false).status().code(),
+            absl::StatusCode::kUnauthenticated);
   first->reset();
   EXPECT_EQ(CodeOf(*access, a), absl::StatusCode::kOk);
 }

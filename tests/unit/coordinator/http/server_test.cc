@@ -292,6 +292,31 @@ TEST_F(TlsServerTest, AClientThatLeavesIsNoticedOverTlsToo) {
   while (!gone_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
+// As an answer that is made in the background does.
+TEST_F(ServerTest, APlaceIsTakenUntilItsLastHolderLetsGo) {
+  std::shared_ptr<void> place;
+  router_.Add({.method = "GET",
+               .pattern = "/background",
+               .summary = "",
+               .handle = [&place](const std::shared_ptr<Exchange>& e) {
+                 place = e->Place();
+                 e->Reply({.body = "{}"});
+               }});
+  router_.Add({.method = "GET",
+               .pattern = "/uncounted",
+               .summary = "",
+               .handle = [](const std::shared_ptr<Exchange>& e) { e->Reply({.body = "{}"}); },
+               .counted = false});
+  Start({}, {.keys = {"a"}, .requests_per_key_max = 1});
+  const std::string rest = "x-api-key: a\r\nConnection: close\r\n";
+  EXPECT_TRUE(Has(Ask(Get("/background", rest)), "200 OK"));
+  EXPECT_TRUE(Has(Ask(Get("/stream", rest)), "429 "));
+  EXPECT_TRUE(Has(Ask(Get("/uncounted", rest)), "200 OK"));
+  EXPECT_TRUE(Has(Ask(Get("/uncounted", "Connection: close\r\n")), "401 "));
+  place.reset();
+  EXPECT_TRUE(Has(Ask(Get("/stream", rest)), "200 OK"));
+}
+
 // So that a daemon is told before it loads a model for minutes.
 TEST_F(ServerTest, ATakenPortIsNamedBeforeAnythingIsServed) {
   Start();

@@ -27,6 +27,7 @@ class FakeExchange final : public Exchange {
   void EndStream() override { ADD_FAILURE(); }
   void OnGone(std::function<void()>) override { ADD_FAILURE(); }
   void Post(std::function<void()>) override { ADD_FAILURE(); }
+  std::shared_ptr<void> Place() override { return nullptr; }
   void CountTokens(int) override { ADD_FAILURE(); }
 
   HttpReply reply;
