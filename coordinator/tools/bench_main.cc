@@ -153,6 +153,72 @@ class ModelBench {
   int context_ = 0;  // tokens in the cache when decoding begins
 };
 
+void AddModelBench(CLI::App& app, ModelBenchOptions& o) {
+  CLI::App* model =
+      app.add_subcommand("model", "Prefill and decode of one sequence, in one process, without a network");
+  model->add_option("--model", o.model, "Checkpoint folder")->required();
+  model->add_option("--prefill", o.prefill, "Tokens of the prompt")
+      ->check(CLI::Range(1, 1 << 17))
+      ->capture_default_str();
+  model->add_option("--decode", o.decode, "Tokens to decode")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  model
+      ->add_option("--context", o.context,
+                   "Tokens in the cache when decoding begins: the prompt is followed by more, not timed")
+      ->check(CLI::Range(0, 1 << 17))
+      ->capture_default_str();
+  model->add_option("--chunk", o.chunk, "Tokens of the prompt in one step")
+      ->check(CLI::Range(1, 8192))
+      ->capture_default_str();
+  model->add_option("--format", o.local.format, "Of the experts: auto, " + WeightFormatNames())
+      ->capture_default_str();
+  model->add_option("--dense-format", o.local.dense_format, "Of dense matrices: auto, bf16, int8, int4")
+      ->capture_default_str();
+  model->add_option("--kv-cache-dtype", o.local.kv_cache_dtype, "auto, bf16, fp8_e4m3")
+      ->capture_default_str();
+  model->add_option("--activations", o.local.activations, "auto, bf16, fp32")->capture_default_str();
+  model->add_option("--isa", o.local.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
+  model->add_option("--threads", o.local.threads, "Compute threads; 0: every CPU")
+      ->check(CLI::Range(0, limits::kThreadsMax))
+      ->capture_default_str();
+  model->add_flag("--json", o.json, "One JSON object per line");
+}
+
+CLI::App* AddDeviceBench(CLI::App& app, DeviceBenchOptions& d) {
+  CLI::App* device = app.add_subcommand(
+      "device", "Dense products and attention of the CPU device against this machine's limits");
+  device->add_option("--shape", d.shape, "qwen3-30b, qwen3-235b, k2, deepseek-v3")->capture_default_str();
+  device->add_option("--dense-format", d.dense_format, "bf16, fp8, int8, int4")->capture_default_str();
+  device->add_option("--kv-cache-dtype", d.kv_cache_dtype, "bf16, fp8_e4m3")->capture_default_str();
+  device->add_option("--isa", d.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
+  device->add_option("--tokens", d.tokens, "Tokens of a step, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 8192))
+      ->capture_default_str();
+  device->add_option("--contexts", d.contexts, "Context lengths of attention, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 17))
+      ->capture_default_str();
+  device->add_option("--threads", d.threads, "Compute threads; 0: every CPU")
+      ->check(CLI::Range(0, limits::kThreadsMax))
+      ->capture_default_str();
+  device->add_flag("--json", d.json, "One JSON object per line");
+  return device;
+}
+
+CLI::App* AddTextBench(CLI::App& app, TextBenchOptions& t) {
+  CLI::App* text = app.add_subcommand("text", "Tokenising, templates and parsing of answers, on one thread");
+  text->add_option("--model", t.model, "A folder with a tokeniser, or a GGUF file")->required();
+  text->add_option("--template", t.templates, "Chat template file; several allowed; none: the model's own");
+  text->add_option("--text", t.texts,
+                   "Text file to tokenise; several allowed; none: English and Chinese made here");
+  text->add_option("--save-texts", t.save_texts, "Folder to write the texts to");
+  text->add_option("--save-tokens", t.save_tokens, "Folder to write the tokens of the texts to");
+  text->add_flag("--json", t.json, "One JSON object per line");
+  return text;
+}
+
 CLI::App* AddStreamBench(CLI::App& app, StreamBenchOptions& s) {
   CLI::App* streams = app.add_subcommand("streams", "Many streams at once on one core, without a model");
   streams->add_option("--model", s.model, "A folder with a tokeniser and a chat template, or a GGUF file")
@@ -178,63 +244,11 @@ int main(int argc, char** argv) {
   numoe::ModelBenchOptions o;
   CLI::App app("Measures what a whole model reaches on this machine.", "numoe-bench");
   app.require_subcommand(1);
-  CLI::App* model =
-      app.add_subcommand("model", "Prefill and decode of one sequence, in one process, without a network");
-  model->add_option("--model", o.model, "Checkpoint folder")->required();
-  model->add_option("--prefill", o.prefill, "Tokens of the prompt")
-      ->check(CLI::Range(1, 1 << 17))
-      ->capture_default_str();
-  model->add_option("--decode", o.decode, "Tokens to decode")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  model
-      ->add_option("--context", o.context,
-                   "Tokens in the cache when decoding begins: the prompt is followed by more, not timed")
-      ->check(CLI::Range(0, 1 << 17))
-      ->capture_default_str();
-  model->add_option("--chunk", o.chunk, "Tokens of the prompt in one step")
-      ->check(CLI::Range(1, 8192))
-      ->capture_default_str();
-  model->add_option("--format", o.local.format, "Of the experts: auto, " + numoe::WeightFormatNames())
-      ->capture_default_str();
-  model->add_option("--dense-format", o.local.dense_format, "Of dense matrices: auto, bf16, int8, int4")
-      ->capture_default_str();
-  model->add_option("--kv-cache-dtype", o.local.kv_cache_dtype, "auto, bf16, fp8_e4m3")
-      ->capture_default_str();
-  model->add_option("--activations", o.local.activations, "auto, bf16, fp32")->capture_default_str();
-  model->add_option("--isa", o.local.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
-  model->add_option("--threads", o.local.threads, "Compute threads; 0: every CPU")
-      ->check(CLI::Range(0, numoe::limits::kThreadsMax))
-      ->capture_default_str();
-  model->add_flag("--json", o.json, "One JSON object per line");
+  numoe::AddModelBench(app, o);
   numoe::DeviceBenchOptions d;
-  CLI::App* device = app.add_subcommand(
-      "device", "Dense products and attention of the CPU device against this machine's limits");
-  device->add_option("--shape", d.shape, "qwen3-30b, qwen3-235b, k2, deepseek-v3")->capture_default_str();
-  device->add_option("--dense-format", d.dense_format, "bf16, fp8, int8, int4")->capture_default_str();
-  device->add_option("--kv-cache-dtype", d.kv_cache_dtype, "bf16, fp8_e4m3")->capture_default_str();
-  device->add_option("--isa", d.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
-  device->add_option("--tokens", d.tokens, "Tokens of a step, separated by commas")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 8192))
-      ->capture_default_str();
-  device->add_option("--contexts", d.contexts, "Context lengths of attention, separated by commas")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 17))
-      ->capture_default_str();
-  device->add_option("--threads", d.threads, "Compute threads; 0: every CPU")
-      ->check(CLI::Range(0, numoe::limits::kThreadsMax))
-      ->capture_default_str();
-  device->add_flag("--json", d.json, "One JSON object per line");
+  CLI::App* device = numoe::AddDeviceBench(app, d);
   numoe::TextBenchOptions t;
-  CLI::App* text = app.add_subcommand("text", "Tokenising, templates and parsing of answers, on one thread");
-  text->add_option("--model", t.model, "A folder with a tokeniser, or a GGUF file")->required();
-  text->add_option("--template", t.templates, "Chat template file; several allowed; none: the model's own");
-  text->add_option("--text", t.texts,
-                   "Text file to tokenise; several allowed; none: English and Chinese made here");
-  text->add_option("--save-texts", t.save_texts, "Folder to write the texts to");
-  text->add_option("--save-tokens", t.save_tokens, "Folder to write the tokens of the texts to");
-  text->add_flag("--json", t.json, "One JSON object per line");
+  CLI::App* text = numoe::AddTextBench(app, t);
   numoe::StreamBenchOptions many;
   CLI::App* streams = numoe::AddStreamBench(app, many);
   numoe::ServeBenchOptions s;
