@@ -9,7 +9,7 @@
 #include "common/base/check.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/layout.h"
-#include "common/kernels/panel_packing.h"
+#include "common/kernels/packing_kernels.h"
 
 namespace numoe {
 namespace {
@@ -154,6 +154,7 @@ absl::Status PackGgmlPanel(WeightFormat format, const MatrixView& source, int64_
   const size_t row_bytes = bytes_of(source.cols), step_bytes = StepBytes(format);
   std::byte* tail = panel + static_cast<size_t>(Steps(cols)) * step_bytes;
   if (rows < kPanelRows) std::memset(tail, 0, PanelBytes(format, cols) - static_cast<size_t>(tail - panel));
+  const PackingKernels& kernels = BestPackingKernels();
   Step step;
   for (int s = 0; s < Steps(cols); ++s, panel += step_bytes) {
     const int groups = cols - s * kStepCols >= kStepCols ? 2 : 1;
@@ -168,7 +169,7 @@ absl::Status PackGgmlPanel(WeightFormat format, const MatrixView& source, int64_
           traits.name, row + r, at / traits.block_values * traits.block_values));
     }
     for (size_t half = 0; half < 2; ++half) {
-      TransposeHalf(step.pairs[half * kHalfRows], kPairs, static_cast<int>(kPairs / 4),
+      kernels.transpose_half(step.pairs[half * kHalfRows], kPairs, static_cast<int>(kPairs / 4),
                     panel + half * kInt4Codes / 2);
     }
     std::memcpy(panel + kInt4Codes, step.scales, step_bytes - kInt4Codes);

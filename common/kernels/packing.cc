@@ -1,4 +1,5 @@
 // From a stored matrix to the packed layout, and back for one weight.
+#include <emmintrin.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "common/kernels/ggml_packing.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/layout.h"
+#include "common/kernels/packing_kernels.h"
 #include "common/kernels/panel_packing.h"
 
 namespace numoe {
@@ -43,118 +45,122 @@ T Load(const std::byte* in) {
   return value;
 }
 
-// Codes and scale of one group of 32 weights; `levels` is the largest code (7 or 127).
-struct Group {
-  int codes[kGroup] = {};
-  float scale = 0;
+// The columns of a panel that are quantised before they are transposed: they stay in the first-level cache.
+constexpr int kBlockCols = 512;
+constexpr int kBlockGroups = kBlockCols / kGroup;
+
+struct CodesBlock {
+  alignas(kLine) int8_t codes[kPanelRows][kBlockCols];
+  float scales[kPanelRows][kBlockGroups];
+  float weights[kBlockCols];  // of one row
 };
 
-double SquaredError(const float* w, float scale, int levels, Group& out) {
-  double error = 0;
-  out.scale = scale;
-  for (int i = 0; i < kGroup; ++i) {
-    const float q = scale > 0 ? std::nearbyint(w[i] / scale) : 0.0f;
-    out.codes[i] =
-        static_cast<int>(std::clamp(q, static_cast<float>(-levels - 1), static_cast<float>(levels)));
-    const double d = w[i] - static_cast<double>(out.codes[i]) * scale;
-    error += d * d;
-  }
-  return error;
-}
-
-// int4 tries a few clippings of the range and keeps the one with the least squared error: with 16 levels,
-// clipping the largest weight a little costs less than coarser steps for the other 31.
-Group Quantise(const float* w, int levels) {
-  float top = 0;
-  for (int i = 0; i < kGroup; ++i) top = std::max(top, std::fabs(w[i]));
-  Group best;
-  if (levels > 7) {
-    SquaredError(w, top / static_cast<float>(levels), levels, best);
-    return best;
-  }
-  double least = INFINITY;
-  for (int step = 0; step < 12; ++step) {
-    Group tried;
-    const float divisor = 7.0f + 0.15f * static_cast<float>(step);
-    const float scale = DecodeBf16(EncodeBf16(top / divisor));  // as it will be stored
-    const double error = SquaredError(w, scale, levels, tried);
-    if (error < least) {
-      least = error;
-      best = tried;
-    }
-  }
-  return best;
-}
-
-Group ReadInt4Group(const MatrixView& m, int64_t row, int64_t col) {
-  Group group;
+void ReadInt4Group(const MatrixView& m, int64_t row, int64_t col, int8_t* codes, float& scale) {
   const int64_t words = (m.cols + 7) / 8;
-  for (int i = 0; i < kGroup; ++i) group.codes[i] = DecodeInt4(m.data.data() + row * words * 4, col + i);
+  for (int i = 0; i < kGroup; ++i)
+    codes[i] = static_cast<int8_t>(DecodeInt4(m.data.data() + row * words * 4, col + i));
   const int64_t index = row * ((m.cols + kGroup - 1) / kGroup) + col / kGroup;
-  group.scale = DecodeBf16(Load<uint16_t>(m.scales.data() + index * 2));
-  return group;
+  scale = DecodeBf16(Load<uint16_t>(m.scales.data() + index * 2));
 }
 
 // GGUF blocks whose weights are codes of 8 bits times a scale for 32 of them.
 bool IsInt8Already(const MatrixView& m) { return m.format == MatrixFormat::kGgml && GgmlIsInt8(m.ggml); }
 
-Group ReadGgmlGroup(const MatrixView& m, int64_t row, int64_t col) {
+void ReadGgmlGroup(const MatrixView& m, int64_t row, int64_t col, int8_t* codes, float& scale) {
   static_assert(kGgmlGroup == kGroup);
   const GgmlTraits& traits = TraitsOf(m.ggml);
   const int64_t block = (row * m.cols + col) / traits.block_values;
   const auto in_block = static_cast<int>(col % traits.block_values / kGroup);
-  int8_t codes[kGroup];
-  Group group;
-  group.scale = DecodeGgmlInt8(m.ggml, m.data.data() + block * traits.block_bytes, in_block, codes);
-  std::copy_n(codes, kGroup, group.codes);
-  return group;
-}
-
-void PackGroup(WeightFormat format, const Group& group, int row, int g, std::byte* step) {
-  for (int i = 0; i < kGroup; ++i) {
-    const int k = g * kGroup + i;
-    if (format == WeightFormat::kInt8) {
-      step[QuadByte(row, k)] = static_cast<std::byte>(group.codes[i]);
-    } else {
-      const auto nibble = static_cast<unsigned>(group.codes[i] + 8);
-      step[NibbleByte(row, k)] |= static_cast<std::byte>(g == 0 ? nibble : nibble << 4);
-    }
-  }
-  if (format == WeightFormat::kInt8) {
-    Store(step + kInt8Codes + (static_cast<size_t>(g) * kPanelRows + row) * 4, group.scale);
-  } else {
-    Store(step + kInt4Codes + (static_cast<size_t>(g) * kPanelRows + row) * 2, EncodeBf16(group.scale));
-  }
+  scale = DecodeGgmlInt8(m.ggml, m.data.data() + block * traits.block_bytes, in_block, codes);
 }
 
 // A scale cannot be chosen for a group that holds a NaN or an infinity; bf16 and fp8 keep such a weight as it
-// is.
-absl::Status CheckFinite(WeightFormat format, const Source& s, int row, const std::vector<float>& weights) {
-  for (int col = 0; col < s.cols; ++col) {
-    if (std::isfinite(weights[col])) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "weight [{}, {}] is {}, format {} needs finite weights; check the file, or use format bf16",
-        s.row_begin + row, s.col_begin + col, weights[col], WeightFormatName(format)));
-  }
-  return absl::OkStatus();
+// is. `weights` are those of a group that may hold one, and begins at (row, col).
+absl::Status CheckFinite(WeightFormat format, int64_t row, int64_t col, const float* weights) {
+  int at = 0;
+  while (at < kGroup && std::isfinite(weights[at])) ++at;
+  if (at == kGroup) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("weight [{}, {}] is {}, format {} needs finite weights; check the file, or use format bf16",
+                  row, col + at, weights[at], WeightFormatName(format)));
 }
 
-absl::Status PackGroupsRow(WeightFormat format, const Source& s, int row, int row_in_panel,
-                           std::byte* panel) {
-  std::vector<float> weights(s.cols);
-  const bool raw = format == WeightFormat::kRawInt4;
-  const bool same = format == WeightFormat::kInt8 && IsInt8Already(s.matrix);
-  if (!raw) {
-    DecodeMatrix(s.matrix, s.row_begin + row, s.row_begin + row + 1, s.col_begin, s.col_begin + s.cols,
-                 absl::MakeSpan(weights));
-    RETURN_IF_ERROR(CheckFinite(format, s, row, weights));
+// Columns [col, col + cols) of a row of the matrix, to row `in_panel` of the block.
+absl::Status ReadGroups(WeightFormat format, const MatrixView& m, int64_t row, int64_t col, int cols,
+                        int in_panel, CodesBlock& out) {
+  int8_t* codes = out.codes[in_panel];
+  float* scales = out.scales[in_panel];
+  const int groups = cols / kGroup;
+  if (format == WeightFormat::kRawInt4) {
+    for (int g = 0; g < groups; ++g) ReadInt4Group(m, row, col + g * kGroup, codes + g * kGroup, scales[g]);
+    return absl::OkStatus();
   }
-  for (int col = 0; col < s.cols; col += kGroup) {
-    const Group group = raw    ? ReadInt4Group(s.matrix, s.row_begin + row, s.col_begin + col)
-                        : same ? ReadGgmlGroup(s.matrix, s.row_begin + row, s.col_begin + col)
-                               : Quantise(&weights[col], format == WeightFormat::kInt8 ? 127 : 7);
-    PackGroup(format, group, row_in_panel, col / kGroup % 2, panel + col / kStepCols * StepBytes(format));
+  if (format == WeightFormat::kInt8 && IsInt8Already(m)) {
+    for (int g = 0; g < groups; ++g) {
+      const int64_t at = col + g * kGroup;
+      ReadGgmlGroup(m, row, at, codes + g * kGroup, scales[g]);
+      if (std::isfinite(scales[g] * 128.0f)) continue;
+      DecodeMatrix(m, row, row + 1, at, at + kGroup, absl::MakeSpan(out.weights, kGroup));
+      RETURN_IF_ERROR(CheckFinite(format, row, at, out.weights));
+    }
+    return absl::OkStatus();
   }
+  DecodeMatrix(m, row, row + 1, col, col + cols, absl::MakeSpan(out.weights, static_cast<size_t>(cols)));
+  const PackingKernels& kernels = BestPackingKernels();
+  const auto quantise = format == WeightFormat::kInt8 ? kernels.quantise_int8 : kernels.quantise_int4;
+  const int bad = quantise(out.weights, groups, codes, scales);
+  if (bad < 0) return absl::OkStatus();
+  return CheckFinite(format, row, col + bad * kGroup, out.weights + bad * kGroup);
+}
+
+void PutInt8Step(const CodesBlock& block, int first, std::byte* step) {
+  for (int half = 0; half < 2; ++half) {
+    BestPackingKernels().transpose_half(
+        reinterpret_cast<const std::byte*>(block.codes[half * kHalfRows] + first), kBlockCols, kStepCols / 4,
+        step + static_cast<size_t>(half) * kInt8Codes / 2);
+  }
+  float scales[2][kPanelRows];
+  for (int row = 0; row < kPanelRows; ++row) {
+    for (int g = 0; g < 2; ++g) scales[g][row] = block.scales[row][first / kGroup + g];
+  }
+  std::memcpy(step + kInt8Codes, scales, sizeof scales);
+}
+
+void PutInt4Step(const CodesBlock& block, int first, std::byte* step) {
+  alignas(kLine) uint8_t pairs[kPanelRows][kGroup];
+  uint16_t scales[2][kPanelRows];
+  for (int row = 0; row < kPanelRows; ++row) {
+    const int8_t* codes = block.codes[row] + first;
+    for (int k = 0; k < kGroup; ++k)
+      pairs[row][k] = static_cast<uint8_t>((codes[k] + 8) | (codes[k + kGroup] + 8) << 4);
+    for (int g = 0; g < 2; ++g) scales[g][row] = EncodeBf16(block.scales[row][first / kGroup + g]);
+  }
+  for (int half = 0; half < 2; ++half) {
+    BestPackingKernels().transpose_half(reinterpret_cast<const std::byte*>(pairs[half * kHalfRows]), kGroup,
+                                        kGroup / 4, step + static_cast<size_t>(half) * kInt4Codes / 2);
+  }
+  std::memcpy(step + kInt4Codes, scales, sizeof scales);
+}
+
+// Rows [first_row, first_row + rows) of the slice.
+absl::Status PackGroupsPanel(WeightFormat format, const Source& s, int first_row, int rows,
+                             std::byte* panel) {
+  const bool int8 = format == WeightFormat::kInt8;
+  CodesBlock block;
+  for (int col = 0; col < s.cols; col += kBlockCols) {
+    const int cols = std::min(kBlockCols, s.cols - col);
+    if (rows < kPanelRows || cols % kStepCols != 0) {  // what is not there is bytes of zero
+      std::memset(block.codes, int8 ? 0 : -8, sizeof block.codes);
+      std::memset(block.scales, 0, sizeof block.scales);
+    }
+    for (int row = 0; row < rows; ++row) {
+      RETURN_IF_ERROR(
+          ReadGroups(format, s.matrix, s.row_begin + first_row + row, s.col_begin + col, cols, row, block));
+    }
+    for (int first = 0; first < cols; first += kStepCols, panel += StepBytes(format))
+      int8 ? PutInt8Step(block, first, panel) : PutInt4Step(block, first, panel);
+  }
+  _mm_sfence();  // streamed stores are seen by who sees what follows
   return absl::OkStatus();
 }
 
@@ -300,17 +306,22 @@ absl::Status PackMatrix(WeightFormat format, const MatrixView& source, int64_t r
     }
     return absl::OkStatus();
   }
+  if (format != WeightFormat::kBf16 && format != WeightFormat::kFp8) {
+    for (int row = 0; row < rows; row += kPanelRows) {
+      RETURN_IF_ERROR(PackGroupsPanel(format, s, row, std::min(kPanelRows, rows - row),
+                                      out.data() + row / kPanelRows * PanelBytes(format, cols)));
+    }
+    return absl::OkStatus();
+  }
   std::memset(out.data(), 0, out.size());
   for (int row = 0; row < rows; ++row) {
     std::byte* panel = out.data() + row / kPanelRows * PanelBytes(format, cols);
     const int in_panel = row % kPanelRows;
     if (format == WeightFormat::kBf16) {
       PackBf16Row(s, row, in_panel, panel);
-    } else if (format == WeightFormat::kFp8) {
+    } else {
       PackFp8Row(s, row, in_panel, panel);
       if (in_panel == 0) PackFp8Scales(s, row, panel);
-    } else {
-      RETURN_IF_ERROR(PackGroupsRow(format, s, row, in_panel, panel));
     }
   }
   return absl::OkStatus();
