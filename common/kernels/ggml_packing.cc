@@ -170,7 +170,7 @@ absl::Status PackGgmlPanel(WeightFormat format, const MatrixView& source, int64_
     }
     for (size_t half = 0; half < 2; ++half) {
       kernels.transpose_half(step.pairs[half * kHalfRows], kPairs, static_cast<int>(kPairs / 4),
-                    panel + half * kInt4Codes / 2);
+                             panel + half * kInt4Codes / 2);
     }
     std::memcpy(panel + kInt4Codes, step.scales, step_bytes - kInt4Codes);
   }

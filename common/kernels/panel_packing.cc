@@ -75,7 +75,7 @@ void PackPanel(WeightFormat format, const MatrixView& source, int64_t row, int64
     const int words = kStepCols * static_cast<int>(value_bytes) / 4;
     for (size_t half = 0; half < 2; ++half)
       kernels.transpose_half(rows + half * kHalfRows * row_bytes + input * value_bytes, row_bytes, words,
-                    panel + half * static_cast<size_t>(words) * kLine);
+                             panel + half * static_cast<size_t>(words) * kLine);
   }
   _mm_sfence();  // streamed stores are seen by who sees what follows
 }
