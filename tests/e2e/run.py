@@ -352,8 +352,9 @@ class Fp8Cache(Meaning):
     def test_it_says_so_and_plans_with_the_bytes_it_takes(self):
         info = json.loads(self.cluster.request("GET", "/server_info")[2])
         self.assertEqual(info["kv_cache_dtype"], "fp8_e4m3")
-        # 5 layers of a latent of 128 codes, one exponent, and 32 rotated channels in BF16
-        self.assertIn(f"{5 * (128 + 1 + 64) / 1024:.1f} KiB in fp8_e4m3", self.cluster.coordinator.log())
+        # 5 layers of 16 rows of 128 codes and 32 rotated channels in BF16, with 16 exponents in a cache line
+        token_bytes = 5 * (16 * (128 + 2 * 32) + 64) / 16
+        self.assertRegex(self.cluster.coordinator.log(), f"KV cache +{info['max_total_tokens'] * token_bytes / 2**20:.1f} MiB .* in fp8_e4m3")
         self.assertIn("blocks of 16 tokens in fp8_e4m3", self.cluster.coordinator.log())
 
     def test_load_and_found_prefixes_change_no_text(self):
