@@ -42,22 +42,27 @@ void LogitRules::Count(TokenId token) {
 }
 
 void LogitRules::Apply(absl::Span<float> logits, bool forbid) const {
+  Apply([&](TokenId token) { return &logits[static_cast<size_t>(token)]; }, forbid);
+}
+
+void LogitRules::Apply(absl::FunctionRef<float*(TokenId token)> logit_of, bool forbid) const {
   for (const auto& [token, bias] : params_.bias) {
-    float& logit = logits[static_cast<size_t>(token)];
-    logit = std::clamp(logit + bias, -kLargest, kLargest);
+    if (float* logit = logit_of(token)) *logit = std::clamp(*logit + bias, -kLargest, kLargest);
   }
   const auto repetition = Within(params_.repetition_penalty, 1 / kLargest);
   const auto frequency = Within(params_.frequency_penalty, -kLargest);
   const auto presence = Within(params_.presence_penalty, -kLargest);
   for (const Seen& seen : seen_) {
-    float& logit = logits[static_cast<size_t>(seen.token)];
-    logit = logit > 0 ? logit / repetition : logit * repetition;
+    float* const at = logit_of(seen.token);
+    if (at == nullptr) continue;
+    float logit = *at > 0 ? *at / repetition : *at * repetition;
     if (seen.generated > 0) logit -= frequency * static_cast<float>(seen.generated) + presence;
-    logit = std::clamp(logit, -kLargest, kLargest);
+    *at = std::clamp(logit, -kLargest, kLargest);
   }
   if (!forbid || !Forbids()) return;
   for (const TokenId token : params_.late) {
-    if (token < vocab_) logits[static_cast<size_t>(token)] = kForbiddenLogit;
+    float* const at = token < vocab_ ? logit_of(token) : nullptr;
+    if (at != nullptr) *at = kForbiddenLogit;
   }
 }
 

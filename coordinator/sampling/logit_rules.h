@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 
@@ -43,6 +44,8 @@ class LogitRules {
   bool Forbids() const { return generated_ < params_.min_tokens && !params_.late.empty(); }
   /// Changes a row [vocab]; `forbid`: gives those tokens kForbiddenLogit. NaN stays NaN.
   void Apply(absl::Span<float> logits, bool forbid) const;
+  /// The same where a row has some tokens only: null for the others, which nothing changes.
+  void Apply(absl::FunctionRef<float*(TokenId token)> logit_of, bool forbid) const;
 
  private:
   struct Seen {

@@ -18,6 +18,13 @@ namespace {
 constexpr double kLevelDepth = 7.0;
 constexpr int kLevels = 14;
 
+constexpr size_t kMaskBits = 64;  // tokens of a mask's word
+
+bool IsAllowed(absl::Span<const uint64_t> mask, TokenId token) {
+  const auto bit = static_cast<size_t>(token);
+  return bit / kMaskBits < mask.size() && (mask[bit / kMaskBits] >> bit % kMaskBits & 1) != 0;
+}
+
 uint64_t Mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -64,40 +71,83 @@ bool Sampler::SortNextLevel(absl::Span<const float> logits, float best, double t
   return true;
 }
 
-void Sampler::GatherAllowed(absl::Span<const float> logits, absl::Span<const uint64_t> allowed) {
-  allowed_.clear();
-  allowed_logits_.clear();
-  for (size_t word = 0; word < allowed.size(); ++word) {
-    for (uint64_t bits = allowed[word]; bits != 0; bits &= bits - 1) {
-      const size_t token = word * 64 + static_cast<size_t>(absl::countr_zero(bits));
-      if (token >= logits.size()) return;
-      allowed_.push_back(static_cast<TokenId>(token));
-      allowed_logits_.push_back(logits[token]);
-    }
-  }
-}
-
-absl::Span<const float> Sampler::Shape(absl::Span<const float> logits, const LogitRules& rules, bool forbid) {
-  shaped_.assign(logits.begin(), logits.end());
-  rules.Apply(absl::MakeSpan(shaped_), forbid);
-  return shaped_;
-}
-
 absl::StatusOr<TokenId> Sampler::Sample(absl::Span<const float> logits, const SamplingChoice& choice) {
   logits = logits.subspan(0, std::min(logits.size(), static_cast<size_t>(vocab_)));
   NUMOE_CHECK(!logits.empty());
-  if (choice.rules == nullptr) return SampleAllowed(logits, choice);
-  const absl::StatusOr<TokenId> token = SampleAllowed(Shape(logits, *choice.rules, true), choice);
-  if (!absl::IsInternal(token.status()) || choice.allowed.empty() || !choice.rules->Forbids()) return token;
-  return SampleAllowed(Shape(logits, *choice.rules, false), choice);
+  const absl::StatusOr<TokenId> token = SampleAllowed(logits, choice, /*forbid=*/true);
+  if (!absl::IsInternal(token.status()) || choice.allowed.empty() || choice.rules == nullptr ||
+      !choice.rules->Forbids())
+    return token;
+  return SampleAllowed(logits, choice, /*forbid=*/false);
 }
 
-absl::StatusOr<TokenId> Sampler::SampleAllowed(absl::Span<const float> logits, const SamplingChoice& choice) {
-  if (choice.allowed.empty()) return SampleAmong(logits, choice);
-  GatherAllowed(logits, choice.allowed);
+absl::StatusOr<TokenId> Sampler::SampleAllowed(absl::Span<const float> logits, const SamplingChoice& choice,
+                                               bool forbid) {
+  if (choice.allowed.empty()) {
+    if (choice.rules == nullptr) return SampleAmong(logits, choice);
+    shaped_.assign(logits.begin(), logits.end());
+    choice.rules->Apply(absl::MakeSpan(shaped_), forbid);
+    return SampleAmong(shaped_, choice);
+  }
+  size_t allowed = 0;
+  for (const uint64_t word : choice.allowed) {
+    if (word != 0) allowed += static_cast<size_t>(absl::popcount(word));  // in the usual mask few are not
+  }
+  return 3 * allowed <= 2 * logits.size() ? SampleOfFew(logits, choice, forbid)
+                                          : SampleOfMany(logits, choice, forbid);
+}
+
+// Of the allowed tokens' logits, gathered.
+absl::StatusOr<TokenId> Sampler::SampleOfFew(absl::Span<const float> logits, const SamplingChoice& choice,
+                                             bool forbid) {
+  allowed_.clear();
+  shaped_.clear();
+  for (size_t word = 0; word < choice.allowed.size(); ++word) {
+    for (uint64_t bits = choice.allowed[word]; bits != 0; bits &= bits - 1) {
+      const size_t token = word * kMaskBits + static_cast<size_t>(absl::countr_zero(bits));
+      if (token >= logits.size()) break;
+      allowed_.push_back(static_cast<TokenId>(token));
+      shaped_.push_back(logits[token]);
+    }
+  }
   if (allowed_.empty()) return absl::InternalError("the constraint allows no token of the vocabulary");
-  ASSIGN_OR_RETURN(const TokenId place, SampleAmong(allowed_logits_, choice));
+  if (choice.rules != nullptr) {
+    const auto logit_of = [&](TokenId token) -> float* {
+      if (!IsAllowed(choice.allowed, token)) return nullptr;
+      const auto place = std::lower_bound(allowed_.begin(), allowed_.end(), token);
+      return &shaped_[static_cast<size_t>(place - allowed_.begin())];
+    };
+    choice.rules->Apply(logit_of, forbid);
+  }
+  ASSIGN_OR_RETURN(const TokenId place, SampleAmong(shaped_, choice));
   return allowed_[static_cast<size_t>(place)];
+}
+
+// Of a copy of the row in which the others cannot be drawn: most words of a mask that has many tokens are
+// full, and gathering one by one would take longer than all that follows.
+absl::StatusOr<TokenId> Sampler::SampleOfMany(absl::Span<const float> logits, const SamplingChoice& choice,
+                                              bool forbid) {
+  shaped_.assign(logits.begin(), logits.end());
+  for (size_t begin = 0; begin < logits.size(); begin += kMaskBits) {
+    const size_t word = begin / kMaskBits;
+    uint64_t others = word < choice.allowed.size() ? ~choice.allowed[word] : ~uint64_t{0};
+    if (others == 0) continue;
+    const size_t count = std::min(kMaskBits, logits.size() - begin);
+    if (count < kMaskBits) others &= (uint64_t{1} << count) - 1;
+    if (others == ~uint64_t{0}) {
+      std::fill_n(&shaped_[begin], count, kForbiddenLogit);
+      continue;
+    }
+    for (; others != 0; others &= others - 1)
+      shaped_[begin + static_cast<size_t>(absl::countr_zero(others))] = kForbiddenLogit;
+  }
+  if (choice.rules != nullptr) {
+    const auto logit_of = [&](TokenId token) {
+      return IsAllowed(choice.allowed, token) ? &shaped_[static_cast<size_t>(token)] : nullptr;
+    };
+    choice.rules->Apply(logit_of, forbid);
+  }
+  return SampleAmong(shaped_, choice);
 }
 
 absl::StatusOr<TokenId> Sampler::SampleAmong(absl::Span<const float> logits, const SamplingChoice& choice) {

@@ -4,8 +4,9 @@
 // any load, and a replayed step draws them again. A vocabulary is not sorted, but only as much of its best
 // end as a draw looks at. A request's rules (logit_rules.h) and then a constraint's mask come before all of
 // them: probabilities are those among the allowed tokens. What the mask has not is never drawn, whatever the
-// rules say; where rules forbid all that the mask has, they give way. A row with NaN or infinity is
-// DATA_LOSS, never a token. Holds only scratch: one Sampler per thread.
+// rules say; where rules forbid all that the mask has, they give way. What a mask with few tokens costs
+// hangs on them, not on the vocabulary. A row with NaN or infinity is DATA_LOSS, never a token. Holds only
+// scratch: one Sampler per thread.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +45,12 @@ class Sampler {
     TokenId token;
   };
   absl::StatusOr<TokenId> SampleAmong(absl::Span<const float> logits, const SamplingChoice& choice);
-  void GatherAllowed(absl::Span<const float> logits, absl::Span<const uint64_t> allowed);
-  absl::StatusOr<TokenId> SampleAllowed(absl::Span<const float> logits, const SamplingChoice& choice);
-  absl::Span<const float> Shape(absl::Span<const float> logits, const LogitRules& rules, bool forbid);
+  absl::StatusOr<TokenId> SampleAllowed(absl::Span<const float> logits, const SamplingChoice& choice,
+                                        bool forbid);
+  absl::StatusOr<TokenId> SampleOfFew(absl::Span<const float> logits, const SamplingChoice& choice,
+                                      bool forbid);
+  absl::StatusOr<TokenId> SampleOfMany(absl::Span<const float> logits, const SamplingChoice& choice,
+                                       bool forbid);
   double Weigh(absl::Span<const float> logits, float best, double temperature);
   bool SortNextLevel(absl::Span<const float> logits, float best, double temperature);
 
@@ -54,9 +58,8 @@ class Sampler {
   std::vector<float> weights_;         // [logits] exp((logit - best) / temperature)
   std::vector<Candidate> candidates_;  // best first, as far as anybody asked
   int level_ = 0;                      // levels that are among them
-  std::vector<float> shaped_;          // [logits] what the rules made of them
-  std::vector<TokenId> allowed_;       // of the mask, ascending
-  std::vector<float> allowed_logits_;  // theirs
+  std::vector<float> shaped_;          // what mask and rules made of [logits], or of those of `allowed_`
+  std::vector<TokenId> allowed_;       // of a mask that has few, ascending
 };
 
 /// Uniform in [0, 1) from a seed and a counter (SplitMix64, https://doi.org/10.1145/2714064.2660195).

@@ -142,6 +142,60 @@ TEST(SamplerTest, DrawsWhatSortingEverythingWouldDraw) {
   EXPECT_LE(differences, 1) << "of " << draws;
 }
 
+// Few tokens are gathered, many stay in the row: both draw what a vocabulary of the allowed ones would, by
+// the rules' logits.
+TEST(SamplerTest, AMaskOfAnyDensityDrawsAmongItsTokensAlone) {
+  constexpr int kVocab = 3000;  // not whole words
+  std::mt19937 random(10);
+  std::normal_distribution<float> normal;
+  std::vector<float> logits(kVocab);
+  for (float& v : logits) v = 3 * normal(random);
+  const std::vector<TokenId> said(kVocab / 3, 17);
+  LogitRules rules({.frequency_penalty = 0.02,
+                    .bias = {{5, 4.0f}, {2999, 90.0f}, {77, -90.0f}},
+                    .min_tokens = 9,
+                    .late = {3, 4}},
+                   said, kVocab);
+  for (int i = 0; i < 8; ++i) rules.Count(static_cast<TokenId>(random() % kVocab));
+  std::vector<float> shaped = logits;
+  rules.Apply(absl::MakeSpan(shaped), true);
+  Sampler sampler(kVocab);
+  int differences = 0, draws = 0;
+  for (const int share : {1, 20, 300, 499, 501, 700, 990, 1000}) {  // of a thousand
+    std::vector<uint64_t> mask(kVocab / 64 + 2);
+    for (int t = 0; t < kVocab + 40; ++t) {
+      const bool in_full_word = share > 600 && t < 640;
+      if (in_full_word || static_cast<int>(random() % 1000) < share)
+        mask[static_cast<size_t>(t / 64)] |= uint64_t{1} << t % 64;
+    }
+    mask[1] |= 1;  // never empty
+    for (const bool with_rules : {false, true}) {
+      std::vector<TokenId> tokens;
+      std::vector<float> theirs;
+      for (int t = 0; t < kVocab; ++t) {
+        if ((mask[static_cast<size_t>(t / 64)] >> t % 64 & 1) == 0) continue;
+        tokens.push_back(t);
+        theirs.push_back((with_rules ? shaped : logits)[static_cast<size_t>(t)]);
+      }
+      Sampler few(static_cast<int>(tokens.size()));
+      for (const SamplingChoice& cut :
+           {SamplingChoice{.temperature = 0}, SamplingChoice{}, SamplingChoice{.top_p = 0.8},
+            SamplingChoice{.temperature = 2, .top_k = 40}, SamplingChoice{.min_p = 0.01}}) {
+        for (int i = 0; i < 40; ++i) {
+          SamplingChoice choice = cut;
+          choice.position = i;
+          const TokenId expected = tokens[static_cast<size_t>(*few.Sample(theirs, choice))];
+          choice.allowed = mask;
+          choice.rules = with_rules ? &rules : nullptr;
+          differences += *sampler.Sample(logits, choice) != expected ? 1 : 0;
+          ++draws;
+        }
+      }
+    }
+  }
+  EXPECT_LE(differences, 1) << "of " << draws << ": the order of a sum may move an edge";
+}
+
 TEST(SamplerTest, TheBestIsFoundWhereverItIs) {
   Sampler sampler(3000);
   for (const size_t at : {0, 1, 1023, 1024, 2047, 2999}) {
