@@ -22,6 +22,9 @@ if(NUMOE_SANITIZE)
     target_compile_options(numoe_options INTERFACE -Wno-tsan)  # Boost.Asio's fences, which TSan does not model
   endif()
 endif()
+if(NUMOE_FUZZERS)  # libraries tell libFuzzer which of their code an input reached, or it would be blind
+  target_compile_options(numoe_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 add_custom_target(threads_tests)  # the tests labelled threads, which run under TSan
 
 function(_numoe_target name)
