@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <random>
 
 #include "CLI/CLI.hpp"
@@ -134,10 +135,14 @@ class ModelBench {
   void Report(const char* phase, int tokens, int context) const {
     const auto [seconds, shares] = times_.Shares();
     std::string line =
-        fmt::format(fmt::runtime(options_.json ? R"({{"phase": "{}", "tokens": {}, "context": {}, )"
-                                                 R"("seconds": {:.4f}, "tokens_per_second": {:.3f})"
-                                               : "{}: {} tokens behind {} in {:.3f} s, {:.2f} tok/s\n"),
-                    phase, tokens, context, seconds, tokens / seconds);
+        options_.json
+            ? fmt::format(R"({{"model": "{}", "format": "{}", "dense_format": "{}", "phase": "{}", )"
+                          R"("tokens": {}, "context": {}, "seconds": {:.4f}, "tokens_per_second": {:.3f})",
+                          std::filesystem::weakly_canonical(options_.model).filename().string(),
+                          options_.local.format, options_.local.dense_format, phase, tokens, context, seconds,
+                          tokens / seconds)
+            : fmt::format("{}: {} tokens behind {} in {:.3f} s, {:.2f} tok/s\n", phase, tokens, context,
+                          seconds, tokens / seconds);
     for (const auto& [name, share] : shares) {
       line += fmt::format(fmt::runtime(options_.json ? R"(, "{}_share": {:.4f})" : "  {:18}{:7.3f}\n"), name,
                           share);
