@@ -91,21 +91,22 @@ void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& sc
 }
 
 void CpuAttention::RowList::Clear(int coded_values) {
-  rows.clear();
-  exponents.clear();
+  count = 0;
   coded = coded_values;
 }
 
-void CpuAttention::RowList::Add(const CacheMemory::Row& first, const CacheRowForm& form, int count) {
-  for (int i = 0; i < count; ++i) {
-    rows.push_back(first.values + static_cast<size_t>(i) * form.row_bytes);
-    if (coded > 0) exponents.push_back(first.exponents + int64_t{i} * form.groups);
-  }
+void CpuAttention::RowList::Add(const CacheMemory::Row& first, const CacheRowForm& form, int added) {
+  NUMOE_DCHECK(count + added <= kPartKeys);
+  const auto at = static_cast<size_t>(count);
+  for (size_t i = 0; i < static_cast<size_t>(added); ++i) rows[at + i] = first.values + i * form.row_bytes;
+  for (size_t i = 0; coded > 0 && i < static_cast<size_t>(added); ++i)
+    exponents[at + i] = first.exponents + i * static_cast<size_t>(form.groups);
+  count += added;
 }
 
-CacheRows CpuAttention::RowList::From(int first, int count, int width) const {
+CacheRows CpuAttention::RowList::Part(int first, int end, int width) const {
   return {.rows = rows.data() + first,
-          .count = count,
+          .count = end - first,
           .width = width,
           .coded = std::min(coded, width),
           .exponents = coded > 0 ? exponents.data() + first : nullptr};
@@ -131,10 +132,12 @@ void CpuAttention::ListPart(const Call& call, const AttendTask& task, int part, 
   }
 }
 
-CacheRows CpuAttention::Keys(const Call& call, const Part& part) { return part.keys.Of(call.args.key_width); }
+CacheRows CpuAttention::Keys(const Call& call, const Part& part) {
+  return part.keys.Part(0, part.count(), call.args.key_width);
+}
 
 CacheRows CpuAttention::Values(const Call& call, const Part& part) {
-  return (call.args.value_in_key ? part.keys : part.values).Of(call.args.value_width);
+  return (call.args.value_in_key ? part.keys : part.values).Part(0, part.count(), call.args.value_width);
 }
 
 void CpuAttention::PackPart(const Call& call, const Part& part, Scratch& scratch) {
@@ -157,8 +160,7 @@ void CpuAttention::ExpandPart(const Call& call, int head, Scratch& scratch) {
   const auto value_width = static_cast<size_t>(call.args.value_width);
   auto* own_keys = Reserve<uint16_t>(scratch.own_keys, keys * key_width);
   auto* own_values = Reserve<uint16_t>(scratch.own_values, keys * value_width);
-  scratch.own.keys.rows.resize(keys);
-  scratch.own.values.rows.resize(keys);
+  scratch.own.keys.count = scratch.own.values.count = scratch.part.count();
   for (size_t k = 0; k < keys; ++k) {
     scratch.own.keys.rows[k] = reinterpret_cast<const std::byte*>(own_keys + k * key_width);
     scratch.own.values.rows[k] = reinterpret_cast<const std::byte*>(own_values + k * value_width);
@@ -181,7 +183,7 @@ void CpuAttention::ExpandRows(const Call& call, int head, int first, int count, 
   auto* row = Reserve<std::byte>(scratch.latents, static_cast<size_t>(count) * rows.stride);
   rows.data = row;
   const int rope = call.args.key_width - key_up.rows;
-  const CacheRows cached = scratch.part.keys.Of(latent + rope);
+  const CacheRows cached = scratch.part.keys.Part(0, scratch.part.count(), latent + rope);
   auto* wide = Reserve<uint16_t>(scratch.wide, static_cast<size_t>(cached.width));
   for (int i = 0; i < count; ++i, row += rows.stride) {
     WidenRow(isa_, cached, first + i, wide);
@@ -260,7 +262,7 @@ void CpuAttention::ScoreKeys(const Call& call, const Group& group, const InputRo
     product.y = scores + key;
     // Rows that follow in the cache often lie together: the next panel's come while this one is multiplied.
     if (product.row_end < limit) product.next = scratch.part.keys.rows[static_cast<size_t>(product.row_end)];
-    PackKeys(isa_, scratch.part.keys.From(key, product.row_end - key, width),
+    PackKeys(isa_, scratch.part.keys.Part(key, product.row_end, width),
              matrix + PackedBytes(WeightFormat::kBf16, key, width));
     Multiply(isa_, product);
   }

@@ -9,6 +9,7 @@
 // (common/kernels/CONTRACT.md). Owned by the engine thread; uses the pool.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -50,21 +51,22 @@ class CpuAttention {
   };
   // Where some rows lie.
   struct RowList {
-    std::vector<const std::byte*> rows;
-    std::vector<const uint8_t*> exponents;  // where some values are coded
+    std::array<const std::byte*, kPartKeys> rows;
+    std::array<const uint8_t*, kPartKeys> exponents;  // where some values are coded
+    int count = 0;
     int coded = 0;
 
     void Clear(int coded_values);
-    void Add(const CacheMemory::Row& first, const CacheRowForm& form, int count);
-    CacheRows Of(int width) const { return From(0, static_cast<int>(rows.size()), width); }
-    CacheRows From(int first, int count, int width) const;
+    void Add(const CacheMemory::Row& first, const CacheRowForm& form, int added);
+    // Rows [first, end), `width` values of each.
+    CacheRows Part(int first, int end, int width) const;
   };
   // A part's rows in the cache.
   struct Part {
     RowList keys;
     RowList values;  // empty where they are in the keys
 
-    int count() const { return static_cast<int>(keys.rows.size()); }
+    int count() const { return keys.count; }
   };
   // A thread's own; grown and first touched by it.
   struct Scratch {
