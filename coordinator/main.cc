@@ -250,6 +250,7 @@ absl::Status Serve(CoordinatorFlags& f) {
   ASSIGN_OR_RETURN(const Loaded loaded, Load(f, metrics));
   const auto& [config, defaults, tokenizer, chat_template, output_format, capacity, options, pool, device,
                model] = loaded;
+  metrics.ServeAliases(f.served_model_name);
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(*SelectIsa(f.isa)))}).Set(1);
   spdlog::info("device: {}; KV cache: {} blocks of {} tokens in {}; context {} tokens", device->Describe(),
                capacity.blocks, kBlockTokens, CacheTypeName(options.kv_cache_type), capacity.model_len);

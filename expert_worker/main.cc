@@ -8,6 +8,7 @@
 #include "common/base/limits.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
+#include "common/base/version.h"
 #include "common/kernels/kernels.h"
 #include "common/observe/logging.h"
 #include "common/observe/metrics_exposer.h"
@@ -131,6 +132,8 @@ absl::Status Serve(WorkerFlags& f) {
                                                     .shared_memory = !f.no_shared_memory,
                                                     .statistics = &executor->Statistics()}));
   ExportExecutor(metrics, *executor);
+  const std::string isa(IsaName(*SelectIsa(f.executor.isa)));
+  metrics.With(GaugeId::kBuildInfo, {std::string(Version()), isa}).Set(1);
   metrics.OnScrape([&] { metrics.Set(GaugeId::kExpertSessions, service->Stats().sessions); });
   spdlog::info("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor->Describe(),
                exposer->port());

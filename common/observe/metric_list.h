@@ -6,7 +6,29 @@
 //   HISTOGRAM(id, name, owner, labels, buckets, help)  the name ends in its unit
 // owner: kCoordinator, kWorker or kBoth. labels: names separated by commas. metrics.cc checks the rules at
 // compile time.
+//
+// NUMOE_METRIC_ALIASES: the coordinator's metrics under vLLM's names as well, which dashboards and
+// autoscalers know: ALIAS(name, ours, label, label of vLLM's). Both names of one are there where vLLM has
+// renamed it.
 #pragma once
+
+#define NUMOE_METRIC_ALIASES(ALIAS)                                                                 \
+  ALIAS("vllm:e2e_request_latency_seconds", "numoe_request_duration_seconds", "", "")               \
+  ALIAS("vllm:generation_tokens_total", "numoe_tokens_generated_total", "", "")                     \
+  ALIAS("vllm:gpu_cache_usage_perc", "numoe_kv_usage_ratio", "", "")                                \
+  ALIAS("vllm:inter_token_latency_seconds", "numoe_inter_token_latency_seconds", "", "")            \
+  ALIAS("vllm:iteration_tokens_total", "numoe_step_tokens", "", "")                                 \
+  ALIAS("vllm:kv_cache_usage_perc", "numoe_kv_usage_ratio", "", "")                                 \
+  ALIAS("vllm:num_preemptions_total", "numoe_preemptions_total", "", "")                            \
+  ALIAS("vllm:num_requests_running", "numoe_requests_running", "", "")                              \
+  ALIAS("vllm:num_requests_waiting", "numoe_requests_waiting", "", "")                              \
+  ALIAS("vllm:prefix_cache_hits_total", "numoe_prefix_cache_hit_tokens_total", "", "")              \
+  ALIAS("vllm:prefix_cache_queries_total", "numoe_prefix_cache_query_tokens_total", "", "")         \
+  ALIAS("vllm:prompt_tokens_total", "numoe_tokens_prompt_total", "", "")                            \
+  ALIAS("vllm:request_queue_time_seconds", "numoe_queue_wait_seconds", "", "")                      \
+  ALIAS("vllm:request_success_total", "numoe_requests_finished_total", "reason", "finished_reason") \
+  ALIAS("vllm:time_per_output_token_seconds", "numoe_inter_token_latency_seconds", "", "")          \
+  ALIAS("vllm:time_to_first_token_seconds", "numoe_time_to_first_token_seconds", "", "")
 
 #define NUMOE_METRICS(COUNTER, GAUGE, HISTOGRAM)                                                           \
   GAUGE(kBuildInfo, "numoe_build_info", kBoth, "version,isa",                                              \

@@ -32,6 +32,32 @@ constexpr MetricSpec kGauges[] = {NUMOE_METRICS(NUMOE_NOTHING, NUMOE_SPEC, NUMOE
 constexpr HistogramSpec kHistograms[] = {NUMOE_METRICS(NUMOE_NOTHING, NUMOE_NOTHING, NUMOE_HISTOGRAM_SPEC)};
 constexpr std::string_view kNames[] = {NUMOE_METRICS(NUMOE_NAME, NUMOE_NAME, NUMOE_NAME)};
 
+struct AliasSpec {
+  std::string_view name, ours, label, alias_label;
+};
+#define NUMOE_ALIAS(name, ours, label, alias_label) {name, ours, label, alias_label},
+constexpr AliasSpec kAliases[] = {NUMOE_METRIC_ALIASES(NUMOE_ALIAS)};
+
+constexpr bool AliasesExist() {
+  return std::all_of(std::begin(kAliases), std::end(kAliases), [](const AliasSpec& alias) {
+    return std::find(std::begin(kNames), std::end(kNames), alias.ours) != std::end(kNames);
+  });
+}
+static_assert(AliasesExist(), "an alias is of a metric of the list");
+
+prometheus::MetricFamily Renamed(const prometheus::MetricFamily& family, const AliasSpec& alias,
+                                 const std::string& model_name) {
+  prometheus::MetricFamily renamed = family;
+  renamed.name = alias.name;
+  for (prometheus::ClientMetric& metric : renamed.metric) {
+    for (auto& label : metric.label)
+      if (label.name == alias.label) label.name = alias.alias_label;
+    metric.label.push_back({"model_name", model_name});
+    metric.label.push_back({"engine", "0"});
+  }
+  return renamed;
+}
+
 constexpr bool Sorted() {
   for (size_t i = 1; i < std::size(kNames); ++i) {
     if (!(kNames[i - 1] < kNames[i])) return false;
@@ -120,10 +146,15 @@ class Metrics::Collector final : public prometheus::Collectable {
     for (const auto& refresh : refreshers_) refresh();
     std::vector<prometheus::MetricFamily> families = registry_.Collect();
     for (const Source& source : sources_) families.push_back(Read(source));
+    if (!model_name_.empty()) AddAliases(families);
     std::sort(families.begin(), families.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
     return families;
   }
 
+  void SetModelName(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    model_name_ = name;
+  }
   void AddRefresher(std::function<void()> refresh) {
     const std::lock_guard lock(mutex_);
     refreshers_.push_back(std::move(refresh));
@@ -134,6 +165,14 @@ class Metrics::Collector final : public prometheus::Collectable {
   }
 
  private:
+  void AddAliases(std::vector<prometheus::MetricFamily>& families) const {
+    const size_t ours = families.size();
+    for (const AliasSpec& alias : kAliases) {
+      for (size_t i = 0; i < ours; ++i)
+        if (families[i].name == alias.ours) families.push_back(Renamed(families[i], alias, model_name_));
+    }
+  }
+
   struct Source {
     MetricSpec spec;
     std::vector<std::string> labels;
@@ -156,6 +195,7 @@ class Metrics::Collector final : public prometheus::Collectable {
   mutable std::mutex mutex_;
   std::vector<std::function<void()>> refreshers_;
   std::vector<Source> sources_;
+  std::string model_name_;  // of the aliases; none: they are not served
 };
 
 Metrics::Metrics(MetricOwner daemon) : daemon_(daemon), collector_(std::make_shared<Collector>(registry_)) {
@@ -217,6 +257,8 @@ void Metrics::Expose(CounterId id, std::function<void(SampleSink)> source) {
   counters_[index] = nullptr;
   collector_->AddSource(kCounters[index], std::move(source));
 }
+
+void Metrics::ServeAliases(const std::string& model_name) { collector_->SetModelName(model_name); }
 
 std::string Metrics::Serialise() const {
   return prometheus::TextSerializer().Serialize(collector_->Collect());

@@ -68,6 +68,10 @@ class Metrics {
   /// The samples of `id` are whatever `source` emits at each scrape; `id` must not be used through With.
   void Expose(CounterId id, std::function<void(SampleSink)> source);
 
+  /// From now on the metrics of NUMOE_METRIC_ALIASES are served under vLLM's names too, with the labels that
+  /// its dashboards choose by: model_name, and engine "0". Once, before the first scrape.
+  void ServeAliases(const std::string& model_name);
+
   /// The body of /metrics: Prometheus text exposition format 0.0.4.
   std::string Serialise() const;
   /// For an exposer (metrics_exposer.h); shares this object's life but not its ownership: destroy the exposer

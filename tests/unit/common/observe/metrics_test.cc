@@ -54,6 +54,28 @@ TEST(MetricsTest, ADaemonServesItsOwnMetricsOnly) {
   EXPECT_THAT(Metrics(MetricOwner::kWorker).Serialise(), Not(HasSubstr("numoe_steps_total")));
 }
 
+TEST(MetricsTest, VllmsNamesAreServedBesideOurs) {
+  Metrics metrics(MetricOwner::kCoordinator);
+  EXPECT_THAT(metrics.Serialise(), Not(HasSubstr("vllm:")));
+  metrics.ServeAliases("kimi");
+  metrics.Set(GaugeId::kKvUsage, 0.25);
+  metrics.Add(CounterId::kTokensGenerated, 7);
+  metrics.Observe(HistogramId::kTimeToFirstToken, 0.5);
+  metrics.With(CounterId::kRequestsFinished, {"stop"}).Increment();
+  const std::string text = metrics.Serialise();
+  for (const char* line :
+       {"# TYPE vllm:num_requests_running gauge\n",
+        "vllm:num_requests_waiting{model_name=\"kimi\",engine=\"0\"} 0\n",
+        "vllm:kv_cache_usage_perc{model_name=\"kimi\",engine=\"0\"} 0.25\n",
+        "vllm:gpu_cache_usage_perc{model_name=\"kimi\",engine=\"0\"} 0.25\n",
+        "vllm:generation_tokens_total{model_name=\"kimi\",engine=\"0\"} 7\n",
+        "vllm:time_to_first_token_seconds_count{model_name=\"kimi\",engine=\"0\"} 1\n",
+        "vllm:time_to_first_token_seconds_bucket{model_name=\"kimi\",engine=\"0\",le=\"+Inf\"} 1\n",
+        "vllm:request_success_total{finished_reason=\"stop\",model_name=\"kimi\",engine=\"0\"} 1\n",
+        "numoe_kv_usage_ratio 0.25\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+}
+
 TEST(MetricsTest, ValuesAreServed) {
   Metrics metrics(MetricOwner::kCoordinator);
   metrics.Add(CounterId::kSteps);
