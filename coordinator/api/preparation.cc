@@ -59,6 +59,20 @@ std::optional<ApiError> CheckPrompt(const TokenIds& ids, const char* param, cons
   return std::nullopt;
 }
 
+// What the first token must be and what it may be can be compared at once; later ones' cannot.
+std::optional<ApiError> CheckFirstToken(TokenConstraint& constraint, const std::vector<TokenId>& allowed) {
+  const auto mask = constraint.Mask();
+  if (!mask.ok() || mask->empty()) return std::nullopt;
+  for (const TokenId token : allowed) {
+    const auto word = static_cast<size_t>(token) / 64;
+    if (word < mask->size() && ((*mask)[word] >> (token % 64) & 1) != 0) return std::nullopt;
+  }
+  return BadRequest(
+      "allowed_token_ids",
+      "'allowed_token_ids': none of these tokens can begin what tool_choice or structured output "
+      "ask for; leave one of them out");
+}
+
 // A constraint for each choice.
 std::optional<ApiError> Constrain(Prepared& prepared, const ApiDeps& deps) {
   static const OutputFormat raw;
@@ -71,6 +85,9 @@ std::optional<ApiError> Constrain(Prepared& prepared, const ApiDeps& deps) {
           prepared.request, {.format = chat ? deps.output_format : raw, .prompt_mark = mark}, deps.grammars);
       if (auto* error = std::get_if<ApiError>(&constraint)) return std::move(*error);
       prepared.constraints.push_back(std::get<0>(std::move(constraint)));
+      const std::vector<TokenId>& allowed = prepared.request.sampling.allowed_token_ids;
+      if (prepared.constraints.back() == nullptr || allowed.empty()) continue;
+      if (auto error = CheckFirstToken(*prepared.constraints.back(), allowed)) return error;
     }
   }
   return std::nullopt;

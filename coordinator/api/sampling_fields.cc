@@ -99,6 +99,7 @@ void ReadSampling(JsonFields& in, GenerationRequest& out) {
   in.Bool("ignore_eos", s.ignore_eos);
   in.Strings("stop", kStopStringsMax, out.stop);
   in.Tokens("stop_token_ids", s.stop_token_ids);
+  in.Tokens("allowed_token_ids", s.allowed_token_ids);
   in.Bool("include_stop_str_in_output", out.include_stop);
   in.Bool("no_stop_trim", out.include_stop);
   in.Bool("skip_special_tokens", out.skip_special_tokens);

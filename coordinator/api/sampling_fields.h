@@ -1,9 +1,9 @@
 // The sampling parameters that all dialects name alike.
 //
 // temperature, top_p, top_k, min_p, seed (SGLang: sampling_seed), the penalties, logit_bias, min_tokens
-// (SGLang: min_new_tokens), ignore_eos, stop, stop_token_ids, include_stop_str_in_output (SGLang:
-// no_stop_trim), skip_special_tokens, n, best_of. The number of tokens has a name of its own in each dialect.
-// Pure functions.
+// (SGLang: min_new_tokens), ignore_eos, stop, stop_token_ids, allowed_token_ids, include_stop_str_in_output
+// (SGLang: no_stop_trim), skip_special_tokens, n, best_of. The number of tokens has a name of its own in each
+// dialect. Pure functions.
 #pragma once
 
 #include <string>

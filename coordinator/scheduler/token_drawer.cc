@@ -18,6 +18,12 @@ absl::StatusOr<absl::Span<const uint64_t>> TokenDrawer::AllowedTokens(Sequence& 
   if (mask.empty()) return absl::MakeConstSpan(s.allowed);
   both_.resize(std::min(mask.size(), s.allowed.size()));
   for (size_t i = 0; i < both_.size(); ++i) both_[i] = mask[i] & s.allowed[i];
+  if (std::all_of(both_.begin(), both_.end(), [](uint64_t word) { return word == 0; })) {
+    return absl::InvalidArgumentError(
+        "allowed_token_ids: none of these tokens may come next by what tools, tool_choice or structured "
+        "output "
+        "ask for; leave one of them out");
+  }
   return absl::MakeConstSpan(both_);
 }
 

@@ -127,6 +127,16 @@ class Serving(unittest.TestCase):
         self.cluster.post("/reset_prefix_cache", {})
         self.assertEqual(cached({}), 0)
 
+    def test_allowed_tokens_that_leave_nothing_to_say_are_refused(self):
+        letter = self.cluster.post("/tokenize", {"prompt": "a", "add_special_tokens": False})["tokens"]
+        body = {"prompt": "x", "max_tokens": 8, "allowed_token_ids": letter}
+        said = self.cluster.post(TEXT, {**body, "structured_outputs": {"regex": "a{3}a*"}})["choices"][0]["text"]
+        self.assertRegex(said, "^a{3}a*$")
+        for pattern in ("b", "a[0-9]"):  # nothing can begin; nothing can follow
+            refused = self.cluster.post(TEXT, {**body, "structured_outputs": {"regex": pattern}}, expect=400)
+            self.assertIn("allowed_token_ids", refused["error"]["message"])
+            self.assertIn("structured output", refused["error"]["message"])
+
     def test_models(self):
         status, _, text = self.cluster.request("GET", "/v1/models")
         self.assertEqual(status, 200)
