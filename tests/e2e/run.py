@@ -137,6 +137,15 @@ class Serving(unittest.TestCase):
             self.assertIn("allowed_token_ids", refused["error"]["message"])
             self.assertIn("structured output", refused["error"]["message"])
 
+    def test_dashboards_made_for_vllm_find_its_names(self):
+        self.cluster.post(TEXT, {"prompt": "x", "max_tokens": 2, "ignore_eos": True})
+        text = self.cluster.request("GET", "/metrics")[2]
+        labels = '{model_name="tiny-chat",engine="0"}'
+        for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "gpu_cache_usage_perc"):
+            self.assertIn(f"vllm:{name}{labels} 0", text)
+        generated = int(re.search(re.escape(f"vllm:generation_tokens_total{labels} ") + r"(\d+)", text).group(1))
+        self.assertEqual(generated, metric(self.cluster, "numoe_tokens_generated_total"))
+
     def test_models(self):
         status, _, text = self.cluster.request("GET", "/v1/models")
         self.assertEqual(status, 200)
