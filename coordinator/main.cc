@@ -15,6 +15,7 @@
 #include "common/topology/available_memory.h"
 #include "common/topology/topology.h"
 #include "coordinator/api/api_service.h"
+#include "coordinator/api/probe_routes.h"
 #include "coordinator/coordinator_flags.h"
 #include "coordinator/device/cpu/cpu_device.h"
 #include "coordinator/http/server.h"
@@ -204,8 +205,9 @@ struct Loaded {
   std::unique_ptr<Model> model;
 };
 
-// What is wrong with flags, files or memory is found before the workers are waited for.
-absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics) {
+// What is wrong with flags, files or memory is found before the workers are waited for. `doing` is what
+// /health says meanwhile.
+absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::atomic<const char*>& doing) {
   const ScopedDeadlySignals deadly;  // may take minutes, and leaves nothing behind
   Loaded loaded;
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
@@ -227,6 +229,7 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics) {
                     .logit_rows_max = f.max_num_seqs + limits::kPromptLogitRowsMax,
                     .observe = PartObserver(metrics)};
   RETURN_IF_ERROR(CheckMemory(f, *checkpoint, loaded.config, loaded.options));
+  doing = "waiting for the expert workers";
   spdlog::info("waiting for the workers at {}", fmt::join(f.workers, ", "));
   ASSIGN_OR_RETURN(loaded.pool, WorkerPool::Create({.addresses = f.workers,
                                                     .link = {.data_path = ParseDataPath(f.data_path),
@@ -234,6 +237,7 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics) {
                                                              .hidden_size = loaded.config.hidden_size,
                                                              .num_experts = loaded.config.num_experts}},
                                                    metrics));
+  doing = "loading the model's weights";
   ASSIGN_OR_RETURN(loaded.device, CreateDevice(f, /*measure_only=*/false));
   ASSIGN_OR_RETURN(loaded.model,
                    Model::Load(*checkpoint, loaded.config, loaded.options, *loaded.device, *loaded.pool));
@@ -244,13 +248,16 @@ absl::Status Serve(CoordinatorFlags& f) {
   RETURN_IF_ERROR(SetupLogging(f.log));
   RETURN_IF_ERROR(CompleteFlags(f));
   Metrics metrics(MetricOwner::kCoordinator);
-  Router router;
+  metrics.ServeAliases(f.served_model_name);
+  std::atomic<const char*> doing{"reading the model's files"};
+  Router starting, router;
+  AddStartingRoutes(starting, metrics, [&doing] { return std::string(doing.load()); });
   ASSIGN_OR_RETURN(const auto access, Access::Create(f.access));
-  ASSIGN_OR_RETURN(auto server, Server::Create(router, *access, metrics, f.server));
-  ASSIGN_OR_RETURN(const Loaded loaded, Load(f, metrics));
+  ASSIGN_OR_RETURN(auto server, Server::Create(starting, *access, metrics, f.server));
+  RETURN_IF_ERROR(server->Start());
+  ASSIGN_OR_RETURN(const Loaded loaded, Load(f, metrics, doing));
   const auto& [config, defaults, tokenizer, chat_template, output_format, capacity, options, pool, device,
                model] = loaded;
-  metrics.ServeAliases(f.served_model_name);
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(*SelectIsa(f.isa)))}).Set(1);
   spdlog::info("device: {}; KV cache: {} blocks of {} tokens in {}; context {} tokens", device->Describe(),
                capacity.blocks, kBlockTokens, CacheTypeName(options.kv_cache_type), capacity.model_len);
@@ -278,16 +285,18 @@ absl::Status Serve(CoordinatorFlags& f) {
   ApiService service(deps);
   service.Register(router);
   AddPageRoutes(router);
-  RETURN_IF_ERROR(server->Start());
-  RETURN_IF_ERROR(WritePort(f.port_file, server->port()));
-  spdlog::info("serving {} as '{}' on {}:{}", f.model, f.served_model_name, f.server.host, server->port());
-  AwaitEnd(f, *engine, draining);
+  server->Use(router);
+  const absl::Status told = WritePort(f.port_file, server->port());
+  if (told.ok()) {
+    spdlog::info("serving {} as '{}' on {}:{}", f.model, f.served_model_name, f.server.host, server->port());
+    AwaitEnd(f, *engine, draining);
+  }
   // Whoever posts to connections ends before the server does; what these hold refers to the service.
   server->Stop();
   service.Stop();
   engine.reset();
   server.reset();
-  return absl::OkStatus();
+  return told;
 }
 
 }  // namespace

@@ -36,7 +36,6 @@ class ApiService {
   void RegisterMessages(Router& router);
   void RegisterResponses(Router& router);
 
-  void Health(const std::shared_ptr<Exchange>& exchange);
   void HealthGenerate(const std::shared_ptr<Exchange>& exchange);
   void Models(const std::shared_ptr<Exchange>& exchange);
   void OneModel(const std::shared_ptr<Exchange>& exchange);

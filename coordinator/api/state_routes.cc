@@ -6,6 +6,7 @@
 #include "common/base/version.h"
 #include "coordinator/api/api_service.h"
 #include "coordinator/api/json_fields.h"
+#include "coordinator/api/probe_routes.h"
 
 namespace numoe {
 namespace {
@@ -14,10 +15,6 @@ using nlohmann::ordered_json;
 
 void ReplyJson(const std::shared_ptr<Exchange>& exchange, const ordered_json& json, int status = 200) {
   exchange->Reply({.status = status, .body = DumpJson(json)});
-}
-
-ordered_json HealthJson(const HealthReport& report) {
-  return {{"status", report.status}, {"detail", report.detail}};
 }
 
 // The fields that bench clients read after a run.
@@ -51,16 +48,13 @@ ordered_json ModelJson(const ApiDeps& deps) {
 }  // namespace
 
 void ApiService::RegisterState(Router& router) {
-  const auto add = [&](const char* method, const char* path, const char* summary, Answer answer,
-                       bool open = false) {
+  const auto add = [&](const char* method, const char* path, const char* summary, Answer answer) {
     router.Add({.method = method,
                 .pattern = path,
                 .summary = summary,
-                .handle = [this, answer](std::shared_ptr<Exchange> exchange) { (this->*answer)(exchange); },
-                .open = open});
+                .handle = [this, answer](std::shared_ptr<Exchange> exchange) { (this->*answer)(exchange); }});
   };
-  add("GET", "/health", "Whether requests are served, and if not, why", &ApiService::Health, true);
-  add("GET", "/ping", "The same, as SageMaker asks", &ApiService::Health, true);
+  AddProbeRoutes(router, deps_.metrics, deps_.health);
   add("GET", "/health_generate", "The same, proven by one token", &ApiService::HealthGenerate);
   add("GET", "/v1/models", "The model that is served", &ApiService::Models);
   add("GET", "/v1/models/{}", "The same, by name", &ApiService::OneModel);
@@ -77,33 +71,11 @@ void ApiService::RegisterState(Router& router) {
     add(method, "/flush_cache", "Forgets computed prefixes (SGLang)", &ApiService::ResetPrefixCache);
   add("POST", "/abort_request", "Ends requests where they are: {rid} or {abort_all} (SGLang)",
       &ApiService::AbortRequest);
-  router.Add({.method = "GET",
-              .pattern = "/version",
-              .summary = "The program's version",
-              .handle =
-                  [](const std::shared_ptr<Exchange>& e) {
-                    ReplyJson(e, {{"version", Version()}});
-                  },
-              .open = true});
-  router.Add({.method = "GET",
-              .pattern = "/metrics",
-              .summary = "Prometheus text",
-              .handle =
-                  [this](const std::shared_ptr<Exchange>& exchange) {
-                    exchange->Reply({.body = deps_.metrics.Serialise(),
-                                     .type = "text/plain; version=0.0.4; charset=utf-8"});
-                  },
-              .open = true});
-}
-
-void ApiService::Health(const std::shared_ptr<Exchange>& exchange) {
-  const HealthReport report = deps_.health();
-  ReplyJson(exchange, HealthJson(report), report.status == "ready" ? 200 : 503);
 }
 
 void ApiService::HealthGenerate(const std::shared_ptr<Exchange>& exchange) {
   const HealthReport report = deps_.health();
-  if (report.status != "ready") return ReplyJson(exchange, HealthJson(report), 503);
+  if (report.status != "ready") return ReplyHealth(exchange, report);
   GenerateRequest generate{.request_id = exchange->request().id,
                            .prompt = {0},
                            .cache_salt = "",
@@ -113,12 +85,12 @@ void ApiService::HealthGenerate(const std::shared_ptr<Exchange>& exchange) {
   generate.on_event = [exchange, report](const TokenEvent& event) {
     exchange->Post([exchange, report, status = event.error] {
       if (!status.ok()) return exchange->ReplyError(FromStatus(status));
-      ReplyJson(exchange, HealthJson(report));
+      ReplyHealth(exchange, report);
     });
   };
   const absl::StatusOr<SequenceId> sequence = deps_.engine.Submit(std::move(generate));
   // A full queue is no illness: there are tokens.
-  if (absl::IsResourceExhausted(sequence.status())) return ReplyJson(exchange, HealthJson(report));
+  if (absl::IsResourceExhausted(sequence.status())) return ReplyHealth(exchange, report);
   if (!sequence.ok()) return exchange->ReplyError(FromStatus(sequence.status()));
   exchange->OnGone([this, id = *sequence] { deps_.engine.Cancel(id); });
 }

@@ -196,11 +196,12 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
   void Route() {
     const HttpRequest& request = exchange_->request();
     if (request.method == "OPTIONS") return Write(PreflightResponse(request, parts_.options));
+    const Router& router = *parts_.router.load();
     // HEAD asks for what GET would say, without the body.
-    auto found = parts_.router.Find(request.method == "HEAD" ? "GET" : request.method, request.path);
+    auto found = router.Find(request.method == "HEAD" ? "GET" : request.method, request.path);
     if (const auto* error = std::get_if<ApiError>(&found)) {
       HttpReply reply{.status = error->http_status, .body = error->ToJson()};
-      if (error->http_status == 405) reply.headers = {{"Allow", parts_.router.Allowed(request.path)}};
+      if (error->http_status == 405) reply.headers = {{"Allow", router.Allowed(request.path)}};
       return Reply(std::move(reply));
     }
     const auto& match = std::get<RouteMatch>(found);

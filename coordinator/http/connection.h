@@ -6,6 +6,7 @@
 // progress are bounded in every state: handshake, idle, reading, writing.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <memory>
@@ -17,7 +18,7 @@ namespace numoe {
 
 /// What all connections of a server share, and outlives them.
 struct ServerParts {
-  const Router& router;
+  const std::atomic<const Router*>& router;
   Access& access;
   Metrics& metrics;
   const ServerOptions& options;

@@ -36,6 +36,8 @@ class Router {
  public:
   /// REQUIRES: no route of this method and pattern yet.
   void Add(Route route);
+  /// What Find says of everything that has no route, instead of 404 and 405.
+  void RefuseOthers(ApiError error) { others_ = std::move(error); }
   /// The route; or 404, or 405 for a path that other methods have, which Allowed lists.
   std::variant<RouteMatch, ApiError> Find(std::string_view method, std::string_view path) const;
   /// Methods that a path has, separated by commas: "GET, POST".
@@ -44,6 +46,7 @@ class Router {
 
  private:
   std::vector<Route> routes_;
+  std::optional<ApiError> others_;
 };
 
 }  // namespace numoe

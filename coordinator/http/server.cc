@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
@@ -40,7 +41,8 @@ class BeastServer final : public Server {
  public:
   BeastServer(const Router& router, Access& access, Metrics& metrics, const ServerOptions& options)
       : options_(options),
-        parts_{router, access, metrics, options_},
+        router_(&router),
+        parts_{router_, access, metrics, options_},
         certificate_(options.tls_certificate),
         acceptor_(context_),
         pause_(context_) {}
@@ -75,6 +77,8 @@ class BeastServer final : public Server {
     }
     return absl::OkStatus();
   }
+
+  void Use(const Router& router) override { router_.store(&router); }
 
   int port() const override { return port_; }
 
@@ -129,6 +133,7 @@ class BeastServer final : public Server {
   }
 
   const ServerOptions options_;
+  std::atomic<const Router*> router_;
   const ServerParts parts_;
   WatchedFile certificate_;
   std::shared_ptr<asio::ssl::context> tls_;  // null: plain text

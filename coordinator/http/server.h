@@ -38,6 +38,8 @@ class Server {
   virtual int port() const = 0;
   /// Listens and serves. REQUIRES: the router is filled.
   virtual absl::Status Start() = 0;
+  /// Requests from now on are answered by `router`, which is filled and outlives the server.
+  virtual void Use(const Router& router) = 0;
   /// No handler runs any more once it returns; what is posted to exchanges from then on is dropped.
   virtual void Stop() = 0;
 };

@@ -694,6 +694,28 @@ class LifeCycle(unittest.TestCase):
             self.assertEqual(taken.returncode, 2, taken.stderr)
             self.assertIn(str(one.port), taken.stderr.strip().splitlines()[-1])
 
+    def test_a_starting_server_says_what_it_waits_for(self):
+        cluster = Cluster(BIN, MODEL)
+        try:
+            port = str(free_port())
+            cluster.coordinator.argv[cluster.coordinator.argv.index("--port") + 1] = port
+            with open(cluster.port_file, "w", encoding="ascii") as f:  # the coordinator writes it once it serves
+                f.write(port)
+            cluster.coordinator.start()
+            deadline = time.monotonic() + 30
+            while "workers" not in cluster.await_health("starting")["detail"]:
+                self.assertLess(time.monotonic(), deadline)
+            self.assertEqual(cluster.request("GET", "/health")[0], 503)
+            self.assertIn("numoe_", cluster.request("GET", "/metrics")[2])
+            error = cluster.post(TEXT, {"prompt": "x", "max_tokens": 1}, expect=503)["error"]
+            self.assertEqual(error["code"], "starting")
+            for worker in cluster.workers:
+                worker.start()
+            cluster.await_health("ready")
+            cluster.post(TEXT, {"prompt": "x", "max_tokens": 1})
+        finally:
+            cluster.__exit__(None, None, None)
+
     def test_an_answer_in_the_background_is_one_of_its_keys_requests(self):
         key = {"x-api-key": "one"}
         flags = ["--api-key", "one,two", "--max-requests-per-key", "1"]

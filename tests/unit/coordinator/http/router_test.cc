@@ -50,5 +50,17 @@ TEST(RouterTest, APathOfOtherMethodsSaysWhich) {
   EXPECT_EQ(router.Allowed("/nowhere"), "");
 }
 
+TEST(Router, WhatIsSaidOfOthersTakesThePlaceOf404And405) {
+  Router router;
+  router.Add({.method = "GET", .pattern = "/here", .summary = "", .handle = nullptr});
+  router.RefuseOthers({.http_status = 503, .message = "not yet"});
+  EXPECT_TRUE(std::holds_alternative<RouteMatch>(router.Find("GET", "/here")));
+  for (const char* method : {"GET", "POST"}) {
+    const auto found = router.Find(method, method == std::string("GET") ? "/there" : "/here");
+    ASSERT_TRUE(std::holds_alternative<ApiError>(found));
+    EXPECT_EQ(std::get<ApiError>(found).http_status, 503);
+  }
+}
+
 }  // namespace
 }  // namespace numoe

@@ -329,6 +329,23 @@ TEST_F(ServerTest, ATakenPortIsNamedBeforeAnythingIsServed) {
       << second.status();
 }
 
+TEST_F(ServerTest, AnotherRouterAnswersOpenConnectionsToo) {
+  Router later;
+  later.Add({.method = "GET",
+             .pattern = "/open",
+             .summary = "",
+             .handle = [](const std::shared_ptr<Exchange>& e) { e->Reply({.body = "later"}); },
+             .open = true});
+  Start();
+  tcp::socket socket = Connect();
+  asio::write(socket, asio::buffer(Get("/open", "")));
+  std::string reply;
+  asio::read_until(socket, asio::dynamic_buffer(reply), "{}");
+  server_->Use(later);
+  EXPECT_TRUE(Has(AskOn(socket, Get("/open", "Connection: close\r\n")), "later"));
+  server_->Stop();
+}
+
 TEST_F(ServerTest, ConnectionsAreRefusedUntilItStarts) {
   access_ = *Access::Create({});
   ServerOptions options;

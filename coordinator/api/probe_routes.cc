@@ -1,0 +1,41 @@
+#include "coordinator/api/probe_routes.h"
+
+#include "common/base/version.h"
+#include "coordinator/api/sse.h"
+
+namespace numoe {
+
+using nlohmann::ordered_json;
+
+void ReplyHealth(const std::shared_ptr<Exchange>& exchange, const HealthReport& report) {
+  exchange->Reply({.status = report.status == "ready" ? 200 : 503,
+                   .body = DumpJson(ordered_json{{"status", report.status}, {"detail", report.detail}})});
+}
+
+void AddProbeRoutes(Router& router, Metrics& metrics, const std::function<HealthReport()>& health) {
+  const auto add = [&](const char* path, const char* summary,
+                       std::function<void(std::shared_ptr<Exchange>)> handle) {
+    router.Add(
+        {.method = "GET", .pattern = path, .summary = summary, .handle = std::move(handle), .open = true});
+  };
+  const auto tell = [health](const std::shared_ptr<Exchange>& e) { ReplyHealth(e, health()); };
+  add("/health", "Whether requests are served, and if not, why", tell);
+  add("/ping", "The same, as SageMaker asks", tell);
+  add("/version", "The program's version", [](const std::shared_ptr<Exchange>& e) {
+    e->Reply({.body = DumpJson(ordered_json{{"version", Version()}})});
+  });
+  add("/metrics", "Prometheus text", [&metrics](const std::shared_ptr<Exchange>& e) {
+    e->Reply({.body = metrics.Serialise(), .type = "text/plain; version=0.0.4; charset=utf-8"});
+  });
+}
+
+void AddStartingRoutes(Router& router, Metrics& metrics, const std::function<std::string()>& doing) {
+  AddProbeRoutes(router, metrics, [doing] { return HealthReport{"starting", doing()}; });
+  router.RefuseOthers(
+      {.http_status = 503,
+       .message = "the server is starting and has no model yet; GET /health says what it does",
+       .type = "service_unavailable",
+       .code = "starting"});
+}
+
+}  // namespace numoe
