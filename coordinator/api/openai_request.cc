@@ -143,14 +143,23 @@ void ReadConversation(JsonFields& in, GenerationRequest& out) {
   ReadThinking(in, out);
 }
 
-std::variant<GenerationRequest, ApiError> ReadChatRequest(const ordered_json& body,
-                                                          const GenerationDefaults& defaults) {
+namespace {
+
+GenerationRequest ReadWhatBothHave(JsonFields& in, const GenerationDefaults& defaults) {
   GenerationRequest out;
   SetSamplingDefaults(defaults, out);
-  JsonFields in(body);
   ReadCommon(in, out);
   ReadStream(in, out);
   ReadSampling(in, out);
+  return out;
+}
+
+}  // namespace
+
+std::variant<GenerationRequest, ApiError> ReadChatRequest(const ordered_json& body,
+                                                          const GenerationDefaults& defaults) {
+  JsonFields in(body);
+  GenerationRequest out = ReadWhatBothHave(in, defaults);
   out.sampling.max_tokens = INT32_MAX;
   in.Number("max_tokens", 1, INT32_MAX, out.sampling.max_tokens);
   in.Number("max_completion_tokens", 1, INT32_MAX, out.sampling.max_tokens);
@@ -164,12 +173,8 @@ std::variant<GenerationRequest, ApiError> ReadChatRequest(const ordered_json& bo
 
 std::variant<GenerationRequest, ApiError> ReadTextRequest(const ordered_json& body,
                                                           const GenerationDefaults& defaults) {
-  GenerationRequest out;
-  SetSamplingDefaults(defaults, out);
   JsonFields in(body);
-  ReadCommon(in, out);
-  ReadStream(in, out);
-  ReadSampling(in, out);
+  GenerationRequest out = ReadWhatBothHave(in, defaults);
   out.sampling.max_tokens = kCompletionTokensDefault;
   in.Bool("echo", out.echo);
   in.Number("max_tokens", out.echo ? 0 : 1, INT32_MAX, out.sampling.max_tokens);  // 0: the prompt's alone

@@ -16,6 +16,7 @@ constexpr char kShared[] = R"json({
     "min_p": {"type": "number", "minimum": 0, "maximum": 1}, "seed": {"type": ["integer", "null"]},
     "frequency_penalty": {"type": "number"}, "presence_penalty": {"type": "number"},
     "repetition_penalty": {"type": "number"}, "logit_bias": {"type": ["object", "null"]},
+    "allowed_token_ids": {"type": ["array", "null"], "items": {"type": "integer"}},
     "min_tokens": {"type": "integer"}, "ignore_eos": {"type": "boolean"},
     "stop": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
     "stop_token_ids": {"type": ["array", "null"], "items": {"type": "integer"}},

@@ -173,7 +173,8 @@ TEST_P(RoundedTest, AgreesInPortions) {
 TEST_P(RoundedTest, ATokensBitsDoNotDependOnTheOthersInOneForm) {
   constexpr int kTokens = 40, kCols = 1056, kRows = 32;
   const ActivationForm form = FormFor(kTokens);
-  if (form == ActivationForm::kFloat) GTEST_SKIP() << "fp32";
+  if (form == ActivationForm::kFloat)
+    GTEST_SKIP() << "this instruction set takes fp32 here, which is not rounded";
   std::mt19937 random(5);
   const Packed packed = RandomPacked(format_, kRows, kCols, random);
   const size_t stride = rounded::RowBytes(form, kCols);
@@ -206,7 +207,8 @@ TEST_P(RoundedTest, TilesRunWhereTheContractSaysSo) {
   const Packed packed = RandomPacked(format_, 32, 64, random);
   for (const int tokens : {15, 16}) {
     const ActivationForm form = FormFor(tokens);
-    if (form == ActivationForm::kFloat) GTEST_SKIP() << "fp32";
+    if (form == ActivationForm::kFloat)
+      GTEST_SKIP() << "this instruction set takes fp32 here, which is not rounded";
     amx_emulator::ResetCounts();
     ASSERT_NO_FATAL_FAILURE(ExpectAgreement(isa_, packed.matrix, 0, tokens, form));
     const bool tiles = isa_ == Isa::kAmx && tokens == 16 && std::get<2>(GetParam()) == Precision::kFast;
@@ -218,7 +220,8 @@ TEST_P(RoundedTest, TilesRunWhereTheContractSaysSo) {
 
 TEST_P(RoundedTest, PartsOfARowRoundAsTheWhole) {
   const ActivationForm form = FormFor(16);
-  if (form == ActivationForm::kFloat) GTEST_SKIP() << "fp32";
+  if (form == ActivationForm::kFloat)
+    GTEST_SKIP() << "this instruction set takes fp32 here, which is not rounded";
   std::mt19937 random(6);
   std::vector<float> x = RandomFloats(224, random);
   std::fill(x.begin() + 64, x.begin() + 96, 0.0f);  // a group of zeros has no scale to divide by

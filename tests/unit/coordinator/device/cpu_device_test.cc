@@ -23,7 +23,8 @@ struct Case {
 class CpuDeviceTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    if (!SelectIsa(IsaName(GetParam().isa)).ok()) GTEST_SKIP() << "not on this CPU";
+    if (!SelectIsa(IsaName(GetParam().isa)).ok())
+      GTEST_SKIP() << "this CPU lacks " << IsaName(GetParam().isa);
     auto device = CpuDevice::Create({.step_tokens_max = GetParam().tokens,
                                      .cpus = {0, 0, 0},
                                      .isa = std::string(IsaName(GetParam().isa)),

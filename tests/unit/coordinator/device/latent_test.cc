@@ -37,7 +37,8 @@ class LatentTest : public ::testing::TestWithParam<Case> {
   static constexpr int kSequences = 3;
 
   void SetUp() override {
-    if (!SelectIsa(IsaName(GetParam().isa)).ok()) GTEST_SKIP() << "not on this CPU";
+    if (!SelectIsa(IsaName(GetParam().isa)).ok())
+      GTEST_SKIP() << "this CPU lacks " << IsaName(GetParam().isa);
     auto device = CpuDevice::Create({.step_tokens_max = kContext,
                                      .cpus = {0, 0, 0},
                                      .isa = std::string(IsaName(GetParam().isa)),
@@ -210,7 +211,8 @@ TEST_P(LatentTest, PromptsAndDecodingInOneStepAgreeWithTheFormula) {
 
 // With fp32 activations a token's bits are those it has when it comes alone.
 TEST_P(LatentTest, ExactStepsDoNotDependOnTheBatch) {
-  if (GetParam().precision != Precision::kFloat) GTEST_SKIP() << "promised for exact calls";
+  if (GetParam().precision != Precision::kFloat)
+    GTEST_SKIP() << "what is promised for exact activations (fp32) says nothing of rounded ones";
   const std::vector<float> whole = Attend({{1, 0, 600}});
   const std::vector<float> part = Attend({{0, 3, 4}, {1, 590, 600}});
   constexpr size_t kRow = kHeads * kValue;
