@@ -9,7 +9,9 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
+#include <tuple>
 
 #include "common/formats/bf16.h"
 #include "gtest/gtest.h"
@@ -131,22 +133,22 @@ class World {
                                   [static_cast<size_t>((position * shape_.heads + head) * shape_.key_width)];
     std::vector<double> out(static_cast<size_t>(shape_.value_width));
     double sum = 0, magnitude = 0, largest = 0;
-    for (int p = 0; p <= position; ++p) {
-      const std::vector<uint16_t> key = Key(sequence, p, kv_head);
+    const double* key = Rows(sequence, kv_head, /*values=*/false).data();
+    const double* value_rows = Rows(sequence, kv_head, !shape_.value_in_key).data();
+    const int value_stride = shape_.value_in_key ? shape_.key_width : shape_.value_width;
+    for (int p = 0; p <= position; ++p, key += shape_.key_width, value_rows += value_stride) {
       double score = 0, size = 0;
       for (int i = 0; i < shape_.key_width; ++i) {
-        const double product = static_cast<double>(query[i]) * DecodeBf16(key[i]);
+        const double product = static_cast<double>(query[i]) * key[i];
         score += product;
         size += std::fabs(product);
       }
       magnitude = std::max(magnitude, size * kScale);
       const double weight = std::exp(score * kScale);
       sum += weight;
-      const std::vector<uint16_t> values = shape_.value_in_key ? key : Value(sequence, p, kv_head);
       for (size_t i = 0; i < out.size(); ++i) {
-        const double value = DecodeBf16(values[i]);
-        out[i] += weight * value;
-        largest = std::max(largest, std::fabs(value));
+        out[i] += weight * value_rows[i];
+        largest = std::max(largest, std::fabs(value_rows[i]));
       }
     }
     for (double& v : out) v /= sum;
@@ -162,22 +164,25 @@ class World {
     auto* plain = reinterpret_cast<uint16_t*>(row.values + form.coded);
     for (size_t i = static_cast<size_t>(form.coded); i < values.size(); ++i) *plain++ = EncodeBf16(values[i]);
   }
-  // What the cache holds, in BF16, which loses nothing.
-  static std::vector<uint16_t> Load(const CacheRowForm& form, const CacheMemory::Row& row) {
-    std::vector<uint16_t> values(static_cast<size_t>(form.width));
-    const std::byte* bytes = row.values;
-    const uint8_t* exponents = row.exponents;
-    WidenRow(Isa::kScalar,
-             {.rows = &bytes, .count = 1, .width = form.width, .coded = form.coded, .exponents = &exponents},
-             0, values.data());
-    return values;
-  }
-  std::vector<uint16_t> Key(int sequence, int position, int head) const {
-    return Load(cache_.keys(), cache_.Key(alone_[static_cast<size_t>(sequence)], kLayer, 0, position, head));
-  }
-  std::vector<uint16_t> Value(int sequence, int position, int head) const {
-    return Load(cache_.values(),
-                cache_.Value(alone_[static_cast<size_t>(sequence)], kLayer, 0, position, head));
+  // [positions, width] what the cache holds of a sequence's keys or values; decoded once.
+  const std::vector<double>& Rows(int sequence, int head, bool values) {
+    std::vector<double>& rows = rows_[{sequence, head, values}];
+    if (!rows.empty()) return rows;
+    const CacheRowForm& form = values ? cache_.values() : cache_.keys();
+    std::vector<uint16_t> wide(static_cast<size_t>(form.width));
+    for (int position = 0; position < contexts_[static_cast<size_t>(sequence)]; ++position) {
+      const StepLayout& layout = alone_[static_cast<size_t>(sequence)];
+      const CacheMemory::Row row = values ? cache_.Value(layout, kLayer, 0, position, head)
+                                          : cache_.Key(layout, kLayer, 0, position, head);
+      const std::byte* bytes = row.values;
+      const uint8_t* exponents = row.exponents;
+      WidenRow(
+          Isa::kScalar,
+          {.rows = &bytes, .count = 1, .width = form.width, .coded = form.coded, .exponents = &exponents}, 0,
+          wide.data());
+      for (const uint16_t value : wide) rows.push_back(DecodeBf16(value));
+    }
+    return rows;
   }
 
   const Shape shape_;
@@ -189,6 +194,7 @@ class World {
   std::mt19937 random_{11};
   std::normal_distribution<float> normal_;
   std::vector<float> queries_[4];
+  std::map<std::tuple<int, int, bool>, std::vector<double>> rows_;  // by sequence, head, values
 };
 
 struct Case {
