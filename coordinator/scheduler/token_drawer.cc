@@ -21,8 +21,7 @@ absl::StatusOr<absl::Span<const uint64_t>> TokenDrawer::AllowedTokens(Sequence& 
   if (std::all_of(both_.begin(), both_.end(), [](uint64_t word) { return word == 0; })) {
     return absl::InvalidArgumentError(
         "allowed_token_ids: none of these tokens may come next by what tools, tool_choice or structured "
-        "output "
-        "ask for; leave one of them out");
+        "output ask for; leave one of them out");
   }
   return absl::MakeConstSpan(both_);
 }

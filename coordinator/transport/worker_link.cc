@@ -248,8 +248,7 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
   request.set_coordinator(fmt::format("pid {}", getpid()));
   v1::HandshakeReply reply;
   const grpc::Status shaken = stub->Handshake(&context, request, &reply);
-  if (!shaken.ok())
-    return absl::UnavailableError(fmt::format("worker {}: {}", address, shaken.error_message()));
+  if (!shaken.ok()) return absl::UnavailableError(shaken.error_message());  // the pool says whose
   RETURN_IF_ERROR(CheckHandshake(address, reply, options));
   WorkerIdentity identity{.slice_by_expert = reply.slice_mode() == v1::SLICE_MODE_EXPERT,
                           .worker_index = reply.worker_index(),

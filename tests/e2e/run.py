@@ -579,7 +579,8 @@ class Failure(unittest.TestCase):
             def break_it(count):
                 if count == 5:
                     victim.stop(signal.SIGKILL)
-                    cluster.await_health("degraded", 10)
+                    detail = cluster.await_health("degraded", 10)["detail"]
+                    self.assertEqual(detail.count(f"worker unix:{cluster.folder}/worker1.sock: "), 1, detail)
                     victim.start()
 
             events = cluster.stream(TEXT, body, on_event=break_it)
