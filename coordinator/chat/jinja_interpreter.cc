@@ -44,6 +44,28 @@ bool Interpreter::Charge(int64_t steps) {
   return !failed();
 }
 
+bool Interpreter::MayHold(const void* container, const Value& value, int depth) {
+  if (const auto* bound = value.If<Callable>())
+    return bound->self == nullptr || MayHold(container, *bound->self, depth);
+  const List* list = value.list();
+  const Dict* dict = value.dict();
+  if (list == nullptr && dict == nullptr) return true;
+  if (list == container || dict == container) {
+    Fail(fmt::format("a {} would hold itself", TypeName(value)));
+  } else if (depth >= limits::kTemplateDepthMax) {
+    Fail(fmt::format("lists and dicts nested more than {} deep", limits::kTemplateDepthMax));
+  } else if (list != nullptr && Charge(1)) {
+    for (const Value& item : *list) {
+      if (!MayHold(container, item, depth + 1)) break;
+    }
+  } else if (dict != nullptr && Charge(1)) {
+    for (const auto& [key, item] : dict->items) {
+      if (!MayHold(container, item, depth + 1)) break;
+    }
+  }
+  return !failed();
+}
+
 void Interpreter::Print(const Str& text) {
   output_.Append(text);
   if (output_.size() > limits::kTemplateOutputBytesMax)
@@ -194,7 +216,7 @@ void Interpreter::Assign(const Node& target, Value value) {
                      TypeName(base)));
     return;
   }
-  (*dict)->Set(Value::Text(target.text), std::move(value));
+  if (MayHold(dict->get(), value)) (*dict)->Set(Value::Text(target.text), std::move(value));
 }
 
 Str Interpreter::Capture(const Block& block) {

@@ -45,6 +45,10 @@ class Interpreter {
   /// What a for loop sees; fails for values that cannot be iterated.
   List Iterate(const Value& value);
   bool Charge(int64_t steps);
+  /// Whether `container` (a list's or dict's address) may take `value` in: fails where a value would hold
+  /// itself, which counted references never free and printing never ends, and where lists are nested too
+  /// deeply.
+  bool MayHold(const void* container, const Value& value, int depth = 0);
 
  private:
   enum class Flow : uint8_t { kNext, kBreak, kContinue };

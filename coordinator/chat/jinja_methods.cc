@@ -234,12 +234,14 @@ Value ListMethod(Interpreter& in, const std::string& name, const std::shared_ptr
   if (args.positional.empty()) return in.Fail(name + ": expected an argument");
   const Value& argument = args.positional[0];
   if (name == "append") {
-    if (in.Charge(1)) list->push_back(argument);
+    if (in.Charge(1) && in.MayHold(list.get(), argument)) list->push_back(argument);
     return None{};
   }
   if (name == "extend") {
     const List items = in.Iterate(argument);
-    if (in.Charge(static_cast<int64_t>(items.size()))) list->insert(list->end(), items.begin(), items.end());
+    for (const Value& item : items) {
+      if (in.Charge(1) && in.MayHold(list.get(), item)) list->push_back(item);
+    }
     return None{};
   }
   if (name == "count")

@@ -194,6 +194,25 @@ TEST(ChatTemplateTest, LimitsEndRunawayTemplates) {
               HasSubstr("nesting"));
 }
 
+TEST(ChatTemplateTest, AValueNeverHoldsItself) {
+  for (const char* source : {
+           "{% set n = namespace() %}{% set n.me = n %}{{ n }}",
+           "{% set a = [] %}{% set _ = a.append(a) %}{{ a }}",
+           "{% set a = [] %}{% set _ = a.append({'deep': [a]}) %}{{ a|tojson }}",
+           "{% set a = [] %}{% set b = [a] %}{% set _ = a.extend([b]) %}{{ a == b }}",
+           "{% set a = [] %}{% set _ = a.append(a.append) %}",
+       }) {
+    const auto text = RenderSource(source, ordered_json::object());
+    ASSERT_FALSE(text.ok()) << source;
+    EXPECT_THAT(text.status().message(), HasSubstr("would hold itself")) << source;
+  }
+  const auto deep =
+      RenderSource("{% set n = namespace(a=[]) %}{% for i in range(1000) %}{% set n.a = [n.a] %}{% endfor %}",
+                   ordered_json::object());
+  ASSERT_FALSE(deep.ok());
+  EXPECT_THAT(deep.status().message(), HasSubstr("nested more than"));
+}
+
 TEST(ChatTemplateTest, ErrorsGiveLineAndReason) {
   EXPECT_THAT(RenderSource("a\nb\n{{ nothing.at_all }}", ordered_json::object()).status().ToString(),
               ::testing::AllOf(HasSubstr("line 3"), HasSubstr("'nothing' is undefined")));
