@@ -30,8 +30,8 @@ constexpr char kSingleName[] = "model.safetensors";
 using ShardMap = std::map<std::string, std::vector<std::string>>;  // file: the tensors it holds
 
 bool IsPlainFileName(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." &&
-         name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
 // The weight_map of an index file. Names are taken as they are: publishers number their shards in different

@@ -150,7 +150,7 @@ TEST_F(CheckpointTest, IndexThatIsNone) {
 
 TEST_F(CheckpointTest, IndexThatLeavesTheFolder) {
   for (const char* name :
-       {"../model.safetensors", "/etc/passwd", "..", ".", "", "a/b", "model.safetensors\\u0000x"}) {
+       {"../model.safetensors", "/etc/passwd", "..", ".", "", "a/b", "model.safetensors\\u0000x", "a\\nb"}) {
     WriteIndex(std::string(R"({"a": ")") + name + "\"}");
     EXPECT_EQ(OpenError(), Path("model.safetensors.index.json") + ": tensor a: file \"" + name +
                                "\", expected the name of a file in the same folder");
