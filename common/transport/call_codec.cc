@@ -7,28 +7,12 @@
 
 #include "common/base/check.h"
 #include "common/base/limits.h"
+#include "common/transport/call_layout.h"
 
 namespace numoe {
 namespace {
 
-constexpr size_t kDescriptorBytes = 64;
-constexpr uint32_t kExactFlag = 1;
 constexpr size_t kErrorTextMax = 1000;  // of a worker's error that is passed on
-
-struct RequestDescriptor {
-  uint64_t call_id;
-  int32_t layer;
-  int32_t tokens;
-  int32_t experts_per_token;
-  uint32_t flags;
-};
-struct ReplyDescriptor {
-  uint64_t call_id;
-  int32_t status_code;
-  int32_t tokens;
-  uint32_t text_bytes;
-};
-static_assert(sizeof(RequestDescriptor) <= kDescriptorBytes && sizeof(ReplyDescriptor) <= kDescriptorBytes);
 
 size_t Entries(int tokens, int experts_per_token) {
   return static_cast<size_t>(tokens) * static_cast<size_t>(experts_per_token);
@@ -91,8 +75,10 @@ absl::Status DecodeRequest(absl::Span<const std::byte> message, const CallShape&
   std::memcpy(out.weights.data(), hidden + values * sizeof(float) + entries * sizeof(ExpertId),
               entries * sizeof(float));
   for (const ExpertId expert : out.experts) {
-    if (expert < 0 || expert >= shape.num_experts)
-      return Bad(fmt::format("expert id {}, expected 0 to {}", expert, shape.num_experts - 1));
+    if (expert != kNoExpert && (expert < 0 || expert >= shape.num_experts)) {
+      return Bad(fmt::format("expert id {}, expected 0 to {}, or {} for none", expert, shape.num_experts - 1,
+                             kNoExpert));
+    }
   }
   if (reinterpret_cast<uintptr_t>(hidden) % alignof(float) != 0) return Bad("hidden states are not aligned");
   out.call_id = d.call_id;

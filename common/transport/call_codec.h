@@ -1,10 +1,8 @@
 // Layer calls and replies as bytes in a ring slot.
 //
-// A request is a 64-byte descriptor, then hidden [tokens, hidden_size] fp32, then expert ids int32 and
-// weights fp32 [tokens, experts_per_token]; a reply is a 64-byte descriptor, then either partial sums or an
-// error text. Numbers are in host order (one host). A decoder copies the descriptor and the ids once and
-// checks the copies: the peer can change shared memory at any time, so what was checked must not be read
-// again. Pure functions; fuzzed.
+// The layout is call_layout.h's. A decoder copies the descriptor and the ids once and checks the copies: the
+// peer can change shared memory at any time, so what was checked must not be read again. Pure functions;
+// fuzzed.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +15,7 @@
 
 namespace numoe {
 
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 struct CallShape {
   int hidden_size = 0;

@@ -2,7 +2,7 @@
 //
 // LayerCallView owns nothing; its spans live in the transport's buffers for the duration of the call.
 // LayerExecutor is whoever computes it: an expert worker's slice. Several executors' outputs add up to the
-// layer's routed output.
+// layer's routed output. kNoExpert among a token's experts is a place that no executor computes.
 #pragma once
 
 #include <vector>

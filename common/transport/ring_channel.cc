@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 // A sleeping side looks at its peer this often: the bound on noticing a death.
 constexpr timespec kSlice{0, 500'000};
 constexpr int kSpinsPerCheck = 64;
+constexpr int kAwakeSpinUs = 500;  // as long as a sleep, so that a death is noticed as soon
 
 void FutexWait(std::atomic<uint32_t>& word, uint32_t seen) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, seen, &kSlice, nullptr, 0);
@@ -50,6 +51,12 @@ void RingChannel::Publish(size_t length) {
   if (mail.sleeping.load() != 0) FutexWake(mail.published);
 }
 
+void RingChannel::HoldPeerAwake(bool awake) {
+  Mailbox& mail = Mail(side_);
+  mail.awake.store(awake ? 1 : 0);
+  if (awake && mail.sleeping.load() != 0) FutexWake(mail.published);
+}
+
 bool RingChannel::SpinFor(uint32_t seen, int spin_us) const {
   const Mailbox& mail = Mail(Peer());
   const Clock::time_point until = Clock::now() + std::chrono::microseconds(spin_us);
@@ -72,8 +79,13 @@ absl::StatusOr<absl::Span<const std::byte>> RingChannel::Receive(int64_t deadlin
         return absl::DeadlineExceededError(
             fmt::format("no answer through shared memory for {} ms", deadline_ms));
       }
+      if (mail.awake.load() != 0) {
+        SpinFor(received_, kAwakeSpinUs);
+        continue;
+      }
       mail.sleeping.store(1);
-      if (mail.published.load() == received_) FutexWait(mail.published, received_);
+      // A writer that holds us awake looks at `sleeping` after it said so: one of the two sees the other.
+      if (mail.published.load() == received_ && mail.awake.load() == 0) FutexWait(mail.published, received_);
       mail.sleeping.store(0);
     }
   }

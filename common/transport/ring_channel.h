@@ -32,6 +32,14 @@ class RingChannel {
   absl::StatusOr<absl::Span<const std::byte>> Receive(int64_t deadline_ms, int spin_us);
   bool PeerAlive();
 
+  /// For a writer that is not this class and has no system calls (coordinator/device/cuda): keeps the peer's
+  /// reader spinning, wakes it where it sleeps, and lets it sleep again.
+  void HoldPeerAwake(bool awake);
+  /// Messages that such a writer and reader exchanged meanwhile.
+  void Advance(uint32_t received) { received_ += received; }
+  uint32_t received() const { return received_; }
+  const RingSegment& segment() const { return segment_; }
+
  private:
   Side Peer() const { return side_ == Side::kCoordinator ? Side::kWorker : Side::kCoordinator; }
   Mailbox& Mail(Side writer) const { return segment_.header().mail[static_cast<int>(writer)]; }

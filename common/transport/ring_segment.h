@@ -15,16 +15,18 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace numoe {
 
 enum class Side : uint8_t { kCoordinator = 0, kWorker = 1 };
 
-/// One direction. The sequence number is the futex word: odd never occurs, it rises by one for each message.
+/// One direction. The sequence number is the futex word: it rises by one for each message.
 struct alignas(64) Mailbox {
   alignas(64) std::atomic<uint32_t> published{0};  // messages published; the writer's
-  alignas(64) std::atomic<uint32_t> sleeping{0};   // 1: the reader sleeps, or is about to
-  alignas(64) uint64_t length = 0;                 // bytes of the message; written before `published`
+  std::atomic<uint32_t> awake{0};  // 1: the writer cannot wake a sleeper (it is a device): the reader spins
+  alignas(64) std::atomic<uint32_t> sleeping{0};  // 1: the reader sleeps, or is about to
+  alignas(64) uint64_t length = 0;                // bytes of the message; written before `published`
 };
 
 struct SegmentHeader {
@@ -49,6 +51,8 @@ class RingSegment {
   /// Where `side` writes its messages, and the other reads them.
   std::byte* slot(Side side) const;
   SegmentHeader& header() const { return *static_cast<SegmentHeader*>(base_); }
+  /// All of it.
+  absl::Span<std::byte> bytes() const { return {static_cast<std::byte*>(base_), bytes_}; }
 
  private:
   RingSegment() = default;

@@ -6,10 +6,14 @@
 // engine's; Start and Finish are separate so that shared experts run while the workers compute.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 
@@ -27,9 +31,39 @@ struct ExpertCall {
   absl::Span<const float> weights;     // [tokens, experts_per_token], final combine weights
 };
 
+/// One worker's mailboxes, for a device that reaches them itself (common/transport/CONTRACT.md).
+struct DirectPort {
+  absl::Span<std::byte> segment;  // shared memory that holds all that follows
+  uint64_t session = 0;           // another number: another segment, even at the same address
+  absl::Span<std::byte> request;  // slot
+  uint32_t* request_published = nullptr;
+  uint64_t* request_length = nullptr;
+  absl::Span<const std::byte> reply;  // slot
+  const uint32_t* reply_published = nullptr;
+  uint32_t requests = 0;  // published and ...
+  uint32_t replies = 0;   // ... received so far
+};
+
+/// All of a step's layer calls, made by a device: call i has the id first_call_id + i at every port.
+struct DirectStep {
+  std::vector<DirectPort> ports;  // in the order in which the replies are added up
+  uint64_t first_call_id = 0;
+};
+
 class ExpertBackend {
  public:
   virtual ~ExpertBackend() = default;
+
+  /// Leaves the workers' mailboxes to a device until EndDirect, and keeps the workers awake. `*release`
+  /// becomes 1 when a worker died or missed the deadline: who waits for its reply must give up.
+  /// UNIMPLEMENTED: a worker is not reached through shared memory; use Start and Finish. UNAVAILABLE: a slice
+  /// is missing.
+  virtual absl::StatusOr<DirectStep> BeginDirect(std::atomic<uint32_t>* /*release*/) {
+    return absl::UnimplementedError("the experts are not reached through shared memory");
+  }
+  /// The device made `calls` calls at every port, or failed: then the sessions are ended and the result is
+  /// UNAVAILABLE.
+  virtual absl::Status EndDirect(int /*calls*/, const absl::Status& result) { return result; }
 
   /// Hands the call out. At most one call is outstanding. UNAVAILABLE: a slice is missing; the step must be
   /// replayed.

@@ -117,6 +117,28 @@ class RingLink final : public WorkerLink {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<DirectPort> BeginDirect() override {
+    channel_->HoldPeerAwake(true);
+    const RingSegment& segment = channel_->segment();
+    SegmentHeader& header = segment.header();
+    Mailbox& requests = header.mail[static_cast<int>(Side::kCoordinator)];
+    Mailbox& replies = header.mail[static_cast<int>(Side::kWorker)];
+    return DirectPort{.segment = segment.bytes(),
+                      .session = session_,
+                      .request = channel_->Outgoing(),
+                      .request_published = reinterpret_cast<uint32_t*>(&requests.published),
+                      .request_length = &requests.length,
+                      .reply = absl::MakeConstSpan(segment.slot(Side::kWorker), segment.slot_bytes()),
+                      .reply_published = reinterpret_cast<const uint32_t*>(&replies.published),
+                      .requests = requests.published.load(),
+                      .replies = channel_->received()};
+  }
+
+  void EndDirect(int calls) override {
+    channel_->HoldPeerAwake(false);
+    channel_->Advance(static_cast<uint32_t>(calls));
+  }
+
   absl::StatusOr<ExpertRows> CountedRows(int64_t deadline_ms) override {
     return AskCountedRows(control_, options_.num_experts, deadline_ms);
   }
@@ -128,6 +150,8 @@ class RingLink final : public WorkerLink {
   const WorkerIdentity identity_;
   const LinkOptions options_;
   const std::shared_ptr<grpc::Channel> control_;
+  const uint64_t session_ = ++sessions_;
+  static inline std::atomic<uint64_t> sessions_{0};
   int socket_ = -1;
   std::unique_ptr<RingChannel> channel_;
   std::atomic<bool> close_{false};

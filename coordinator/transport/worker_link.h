@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/transport/call_codec.h"
+#include "coordinator/transport/expert_backend.h"
 #include "coordinator/transport/expert_rows.h"
 
 namespace numoe {
@@ -46,6 +47,12 @@ class WorkerLink {
   virtual absl::Status Send(uint64_t call_id, const LayerCallView& call) = 0;
   /// out += the worker's partial sums.
   virtual absl::Status Receive(uint64_t call_id, absl::Span<float> out) = 0;
+  /// Leaves the mailboxes to a device, and takes them back after `calls` calls. UNIMPLEMENTED: no shared
+  /// memory.
+  virtual absl::StatusOr<DirectPort> BeginDirect() {
+    return absl::UnimplementedError("the worker is not reached through shared memory");
+  }
+  virtual void EndDirect(int /*calls*/) {}
   /// What the worker has counted, over its control service; waits at most `deadline_ms`. Any thread.
   virtual absl::StatusOr<ExpertRows> CountedRows(int64_t deadline_ms) = 0;
   /// False once the peer is known to be gone. Any thread.

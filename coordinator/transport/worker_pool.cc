@@ -113,9 +113,17 @@ void WorkerPool::CheckLinks() {
           in_call_ && Clock::now() - watch_since_ > std::chrono::milliseconds(options_.link.call_deadline_ms);
     }
     if (link == nullptr) continue;
+    const bool alive = link->Alive();
     if (overdue) link->Abort();
-    if (!link->Alive()) Lose(i, link, absl::UnavailableError("the worker is gone"));
+    if (overdue || !alive) Release();
+    if (!alive) Lose(i, link, absl::UnavailableError("the worker is gone"));
   }
+}
+
+// A device that waits for a reply has no deadline of its own.
+void WorkerPool::Release() {
+  const std::lock_guard lock(mutex_);
+  if (release_ != nullptr) release_->store(1);
 }
 
 void WorkerPool::Lose(size_t index, const std::shared_ptr<WorkerLink>& link, const absl::Status& why) {
@@ -172,17 +180,60 @@ absl::Status WorkerPool::CheckSlices() const {
   return absl::OkStatus();
 }
 
-absl::Status WorkerPool::Start(const ExpertCall& call) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!AllUp()) return absl::UnavailableError("a slice of the experts is missing: " + Missing());
-    // In slice order, whatever the order of the addresses: sums must not depend on it.
-    calling_.assign(workers_.size(), {});
-    for (size_t i = 0; i < workers_.size(); ++i)
-      calling_[workers_[i].status.identity.worker_index] = {workers_[i].link, i};
-    in_call_ = true;
-    watch_since_ = call_started_ = Clock::now();
+absl::Status WorkerPool::BeginCall(std::atomic<uint32_t>* release) {
+  const std::lock_guard lock(mutex_);
+  if (!AllUp()) return absl::UnavailableError("a slice of the experts is missing: " + Missing());
+  // In slice order, whatever the order of the addresses: sums must not depend on it.
+  calling_.assign(workers_.size(), {});
+  for (size_t i = 0; i < workers_.size(); ++i)
+    calling_[workers_[i].status.identity.worker_index] = {workers_[i].link, i};
+  in_call_ = true;
+  release_ = release;
+  watch_since_ = call_started_ = Clock::now();
+  return absl::OkStatus();
+}
+
+void WorkerPool::EndCall() {
+  calling_.clear();
+  const std::lock_guard lock(mutex_);
+  in_call_ = false;
+  release_ = nullptr;
+}
+
+absl::StatusOr<DirectStep> WorkerPool::BeginDirect(std::atomic<uint32_t>* release) {
+  release->store(0);
+  RETURN_IF_ERROR(BeginCall(release));
+  DirectStep step{.ports = {}, .first_call_id = call_id_ + 1};
+  for (const InFlight& worker : calling_) {
+    absl::StatusOr<DirectPort> port = worker.link->BeginDirect();
+    if (!port.ok()) {
+      for (size_t begun = 0; begun < step.ports.size(); ++begun) calling_[begun].link->EndDirect(0);
+      EndCall();
+      return port.status();
+    }
+    step.ports.push_back(*std::move(port));
   }
+  return step;
+}
+
+absl::Status WorkerPool::EndDirect(int calls, const absl::Status& result) {
+  call_id_ += static_cast<uint64_t>(calls);
+  const double seconds = std::chrono::duration<double>(Clock::now() - call_started_).count();
+  for (const InFlight& worker : calling_) {
+    worker.link->EndDirect(calls);
+    if (!result.ok()) {
+      Lose(worker.worker, worker.link, result);
+    } else if (calls > 0) {
+      series_[worker.worker].duration->Observe(seconds / calls);
+    }
+  }
+  EndCall();
+  if (result.ok()) return result;
+  return absl::UnavailableError(fmt::format("expert worker: {}", std::string(result.message())));
+}
+
+absl::Status WorkerPool::Start(const ExpertCall& call) {
+  RETURN_IF_ERROR(BeginCall(/*release=*/nullptr));
   ++call_id_;
   const LayerCallView view{.layer = call.layer,
                            .tokens = call.tokens,
@@ -201,9 +252,7 @@ absl::Status WorkerPool::Start(const ExpertCall& call) {
   if (result.ok()) return result;
   // Some workers have the call and some have not: their sessions are out of step. Drop them all.
   for (const InFlight& call_to : calling_) Lose(call_to.worker, call_to.link, result);
-  calling_.clear();
-  const std::lock_guard lock(mutex_);
-  in_call_ = false;
+  EndCall();
   return absl::UnavailableError(fmt::format("expert worker: {}", std::string(result.message())));
 }
 
@@ -220,11 +269,7 @@ absl::Status WorkerPool::Finish(absl::Span<float> out) {
       if (result.ok()) result = received;
     }
   }
-  {
-    const std::lock_guard lock(mutex_);
-    in_call_ = false;
-  }
-  calling_.clear();
+  EndCall();
   if (!result.ok())
     return absl::UnavailableError(fmt::format("expert worker: {}", std::string(result.message())));
   return absl::OkStatus();

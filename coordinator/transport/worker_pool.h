@@ -46,6 +46,8 @@ class WorkerPool final : public ExpertBackend {
 
   absl::Status Start(const ExpertCall& call) override;
   absl::Status Finish(absl::Span<float> out) override;
+  absl::StatusOr<DirectStep> BeginDirect(std::atomic<uint32_t>* release) override;
+  absl::Status EndDirect(int calls, const absl::Status& result) override;
   absl::Status AwaitReady(int64_t deadline_ms) override;
   bool Ready() const override;
   std::vector<WorkerStatus> Workers() const;
@@ -69,6 +71,10 @@ class WorkerPool final : public ExpertBackend {
   void TryConnect(size_t index);
   void CheckLinks();
   void Lose(size_t index, const std::shared_ptr<WorkerLink>& link, const absl::Status& why);
+  // What all kinds of calls begin and end with: calling_ in slice order, and the watchdog.
+  absl::Status BeginCall(std::atomic<uint32_t>* release);
+  void EndCall();
+  void Release();
   absl::Status CheckSlices() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllUp() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -89,8 +95,9 @@ class WorkerPool final : public ExpertBackend {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Worker> workers_ ABSL_GUARDED_BY(mutex_);
-  absl::Status fatal_ ABSL_GUARDED_BY(mutex_);    // a worker that will never fit
-  bool in_call_ ABSL_GUARDED_BY(mutex_) = false;  // for the watchdog
+  absl::Status fatal_ ABSL_GUARDED_BY(mutex_);                        // a worker that will never fit
+  bool in_call_ ABSL_GUARDED_BY(mutex_) = false;                      // for the watchdog
+  std::atomic<uint32_t>* release_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of a device that waits
   std::chrono::steady_clock::time_point watch_since_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

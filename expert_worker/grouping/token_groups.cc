@@ -16,6 +16,7 @@ absl::Status GroupTokens(const LayerCallView& call, const std::vector<bool>& own
   for (size_t i = 0; i < call.experts.size(); ++i) {
     const ExpertId expert = call.experts[i];
     const int token = static_cast<int>(i / static_cast<size_t>(call.experts_per_token));
+    if (expert == kNoExpert) continue;
     if (expert < 0 || expert >= experts) {
       return absl::InvalidArgumentError(fmt::format("layer {} token {}: expert id {}, expected 0 to {}",
                                                     call.layer, token, expert, experts - 1));
@@ -41,7 +42,7 @@ absl::Status GroupTokens(const LayerCallView& call, const std::vector<bool>& own
   }
   for (size_t i = 0; i < call.experts.size(); ++i) {
     const ExpertId expert = call.experts[i];
-    if (!owned[expert]) continue;
+    if (expert == kNoExpert || !owned[expert]) continue;
     const int row = out.counts[expert]++;
     out.tokens[row] = static_cast<int>(i / static_cast<size_t>(call.experts_per_token));
     out.weights[row] = call.weights[i];

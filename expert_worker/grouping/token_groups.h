@@ -27,9 +27,9 @@ struct TokenGroups {
   std::vector<int> last_token;  // [experts] scratch
 };
 
-/// InvalidArgument names the token and the id when one lies outside [0, experts) or is twice in a token (so
-/// an expert has at most one row for each token). `owned[e]`: this slice computes e. REQUIRES: experts and
-/// weights are of equal size.
+/// InvalidArgument names the token and the id when one lies outside [0, experts) and is not kNoExpert, or is
+/// twice in a token (so an expert has at most one row for each token). `owned[e]`: this slice computes e.
+/// REQUIRES: experts and weights are of equal size.
 absl::Status GroupTokens(const LayerCallView& call, const std::vector<bool>& owned, TokenGroups& out);
 
 }  // namespace numoe

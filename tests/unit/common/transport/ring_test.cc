@@ -186,7 +186,8 @@ TEST_F(CodecTest, EveryWrongDescriptorIsRefused) {
   EXPECT_THAT(with(16, 1000), HasSubstr("experts per token"));
   EXPECT_THAT(with(20, 6), HasSubstr("flags"));
   EXPECT_THAT(with(64 + 32, 4), HasSubstr("expert id 4"));
-  EXPECT_THAT(with(64 + 32, -1), HasSubstr("expert id -1"));
+  EXPECT_THAT(with(64 + 32, -2), HasSubstr("expert id -2, expected 0 to 3, or -1 for none"));
+  EXPECT_EQ(with(64 + 32, kNoExpert), "OK");
 }
 
 TEST_F(CodecTest, RandomBytesNeverCrash) {

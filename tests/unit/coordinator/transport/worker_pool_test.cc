@@ -223,6 +223,77 @@ TEST_F(WorkerPoolTest, StatisticsOfAnotherShapeAreRefused) {
   EXPECT_THAT((*pool)->CountedRows().status().ToString(), HasSubstr("1 layers of 9 experts, expected 8"));
 }
 
+// What a GPU does with a port: plain stores into the mailbox, then a wait for the reply's counter.
+absl::StatusOr<std::vector<float>> CallAsDevice(const DirectPort& port, int number, uint64_t call_id,
+                                                const LayerCallView& call,
+                                                const std::atomic<uint32_t>& release) {
+  *port.request_length = EncodeRequest(call_id, call, port.request);
+  std::atomic_ref(*port.request_published).store(port.requests + number + 1, std::memory_order_release);
+  const std::atomic_ref replies(*const_cast<uint32_t*>(port.reply_published));
+  while (replies.load(std::memory_order_acquire) != port.replies + number + 1) {
+    if (release.load() != 0) return absl::UnavailableError("released");
+  }
+  const size_t bytes = ReplyBytes(call.tokens, kHidden);
+  const auto partial = DecodeReply(port.reply.subspan(0, bytes), call_id, call.hidden.size());
+  if (!partial.ok()) return partial.status();
+  return std::vector<float>(partial->begin(), partial->end());
+}
+
+TEST_F(WorkerPoolTest, ADeviceMakesItsOwnCallsAndTheHostGoesOn) {
+  Formula zero(0);
+  const auto service = Serve(0, 1, Path("m"));
+  const auto pool = Connect({service->address()}, DataPath::kSharedMemory);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  ASSERT_TRUE(Call(**pool, 2).ok());
+  const LayerCallView view{.layer = 1,
+                           .tokens = 2,
+                           .experts_per_token = 2,
+                           .hidden = hidden_,
+                           .experts = experts_,
+                           .weights = weights_};
+  std::vector<float> expected(hidden_.size());
+  ASSERT_TRUE(zero.Execute(view, absl::MakeSpan(expected)).ok());
+  std::atomic<uint32_t> release{1};
+  for (int step = 0; step < 3; ++step) {
+    const auto direct = (*pool)->BeginDirect(&release);
+    ASSERT_TRUE(direct.ok()) << direct.status();
+    EXPECT_EQ(release.load(), 0u);
+    for (int i = 0; i < 4; ++i) {
+      // Longer than a reader spins by itself: awake, it must not have gone to sleep.
+      if (i == 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      const auto sums = CallAsDevice(direct->ports[0], i, direct->first_call_id + i, view, release);
+      ASSERT_TRUE(sums.ok()) << sums.status();
+      EXPECT_EQ(*sums, expected);
+    }
+    ASSERT_TRUE((*pool)->EndDirect(4, absl::OkStatus()).ok());
+    EXPECT_EQ(Call(**pool, 2), Call(**pool, 2)) << "the host's own calls go on where the device left";
+  }
+}
+
+TEST_F(WorkerPoolTest, ADeviceIsReleasedWhenItsWorkerIsGone) {
+  auto service = Serve(0, 1, Path("n"));
+  const auto pool = Connect({service->address()}, DataPath::kSharedMemory);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  std::atomic<uint32_t> release{0};
+  ASSERT_TRUE((*pool)->BeginDirect(&release).ok());
+  service.reset();
+  while (release.load() == 0) std::this_thread::yield();
+  const absl::Status ended = (*pool)->EndDirect(0, absl::UnavailableError("the device waited in vain"));
+  EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
+  service = Serve(0, 1, Path("n"));
+  ASSERT_TRUE((*pool)->AwaitReady(kPatienceMs).ok());
+  EXPECT_TRUE(Call(**pool, 2).ok());
+}
+
+TEST_F(WorkerPoolTest, NoDirectCallsThroughAStream) {
+  const auto service = Serve(0, 1, Path("o"));
+  const auto pool = Connect({service->address()}, DataPath::kGrpc);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  std::atomic<uint32_t> release{0};
+  EXPECT_TRUE(absl::IsUnimplemented((*pool)->BeginDirect(&release).status()));
+  EXPECT_TRUE(Call(**pool, 2).ok());
+}
+
 TEST_F(WorkerPoolTest, ALiveSocketIsNotStolen) {
   const auto service = Serve(0, 1, Path("h"));
   Formula formula(0);

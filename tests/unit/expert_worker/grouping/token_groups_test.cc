@@ -98,10 +98,21 @@ TEST(TokenGroupsTest, BadIdsAreNamedWithTheirToken) {
   const std::vector<bool> owned(4, true);
   EXPECT_THAT(GroupTokens(MakeCall(2, {0, 1, 2, 4}).view, owned, groups).ToString(),
               HasSubstr("layer 5 token 1: expert id 4, expected 0 to 3"));
-  EXPECT_THAT(GroupTokens(MakeCall(1, {-1}).view, owned, groups).ToString(),
-              HasSubstr("token 0: expert id -1"));
+  EXPECT_THAT(GroupTokens(MakeCall(1, {-2}).view, owned, groups).ToString(),
+              HasSubstr("token 0: expert id -2"));
   EXPECT_THAT(GroupTokens(MakeCall(2, {0, 1, 2, 2}).view, owned, groups).ToString(),
               HasSubstr("layer 5 token 1: expert id 2 twice"));
+}
+
+TEST(TokenGroupsTest, PlacesThatNobodyComputesHaveNoRows) {
+  TokenGroups groups;
+  const std::vector<bool> owned(4, true);
+  const Call call = MakeCall(3, {kNoExpert, 1, kNoExpert, kNoExpert, 3, kNoExpert});
+  ASSERT_TRUE(GroupTokens(call.view, owned, groups).ok());
+  ASSERT_EQ(groups.groups.size(), 2u);
+  EXPECT_EQ(groups.groups[0].expert, 1);
+  EXPECT_EQ(groups.groups[1].expert, 3);
+  EXPECT_EQ(groups.tokens, (std::vector<int>{0, 1}));
 }
 
 }  // namespace
