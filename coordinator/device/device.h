@@ -33,6 +33,10 @@ struct DeviceMemory {
   uint64_t total() const { return weights + kv_cache + scratch; }
 };
 
+/// What a tensor is for, so that a device can choose its element type: sums over layers and logits must not
+/// be rounded as what is multiplied next may be.
+enum class TensorUse : uint8_t { kActivation, kResidual, kLogits };
+
 /// Activations: `cols` values for each token of a step. Rows are allocated for the largest step.
 struct Tensor {
   int id = -1;
@@ -143,7 +147,7 @@ class Device {
 
   // --- memory: at load time only ---------------------------------------------------------------------------
   /// `rows` 0: as many as the largest step has tokens.
-  virtual Tensor NewTensor(int cols, int rows = 0) = 0;
+  virtual Tensor NewTensor(int cols, TensorUse use = TensorUse::kActivation, int rows = 0) = 0;
   virtual RouteTable NewRouteTable(int experts_per_token) = 0;
   virtual absl::StatusOr<Matrix> LoadMatrix(const MatrixView& source) = 0;
   /// Row lookup table; kept in its stored element type.
@@ -187,7 +191,7 @@ class Device {
   /// Compacts the rows that want logits to the front of `out`; the operations that follow run on those rows
   /// only.
   virtual void SelectLogitRows(Tensor in, Tensor out) = 0;
-  /// [logit rows, cols] on the host, valid until the next BeginStep.
+  /// [logit rows, cols] on the host, valid until the next BeginStep. `logits` is of that use.
   virtual absl::StatusOr<absl::Span<const float>> ReadLogits(Tensor logits) = 0;
 
   /// One line for the start log: what this device is.

@@ -35,10 +35,10 @@ Decoder::Decoder(const ModelConfig& config, const ModelOptions& options, Device&
       experts_(experts),
       clock_(options.observe),
       attention_(MakeAttention(config, device, clock_)) {
-  hidden_ = device.NewTensor(config.hidden_size);
+  hidden_ = device.NewTensor(config.hidden_size, TensorUse::kResidual);
   normed_ = device.NewTensor(config.hidden_size);
-  selected_ = device.NewTensor(config.hidden_size, options.logit_rows_max);
-  logits_ = device.NewTensor(config.vocab_size, options.logit_rows_max);
+  selected_ = device.NewTensor(config.hidden_size, TensorUse::kResidual, options.logit_rows_max);
+  logits_ = device.NewTensor(config.vocab_size, TensorUse::kLogits, options.logit_rows_max);
   if (config.intermediate_size > 0) {
     mlp_inner_ = device.NewTensor(config.intermediate_size);
   }
@@ -142,8 +142,8 @@ absl::StatusOr<StepLogits> Decoder::RunStep(const StepLayout& layout) {
   clock_.Enter(StepPart::kHead);
   device_.SelectLogitRows(hidden_, selected_);
   device_.RmsNorm({selected_}, config_.hidden_size, final_norm_, static_cast<float>(config_.rms_norm_eps),
-                  {selected_});
-  device_.Linear(selected_, {{head_, {logits_}}});
+                  {normed_});
+  device_.Linear(normed_, {{head_, {logits_}}});
   ASSIGN_OR_RETURN(logits.values, device_.ReadLogits(logits_));
   return logits;
 }

@@ -38,7 +38,7 @@ class CpuDevice final : public Device {
  public:
   static absl::StatusOr<std::unique_ptr<CpuDevice>> Create(const CpuDeviceOptions& options);
 
-  Tensor NewTensor(int cols, int rows = 0) override;
+  Tensor NewTensor(int cols, TensorUse use = TensorUse::kActivation, int rows = 0) override;
   RouteTable NewRouteTable(int experts_per_token) override;
   absl::StatusOr<Matrix> LoadMatrix(const MatrixView& source) override;
   absl::StatusOr<Matrix> LoadEmbedding(const MatrixView& source) override;

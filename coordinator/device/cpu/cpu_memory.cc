@@ -43,7 +43,7 @@ DeviceMemory CpuDevice::memory() const {
   return memory;
 }
 
-Tensor CpuDevice::NewTensor(int cols, int rows) {
+Tensor CpuDevice::NewTensor(int cols, TensorUse /*use*/, int rows) {
   const size_t bytes =
       static_cast<size_t>(rows > 0 ? rows : step_tokens_max_) * static_cast<size_t>(cols) * sizeof(float);
   memory_.scratch += bytes;

@@ -1,0 +1,215 @@
+#include "coordinator/device/cuda/cuda_runtime.h"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "coordinator/device/cuda/cublas_lt.h"
+
+namespace numoe::cuda {
+namespace {
+
+constexpr int kComputeMajorMin = 8;  // the kernels' base: cp.async and mma of BF16
+
+absl::Status Check(cudaError_t code, const char* call) {
+  if (code == cudaSuccess) return absl::OkStatus();
+  return absl::InternalError(
+      fmt::format("{}: {} ({})", call, cudaGetErrorString(code), cudaGetErrorName(code)));
+}
+
+enum class Kind : uint8_t { kDevice, kHost, kRegistered };
+
+class CudaMemory final : public Memory {
+ public:
+  CudaMemory(Kind kind, void* device, void* host, size_t bytes)
+      : kind_(kind), device_(device), host_(host), bytes_(bytes) {}
+  ~CudaMemory() override {
+    if (kind_ == Kind::kDevice) cudaFree(device_);
+    if (kind_ == Kind::kHost) cudaFreeHost(host_);
+    if (kind_ == Kind::kRegistered) cudaHostUnregister(host_);
+  }
+  std::byte* device() const override { return static_cast<std::byte*>(device_); }
+  std::byte* host() const override { return static_cast<std::byte*>(host_); }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  const Kind kind_;
+  void* const device_;
+  void* const host_;
+  const size_t bytes_;
+};
+
+class CudaGraph final : public Graph {
+ public:
+  explicit CudaGraph(cudaGraphExec_t executable) : executable_(executable) {}
+  ~CudaGraph() override { cudaGraphExecDestroy(executable_); }
+  cudaGraphExec_t executable() const { return executable_; }
+
+ private:
+  cudaGraphExec_t executable_;
+};
+
+class CudaRuntime final : public Runtime {
+ public:
+  explicit CudaRuntime(DeviceFacts facts) : facts_(std::move(facts)) {}
+  ~CudaRuntime() override {
+    cublas_.reset();
+    for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+    if (event_ != nullptr) cudaEventDestroy(event_);
+  }
+
+  absl::Status Start() {
+    RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate"));
+    ASSIGN_OR_RETURN(workspace_, Allocate(CublasLt::kWorkspaceBytes));
+    ASSIGN_OR_RETURN(cublas_, CublasLt::Open(workspace_->device()));
+    return absl::OkStatus();
+  }
+
+  const DeviceFacts& facts() const override { return facts_; }
+
+  absl::StatusOr<std::unique_ptr<Memory>> Allocate(size_t bytes) override {
+    void* memory = nullptr;
+    const cudaError_t code = cudaMalloc(&memory, bytes);
+    if (code != cudaSuccess) return OutOfMemory(code, "the GPU's memory", bytes);
+    return std::make_unique<CudaMemory>(Kind::kDevice, memory, nullptr, bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<Memory>> AllocateHost(size_t bytes) override {
+    void* memory = nullptr;
+    const cudaError_t code = cudaHostAlloc(&memory, bytes, cudaHostAllocMapped | cudaHostAllocPortable);
+    if (code != cudaSuccess) return OutOfMemory(code, "pinned host memory", bytes);
+    return MapHost(Kind::kHost, memory, bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<Memory>> RegisterHost(absl::Span<std::byte> memory) override {
+    RETURN_IF_ERROR(Check(
+        cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterMapped | cudaHostRegisterPortable),
+        "cudaHostRegister of shared memory"));
+    return MapHost(Kind::kRegistered, memory.data(), memory.size());
+  }
+
+  absl::StatusOr<Stream> NewStream() override {
+    cudaStream_t stream = nullptr;
+    RETURN_IF_ERROR(Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"));
+    streams_.push_back(stream);
+    return stream;
+  }
+
+  void Copy(void* to, const void* from, size_t bytes, Stream stream) override {
+    Keep(Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync"));
+  }
+
+  void Clear(void* memory, size_t bytes, Stream stream) override {
+    Keep(Check(cudaMemsetAsync(memory, 0, bytes, stream), "cudaMemsetAsync"));
+  }
+
+  void Multiply(const MatrixProduct& product, Stream stream) override {
+    Keep(cublas_->Multiply(product, stream));
+  }
+
+  void Join(Stream later, Stream earlier) override {
+    Keep(Check(cudaEventRecord(event_, earlier), "cudaEventRecord"));
+    Keep(Check(cudaStreamWaitEvent(later, event_, 0), "cudaStreamWaitEvent"));
+  }
+
+  absl::Status Synchronize(Stream stream) override {
+    Keep(Check(cudaStreamSynchronize(stream), "the GPU's work"));
+    return first_error_;
+  }
+
+  absl::StatusOr<std::unique_ptr<Graph>> Capture(Stream stream, absl::FunctionRef<void()> body) override {
+    RETURN_IF_ERROR(
+        Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture"));
+    body();
+    cudaGraph_t graph = nullptr;
+    RETURN_IF_ERROR(Check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture"));
+    cudaGraphExec_t executable = nullptr;
+    const absl::Status made = Check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+    cudaGraphDestroy(graph);
+    RETURN_IF_ERROR(made);
+    RETURN_IF_ERROR(first_error_);
+    return std::make_unique<CudaGraph>(executable);
+  }
+
+  void Launch(Graph& graph, Stream stream) override {
+    Keep(Check(cudaGraphLaunch(static_cast<CudaGraph&>(graph).executable(), stream), "cudaGraphLaunch"));
+  }
+
+ private:
+  static absl::StatusOr<std::unique_ptr<Memory>> MapHost(Kind kind, void* host, size_t bytes) {
+    void* device = nullptr;
+    RETURN_IF_ERROR(Check(cudaHostGetDevicePointer(&device, host, 0), "cudaHostGetDevicePointer"));
+    return std::make_unique<CudaMemory>(kind, device, host, bytes);
+  }
+
+  static absl::Status OutOfMemory(cudaError_t code, const char* what, size_t bytes) {
+    if (code != cudaErrorMemoryAllocation) return Check(code, what);
+    cudaGetLastError();  // it is not sticky: whoever asked may ask for less
+    size_t free_bytes = 0, all = 0;
+    cudaMemGetInfo(&free_bytes, &all);
+    return absl::ResourceExhaustedError(
+        fmt::format("{}: {} bytes asked for, {} of the GPU's {} are free", what, bytes, free_bytes, all));
+  }
+
+  void Keep(const absl::Status& status) {
+    if (first_error_.ok()) first_error_ = status;
+  }
+
+  const DeviceFacts facts_;
+  absl::Status first_error_;
+  std::unique_ptr<Memory> workspace_;
+  std::unique_ptr<CublasLt> cublas_;
+  std::vector<cudaStream_t> streams_;
+  cudaEvent_t event_ = nullptr;
+};
+
+absl::StatusOr<DeviceFacts> ReadFacts(int ordinal) {
+  int devices = 0;
+  const cudaError_t code = cudaGetDeviceCount(&devices);
+  if (code == cudaErrorInsufficientDriver) {
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    if (driver == 0) return absl::NotFoundError("no NVIDIA driver on this machine");
+    return absl::FailedPreconditionError(
+        fmt::format("the NVIDIA driver is for CUDA {}.{}, expected {}.{} or later; update the driver",
+                    driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10));
+  }
+  if (code != cudaSuccess)
+    return absl::NotFoundError(fmt::format("no NVIDIA GPU: {}", cudaGetErrorString(code)));
+  if (ordinal < 0 || ordinal >= devices) {
+    return absl::NotFoundError(fmt::format("GPU {} does not exist, this machine has {}", ordinal, devices));
+  }
+  RETURN_IF_ERROR(Check(cudaSetDevice(ordinal), "cudaSetDevice"));
+  cudaDeviceProp properties{};
+  RETURN_IF_ERROR(Check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties"));
+  DeviceFacts facts{.name = properties.name,
+                    .compute_major = properties.major,
+                    .compute_minor = properties.minor,
+                    .multiprocessors = properties.multiProcessorCount,
+                    .memory_bytes = properties.totalGlobalMem};
+  size_t free_bytes = 0, all = 0;
+  RETURN_IF_ERROR(Check(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo"));
+  facts.free_bytes = free_bytes;
+  RETURN_IF_ERROR(Check(cudaDriverGetVersion(&facts.driver_version), "cudaDriverGetVersion"));
+  if (facts.compute_major < kComputeMajorMin) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} has compute capability {}.{}, expected {}.0 or later", facts.name,
+                    facts.compute_major, facts.compute_minor, kComputeMajorMin));
+  }
+  return facts;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Runtime>> OpenCudaRuntime(int ordinal) {
+  ASSIGN_OR_RETURN(DeviceFacts facts, ReadFacts(ordinal));
+  auto runtime = std::make_unique<CudaRuntime>(std::move(facts));
+  RETURN_IF_ERROR(runtime->Start());
+  return runtime;
+}
+
+}  // namespace numoe::cuda

@@ -1,0 +1,92 @@
+// Runtime: what the CUDA device needs of a driver: memory, streams, graphs, the matrix library.
+//
+// Two implementations: CudaRuntime (cuda_runtime.h), and on machines without a GPU the tests' simulation,
+// which runs the same kernels on the CPU in stream order. Work is enqueued and runs in its stream's order;
+// the first error of any of it is kept and comes out of the next Synchronize, after which nothing more runs.
+// Allocation fails with RESOURCE_EXHAUSTED, which says what was asked for and what is free. Streams, events
+// and graphs belong to their runtime and end before it; memory frees itself. One thread, the engine's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "coordinator/device/cuda/kernels/stream.h"
+
+namespace numoe::cuda {
+
+/// What the start log and --plan print of a card.
+struct DeviceFacts {
+  std::string name;
+  int compute_major = 0;
+  int compute_minor = 0;
+  int multiprocessors = 0;
+  uint64_t memory_bytes = 0;
+  uint64_t free_bytes = 0;  // when it was opened
+  int driver_version = 0;   // 13000: 13.0
+};
+
+/// Memory of the device, or of the host at an address that the device can use too.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  virtual std::byte* device() const = 0;
+  /// nullptr where the host cannot reach it.
+  virtual std::byte* host() const = 0;
+  virtual size_t bytes() const = 0;
+};
+
+/// A captured sequence of work that is launched as one.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+};
+
+/// c [rows, columns] = a [rows, depth] . b [columns, depth]^T in BF16 with fp32 sums; all row-major, in
+/// device memory, `*_stride` elements from a row to the next.
+struct MatrixProduct {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* c = nullptr;
+  int rows = 0;
+  int columns = 0;
+  int depth = 0;
+  int64_t a_stride = 0;
+  int64_t b_stride = 0;
+  int64_t c_stride = 0;
+  bool c_is_float = false;  // c is fp32 instead of BF16
+  bool accumulate = false;  // c += instead of c =
+};
+
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+  virtual const DeviceFacts& facts() const = 0;
+
+  virtual absl::StatusOr<std::unique_ptr<Memory>> Allocate(size_t bytes) = 0;
+  /// Pinned host memory, mapped into the device's address space.
+  virtual absl::StatusOr<std::unique_ptr<Memory>> AllocateHost(size_t bytes) = 0;
+  /// Maps memory that exists, page-aligned, and does not own it.
+  virtual absl::StatusOr<std::unique_ptr<Memory>> RegisterHost(absl::Span<std::byte> memory) = 0;
+
+  virtual absl::StatusOr<Stream> NewStream() = 0;
+  virtual void Copy(void* to, const void* from, size_t bytes, Stream stream) = 0;  // any direction
+  virtual void Clear(void* memory, size_t bytes, Stream stream) = 0;               // to zero bytes
+  virtual void Multiply(const MatrixProduct& product, Stream stream) = 0;
+  /// `later` goes on only when what is in `earlier` now is done.
+  virtual void Join(Stream later, Stream earlier) = 0;
+  /// Waits for everything in the stream; INTERNAL names the first work that failed.
+  virtual absl::Status Synchronize(Stream stream) = 0;
+
+  /// What `body` enqueues on `stream`, and on streams that it joins to it and back, as a graph; runs nothing.
+  virtual absl::StatusOr<std::unique_ptr<Graph>> Capture(Stream stream, absl::FunctionRef<void()> body) = 0;
+  virtual void Launch(Graph& graph, Stream stream) = 0;
+};
+
+}  // namespace numoe::cuda
