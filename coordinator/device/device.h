@@ -48,6 +48,12 @@ struct Matrix {
   int rows = 0;
   int cols = 0;
 };
+/// The two halves of a SwiGLU, gate and up, each [rows, cols].
+struct GatedMatrix {
+  int id = -1;
+  int rows = 0;
+  int cols = 0;
+};
 /// One matrix [rows, cols] per attention head (the two halves of MLA's kv_b_proj).
 struct HeadMatrices {
   int id = -1;
@@ -150,6 +156,8 @@ class Device {
   virtual Tensor NewTensor(int cols, TensorUse use = TensorUse::kActivation, int rows = 0) = 0;
   virtual RouteTable NewRouteTable(int experts_per_token) = 0;
   virtual absl::StatusOr<Matrix> LoadMatrix(const MatrixView& source) = 0;
+  /// `gate` and `up` are of one shape.
+  virtual absl::StatusOr<GatedMatrix> LoadGated(const MatrixView& gate, const MatrixView& up) = 0;
   /// Row lookup table; kept in its stored element type.
   virtual absl::StatusOr<Matrix> LoadEmbedding(const MatrixView& source) = 0;
   /// `values` is [heads, rows, cols] fp32; stored as BF16.
@@ -176,7 +184,7 @@ class Device {
   /// Products of one input with any number of matrices. The targets' windows do not overlap.
   virtual void Linear(Tensor in, absl::Span<const LinearTarget> targets) = 0;
   /// out = silu(gate * in) * (up * in).
-  virtual void GatedLinear(Tensor in, const Matrix& gate, const Matrix& up, Tensor out) = 0;
+  virtual void GatedLinear(Tensor in, const GatedMatrix& matrices, Tensor out) = 0;
   /// Rotates table.dim channels of each window by the token's position.
   virtual void Rope(const RopeTable& table, HeadView in, HeadView out) = 0;
   /// Stores each token's row in its sequence's cache block.

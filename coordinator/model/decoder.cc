@@ -74,15 +74,15 @@ absl::StatusOr<Vector> Decoder::LoadNorm(const Checkpoint& checkpoint, const std
 
 absl::StatusOr<Decoder::Mlp> Decoder::LoadMlp(const Checkpoint& checkpoint, const std::string& module,
                                               int width) {
-  const auto load = [&](const char* part, int rows, int cols) -> absl::StatusOr<Matrix> {
-    ASSIGN_OR_RETURN(const MatrixView view,
-                     checkpoint.FindMatrix(absl::StrCat(module, part), rows, cols, config_));
-    return device_.LoadMatrix(view);
+  const auto find = [&](const char* part, int rows, int cols) {
+    return checkpoint.FindMatrix(absl::StrCat(module, part), rows, cols, config_);
   };
+  ASSIGN_OR_RETURN(const MatrixView gate, find(".gate_proj", width, config_.hidden_size));
+  ASSIGN_OR_RETURN(const MatrixView up, find(".up_proj", width, config_.hidden_size));
+  ASSIGN_OR_RETURN(const MatrixView down, find(".down_proj", config_.hidden_size, width));
   Mlp mlp;
-  ASSIGN_OR_RETURN(mlp.gate, load(".gate_proj", width, config_.hidden_size));
-  ASSIGN_OR_RETURN(mlp.up, load(".up_proj", width, config_.hidden_size));
-  ASSIGN_OR_RETURN(mlp.down, load(".down_proj", config_.hidden_size, width));
+  ASSIGN_OR_RETURN(mlp.gate_up, device_.LoadGated(gate, up));
+  ASSIGN_OR_RETURN(mlp.down, device_.LoadMatrix(down));
   return mlp;
 }
 
@@ -173,7 +173,7 @@ absl::Status Decoder::RunExperts(LayerId layer, const Layer& w) {
 
 void Decoder::RunMlp(const Mlp& mlp) {
   clock_.Enter(StepPart::kDense);
-  device_.GatedLinear(normed_, mlp.gate, mlp.up, mlp.inner);
+  device_.GatedLinear(normed_, mlp.gate_up, mlp.inner);
   device_.Linear(mlp.inner, {{mlp.down, {hidden_}, /*accumulate=*/true}});
 }
 

@@ -27,7 +27,8 @@ class Decoder final : public Model {
 
  private:
   struct Mlp {  // SwiGLU: down(silu(gate x) * up x)
-    Matrix gate, up, down;
+    GatedMatrix gate_up;
+    Matrix down;
     Tensor inner;  // [width]
   };
   struct Layer {

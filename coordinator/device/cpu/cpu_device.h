@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/kernels/kernels.h"
@@ -41,6 +42,7 @@ class CpuDevice final : public Device {
   Tensor NewTensor(int cols, TensorUse use = TensorUse::kActivation, int rows = 0) override;
   RouteTable NewRouteTable(int experts_per_token) override;
   absl::StatusOr<Matrix> LoadMatrix(const MatrixView& source) override;
+  absl::StatusOr<GatedMatrix> LoadGated(const MatrixView& gate, const MatrixView& up) override;
   absl::StatusOr<Matrix> LoadEmbedding(const MatrixView& source) override;
   absl::StatusOr<HeadMatrices> LoadHeads(absl::Span<const float> values, int heads, int rows,
                                          int cols) override;
@@ -55,7 +57,7 @@ class CpuDevice final : public Device {
   void Embed(const Matrix& table, Tensor out) override;
   void RmsNorm(HeadView in, int width, const Vector& weight, float eps, HeadView out) override;
   void Linear(Tensor in, absl::Span<const LinearTarget> targets) override;
-  void GatedLinear(Tensor in, const Matrix& gate, const Matrix& up, Tensor out) override;
+  void GatedLinear(Tensor in, const GatedMatrix& matrices, Tensor out) override;
   void Rope(const RopeTable& table, HeadView in, HeadView out) override;
   void WriteKv(LayerId layer, Tensor rows) override;
   void Attend(const AttendArgs& args) override;
@@ -140,6 +142,7 @@ class CpuDevice final : public Device {
   ThreadPool pool_;
   std::vector<NodeMemory> tensors_;
   std::vector<StoredMatrix> matrices_;
+  std::vector<std::pair<Matrix, Matrix>> gated_;  // gate, up
   std::vector<StoredEmbedding> embeddings_;
   std::vector<StoredHeads> head_matrices_;
   std::vector<std::vector<float>> vectors_;

@@ -96,7 +96,8 @@ void CpuDevice::RunLinear(const PackedMatrix& weight, int row_begin, int row_end
   }
 }
 
-void CpuDevice::GatedLinear(Tensor in, const Matrix& gate, const Matrix& up, Tensor out) {
+void CpuDevice::GatedLinear(Tensor in, const GatedMatrix& matrices, Tensor out) {
+  const auto& [gate, up] = gated_[static_cast<size_t>(matrices.id)];
   const PackedMatrix& gate_weight = matrices_[static_cast<size_t>(gate.id)].packed;
   const PackedMatrix& up_weight = matrices_[static_cast<size_t>(up.id)].packed;
   NUMOE_CHECK(gate.cols == in.cols && up.cols == in.cols && gate.rows == out.cols && up.rows == out.cols);

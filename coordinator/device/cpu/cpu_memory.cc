@@ -72,6 +72,15 @@ absl::StatusOr<Matrix> CpuDevice::LoadMatrix(const MatrixView& source) {
   return Matrix{.id = static_cast<int>(matrices_.size()) - 1, .rows = rows, .cols = cols};
 }
 
+absl::StatusOr<GatedMatrix> CpuDevice::LoadGated(const MatrixView& gate, const MatrixView& up) {
+  NUMOE_CHECK(gate.rows == up.rows && gate.cols == up.cols);
+  ASSIGN_OR_RETURN(const Matrix stored_gate, LoadMatrix(gate));
+  ASSIGN_OR_RETURN(const Matrix stored_up, LoadMatrix(up));
+  gated_.emplace_back(stored_gate, stored_up);
+  return GatedMatrix{
+      .id = static_cast<int>(gated_.size()) - 1, .rows = stored_gate.rows, .cols = stored_gate.cols};
+}
+
 absl::StatusOr<Matrix> CpuDevice::LoadEmbedding(const MatrixView& source) {
   StoredEmbedding stored{.view = source};
   ASSIGN_OR_RETURN(stored.memory, CopyOf(source.data));

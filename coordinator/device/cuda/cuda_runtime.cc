@@ -121,10 +121,11 @@ class CudaRuntime final : public Runtime {
     return first_error_;
   }
 
-  absl::StatusOr<std::unique_ptr<Graph>> Capture(Stream stream, absl::FunctionRef<void()> body) override {
-    RETURN_IF_ERROR(
-        Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture"));
-    body();
+  absl::Status BeginCapture(Stream stream) override {
+    return Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  }
+
+  absl::StatusOr<std::unique_ptr<Graph>> EndCapture(Stream stream) override {
     cudaGraph_t graph = nullptr;
     RETURN_IF_ERROR(Check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture"));
     cudaGraphExec_t executable = nullptr;

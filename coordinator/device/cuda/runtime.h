@@ -9,11 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -84,8 +82,10 @@ class Runtime {
   /// Waits for everything in the stream; INTERNAL names the first work that failed.
   virtual absl::Status Synchronize(Stream stream) = 0;
 
-  /// What `body` enqueues on `stream`, and on streams that it joins to it and back, as a graph; runs nothing.
-  virtual absl::StatusOr<std::unique_ptr<Graph>> Capture(Stream stream, absl::FunctionRef<void()> body) = 0;
+  /// From here to EndCapture nothing runs: what is enqueued on `stream`, and on streams that are joined to it
+  /// and back, becomes a graph.
+  virtual absl::Status BeginCapture(Stream stream) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Graph>> EndCapture(Stream stream) = 0;
   virtual void Launch(Graph& graph, Stream stream) = 0;
 };
 
