@@ -1,6 +1,7 @@
-# The four ways to declare a target. DEPS are the edges of the house: tests/tidy compares them with layers.txt.
+# The ways to declare a target. DEPS are the edges of the house: tests/tidy compares them with layers.txt.
 #   numoe_library(NAME SRCS ... DEPS ...)           one room, or one part of a room
 #   numoe_kernel(NAME ISA <isa> SRCS ... DEPS ...)  the same sources compiled for one instruction set
+#   numoe_cuda_library(NAME SRCS ... DEPS ...)      .cu files as C++ for the host's twin of a GPU: NAME_host
 #   numoe_binary(NAME SRCS ... DEPS ...)            a program in bin/
 #   numoe_test(NAME SRCS ... DEPS ... [LABELS ...]) a GoogleTest program registered with ctest
 #   numoe_fuzz(NAME SRCS ... DEPS ... [RUNS n])     a libFuzzer target (fuzz preset) and, always, a corpus replay test
@@ -52,6 +53,19 @@ function(numoe_kernel name)
   target_compile_options(${name} PRIVATE ${NUMOE_ISA_FLAGS_${T_ISA}} $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # false alarms in gcc 12's own AVX-512 headers (GCC PR 105593)
     target_compile_options(${name} PRIVATE -Wno-maybe-uninitialized -Wno-uninitialized)
+  endif()
+endfunction()
+
+# Device code. Without nvcc it runs on the execution model of tests/cuda_host, which only tests link. CUDA code casts
+# pointers to 16-byte vectors (no strict aliasing), and nvcc's arithmetic is written out where contraction matters.
+function(numoe_cuda_library name)
+  cmake_parse_arguments(T "" "" "SRCS;DEPS" ${ARGN})
+  if(NUMOE_TESTS)
+    set_source_files_properties(${T_SRCS} PROPERTIES LANGUAGE CXX)
+    add_library(${name}_host STATIC EXCLUDE_FROM_ALL ${T_SRCS})
+    _numoe_target(${name}_host ${ARGN})
+    target_compile_options(${name}_host PRIVATE -x c++ -fno-strict-aliasing -ffp-contract=off -Wno-unknown-pragmas)
+    target_link_libraries(${name}_host PUBLIC cuda_host)
   endif()
 endfunction()
 

@@ -1,0 +1,219 @@
+// The host twin of CUDA itself: right kernels pass under every schedule, each class of mistake is found.
+
+#include "tests/cuda_host/machine.h"
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/cuda_host/machine_test_kernels.h"
+#include "tests/cuda_host/schedule.h"
+
+namespace numoe {
+namespace {
+
+using cuda::Mistake;
+using cuda_host::CopyDelivery;
+using cuda_host::RunUnderAllSchedules;
+using cuda_host::ThreadOrder;
+
+// TSan reports what these kernels do wrong, which is its own way to find it.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kFindsRaces = true;
+#else
+constexpr bool kFindsRaces = false;
+#endif
+
+std::vector<int> Numbers(int count) {
+  std::vector<int> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 1);
+  return numbers;
+}
+
+bool RotatesRightly(Mistake mistake, int blocks) {
+  const std::vector<int> in = Numbers(blocks * 256);
+  std::vector<int> out(in.size(), -7);
+  cuda::LaunchRotate(mistake, in.data(), out.data(), blocks, nullptr);
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (out[i] != in[i / 256 * 256 + (i + 1) % 256]) return false;
+  }
+  return true;
+}
+
+bool CopiesRightly(Mistake mistake) {
+  const std::vector<int> in = Numbers(3 * 1024);
+  std::vector<int> out(3);
+  cuda::LaunchCopySums(mistake, in.data(), out.data(), 3);
+  for (size_t block = 0; block < 3; ++block) {
+    if (out[block] != std::accumulate(&in[block * 1024], &in[block * 1024] + 1024, 0)) return false;
+  }
+  return true;
+}
+
+bool SumsRightly(Mistake mistake) {
+  const std::vector<int> in = Numbers(64);
+  std::vector<int> out(64);
+  cuda::LaunchWarpSums(mistake, in.data(), out.data());
+  for (size_t i = 0; i < 64; ++i) {
+    if (out[i] != std::accumulate(&in[i / 32 * 32], &in[i / 32 * 32] + 32, 0)) return false;
+  }
+  return true;
+}
+
+/// How many of the schedules give a wrong result.
+template <class Right>
+int WrongSchedules(Right right) {
+  int wrong = 0;
+  RunUnderAllSchedules([&] { wrong += right() ? 0 : 1; });
+  return wrong;
+}
+
+TEST(MachineTest, RightKernelsPassUnderEverySchedule) {
+  EXPECT_EQ(WrongSchedules([] { return RotatesRightly(Mistake::kNone, 3); }), 0);
+  EXPECT_EQ(WrongSchedules([] { return SumsRightly(Mistake::kNone); }), 0);
+  EXPECT_EQ(WrongSchedules([] { return CopiesRightly(Mistake::kNone); }), 0);
+}
+
+TEST(MachineTest, EveryThreadOfTheGridRunsOnceWithItsIndices) {
+  RunUnderAllSchedules([] {
+    std::vector<int> out(6 * 64);
+    cuda::LaunchIndices(out.data());
+    for (int i = 0; i < 6 * 64; ++i) EXPECT_EQ(out[static_cast<size_t>(i)], i / 64 * 1000 + i % 64);
+  });
+}
+
+TEST(MachineTest, MissingSynchronisationGivesWrongResults) {
+  if (kFindsRaces) GTEST_SKIP() << "TSan stops at the race";
+  EXPECT_GT(WrongSchedules([] { return RotatesRightly(Mistake::kMissingSyncthreads, 1); }), 3);
+  EXPECT_GT(WrongSchedules([] { return RotatesRightly(Mistake::kMissingSyncBeforeReuse, 1); }), 0);
+  EXPECT_GT(WrongSchedules([] { return RotatesRightly(Mistake::kUnwrittenShared, 1); }), 0);
+  EXPECT_GT(WrongSchedules([] { return SumsRightly(Mistake::kMissingSyncwarp); }), 3);
+  EXPECT_GT(WrongSchedules([] { return CopiesRightly(Mistake::kMissingBarrierAfterCopy); }), 0);
+}
+
+TEST(MachineTest, LateDeliveryFindsAMissingCopyWait) {
+  if (kFindsRaces) GTEST_SKIP() << "TSan stops at the race";
+  cuda_host::SetSchedule({.copies = CopyDelivery::kEarly});
+  EXPECT_TRUE(CopiesRightly(Mistake::kMissingCopyWait));
+  cuda_host::SetSchedule({.copies = CopyDelivery::kLate});
+  EXPECT_FALSE(CopiesRightly(Mistake::kMissingCopyWait));
+  cuda_host::SetSchedule({});
+}
+
+TEST(MachineDeathTest, RacesAreReportedUnderTsan) {
+  if (!kFindsRaces) GTEST_SKIP() << "needs TSan";
+  EXPECT_DEATH(RotatesRightly(Mistake::kMissingSyncthreads, 1), "data race");
+  EXPECT_DEATH(SumsRightly(Mistake::kMissingSyncwarp), "data race");
+}
+
+TEST(MachineDeathTest, CopiesThatNobodyWaitsForStop) {
+  EXPECT_DEATH(CopiesRightly(Mistake::kCopyNobodyWaitsFor), "thread exits while its cp.async are in flight");
+  EXPECT_DEATH(CopiesRightly(Mistake::kMisalignedCopy), "cp.async: an address is not aligned");
+}
+
+TEST(MachineDeathTest, CollectivesThatDoNotFitTogetherStopAndSayWhere) {
+  int out[64] = {};
+  EXPECT_DEATH(
+      cuda::LaunchCollective(Mistake::kDivergentBarrier, out),
+      "Collective.*divergent barrier.*kernels.cu:[0-9]+.*in thread \\(32,0,0\\) of block \\(0,0,0\\)");
+  EXPECT_DEATH(cuda::LaunchCollective(Mistake::kSkippedBarrier, out),
+               "exits while others wait at __syncthreads");
+  EXPECT_DEATH(cuda::LaunchCollective(Mistake::kDeadlock, out),
+               "deadlock(.|\n)*threads 0..31: a named barrier");
+  EXPECT_DEATH(cuda::LaunchCollective(Mistake::kWrongMask, out), "the calling lane is not named in the mask");
+  EXPECT_DEATH(cuda::LaunchCollective(Mistake::kLaneMissing, out), "exit");
+  EXPECT_DEATH(cuda::LaunchCollective(Mistake::kDivergentShuffle, out), "divergent warp operation");
+  cuda::LaunchCollective(Mistake::kNone, out);
+  EXPECT_EQ(out[63], 63);
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+TEST(MachineDeathTest, AsanSeesOverrunsOfSharedMemory) {
+  EXPECT_DEATH(RotatesRightly(Mistake::kSharedOverrun, 1), "heap-buffer-overflow");
+}
+#endif
+
+TEST(MachineTest, WarpWordsMatchTheirDefinition) {
+  std::vector<int> in(32);
+  for (int lane = 0; lane < 32; ++lane) in[static_cast<size_t>(lane)] = (lane * 37 + 11) % 64 - 32;
+  const auto at = [&](int lane) { return in[static_cast<size_t>(lane)]; };
+  const int sum = std::accumulate(in.begin(), in.end(), 0);
+  unsigned positive = 0;
+  for (int lane = 0; lane < 32; ++lane) positive |= static_cast<unsigned>(at(lane) > 0) << lane;
+  RunUnderAllSchedules([&] {
+    std::vector<int> out(cuda::kWarpWords * 32);
+    cuda::LaunchWarpWords(in.data(), out.data());
+    for (int lane = 0; lane < 32; ++lane) {
+      unsigned equal = 0;
+      unsigned top = 0;
+      for (int other = 0; other < 32; ++other) {
+        equal |= static_cast<unsigned>(at(other) % 3 == at(lane) % 3) << other;
+        top = std::max(top, static_cast<unsigned>(at(other)));
+      }
+      const int half = lane < 16 ? std::accumulate(in.begin(), in.begin() + 16, 0)
+                                 : std::accumulate(in.begin() + 16, in.end(), 0);
+      const std::vector<int> expected = {at(lane / 8 * 8 + (lane + 3) % 8),
+                                         at(lane ^ 5),
+                                         at(lane % 16 < 14 ? lane + 2 : lane),
+                                         at(lane >= 3 ? lane - 3 : lane),
+                                         static_cast<int>(positive),
+                                         1,
+                                         0,
+                                         sum,
+                                         *std::min_element(in.begin(), in.end()),
+                                         *std::max_element(in.begin(), in.end()),
+                                         static_cast<int>(top),
+                                         static_cast<int>(equal),
+                                         std::popcount(positive),
+                                         half};
+      for (size_t word = 0; word < expected.size(); ++word) {
+        EXPECT_EQ(out[word * 32 + static_cast<size_t>(lane)], expected[word]) << "word " << word;
+      }
+    }
+  });
+}
+
+TEST(MachineTest, NamedBarriersHandOverBetweenWarps) {
+  RunUnderAllSchedules([] {
+    std::vector<int> out(8, -1);
+    cuda::LaunchHandOver(out.data());
+    EXPECT_THAT(out, testing::ElementsAre(0, 1, 4, 9, 16, 25, 36, 49));
+  });
+}
+
+TEST(MachineTest, AGridMayWaitForAnotherThreadThatLaunchesToo) {
+  alignas(8) uint32_t flag = 0;
+  alignas(8) uint32_t answer = 0;
+  std::thread waiting([&] { cuda::LaunchWaitForFlag(&flag, &answer); });
+  EXPECT_TRUE(RotatesRightly(Mistake::kNone, 4));  // on this thread, while the other grid spins
+  std::atomic_ref(flag).store(1, std::memory_order_release);
+  waiting.join();
+  EXPECT_EQ(answer, 7u);
+}
+
+TEST(MachineTest, ASinkTakesLaunchesOfStreamsAndMayRunThemLaterAndAgain) {
+  std::vector<std::function<void()>> taken;
+  CUstream_st* const stream = reinterpret_cast<CUstream_st*>(&taken);
+  cuda_host::SetLaunchSink([&](CUstream_st* on, std::function<void()> launch) {
+    EXPECT_EQ(on, stream);
+    taken.push_back(std::move(launch));
+  });
+  const std::vector<int> in = Numbers(256);
+  std::vector<int> out(256);
+  cuda::LaunchRotate(Mistake::kNone, in.data(), out.data(), 1, stream);
+  EXPECT_EQ(out[0], 0);
+  ASSERT_EQ(taken.size(), 1u);
+  for (int run = 0; run < 2; ++run) {
+    out.assign(256, 0);
+    std::thread(taken[0]).join();
+    EXPECT_EQ(out[0], 2);
+  }
+  EXPECT_TRUE(RotatesRightly(Mistake::kNone, 1)) << "the null stream does not go to the sink";
+  cuda_host::SetLaunchSink(nullptr);
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,38 @@
+// ldmatrix and mma.sync of the host twin.
+//
+// Fragment layouts are those of the PTX ISA, "Matrix Fragments for mma.m16n8k16" and "... m16n8k32": with
+// group = lane / 4 and pair = lane % 4, lane holds of A rows group and group + 8, of B column group, of C
+// columns 2 pair and 2 pair + 1. Products are exact and summed in fp32 in ascending k onto C, which is one of
+// the orders the hardware may take (it also truncates where this rounds: tolerances must allow both). All 32
+// lanes take part.
+#pragma once
+
+#include <cstdint>
+
+#include "tests/cuda_host/machine.h"
+
+namespace numoe::cuda_host {
+
+/// Lane 8 i + j passes row j of the i-th 8x8 matrix of 16-bit values and its address in shared memory; lanes
+/// from 8 `matrices` on pass what they like. `matrices` is 1, 2 or 4; result i is lane's pair of matrix i,
+/// transposed if asked.
+void LoadMatrices(uint32_t* result, uint4 row, const void* address, int matrices, bool transposed,
+                  Place place);
+/// Stops unless the row at `address` may be read by the calling lane; false: the lane passes no row.
+bool PassesMatrixRow(const void* address, int matrices, Place place);
+
+/// c[4] += A[16x16] B[16x8]; a has four registers, b two.
+void MultiplyBf16(float* c, const uint32_t* a, const uint32_t* b, Place place);
+void MultiplyF16(float* c, const uint32_t* a, const uint32_t* b, Place place);
+/// c[4] += A[16x32] B[32x8] of signed bytes.
+void MultiplyS8(int* c, const uint32_t* a, const uint32_t* b, Place place);
+
+/// How often rows of one 8x8 load shared a bank group, and how many loads there were: of the calling thread's
+/// launches so far. A layout without conflicts has 0.
+struct BankConflicts {
+  uint64_t loads = 0;
+  uint64_t conflicts = 0;
+};
+BankConflicts& MatrixLoadConflicts();
+
+}  // namespace numoe::cuda_host

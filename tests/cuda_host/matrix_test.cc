@@ -1,0 +1,184 @@
+// ldmatrix, mma.sync and the conversion words against the index formulas of the PTX manual.
+
+#include "tests/cuda_host/matrix.h"
+
+#include <array>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "common/formats/bf16.h"
+#include "common/formats/fp16.h"
+#include "common/formats/fp8.h"
+#include "gtest/gtest.h"
+#include "tests/cuda_host/matrix_test_kernels.h"
+#include "tests/cuda_host/schedule.h"
+
+namespace numoe {
+namespace {
+
+constexpr int kLanes = 32;
+
+TEST(MatrixTest, LoadsGiveEachLaneItsPair) {
+  alignas(16) uint16_t rows[32 * 8];
+  for (int i = 0; i < 32 * 8; ++i) rows[i] = static_cast<uint16_t>(i * 257);
+  cuda_host::RunUnderAllSchedules([&] {
+    std::vector<uint32_t> out(kLanes * 14);
+    cuda::LaunchLoads(rows, out.data());
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const uint32_t* got = &out[static_cast<size_t>(lane) * 14];
+      for (const int matrices : {1, 2, 4}) {
+        for (int i = 0; i < matrices; ++i) {  // row lane / 4, columns 2 (lane % 4) and the next
+          const uint16_t* at = rows + (i * 8 + lane / 4) * 8 + lane % 4 * 2;
+          EXPECT_EQ(*got++, at[0] | uint32_t{at[1]} << 16) << "lane " << lane << " matrix " << i;
+        }
+      }
+      for (const int matrices : {1, 2, 4}) {
+        for (int i = 0; i < matrices; ++i) {  // the same of the transposed matrix
+          const uint16_t* at = rows + (i * 8 + lane % 4 * 2) * 8 + lane / 4;
+          EXPECT_EQ(*got++, at[0] | uint32_t{at[8]} << 16) << "lane " << lane << " matrix " << i;
+        }
+      }
+    }
+  });
+}
+
+TEST(MatrixTest, ConflictsOfLoadsAreCounted) {
+  alignas(16) uint16_t rows[32 * 8] = {};
+  std::vector<uint32_t> out(kLanes * 14);
+  cuda_host::MatrixLoadConflicts() = {};
+  cuda::LaunchLoads(rows, out.data());
+  EXPECT_EQ(cuda_host::MatrixLoadConflicts().loads, 14u);
+  EXPECT_EQ(cuda_host::MatrixLoadConflicts().conflicts, 0u) << "rows of 16 bytes lie in a row";
+}
+
+TEST(MatrixDeathTest, MisalignedRowsStop) {
+  alignas(16) uint16_t rows[32 * 8] = {};
+  std::vector<uint32_t> out(kLanes * 14);
+  EXPECT_DEATH(cuda::LaunchMisalignedLoad(rows, out.data()), "ldmatrix: a row is not 16-byte aligned");
+}
+
+/// Random matrices, and the registers that the PTX manual's formulas put their elements in: per lane, element
+/// i of A is a[row][column] with the row and column below ("Matrix Fragments for mma.m16n8k16 / m16n8k32").
+template <int kPerWord>
+struct Fragments {
+  static constexpr int kDepth = 8 * kPerWord;
+  int a[16][kDepth], b[kDepth][8];
+
+  explicit Fragments(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::uniform_int_distribution<int> values(-100, 100);
+    for (auto& row : a) {
+      for (int& value : row) value = values(random);
+    }
+    for (auto& row : b) {
+      for (int& value : row) value = values(random);
+    }
+  }
+
+  template <class Encode>
+  void Fill(std::vector<uint32_t>& a_registers, std::vector<uint32_t>& b_registers, Encode encode) const {
+    constexpr int kBits = 32 / kPerWord;
+    a_registers.assign(kLanes * 4, 0);
+    b_registers.assign(kLanes * 2, 0);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int group = lane >> 2;
+      const int in_group = lane % 4;
+      for (int i = 0; i < 4 * kPerWord; ++i) {
+        const bool upper = i / kPerWord % 2 == 0;
+        const int row = upper ? group : group + 8;
+        const int column = in_group * kPerWord + i % kPerWord + (i < 2 * kPerWord ? 0 : kDepth / 2);
+        a_registers[static_cast<size_t>(lane * 4 + i / kPerWord)] |= encode(a[row][column])
+                                                                     << i % kPerWord * kBits;
+      }
+      for (int i = 0; i < 2 * kPerWord; ++i) {
+        const int row = in_group * kPerWord + i % kPerWord + (i < kPerWord ? 0 : kDepth / 2);
+        b_registers[static_cast<size_t>(lane * 2 + i / kPerWord)] |= encode(b[row][group])
+                                                                     << i % kPerWord * kBits;
+      }
+    }
+  }
+
+  template <class Sum>
+  void Expect(const std::vector<Sum>& c) const {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      for (int i = 0; i < 4; ++i) {
+        const int row = i < 2 ? lane >> 2 : (lane >> 2) + 8;
+        const int column = lane % 4 * 2 + (i & 1);
+        int sum = 1000 * lane + i;
+        for (int k = 0; k < kDepth; ++k) sum += a[row][k] * b[k][column];
+        EXPECT_EQ(c[static_cast<size_t>(lane * 4 + i)], static_cast<Sum>(sum)) << lane << " " << i;
+      }
+    }
+  }
+};
+
+template <class Sum>
+std::vector<Sum> StartSums() {
+  std::vector<Sum> c;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int i = 0; i < 4; ++i) c.push_back(static_cast<Sum>(1000 * lane + i));
+  }
+  return c;
+}
+
+// Small integers: exact in every type and in every order of summation.
+TEST(MatrixTest, ProductsFollowTheManualsFragments) {
+  std::vector<uint32_t> a, b;
+  cuda_host::RunUnderAllSchedules([&] {
+    const Fragments<2> halves(1);
+    halves.Fill(a, b, [](int value) { return uint32_t{EncodeBf16(static_cast<float>(value))}; });
+    std::vector<float> c = StartSums<float>();
+    cuda::LaunchMmaBf16(a.data(), b.data(), c.data());
+    halves.Expect(c);
+    halves.Fill(a, b, [](int value) { return uint32_t{EncodeF16(static_cast<float>(value))}; });
+    c = StartSums<float>();
+    cuda::LaunchMmaF16(a.data(), b.data(), c.data());
+    halves.Expect(c);
+    const Fragments<4> bytes(2);
+    bytes.Fill(a, b, [](int value) { return uint32_t{static_cast<uint8_t>(value)}; });
+    std::vector<int> sums = StartSums<int>();
+    cuda::LaunchMmaS8(a.data(), b.data(), sums.data());
+    bytes.Expect(sums);
+  });
+}
+
+TEST(MatrixTest, Fp8ConvertsExactlyBothWays) {
+  alignas(16) std::array<uint8_t, 256> codes, back;
+  alignas(16) std::array<float, 256> values;
+  alignas(16) std::array<uint16_t, 256> bf16;
+  for (size_t i = 0; i < 256; ++i) codes[i] = static_cast<uint8_t>(i);
+  cuda::LaunchFp8(codes.data(), values.data(), bf16.data(), back.data());
+  for (size_t i = 0; i < 256; ++i) {
+    const float expected = DecodeFp8(codes[i]);
+    if (std::isnan(expected)) continue;  // the device reads NaN as +-480
+    EXPECT_EQ(values[i], expected);
+    EXPECT_EQ(DecodeBf16(bf16[i]), expected);
+    EXPECT_EQ(back[i], codes[i]);
+  }
+}
+
+TEST(MatrixTest, PairsMultiplyAndAddWithOneRounding) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<uint32_t> a(32), b(32), c(32), out(32);
+    for (auto* values : {&a, &b, &c}) {
+      for (uint32_t& pair : *values) {  // exponents near each other
+        pair = (random() & 0x80ff80ffu) | 0x3f003f00u;
+      }
+    }
+    cuda::LaunchFmaBf16(a.data(), b.data(), c.data(), out.data());
+    for (size_t i = 0; i < 32; ++i) {
+      for (const int shift : {0, 16}) {
+        const auto value = [&](uint32_t pair) {
+          return double{DecodeBf16(static_cast<uint16_t>(pair >> shift))};
+        };
+        const double exact = value(a[i]) * value(b[i]) + value(c[i]);  // 24 bits: exact, in fp32, too
+        EXPECT_EQ(static_cast<uint16_t>(out[i] >> shift), EncodeBf16(static_cast<float>(exact)));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace numoe
