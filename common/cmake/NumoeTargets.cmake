@@ -1,7 +1,8 @@
 # The ways to declare a target. DEPS are the edges of the house: tests/tidy compares them with layers.txt.
 #   numoe_library(NAME SRCS ... DEPS ...)           one room, or one part of a room
 #   numoe_kernel(NAME ISA <isa> SRCS ... DEPS ...)  the same sources compiled for one instruction set
-#   numoe_cuda_library(NAME SRCS ... DEPS ...)      .cu files as C++ for the host's twin of a GPU: NAME_host
+#   numoe_cuda_library(NAME SRCS ... DEPS ...)      .cu files: NAME by nvcc for the device where NUMOE_CUDA is on, and
+#                                                   NAME_host as C++ for the tests' twin of a GPU
 #   numoe_binary(NAME SRCS ... DEPS ...)            a program in bin/
 #   numoe_test(NAME SRCS ... DEPS ... [LABELS ...]) a GoogleTest program registered with ctest
 #   numoe_fuzz(NAME SRCS ... DEPS ... [RUNS n])     a libFuzzer target (fuzz preset) and, always, a corpus replay test
@@ -58,6 +59,10 @@ endfunction()
 
 # Device code. Without nvcc it runs on the execution model of tests/cuda_host, which only tests link. CUDA code casts
 # pointers to 16-byte vectors (no strict aliasing), and nvcc's arithmetic is written out where contraction matters.
+# Machine code for every card from Ampere to Hopper (90a: wgmma), and PTX for later ones.
+set(NUMOE_CUDA_TARGETS "-gencode=arch=compute_80,code=sm_80" "-gencode=arch=compute_86,code=sm_86"
+    "-gencode=arch=compute_89,code=sm_89" "-gencode=arch=compute_90a,code=sm_90a" "-gencode=arch=compute_90,code=compute_90"
+    CACHE STRING "What nvcc compiles for")
 function(numoe_cuda_library name)
   cmake_parse_arguments(T "" "" "SRCS;DEPS" ${ARGN})
   if(NUMOE_TESTS)
@@ -66,6 +71,25 @@ function(numoe_cuda_library name)
     _numoe_target(${name}_host ${ARGN})
     target_compile_options(${name}_host PRIVATE -x c++ -fno-strict-aliasing -ffp-contract=off -Wno-unknown-pragmas)
     target_link_libraries(${name}_host PUBLIC cuda_host)
+  endif()
+  if(NUMOE_CUDA)
+    set(objects "")
+    foreach(source IN LISTS T_SRCS)
+      set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
+      get_filename_component(folder ${object} DIRECTORY)
+      add_custom_command(OUTPUT ${object}
+        COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
+        COMMAND ${NUMOE_NVCC} -std=c++20 -O3 -lineinfo --threads 2 -Werror all-warnings -Xcompiler -fPIC
+                ${NUMOE_CUDA_TARGETS} -I${CMAKE_SOURCE_DIR} -x cu -MD -MF ${object}.d
+                -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
+        DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${object}.d
+        COMMENT "nvcc ${source}" VERBATIM)
+      list(APPEND objects ${object})
+    endforeach()
+    add_library(${name} STATIC ${objects})
+    set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+    set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+    target_link_libraries(${name} PUBLIC numoe_options ${T_DEPS} numoe_cudart)
   endif()
 endfunction()
 

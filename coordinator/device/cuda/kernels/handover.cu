@@ -1,0 +1,128 @@
+#include "common/transport/call_layout.h"
+#include "coordinator/device/cuda/kernels/handover.h"
+#include "coordinator/device/cuda/words.h"
+
+namespace numoe::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ __forceinline__ bool Failed(const HandoverFault* fault) {
+  return LoadVolatile(&fault->kind) != static_cast<uint32_t>(FaultKind::kNone);
+}
+
+__device__ __forceinline__ void Note(HandoverFault* fault, FaultKind kind, uint32_t port, uint32_t call,
+                                     uint32_t status) {
+  fault->port = port;
+  fault->call = call;
+  fault->status = status;
+  StoreReleaseSystem(&fault->kind, static_cast<uint32_t>(kind));
+}
+
+// A block's share of one worker's request: hidden states widened to fp32, then ids and weights.
+__device__ __forceinline__ void WriteRequest(const SendCallsArgs& args, const HandoverStep& step,
+                                             std::byte* slot) {
+  const int rows = step.rows;
+  const int thread = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  const int threads = static_cast<int>(gridDim.x) * kThreads;
+  auto* hidden = reinterpret_cast<float4*>(slot + kDescriptorBytes);
+  const int quads = rows * args.hidden_size / 4;
+  for (int i = thread; i < quads; i += threads) {
+    const uint2 pairs = reinterpret_cast<const uint2*>(args.hidden)[i];
+    const float2 low = UnpackBf16(pairs.x), high = UnpackBf16(pairs.y);
+    hidden[i] = make_float4(low.x, low.y, high.x, high.y);
+  }
+  const int entries = rows * args.experts_per_token;
+  auto* ids = reinterpret_cast<int32_t*>(hidden + quads);
+  auto* weights = reinterpret_cast<float*>(ids + entries);
+  for (int i = thread; i < entries; i += threads) {
+    ids[i] = args.experts[i];
+    weights[i] = args.weights[i];
+  }
+}
+
+// Grid [blocks, ports]. The last block of a port to finish publishes: it sees what the others wrote.
+__global__ void __launch_bounds__(kThreads) SendCalls(SendCallsArgs args) {
+  const HandoverStep& step = *args.step;
+  const int port_index = static_cast<int>(blockIdx.y);
+  if (port_index >= step.ports || Failed(args.fault)) return;
+  const HandoverPort& port = step.port[port_index];
+  WriteRequest(args, step, port.request);
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  if (atomicAdd(&args.blocks_done[port_index], 1u) + 1 != gridDim.x) return;
+  args.blocks_done[port_index] = 0;
+  *reinterpret_cast<RequestDescriptor*>(port.request) = {
+      step.first_call_id + static_cast<uint64_t>(args.call), args.layer, step.rows, args.experts_per_token,
+      step.flags};
+  const uint64_t values = static_cast<uint64_t>(step.rows) * static_cast<uint64_t>(args.hidden_size);
+  const uint64_t entries = static_cast<uint64_t>(step.rows) * static_cast<uint64_t>(args.experts_per_token);
+  *port.request_length = kDescriptorBytes + 4 * values + 8 * entries;
+  __threadfence_system();
+  StoreReleaseSystem(port.request_published, port.requests + static_cast<uint32_t>(args.call) + 1);
+}
+
+// One thread a port: a reply is there when its counter stands where this call puts it.
+__global__ void AwaitReplies(AwaitRepliesArgs args) {
+  const HandoverStep& step = *args.step;
+  const auto index = threadIdx.x;
+  if (static_cast<int>(index) >= step.ports) return;
+  const HandoverPort& port = step.port[index];
+  const auto call = static_cast<uint32_t>(args.call);
+  const uint32_t wanted = port.replies + call + 1;
+  while (LoadAcquireSystem(port.reply_published) != wanted) {
+    if (Failed(args.fault)) return;
+    if (LoadVolatile(args.release) != 0) {
+      Note(args.fault, FaultKind::kReleased, index, call, 0);
+      return;
+    }
+    __nanosleep(200);  // a poll crosses PCIe in about a microsecond: more of them at once help nobody
+  }
+  const auto& reply = *reinterpret_cast<const volatile ReplyDescriptor*>(port.reply);
+  if (reply.call_id != step.first_call_id + static_cast<uint64_t>(args.call)) {
+    Note(args.fault, FaultKind::kOtherCall, index, call, 0);
+  } else if (reply.status_code != 0) {
+    Note(args.fault, FaultKind::kRefused, index, call, static_cast<uint32_t>(reply.status_code));
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) AddReplies(AddRepliesArgs args) {
+  const HandoverStep& step = *args.step;
+  if (Failed(args.fault)) return;
+  const int quads = step.rows * args.hidden_size / 4;
+  const int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (i >= quads) return;
+  auto* residual = reinterpret_cast<float4*>(args.residual);
+  float4 sum = residual[i];
+  for (int p = 0; p < step.ports; ++p) {
+    const auto* partial = reinterpret_cast<const float4*>(step.port[p].reply + kDescriptorBytes);
+    const float4 part = partial[i];
+    sum = make_float4(sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w);
+  }
+  residual[i] = sum;
+}
+
+}  // namespace
+
+void LaunchSendCalls(const SendCallsArgs& args, Stream stream) {
+  // 16 KiB of reads a block: enough blocks to fill the link, few enough that their counting costs nothing.
+  const int blocks = std::max(1, std::min(64, args.rows_max * args.hidden_size / 8192));
+  const LaunchShape shape{
+      .blocks = dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(args.ports_max)),
+      .threads = dim3(kThreads)};
+  NUMOE_LAUNCH((SendCalls), shape, stream, args);
+}
+
+void LaunchAwaitReplies(const AwaitRepliesArgs& args, Stream stream) {
+  NUMOE_LAUNCH((AwaitReplies), LaunchShape{.threads = dim3(32)}, stream, args);
+}
+
+void LaunchAddReplies(const AddRepliesArgs& args, Stream stream) {
+  const int blocks = (args.rows_max * args.hidden_size / 4 + kThreads - 1) / kThreads;
+  NUMOE_LAUNCH((AddReplies),
+               LaunchShape{.blocks = dim3(static_cast<unsigned>(blocks)), .threads = dim3(kThreads)}, stream,
+               args);
+}
+
+}  // namespace numoe::cuda

@@ -1,0 +1,95 @@
+#include "coordinator/device/cuda/step_buffers.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace numoe::cuda {
+namespace {
+
+constexpr size_t kAlignment = 256;
+constexpr size_t kHandoverBytes = (sizeof(HandoverStep) + kAlignment - 1) / kAlignment * kAlignment;
+
+enum Part : size_t { kTokens, kPositions, kSequences, kLogitRows, kBlockTables };
+
+// Of the part, in bytes; every part before the block tables has a place for each row.
+size_t Offset(const StepBounds& bounds, Part part) {
+  const size_t row_bytes =
+      (static_cast<size_t>(bounds.rows) * sizeof(int32_t) + kAlignment - 1) / kAlignment * kAlignment;
+  return kHandoverBytes + part * row_bytes;
+}
+
+}  // namespace
+
+StepBucket BucketFor(const StepLayout& layout, const StepBounds& bounds) {
+  const int rows = static_cast<int>(layout.tokens.size());
+  const int bucket =
+      rows <= 4 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows))) : (rows + 7) / 8 * 8;
+  const auto blocks = std::bit_ceil(static_cast<unsigned>(std::max(layout.blocks_per_sequence_max, 1)));
+  return {.rows = std::min(bucket, bounds.rows),
+          .blocks_per_sequence = std::min(static_cast<int>(blocks), bounds.blocks_per_sequence),
+          .exact = layout.exact};
+}
+
+uint64_t StepBuffers::DeviceBytes(const StepBounds& bounds) {
+  return Offset(bounds, kBlockTables) + uint64_t{sizeof(int32_t)} * static_cast<uint64_t>(bounds.sequences) *
+                                            static_cast<uint64_t>(bounds.blocks_per_sequence);
+}
+
+absl::StatusOr<StepBuffers> StepBuffers::Create(const StepBounds& bounds, Runtime& runtime) {
+  ASSIGN_OR_RETURN(auto host, runtime.AllocateHost(DeviceBytes(bounds)));
+  ASSIGN_OR_RETURN(auto device, runtime.Allocate(DeviceBytes(bounds)));
+  std::memset(host->host(), 0, host->bytes());
+  return StepBuffers(bounds, std::move(host), std::move(device));
+}
+
+void StepBuffers::Fill(const StepLayout& layout, const StepBucket& bucket) {
+  const size_t rows = layout.tokens.size();
+  NUMOE_CHECK(rows <= static_cast<size_t>(bucket.rows) && bucket.rows <= bounds_.rows);
+  NUMOE_CHECK(layout.blocks_per_sequence_max <= bucket.blocks_per_sequence);
+  const auto fill = [&](Part part, const std::vector<int32_t>& values, int32_t padding) {
+    NUMOE_CHECK_LE(values.size(), static_cast<size_t>(bucket.rows));
+    int32_t* out = Host(Offset(bounds_, part));
+    std::copy(values.begin(), values.end(), out);
+    std::fill(out + values.size(), out + bucket.rows, padding);
+  };
+  fill(kTokens, layout.tokens, 0);
+  fill(kPositions, layout.positions, -1);
+  fill(kSequences, layout.sequences, 0);
+  fill(kLogitRows, layout.logit_rows, static_cast<int32_t>(rows) - 1);
+  const size_t width = static_cast<size_t>(layout.blocks_per_sequence_max);
+  const size_t sequences = width == 0 ? 0 : layout.block_tables.size() / width;
+  NUMOE_CHECK_LE(sequences, static_cast<size_t>(bounds_.sequences));
+  const auto stride = static_cast<size_t>(bucket.blocks_per_sequence);
+  for (size_t s = 0; s < sequences; ++s) {
+    std::copy_n(&layout.block_tables[s * width], width, Host(Offset(bounds_, kBlockTables)) + s * stride);
+  }
+  handover() = {.rows = static_cast<int32_t>(rows)};
+  bucket_ = bucket;
+  used_ = Offset(bounds_, kBlockTables) + sequences * stride * sizeof(int32_t);
+}
+
+HandoverStep& StepBuffers::handover() { return *reinterpret_cast<HandoverStep*>(host_->host()); }
+
+void StepBuffers::Upload(Runtime& runtime, Stream stream) {
+  runtime.Copy(device_->device(), host_->host(), used_, stream);
+}
+
+StepTables StepBuffers::tables() const {
+  return {.positions = Device(Offset(bounds_, kPositions)),
+          .sequences = Device(Offset(bounds_, kSequences)),
+          .block_tables = Device(Offset(bounds_, kBlockTables)),
+          .blocks_per_sequence_max = bucket_.blocks_per_sequence,
+          .tokens = Device(Offset(bounds_, kTokens))};
+}
+
+const int32_t* StepBuffers::logit_rows() const { return Device(Offset(bounds_, kLogitRows)); }
+
+const HandoverStep* StepBuffers::device_handover() const {
+  return reinterpret_cast<const HandoverStep*>(device_->device());
+}
+
+}  // namespace numoe::cuda

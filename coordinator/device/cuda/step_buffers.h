@@ -1,0 +1,70 @@
+// StepBuffers: what changes from step to step, as one block of memory that is copied to the device in one
+// piece.
+//
+// A step's tables lie at the same device addresses in every step of a bucket, so that kernels captured in a
+// graph find them again. Rows beyond the step's tokens are padding: position -1, token and sequence 0.
+//
+//   HandoverStep | tokens | positions | sequences | logit_rows | block_tables [sequences, stride]
+//
+// Block tables come last and are copied only as far as they are used. One thread, the engine's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "coordinator/device/cuda/kernels/handover.h"
+#include "coordinator/device/cuda/kernels/step_tables.h"
+#include "coordinator/device/cuda/runtime.h"
+#include "coordinator/device/step_layout.h"
+
+namespace numoe::cuda {
+
+struct StepBounds {
+  int rows = 0;                 // tokens of the largest step
+  int sequences = 0;            // in one step
+  int blocks_per_sequence = 0;  // of the longest context
+};
+
+/// The sizes that a captured graph depends on: a step fits a bucket that is as large or larger.
+struct StepBucket {
+  int rows = 0;
+  int blocks_per_sequence = 0;  // stride of the block tables
+  bool exact = false;
+  auto operator<=>(const StepBucket&) const = default;
+};
+
+/// The smallest bucket for a step: rows are rounded up to 1, 2, 4, then multiples of 8, blocks to a power of
+/// two. REQUIRES: the step is within `bounds`.
+StepBucket BucketFor(const StepLayout& layout, const StepBounds& bounds);
+
+class StepBuffers {
+ public:
+  static absl::StatusOr<StepBuffers> Create(const StepBounds& bounds, Runtime& runtime);
+  static uint64_t DeviceBytes(const StepBounds& bounds);
+
+  /// Fills the host's half. REQUIRES: the step before has been waited for; the step is within the bounds.
+  void Fill(const StepLayout& layout, const StepBucket& bucket);
+  /// Where the experts' hand-over is described, on the host, until Upload.
+  HandoverStep& handover();
+  void Upload(Runtime& runtime, Stream stream);
+
+  StepTables tables() const;
+  const int32_t* logit_rows() const;
+  const HandoverStep* device_handover() const;
+
+ private:
+  StepBuffers(const StepBounds& bounds, std::unique_ptr<Memory> host, std::unique_ptr<Memory> device)
+      : bounds_(bounds), host_(std::move(host)), device_(std::move(device)) {}
+  int32_t* Host(size_t offset) const { return reinterpret_cast<int32_t*>(host_->host() + offset); }
+  const int32_t* Device(size_t offset) const {
+    return reinterpret_cast<const int32_t*>(device_->device() + offset);
+  }
+
+  StepBounds bounds_;
+  std::unique_ptr<Memory> host_;
+  std::unique_ptr<Memory> device_;
+  StepBucket bucket_;
+  size_t used_ = 0;  // bytes
+};
+
+}  // namespace numoe::cuda

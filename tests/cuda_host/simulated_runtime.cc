@@ -1,0 +1,167 @@
+#include "tests/cuda_host/simulated_runtime.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/formats/bf16.h"
+#include "tests/cuda_host/schedule.h"
+
+namespace numoe::cuda {
+namespace {
+
+using Work = std::vector<std::function<void()>>;
+
+class SimulatedMemory final : public Memory {
+ public:
+  SimulatedMemory(size_t bytes, uint64_t* used, bool host_too)
+      : owned_(new std::byte[bytes]), data_(owned_.get()), bytes_(bytes), used_(used), host_too_(host_too) {
+    std::memset(data_, 0xff, bytes);
+    *used_ += bytes;
+  }
+  explicit SimulatedMemory(absl::Span<std::byte> registered)
+      : data_(registered.data()), bytes_(registered.size()), host_too_(true) {}
+  ~SimulatedMemory() override {
+    if (used_ != nullptr) *used_ -= bytes_;
+  }
+  std::byte* device() const override { return data_; }
+  std::byte* host() const override { return host_too_ ? data_ : nullptr; }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  const std::unique_ptr<std::byte[]> owned_;
+  std::byte* const data_;
+  const size_t bytes_;
+  uint64_t* const used_ = nullptr;
+  const bool host_too_;
+};
+
+class SimulatedGraph final : public Graph {
+ public:
+  explicit SimulatedGraph(Work work) : work_(std::move(work)) {}
+  const Work& work() const { return work_; }
+
+ private:
+  const Work work_;
+};
+
+// The plain loops that the matrix library stands for.
+void MultiplyOnHost(const MatrixProduct& p) {
+  const auto* a = static_cast<const uint16_t*>(p.a);
+  const auto* b = static_cast<const uint16_t*>(p.b);
+  for (int r = 0; r < p.rows; ++r) {
+    for (int c = 0; c < p.columns; ++c) {
+      double sum = 0;
+      for (int d = 0; d < p.depth; ++d)
+        sum += double{DecodeBf16(a[r * p.a_stride + d])} * double{DecodeBf16(b[c * p.b_stride + d])};
+      const int64_t at = r * p.c_stride + c;
+      if (p.c_is_float) {
+        float& out = static_cast<float*>(p.c)[at];
+        out = static_cast<float>(sum) + (p.accumulate ? out : 0.0f);
+      } else {
+        uint16_t& out = static_cast<uint16_t*>(p.c)[at];
+        out = EncodeBf16(static_cast<float>(sum) + (p.accumulate ? DecodeBf16(out) : 0.0f));
+      }
+    }
+  }
+}
+
+class SimulatedRuntime final : public Runtime {
+ public:
+  explicit SimulatedRuntime(const SimulatedFacts& facts)
+      : facts_{.name = "simulated GPU",
+               .compute_major = 8,
+               .multiprocessors = facts.multiprocessors,
+               .memory_bytes = facts.memory_bytes,
+               .free_bytes = facts.memory_bytes,
+               .driver_version = 13000} {
+    cuda_host::SetLaunchSink(
+        [this](Stream stream, std::function<void()> launch) { Enqueue(stream, std::move(launch)); });
+  }
+  ~SimulatedRuntime() override { cuda_host::SetLaunchSink({}); }
+
+  const DeviceFacts& facts() const override { return facts_; }
+
+  absl::StatusOr<std::unique_ptr<Memory>> Allocate(size_t bytes) override {
+    if (used_ + bytes > facts_.memory_bytes) {
+      return absl::ResourceExhaustedError(
+          fmt::format("the GPU's memory: {} bytes asked for, {} of {} are free", bytes,
+                      facts_.memory_bytes - used_, facts_.memory_bytes));
+    }
+    return std::make_unique<SimulatedMemory>(bytes, &used_, /*host_too=*/false);
+  }
+  absl::StatusOr<std::unique_ptr<Memory>> AllocateHost(size_t bytes) override {
+    return std::make_unique<SimulatedMemory>(bytes, &used_on_host_, /*host_too=*/true);
+  }
+  absl::StatusOr<std::unique_ptr<Memory>> RegisterHost(absl::Span<std::byte> memory) override {
+    return std::make_unique<SimulatedMemory>(memory);
+  }
+
+  absl::StatusOr<Stream> NewStream() override {
+    streams_.push_back(std::make_unique<Work>());
+    return reinterpret_cast<Stream>(streams_.back().get());
+  }
+  void Copy(void* to, const void* from, size_t bytes, Stream stream) override {
+    Enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+  }
+  void Clear(void* memory, size_t bytes, Stream stream) override {
+    Enqueue(stream, [=] { std::memset(memory, 0, bytes); });
+  }
+  void Multiply(const MatrixProduct& product, Stream stream) override {
+    Enqueue(stream, [=] { MultiplyOnHost(product); });
+  }
+  // Everything runs in the order of its enqueueing where streams meet, which is one of the orders allowed.
+  void Join(Stream later, Stream earlier) override {
+    if (capturing_) return;
+    Work& from = Of(earlier);
+    Work& to = Of(later);
+    to.insert(to.end(), from.begin(), from.end());
+    from.clear();
+  }
+  absl::Status Synchronize(Stream stream) override {
+    NUMOE_CHECK(!capturing_) << "a stream is waited for while it is captured";
+    Work work;
+    work.swap(Of(stream));
+    for (const auto& step : work) step();
+    return absl::OkStatus();
+  }
+
+  absl::Status BeginCapture(Stream) override {
+    NUMOE_CHECK(!capturing_);
+    capturing_ = true;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<Graph>> EndCapture(Stream) override {
+    capturing_ = false;
+    return std::make_unique<SimulatedGraph>(std::exchange(captured_, {}));
+  }
+  void Launch(Graph& graph, Stream stream) override {
+    const Work& work = static_cast<SimulatedGraph&>(graph).work();
+    Work& to = Of(stream);
+    to.insert(to.end(), work.begin(), work.end());
+  }
+
+ private:
+  static Work& Of(Stream stream) { return *reinterpret_cast<Work*>(stream); }
+  void Enqueue(Stream stream, std::function<void()> step) {
+    (capturing_ ? captured_ : Of(stream)).push_back(std::move(step));
+  }
+
+  const DeviceFacts facts_;
+  uint64_t used_ = 0;
+  uint64_t used_on_host_ = 0;
+  std::vector<std::unique_ptr<Work>> streams_;
+  bool capturing_ = false;
+  Work captured_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runtime> NewSimulatedRuntime(const SimulatedFacts& facts) {
+  return std::make_unique<SimulatedRuntime>(facts);
+}
+
+}  // namespace numoe::cuda

@@ -1,0 +1,24 @@
+// SimulatedRuntime: the CUDA device's runtime without a GPU. Kernels run on the CPU through the host
+// execution model (tests/cuda_host), and nothing runs before somebody waits for it.
+//
+// What is enqueued stays in its stream until Synchronize, so a host buffer that is changed too early, or a
+// result that is read too early, shows as it would on a device. A captured graph is the list of what was
+// enqueued. Memory of "the device" is ordinary memory filled with a pattern that is NaN in every float type.
+// Allocations beyond `memory_bytes` fail as on a card of that size. One at a time in a process: the launches'
+// sink is global.
+#pragma once
+
+#include <memory>
+
+#include "coordinator/device/cuda/runtime.h"
+
+namespace numoe::cuda {
+
+struct SimulatedFacts {
+  uint64_t memory_bytes = uint64_t{1} << 30;
+  int multiprocessors = 4;
+};
+
+std::unique_ptr<Runtime> NewSimulatedRuntime(const SimulatedFacts& facts = {});
+
+}  // namespace numoe::cuda

@@ -1,0 +1,78 @@
+// A step's tables on the device: buckets hold every step that fits them, padding says that it is padding, and
+// what is uploaded is what the next kernels read.
+#include "coordinator/device/cuda/step_buffers.h"
+
+#include <random>
+
+#include "gtest/gtest.h"
+#include "tests/cuda_host/simulated_runtime.h"
+
+namespace numoe::cuda {
+namespace {
+
+constexpr StepBounds kBounds{.rows = 40, .sequences = 5, .blocks_per_sequence = 11};
+
+StepLayout RandomLayout(int rows, int sequences, int blocks, std::mt19937& random) {
+  StepLayout layout{.blocks_per_sequence_max = blocks};
+  for (int r = 0; r < rows; ++r) {
+    layout.tokens.push_back(static_cast<int>(random() % 1000));
+    layout.positions.push_back(static_cast<int>(random() % 160));
+    layout.sequences.push_back(r % sequences);
+  }
+  for (int i = 0; i < sequences * blocks; ++i) layout.block_tables.push_back(static_cast<int>(random() % 99));
+  layout.logit_rows = {rows / 2};
+  return layout;
+}
+
+TEST(StepBucketTest, HoldsItsStepAndGrowsInSteps) {
+  StepLayout layout;
+  for (int rows = 1; rows <= kBounds.rows; ++rows) {
+    layout.tokens.assign(static_cast<size_t>(rows), 0);
+    for (int blocks = 0; blocks <= kBounds.blocks_per_sequence; ++blocks) {
+      layout.blocks_per_sequence_max = blocks;
+      const StepBucket bucket = BucketFor(layout, kBounds);
+      EXPECT_GE(bucket.rows, rows);
+      EXPECT_LT(bucket.rows, rows + 8);
+      EXPECT_LE(bucket.rows, kBounds.rows);
+      EXPECT_GE(bucket.blocks_per_sequence, blocks);
+      EXPECT_LE(bucket.blocks_per_sequence, kBounds.blocks_per_sequence);
+      EXPECT_GE(bucket.blocks_per_sequence, 1);
+    }
+  }
+}
+
+TEST(StepBuffersTest, TheDeviceReadsWhatTheStepSays) {
+  const auto runtime = NewSimulatedRuntime();
+  auto buffers = StepBuffers::Create(kBounds, *runtime);
+  ASSERT_TRUE(buffers.ok()) << buffers.status();
+  const Stream stream = *runtime->NewStream();
+  std::mt19937 random(4);
+  for (const auto& [rows, sequences, blocks] : {std::tuple{40, 5, 11}, {3, 3, 2}, {9, 1, 0}, {1, 1, 5}}) {
+    const StepLayout layout = RandomLayout(rows, sequences, blocks, random);
+    const StepBucket bucket = BucketFor(layout, kBounds);
+    buffers->Fill(layout, bucket);
+    buffers->handover().first_call_id = 77;
+    buffers->Upload(*runtime, stream);
+    ASSERT_TRUE(runtime->Synchronize(stream).ok());
+    const StepTables tables = buffers->tables();
+    EXPECT_EQ(tables.blocks_per_sequence_max, bucket.blocks_per_sequence);
+    for (int r = 0; r < bucket.rows; ++r) {
+      const auto at = static_cast<size_t>(r);
+      EXPECT_EQ(tables.positions[r], r < rows ? layout.positions[at] : -1);
+      EXPECT_EQ(tables.tokens[r], r < rows ? layout.tokens[at] : 0);
+      EXPECT_EQ(tables.sequences[r], r < rows ? layout.sequences[at] : 0);
+    }
+    for (int s = 0; s < sequences; ++s) {
+      for (int b = 0; b < blocks; ++b) {
+        EXPECT_EQ(tables.block_tables[s * bucket.blocks_per_sequence + b],
+                  layout.block_tables[static_cast<size_t>(s * blocks + b)]);
+      }
+    }
+    EXPECT_EQ(buffers->logit_rows()[0], layout.logit_rows[0]);
+    EXPECT_EQ(buffers->device_handover()->first_call_id, 77u);
+    EXPECT_EQ(buffers->device_handover()->rows, rows);
+  }
+}
+
+}  // namespace
+}  // namespace numoe::cuda
