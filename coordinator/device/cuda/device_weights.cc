@@ -1,0 +1,228 @@
+#include "coordinator/device/cuda/device_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/formats/bf16.h"
+#include "common/formats/fp8.h"
+#include "common/formats/int4.h"
+
+namespace numoe::cuda {
+namespace {
+
+// Where pair a_j of a lane lies in its tile of 16 x 16.
+constexpr int RowOf(int lane, int j) { return lane / 4 + j % 2 * 8; }
+constexpr int ColOf(int lane, int j) { return lane % 4 * 2 + j / 2 * 8; }
+
+template <typename T>
+void Store(std::byte* out, T value) {
+  std::memcpy(out, &value, sizeof value);
+}
+
+// 16 outputs x 64 inputs of a stored matrix, element by element what the format holds: BF16 bits, FP8 codes
+// or nibbles. What lies outside the matrix is 0.
+using Tile = std::array<std::array<uint16_t, kStepInputs>, kTileOutputs>;
+
+void StoreBf16(const Tile& tile, int m, std::byte* step) {
+  for (int s = 0; s < 4; ++s) {
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int j = 0; j < 4; ++j) {
+        const uint16_t* pair = &tile[RowOf(lane, j)][s * 16 + ColOf(lane, j)];
+        Store(step + Bf16Offset(m, s, lane, j), pair[0] | static_cast<uint32_t>(pair[1]) << 16);
+      }
+    }
+  }
+}
+
+void StoreFp8(const Tile& tile, int m, std::byte* step) {
+  for (int s = 0; s < 4; ++s) {
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int j = 0; j < 4; j += 2) {
+        const uint16_t* first = &tile[RowOf(lane, j)][s * 16 + ColOf(lane, j)];
+        const uint16_t* second = &tile[RowOf(lane, j + 1)][s * 16 + ColOf(lane, j + 1)];
+        Store(step + Fp8Offset(m, s, lane, j), second[0] | static_cast<uint32_t>(first[0]) << 8 |
+                                                   static_cast<uint32_t>(second[1]) << 16 |
+                                                   static_cast<uint32_t>(first[1]) << 24);
+      }
+    }
+  }
+}
+
+void StoreInt4(const Tile& tile, int m, std::byte* step) {
+  for (int s = 0; s < 4; ++s) {
+    for (int lane = 0; lane < 32; ++lane) {
+      uint32_t word = 0;
+      for (int j = 0; j < 4; ++j) {
+        const uint16_t* pair = &tile[RowOf(lane, j)][s * 16 + ColOf(lane, j)];
+        word |= static_cast<uint32_t>(pair[0]) << (4 * j) | static_cast<uint32_t>(pair[1]) << (16 + 4 * j);
+      }
+      Store(step + Int4Offset(m, s, lane), word);
+    }
+  }
+}
+
+// Rows [row, row + 16) and columns [col, col + 64), as far as the matrix has them.
+struct Rectangle {
+  int64_t row, rows, col, cols;
+};
+
+Rectangle Clip(const MatrixView& m, int64_t row, int64_t col) {
+  return {row, std::clamp<int64_t>(m.rows - row, 0, kTileOutputs), col,
+          std::clamp<int64_t>(m.cols - col, 0, kStepInputs)};
+}
+
+Tile ReadTile(DeviceFormat format, const MatrixView& source, const Rectangle& r) {
+  Tile tile{};
+  const int64_t row_bytes = source.rows > 0 ? static_cast<int64_t>(source.data.size()) / source.rows : 0;
+  for (int64_t i = 0; i < r.rows; ++i) {
+    const std::byte* row = source.data.data() + (r.row + i) * row_bytes;
+    if (format == DeviceFormat::kFp8) {
+      for (int64_t c = 0; c < r.cols; ++c) tile[i][c] = std::to_integer<uint16_t>(row[r.col + c]);
+    } else if (format == DeviceFormat::kInt4) {
+      for (int64_t c = 0; c < r.cols; ++c) tile[i][c] = static_cast<uint16_t>(DecodeInt4(row, r.col + c) + 8);
+    } else if (source.format == MatrixFormat::kBF16) {
+      std::memcpy(tile[i].data(), row + r.col * 2, static_cast<size_t>(r.cols) * 2);
+    } else {
+      float values[kStepInputs];
+      DecodeMatrix(source, r.row + i, r.row + i + 1, r.col, r.col + r.cols,
+                   absl::MakeSpan(values, static_cast<size_t>(r.cols)));
+      std::transform(values, values + r.cols, tile[i].begin(), EncodeBf16);
+    }
+  }
+  return tile;
+}
+
+void StoreTile(DeviceFormat format, const Tile& tile, int m, std::byte* step) {
+  if (format == DeviceFormat::kFp8) return StoreFp8(tile, m, step);
+  if (format == DeviceFormat::kInt4) return StoreInt4(tile, m, step);
+  StoreBf16(tile, m, step);
+}
+
+void StoreInt4Scales(const MatrixView& source, const Rectangle& r, int m, std::byte* step) {
+  const int64_t groups = (source.cols + kInt4GroupInputs - 1) / kInt4GroupInputs;
+  for (int row = 0; row < kTileOutputs; ++row) {
+    for (int group = 0; group < 2; ++group) {
+      uint16_t scale = 0;
+      const int64_t at = r.col / kInt4GroupInputs + group;
+      if (row < r.rows && at < groups)
+        std::memcpy(&scale, source.scales.data() + ((r.row + row) * groups + at) * 2, sizeof scale);
+      Store(step + Int4ScaleByte(m, row, group), scale);
+    }
+  }
+}
+
+float Fp8Scale(const MatrixView& source, const Rectangle& r) {
+  if (r.rows <= 0 || r.cols <= 0) return 0;
+  const int64_t at = r.row / source.block_rows * ((source.cols + source.block_cols - 1) / source.block_cols) +
+                     r.col / source.block_cols;
+  if (source.scale_dtype == DType::kF32) {
+    float scale;
+    std::memcpy(&scale, source.scales.data() + at * 4, sizeof scale);
+    return scale;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, source.scales.data() + at * 2, sizeof bits);
+  return DecodeBf16(bits);
+}
+
+// Tile m of every panel is `outputs` rows of `source` further than the panel before.
+void PackTiles(DeviceFormat format, const MatrixView& source, bool gated, int m, std::byte* out) {
+  NUMOE_CHECK(format == DeviceFormat::kBf16 || format == NativeDeviceFormat(source));
+  const int panels = PanelCount(static_cast<int>(source.rows), gated);
+  const int steps = StepCount(static_cast<int>(source.cols));
+  std::byte* scales = out + CodeBytes(format, panels, static_cast<int>(source.cols));
+  for (int panel = 0; panel < panels; ++panel) {
+    const int64_t row = gated ? panel * kTileOutputs : panel * kPanelOutputs + m * kTileOutputs;
+    for (int step = 0; step < steps; ++step) {
+      const int64_t at = static_cast<int64_t>(panel) * steps + step;
+      const Rectangle r = Clip(source, row, static_cast<int64_t>(step) * kStepInputs);
+      std::byte* target = out + at * StepBytes(format);
+      StoreTile(format, ReadTile(format, source, r), m, target);
+      if (format == DeviceFormat::kInt4) StoreInt4Scales(source, r, m, target);
+      if (format == DeviceFormat::kFp8) Store(scales + (at * 2 + m) * 4, Fp8Scale(source, r));
+    }
+  }
+}
+
+void ClearPadding(DeviceFormat format, const MatrixView& source, bool gated, absl::Span<std::byte> out) {
+  const int rows = static_cast<int>(source.rows), cols = static_cast<int>(source.cols);
+  NUMOE_CHECK_EQ(out.size(), DeviceBytes(format, rows, cols, gated));
+  std::fill(out.end() - std::min<size_t>(128, out.size()), out.end(),
+            std::byte{0});  // what rounds the size up
+}
+
+}  // namespace
+
+DeviceFormat NativeDeviceFormat(const MatrixView& stored) {
+  const bool scale_known = stored.scale_dtype == DType::kF32 || stored.scale_dtype == DType::kBF16;
+  if (stored.format == MatrixFormat::kFp8Block && stored.block_rows % kTileOutputs == 0 &&
+      stored.block_cols % kStepInputs == 0 && scale_known)
+    return DeviceFormat::kFp8;
+  if (stored.format == MatrixFormat::kInt4Group && stored.block_rows == 1 &&
+      stored.block_cols == kInt4GroupInputs && stored.scale_dtype == DType::kBF16)
+    return DeviceFormat::kInt4;
+  return DeviceFormat::kBf16;
+}
+
+void PackDeviceMatrix(DeviceFormat format, const MatrixView& source, absl::Span<std::byte> out) {
+  ClearPadding(format, source, false, out);
+  for (int m = 0; m < 2; ++m) PackTiles(format, source, false, m, out.data());
+}
+
+void PackDeviceGated(DeviceFormat format, const MatrixView& gate, const MatrixView& up,
+                     absl::Span<std::byte> out) {
+  NUMOE_CHECK(gate.rows == up.rows && gate.cols == up.cols);
+  ClearPadding(format, gate, true, out);
+  PackTiles(format, gate, true, 0, out.data());
+  PackTiles(format, up, true, 1, out.data());
+}
+
+void PackDeviceValues(absl::Span<const float> values, int rows, int cols, absl::Span<std::byte> out) {
+  NUMOE_CHECK_EQ(values.size(), static_cast<size_t>(rows) * static_cast<size_t>(cols));
+  const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+  PackDeviceMatrix(DeviceFormat::kBf16,
+                   MatrixView{.format = MatrixFormat::kF32,
+                              .rows = rows,
+                              .cols = cols,
+                              .data = {bytes, values.size() * sizeof(float)}},
+                   out);
+}
+
+float UnpackDeviceWeight(const DeviceMatrix& matrix, int row, int col, int half) {
+  const int outputs = matrix.gated ? kTileOutputs : kPanelOutputs;
+  const int panel = row / outputs, m = matrix.gated ? half : row % kPanelOutputs / kTileOutputs;
+  const int tile_row = row % kTileOutputs, step = col / kStepInputs, s = col % kStepInputs / 16, c = col % 16;
+  const int lane = tile_row % 8 * 4 + c % 8 / 2, j = tile_row / 8 + c / 8 * 2, second = c % 2;
+  const int64_t at = static_cast<int64_t>(panel) * StepCount(matrix.cols) + step;
+  const std::byte* bytes = matrix.data + at * StepBytes(matrix.format);
+  const auto load = [](const std::byte* from) {
+    uint16_t bits;
+    std::memcpy(&bits, from, sizeof bits);
+    return bits;
+  };
+  switch (matrix.format) {
+    case DeviceFormat::kBf16:
+      return DecodeBf16(load(bytes + Bf16Offset(m, s, lane, j) + second * 2));
+    case DeviceFormat::kFp8: {
+      const auto code =
+          std::to_integer<uint8_t>(bytes[Fp8Offset(m, s, lane, j) + second * 2 + (j % 2 == 0 ? 1 : 0)]);
+      float scale;
+      const int panels = PanelCount(matrix.rows, matrix.gated);
+      std::memcpy(&scale, matrix.data + CodeBytes(matrix.format, panels, matrix.cols) + (at * 2 + m) * 4,
+                  sizeof scale);
+      return DecodeFp8(code) * scale;
+    }
+    case DeviceFormat::kInt4: {
+      const unsigned half_word = load(bytes + Int4Offset(m, s, lane) + second * 2);
+      const int code = static_cast<int>(half_word >> (4 * j) & 15u) - 8;
+      return static_cast<float>(code) * DecodeBf16(load(bytes + Int4ScaleByte(m, tile_row, s / 2)));
+    }
+  }
+  NUMOE_CHECK(false) << "no such format";
+  return 0;
+}
+
+}  // namespace numoe::cuda

@@ -1,0 +1,90 @@
+// Where every weight of a matrix on the device lies: the one place that knows, shared by packing on the host,
+// the repack kernel and all kernels that multiply.
+//
+// Weights are operand A of mma.m16n8k16 and tokens are columns, so that one layout serves one token and
+// thousands: lane l = 4 g + t of a warp holds of a tile of 16 outputs x 16 inputs the pairs
+//   a0 = (g, 2t), a1 = (g + 8, 2t), a2 = (g, 2t + 8), a3 = (g + 8, 2t + 8)        (output, first of two
+//   inputs)
+// and finds them by 16-byte loads in which a warp's 32 lanes are neighbours. A matrix is a row of panels of
+// 32 outputs (two tiles m), a panel a contiguous stream of steps of 64 inputs (four tiles s), as the workers'
+// layout (common/kernels/layout.h), and of the same bytes:
+//
+//   step of bf16, 4096 bytes    [m 2][s 4][lane 32][a0 a1 a2 a3, each 2 x bf16]
+//   step of fp8,  2048 bytes    [m 2][s / 2 2][lane 32][s % 2 2][w 2][a(2w+1) lo, a(2w) lo, a(2w+1) hi, a(2w)
+//   hi] step of int4, 1152 bytes    [m 2][lane 32][s 4][nibble j: a_j lo, nibble 4 + j: a_j hi]
+//                               then scales [g 8][m 2][output g, g + 8][group of 32 inputs 2] bf16
+//
+// Behind the last panel fp8 has its scales, fp32 [panel][step][m]. w = scale * code (int4: nibble - 8). The
+// order of bytes within a word is what unpacks with fewest instructions: an int4 word gives a_j by one shift
+// and one AND-OR, an fp8 word two pairs by masks. Outputs beyond `rows` and inputs beyond `cols` are zero. A
+// gated pair is one matrix whose panels hold 16 outputs of gate (m = 0) and the same 16 of up (m = 1): a lane
+// then has both halves of a SwiGLU in the same registers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace numoe::cuda {
+
+/// How a matrix is held on the device: as published where a decoder exists, as BF16 otherwise.
+enum class DeviceFormat : uint8_t { kBf16, kFp8, kInt4 };
+inline constexpr int kDeviceFormats = 3;
+
+inline constexpr int kPanelOutputs = 32;
+inline constexpr int kTileOutputs = 16;  // of one mma, and of a gated panel
+inline constexpr int kStepInputs = 64;
+inline constexpr int kInt4GroupInputs = 32;
+inline constexpr int kInt4ScaleOffset = 1024;  // in a step
+
+constexpr int StepCount(int cols) { return (cols + kStepInputs - 1) / kStepInputs; }
+/// Of a matrix with `rows` outputs; of a gated pair `rows` are gate's.
+constexpr int PanelCount(int rows, bool gated) {
+  const int outputs = gated ? kTileOutputs : kPanelOutputs;
+  return (rows + outputs - 1) / outputs;
+}
+
+constexpr int StepBytes(DeviceFormat format) {
+  return format == DeviceFormat::kBf16 ? 4096 : format == DeviceFormat::kFp8 ? 2048 : 1152;
+}
+
+/// Byte, in a step, of the word that holds pair a_j of tile m, s and lane.
+constexpr int Bf16Offset(int m, int s, int lane, int j) { return m * 2048 + s * 512 + lane * 16 + j * 4; }
+constexpr int Fp8Offset(int m, int s, int lane, int j) {
+  return m * 1024 + s / 2 * 512 + lane * 16 + s % 2 * 8 + j / 2 * 4;
+}
+constexpr int Int4Offset(int m, int s, int lane) { return m * 512 + lane * 16 + s * 4; }
+/// Byte, in a step, of the int4 scale of output `row` of tile m and group `group`.
+constexpr int Int4ScaleByte(int m, int row, int group) {
+  return kInt4ScaleOffset + row % 8 * 16 + m * 8 + row / 8 * 4 + group * 2;
+}
+
+/// Bytes of all steps, where fp8's scales begin.
+constexpr size_t CodeBytes(DeviceFormat format, int panels, int cols) {
+  return static_cast<size_t>(panels) * static_cast<size_t>(StepCount(cols)) *
+         static_cast<size_t>(StepBytes(format));
+}
+/// Of the whole matrix, a multiple of 128: matrices and experts lie one behind the other.
+constexpr size_t DeviceBytes(DeviceFormat format, int rows, int cols, bool gated) {
+  const int panels = PanelCount(rows, gated);
+  const size_t scales =
+      format == DeviceFormat::kFp8
+          ? static_cast<size_t>(panels) * static_cast<size_t>(StepCount(cols)) * 2 * sizeof(float)
+          : 0;
+  return (CodeBytes(format, panels, cols) + scales + 127) / 128 * 128;
+}
+
+/// A packed matrix. Owns nothing; `data` is device memory, 128-byte aligned.
+struct DeviceMatrix {
+  DeviceFormat format = DeviceFormat::kBf16;
+  int rows = 0;  // outputs; of a gated pair those of gate, which are those of up
+  int cols = 0;
+  bool gated = false;
+  const std::byte* data = nullptr;
+};
+
+static_assert(Bf16Offset(1, 3, 31, 3) + 4 == StepBytes(DeviceFormat::kBf16));
+static_assert(Fp8Offset(1, 3, 31, 3) + 4 == StepBytes(DeviceFormat::kFp8));
+static_assert(Int4Offset(1, 3, 31) + 4 == kInt4ScaleOffset);
+static_assert(Int4ScaleByte(1, 15, 1) + 2 == StepBytes(DeviceFormat::kInt4));
+
+}  // namespace numoe::cuda
