@@ -1,0 +1,62 @@
+// Memory, transfers and synchronisation for kernel tests that run on a device and on its host twin alike.
+//
+// A test states what it wants here and is linked with one of two implementations: device_buffer_host.cc (memory of
+// the host, exactly as large as asked for so that ASan sees overruns, filled with 0xff; launches have run when they
+// return) or the CUDA runtime's. Errors stop the process: a test has nothing to answer them with. One thread.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <type_traits>
+#include <vector>
+
+#include "common/base/check.h"
+#include "coordinator/device/cuda/kernels/stream.h"
+
+namespace numoe::testing {
+
+void* AllocateOnDevice(size_t bytes);
+void FreeOnDevice(void* memory);
+void CopyToDevice(void* device, const void* host, size_t bytes);
+void CopyFromDevice(void* host, const void* device, size_t bytes);
+
+/// Returns when all work launched on the null stream is done.
+void Synchronise();
+
+/// On the host: runs `body` once per legal execution (tests/cuda_host/schedule.h). On a device: once.
+void RunUnderAllSchedules(const std::function<void()>& body);
+
+/// `size` values of T on the device, for the lifetime of the object; new ones are NaN (0xff bytes), so that a kernel
+/// that reads what nobody wrote is found. The address is 256-byte aligned.
+template <class T>
+class DeviceBuffer {
+ public:
+  static_assert(std::is_trivially_copyable_v<T>);
+  explicit DeviceBuffer(size_t size) : size_(size), data_(static_cast<T*>(AllocateOnDevice(size * sizeof(T)))) {}
+  explicit DeviceBuffer(const std::vector<T>& values) : DeviceBuffer(values.size()) { Upload(values); }
+  DeviceBuffer(const DeviceBuffer&) = delete;
+  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+  ~DeviceBuffer() { FreeOnDevice(data_); }
+
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  size_t size() const { return size_; }
+
+  void Upload(const std::vector<T>& values) {
+    NUMOE_CHECK_EQ(values.size(), size_);
+    CopyToDevice(data_, values.data(), size_ * sizeof(T));
+  }
+  /// Waits for the null stream first.
+  std::vector<T> Download() const {
+    std::vector<T> values(size_);
+    Synchronise();
+    CopyFromDevice(values.data(), data_, size_ * sizeof(T));
+    return values;
+  }
+
+ private:
+  const size_t size_;
+  T* const data_;
+};
+
+}  // namespace numoe::testing
