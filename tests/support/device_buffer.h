@@ -13,7 +13,7 @@
 #include "common/base/check.h"
 #include "coordinator/device/cuda/kernels/stream.h"
 
-namespace numoe::testing {
+namespace numoe {
 
 void* AllocateOnDevice(size_t bytes);
 void FreeOnDevice(void* memory);
@@ -59,4 +59,4 @@ class DeviceBuffer {
   T* const data_;
 };
 
-}  // namespace numoe::testing
+}  // namespace numoe

@@ -4,7 +4,7 @@
 #include "tests/cuda_host/schedule.h"
 #include "tests/support/device_buffer.h"
 
-namespace numoe::testing {
+namespace numoe {
 namespace {
 
 constexpr size_t kAlignment = 256;  // cudaMalloc's
@@ -33,4 +33,4 @@ void Synchronise() {}
 
 void RunUnderAllSchedules(const std::function<void()>& body) { cuda_host::RunUnderAllSchedules(body); }
 
-}  // namespace numoe::testing
+}  // namespace numoe
