@@ -40,12 +40,9 @@ void StoreBf16(const Tile& tile, int m, std::byte* step) {
 void StoreFp8(const Tile& tile, int m, std::byte* step) {
   for (int s = 0; s < 4; ++s) {
     for (int lane = 0; lane < 32; ++lane) {
-      for (int j = 0; j < 4; j += 2) {
-        const uint16_t* first = &tile[RowOf(lane, j)][s * 16 + ColOf(lane, j)];
-        const uint16_t* second = &tile[RowOf(lane, j + 1)][s * 16 + ColOf(lane, j + 1)];
-        Store(step + Fp8Offset(m, s, lane, j), second[0] | static_cast<uint32_t>(first[0]) << 8 |
-                                                   static_cast<uint32_t>(second[1]) << 16 |
-                                                   static_cast<uint32_t>(first[1]) << 24);
+      for (int j = 0; j < 4; ++j) {
+        const uint16_t* pair = &tile[RowOf(lane, j)][s * 16 + ColOf(lane, j)];
+        Store(step + Fp8Offset(m, s, lane, j), static_cast<uint16_t>(pair[0] | pair[1] << 8));
       }
     }
   }
@@ -208,7 +205,7 @@ float UnpackDeviceWeight(const DeviceMatrix& matrix, int row, int col, int half)
       return DecodeBf16(load(bytes + Bf16Offset(m, s, lane, j) + second * 2));
     case DeviceFormat::kFp8: {
       const auto code =
-          std::to_integer<uint8_t>(bytes[Fp8Offset(m, s, lane, j) + second * 2 + (j % 2 == 0 ? 1 : 0)]);
+          std::to_integer<uint8_t>(bytes[Fp8Offset(m, s, lane, j) + second]);
       float scale;
       const int panels = PanelCount(matrix.rows, matrix.gated);
       std::memcpy(&scale, matrix.data + CodeBytes(matrix.format, panels, matrix.cols) + (at * 2 + m) * 4,

@@ -24,6 +24,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__CUDACC__)
+#define NUMOE_HOST_DEVICE __host__ __device__
+#else
+#define NUMOE_HOST_DEVICE
+#endif
+
 namespace numoe::cuda {
 
 /// How a matrix is held on the device: as published where a decoder exists, as BF16 otherwise.
@@ -36,35 +42,37 @@ inline constexpr int kStepInputs = 64;
 inline constexpr int kInt4GroupInputs = 32;
 inline constexpr int kInt4ScaleOffset = 1024;  // in a step
 
-constexpr int StepCount(int cols) { return (cols + kStepInputs - 1) / kStepInputs; }
+NUMOE_HOST_DEVICE constexpr int StepCount(int cols) { return (cols + kStepInputs - 1) / kStepInputs; }
 /// Of a matrix with `rows` outputs; of a gated pair `rows` are gate's.
-constexpr int PanelCount(int rows, bool gated) {
+NUMOE_HOST_DEVICE constexpr int PanelCount(int rows, bool gated) {
   const int outputs = gated ? kTileOutputs : kPanelOutputs;
   return (rows + outputs - 1) / outputs;
 }
 
-constexpr int StepBytes(DeviceFormat format) {
+NUMOE_HOST_DEVICE constexpr int StepBytes(DeviceFormat format) {
   return format == DeviceFormat::kBf16 ? 4096 : format == DeviceFormat::kFp8 ? 2048 : 1152;
 }
 
-/// Byte, in a step, of the word that holds pair a_j of tile m, s and lane.
-constexpr int Bf16Offset(int m, int s, int lane, int j) { return m * 2048 + s * 512 + lane * 16 + j * 4; }
-constexpr int Fp8Offset(int m, int s, int lane, int j) {
-  return m * 1024 + s / 2 * 512 + lane * 16 + s % 2 * 8 + j / 2 * 4;
+/// Byte, in a step, of pair a_j of tile m, s and lane; of int4 of the word that holds all four.
+NUMOE_HOST_DEVICE constexpr int Bf16Offset(int m, int s, int lane, int j) {
+  return m * 2048 + s * 512 + lane * 16 + j * 4;
 }
-constexpr int Int4Offset(int m, int s, int lane) { return m * 512 + lane * 16 + s * 4; }
+NUMOE_HOST_DEVICE constexpr int Fp8Offset(int m, int s, int lane, int j) {
+  return m * 1024 + s / 2 * 512 + lane * 16 + s % 2 * 8 + j * 2;
+}
+NUMOE_HOST_DEVICE constexpr int Int4Offset(int m, int s, int lane) { return m * 512 + lane * 16 + s * 4; }
 /// Byte, in a step, of the int4 scale of output `row` of tile m and group `group`.
-constexpr int Int4ScaleByte(int m, int row, int group) {
+NUMOE_HOST_DEVICE constexpr int Int4ScaleByte(int m, int row, int group) {
   return kInt4ScaleOffset + row % 8 * 16 + m * 8 + row / 8 * 4 + group * 2;
 }
 
 /// Bytes of all steps, where fp8's scales begin.
-constexpr size_t CodeBytes(DeviceFormat format, int panels, int cols) {
+NUMOE_HOST_DEVICE constexpr size_t CodeBytes(DeviceFormat format, int panels, int cols) {
   return static_cast<size_t>(panels) * static_cast<size_t>(StepCount(cols)) *
          static_cast<size_t>(StepBytes(format));
 }
 /// Of the whole matrix, a multiple of 128: matrices and experts lie one behind the other.
-constexpr size_t DeviceBytes(DeviceFormat format, int rows, int cols, bool gated) {
+NUMOE_HOST_DEVICE constexpr size_t DeviceBytes(DeviceFormat format, int rows, int cols, bool gated) {
   const int panels = PanelCount(rows, gated);
   const size_t scales =
       format == DeviceFormat::kFp8
@@ -83,7 +91,7 @@ struct DeviceMatrix {
 };
 
 static_assert(Bf16Offset(1, 3, 31, 3) + 4 == StepBytes(DeviceFormat::kBf16));
-static_assert(Fp8Offset(1, 3, 31, 3) + 4 == StepBytes(DeviceFormat::kFp8));
+static_assert(Fp8Offset(1, 3, 31, 3) + 2 == StepBytes(DeviceFormat::kFp8));
 static_assert(Int4Offset(1, 3, 31) + 4 == kInt4ScaleOffset);
 static_assert(Int4ScaleByte(1, 15, 1) + 2 == StepBytes(DeviceFormat::kInt4));
 

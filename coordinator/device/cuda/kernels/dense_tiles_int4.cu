@@ -1,0 +1,8 @@
+// LaunchGemm for weights in int4.
+#include "coordinator/device/cuda/kernels/dense_tiles.inc"
+
+namespace numoe::cuda {
+
+void LaunchGemmInt4(const GemmArgs& args, Stream stream) { LaunchDecoded<Int4Decoder, 7, 3>(args, stream); }
+
+}  // namespace numoe::cuda
