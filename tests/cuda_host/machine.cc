@@ -1,6 +1,8 @@
 #include "tests/cuda_host/machine.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
@@ -26,12 +28,13 @@ void Poison(void* memory, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) static_cast<volatile unsigned char*>(memory)[i] = kPoison;
 }
 
-// From the heap, so that ASan sees overruns. Under TSan from mmap: the allocating thread would seem to write
-// it.
+// From the heap, so that ASan sees overruns. Under TSan past all it intercepts: the first thread of a block
+// that comes here would seem to write the memory at that moment.
 void* AllocateShared(size_t bytes, size_t alignment) {
   if (RunsUnderTsan()) {
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return memory == MAP_FAILED ? nullptr : memory;
+    const long memory =
+        syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
+    return memory == -1 ? nullptr : reinterpret_cast<void*>(memory);
   }
   void* memory = nullptr;
   return posix_memalign(&memory, alignment, bytes) == 0 ? memory : nullptr;
