@@ -1,8 +1,9 @@
 // Memory, transfers and synchronisation for kernel tests that run on a device and on its host twin alike.
 //
-// A test states what it wants here and is linked with one of two implementations: device_buffer_host.cc (memory of
-// the host, exactly as large as asked for so that ASan sees overruns, filled with 0xff; launches have run when they
-// return) or the CUDA runtime's. Errors stop the process: a test has nothing to answer them with. One thread.
+// A test states what it wants here and is linked with one of two implementations: device_buffer_host.cc
+// (memory of the host, exactly as large as asked for so that ASan sees overruns, filled with 0xff; launches
+// have run when they return) or the CUDA runtime's. Errors stop the process: a test has nothing to answer
+// them with. One thread.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +27,14 @@ void Synchronise();
 /// On the host: runs `body` once per legal execution (tests/cuda_host/schedule.h). On a device: once.
 void RunUnderAllSchedules(const std::function<void()>& body);
 
-/// `size` values of T on the device, for the lifetime of the object; new ones are NaN (0xff bytes), so that a kernel
-/// that reads what nobody wrote is found. The address is 256-byte aligned.
+/// `size` values of T on the device, for the lifetime of the object; new ones are NaN (0xff bytes), so that a
+/// kernel that reads what nobody wrote is found. The address is 256-byte aligned.
 template <class T>
 class DeviceBuffer {
  public:
   static_assert(std::is_trivially_copyable_v<T>);
-  explicit DeviceBuffer(size_t size) : size_(size), data_(static_cast<T*>(AllocateOnDevice(size * sizeof(T)))) {}
+  explicit DeviceBuffer(size_t size)
+      : size_(size), data_(static_cast<T*>(AllocateOnDevice(size * sizeof(T)))) {}
   explicit DeviceBuffer(const std::vector<T>& values) : DeviceBuffer(values.size()) { Upload(values); }
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;

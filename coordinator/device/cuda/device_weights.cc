@@ -204,8 +204,7 @@ float UnpackDeviceWeight(const DeviceMatrix& matrix, int row, int col, int half)
     case DeviceFormat::kBf16:
       return DecodeBf16(load(bytes + Bf16Offset(m, s, lane, j) + second * 2));
     case DeviceFormat::kFp8: {
-      const auto code =
-          std::to_integer<uint8_t>(bytes[Fp8Offset(m, s, lane, j) + second]);
+      const auto code = std::to_integer<uint8_t>(bytes[Fp8Offset(m, s, lane, j) + second]);
       float scale;
       const int panels = PanelCount(matrix.rows, matrix.gated);
       std::memcpy(&scale, matrix.data + CodeBytes(matrix.format, panels, matrix.cols) + (at * 2 + m) * 4,

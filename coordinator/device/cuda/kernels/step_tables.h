@@ -1,7 +1,7 @@
 // StepTables: where the rows of a step belong, in device memory, so that a captured step can be replayed.
 //
-// The device twin of coordinator/device/step_layout.h: filled before each step, read by attention, rotation and
-// embedding. Rows beyond the step's tokens, up to the bucket's size, are padding.
+// The device twin of coordinator/device/step_layout.h: filled before each step, read by attention, rotation
+// and embedding. Rows beyond the step's tokens, up to the bucket's size, are padding.
 #pragma once
 
 #include <cstdint>
