@@ -116,6 +116,7 @@ struct KvCacheSpec {
   int blocks = 0;
   int block_tokens = 0;
   CacheRow row;
+  int query_heads = 0;  // that attend to it
 };
 
 /// Causal attention of a step's queries over their sequences' cache rows.
@@ -202,6 +203,8 @@ class Device {
   /// [logit rows, cols] on the host, valid until the next BeginStep. `logits` is of that use.
   virtual absl::StatusOr<absl::Span<const float>> ReadLogits(Tensor logits) = 0;
 
+  /// What was loaded and reserved so far, and what the first steps add to it.
+  virtual DeviceMemory memory() const = 0;
   /// One line for the start log: what this device is.
   virtual std::string Describe() const = 0;
 };

@@ -182,7 +182,8 @@ KvCacheSpec Decoder::CacheOf(int blocks) const {
           .layers = config_.num_layers,
           .blocks = blocks,
           .block_tokens = options_.kv_block_tokens,
-          .row = attention_->CachedPerToken()};
+          .row = attention_->CachedPerToken(),
+          .query_heads = config_.num_heads};
 }
 
 int64_t Decoder::KvBytesPerToken() const {

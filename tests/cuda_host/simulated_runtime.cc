@@ -75,6 +75,7 @@ class SimulatedRuntime final : public Runtime {
       : facts_{.name = "simulated GPU",
                .compute_major = 8,
                .multiprocessors = facts.multiprocessors,
+               .shared_bytes_max = 163 << 10,  // sm_80's
                .memory_bytes = facts.memory_bytes,
                .free_bytes = facts.memory_bytes,
                .driver_version = 13000} {

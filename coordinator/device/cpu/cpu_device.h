@@ -69,8 +69,7 @@ class CpuDevice final : public Device {
   absl::StatusOr<absl::Span<const float>> ReadLogits(Tensor logits) override;
   std::string Describe() const override;
 
-  /// What was loaded and reserved so far, and what the first steps add to it.
-  DeviceMemory memory() const;
+  DeviceMemory memory() const override;
 
  private:
   struct StoredMatrix {

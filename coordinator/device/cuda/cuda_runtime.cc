@@ -191,6 +191,7 @@ absl::StatusOr<DeviceFacts> ReadFacts(int ordinal) {
                     .compute_major = properties.major,
                     .compute_minor = properties.minor,
                     .multiprocessors = properties.multiProcessorCount,
+                    .shared_bytes_max = static_cast<int64_t>(properties.sharedMemPerBlockOptin),
                     .memory_bytes = properties.totalGlobalMem};
   size_t free_bytes = 0, all = 0;
   RETURN_IF_ERROR(Check(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo"));

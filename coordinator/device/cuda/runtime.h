@@ -25,6 +25,7 @@ struct DeviceFacts {
   int compute_major = 0;
   int compute_minor = 0;
   int multiprocessors = 0;
+  int64_t shared_bytes_max = 0;  // of one block
   uint64_t memory_bytes = 0;
   uint64_t free_bytes = 0;  // when it was opened
   int driver_version = 0;   // 13000: 13.0

@@ -56,10 +56,10 @@ void StepBuffers::Fill(const StepLayout& layout, const StepBucket& bucket) {
     std::copy(values.begin(), values.end(), out);
     std::fill(out + values.size(), out + bucket.rows, padding);
   };
-  fill(kTokens, layout.tokens, 0);
+  fill(kTokens, layout.tokens, -1);
   fill(kPositions, layout.positions, -1);
   fill(kSequences, layout.sequences, 0);
-  fill(kLogitRows, layout.logit_rows, static_cast<int32_t>(rows) - 1);
+  fill(kLogitRows, layout.logit_rows, -1);
   const size_t width = static_cast<size_t>(layout.blocks_per_sequence_max);
   const size_t sequences = width == 0 ? 0 : layout.block_tables.size() / width;
   NUMOE_CHECK_LE(sequences, static_cast<size_t>(bounds_.sequences));

@@ -2,7 +2,7 @@
 // piece.
 //
 // A step's tables lie at the same device addresses in every step of a bucket, so that kernels captured in a
-// graph find them again. Rows beyond the step's tokens are padding: position -1, token and sequence 0.
+// graph find them again. Rows beyond the step's tokens are padding: position, token and logit row -1.
 //
 //   HandoverStep | tokens | positions | sequences | logit_rows | block_tables [sequences, stride]
 //

@@ -362,10 +362,12 @@ using Ampere = Shape<512, 64, 64, 32, 2, 8, false>;
 using AmpereFp8 = Shape<512, 64, 64, 32, 2, 8, true>;
 using Small = Shape<512, 64, 32, 16, 3, 4, false>;
 using SmallFp8 = Shape<512, 64, 32, 16, 3, 4, true>;
-using Nano16 = Shape<64, 16, 16, 16, 3, 4, false>;
-using Nano16Fp8 = Shape<64, 16, 16, 16, 3, 4, true>;
-using Nano32 = Shape<64, 32, 16, 16, 3, 4, false>;
-using Nano32Fp8 = Shape<64, 32, 16, 16, 3, 4, true>;
+using Tiny16 = Shape<64, 16, 16, 16, 3, 4, false>;
+using Tiny16Fp8 = Shape<64, 16, 16, 16, 3, 4, true>;
+using Tiny32 = Shape<64, 32, 16, 16, 3, 4, false>;
+using Tiny32Fp8 = Shape<64, 32, 16, 16, 3, 4, true>;
+using Nano = Shape<128, 32, 16, 16, 3, 4, false>;
+using NanoFp8 = Shape<128, 32, 16, 16, 3, 4, true>;
 
 template <class S>
 bool Fits(LatentWidths widths, bool fp8, int64_t shared_bytes_max, LatentKernelShape& shape) {
@@ -396,8 +398,8 @@ struct Instances {
   static bool Run(const LatentDecodeArgs& args, Stream stream) { return (LaunchIf<S>(args, stream) || ...); }
 };
 // The first that fits is taken.
-using AllInstances =
-    Instances<Hopper, Ampere, Small, HopperFp8, AmpereFp8, SmallFp8, Nano16, Nano16Fp8, Nano32, Nano32Fp8>;
+using AllInstances = Instances<Hopper, Ampere, Small, HopperFp8, AmpereFp8, SmallFp8, Tiny16, Tiny16Fp8,
+                               Tiny32, Tiny32Fp8, Nano, NanoFp8>;
 
 }  // namespace
 

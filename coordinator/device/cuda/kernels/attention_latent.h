@@ -51,7 +51,7 @@ struct LatentKernelShape {
 };
 
 /// The instance for a device whose blocks may have `shared_bytes_max` of shared memory. Widths that are not
-/// among 512 + 64, 64 + 16 and 64 + 32 give a shape of 0 heads: there is no kernel for them.
+/// among 512 + 64, 128 + 32, 64 + 16 and 64 + 32 give a shape of 0 heads: there is no kernel for them.
 LatentKernelShape PlanLatentKernel(LatentWidths widths, bool fp8, int64_t shared_bytes_max);
 
 struct LatentDecodeArgs {

@@ -59,7 +59,7 @@ TEST(StepBuffersTest, TheDeviceReadsWhatTheStepSays) {
     for (int r = 0; r < bucket.rows; ++r) {
       const auto at = static_cast<size_t>(r);
       EXPECT_EQ(tables.positions[r], r < rows ? layout.positions[at] : -1);
-      EXPECT_EQ(tables.tokens[r], r < rows ? layout.tokens[at] : 0);
+      EXPECT_EQ(tables.tokens[r], r < rows ? layout.tokens[at] : -1);
       EXPECT_EQ(tables.sequences[r], r < rows ? layout.sequences[at] : 0);
     }
     for (int s = 0; s < sequences; ++s) {

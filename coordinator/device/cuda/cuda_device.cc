@@ -1,0 +1,149 @@
+#include "coordinator/device/cuda/cuda_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace numoe::cuda {
+namespace {
+
+constexpr int kGraphRowsMax = 256;  // a step of more rows is bound by its arithmetic, not by its launches
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(const StepBounds& bounds,
+                                                               std::unique_ptr<Runtime> runtime) {
+  ASSIGN_OR_RETURN(const Stream stream, runtime->NewStream());
+  auto device = std::unique_ptr<CudaDevice>(new CudaDevice(bounds, std::move(runtime), stream));
+  Runtime& owned = *device->owned_runtime_;
+  ASSIGN_OR_RETURN(auto buffers, StepBuffers::Create(bounds, owned));
+  device->buffers_ = std::make_unique<StepBuffers>(std::move(buffers));
+  ASSIGN_OR_RETURN(device->exchange_, ExpertExchange::Create(bounds.rows, owned, stream));
+  return device;
+}
+
+CudaDevice::CudaDevice(const StepBounds& bounds, std::unique_ptr<Runtime> runtime, Stream stream)
+    : CudaStorage(bounds, runtime->facts(), runtime.get(), stream), owned_runtime_(std::move(runtime)) {}
+
+absl::Status CudaDevice::ReserveKvCache(const KvCacheSpec& spec) {
+  RETURN_IF_ERROR(CudaStorage::ReserveKvCache(spec));
+  if (spec.row.value_width == 0) {
+    const LatentWidths widths{spec.row.key_width - spec.row.plain_width, spec.row.plain_width};
+    latent_kernel_ = PlanLatentKernel(widths, spec.type == CacheType::kFp8, facts_.shared_bytes_max);
+    if (latent_kernel_.heads == 0) {
+      return absl::InvalidArgumentError(
+          fmt::format("MLA of {} + {} channels has no kernel for {}; serve it with --device=cpu",
+                      widths.latent, widths.rope, facts_.name));
+    }
+  }
+  size_t logit_values = 0;
+  for (const StoredTensor& tensor : tensors_) {
+    if (tensor.use == TensorUse::kLogits)
+      logit_values =
+          std::max(logit_values, static_cast<size_t>(tensor.rows) * static_cast<size_t>(tensor.cols));
+  }
+  ASSIGN_OR_RETURN(host_logits_, runtime_->AllocateHost(std::max<size_t>(logit_values * sizeof(float), 1)));
+  return runtime_->Synchronize(stream_);
+}
+
+// --- the life of a step
+// --------------------------------------------------------------------------------------
+
+bool CudaDevice::MayBeGraph(const StepLayout& layout, const StepBucket& bucket) const {
+  if (!exchange_->direct() || bucket.rows > kGraphRowsMax) return false;
+  if (layout.logit_rows.size() != layout.tokens.size()) return false;
+  return std::all_of(tensors_.begin(), tensors_.end(),
+                     [&](const StoredTensor& tensor) { return bucket.rows <= tensor.rows; });
+}
+
+void CudaDevice::BeginStep(const StepLayout& layout) {
+  // The step before may have wanted no logits, so that nobody waited for it; its buffers are filled anew now.
+  (void)runtime_->Synchronize(stream_);  // the error is kept for ReadLogits
+  tokens_ = static_cast<int>(layout.tokens.size());
+  logit_rows_ = static_cast<int>(layout.logit_rows.size());
+  bucket_ = BucketFor(layout, bounds_);
+  const bool graph = MayBeGraph(layout, bucket_);
+  if (!graph) bucket_.rows = tokens_;
+  rows_ = bucket_.rows;
+  launched_ = false;
+  buffers_->Fill(layout, bucket_);
+  exchange_->BeginStep();
+  mode_ = !graph ? Mode::kEager : graphs_.contains(bucket_) ? Mode::kReplaying : Mode::kCapturing;
+  if (mode_ == Mode::kEager) buffers_->Upload(*runtime_, stream_);
+  if (mode_ == Mode::kCapturing && !runtime_->BeginCapture(stream_).ok()) mode_ = Mode::kEager;
+  if (!Enqueues()) return;
+  PlanTurns();
+  if (rows_ <= AttendRows(bucket_.exact)) PlanRows(ShapeOf(rows_), 0);
+}
+
+void CudaDevice::LaunchStep() {
+  if (mode_ == Mode::kEager || launched_) return;
+  buffers_->Upload(*runtime_, stream_);
+  runtime_->Launch(*graphs_.at(bucket_), stream_);
+  launched_ = true;
+}
+
+absl::Status CudaDevice::StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) {
+  const StoredRoutes& stored = routes_[static_cast<size_t>(routes.id)];
+  const ExchangeCall call{.layer = layer,
+                          .rows = rows_,
+                          .tokens = tokens_,
+                          .hidden_size = in.cols,
+                          .experts_per_token = routes.experts_per_token,
+                          .exact = bucket_.exact,
+                          .hidden = Enqueues() ? Data<const Bf16>(in) : nullptr,
+                          .experts = reinterpret_cast<const ExpertId*>(stored.experts->device()),
+                          .weights = reinterpret_cast<const float*>(stored.weights->device())};
+  if (mode_ == Mode::kEager) return exchange_->Start(experts, call);
+  if (const absl::Status opened = exchange_->Open(experts, bucket_.exact, buffers_->handover());
+      !opened.ok()) {
+    AbandonStep();
+    return opened;
+  }
+  if (mode_ == Mode::kReplaying) {
+    LaunchStep();
+  } else {
+    exchange_->EnqueueSend(call, buffers_->device_handover());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::JoinExperts(ExpertBackend& experts, Tensor out) {
+  if (mode_ == Mode::kEager) return exchange_->Finish(experts, Data<float>(out));
+  if (Enqueues()) exchange_->EnqueueAdd(Data<float>(out), rows_, out.cols, buffers_->device_handover());
+  exchange_->NextCall();
+  return absl::OkStatus();
+}
+
+// A worker was lost before anything ran.
+void CudaDevice::AbandonStep() {
+  if (mode_ == Mode::kCapturing) (void)runtime_->EndCapture(stream_);
+  mode_ = Mode::kEager;
+}
+
+absl::StatusOr<absl::Span<const float>> CudaDevice::ReadLogits(Tensor logits) {
+  NUMOE_CHECK(At(logits).use == TensorUse::kLogits);
+  absl::Status status;
+  if (mode_ == Mode::kCapturing) {
+    absl::StatusOr<std::unique_ptr<Graph>> graph = runtime_->EndCapture(stream_);
+    if (!graph.ok()) return exchange_->Close(graph.status(), /*ran=*/false);
+    graphs_[bucket_] = *std::move(graph);
+  }
+  LaunchStep();
+  const size_t values = static_cast<size_t>(logit_rows_) * static_cast<size_t>(logits.cols);
+  runtime_->Copy(host_logits_->host(), At(logits).memory->device(), values * sizeof(float), stream_);
+  RETURN_IF_ERROR(exchange_->Close(runtime_->Synchronize(stream_), /*ran=*/true));
+  return absl::Span<const float>(reinterpret_cast<const float*>(host_logits_->host()), values);
+}
+
+std::string CudaDevice::Describe() const {
+  const DeviceFacts& facts = runtime_->facts();
+  return fmt::format("{}, compute capability {}.{}, {} multiprocessors, {:.1f} GiB", facts.name,
+                     facts.compute_major, facts.compute_minor, facts.multiprocessors,
+                     static_cast<double>(facts.memory_bytes) / (1 << 30));
+}
+
+}  // namespace numoe::cuda

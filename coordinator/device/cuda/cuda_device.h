@@ -1,0 +1,98 @@
+// CudaDevice: the coordinator's model on an NVIDIA GPU; the routed experts stay with the workers.
+//
+// Every operation is enqueued on one stream. A step whose rows all want logits (decode) is captured once for
+// each bucket of sizes and then replayed as one graph: the operations of a replayed step enqueue nothing.
+// Workers on this host are then reached by kernels (kernels/handover.h), and what lies between StartExperts
+// and JoinExperts runs while they compute. Other steps, and workers on other hosts, go through the host.
+// CONTRACT.md tells the life of a step. Owned and called by the engine's thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "common/base/check.h"
+#include "coordinator/device/cuda/cuda_storage.h"
+#include "coordinator/device/cuda/expert_exchange.h"
+#include "coordinator/device/cuda/kernels/attention_latent.h"
+#include "coordinator/device/cuda/kernels/dense_tiles.h"
+#include "coordinator/device/cuda/kernels/elementwise.h"
+
+namespace numoe::cuda {
+
+class CudaDevice final : public CudaStorage {
+ public:
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(const StepBounds& bounds,
+                                                            std::unique_ptr<Runtime> runtime);
+
+  absl::Status ReserveKvCache(const KvCacheSpec& spec) override;
+
+  void BeginStep(const StepLayout& layout) override;
+  void Embed(const Matrix& table, Tensor out) override;
+  void RmsNorm(HeadView in, int width, const Vector& weight, float eps, HeadView out) override;
+  void Linear(Tensor in, absl::Span<const LinearTarget> targets) override;
+  void GatedLinear(Tensor in, const GatedMatrix& matrices, Tensor out) override;
+  void Rope(const RopeTable& table, HeadView in, HeadView out) override;
+  void WriteKv(LayerId layer, Tensor rows) override;
+  void Attend(const AttendArgs& args) override;
+  void AttendLatent(const LatentAttendArgs& args) override;
+  void Route(const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) override;
+  absl::Status StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) override;
+  absl::Status JoinExperts(ExpertBackend& experts, Tensor out) override;
+  void SelectLogitRows(Tensor in, Tensor out) override;
+  absl::StatusOr<absl::Span<const float>> ReadLogits(Tensor logits) override;
+  std::string Describe() const override;
+
+ private:
+  // How the operations of the current step are carried out.
+  enum class Mode : uint8_t { kEager, kCapturing, kReplaying };
+
+  CudaDevice(const StepBounds& bounds, std::unique_ptr<Runtime> runtime, Stream stream);
+  bool Enqueues() const { return mode_ != Mode::kReplaying; }
+  bool MayBeGraph(const StepLayout& layout, const StepBucket& bucket) const;
+  // Of a captured step: everything runs now.
+  void LaunchStep();
+  void AbandonStep();
+  const StoredTensor& At(Tensor tensor) const { return tensors_[static_cast<size_t>(tensor.id)]; }
+  // Activations are Bf16, residuals and logits float.
+  template <typename T>
+  T* Data(Tensor tensor) const {
+    const bool is_float = At(tensor).use != TensorUse::kActivation;
+    NUMOE_CHECK_EQ(is_float, (std::is_same_v<std::remove_const_t<T>, float>));
+    return reinterpret_cast<T*>(At(tensor).memory->device());
+  }
+  template <typename T>
+  Windows<T> View(const HeadView& view) const {
+    return {.data = Data<T>(view.tensor),
+            .row_stride = view.tensor.cols,
+            .heads = view.heads,
+            .stride = view.stride,
+            .offset = view.offset};
+  }
+  GemmTarget TargetOf(const LinearTarget& target) const;
+  void Multiply(const Bf16* x, int64_t x_stride, absl::Span<const GemmTarget> targets);
+  void LaunchPlanned(const GemmShape& shape, GemmArgs& args);
+  void MultiplyHeads(const DeviceHeads& matrices, const Windows<const Bf16>& in, const Windows<Bf16>& out);
+  void PlanTurns();
+  DecodeShape ShapeOf(int rows) const;
+  void PlanRows(const DecodeShape& shape, int first);
+  void AttendRowsOf(const LatentAttendArgs& args, const DecodeShape& shape, int first);
+
+  const std::unique_ptr<Runtime> owned_runtime_;
+  std::unique_ptr<StepBuffers> buffers_;
+  std::unique_ptr<ExpertExchange> exchange_;
+  std::unique_ptr<Memory> host_logits_;  // pinned
+  LatentKernelShape latent_kernel_;      // of MLA
+
+  // The current step.
+  Mode mode_ = Mode::kEager;
+  bool launched_ = false;
+  StepBucket bucket_;
+  int tokens_ = 0;  // without padding
+  int rows_ = 0;    // of the bucket, or logit rows after SelectLogitRows
+  int logit_rows_ = 0;
+  std::map<StepBucket, std::unique_ptr<Graph>> graphs_;
+};
+
+}  // namespace numoe::cuda

@@ -1,0 +1,171 @@
+#include "coordinator/device/cuda/cuda_storage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace numoe::cuda {
+namespace {
+
+constexpr int kAttendRowsMax = 256;
+constexpr int64_t kAttendPartBytesMax = int64_t{256} << 20;
+constexpr size_t kArrivalsMax = size_t{1} << 16;  // of a product's blocks: 65,536 blocks of split products
+
+CacheLayer LayerOf(const KvCacheSpec& spec) {
+  const bool fp8 = spec.type == CacheType::kFp8;
+  return {.blocks = spec.blocks,
+          .heads = spec.row.heads,
+          .keys = MakeCacheForm(fp8, spec.row.key_width, spec.row.plain_width),
+          .values = spec.row.value_width > 0 ? MakeCacheForm(fp8, spec.row.value_width, 0) : CacheForm{}};
+}
+
+}  // namespace
+
+std::unique_ptr<Memory> CudaStorage::Scratch(size_t bytes) {
+  scratch_bytes_ += bytes;
+  if (runtime_ == nullptr || bytes == 0) return nullptr;
+  absl::StatusOr<std::unique_ptr<Memory>> memory = runtime_->Allocate(bytes);
+  if (memory.ok()) return *std::move(memory);
+  if (first_error_.ok()) first_error_ = memory.status();
+  return nullptr;
+}
+
+Tensor CudaStorage::NewTensor(int cols, TensorUse use, int rows) {
+  const int all = rows > 0 ? rows : bounds_.rows;
+  const size_t element = use == TensorUse::kActivation ? sizeof(Bf16) : sizeof(float);
+  tensors_.push_back({.memory = Scratch(static_cast<size_t>(all) * static_cast<size_t>(cols) * element),
+                      .cols = cols,
+                      .rows = all,
+                      .use = use});
+  return {.id = static_cast<int>(tensors_.size()) - 1, .cols = cols};
+}
+
+RouteTable CudaStorage::NewRouteTable(int experts_per_token) {
+  const size_t entries = static_cast<size_t>(bounds_.rows) * static_cast<size_t>(experts_per_token);
+  routes_.push_back(
+      {.experts = Scratch(entries * sizeof(ExpertId)), .weights = Scratch(entries * sizeof(float))});
+  return {.id = static_cast<int>(routes_.size()) - 1, .experts_per_token = experts_per_token};
+}
+
+absl::StatusOr<Matrix> CudaStorage::LoadMatrix(const MatrixView& source) {
+  ASSIGN_OR_RETURN(const DeviceMatrix matrix, store_.Load(source));
+  matrices_.push_back(matrix);
+  return Matrix{.id = static_cast<int>(matrices_.size()) - 1, .rows = matrix.rows, .cols = matrix.cols};
+}
+
+absl::StatusOr<GatedMatrix> CudaStorage::LoadGated(const MatrixView& gate, const MatrixView& up) {
+  ASSIGN_OR_RETURN(const DeviceMatrix matrix, store_.LoadGated(gate, up));
+  gated_.push_back(matrix);
+  return GatedMatrix{.id = static_cast<int>(gated_.size()) - 1, .rows = matrix.rows, .cols = matrix.cols};
+}
+
+absl::StatusOr<Matrix> CudaStorage::LoadEmbedding(const MatrixView& source) {
+  StoredEmbedding stored{.cols = static_cast<int>(source.cols)};
+  ASSIGN_OR_RETURN(stored.rows, store_.LoadRows(source));
+  embeddings_.push_back(stored);
+  return Matrix{.id = static_cast<int>(embeddings_.size()) - 1,
+                .rows = static_cast<int>(source.rows),
+                .cols = static_cast<int>(source.cols)};
+}
+
+absl::StatusOr<HeadMatrices> CudaStorage::LoadHeads(absl::Span<const float> values, int heads, int rows,
+                                                    int cols) {
+  ASSIGN_OR_RETURN(const DeviceHeads stored, store_.LoadHeads(values, heads, rows, cols));
+  heads_.push_back(stored);
+  return HeadMatrices{.id = static_cast<int>(heads_.size()) - 1, .heads = heads, .rows = rows, .cols = cols};
+}
+
+Vector CudaStorage::LoadVector(absl::Span<const float> values) {
+  vectors_.push_back(store_.LoadFloats(values));
+  return {.id = static_cast<int>(vectors_.size()) - 1, .size = static_cast<int>(values.size())};
+}
+
+RopeTable CudaStorage::LoadRope(absl::Span<const float> inverse_frequencies, float multiplier,
+                                RopeLayout layout) {
+  const int dim = 2 * static_cast<int>(inverse_frequencies.size());
+  ropes_.push_back({.inverse = store_.LoadFloats(inverse_frequencies),
+                    .dim = dim,
+                    .multiplier = multiplier,
+                    .layout = layout});
+  return {.id = static_cast<int>(ropes_.size()) - 1, .dim = dim};
+}
+
+Gate CudaStorage::LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) {
+  gates_.push_back({.weight = store_.LoadFloats(weight),
+                    .bias = bias.empty() ? nullptr : store_.LoadFloats(bias),
+                    .experts = experts,
+                    .hidden = static_cast<int>(weight.size()) / experts});
+  return {.id = static_cast<int>(gates_.size()) - 1, .experts = experts};
+}
+
+uint64_t CudaStorage::KvCacheBytes(const KvCacheSpec& spec) const {
+  return static_cast<uint64_t>(CacheLayerBytes(LayerOf(spec))) * static_cast<uint64_t>(spec.layers);
+}
+
+DecodeBounds CudaStorage::AttendBounds(int rows, int blocks_per_sequence, bool exact) const {
+  const int blocks = exact ? bounds_.blocks_per_sequence : blocks_per_sequence;
+  return {.rows = rows,
+          .context_max = int64_t{blocks} * kCacheBlockTokens,
+          .workers_per_group = facts_.multiprocessors,
+          .exact = exact};
+}
+
+int CudaStorage::AttendRows(bool exact) const {
+  int rows = std::min(bounds_.rows, kAttendRowsMax);
+  while (rows > 1 && DecodePartBytes(PlanDecode(AttendBounds(rows, bounds_.blocks_per_sequence, exact)),
+                                     cache_spec_.query_heads, AttendWidth()) > kAttendPartBytesMax) {
+    rows = (rows + 1) / 2;
+  }
+  return rows;
+}
+
+void CudaStorage::ReserveAttention() {
+  int64_t list_bytes = 0, part_bytes = 0;
+  for (const bool exact : {false, true}) {
+    const DecodeShape shape = PlanDecode(AttendBounds(AttendRows(exact), bounds_.blocks_per_sequence, exact));
+    list_bytes = std::max(list_bytes, DecodeListBytes(shape));
+    part_bytes = std::max(part_bytes, DecodePartBytes(shape, cache_spec_.query_heads, AttendWidth()));
+  }
+  attend_lists_ = Scratch(static_cast<size_t>(list_bytes));
+  attend_parts_ = Scratch(static_cast<size_t>(part_bytes));
+}
+
+absl::Status CudaStorage::ReserveKvCache(const KvCacheSpec& spec) {
+  const CacheRow& row = spec.row;
+  NUMOE_CHECK_EQ(spec.block_tokens, kCacheBlockTokens);
+  if (row.key_width % 16 != 0 || row.value_width % 16 != 0 || row.plain_width % 16 != 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "KV cache of keys {} (of them {} plain) and values {} wide, expected multiples of 16 on a GPU",
+        row.key_width, row.plain_width, row.value_width));
+  }
+  cache_spec_ = spec;
+  cache_bytes_ = KvCacheBytes(spec);
+  ReserveAttention();
+  partials_ = Scratch(kPartialBytesMax);
+  arrivals_ = Scratch(kArrivalsMax * sizeof(uint32_t));
+  int experts_max = 0;
+  for (const StoredGate& gate : gates_) experts_max = std::max(experts_max, gate.experts);
+  gate_logits_ =
+      Scratch(static_cast<size_t>(bounds_.rows) * static_cast<size_t>(experts_max) * sizeof(float));
+  for (const StoredRope& rope : ropes_)
+    turns_.push_back(
+        Scratch(static_cast<size_t>(bounds_.rows) * static_cast<size_t>(rope.dim) * sizeof(float)));
+  RETURN_IF_ERROR(store_.status());
+  RETURN_IF_ERROR(first_error_);
+  if (runtime_ == nullptr) return absl::OkStatus();
+  for (int layer = 0; layer < spec.layers; ++layer) {
+    cache_layers_.push_back(LayerOf(spec));
+    const auto bytes = static_cast<size_t>(CacheLayerBytes(cache_layers_.back()));
+    ASSIGN_OR_RETURN(auto memory, runtime_->Allocate(std::max<size_t>(bytes, 1)));
+    runtime_->Clear(memory->device(), bytes, stream_);
+    cache_layers_.back().base = memory->device();
+    cache_.push_back(std::move(memory));
+  }
+  runtime_->Clear(arrivals_->device(), arrivals_->bytes(), stream_);
+  return runtime_->Synchronize(stream_);
+}
+
+}  // namespace numoe::cuda

@@ -1,0 +1,85 @@
+// ExpertExchange: a step's routed work on its way from the device to the experts and back, by one of two
+// ways.
+//
+// Direct: kernels drive the workers' mailboxes (kernels/handover.h); the host only opens and closes the step.
+// Staged: hidden states and routing come to pinned memory, the host calls the backend, the sums go back; for
+// workers on other hosts, and for steps that are not captured. Which of them a backend allows is asked once.
+// Errors are UNAVAILABLE where the step may be replayed. One thread, the engine's.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "coordinator/device/cuda/kernels/handover.h"
+#include "coordinator/device/cuda/runtime.h"
+#include "coordinator/device/cuda/step_buffers.h"
+#include "coordinator/transport/expert_backend.h"
+
+namespace numoe::cuda {
+
+/// One layer's routed work, in device memory, by rows of the bucket.
+struct ExchangeCall {
+  LayerId layer = 0;
+  int rows = 0;    // of the bucket
+  int tokens = 0;  // without padding
+  int hidden_size = 0;
+  int experts_per_token = 0;
+  bool exact = false;
+  const Bf16* hidden = nullptr;
+  const ExpertId* experts = nullptr;
+  const float* weights = nullptr;
+};
+
+class ExpertExchange {
+ public:
+  static absl::StatusOr<std::unique_ptr<ExpertExchange>> Create(int rows_max, Runtime& runtime,
+                                                                Stream stream);
+
+  /// Whether the backend's workers can be reached directly; false until a staged call has met it.
+  bool direct() const { return direct_; }
+  void BeginStep() { calls_ = 0; }
+  /// The call after this one; also of a replayed step, where nothing is enqueued.
+  void NextCall() { ++calls_; }
+
+  // --- direct ----------------------------------------------------------------------------------------------
+  /// Opens the workers' mailboxes for this step, once, and describes them in `step`.
+  absl::Status Open(ExpertBackend& experts, bool exact, HandoverStep& step);
+  void EnqueueSend(const ExchangeCall& call, const HandoverStep* step);
+  void EnqueueAdd(float* residual, int rows, int hidden_size, const HandoverStep* step);
+  /// Closes what Open opened, after the step's work was waited for with `result`. `ran` false: nothing was
+  /// launched.
+  absl::Status Close(const absl::Status& result, bool ran);
+
+  // --- staged ----------------------------------------------------------------------------------------------
+  absl::Status Start(ExpertBackend& experts, const ExchangeCall& call);
+  absl::Status Finish(ExpertBackend& experts, float* residual);
+
+ private:
+  ExpertExchange(int rows_max, Runtime& runtime, Stream stream)
+      : rows_max_(rows_max), runtime_(runtime), stream_(stream) {}
+  absl::Status Reserve(const ExchangeCall& call);
+  void Ask(ExpertBackend& experts);
+  absl::StatusOr<std::byte*> DeviceAddress(const DirectPort& port);
+  absl::Status Describe(const HandoverFault& fault) const;
+
+  struct Registered {
+    uint64_t session = 0;
+    std::unique_ptr<Memory> memory;
+  };
+
+  const int rows_max_;
+  Runtime& runtime_;
+  const Stream stream_;
+  bool direct_ = false;
+  bool asked_ = false;
+  ExpertBackend* open_ = nullptr;  // of this step
+  int calls_ = 0;                  // of this step
+  std::map<std::byte*, Registered> segments_;
+  std::unique_ptr<Memory> fault_, release_;  // host memory
+  std::unique_ptr<Memory> blocks_done_;
+  // Staged: [rows_max, hidden] and [rows_max, experts_per_token] of host memory, made at the first call.
+  std::unique_ptr<Memory> host_hidden_, host_sums_, host_experts_, host_weights_;
+  ExchangeCall staged_;
+};
+
+}  // namespace numoe::cuda

@@ -1,0 +1,197 @@
+// The whole model on the CUDA device against the reference implementation's logits: its kernels run on the
+// host's twin of a GPU, its experts are real workers on shared memory. Prompts go through the host, decode
+// steps through captured graphs and the workers' mailboxes.
+//
+// Tolerance. bf16_rounding_max is how far the reference's logits move when the inputs of its matrices are
+// rounded to BF16 (tests/golden/README.md). This device also rounds queries, cache rows, attention's weights
+// and results, in every layer, and a maximum over all logits grows faster than their mean: the worst logit
+// may be off by four times as much, and the mean error is bounded by twice what was measured (1.4 % of the
+// mean logit with random weights, where rounding changes the choice of experts, 0.15 % for the trained
+// model).
+#include <cmath>
+#include <cstring>
+
+#include "common/weights/json_reader.h"
+#include "common/weights/mapped_file.h"
+#include "common/weights/safetensors.h"
+#include "coordinator/device/cuda/cuda_device.h"
+#include "coordinator/model/model.h"
+#include "coordinator/transport/worker_pool.h"
+#include "expert_worker/experts/expert_executor.h"
+#include "expert_worker/service/worker_service.h"
+#include "gtest/gtest.h"
+#include "tests/cuda_host/simulated_runtime.h"
+
+namespace numoe {
+namespace {
+
+constexpr int kBlockTokens = 16;
+constexpr int kBlocks = 24;
+constexpr int kPatienceMs = 120'000;
+
+struct Golden {
+  std::string name;
+  DataPath path = DataPath::kSharedMemory;
+  CacheType cache = CacheType::kBf16;
+};
+
+class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
+ protected:
+  void SetUp() override {
+    const std::filesystem::path data = "tests/golden/data";
+    LoadExpected(data / GetParam().name / "expected");
+    const std::filesystem::path dir =
+        GetParam().name == "nano" ? "deploy/models/nano" : data / GetParam().name;
+    checkpoint_ = *Checkpoint::Open(dir);
+    config_ = *ReadModelConfig(dir);
+    executor_ = *ExpertExecutor::Load(*checkpoint_, config_, {.activations = "fp32", .threads = 2});
+    Serve();
+    auto pool = WorkerPool::Create({.addresses = {address_},
+                                    .link = {.data_path = GetParam().path,
+                                             .hidden_size = config_.hidden_size,
+                                             .num_experts = config_.num_experts,
+                                             .call_deadline_ms = kPatienceMs},
+                                    .start_deadline_ms = kPatienceMs},
+                                   metrics_);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    pool_ = *std::move(pool);
+    auto device = cuda::CudaDevice::Create({.rows = 64, .sequences = 4, .blocks_per_sequence = 8},
+                                           cuda::NewSimulatedRuntime());
+    ASSERT_TRUE(device.ok()) << device.status();
+    device_ = *std::move(device);
+    auto model = Model::Load(
+        *checkpoint_, config_,
+        {.kv_block_tokens = kBlockTokens, .kv_blocks = kBlocks, .kv_cache_type = GetParam().cache}, *device_,
+        *pool_);
+    ASSERT_TRUE(model.ok()) << model.status();
+    model_ = *std::move(model);
+  }
+
+  void Serve() {
+    auto service = WorkerService::Start(*executor_, {.listen = address_,
+                                                     .hidden_size = config_.hidden_size,
+                                                     .num_experts = config_.num_experts,
+                                                     .experts_per_token = config_.experts_per_token});
+    ASSERT_TRUE(service.ok()) << service.status();
+    service_ = *std::move(service);
+  }
+
+  void LoadExpected(const std::filesystem::path& dir) {
+    absl::StatusOr<MappedFile> file = MappedFile::Open(dir / "expected.safetensors");
+    ASSERT_TRUE(file.ok()) << file.status();
+    auto header = ParseSafetensorsHeader(file->bytes(), "expected.safetensors");
+    ASSERT_TRUE(header.ok()) << header.status();
+    const TensorView& ids = header->tensors.at("input_ids");
+    tokens_.resize(ids.ElementCount());
+    std::memcpy(tokens_.data(), ids.data.data(), ids.data.size());
+    const TensorView& logits = header->tensors.at("logits");
+    expected_.resize(logits.ElementCount());
+    std::memcpy(expected_.data(), logits.data.data(), logits.data.size());
+    const auto meta = ReadTextFile(dir / "meta.json", 1 << 20);
+    tolerance_ = nlohmann::json::parse(*meta)["bf16_rounding_max"].get<double>() * 4;
+  }
+
+  StepSequence Sequence(int begin, int end) const {
+    return {.tokens = absl::MakeConstSpan(tokens_).subspan(begin, end - begin),
+            .position = begin,
+            .blocks = blocks_,
+            .logits_last = end - begin};
+  }
+  absl::StatusOr<std::vector<float>> Step(int begin, int end) {
+    const auto logits = model_->Forward({.sequences = {Sequence(begin, end)}});
+    if (!logits.ok()) return logits.status();
+    return std::vector<float>(logits->values.begin(), logits->values.end());
+  }
+
+  void ExpectGolden(const std::vector<float>& logits) {
+    double worst = 0, error = 0, size = 0;
+    for (size_t i = 0; i < logits.size(); ++i) {
+      const double expected = expected_[i];
+      const double off = std::fabs(static_cast<double>(logits[i]) - expected);
+      worst = std::max(worst, off);
+      error += off;
+      size += std::fabs(expected);
+    }
+    RecordProperty("worst", std::to_string(worst));
+    RecordProperty("mean", std::to_string(error / size));
+    EXPECT_LE(worst, tolerance_);
+    EXPECT_LE(error, (GetParam().name == "nano" ? 0.003 : 0.028) * size);
+  }
+
+  const std::string address_ = "unix:" + ::testing::TempDir() + "/cuda-golden-" + std::to_string(getpid());
+  std::vector<TokenId> tokens_;
+  std::vector<float> expected_;
+  double tolerance_ = 0;
+  const std::vector<KvBlockId> blocks_ = {21, 2, 17, 5, 9, 0, 8};
+  Metrics metrics_{MetricOwner::kCoordinator};
+  std::unique_ptr<Checkpoint> checkpoint_;
+  ModelConfig config_;
+  std::unique_ptr<ExpertExecutor> executor_;
+  std::unique_ptr<WorkerService> service_;
+  std::unique_ptr<WorkerPool> pool_;
+  std::unique_ptr<cuda::CudaDevice> device_;
+  std::unique_ptr<Model> model_;
+};
+
+TEST_P(CudaGoldenTest, PromptThenTokenByTokenMatchesTheReference) {
+  const int count = static_cast<int>(tokens_.size());
+  const int prompt = count - 12;
+  std::vector<float> logits;
+  for (int begin = 0, end = prompt; begin < count; begin = end, end = begin + 1) {
+    const auto step = Step(begin, end);
+    ASSERT_TRUE(step.ok()) << step.status();
+    logits.insert(logits.end(), step->begin(), step->end());
+  }
+  ExpectGolden(logits);
+}
+
+// A worker that dies between two steps, or is away when one begins: the step fails, is made again when the
+// worker is back, and gives the same bits.
+TEST_P(CudaGoldenTest, ALostWorkersStepIsReplayed) {
+  ASSERT_TRUE(Step(0, 8).ok());
+  const auto first = Step(8, 9);  // captured
+  ASSERT_TRUE(first.ok()) << first.status();
+  service_.reset();
+  EXPECT_TRUE(absl::IsUnavailable(Step(8, 9).status()));
+  EXPECT_TRUE(absl::IsUnavailable(Step(8, 9).status()));
+  Serve();
+  ASSERT_TRUE(pool_->AwaitReady(kPatienceMs).ok());
+  for (int i = 0; i < 3; ++i) {
+    const auto again = Step(8, 9);  // another segment, the same graph
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, *first);
+  }
+}
+
+TEST_P(CudaGoldenTest, SequencesOfABatchDoNotDisturbEachOther) {
+  const std::vector<KvBlockId> others = {3, 6};
+  const std::vector<TokenId> prompt(tokens_.begin() + 3, tokens_.begin() + 12);
+  ASSERT_TRUE(Step(0, 8).ok());
+  ASSERT_TRUE(model_->Forward({.sequences = {{.tokens = prompt, .blocks = others}}}).ok());
+  const auto alone = Step(8, 9);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  const TokenId next = 5;
+  const auto both =
+      model_->Forward({.sequences = {{.tokens = {&next, 1}, .position = 9, .blocks = others}, Sequence(8, 9)},
+                       .deterministic = true});
+  ASSERT_TRUE(both.ok()) << both.status();
+  ASSERT_EQ(both->rows, 2);
+  double worst = 0;
+  for (size_t i = 0; i < alone->size(); ++i)
+    worst = std::max(worst, std::fabs(static_cast<double>((*alone)[i]) - both->values[alone->size() + i]));
+  EXPECT_LE(worst, tolerance_);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaGoldenTest,
+                         ::testing::Values(Golden{"deepseek-v3-bf16"}, Golden{"kimi-k2-fp8"},
+                                           Golden{"kimi-k2-thinking-int4"},
+                                           Golden{"kimi-k2-thinking-int4", DataPath::kGrpc}, Golden{"nano"},
+                                           Golden{"nano", DataPath::kGrpc}),
+                         [](const auto& param_info) {
+                           std::string name = param_info.param.name;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name + (param_info.param.path == DataPath::kGrpc ? "_grpc" : "_shm");
+                         });
+
+}  // namespace
+}  // namespace numoe
