@@ -98,6 +98,13 @@ absl::Status CheckWorkerAddress(const std::string& address) {
       fmt::format("--workers: found \"{}\", expected HOST:PORT or unix:PATH", address));
 }
 
+bool IsNumberedGpu(const std::string& device) {
+  constexpr std::string_view kCuda = "cuda:";
+  const bool named = device.rfind(kCuda, 0) == 0;
+  return named && device.size() > kCuda.size() && device.size() <= kCuda.size() + 3 &&
+         device.find_first_not_of("0123456789", kCuda.size()) == std::string::npos;
+}
+
 // "temperature=1.0" and the like.
 absl::StatusOr<std::vector<std::pair<std::string, double>>> ParseLocks(
     const std::vector<std::string>& texts) {
@@ -130,8 +137,8 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
       ->required();
   flags
       .Add("workers", f.workers,
-           "Addresses of all expert workers: HOST:PORT or unix:PATH, separated by commas")
-      ->required()
+           "Addresses of all expert workers: HOST:PORT or unix:PATH, separated by commas; needed but for "
+           "--plan")
       ->delimiter(',');
   flags.Add("served-model-name", f.served_model_name,
             "Model name in the API; default: the directory's or file's name");
@@ -148,6 +155,13 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
             "and slow");
   flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use")
       ->check(CLI::Range(0, limits::kThreadsMax));
+  flags.Add("device", f.device,
+            "Where attention and dense layers run: auto (a GPU if there is one), cpu, cuda, cuda:N");
+  flags.Add("gpu-memory", f.gpu_memory,
+            "Memory of the GPU to use at most, as in 80GiB; default: all that is free");
+  flags.AddSwitch(
+      "plan", f.plan,
+      "Say what the model takes of memory and end; with --gpu-memory for a GPU that need not be here");
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
   flags.Add("log-format", f.log.format, "text or json");
   return flags.Parse(argc, argv);
@@ -155,6 +169,12 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
 
 absl::Status CompleteFlags(CoordinatorFlags& f) {
   if (f.model.empty()) return absl::InvalidArgumentError("--model is empty: expected a path");
+  if (f.workers.empty() && !f.plan)
+    return absl::InvalidArgumentError("--workers is missing: expected the addresses of all expert workers");
+  if (f.device != "auto" && f.device != "cpu" && f.device != "cuda" && !IsNumberedGpu(f.device)) {
+    return absl::InvalidArgumentError(
+        fmt::format("--device: found \"{}\", expected auto, cpu, cuda or cuda:N", f.device));
+  }
   for (const std::string& worker : f.workers) RETURN_IF_ERROR(CheckWorkerAddress(worker));
   if (f.served_model_name.empty()) {
     const std::filesystem::path model = std::filesystem::weakly_canonical(f.model);

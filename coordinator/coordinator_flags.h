@@ -43,6 +43,9 @@ struct CoordinatorFlags {
   std::string dense_format = "auto";
   std::string kv_cache_dtype = "auto";
   int threads = 0;
+  std::string device = "auto";
+  std::string gpu_memory;  // as given: "80GiB"
+  bool plan = false;
   LogOptions log{.program = "numoe-coordinator"};
 };
 

@@ -12,12 +12,10 @@
 #include "common/base/version.h"
 #include "common/kernels/kernels.h"
 #include "common/observe/logging.h"
-#include "common/topology/available_memory.h"
-#include "common/topology/topology.h"
 #include "coordinator/api/api_service.h"
 #include "coordinator/api/probe_routes.h"
 #include "coordinator/coordinator_flags.h"
-#include "coordinator/device/cpu/cpu_device.h"
+#include "coordinator/device_choice.h"
 #include "coordinator/http/server.h"
 #include "coordinator/model/memory_plan.h"
 #include "coordinator/model/model.h"
@@ -31,18 +29,6 @@ namespace {
 
 constexpr int kBlockTokens = 16;
 constexpr int kDeterministicChunkTokens = 128;
-
-absl::StatusOr<std::vector<int>> CpusFor(int threads) {
-  ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
-  std::vector<int> cpus;
-  for (const NumaNode& node : topology.nodes) cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
-  if (threads > 0) {
-    const std::vector<int> all = cpus;
-    cpus.clear();
-    for (int i = 0; i < threads; ++i) cpus.push_back(all[static_cast<size_t>(i) % all.size()]);
-  }
-  return cpus;
-}
 
 DataPath ParseDataPath(const std::string& name) {
   return name == "shm" ? DataPath::kSharedMemory : name == "grpc" ? DataPath::kGrpc : DataPath::kAuto;
@@ -129,7 +115,7 @@ EngineOptions EngineOptionsFor(const CoordinatorFlags& f, const Capacity& capaci
 }
 
 nlohmann::ordered_json ServerInfo(const CoordinatorFlags& f, const ModelOptions& model,
-                                  const CpuDevice& device) {
+                                  const Device& device) {
   return {{"model_path", f.model},
           {"device", device.Describe()},
           {"workers", f.workers},
@@ -139,17 +125,6 @@ nlohmann::ordered_json ServerInfo(const CoordinatorFlags& f, const ModelOptions&
           {"kv_cache_dtype", CacheTypeName(model.kv_cache_type)},
           {"deterministic", f.deterministic},
           {"prefix_caching", !f.disable_prefix_caching}};
-}
-
-absl::StatusOr<std::unique_ptr<CpuDevice>> CreateDevice(const CoordinatorFlags& f, bool measure_only) {
-  ASSIGN_OR_RETURN(const std::vector<int> cpus, CpusFor(f.threads));
-  ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(f.activations));
-  return CpuDevice::Create({.step_tokens_max = f.max_num_batched_tokens,
-                            .cpus = cpus,
-                            .isa = f.isa,
-                            .precision = precision,
-                            .dense_format = f.dense_format,
-                            .measure_only = measure_only});
 }
 
 // Stands in for the workers where nothing is computed.
@@ -164,20 +139,20 @@ class NoExperts final : public ExpertBackend {
   static absl::Status Absent() { return absl::UnavailableError("no worker is connected yet"); }
 };
 
-// Says what the model will take before it is loaded. RESOURCE_EXHAUSTED: more than there is.
-absl::Status CheckMemory(const CoordinatorFlags& f, const Checkpoint& checkpoint, const ModelConfig& config,
-                         const ModelOptions& options) {
+// What the model will take, said before it is loaded.
+absl::StatusOr<MemoryPlan> PlanMemory(const CoordinatorFlags& f, DeviceChoice& choice,
+                                      const Checkpoint& checkpoint, const ModelConfig& config,
+                                      const Capacity& capacity, const ModelOptions& options) {
   NoExperts experts;
-  ASSIGN_OR_RETURN(const auto device, CreateDevice(f, /*measure_only=*/true));
+  ASSIGN_OR_RETURN(const auto device, choice.Create(capacity.model_len, /*measure_only=*/true));
   RETURN_IF_ERROR(Model::Load(checkpoint, config, options, *device, experts).status());
-  const MemoryPlan plan{.needs = device->memory(),
-                        .grammars = limits::kGrammarCacheBytesMax,
-                        .available = AvailableMemory(),
-                        .kv_tokens = int64_t{options.kv_blocks} * options.kv_block_tokens,
-                        .kv_type = options.kv_cache_type,
-                        .step_tokens = f.max_num_batched_tokens};
-  for (const std::string& line : plan.Table()) spdlog::info("{}", line);
-  return plan.Check();
+  return MemoryPlan{.needs = device->memory(),
+                    .grammars = choice.gpu() ? 0 : limits::kGrammarCacheBytesMax,  // those are the host's
+                    .available = choice.available(),
+                    .gpu = choice.gpu(),
+                    .kv_tokens = int64_t{options.kv_blocks} * options.kv_block_tokens,
+                    .kv_type = options.kv_cache_type,
+                    .step_tokens = f.max_num_batched_tokens};
 }
 
 // Until a signal comes and what runs is finished.
@@ -201,9 +176,29 @@ struct Loaded {
   Capacity capacity;
   ModelOptions options;
   std::unique_ptr<WorkerPool> pool;
-  std::unique_ptr<CpuDevice> device;
+  std::unique_ptr<Device> device;
   std::unique_ptr<Model> model;
 };
+
+absl::StatusOr<ModelOptions> ModelOptionsFor(const CoordinatorFlags& f, const Capacity& capacity) {
+  ASSIGN_OR_RETURN(const CacheType cache_type, ParseCacheType(f.kv_cache_dtype));
+  return ModelOptions{.kv_block_tokens = kBlockTokens,
+                      .kv_blocks = capacity.blocks,
+                      .kv_cache_type = cache_type,
+                      .logit_rows_max = f.max_num_seqs + limits::kPromptLogitRowsMax};
+}
+
+// --plan: what the model takes of memory, and nothing else. RESOURCE_EXHAUSTED: it does not fit.
+absl::Status PrintPlan(const CoordinatorFlags& f) {
+  ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(f.model));
+  const Capacity capacity = PlanCapacity(f, config);
+  ASSIGN_OR_RETURN(const ModelOptions options, ModelOptionsFor(f, capacity));
+  ASSIGN_OR_RETURN(DeviceChoice choice, DeviceChoice::Make(f));
+  ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(f, choice, *checkpoint, config, capacity, options));
+  for (const std::string& line : plan.Table()) std::printf("%s\n", line.c_str());
+  return plan.Check();
+}
 
 // What is wrong with flags, files or memory is found before the workers are waited for. `doing` is what
 // /health says meanwhile.
@@ -222,13 +217,13 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::at
       ChooseOutputFormat(*loaded.tokenizer, f.reasoning_parser, f.tool_call_parser,
                          loaded.chat_template ? loaded.chat_template->source() : std::string_view()));
   loaded.capacity = PlanCapacity(f, loaded.config);
-  ASSIGN_OR_RETURN(const CacheType cache_type, ParseCacheType(f.kv_cache_dtype));
-  loaded.options = {.kv_block_tokens = kBlockTokens,
-                    .kv_blocks = loaded.capacity.blocks,
-                    .kv_cache_type = cache_type,
-                    .logit_rows_max = f.max_num_seqs + limits::kPromptLogitRowsMax,
-                    .observe = PartObserver(metrics)};
-  RETURN_IF_ERROR(CheckMemory(f, *checkpoint, loaded.config, loaded.options));
+  ASSIGN_OR_RETURN(loaded.options, ModelOptionsFor(f, loaded.capacity));
+  loaded.options.observe = PartObserver(metrics);
+  ASSIGN_OR_RETURN(DeviceChoice choice, DeviceChoice::Make(f));
+  ASSIGN_OR_RETURN(const MemoryPlan plan,
+                   PlanMemory(f, choice, *checkpoint, loaded.config, loaded.capacity, loaded.options));
+  for (const std::string& line : plan.Table()) spdlog::info("{}", line);
+  RETURN_IF_ERROR(plan.Check());
   doing = "waiting for the expert workers";
   spdlog::info("waiting for the workers at {}", fmt::join(f.workers, ", "));
   ASSIGN_OR_RETURN(loaded.pool, WorkerPool::Create({.addresses = f.workers,
@@ -238,7 +233,7 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::at
                                                              .num_experts = loaded.config.num_experts}},
                                                    metrics));
   doing = "loading the model's weights";
-  ASSIGN_OR_RETURN(loaded.device, CreateDevice(f, /*measure_only=*/false));
+  ASSIGN_OR_RETURN(loaded.device, choice.Create(loaded.capacity.model_len, /*measure_only=*/false));
   ASSIGN_OR_RETURN(loaded.model,
                    Model::Load(*checkpoint, loaded.config, loaded.options, *loaded.device, *loaded.pool));
   return loaded;
@@ -247,6 +242,7 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::at
 absl::Status Serve(CoordinatorFlags& f) {
   RETURN_IF_ERROR(SetupLogging(f.log));
   RETURN_IF_ERROR(CompleteFlags(f));
+  if (f.plan) return PrintPlan(f);
   Metrics metrics(MetricOwner::kCoordinator);
   metrics.ServeAliases(f.served_model_name);
   std::atomic<const char*> doing{"reading the model's files"};

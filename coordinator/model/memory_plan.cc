@@ -19,23 +19,24 @@ std::vector<std::string> MemoryPlan::Table() const {
   const auto line = [](const char* name, uint64_t bytes, const std::string& what) {
     return fmt::format("  {:<10}{:>11}  {}", name, Size(bytes), what);
   };
-  return {"memory plan; weights, KV cache and scratch are reserved now:",
-          line("weights", needs.weights, "attention, shared experts, embedding, head"),
-          line("KV cache", needs.kv_cache,
-               fmt::format("{} tokens of {:.1f} KiB in {}", kv_tokens, per_token, CacheTypeName(kv_type))),
-          line("scratch", needs.scratch, fmt::format("activations of {} tokens, logits", step_tokens)),
-          line("grammars", grammars, "at most, of requests to come"),
-          line("total", total(), fmt::format("of {} available", Size(available)))};
+  std::vector<std::string> table = {
+      gpu ? "memory plan of the GPU; all of it is reserved now:"
+          : "memory plan; weights, KV cache and scratch are reserved now:",
+      line("weights", needs.weights, "attention, shared experts, embedding, head"),
+      line("KV cache", needs.kv_cache,
+           fmt::format("{} tokens of {:.1f} KiB in {}", kv_tokens, per_token, CacheTypeName(kv_type))),
+      line("scratch", needs.scratch, fmt::format("activations of {} tokens, logits", step_tokens))};
+  if (grammars > 0) table.push_back(line("grammars", grammars, "at most, of requests to come"));
+  table.push_back(line("total", total(), fmt::format("of {} available", Size(available))));
+  return table;
 }
 
 absl::Status MemoryPlan::Check() const {
   if (total() <= available) return absl::OkStatus();
   std::string what = fmt::format(
-      "{} are available to this process, but the model takes {}: weights {}, KV cache {}, scratch {}, "
-      "grammars "
-      "{}; ",
-      Size(available), Size(total()), Size(needs.weights), Size(needs.kv_cache), Size(needs.scratch),
-      Size(grammars));
+      "{} are available {}, but the model takes {}: weights {}, KV cache {}, scratch {}, grammars {}; ",
+      Size(available), gpu ? "on the GPU" : "to this process", Size(total()), Size(needs.weights),
+      Size(needs.kv_cache), Size(needs.scratch), Size(grammars));
   const uint64_t others = total() - needs.kv_cache;
   const double share = others < available && needs.kv_cache > 0
                            ? static_cast<double>(available - others) / static_cast<double>(needs.kv_cache)
@@ -45,11 +46,9 @@ absl::Status MemoryPlan::Check() const {
     what += fmt::format("--max-total-tokens={} fits (now {}){}", fitting / 256 * 256, kv_tokens,
                         kv_type == CacheType::kBf16 ? ", and with --kv-cache-dtype=fp8_e4m3 more" : "");
   } else {
-    what += fmt::format(
-        "lower --max-total-tokens (now {}) and --max-num-batched-tokens (now {}), or hold the weights in "
-        "less "
-        "with --dense-format=int8 or int4",
-        kv_tokens, step_tokens);
+    what +=
+        fmt::format("lower --max-total-tokens (now {}) and --max-num-batched-tokens (now {}){}", kv_tokens,
+                    step_tokens, gpu ? "" : ", or hold the weights in less with --dense-format=int8 or int4");
   }
   return absl::ResourceExhaustedError(what);
 }

@@ -18,8 +18,9 @@ namespace numoe {
 struct MemoryPlan {
   DeviceMemory needs;
   uint64_t grammars = 0;   // that requests may leave behind
-  uint64_t available = 0;  // to this process, before anything is loaded
-  int64_t kv_tokens = 0;   // that the KV cache holds
+  uint64_t available = 0;  // to this process, or of the GPU, before anything is loaded
+  bool gpu = false;
+  int64_t kv_tokens = 0;  // that the KV cache holds
   CacheType kv_type = CacheType::kBf16;
   int step_tokens = 0;  // of the largest step
 

@@ -1,5 +1,6 @@
 // What products of the device must be: stored matrices packed for the device, activations, and the products
 // in double precision with the bound of their error. Test-only.
+// Seeded: the same matrices in every run; sizes are the caller's, in outputs, inputs and tokens.
 #pragma once
 
 #include <algorithm>

@@ -1,0 +1,142 @@
+#include "coordinator/device_choice.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/kernels/kernels.h"
+#include "common/topology/available_memory.h"
+#include "common/topology/topology.h"
+#include "coordinator/device/cpu/cpu_device.h"
+#include "coordinator/device/cuda/measuring_device.h"
+#ifdef NUMOE_CUDA
+#include "coordinator/device/cuda/cuda_device.h"
+#include "coordinator/device/cuda/cuda_runtime.h"
+#endif
+
+namespace numoe {
+namespace {
+
+// Of a card's memory, for what the driver allocates by itself: its context, kernels' code, captured graphs.
+constexpr uint64_t kDriverBytes = 1536ull << 20;
+constexpr int kBlockTokens = 16;
+
+// What --plan assumes of a card that it only knows the size of: an H100's. Both bound scratch only.
+constexpr int kPlannedMultiprocessors = 132;
+constexpr int64_t kPlannedSharedBytes = 227 << 10;
+
+absl::StatusOr<std::unique_ptr<cuda::Runtime>> OpenGpu([[maybe_unused]] int ordinal) {
+#ifdef NUMOE_CUDA
+  return cuda::OpenCudaRuntime(ordinal);
+#else
+  return absl::FailedPreconditionError(
+      "this program was built without CUDA; build it with -DNUMOE_CUDA=ON, or use --device=cpu");
+#endif
+}
+
+absl::StatusOr<std::vector<int>> CpusFor(int threads) {
+  ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
+  std::vector<int> cpus;
+  for (const NumaNode& node : topology.nodes) cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
+  if (threads > 0) {
+    const std::vector<int> all = cpus;
+    cpus.clear();
+    for (int i = 0; i < threads; ++i) cpus.push_back(all[static_cast<size_t>(i) % all.size()]);
+  }
+  return cpus;
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> ParseBytes(const std::string& text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  std::string unit(read.ptr, end);
+  unit.erase(std::remove_if(unit.begin(), unit.end(), [](unsigned char c) { return std::isspace(c) != 0; }),
+             unit.end());
+  std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::tolower(c); });
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1},         {"b", 1},         {"mb", 1e6},    {"gb", 1e9},     {"m", 1 << 20},
+      {"mi", 1 << 20}, {"mib", 1 << 20}, {"g", 1 << 30}, {"gi", 1 << 30}, {"gib", 1 << 30}};
+  for (const auto& [name, bytes] : kUnits) {
+    if (read.ec == std::errc() && unit == name && number >= 0 && number * bytes < 1e15)
+      return static_cast<uint64_t>(number * bytes);
+  }
+  return absl::InvalidArgumentError(fmt::format("found \"{}\", expected a size like 80GiB or 24GB", text));
+}
+
+absl::StatusOr<DeviceChoice> DeviceChoice::Make(const CoordinatorFlags& flags) {
+  DeviceChoice choice(flags);
+  uint64_t asked = 0;
+  if (!flags.gpu_memory.empty()) {
+    const absl::StatusOr<uint64_t> bytes = ParseBytes(flags.gpu_memory);
+    if (!bytes.ok()) return Annotate(bytes.status(), "--gpu-memory");
+    asked = *bytes;
+  }
+  int ordinal = 0;
+  if (flags.device.rfind("cuda:", 0) == 0)
+    ordinal = std::stoi(flags.device.substr(5));  // checked by CompleteFlags
+  const bool plan_without_card = flags.plan && asked > 0 && flags.device != "cpu";
+  if (plan_without_card) {
+    choice.gpu_ = true;
+    choice.facts_ = {.name = fmt::format("a GPU of {}", flags.gpu_memory),
+                     .multiprocessors = kPlannedMultiprocessors,
+                     .shared_bytes_max = kPlannedSharedBytes,
+                     .memory_bytes = asked,
+                     .free_bytes = asked};
+  } else if (flags.device != "cpu") {
+    absl::StatusOr<std::unique_ptr<cuda::Runtime>> runtime = OpenGpu(ordinal);
+    if (runtime.ok()) {
+      choice.gpu_ = true;
+      choice.runtime_ = *std::move(runtime);
+      choice.facts_ = choice.runtime_->facts();
+    } else if (flags.device != "auto") {
+      return Annotate(runtime.status(), "--device=" + flags.device);
+    }
+  }
+  if (!choice.gpu_) {
+    choice.available_ = AvailableMemory();
+    return choice;
+  }
+  uint64_t usable = choice.facts_.free_bytes;
+  if (asked > usable) {
+    return absl::ResourceExhaustedError(fmt::format("--gpu-memory={}: {} bytes of {} are free",
+                                                    flags.gpu_memory, usable, choice.facts_.name));
+  }
+  if (asked > 0) usable = asked;
+  choice.available_ = usable > kDriverBytes ? usable - kDriverBytes : 0;
+  return choice;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> DeviceChoice::CreateCpu(bool measure_only) const {
+  ASSIGN_OR_RETURN(const std::vector<int> cpus, CpusFor(flags_.threads));
+  ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(flags_.activations));
+  return CpuDevice::Create({.step_tokens_max = flags_.max_num_batched_tokens,
+                            .cpus = cpus,
+                            .isa = flags_.isa,
+                            .precision = precision,
+                            .dense_format = flags_.dense_format,
+                            .measure_only = measure_only});
+}
+
+absl::StatusOr<std::unique_ptr<Device>> DeviceChoice::Create(int64_t context_tokens, bool measure_only) {
+  if (!gpu_) return CreateCpu(measure_only);
+  const cuda::StepBounds bounds{
+      .rows = flags_.max_num_batched_tokens,
+      .sequences = flags_.max_num_seqs,
+      .blocks_per_sequence = static_cast<int>((context_tokens + kBlockTokens - 1) / kBlockTokens)};
+  if (measure_only) return std::make_unique<cuda::MeasuringDevice>(bounds, facts_);
+#ifdef NUMOE_CUDA
+  return cuda::CudaDevice::Create(bounds, std::move(runtime_));
+#else
+  return absl::InternalError("a GPU was chosen by a program without CUDA");
+#endif
+}
+
+}  // namespace numoe
