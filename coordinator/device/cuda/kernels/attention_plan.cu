@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kPlanThreads = 128;
 constexpr int kMergeWarps = 8;
-constexpr int kMergeWidthMax = 512;
+constexpr int kMergeColumns = 128;  // of a block
 
 // One thread walks over rows and workers: at most 1024 + 2 * workers short turns once a step, a few
 // microseconds beside some 60 layers that obey the lists.
@@ -53,19 +53,20 @@ __global__ void __launch_bounds__(kPlanThreads) PlanPiecesKernel(PlanPiecesArgs 
   MakeLists(args, lengths, tiles);
 }
 
-// A block for each row and head; its warps take pieces in turn, four columns a lane at a time, and are added
-// up in order. Limit: bytes, most of which are still in the second-level cache.
+// A block for each row, head and 128 columns; its warps take pieces in turn, four columns a lane, and are
+// added up in order. Limit: at one row of a long context, latency (132 pieces make 17 of a warp, four loads
+// of which are in flight); otherwise bytes, most of which are still in the second-level cache.
 __global__ void __launch_bounds__(kMergeWarps * 32) MergePartsKernel(MergePartsArgs args) {
-  NUMOE_SHARED(float, shared, [kMergeWarps][kMergeWidthMax]);
+  NUMOE_SHARED(float4, sums, [kMergeWarps][32]);
   NUMOE_SHARED(float, totals, [kMergeWarps]);
   const int row = static_cast<int>(blockIdx.x);
   const int head = static_cast<int>(blockIdx.y);
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int lane = static_cast<int>(threadIdx.x % 32);
+  const int column = static_cast<int>(blockIdx.z) * kMergeColumns + lane * 4;
   const int first = args.lists.row_first[row];
   const int last = args.lists.row_first[row + 1];
   if (last - first == 1) return;
-  Bf16* const out = args.out + (static_cast<int64_t>(row) * args.heads + head) * args.width;
 
   float maximum = -INFINITY;
   for (int piece = first + lane; piece < last; piece += 32) {
@@ -73,37 +74,32 @@ __global__ void __launch_bounds__(kMergeWarps * 32) MergePartsKernel(MergePartsA
   }
   for (int other = 16; other > 0; other /= 2) maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, other));
 
-  constexpr int kLaneQuads = kMergeWidthMax / 128;
-  float4 sums[kLaneQuads] = {};
+  float4 sum = make_float4(0, 0, 0, 0);
   float total = 0;
-#pragma unroll 1
+#pragma unroll 4
   for (int piece = first + warp; piece < last; piece += kMergeWarps) {
     const int64_t at = static_cast<int64_t>(piece) * args.heads + head;
     const float weight = FastExp2(args.parts.maxima[at] - maximum);
     total += weight * args.parts.totals[at];
-    const float4* const part = reinterpret_cast<const float4*>(args.parts.sums + at * args.width);
-#pragma unroll
-    for (int i = 0; i < kLaneQuads; ++i) {
-      if (i * 32 + lane >= args.width / 4) continue;
-      const float4 v = part[i * 32 + lane];
-      sums[i].x += weight * v.x;
-      sums[i].y += weight * v.y;
-      sums[i].z += weight * v.z;
-      sums[i].w += weight * v.w;
+    if (column < args.width) {
+      const float4 part = *reinterpret_cast<const float4*>(args.parts.sums + at * args.width + column);
+      sum = make_float4(sum.x + weight * part.x, sum.y + weight * part.y, sum.z + weight * part.z,
+                        sum.w + weight * part.w);
     }
   }
-#pragma unroll
-  for (int i = 0; i < kLaneQuads; ++i) reinterpret_cast<float4*>(shared[warp])[i * 32 + lane] = sums[i];
+  sums[warp][lane] = sum;
   if (lane == 0) totals[warp] = total;
   __syncthreads();
-  total = 0;
-  for (int w = 0; w < kMergeWarps; ++w) total += totals[w];
-  const float inverse = total > 0 ? 1.0f / total : 0.0f;
-  for (int column = static_cast<int>(threadIdx.x); column < args.width; column += kMergeWarps * 32) {
-    float sum = 0;
-    for (int w = 0; w < kMergeWarps; ++w) sum += shared[w][column];
-    out[column] = ToBf16(sum * inverse);
+  if (warp != 0 || column >= args.width) return;
+  for (int w = 1; w < kMergeWarps; ++w) {
+    const float4 part = sums[w][lane];
+    sum = make_float4(sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w);
+    total += totals[w];
   }
+  const float inverse = total > 0 ? 1.0f / total : 0.0f;
+  Bf16* const out = args.out + (static_cast<int64_t>(row) * args.heads + head) * args.width + column;
+  *reinterpret_cast<uint2*>(out) =
+      make_uint2(PackBf16(sum.x * inverse, sum.y * inverse), PackBf16(sum.z * inverse, sum.w * inverse));
 }
 
 }  // namespace
@@ -113,8 +109,8 @@ void LaunchPlanPieces(const PlanPiecesArgs& args, Stream stream) {
 }
 
 void LaunchMergeParts(const MergePartsArgs& args, Stream stream) {
-  NUMOE_LAUNCH(MergePartsKernel, (LaunchShape{dim3(args.shape.rows, args.heads), dim3(kMergeWarps * 32)}),
-               stream, args);
+  const dim3 blocks(args.shape.rows, args.heads, (args.width + kMergeColumns - 1) / kMergeColumns);
+  NUMOE_LAUNCH(MergePartsKernel, (LaunchShape{blocks, dim3(kMergeWarps * 32)}), stream, args);
 }
 
 }  // namespace numoe::cuda

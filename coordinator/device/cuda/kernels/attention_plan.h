@@ -81,7 +81,7 @@ struct MergePartsArgs {
   DecodeLists lists;
   DecodeParts parts;
   int heads = 0;
-  int width = 0;        // a multiple of 4, at most 512
+  int width = 0;        // a multiple of 4
   Bf16* out = nullptr;  // [rows, heads, width]
 };
 void LaunchMergeParts(const MergePartsArgs& args, Stream stream);

@@ -203,7 +203,7 @@ __device__ __forceinline__ void RunTask(const PrefillArgs& args, const PrefillTa
   const Team team{static_cast<int>(threadIdx.x), kThreads};
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int row = static_cast<int>(threadIdx.x / 32) * kWarpRows;
-  const float scale = args.scale * 1.4426950408889634f;
+  const float scale = args.scale * kLog2E;
 
   IssueQuery<S>(args, task, head, query);
   key_source.template Issue<kKeys>(keys, key_landing, task.key_begin, task.key_end, team);

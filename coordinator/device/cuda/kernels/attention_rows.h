@@ -47,6 +47,7 @@ struct PagedRows {
       const int block = rows > 0 ? table[begin / kCacheBlockTokens] : 0;
       const std::byte* const from = plane + static_cast<int64_t>(block) * kBlockBytes;
       constexpr int kRowChunks = kFp8 ? kWidth / 16 : kChunks;
+#pragma unroll 4
       for (int i = team.rank; i < kBlockBytes / 16; i += team.size) {
         const int row = i / kRowChunks;
         // Exponents follow the rows and are copied whenever there is a row.
