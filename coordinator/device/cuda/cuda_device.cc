@@ -30,15 +30,7 @@ CudaDevice::CudaDevice(const StepBounds& bounds, std::unique_ptr<Runtime> runtim
 
 absl::Status CudaDevice::ReserveKvCache(const KvCacheSpec& spec) {
   RETURN_IF_ERROR(CudaStorage::ReserveKvCache(spec));
-  if (spec.row.value_width == 0) {
-    const LatentWidths widths{spec.row.key_width - spec.row.plain_width, spec.row.plain_width};
-    latent_kernel_ = PlanLatentKernel(widths, spec.type == CacheType::kFp8, facts_.shared_bytes_max);
-    if (latent_kernel_.heads == 0) {
-      return absl::InvalidArgumentError(
-          fmt::format("MLA of {} + {} channels has no kernel for {}; serve it with --device=cpu",
-                      widths.latent, widths.rope, facts_.name));
-    }
-  }
+  RETURN_IF_ERROR(ChooseAttention(spec));
   size_t logit_values = 0;
   for (const StoredTensor& tensor : tensors_) {
     if (tensor.use == TensorUse::kLogits)
@@ -47,6 +39,24 @@ absl::Status CudaDevice::ReserveKvCache(const KvCacheSpec& spec) {
   }
   ASSIGN_OR_RETURN(host_logits_, runtime_->AllocateHost(std::max<size_t>(logit_values * sizeof(float), 1)));
   return runtime_->Synchronize(stream_);
+}
+
+absl::Status CudaDevice::ChooseAttention(const KvCacheSpec& spec) {
+  const CacheRow& row = spec.row;
+  const bool fp8 = spec.type == CacheType::kFp8;
+  if (latent()) {
+    const LatentWidths widths{row.key_width - row.plain_width, row.plain_width};
+    latent_kernel_ = PlanLatentKernel(widths, fp8, facts_.shared_bytes_max);
+    if (latent_kernel_.heads > 0) return absl::OkStatus();
+  } else {
+    grouped_blocks_ = row.key_width == row.value_width
+                          ? GroupedBlocksPerMultiprocessor(row.key_width, fp8, facts_.shared_bytes_max)
+                          : 0;
+    if (grouped_blocks_ > 0) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("attention with keys {} and values {} wide has no kernel on {}; serve it with --device=cpu",
+                  row.key_width, row.value_width, facts_.name));
 }
 
 // --- the life of a step
@@ -69,7 +79,12 @@ void CudaDevice::BeginStep(const StepLayout& layout) {
   if (!graph) bucket_.rows = tokens_;
   rows_ = bucket_.rows;
   launched_ = false;
-  buffers_->Fill(layout, bucket_);
+  const AttendSplit split = SplitStep(layout, [&](const PrefillRun& run) { return !graph && Prefills(run); });
+  passes_ = PlanPrefill(split.runs, latent() ? kExpandedRows : 0);
+  decode_rows_ = static_cast<int>(std::count_if(split.decode_positions.begin(), split.decode_positions.end(),
+                                                [](int32_t position) { return position >= 0; }));
+  buffers_->Fill(layout, split, bucket_);
+  buffers_->FillTasks(passes_);
   exchange_->BeginStep();
   mode_ = !graph ? Mode::kEager : graphs_.contains(bucket_) ? Mode::kReplaying : Mode::kCapturing;
   if (mode_ == Mode::kEager) buffers_->Upload(*runtime_, stream_);

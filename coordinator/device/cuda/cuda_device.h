@@ -15,6 +15,7 @@
 #include "common/base/check.h"
 #include "coordinator/device/cuda/cuda_storage.h"
 #include "coordinator/device/cuda/expert_exchange.h"
+#include "coordinator/device/cuda/kernels/attention_grouped.h"
 #include "coordinator/device/cuda/kernels/attention_latent.h"
 #include "coordinator/device/cuda/kernels/dense_tiles.h"
 #include "coordinator/device/cuda/kernels/elementwise.h"
@@ -50,6 +51,7 @@ class CudaDevice final : public CudaStorage {
 
   CudaDevice(const StepBounds& bounds, std::unique_ptr<Runtime> runtime, Stream stream);
   bool Enqueues() const { return mode_ != Mode::kReplaying; }
+  absl::Status ChooseAttention(const KvCacheSpec& spec);
   bool MayBeGraph(const StepLayout& layout, const StepBucket& bucket) const;
   // Of a captured step: everything runs now.
   void LaunchStep();
@@ -73,17 +75,29 @@ class CudaDevice final : public CudaStorage {
   GemmTarget TargetOf(const LinearTarget& target) const;
   void Multiply(const Bf16* x, int64_t x_stride, absl::Span<const GemmTarget> targets);
   void LaunchPlanned(const GemmShape& shape, GemmArgs& args);
-  void MultiplyHeads(const DeviceHeads& matrices, const Windows<const Bf16>& in, const Windows<Bf16>& out);
+  void MultiplyHeads(const DeviceHeads& matrices, const Windows<const Bf16>& in, const Windows<Bf16>& out,
+                     int rows);
   void PlanTurns();
+  // Attention (cuda_attention.cc): decode rows in stretches that one plan holds, prefill runs in passes.
+  bool Prefills(const PrefillRun& run) const;
   DecodeShape ShapeOf(int rows) const;
   void PlanRows(const DecodeShape& shape, int first);
-  void AttendRowsOf(const LatentAttendArgs& args, const DecodeShape& shape, int first);
+  template <typename Decode>
+  void ForStretches(Decode decode);
+  void DecodeLatent(const LatentAttendArgs& args, const DecodeShape& shape, int first);
+  void DecodeGrouped(const AttendArgs& args, const DecodeShape& shape, int first);
+  void Absorb(const LatentAttendArgs& args);
+  void PrefillLatent(const LatentAttendArgs& args);
+  void ExpandStretch(const LatentAttendArgs& args, const PrefillStretch& stretch);
+  PrefillArgs PrefillArgsOf(size_t pass, Tensor query, Tensor out, int key_width, int value_width,
+                            float scale) const;
 
   const std::unique_ptr<Runtime> owned_runtime_;
   std::unique_ptr<StepBuffers> buffers_;
   std::unique_ptr<ExpertExchange> exchange_;
   std::unique_ptr<Memory> host_logits_;  // pinned
   LatentKernelShape latent_kernel_;      // of MLA
+  int grouped_blocks_ = 0;               // of GQA's decode on one multiprocessor
 
   // The current step.
   Mode mode_ = Mode::kEager;
@@ -92,6 +106,8 @@ class CudaDevice final : public CudaStorage {
   int tokens_ = 0;  // without padding
   int rows_ = 0;    // of the bucket, or logit rows after SelectLogitRows
   int logit_rows_ = 0;
+  int decode_rows_ = 0;              // that attend by a decode kernel; they need not be the first
+  std::vector<PrefillPass> passes_;  // of the others
   std::map<StepBucket, std::unique_ptr<Graph>> graphs_;
 };
 

@@ -110,12 +110,12 @@ void CudaDevice::GatedLinear(Tensor in, const GatedMatrix& matrices, Tensor out)
 
 // out[t, h] = matrix h . in[t, h].
 void CudaDevice::MultiplyHeads(const DeviceHeads& matrices, const Windows<const Bf16>& in,
-                               const Windows<Bf16>& out) {
+                               const Windows<Bf16>& out, int rows) {
   GemmArgs args{.target_count = 1,
                 .x = in.data + in.offset,
                 .x_stride = in.row_stride,
                 .x_group_stride = in.stride,
-                .rows = rows_,
+                .rows = rows,
                 .groups = matrices.heads,
                 .group_bytes = matrices.head_bytes};
   args.targets[0] = {.matrix = matrices.first,
@@ -123,7 +123,7 @@ void CudaDevice::MultiplyHeads(const DeviceHeads& matrices, const Windows<const 
                      .out_stride = out.row_stride,
                      .out_group_stride = out.stride};
   GemmShape shape{.cols = matrices.first.cols,
-                  .tokens = rows_,
+                  .tokens = rows,
                   .groups = matrices.heads,
                   .multiprocessors = runtime_->facts().multiprocessors,
                   .exact = bucket_.exact};

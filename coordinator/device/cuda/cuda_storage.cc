@@ -11,6 +11,7 @@ namespace numoe::cuda {
 namespace {
 
 constexpr int kAttendRowsMax = 256;
+constexpr int kGroupedBlocksMax = 4;  // of a multiprocessor, in GQA's decode
 constexpr int64_t kAttendPartBytesMax = int64_t{256} << 20;
 constexpr size_t kArrivalsMax = size_t{1} << 16;  // of a product's blocks: 65,536 blocks of split products
 
@@ -107,10 +108,11 @@ uint64_t CudaStorage::KvCacheBytes(const KvCacheSpec& spec) const {
 
 DecodeBounds CudaStorage::AttendBounds(int rows, int blocks_per_sequence, bool exact) const {
   const int blocks = exact ? bounds_.blocks_per_sequence : blocks_per_sequence;
-  return {.rows = rows,
-          .context_max = int64_t{blocks} * kCacheBlockTokens,
-          .workers_per_group = facts_.multiprocessors,
-          .exact = exact};
+  return {
+      .rows = rows,
+      .context_max = int64_t{blocks} * kCacheBlockTokens,
+      .workers_per_group = facts_.multiprocessors * (cache_spec_.row.value_width > 0 ? kGroupedBlocksMax : 1),
+      .exact = exact};
 }
 
 int CudaStorage::AttendRows(bool exact) const {
@@ -131,6 +133,27 @@ void CudaStorage::ReserveAttention() {
   }
   attend_lists_ = Scratch(static_cast<size_t>(list_bytes));
   attend_parts_ = Scratch(static_cast<size_t>(part_bytes));
+  if (latent()) ReserveExpansion();
+}
+
+void CudaStorage::ReserveExpansion() {
+  // A layer's head matrices are key_up, key_up transposed and value_up.
+  NUMOE_CHECK_GE(heads_.size(), 3u);
+  const DeviceMatrix &key_up = heads_[0].first, &value_up = heads_[2].first;
+  mla_ = {.nope = key_up.rows,
+          .rope = cache_spec_.row.plain_width,
+          .value = value_up.rows,
+          .latent = key_up.cols};
+  const auto heads = static_cast<size_t>(cache_spec_.query_heads);
+  const auto rows = static_cast<size_t>(bounds_.rows);
+  const auto keys = static_cast<size_t>(kExpandedRows);
+  const auto width = [](int values) { return static_cast<size_t>(values); };
+  gathered_ = Scratch(keys * width(mla_.latent + mla_.rope) * sizeof(Bf16));
+  expanded_keys_ = Scratch(keys * heads * width(mla_.nope) * sizeof(Bf16));
+  expanded_values_ = Scratch(keys * heads * width(mla_.value) * sizeof(Bf16));
+  prefill_sums_ = Scratch(rows * heads * width(mla_.value) * sizeof(float));
+  prefill_maxima_ = Scratch(rows * heads * sizeof(float));
+  prefill_totals_ = Scratch(rows * heads * sizeof(float));
 }
 
 absl::Status CudaStorage::ReserveKvCache(const KvCacheSpec& spec) {

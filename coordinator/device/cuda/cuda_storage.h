@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "coordinator/device/cuda/kernels/attention_plan.h"
+#include "coordinator/device/cuda/kernels/attention_prefill.h"
 #include "coordinator/device/cuda/kernels/cache.h"
 #include "coordinator/device/cuda/kernels/dense_plan.h"
 #include "coordinator/device/cuda/runtime.h"
@@ -77,6 +78,7 @@ class CudaStorage : public Device {
   int AttendRows(bool exact) const;
   /// Bounds of a plan of attention for any kernel: `groups` blocks work on a piece beside each other.
   DecodeBounds AttendBounds(int rows, int blocks_per_sequence, bool exact) const;
+  bool latent() const { return cache_spec_.row.value_width == 0; }
   int AttendWidth() const {
     const CacheRow& row = cache_spec_.row;
     return row.value_width > 0 ? row.value_width : row.key_width - row.plain_width;
@@ -103,6 +105,11 @@ class CudaStorage : public Device {
   std::vector<CacheLayer> cache_layers_;
   std::unique_ptr<Memory> attend_lists_;
   std::unique_ptr<Memory> attend_parts_;
+  // MLA's prefill expands the cache: keys and values of all heads for kExpandedRows positions.
+  static constexpr int kExpandedRows = 8192;
+  LatentRunShape mla_;
+  std::unique_ptr<Memory> gathered_, expanded_keys_, expanded_values_;
+  std::unique_ptr<Memory> prefill_sums_, prefill_maxima_, prefill_totals_;
   std::unique_ptr<Memory> partials_;            // of products that are cut along their inputs
   std::unique_ptr<Memory> arrivals_;            // their blocks' counters, zero between launches
   std::unique_ptr<Memory> gate_logits_;         // fp32 [rows, experts of the largest gate]
@@ -110,6 +117,7 @@ class CudaStorage : public Device {
 
  private:
   void ReserveAttention();
+  void ReserveExpansion();
   std::vector<std::unique_ptr<Memory>> cache_;
 };
 

@@ -11,9 +11,10 @@ namespace numoe::cuda {
 namespace {
 
 constexpr size_t kAlignment = 256;
+constexpr size_t kTasksMax = 16'384;  // of a step: 128 rows of 16,384 stretches of keys
 constexpr size_t kHandoverBytes = (sizeof(HandoverStep) + kAlignment - 1) / kAlignment * kAlignment;
 
-enum Part : size_t { kTokens, kPositions, kSequences, kLogitRows, kBlockTables };
+enum Part : size_t { kTokens, kPositions, kDecodePositions, kSequences, kLogitRows, kBlockTables };
 
 // Of the part, in bytes; every part before the block tables has a place for each row.
 size_t Offset(const StepBounds& bounds, Part part) {
@@ -35,18 +36,24 @@ StepBucket BucketFor(const StepLayout& layout, const StepBounds& bounds) {
 }
 
 uint64_t StepBuffers::DeviceBytes(const StepBounds& bounds) {
-  return Offset(bounds, kBlockTables) + uint64_t{sizeof(int32_t)} * static_cast<uint64_t>(bounds.sequences) *
-                                            static_cast<uint64_t>(bounds.blocks_per_sequence);
+  const uint64_t tables = uint64_t{sizeof(int32_t)} * static_cast<uint64_t>(bounds.sequences) *
+                          static_cast<uint64_t>(bounds.blocks_per_sequence);
+  return Offset(bounds, kBlockTables) + tables + kTasksMax * sizeof(PrefillTask);
 }
 
 absl::StatusOr<StepBuffers> StepBuffers::Create(const StepBounds& bounds, Runtime& runtime) {
-  ASSIGN_OR_RETURN(auto host, runtime.AllocateHost(DeviceBytes(bounds)));
-  ASSIGN_OR_RETURN(auto device, runtime.Allocate(DeviceBytes(bounds)));
-  std::memset(host->host(), 0, host->bytes());
-  return StepBuffers(bounds, std::move(host), std::move(device));
+  StepBuffers buffers(bounds);
+  const size_t tasks = kTasksMax * sizeof(PrefillTask);
+  ASSIGN_OR_RETURN(buffers.host_tasks_, runtime.AllocateHost(tasks));
+  ASSIGN_OR_RETURN(buffers.device_tasks_, runtime.Allocate(tasks));
+  const size_t step = DeviceBytes(bounds) - tasks;
+  ASSIGN_OR_RETURN(buffers.host_, runtime.AllocateHost(step));
+  ASSIGN_OR_RETURN(buffers.device_, runtime.Allocate(step));
+  std::memset(buffers.host_->host(), 0, step);
+  return buffers;
 }
 
-void StepBuffers::Fill(const StepLayout& layout, const StepBucket& bucket) {
+void StepBuffers::Fill(const StepLayout& layout, const AttendSplit& split, const StepBucket& bucket) {
   const size_t rows = layout.tokens.size();
   NUMOE_CHECK(rows <= static_cast<size_t>(bucket.rows) && bucket.rows <= bounds_.rows);
   NUMOE_CHECK(layout.blocks_per_sequence_max <= bucket.blocks_per_sequence);
@@ -58,6 +65,7 @@ void StepBuffers::Fill(const StepLayout& layout, const StepBucket& bucket) {
   };
   fill(kTokens, layout.tokens, -1);
   fill(kPositions, layout.positions, -1);
+  fill(kDecodePositions, split.decode_positions, -1);
   fill(kSequences, layout.sequences, 0);
   fill(kLogitRows, layout.logit_rows, -1);
   const size_t width = static_cast<size_t>(layout.blocks_per_sequence_max);
@@ -76,7 +84,25 @@ HandoverStep& StepBuffers::handover() { return *reinterpret_cast<HandoverStep*>(
 
 void StepBuffers::Upload(Runtime& runtime, Stream stream) {
   runtime.Copy(device_->device(), host_->host(), used_, stream);
+  const size_t tasks = pass_first_.empty() ? 0 : pass_first_.back() * sizeof(PrefillTask);
+  if (tasks > 0) runtime.Copy(device_tasks_->device(), host_tasks_->host(), tasks, stream);
 }
+
+void StepBuffers::FillTasks(const std::vector<PrefillPass>& passes) {
+  pass_first_.assign(1, 0);
+  auto* out = reinterpret_cast<PrefillTask*>(host_tasks_->host());
+  for (const PrefillPass& pass : passes) {
+    NUMOE_CHECK_LE(pass_first_.back() + pass.tasks.size(), kTasksMax);
+    std::copy(pass.tasks.begin(), pass.tasks.end(), out + pass_first_.back());
+    pass_first_.push_back(pass_first_.back() + pass.tasks.size());
+  }
+}
+
+const PrefillTask* StepBuffers::tasks(size_t pass) const {
+  return reinterpret_cast<const PrefillTask*>(device_tasks_->device()) + pass_first_[pass];
+}
+
+const int32_t* StepBuffers::decode_positions() const { return Device(Offset(bounds_, kDecodePositions)); }
 
 StepTables StepBuffers::tables() const {
   return {.positions = Device(Offset(bounds_, kPositions)),

@@ -4,14 +4,18 @@
 // A step's tables lie at the same device addresses in every step of a bucket, so that kernels captured in a
 // graph find them again. Rows beyond the step's tokens are padding: position, token and logit row -1.
 //
-//   HandoverStep | tokens | positions | sequences | logit_rows | block_tables [sequences, stride]
+//   HandoverStep | tokens | positions | decode positions | sequences | logit_rows | block_tables [sequences,
+//   stride]
 //
-// Block tables come last and are copied only as far as they are used. One thread, the engine's.
+// Block tables come last and are copied only as far as they are used. Prefill's tasks are a block of their
+// own, of steps that are not captured. One thread, the engine's.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "coordinator/device/cuda/attend_split.h"
 #include "coordinator/device/cuda/kernels/handover.h"
 #include "coordinator/device/cuda/kernels/step_tables.h"
 #include "coordinator/device/cuda/runtime.h"
@@ -43,18 +47,23 @@ class StepBuffers {
   static uint64_t DeviceBytes(const StepBounds& bounds);
 
   /// Fills the host's half. REQUIRES: the step before has been waited for; the step is within the bounds.
-  void Fill(const StepLayout& layout, const StepBucket& bucket);
+  void Fill(const StepLayout& layout, const AttendSplit& split, const StepBucket& bucket);
+  /// Of all passes, in order; at most as many as there is room for.
+  void FillTasks(const std::vector<PrefillPass>& passes);
   /// Where the experts' hand-over is described, on the host, until Upload.
   HandoverStep& handover();
   void Upload(Runtime& runtime, Stream stream);
 
   StepTables tables() const;
+  /// positions where a decode kernel attends, -1 elsewhere
+  const int32_t* decode_positions() const;
+  /// Of pass `pass`.
+  const PrefillTask* tasks(size_t pass) const;
   const int32_t* logit_rows() const;
   const HandoverStep* device_handover() const;
 
  private:
-  StepBuffers(const StepBounds& bounds, std::unique_ptr<Memory> host, std::unique_ptr<Memory> device)
-      : bounds_(bounds), host_(std::move(host)), device_(std::move(device)) {}
+  explicit StepBuffers(const StepBounds& bounds) : bounds_(bounds) {}
   int32_t* Host(size_t offset) const { return reinterpret_cast<int32_t*>(host_->host() + offset); }
   const int32_t* Device(size_t offset) const {
     return reinterpret_cast<const int32_t*>(device_->device() + offset);
@@ -63,8 +72,11 @@ class StepBuffers {
   StepBounds bounds_;
   std::unique_ptr<Memory> host_;
   std::unique_ptr<Memory> device_;
+  std::unique_ptr<Memory> host_tasks_;
+  std::unique_ptr<Memory> device_tasks_;
   StepBucket bucket_;
-  size_t used_ = 0;  // bytes
+  size_t used_ = 0;                 // bytes
+  std::vector<size_t> pass_first_;  // task of each pass, and one past the last
 };
 
 }  // namespace numoe::cuda

@@ -50,7 +50,7 @@ TEST(StepBuffersTest, TheDeviceReadsWhatTheStepSays) {
   for (const auto& [rows, sequences, blocks] : {std::tuple{40, 5, 11}, {3, 3, 2}, {9, 1, 0}, {1, 1, 5}}) {
     const StepLayout layout = RandomLayout(rows, sequences, blocks, random);
     const StepBucket bucket = BucketFor(layout, kBounds);
-    buffers->Fill(layout, bucket);
+    buffers->Fill(layout, {.decode_positions = layout.positions}, bucket);
     buffers->handover().first_call_id = 77;
     buffers->Upload(*runtime, stream);
     ASSERT_TRUE(runtime->Synchronize(stream).ok());
