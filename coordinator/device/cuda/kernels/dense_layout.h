@@ -5,9 +5,9 @@
 // thousands: lane l = 4 g + t of a warp holds of a tile of 16 outputs x 16 inputs the pairs
 //   a0 = (g, 2t), a1 = (g + 8, 2t), a2 = (g, 2t + 8), a3 = (g + 8, 2t + 8)        (output, first of two
 //   inputs)
-// and finds them by 16-byte loads in which a warp's 32 lanes are neighbours. A matrix is a row of panels of
-// 32 outputs (two tiles m), a panel a contiguous stream of steps of 64 inputs (four tiles s), as the workers'
-// layout (common/kernels/layout.h), and of the same bytes:
+// and finds them by loads of 8 or 16 bytes in which a warp's 32 lanes are neighbours. A matrix is a row of
+// panels of 32 outputs (two tiles m), a panel a contiguous stream of steps of 64 inputs (four tiles s), as
+// the workers' layout (common/kernels/layout.h), and of the same bytes:
 //
 //   step of bf16, 4096 bytes    [m 2][s 4][lane 32][a0 a1 a2 a3, each 2 x bf16]
 //   step of fp8,  2048 bytes    [m 2][s / 2 2][lane 32][s % 2 2][w 2][a(2w+1) lo, a(2w) lo, a(2w+1) hi, a(2w)
@@ -60,7 +60,9 @@ NUMOE_HOST_DEVICE constexpr int Bf16Offset(int m, int s, int lane, int j) {
 NUMOE_HOST_DEVICE constexpr int Fp8Offset(int m, int s, int lane, int j) {
   return m * 1024 + s / 2 * 512 + lane * 16 + s % 2 * 8 + j * 2;
 }
-NUMOE_HOST_DEVICE constexpr int Int4Offset(int m, int s, int lane) { return m * 512 + lane * 16 + s * 4; }
+NUMOE_HOST_DEVICE constexpr int Int4Offset(int m, int s, int lane) {
+  return m * 512 + s / 2 * 256 + lane * 8 + s % 2 * 4;
+}
 /// Byte, in a step, of the int4 scale of output `row` of tile m and group `group`.
 NUMOE_HOST_DEVICE constexpr int Int4ScaleByte(int m, int row, int group) {
   return kInt4ScaleOffset + row % 8 * 16 + m * 8 + row / 8 * 4 + group * 2;

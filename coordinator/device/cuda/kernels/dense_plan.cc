@@ -55,6 +55,11 @@ GemmPlan PlanGemm(const GemmShape& shape) {
   return plan;
 }
 
+DenseWay ChooseDenseWay(int tokens, int architecture, bool exact) {
+  const bool pays = architecture >= kWgmmaArchitecture && tokens >= kExpandTokensMin;
+  return pays && !exact ? DenseWay::kExpand : DenseWay::kTiles;
+}
+
 std::string Describe(const GemmPlan& plan) {
   return fmt::format("{} tokens x {} outputs, {} splits, {} x {} blocks", plan.tokens(),
                      plan.warps * kPanelOutputs, plan.splits, plan.row_blocks, plan.pieces);

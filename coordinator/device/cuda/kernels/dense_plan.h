@@ -53,6 +53,15 @@ struct GemmPlan {
 };
 
 GemmPlan PlanGemm(const GemmShape& shape);
+/// Who multiplies a dense matrix: the product kernel, or cuBLASLt on a BF16 expansion of it (dense_expand.h).
+/// On sm_80 to sm_89 both are mma.sync and the kernel saves the expansion. On sm_90 mma.sync stops at some 62
+/// % of what wgmma reaches; if cuBLASLt gets 80 %, a weight gains 2 tokens (1 / 0.62 - 1 / 0.8) / 989 Tflop/s
+/// and costs 4 bytes / 3.35 TB/s more, so it pays from 1630 tokens on, here rounded up for the second launch.
+/// With `exact` always the kernel: the library chooses its own by the number of tokens.
+enum class DenseWay : uint8_t { kTiles, kExpand };
+inline constexpr int kExpandTokensMin = 2048;
+inline constexpr int kWgmmaArchitecture = 90;
+DenseWay ChooseDenseWay(int tokens, int architecture, bool exact);
 /// "16 tokens x 128 outputs, 3 splits, 56 x 1 blocks".
 std::string Describe(const GemmPlan& plan);
 

@@ -162,17 +162,7 @@ __global__ void __launch_bounds__(kCombineThreads) Combine(CombineArgs args) {
   }
 }
 
-int PermuteBlocks(int pairs) { return (pairs + kPermuteThreads - 1) / kPermuteThreads; }
-
 }  // namespace
-
-int PermuteWorkMax(int pairs, int slots, int piece_rows) {
-  return pairs / piece_rows + (pairs < slots ? pairs : slots);
-}
-
-size_t PermuteScratchInts(int pairs, int slots) {
-  return pairs > kPermuteThreads ? static_cast<size_t>(PermuteBlocks(pairs)) * static_cast<size_t>(slots) : 0;
-}
 
 void LaunchPermute(const PermuteArgs& args, Stream stream) {
   const int blocks = PermuteBlocks(args.rows * args.k);

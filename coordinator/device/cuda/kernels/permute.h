@@ -36,8 +36,15 @@ struct PermuteArgs {
 };
 
 /// Pieces of work that `pairs` pairs on `slots` slots can make.
-int PermuteWorkMax(int pairs, int slots, int piece_rows);
-size_t PermuteScratchInts(int pairs, int slots);
+constexpr int PermuteWorkMax(int pairs, int slots, int piece_rows) {
+  return pairs / piece_rows + (pairs < slots ? pairs : slots);
+}
+constexpr int PermuteBlocks(int pairs) { return (pairs + kPermuteThreads - 1) / kPermuteThreads; }
+/// None for what one block sorts.
+constexpr size_t PermuteScratchInts(int pairs, int slots) {
+  const int blocks = PermuteBlocks(pairs);
+  return blocks > 1 ? static_cast<size_t>(blocks) * static_cast<size_t>(slots) : 0;
+}
 void LaunchPermute(const PermuteArgs& args, Stream stream);
 
 struct CombineArgs {

@@ -56,6 +56,13 @@ TEST(DensePlanTest, ExactSplitsDependOnTheMatrixAlone) {
   }
 }
 
+TEST(DensePlanTest, TheLibraryGetsManyTokensWhereItIsFaster) {
+  EXPECT_EQ(ChooseDenseWay(8192, 90, false), DenseWay::kExpand);
+  EXPECT_EQ(ChooseDenseWay(kExpandTokensMin - 1, 90, false), DenseWay::kTiles);
+  EXPECT_EQ(ChooseDenseWay(8192, 80, false), DenseWay::kTiles);
+  EXPECT_EQ(ChooseDenseWay(8192, 90, true), DenseWay::kTiles);
+}
+
 TEST(DensePlanTest, AListOfWorkIsAsLongAsItMayBe) {
   GemmShape shape = Shape(4096, 7168, 1);
   shape.work_max = 200000;

@@ -1,6 +1,7 @@
-// What products of the device must be: stored matrices packed for the device, activations, and the products
-// in double precision with the bound of their error. Test-only.
-// Seeded: the same matrices in every run; sizes are the caller's, in outputs, inputs and tokens.
+// What products of the device must be, for the tests of all kernels that multiply.
+//
+// Random stored matrices packed for the device, activations, and the products in double precision with the
+// bound of their error: of fp32 sums in any order, of a SwiGLU, of rounding to BF16. Test-only.
 #pragma once
 
 #include <algorithm>
@@ -60,7 +61,7 @@ struct PackedOnDevice {
 
   std::vector<std::byte> bytes;
   DeviceMatrix matrix;
-  testing::DeviceBuffer<std::byte> device;
+  DeviceBuffer<std::byte> device;
 };
 
 inline std::vector<Bf16> RandomBf16(size_t count, std::mt19937& random) {

@@ -16,9 +16,6 @@
 namespace numoe::cuda {
 namespace {
 
-using numoe::testing::DeviceBuffer;
-using numoe::testing::RunUnderAllSchedules;
-
 constexpr float kUntouched = 77.0f;
 
 struct Case {

@@ -14,9 +14,6 @@
 namespace numoe::cuda {
 namespace {
 
-using numoe::testing::DeviceBuffer;
-using numoe::testing::RunUnderAllSchedules;
-
 constexpr int kExperts = 6;
 constexpr int32_t kSlots[kExperts] = {2, -1, 0, 3, -1, 1};  // expert 3 (slot 3) is never selected
 constexpr int kSlotCount = 4;

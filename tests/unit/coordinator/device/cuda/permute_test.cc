@@ -15,9 +15,6 @@
 namespace numoe::cuda {
 namespace {
 
-using numoe::testing::DeviceBuffer;
-using numoe::testing::RunUnderAllSchedules;
-
 // Ids of `rows` tokens, each k different experts; every `padding`th row is padding.
 std::vector<int32_t> RandomRoutes(int rows, int k, int experts, int padding, std::mt19937& random) {
   std::vector<int32_t> ids, all(static_cast<size_t>(experts));

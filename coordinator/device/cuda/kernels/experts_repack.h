@@ -1,0 +1,34 @@
+// From the workers' packed layout (common/kernels/layout.h) to the device's: an expert's bytes as they lie in
+// a worker's memory become a part of a slot.
+//
+// Both layouts are panels of 32 outputs and steps of 64 inputs of the same bytes, so this is a permutation
+// within each step; what it makes is bit for bit what PackDeviceMatrix and PackDeviceGated (device_weights.h)
+// make of the published matrix. One warp a step; `source` is read once, in order, 16 bytes a lane, so it may
+// be memory of the host that the device sees (then PCIe is the limit) or a copy of it. A worker that holds a
+// slice of the intermediate dimension fills that part of the target.
+#pragma once
+
+#include <cstddef>
+
+#include "coordinator/device/cuda/kernels/dense_layout.h"
+#include "coordinator/device/cuda/kernels/stream.h"
+
+namespace numoe::cuda {
+
+struct RepackArgs {
+  // A packed matrix of raw_int4, fp8 or bf16 (target.format says which), 64-byte aligned: [panels][steps],
+  // fp8's panels with their tails of scales.
+  const std::byte* source = nullptr;
+  int rows = 0;  // of the source
+  int cols = 0;
+  DeviceMatrix target;       // the whole matrix, for its shape
+  std::byte* out = nullptr;  // and its data, 128-byte aligned
+  int half = 0;              // of a gated target: 0 gate, 1 up
+  int row_begin = 0;         // the target's output that the source begins with: a multiple of 32 (gated: 16)
+  int col_begin = 0;         // and input: a multiple of 64
+};
+/// REQUIRES: the source lies inside the target and, where it ends inside it, ends with a whole panel (gated:
+/// 16 outputs) and step.
+void LaunchRepack(const RepackArgs& args, Stream stream);
+
+}  // namespace numoe::cuda
