@@ -26,7 +26,7 @@ int RowBlocks(const GemmShape& shape, int warps) {
 
 int Splits(const GemmShape& shape, const GemmPlan& plan) {
   const int most = std::min(kGemmSplitsMax, StepCount(shape.cols) / kSplitStepsMin);
-  const bool many = plan.token_tiles == kTokenTilesMax && !shape.exact;
+  const bool many = plan.token_tiles == kTokenTilesMax;
   const int likely = shape.exact          ? RowBlocks(shape, kFewWarps) * shape.groups
                      : shape.work_max > 0 ? plan.row_blocks * std::max(1, shape.work_likely)
                                           : plan.row_blocks * plan.pieces;
@@ -41,7 +41,8 @@ GemmPlan PlanGemm(const GemmShape& shape) {
   NUMOE_CHECK(shape.target_count >= 1 && shape.target_count <= kGemmTargetsMax);
   NUMOE_CHECK(shape.cols > 0 && shape.tokens > 0 && shape.groups > 0);
   GemmPlan plan;
-  while (plan.token_tiles < kTokenTilesMax && plan.tokens() < shape.tokens) plan.token_tiles *= 2;
+  const int most = shape.exact ? kTokenTilesMax / 2 : kTokenTilesMax;  // which rounds weights: dense_tiles.h
+  while (plan.token_tiles < most && plan.tokens() < shape.tokens) plan.token_tiles *= 2;
   plan.warps = plan.token_tiles == kTokenTilesMax ? kManyWarps : kFewWarps;
   plan.row_blocks = RowBlocks(shape, plan.warps);
   plan.pieces = shape.work_max > 0 ? shape.work_max : CeilDiv(shape.tokens, plan.tokens()) * shape.groups;

@@ -3,15 +3,16 @@
 //
 // out[token, o] = sum_k W[o, k] x[token, k]; of a gated pair silu(gate) * up. A block takes `warps` panels of
 // 32 outputs (of a target), 8 * token_tiles tokens and a split of the inputs; each of its warps one panel, so
-// that a weight is read from memory and decoded exactly once per 8 * token_tiles tokens. Scales multiply fp32
-// sums, never weights: codes are exact in BF16, so every format's error is that of the activations' BF16 and
-// of fp32 sums.
-//   sum = 0; for each split, in order: sum += (for each step of 64 inputs, for each 32 of it: scale * mma
-//   sums)
-// With one split the blocks write; with more, each leaves its sums in `partials` and the block that comes
-// last adds them in the splits' order: no result depends on scheduling. A token's result depends on the
-// splits alone, not on which or how many tokens are beside it. Device memory throughout; x rows and, for the
-// fast way out, output rows are 16-byte aligned.
+// that a weight is read from memory and decoded exactly once per 8 * token_tiles tokens. Codes are exact in
+// BF16. Up to 64 tokens a block, scales multiply fp32 sums, so every format's error is that of the
+// activations' BF16 and of the sums:
+//   sum = 0; for each split: sum += (for each step of 64 inputs: for each 32 of it: scale * mma sums)
+// At 128 tokens that would cost as much as the products, and weights are code * scale rounded to BF16, by up
+// to 2^-8 of themselves, as in the workers' tiles for many tokens. With one split the blocks write; with
+// more, each leaves its sums in `partials` and the block that comes last adds them in the splits' order: no
+// result depends on scheduling. A token's result depends on the splits and on whether blocks have 128 tokens,
+// not on the tokens beside it. Device memory throughout; x rows and, for the fast way out, output rows are
+// 16-byte aligned.
 #pragma once
 
 #include <cstddef>

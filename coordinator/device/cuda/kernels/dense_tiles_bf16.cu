@@ -3,6 +3,8 @@
 
 namespace numoe::cuda {
 
-void LaunchGemmBf16(const GemmArgs& args, Stream stream) { LaunchDecoded<Bf16Decoder, 3, 2>(args, stream); }
+void LaunchGemmBf16(const GemmArgs& args, Stream stream) {
+  LaunchDecoded<Bf16Decoder, Bf16Decoder, 3, 2>(args, stream);
+}
 
 }  // namespace numoe::cuda

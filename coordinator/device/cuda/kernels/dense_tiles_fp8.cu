@@ -3,6 +3,8 @@
 
 namespace numoe::cuda {
 
-void LaunchGemmFp8(const GemmArgs& args, Stream stream) { LaunchDecoded<Fp8Decoder, 5, 3>(args, stream); }
+void LaunchGemmFp8(const GemmArgs& args, Stream stream) {
+  LaunchDecoded<Fp8Decoder, Fp8RoundedDecoder, 5, 3>(args, stream);
+}
 
 }  // namespace numoe::cuda

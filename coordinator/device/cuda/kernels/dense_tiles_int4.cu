@@ -3,6 +3,8 @@
 
 namespace numoe::cuda {
 
-void LaunchGemmInt4(const GemmArgs& args, Stream stream) { LaunchDecoded<Int4Decoder, 7, 3>(args, stream); }
+void LaunchGemmInt4(const GemmArgs& args, Stream stream) {
+  LaunchDecoded<Int4Decoder, Int4RoundedDecoder, 7, 3>(args, stream);
+}
 
 }  // namespace numoe::cuda

@@ -12,6 +12,7 @@
 
 #include "common/formats/bf16.h"
 #include "coordinator/device/cuda/device_weights.h"
+#include "coordinator/device/cuda/kernels/dense_plan.h"
 #include "coordinator/device/cuda/kernels/stream.h"
 #include "tests/support/device_buffer.h"
 #include "tests/unit/common/kernels/random_matrix.h"
@@ -75,14 +76,14 @@ struct Bounded {
   double error = 0;  // that fp32 sums in any order may have, the tensor core's truncation included
 };
 
-/// One product of a row of weights with a token.
-inline Bounded Dot(const float* weights, const Bf16* x, int cols) {
+/// One product of a row of weights with a token; `rounded`: weights may have been rounded to BF16.
+inline Bounded Dot(const float* weights, const Bf16* x, int cols, bool rounded) {
   double sum = 0, magnitude = 0;
   for (int k = 0; k < cols; ++k) {
     const double product = static_cast<double>(weights[k]) * static_cast<double>(DecodeBf16(x[k].bits));
     sum += product, magnitude += std::fabs(product);
   }
-  return {sum, magnitude * (cols + 8) * 0x1p-23};
+  return {sum, magnitude * ((cols + 8) * 0x1p-23 + (rounded ? 0x1p-8 + 0x1p-15 : 0))};
 }
 
 /// silu(gate) * up: silu changes by at most 1.1 times its argument's change; 8 roundings of its own.
@@ -100,12 +101,14 @@ inline Bounded RoundedToBf16(const Bounded& b) {
 }
 
 /// The outputs [rows] of one token of matrix values `w` ([half][row][col]).
-inline std::vector<Bounded> Products(const DeviceMatrix& m, const std::vector<float>& w, const Bf16* x) {
+inline std::vector<Bounded> Products(const DeviceMatrix& m, const std::vector<float>& w, const Bf16* x,
+                                     const GemmPlan& plan) {
+  const bool rounded = m.format != DeviceFormat::kBf16 && plan.token_tiles == kTokenTilesMax;
   std::vector<Bounded> outputs;
   const size_t cols = static_cast<size_t>(m.cols), rows = static_cast<size_t>(m.rows);
   for (size_t row = 0; row < rows; ++row) {
-    const Bounded first = Dot(&w[row * cols], x, m.cols);
-    outputs.push_back(m.gated ? SwiGlu(first, Dot(&w[(rows + row) * cols], x, m.cols)) : first);
+    const Bounded first = Dot(&w[row * cols], x, m.cols, rounded);
+    outputs.push_back(m.gated ? SwiGlu(first, Dot(&w[(rows + row) * cols], x, m.cols, rounded)) : first);
   }
   return outputs;
 }

@@ -66,12 +66,13 @@ double AsDouble(float v) { return v; }
 double AsDouble(Bf16 v) { return DecodeBf16(v.bits); }
 
 template <class T>
-void ExpectWindow(const Case& c, const PackedOnDevice& w, const std::vector<Bf16>& x, int x_stride,
-                  Window<T>& window, T fill) {
+void ExpectWindow(const Case& c, const PackedOnDevice& w, const GemmPlan& plan, const std::vector<Bf16>& x,
+                  int x_stride, Window<T>& window, T fill) {
   const std::vector<T> got = window.values.Download();
   const std::vector<float> weights = w.Values(0);
   for (int t = 0; t < c.tokens; ++t) {
-    const std::vector<Bounded> expected = Products(w.matrix, weights, &x[static_cast<size_t>(t * x_stride)]);
+    const std::vector<Bounded> expected =
+        Products(w.matrix, weights, &x[static_cast<size_t>(t * x_stride)], plan);
     for (int o = -window.offset; o < window.stride - window.offset; ++o) {
       const T value = got[static_cast<size_t>(t * window.stride + window.offset + o)];
       if (o < 0 || o >= c.rows) {
@@ -107,7 +108,7 @@ void RunCase(const Case& c, T fill, int offset) {
     Scratch scratch(args.plan);
     scratch.Give(args);
     LaunchGemm(args, nullptr);
-    ExpectWindow(c, w, x, x_stride, window, fill);
+    ExpectWindow(c, w, args.plan, x, x_stride, window, fill);
     for (const uint32_t arrivals : scratch.arrivals.Download()) ASSERT_EQ(arrivals, 0u);
   });
 }
@@ -180,7 +181,7 @@ TEST(DenseTilesTest, SeveralTargetsShareALaunch) {
         const std::vector<float> weights = w[i]->Values(0);
         for (int t = 0; t < tokens; ++t) {
           const std::vector<Bounded> expected =
-              Products(w[i]->matrix, weights, &x[static_cast<size_t>(t * cols)]);
+              Products(w[i]->matrix, weights, &x[static_cast<size_t>(t * cols)], args.plan);
           for (int o = 0; o < rows[i]; ++o) {
             ASSERT_NEAR(got[static_cast<size_t>(t * 353 + at + o)], expected[static_cast<size_t>(o)].value,
                         expected[static_cast<size_t>(o)].error)
@@ -217,7 +218,8 @@ TEST(DenseTilesTest, HeadsHaveTheirOwnMatrixAndWindows) {
       for (int h = 0; h < heads; ++h) {
         const std::vector<float> weights = w.Values(h);
         for (int t = 0; t < tokens; ++t) {
-          const auto expected = Products(w.matrix, weights, &x[static_cast<size_t>((t * heads + h) * 80)]);
+          const auto expected =
+              Products(w.matrix, weights, &x[static_cast<size_t>((t * heads + h) * 80)], args.plan);
           for (int o = 0; o < rows; ++o) {
             const Bounded e = RoundedToBf16(expected[static_cast<size_t>(o)]);
             ASSERT_NEAR(DecodeBf16(got[static_cast<size_t>((t * heads + h) * 48 + o)].bits), e.value, e.error)

@@ -52,9 +52,9 @@ std::vector<int32_t> Routes(int rows) {
   return ids;
 }
 
-void ExpectRow(const DeviceMatrix& m, const std::vector<float>& weights, const Bf16* x, const Bf16* got,
-               const char* what, int pair) {
-  const std::vector<Bounded> expected = Products(m, weights, x);
+void ExpectRow(const DeviceMatrix& m, const std::vector<float>& weights, const Bf16* x, const GemmPlan& plan,
+               const Bf16* got, const char* what, int pair) {
+  const std::vector<Bounded> expected = Products(m, weights, x, plan);
   for (size_t i = 0; i < expected.size(); ++i) {
     const Bounded e = RoundedToBf16(expected[i]);
     ASSERT_NEAR(DecodeBf16(got[i].bits), e.value, e.error) << what << ": pair " << pair << " output " << i;
@@ -99,10 +99,10 @@ void Check(DeviceFormat format, int rows, int hidden, int width, int multiproces
       ASSERT_EQ(place >= 0, id >= 0 && kSlots[id] >= 0);
       if (place < 0) continue;
       const Bf16* activation = &middle[static_cast<size_t>(place * width)];
-      ExpectRow(layer.up.matrix, up[kSlots[id]], &x[static_cast<size_t>(p / k * hidden)], activation,
+      ExpectRow(layer.up.matrix, up[kSlots[id]], &x[static_cast<size_t>(p / k * hidden)], plan.up, activation,
                 "gate and up", p);
-      ExpectRow(layer.down.matrix, down[kSlots[id]], activation, &got[static_cast<size_t>(place * hidden)],
-                "down", p);
+      ExpectRow(layer.down.matrix, down[kSlots[id]], activation, plan.down,
+                &got[static_cast<size_t>(place * hidden)], "down", p);
     }
     for (const uint32_t value : arrivals.Download()) ASSERT_EQ(value, 0u);
   });
