@@ -17,19 +17,22 @@ namespace {
 using namespace layout;  // NOLINT: the file is about nothing else
 
 constexpr size_t kPairs = 32;         // bytes of one row's codes in a step
+constexpr size_t kUppers = 16;        // bytes of one row's upper bits in a step
 constexpr size_t kGroupNibbles = 16;  // bytes of a group's codes: inputs 0-15 in the low halves
 
 // A step on its way: what its rows' blocks hold, gathered.
 struct Step {
   alignas(kLine) std::byte pairs[kPanelRows][kPairs] = {};
+  alignas(kLine) std::byte uppers[kPanelRows][kUppers] = {};
   alignas(kLine) std::byte scales[4 * kPanelRows * 2] = {};  // as behind the packed step's codes
   std::byte* tail = nullptr;
 
   template <WeightFormat kFormat>
   void PutScale(int g, int row, const void* scale) {
     constexpr size_t kBytes = ScaleBytes(kFormat);
-    std::memcpy(scales + ScaleOffset(kFormat, g) - kInt4Codes + static_cast<size_t>(row) * kBytes, scale,
-                kBytes);
+    std::memcpy(
+        scales + ScaleOffset(kFormat, g) - ScaleOffset(kFormat, 0) + static_cast<size_t>(row) * kBytes, scale,
+        kBytes);
   }
   void PutFactor(size_t factor, int row, const std::byte* half) {
     std::memcpy(tail + (factor * kPanelRows + static_cast<size_t>(row)) * 2, half, 2);
@@ -124,6 +127,35 @@ int ReadQ4K(const std::byte* blocks, int s, int groups, int row, Step& out) {
   return IsFinite(block) && IsFinite(block + 2) ? -1 : 0;
 }
 
+// A Q6_K block: 128 bytes of codes' lower bits and 64 of their upper ones, 16 int8 scales, fp16 d. An odd
+// step has the upper half of each byte.
+int ReadQ6K(const std::byte* blocks, int s, int groups, int row, Step& out) {
+  constexpr size_t kLower = 128, kUpper = 64, kBlock = 210;
+  const std::byte* block = blocks + static_cast<size_t>(s / kBlockSteps) * kBlock;
+  const auto half = static_cast<size_t>(s % kBlockSteps / 2);
+  const bool odd = s % 2 != 0;
+  const std::byte* scales = block + kLower + kUpper + static_cast<size_t>(s % kBlockSteps) * 4;
+  for (int g = 0; g < 2 * groups; ++g) out.PutScale<WeightFormat::kQ6K>(g, row, scales + g);
+  const __m128i low = _mm_set1_epi8(0x0f), high = _mm_set1_epi8(static_cast<char>(0xf0));
+  for (size_t i = 0; i < 2; ++i) {
+    const __m128i a = Load(block + half * 64 + i * 16), b = Load(block + half * 64 + 32 + i * 16);
+    const __m128i pairs =
+        odd ? _mm_or_si128(_mm_and_si128(_mm_srli_epi16(a, 4), low), _mm_and_si128(b, high))
+            : _mm_or_si128(_mm_and_si128(a, low), _mm_and_si128(_mm_slli_epi16(b, 4), high));
+    _mm_store_si128(reinterpret_cast<__m128i*>(out.pairs[row] + i * 16), pairs);
+  }
+  // Bits of k and k + 32 in one byte, of k + 16 and k + 48 in another, become those of all four.
+  const std::byte* upper = block + kLower + half * 32;
+  const __m128i shift = _mm_cvtsi32_si128(odd ? 4 : 0), two = _mm_set1_epi8(3), next = _mm_set1_epi8(12);
+  const __m128i a = _mm_srl_epi16(Load(upper), shift), b = _mm_srl_epi16(Load(upper + 16), shift);
+  const __m128i front = _mm_or_si128(_mm_and_si128(a, two), _mm_slli_epi16(_mm_and_si128(b, two), 2));
+  const __m128i back =
+      _mm_or_si128(_mm_slli_epi16(_mm_and_si128(a, next), 2), _mm_slli_epi16(_mm_and_si128(b, next), 4));
+  _mm_store_si128(reinterpret_cast<__m128i*>(out.uppers[row]), _mm_or_si128(front, back));
+  if (s % kBlockSteps == 0) out.PutFactor(0, row, block + kBlock - 2);
+  return IsFinite(block + kBlock - 2) ? -1 : 0;
+}
+
 using ReadStep = int (*)(const std::byte* blocks, int s, int groups, int row, Step& out);
 struct Reader {
   WeightFormat format;
@@ -134,7 +166,8 @@ constexpr Reader kReaders[] = {{WeightFormat::kQ4K, ReadQ4K},
                                {WeightFormat::kQ4_1, ReadSmallBlocks<WeightFormat::kQ4_1>},
                                {WeightFormat::kIq4Nl, ReadSmallBlocks<WeightFormat::kIq4Nl>},
                                {WeightFormat::kIq4Xs, ReadIq4Xs},
-                               {WeightFormat::kMxfp4, ReadSmallBlocks<WeightFormat::kMxfp4>}};
+                               {WeightFormat::kMxfp4, ReadSmallBlocks<WeightFormat::kMxfp4>},
+                               {WeightFormat::kQ6K, ReadQ6K}};
 
 }  // namespace
 
@@ -171,8 +204,12 @@ absl::Status PackGgmlPanel(WeightFormat format, const MatrixView& source, int64_
     for (size_t half = 0; half < 2; ++half) {
       kernels.transpose_half(step.pairs[half * kHalfRows], kPairs, static_cast<int>(kPairs / 4),
                              panel + half * kInt4Codes / 2);
+      if (format != WeightFormat::kQ6K) continue;
+      kernels.transpose_half(step.uppers[half * kHalfRows], kUppers, static_cast<int>(kUppers / 4),
+                             panel + kInt4Codes + half * (kQ6KCodes - kInt4Codes) / 2);
     }
-    std::memcpy(panel + kInt4Codes, step.scales, step_bytes - kInt4Codes);
+    const size_t scales = ScaleOffset(format, 0);
+    std::memcpy(panel + scales, step.scales, step_bytes - scales);
   }
   _mm_sfence();  // streamed stores are seen by who sees what follows
   return absl::OkStatus();

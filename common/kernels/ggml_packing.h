@@ -1,7 +1,9 @@
-// Packing of GGUF's 4-bit blocks that are held as they are stored: codes and scales keep their bits.
+// Packing of GGUF's blocks of 4 and 6 bits that are held as they are stored: codes and scales keep their
+// bits.
 //
 // Codes are paired as a packed step has them - input k in the low half of a byte, k + 32 in the high one -
-// and transposed; Q4_K stores them so already. Scales go to where layout.h says, Q4_K's and IQ4_XS's unpacked
+// and transposed; Q4_K stores them so already. Q6_K's upper two bits go four to a byte, of k, k + 16, k + 32
+// and k + 48. Scales go to where layout.h says, Q4_K's and IQ4_XS's unpacked
 // to bytes, MXFP4's exponents less one, so that a byte of zero is a scale of zero.
 #pragma once
 

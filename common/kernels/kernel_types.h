@@ -24,9 +24,10 @@ enum class WeightFormat : uint8_t {
   kQ4_1,
   kIq4Nl,
   kIq4Xs,
-  kMxfp4
+  kMxfp4,
+  kQ6K
 };
-inline constexpr size_t kWeightFormats = static_cast<size_t>(WeightFormat::kMxfp4) + 1;
+inline constexpr size_t kWeightFormats = static_cast<size_t>(WeightFormat::kQ6K) + 1;
 
 /// A packed weight matrix: `rows` outputs x `cols` inputs. Owns nothing.
 struct PackedMatrix {

@@ -50,6 +50,7 @@ constexpr FormatRow kFormats[] = {
     {WeightFormat::kIq4Nl, "iq4_nl", GgmlType::kIq4Nl},
     {WeightFormat::kIq4Xs, "iq4_xs", GgmlType::kIq4Xs},
     {WeightFormat::kMxfp4, "mxfp4", GgmlType::kMxfp4},
+    {WeightFormat::kQ6K, "q6_k", GgmlType::kQ6_K},
 };
 const FormatRow& RowOf(WeightFormat format) { return kFormats[static_cast<size_t>(format)]; }
 

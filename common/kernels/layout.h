@@ -14,11 +14,14 @@
 //             q4_k            u8, minima u8         1152 bytes
 //             iq4_xs          int8                  1088 bytes
 //             mxfp4           u8                    1088 bytes; e for a scale of 2^(e - 127), 0 for 0
+//   6 bits    the lower four as of 4 bits, then [half 2][k quad 4][output 16][4 x (two bits of k, k + 16,
+//   (q6_k)    k + 32, k + 48)], then [group of 16 inputs 4][output 32] int8 scales           1664 bytes
 // Behind a panel's last step, its tail: fp8 has one fp32 scale per step, padded to 64 bytes (a 128-wide block
-// holds two steps); q4_k and iq4_xs have for every four steps [output 32] fp16 d that scales are multiples
-// of, q4_k then as many dmin for minima. w = scale * CodeValues[code] - minimum; q4_1's minima are stored
-// negated, as GGUF has them. Inputs beyond `cols` and outputs beyond `rows` are zero weights. Functions are
-// static: kernel sources each compile their own copy (kernel_types.h says why).
+// holds two steps); q4_k, iq4_xs and q6_k have for every four steps [output 32] fp16 d that scales are
+// multiples of, q4_k then as many dmin for minima. w = scale * CodeValues[code] - minimum, q6_k's
+// scale * (code - 32); q4_1's minima are stored negated, as GGUF has them. Inputs beyond `cols` and outputs
+// beyond `rows` are zero weights. Functions are static: kernel sources each compile their own copy
+// (kernel_types.h says why).
 #pragma once
 
 #include <cstddef>
@@ -29,17 +32,20 @@
 namespace numoe::layout {
 
 inline constexpr int kStepCols = 64;
-inline constexpr int kGroup = 32;     // inputs that share an int4 or int8 scale
-inline constexpr int kHalfRows = 16;  // outputs of one 64-byte line
-inline constexpr size_t kLine = 64;   // bytes
+inline constexpr int kGroup = 32;      // inputs that share an int4 or int8 scale
+inline constexpr int kHalfGroup = 16;  // inputs that share one of q6_k
+inline constexpr int kHalfRows = 16;   // outputs of one 64-byte line
+inline constexpr size_t kLine = 64;    // bytes
 inline constexpr size_t kInt4Codes = 1024;
 inline constexpr size_t kInt8Codes = 2048;
-inline constexpr int kBlockSteps = 4;  // that share d and dmin
+inline constexpr size_t kQ6KCodes = 1536;  // 1024 as int4's, 512 of the upper two bits
+inline constexpr int kQ6KOffset = 32;      // what a code is more than its value
+inline constexpr int kBlockSteps = 4;      // that share d and dmin
 
 static constexpr int Steps(int cols) { return (cols + kStepCols - 1) / kStepCols; }
 static constexpr int Panels(int rows) { return (rows + kPanelRows - 1) / kPanelRows; }
 
-// --- formats of codes of 4 bits ---
+// --- GGUF's formats: codes of 4 bits, and q6_k ---
 
 /// Codes stand for values that no arithmetic gives.
 static constexpr bool HasTable(WeightFormat format) {
@@ -65,7 +71,8 @@ static constexpr const int8_t* CodeValues(WeightFormat format) {
 
 /// fp16 factors of an output in the tail of every four steps: d, or d and dmin.
 static constexpr size_t BlockFactors(WeightFormat format) {
-  return format == WeightFormat::kQ4K ? 2 : format == WeightFormat::kIq4Xs ? 1 : 0;
+  if (format == WeightFormat::kQ4K) return 2;
+  return format == WeightFormat::kIq4Xs || format == WeightFormat::kQ6K ? 1 : 0;
 }
 
 /// Bytes of one scale, or minimum, in a step.
@@ -74,9 +81,10 @@ static constexpr size_t ScaleBytes(WeightFormat format) {
 }
 
 /// Where in a step the scales of group `g` begin, [output 32]; those of groups 2 and 3 are the minima of 0
-/// and 1.
+/// and 1, but q6_k has four groups.
 static constexpr size_t ScaleOffset(WeightFormat format, int g) {
-  return kInt4Codes + static_cast<size_t>(g) * kPanelRows * ScaleBytes(format);
+  return (format == WeightFormat::kQ6K ? kQ6KCodes : kInt4Codes) +
+         static_cast<size_t>(g) * kPanelRows * ScaleBytes(format);
 }
 
 // --- all formats ---
@@ -90,7 +98,7 @@ static constexpr size_t StepBytes(WeightFormat format) {
     case WeightFormat::kInt8:
       return kInt8Codes + 2 * kPanelRows * sizeof(float);
     default:
-      return ScaleOffset(format, HasMinima(format) ? 4 : 2);
+      return ScaleOffset(format, HasMinima(format) || format == WeightFormat::kQ6K ? 4 : 2);
   }
 }
 
@@ -119,6 +127,11 @@ static constexpr size_t PairByte(int row, int k) {
 static constexpr size_t NibbleByte(int row, int k) {
   return static_cast<size_t>((row / kHalfRows * 8 + k % 32 / 4) * 64 + row % kHalfRows * 4 + k % 4);
 }
+/// Byte that holds the upper two bits of a q6_k weight, k / 16 pairs of bits up.
+static constexpr size_t UpperByte(int row, int k) {
+  return kInt4Codes +
+         static_cast<size_t>((row / kHalfRows * 4 + k % 16 / 4) * 64 + row % kHalfRows * 4 + k % 4);
+}
 
 // A step is whole cache lines, a panel two lines of outputs, a step two groups: loads and scales never
 // straddle.
@@ -128,10 +141,12 @@ static_assert(StepBytes(WeightFormat::kInt8) % kLine == 0 && StepBytes(WeightFor
 static_assert(PairByte(kPanelRows - 1, kStepCols - 1) + 2 == StepBytes(WeightFormat::kBf16));
 static_assert(QuadByte(kPanelRows - 1, kStepCols - 1) + 1 == kInt8Codes);
 static_assert(NibbleByte(kPanelRows - 1, kStepCols - 1) + 1 == kInt4Codes);
+static_assert(UpperByte(kPanelRows - 1, kStepCols - 1) + 1 == kQ6KCodes);
 static_assert(StepBytes(WeightFormat::kRawInt4) == StepBytes(WeightFormat::kInt4));
 static_assert(StepBytes(WeightFormat::kQ4K) == 1152 && StepBytes(WeightFormat::kQ4_0) == 1152);
 static_assert(StepBytes(WeightFormat::kQ4_1) == 1280 && StepBytes(WeightFormat::kIq4Nl) == 1152);
 static_assert(StepBytes(WeightFormat::kIq4Xs) == 1088 && StepBytes(WeightFormat::kMxfp4) == 1088);
+static_assert(StepBytes(WeightFormat::kQ6K) == 1664);
 static_assert(kPanelRows * sizeof(uint16_t) == kLine);
 static_assert(PanelBytes(WeightFormat::kIq4Xs, 257) == 5 * 1088 + 2 * 64);
 static_assert(PanelBytes(WeightFormat::kQ4K, 257) == 5 * 1152 + 2 * 128);

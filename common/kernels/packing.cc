@@ -256,6 +256,7 @@ float UnpackScale(WeightFormat format, const std::byte* scale, const std::byte* 
     case WeightFormat::kQ4K:
       return DecodeF16(Load<uint16_t>(factor)) * static_cast<float>(Load<uint8_t>(scale));
     case WeightFormat::kIq4Xs:
+    case WeightFormat::kQ6K:
       return DecodeF16(Load<uint16_t>(factor)) * static_cast<float>(Load<int8_t>(scale));
     case WeightFormat::kMxfp4:
       return std::bit_cast<float>(std::to_integer<uint32_t>(*scale) << 23);
@@ -267,12 +268,17 @@ float UnpackScale(WeightFormat format, const std::byte* scale, const std::byte* 
 // Weight `k` of a step's row `r` in a GGUF format; `tail` is what the panel's tail has for the step.
 float UnpackGgml(WeightFormat format, const std::byte* step, const std::byte* tail, int r, int k) {
   const unsigned byte = std::to_integer<unsigned>(step[NibbleByte(r, k)]);
-  const auto value = static_cast<float>(CodeValues(format)[k < kGroup ? byte & 15u : byte >> 4]);
+  const unsigned nibble = k < kGroup ? byte & 15u : byte >> 4;
   const auto scale = [&](int g, const std::byte* factors) {
     return UnpackScale(format, step + ScaleOffset(format, g) + static_cast<size_t>(r) * ScaleBytes(format),
                        factors + r * 2);
   };
-  const float product = scale(k / kGroup, tail) * value;
+  if (format == WeightFormat::kQ6K) {
+    const unsigned upper = std::to_integer<unsigned>(step[UpperByte(r, k)]) >> (k / kHalfGroup * 2) & 3u;
+    const int value = static_cast<int>(upper << 4 | nibble) - kQ6KOffset;
+    return scale(k / kHalfGroup, tail) * static_cast<float>(value);
+  }
+  const float product = scale(k / kGroup, tail) * static_cast<float>(CodeValues(format)[nibble]);
   if (!HasMinima(format)) return product;
   const float minimum = scale(k / kGroup + 2, tail + kPanelRows * 2);
   return format == WeightFormat::kQ4_1 ? product + minimum : product - minimum;

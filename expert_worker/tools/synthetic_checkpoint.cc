@@ -45,7 +45,7 @@ void PutQ4KScales(std::byte* block, float scale, std::mt19937_64& random) {
 }
 
 // A block of weights around zero with a deviation of about `scale`: random codes, which then deviate by 4.6
-// where they are uniform, by 67 as IQ4's values and by 5.9 as MXFP4's.
+// where they are uniform, by 67 as IQ4's values, by 5.9 as MXFP4's and by 18.5 as Q6_K's.
 void PutBlock(GgmlType type, std::byte* block, float scale, std::mt19937_64& random) {
   const auto put = [block](size_t at, float value) {
     const uint16_t bits = EncodeF16(value);
@@ -65,6 +65,8 @@ void PutBlock(GgmlType type, std::byte* block, float scale, std::mt19937_64& ran
     case GgmlType::kMxfp4:
       block[0] = static_cast<std::byte>(128 + std::lround(std::log2(scale / 5.9f)));
       return;
+    case GgmlType::kQ6_K:
+      return put(208, scale / 18.5f / 74);  // scales are uniform in -128..127
     default:
       return PutQ4KScales(block, scale / 4.6f, random);
   }

@@ -42,7 +42,7 @@ TEST(NamesTest, UnknownNamesSayWhatIsKnown) {
   EXPECT_THAT(
       std::string(ParseWeightFormat("int3").status().message()),
       HasSubstr("format is \"int3\", expected one of auto, raw_int4, int4, int8, bf16, fp8, q4_k, q4_0, "
-                "q4_1, iq4_nl, iq4_xs, mxfp4"));
+                "q4_1, iq4_nl, iq4_xs, mxfp4, q6_k"));
 }
 
 TEST(NamesTest, NativeFormatKeepsWhatIsPublished) {
@@ -58,7 +58,8 @@ TEST(NamesTest, NativeFormatKeepsWhatIsPublished) {
   EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kIq4Xs), WeightFormat::kIq4Xs);
   EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kMxfp4), WeightFormat::kMxfp4);
   EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kQ8_0), WeightFormat::kInt8);
-  EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kQ6_K), WeightFormat::kInt8);
+  EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kQ6_K), WeightFormat::kQ6K);
+  EXPECT_EQ(native(MatrixFormat::kGgml, GgmlType::kQ5_K), WeightFormat::kInt8);
   EXPECT_EQ(native(MatrixFormat::kBF16), WeightFormat::kBf16);
   EXPECT_EQ(native(MatrixFormat::kF16), WeightFormat::kBf16);
   EXPECT_EQ(native(MatrixFormat::kF32), WeightFormat::kBf16);

@@ -121,9 +121,9 @@ TEST(PackMatrixTest, EveryInstructionSetPacksTheSameBytes) {
   const absl::Span<const std::byte> bytes(reinterpret_cast<const std::byte*>(weights.data()),
                                           weights.size() * sizeof(float));
   const MatrixView plain{.format = MatrixFormat::kF32, .rows = 96, .cols = 1120, .data = bytes, .scales = {}};
-  for (const WeightFormat format :
-       {WeightFormat::kInt4, WeightFormat::kInt8, WeightFormat::kRawInt4, WeightFormat::kBf16,
-        WeightFormat::kFp8, WeightFormat::kQ4K, WeightFormat::kQ4_0, WeightFormat::kMxfp4}) {
+  for (const WeightFormat format : {WeightFormat::kInt4, WeightFormat::kInt8, WeightFormat::kRawInt4,
+                                    WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kQ4K,
+                                    WeightFormat::kQ4_0, WeightFormat::kMxfp4, WeightFormat::kQ6K}) {
     const bool quantised = format == WeightFormat::kInt4 || format == WeightFormat::kInt8;
     const Stored stored = RandomStored(format, 96, 1024, random);
     const Rectangle whole = quantised ? Rectangle{0, 96, 0, 1120} : Rectangle{0, 96, 0, 1024};
@@ -150,7 +150,8 @@ Stored RandomBlocks(WeightFormat format, int rows, int cols, std::mt19937& rando
   for (size_t at = 0; at < stored.data.size(); at += static_cast<size_t>(traits.block_bytes)) {
     std::byte* block = &stored.data[at];
     for (int i = 0; i < traits.block_bytes; ++i) block[i] = static_cast<std::byte>(random());
-    for (int i = 0; i < halves; ++i) block[2 * i + 1] &= std::byte{0xbf};
+    const size_t first = format == WeightFormat::kQ6K ? 208 : 0;
+    for (int i = 0; i < halves; ++i) block[first + 2 * i + 1] &= std::byte{0xbf};
     if (format == WeightFormat::kMxfp4) block[0] = static_cast<std::byte>(2 + random() % 251);
   }
   return stored;
@@ -209,7 +210,7 @@ TEST(PackMatrixTest, OtherGgufBlocksRefuseTheSame) {
     EXPECT_THAT(Refusal(format, stored.view, {0, 32, traits.block_values / 2, 64}),
                 HasSubstr("cut the blocks"));
     MatrixView other = stored.view;
-    other.ggml = GgmlType::kQ6_K;
+    other.ggml = GgmlType::kQ5_K;
     EXPECT_THAT(Refusal(format, other, whole), HasSubstr(std::string(WeightFormatName(format)) +
                                                          " needs GGUF's " + traits.name + " blocks"));
     // The last block of row 40, whose last factor - d, minimum or exponent - is none.
@@ -218,7 +219,8 @@ TEST(PackMatrixTest, OtherGgufBlocksRefuseTheSame) {
     if (format == WeightFormat::kMxfp4) {
       stored.data[block] = std::byte{253};
     } else {
-      stored.data[block + (layout::HasMinima(format) ? 3 : 1)] = std::byte{0x7c};
+      const size_t last = layout::HasMinima(format) ? 3 : format == WeightFormat::kQ6K ? 209 : 1;
+      stored.data[block + last] = std::byte{0x7c};
     }
     EXPECT_THAT(Refusal(format, stored.view, whole),
                 HasSubstr(fmt::format("{} block [40, {}] has a factor that is not finite", traits.name,
@@ -370,6 +372,7 @@ TEST(LayoutTest, BytesPerMatrix) {
   EXPECT_EQ(PackedBytes(WeightFormat::kIq4Nl, 2048, 7168), 2048ull * 7168 * 18 / 32);
   EXPECT_EQ(PackedBytes(WeightFormat::kIq4Xs, 2048, 7168), 2048ull * 7168 * 17 / 32 + 64 * (7168 / 256 * 64));
   EXPECT_EQ(PackedBytes(WeightFormat::kMxfp4, 2048, 7168), 2048ull * 7168 * 17 / 32);
+  EXPECT_EQ(PackedBytes(WeightFormat::kQ6K, 2048, 7168), 2048ull * 7168 * 210 / 256);
   EXPECT_EQ(PackedBytes(WeightFormat::kBf16, 33, 65), 2u * 2 * 4096) << "both sizes round up";
 }
 

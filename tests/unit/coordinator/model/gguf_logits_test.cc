@@ -302,7 +302,7 @@ TEST(GgufAutoTest, HoldsBlocksOf4BitsAsTheyAreStored) {
 
 // The width of 256 is one block of the down matrix: a quarter of it is weights out of the middle.
 TEST(GgufSliceTest, WorkersCutBlocksOf256) {
-  for (const GgmlType type : {GgmlType::kQ4_K, GgmlType::kIq4Xs}) {
+  for (const GgmlType type : {GgmlType::kQ4_K, GgmlType::kIq4Xs, GgmlType::kQ6_K}) {
     const Twins twins(SmallQwen(), {.experts = type});
     EXPECT_LE(RelativeDifference(twins.Gguf("int8", 4), twins.Gguf("int8")), 1e-5) << TraitsOf(type).name;
   }
@@ -312,7 +312,8 @@ TEST(GgufSliceTest, WorkersCutBlocksOf256) {
 TEST(GgufSliceTest, WorkersShareBlocksOf256) {
   ModelConfig config = SmallQwen();
   config.moe_intermediate_size = 512;
-  for (const auto& [type, format] : {std::pair{GgmlType::kQ4_K, "q4_k"}, {GgmlType::kQ4_1, "q4_1"}}) {
+  for (const auto& [type, format] :
+       {std::pair{GgmlType::kQ4_K, "q4_k"}, {GgmlType::kQ4_1, "q4_1"}, {GgmlType::kQ6_K, "q6_k"}}) {
     const Twins twins(config, {.experts = type});
     const std::vector<float> whole = twins.Gguf("auto");
     EXPECT_LE(RelativeDifference(twins.Gguf("auto", 2), whole), 1e-5) << format;

@@ -66,10 +66,10 @@ TEST_F(FormatsTest, EachLayersDownHasItsOwn) {
   const std::vector<ExpertFormats> formats = Choose();
   ASSERT_EQ(formats.size(), 3u);
   EXPECT_EQ(formats[1].up, WeightFormat::kQ4K);
-  EXPECT_EQ(formats[1].down, WeightFormat::kInt8);
+  EXPECT_EQ(formats[1].down, WeightFormat::kQ6K);
   EXPECT_EQ(formats[2].up, WeightFormat::kQ4K);
   EXPECT_EQ(formats[2].down, WeightFormat::kQ4K);
-  EXPECT_EQ(NamesOf(formats, Config()), "int8, q4_k");
+  EXPECT_EQ(NamesOf(formats, Config()), "q4_k, q6_k");
 }
 
 TEST_F(FormatsTest, GateAndUpShareOne) {
@@ -91,7 +91,7 @@ TEST_F(FormatsTest, ASliceThatCutsBlocksHoldsDownAsInt8) {
               HasSubstr("would cut a block of 256 weights that share a scale (format q4_k)"));
 }
 
-TEST_F(FormatsTest, EveryBlockOf4BitsIsHeldAsStored) {
+TEST_F(FormatsTest, EveryBlockOf4BitsIsHeldAsStored) {  // and of 6: EachLayersDownHasItsOwn
   Write(GgmlType::kIq4Xs, GgmlType::kIq4Xs, GgmlType::kQ4_0, GgmlType::kQ4_1);
   EXPECT_EQ(NamesOf(Choose(), Config()), "q4_0, q4_1, iq4_xs");
   Write(GgmlType::kMxfp4, GgmlType::kMxfp4, GgmlType::kIq4Nl, GgmlType::kQ5_K);
@@ -102,6 +102,8 @@ TEST_F(FormatsTest, EveryBlockOf4BitsIsHeldAsStored) {
 }
 
 TEST_F(FormatsTest, ASliceCutsBlocksOf256NotOf32) {
+  Write(GgmlType::kQ4_0, GgmlType::kQ4_0, GgmlType::kQ6_K, GgmlType::kIq4Xs);
+  EXPECT_EQ(Choose({.worker_index = 3, .worker_count = 4})[1].down, WeightFormat::kInt8);
   Write(GgmlType::kQ4_0, GgmlType::kQ4_0, GgmlType::kIq4Nl, GgmlType::kIq4Xs);
   const std::vector<ExpertFormats> formats = Choose({.worker_index = 3, .worker_count = 4});
   EXPECT_EQ(formats[1].down, WeightFormat::kIq4Nl);
@@ -128,12 +130,12 @@ TEST_F(FormatsTest, ALayoutHasEachLayersSizes) {
   const auto layout = SliceLayout::Plan(Config(), {}, Choose());
   ASSERT_TRUE(layout.ok()) << layout.status();
   EXPECT_EQ(layout->up_bytes(1), PackedBytes(WeightFormat::kQ4K, 512, 256));
-  EXPECT_EQ(layout->down_bytes(1), PackedBytes(WeightFormat::kInt8, 256, 512));
+  EXPECT_EQ(layout->down_bytes(1), PackedBytes(WeightFormat::kQ6K, 256, 512));
   EXPECT_EQ(layout->down_bytes(2), PackedBytes(WeightFormat::kQ4K, 256, 512));
   EXPECT_EQ(layout->layer_bytes(2), 2 * (2 * layout->up_bytes(2) + layout->down_bytes(2)));
   const std::vector<std::byte> block(layout->layer_bytes(1));
   const ExpertWeights second = layout->WeightsAt(1, block.data(), 1);
-  EXPECT_EQ(second.down.format, WeightFormat::kInt8);
+  EXPECT_EQ(second.down.format, WeightFormat::kQ6K);
   EXPECT_EQ(second.down.data, block.data() + block.size() - layout->down_bytes(1));
 }
 

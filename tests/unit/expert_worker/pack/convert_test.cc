@@ -176,14 +176,15 @@ TEST_F(ConvertTest, ShardsHoldTheBytesThatLoadingMakes) {
   }
 }
 
-// GGUF's blocks of 4 bits; a quarter of IQ4_XS's down cuts its blocks, so that is int8.
+// GGUF's blocks of 4 and 6 bits; a quarter of IQ4_XS's down cuts its blocks, so that is int8.
 TEST_F(ConvertTest, ShardsHoldGgufBlocksAsStored) {
   for (const auto& [type, name] : {std::pair{GgmlType::kQ4_0, "q4_0"},
                                    {GgmlType::kQ4_1, "q4_1"},
                                    {GgmlType::kIq4Nl, "iq4_nl"},
                                    {GgmlType::kIq4Xs, "iq4_xs"},
                                    {GgmlType::kMxfp4, "mxfp4"},
-                                   {GgmlType::kQ4_K, "q4_k"}}) {
+                                   {GgmlType::kQ4_K, "q4_k"},
+                                   {GgmlType::kQ6_K, "q6_k"}}) {
     SCOPED_TRACE(name);
     fs::remove_all(out());
     StoreGguf(type);
@@ -198,7 +199,7 @@ TEST_F(ConvertTest, ShardsHoldGgufBlocksAsStored) {
     }
     const std::string report = *Inspect({.model = model(), .workers = 2});
     EXPECT_THAT(report, HasSubstr(fmt::format("experts as {}: ", TraitsOf(type).name)));
-    for (const char* other : {"q4_0", "q4_1", "iq4_nl", "iq4_xs", "mxfp4", "q4_k"})
+    for (const char* other : {"q4_0", "q4_1", "iq4_nl", "iq4_xs", "mxfp4", "q4_k", "q6_k"})
       EXPECT_EQ(report.find(fmt::format("  {:8} by", other)) != std::string::npos,
                 other == std::string(name));
   }
