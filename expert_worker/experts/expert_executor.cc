@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <set>
 
 #include "common/base/limits.h"
@@ -30,6 +31,12 @@ constexpr int kTaskRows = 4 * kPanelRows;
 // each thread where tasks would meet less weights than these, some microseconds' work.
 constexpr int kTasksPerThread = 4;
 constexpr int64_t kTaskWeights = 1 << 17;
+
+// Experts that share the pool where memory and arithmetic are both near their limits: some have many rows
+// and wait for the one, some few and wait for the other, and time is lost unless they run side by side. Above
+// so many rows each, arithmetic alone is the limit, and an expert's rows are best met from one cache.
+constexpr int kSideBySide = 4;
+constexpr int kSideBySideRows = 16;
 
 // How the outputs of a matrix are cut.
 struct Cut {
@@ -239,6 +246,21 @@ class SliceExecutor final : public ExpertExecutor {
     gate_cut_ =
         CutRows(slice_.width, layout::kStepCols, groups, int64_t{2} * slice_.hidden_size, pool_.threads());
     down_cut_ = CutRows(slice_.hidden_size, kPanelRows, 1, int64_t{groups} * slice_.width, pool_.threads());
+    OrderGroups(batch);
+  }
+
+  // The most rows, the fewest, the second most, ...: side by side they want as much of memory and of
+  // arithmetic as all together.
+  void OrderGroups(const Batch& batch) {
+    const int groups = static_cast<int>(batch.groups.size());
+    order_.resize(batch.groups.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    side_by_side_ = batch.rows > groups && batch.rows <= kSideBySideRows * groups ? kSideBySide : 1;
+    if (side_by_side_ == 1) return;
+    by_rows_ = order_;
+    std::stable_sort(by_rows_.begin(), by_rows_.end(),
+                     [&](int a, int b) { return batch.groups[a].rows > batch.groups[b].rows; });
+    for (int i = 0; i < groups; ++i) order_[i] = by_rows_[i % 2 == 0 ? i / 2 : groups - 1 - i / 2];
   }
 
   void UseForm(const LayerCallView& call, ActivationForm form) {
@@ -334,12 +356,14 @@ class SliceExecutor final : public ExpertExecutor {
 
   // h = silu(gate x) * up x, for a part of one expert's width, in the form that Down reads.
   void GateAndUp(const LayerCallView& call, const Batch& batch, int task, int thread) {
-    const auto g = static_cast<size_t>(task / gate_cut_.tasks);
+    const int side = side_by_side_ * gate_cut_.tasks, first = task / side * side_by_side_;
+    const int beside = std::min(side_by_side_, static_cast<int>(order_.size()) - first);
+    const auto g = static_cast<size_t>(order_[static_cast<size_t>(first + task % side % beside)]);
     const ExpertGroup& group = batch.groups[g];
     const Inputs& in = inputs_[g];
     const ExpertWeights& weights = slice_.layers[call.layer][group.expert];
     const Rows x{in.form, in.x, in.x_stride, group.rows};
-    const int begin = task % gate_cut_.tasks * gate_cut_.rows;
+    const int begin = task % side / beside * gate_cut_.rows;
     const int end = std::min(begin + gate_cut_.rows, slice_.width);
     const int width = end - begin;
     const size_t values = static_cast<size_t>(group.rows) * static_cast<size_t>(width);
@@ -398,6 +422,8 @@ class SliceExecutor final : public ExpertExecutor {
   TokenGroups groups_;
   std::vector<Inputs> inputs_;                 // [groups of the batch]
   Cut gate_cut_ = {}, down_cut_ = {};          // of gate and up, and of down
+  int side_by_side_ = 1;                       // groups whose gate and up are computed together
+  std::vector<int> order_, by_rows_;           // of the groups: [groups of the batch]
   std::vector<ActivationForm> rounded_forms_;  // that some group of the batch wants
   std::array<std::vector<std::byte>, kActivationForms>
       rounded_;                          // by ActivationForm: [tokens of the call] rows
