@@ -1,9 +1,8 @@
 // The loops that packing spends its time in, as one table for each instruction set.
 //
 // Internal to common/kernels. Packing runs beside reads from disk or page cache, and must take less time than
-// they do: a core writes some 10 GB/s into fresh pages. Every table gives the same bytes - none of its
-// arithmetic may depend on whether multiplications and additions are fused - so a packed shard does not tell
-// what made it. Transpositions write past the caches, as nobody reads a packed weight soon: a fence must
+// they do: a core writes some 10 GB/s into fresh pages. Every table gives the same bytes - its sources
+// are compiled without fusing multiplications and additions - so a packed shard does not tell what made it. Transpositions write past the caches, as nobody reads a packed weight soon: a fence must
 // follow before another thread reads them. Any thread; no state.
 #pragma once
 

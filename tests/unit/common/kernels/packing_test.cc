@@ -323,6 +323,37 @@ TEST(PackMatrixTest, QuantisedFormatsAreWithinHalfAStep) {
   }
 }
 
+// Of twelve clippings, whatever the weights' magnitude; reckoned here in double, by division.
+TEST(PackMatrixTest, Int4TakesTheClippingOfTheLeastSquaredError) {
+  std::mt19937 random(17);
+  std::vector<float> w = RandomFloats(64 * 64, random);
+  for (size_t row = 0; row < 64; ++row) {  // 2^-128, whose scales are not normal, to 2^124
+    for (size_t k = 0; k < 64; ++k)
+      w[row * 64 + k] = std::ldexp(w[row * 64 + k], static_cast<int>(row) * 4 - 128);
+  }
+  const absl::Span<const std::byte> bytes(reinterpret_cast<const std::byte*>(w.data()),
+                                          w.size() * sizeof(float));
+  const Packed packed =
+      Pack(WeightFormat::kInt4,
+           {.format = MatrixFormat::kF32, .rows = 64, .cols = 64, .data = bytes, .scales = {}});
+  for (int first = 0; first < 64 * 64; first += 32) {
+    double top = 0, squares = 0, least = std::numeric_limits<double>::infinity();
+    for (int i = first; i < first + 32; ++i) {
+      top = std::max(top, std::fabs(static_cast<double>(w[i])));
+      squares += std::pow(static_cast<double>(UnpackWeight(packed.matrix, i / 64, i % 64)) - w[i], 2);
+    }
+    for (int clipping = 0; clipping < 12; ++clipping) {
+      const double scale =
+          DecodeBf16(EncodeBf16(static_cast<float>(top) / (7.0f + 0.15f * static_cast<float>(clipping))));
+      double error = 0;
+      for (int i = first; i < first + 32; ++i)
+        error += std::pow(std::clamp(std::nearbyint(w[i] / scale), -8.0, 7.0) * scale - w[i], 2);
+      least = std::min(least, error);
+    }
+    EXPECT_NEAR(squares / least, 1, 1e-5) << "row " << first / 64;
+  }
+}
+
 TEST(PackMatrixTest, RefusesWhatAFormatCannotHold) {
   std::mt19937 random(16);
   const Stored bf16 = RandomStored(WeightFormat::kBf16, 64, 128, random);
