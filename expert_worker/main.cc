@@ -1,83 +1,39 @@
-// numoe-expert-worker: loads its slice of the experts and serves layer calls until SIGTERM.
+// numoe-expert-worker: loads its slice of the experts and serves layer calls until SIGTERM; with --supervise
+// it starts a worker for each NUMA node instead.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <thread>
 
-#include "common/base/flags.h"
-#include "common/base/limits.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/base/version.h"
 #include "common/kernels/kernels.h"
 #include "common/observe/logging.h"
 #include "common/observe/metrics_exposer.h"
+#include "common/topology/topology.h"
 #include "expert_worker/experts/expert_executor.h"
+#include "expert_worker/experts/expert_formats.h"
 #include "expert_worker/experts/packed_slice.h"
 #include "expert_worker/preflight/preflight.h"
+#include "expert_worker/service/health_probe.h"
+#include "expert_worker/service/health_server.h"
 #include "expert_worker/service/listen_address.h"
 #include "expert_worker/service/worker_metrics.h"
 #include "expert_worker/service/worker_service.h"
+#include "expert_worker/supervisor/child_process.h"
+#include "expert_worker/supervisor/supervisor.h"
+#include "expert_worker/worker_flags.h"
 
 namespace numoe {
 namespace {
-
-constexpr int kFirstMetricsPort = 9090;
-
-struct WorkerFlags {
-  std::string model;
-  std::string listen = "127.0.0.1:7070";
-  std::string slice = "intermediate";
-  std::string packed = "map";
-  std::string metrics_host = "127.0.0.1";
-  int metrics_port = -1;  // by worker_index
-  bool no_shared_memory = false;
-  bool preflight = false;
-  ExecutorOptions executor;
-  LogOptions log{.program = "numoe-expert-worker"};
-};
-
-int ParseFlags(int argc, char** argv, WorkerFlags& f) {
-  Flags flags(
-      "numoe-expert-worker",
-      "NUMoE expert worker: owns a slice of the experts of one model and computes it next to its memory.");
-  flags.Add("model", f.model,
-            "Checkpoint directory (config.json, *.safetensors), .gguf file, or what numoe-pack made of one; "
-            "required");
-  flags.Add("listen", f.listen, "gRPC address: HOST:PORT or unix:PATH");
-  flags.Add("slice", f.slice, "intermediate: 1/N of every expert; expert: whole experts")
-      ->check(CLI::IsMember({"intermediate", "expert"}));
-  flags.Add("worker-index", f.executor.slice.worker_index, "This worker's slice, 0 to worker-count - 1")
-      ->check(CLI::Range(0, limits::kWorkersMax - 1));
-  flags.Add("worker-count", f.executor.slice.worker_count, "Slices in all")
-      ->check(CLI::Range(1, limits::kWorkersMax));
-  flags.Add("format", f.executor.format, "How experts are held: auto (as published), " + WeightFormatNames());
-  flags
-      .Add("packed", f.packed,
-           "Packed weights: map them from the page cache, or copy them into huge pages of the worker's nodes")
-      ->check(CLI::IsMember({"map", "copy"}));
-  flags.Add("isa", f.executor.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
-  flags.Add("activations", f.executor.activations,
-            "auto: INT8 where many tokens share an expert, else BF16 or two INT8 rows; bf16: those always; "
-            "fp32: exact and slow");
-  flags.Add("threads", f.executor.threads, "Compute threads; 0: this worker's share of its node's CPUs");
-  flags
-      .Add(
-          "numa-nodes", f.executor.numa_nodes,
-          "NUMA nodes to live on, separated by commas (sub-NUMA clusters of a socket); none: by worker-index")
-      ->delimiter(',');
-  flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");
-  flags.Add("metrics-host", f.metrics_host, "Address of the Prometheus endpoint");
-  flags
-      .Add("metrics-port", f.metrics_port,
-           fmt::format("Port of the Prometheus endpoint; -1: {} + worker-index, 0: any free one",
-                       kFirstMetricsPort))
-      ->check(CLI::Range(-1, 65535));
-  flags.AddSwitch("preflight", f.preflight, "Check this machine's settings, print what is wrong, and exit");
-  flags.Add("log-level", f.log.level, "debug, info, warning, error");
-  flags.Add("log-format", f.log.format, "text or json");
-  return flags.Parse(argc, argv);
-}
 
 struct Loaded {
   std::unique_ptr<ExpertExecutor> executor;
@@ -103,45 +59,183 @@ absl::StatusOr<Loaded> Load(const std::string& model, const ExecutorOptions& opt
   return loaded;
 }
 
+// What the slice takes of the memory, without loading it.
+absl::StatusOr<uint64_t> WeightBytes(const WorkerFlags& f) {
+  const SliceSpec& spec = f.executor.slice;
+  ModelConfig config;
+  std::vector<ExpertFormats> formats;
+  if (IsPackedModel(f.model)) {
+    ASSIGN_OR_RETURN(PackedModel packed, ReadManifest(f.model));
+    config = std::move(packed.config);
+    formats = std::move(packed.formats);
+  } else {
+    ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
+    ASSIGN_OR_RETURN(config, ReadModelConfig(f.model));
+    ASSIGN_OR_RETURN(formats, ChooseFormats(*checkpoint, config, spec, f.executor.format));
+  }
+  ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(config, spec, std::move(formats)));
+  uint64_t bytes = 0;
+  for (LayerId layer = 0; layer < config.num_layers; ++layer)
+    if (config.layer_is_moe[static_cast<size_t>(layer)]) bytes += layout.layer_bytes(layer);
+  return bytes;
+}
+
+PinningRequest PinningFor(const WorkerFlags& f) {
+  return {.nodes = f.executor.numa_nodes, .any_nodes = f.supervise, .exclusive_cpus = f.exclusive_cpus};
+}
+
+absl::StatusOr<bool> RunPreflight(WorkerFlags& f) {
+  std::optional<uint64_t> weight_bytes;
+  if (!f.model.empty()) {
+    RETURN_IF_ERROR(CompleteFlags(f));
+    ASSIGN_OR_RETURN(weight_bytes, WeightBytes(f));
+  }
+  const std::vector<Finding> findings = Preflight(PinningFor(f), weight_bytes);
+  std::fputs(ToString(findings).c_str(), stdout);
+  return std::all_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.good; });
+}
+
+// Holds the worker's nodes where it must be alone on them.
+absl::StatusOr<std::optional<NodeClaim>> CheckPlace(const WorkerFlags& f) {
+  if (f.pinning != "required") return std::nullopt;
+  RETURN_IF_ERROR(RequirePinning(CheckPinning("/", PinningFor(f))));
+  if (f.supervise) return std::nullopt;  // its workers take theirs
+  ASSIGN_OR_RETURN(NodeClaim claim, NodeClaim::Take(f.executor.numa_nodes.empty() ? NodesOfOwnCpus("/")
+                                                                                  : f.executor.numa_nodes));
+  return claim;
+}
+
+void ExportPreflight(Metrics& metrics, const WorkerFlags& f) {
+  std::vector<Finding> findings = CheckPinning("/", PinningFor(f));
+  for (Finding& finding : CheckSettings("/")) findings.push_back(std::move(finding));
+  std::map<std::string, bool> failed;
+  for (const Finding& finding : findings) failed[finding.check] |= !finding.good;
+  for (const auto& [check, bad] : failed) metrics.With(GaugeId::kPreflightFailed, {check}).Set(bad ? 1 : 0);
+}
+
+absl::StatusOr<std::unique_ptr<HealthServer>> StartHealth(const WorkerFlags& f) {
+  if (f.health_listen == "none") return nullptr;
+  return HealthServer::Start(f.health_listen);
+}
+
+// Not ready from now on, and no new sessions. Coordinators that got the same signal finish their requests
+// with this worker: it stays until they are gone or compute nothing any more.
+void Drain(WorkerService& service, std::chrono::milliseconds timeout) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kLook{20};
+  constexpr std::chrono::seconds kIdle{3};  // a layer of the longest prompt's attention takes less
+  const ScopedDeadlySignals at_once;
+  service.Drain();
+  const Clock::time_point deadline = Clock::now() + timeout;
+  uint64_t calls = service.Stats().calls;
+  for (Clock::time_point last_call = Clock::now(); Clock::now() < deadline;) {
+    const WorkerServiceStats stats = service.Stats();
+    if (stats.calls != calls) last_call = Clock::now();
+    calls = stats.calls;
+    if (stats.sessions == 0 || Clock::now() - last_call > kIdle) return;
+    std::this_thread::sleep_for(kLook);
+  }
+  spdlog::warn("coordinators that still compute at the drain timeout lose this worker");
+}
+
+WorkerServiceOptions ServiceOptions(const WorkerFlags& f, const Loaded& loaded) {
+  return {.listen = f.listen,
+          .model_fingerprint = loaded.fingerprint,
+          .slice_by_expert = f.slice == "expert",
+          .worker_index = f.executor.slice.worker_index,
+          .worker_count = f.executor.slice.worker_count,
+          .hidden_size = loaded.config.hidden_size,
+          .num_experts = loaded.config.num_experts,
+          .experts_per_token = loaded.config.experts_per_token,
+          .description = loaded.executor->Describe(),
+          .shared_memory = !f.no_shared_memory,
+          .statistics = &loaded.executor->Statistics()};
+}
+
 absl::Status Serve(WorkerFlags& f) {
-  if (f.model.empty()) return absl::InvalidArgumentError("--model is required; see --help");
-  RETURN_IF_ERROR(SetupLogging(f.log));
   RETURN_IF_ERROR(CheckListenAddress(f.listen));
-  f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
-  f.executor.map_packed = f.packed == "map";
-  if (f.metrics_port == -1) f.metrics_port = kFirstMetricsPort + f.executor.slice.worker_index;
+  ASSIGN_OR_RETURN(const auto claim, CheckPlace(f));
+  ASSIGN_OR_RETURN(const auto health, StartHealth(f));
   LoadProgress progress;
   Metrics metrics(MetricOwner::kWorker);
   ExportProgress(metrics, progress);
+  ExportPreflight(metrics, f);
   // Before the weights are there: who waits for them wants to see how far they are.
   ASSIGN_OR_RETURN(auto exposer, MetricsExposer::Start(metrics, f.metrics_host, f.metrics_port));
   f.executor.progress = &progress;
   ASSIGN_OR_RETURN(const Loaded loaded, Load(f.model, f.executor));
-  const auto& [executor, config, fingerprint] = loaded;
+  const ExpertExecutor& executor = *loaded.executor;
   spdlog::info("instruction sets: {}", DescribeIsas());
-  ASSIGN_OR_RETURN(const auto service,
-                   WorkerService::Start(*executor, {.listen = f.listen,
-                                                    .model_fingerprint = fingerprint,
-                                                    .slice_by_expert = f.slice == "expert",
-                                                    .worker_index = f.executor.slice.worker_index,
-                                                    .worker_count = f.executor.slice.worker_count,
-                                                    .hidden_size = config.hidden_size,
-                                                    .num_experts = config.num_experts,
-                                                    .experts_per_token = config.experts_per_token,
-                                                    .description = executor->Describe(),
-                                                    .shared_memory = !f.no_shared_memory,
-                                                    .statistics = &executor->Statistics()}));
-  ExportExecutor(metrics, *executor);
+  ASSIGN_OR_RETURN(const auto service, WorkerService::Start(*loaded.executor, ServiceOptions(f, loaded)));
+  ExportExecutor(metrics, executor);
   const std::string isa(IsaName(*SelectIsa(f.executor.isa)));
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), isa}).Set(1);
   metrics.OnScrape([&] { metrics.Set(GaugeId::kExpertSessions, service->Stats().sessions); });
-  spdlog::info("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor->Describe(),
+  spdlog::info("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor.Describe(),
                exposer->port());
+  if (health != nullptr) health->Set("", true);
   const int signal = AwaitSignal();
-  spdlog::info("signal {}: draining", signal);
-  service->Drain();
+  spdlog::info("signal {}: draining for at most {} ms; another signal ends it at once", signal,
+               f.drain_timeout_ms);
+  if (health != nullptr) health->Set("", false);
+  Drain(*service, std::chrono::milliseconds(f.drain_timeout_ms));
   exposer.reset();  // it reads from the executor and the service
   return absl::OkStatus();
+}
+
+// A folder that sockets can lie in; the workers look at the rest of the address.
+absl::Status CheckSocketFolder(const std::string& listen) {
+  const std::string folder = UnixPath(listen);
+  if (folder.empty() || access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("--listen={}: {}; with --supervise expected unix:FOLDER, which this process may write to",
+                  listen, std::strerror(errno)));
+}
+
+absl::Status Supervise(const WorkerFlags& f, int argc, char** argv) {
+  RETURN_IF_ERROR(CheckSocketFolder(f.listen));
+  ASSIGN_OR_RETURN(const auto claim, CheckPlace(f));
+  ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
+  ASSIGN_OR_RETURN(
+      const FleetPlan plan,
+      PlanFleet(topology, {.local_workers = f.local_workers,
+                           .first_index = f.executor.slice.worker_index,
+                           .worker_count = f.worker_count_given ? f.executor.slice.worker_count : 0,
+                           .per_package = f.worker_per == "package",
+                           .own_home = f.pinning == "required",
+                           .listen = f.listen,
+                           .metrics_port = f.metrics_port}));
+  ASSIGN_OR_RETURN(const auto health, StartHealth(f));
+  for (const std::string& warning : topology.warnings) spdlog::warn("topology: {}", warning);
+  spdlog::info("supervising {}", plan.ToString());
+  // A worker that stays past its own timeout is stuck.
+  constexpr std::chrono::milliseconds kGrace{10'000};
+  std::error_code error;
+  return Supervise(plan,
+                   {.program = std::filesystem::read_symlink("/proc/self/exe", error).string(),
+                    .arguments = {argv + 1, argv + argc},
+                    .restarts = {},
+                    .drain_max = std::chrono::milliseconds(f.drain_timeout_ms) + kGrace},
+                   health.get());
+}
+
+int Fail(const absl::Status& status) {
+  const std::string line(status.message());
+  if (!ReportToSupervisor(line)) std::fprintf(stderr, "numoe-expert-worker: %s\n", line.c_str());
+  return 2;
+}
+
+int Probe(const std::string& address) {
+  constexpr std::chrono::milliseconds kPatience{3'000};
+  const absl::Status status = HealthProbe(address).Ask("", kPatience);
+  if (!status.ok()) std::fprintf(stderr, "numoe-expert-worker: %s\n", std::string(status.message()).c_str());
+  return status.ok() ? 0 : 1;
+}
+
+absl::Status Run(WorkerFlags& f, int argc, char** argv) {
+  RETURN_IF_ERROR(CompleteFlags(f));
+  RETURN_IF_ERROR(SetupLogging(f.log));
+  return f.supervise ? Supervise(f, argc, argv) : Serve(f);
 }
 
 }  // namespace
@@ -149,17 +243,14 @@ absl::Status Serve(WorkerFlags& f) {
 
 int main(int argc, char** argv) {
   numoe::WorkerFlags flags;
-  if (const int code = numoe::ParseFlags(argc, argv, flags); code >= 0) return code;
+  if (const int code = numoe::ParseWorkerFlags(argc, argv, flags); code >= 0) return code;
+  if (!flags.probe.empty()) return numoe::Probe(flags.probe);
   if (flags.preflight) {
-    const std::vector<numoe::Finding> findings = numoe::Preflight();
-    std::fputs(numoe::ToString(findings).c_str(), stdout);
-    return std::all_of(findings.begin(), findings.end(), [](const numoe::Finding& f) { return f.good; }) ? 0
-                                                                                                         : 1;
+    const absl::StatusOr<bool> good = numoe::RunPreflight(flags);
+    return good.ok() ? (*good ? 0 : 1) : numoe::Fail(good.status());
   }
   numoe::BlockSignals();
-  if (const absl::Status status = numoe::Serve(flags); !status.ok()) {
-    std::fprintf(stderr, "numoe-expert-worker: %s\n", std::string(status.message()).c_str());
-    return 2;
-  }
-  return 0;
+  if (flags.supervise) numoe::BlockChildSignals();
+  const absl::Status status = numoe::Run(flags, argc, argv);
+  return status.ok() ? 0 : numoe::Fail(status);
 }

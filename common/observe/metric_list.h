@@ -64,6 +64,8 @@
           "Prompt tokens found in the prefix cache")                                                       \
   COUNTER(kPrefixQueryTokens, "numoe_prefix_cache_query_tokens_total", kCoordinator, "",                   \
           "Prompt tokens looked up in the prefix cache")                                                   \
+  GAUGE(kPreflightFailed, "numoe_preflight_failed", kWorker, "check",                                      \
+        "1 where --preflight finds a setting of this machine wrong, by check, else 0; as of the start")    \
   HISTOGRAM(kQueueWait, "numoe_queue_wait_seconds", kCoordinator, "", kMilliseconds,                       \
             "Time from a request's arrival to its first step")                                             \
   COUNTER(kReceivedBytes, "numoe_received_bytes_total", kBoth, "peer",                                     \

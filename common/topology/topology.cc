@@ -117,7 +117,9 @@ absl::StatusOr<Topology> Read(std::string_view synthetic, hwloc_const_bitmap_t c
   for (int i = 0; i < count; ++i) {
     const hwloc_obj_t object =
         hwloc_get_obj_by_type(topology.get(), HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i));
+    const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology.get(), HWLOC_OBJ_PACKAGE, object);
     NumaNode node{.os_index = static_cast<int>(object->os_index),
+                  .package = package == nullptr ? -1 : static_cast<int>(package->logical_index),
                   .cpus = CpusOf(topology.get(), object->cpuset, cpus),
                   .memory_bytes = object->attr->numanode.local_memory};
     if (const std::string reason = Unusable(node, memory, result.nodes); !reason.empty()) {

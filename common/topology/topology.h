@@ -16,6 +16,7 @@ namespace numoe {
 
 struct NumaNode {
   int os_index = 0;
+  int package = -1;       // the socket that it belongs to, hwloc's number; -1: it belongs to none
   std::vector<int> cpus;  // OS numbers this process may run on, ascending, one for each core first
   uint64_t memory_bytes = 0;
 };

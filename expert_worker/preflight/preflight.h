@@ -6,22 +6,23 @@
 // not exist (another kernel, another container runtime) is no finding.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
-namespace numoe {
+#include "expert_worker/preflight/finding.h"
+#include "expert_worker/preflight/pinning.h"
 
-struct Finding {
-  bool good = true;
-  std::string what;    // what was found
-  std::string advice;  // what to do; empty when good
-};
+namespace numoe {
 
 /// Findings about kernel and container settings below `root`, "/" but in tests.
 std::vector<Finding> CheckSettings(const std::filesystem::path& root);
-/// Topology, instruction sets and settings of this machine.
-std::vector<Finding> Preflight();
+/// Whether a worker with so many bytes of weights has the memory: "memory_limit", "memory_available".
+std::vector<Finding> CheckMemoryFor(const std::filesystem::path& root, uint64_t weight_bytes);
+/// Topology, instruction sets, pinning and settings of this machine; with `weight_bytes` the memory too.
+std::vector<Finding> Preflight(const PinningRequest& pinning, std::optional<uint64_t> weight_bytes);
 /// One line each, "ok    ..." or "check ...: advice".
 std::string ToString(const std::vector<Finding>& findings);
 

@@ -18,6 +18,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import command_lines  # noqa: E402
 from command_lines import CommandLines  # noqa: E402,F401
 from daemons import Cluster, free_port, stream_calls, stream_text  # noqa: E402
+import supervision  # noqa: E402
+from supervision import Draining, Pinning, Supervision  # noqa: E402,F401
 from terminal import Terminal  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -769,5 +771,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     options, rest = parser.parse_known_args()
-    BIN = command_lines.BIN = os.path.abspath(options.bin)
+    BIN = command_lines.BIN = supervision.BIN = os.path.abspath(options.bin)
     unittest.main(argv=[sys.argv[0], *rest])

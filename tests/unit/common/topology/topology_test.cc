@@ -49,6 +49,13 @@ TEST(TopologyTest, SubNumaClustersAreNodes) {
   EXPECT_EQ(Synthetic("pack:2 numa:3 core:2 pu:1").nodes.size(), 6u);
 }
 
+TEST(TopologyTest, NodesKnowTheirSocket) {
+  std::vector<int> packages;
+  for (const NumaNode& node : Synthetic("pack:2 numa:2 core:2 pu:1").nodes) packages.push_back(node.package);
+  EXPECT_THAT(packages, ElementsAre(0, 0, 1, 1));
+  EXPECT_EQ(Synthetic("numa:2 core:2 pu:1").nodes[1].package, -1);
+}
+
 TEST(TopologyTest, OneThreadOfEachCoreComesFirst) {
   EXPECT_THAT(Synthetic("numa:1 core:3 pu:2").nodes[0].cpus, ElementsAre(0, 2, 4, 1, 3, 5));
 }

@@ -10,6 +10,7 @@
 namespace numoe {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -84,12 +85,50 @@ TEST_F(PreflightTest, MemoryThatCannotBecomeHugeOrLocalIsFound) {
   EXPECT_THAT(bad, HasSubstr("vm.overcommit_memory is 2"));
 }
 
+TEST_F(PreflightTest, LimitsOfTheProcessAreFound) {
+  Write("proc/self/limits",
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max open files            256                  1048576              files     \n"
+        "Max locked memory         65536                65536                bytes     ");
+  const std::string bad = Bad();
+  EXPECT_THAT(bad, HasSubstr("256 files may be open\n       ulimit -n 1024"));
+  EXPECT_THAT(bad, HasSubstr("64 KiB of memory may be locked\n       ulimit -l 8192"));
+  Write("proc/self/limits",
+        "Max open files            1024                 1048576              files     \n"
+        "Max locked memory         unlimited            unlimited            bytes     ");
+  EXPECT_EQ(Bad(), "");
+}
+
+TEST_F(PreflightTest, ASmallSharedMemoryMountIsNoFault) {
+  std::filesystem::create_directories(std::filesystem::path(folder_.path()) / "dev/shm");
+  EXPECT_EQ(Bad(), "");
+  EXPECT_THAT(ToString(CheckSettings(folder_.path())), HasSubstr("/dev/shm has "));
+}
+
+TEST_F(PreflightTest, MemoryIsComparedWithTheWeights) {
+  Write("sys/fs/cgroup/memory.max", "4294967296");
+  Write("sys/fs/cgroup/memory.current", "1073741824");
+  Write("sys/fs/cgroup/memory.stat", "active_file 0\ninactive_file 0");
+  const auto bad = [&](uint64_t weights) {
+    std::vector<std::string> checks;
+    for (const Finding& f : CheckMemoryFor(folder_.path(), weights))
+      if (!f.good) checks.push_back(f.check);
+    return checks;
+  };
+  EXPECT_THAT(bad(uint64_t{2} << 30), IsEmpty());
+  EXPECT_THAT(bad(uint64_t{3} << 30), ElementsAre("memory_available"));
+  EXPECT_THAT(bad(uint64_t{4} << 30), ElementsAre("memory_limit", "memory_available"));
+  Write("sys/fs/cgroup/memory.max", "max");
+  EXPECT_THAT(CheckMemoryFor(folder_.path(), uint64_t{4} << 30), IsEmpty());
+}
+
 TEST(PreflightOfThisMachineTest, NamesNodesAndInstructionSets) {
-  const std::string text = ToString(Preflight());
+  const std::string text = ToString(Preflight({}, uint64_t{1} << 60));
   EXPECT_THAT(text, HasSubstr("node "));
   EXPECT_THAT(text, HasSubstr("64 MiB written from node "));
   EXPECT_THAT(text, HasSubstr("weights are read by "));
   EXPECT_THAT(text, HasSubstr("scalar yes"));
+  EXPECT_THAT(text, HasSubstr("the worker needs 1127"));  // 2^60 bytes and a twentieth: no machine has them
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+#include "expert_worker/service/health_server.h"
+
+#include <fmt/format.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <chrono>
+
+namespace numoe {
+
+absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::string& address) {
+  std::unique_ptr<HealthServer> health(new HealthServer());
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &health->port_);
+  // gRPC does not start a server without a service; this one answers that there is none.
+  builder.RegisterCallbackGenericService(health->nothing_else_.get());
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  health->server_ = builder.BuildAndStart();
+  if (health->server_ == nullptr || health->port_ == 0) {
+    return absl::UnavailableError(fmt::format(
+        "--health-listen={}: cannot listen there; expected HOST:PORT of this host that nobody else "
+        "has, or none",
+        address));
+  }
+  health->Set("", false);
+  health->Set("live", true);
+  return health;
+}
+
+HealthServer::HealthServer() : nothing_else_(std::make_unique<grpc::CallbackGenericService>()) {}
+
+HealthServer::~HealthServer() {
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+}
+
+void HealthServer::Set(const std::string& service, bool serving) {
+  server_->GetHealthCheckService()->SetServingStatus(service, serving);
+}
+
+}  // namespace numoe

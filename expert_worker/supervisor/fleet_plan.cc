@@ -1,0 +1,182 @@
+#include "expert_worker/supervisor/fleet_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+
+namespace numoe {
+namespace {
+
+constexpr std::string_view kUnixPrefix = "unix:";
+constexpr int kPortMax = 65'535;
+
+using Home = std::vector<NumaNode>;
+
+std::vector<Home> HomesOf(const Topology& topology, bool per_package) {
+  std::vector<Home> homes;
+  for (const NumaNode& node : topology.nodes) {
+    const auto same = std::find_if(homes.begin(), homes.end(), [&](const Home& home) {
+      return per_package && node.package >= 0 && home.front().package == node.package;
+    });
+    if (same == homes.end()) {
+      homes.push_back({node});
+    } else {
+      same->push_back(node);
+    }
+  }
+  return homes;
+}
+
+absl::Status CheckCounts(const FleetRequest& request, int local, int homes) {
+  if (local > limits::kWorkersMax) {
+    return absl::InvalidArgumentError(
+        fmt::format("--local-workers={}: expected at most {}", local, limits::kWorkersMax));
+  }
+  if (request.worker_count > 0 && request.first_index + local > request.worker_count) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--worker-count={}: {} workers from --worker-index={} on do not fit; expected at least {}, or fewer "
+        "--local-workers (this host has {} homes for workers)",
+        request.worker_count, local, request.first_index, request.first_index + local, homes));
+  }
+  if (request.own_home && local > homes) {
+    return absl::FailedPreconditionError(
+        fmt::format("--pinning required: {} workers would share {} node{}; expected one for each: give fewer "
+                    "--local-workers, or CPUs and memory of more nodes",
+                    local, homes, homes == 1 ? "" : "s"));
+  }
+  return absl::OkStatus();
+}
+
+// HOST and PORT; an address of a socket's folder has no port.
+struct Base {
+  std::string host;
+  int port = 0;
+};
+
+absl::StatusOr<Base> ParseBase(const std::string& listen, int workers) {
+  if (listen.rfind(kUnixPrefix, 0) == 0 && listen.size() > kUnixPrefix.size()) return Base{};
+  const size_t colon = listen.rfind(':');
+  Base base;
+  const char* const end = listen.data() + listen.size();
+  const char* const number = colon == std::string::npos ? end : listen.data() + colon + 1;
+  const auto read = std::from_chars(number, end, base.port);
+  if (colon == 0 || read.ec != std::errc() || read.ptr != end || base.port < 1 ||
+      base.port + workers - 1 > kPortMax) {
+    return absl::InvalidArgumentError(
+        fmt::format("--listen={}: expected unix:FOLDER, or HOST:PORT with {} ports from PORT to {} for the "
+                    "workers of --supervise",
+                    listen, workers, kPortMax));
+  }
+  base.host = listen.substr(0, colon);
+  return base;
+}
+
+// The part of `cpus` for one of `sharing` workers; at least one CPU.
+std::vector<int> ShareOf(const std::vector<int>& cpus, int place, int sharing) {
+  const int available = static_cast<int>(cpus.size());
+  const int begin = std::min(available * place / sharing, available - 1);
+  const int end = std::max(begin + 1, available * (place + 1) / sharing);
+  return {cpus.begin() + begin, cpus.begin() + end};
+}
+
+// Fewer workers than homes take several each, more take turns.
+void Place(const std::vector<Home>& homes, int local, int place, FleetWorker& worker) {
+  const int count = static_cast<int>(homes.size());
+  const bool alone = local <= count;
+  const int begin = alone ? count * place / local : place % count;
+  const int end = alone ? count * (place + 1) / local : begin + 1;
+  std::vector<int> cpus;
+  for (int h = begin; h < end; ++h) {
+    for (const NumaNode& node : homes[static_cast<size_t>(h)]) {
+      worker.nodes.push_back(node.os_index);
+      cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
+    }
+  }
+  std::sort(worker.nodes.begin(), worker.nodes.end());
+  const int sharing = alone ? 1 : (local - begin + count - 1) / count;
+  worker.cpus = ShareOf(cpus, alone ? 0 : place / count, sharing);
+}
+
+// What the supervisor decides for its workers; the switch takes no word of its own.
+struct Owned {
+  std::string_view name;
+  bool takes_word;
+};
+constexpr std::array kOwned = {Owned{"--supervise", false},    Owned{"--worker-per", true},
+                               Owned{"--local-workers", true}, Owned{"--worker-index", true},
+                               Owned{"--worker-count", true},  Owned{"--listen", true},
+                               Owned{"--metrics-port", true},  Owned{"--health-listen", true},
+                               Owned{"--numa-nodes", true},    Owned{"--exclusive-cpus", true}};
+
+const Owned* FindOwned(std::string_view argument) {
+  const std::string_view name = argument.substr(0, argument.find('='));
+  const auto found =
+      std::find_if(kOwned.begin(), kOwned.end(), [&](const Owned& owned) { return owned.name == name; });
+  return found == kOwned.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string FleetPlan::ToString() const {
+  std::string text = fmt::format("{} of {} workers", workers.size(), worker_count);
+  for (const FleetWorker& worker : workers) {
+    text +=
+        fmt::format("; worker {} at {} on node{} {} with {} CPUs", worker.index, worker.listen,
+                    worker.nodes.size() == 1 ? "" : "s", fmt::join(worker.nodes, ","), worker.cpus.size());
+  }
+  return text;
+}
+
+absl::StatusOr<FleetPlan> PlanFleet(const Topology& topology, const FleetRequest& request) {
+  const std::vector<Home> homes = HomesOf(topology, request.per_package);
+  const int local = request.local_workers > 0 ? request.local_workers : static_cast<int>(homes.size());
+  RETURN_IF_ERROR(CheckCounts(request, local, static_cast<int>(homes.size())));
+  ASSIGN_OR_RETURN(const Base base, ParseBase(request.listen, local));
+  if (request.metrics_port + local - 1 > kPortMax) {
+    return absl::InvalidArgumentError(
+        fmt::format("--metrics-port={}: expected at most {}, one for each worker", request.metrics_port,
+                    kPortMax - local + 1));
+  }
+  FleetPlan plan{
+      .workers = {},
+      .worker_count = request.worker_count > 0 ? request.worker_count : request.first_index + local};
+  for (int place = 0; place < local; ++place) {
+    FleetWorker worker{.index = request.first_index + place,
+                       .metrics_port = request.metrics_port == 0 ? 0 : request.metrics_port + place};
+    worker.listen = base.port == 0 ? fmt::format("{}/worker-{}.sock", request.listen, worker.index)
+                                   : fmt::format("{}:{}", base.host, base.port + place);
+    Place(homes, local, place, worker);
+    plan.workers.push_back(std::move(worker));
+  }
+  return plan;
+}
+
+std::vector<std::string> WorkerArguments(const std::vector<std::string>& arguments, const FleetPlan& plan,
+                                         const FleetWorker& worker) {
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Owned* owned = FindOwned(arguments[i]);
+    if (owned == nullptr) {
+      kept.push_back(arguments[i]);
+    } else if (owned->takes_word && arguments[i].find('=') == std::string::npos) {
+      ++i;
+    }
+  }
+  // All of them, so that neither the environment nor a file says otherwise.
+  for (const std::string& decided :
+       {std::string("--supervise=false"), fmt::format("--worker-index={}", worker.index),
+        fmt::format("--worker-count={}", plan.worker_count), "--listen=" + worker.listen,
+        fmt::format("--metrics-port={}", worker.metrics_port), std::string("--health-listen=none"),
+        fmt::format("--numa-nodes={}", fmt::join(worker.nodes, ",")),
+        fmt::format("--exclusive-cpus={}", worker.cpus.size())})
+    kept.push_back(decided);
+  return kept;
+}
+
+}  // namespace numoe

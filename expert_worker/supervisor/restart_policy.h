@@ -1,0 +1,42 @@
+// RestartPolicy: when a worker that ended is started again, and when no more. No clock, no process.
+//
+// A worker that was ready is started again for ever, at growing distances until it has lived for a while: its
+// requests wait for it. One that ends time and again before it is ever ready has flags, files or memory that
+// another try does not mend: the supervisor gives up and says so.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+namespace numoe {
+
+struct RestartLimits {
+  int starts_max = 4;  // ends in a row without having been ready
+  std::chrono::milliseconds delay_min{500};
+  std::chrono::milliseconds delay_max{30'000};
+  std::chrono::milliseconds settled{60'000};  // ready for so long: the next end is the first one again
+};
+
+class RestartPolicy {
+ public:
+  explicit RestartPolicy(const RestartLimits& limits) : limits_(limits) {}
+
+  /// The worker ended. `ready_for`: how long it had been ready; nullopt: it never was. The time to wait
+  /// before it is started again; nullopt: no more.
+  std::optional<std::chrono::milliseconds> OnEnd(std::optional<std::chrono::milliseconds> ready_for) {
+    starts_failed_ = ready_for ? 0 : starts_failed_ + 1;
+    if (starts_failed_ >= limits_.starts_max) return std::nullopt;
+    delay_ = !ready_for || *ready_for < limits_.settled
+                 ? std::clamp(delay_ * 2, limits_.delay_min, limits_.delay_max)
+                 : limits_.delay_min;
+    return delay_;
+  }
+
+ private:
+  const RestartLimits limits_;
+  int starts_failed_ = 0;
+  std::chrono::milliseconds delay_{0};
+};
+
+}  // namespace numoe

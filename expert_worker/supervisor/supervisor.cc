@@ -1,0 +1,235 @@
+#include "expert_worker/supervisor/supervisor.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <csignal>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "common/base/status.h"
+#include "expert_worker/service/health_probe.h"
+#include "expert_worker/service/health_server.h"
+#include "expert_worker/supervisor/child_process.h"
+
+namespace numoe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+constexpr Milliseconds kHealthEvery{250};
+constexpr Milliseconds kHealthPatience{1'000};
+constexpr Milliseconds kForever{3'600'000};
+
+// One worker's place. The watcher writes `ready_since`, everything else is the main thread's.
+struct Post {
+  explicit Post(const FleetWorker& w, const RestartLimits& limits)
+      : worker(w), policy(limits), probe(w.listen) {}
+
+  const FleetWorker& worker;
+  RestartPolicy policy;
+  HealthProbe probe;
+  std::unique_ptr<ChildProcess> child;     // null: not running
+  std::optional<Clock::time_point> start;  // when it is to be started; none: it runs, or no more
+  std::atomic<bool> running{false};
+  std::atomic<int64_t> ready_since{0};  // of steady_clock; 0: this child has not been ready
+};
+
+// Asks the workers in turns and tells the health port.
+class HealthWatch {
+ public:
+  HealthWatch(std::vector<std::unique_ptr<Post>>& posts, HealthServer* health)
+      : posts_(posts), health_(health), was_ready_(posts.size(), false), thread_([this] { Watch(); }) {}
+  ~HealthWatch() {
+    stop_.store(true);
+    thread_.join();
+  }
+  /// Not ready from now on, whatever the workers say.
+  void Drain() {
+    draining_.store(true);
+    if (health_ != nullptr) health_->Set("", false);
+  }
+
+ private:
+  void Watch() {
+    pthread_setname_np(pthread_self(), "health");
+    while (!stop_.load()) {
+      bool all = true;
+      for (size_t i = 0; i < posts_.size() && !stop_.load(); ++i) all &= Look(*posts_[i], i);
+      if (all != all_ready_ && !draining_.load())
+        spdlog::info("{} of the {} workers ready", all ? "all" : "not all", posts_.size());
+      all_ready_ = all;
+      if (health_ != nullptr) health_->Set("", all && !draining_.load());
+      std::this_thread::sleep_for(kHealthEvery);
+    }
+  }
+
+  bool Look(Post& post, size_t i) {
+    const bool ready = post.running.load() && post.probe.Ask("", kHealthPatience).ok();
+    if (ready && post.ready_since.load() == 0)
+      post.ready_since.store(Clock::now().time_since_epoch().count());
+    if (ready != was_ready_[i] && !draining_.load())
+      spdlog::info("worker {} {}", post.worker.index, ready ? "is ready" : "is not ready");
+    was_ready_[i] = ready;
+    if (health_ != nullptr) health_->Set(fmt::format("worker/{}", post.worker.index), ready);
+    return ready;
+  }
+
+  std::vector<std::unique_ptr<Post>>& posts_;
+  HealthServer* const health_;
+  std::vector<bool> was_ready_;
+  bool all_ready_ = false;
+  std::atomic<bool> draining_{false};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+class FleetKeeper {
+ public:
+  FleetKeeper(const FleetPlan& plan, const SupervisorOptions& options, HealthServer* health)
+      : plan_(plan), options_(options) {
+    for (const FleetWorker& worker : plan.workers) {
+      posts_.push_back(std::make_unique<Post>(worker, options.restarts));
+      posts_.back()->start = Clock::now();
+    }
+    watch_.emplace(posts_, health);
+  }
+
+  absl::Status Run() {
+    while (!ended_ || AnyRuns()) {
+      StartWhatIsDue();
+      const int signal = Await();
+      if (signal == SIGTERM || signal == SIGINT) PassOn(signal);
+      Reap();
+      if (kill_at_ && Clock::now() >= *kill_at_) KillAll();
+    }
+    return result_;
+  }
+
+ private:
+  bool AnyRuns() const {
+    for (const auto& post : posts_)
+      if (post->child != nullptr) return true;
+    return false;
+  }
+
+  void StartWhatIsDue() {
+    for (const auto& post : posts_) {
+      if (ended_ || !post->start || *post->start > Clock::now()) continue;
+      post->start.reset();
+      auto child = ChildProcess::Start(
+          options_.program, WorkerArguments(options_.arguments, plan_, post->worker), post->worker.cpus);
+      if (!child.ok()) {
+        End(child.status());
+        continue;
+      }
+      post->child = *std::move(child);
+      post->ready_since.store(0);
+      post->running.store(true);
+      spdlog::info("worker {} is process {}", post->worker.index, post->child->pid());
+    }
+  }
+
+  // The signal that came, or 0 when something else is due.
+  int Await() const {
+    Clock::time_point until = Clock::now() + kForever;
+    if (kill_at_) until = std::min(until, *kill_at_);
+    for (const auto& post : posts_)
+      if (post->start && !ended_) until = std::min(until, *post->start);
+    const auto left = std::max(Clock::duration(0), until - Clock::now());
+    const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+    const timespec timeout{.tv_sec = nanoseconds / 1'000'000'000, .tv_nsec = nanoseconds % 1'000'000'000};
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&set, signal);
+    return std::max(0, sigtimedwait(&set, nullptr, &timeout));
+  }
+
+  void PassOn(int signal) {
+    spdlog::info("signal {}: {}", signal,
+                 ended_ ? "passed on again: the workers end at once" : "passed on, waiting for the workers");
+    End(absl::OkStatus());
+    for (const auto& post : posts_)
+      if (post->child != nullptr) post->child->Signal(signal);
+  }
+
+  // No worker is started any more; the first reason counts.
+  void End(const absl::Status& why) {
+    if (ended_) return;
+    ended_ = true;
+    result_ = why;
+    watch_->Drain();
+    kill_at_ = Clock::now() + options_.drain_max;
+    if (why.ok()) return;  // the signal is passed on
+    for (const auto& post : posts_)
+      if (post->child != nullptr) post->child->Signal(SIGTERM);
+  }
+
+  void KillAll() {
+    for (const auto& post : posts_) {
+      if (post->child == nullptr) continue;
+      spdlog::warn("worker {} has not ended in time: killed", post->worker.index);
+      post->child->Signal(SIGKILL);
+    }
+    kill_at_.reset();
+  }
+
+  // Process 1 inherits what others leave behind: those are reaped and forgotten.
+  void Reap() {
+    int status = 0;
+    for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0; pid = waitpid(-1, &status, WNOHANG)) {
+      for (const auto& post : posts_)
+        if (post->child != nullptr && post->child->pid() == pid) OnEnd(*post, status);
+    }
+  }
+
+  void OnEnd(Post& post, int status) {
+    post.running.store(false);
+    const std::string words = post.child->LastWords();
+    const std::string end =
+        words.empty() ? DescribeEnd(status) : fmt::format("{}: {}", DescribeEnd(status), words);
+    post.child.reset();
+    if (ended_) return;
+    std::optional<Milliseconds> ready_for;
+    if (const int64_t since = post.ready_since.load(); since != 0) {
+      ready_for =
+          std::chrono::duration_cast<Milliseconds>(Clock::now() - Clock::time_point(Clock::duration(since)));
+    }
+    const std::optional<Milliseconds> delay = post.policy.OnEnd(ready_for);
+    if (!delay) {
+      return End(absl::AbortedError(fmt::format("worker {} could not be started in {} tries: {}",
+                                                post.worker.index, options_.restarts.starts_max, end)));
+    }
+    spdlog::warn("worker {} ended with {}; it is started again in {} ms", post.worker.index, end,
+                 delay->count());
+    post.start = Clock::now() + *delay;
+  }
+
+  const FleetPlan& plan_;
+  const SupervisorOptions& options_;
+  std::vector<std::unique_ptr<Post>> posts_;
+  std::optional<HealthWatch> watch_;
+  bool ended_ = false;
+  absl::Status result_;
+  std::optional<Clock::time_point> kill_at_;
+};
+
+}  // namespace
+
+absl::Status Supervise(const FleetPlan& plan, const SupervisorOptions& options, HealthServer* health) {
+  return FleetKeeper(plan, options, health).Run();
+}
+
+void BlockChildSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+}  // namespace numoe

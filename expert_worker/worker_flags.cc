@@ -1,0 +1,128 @@
+#include "expert_worker/worker_flags.h"
+
+#include <fmt/format.h>
+
+#include "common/base/flags.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/kernels/kernels.h"
+
+namespace numoe {
+namespace {
+
+constexpr int kFirstMetricsPort = 9090;
+
+void AddServiceFlags(Flags& flags, WorkerFlags& f) {
+  flags.Add("listen", f.listen,
+            "gRPC address: HOST:PORT or unix:PATH; with --supervise the first one's, or unix:FOLDER");
+  flags.Add(
+      "health-listen", f.health_listen,
+      "HOST:PORT of gRPC health checks in plain text from the start on (services \"\" and live), or none");
+  flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");
+  flags
+      .Add("drain-timeout-ms", f.drain_timeout_ms,
+           "How long coordinators that still compute are served after SIGTERM")
+      ->check(CLI::NonNegativeNumber);
+  flags.Add("metrics-host", f.metrics_host, "Address of the Prometheus endpoint");
+  flags
+      .Add("metrics-port", f.metrics_port,
+           fmt::format("Port of the Prometheus endpoint; -1: {} + worker-index, 0: any free one",
+                       kFirstMetricsPort))
+      ->check(CLI::Range(-1, 65535));
+}
+
+CLI::Option* AddSliceFlags(Flags& flags, WorkerFlags& f) {
+  flags.Add("slice", f.slice, "intermediate: 1/N of every expert; expert: whole experts")
+      ->check(CLI::IsMember({"intermediate", "expert"}));
+  flags
+      .Add("worker-index", f.executor.slice.worker_index,
+           "This worker's slice, 0 to worker-count - 1; with --supervise the first one's")
+      ->check(CLI::Range(0, limits::kWorkersMax - 1));
+  return flags
+      .Add("worker-count", f.executor.slice.worker_count,
+           "Slices in all; with --supervise by default those that it starts")
+      ->check(CLI::Range(1, limits::kWorkersMax));
+}
+
+void AddComputeFlags(Flags& flags, WorkerFlags& f) {
+  flags.Add("format", f.executor.format, "How experts are held: auto (as published), " + WeightFormatNames());
+  flags
+      .Add("packed", f.packed,
+           "Packed weights: map them from the page cache, or copy them into huge pages of the worker's nodes")
+      ->check(CLI::IsMember({"map", "copy"}));
+  flags.Add("isa", f.executor.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
+  flags.Add("activations", f.executor.activations,
+            "auto: INT8 where many tokens share an expert, else BF16 or two INT8 rows; bf16: those always; "
+            "fp32: exact and slow");
+  flags.Add("threads", f.executor.threads, "Compute threads; 0: this worker's share of its node's CPUs");
+  flags
+      .Add(
+          "numa-nodes", f.executor.numa_nodes,
+          "NUMA nodes to live on, separated by commas (sub-NUMA clusters of a socket); none: by worker-index")
+      ->delimiter(',');
+}
+
+void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
+  flags
+      .Add("pinning", f.pinning,
+           "required: refuse to start where CPUs are of several nodes, or shared with others; preferred: say "
+           "so")
+      ->check(CLI::IsMember({"preferred", "required"}));
+  flags
+      .Add(
+          "exclusive-cpus", f.exclusive_cpus,
+          "CPUs that were promised to this process alone (Kubernetes: its CPU request); another number found "
+          "means shared ones; 0: not known")
+      ->check(CLI::Range(0, limits::kThreadsMax));
+  flags.AddSwitch("supervise", f.supervise,
+                  "Start a worker for each NUMA node that this process may use, and keep them running");
+  flags
+      .Add("worker-per", f.worker_per,
+           "With --supervise: a worker for each node, or for each package (socket)")
+      ->check(CLI::IsMember({"node", "package"}));
+  flags
+      .Add("local-workers", f.local_workers,
+           "With --supervise: workers to start; 0: one for each node or package")
+      ->check(CLI::Range(0, limits::kWorkersMax));
+}
+
+}  // namespace
+
+int ParseWorkerFlags(int argc, char** argv, WorkerFlags& f) {
+  Flags flags(
+      "numoe-expert-worker",
+      "NUMoE expert worker: owns a slice of the experts of one model and computes it next to its memory.");
+  flags.Add("model", f.model,
+            "Checkpoint directory (config.json, *.safetensors), .gguf file, or what numoe-pack made of one; "
+            "required");
+  AddServiceFlags(flags, f);
+  const CLI::Option* const worker_count = AddSliceFlags(flags, f);
+  AddComputeFlags(flags, f);
+  AddPlaceFlags(flags, f);
+  flags.AddSwitch("preflight", f.preflight, "Check this machine's settings, print what is wrong, and exit");
+  flags.Add("probe", f.probe,
+            "Ask the gRPC health of HOST:PORT or unix:PATH, and exit with 0 if it serves, else with 1");
+  flags.Add("log-level", f.log.level, "debug, info, warning, error");
+  flags.Add("log-format", f.log.format, "text or json");
+  const int code = flags.Parse(argc, argv);
+  f.worker_count_given = worker_count->count() > 0;
+  return code;
+}
+
+absl::Status CompleteFlags(WorkerFlags& f) {
+  if (f.model.empty()) return absl::InvalidArgumentError("--model is required; see --help");
+  f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
+  f.executor.map_packed = f.packed == "map";
+  if (f.supervise && !f.executor.numa_nodes.empty()) {
+    return absl::InvalidArgumentError(
+        "--numa-nodes with --supervise: the supervisor gives each worker its nodes; limit the supervisor's "
+        "CPUs (cpuset, taskset) instead");
+  }
+  if (!f.supervise && f.local_workers > 0)
+    return absl::InvalidArgumentError("--local-workers without --supervise: expected both");
+  if (f.metrics_port == -1)
+    f.metrics_port = kFirstMetricsPort + (f.supervise ? 0 : f.executor.slice.worker_index);
+  return absl::OkStatus();
+}
+
+}  // namespace numoe

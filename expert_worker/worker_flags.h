@@ -1,0 +1,43 @@
+// The worker's flags: what one worker is told, and what a supervisor of several is.
+//
+// ParseWorkerFlags reads command line, environment and file (common/base/flags.h); CompleteFlags checks what
+// no single flag shows and fills in what follows from others: INVALID_ARGUMENT names the flags.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/observe/logging.h"
+#include "expert_worker/experts/expert_executor.h"
+
+namespace numoe {
+
+struct WorkerFlags {
+  std::string model;
+  std::string listen = "127.0.0.1:7070";
+  std::string health_listen = "none";
+  std::string slice = "intermediate";
+  std::string packed = "map";
+  std::string metrics_host = "127.0.0.1";
+  int metrics_port = -1;  // by worker_index
+  bool no_shared_memory = false;
+  int64_t drain_timeout_ms = 40'000;
+  std::string pinning = "preferred";
+  int exclusive_cpus = 0;
+  bool supervise = false;
+  std::string worker_per = "node";
+  int local_workers = 0;
+  bool worker_count_given = false;
+  bool preflight = false;
+  std::string probe;
+  ExecutorOptions executor;
+  LogOptions log{.program = "numoe-expert-worker"};
+};
+
+/// Exit code to leave with at once, or -1 to go on.
+int ParseWorkerFlags(int argc, char** argv, WorkerFlags& f);
+absl::Status CompleteFlags(WorkerFlags& f);
+
+}  // namespace numoe

@@ -1,0 +1,221 @@
+"""numoe-expert-worker --supervise, and what SIGTERM means to each daemon: what a pod's end and restarts rely on."""
+import concurrent.futures
+import glob
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from daemons import Cluster, Daemon, free_port, stream_text
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")
+TEXT = "/v1/completions"
+BIN = ""
+LONG = {"prompt": "once upon a time", "temperature": 0, "max_tokens": 200, "ignore_eos": True}
+
+
+def worker_binary():
+    return os.path.join(BIN, "numoe-expert-worker")
+
+
+def probe(address):
+    return subprocess.run([worker_binary(), "--probe", address], capture_output=True, text=True, timeout=30)
+
+
+def until(what, done, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.02)
+
+
+class SupervisedCluster(Cluster):
+    """Two workers under one supervisor on however many nodes this machine has, and a coordinator."""
+
+    def __init__(self, *supervisor_flags, coordinator_flags=()):
+        super().__init__(BIN, MODEL, workers=0, coordinator_flags=coordinator_flags)
+        self.health = f"127.0.0.1:{free_port()}"
+        self.workers = [Daemon("supervisor", [
+            worker_binary(), "--model", MODEL, "--supervise", "--local-workers", "2", "--listen", f"unix:{self.folder}",
+            "--metrics-port", "0", "--health-listen", self.health, *supervisor_flags], self.folder)]
+        self.addresses = ",".join(f"unix:{self.folder}/worker-{i}.sock" for i in range(2))
+        argv = self.coordinator.argv
+        argv[argv.index("--workers") + 1] = self.addresses
+
+    @property
+    def supervisor(self):
+        return self.workers[0]
+
+    def child(self, index):
+        """The process that is worker `index` now."""
+        return int(re.findall(rf"worker {index} is process (\d+)", self.supervisor.log())[-1])
+
+
+class Supervision(unittest.TestCase):
+    def test_a_killed_worker_comes_back_and_no_byte_changes(self):
+        with SupervisedCluster() as cluster:
+            before = stream_text(cluster.stream(TEXT, LONG))
+            self.assertEqual(probe(cluster.health).returncode, 0)
+            first = cluster.child(1)
+
+            def kill_once(events):
+                if events == 10:
+                    os.kill(first, signal.SIGKILL)
+            self.assertEqual(stream_text(cluster.stream(TEXT, LONG, kill_once)), before)
+            self.assertNotEqual(cluster.child(1), first)
+            until("ready again", lambda: probe(cluster.health).returncode == 0)
+            self.assertIn("worker 1 ended with signal 9", cluster.supervisor.log())
+
+    def test_health_is_not_serving_until_all_workers_are(self):
+        cluster = SupervisedCluster()
+        try:
+            self.assertEqual(probe(cluster.health).returncode, 1)
+            cluster.supervisor.start()
+            until("serving", lambda: probe(cluster.health).returncode == 0)
+            os.kill(cluster.child(0), signal.SIGSTOP)  # alive, and of no use
+            until("not serving", lambda: probe(cluster.health).returncode == 1)
+            self.assertIn("does not serve", probe(cluster.health).stderr)
+            os.kill(cluster.child(0), signal.SIGCONT)
+            until("serving again", lambda: probe(cluster.health).returncode == 0)
+            self.assertEqual(cluster.supervisor.stop(), 0)
+            self.assertEqual(probe(cluster.health).returncode, 1)
+        finally:
+            cluster.__exit__(None, None, None)
+
+    def test_sigterm_to_all_at_once_finishes_what_runs(self):
+        with SupervisedCluster(coordinator_flags=["--max-num-seqs", "2", "--deterministic"]) as cluster, \
+                concurrent.futures.ThreadPoolExecutor(6) as pool:
+            expected = cluster.post(TEXT, LONG)["choices"][0]["text"]
+            running = [pool.submit(cluster.post, TEXT, LONG) for _ in range(6)]
+            until("they run", lambda: "numoe_requests_running 2" in cluster.request("GET", "/metrics")[2])
+            for daemon in (cluster.supervisor, cluster.coordinator):  # as the kubelet does
+                daemon.process.send_signal(signal.SIGTERM)
+            for request in running:
+                self.assertEqual(request.result()["choices"][0]["text"], expected)
+            for daemon in (cluster.coordinator, cluster.supervisor):
+                self.assertEqual(daemon.process.wait(30), 0, daemon.log()[-2000:])
+            self.assertEqual(glob.glob(cluster.folder + "/*.sock"), [])
+
+    def test_workers_end_with_a_supervisor_that_is_killed(self):
+        cluster = SupervisedCluster()
+        try:
+            cluster.supervisor.start()
+            until("serving", lambda: probe(cluster.health).returncode == 0)
+            children = [cluster.child(0), cluster.child(1)]
+            cluster.supervisor.stop(signal.SIGKILL)
+            until("no child", lambda: not any(os.path.exists(f"/proc/{pid}/exe") and os.path.realpath(
+                f"/proc/{pid}/exe") == os.path.realpath(worker_binary()) for pid in children))
+            cluster.supervisor.start()  # nothing is in its way
+            until("serving", lambda: probe(cluster.health).returncode == 0)
+        finally:
+            if cluster.supervisor.process is not None:
+                cluster.supervisor.stop()
+            cluster.__exit__(None, None, None)
+
+    def test_a_worker_that_cannot_start_ends_it_with_its_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([worker_binary(), "--supervise", "--model", "/nonexistent", "--listen", f"unix:{folder}",
+                                   "--metrics-port", "0", "--log-level", "error"], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            lines = done.stderr.strip().splitlines()
+            self.assertEqual(len(lines), 1, done.stderr)
+            self.assertRegex(lines[0], "^numoe-expert-worker: worker 0 could not be started in 4 tries: exit code 2: .*/nonexistent")
+
+    def test_what_does_not_fit_is_named_at_once(self):
+        for flags, words in ((["--listen", "unix:/nonexistent"], ["/nonexistent", "FOLDER"]),
+                             (["--listen", "127.0.0.1:0"], ["--listen=127.0.0.1:0"]),
+                             (["--numa-nodes", "0"], ["--numa-nodes", "--supervise"]),
+                             (["--health-listen", "nowhere.invalid:1"], ["--health-listen=nowhere.invalid:1"]),
+                             (["--worker-index", "3", "--worker-count", "3"], ["--worker-count=3"])):
+            done = subprocess.run([worker_binary(), "--supervise", "--model", MODEL, "--log-level", "error", *flags],
+                                  capture_output=True, text=True, timeout=30)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            for word in words:
+                self.assertIn(word, done.stderr.strip().splitlines()[-1])
+
+
+class Pinning(unittest.TestCase):
+    def start(self, cpus, *flags):
+        with tempfile.TemporaryDirectory() as folder:
+            worker = subprocess.Popen([worker_binary(), "--model", MODEL, "--pinning", "required", "--listen",
+                                       f"unix:{folder}/w.sock", "--metrics-port", "0", *flags], stderr=subprocess.PIPE,
+                                      text=True, preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+            try:
+                for line in worker.stderr:
+                    if "serving" in line or line.startswith("numoe-expert-worker:"):
+                        return line
+            finally:
+                worker.kill()
+                worker.communicate()
+        return ""
+
+    def test_cpus_that_everything_else_has_too_are_refused(self):
+        self.assertIn("--pinning required: ", self.start(set(range(os.cpu_count()))))
+
+    def test_another_number_than_promised_is_refused(self):
+        line = self.start({min(os.sched_getaffinity(0))}, "--exclusive-cpus", "3")
+        self.assertIn("--pinning required: 1 CPUs", line)
+
+    def test_own_cpus_are_taken(self):
+        quota = "/sys/fs/cgroup/cpu.max"
+        if len(os.sched_getaffinity(0)) < 2 or (os.path.exists(quota) and "max" not in open(quota, encoding="ascii").read()):
+            self.skipTest("this machine has one CPU, or a quota, which is what --pinning refuses")
+        self.assertIn("serving", self.start({min(os.sched_getaffinity(0))}))
+
+
+class Draining(unittest.TestCase):
+    """What deploy/DRAIN.md promises."""
+
+    def test_a_coordinator_finishes_what_it_has_and_takes_nothing_new(self):
+        with Cluster(BIN, MODEL, coordinator_flags=["--max-num-seqs", "1"]) as cluster, \
+                concurrent.futures.ThreadPoolExecutor(20) as pool:
+            expected = cluster.post(TEXT, LONG)["choices"][0]["text"]
+            running = [pool.submit(cluster.post, TEXT, LONG) for _ in range(20)]
+            until("some wait", lambda: int(re.search(
+                r"^numoe_requests_waiting (\d+)", cluster.request("GET", "/metrics")[2], re.M)[1]) > 15)
+            cluster.coordinator.process.send_signal(signal.SIGTERM)
+            until("draining", lambda: json.loads(cluster.request("GET", "/health")[2])["status"] == "draining")
+            self.assertEqual(cluster.request("GET", "/health")[0], 503)
+            status, headers, text = cluster.request("POST", TEXT, {"prompt": "x", "max_tokens": 1})
+            self.assertEqual(status, 503, text)
+            self.assertIn("Retry-After", headers)
+            self.assertIn("draining", json.loads(text)["error"]["message"])
+            for request in running:
+                self.assertEqual(request.result()["choices"][0]["text"], expected)
+            self.assertEqual(cluster.coordinator.process.wait(30), 0)
+
+    def test_a_worker_stays_while_its_coordinator_computes(self):
+        with Cluster(BIN, MODEL) as cluster:
+            expected = stream_text(cluster.stream(TEXT, LONG))
+
+            def drain(events):
+                if events == 5:
+                    for worker in cluster.workers:
+                        worker.process.send_signal(signal.SIGTERM)
+            self.assertEqual(stream_text(cluster.stream(TEXT, LONG, drain)), expected)
+            self.assertEqual(json.loads(cluster.request("GET", "/health")[2])["status"], "ready")
+            for worker in cluster.workers:
+                self.assertEqual(worker.process.wait(30), 0)
+                self.assertNotIn("drain timeout", worker.log())
+
+    def test_a_worker_leaves_at_the_drain_timeout_whoever_computes(self):
+        with Cluster(BIN, MODEL, worker_flags=["--drain-timeout-ms", "0"]) as cluster:
+            self.assertEqual(cluster.workers[0].stop(timeout=10), 0)
+            self.assertIn("drain timeout", cluster.workers[0].log())
+
+    def test_a_workers_health_port_follows_its_life(self):
+        with tempfile.TemporaryDirectory() as folder:
+            health = f"127.0.0.1:{free_port()}"
+            worker = Daemon("worker", [worker_binary(), "--model", MODEL, "--listen", f"unix:{folder}/w.sock",
+                                       "--metrics-port", "0", "--health-listen", health], folder)
+            worker.start()
+            until("serving", lambda: probe(health).returncode == 0)
+            self.assertEqual(probe(f"unix:{folder}/w.sock").returncode, 0)
+            self.assertEqual(worker.stop(timeout=10), 0)
+            self.assertEqual(probe(health).returncode, 1)

@@ -1,0 +1,120 @@
+// Pinning on made-up file trees: what Kubernetes, systemd and a plain machine give a process, right and
+// wrong.
+#include "expert_worker/preflight/pinning.h"
+
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/safetensors_writer.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Two sockets of eight CPUs.
+class PinningTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Write("sys/devices/system/cpu/online", "0-15");
+    Write("sys/devices/system/node/node0/cpulist", "0-3,8-11");
+    Write("sys/devices/system/node/node1/cpulist", "4-7,12-15");
+    Write("sys/devices/system/node/possible", "0-1");
+  }
+  void Allow(const std::string& cpus, const std::string& mems) {
+    Write("proc/self/status", "Name:\tx\nCpus_allowed:\tffff\nCpus_allowed_list:\t" + cpus +
+                                  "\nMems_allowed:\t3\nMems_allowed_list:\t" + mems);
+  }
+  void Write(const std::string& path, const std::string& text) {
+    const std::filesystem::path full = folder_.path() / path;
+    std::filesystem::create_directories(full.parent_path());
+    std::ofstream(full) << text << "\n";
+  }
+  std::vector<std::string> Bad(const PinningRequest& request = {}) const {
+    std::vector<std::string> checks;
+    for (const Finding& f : CheckPinning(folder_.path(), request)) {
+      EXPECT_EQ(f.good, f.advice.empty()) << f.what;
+      if (!f.good) checks.push_back(f.check);
+    }
+    return checks;
+  }
+  std::string Refusal(const PinningRequest& request = {}) const {
+    return std::string(RequirePinning(CheckPinning(folder_.path(), request)).message());
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(PinningTest, NothingIsSaidWhereTheKernelDoesNotSay) {
+  EXPECT_THAT(CheckPinning(folder_.path(), {}), IsEmpty());
+  EXPECT_THAT(NodesOfOwnCpus(folder_.path()), IsEmpty());
+  Allow("what?", "0");
+  EXPECT_THAT(CheckPinning(folder_.path(), {}), IsEmpty());
+}
+
+TEST_F(PinningTest, ExclusiveCpusOfOneNodeAreGood) {
+  Allow("1-3,9-11", "0");
+  Write("sys/fs/cgroup/cpu.max", "max 100000");
+  EXPECT_THAT(Bad(), IsEmpty());
+  EXPECT_THAT(Bad({.exclusive_cpus = 6}), IsEmpty());
+  EXPECT_EQ(CheckPinning(folder_.path(), {}).size(), 3u);
+  EXPECT_TRUE(RequirePinning(CheckPinning(folder_.path(), {})).ok());
+  EXPECT_THAT(NodesOfOwnCpus(folder_.path()), ElementsAre(0));
+}
+
+TEST_F(PinningTest, TheSharedPoolIsFoundByItsNumber) {
+  Allow("1-15", "0-1");
+  EXPECT_THAT(Bad({.exclusive_cpus = 6}), ElementsAre("cpus_exclusive", "cpus_one_node"));
+  EXPECT_THAT(
+      Refusal({.exclusive_cpus = 6}),
+      HasSubstr("--pinning required: 15 CPUs (1-15), but 6 were promised: these are the shared ones; "));
+}
+
+TEST_F(PinningTest, AQuotaMeansShared) {
+  Allow("0-3", "0");
+  Write("sys/fs/cgroup/cpu.max", "350000 100000");
+  EXPECT_THAT(Bad(), ElementsAre("cpus_exclusive"));
+  EXPECT_THAT(Refusal(), HasSubstr("4 CPUs (0-3) with a quota of 3.50: shared with others"));
+}
+
+TEST_F(PinningTest, TheWholeMachineIsEverybodys) {
+  Allow("0-15", "0-1");
+  EXPECT_THAT(Bad({.any_nodes = true}), ElementsAre("cpus_exclusive"));
+  EXPECT_THAT(Refusal({.any_nodes = true}), HasSubstr("the whole machine's"));
+  // Unless it was promised: a virtual machine that is given whole.
+  EXPECT_THAT(Bad({.any_nodes = true, .exclusive_cpus = 16}), IsEmpty());
+}
+
+TEST_F(PinningTest, CpusOfSeveralNodesNeedAllOfThemAskedFor) {
+  Allow("2-5", "0-1");
+  EXPECT_THAT(Bad(), ElementsAre("cpus_one_node"));
+  EXPECT_THAT(Refusal(), HasSubstr("CPUs lie on nodes 0-1; CPUs of one node for one worker"));
+  EXPECT_THAT(Bad({.nodes = {0}}), ElementsAre("cpus_one_node"));
+  EXPECT_THAT(Bad({.nodes = {0, 1}}), IsEmpty());
+  EXPECT_THAT(Bad({.any_nodes = true}), IsEmpty());
+}
+
+TEST_F(PinningTest, MemoryOfOtherNodesAloneIsWrong) {
+  Allow("1-3", "1");
+  EXPECT_THAT(Bad(), ElementsAre("memory_nodes"));
+  EXPECT_THAT(Refusal(), HasSubstr("memory may come from node 1, CPUs are on 0"));
+  Allow("1-3", "0-1");  // the first touch decides
+  EXPECT_THAT(Bad(), IsEmpty());
+}
+
+TEST(NodeClaimTest, ANodeHasOneWorkerUntilThatIsGone) {
+  constexpr int kNode = 54'321;  // no machine's, so that no worker of this one is in the way
+  {
+    const absl::StatusOr<NodeClaim> first = NodeClaim::Take({kNode, kNode + 1});
+    ASSERT_TRUE(first.ok()) << first.status();
+    const absl::StatusOr<NodeClaim> second = NodeClaim::Take({kNode + 1});
+    EXPECT_THAT(std::string(second.status().message()), HasSubstr("another worker lives on node 54322"));
+    EXPECT_TRUE(NodeClaim::Take({kNode + 2}).ok());
+  }
+  EXPECT_TRUE(NodeClaim::Take({kNode + 1}).ok());
+}
+
+}  // namespace
+}  // namespace numoe

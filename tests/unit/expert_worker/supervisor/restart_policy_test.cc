@@ -1,0 +1,40 @@
+// Restarts: bounded before a worker was ever ready, at growing and bounded distances afterwards.
+#include "expert_worker/supervisor/restart_policy.h"
+
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr RestartLimits kLimits{.starts_max = 3,
+                                .delay_min = milliseconds(100),
+                                .delay_max = milliseconds(500),
+                                .settled = milliseconds(10'000)};
+
+TEST(RestartPolicyTest, AWorkerThatNeverStartsIsGivenUp) {
+  RestartPolicy policy(kLimits);
+  EXPECT_EQ(policy.OnEnd(std::nullopt), milliseconds(100));
+  EXPECT_EQ(policy.OnEnd(std::nullopt), milliseconds(200));
+  EXPECT_EQ(policy.OnEnd(std::nullopt), std::nullopt);
+}
+
+TEST(RestartPolicyTest, OneThatWasReadyIsStartedForEver) {
+  RestartPolicy policy(kLimits);
+  for (const int expected : {100, 200, 400, 500, 500, 500, 500})
+    EXPECT_EQ(policy.OnEnd(milliseconds(20)), milliseconds(expected));
+}
+
+TEST(RestartPolicyTest, HavingBeenReadyForgivesFailedStartsAndHavingLivedForgivesAll) {
+  RestartPolicy policy(kLimits);
+  policy.OnEnd(std::nullopt);
+  policy.OnEnd(std::nullopt);
+  EXPECT_EQ(policy.OnEnd(milliseconds(20)), milliseconds(400));
+  EXPECT_EQ(policy.OnEnd(milliseconds(20'000)), milliseconds(100));
+  EXPECT_TRUE(policy.OnEnd(std::nullopt).has_value());
+  EXPECT_TRUE(policy.OnEnd(std::nullopt).has_value());
+  EXPECT_FALSE(policy.OnEnd(std::nullopt).has_value());
+}
+
+}  // namespace
+}  // namespace numoe

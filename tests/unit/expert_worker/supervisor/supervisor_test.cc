@@ -1,0 +1,167 @@
+// Supervision of shells that stand in for workers, and of health ports that the test serves in their place.
+#include "expert_worker/supervisor/supervisor.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "common/base/signals.h"
+#include "expert_worker/service/health_probe.h"
+#include "expert_worker/service/health_server.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/safetensors_writer.h"
+
+namespace numoe {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+class SupervisorTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {  // before any thread starts
+    BlockSignals();
+    BlockChildSignals();
+  }
+
+  // `script` sees the test's folder as $0's neighbour: it runs there.
+  absl::Status Run(int workers, const std::string& script, HealthServer* health = nullptr,
+                   milliseconds drain = milliseconds(20'000)) {
+    for (int i = 0; i < workers; ++i) {
+      plan_.workers.push_back({.index = i,
+                               .nodes = {0},
+                               .cpus = {sched_getcpu()},
+                               .listen = "unix:" + Path(std::to_string(i) + ".sock"),
+                               .metrics_port = 0});
+    }
+    plan_.worker_count = workers;
+    // WorkerArguments' own follow: $0 and up.
+    const SupervisorOptions options{
+        .program = "/bin/sh",
+        .arguments = {"-c", "cd '" + folder_.path().string() + "'; " + script},
+        .restarts = {.starts_max = 3, .delay_min = milliseconds(10), .delay_max = milliseconds(50)},
+        .drain_max = drain};
+    return Supervise(plan_, options, health);
+  }
+  std::string Path(const std::string& name) const { return folder_.path() / name; }
+  std::vector<std::string> Lines(const std::string& name) const {
+    std::ifstream file(Path(name));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    return lines;
+  }
+  // Until `done`; a test that waits in vain fails, however slow the machine.
+  static void Await(const char* what, const std::function<bool()>& done) {
+    for (int i = 0; i < 3'000; ++i) {
+      if (done()) return;
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    ADD_FAILURE() << "not within 30 s: " << what;
+  }
+  // Does `work` beside Run, then ends it.
+  std::thread Beside(std::function<void()> work) {
+    return std::thread([work = std::move(work)] {
+      work();
+      kill(getpid(), SIGTERM);
+    });
+  }
+
+  TemporaryFolder folder_;
+  FleetPlan plan_;
+};
+
+constexpr const char* kServe =
+    "echo $$ >> started; trap 'echo $1 >> drained; exit 0' TERM; while :; do sleep 0.02; done";
+
+TEST_F(SupervisorTest, AWorkerThatCannotStartEndsItWithItsOwnWords) {
+  const absl::Status status =
+      Run(1, "echo x >> tries; printf 'no such model' > /proc/self/fd/$NUMOE_SUPERVISOR_PIPE; exit 2");
+  EXPECT_EQ(status.message(), "worker 0 could not be started in 3 tries: exit code 2: no such model");
+  EXPECT_EQ(Lines("tries").size(), 3u);
+}
+
+TEST_F(SupervisorTest, TheOthersDrainWhenOneCannotStart) {
+  const absl::Status status = Run(
+      2,
+      std::string("[ $1 = --worker-index=0 ] && { while [ ! -e started ]; do sleep 0.01; done; exit 3; }; ") +
+          kServe);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("worker 0 could not be started in 3 tries: exit code 3"));
+  EXPECT_THAT(Lines("drained"), ::testing::ElementsAre("--worker-index=1"));
+}
+
+TEST_F(SupervisorTest, SigtermIsPassedOnAndWaitedFor) {
+  std::thread end = Beside([&] { Await("both run", [&] { return Lines("started").size() == 2; }); });
+  EXPECT_TRUE(Run(2, kServe).ok());
+  end.join();
+  EXPECT_EQ(Lines("drained").size(), 2u);
+}
+
+TEST_F(SupervisorTest, WhoDoesNotEndInTimeIsKilled) {
+  std::thread end = Beside([&] { Await("it runs", [&] { return Lines("started").size() == 1; }); });
+  EXPECT_TRUE(
+      Run(1, "trap '' TERM; echo x >> started; while :; do sleep 0.02; done", nullptr, milliseconds(100))
+          .ok());
+  end.join();
+}
+
+TEST_F(SupervisorTest, OrphansAreReaped) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // as process 1 is
+  std::thread end = Beside([&] {
+    Await("the orphan has ended", [&] {
+      const std::vector<std::string> orphan = Lines("orphan");
+      return !orphan.empty() && kill(std::stoi(orphan[0]), 0) != 0;
+    });
+  });
+  EXPECT_TRUE(
+      Run(1, std::string("(sh -c 'echo $$ >> orphan.tmp; mv orphan.tmp orphan; sleep 0.1' &); ") + kServe)
+          .ok());
+  end.join();
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST_F(SupervisorTest, ReadyIsWhatAllWorkersSayAndADeadOneComesBack) {
+  const auto health = HealthServer::Start("127.0.0.1:0");
+  ASSERT_TRUE(health.ok()) << health.status();
+  std::vector<std::unique_ptr<HealthServer>> workers;
+  for (int i = 0; i < 2; ++i) {
+    auto server = HealthServer::Start("unix:" + Path(std::to_string(i) + ".sock"));
+    ASSERT_TRUE(server.ok()) << server.status();
+    workers.push_back(*std::move(server));
+  }
+  const HealthProbe probe("127.0.0.1:" + std::to_string((*health)->port()));
+  const auto serves = [&](const std::string& service) {
+    return probe.Ask(service, milliseconds(2'000)).ok();
+  };
+  std::thread end = Beside([&] {
+    Await("live", [&] { return serves("live"); });
+    workers[0]->Set("", true);
+    Await("the first is ready", [&] { return serves("worker/0"); });
+    EXPECT_FALSE(serves(""));
+    workers[1]->Set("", true);
+    Await("all are ready", [&] { return serves(""); });
+    const std::vector<std::string> before = Lines("started");
+    kill(std::stoi(before.back()), SIGKILL);
+    Await("it comes back", [&] { return Lines("started").size() == before.size() + 1; });
+    Await("all are ready again", [&] { return serves(""); });
+    workers[0]->Set("", false);
+    Await("not all are ready", [&] { return !serves(""); });
+    EXPECT_FALSE(serves("worker/0"));
+    EXPECT_TRUE(serves("worker/1"));
+    EXPECT_TRUE(serves("live"));
+  });
+  EXPECT_TRUE(Run(2, kServe, health->get()).ok());
+  end.join();
+  EXPECT_FALSE(serves(""));
+}
+
+}  // namespace
+}  // namespace numoe
