@@ -213,7 +213,7 @@ class Download(unittest.TestCase):
         self.check_files()
 
     def test_modelscope(self):
-        self.run_program("--source", "modelscope", revision="v1")
+        self.run_program("--source=modelscope", revision="v1")
         self.check_files()
 
     def test_a_mirror_with_sums(self):
@@ -372,7 +372,7 @@ class Download(unittest.TestCase):
             seen.append(line)
             if "MB/s" in line:
                 break
-        self.assertRegex(seen[-1], r"numoe-download: 0\.00 of 0\.00 GiB \(\d+\.\d %\), \d+\.\d MB/s, (\d+:\d\d:\d\d left|stalled)")
+        self.assertRegex(seen[-1], r"numoe-download: 0\.00 of 0\.00 GiB \(\d+ %\), \d+\.\d MB/s, (\d+:\d\d:\d\d left|stalled)")
         running.send_signal(signal.SIGTERM)
         running.communicate(timeout=10)
         self.assertEqual(running.returncode, 143)
