@@ -30,6 +30,8 @@ step "unit tests (release)"
 ctest --test-dir build/release --output-on-failure -j "$jobs" | tail -n 60
 step "end to end"
 python3 tests/e2e/run.py --bin build/release/bin
+step "downloading a model from a bad server"
+python3 tests/deploy/download_test.py
 step "the page in a browser"
 python3 tests/page/run.py --bin build/release/bin
 step "real clients"
