@@ -109,7 +109,10 @@ void ExportPreflight(Metrics& metrics, const WorkerFlags& f) {
   std::vector<Finding> findings = CheckPinning("/", PinningFor(f));
   for (Finding& finding : CheckSettings("/")) findings.push_back(std::move(finding));
   std::map<std::string, bool> failed;
-  for (const Finding& finding : findings) failed[finding.check] |= !finding.good;
+  for (const Finding& finding : findings) {
+    failed[finding.check] |= !finding.good;
+    if (!finding.good) spdlog::info("preflight: {}; {}", finding.what, finding.advice);
+  }
   for (const auto& [check, bad] : failed) metrics.With(GaugeId::kPreflightFailed, {check}).Set(bad ? 1 : 0);
 }
 

@@ -102,6 +102,24 @@ class Supervision(unittest.TestCase):
                 self.assertEqual(daemon.process.wait(30), 0, daemon.log()[-2000:])
             self.assertEqual(glob.glob(cluster.folder + "/*.sock"), [])
 
+    def test_process_1_of_a_container_takes_signals_and_reaps(self):
+        alone = ["unshare", "--pid", "--fork", "--mount-proc"]
+        if subprocess.run([*alone, "true"], capture_output=True).returncode != 0:
+            self.skipTest("this machine does not let us make a PID namespace")
+        cluster = SupervisedCluster()
+        try:
+            cluster.supervisor.argv = [*alone, *cluster.supervisor.argv]
+            cluster.supervisor.start()
+            until("serving", lambda: probe(cluster.health).returncode == 0)
+            self.assertIn(cluster.child(1), range(2, 100))  # its numbers begin at 1
+            init = int(open(f"/proc/{cluster.supervisor.process.pid}/task/{cluster.supervisor.process.pid}/children",
+                            encoding="ascii").read().split()[0])
+            os.kill(init, signal.SIGTERM)
+            self.assertEqual(cluster.supervisor.process.wait(30), 0, cluster.supervisor.log()[-2000:])
+            self.assertEqual(glob.glob(cluster.folder + "/*.sock"), [])
+        finally:
+            cluster.__exit__(None, None, None)
+
     def test_workers_end_with_a_supervisor_that_is_killed(self):
         cluster = SupervisedCluster()
         try:
