@@ -162,6 +162,14 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
   flags.AddSwitch(
       "plan", f.plan,
       "Say what the model takes of memory and end; with --gpu-memory for a GPU that need not be here");
+  flags.Add(
+      "otlp-endpoint", f.otlp_endpoint,
+      "OpenTelemetry collector (OTLP over HTTP, http://HOST:4318) that traces of requests go to; default: "
+      "none");
+  flags
+      .Add("trace-ratio", f.trace_ratio,
+           "Share of the requests that are traced where the client's traceparent does not say, 0 to 1")
+      ->check(CLI::Range(0.0, 1.0));
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
   flags.Add("log-format", f.log.format, "text or json");
   return flags.Parse(argc, argv);

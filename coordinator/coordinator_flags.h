@@ -46,6 +46,8 @@ struct CoordinatorFlags {
   std::string device = "auto";
   std::string gpu_memory;  // as given: "80GiB"
   bool plan = false;
+  std::string otlp_endpoint;
+  double trace_ratio = 1;
   LogOptions log{.program = "numoe-coordinator"};
 };
 

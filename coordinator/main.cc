@@ -22,6 +22,7 @@
 #include "coordinator/page/page_routes.h"
 #include "coordinator/parsing/output_format.h"
 #include "coordinator/scheduler/engine_loop.h"
+#include "coordinator/tracing/tracer.h"
 #include "coordinator/transport/worker_pool.h"
 
 namespace numoe {
@@ -239,12 +240,23 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::at
   return loaded;
 }
 
+absl::StatusOr<std::unique_ptr<Tracer>> CreateTracer(const CoordinatorFlags& f, Metrics& metrics) {
+  if (f.otlp_endpoint.empty()) return nullptr;
+  return Tracer::Create({.endpoint = f.otlp_endpoint,
+                         .ratio = f.trace_ratio,
+                         .resource = {{"service.name", std::string("numoe-coordinator")},
+                                      {"service.version", std::string(Version())},
+                                      {"gen_ai.response.model", f.served_model_name}}},
+                        metrics);
+}
+
 absl::Status Serve(CoordinatorFlags& f) {
   RETURN_IF_ERROR(SetupLogging(f.log));
   RETURN_IF_ERROR(CompleteFlags(f));
   if (f.plan) return PrintPlan(f);
   Metrics metrics(MetricOwner::kCoordinator);
   metrics.ServeAliases(f.served_model_name);
+  ASSIGN_OR_RETURN(const auto tracer, CreateTracer(f, metrics));
   std::atomic<const char*> doing{"reading the model's files"};
   Router starting, router;
   AddStartingRoutes(starting, metrics, [&doing] { return std::string(doing.load()); });
@@ -275,6 +287,7 @@ absl::Status Serve(CoordinatorFlags& f) {
                      .grammars = grammars,
                      .locked = f.locked,
                      .request_timeout_s = f.request_timeout_s,
+                     .tracer = tracer.get(),
                      .health = [&] { return Health(*loaded.pool, *engine, draining.load()); },
                      .expert_stats = [&] { return ExpertStats(*loaded.pool, loaded.config); },
                      .server_info = ServerInfo(f, options, *device)};

@@ -97,6 +97,13 @@ inline constexpr int kClientConnectSeconds = 10;
 inline constexpr int kClientReplySeconds = 60;           // silence while a reply is fetched whole
 inline constexpr int kClientSilenceSeconds = 6 * 3'600;  // of an answer: vLLM's and SGLang's bench clients'
 
+// --- traces ----------------------------------------------------------------------------------------------
+// Spans that wait for the collector: about 1 kB each, some seconds of the busiest server.
+inline constexpr size_t kTraceSpansMax = 8'192;
+inline constexpr size_t kTraceBatchSpansMax = 512;  // OpenTelemetry's SDKs' own
+inline constexpr int kTraceSendSeconds = 10;        // for one batch; theirs too
+inline constexpr int kTraceFlushSeconds = 2;        // for all that is left at the end
+
 // --- chat templates --------------------------------------------------------------------------------------
 inline constexpr int64_t kTemplateStepsMax = 2'000'000;  // a 200-message conversation takes about 20,000
 inline constexpr size_t kTemplateOutputBytesMax = 64ull << 20;

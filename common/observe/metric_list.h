@@ -93,6 +93,10 @@
             "Time from a request's arrival to its first token")                                            \
   COUNTER(kTokensGenerated, "numoe_tokens_generated_total", kCoordinator, "", "Tokens sampled")            \
   COUNTER(kTokensPrompt, "numoe_tokens_prompt_total", kCoordinator, "", "Prompt tokens accepted")          \
+  COUNTER(kTraceSpansDropped, "numoe_trace_spans_dropped_total", kCoordinator, "",                         \
+          "Spans of traces that did not reach --otlp-endpoint")                                            \
+  COUNTER(kTraceSpansSent, "numoe_trace_spans_sent_total", kCoordinator, "",                               \
+          "Spans of traces that --otlp-endpoint has taken")                                                \
   GAUGE(kWeightsBytes, "numoe_weights_bytes", kWorker, "", "Packed expert weights held in memory")         \
   GAUGE(kWeightsHugePages, "numoe_weights_huge_page_ratio", kWorker, "",                                   \
         "Share of the weights in huge pages, 0 to 1")                                                      \

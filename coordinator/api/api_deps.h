@@ -16,6 +16,7 @@
 #include "coordinator/parsing/output_format.h"
 #include "coordinator/scheduler/engine.h"
 #include "coordinator/tokenizer/tokenizer.h"
+#include "coordinator/tracing/tracer.h"
 
 namespace numoe {
 
@@ -39,6 +40,7 @@ struct ApiDeps {
   /// Sampling parameters that no request may choose otherwise, by name: ("temperature", 1.0).
   std::vector<std::pair<std::string, double>> locked;
   double request_timeout_s = 0;  // 0: none
+  Tracer* tracer = nullptr;      // null: nothing is traced
   std::function<HealthReport()> health;
   std::function<absl::StatusOr<std::string>()> expert_stats;  // JSON; waits for the workers
   nlohmann::ordered_json server_info;                         // flags and what was found at start

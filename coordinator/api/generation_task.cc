@@ -56,16 +56,22 @@ std::vector<std::shared_ptr<GenerationTask>> RunningTasks::Find(const std::strin
 int RunningTasks::size() { return static_cast<int>(Find("").size()); }
 
 void GenerationTask::Start(boost::asio::thread_pool& preparers) {
+  trace_ = RequestTrace::Begin(deps_.tracer, exchange_->request());
   // Refused before any work: an overloaded server must not tokenise.
   if (!deps_.engine.HasRoom()) {
     deps_.metrics.Add(CounterId::kRequestsRejected);
-    return exchange_->ReplyError(
+    const ApiError error =
         FromStatus(deps_.health().status == "draining"
                        ? absl::UnavailableError("the server is draining and takes no new requests")
-                       : absl::ResourceExhaustedError("the queue is full; try again later")));
+                       : absl::ResourceExhaustedError("the queue is full; try again later"));
+    if (trace_) trace_->End(error.http_status, error.code.value_or(error.type), choices_);
+    return exchange_->ReplyError(error);
   }
   running_.Add(exchange_->request().id, shared_from_this());
-  exchange_->OnGone([self = shared_from_this()] { self->CancelAll(); });
+  exchange_->OnGone([self = shared_from_this()] {
+    self->CancelAll();
+    self->trace_.reset();  // which says that nobody was answered
+  });
   boost::asio::post(preparers, [self = shared_from_this()] {
     auto prepared = std::make_shared<std::variant<Prepared, ApiError>>(
         Prepare(self->exchange_->TakeBody(), self->dialect_.read, self->deps_));
@@ -101,6 +107,7 @@ void GenerationTask::Submit(Prepared prepared) {
                                                       .index = static_cast<int>(index),
                                                       .prompt_index = static_cast<int>(prompt)}));
   }
+  if (trace_) trace_->Describe(request, id, deps_.model_name);
   // What was asked has become tokens. A stream does not hold its text as long as it takes, nor does the
   // writer.
   prepared_.request.conversation.reset();
@@ -133,6 +140,7 @@ void GenerationTask::SubmitChoice(size_t index) {
     // The engine's thread: only hand it over.
     self->exchange_->Post([self, index, event] { self->OnEvent(index, event); });
   };
+  if (trace_) trace_->Submitted(index);
   const absl::StatusOr<SequenceId> sequence = deps_.engine.Submit(std::move(generate));
   if (!sequence.ok()) return Fail(FromEngine(sequence.status()));
   sequences_[index] = *sequence;
@@ -140,6 +148,7 @@ void GenerationTask::SubmitChoice(size_t index) {
 
 void GenerationTask::OnEvent(size_t index, const TokenEvent& event) {
   if (over_ || choices_[index]->done()) return;
+  if (trace_) trace_->Took(index, event);
   if (event.finish == FinishReason::kError) {
     sequences_[index].reset();
     return Fail(FromStatus(event.error));
@@ -173,6 +182,8 @@ void GenerationTask::FinishIfDone() {
   if (!std::all_of(choices_.begin(), choices_.end(), [](const auto& choice) { return choice->done(); }))
     return;
   over_ = true;
+  constexpr int kOk = 200;
+  if (trace_) trace_->End(kOk, "", choices_);
   exchange_->CountTokens(static_cast<int>(CountUsage(choices_).completion));
   if (prepared_.request.stream) {
     if (!streaming_) exchange_->BeginStream();
@@ -210,6 +221,7 @@ void GenerationTask::Abort() {
 void GenerationTask::Fail(const ApiError& error) {
   if (over_) return;
   CancelAll();
+  if (trace_) trace_->End(error.http_status, error.code.value_or(error.type), choices_);
   if (!streaming_) return exchange_->ReplyError(error);
   exchange_->Send(writer_->Failure(error));
   exchange_->EndStream();

@@ -19,6 +19,7 @@
 #include "coordinator/api/answer_writer.h"
 #include "coordinator/api/api_deps.h"
 #include "coordinator/api/preparation.h"
+#include "coordinator/api/request_trace.h"
 #include "coordinator/http/exchange.h"
 
 namespace numoe {
@@ -79,6 +80,7 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   const Dialect dialect_;
   Prepared prepared_;
   std::unique_ptr<AnswerWriter> writer_;
+  std::unique_ptr<RequestTrace> trace_;  // null: not recorded
   Choices choices_;
   std::vector<std::optional<SequenceId>> sequences_;  // [choice], while it runs
   std::vector<bool> submitted_;                       // [choice]

@@ -55,10 +55,11 @@ struct TokenEvent {
                                 // is the end or stop token
   int64_t cached_prompt_tokens = 0;  // tokens that were found in the prefix cache and not computed
   FinishReason finish = FinishReason::kNone;
-  absl::Status error;                          // not OK iff finish == kError
-  std::vector<TokenLogprobs> logprobs;         // [tokens] if the request asked for them
-  std::vector<TokenLogprobs> prompt_logprobs;  // [prompt tokens - 1], of all but the first; in the first
-                                               // event with tokens, if asked for
+  absl::Status error;                              // not OK iff finish == kError
+  std::vector<TokenLogprobs> logprobs;             // [tokens] if the request asked for them
+  std::vector<TokenLogprobs> prompt_logprobs;      // [prompt tokens - 1], of all but the first; in the first
+                                                   // event with tokens, if asked for
+  std::chrono::steady_clock::time_point admitted;  // when it left the queue first; the epoch: it never did
 };
 
 struct GenerateRequest {

@@ -211,6 +211,7 @@ void Scheduler::CarryOut(const StepPlan& plan) {
   for (int i = 0; i < plan.admitted; ++i) {
     Sequence& s = *waiting_.front();
     metrics_.Observe(HistogramId::kQueueWait, SecondsSince(s.arrived));
+    if (s.admitted == std::chrono::steady_clock::time_point()) s.admitted = options_.now();
     tables_.TakePrefix(s);  // for all of them before a block is given out, which can end a prefix
     stats_.prefix_query_tokens += s.tokens.size();
     stats_.prefix_hit_tokens += static_cast<uint64_t>(s.cached);
@@ -328,6 +329,7 @@ void Scheduler::Emit(Sequence& s, DrawnToken drawn) {
   } else {
     event_.sequence = s.id;
     event_.cached_prompt_tokens = s.reused.value_or(0);
+    event_.admitted = s.admitted;
   }
   event->tokens.assign(1, drawn.token);
   event->logprobs = std::move(drawn.logprobs);
@@ -336,8 +338,11 @@ void Scheduler::Emit(Sequence& s, DrawnToken drawn) {
 }
 
 void Scheduler::End(Sequence& s, FinishReason reason, const absl::Status& error) const {
-  s.ending = TokenEvent{
-      .sequence = s.id, .cached_prompt_tokens = s.reused.value_or(0), .finish = reason, .error = error};
+  s.ending = TokenEvent{.sequence = s.id,
+                        .cached_prompt_tokens = s.reused.value_or(0),
+                        .finish = reason,
+                        .error = error,
+                        .admitted = s.admitted};
 }
 
 void Scheduler::EndAll(const absl::Status& error) {

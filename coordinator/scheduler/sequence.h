@@ -35,6 +35,7 @@ struct Sequence {
   std::optional<TokenEvent> ending;   // set once it is over, handed out when the step is settled
   uint64_t seed = 0;
   std::chrono::steady_clock::time_point arrived;
+  std::chrono::steady_clock::time_point admitted;  // first; the epoch: not yet
   std::chrono::steady_clock::time_point last_token;
 
   int64_t generated() const { return static_cast<int64_t>(tokens.size()) - prompt_tokens; }

@@ -21,6 +21,8 @@ from daemons import Cluster, free_port, stream_calls, stream_text  # noqa: E402
 import supervision  # noqa: E402
 from supervision import Draining, Pinning, Supervision  # noqa: E402,F401
 from terminal import Terminal  # noqa: E402
+import tracing  # noqa: E402
+from tracing import Tracing  # noqa: E402,F401
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")  # random weights: starts at once, says nonsense
@@ -771,5 +773,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     options, rest = parser.parse_known_args()
-    BIN = command_lines.BIN = supervision.BIN = os.path.abspath(options.bin)
+    BIN = command_lines.BIN = supervision.BIN = tracing.BIN = os.path.abspath(options.bin)
     unittest.main(argv=[sys.argv[0], *rest])
