@@ -2,11 +2,9 @@
 // it starts a worker for each NUMA node instead.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -105,14 +103,15 @@ absl::StatusOr<std::optional<NodeClaim>> CheckPlace(const WorkerFlags& f) {
   return claim;
 }
 
-void ExportPreflight(Metrics& metrics, const WorkerFlags& f) {
+std::vector<Finding> FindSettings(const WorkerFlags& f) {
   std::vector<Finding> findings = CheckPinning("/", PinningFor(f));
   for (Finding& finding : CheckSettings("/")) findings.push_back(std::move(finding));
+  return findings;
+}
+
+void ExportPreflight(Metrics& metrics, const std::vector<Finding>& findings) {
   std::map<std::string, bool> failed;
-  for (const Finding& finding : findings) {
-    failed[finding.check] |= !finding.good;
-    if (!finding.good) spdlog::info("preflight: {}; {}", finding.what, finding.advice);
-  }
+  for (const Finding& finding : findings) failed[finding.check] |= !finding.good;
   for (const auto& [check, bad] : failed) metrics.With(GaugeId::kPreflightFailed, {check}).Set(bad ? 1 : 0);
 }
 
@@ -162,7 +161,8 @@ absl::Status Serve(WorkerFlags& f) {
   LoadProgress progress;
   Metrics metrics(MetricOwner::kWorker);
   ExportProgress(metrics, progress);
-  ExportPreflight(metrics, f);
+  const std::vector<Finding> findings = FindSettings(f);
+  ExportPreflight(metrics, findings);
   // Before the weights are there: who waits for them wants to see how far they are.
   ASSIGN_OR_RETURN(auto exposer, MetricsExposer::Start(metrics, f.metrics_host, f.metrics_port));
   f.executor.progress = &progress;
@@ -170,6 +170,8 @@ absl::Status Serve(WorkerFlags& f) {
   const ExpertExecutor& executor = *loaded.executor;
   spdlog::info("instruction sets: {}", DescribeIsas());
   ASSIGN_OR_RETURN(const auto service, WorkerService::Start(*loaded.executor, ServiceOptions(f, loaded)));
+  for (const Finding& finding : findings)
+    if (!finding.good) spdlog::info("preflight: {}; {}", finding.what, finding.advice);
   ExportExecutor(metrics, executor);
   const std::string isa(IsaName(*SelectIsa(f.executor.isa)));
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), isa}).Set(1);
@@ -186,17 +188,7 @@ absl::Status Serve(WorkerFlags& f) {
   return absl::OkStatus();
 }
 
-// A folder that sockets can lie in; the workers look at the rest of the address.
-absl::Status CheckSocketFolder(const std::string& listen) {
-  const std::string folder = UnixPath(listen);
-  if (folder.empty() || access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("--listen={}: {}; with --supervise expected unix:FOLDER, which this process may write to",
-                  listen, std::strerror(errno)));
-}
-
 absl::Status Supervise(const WorkerFlags& f, int argc, char** argv) {
-  RETURN_IF_ERROR(CheckSocketFolder(f.listen));
   ASSIGN_OR_RETURN(const auto claim, CheckPlace(f));
   ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
   ASSIGN_OR_RETURN(
@@ -208,6 +200,7 @@ absl::Status Supervise(const WorkerFlags& f, int argc, char** argv) {
                            .own_home = f.pinning == "required",
                            .listen = f.listen,
                            .metrics_port = f.metrics_port}));
+  for (const FleetWorker& worker : plan.workers) RETURN_IF_ERROR(CheckListenAddress(worker.listen));
   ASSIGN_OR_RETURN(const auto health, StartHealth(f));
   for (const std::string& warning : topology.warnings) spdlog::warn("topology: {}", warning);
   spdlog::info("supervising {}", plan.ToString());

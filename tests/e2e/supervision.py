@@ -112,11 +112,24 @@ class Supervision(unittest.TestCase):
             cluster.supervisor.start()
             until("serving", lambda: probe(cluster.health).returncode == 0)
             self.assertIn(cluster.child(1), range(2, 100))  # its numbers begin at 1
-            init = int(open(f"/proc/{cluster.supervisor.process.pid}/task/{cluster.supervisor.process.pid}/children",
-                            encoding="ascii").read().split()[0])
-            os.kill(init, signal.SIGTERM)
+            outer = cluster.supervisor.process.pid
+            with open(f"/proc/{outer}/task/{outer}/children", encoding="ascii") as children:
+                os.kill(int(children.read().split()[0]), signal.SIGTERM)
             self.assertEqual(cluster.supervisor.process.wait(30), 0, cluster.supervisor.log()[-2000:])
             self.assertEqual(glob.glob(cluster.folder + "/*.sock"), [])
+        finally:
+            cluster.__exit__(None, None, None)
+
+    def test_a_second_supervisor_is_refused_at_once(self):
+        cluster = SupervisedCluster()
+        try:
+            cluster.supervisor.start()
+            until("serving", lambda: probe(cluster.health).returncode == 0)
+            argv = [word if word != cluster.health else "none" for word in cluster.supervisor.argv]
+            done = subprocess.run([*argv, "--log-level", "error"], capture_output=True, text=True, timeout=30)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("worker-0.sock is served by another process", done.stderr)
+            self.assertEqual(probe(cluster.health).returncode, 0)
         finally:
             cluster.__exit__(None, None, None)
 
@@ -146,7 +159,7 @@ class Supervision(unittest.TestCase):
             self.assertRegex(lines[0], "^numoe-expert-worker: worker 0 could not be started in 4 tries: exit code 2: .*/nonexistent")
 
     def test_what_does_not_fit_is_named_at_once(self):
-        for flags, words in ((["--listen", "unix:/nonexistent"], ["/nonexistent", "FOLDER"]),
+        for flags, words in ((["--listen", "unix:/nonexistent"], ["/nonexistent", "a folder this process may write to"]),
                              (["--listen", "127.0.0.1:0"], ["--listen=127.0.0.1:0"]),
                              (["--numa-nodes", "0"], ["--numa-nodes", "--supervise"]),
                              (["--health-listen", "nowhere.invalid:1"], ["--health-listen=nowhere.invalid:1"]),
@@ -173,6 +186,11 @@ class Pinning(unittest.TestCase):
                 worker.communicate()
         return ""
 
+    @staticmethod
+    def read(path):
+        with open(path, encoding="ascii") as f:
+            return f.read()
+
     def test_cpus_that_everything_else_has_too_are_refused(self):
         self.assertIn("--pinning required: ", self.start(set(range(os.cpu_count()))))
 
@@ -182,7 +200,7 @@ class Pinning(unittest.TestCase):
 
     def test_own_cpus_are_taken(self):
         quota = "/sys/fs/cgroup/cpu.max"
-        if len(os.sched_getaffinity(0)) < 2 or (os.path.exists(quota) and "max" not in open(quota, encoding="ascii").read()):
+        if len(os.sched_getaffinity(0)) < 2 or (os.path.exists(quota) and "max" not in self.read(quota)):
             self.skipTest("this machine has one CPU, or a quota, which is what --pinning refuses")
         self.assertIn("serving", self.start({min(os.sched_getaffinity(0))}))
 
