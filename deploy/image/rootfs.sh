@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Makes the image's root file system: the programs, the Debian packages that they need and no others, a user, an SBOM.
+#   deploy/image/rootfs.sh --bin DIR --out DIR [--version TEXT]
+# The Dockerfile runs it in its last build stage, build.sh on this machine: one list of packages, one result. Needs
+# Debian 12 with apt's lists, python3, and no root. Packages are unpacked, not installed: none of their scripts run, and
+# neither dpkg nor apt nor perl come along. /var/lib/dpkg/status.d has each one's control file, as scanners expect it.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+bin="" out="" version=unknown
+while [ $# -gt 0 ]; do
+  case $1 in
+    --bin | --out | --version) [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; } ;;
+    *) echo "unknown option '$1': expected --bin, --out or --version" >&2; exit 2 ;;
+  esac
+  case $1 in --bin) bin=$2 ;; --out) out=$2 ;; --version) version=$2 ;; esac
+  shift 2
+done
+[ -n "$bin" ] && [ -n "$out" ] || { echo "expected --bin DIR --out DIR" >&2; exit 2; }
+
+daemons=(numoe-coordinator numoe-expert-worker)
+tools=(numoe-pack numoe-chat numoe-bench numoe-download)  # those that were built
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# Of apt's whole answer only these are left out: questions while installing, which does not happen here.
+never_unpacked=" debconf "
+
+programs() {
+  local name
+  for name in "${daemons[@]}"; do
+    [ -x "$bin/$name" ] || { echo "$bin/$name: missing; build it first" >&2; return 1; }
+    echo "$bin/$name"
+  done
+  for name in "${tools[@]}"; do
+    if [ -x "$bin/$name" ]; then echo "$bin/$name"; fi
+    if [ -x "$here/$name" ]; then echo "$here/$name"; fi
+  done
+}
+
+# The packages of the shared libraries that a program loads; scripts load none.
+library_packages() {
+  local library
+  for library in $({ ldd "$@" 2>/dev/null || true; } | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u); do
+    library=$(realpath "$library")
+    # Before Debian merged /lib into /usr/lib, packages registered either.
+    { dpkg-query -S "$library" 2>/dev/null || dpkg-query -S "${library#/usr}"; } | cut -d: -f1
+  done | sort -u
+}
+
+download() {
+  mkdir -p "$scratch/archives/partial"
+  : >"$scratch/status"  # nothing is installed: everything that is needed is in apt's answer
+  apt-get -qq -o Dir::State::status="$scratch/status" -o Dir::Cache::archives="$scratch/archives" \
+    -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o Debug::NoLocking=1 -o APT::Sandbox::User=root \
+    install -y --no-install-recommends --download-only "$@" >"$scratch/apt.log" 2>&1 ||
+    { tail -n 20 "$scratch/apt.log" >&2; echo "apt-get cannot fetch the packages; are its lists current (apt-get update)?" >&2; return 1; }
+}
+
+unpack() {
+  local deb name
+  for link in bin sbin lib lib64; do
+    mkdir -p "$out/usr/$link"
+    ln -s "usr/$link" "$out/$link"
+  done
+  mkdir -p "$out/var/lib/dpkg/status.d"
+  for deb in "$scratch"/archives/*.deb; do
+    name=$(dpkg-deb -f "$deb" Package)
+    case $never_unpacked in *" $name "*) continue ;; esac
+    dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink --no-same-owner -C "$out" \
+      --exclude './usr/share/man' --exclude './usr/share/info' --exclude './usr/share/locale' --exclude './usr/share/lintian' \
+      --exclude './usr/share/bash-completion' --exclude './usr/share/doc/*/[!c]*' --exclude './usr/lib/x86_64-linux-gnu/gconv'
+    { dpkg-deb -f "$deb"; echo "SHA256: $(sha256sum "$deb" | cut -d' ' -f1)"; } >"$out/var/lib/dpkg/status.d/$name"
+  done
+}
+
+# What the packages' own scripts would have done, and the user.
+configure() {
+  mkdir -p "$out/etc/ssl/certs" "$out/models" "$out/run/numoe" "$out/usr/share/numoe"
+  cat "$out"/usr/share/ca-certificates/mozilla/*.crt >"$out/etc/ssl/certs/ca-certificates.crt"
+  ln -sf bash "$out/usr/bin/sh"
+  mkdir -p -m 1777 "$out/tmp"
+  printf 'root:x:0:0:root:/:/usr/sbin/nologin\nnumoe:x:10001:10001:NUMoE:/tmp:/usr/sbin/nologin\n' >"$out/etc/passwd"
+  printf 'root:x:0:\nnumoe:x:10001:\n' >"$out/etc/group"
+  printf 'passwd: files\ngroup: files\nhosts: files dns\n' >"$out/etc/nsswitch.conf"
+}
+
+# Every library of every program is in the image, wherever this machine has more of them.
+check_libraries() {
+  local program where=$out/usr/lib/x86_64-linux-gnu missing
+  for program in "$out"/usr/bin/numoe-*; do
+    [ "$(head -c 4 "$program" | tail -c 3)" = ELF ] || continue
+    missing=$("$out/lib64/ld-linux-x86-64.so.2" --inhibit-cache --library-path "$where" --list "$program" |
+      awk -v root="$(realpath "$out")/" '$2 == "=>" && index($3, root) != 1')
+    [ -z "$missing" ] || { printf '%s needs what the image has not:\n%s\n' "${program##*/}" "$missing" >&2; return 1; }
+  done
+}
+
+mapfile -t files < <(programs)
+[ ${#files[@]} -ge ${#daemons[@]} ] || exit 1
+mapfile -t packages < <(library_packages "${files[@]}"; sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' "$here/packages.txt")
+download "${packages[@]}"
+rm -rf "$out"
+mkdir -p "$out"
+out=$(realpath "$out")
+unpack
+configure
+install -m 0755 "${files[@]}" "$out/usr/bin/"
+for file in "$out"/usr/bin/numoe-*; do
+  if [ "$(head -c 4 "$file" | tail -c 3)" = ELF ]; then strip --strip-unneeded "$file"; fi
+done
+check_libraries
+python3 "$here/sbom.py" --root "$out" --version "$version" >"$out/usr/share/numoe/sbom.spdx.json"
