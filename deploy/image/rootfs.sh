@@ -76,7 +76,7 @@ unpack() {
 
 # What the packages' own scripts would have done, and the user.
 configure() {
-  mkdir -p "$out/etc/ssl/certs" "$out/models" "$out/run/numoe" "$out/usr/share/numoe"
+  mkdir -p "$out/etc/ssl/certs" "$out/models" "$out/usr/share/numoe"
   cat "$out"/usr/share/ca-certificates/mozilla/*.crt >"$out/etc/ssl/certs/ca-certificates.crt"
   ln -sf bash "$out/usr/bin/sh"
   mkdir -p -m 1777 "$out/tmp"

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <random>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
@@ -22,6 +23,13 @@ constexpr int kStopPollMs = 50;
 // A coordinator that connected but does not attach is given up after this.
 constexpr int kAttachTimeoutMs = 5'000;
 
+// Random, not by process id: the containers of a pod share the names of abstract sockets and are all process
+// 1, and a coordinator that asks the wrong pod's name must find nobody instead of its own neighbour.
+std::string UniqueName() {
+  std::random_device random;
+  return fmt::format("numoe-ring-{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
 }  // namespace
 
 absl::Status SharedExecutor::Execute(const LayerCallView& call, absl::Span<float> out) {
@@ -34,8 +42,7 @@ absl::Status SharedExecutor::Execute(const LayerCallView& call, absl::Span<float
 absl::StatusOr<std::unique_ptr<RingServer>> RingServer::Start(SharedExecutor& executor,
                                                               const RingServerOptions& options) {
   auto server = std::unique_ptr<RingServer>(new RingServer(executor, options));
-  static std::atomic<int> counter{0};
-  server->name_ = fmt::format("numoe-ring-{}-{}", getpid(), counter++);
+  server->name_ = UniqueName();
   server->listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
