@@ -23,8 +23,8 @@ tools=(numoe-pack numoe-chat numoe-bench numoe-download)  # those that were buil
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Of apt's whole answer only these are left out: questions while installing, which does not happen here.
-never_unpacked=" debconf "
+# Of apt's whole answer only these are left out: nothing is installed or removed in an image.
+never_unpacked=" debconf dpkg "
 
 programs() {
   local name

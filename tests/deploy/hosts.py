@@ -1,0 +1,147 @@
+"""Two hosts as network namespaces: an expert worker over the network, and what happens when the network fails."""
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from client import Server, Stream
+from containers import ROOT, await_true, find_tool
+
+MODEL = os.path.join(ROOT, "deploy/models/nano")
+BIN = ""
+CALL_DEADLINE_S = 30  # of a layer call: LinkOptions::call_deadline_ms
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+
+
+def why_no_namespaces():
+    """-> what is missing for network namespaces here, or ''."""
+    missing = [tool for tool in ("ip", "iptables") if not find_tool(tool)]
+    if missing:
+        return "not installed: " + ", ".join(missing)
+    if os.geteuid() != 0:
+        return "needs root (network namespaces)"
+    name = f"numoe-probe-{os.getpid()}"
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode != 0:
+        return "this machine allows no network namespaces"
+    subprocess.run(["ip", "netns", "delete", name], check=False)
+    return ""
+
+
+class Network:
+    """Namespaces a (the coordinator's host) and b, joined by a cable; a is joined to this one, too.
+
+    10.213.N.0/30 from here to a, 10.213.N.4/30 from a to b; N by process id, so that two runs do not meet.
+    """
+
+    def __init__(self):
+        number = os.getpid() % 250
+        tag = f"{os.getpid() % 100000}"
+        self.a, self.b = f"numoe-{tag}-a", f"numoe-{tag}-b"
+        self.here_ip, self.a_ip = f"10.213.{number}.1", f"10.213.{number}.2"
+        self.a_to_b_ip, self.b_ip = f"10.213.{number}.5", f"10.213.{number}.6"
+        self.folder = tempfile.mkdtemp(prefix="numoe-hosts.")
+        self.processes = []
+        for name in (self.a, self.b):
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        ip("link", "add", f"nh{tag}", "type", "veth", "peer", "name", "up0", "netns", self.a)
+        ip("-n", self.a, "link", "add", "cable0", "type", "veth", "peer", "name", "cable0", "netns", self.b)
+        ip("addr", "add", self.here_ip + "/30", "dev", f"nh{tag}")
+        ip("link", "set", f"nh{tag}", "up")
+        for name, device, address in ((self.a, "up0", self.a_ip), (self.a, "cable0", self.a_to_b_ip), (self.b, "cable0", self.b_ip)):
+            ip("-n", name, "addr", "add", address + "/30", "dev", device)
+            ip("-n", name, "link", "set", device, "up")
+
+    def start(self, host, name, *argv):
+        with open(os.path.join(self.folder, name + ".log"), "ab") as log:
+            process = subprocess.Popen(["ip", "netns", "exec", host, os.path.join(BIN, argv[0]), *argv[1:]],
+                                       stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        self.processes.append(process)
+        return process
+
+    def log(self, name):
+        with open(os.path.join(self.folder, name + ".log"), encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def cut(self, on=True):
+        """The cable loses everything in both directions, without a word to either end."""
+        for chain in ("INPUT", "OUTPUT"):
+            subprocess.run(["ip", "netns", "exec", self.b, "iptables", "-w", "-A" if on else "-D", chain, "!", "-i" if chain == "INPUT" else "-o",
+                            "lo", "-j", "DROP"], check=True, capture_output=True)
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for name in (self.a, self.b):
+            subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@unittest.skipIf(why_no_namespaces(), why_no_namespaces())
+class TwoHosts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.net = Network()
+        cls.addClassCleanup(cls.net.close)
+        local = f"unix:{cls.net.folder}/w0.sock"
+        cls.remote = f"{cls.net.b_ip}:7070"
+        flags = ["--model", MODEL, "--worker-count", "2", "--metrics-port", "0"]
+        cls.net.start(cls.net.a, "worker0", "numoe-expert-worker", *flags, "--worker-index", "0", "--listen", local)
+        cls.remote_argv = ["numoe-expert-worker", *flags, "--worker-index", "1", "--listen", cls.remote]
+        cls.worker = cls.net.start(cls.net.b, "worker1", *cls.remote_argv)
+        cls.net.start(cls.net.a, "coordinator", "numoe-coordinator", "--model", MODEL, "--host", cls.net.a_ip, "--port", "8080",
+                      "--workers", f"{local},{cls.remote}", "--worker-deadline-ms", "120000")
+        cls.server = Server(cls.net.a_ip, 8080, lambda: cls.net.log("coordinator"))
+        cls.server.await_health("ready")
+        cls.expected = Stream(cls.server).result()
+
+    def test_1_the_remote_worker_serves_over_grpc(self):
+        asked = {"messages": [{"role": "user", "content": "What is 84 * 3 / 2?"}], "temperature": 0}
+        self.assertIn("126", self.server.post("/v1/chat/completions", asked)["choices"][0]["message"]["content"])
+        lines = [line for line in self.net.log("coordinator").splitlines() if " through " in line]
+        self.assertEqual([line.endswith("through shared memory") for line in lines], [True, False], lines)
+        self.assertIn(f"{self.remote}: slice 1/2", lines[1])
+
+    def test_2_a_short_cut_costs_time_and_nothing_else(self):
+        lost = self.server.metric("numoe_worker_lost_total")
+        stream = Stream(self.server)
+        stream.await_events(20)
+        self.net.cut()
+        time.sleep(2)
+        seen = stream.events
+        self.net.cut(False)
+        self.assertLess(seen, stream.TOKENS - 1, "the stream had ended before the cut")
+        self.assertEqual(stream.result(), self.expected)
+        self.assertEqual(self.server.metric("numoe_worker_lost_total"), lost)
+
+    def test_3_a_long_cut_is_noticed_and_healed_and_the_step_replayed(self):
+        lost, replayed = (self.server.metric(f"numoe_{name}_total") for name in ("worker_lost", "steps_replayed"))
+        stream = Stream(self.server)
+        stream.await_events(20)
+        self.net.cut()
+        begun = time.monotonic()
+        self.server.await_health("degraded", CALL_DEADLINE_S + 5)
+        self.assertGreater(time.monotonic() - begun, 1, "noticed by something else than the cut")
+        self.assertIn(self.remote, self.server.request("GET", "/health")[2])
+        self.assertEqual(self.server.metric("numoe_worker_lost_total"), lost + 1)
+        self.net.cut(False)
+        self.server.await_health("ready", 30)
+        self.assertEqual(stream.result(), self.expected, "the answer changed")
+        self.assertGreater(self.server.metric("numoe_steps_replayed_total"), replayed)
+
+    def test_4_a_remote_worker_that_restarts_is_taken_back(self):
+        stream = Stream(self.server)
+        stream.await_events(20)
+        self.worker.send_signal(signal.SIGKILL)
+        self.worker.wait()
+        await_true(lambda: self.server.health() == "degraded", 10, "a killed remote worker is not noticed within 10 s")
+        type(self).worker = self.net.start(self.net.b, "worker1", *self.remote_argv)
+        self.assertEqual(stream.result(), self.expected, "the answer changed")
+        self.server.await_health("ready")

@@ -1,0 +1,133 @@
+"""The image and the pod: what is in it, what it may do, and what happens to streams when its containers end."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from client import TEXT, Server, Stream
+from containers import IMAGE, ROOT, Pod, Podman, await_true, why_no_containers
+
+MODEL = os.path.join(ROOT, "deploy/models/nano")
+IMAGE_BYTES_MAX = 120 << 20  # 94 MB when written; more has a reason or is a mistake
+BIN = ""
+
+
+@unittest.skipIf(why_no_containers(), why_no_containers())
+class ThePod(unittest.TestCase):
+    """In the order of their names: the last ones end it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.podman = Podman(BIN)
+        cls.addClassCleanup(cls.podman.close)
+        probe = cls.podman.run("run", "--rm", IMAGE, "true", check=False)
+        if probe.returncode in (125, 126):  # podman's and the runtime's own errors
+            raise unittest.SkipTest("this machine cannot run containers: " + probe.stderr.strip()[-300:])
+        cls.pod = Pod(cls.podman, MODEL)
+        cls.pod.start()
+        cls.addClassCleanup(cls.pod.stop)
+        cls.server = Server("127.0.0.1", cls.pod.port, lambda: cls.pod.logs("coordinator") + cls.pod.logs("worker-1"))
+        cls.server.await_health("ready")
+
+    def test_1_it_answers(self):
+        asked = {"messages": [{"role": "user", "content": "What is 84 * 3 / 2?"}], "temperature": 0}
+        reply = self.server.post("/v1/chat/completions", asked)
+        self.assertIn("126", reply["choices"][0]["message"]["content"])
+        # Both workers' rings, although all three are process 1 of their containers.
+        self.assertEqual(self.pod.logs("coordinator").count("through shared memory"), 2)
+
+    def test_1_the_image_is_small_and_says_what_is_in_it(self):
+        image = self.podman.inspect(IMAGE)
+        self.assertLess(image["Size"], IMAGE_BYTES_MAX)
+        labels = image["Labels"]
+        self.assertEqual(labels["org.opencontainers.image.licenses"], "Apache-2.0")
+        self.assertRegex(labels["org.opencontainers.image.version"], r"^\d+\.\d+\.\d+$")
+        self.assertEqual(image["User"], "10001:10001")
+        sbom = json.loads(self.podman.run("exec", "numoe-coordinator", "cat", labels["io.numoe.sbom"]).stdout)
+        self.assertEqual((sbom["spdxVersion"], sbom["dataLicense"], sbom["SPDXID"]), ("SPDX-2.3", "CC0-1.0", "SPDXRef-DOCUMENT"))
+        names = {package["name"] for package in sbom["packages"]}
+        self.assertLessEqual({"numoe-coordinator", "numoe-expert-worker", "libc6", "libgrpc++1.51", "libssl3"}, names)
+        listed = self.podman.run("exec", "numoe-coordinator", "ls", "/var/lib/dpkg/status.d").stdout.split()
+        self.assertLessEqual(set(listed), names)
+        for package in sbom["packages"]:
+            self.assertRegex(package["checksums"][0]["checksumValue"], "^[0-9a-f]{64}$", package["name"])
+            self.assertRegex(package["SPDXID"], "^SPDXRef-[A-Za-z0-9.-]+$")
+        self.assertEqual(len({package["SPDXID"] for package in sbom["packages"]}), len(sbom["packages"]))
+
+    def test_1_it_may_do_little(self):
+        for container in ("coordinator", "worker-0", "worker-1"):
+            with open(f"/proc/{self.pod.process(container)}/status", encoding="ascii") as f:
+                status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+            self.assertEqual(set(status["Uid"].split() + status["Gid"].split()), {"10001"}, container)
+            self.assertEqual({int(status[c], 16) for c in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}, {0}, container)
+            self.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"), container)
+            refused = self.podman.run("exec", "numoe-" + container, "sh", "-c", "echo x >/usr/bin/x", check=False)
+            self.assertIn("Read-only file system", refused.stderr, container)
+        kept = self.podman.run("exec", "numoe-coordinator", "sh", "-c", "command -v apt dpkg perl mount su || echo none").stdout
+        self.assertEqual(kept.strip(), "none")
+
+    def test_2_its_memory_is_limited(self):
+        for container, limit in (("coordinator", 2 << 30), ("worker-0", 1 << 30)):
+            self.assertEqual(memory_limit(self.pod.process(container)), limit, container)
+
+    def test_3_a_killed_worker_comes_back_and_the_stream_goes_on(self):
+        expected = Stream(self.server).result()
+        replayed = self.server.metric("numoe_steps_replayed_total")
+        stream = Stream(self.server, "Count")
+        stream.await_events(20)
+        before = self.pod.process("worker-1")
+        os.kill(before, signal.SIGKILL)
+        self.assertEqual(stream.result(), expected, "the answer changed")
+        self.assertNotIn(self.pod.process("worker-1"), (0, before))
+        self.assertEqual(self.server.metric("numoe_worker_lost_total"), 1)
+        self.assertGreater(self.server.metric("numoe_steps_replayed_total"), replayed)
+        self.server.await_health("ready")
+
+    def test_4_a_terminated_coordinator_finishes_its_stream_and_refuses_new_ones(self):
+        expected = Stream(self.server).result()
+        stream = Stream(self.server)
+        stream.await_events(10)
+        before = self.pod.process("coordinator")
+        os.kill(before, signal.SIGTERM)
+        await_true(lambda: self.server.health() != "ready", 10, "health stays 'ready' after SIGTERM")
+        status, _, body = self.server.request("POST", TEXT, {"prompt": "x", "max_tokens": 1})
+        self.assertEqual(status, 503, body)
+        self.assertTrue(stream.thread.is_alive(), "the stream had ended before the new request was refused")
+        self.assertEqual(stream.result(), expected)
+        self.server.await_health("ready")  # restartPolicy: Always
+        self.assertNotEqual(self.pod.process("coordinator"), before)
+
+    def test_5_a_stopped_pod_finishes_its_stream(self):
+        flags = self.podman.run("run", "--rm", IMAGE, "numoe-expert-worker", "--help").stdout
+        if "--drain-timeout-ms" not in flags:
+            self.skipTest("these workers do not wait for their coordinators when they are stopped")
+        expected = Stream(self.server).result()
+        stream = Stream(self.server)
+        stream.await_events(10)
+        stop = subprocess.Popen(self.podman.argv("pod", "stop", "--time", "50", "numoe"), env=self.podman.environment,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(stop.wait)
+        begun = time.monotonic()
+        self.assertEqual(stream.result(), expected, "workers have to outlive the coordinator's drain")
+        self.assertEqual(stop.wait(60), 0)
+        self.assertLess(time.monotonic() - begun, 45, "the pod waited for the kill at the end of its grace")
+        for container in ("coordinator", "worker-0", "worker-1"):
+            state = self.podman.inspect("numoe-" + container)["State"]
+            self.assertEqual((container, state["ExitCode"], state["OOMKilled"]), (container, 0, False))
+
+
+def memory_limit(pid):
+    """Bytes that the process's memory cgroup allows, of either version."""
+    with open(f"/proc/{pid}/cgroup", encoding="ascii") as f:
+        for line in f:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            if controllers == "" and os.path.exists(f"/sys/fs/cgroup{path}/memory.max"):
+                with open(f"/sys/fs/cgroup{path}/memory.max", encoding="ascii") as limit:
+                    return int(re.sub("max", "-1", limit.read()))
+            if "memory" in controllers.split(","):
+                with open(f"/sys/fs/cgroup/memory{path}/memory.limit_in_bytes", encoding="ascii") as limit:
+                    return int(limit.read())
+    raise AssertionError(f"no memory cgroup in /proc/{pid}/cgroup")

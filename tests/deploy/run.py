@@ -1,0 +1,19 @@
+#!/usr/bin/env python3
+"""Tests of what is deployed: image, pod, hosts, dashboards, units. Usage: run.py --bin build/release/bin [TEST...]"""
+import argparse
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import hosts  # noqa: E402
+import pod  # noqa: E402
+from hosts import TwoHosts  # noqa: E402,F401
+from pod import ThePod  # noqa: E402,F401
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    options, rest = parser.parse_known_args()
+    pod.BIN = hosts.BIN = os.path.abspath(options.bin)
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

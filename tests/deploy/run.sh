@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Builds the image from programs that are built already and runs what is deployed: run.sh [--bin DIR] [TEST...]
+# Installs tests/deploy/packages.txt; what cannot be installed or is not allowed here skips, with the reason.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+source deploy/lib/install.sh
+bin=build/release/bin
+if [ "${1:-}" = --bin ]; then bin=$2; shift 2; fi
+install_packages tests/deploy/packages.txt || echo "some packages of tests/deploy cannot be installed: their tests skip" >&2
+exec python3 tests/deploy/run.py --bin "$bin" "$@"
