@@ -46,6 +46,8 @@
   COUNTER(kExpertRows, "numoe_expert_rows_total", kWorker, "layer",                                        \
           "Token rows computed by this worker's experts of each layer; GetExpertStats has every expert")   \
   GAUGE(kExpertSessions, "numoe_expert_sessions", kWorker, "", "Coordinators connected to this worker")    \
+  COUNTER(kExpertWeightBytes, "numoe_expert_weight_bytes_total", kWorker, "",                              \
+          "Bytes of the experts that layer calls needed; its rate is the memory bandwidth they take")      \
   COUNTER(kHttpRequests, "numoe_http_requests_total", kCoordinator, "path,status",                         \
           "HTTP requests answered, by path and status code")                                               \
   HISTOGRAM(kInterTokenLatency, "numoe_inter_token_latency_seconds", kCoordinator, "", kMilliseconds,      \
@@ -108,4 +110,5 @@
             kMicroseconds, "Time from sending a layer call to a worker until its answer")                  \
   COUNTER(kWorkerLost, "numoe_worker_lost_total", kCoordinator, "worker",                                  \
           "Times a worker's session was lost")                                                             \
+  GAUGE(kWorkerNode, "numoe_worker_node", kWorker, "node", "1 for each of the worker's NUMA nodes")        \
   GAUGE(kWorkerUp, "numoe_worker_up", kCoordinator, "worker", "1 while the worker serves its slice, else 0")

@@ -54,6 +54,9 @@ Scheduler::Scheduler(Model& model, ExpertBackend& experts, const EngineOptions& 
       << "a piece of a prompt is computed whole";
   batch_.deterministic = options.deterministic;
   metrics_.Set(GaugeId::kKvBlocksCapacity, blocks_.total_blocks());
+  for (const FinishReason reason :
+       {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled, FinishReason::kError})
+    metrics_.With(CounterId::kRequestsFinished, {ReasonName(reason)});
 }
 
 void Scheduler::Add(SequencePtr sequence) {

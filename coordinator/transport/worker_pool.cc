@@ -48,6 +48,7 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, Metrics& metrics)
     worker.status.error = "not connected yet";
     workers_.push_back(std::move(worker));
     metrics.With(GaugeId::kWorkerUp, {address}).Set(0);
+    metrics.With(CounterId::kWorkerLost, {address});  // there from the start: a rise to 1 is seen as one
     series_.push_back({&metrics.With(HistogramId::kWorkerCallDuration, {address}),
                        &metrics.With(CounterId::kSentBytes, {address}),
                        &metrics.With(CounterId::kReceivedBytes, {address})});

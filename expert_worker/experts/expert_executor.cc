@@ -109,6 +109,7 @@ class SliceExecutor final : public ExpertExecutor {
     }
     const auto end = std::chrono::steady_clock::now();
     statistics_->Count(call.layer, call.tokens, groups, end - begin, end);
+    weight_bytes_used_.fetch_add(groups.size() * slice_.ExpertBytes(call.layer), std::memory_order_relaxed);
     return absl::OkStatus();
   }
 
@@ -127,8 +128,10 @@ class SliceExecutor final : public ExpertExecutor {
   ExecutorStats Stats() const override {
     return {.failed_calls = failed_calls_.load(),
             .weight_bytes = slice_.bytes,
+            .weight_bytes_used = weight_bytes_used_.load(),
             .threads = pool_.threads(),
             .pinned = pinned_,
+            .nodes = placement_.nodes,
             .huge_page_share = huge_page_share_,
             .local_share = LocalShare(slice_.Spans(), placement_.nodes),
             .node_shares = NodeShares(slice_.Spans()).value_or(std::map<int, double>{})};
@@ -433,6 +436,7 @@ class SliceExecutor final : public ExpertExecutor {
       blocks_;  // [threads][rows of a group, kTaskRows] outputs before they are added
 
   std::atomic<uint64_t> failed_calls_ = 0;
+  std::atomic<uint64_t> weight_bytes_used_ = 0;
   std::optional<ExpertStatistics> statistics_;  // from LoadWeights on
 };
 

@@ -43,8 +43,10 @@ struct ExecutorOptions {
 struct ExecutorStats {
   uint64_t failed_calls = 0;
   uint64_t weight_bytes = 0;
+  uint64_t weight_bytes_used = 0;  // of the experts that calls needed, once for each call
   int threads = 0;
   bool pinned = false;                    // every pool thread bound to a CPU of its own
+  std::vector<int> nodes;                 // home, OS numbers
   std::optional<double> huge_page_share;  // of the weights; nullopt: the kernel does not say
   // Of the weights' pages, measured when asked (about a millisecond): on the home nodes, and by node.
   std::optional<double> local_share;

@@ -94,6 +94,11 @@ void ExpertSlice::AddLayer(const SliceLayout& layout, LayerId layer, const std::
   bytes += layout.layer_bytes(layer);
 }
 
+uint64_t ExpertSlice::ExpertBytes(LayerId layer) const {
+  const ExpertFormats& held = formats[static_cast<size_t>(layer)];
+  return 2 * PackedBytes(held.up, width, hidden_size) + PackedBytes(held.down, hidden_size, width);
+}
+
 MemorySpans ExpertSlice::Spans() const {
   MemorySpans spans;
   for (const NodeMemory& block : memory) spans.push_back(block.bytes());

@@ -36,6 +36,8 @@ struct ExpertSlice {
   std::vector<MappedFile> shards;                  // a packed shard that is mapped
   uint64_t bytes = 0;
 
+  /// Of one expert's weights.
+  uint64_t ExpertBytes(LayerId layer) const;
   /// Where the weights lie.
   MemorySpans Spans() const;
 };

@@ -78,6 +78,7 @@ void ExportExecutor(Metrics& metrics, const ExpertExecutor& executor) {
     metrics.Set(GaugeId::kWeightsLocal, stats.local_share.value_or(0));
     for (const auto& [node, share] : stats.node_shares)
       metrics.With(GaugeId::kWeightsOnNode, {std::to_string(node)}).Set(share);
+    for (const int node : stats.nodes) metrics.With(GaugeId::kWorkerNode, {std::to_string(node)}).Set(1);
     const CallSnapshot calls = executor.Statistics().Calls();
     followers->tokens.Follow(calls.tokens);
     followers->rows.Follow(calls.rows);
@@ -86,6 +87,8 @@ void ExportExecutor(Metrics& metrics, const ExpertExecutor& executor) {
   });
   metrics.Expose(CounterId::kExpertCallsFailed,
                  [&](SampleSink sink) { sink({}, static_cast<double>(executor.Stats().failed_calls)); });
+  metrics.Expose(CounterId::kExpertWeightBytes,
+                 [&](SampleSink sink) { sink({}, static_cast<double>(executor.Stats().weight_bytes_used)); });
   metrics.Expose(CounterId::kExpertRows, [&](SampleSink sink) {
     const ExpertSnapshot experts = executor.Statistics().Experts();
     for (int layer = 0; layer < experts.layers; ++layer) {

@@ -73,6 +73,14 @@ TEST_F(WorkerStatisticsTest, MetricsSumUpByLayer) {
         << "4 of 8, and all of them fresh";
     EXPECT_THAT(text, HasSubstr("numoe_expert_calls_failed_total 0\n"));
   }
+  // Each call needed two experts; a slice of all has every expert of the one MoE layer.
+  const ExecutorStats stats = executor_->Stats();
+  EXPECT_EQ(stats.weight_bytes_used, 2 * 2 * stats.weight_bytes / kExperts);
+  EXPECT_THAT(metrics.Serialise(),
+              HasSubstr("numoe_expert_weight_bytes_total " + std::to_string(stats.weight_bytes_used) + "\n"));
+  ASSERT_FALSE(stats.nodes.empty());
+  EXPECT_THAT(metrics.Serialise(),
+              HasSubstr("numoe_worker_node{node=\"" + std::to_string(stats.nodes[0]) + "\"} 1\n"));
   EXPECT_GT(progress_.bytes_total(), 0u);
   EXPECT_THAT(metrics.Serialise(),
               HasSubstr("numoe_load_bytes_done " + std::to_string(progress_.bytes_total()) + "\n"));

@@ -1,0 +1,54 @@
+#include "common/observe/metric_reference.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "common/observe/metrics.h"
+
+namespace numoe {
+namespace {
+
+struct Row {
+  std::string_view name, type, daemon, labels, help;
+};
+
+// Shadows the enumerators of MetricOwner: the list names its daemons by them.
+constexpr std::string_view kCoordinator = "coordinator", kWorker = "worker", kBoth = "both";
+
+#define NUMOE_COUNTER_ROW(id, name, owner, labels, help) {name, "counter", owner, labels, help},
+#define NUMOE_GAUGE_ROW(id, name, owner, labels, help) {name, "gauge", owner, labels, help},
+#define NUMOE_HISTOGRAM_ROW(id, name, owner, labels, buckets, help) {name, "histogram", owner, labels, help},
+constexpr Row kRows[] = {NUMOE_METRICS(NUMOE_COUNTER_ROW, NUMOE_GAUGE_ROW, NUMOE_HISTOGRAM_ROW)};
+
+struct Alias {
+  std::string_view name, ours, label, alias_label;
+};
+#define NUMOE_ALIAS_ROW(name, ours, label, alias_label) {name, ours, label, alias_label},
+constexpr Alias kAliases[] = {NUMOE_METRIC_ALIASES(NUMOE_ALIAS_ROW)};
+
+}  // namespace
+
+std::string MetricReference() {
+  std::string text =
+      "# Metrics\n\n"
+      "Generated from `common/observe/metric_list.h`; do not edit. The coordinator serves them at `/metrics` "
+      "of its API's port,\na worker on `--metrics-port`. All of a daemon's metrics without labels exist from its "
+      "start; one with labels has the\nseries that have occurred, and those of workers and of reasons from the "
+      "start.\n\n"
+      "| metric | type | daemon | labels | what it is |\n|---|---|---|---|---|\n";
+  for (const Row& row : kRows)
+    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", row.name, row.type, row.daemon, row.labels, row.help);
+  text +=
+      "\n## vLLM's names\n\n"
+      "The coordinator's metrics under the names that dashboards and autoscalers know, with the labels "
+      "`model_name` and\n`engine=\"0\"`.\n\n| vLLM's | NUMoE's | labels renamed |\n|---|---|---|\n";
+  for (const Alias& alias : kAliases) {
+    const std::string renamed =
+        alias.label.empty() ? "" : fmt::format("{} is {}", alias.label, alias.alias_label);
+    text += fmt::format("| `{}` | `{}` | {} |\n", alias.name, alias.ours, renamed);
+  }
+  return text;
+}
+
+}  // namespace numoe
