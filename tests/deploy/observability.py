@@ -1,0 +1,169 @@
+"""Metrics, alerts and dashboard against Debian's Prometheus, which scrapes real daemons under load."""
+import concurrent.futures
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.parse
+import urllib.request
+
+from client import TEXT
+from containers import ROOT, await_true, free_port
+from daemons import Cluster
+
+MODEL = os.path.join(ROOT, "deploy/models/nano")
+ALERTS = os.path.join(ROOT, "helm/numoe/files/alerts.yaml")
+DASHBOARD = os.path.join(ROOT, "helm/numoe/files/dashboards/numoe.json")
+BIN = ""
+LOAD_SECONDS = 8
+RATE_WINDOW = "10s"  # in the place of Grafana's $__rate_interval: the load's time, scraped every second
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def queries():
+    """-> [(panel, query)] of the dashboard"""
+    return [(panel["title"], target["expr"]) for panel in json.loads(read(DASHBOARD))["panels"] for target in panel.get("targets", [])]
+
+
+class Words(unittest.TestCase):
+    """What needs no Prometheus."""
+
+    def test_the_dashboard_is_what_its_source_says(self):
+        made = subprocess.run([sys.executable, os.path.join(ROOT, "deploy/observability/dashboard.py")], capture_output=True, text=True, check=True)
+        self.assertEqual(made.stdout, read(DASHBOARD), "deploy/observability/dashboard.py >helm/numoe/files/dashboards/numoe.json")
+
+    def test_dashboard_and_alerts_name_metrics_that_exist(self):
+        listed = set(re.findall(r"^\| `(numoe_\w+)`", read(os.path.join(ROOT, "deploy/metrics.md")), re.M))
+        named = set(re.findall(r"\bnumoe_\w+", " ".join([q for _, q in queries()] + [read(ALERTS)])))
+        unknown = {n for n in named if n not in listed and re.sub(r"_(bucket|sum|count)$", "", n) not in listed}
+        self.assertEqual(unknown, set())
+        shown = {re.sub(r"_(bucket|sum|count)$", "", n) for n in named} | named
+        # By node it is on the worker's /metrics, where the kernel says it; /expert_stats has more than the counters show.
+        self.assertEqual(listed - shown, {"numoe_weights_node_ratio"}, "metrics that no panel and no alert shows")
+
+    def test_every_alert_has_what_an_operator_needs(self):
+        rules = re.split(r"^      - alert: ", read(ALERTS), flags=re.M)[1:]
+        self.assertGreater(len(rules), 10)
+        tests = read(os.path.join(ROOT, "tests/deploy/alerts_test.yaml"))
+        for rule in rules:
+            name = rule.split("\n", 1)[0]
+            for word in ("labels: {severity: ", "summary: ", "runbook: "):
+                self.assertIn(word, rule, name)
+            self.assertIn(f'alertname="{name}"', tests, "no unit test fires it")
+
+
+@unittest.skipUnless(shutil.which("promtool"), "not installed: promtool")
+class Rules(unittest.TestCase):
+    def test_the_alerts_fire_when_they_should(self):
+        subprocess.run(["promtool", "check", "rules", ALERTS], check=True, capture_output=True)
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+            f.write(read(os.path.join(ROOT, "tests/deploy/alerts_test.yaml")).replace("ALERTS_FILE", ALERTS))
+            f.flush()
+            done = subprocess.run(["promtool", "test", "rules", f.name], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class Prometheus:
+    def __init__(self, targets, folder):
+        self.port, self.folder = free_port(), folder
+        with open(os.path.join(folder, "prometheus.yml"), "w", encoding="utf-8") as f:
+            json.dump({"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [ALERTS],
+                       "scrape_configs": [{"job_name": "numoe", "static_configs": [{"targets": targets}]}]}, f)
+        with open(os.path.join(folder, "prometheus.log"), "wb") as log:
+            self.process = subprocess.Popen(
+                ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
+                 f"--web.listen-address=127.0.0.1:{self.port}"], stdout=log, stderr=log)
+
+    def get(self, path, **parameters):
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as reply:
+                return json.load(reply)["data"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{parameters}: {error.read().decode()}") from error
+
+    def up(self):
+        try:
+            targets = self.get("targets")["activeTargets"]
+            return bool(targets) and all(t["health"] == "up" for t in targets)
+        except OSError:
+            return False
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@unittest.skipUnless(shutil.which("promtool") and shutil.which("prometheus"), "not installed: prometheus")
+class ScrapedDaemons(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.mkdtemp(prefix="numoe-prometheus.")
+        cls.addClassCleanup(shutil.rmtree, folder, True)
+        cls.cluster = Cluster(BIN, MODEL).__enter__()
+        cls.addClassCleanup(cls.cluster.__exit__)
+        ports = [cls.cluster.port] + [int(re.findall(r"metrics on port (\d+)", w.log())[-1]) for w in cls.cluster.workers]
+        cls.targets = [f"127.0.0.1:{port}" for port in ports]
+        cls.prometheus = Prometheus(cls.targets, folder)
+        cls.addClassCleanup(cls.prometheus.close)
+        await_true(cls.prometheus.up, 30, lambda: "targets are up\n" + read(folder + "/prometheus.log")[-2000:])
+        end = time.monotonic() + LOAD_SECONDS
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda i: cls.load(i, end), range(8)))
+
+    @classmethod
+    def load(cls, client, end):
+        number = 0
+        while time.monotonic() < end:
+            number += 1
+            prompt = f"{'The same beginning for everybody, long enough to fill some blocks. ' * 3} {client} {number}"
+            cls.cluster.post(TEXT, {"prompt": prompt, "max_tokens": 100, "ignore_eos": True})
+            cls.cluster.post(TEXT, {"prompt": 7}, expect=400)
+
+    def test_promtool_finds_no_fault_in_what_the_daemons_serve(self):
+        for target in self.targets:
+            with urllib.request.urlopen(f"http://{target}/metrics", timeout=10) as reply:
+                text = reply.read().decode()
+            # vLLM's names have a colon, which is for recorded series.
+            own = "".join(line + "\n" for line in text.splitlines() if "vllm:" not in line)
+            done = subprocess.run(["promtool", "check", "metrics"], input=own, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""), target)
+
+    def test_every_query_of_the_dashboard_returns_data(self):
+        asked = queries()
+        self.assertGreater(len(asked), 40)
+        for panel, query in asked:
+            with self.subTest(panel=panel, query=query):
+                result = self.prometheus.get("query", query=query.replace("$job", "numoe").replace("$__rate_interval", RATE_WINDOW))["result"]
+                numbers = [float(sample["value"][1]) for sample in result]
+                self.assertTrue(numbers, "no series")
+                self.assertFalse(any(math.isnan(n) or math.isinf(n) for n in numbers), numbers)
+
+    def test_what_must_move_under_load_moves(self):
+        values = {panel: [float(sample["value"][1]) for sample in self.prometheus.get(
+            "query", query=query.replace("$job", "numoe").replace("$__rate_interval", RATE_WINDOW))["result"]] for panel, query in queries()}
+        for panel in ("Load of a worker", "Bandwidth of a worker", "Bandwidth of a NUMA node", "Bandwidth while computing", "Rows of a worker"):
+            self.assertEqual(len(values[panel]), 2, panel)
+            self.assertGreater(min(values[panel]), 0, panel)
+        self.assertLessEqual(max(values["Load of a worker"]), 1.01)
+        self.assertLess(0, values["Workers' share of a step"][0])
+        self.assertLess(values["Workers' share of a step"][0], 1)
+        for panel in ("Time between tokens", "HTTP answers", "Rows of a layer's hottest eighth", "Received from workers"):
+            self.assertGreater(max(values[panel]), 0, panel)
+
+    def test_the_alerts_are_evaluated_and_quiet(self):
+        await_true(lambda: all(rule["health"] != "unknown" for group in self.prometheus.get("rules")["groups"] for rule in group["rules"]),
+                   20, "every rule is evaluated")
+        for group in self.prometheus.get("rules")["groups"]:
+            for rule in group["rules"]:
+                self.assertEqual((rule["name"], rule["health"], rule["state"] == "firing"), (rule["name"], "ok", False), rule.get("lastError"))
