@@ -9,13 +9,15 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import hosts  # noqa: E402
 import observability  # noqa: E402
 import pod  # noqa: E402
+import units  # noqa: E402
 from hosts import TwoHosts  # noqa: E402,F401
 from observability import Rules, ScrapedDaemons, Words  # noqa: E402,F401
 from pod import ThePod  # noqa: E402,F401
+from units import SystemdUnits, UnitCommands  # noqa: E402,F401
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     options, rest = parser.parse_known_args()
-    pod.BIN = hosts.BIN = observability.BIN = os.path.abspath(options.bin)
+    pod.BIN = units.BIN = hosts.BIN = observability.BIN = os.path.abspath(options.bin)
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
