@@ -156,15 +156,17 @@ absl::StatusOr<MemoryPlan> PlanMemory(const CoordinatorFlags& f, DeviceChoice& c
                     .step_tokens = f.max_num_batched_tokens};
 }
 
-// Until a signal comes and what runs is finished.
-void AwaitEnd(const CoordinatorFlags& f, Engine& engine, std::atomic<bool>& draining) {
+// Until a signal comes and what runs is finished, the clients' last bytes included.
+void AwaitEnd(const CoordinatorFlags& f, Engine& engine, Server& server, std::atomic<bool>& draining) {
   const int signal = AwaitSignal();
   spdlog::info("signal {}: draining for at most {} ms; another signal ends it at once", signal,
                f.drain_timeout_ms);
   draining.store(true);
   const ScopedDeadlySignals at_once;
   if (!engine.Drain(f.drain_timeout_ms))
-    spdlog::warn("requests still running at the drain timeout are ended");
+    return spdlog::warn("requests still running at the drain timeout are ended");
+  if (!server.Finish(limits::kHttpFinishSeconds * 1000))
+    spdlog::warn("clients that do not take their answers are left");
 }
 
 // What is loaded before anybody is served.
@@ -298,7 +300,7 @@ absl::Status Serve(CoordinatorFlags& f) {
   const absl::Status told = WritePort(f.port_file, server->port());
   if (told.ok()) {
     spdlog::info("serving {} as '{}' on {}:{}", f.model, f.served_model_name, f.server.host, server->port());
-    AwaitEnd(f, *engine, draining);
+    AwaitEnd(f, *engine, *server, draining);
   }
   // Whoever posts to connections ends before the server does; what these hold refers to the service.
   server->Stop();

@@ -79,6 +79,7 @@ inline constexpr int kHttpReadTimeoutSeconds = 30;   // slow-loris bound for a w
 inline constexpr int kHttpIdleTimeoutSeconds = 75;   // between requests, as nginx
 inline constexpr int kHttpWriteTimeoutSeconds = 60;  // for what was handed to the socket in one piece
 inline constexpr int kHttpLingerSeconds = 2;         // reading on after an answer that ends the connection
+inline constexpr int kHttpFinishSeconds = 5;         // for the last bytes of answers when the server ends
 // A client may be this far behind its stream: 100,000 tokens' events or so.
 inline constexpr size_t kHttpStreamQueueBytesMax = 8u << 20;
 inline constexpr size_t kHttpRequestIdBytesMax = 128;

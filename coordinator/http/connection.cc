@@ -179,6 +179,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
                           error != http::error::end_of_stream && error != http::error::partial_message;
     if (error && !too_large && !not_http) return Close();
     keep_alive_ = !error && parser_->get().keep_alive();
+    BeginAnswering();
     exchange_ = std::make_shared<Answer>(
         this->shared_from_this(), error ? HttpRequest{.id = NewRequestId()} : FromBeast(parser_->release()),
         round_);
@@ -191,6 +192,13 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
     if (error) return ReplyError(BadRequest("", "not a valid HTTP request: " + error.message()));
     WatchClient();
     Route();
+  }
+
+  // Until the answer's last byte is the system's, or nobody is there to get it.
+  void BeginAnswering() {
+    NUMOE_CHECK_EQ(answering_.use_count(), 0);
+    parts_.answering->fetch_add(1);
+    answering_ = std::shared_ptr<void>(nullptr, [count = parts_.answering](void*) { count->fetch_sub(1); });
   }
 
   void Route() {
@@ -242,6 +250,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
   void Close() {
     ++round_;
     exchange_.reset();
+    answering_.reset();
     slot_.reset();
     gone_ = nullptr;
     read_timer_.cancel();
@@ -322,6 +331,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
 
   void Finished() {
     exchange_.reset();
+    answering_.reset();
     slot_.reset();
     ++round_;
     if (!keep_alive_) return watching_ ? Close() : Linger();
@@ -378,6 +388,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
 
   // The request that is answered now.
   std::shared_ptr<Answer> exchange_;
+  std::shared_ptr<void> answering_;
   std::shared_ptr<Access::Slot> slot_;
   const numoe::Route* route_ = nullptr;
   ErrorShape errors_ = ErrorShape::kOpenAi;

@@ -22,6 +22,7 @@ struct ServerParts {
   Access& access;
   Metrics& metrics;
   const ServerOptions& options;
+  std::shared_ptr<std::atomic<int>> answering;  // requests whose answers are not yet out
 };
 
 /// Serves the socket until it closes. `tls`: null for plain text.

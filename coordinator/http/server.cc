@@ -10,6 +10,8 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
+#include <chrono>
+#include <memory>
 #include <thread>
 
 #include "common/base/status.h"
@@ -21,6 +23,8 @@ namespace {
 
 namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
+
+constexpr std::chrono::milliseconds kFinishLook(2);
 
 absl::StatusOr<std::shared_ptr<asio::ssl::context>> LoadTls(const ServerOptions& options) {
   auto tls = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
@@ -42,7 +46,7 @@ class BeastServer final : public Server {
   BeastServer(const Router& router, Access& access, Metrics& metrics, const ServerOptions& options)
       : options_(options),
         router_(&router),
-        parts_{router_, access, metrics, options_},
+        parts_{router_, access, metrics, options_, std::make_shared<std::atomic<int>>(0)},
         certificate_(options.tls_certificate),
         acceptor_(context_),
         pause_(context_) {}
@@ -76,6 +80,15 @@ class BeastServer final : public Server {
       });
     }
     return absl::OkStatus();
+  }
+
+  bool Finish(int64_t deadline_ms) override {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms);
+    while (parts_.answering->load() > 0) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(kFinishLook);
+    }
+    return true;
   }
 
   void Use(const Router& router) override { router_.store(&router); }

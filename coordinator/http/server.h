@@ -5,6 +5,7 @@
 // connections that come after. Cross-origin requests are answered as CORS asks (Fetch Standard, 3.2).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -40,6 +41,9 @@ class Server {
   virtual absl::Status Start() = 0;
   /// Requests from now on are answered by `router`, which is filled and outlives the server.
   virtual void Use(const Router& router) = 0;
+  /// Until every request that has come is answered and its last byte handed to the system, at most
+  /// `deadline_ms`; whether they are. Requests that come meanwhile count, too.
+  virtual bool Finish(int64_t deadline_ms) = 0;
   /// No handler runs any more once it returns; what is posted to exchanges from then on is dropped.
   virtual void Stop() = 0;
 };

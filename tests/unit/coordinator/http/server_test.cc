@@ -201,6 +201,27 @@ TEST_F(ServerTest, WorkOfOtherThreadsComesToTheExchange) {
   EXPECT_FALSE(gone_);
 }
 
+TEST_F(ServerTest, ItFinishesWithTheLastByteOfTheLastAnswer) {
+  Start();
+  EXPECT_TRUE(server_->Finish(0)) << "nobody has asked";
+  std::promise<void> read;
+  std::future<std::string> reply = std::async(std::launch::async, [&] {
+    tcp::socket socket = Connect();
+    asio::write(socket, asio::buffer(Get("/wait", kClose)));
+    read.get_future().wait();
+    return AskOn(socket, "");
+  });
+  const auto exchange = Waiting();
+  EXPECT_FALSE(server_->Finish(20)) << "it is not answered yet";
+  const std::string body(64 << 20, 'x');  // more than sockets hold
+  exchange->Post([&] { exchange->Reply({.body = body}); });
+  EXPECT_FALSE(server_->Finish(20)) << "the client has not begun to read";
+  read.set_value();
+  EXPECT_TRUE(server_->Finish(60'000));
+  server_->Stop();
+  EXPECT_GT(reply.get().size(), body.size());
+}
+
 TEST_F(ServerTest, KeysGuardAllButOpenRoutes) {
   Start({}, {.keys = {"secret"}});
   EXPECT_TRUE(Has(Ask(Get("/open", kClose)), "200 OK"));
