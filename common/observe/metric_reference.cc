@@ -33,12 +33,15 @@ std::string MetricReference() {
   std::string text =
       "# Metrics\n\n"
       "Generated from `common/observe/metric_list.h`; do not edit. The coordinator serves them at `/metrics` "
-      "of its API's port,\na worker on `--metrics-port`. All of a daemon's metrics without labels exist from its "
-      "start; one with labels has the\nseries that have occurred, and those of workers and of reasons from the "
+      "of its API's port,\na worker on `--metrics-port`. All of a daemon's metrics without labels exist from "
+      "its "
+      "start; one with labels has the\nseries that have occurred, and those of workers and of reasons from "
+      "the "
       "start.\n\n"
       "| metric | type | daemon | labels | what it is |\n|---|---|---|---|---|\n";
   for (const Row& row : kRows)
-    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", row.name, row.type, row.daemon, row.labels, row.help);
+    text +=
+        fmt::format("| `{}` | {} | {} | {} | {} |\n", row.name, row.type, row.daemon, row.labels, row.help);
   text +=
       "\n## vLLM's names\n\n"
       "The coordinator's metrics under the names that dashboards and autoscalers know, with the labels "

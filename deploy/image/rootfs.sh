@@ -19,7 +19,8 @@ done
 [ -n "$bin" ] && [ -n "$out" ] || { echo "expected --bin DIR --out DIR" >&2; exit 2; }
 
 daemons=(numoe-coordinator numoe-expert-worker)
-tools=(numoe-pack numoe-chat numoe-bench numoe-download)  # those that were built
+tools=(numoe-pack numoe-chat numoe-bench)  # those that were built
+scripts=("$here/../download/numoe-download")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -34,7 +35,9 @@ programs() {
   done
   for name in "${tools[@]}"; do
     if [ -x "$bin/$name" ]; then echo "$bin/$name"; fi
-    if [ -x "$here/$name" ]; then echo "$here/$name"; fi
+  done
+  for name in "${scripts[@]}"; do
+    if [ -x "$name" ]; then echo "$name"; fi
   done
 }
 
@@ -76,9 +79,11 @@ unpack() {
 
 # What the packages' own scripts would have done, and the user.
 configure() {
+  find "$out" -xdev -type f -perm /6000 -exec chmod ug-s {} +  # nobody becomes root here
   mkdir -p "$out/etc/ssl/certs" "$out/models" "$out/usr/share/numoe"
   cat "$out"/usr/share/ca-certificates/mozilla/*.crt >"$out/etc/ssl/certs/ca-certificates.crt"
   ln -sf bash "$out/usr/bin/sh"
+  ln -sf mawk "$out/usr/bin/awk"
   mkdir -p -m 1777 "$out/tmp"
   printf 'root:x:0:0:root:/:/usr/sbin/nologin\nnumoe:x:10001:10001:NUMoE:/tmp:/usr/sbin/nologin\n' >"$out/etc/passwd"
   printf 'root:x:0:\nnumoe:x:10001:\n' >"$out/etc/group"
