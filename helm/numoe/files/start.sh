@@ -1,0 +1,46 @@
+#!/bin/sh
+# Starts a daemon of the pod: start.sh PROGRAM ARGUMENTS...
+# WAIT_FOR and WAIT_FOR_PACKED name files that are there once the model is complete; until then this waits, and says
+# every 15 s how far it is (WAIT_MIB: what WAIT_FOR's directory holds in the end). INDEX_BASE and INDEX_STEP make the
+# slice from the number at the end of the pod's name: pod 0 has slice INDEX_BASE, pod 1 INDEX_BASE + INDEX_STEP.
+set -eu
+# As process 1 the shell would ignore the signal.
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+pause() {
+  sleep "$1" &
+  wait $!
+}
+
+mib() {
+  kib=$(du -sk "$1" 2>/dev/null | cut -f1) || true
+  echo $((${kib:-0} / 1024))
+}
+
+progress() { # directory, MiB in the end, MiB at the last look, seconds since
+  now=$(mib "$1")
+  rate=$(((now - $3) / $4))
+  line="waiting for $1: $now of $2 MiB"
+  [ "$2" -le 0 ] || line="$line ($((now < $2 ? now * 100 / $2 : 99)) %)"
+  [ "$rate" -le 0 ] || line="$line, $rate MiB/s"
+  if [ "$rate" -gt 0 ] && [ "$2" -gt "$now" ]; then line="$line, about $((($2 - now) / rate)) s left"; fi
+  echo "$line"
+}
+
+await() { # file, MiB in the end
+  before=$(mib "$(dirname "$1")")
+  until [ -e "$1" ]; do
+    pause "${WAIT_SECONDS:-15}"
+    progress "$(dirname "$1")" "$2" "$before" "${WAIT_SECONDS:-15}"
+    before=$now
+  done
+  echo "$1 is there"
+}
+
+[ -z "${WAIT_FOR:-}" ] || await "$WAIT_FOR" "${WAIT_MIB:-0}"
+[ -z "${WAIT_FOR_PACKED:-}" ] || await "$WAIT_FOR_PACKED" 0
+if [ -n "${INDEX_BASE:-}" ]; then
+  set -- "$@" "--worker-index=$((INDEX_BASE + INDEX_STEP * ${HOSTNAME##*-}))"
+fi
+exec "$@"

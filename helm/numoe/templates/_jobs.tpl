@@ -1,0 +1,104 @@
+{{/* Specs of the Jobs that fill the weights volume. */}}
+
+{{/* Arguments: root, component, job (its values). What is tried again, and what is not: exit code 2 says that it never will work. */}}
+{{- define "numoe.jobHead" -}}
+backoffLimit: {{ .job.backoffLimit }}
+activeDeadlineSeconds: {{ .job.activeDeadlineSeconds }}
+{{- with .job.ttlSecondsAfterFinished }}
+ttlSecondsAfterFinished: {{ . }}
+{{- end }}
+podFailurePolicy:
+  rules:
+    - action: Ignore
+      onPodConditions: [{type: DisruptionTarget, status: "True"}]
+    - action: FailJob
+      onExitCodes: {containerName: {{ .component }}, operator: In, values: [2]}
+{{- end -}}
+
+{{/* Pods go where the hosts go: the first pod decides where a local volume lies. Arguments: root, component. */}}
+{{- define "numoe.jobPod" -}}
+metadata:
+  labels:
+    {{- include "numoe.podLabels" . | nindent 4 }}
+spec:
+  restartPolicy: Never
+  {{- include "numoe.podHead" .root | nindent 2 }}
+  {{- include "numoe.placement" (dict "root" .root "component" .component "nodeSelector" .root.Values.nodeSelector "tolerations" .root.Values.tolerations "affinity" .root.Values.affinity "spread" false) | nindent 2 }}
+  volumes:
+    {{- include "numoe.weightsVolume" (dict "root" .root "readOnly" false) | nindent 4 }}
+    - name: tmp
+      emptyDir: {sizeLimit: 1Gi}
+    {{- if and (eq .component "download") .root.Values.download.tokenSecret.name }}
+    - name: token
+      secret: {secretName: {{ .root.Values.download.tokenSecret.name }}, defaultMode: 0440}
+    {{- end }}
+    {{- if eq .component "pack" }}
+    - name: scripts
+      configMap: {name: {{ include "numoe.scriptsName" .root }}, defaultMode: 0555}
+    {{- end }}
+{{- end -}}
+
+{{- define "numoe.downloadSpec" -}}
+{{- $d := .Values.download -}}
+{{ include "numoe.jobHead" (dict "component" "download" "job" $d) }}
+template:
+  {{- include "numoe.jobPod" (dict "root" . "component" "download") | nindent 2 }}
+    containers:
+      - name: download
+        image: {{ include "numoe.image" . }}
+        imagePullPolicy: {{ .Values.image.pullPolicy }}
+        command: [numoe-download]
+        args:
+          - --repo={{ .Values.model.repository }}
+          - --revision={{ .Values.model.revision }}
+          - --source={{ .Values.model.source }}
+          - --to={{ include "numoe.modelPath" . }}
+          - --stall-seconds={{ $d.stallSeconds }}
+          {{- if $d.tokenSecret.name }}
+          - --token-file=/etc/numoe/token/{{ $d.tokenSecret.key }}
+          {{- end }}
+        {{- with $d.extraEnv }}
+        env:
+          {{- toYaml . | nindent 10 }}
+        {{- end }}
+        resources:
+          {{- toYaml $d.resources | nindent 10 }}
+        securityContext:
+          {{- include "numoe.containerSecurity" . | nindent 10 }}
+        volumeMounts:
+          {{- include "numoe.weightsMount" (dict "root" . "readOnly" false) | nindent 10 }}
+          - {name: tmp, mountPath: /tmp}
+          {{- if $d.tokenSecret.name }}
+          - {name: token, mountPath: /etc/numoe/token, readOnly: true}
+          {{- end }}
+{{- end -}}
+
+{{- define "numoe.packSpec" -}}
+{{- $p := .Values.pack -}}
+{{- $out := include "numoe.packedPath" . -}}
+{{ include "numoe.jobHead" (dict "component" "pack" "job" $p) }}
+template:
+  {{- include "numoe.jobPod" (dict "root" . "component" "pack") | nindent 2 }}
+    containers:
+      - name: pack
+        image: {{ include "numoe.image" . }}
+        imagePullPolicy: {{ .Values.image.pullPolicy }}
+        command: [/bin/sh, /etc/numoe/scripts/start.sh, /bin/sh, -c]
+        args:
+          - >-
+            numoe-pack convert {{ include "numoe.modelPath" . }} --out {{ $out }} --format {{ $p.format }}
+            --slice {{ include "numoe.slice" . }} --workers {{ include "numoe.workerTotal" . }} &&
+            : >{{ $out }}/READY
+        {{- with include "numoe.waitEnv" (dict "root" . "packed" false) | trim }}
+        env:
+          {{- . | nindent 10 }}
+        {{- end }}
+        resources:
+          {{- toYaml $p.resources | nindent 10 }}
+        securityContext:
+          {{- include "numoe.containerSecurity" . | nindent 10 }}
+        volumeMounts:
+          {{- include "numoe.weightsMount" (dict "root" . "readOnly" false) | nindent 10 }}
+          - {name: tmp, mountPath: /tmp}
+          - {name: scripts, mountPath: /etc/numoe/scripts, readOnly: true}
+{{- end -}}

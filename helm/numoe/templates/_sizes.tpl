@@ -1,0 +1,71 @@
+{{/* Numbers that follow from others: quantities, slices, memory, times. Integers come back as decimal text. */}}
+
+{{/* Kubernetes' quantity of bytes in MiB, rounded down. */}}
+{{- define "numoe.mib" -}}
+{{- $text := toString . -}}
+{{- $number := regexFind "^[0-9]+([.][0-9]+)?" $text | float64 -}}
+{{- $unit := regexReplaceAll "^[0-9.]+" $text "" -}}
+{{- $units := dict "" 9.5367431640625e-07 "k" 0.00095367431640625 "M" 0.95367431640625 "G" 953.67431640625 "T" 953674.31640625 "Ki" 0.0009765625 "Mi" 1.0 "Gi" 1024.0 "Ti" 1048576.0 -}}
+{{- if not (hasKey $units $unit) }}{{ fail (printf "a quantity of memory is %q: expected a number and Ki, Mi, Gi, Ti, k, M, G, T or nothing, as in 300Gi" $text) }}{{ end -}}
+{{- floor (mulf $number (get $units $unit)) | int64 -}}
+{{- end -}}
+
+{{/* Kubernetes' quantity of CPUs in thousandths. */}}
+{{- define "numoe.milli" -}}
+{{- $text := toString . -}}
+{{- if hasSuffix "m" $text }}{{ trimSuffix "m" $text | int64 }}{{ else }}{{ mulf (float64 $text) 1000.0 | int64 }}{{ end -}}
+{{- end -}}
+
+{{- define "numoe.remoteHosts" -}}
+{{- ternary (int .Values.remoteWorkers.replicas) 0 .Values.remoteWorkers.enabled -}}
+{{- end -}}
+
+{{/* Slices in all. */}}
+{{- define "numoe.workerTotal" -}}
+{{- add (int .Values.workers.count) (mul (include "numoe.remoteHosts" . | int) (int .Values.remoteWorkers.workersPerHost)) -}}
+{{- end -}}
+
+{{- define "numoe.slice" -}}
+{{- default (ternary "expert" "intermediate" .Values.remoteWorkers.enabled) .Values.workers.slice -}}
+{{- end -}}
+
+{{/* A session's ring: two slots (there and back) for 8192 tokens of FP32, the largest layer call. */}}
+{{- define "numoe.ringMiB" -}}
+{{- div (add (mul 2 8192 (int .Values.model.hiddenSize) 4) 1048575) 1048576 -}}
+{{- end -}}
+
+{{- define "numoe.sharedMemoryMiB" -}}
+{{- div (mul (include "numoe.ringMiB" . | int) (max 1 (int .Values.workers.count)) 5) 4 -}}
+{{- end -}}
+
+{{/* What a worker must have: its slice, the ring, and 1 GiB for reading, scratch and the program. */}}
+{{- define "numoe.workerMiB" -}}
+{{- $experts := float64 (default .Values.model.sizeGiB .Values.model.expertsGiB) -}}
+{{- add (divf (mulf $experts 1024.0) (include "numoe.workerTotal" . | float64) | ceil | int) (include "numoe.ringMiB" . | int) 1024 -}}
+{{- end -}}
+
+{{- define "numoe.downloadSeconds" -}}
+{{- ternary (divf (mulf (float64 .Values.model.sizeGiB) 1024.0) (float64 .Values.download.floorMiBps) | ceil | int) 0 .Values.download.enabled -}}
+{{- end -}}
+
+{{- define "numoe.loadSeconds" -}}
+{{- divf (mulf (float64 .Values.model.sizeGiB) 1024.0) (float64 .Values.probes.loadFloorMiBps) | ceil | int -}}
+{{- end -}}
+
+{{/* Periods of 10 s in which a start must succeed: download, packing, loading, margin. */}}
+{{- define "numoe.startupPeriods" -}}
+{{- $load := include "numoe.loadSeconds" . | int -}}
+{{- $pack := ternary (mul 2 $load) 0 .Values.pack.enabled | int -}}
+{{- div (add (include "numoe.downloadSeconds" . | int) $pack $load (int .Values.probes.marginSeconds) 9) 10 -}}
+{{- end -}}
+
+{{- define "numoe.claimSize" -}}
+{{- if .Values.persistence.size }}{{ .Values.persistence.size }}{{ else -}}
+{{- $copies := ternary 2.0 1.0 .Values.pack.enabled -}}
+{{- printf "%dGi" (mulf (float64 .Values.model.sizeGiB) $copies 1.15 | ceil | int) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "numoe.graceSeconds" -}}
+{{- add (int .Values.coordinator.preStopSeconds) (int .Values.coordinator.drainSeconds) 20 -}}
+{{- end -}}

@@ -1,0 +1,137 @@
+{{/* What cannot work is refused before it is installed. Every sentence names the value, what was found and what to do. */}}
+
+{{- define "numoe.validate" -}}
+{{- include "numoe.validateModel" . -}}
+{{- include "numoe.validateStorage" . -}}
+{{- include "numoe.validateWorkers" . -}}
+{{- include "numoe.validateResources" . -}}
+{{- include "numoe.validateFlags" . -}}
+{{- include "numoe.validateAccess" . -}}
+{{- end -}}
+
+{{- define "numoe.validateModel" -}}
+{{- $m := .Values.model -}}
+{{- if not (or $m.directory $m.repository) }}{{ fail "model.directory is empty: name the model's directory in the weights volume, or set model.repository (ORG/NAME) and download.enabled: true" }}{{ end -}}
+{{- if .Values.download.enabled -}}
+{{- if not (regexMatch "^[^/ ]+/[^/ ]+$" $m.repository) }}{{ fail (printf "download.enabled, but model.repository is %q: expected ORG/NAME, as in moonshotai/Kimi-K2-Thinking" $m.repository) }}{{ end -}}
+{{- if not $m.revision }}{{ fail "download.enabled, but model.revision is empty: give the commit of the repository (40 digits), so that every start has the same weights" }}{{ end -}}
+{{- if not $m.sizeGiB }}{{ fail "download.enabled, but model.sizeGiB is 0: give the size of the published files; the volume's size and the time a start may take follow from it" }}{{ end -}}
+{{- if hasPrefix "/" $m.directory }}{{ fail (printf "download.enabled, but model.directory is %s: give a directory relative to the weights volume, or leave it empty" $m.directory) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "numoe.hostsMany" -}}
+{{- if or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled .Values.remoteWorkers.enabled }}true{{ end -}}
+{{- end -}}
+
+{{- define "numoe.validateStorage" -}}
+{{- $p := .Values.persistence -}}
+{{- $fills := or .Values.download.enabled .Values.pack.enabled -}}
+{{- if eq $p.mode "none" -}}
+{{- if $fills }}{{ fail "persistence.mode is none, but download.enabled or pack.enabled needs a volume to write to: use create, existing or hostPath" }}{{ end -}}
+{{- if not (hasPrefix "/" .Values.model.directory) }}{{ fail (printf "persistence.mode is none, so model.directory must be an absolute path in the image; found %q" .Values.model.directory) }}{{ end -}}
+{{- else if eq $p.mode "existing" -}}
+{{- if not $p.existingClaim }}{{ fail "persistence.mode is existing, but persistence.existingClaim is empty: name the claim, or use create" }}{{ end -}}
+{{- else if eq $p.mode "hostPath" -}}
+{{- if not (hasPrefix "/" $p.hostPath) }}{{ fail (printf "persistence.mode is hostPath, so persistence.hostPath must be an absolute path of the node; found %q" $p.hostPath) }}{{ end -}}
+{{- if and $fills (include "numoe.hostsMany" .) }}{{ fail "persistence.mode is hostPath on several hosts, but download.enabled or pack.enabled fills one host's directory: put the weights on every host beforehand, or use a shared claim" }}{{ end -}}
+{{- else -}}
+{{- if not (or $p.size .Values.model.sizeGiB) }}{{ fail "persistence.mode is create, but its size is unknown: set model.sizeGiB or persistence.size" }}{{ end -}}
+{{- $writesMany := has "ReadWriteMany" $p.accessModes -}}
+{{- if and (include "numoe.hostsMany" .) (not $writesMany) (not (has "ReadOnlyMany" $p.accessModes)) }}{{ fail (printf "several hosts read the weights, but persistence.accessModes is %v: use [ReadWriteMany], or a filled claim with [ReadOnlyMany]" $p.accessModes) }}{{ end -}}
+{{- if has "ReadWriteOncePod" $p.accessModes }}{{ fail "persistence.accessModes has ReadWriteOncePod: the servers and the Jobs that fill the volume are several pods; use ReadWriteOnce or ReadWriteMany" }}{{ end -}}
+{{- if and $fills (not $writesMany) (not (has "ReadWriteOnce" $p.accessModes)) }}{{ fail (printf "download.enabled or pack.enabled writes to the weights, but persistence.accessModes is %v: add ReadWriteMany or ReadWriteOnce" $p.accessModes) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "numoe.validateWorkers" -}}
+{{- $w := .Values.workers -}}
+{{- $total := include "numoe.workerTotal" . | int -}}
+{{- if eq $total 0 }}{{ fail "workers.count is 0 and remoteWorkers.enabled is false: nobody would hold the experts; set workers.count to the host's sockets" }}{{ end -}}
+{{- if gt $total 64 }}{{ fail (printf "%d workers in all (workers.count + remoteWorkers.replicas x workersPerHost), at most 64" $total) }}{{ end -}}
+{{- if gt (len $w.overrides) (int $w.count) }}{{ fail (printf "workers.overrides has %d entries for workers.count %d" (len $w.overrides) (int $w.count)) }}{{ end -}}
+{{- if and $w.overrides (eq $w.mode "supervised") }}{{ fail "workers.overrides is for workers.mode containers: a supervised host has one container, with workers.resources" }}{{ end -}}
+{{- $most := max (int $w.count) (int .Values.remoteWorkers.workersPerHost) -}}
+{{- $ports := dict -}}
+{{- range $what, $port := dict "workers.port" (int $w.port) "workers.metricsPort" (int $w.metricsPort) -}}
+{{- range $i := until (int $most) -}}
+{{- $number := toString (add $port $i) -}}
+{{- if hasKey $ports $number }}{{ fail (printf "%s: port %s of worker %d is already %s's; workers count up from workers.port and workers.metricsPort, so keep these %d apart" $what $number $i (get $ports $number) $most) }}{{ end -}}
+{{- $_ := set $ports $number $what -}}
+{{- end -}}
+{{- end -}}
+{{- $api := toString (int .Values.coordinator.port) -}}
+{{- if hasKey $ports $api }}{{ fail (printf "coordinator.port %s is a port of %s: choose another" $api (get $ports $api)) }}{{ end -}}
+{{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) }}{{ fail (printf "autoscaling.minReplicas %d is more than maxReplicas %d" (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) }}{{ end -}}
+{{- end -}}
+
+{{/* Arguments: name, resources, whole (CPUs). */}}
+{{- define "numoe.validateGuaranteed" -}}
+{{- $name := .name -}}
+{{- $limits := default dict .resources.limits -}}
+{{- $requests := default $limits .resources.requests -}}
+{{- range $what := list "cpu" "memory" -}}
+{{- $limit := get $limits $what | toString -}}
+{{- $request := default $limit (get $requests $what | toString) -}}
+{{- if not $limit }}{{ fail (printf "pinning: required, but %s.limits.%s is not set: the kubelet pins only pods whose containers all have limits equal to their requests; set it, or pinning: none" $name $what) }}{{ end -}}
+{{- if ne $limit $request }}{{ fail (printf "pinning: required, but %s asks for %s %s with a limit of %s: make them equal, or set pinning: none" $name $what $request $limit) }}{{ end -}}
+{{- end -}}
+{{- if and .whole (ne (mod (include "numoe.milli" $limits.cpu | int) 1000) 0) }}{{ fail (printf "pinning: required, but %s.limits.cpu is %v: the static CPU manager gives whole CPUs alone; use an integer" $name $limits.cpu) }}{{ end -}}
+{{- end -}}
+
+{{/* Arguments: root, name, resources, slices (that the container holds). */}}
+{{- define "numoe.validateMemory" -}}
+{{- $limit := get (default dict .resources.limits) "memory" -}}
+{{- $have := default (get (default dict .resources.requests) "memory") $limit -}}
+{{- $needs := mul (include "numoe.workerMiB" .root | int) .slices -}}
+{{- if and $have (or .root.Values.model.sizeGiB .root.Values.model.expertsGiB) -}}
+{{- if lt (include "numoe.mib" $have | int) (int $needs) }}{{ fail (printf "%s has %v of memory, but needs %dMi: its share of the experts (model.expertsGiB, else sizeGiB, over %s workers), the shared-memory ring and 1 GiB; give it more, or use more workers" .name $have $needs (include "numoe.workerTotal" .root)) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "numoe.validateResources" -}}
+{{- $pinned := eq .Values.pinning "required" -}}
+{{- $supervised := eq .Values.workers.mode "supervised" -}}
+{{- if $pinned }}{{ include "numoe.validateGuaranteed" (dict "name" "coordinator.resources" "resources" (include "numoe.coordinatorResources" . | fromYaml) "whole" false) }}{{ end -}}
+{{- range $i := until (ternary 1 (int .Values.workers.count) (and $supervised (gt (int .Values.workers.count) 0))) -}}
+{{- $resources := ternary $.Values.workers.resources (include "numoe.workerResources" (dict "root" $ "index" $i) | fromYaml) $supervised -}}
+{{- $name := ternary "workers.resources" (printf "workers.overrides[%d].resources" $i) (or $supervised (le (len $.Values.workers.overrides) $i)) -}}
+{{- if $pinned }}{{ include "numoe.validateGuaranteed" (dict "name" $name "resources" $resources "whole" true) }}{{ end -}}
+{{- include "numoe.validateMemory" (dict "root" $ "name" $name "resources" $resources "slices" (ternary (int $.Values.workers.count) 1 $supervised)) -}}
+{{- end -}}
+{{- if .Values.remoteWorkers.enabled -}}
+{{- if $pinned }}{{ include "numoe.validateGuaranteed" (dict "name" "remoteWorkers.resources" "resources" .Values.remoteWorkers.resources "whole" true) }}{{ end -}}
+{{- include "numoe.validateMemory" (dict "root" . "name" "remoteWorkers.resources" "resources" .Values.remoteWorkers.resources "slices" 1) -}}
+{{- end -}}
+{{- with .Values.sharedMemory.size -}}
+{{- if lt (include "numoe.mib" . | int) (include "numoe.ringMiB" $ | int) }}{{ fail (printf "sharedMemory.size is %s, less than one worker's ring of %sMi: leave it empty, which computes it" . (include "numoe.ringMiB" $)) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Arguments: where, flags, taken (flag: value to use instead). */}}
+{{- define "numoe.validateFlagsOf" -}}
+{{- $taken := .taken -}}
+{{- $where := .where -}}
+{{- range $name, $_ := .flags -}}
+{{- if hasKey $taken $name }}{{ fail (printf "%s.%s: the chart sets this flag; %s" $where $name (get $taken $name)) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "numoe.validateFlags" -}}
+{{- $secret := "put the keys into a Secret and name it in apiKeys.secretName" -}}
+{{- $_ := include "numoe.validateFlagsOf" (dict "where" "coordinator.flags" "flags" .Values.coordinator.flags "taken" (dict
+  "model" "use model.directory" "workers" "it follows from workers and remoteWorkers" "host" "use listenHost" "port" "use coordinator.port"
+  "served-model-name" "use model.servedName" "drain-timeout-ms" "use coordinator.drainSeconds" "worker-deadline-ms" "use coordinator.workerDeadlineSeconds"
+  "api-key" $secret "api-key-file" $secret "ssl-certfile" "use tls" "ssl-keyfile" "use tls" "log-format" "logs are JSON")) -}}
+{{- $_ := include "numoe.validateFlagsOf" (dict "where" "workers.flags" "flags" .Values.workers.flags "taken" (dict
+  "model" "use model.directory" "slice" "use workers.slice" "worker-index" "it is the worker's place" "worker-count" "use workers.count"
+  "listen" "use workers.port" "metrics-host" "use listenHost" "metrics-port" "use workers.metricsPort" "format" "use workers.format"
+  "activations" "use workers.activations" "packed" "use workers.packed" "threads" "use workers.threads" "log-format" "logs are JSON")) -}}
+{{- end -}}
+
+{{- define "numoe.validateAccess" -}}
+{{- $t := .Values.tls -}}
+{{- if and $t.enabled (not $t.secretName) (not $t.certManager.enabled) }}{{ fail "tls.enabled, but there is no certificate: name a Secret of type kubernetes.io/tls in tls.secretName, or set tls.certManager.enabled and issuerRef" }}{{ end -}}
+{{- if and $t.enabled $t.certManager.enabled (not (get $t.certManager.issuerRef "name")) }}{{ fail "tls.certManager.enabled, but tls.certManager.issuerRef has no name: give {name: ..., kind: Issuer or ClusterIssuer}" }}{{ end -}}
+{{- if and .Values.ingress.enabled (not .Values.ingress.host) }}{{ fail "ingress.enabled, but ingress.host is empty: give the name that clients use" }}{{ end -}}
+{{- end -}}
