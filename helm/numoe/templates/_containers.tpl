@@ -7,9 +7,8 @@
 {{/* Addresses of all workers as the coordinator sees them, in the order of slices. */}}
 {{- define "numoe.workerAddresses" -}}
 {{- $addresses := list -}}
-{{- $loopback := ternary "[::1]" "127.0.0.1" (contains ":" .Values.listenHost) -}}
 {{- range $i := until (int .Values.workers.count) -}}
-{{- $addresses = append $addresses (printf "%s:%d" $loopback (add (int $.Values.workers.port) $i)) -}}
+{{- $addresses = append $addresses (printf "unix:/run/numoe/worker-%d.sock" $i) -}}
 {{- end -}}
 {{- $name := include "numoe.workersName" . -}}
 {{- range $host := until (include "numoe.remoteHosts" . | int) -}}
@@ -28,7 +27,8 @@
 {{- toYaml (default $workers.resources $own.resources) -}}
 {{- end -}}
 
-{{- define "numoe.grpcProbes" -}}
+{{/* Ready only while it serves its slice; alive as long as the process answers, also while it loads. */}}
+{{- define "numoe.workerProbes" -}}
 startupProbe:
   grpc: {port: {{ .port }}}
   periodSeconds: 10
@@ -40,7 +40,7 @@ readinessProbe:
   timeoutSeconds: 5
   failureThreshold: 2
 livenessProbe:
-  grpc: {port: {{ .port }}}
+  grpc: {port: {{ .port }}, service: live}
   periodSeconds: 10
   timeoutSeconds: 10
   failureThreshold: 6
@@ -50,49 +50,62 @@ livenessProbe:
 {{- define "numoe.workerThreads" -}}
 {{- $workers := .root.Values.workers -}}
 {{- if $workers.threads }}{{ $workers.threads }}
-{{- else if and (eq .root.Values.pinning "required") (eq $workers.mode "containers") }}{{ div (include "numoe.milli" .resources.limits.cpu | int) 1000 }}
+{{- else if and (eq .root.Values.pinning "required") (eq $workers.mode "containers") }}{{ div (include "numoe.milli" (default dict .resources.limits).cpu | int) 1000 }}
 {{- else }}0{{ end -}}
 {{- end -}}
 
-{{/* One worker. Arguments: root, name, place (on its host), resources (a map), env (a list), leave (whether a coordinator is beside it). */}}
+{{/*
+  One container of workers. Arguments: root, name, place (of its first worker on the host), workers (in it), resources (a
+  map), env (a list), listen, arguments (lines), preStop (seconds until it is told to end), drain (seconds to end in).
+*/}}
 {{- define "numoe.workerContainer" -}}
 {{- $root := .root -}}
 {{- $workers := $root.Values.workers -}}
-{{- $port := add (int $workers.port) .place -}}
+{{- $health := add (int $workers.healthPort) .place -}}
 {{- $metrics := add (int $workers.metricsPort) .place -}}
 - name: {{ .name }}
   image: {{ include "numoe.image" $root }}
   imagePullPolicy: {{ $root.Values.image.pullPolicy }}
   command: [/bin/sh, /etc/numoe/scripts/start.sh, numoe-expert-worker]
   args:
-    - --model={{ ternary (include "numoe.packedPath" $root) (include "numoe.modelPath" $root) $root.Values.pack.enabled }}
-    - --slice={{ include "numoe.slice" $root }}
-    - --worker-count={{ include "numoe.workerTotal" $root }}
-    - --listen={{ include "numoe.listen" $root }}:{{ $port }}
-    - --metrics-host={{ $root.Values.listenHost }}
-    - --metrics-port={{ $metrics }}
-    - --format={{ $workers.format }}
-    - --activations={{ $workers.activations }}
-    - --packed={{ $workers.packed }}
-    - --threads={{ include "numoe.workerThreads" . }}
-    - --log-format=json
-    {{- .arguments | nindent 4 }}
+    - '--model={{ ternary (include "numoe.packedPath" $root) (include "numoe.modelPath" $root) $root.Values.pack.enabled }}'
+    - '--slice={{ include "numoe.slice" $root }}'
+    - '--worker-count={{ include "numoe.workerTotal" $root }}'
+    - '--listen={{ .listen }}'
+    - '--health-listen={{ include "numoe.listen" $root }}:{{ $health }}'
+    - '--metrics-host={{ $root.Values.listenHost }}'
+    - '--metrics-port={{ $metrics }}'
+    - '--format={{ $workers.format }}'
+    - '--activations={{ $workers.activations }}'
+    - '--packed={{ $workers.packed }}'
+    - '--threads={{ include "numoe.workerThreads" . }}'
+    - '--drain-timeout-ms={{ mul .drain 1000 }}'
+    - '--log-format=json'
+    {{- if eq $root.Values.pinning "required" }}
+    - '--pinning=required'
+    - '--exclusive-cpus={{ div (include "numoe.milli" (default dict .resources.limits).cpu | int) 1000 }}'
+    {{- end }}
+    {{- with .arguments }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
     {{- include "numoe.flags" $workers.flags | nindent 4 }}
   {{- with concat (include "numoe.waitEnv" (dict "root" $root "packed" true) | fromYamlArray) .env $workers.extraEnv }}
   env:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   ports:
-    - {name: {{ printf "grpc-w%d" .place }}, containerPort: {{ $port }}}
-    - {name: {{ printf "metrics-w%d" .place }}, containerPort: {{ $metrics }}}
-  {{- include "numoe.grpcProbes" (dict "root" $root "port" $port) | nindent 2 }}
-  {{- if .leave }}
-  # All containers are told to end at once; the coordinator's requests still need the workers.
+    - {name: {{ printf "health-w%d" .place }}, containerPort: {{ $health }}}
+    {{- if not (hasPrefix "unix:" .listen) }}
+    - {name: {{ printf "grpc-w%d" .place }}, containerPort: {{ add (int $workers.port) .place }}}
+    {{- end }}
+    {{- range $i := until (int .workers) }}
+    - {name: {{ printf "metrics-w%d" (add $.place $i) }}, containerPort: {{ add $metrics $i }}}
+    {{- end }}
+  {{- include "numoe.workerProbes" (dict "root" $root "port" $health) | nindent 2 }}
   lifecycle:
     preStop:
-      exec:
-        command: [/bin/bash, /etc/numoe/scripts/leave.sh, {{ $root.Values.coordinator.port | quote }}, {{ sub (include "numoe.graceSeconds" $root | int) 10 | quote }}]
-  {{- end }}
+      # As long as the coordinator's: its last requests need the worker.
+      sleep: {seconds: {{ .preStop }}}
   resources:
     {{- toYaml .resources | nindent 4 }}
   securityContext:
@@ -101,15 +114,17 @@ livenessProbe:
     {{- include "numoe.serverMounts" $root | nindent 4 }}
 {{- end -}}
 
-{{/* The workers of a host with a coordinator. */}}
+{{/* The workers of a host with a coordinator: they meet at sockets in a volume of the pod. */}}
 {{- define "numoe.localWorkers" -}}
+{{- $c := .Values.coordinator -}}
+{{- $common := dict "root" . "env" list "preStop" $c.preStopSeconds "drain" (add (int $c.drainSeconds) 5) -}}
 {{- if and (eq .Values.workers.mode "supervised") (gt (int .Values.workers.count) 0) }}
-{{ include "numoe.supervisedContainer" . }}
+{{ include "numoe.workerContainer" (merge (dict "name" "workers" "place" 0 "workers" .Values.workers.count "listen" "unix:/run/numoe"
+  "arguments" (list "--supervise" (printf "--local-workers=%d" (int .Values.workers.count))) "resources" .Values.workers.resources) $common) }}
 {{- else }}
 {{- range $i := until (int .Values.workers.count) }}
-{{ include "numoe.workerContainer" (dict "root" $ "name" (printf "worker-%d" $i) "place" $i "leave" true "env" list
-  "arguments" (printf "- --worker-index=%d" $i)
-  "resources" (include "numoe.workerResources" (dict "root" $ "index" $i) | fromYaml)) }}
+{{ include "numoe.workerContainer" (merge (dict "name" (printf "worker-%d" $i) "place" $i "workers" 1 "listen" (printf "unix:/run/numoe/worker-%d.sock" $i)
+  "arguments" (list (printf "--worker-index=%d" $i)) "resources" (include "numoe.workerResources" (dict "root" $ "index" $i) | fromYaml)) $common) }}
 {{- end }}
 {{- end }}
 {{- end -}}
@@ -122,15 +137,15 @@ livenessProbe:
   imagePullPolicy: {{ .Values.image.pullPolicy }}
   command: [/bin/sh, /etc/numoe/scripts/start.sh, numoe-coordinator]
   args:
-    - --model={{ include "numoe.modelPath" . }}
-    - --workers={{ include "numoe.workerAddresses" . }}
-    - --host={{ .Values.listenHost }}
-    - --port={{ $c.port }}
+    - '--model={{ include "numoe.modelPath" . }}'
+    - '--workers={{ include "numoe.workerAddresses" . }}'
+    - '--host={{ .Values.listenHost }}'
+    - '--port={{ $c.port }}'
     {{- with .Values.model.servedName }}
-    - --served-model-name={{ . }}
+    - '--served-model-name={{ . }}'
     {{- end }}
-    - --drain-timeout-ms={{ mul (int $c.drainSeconds) 1000 }}
-    - --worker-deadline-ms={{ mul (int $c.workerDeadlineSeconds) 1000 }}
+    - '--drain-timeout-ms={{ mul (int $c.drainSeconds) 1000 }}'
+    - '--worker-deadline-ms={{ mul (int $c.workerDeadlineSeconds) 1000 }}'
     - --log-format=json
     {{- if .Values.apiKeys.secretName }}
     - --api-key-file=/etc/numoe/keys/{{ .Values.apiKeys.key }}
@@ -189,11 +204,4 @@ livenessProbe:
 {{- if $resources.requests }}{{ $_ := set $resources.requests $gpu.resource (toString $gpu.count) }}{{ end -}}
 {{- end -}}
 {{- toYaml $resources -}}
-{{- end -}}
-
-{{/* One container that starts a worker for each NUMA node; its ports count up from the first worker's. */}}
-{{- define "numoe.supervisedContainer" -}}
-{{ include "numoe.workerContainer" (dict "root" . "name" "workers" "place" 0 "leave" true "env" list
-  "arguments" (printf "- --supervise\n- --local-workers=%d" (int .Values.workers.count))
-  "resources" .Values.workers.resources) }}
 {{- end -}}

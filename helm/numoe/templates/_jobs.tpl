@@ -49,11 +49,11 @@ template:
         imagePullPolicy: {{ .Values.image.pullPolicy }}
         command: [numoe-download]
         args:
-          - --repo={{ .Values.model.repository }}
-          - --revision={{ .Values.model.revision }}
-          - --source={{ .Values.model.source }}
-          - --to={{ include "numoe.modelPath" . }}
-          - --stall-seconds={{ $d.stallSeconds }}
+          - '--repo={{ .Values.model.repository }}'
+          - '--revision={{ .Values.model.revision }}'
+          - '--source={{ .Values.model.source }}'
+          - '--to={{ include "numoe.modelPath" . }}'
+          - '--stall-seconds={{ $d.stallSeconds }}'
           {{- if $d.tokenSecret.name }}
           - --token-file=/etc/numoe/token/{{ $d.tokenSecret.key }}
           {{- end }}

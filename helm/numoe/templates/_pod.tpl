@@ -83,6 +83,8 @@ affinity:
   configMap: {name: {{ include "numoe.scriptsName" . }}, defaultMode: 0555}
 - name: shm
   emptyDir: {medium: Memory, sizeLimit: {{ default (printf "%sMi" (include "numoe.sharedMemoryMiB" .)) .Values.sharedMemory.size }}}
+- name: sockets
+  emptyDir: {medium: Memory, sizeLimit: 1Mi}
 - name: tmp
   emptyDir: {sizeLimit: 1Gi}
 {{- end -}}
@@ -91,6 +93,7 @@ affinity:
 {{- include "numoe.weightsMount" (dict "root" . "readOnly" true) }}
 - {name: scripts, mountPath: /etc/numoe/scripts, readOnly: true}
 - {name: shm, mountPath: /dev/shm}
+- {name: sockets, mountPath: /run/numoe}
 - {name: tmp, mountPath: /tmp}
 {{- end -}}
 
@@ -121,6 +124,4 @@ affinity:
 {{- define "numoe.scripts" -}}
 start.sh: |
   {{- .Files.Get "files/start.sh" | nindent 2 }}
-leave.sh: |
-  {{- .Files.Get "files/leave.sh" | nindent 2 }}
 {{- end -}}

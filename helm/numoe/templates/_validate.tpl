@@ -53,10 +53,10 @@
 {{- if and $w.overrides (eq $w.mode "supervised") }}{{ fail "workers.overrides is for workers.mode containers: a supervised host has one container, with workers.resources" }}{{ end -}}
 {{- $most := max (int $w.count) (int .Values.remoteWorkers.workersPerHost) -}}
 {{- $ports := dict -}}
-{{- range $what, $port := dict "workers.port" (int $w.port) "workers.metricsPort" (int $w.metricsPort) -}}
+{{- range $what, $port := dict "workers.port" (int $w.port) "workers.healthPort" (int $w.healthPort) "workers.metricsPort" (int $w.metricsPort) -}}
 {{- range $i := until (int $most) -}}
 {{- $number := toString (add $port $i) -}}
-{{- if hasKey $ports $number }}{{ fail (printf "%s: port %s of worker %d is already %s's; workers count up from workers.port and workers.metricsPort, so keep these %d apart" $what $number $i (get $ports $number) $most) }}{{ end -}}
+{{- if hasKey $ports $number }}{{ fail (printf "%s: port %s of worker %d is already %s's; workers count up from workers.port, healthPort and metricsPort, so keep these %d apart" $what $number $i (get $ports $number) $most) }}{{ end -}}
 {{- $_ := set $ports $number $what -}}
 {{- end -}}
 {{- end -}}
@@ -126,7 +126,9 @@
 {{- $_ := include "numoe.validateFlagsOf" (dict "where" "workers.flags" "flags" .Values.workers.flags "taken" (dict
   "model" "use model.directory" "slice" "use workers.slice" "worker-index" "it is the worker's place" "worker-count" "use workers.count"
   "listen" "use workers.port" "metrics-host" "use listenHost" "metrics-port" "use workers.metricsPort" "format" "use workers.format"
-  "activations" "use workers.activations" "packed" "use workers.packed" "threads" "use workers.threads" "log-format" "logs are JSON")) -}}
+  "activations" "use workers.activations" "packed" "use workers.packed" "threads" "use workers.threads" "log-format" "logs are JSON" "health-listen" "use workers.healthPort"
+  "drain-timeout-ms" "use coordinator.drainSeconds" "pinning" "use pinning" "exclusive-cpus" "it follows from workers.resources" "supervise" "use workers.mode"
+  "local-workers" "use workers.count")) -}}
 {{- end -}}
 
 {{- define "numoe.validateAccess" -}}

@@ -1,0 +1,416 @@
+"""What the chart renders for every values file, and for the choices that they do not make."""
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import chart
+import test_refusals
+
+PLAIN, DOWNLOAD, REMOTE = test_refusals.PLAIN, test_refusals.DOWNLOAD, test_refusals.REMOTE
+ALL = [(v,) for v in chart.VALUES] + [(chart.EVERYTHING,)]
+MODELS = [v for v in chart.VALUES if v != "values-nano.yaml"]
+GIB = 1024
+
+
+def with_tests(*values):
+    return chart.render(*values, extra=())
+
+
+def mib(text):
+    number, unit = re.fullmatch(r"([0-9.]+)([KMGT]i)", str(text)).groups()
+    return float(number) * {"Ki": 1 / 1024, "Mi": 1, "Gi": GIB, "Ti": GIB * 1024}[unit]
+
+
+def leaves(value):
+    if isinstance(value, (dict, list)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from leaves(part)
+    else:
+        yield value
+
+
+# Of the coordinator that is built with CUDA.
+GPU_FLAGS = {"num-gpu-experts"}
+
+
+class EveryValuesFile(unittest.TestCase):
+    def each(self):
+        return [with_tests(*values) for values in ALL]
+
+    def test_the_five_are_there(self):
+        self.assertEqual(chart.VALUES, ["values-cpu-only.yaml", "values-k2-thinking-1gpu.yaml", "values-k2.5-2gpu.yaml",
+                                        "values-nano.yaml", "values-qwen3-30b-4090.yaml"])
+
+    def test_pods_are_restricted(self):
+        """Pod Security "restricted", read-only root, no token, and no NUMOE_PORT from a Service called numoe."""
+        for objects in self.each():
+            for owner, spec in chart.pod_specs(objects):
+                where = owner["metadata"]["name"]
+                self.assertIs(spec["automountServiceAccountToken"], False, where)
+                self.assertIs(spec["enableServiceLinks"], False, where)
+                self.assertNotIn("initContainers", spec, "an init container breaks NUMA admission")
+                for key in ("hostNetwork", "hostIPC", "hostPID"):
+                    self.assertNotIn(key, spec)
+                self.assertTrue(spec["securityContext"]["runAsNonRoot"])
+                self.assertEqual(spec["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+                for c in spec["containers"]:
+                    security = c["securityContext"]
+                    self.assertEqual((security["allowPrivilegeEscalation"], security["readOnlyRootFilesystem"],
+                                      security["capabilities"]), (False, True, {"drop": ["ALL"]}), where)
+                    self.assertTrue(c["resources"].get("limits", {}).get("memory"), f"{where}: {c['name']} has no memory limit")
+                for volume in spec.get("volumes", []):
+                    self.assertNotIn("hostPath", volume)
+        self.assertIs(chart.find(objects, "ServiceAccount")["automountServiceAccountToken"], False)
+
+    def test_no_two_objects_of_a_name_and_nothing_null(self):
+        for objects in self.each():
+            names = [(o["kind"], o["metadata"]["name"]) for o in objects]
+            self.assertEqual(len(names), len(set(names)))
+            for o in objects:
+                self.assertNotIn(None, leaves(o), o["metadata"]["name"])
+                if o["metadata"]["name"] != "numoe-extra":
+                    self.assertEqual(o["metadata"]["namespace"], "numoe")
+                    self.assertEqual(o["metadata"]["labels"]["app.kubernetes.io/instance"], "numoe")
+
+    def test_selectors_find_the_pods(self):
+        for objects in self.each():
+            hosts = chart.find(objects, "StatefulSet", "numoe")
+            labels = hosts["spec"]["template"]["metadata"]["labels"]
+            self.assertEqual(hosts["spec"]["selector"]["matchLabels"].items() & labels.items(),
+                             hosts["spec"]["selector"]["matchLabels"].items())
+            service = chart.find(objects, "Service", hosts["spec"]["serviceName"])
+            self.assertEqual(service["spec"]["clusterIP"], "None")
+            self.assertEqual(chart.find(objects, "Service", "numoe")["spec"]["selector"], hosts["spec"]["selector"]["matchLabels"])
+            ports = {p["name"] for c in hosts["spec"]["template"]["spec"]["containers"] for p in c["ports"]}
+            self.assertTrue(all(len(p) <= 15 for p in ports), ports)
+
+    def test_mounts_have_volumes(self):
+        for objects in self.each():
+            for owner, spec in chart.pod_specs(objects):
+                volumes = {v["name"] for v in spec.get("volumes", [])}
+                used = {m["name"] for c in spec["containers"] for m in c.get("volumeMounts", [])}
+                self.assertEqual(volumes, used, owner["metadata"]["name"])
+
+    def test_workers_are_the_coordinators(self):
+        """Every address of --workers is a worker's, and the slices are 0 to N - 1, each once."""
+        for values in chart.VALUES:
+            with self.subTest(values):
+                hosts = chart.find(chart.render(values), "StatefulSet", "numoe")
+                addresses = chart.flags(chart.container(hosts, "coordinator"))["workers"].split(",")
+                workers = [chart.flags(c) for c in hosts["spec"]["template"]["spec"]["containers"] if c["name"] != "coordinator"]
+                self.assertEqual([int(w["worker-index"]) for w in workers], list(range(len(addresses))))
+                self.assertEqual({w["worker-count"] for w in workers}, {str(len(addresses))})
+                self.assertEqual(addresses, [w["listen"] for w in workers])
+
+    def test_probes_fit_the_ports(self):
+        for objects in self.each():
+            for c in chart.find(objects, "StatefulSet", "numoe")["spec"]["template"]["spec"]["containers"]:
+                for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                    if c["name"] == "coordinator":
+                        self.assertEqual(c[probe]["httpGet"]["port"], "http")
+                    else:
+                        self.assertEqual(str(c[probe]["grpc"]["port"]), chart.flags(c)["health-listen"].rsplit(":", 1)[1])
+
+    def test_all_flags_exist(self):
+        """The programs that this tree builds know every flag; skips what is not built."""
+        folder = os.environ.get("NUMOE_BIN", os.path.join(chart.ROOT, "build", "release", "bin"))
+        programs = {p: subprocess.run([f"{folder}/{p}", "--help"], capture_output=True, text=True, check=True).stdout
+                    for p in ("numoe-coordinator", "numoe-expert-worker") if os.path.exists(f"{folder}/{p}")}
+        if not programs:
+            self.skipTest(f"no programs in {folder}")
+        for objects in self.each():
+            for _, spec in chart.pod_specs(objects):
+                for c in spec["containers"]:
+                    known = programs.get(c["command"][-1])
+                    for flag in set(chart.flags(c)) - GPU_FLAGS if known else ():
+                        self.assertRegex(known, rf"--{flag}\b", f"{c['command'][-1]} has no --{flag}")
+
+
+class Numbers(unittest.TestCase):
+    def test_memory_holds_the_slices(self):
+        for values in MODELS:
+            with self.subTest(values):
+                hosts = chart.find(chart.render(values), "StatefulSet", "numoe")
+                workers = [c for c in hosts["spec"]["template"]["spec"]["containers"] if c["name"] != "coordinator"]
+                experts = {"values-qwen3-30b-4090.yaml": 48 * 128 * 3 * 2048 * 768 * (1 + 2 / 32)}.get(
+                    values, 60 * 384 * 3 * 7168 * 2048 * (0.5 + 2 / 32)) / 2**20
+                self.assertGreater(sum(mib(c["resources"]["limits"]["memory"]) for c in workers), experts * 1.001)
+
+    def test_startup_budget_follows_from_the_size(self):
+        def periods(**changes):
+            c = chart.container(chart.find(chart.render(chart.merged(DOWNLOAD, changes)), "StatefulSet", "numoe"), "coordinator")
+            return c["startupProbe"]["failureThreshold"] * c["startupProbe"]["periodSeconds"]
+        # 100 GiB at 50 MiB/s and at 250 MiB/s, and 600 s.
+        self.assertEqual(periods(model={"sizeGiB": 100}), 2050 + 410 + 600)
+        self.assertEqual(periods(model={"sizeGiB": 100}, download={"enabled": False}, persistence={"size": "1Ti"}), 410 + 600)
+        self.assertEqual(periods(model={"sizeGiB": 100}, pack={"enabled": True}), 2050 + 3 * 410 + 600 + 0)
+
+    def test_shared_memory_is_that_of_the_rings(self):
+        volumes = chart.find(chart.render(PLAIN), "StatefulSet", "numoe")["spec"]["template"]["spec"]["volumes"]
+        size = next(v for v in volumes if v["name"] == "shm")["emptyDir"]["sizeLimit"]
+        self.assertEqual(mib(size), 2 * 2 * 8192 * 7168 * 4 / 2**20 * 1.25)
+
+    def test_claim_has_room(self):
+        claim = chart.find(chart.render(chart.merged(DOWNLOAD, {"model": {"sizeGiB": 554}})), "PersistentVolumeClaim")
+        self.assertEqual(claim["spec"]["resources"]["requests"]["storage"], "638Gi")
+        self.assertEqual(claim["metadata"]["annotations"]["helm.sh/resource-policy"], "keep")
+
+    def test_grace_is_longer_than_what_it_is_for(self):
+        for values in ALL + [(chart.merged(PLAIN, {"coordinator": {"drainSeconds": 600, "preStopSeconds": 30}}),)]:
+            for o in chart.render(*values):
+                if o["kind"] != "StatefulSet" or o["metadata"]["name"] != "numoe":
+                    continue
+                c = chart.container(o, "coordinator")
+                grace = o["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+                ends = [int(chart.flags(c)["drain-timeout-ms"]) / 1000 + c["lifecycle"]["preStop"]["sleep"]["seconds"]
+                        for c in (c, chart.container(o, "worker-0"))]
+                self.assertLess(ends[0], ends[1], "workers outlast the coordinator")
+                self.assertLess(ends[1] + 10, grace)
+
+
+class Workers(unittest.TestCase):
+    def test_pinned_workers_get_their_own_threads(self):
+        hosts = chart.find(chart.render(chart.EVERYTHING), "StatefulSet", "numoe")
+        for flag in ("threads", "exclusive-cpus"):
+            self.assertEqual([chart.flags(chart.container(hosts, w))[flag] for w in ("worker-0", "worker-1")], ["28", "30"])
+        nano = chart.find(chart.render("values-nano.yaml"), "StatefulSet", "numoe")
+        self.assertEqual(chart.flags(chart.container(nano, "worker-0"))["threads"], "0")
+
+    def test_pinned_pods_are_guaranteed(self):
+        for values in chart.VALUES:
+            hosts = chart.find(chart.render(values), "StatefulSet", "numoe")
+            for c in hosts["spec"]["template"]["spec"]["containers"]:
+                if chart.find(chart.render(values), "StatefulSet") and values in ("values-nano.yaml", "values-qwen3-30b-4090.yaml"):
+                    self.assertNotIn("cpu", c["resources"]["limits"], "a limit without pinning is a quota")
+                else:
+                    self.assertEqual(c["resources"].get("requests", c["resources"]["limits"]), c["resources"]["limits"])
+
+    def test_supervised_host(self):
+        hosts = chart.find(chart.render(PLAIN, {"workers": {"mode": "supervised", "count": 6}}), "StatefulSet", "numoe")
+        self.assertEqual([c["name"] for c in hosts["spec"]["template"]["spec"]["containers"]], ["coordinator", "workers"])
+        workers = chart.flags(chart.container(hosts, "workers"))
+        self.assertEqual((workers["supervise"], workers["local-workers"], workers["worker-count"]), (True, "6", "6"))
+        self.assertNotIn("worker-index", workers)
+        self.assertEqual(workers["listen"], "unix:/run/numoe")
+        self.assertEqual(chart.flags(chart.container(hosts, "coordinator"))["workers"],
+                         ",".join(f"unix:/run/numoe/worker-{i}.sock" for i in range(6)))
+        ports = {p["name"]: p["containerPort"] for p in chart.container(hosts, "workers")["ports"]}
+        self.assertEqual(ports["metrics-w5"], 9095)
+
+    def test_remote_workers(self):
+        objects = chart.render(chart.EVERYTHING)
+        remote = chart.find(objects, "StatefulSet", "numoe-workers")
+        addresses = chart.flags(chart.container(chart.find(objects, "StatefulSet", "numoe"), "coordinator"))["workers"].split(",")
+        self.assertEqual(addresses[2:], [f"numoe-workers-{host}.numoe-workers:{port}" for host in (0, 1) for port in (7070, 7071)])
+        slices = []
+        for host in range(remote["spec"]["replicas"]):
+            for name in ("worker-0", "worker-1"):
+                c = chart.container(remote, name)
+                env = {e["name"]: e.get("value") for e in c["env"]}
+                slices.append(int(env["INDEX_BASE"]) + host * int(env["INDEX_STEP"]))
+                self.assertEqual(chart.flags(c)["worker-count"], "6")
+                self.assertEqual(chart.flags(c)["slice"], "expert")
+        self.assertEqual(slices, [2, 3, 4, 5])
+        service = chart.find(objects, "Service", remote["spec"]["serviceName"])
+        self.assertTrue(service["spec"]["publishNotReadyAddresses"])
+
+    def test_coordinators_share_remote_workers(self):
+        objects = chart.render(PLAIN, chart.merged(REMOTE, {"replicas": 3, "workers": {"count": 0}}))
+        hosts = chart.find(objects, "StatefulSet", "numoe")
+        self.assertEqual([c["name"] for c in hosts["spec"]["template"]["spec"]["containers"]], ["coordinator"])
+        self.assertEqual(chart.flags(chart.container(hosts, "coordinator"))["workers"],
+                         "numoe-workers-0.numoe-workers:7070,numoe-workers-0.numoe-workers:7071")
+
+    def test_gpus(self):
+        hosts = chart.find(chart.render("values-k2.5-2gpu.yaml"), "StatefulSet", "numoe")
+        c = chart.container(hosts, "coordinator")
+        self.assertEqual(c["resources"]["limits"]["nvidia.com/gpu"], "2")
+        self.assertTrue(c["image"].endswith("-cuda"))
+
+
+class Storage(unittest.TestCase):
+    def weights(self, *values):
+        objects = chart.render(*values)
+        volumes = chart.find(objects, "StatefulSet", "numoe")["spec"]["template"]["spec"]["volumes"]
+        return objects, next((v for v in volumes if v["name"] == "weights"), None)
+
+    def test_modes(self):
+        objects, volume = self.weights(PLAIN)
+        self.assertEqual(volume["persistentVolumeClaim"], {"claimName": "numoe-weights", "readOnly": True})
+        self.assertIn("PersistentVolumeClaim", chart.kinds(objects))
+        objects, volume = self.weights(PLAIN, {"persistence": {"mode": "existing", "existingClaim": "nfs"}})
+        self.assertEqual(volume["persistentVolumeClaim"]["claimName"], "nfs")
+        self.assertNotIn("PersistentVolumeClaim", chart.kinds(objects))
+        _, volume = self.weights(PLAIN, {"persistence": {"mode": "hostPath", "hostPath": "/data"}})
+        self.assertEqual(volume["hostPath"], {"path": "/data", "type": "Directory"})
+        _, volume = self.weights("values-nano.yaml")
+        self.assertIsNone(volume)
+
+    def test_servers_wait_for_the_download(self):
+        hosts = chart.find(chart.render(DOWNLOAD), "StatefulSet", "numoe")
+        for c in hosts["spec"]["template"]["spec"]["containers"]:
+            env = {e["name"]: e["value"] for e in c["env"]}
+            self.assertEqual(env, {"WAIT_FOR": "/models/name/READY", "WAIT_MIB": "10240"})
+            self.assertEqual(chart.flags(c)["model"], "/models/name")
+
+    def test_a_jobs_name_follows_from_its_content(self):
+        def name(**changes):
+            return chart.find(chart.render(chart.merged(DOWNLOAD, changes)), "Job")["metadata"]["name"]
+        self.assertEqual(name(), name(replicas=1, coordinator={"drainSeconds": 77}))
+        names = {name(), name(model={"revision": "v2"}), name(image={"tag": "2"}), name(download={"stallSeconds": 9})}
+        self.assertEqual(len(names), 4)
+
+    def test_a_commit_has_its_own_directory(self):
+        values = chart.merged(DOWNLOAD, {"model": {"revision": "0123456789abcdef0123456789abcdef01234567"}})
+        job = chart.find(chart.render(values), "Job")
+        self.assertEqual(chart.flags(job["spec"]["template"]["spec"]["containers"][0])["to"], "/models/name-01234567")
+
+    def test_the_token_is_a_file_of_a_secret(self):
+        job = next(o for o in chart.render(chart.EVERYTHING) if o["kind"] == "Job" and "download" in o["metadata"]["name"])
+        c = job["spec"]["template"]["spec"]["containers"][0]
+        self.assertEqual(chart.flags(c)["token-file"], "/etc/numoe/token/token")
+        self.assertNotIn("env", c)
+
+    def test_pack(self):
+        objects = chart.render(chart.EVERYTHING)
+        pack = next(o for o in objects if o["kind"] == "Job" and "pack" in o["metadata"]["name"])
+        command = pack["spec"]["template"]["spec"]["containers"][0]["args"][0]
+        out = "/models/kimi-k2-thinking-01234567-int8-expert-6"
+        self.assertIn(f"--out {out} --format int8 --slice expert --workers 6", command)
+        hosts = chart.find(objects, "StatefulSet", "numoe")
+        self.assertEqual(chart.flags(chart.container(hosts, "worker-0"))["model"], out)
+        self.assertEqual(chart.flags(chart.container(hosts, "coordinator"))["model"], "/models/kimi-k2-thinking-01234567")
+        env = {e["name"]: e["value"] for e in chart.container(hosts, "worker-0")["env"]}
+        self.assertEqual(env["WAIT_FOR_PACKED"], f"{out}/READY")
+
+
+class Around(unittest.TestCase):
+    def test_network_policies(self):
+        objects = chart.render(chart.EVERYTHING)
+        hosts = chart.find(objects, "NetworkPolicy", "numoe")["spec"]
+        open_ports = [p for rule in hosts["ingress"] for p in rule["ports"]]
+        self.assertEqual([(p["port"], p.get("endPort")) for p in open_ports], [(8080, None), (9090, 9091)])
+        remote = chart.find(objects, "NetworkPolicy", "numoe-workers")["spec"]["ingress"][0]
+        self.assertEqual((remote["ports"][0]["port"], remote["ports"][0]["endPort"]), (7070, 7071))
+        self.assertEqual(remote["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/component"], "host")
+        self.assertEqual(chart.find(objects, "NetworkPolicy", "numoe-jobs")["spec"]["ingress"], [])
+        self.assertNotIn("NetworkPolicy", chart.kinds(chart.render(PLAIN, {"networkPolicy": {"enabled": False}})))
+
+    def test_disruption_budget_only_where_another_serves(self):
+        self.assertNotIn("PodDisruptionBudget", chart.kinds(chart.render(PLAIN)))
+        self.assertEqual(len([o for o in chart.render(chart.EVERYTHING) if o["kind"] == "PodDisruptionBudget"]), 2)
+
+    def test_autoscaling(self):
+        scaled = chart.merged(REMOTE, {"workers": {"count": 0}, "autoscaling": {"enabled": True}})
+        objects = chart.render(PLAIN, scaled)
+        self.assertNotIn("replicas", chart.find(objects, "StatefulSet", "numoe")["spec"], "an upgrade would undo the scaling")
+        for trigger in chart.find(objects, "ScaledObject")["spec"]["triggers"]:
+            self.assertRegex(trigger["metadata"]["query"], r"^sum\(numoe_requests_\w+\{[^}]*\}\)$")
+        objects = chart.render(PLAIN, chart.merged(scaled, {"autoscaling": {"kind": "hpa"}}))
+        self.assertEqual(chart.find(objects, "HorizontalPodAutoscaler")["spec"]["scaleTargetRef"]["name"], "numoe")
+
+    def test_metrics_exist(self):
+        """Every metric that a query names is in the one list."""
+        with open(os.path.join(chart.ROOT, "common", "observe", "metric_list.h"), encoding="utf-8") as f:
+            known = set(re.findall(r'"(numoe_\w+)"', f.read()))
+        texts = [chart.template(PLAIN, chart.merged(REMOTE, {"autoscaling": {"enabled": True, "kind": kind}})) for kind in ("keda", "hpa")]
+        for path in glob.glob(os.path.join(chart.CHART, "files", "alerts.yaml")) + glob.glob(os.path.join(chart.CHART, "files", "dashboards", "*")):
+            with open(path, encoding="utf-8") as f:
+                texts.append(f.read())
+        for name in set(re.findall(r"\bnumoe_[a-z_]+\b", " ".join(texts))):
+            if not name.startswith("numoe_api"):
+                self.assertIn(re.sub(r"_(bucket|sum|count)$", "", name), known | {re.sub(r"_(bucket|sum|count)$", "", k) for k in known})
+
+    def test_monitors_find_ports(self):
+        objects = chart.render(chart.EVERYTHING)
+        hosts = chart.find(objects, "StatefulSet", "numoe")
+        ports = {p["name"] for c in hosts["spec"]["template"]["spec"]["containers"] for p in c["ports"]}
+        wanted = {e["port"] for e in chart.find(objects, "PodMonitor")["spec"]["podMetricsEndpoints"]}
+        self.assertEqual(wanted, {p for p in ports if p.startswith("metrics-")})
+        endpoint = chart.find(objects, "ServiceMonitor")["spec"]["endpoints"][0]
+        self.assertIn(endpoint["port"], {p["name"] for p in chart.find(objects, "Service", "numoe")["spec"]["ports"]})
+        self.assertEqual(endpoint["scheme"], "https")
+
+    def test_observability_files(self):
+        """Rules and dashboards are rendered exactly as they lie in files/."""
+        objects = chart.render(chart.EVERYTHING)
+        dashboards = glob.glob(os.path.join(chart.CHART, "files", "dashboards", "*.json"))
+        rendered = {k: v for o in objects if o["kind"] == "ConfigMap" and "grafana_dashboard" in o["metadata"].get("labels", {})
+                    for k, v in o["data"].items()}
+        self.assertEqual(set(rendered), {os.path.basename(d) for d in dashboards})
+        for path in dashboards:
+            with open(path, encoding="utf-8") as f:
+                self.assertEqual(json.load(f), json.loads(rendered[os.path.basename(path)]))
+        alerts = os.path.join(chart.CHART, "files", "alerts.yaml")
+        if os.path.exists(alerts):
+            with open(alerts, encoding="utf-8") as f:
+                self.assertEqual(chart.find(objects, "PrometheusRule")["spec"]["groups"], chart.yaml.safe_load(f)["groups"])
+
+    def test_ingress_lets_streams_through(self):
+        annotations = chart.find(chart.render(chart.EVERYTHING), "Ingress")["metadata"]["annotations"]
+        self.assertEqual(annotations["nginx.ingress.kubernetes.io/proxy-buffering"], "off")
+        self.assertGreaterEqual(int(annotations["nginx.ingress.kubernetes.io/proxy-read-timeout"]), 3600)
+        self.assertEqual(annotations["nginx.ingress.kubernetes.io/backend-protocol"], "HTTPS")
+
+    def test_tls(self):
+        objects = chart.render(chart.EVERYTHING)
+        hosts = chart.find(objects, "StatefulSet", "numoe")
+        c = chart.container(hosts, "coordinator")
+        self.assertEqual(chart.flags(c)["ssl-certfile"], "/etc/numoe/tls/tls.crt")
+        self.assertEqual(c["readinessProbe"]["httpGet"]["scheme"], "HTTPS")
+        certificate = chart.find(objects, "Certificate")["spec"]
+        volume = next(v for v in hosts["spec"]["template"]["spec"]["volumes"] if v["name"] == "tls")
+        self.assertEqual(volume["secret"]["secretName"], certificate["secretName"])
+        self.assertIn("numoe.numoe.svc", certificate["dnsNames"])
+
+    def test_ipv6(self):
+        hosts = chart.find(chart.render(PLAIN, {"listenHost": "::"}), "StatefulSet", "numoe")
+        self.assertEqual(chart.flags(chart.container(hosts, "worker-0"))["health-listen"], "[::]:8081")
+        self.assertEqual(chart.flags(chart.container(hosts, "coordinator"))["host"], "::")
+
+    def test_long_names(self):
+        release = "a-release-with-a-name-as-long-as-helm-permits-it-yes"
+        for o in chart.render(chart.EVERYTHING, release=release):
+            limit = 52 if o["kind"] in ("StatefulSet",) else 63
+            if not o["metadata"]["name"].endswith("-extra"):
+                self.assertLessEqual(len(o["metadata"]["name"]), limit, o["kind"])
+            for value in o["metadata"].get("labels", {}).values():
+                self.assertLessEqual(len(value), 63)
+
+    def test_hosts_keep_apart(self):
+        def affinity(mode):
+            spec = chart.find(chart.render(PLAIN, {"podAntiAffinity": mode}), "StatefulSet")["spec"]["template"]["spec"]
+            return spec.get("affinity", {}).get("podAntiAffinity", {})
+        self.assertIn("requiredDuringSchedulingIgnoredDuringExecution", affinity("required"))
+        self.assertIn("preferredDuringSchedulingIgnoredDuringExecution", affinity("preferred"))
+        self.assertEqual(affinity("none"), {})
+
+    def test_test_asks(self):
+        pod = chart.find(with_tests("values-nano.yaml"), "Pod")
+        self.assertEqual(pod["metadata"]["annotations"]["helm.sh/hook"], "test")
+        env = {e["name"]: e["value"] for e in pod["spec"]["containers"][0]["env"]}
+        self.assertEqual((env["URL"], env["EXPECT"]), ("http://numoe:8080", "126"))
+
+    def test_notes_say_what_to_do_next(self):
+        with tempfile.TemporaryDirectory() as folder:  # helm template leaves the notes out
+            copy = shutil.copytree(chart.CHART, f"{folder}/numoe")
+            with open(f"{copy}/templates/NOTES.txt", encoding="utf-8") as f:
+                text = f.read()
+            with open(f"{copy}/templates/_notes.tpl", "w", encoding="utf-8") as f:
+                f.write('{{- define "notes" -}}' + text + "{{- end -}}")
+            with open(f"{copy}/templates/notes.yaml", "w", encoding="utf-8") as f:
+                f.write('{kind: Notes, notes: {{ include "notes" . | toJson }}}')
+            rendered = chart.helm("template", "numoe", copy, "--namespace", "llm", "--kube-version", chart.KUBERNETES,
+                                  "--show-only", "templates/notes.yaml", values=["values-cpu-only.yaml"])
+        notes = chart.yaml.safe_load(rendered)["notes"]
+        for part in ("helm test numoe -n llm", "logs -f numoe-0 -c coordinator", "--preflight", "may name other files tomorrow"):
+            self.assertIn(part, notes)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,114 @@
+"""What cannot work is refused before it is installed, with a sentence that names the value and says what to do."""
+import unittest
+
+import chart
+
+PINNED = {
+    "pinning": "required",
+    "model": {"directory": "m", "sizeGiB": 10},
+    "workers": {"resources": {"limits": {"cpu": 4, "memory": "16Gi"}}},
+    "coordinator": {"resources": {"limits": {"cpu": 2, "memory": "8Gi"}}},
+}
+PLAIN = {"model": {"directory": "m", "sizeGiB": 10}}
+DOWNLOAD = {"model": {"repository": "org/name", "revision": "main", "sizeGiB": 10}, "download": {"enabled": True}}
+REMOTE = {"remoteWorkers": {"enabled": True}, "persistence": {"accessModes": ["ReadWriteMany"]}}
+
+# (what is tried, base values, changes, parts of the sentence)
+CASES = [
+    ("no model", {}, {}, ["model.directory is empty", "model.repository"]),
+    ("no size", PLAIN, {"model": {"sizeGiB": 0}}, ["persistence.mode is create", "set model.sizeGiB or persistence.size"]),
+    ("download of nothing", DOWNLOAD, {"model": {"repository": "", "directory": "m"}}, ["model.repository is \"\"", "ORG/NAME"]),
+    ("download without revision", DOWNLOAD, {"model": {"revision": ""}}, ["model.revision is empty", "commit"]),
+    ("download without size", DOWNLOAD, {"model": {"sizeGiB": 0}}, ["model.sizeGiB is 0", "give the size"]),
+    ("download to the image", DOWNLOAD, {"model": {"directory": "/m"}}, ["model.directory is /m", "relative"]),
+    ("download without volume", DOWNLOAD, {"persistence": {"mode": "none"}}, ["persistence.mode is none", "create, existing or hostPath"]),
+    ("model of the image without path", PLAIN, {"persistence": {"mode": "none"}}, ["must be an absolute path in the image", "\"m\""]),
+    ("existing claim without name", PLAIN, {"persistence": {"mode": "existing"}}, ["persistence.existingClaim is empty", "name the claim"]),
+    ("relative host path", PLAIN, {"persistence": {"mode": "hostPath", "hostPath": "data"}}, ["absolute path of the node", "\"data\""]),
+    ("host path of many hosts, filled once", DOWNLOAD, {"replicas": 2, "persistence": {"mode": "hostPath", "hostPath": "/data"}},
+     ["fills one host's directory", "on every host beforehand"]),
+    ("many hosts, volume of one", PLAIN, {"replicas": 2}, ["several hosts read the weights", "ReadWriteMany"]),
+    ("remote hosts, volume of one", PLAIN, {"remoteWorkers": {"enabled": True}}, ["several hosts read the weights"]),
+    ("scaled hosts, volume of one", PLAIN, {"autoscaling": {"enabled": True}}, ["several hosts read the weights"]),
+    ("volume of one pod", PLAIN, {"persistence": {"accessModes": ["ReadWriteOncePod"]}}, ["several pods", "use ReadWriteOnce"]),
+    ("download into a read-only volume", DOWNLOAD, {"persistence": {"accessModes": ["ReadOnlyMany"]}}, ["writes to the weights", "add ReadWriteMany"]),
+    ("nobody holds the experts", PLAIN, {"workers": {"count": 0}}, ["workers.count is 0", "sockets"]),
+    ("more workers than there may be", PLAIN, {**REMOTE, "remoteWorkers": {"enabled": True, "replicas": 40}}, ["82 workers", "at most 64"]),
+    ("overrides of nobody", PLAIN, {"workers": {"count": 1, "overrides": [{}, {}]}}, ["2 entries for workers.count 1"]),
+    ("overrides of a supervised host", PLAIN, {"workers": {"mode": "supervised", "overrides": [{}]}}, ["workers.mode containers", "workers.resources"]),
+    ("ports that meet", PLAIN, {"workers": {"metricsPort": 7071}}, ["port 7071", "keep these 2 apart"]),
+    ("the API on a worker's port", PLAIN, {"coordinator": {"port": 7070}}, ["coordinator.port 7070", "choose another"]),
+    ("scaling backwards", PLAIN, {**REMOTE, "autoscaling": {"enabled": True, "minReplicas": 5}}, ["minReplicas 5", "maxReplicas 4"]),
+    ("pinned without limits", PINNED, {"workers": {"resources": {"limits": {"cpu": None}}}}, ["workers.resources.limits.cpu is not set", "pinning: none"]),
+    ("pinned with unequal memory", PINNED, {"workers": {"resources": {"requests": {"memory": "12Gi"}}}}, ["memory 12Gi with a limit of 16Gi", "make them equal"]),
+    ("pinned with unequal CPUs", PINNED, {"workers": {"resources": {"requests": {"cpu": 2}}}}, ["cpu 2 with a limit of 4"]),
+    ("pinned to parts of CPUs", PINNED, {"workers": {"resources": {"limits": {"cpu": "3500m"}}}}, ["3500m", "integer"]),
+    ("pinned beside a burstable coordinator", PINNED, {"coordinator": {"resources": {"requests": {"cpu": 1}}}}, ["coordinator.resources", "cpu 1 with a limit of 2"]),
+    ("pinned with a bad override", PINNED, {"workers": {"overrides": [{"resources": {"limits": {"cpu": "1500m", "memory": "16Gi"}}}]}},
+     ["workers.overrides[0].resources", "1500m"]),
+    ("pinned remote workers without resources", PINNED, REMOTE, ["remoteWorkers.resources.limits.cpu is not set"]),
+    ("too little memory", PINNED, {"model": {"sizeGiB": 40}}, ["workers.resources has 16Gi", "needs 21952Mi", "2 workers"]),
+    ("too little memory by the experts' size", PINNED, {"model": {"expertsGiB": 60}}, ["needs 32192Mi"]),
+    ("too little memory of remote workers", PINNED, {**REMOTE, "remoteWorkers": {"enabled": True, "resources": {"limits": {"cpu": 4, "memory": "2Gi"}}}},
+     ["remoteWorkers.resources has 2Gi"]),
+    ("too little memory of a supervised host", PINNED, {"model": {"sizeGiB": 14}, "workers": {"mode": "supervised"}}, ["needs 17280Mi"]),
+    ("shared memory below a ring", PLAIN, {"sharedMemory": {"size": "64Mi"}}, ["sharedMemory.size is 64Mi", "448Mi"]),
+    ("a flag of the chart", PLAIN, {"coordinator": {"flags": {"port": 1}}}, ["coordinator.flags.port", "use coordinator.port"]),
+    ("API keys in the clear", PLAIN, {"coordinator": {"flags": {"api-key": "secret"}}}, ["coordinator.flags.api-key", "apiKeys.secretName"]),
+    ("a worker's flag of the chart", PLAIN, {"workers": {"flags": {"listen": "x"}}}, ["workers.flags.listen", "use workers.port"]),
+    ("TLS without certificate", PLAIN, {"tls": {"enabled": True}}, ["there is no certificate", "tls.secretName"]),
+    ("TLS without issuer", PLAIN, {"tls": {"enabled": True, "certManager": {"enabled": True}}}, ["issuerRef has no name"]),
+    ("ingress without host", PLAIN, {"ingress": {"enabled": True}}, ["ingress.host is empty"]),
+]
+
+# The schema's: (values, what its sentence names)
+SCHEMA = [
+    ({"replica": 3}, "replica"),
+    ({"workers": {"modes": "containers"}}, "modes"),
+    ({"workers": {"mode": "threads"}}, "mode"),
+    ({"workers": {"count": -1}}, "count"),
+    ({"pinning": "maybe"}, "pinning"),
+    ({"persistence": {"accessModes": ["RWX"]}}, "accessModes"),
+    ({"workers": {"resources": {"limits": {"memory": "16GB"}}}}, "memory"),
+    ({"coordinator": {"flags": {"--max-num-seqs": 3}}}, "--max-num-seqs"),
+    ({"coordinator": {"gpu": {"count": "two"}}}, "count"),
+    ({"model": {"revision": 1234}}, "revision"),
+    ({"image": {"digest": "latest"}}, "digest"),
+    ({"metrics": {"monitors": {"interval": "soon"}}}, "interval"),
+    ({"service": {"type": "Internal"}}, "type"),
+]
+
+
+class Refusals(unittest.TestCase):
+    def test_base_values_are_fine(self):
+        for base in (PLAIN, PINNED, DOWNLOAD, chart.merged(PLAIN, REMOTE), chart.EVERYTHING):
+            self.assertTrue(chart.render(base))
+
+    def test_sentences(self):
+        for what, base, changes, parts in CASES:
+            with self.subTest(what):
+                with self.assertRaises(chart.Refused) as refused:
+                    chart.render(chart.merged(base, changes))
+                text = str(refused.exception).replace('\\"', '"')
+                for part in parts:
+                    self.assertIn(part, text)
+                self.assertNotIn("nil pointer", text)
+                self.assertNotIn("wrong type", text)
+
+    def test_schema(self):
+        for values, name in SCHEMA:
+            with self.subTest(values):
+                with self.assertRaises(chart.Refused) as refused:
+                    chart.render(PLAIN, values)
+                self.assertIn("values don't meet the specifications of the schema", str(refused.exception))
+                self.assertIn(name, str(refused.exception))
+
+    def test_every_sentence_has_a_case(self):
+        """A new sentence in _validate.tpl comes with a case here."""
+        with open(f"{chart.CHART}/templates/_validate.tpl", encoding="utf-8") as f:
+            sentences = f.read().count("{{ fail ")
+        self.assertLessEqual(sentences, len(CASES))
+
+
+if __name__ == "__main__":
+    unittest.main()
