@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""A real kube-apiserver with Pod Security admission takes what the chart renders; controllers make pods of it.
+
+Namespaces enforce "restricted" and warnings are errors. Objects of operators are taken by kinds without schemas. Without KWOK
+the tests of running pods skip. Upgrades begin at every rendering in released/.
+"""
+import glob
+import os
+import re
+import unittest
+
+import yaml
+
+import chart
+import cluster
+import schemas
+import test_refusals
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+OPERATORS = (("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors"), ("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"),
+             ("monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules"), ("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects"),
+             ("cert-manager.io", "v1", "Certificate", "certificates"))
+SMALL = {"model": {"directory": "m", "sizeGiB": 1}, "networkPolicy": {"enabled": False}}
+
+
+def definition(group, version, kind, plural):
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.{group}"},
+            "spec": {"group": group, "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
+                     "versions": [{"name": version, "served": True, "storage": True, "schema": schema}]}}
+
+
+def moved(text, namespace):
+    """Rendered for namespace numoe, wanted in another."""
+    return re.sub(r"^(\s+namespace: )numoe$", rf"\1{namespace}", text, flags=re.MULTILINE)
+
+
+class ApiServer(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = cluster.Cluster()
+        cls.enterClassContext(cls.cluster)
+        cls.cluster.apply(yaml.safe_dump_all([definition(*o) for o in OPERATORS]), "default")
+        for o in OPERATORS:
+            cls.cluster.wait(o[2], lambda o=o: cls.cluster.kubectl("get", f"{o[3]}.{o[0]}", "-A") is not None)
+        if cluster.KWOK:
+            cls.cluster.add_kubelets()
+
+    def namespace(self, name, level="restricted"):
+        labels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "warn")}
+        self.cluster.apply(yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}), "default")
+        self.addCleanup(self.cluster.kubectl, "delete", "namespace", name, "--wait=false")
+        return name
+
+    def apply(self, namespace, *values, release="numoe"):
+        return self.cluster.apply(chart.template(*values, release=release, namespace=namespace, extra=()), namespace)
+
+    def test_every_rendering_is_taken(self):
+        for number, (what, values) in enumerate(schemas.VARIANTS.items()):
+            if what == "host path":
+                continue
+            with self.subTest(what):
+                namespace = self.namespace(f"renderings-{number}")
+                self.assertIn("statefulset.apps/numoe serverside-applied", self.apply(namespace, *values))
+                pods = [o for o in chart.render(*values, namespace=namespace, extra=()) if o["kind"] == "StatefulSet"]
+                # A StatefulSet is taken whatever its pods are: a pod of its template is what admission looks at.
+                for o in pods:
+                    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "labels": o["spec"]["template"]["metadata"]["labels"]},
+                           "spec": o["spec"]["template"]["spec"]}
+                    pod["spec"].pop("runtimeClassName", None)  # there is none here
+                    self.cluster.kubectl("create", "--dry-run=server", "-n", namespace, "-f", "-", stdin=yaml.safe_dump(pod))
+
+    def test_manifests_are_taken(self):
+        manifests = sorted(glob.glob(os.path.join(chart.ROOT, "deploy", "manifests", "*.yaml")))
+        manifests = [m for m in manifests if not m.endswith("kustomization.yaml")]
+        self.assertTrue(manifests)
+        for path in manifests:
+            with self.subTest(os.path.basename(path)), open(path, encoding="utf-8") as f:
+                namespace = self.namespace("manifest-" + os.path.basename(path)[:-5].replace(".", "-"))
+                self.cluster.apply(moved(f.read(), namespace), namespace)
+
+    def test_host_paths_are_for_other_namespaces(self):
+        """The one choice that "restricted" refuses is said, and taken elsewhere."""
+        values = schemas.VARIANTS["host path"]
+        with self.assertRaisesRegex(cluster.Failed, "hostPath"):
+            self.apply(self.namespace("strict"), *values)
+        self.apply(self.namespace("lenient", "privileged"), *values)
+
+    def test_upgrades(self):
+        """From every released version, and from one set of values to others: nothing that is immutable changes."""
+        before = [glob.glob(f"{HERE}/released/*.yaml")]
+        self.assertTrue(before[0])
+        for path in before[0]:
+            namespace = self.namespace("from-" + os.path.basename(path)[:-5].replace(".", "-"))
+            with open(path, encoding="utf-8") as f:
+                self.cluster.apply(moved(f.read(), namespace), namespace)
+            self.apply(namespace, chart.EVERYTHING)
+            changes = {"image": {"tag": "next"}, "replicas": 3, "labels": {"team": "other"}, "updatePartition": 1,
+                       "model": {"revision": "fedcba9876543210fedcba9876543210fedcba98"}, "remoteWorkers": {"replicas": 3},
+                       "coordinator": {"drainSeconds": 300}, "service": {"type": "LoadBalancer"}}
+            self.apply(namespace, chart.merged(chart.EVERYTHING, changes))
+
+    def test_an_immutable_change_would_be_seen(self):
+        namespace = self.namespace("immutable")
+        self.apply(namespace, SMALL)
+        objects = chart.render(SMALL, namespace=namespace)
+        chart.find(objects, "StatefulSet")["spec"]["serviceName"] = "other"
+        with self.assertRaisesRegex(cluster.Failed, "updates to statefulset spec"):
+            self.cluster.apply(yaml.safe_dump_all(objects), namespace)
+
+    # With controllers and kubelets.
+
+    def settle(self, namespace, what, ready, seconds=180):
+        def look():
+            self.cluster.scheduler_of_one_node(namespace)
+            return ready()
+        self.cluster.wait(what, look, seconds)
+
+    def ready(self, namespace, name, replicas):
+        status = self.cluster.get("statefulset", name, namespace)["status"]
+        return (status.get("readyReplicas", 0) == replicas == status["replicas"]
+                and status.get("updatedReplicas", 0) == replicas and status["currentRevision"] == status["updateRevision"])
+
+    @unittest.skipUnless(cluster.KWOK, "KWOK names no kwok: nothing plays the kubelets")
+    def test_life_of_a_release(self):
+        """Up, a worker host more, another image, down by one: pods come and go in order, and all get ready."""
+        namespace = self.namespace("life")
+        values = chart.merged(SMALL, {"persistence": {"accessModes": ["ReadWriteMany"]}, "podAntiAffinity": "none", "replicas": 2,
+                                      "remoteWorkers": {"enabled": True, "replicas": 2}})
+        self.apply(namespace, values)
+        self.settle(namespace, "the first version", lambda: self.ready(namespace, "numoe", 2) and self.ready(namespace, "numoe-workers", 2))
+        slices = {p["metadata"]["name"] for p in self.cluster.list("pods", namespace, "app.kubernetes.io/component=remote-worker")}
+        self.assertEqual(slices, {"numoe-workers-0", "numoe-workers-1"})
+        values = chart.merged(values, {"remoteWorkers": {"replicas": 3}})
+        self.apply(namespace, values)
+        self.settle(namespace, "a worker host more", lambda: self.ready(namespace, "numoe-workers", 3) and self.ready(namespace, "numoe", 2))
+        values = chart.merged(values, {"image": {"tag": "next"}, "remoteWorkers": {"replicas": 2}})
+        self.apply(namespace, values)
+        self.settle(namespace, "another image", lambda: self.ready(namespace, "numoe-workers", 2) and self.ready(namespace, "numoe", 2))
+        for pod in self.cluster.list("pods", namespace):
+            self.assertEqual({c["image"] for c in pod["spec"]["containers"]}, {"numoe:next"})
+
+    @unittest.skipUnless(cluster.KWOK, "KWOK names no kwok: nothing plays the kubelets")
+    def test_disruption_budget(self):
+        namespace = self.namespace("budget")
+        values = chart.merged(SMALL, {"persistence": {"accessModes": ["ReadWriteMany"]}, "podAntiAffinity": "none", "replicas": 2})
+        self.apply(namespace, values)
+        self.settle(namespace, "two hosts", lambda: self.ready(namespace, "numoe", 2))
+        self.cluster.wait("the budget", lambda: self.cluster.get("pdb", "numoe", namespace)["status"].get("disruptionsAllowed") == 1)
+
+    @unittest.skipUnless(cluster.KWOK, "KWOK names no kwok: nothing plays the kubelets")
+    def test_download_ends(self):
+        namespace = self.namespace("download")
+        self.apply(namespace, test_refusals.DOWNLOAD)
+        jobs = self.cluster.list("jobs", namespace)
+        self.assertEqual(len(jobs), 1)
+        name = jobs[0]["metadata"]["name"]
+        self.settle(namespace, "the download", lambda: self.cluster.get("job", name, namespace)["status"].get("succeeded") == 1)
+        self.apply(namespace, test_refusals.DOWNLOAD)  # again: the same Job
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

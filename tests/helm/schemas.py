@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Validates everything that the chart renders against the schemas of three Kubernetes versions, strictly.
+
+kubectl-validate has those of 1.30, the oldest that the chart supports. Of the others KUBERNETES_MODULES names a folder with
+the published modules (run.sh fetches them), whose OpenAPI documents are laid out as kubectl-validate wants them. Objects
+whose kinds Kubernetes does not have (Prometheus operator, KEDA, cert-manager) are counted, and left to apiserver.py.
+"""
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import yaml
+
+import chart
+import test_refusals
+
+VALIDATE = os.environ.get("KUBECTL_VALIDATE", "kubectl-validate")
+OLDEST = "1.30"
+VARIANTS = {
+    "everything": (chart.EVERYTHING,),
+    "supervised": (test_refusals.PLAIN, {"workers": {"mode": "supervised", "count": 6}}),
+    "shared workers, hpa": (test_refusals.PLAIN, chart.merged(test_refusals.REMOTE, {
+        "workers": {"count": 0}, "autoscaling": {"enabled": True, "kind": "hpa"}})),
+    "keda": (test_refusals.PLAIN, chart.merged(test_refusals.REMOTE, {"workers": {"count": 0}, "autoscaling": {"enabled": True}})),
+    "host path": (test_refusals.PLAIN, {"persistence": {"mode": "hostPath", "hostPath": "/data"}, "podAntiAffinity": "preferred"}),
+    **{values: (values,) for values in chart.VALUES},
+}
+
+
+def foreign(o):
+    """Whether Kubernetes itself does not have this kind."""
+    group = o["apiVersion"].rpartition("/")[0]
+    return "." in group and not group.endswith(".k8s.io")
+
+
+def lay_out(module, folder):
+    """The OpenAPI documents of a kubernetes module as FOLDER/apis/GROUP/VERSION.json."""
+    for path in glob.glob(f"{module}/api/openapi-spec/v3/api*__*_openapi.json"):
+        parts = os.path.basename(path).removesuffix("_openapi.json").split("__")
+        if parts[0] == "apis" and len(parts) < 3:  # a group's list of versions
+            continue
+        target = os.path.join(folder, *parts) + ".json"
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copy(path, target)
+
+
+def check(files, schemas):
+    local = ["--local-schemas", schemas] if schemas else []
+    done = subprocess.run([VALIDATE, "--version", OLDEST, *local, *files], capture_output=True, text=True, check=False,
+                          env={**os.environ, "KUBECONFIG": os.devnull})
+    return done.returncode == 0, done.stdout + done.stderr
+
+
+def write(folder):
+    """A file for each variant; the kinds that were left out."""
+    files, left, count = [], {}, 0
+    for name, values in VARIANTS.items():
+        objects = chart.render(*values, extra=())
+        for o in objects:
+            if foreign(o):
+                left[o["kind"]] = left.get(o["kind"], 0) + 1
+        native = [o for o in objects if not foreign(o)]
+        count += len(native)
+        files.append(os.path.join(folder, f"{name.replace(' ', '-')}.yaml"))
+        with open(files[-1], "w", encoding="utf-8") as f:
+            yaml.safe_dump_all(native, f)
+    return files, left, count
+
+
+def main():
+    modules = sorted(glob.glob(os.path.join(os.environ.get("KUBERNETES_MODULES", os.devnull), "kubernetes@v*")))
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        files, left, count = write(folder)
+        for module in [None, *modules]:
+            version = module.rpartition("@v")[2] if module else OLDEST
+            schemas = None
+            if module:
+                schemas = os.path.join(folder, version)
+                lay_out(module, schemas)
+            good, said = check(files, schemas)
+            print(f"{'ok    ' if good else 'FAILED'} {count} objects of {len(files)} renderings against Kubernetes {version}")
+            if not good:
+                failed += 1
+                print(said)
+        # A validator that finds nothing wrong with this would prove nothing.
+        bad = os.path.join(folder, "bad.yaml")
+        with open(bad, "w", encoding="utf-8") as f:
+            f.write("apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: x}\nspec: {serviceNam: y, replicas: many}\n")
+        good, said = check([bad], schemas)
+        if good or "serviceNam" not in said:
+            failed += 1
+            print(f"FAILED the validator does not see an unknown field:\n{said}")
+    if left:
+        print(f"not validated here: {', '.join(f'{n} {kind}' for kind, n in sorted(left.items()))}")
+    print(f"{1 + len(modules) - failed} passed, {failed} failed")
+    return 1 if failed or len(modules) < 2 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""The script in the pods: waits for the model, says how far it is, makes the slice from the pod's name, passes signals."""
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import chart
+
+START = os.path.join(chart.CHART, "files", "start.sh")
+
+
+class Start(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def start(self, *command, **env):
+        return subprocess.Popen(["/bin/sh", START, *command], env={"PATH": os.environ["PATH"], "WAIT_SECONDS": "1", **env},
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def finish(self, process):
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        return process.communicate(timeout=60)[0]
+
+    def test_starts_at_once_where_nothing_is_awaited(self):
+        self.assertEqual(self.finish(self.start("echo", "a b", "c")), "a b c\n")
+
+    def test_slices_from_the_pods_name(self):
+        for pod, base, step, index in (("numoe-workers-0", 2, 2, 2), ("numoe-workers-7", 3, 2, 17), ("a-b-12", 0, 1, 12)):
+            process = self.start("echo", "worker", HOSTNAME=pod, INDEX_BASE=str(base), INDEX_STEP=str(step))
+            self.assertEqual(self.finish(process), f"worker --worker-index={index}\n")
+
+    def test_waits_and_says_how_far_it_is(self):
+        model = os.path.join(self.folder, "model")
+        os.mkdir(model)
+        with open(os.path.join(model, "part"), "wb") as f:
+            f.write(os.urandom(3 << 20))
+        process = self.start("echo", "started", WAIT_FOR=f"{model}/READY", WAIT_MIB="12")
+        self.assertEqual(process.stdout.readline(), f"waiting for {model}: 3 of 12 MiB (25 %)\n")
+        with open(os.path.join(model, "more"), "wb") as f:
+            f.write(os.urandom(3 << 20))
+        lines = [process.stdout.readline(), process.stdout.readline()]
+        self.assertTrue(any("6 of 12 MiB (50 %)" in line and "s left" in line for line in lines), lines)
+        with open(f"{model}/READY", "w", encoding="utf-8"):
+            pass
+        rest = self.finish(process).splitlines()
+        self.assertEqual(rest[-2:], [f"{model}/READY is there", "started"])
+        self.assertEqual(process.returncode, 0)
+
+    def test_waits_for_a_directory_that_is_not_there_yet(self):
+        process = self.start("echo", "started", WAIT_FOR=f"{self.folder}/later/READY", WAIT_FOR_PACKED=f"{self.folder}/packed/READY")
+        self.assertIn("0 of 0 MiB", process.stdout.readline())
+        for name in ("later", "packed"):
+            os.mkdir(f"{self.folder}/{name}")
+            with open(f"{self.folder}/{name}/READY", "w", encoding="utf-8"):
+                pass
+        self.assertTrue(self.finish(process).endswith("started\n"))
+
+    def test_ends_while_it_waits(self):
+        process = self.start("echo", "started", WAIT_FOR=f"{self.folder}/never")
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        self.assertNotIn("started", self.finish(process))
+        self.assertEqual(process.returncode, 143)
+
+    def test_the_program_gets_the_signal(self):
+        """exec: process 1 is the program, not a shell that would keep the signal."""
+        process = self.start("sh", "-c", "trap 'echo drained; exit 0' TERM; echo up; while :; do sleep 0.1; done")
+        self.assertEqual(process.stdout.readline(), "up\n")
+        time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.finish(process), "drained\n")
+        self.assertEqual(process.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
