@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Tests the chart and the manifests made of it. Installs python3-yaml, builds helm and kubectl-validate with Go.
+#   tests/helm/run.sh               lint, templates, refusals, scripts, manifests, schemas of three Kubernetes versions
+#   tests/helm/run.sh --apiserver   and a real kube-apiserver with controllers and kwok (builds them: minutes once, etcd)
+# Options: --bin DIR (of this tree's programs, whose --help must know every flag; default build/release/bin).
+# Programs that HELM, KUBECTL_VALIDATE, CLUSTER and KWOK name are not built. What cannot be had is said, and skipped.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+source deploy/lib/install.sh
+
+HELM_VERSION=v3.21.4 VALIDATE_VERSION=v0.0.4 KWOK_VERSION=v0.8.0
+SCHEMA_VERSIONS="v1.34.4 v1.36.3"
+tools=$PWD/build/helm/bin
+apiserver="" export_bin=$PWD/build/release/bin
+while [ $# -gt 0 ]; do
+  case $1 in
+    --apiserver) apiserver=1; shift ;;
+    --bin) export_bin=$(realpath "$2"); shift 2 ;;
+    *) echo "unknown option '$1': expected --apiserver or --bin DIR" >&2; exit 2 ;;
+  esac
+done
+export NUMOE_BIN=$export_bin GOTOOLCHAIN=local CGO_ENABLED=0 GOBIN=$tools PYTHONDONTWRITEBYTECODE=1
+mkdir -p "$tools"
+
+skip() { echo "SKIPPED $1: $2" >&2; }
+
+# go_install VARIABLE NAME MODULE [LDFLAGS]: the program that VARIABLE names, or one that Go builds; 1 if it cannot be had.
+go_install() {
+  local variable=$1 name=$2 module=$3 flags=${4:-}
+  if [ -n "${!variable:-}" ]; then return 0; fi
+  if [ ! -x "$tools/$name.${module##*@}" ]; then
+    command -v go >/dev/null || { echo "no go" >&2; return 1; }
+    echo "building $name ${module##*@}" >&2
+    nice go install -trimpath -ldflags="-s -w $flags" "$module" >"$tools/$name.log" 2>&1 || { tail -n 5 "$tools/$name.log" >&2; return 1; }
+    mv "$tools/$name" "$tools/$name.${module##*@}"
+  fi
+  printf -v "$variable" %s "$tools/$name.${module##*@}"
+  export "${variable?}"
+}
+
+# kubectl, kube-apiserver and kube-controller-manager in one.
+build_cluster() {
+  [ -z "${CLUSTER:-}" ] || return 0
+  local sum
+  sum=$(cat tests/helm/cluster/* | sha256sum | head -c 12)
+  if [ ! -x "$tools/cluster.$sum" ]; then
+    echo "building kube-apiserver, kube-controller-manager and kubectl" >&2
+    local version
+    version=$(sed -n 's/^\tk8s.io\/kubernetes \(v[0-9.]*\).*/\1/p' tests/helm/cluster/go.mod)
+    local at=k8s.io/component-base/version minor=${version#v1.}
+    (cd tests/helm/cluster && nice go build -trimpath -o "$tools/cluster.$sum" \
+      -ldflags="-s -w -X $at.gitVersion=$version -X $at.gitMajor=1 -X $at.gitMinor=${minor%%.*}" .) >"$tools/cluster.log" 2>&1 ||
+      { tail -n 5 "$tools/cluster.log" >&2; return 1; }
+  fi
+  export CLUSTER=$tools/cluster.$sum
+}
+
+packages=tests/helm/packages.txt
+install_packages "$packages" || skip "installing $packages" "apt-get cannot"
+python=python3
+"$python" -c 'import yaml' 2>/dev/null || python=/usr/bin/python3
+"$python" -c 'import yaml' 2>/dev/null || { skip "everything" "there is no python3-yaml"; exit 0; }
+capabilities="-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34"
+go_install HELM helm "helm.sh/helm/v3/cmd/helm@$HELM_VERSION" "$capabilities" || { skip "everything" "helm cannot be built: no Go, or no module proxy"; exit 0; }
+
+echo "== helm lint"
+for values in helm/numoe/values-*.yaml; do "$HELM" lint --strict --quiet helm/numoe -f "$values"; done
+echo "== manifests are what the chart renders"
+deploy/manifests/render.sh --check
+echo "== templates, refusals, scripts"
+(cd tests/helm && "$python" -m unittest test_chart test_refusals test_scripts)
+
+echo "== schemas"
+if go_install KUBECTL_VALIDATE kubectl-validate "sigs.k8s.io/kubectl-validate@$VALIDATE_VERSION"; then
+  # The modules of Kubernetes hold its OpenAPI documents.
+  for version in $SCHEMA_VERSIONS; do (cd "$tools" && go mod download "k8s.io/kubernetes@$version") || skip "schemas of $version" "the module cannot be had"; done
+  versions=$(mktemp -d)
+  trap 'rm -rf "$versions"' EXIT
+  for version in $SCHEMA_VERSIONS; do
+    module=$(go env GOMODCACHE)/k8s.io/kubernetes@$version
+    [ ! -d "$module" ] || ln -s "$module" "$versions/"
+  done
+  KUBERNETES_MODULES=$versions "$python" tests/helm/schemas.py
+else
+  skip "schemas" "kubectl-validate cannot be built"
+fi
+
+if [ -z "$apiserver" ]; then
+  skip "the API server" "--apiserver asks for it"
+  exit 0
+fi
+echo "== a real API server"
+command -v etcd >/dev/null || { skip "the API server" "there is no etcd"; exit 0; }
+build_cluster || { skip "the API server" "it cannot be built"; exit 0; }
+if go_install KWOK kwok "sigs.k8s.io/kwok/cmd/kwok@$KWOK_VERSION"; then
+  KWOK_STAGES=$(go env GOMODCACHE)/sigs.k8s.io/kwok@$KWOK_VERSION/kustomize/stage
+  export KWOK_STAGES
+else
+  skip "running pods" "kwok cannot be built"
+fi
+echo "== kustomize"
+"$CLUSTER" kubectl kustomize deploy/manifests >/dev/null
+(cd tests/helm && "$python" apiserver.py)
