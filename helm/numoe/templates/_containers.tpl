@@ -147,6 +147,9 @@ livenessProbe:
     - '--drain-timeout-ms={{ mul (int $c.drainSeconds) 1000 }}'
     - '--worker-deadline-ms={{ mul (int $c.workerDeadlineSeconds) 1000 }}'
     - --log-format=json
+    {{- if gt (int $c.gpu.count) 0 }}
+    - --device=cuda
+    {{- end }}
     {{- if .Values.apiKeys.secretName }}
     - --api-key-file=/etc/numoe/keys/{{ .Values.apiKeys.key }}
     {{- end }}

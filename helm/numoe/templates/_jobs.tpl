@@ -52,6 +52,9 @@ template:
           - '--repo={{ .Values.model.repository }}'
           - '--revision={{ .Values.model.revision }}'
           - '--source={{ .Values.model.source }}'
+          {{- with .Values.model.endpoint }}
+          - '--endpoint={{ . }}'
+          {{- end }}
           - '--to={{ include "numoe.modelPath" . }}'
           - '--stall-seconds={{ $d.stallSeconds }}'
           {{- if $d.tokenSecret.name }}
