@@ -2,8 +2,9 @@
 //
 // Internal to common/kernels. Packing runs beside reads from disk or page cache, and must take less time than
 // they do: a core writes some 10 GB/s into fresh pages. Every table gives the same bytes - its sources
-// are compiled without fusing multiplications and additions - so a packed shard does not tell what made it. Transpositions write past the caches, as nobody reads a packed weight soon: a fence must
-// follow before another thread reads them. Any thread; no state.
+// are compiled without fusing multiplications and additions - so a packed shard does not tell what made it.
+// Transpositions write past the caches, as nobody reads a packed weight soon: a fence must follow before
+// another thread reads them. Any thread; no state.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The split of a step into decode rows and prefill runs: every row is in exactly one of them, runs are consecutive
-// positions of one sequence, and as long as they can be.
+// The split of a step into decode rows and prefill runs: every row is in exactly one of them, runs are
+// consecutive positions of one sequence, and as long as they can be.
 #include "coordinator/device/cuda/attend_split.h"
 
 #include "gtest/gtest.h"
