@@ -159,6 +159,10 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
             "Where attention and dense layers run: auto (a GPU if there is one), cpu, cuda, cuda:N");
   flags.Add("gpu-memory", f.gpu_memory,
             "Memory of the GPU to use at most, as in 80GiB; default: all that is free");
+  flags.Add("num-gpu-experts", f.num_gpu_experts,
+            "Routed experts of each layer that the GPU computes, the most used ones; auto: as many as fit");
+  flags.Add("expert-heat-file", f.expert_heat_file,
+            "File that keeps the experts' use over restarts; default: it is measured anew");
   flags.AddSwitch(
       "plan", f.plan,
       "Say what the model takes of memory and end; with --gpu-memory for a GPU that need not be here");
@@ -182,6 +186,16 @@ absl::Status CompleteFlags(CoordinatorFlags& f) {
   if (f.device != "auto" && f.device != "cpu" && f.device != "cuda" && !IsNumberedGpu(f.device)) {
     return absl::InvalidArgumentError(
         fmt::format("--device: found \"{}\", expected auto, cpu, cuda or cuda:N", f.device));
+  }
+  if (f.num_gpu_experts != "auto") {
+    int experts = -1;
+    const char* const end = f.num_gpu_experts.data() + f.num_gpu_experts.size();
+    const auto read = std::from_chars(f.num_gpu_experts.data(), end, experts);
+    if (read.ec != std::errc() || read.ptr != end || experts < 0 || experts > limits::kGpuExpertsMax) {
+      return absl::InvalidArgumentError(
+          fmt::format("--num-gpu-experts: found \"{}\", expected auto or 0 to {}", f.num_gpu_experts,
+                      limits::kGpuExpertsMax));
+    }
   }
   for (const std::string& worker : f.workers) RETURN_IF_ERROR(CheckWorkerAddress(worker));
   if (f.served_model_name.empty()) {

@@ -44,6 +44,8 @@ struct CoordinatorFlags {
   std::string kv_cache_dtype = "auto";
   int threads = 0;
   std::string device = "auto";
+  std::string num_gpu_experts = "0";  // or "auto"
+  std::string expert_heat_file;
   std::string gpu_memory;  // as given: "80GiB"
   bool plan = false;
   std::string otlp_endpoint;

@@ -17,6 +17,7 @@
 #include "coordinator/coordinator_flags.h"
 #include "coordinator/device_choice.h"
 #include "coordinator/http/server.h"
+#include "coordinator/model/hot_experts.h"
 #include "coordinator/model/memory_plan.h"
 #include "coordinator/model/model.h"
 #include "coordinator/page/page_routes.h"
@@ -80,6 +81,17 @@ StepClock::Observer PartObserver(Metrics& metrics) {
   return [parts](StepPart part, double seconds) { parts[static_cast<size_t>(part)]->Observe(seconds); };
 }
 
+std::function<void(const HotExpertsReport&)> HotExpertsObserver(Metrics& metrics) {
+  prometheus::Counter* const on_gpu = &metrics.With(CounterId::kGpuExpertSelections, {"gpu"});
+  prometheus::Counter* const on_workers = &metrics.With(CounterId::kGpuExpertSelections, {"workers"});
+  prometheus::Counter* const swaps = &metrics.With(CounterId::kGpuExpertSwaps, {});
+  return [=](const HotExpertsReport& report) {
+    on_gpu->Increment(static_cast<double>(report.on_device));
+    on_workers->Increment(static_cast<double>(report.on_workers));
+    swaps->Increment(static_cast<double>(report.swaps));
+  };
+}
+
 struct Capacity {
   int64_t model_len = 0;
   int blocks = 0;
@@ -140,20 +152,46 @@ class NoExperts final : public ExpertBackend {
   static absl::Status Absent() { return absl::UnavailableError("no worker is connected yet"); }
 };
 
+// What a device that stores nothing says the model takes, with so many hot experts in each layer.
+absl::StatusOr<DeviceMemory> Measure(DeviceChoice& choice, const Checkpoint& checkpoint,
+                                     const ModelConfig& config, const Capacity& capacity,
+                                     const ModelOptions& options, int gpu_experts) {
+  NoExperts experts;
+  ASSIGN_OR_RETURN(const auto device, choice.Create(capacity.model_len, /*measure_only=*/true));
+  if (gpu_experts > 0) {
+    ASSIGN_OR_RETURN(const ExpertSlotSpec spec, SlotSpecOf(checkpoint, config, gpu_experts));
+    RETURN_IF_ERROR(Annotate(device->ReserveExperts(spec).status(), "--num-gpu-experts"));
+  }
+  RETURN_IF_ERROR(Model::Load(checkpoint, config, options, *device, experts).status());
+  return device->memory();
+}
+
+// Hot experts of each layer: what was asked for, or as many as fit beside the rest.
+absl::StatusOr<int> CountGpuExperts(const CoordinatorFlags& f, DeviceChoice& choice,
+                                    const Checkpoint& checkpoint, const ModelConfig& config,
+                                    const Capacity& capacity, const ModelOptions& options) {
+  if (f.num_gpu_experts != "auto") return std::min(std::stoi(f.num_gpu_experts), config.num_experts);
+  if (!choice.gpu() || config.num_experts == 0) return 0;
+  ASSIGN_OR_RETURN(const DeviceMemory one, Measure(choice, checkpoint, config, capacity, options, 1));
+  const uint64_t rest = one.total() - one.experts;
+  if (choice.available() <= rest) return 0;
+  const auto fitting = static_cast<int64_t>((choice.available() - rest) / one.experts);
+  return static_cast<int>(std::min<int64_t>({fitting, config.num_experts, limits::kGpuExpertsMax}));
+}
+
 // What the model will take, said before it is loaded.
 absl::StatusOr<MemoryPlan> PlanMemory(const CoordinatorFlags& f, DeviceChoice& choice,
                                       const Checkpoint& checkpoint, const ModelConfig& config,
                                       const Capacity& capacity, const ModelOptions& options) {
-  NoExperts experts;
-  ASSIGN_OR_RETURN(const auto device, choice.Create(capacity.model_len, /*measure_only=*/true));
-  RETURN_IF_ERROR(Model::Load(checkpoint, config, options, *device, experts).status());
-  return MemoryPlan{.needs = device->memory(),
-                    .grammars = choice.gpu() ? 0 : limits::kGrammarCacheBytesMax,  // those are the host's
-                    .available = choice.available(),
-                    .gpu = choice.gpu(),
-                    .kv_tokens = int64_t{options.kv_blocks} * options.kv_block_tokens,
-                    .kv_type = options.kv_cache_type,
-                    .step_tokens = f.max_num_batched_tokens};
+  MemoryPlan plan{.grammars = choice.gpu() ? 0 : limits::kGrammarCacheBytesMax,  // those are the host's
+                  .available = choice.available(),
+                  .gpu = choice.gpu(),
+                  .kv_tokens = int64_t{options.kv_blocks} * options.kv_block_tokens,
+                  .kv_type = options.kv_cache_type,
+                  .step_tokens = f.max_num_batched_tokens};
+  ASSIGN_OR_RETURN(plan.gpu_experts, CountGpuExperts(f, choice, checkpoint, config, capacity, options));
+  ASSIGN_OR_RETURN(plan.needs, Measure(choice, checkpoint, config, capacity, options, plan.gpu_experts));
+  return plan;
 }
 
 // Until a signal comes and what runs is finished, the clients' last bytes included.
@@ -171,6 +209,7 @@ void AwaitEnd(const CoordinatorFlags& f, Engine& engine, Server& server, std::at
 
 // What is loaded before anybody is served.
 struct Loaded {
+  std::unique_ptr<Checkpoint> checkpoint;  // experts are read from it as long as it serves
   ModelConfig config;
   GenerationDefaults defaults;
   std::unique_ptr<Tokenizer> tokenizer;
@@ -208,7 +247,8 @@ absl::Status PrintPlan(const CoordinatorFlags& f) {
 absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::atomic<const char*>& doing) {
   const ScopedDeadlySignals deadly;  // may take minutes, and leaves nothing behind
   Loaded loaded;
-  ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
+  ASSIGN_OR_RETURN(loaded.checkpoint, Checkpoint::Open(f.model));
+  const Checkpoint* const checkpoint = loaded.checkpoint.get();
   ASSIGN_OR_RETURN(loaded.config, ReadModelConfig(f.model));
   ASSIGN_OR_RETURN(loaded.defaults, ReadGenerationDefaults(f.model));
   ASSIGN_OR_RETURN(loaded.tokenizer, Tokenizer::Load(f.model));
@@ -237,8 +277,17 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::at
                                                    metrics));
   doing = "loading the model's weights";
   ASSIGN_OR_RETURN(loaded.device, choice.Create(loaded.capacity.model_len, /*measure_only=*/false));
+  ExpertSlots* slots = nullptr;
+  if (plan.gpu_experts > 0) {
+    ASSIGN_OR_RETURN(const ExpertSlotSpec spec, SlotSpecOf(*checkpoint, loaded.config, plan.gpu_experts));
+    ASSIGN_OR_RETURN(slots, loaded.device->ReserveExperts(spec));
+  }
   ASSIGN_OR_RETURN(loaded.model,
                    Model::Load(*checkpoint, loaded.config, loaded.options, *loaded.device, *loaded.pool));
+  if (slots == nullptr) return loaded;
+  ASSIGN_OR_RETURN(loaded.model, HotExperts::Create(std::move(loaded.model), *checkpoint, *slots,
+                                                    {.heat_file = f.expert_heat_file,
+                                                     .observe = HotExpertsObserver(metrics)}));
   return loaded;
 }
 
@@ -266,8 +315,8 @@ absl::Status Serve(CoordinatorFlags& f) {
   ASSIGN_OR_RETURN(auto server, Server::Create(starting, *access, metrics, f.server));
   RETURN_IF_ERROR(server->Start());
   ASSIGN_OR_RETURN(const Loaded loaded, Load(f, metrics, doing));
-  const auto& [config, defaults, tokenizer, chat_template, output_format, capacity, options, pool, device,
-               model] = loaded;
+  const auto& [checkpoint, config, defaults, tokenizer, chat_template, output_format, capacity, options, pool,
+               device, model] = loaded;
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(*SelectIsa(f.isa)))}).Set(1);
   spdlog::info("device: {}; KV cache: {} blocks of {} tokens in {}; context {} tokens", device->Describe(),
                capacity.blocks, kBlockTokens, CacheTypeName(options.kv_cache_type), capacity.model_len);

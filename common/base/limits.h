@@ -42,6 +42,8 @@ inline constexpr int kLoadReportSeconds = 5;  // between two lines of progress
 inline constexpr int kHiddenSizeMax = 65'536;
 inline constexpr int kLayersMax = 1'024;
 inline constexpr int kExpertsMax = 4'096;
+inline constexpr int kGpuExpertsMax =
+    512;  // of a layer in slots: what the sort of pairs counts in shared memory
 inline constexpr int kExpertsPerTokenMax = 64;
 inline constexpr int kSharedExpertsMax = 64;
 inline constexpr int kVocabularyMax = 1 << 24;  // the largest published vocabulary is 256k

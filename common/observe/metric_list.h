@@ -48,6 +48,10 @@
   GAUGE(kExpertSessions, "numoe_expert_sessions", kWorker, "", "Coordinators connected to this worker")    \
   COUNTER(kExpertWeightBytes, "numoe_expert_weight_bytes_total", kWorker, "",                              \
           "Bytes of the experts that layer calls needed; its rate is the memory bandwidth they take")      \
+  COUNTER(kGpuExpertSelections, "numoe_gpu_expert_selections_total", kCoordinator, "where",                \
+          "Selections of routed experts, by where they were computed: gpu or workers")                     \
+  COUNTER(kGpuExpertSwaps, "numoe_gpu_expert_swaps_total", kCoordinator, "",                               \
+          "Experts that came to the GPU while it served")                                                  \
   COUNTER(kHttpRequests, "numoe_http_requests_total", kCoordinator, "path,status",                         \
           "HTTP requests answered, by path and status code")                                               \
   HISTOGRAM(kInterTokenLatency, "numoe_inter_token_latency_seconds", kCoordinator, "", kMilliseconds,      \

@@ -19,6 +19,7 @@
 #include "common/base/ids.h"
 #include "common/weights/checkpoint.h"
 #include "coordinator/device/cache_type.h"
+#include "coordinator/device/expert_slots.h"
 #include "coordinator/device/step_layout.h"
 #include "coordinator/routing/gate.h"
 #include "coordinator/transport/expert_backend.h"
@@ -30,7 +31,8 @@ struct DeviceMemory {
   uint64_t weights = 0;
   uint64_t kv_cache = 0;
   uint64_t scratch = 0;  // activations of the largest step
-  uint64_t total() const { return weights + kv_cache + scratch; }
+  uint64_t experts = 0;  // in slots of the device
+  uint64_t total() const { return weights + kv_cache + scratch + experts; }
 };
 
 /// What a tensor is for, so that a device can choose its element type: sums over layers and logits must not
@@ -175,6 +177,12 @@ class Device {
   /// RESOURCE_EXHAUSTED says how much was asked for, INVALID_ARGUMENT that its type does not fit its rows.
   /// Comes last.
   virtual absl::Status ReserveKvCache(const KvCacheSpec& spec) = 0;
+
+  /// Room for routed experts, all slots empty; before the cache is reserved. UNIMPLEMENTED: this device
+  /// computes none. Lives as long as the device.
+  virtual absl::StatusOr<ExpertSlots*> ReserveExperts(const ExpertSlotSpec&) {
+    return absl::UnimplementedError("experts are computed by the workers alone on this device");
+  }
 
   // --- one step --------------------------------------------------------------------------------------------
   virtual void BeginStep(const StepLayout& layout) = 0;

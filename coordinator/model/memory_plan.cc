@@ -26,6 +26,9 @@ std::vector<std::string> MemoryPlan::Table() const {
       line("KV cache", needs.kv_cache,
            fmt::format("{} tokens of {:.1f} KiB in {}", kv_tokens, per_token, CacheTypeName(kv_type))),
       line("scratch", needs.scratch, fmt::format("activations of {} tokens, logits", step_tokens))};
+  if (gpu_experts > 0)
+    table.push_back(
+        line("experts", needs.experts, fmt::format("{} of each layer, the most used ones", gpu_experts)));
   if (grammars > 0) table.push_back(line("grammars", grammars, "at most, of requests to come"));
   table.push_back(line("total", total(), fmt::format("of {} available", Size(available))));
   return table;
@@ -37,6 +40,11 @@ absl::Status MemoryPlan::Check() const {
       "{} are available {}, but the model takes {}: weights {}, KV cache {}, scratch {}, grammars {}; ",
       Size(available), gpu ? "on the GPU" : "to this process", Size(total()), Size(needs.weights),
       Size(needs.kv_cache), Size(needs.scratch), Size(grammars));
+  if (gpu_experts > 0) {
+    return absl::ResourceExhaustedError(
+        what + fmt::format("experts {}: lower --num-gpu-experts (now {}) or make it auto",
+                           Size(needs.experts), gpu_experts));
+  }
   const uint64_t others = total() - needs.kv_cache;
   const double share = others < available && needs.kv_cache > 0
                            ? static_cast<double>(available - others) / static_cast<double>(needs.kv_cache)

@@ -20,6 +20,7 @@ struct MemoryPlan {
   uint64_t grammars = 0;   // that requests may leave behind
   uint64_t available = 0;  // to this process, or of the GPU, before anything is loaded
   bool gpu = false;
+  int gpu_experts = 0;    // of each layer
   int64_t kv_tokens = 0;  // that the KV cache holds
   CacheType kv_type = CacheType::kBf16;
   int step_tokens = 0;  // of the largest step

@@ -108,6 +108,10 @@ class SimulatedRuntime final : public Runtime {
   void Copy(void* to, const void* from, size_t bytes, Stream stream) override {
     Enqueue(stream, [=] { std::memcpy(to, from, bytes); });
   }
+  absl::Status CopyNow(void* to, const void* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return absl::OkStatus();
+  }
   void Clear(void* memory, size_t bytes, Stream stream) override {
     Enqueue(stream, [=] { std::memset(memory, 0, bytes); });
   }

@@ -41,6 +41,12 @@ absl::Status CudaDevice::ReserveKvCache(const KvCacheSpec& spec) {
   return runtime_->Synchronize(stream_);
 }
 
+absl::StatusOr<ExpertSlots*> CudaDevice::ReserveExperts(const ExpertSlotSpec& spec) {
+  RETURN_IF_ERROR(CudaStorage::ReserveExperts(spec).status());
+  ASSIGN_OR_RETURN(experts_, CudaExperts::Create(spec, bounds_.rows, *runtime_, stream_));
+  return experts_.get();
+}
+
 absl::Status CudaDevice::ChooseAttention(const KvCacheSpec& spec) {
   const CacheRow& row = spec.row;
   const bool fp8 = spec.type == CacheType::kFp8;
@@ -86,6 +92,7 @@ void CudaDevice::BeginStep(const StepLayout& layout) {
   buffers_->Fill(layout, split, bucket_);
   buffers_->FillTasks(passes_);
   exchange_->BeginStep();
+  if (experts_ != nullptr) experts_->BeginStep();
   mode_ = !graph ? Mode::kEager : graphs_.contains(bucket_) ? Mode::kReplaying : Mode::kCapturing;
   if (mode_ == Mode::kEager) buffers_->Upload(*runtime_, stream_);
   if (mode_ == Mode::kCapturing && !runtime_->BeginCapture(stream_).ok()) mode_ = Mode::kEager;
@@ -101,32 +108,45 @@ void CudaDevice::LaunchStep() {
   launched_ = true;
 }
 
+// Hot experts are sorted out first, so that the workers get the rest at once, and are computed while those
+// are out.
 absl::Status CudaDevice::StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) {
   const StoredRoutes& stored = routes_[static_cast<size_t>(routes.id)];
-  const ExchangeCall call{.layer = layer,
-                          .rows = rows_,
-                          .tokens = tokens_,
-                          .hidden_size = in.cols,
-                          .experts_per_token = routes.experts_per_token,
-                          .exact = bucket_.exact,
-                          .hidden = Enqueues() ? Data<const Bf16>(in) : nullptr,
-                          .experts = reinterpret_cast<const ExpertId*>(stored.experts->device()),
-                          .weights = reinterpret_cast<const float*>(stored.weights->device())};
-  if (mode_ == Mode::kEager) return exchange_->Start(experts, call);
-  if (const absl::Status opened = exchange_->Open(experts, bucket_.exact, buffers_->handover());
-      !opened.ok()) {
-    AbandonStep();
-    return opened;
+  layer_call_ = {.layer = layer,
+                 .rows = rows_,
+                 .exact = bucket_.exact,
+                 .hidden = Data<const Bf16>(in),
+                 .experts = reinterpret_cast<const int32_t*>(stored.experts->device()),
+                 .weights = reinterpret_cast<const float*>(stored.weights->device())};
+  ExchangeCall call{.layer = layer,
+                    .rows = rows_,
+                    .tokens = tokens_,
+                    .hidden_size = in.cols,
+                    .experts_per_token = routes.experts_per_token,
+                    .exact = bucket_.exact,
+                    .hidden = layer_call_.hidden,
+                    .experts = layer_call_.experts,
+                    .weights = layer_call_.weights};
+  if (mode_ != Mode::kEager) {
+    if (const absl::Status opened = exchange_->Open(experts, bucket_.exact, buffers_->handover());
+        !opened.ok()) {
+      AbandonStep();
+      return opened;
+    }
   }
   if (mode_ == Mode::kReplaying) {
     LaunchStep();
-  } else {
-    exchange_->EnqueueSend(call, buffers_->device_handover());
+    return absl::OkStatus();
   }
+  if (experts_ != nullptr) call.experts = experts_->EnqueueSort(layer_call_);
+  if (mode_ == Mode::kEager) RETURN_IF_ERROR(exchange_->Start(experts, call));
+  if (mode_ == Mode::kCapturing) exchange_->EnqueueSend(call, buffers_->device_handover());
+  if (experts_ != nullptr) experts_->EnqueueProducts(layer_call_);
   return absl::OkStatus();
 }
 
 absl::Status CudaDevice::JoinExperts(ExpertBackend& experts, Tensor out) {
+  if (Enqueues() && experts_ != nullptr) experts_->EnqueueCombine(layer_call_, Data<float>(out));
   if (mode_ == Mode::kEager) return exchange_->Finish(experts, Data<float>(out));
   if (Enqueues()) exchange_->EnqueueAdd(Data<float>(out), rows_, out.cols, buffers_->device_handover());
   exchange_->NextCall();

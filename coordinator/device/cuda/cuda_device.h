@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "common/base/check.h"
+#include "coordinator/device/cuda/cuda_experts.h"
 #include "coordinator/device/cuda/cuda_storage.h"
 #include "coordinator/device/cuda/expert_exchange.h"
 #include "coordinator/device/cuda/kernels/attention_grouped.h"
@@ -27,6 +28,7 @@ class CudaDevice final : public CudaStorage {
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(const StepBounds& bounds,
                                                             std::unique_ptr<Runtime> runtime);
 
+  absl::StatusOr<ExpertSlots*> ReserveExperts(const ExpertSlotSpec& spec) override;
   absl::Status ReserveKvCache(const KvCacheSpec& spec) override;
 
   void BeginStep(const StepLayout& layout) override;
@@ -95,11 +97,13 @@ class CudaDevice final : public CudaStorage {
   const std::unique_ptr<Runtime> owned_runtime_;
   std::unique_ptr<StepBuffers> buffers_;
   std::unique_ptr<ExpertExchange> exchange_;
-  std::unique_ptr<Memory> host_logits_;  // pinned
-  LatentKernelShape latent_kernel_;      // of MLA
-  int grouped_blocks_ = 0;               // of GQA's decode on one multiprocessor
+  std::unique_ptr<CudaExperts> experts_;  // null: all are with the workers
+  std::unique_ptr<Memory> host_logits_;   // pinned
+  LatentKernelShape latent_kernel_;       // of MLA
+  int grouped_blocks_ = 0;                // of GQA's decode on one multiprocessor
 
   // The current step.
+  ExpertsCall layer_call_;  // of the layer whose experts are out
   Mode mode_ = Mode::kEager;
   bool launched_ = false;
   StepBucket bucket_;

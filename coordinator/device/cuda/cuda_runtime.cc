@@ -55,7 +55,7 @@ class CudaGraph final : public Graph {
 
 class CudaRuntime final : public Runtime {
  public:
-  explicit CudaRuntime(DeviceFacts facts) : facts_(std::move(facts)) {}
+  CudaRuntime(int ordinal, DeviceFacts facts) : ordinal_(ordinal), facts_(std::move(facts)) {}
   ~CudaRuntime() override {
     cublas_.reset();
     for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
@@ -64,6 +64,7 @@ class CudaRuntime final : public Runtime {
 
   absl::Status Start() {
     RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate"));
+    ASSIGN_OR_RETURN(side_stream_, NewStream());
     ASSIGN_OR_RETURN(workspace_, Allocate(CublasLt::kWorkspaceBytes));
     ASSIGN_OR_RETURN(cublas_, CublasLt::Open(workspace_->device()));
     return absl::OkStatus();
@@ -101,6 +102,13 @@ class CudaRuntime final : public Runtime {
 
   void Copy(void* to, const void* from, size_t bytes, Stream stream) override {
     Keep(Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync"));
+  }
+
+  absl::Status CopyNow(void* to, const void* from, size_t bytes) override {
+    RETURN_IF_ERROR(Check(cudaSetDevice(ordinal_), "cudaSetDevice"));  // it is the calling thread's
+    RETURN_IF_ERROR(
+        Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, side_stream_), "cudaMemcpyAsync"));
+    return Check(cudaStreamSynchronize(side_stream_), "a copy beside the GPU's work");
   }
 
   void Clear(void* memory, size_t bytes, Stream stream) override {
@@ -160,8 +168,10 @@ class CudaRuntime final : public Runtime {
     if (first_error_.ok()) first_error_ = status;
   }
 
+  const int ordinal_;
   const DeviceFacts facts_;
   absl::Status first_error_;
+  Stream side_stream_ = nullptr;  // CopyNow's
   std::unique_ptr<Memory> workspace_;
   std::unique_ptr<CublasLt> cublas_;
   std::vector<cudaStream_t> streams_;
@@ -209,7 +219,7 @@ absl::StatusOr<DeviceFacts> ReadFacts(int ordinal) {
 
 absl::StatusOr<std::unique_ptr<Runtime>> OpenCudaRuntime(int ordinal) {
   ASSIGN_OR_RETURN(DeviceFacts facts, ReadFacts(ordinal));
-  auto runtime = std::make_unique<CudaRuntime>(std::move(facts));
+  auto runtime = std::make_unique<CudaRuntime>(ordinal, std::move(facts));
   RETURN_IF_ERROR(runtime->Start());
   return runtime;
 }

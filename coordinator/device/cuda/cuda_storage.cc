@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "coordinator/device/cuda/expert_sizes.h"
 
 namespace numoe::cuda {
 namespace {
@@ -100,6 +101,12 @@ Gate CudaStorage::LoadGate(absl::Span<const float> weight, absl::Span<const floa
                     .experts = experts,
                     .hidden = static_cast<int>(weight.size()) / experts});
   return {.id = static_cast<int>(gates_.size()) - 1, .experts = experts};
+}
+
+absl::StatusOr<ExpertSlots*> CudaStorage::ReserveExperts(const ExpertSlotSpec& spec) {
+  expert_bytes_ = SlotBytes(spec);
+  scratch_bytes_ += PlanExpertScratch(spec, bounds_.rows).total();
+  return nullptr;
 }
 
 uint64_t CudaStorage::KvCacheBytes(const KvCacheSpec& spec) const {

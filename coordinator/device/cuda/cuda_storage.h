@@ -41,7 +41,13 @@ class CudaStorage : public Device {
   Gate LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) override;
   uint64_t KvCacheBytes(const KvCacheSpec& spec) const override;
   absl::Status ReserveKvCache(const KvCacheSpec& spec) override;
-  DeviceMemory memory() const override { return {store_.bytes(), cache_bytes_, scratch_bytes_}; }
+  absl::StatusOr<ExpertSlots*> ReserveExperts(const ExpertSlotSpec& spec) override;
+  DeviceMemory memory() const override {
+    return {.weights = store_.bytes(),
+            .kv_cache = cache_bytes_,
+            .scratch = scratch_bytes_,
+            .experts = expert_bytes_};
+  }
 
  protected:
   struct StoredTensor {
@@ -91,6 +97,7 @@ class CudaStorage : public Device {
   WeightStore store_;
   uint64_t scratch_bytes_ = 0;
   uint64_t cache_bytes_ = 0;
+  uint64_t expert_bytes_ = 0;
   absl::Status first_error_;
   std::vector<StoredTensor> tensors_;
   std::vector<DeviceMatrix> matrices_;

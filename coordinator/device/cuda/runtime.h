@@ -4,7 +4,8 @@
 // which runs the same kernels on the CPU in stream order. Work is enqueued and runs in its stream's order;
 // the first error of any of it is kept and comes out of the next Synchronize, after which nothing more runs.
 // Allocation fails with RESOURCE_EXHAUSTED, which says what was asked for and what is free. Streams, events
-// and graphs belong to their runtime and end before it; memory frees itself. One thread, the engine's.
+// and graphs belong to their runtime and end before it; memory frees itself. One thread, the engine's, but
+// for CopyNow.
 #pragma once
 
 #include <cstddef>
@@ -76,7 +77,9 @@ class Runtime {
 
   virtual absl::StatusOr<Stream> NewStream() = 0;
   virtual void Copy(void* to, const void* from, size_t bytes, Stream stream) = 0;  // any direction
-  virtual void Clear(void* memory, size_t bytes, Stream stream) = 0;               // to zero bytes
+  /// Copies and waits; any thread, beside what the streams do.
+  virtual absl::Status CopyNow(void* to, const void* from, size_t bytes) = 0;
+  virtual void Clear(void* memory, size_t bytes, Stream stream) = 0;  // to zero bytes
   virtual void Multiply(const MatrixProduct& product, Stream stream) = 0;
   /// `later` goes on only when what is in `earlier` now is done.
   virtual void Join(Stream later, Stream earlier) = 0;

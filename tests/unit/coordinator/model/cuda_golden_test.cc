@@ -15,6 +15,7 @@
 #include "common/weights/mapped_file.h"
 #include "common/weights/safetensors.h"
 #include "coordinator/device/cuda/cuda_device.h"
+#include "coordinator/model/hot_experts.h"
 #include "coordinator/model/model.h"
 #include "coordinator/transport/worker_pool.h"
 #include "expert_worker/experts/expert_executor.h"
@@ -27,6 +28,7 @@ namespace {
 
 constexpr int kBlockTokens = 16;
 constexpr int kBlocks = 24;
+constexpr int kSlots = 3;  // of hot experts in each layer, empty but where a test fills them
 constexpr int kPatienceMs = 120'000;
 
 struct Golden {
@@ -59,6 +61,11 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
                                            cuda::NewSimulatedRuntime());
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);
+    const auto spec = SlotSpecOf(*checkpoint_, config_, kSlots);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    const auto slots = device_->ReserveExperts(*spec);
+    ASSERT_TRUE(slots.ok()) << slots.status();
+    slots_ = *slots;
     auto model = Model::Load(
         *checkpoint_, config_,
         {.kv_block_tokens = kBlockTokens, .kv_blocks = kBlocks, .kv_cache_type = GetParam().cache}, *device_,
@@ -134,6 +141,7 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
   std::unique_ptr<WorkerService> service_;
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<cuda::CudaDevice> device_;
+  ExpertSlots* slots_ = nullptr;
   std::unique_ptr<Model> model_;
 };
 
@@ -165,6 +173,35 @@ TEST_P(CudaGoldenTest, ALostWorkersStepIsReplayed) {
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, *first);
   }
+}
+
+// Experts come to the device and go while it serves; logits stay the reference's, and what is selected is
+// counted where it was computed.
+TEST_P(CudaGoldenTest, HotExpertsComeAndGoWhileItServes) {
+  HotExpertsReport all;
+  auto hot = HotExperts::Create(
+      std::move(model_), *checkpoint_, *slots_,
+      {.half_life_s = 1e-3, .interval_s = 0, .observe = [&](const HotExpertsReport& report) {
+         all.on_device += report.on_device;
+         all.on_workers += report.on_workers;
+         all.swaps += report.swaps;
+       }});
+  ASSERT_TRUE(hot.ok()) << hot.status();
+  model_ = *std::move(hot);
+  const int count = static_cast<int>(tokens_.size());
+  std::vector<float> logits;
+  for (int begin = 0, end = count - 24; begin < count; begin = end, end = begin + 1) {
+    const auto step = Step(begin, end);
+    ASSERT_TRUE(step.ok()) << step.status();
+    logits.insert(logits.end(), step->begin(), step->end());
+  }
+  ExpectGolden(logits);
+  // The last steps are not reported yet; padding is never counted.
+  EXPECT_GT(all.on_device, 0u);
+  EXPECT_GT(all.on_workers, 0u);
+  EXPECT_LE(all.on_device + all.on_workers,
+            static_cast<uint64_t>(count) * config_.num_layers * config_.experts_per_token);
+  EXPECT_GT(all.swaps, 0u);
 }
 
 TEST_P(CudaGoldenTest, SequencesOfABatchDoNotDisturbEachOther) {

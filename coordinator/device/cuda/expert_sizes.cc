@@ -1,0 +1,45 @@
+#include "coordinator/device/cuda/expert_sizes.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "coordinator/device/cuda/device_weights.h"
+#include "coordinator/device/cuda/kernels/permute.h"
+
+namespace numoe::cuda {
+namespace {
+
+constexpr size_t kArrivals = size_t{1} << 16;  // blocks of a split product
+
+}  // namespace
+
+ExpertSlot SlotOf(const ExpertSlotSpec& spec) {
+  const ExpertMatrices& example = spec.example;
+  const DeviceFormat gate = NativeDeviceFormat(example.gate), up = NativeDeviceFormat(example.up);
+  return {.up_format = gate == up ? gate : DeviceFormat::kBf16,
+          .down_format = NativeDeviceFormat(example.down),
+          .hidden = static_cast<int>(example.gate.cols),
+          .width = static_cast<int>(example.gate.rows)};
+}
+
+ExpertScratch PlanExpertScratch(const ExpertSlotSpec& spec, int rows_max) {
+  const ExpertSlot slot = SlotOf(spec);
+  const size_t pairs = static_cast<size_t>(rows_max) * static_cast<size_t>(spec.experts_per_token);
+  const auto width = [](int values) { return static_cast<size_t>(values) * sizeof(Bf16); };
+  return {
+      .pairs = pairs * sizeof(int32_t),
+      .sort_counts = (pairs / kPermuteThreads + 2) * kSlotsMax * sizeof(int32_t),
+      .work = (pairs + static_cast<size_t>(spec.slots)) * sizeof(GemmWork),  // no piece is empty
+      .activations = pairs * width(slot.width),
+      .outputs = pairs * width(slot.hidden),
+      .partials = kPartialBytesMax,
+      .arrivals = kArrivals * sizeof(uint32_t),
+      .per_expert = static_cast<size_t>(spec.layers()) * static_cast<size_t>(spec.experts) * sizeof(int32_t)};
+}
+
+uint64_t SlotBytes(const ExpertSlotSpec& spec) {
+  const auto moe = std::count(spec.layer_is_moe.begin(), spec.layer_is_moe.end(), true);
+  return SlotOf(spec).bytes() * static_cast<uint64_t>(moe) * static_cast<uint64_t>(spec.slots);
+}
+
+}  // namespace numoe::cuda
