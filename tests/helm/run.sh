@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests the chart and the manifests made of it. Installs python3-yaml, builds helm and kubectl-validate with Go.
-#   tests/helm/run.sh               lint, templates, refusals, scripts, handbook, manifests, schemas of three Kubernetes versions
+#   tests/helm/run.sh               lint, templates, refusals, scripts, handbook, real daemons, manifests, schemas of three Kubernetes versions
 #   tests/helm/run.sh --apiserver   and a real kube-apiserver with controllers and kwok (builds them: minutes once, etcd)
 # Options: --bin DIR (of this tree's programs, whose --help must know every flag; default build/release/bin).
 # Programs that HELM, KUBECTL_VALIDATE, CLUSTER and KWOK name are not built. What cannot be had is said, and skipped.
@@ -67,8 +67,8 @@ echo "== helm lint"
 for values in helm/numoe/values-*.yaml; do "$HELM" lint --strict --quiet helm/numoe -f "$values"; done
 echo "== manifests are what the chart renders"
 deploy/manifests/render.sh --check
-echo "== templates, refusals, scripts, handbook"
-(cd tests/helm && "$python" -m unittest test_chart test_refusals test_scripts test_handbook)
+echo "== templates, refusals, scripts, handbook, daemons"
+(cd tests/helm && "$python" -m unittest test_chart test_refusals test_scripts test_handbook test_daemons)
 
 echo "== schemas"
 if go_install KUBECTL_VALIDATE kubectl-validate "sigs.k8s.io/kubectl-validate@$VALIDATE_VERSION"; then

@@ -1,0 +1,175 @@
+"""The pods' own command lines with real daemons: what the chart writes starts, answers, says so on its probes, and drains.
+
+No containers: paths of the pod become paths of a folder here, and ports free ones. Skips without the programs of this tree.
+"""
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+import chart
+
+BIN = os.environ.get("NUMOE_BIN", os.path.join(chart.ROOT, "build", "release", "bin"))
+PROGRAMS = ("numoe-coordinator", "numoe-expert-worker", "numoe-chat")
+NANO = os.path.join(chart.ROOT, "deploy", "models", "nano")
+
+
+def free_ports(count):
+    """The first of so many free ports in a row."""
+    while True:
+        first = random.randrange(20000, 30000)
+        sockets = []
+        try:
+            for port in range(first, first + count):
+                sockets.append(socket.socket())
+                sockets[-1].bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
+        finally:
+            for s in sockets:
+                s.close()
+
+
+@unittest.skipUnless(all(os.path.exists(os.path.join(BIN, p)) for p in PROGRAMS), f"not all of {PROGRAMS} in {BIN}")
+class Daemons(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="numoe.")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.port = free_ports(9)
+        self.processes = {}
+        self.addCleanup(self.kill)
+
+    def kill(self):
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def here(self, text):
+        for pod, local in (("/etc/numoe/scripts", os.path.join(chart.CHART, "files")), ("/usr/share/numoe/models/nano", NANO),
+                           ("/run/numoe", self.folder), ("numoe-workers-0.numoe-workers", "127.0.0.1")):
+            text = text.replace(pod, local)
+        return text
+
+    def start(self, workload, pod, only=None):
+        for c in workload["spec"]["template"]["spec"]["containers"]:
+            if only and c["name"] not in only:
+                continue
+            env = {e["name"]: self.here(e["value"]) for e in c.get("env", [])}
+            with open(f"{self.folder}/{pod}.{c['name']}.log", "wb") as log:
+                self.processes[f"{pod}/{c['name']}"] = subprocess.Popen(
+                    [self.here(part) for part in c["command"] + c["args"]], stdout=log, stderr=subprocess.STDOUT,
+                    env={"PATH": f"{BIN}:{os.environ['PATH']}", "HOSTNAME": pod, **env})
+
+    def logs(self):
+        text = ""
+        for name in sorted(os.listdir(self.folder)):
+            if name.endswith(".log"):
+                with open(os.path.join(self.folder, name), encoding="utf-8", errors="replace") as f:
+                    text += f"== {name}\n{f.read()[-1500:]}\n"
+        return text
+
+    def values(self, **changes):
+        ports = {"coordinator": {"port": self.port}, "workers": {"healthPort": self.port + 1, "metricsPort": self.port + 4, "port": self.port + 7},
+                 "listenHost": "127.0.0.1"}
+        return ("values-nano.yaml", ports, changes)
+
+    def probe(self, container):
+        """The container's readiness, asked as the kubelet would."""
+        ready = container["readinessProbe"]
+        if "grpc" in ready:
+            done = subprocess.run([f"{BIN}/numoe-expert-worker", "--probe", f"127.0.0.1:{ready['grpc']['port']}"], capture_output=True, check=False)
+            return done.returncode == 0
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{ready['httpGet']['path']}", timeout=5) as reply:
+                return reply.status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def await_ready(self, *workloads):
+        containers = [c for w in workloads for c in w["spec"]["template"]["spec"]["containers"]]
+        end = time.monotonic() + 120
+        while not all(self.probe(c) for c in containers):
+            for name, process in self.processes.items():
+                self.assertIsNone(process.poll(), f"{name} ended\n{self.logs()}")
+            self.assertLess(time.monotonic(), end, f"not ready\n{self.logs()}")
+            time.sleep(0.2)
+
+    def ask(self):
+        """As helm test does."""
+        pod = chart.find(chart.render(*self.values(), extra=()), "Pod")
+        c = pod["spec"]["containers"][0]
+        env = {e["name"]: e["value"] for e in c["env"]} | {"URL": f"http://127.0.0.1:{self.port}", "PATH": f"{BIN}:{os.environ['PATH']}"}
+        done = subprocess.run([*c["command"], *c["args"]], env=env, capture_output=True, text=True, check=False, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.logs())
+        self.assertIn("126", done.stdout)
+
+    def end(self):
+        """All at once, as the kubelet does after the preStop hooks; everybody ends by itself, and well."""
+        for process in self.processes.values():
+            process.send_signal(signal.SIGTERM)
+        for name, process in self.processes.items():
+            self.assertEqual(process.wait(timeout=60), 0, f"{name}\n{self.logs()}")
+
+    def test_a_host(self):
+        hosts = chart.find(chart.render(*self.values()), "StatefulSet", "numoe")
+        self.start(hosts, "numoe-0")
+        self.await_ready(hosts)
+        self.ask()
+        self.end()
+
+    def test_a_stream_survives_the_shutdown(self):
+        hosts = chart.find(chart.render(*self.values()), "StatefulSet", "numoe")
+        self.start(hosts, "numoe-0")
+        self.await_ready(hosts)
+        body = {"messages": [{"role": "user", "content": "Count from 1 to 30."}], "max_tokens": 120, "stream": True, "temperature": 0, "ignore_eos": True}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/chat/completions", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=120) as reply:
+            first = reply.readline()
+            self.assertTrue(first.startswith(b"data: "), first)
+            for process in self.processes.values():
+                process.send_signal(signal.SIGTERM)
+            try:
+                rest = reply.read().decode()
+            except http.client.IncompleteRead as error:  # the tokens are what the workers owe
+                rest = error.partial.decode()
+        self.assertIn('"finish_reason":"length"', rest)
+        for name, process in self.processes.items():
+            self.assertEqual(process.wait(timeout=60), 0, f"{name}\n{self.logs()}")
+
+    def test_a_supervised_host(self):
+        hosts = chart.find(chart.render(*self.values(workers={"mode": "supervised", "count": 2})), "StatefulSet", "numoe")
+        self.start(hosts, "numoe-0")
+        self.await_ready(hosts)
+        self.ask()
+        self.end()
+
+    def test_a_remote_worker(self):
+        values = self.values(workers={"count": 1}, remoteWorkers={"enabled": True, "workersPerHost": 1, "resources": {"limits": {"memory": "384Mi"}}})
+        objects = chart.render(*values)
+        hosts, remote = chart.find(objects, "StatefulSet", "numoe"), chart.find(objects, "StatefulSet", "numoe-workers")
+        # The pods have addresses of their own; here the remote worker's ports count on from the host's.
+        text = json.dumps(remote)
+        for port, other in ((self.port + 1, self.port + 3), (self.port + 4, self.port + 6)):
+            text = text.replace(f":{port}", f":{other}").replace(f"={port}", f"={other}").replace(f"\"port\": {port}", f"\"port\": {other}")
+        remote = json.loads(text)
+        self.start(hosts, "numoe-0")
+        self.start(remote, "numoe-workers-0")
+        self.await_ready(hosts, remote)
+        self.ask()
+        self.end()
+
+
+if __name__ == "__main__":
+    unittest.main()
