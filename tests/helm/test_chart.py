@@ -123,10 +123,12 @@ class EveryValuesFile(unittest.TestCase):
                     for p in ("numoe-coordinator", "numoe-expert-worker") if os.path.exists(f"{folder}/{p}")}
         if not programs:
             self.skipTest(f"no programs in {folder}")
+        script = os.path.join(chart.ROOT, "deploy", "download", "numoe-download")
+        programs["numoe-download"] = subprocess.run(["bash", script, "--help"], capture_output=True, text=True, check=True).stdout
         for objects in self.each():
             for _, spec in chart.pod_specs(objects):
                 for c in spec["containers"]:
-                    known = programs.get(c["command"][-1])
+                    known = programs.get(c["command"][-1]) if "args" in c else None
                     for flag in set(chart.flags(c)) - GPU_FLAGS if known else ():
                         self.assertRegex(known, rf"--{flag}\b", f"{c['command'][-1]} has no --{flag}")
 

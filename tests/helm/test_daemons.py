@@ -2,7 +2,6 @@
 
 No containers: paths of the pod become paths of a folder here, and ports free ones. Skips without the programs of this tree.
 """
-import http.client
 import json
 import os
 import random
@@ -140,13 +139,20 @@ class Daemons(unittest.TestCase):
             self.assertTrue(first.startswith(b"data: "), first)
             for process in self.processes.values():
                 process.send_signal(signal.SIGTERM)
-            try:
-                rest = reply.read().decode()
-            except http.client.IncompleteRead as error:  # the tokens are what the workers owe
-                rest = error.partial.decode()
+            rest = reply.read().decode()
         self.assertIn('"finish_reason":"length"', rest)
+        self.assertTrue(rest.endswith("data: [DONE]\n\n"), rest[-200:])
         for name, process in self.processes.items():
             self.assertEqual(process.wait(timeout=60), 0, f"{name}\n{self.logs()}")
+
+    def test_required_pinning_that_is_not_there_is_said(self):
+        """CPUs that anybody may use are nobody's: the worker ends, and its log says why and what to do."""
+        amounts = {"cpu": 333, "memory": "1Gi"}
+        resources = {"resources": {"limits": amounts, "requests": amounts}}
+        hosts = chart.find(chart.render(*self.values(pinning="required", workers=resources, coordinator=resources)), "StatefulSet", "numoe")
+        self.start(hosts, "numoe-0", only=["worker-0"])
+        self.assertEqual(self.processes["numoe-0/worker-0"].wait(timeout=60), 2)
+        self.assertRegex(self.logs(), r"--pinning[= ]required")
 
     def test_a_supervised_host(self):
         hosts = chart.find(chart.render(*self.values(workers={"mode": "supervised", "count": 2})), "StatefulSet", "numoe")
