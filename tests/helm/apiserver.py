@@ -108,6 +108,32 @@ class ApiServer(unittest.TestCase):
         with self.assertRaisesRegex(cluster.Failed, "updates to statefulset spec"):
             self.cluster.apply(yaml.safe_dump_all(objects), namespace)
 
+    def test_helm_itself(self):
+        """Install, upgrade, roll back, uninstall, install again: the claim stays, and keeps its size whatever the model needs."""
+        namespace = self.namespace("helm")
+
+        def helm(*arguments, values=()):
+            return chart.helm(*arguments, "--namespace", namespace, "--kubeconfig", self.cluster.config, values=values)
+
+        def claim():
+            return self.cluster.get("pvc", "numoe-weights", namespace)["spec"]["resources"]["requests"]["storage"]
+
+        first = chart.merged(test_refusals.DOWNLOAD, {"model": {"sizeGiB": 100}})
+        self.assertIn("helm test numoe -n helm", helm("install", "numoe", chart.CHART, values=[first]))
+        self.assertEqual(claim(), "115Gi")
+        smaller = chart.merged(first, {"model": {"sizeGiB": 50, "revision": "v2"}, "image": {"tag": "next"}})
+        helm("upgrade", "numoe", chart.CHART, values=[smaller])
+        self.assertEqual(claim(), "115Gi")
+        self.assertEqual(len(self.cluster.list("jobs", namespace)), 1, "the old revision's Job is gone")
+        helm("rollback", "numoe", "1")
+        image = self.cluster.get("statefulset", "numoe", namespace)["spec"]["template"]["spec"]["containers"][0]["image"]
+        self.assertEqual(image, "numoe:0.1.0")
+        helm("uninstall", "numoe")
+        self.assertEqual(self.cluster.list("statefulsets", namespace), [])
+        self.assertEqual(claim(), "115Gi")
+        helm("install", "numoe", chart.CHART, values=[smaller])
+        self.assertEqual(claim(), "115Gi")
+
     # With controllers and kubelets.
 
     def settle(self, namespace, what, ready, seconds=180):
