@@ -3,7 +3,7 @@
 #   tests/helm/run.sh               lint, templates, refusals, scripts, handbook, real daemons, manifests, schemas of three Kubernetes versions
 #   tests/helm/run.sh --apiserver   and a real kube-apiserver with controllers and kwok (builds them: minutes once, etcd)
 # Options: --bin DIR (of this tree's programs, whose --help must know every flag; default build/release/bin).
-# Programs that HELM, KUBECTL_VALIDATE, CLUSTER and KWOK name are not built. What cannot be had is said, and skipped.
+# Programs that HELM, KUBECTL_VALIDATE, OPERATORS, CLUSTER and KWOK name are not built. What cannot be had is said, and skipped.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source deploy/lib/install.sh
@@ -38,21 +38,28 @@ go_install() {
   export "${variable?}"
 }
 
-# kubectl, kube-apiserver and kube-controller-manager in one.
-build_cluster() {
-  [ -z "${CLUSTER:-}" ] || return 0
-  local sum
-  sum=$(cat tests/helm/cluster/* | sha256sum | head -c 12)
-  if [ ! -x "$tools/cluster.$sum" ]; then
-    echo "building kube-apiserver, kube-controller-manager and kubectl" >&2
-    local version
-    version=$(sed -n 's/^\tk8s.io\/kubernetes \(v[0-9.]*\).*/\1/p' tests/helm/cluster/go.mod)
-    local at=k8s.io/component-base/version minor=${version#v1.}
-    (cd tests/helm/cluster && nice go build -trimpath -o "$tools/cluster.$sum" \
-      -ldflags="-s -w -X $at.gitVersion=$version -X $at.gitMajor=1 -X $at.gitMinor=${minor%%.*}" .) >"$tools/cluster.log" 2>&1 ||
-      { tail -n 5 "$tools/cluster.log" >&2; return 1; }
+# go_build VARIABLE FOLDER WHAT [LDFLAGS]: the same for a program of tests/helm/FOLDER.
+go_build() {
+  local variable=$1 folder=$2 what=$3 flags=${4:-} sum
+  if [ -n "${!variable:-}" ]; then return 0; fi
+  sum=$(cat "tests/helm/$folder"/* | sha256sum | head -c 12)
+  if [ ! -x "$tools/$folder.$sum" ]; then
+    command -v go >/dev/null || { echo "no go" >&2; return 1; }
+    echo "building $what" >&2
+    (cd "tests/helm/$folder" && nice go build -trimpath -ldflags="-s -w $flags" -o "$tools/$folder.$sum" .) >"$tools/$folder.log" 2>&1 ||
+      { tail -n 5 "$tools/$folder.log" >&2; return 1; }
   fi
-  export CLUSTER=$tools/cluster.$sum
+  printf -v "$variable" %s "$tools/$folder.$sum"
+  export "${variable?}"
+}
+
+# kubectl, kube-apiserver and kube-controller-manager in one, which say what version they are.
+build_cluster() {
+  local version at=k8s.io/component-base/version
+  version=$(sed -n 's/^\tk8s.io\/kubernetes v1\.\([0-9]*\)\.\([0-9]*\)$/\1 \2/p' tests/helm/cluster/go.mod)
+  local minor=${version% *} patch=${version#* }
+  go_build CLUSTER cluster "kube-apiserver, kube-controller-manager and kubectl 1.$minor.$patch" \
+    "-X $at.gitVersion=v1.$minor.$patch -X $at.gitMajor=1 -X $at.gitMinor=$minor"
 }
 
 packages=tests/helm/packages.txt
@@ -80,6 +87,7 @@ if go_install KUBECTL_VALIDATE kubectl-validate "sigs.k8s.io/kubectl-validate@$V
     module=$(go env GOMODCACHE)/k8s.io/kubernetes@$version
     [ ! -d "$module" ] || ln -s "$module" "$versions/"
   done
+  go_build OPERATORS operators "the operators' types" || skip "the operators' kinds" "their types cannot be built"
   KUBERNETES_MODULES=$versions "$python" tests/helm/schemas.py
 else
   skip "schemas" "kubectl-validate cannot be built"

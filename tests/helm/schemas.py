@@ -2,8 +2,9 @@
 """Validates everything that the chart renders against the schemas of three Kubernetes versions, strictly.
 
 kubectl-validate has those of 1.30, the oldest that the chart supports. Of the others KUBERNETES_MODULES names a folder with
-the published modules (run.sh fetches them), whose OpenAPI documents are laid out as kubectl-validate wants them. Objects
-whose kinds Kubernetes does not have (Prometheus operator, KEDA, cert-manager) are counted, and left to apiserver.py.
+the published modules (run.sh fetches them), whose OpenAPI documents are laid out as kubectl-validate wants them. Kinds of
+the Prometheus operator and cert-manager are read as those programs' own types by OPERATORS (tests/helm/operators); KEDA's are
+counted.
 """
 import glob
 import os
@@ -17,6 +18,8 @@ import yaml
 import chart
 import test_refusals
 
+OPERATORS = os.environ.get("OPERATORS", "")
+THEIRS = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "Certificate")
 VALIDATE = os.environ.get("KUBECTL_VALIDATE", "kubectl-validate")
 OLDEST = "1.30"
 VARIANTS = {
@@ -54,27 +57,30 @@ def check(files, schemas):
     return done.returncode == 0, done.stdout + done.stderr
 
 
+def check_operators(objects):
+    done = subprocess.run([OPERATORS], input=yaml.safe_dump({"items": objects}), capture_output=True, text=True, check=False)
+    return done.returncode == 0, done.stdout + done.stderr
+
+
 def write(folder):
-    """A file for each variant; the kinds that were left out."""
-    files, left, count = [], {}, 0
+    """A file for each variant; the objects of other programs' kinds."""
+    files, others, count = [], [], 0
     for name, values in VARIANTS.items():
         objects = chart.render(*values, extra=())
-        for o in objects:
-            if foreign(o):
-                left[o["kind"]] = left.get(o["kind"], 0) + 1
+        others += [o for o in objects if foreign(o)]
         native = [o for o in objects if not foreign(o)]
         count += len(native)
         files.append(os.path.join(folder, f"{name.replace(' ', '-')}.yaml"))
         with open(files[-1], "w", encoding="utf-8") as f:
             yaml.safe_dump_all(native, f)
-    return files, left, count
+    return files, others, count
 
 
 def main():
     modules = sorted(glob.glob(os.path.join(os.environ.get("KUBERNETES_MODULES", os.devnull), "kubernetes@v*")))
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        files, left, count = write(folder)
+        files, others, count = write(folder)
         for module in [None, *modules]:
             version = module.rpartition("@v")[2] if module else OLDEST
             schemas = None
@@ -94,9 +100,16 @@ def main():
         if good or "serviceNam" not in said:
             failed += 1
             print(f"FAILED the validator does not see an unknown field:\n{said}")
+    checked = [o for o in others if o["kind"] in THEIRS] if OPERATORS else []
+    if checked:
+        good, said = check_operators(checked)
+        bad, _ = check_operators([chart.merged(checked[0], {"spec": {"endpoint": []}})])
+        failed += not good or bad
+        print(f"{'ok    ' if good and not bad else 'FAILED'} {said.strip()}")
+    left = [o["kind"] for o in others if o not in checked]
     if left:
-        print(f"not validated here: {', '.join(f'{n} {kind}' for kind, n in sorted(left.items()))}")
-    print(f"{1 + len(modules) - failed} passed, {failed} failed")
+        print(f"not validated here: {', '.join(f'{left.count(kind)} {kind}' for kind in sorted(set(left)))}")
+    print(f"{1 + len(modules) + bool(checked) - failed} passed, {failed} failed")
     return 1 if failed or len(modules) < 2 else 0
 
 

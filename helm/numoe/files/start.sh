@@ -41,6 +41,7 @@ await() { # file, MiB in the end
 [ -z "${WAIT_FOR:-}" ] || await "$WAIT_FOR" "${WAIT_MIB:-0}"
 [ -z "${WAIT_FOR_PACKED:-}" ] || await "$WAIT_FOR_PACKED" 0
 if [ -n "${INDEX_BASE:-}" ]; then
-  set -- "$@" "--worker-index=$((INDEX_BASE + INDEX_STEP * ${HOSTNAME##*-}))"
+  pod=${HOSTNAME:-$(cat /etc/hostname)}
+  set -- "$@" "--worker-index=$((INDEX_BASE + INDEX_STEP * ${pod##*-}))"
 fi
 exec "$@"
