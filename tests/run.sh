@@ -6,9 +6,10 @@
 #   4 page      the page at / in headless Chromium         tests/page
 #   5 clients   SDKs and bench clients over HTTP           tests/clients
 #   6 quality   what the trained model answers, served     tests/quality
-#   7 asan      the same unit tests under ASan and UBSan
-#   8 fuzz      a minute for a third of the fuzz targets   tests/fuzz/README.md
-#   9 tsan      the threaded rooms' tests under TSan
+#   7 chart     renderings, schemas, its pods' commands    tests/helm
+#   8 asan      the same unit tests under ASan and UBSan
+#   9 fuzz      a minute for a third of the fuzz targets   tests/fuzz/README.md
+#  10 tsan      the threaded rooms' tests under TSan
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/lib/install.sh
@@ -38,6 +39,8 @@ step "real clients"
 "${NUMOE_ORACLE_PYTHON:-python3}" tests/clients/run.py --bin build/release/bin
 step "quality of the trained model"
 python3 tests/quality/quality.py --format raw_int4 --slack 0.03
+step "the chart"
+tests/helm/run.sh
 
 if [ -z "$quick" ]; then
   step "build asan"
