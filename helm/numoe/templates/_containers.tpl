@@ -129,6 +129,14 @@ livenessProbe:
 {{- end }}
 {{- end -}}
 
+{{- define "numoe.socketEnv" -}}
+{{- if gt (int .Values.workers.count) 0 }}
+{{- $sockets := list -}}
+{{- range $i := until (int .Values.workers.count) }}{{ $sockets = append $sockets (printf "/run/numoe/worker-%d.sock" $i) }}{{ end }}
+- {name: WAIT_SOCKETS, value: {{ join " " $sockets }}}
+{{- end }}
+{{- end -}}
+
 {{- define "numoe.coordinatorContainer" -}}
 {{- $c := .Values.coordinator -}}
 {{- $scheme := ternary "HTTPS" "HTTP" .Values.tls.enabled -}}
@@ -158,7 +166,7 @@ livenessProbe:
     - --ssl-keyfile=/etc/numoe/tls/tls.key
     {{- end }}
     {{- include "numoe.flags" $c.flags | nindent 4 }}
-  {{- with concat (include "numoe.waitEnv" (dict "root" . "packed" false) | fromYamlArray) $c.extraEnv }}
+  {{- with concat (include "numoe.waitEnv" (dict "root" . "packed" false) | fromYamlArray) (include "numoe.socketEnv" . | fromYamlArray) $c.extraEnv }}
   env:
     {{- toYaml . | nindent 4 }}
   {{- end }}
