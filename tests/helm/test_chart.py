@@ -399,6 +399,10 @@ class Around(unittest.TestCase):
         self.assertEqual(pod["metadata"]["annotations"]["helm.sh/hook"], "test")
         env = {e["name"]: e["value"] for e in pod["spec"]["containers"][0]["env"]}
         self.assertEqual((env["URL"], env["EXPECT"]), ("http://numoe:8080", "126"))
+        pod = chart.find(with_tests(chart.EVERYTHING), "Pod")
+        env = {e["name"]: e for e in pod["spec"]["containers"][0]["env"]}
+        self.assertEqual(env["NUMOE_API_KEY"]["valueFrom"]["secretKeyRef"], {"name": "api-keys", "key": "keys"})
+        self.assertEqual(env["URL"]["value"], "https://numoe:8080")
 
     def test_notes_say_what_to_do_next(self):
         with tempfile.TemporaryDirectory() as folder:  # helm template leaves the notes out

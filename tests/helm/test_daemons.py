@@ -56,7 +56,7 @@ class Daemons(unittest.TestCase):
 
     def here(self, text):
         for pod, local in (("/etc/numoe/scripts", os.path.join(chart.CHART, "files")), ("/usr/share/numoe/models/nano", NANO),
-                           ("/run/numoe", self.folder), ("numoe-workers-0.numoe-workers", "127.0.0.1")):
+                           ("/run/numoe", self.folder), ("/etc/numoe/keys", self.folder), ("numoe-workers-0.numoe-workers", "127.0.0.1")):
             text = text.replace(pod, local)
         return text
 
@@ -104,11 +104,11 @@ class Daemons(unittest.TestCase):
             self.assertLess(time.monotonic(), end, f"not ready\n{self.logs()}")
             time.sleep(0.2)
 
-    def ask(self):
+    def ask(self, **extra):
         """As helm test does."""
         pod = chart.find(chart.render(*self.values(), extra=()), "Pod")
         c = pod["spec"]["containers"][0]
-        env = {e["name"]: e["value"] for e in c["env"]} | {"URL": f"http://127.0.0.1:{self.port}", "PATH": f"{BIN}:{os.environ['PATH']}"}
+        env = {e["name"]: e["value"] for e in c["env"]} | {"URL": f"http://127.0.0.1:{self.port}", "PATH": f"{BIN}:{os.environ['PATH']}", **extra}
         done = subprocess.run([*c["command"], *c["args"]], env=env, capture_output=True, text=True, check=False, timeout=120)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.logs())
         self.assertIn("126", done.stdout)
@@ -125,6 +125,17 @@ class Daemons(unittest.TestCase):
         self.start(hosts, "numoe-0")
         self.await_ready(hosts)
         self.ask()
+        self.end()
+
+    def test_a_host_with_keys(self):
+        hosts = chart.find(chart.render(*self.values(apiKeys={"secretName": "keys"})), "StatefulSet", "numoe")
+        with open(f"{self.folder}/keys", "w", encoding="utf-8") as f:
+            f.write("first-key-0123456789\nsecond-key-0123456789\n")
+        self.start(hosts, "numoe-0")
+        self.await_ready(hosts)
+        self.ask(NUMOE_API_KEY="first-key-0123456789\nsecond-key-0123456789\n")
+        with self.assertRaises(AssertionError):
+            self.ask(NUMOE_API_KEY="no-key-0123456789")
         self.end()
 
     def test_a_stream_survives_the_shutdown(self):
