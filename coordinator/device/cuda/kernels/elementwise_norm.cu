@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) NormByWarps(NormWork<In, Delta> work
 
 /// One block per window.
 template <int kChunks, class In, class Delta>
-__global__ void __launch_bounds__(kThreads) NormByBlocks(NormWork<In, Delta> work) {
+__global__ void __launch_bounds__(kThreads, 2) NormByBlocks(NormWork<In, Delta> work) {
   NormWindow<kThreads, kChunks>(work, blockIdx.x / work.in.heads,
                                 static_cast<int>(blockIdx.x % work.in.heads), static_cast<int>(threadIdx.x),
                                 [](float value) { return BlockSum<kWarps>(value); });
