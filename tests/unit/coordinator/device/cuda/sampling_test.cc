@@ -201,9 +201,10 @@ TEST(CudaSamplingTest, KeepsTheSameTokensWhereTopPIsOnABoundary) {
     std::vector<float> sorted = logits;
     std::sort(sorted.rbegin(), sorted.rend());
     double prefix = 0, total = 0;
+    const size_t kept = random() % sorted.size();
     for (size_t i = 0; i < sorted.size(); ++i) {
       total += ExpOfNegative(sorted[i] - sorted[0]);
-      if (i == random() % 9) prefix = total;
+      if (i == kept) prefix = total;
     }
     const double top_p = prefix / total;
     for (const double near : {std::nextafter(top_p, 0), top_p, std::nextafter(top_p, 1)}) {
