@@ -4,7 +4,8 @@
 #   numoe_cuda_library(NAME SRCS ... DEPS ...)      .cu files: NAME by nvcc for the device where NUMOE_CUDA is on, and
 #                                                   NAME_host as C++ for the tests' twin of a GPU
 #   numoe_binary(NAME SRCS ... DEPS ...)            a program in bin/
-#   numoe_test(NAME SRCS ... DEPS ... [LABELS ...]) a GoogleTest program registered with ctest
+#   numoe_test(NAME SRCS ... DEPS ... [LABELS ...]) a GoogleTest program registered with ctest; where NUMOE_CUDA is on
+#                                                   and it uses numoe_test_device_host, NAME_gpu for a device, too
 #   numoe_fuzz(NAME SRCS ... DEPS ... [RUNS n])     a libFuzzer target (fuzz preset) and, always, a corpus replay test
 #                                                   of so many mutations; 100,000 if it does not say
 set(NUMOE_WARNINGS -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers -Wno-psabi)
@@ -110,6 +111,22 @@ function(numoe_test name)
   if(threads IN_LIST T_LABELS)
     add_dependencies(threads_tests ${name})
   endif()
+  if(NUMOE_CUDA AND numoe_test_device_host IN_LIST T_DEPS)
+    _numoe_gpu_test(${name} ${ARGN})
+  endif()
+endfunction()
+
+# The same test on a device, in tests_gpu/: every library X_host makes way for X. `gpu_tests` builds all of them; ctest
+# does not know them, because the machine that builds need not have a device.
+add_custom_target(gpu_tests)
+function(_numoe_gpu_test name)
+  cmake_parse_arguments(T "" "" "SRCS;DEPS;LABELS" ${ARGN})
+  list(TRANSFORM T_DEPS REPLACE "_host$" "")
+  add_executable(${name}_gpu EXCLUDE_FROM_ALL ${T_SRCS})
+  _numoe_target(${name}_gpu DEPS ${T_DEPS})
+  target_link_libraries(${name}_gpu PRIVATE GTest::gtest GTest::gmock GTest::gtest_main)
+  set_target_properties(${name}_gpu PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests_gpu)
+  add_dependencies(gpu_tests ${name}_gpu)
 endfunction()
 
 function(numoe_fuzz name)

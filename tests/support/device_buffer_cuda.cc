@@ -1,0 +1,37 @@
+#include <cuda_runtime.h>
+
+#include "tests/support/device_buffer.h"
+
+namespace numoe {
+namespace {
+
+constexpr int kPoison = 0xff;
+
+void Check(cudaError_t error, const char* what) {
+  NUMOE_CHECK(error == cudaSuccess) << what << ": " << cudaGetErrorString(error);
+}
+
+}  // namespace
+
+void* AllocateOnDevice(size_t bytes) {
+  void* memory = nullptr;
+  Check(cudaMalloc(&memory, bytes), "cudaMalloc");
+  Check(cudaMemset(memory, kPoison, bytes), "cudaMemset");
+  return memory;
+}
+
+void FreeOnDevice(void* memory) { Check(cudaFree(memory), "cudaFree"); }
+
+void CopyToDevice(void* device, const void* host, size_t bytes) {
+  Check(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice), "copy to the device");
+}
+
+void CopyFromDevice(void* host, const void* device, size_t bytes) {
+  Check(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost), "copy from the device");
+}
+
+void Synchronise() { Check(cudaStreamSynchronize(nullptr), "a kernel of the test"); }
+
+void RunUnderAllSchedules(const std::function<void()>& body) { body(); }
+
+}  // namespace numoe
