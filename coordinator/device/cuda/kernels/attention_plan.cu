@@ -4,53 +4,126 @@
 namespace numoe::cuda {
 namespace {
 
-constexpr int kPlanThreads = 128;
+constexpr int kPlanThreads = 256;
+constexpr int kPlanRows = kDecodeRowsMax / kPlanThreads;  // of a thread
 constexpr int kMergeWarps = 8;
 constexpr int kMergeColumns = 128;  // of a block
 
-// One thread walks over rows and workers: at most 1024 + 2 * workers short turns once a step, a few
-// microseconds beside some 60 layers that obey the lists.
-__device__ void MakeLists(const PlanPiecesArgs& args, const int32_t* lengths, int64_t tiles) {
-  const DecodeShape& shape = args.shape;
-  const DecodeLists& lists = args.lists;
-  const int64_t share = (tiles + shape.workers - 1) / shape.workers;
-  int worker = 0;
-  int pieces = 0;
-  int64_t used = 0;  // tiles of the worker
-  lists.worker_first[0] = 0;
-  for (int row = 0; row < shape.rows; ++row) {
-    lists.row_first[row] = pieces;
-    const int row_tiles = (lengths[row] + shape.tile - 1) / shape.tile;
-    for (int tile = 0; tile < row_tiles;) {
-      const int64_t room = shape.piece_tiles > 0 ? shape.piece_tiles : share - used;
-      const int taken = row_tiles - tile < room ? row_tiles - tile : static_cast<int>(room);
-      const int end = (tile + taken) * shape.tile;
-      lists.pieces[pieces++] = {row, tile * shape.tile, end < lengths[row] ? end : lengths[row]};
-      tile += taken;
-      used += taken;
-      // Exact pieces are not cut, so a worker's share is filled up to the nearest piece.
-      while (worker + 1 < shape.workers && used >= share) {
-        lists.worker_first[++worker] = pieces;
-        used -= share;
-      }
-    }
+// Sum of `value` over the threads before this one; the sum over all to `total`.
+__device__ __forceinline__ int SumBefore(int value, int (&warp_sums)[kPlanThreads / 32], int& total) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  int sum = value;
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const int below = __shfl_up_sync(~0u, sum, step);
+    if (lane >= step) sum += below;
   }
-  lists.row_first[shape.rows] = pieces;
-  while (worker < shape.workers) lists.worker_first[++worker] = pieces;
+  __syncthreads();  // an earlier call's sums are read
+  if (lane == 31) warp_sums[warp] = sum;
+  __syncthreads();
+  int before = sum - value;
+  total = 0;
+  for (int w = 0; w < kPlanThreads / 32; ++w) {
+    if (w < warp) before += warp_sums[w];
+    total += warp_sums[w];
+  }
+  return before;
 }
 
+// All rows' tiles lie on one line, which is cut every `share` tiles, one stretch for each worker. A row is
+// cut where the line is; exact, it is cut at multiples of its own, and a piece is the worker's in whose
+// stretch it begins.
+struct Cuts {
+  int share;
+  int piece_tiles;  // exact; or 0
+
+  __device__ __forceinline__ int PiecesOf(int first, int tiles) const {
+    if (tiles == 0) return 0;
+    if (piece_tiles > 0) return (tiles + piece_tiles - 1) / piece_tiles;
+    return (first + tiles - 1) / share - first / share + 1;
+  }
+  /// Of a row that begins at `first`: where its piece `at` begins.
+  __device__ __forceinline__ int BeginOf(int first, int at) const {
+    if (at == 0) return first;
+    return piece_tiles > 0 ? first + at * piece_tiles : (first / share + at) * share;
+  }
+  /// How many pieces of a row that begins at `first`, if it were endless, begin before `end` > first.
+  __device__ __forceinline__ int PiecesBefore(int first, int end) const {
+    if (piece_tiles > 0) return (end - first + piece_tiles - 1) / piece_tiles;
+    return (end - 1) / share - first / share + 1;
+  }
+};
+
+// Once a step, for all layers; a few microseconds.
 __global__ void __launch_bounds__(kPlanThreads) PlanPiecesKernel(PlanPiecesArgs args) {
-  NUMOE_SHARED(int32_t, lengths, [kDecodeRowsMax]);
-  for (int row = static_cast<int>(threadIdx.x); row < args.shape.rows; row += kPlanThreads) {
-    lengths[row] = args.positions[row] + 1;
+  NUMOE_SHARED(int, first_tile, [kDecodeRowsMax + 1]);
+  NUMOE_SHARED(int, first_piece, [kDecodeRowsMax + 1]);
+  NUMOE_SHARED(int, warp_sums, [kPlanThreads / 32]);
+  const DecodeShape& shape = args.shape;
+  const int thread = static_cast<int>(threadIdx.x);
+  // Each thread has some rows beside each other.
+  int tiles[kPlanRows];
+  int sum = 0;
+#pragma unroll
+  for (int i = 0; i < kPlanRows; ++i) {
+    const int row = thread * kPlanRows + i;
+    tiles[i] = row < shape.rows ? (args.positions[row] + shape.tile) / shape.tile : 0;
+    sum += tiles[i];
+  }
+  int all_tiles;
+  int before = SumBefore(sum, warp_sums, all_tiles);
+  const int share = (all_tiles + shape.workers - 1) / shape.workers;
+  const Cuts cuts{share > 0 ? share : 1, shape.piece_tiles};
+  int pieces[kPlanRows];
+  sum = 0;
+#pragma unroll
+  for (int i = 0; i < kPlanRows; ++i) {
+    first_tile[thread * kPlanRows + i] = before;
+    pieces[i] = cuts.PiecesOf(before, tiles[i]);
+    before += tiles[i];
+    sum += pieces[i];
+  }
+  int all_pieces;
+  before = SumBefore(sum, warp_sums, all_pieces);
+#pragma unroll
+  for (int i = 0; i < kPlanRows; ++i) {
+    const int row = thread * kPlanRows + i;
+    first_piece[row] = before;
+    if (row < shape.rows) args.lists.row_first[row] = before;
+    before += pieces[i];
+  }
+  if (thread == 0) {
+    first_tile[kDecodeRowsMax] = all_tiles;
+    first_piece[kDecodeRowsMax] = all_pieces;
+    args.lists.row_first[shape.rows] = all_pieces;
   }
   __syncthreads();
-  if (threadIdx.x != 0) return;
-  int64_t tiles = 0;
-  for (int row = 0; row < args.shape.rows; ++row) {
-    tiles += (lengths[row] + args.shape.tile - 1) / args.shape.tile;
+
+  for (int row = thread / 32; row < shape.rows; row += kPlanThreads / 32) {  // a warp for each row
+    const int count = first_piece[row + 1] - first_piece[row];
+    const int first = first_tile[row];
+    for (int at = thread % 32; at < count; at += 32) {
+      const int begin = cuts.BeginOf(first, at) - first;
+      const int end =
+          at + 1 < count ? (cuts.BeginOf(first, at + 1) - first) * shape.tile : args.positions[row] + 1;
+      args.lists.pieces[first_piece[row] + at] = {row, begin * shape.tile, end};
+    }
   }
-  MakeLists(args, lengths, tiles);
+  for (int worker = thread; worker <= shape.workers; worker += kPlanThreads) {
+    int64_t begin = static_cast<int64_t>(worker) * cuts.share;
+    if (worker == shape.workers || begin > all_tiles) begin = all_tiles;
+    int low = 0;  // the last row that begins before `begin` lies in [low, high)
+    int high = shape.rows;
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (first_tile[middle] < begin ? low : high) = middle;
+    }
+    const int own = first_piece[low + 1] - first_piece[low];
+    const int passed =
+        first_tile[low] < begin ? cuts.PiecesBefore(first_tile[low], static_cast<int>(begin)) : 0;
+    args.lists.worker_first[worker] = first_piece[low] + (passed < own ? passed : own);
+  }
 }
 
 // A block for each row, head and 128 columns; its warps take pieces in turn, four columns a lane, and are

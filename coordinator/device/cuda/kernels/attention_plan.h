@@ -21,7 +21,7 @@
 
 namespace numoe::cuda {
 
-inline constexpr int kDecodeRowsMax = 1024;  // lengths are held in shared memory while the lists are made
+inline constexpr int kDecodeRowsMax = 1024;  // the lists are made by one block
 
 struct DecodeBounds {
   int rows = 0;               // of the bucket
