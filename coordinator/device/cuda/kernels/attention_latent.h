@@ -11,14 +11,17 @@
 // heads by arithmetic. Per multiprocessor and row, in clocks at 1.7 GHz: memory 77 (15 bytes a clock), mma
 // 55, shared memory (128 bytes a clock) 9 to arrive, 54 for products with the query (each warp multiplies 32
 // heads by 16 keys: two pieces of query and one of keys, 12 clocks, for four mma), 8 + 8 for the sum of rows
-// and its weights:
-// 79. Shared memory is the tightest after HBM: that is why warps share rows as they do (kLatentRows x 16 keys
-// in the first product; all heads x latent / warps columns in the second, where each row is read once).
+// and its weights (each warp all heads by latent / 8 columns, so that a row is read once): 79. Shared memory
+// is as tight as HBM: that is why the two products are cut among the warps in different ways, at the price of
+// two barriers a tile.
 //   A block takes all its heads' sums in registers: 64 x 512 fp32 = 128 of a thread's 255 registers on 256
-// threads, one block a multiprocessor. Shared memory, 64 heads: query 73,728 + two stages of 64 keys 147,456
-// + weights 8,192 bytes of the 232,448 that sm_90 gives; the stage in flight is 73 KB, five times what 15
-// bytes a clock need at a latency of 1,000 clocks. sm_80 (166,912) takes tiles of 32 keys, sm_86 and sm_89
-// (101,376) 32 heads and 16 keys in three stages. FP8 rows arrive as they are and are widened to a BF16 tile.
+// threads (236 in all, none spilled), one block a multiprocessor. Shared memory, 64 heads: query 73,728 + two
+// stages of 64 keys 147,456 + weights 8,192 bytes of the 232,448 that sm_90 gives; the stage in flight is 73
+// KB, five times what 15 bytes a clock need at a latency of 1,000 clocks. sm_80 (166,912) takes tiles of 32
+// keys, sm_86 and sm_89 (101,376) 32 heads and 16 keys in three stages. FP8 rows arrive as they are and are
+// widened to a BF16 tile, of 32 keys on sm_90 in three stages.
+//   A piece that is not a whole row leaves 64 x 512 fp32, as many bytes as 114 rows of the cache: 5 % of what
+// is read at batch 32 x 8k, where 128 workers have a quarter of a row each.
 //   What wgmma (sm_90a) would add: both operands of the first product from shared memory without passing
 // registers (its 54 clocks become 18) and 1.6 times the arithmetic: needed for more than about 85 % of an
 // H100's bandwidth, for FP8 (43 clocks of memory a row, less than mma's 55), and on an H200.
