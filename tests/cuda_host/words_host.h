@@ -106,6 +106,7 @@ inline uint32_t PackE4m3(float4 values) {
   return EncodeFp8(values.x) | uint32_t{EncodeFp8(values.y)} << 8 | uint32_t{EncodeFp8(values.z)} << 16 |
          uint32_t{EncodeFp8(values.w)} << 24;
 }
+inline uint32_t AndOr(uint32_t a, uint32_t b, uint32_t c) { return (a & b) | c; }
 inline uint32_t FmaBf16(uint32_t a, uint32_t b, uint32_t c) {
   const float2 x = UnpackBf16(a), y = UnpackBf16(b), z = UnpackBf16(c);
   return PackBf16(cuda_host::FmaToOdd(x.x, y.x, z.x), cuda_host::FmaToOdd(x.y, y.y, z.y));

@@ -6,20 +6,23 @@
 // Kernels use CUDA's own words (threadIdx, __syncthreads, __shfl_xor_sync, atomicAdd on integers, uint4, ...:
 // words_cuda.h lists the ones that the host has), the words below, and plain C++:
 //
+// clang-format off
 //   NUMOE_SHARED(float, name, [4][32]);      static __shared__ array, 16-byte aligned; no alignas in the type
-//   NUMOE_DYNAMIC_SHARED(Bf16, name);        pointer to the dynamic shared memory of the launch, 1024-byte
-//   aligned NUMOE_LAUNCH((Kernel<64>), shape, stream, arguments...)   arguments are copied; shape is a
-//   LaunchShape ToFloat ToBf16 UnpackBf16 PackBf16 UnpackF16 PackF16      one value, or a pair in 32 bits
-//   (first value low) UnpackE4m3 PackE4m3 E4m3ToBf16                            four FP8 values in 32 bits
-//   (first value lowest) FmaBf16(a, b, c)                                          a * b + c on BF16 pairs,
-//   one rounding FastExp2 FastRsqrt FastReciprocal                         approximate: 2 ulp, flush
-//   subnormals LoadStreaming StoreStreaming                              16 bytes that will not be used again
-//   LoadAcquireSystem StoreReleaseSystem LoadVolatile StoreVolatile    flags of 4 or 8 bytes shared with the
-//   host CpAsync<4|8|16>(shared, global[, source_bytes]) CpAsyncCommit CpAsyncWait<groups> CpAsyncWaitAll
+//   NUMOE_DYNAMIC_SHARED(Bf16, name);        pointer to the launch's dynamic shared memory, 1024-byte aligned
+//   NUMOE_LAUNCH((Kernel<64>), shape, stream, arguments...)   arguments are copied; shape is a LaunchShape
+//   ToFloat ToBf16 UnpackBf16 PackBf16 UnpackF16 PackF16      one value, or a pair in 32 bits (first value low)
+//   UnpackE4m3 PackE4m3 E4m3ToBf16                            four FP8 values in 32 bits (first value lowest)
+//   FmaBf16(a, b, c)                                          a * b + c on BF16 pairs, one rounding
+//   AndOr(a, b, c)                                            (a & b) | c
+//   FastExp2 FastRsqrt FastReciprocal                         approximate: 2 ulp, flush subnormals
+//   LoadStreaming StoreStreaming                              16 bytes that will not be used again
+//   LoadAcquireSystem StoreReleaseSystem LoadVolatile StoreVolatile   flags of 4 or 8 bytes shared with the host
+//   CpAsync<4|8|16>(shared, global[, source_bytes]) CpAsyncCommit CpAsyncWait<groups> CpAsyncWaitAll
 //   NamedBarrierSync NamedBarrierArrive (id 1..15, threads)
-//   LdMatrix(uint32_t (&)[1|2|4], row) LdMatrixTrans          8x8 matrices of 16-bit values from shared
-//   memory MmaBf16 MmaF16 (c[4], a[4], b0, b1)                       m16n8k16, fp32 sums MmaS8 (c[4], a[4],
-//   b0, b1)                                m16n8k32 of signed bytes, int sums
+//   LdMatrix(uint32_t (&)[1|2|4], row) LdMatrixTrans          8x8 matrices of 16-bit values from shared memory
+//   MmaBf16 MmaF16 (c[4], a[4], b0, b1)                       m16n8k16, fp32 sums
+//   MmaS8 (c[4], a[4], b0, b1)                                m16n8k32 of signed bytes, int sums
+// clang-format on
 //
 // A warp's lanes must exit together, and no thread may exit before a later barrier of its block.
 #pragma once

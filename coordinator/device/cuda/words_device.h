@@ -82,6 +82,12 @@ __device__ __forceinline__ uint32_t FmaBf16(uint32_t a, uint32_t b, uint32_t c) 
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
   return result;
 }
+/// (a & b) | c in one instruction, constants and all: what the compiler makes of the plain form takes two.
+__device__ __forceinline__ uint32_t AndOr(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t result;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+}
 // E4M3 has BF16's layout with 4 exponent bits (bias 7) and 3 mantissa bits: moved to BF16's place it is the
 // value times 2^(7 - 127), subnormals included, and one exact multiplication puts it right. 0x7f and 0xff
 // (NaN) read as
