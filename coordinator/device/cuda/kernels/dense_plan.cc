@@ -9,10 +9,10 @@
 namespace numoe::cuda {
 namespace {
 
-// Two blocks of four warps with their stages in flight are 50 to 60 KB of a multiprocessor, more than the
-// 3.3 TB/s x 0.7 us / 132 = 18 KB that keep an H100's memory busy; one block of eight warps has all
-// registers.
-constexpr int kFewBlocks = 2;
+// Bytes in flight: a block of four warps has some 25 to 35 KB of stages, and 3.35 TB/s x 0.7 us / 132 = 18 KB
+// keep an H100's memory busy, so one would do. Instructions: a warp's step waits for shared memory and tensor
+// cores several times, and three warps on each scheduler cover that.
+constexpr int kFewBlocks = 3;
 constexpr int kFewWarps = 4;
 constexpr int kManyWarps = 8;
 
