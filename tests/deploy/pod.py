@@ -120,9 +120,11 @@ class ThePod(unittest.TestCase):
         self.assertEqual(stream.result(), expected, "workers have to outlive the coordinator's drain")
         self.assertEqual(stop.wait(60), 0)
         self.assertLess(time.monotonic() - begun, 35, "a drain waited for its timeout")
+        # Not the exit codes: podman 4 may start a container again in the moment in which its stop succeeds.
         for container in containers:
-            state = self.podman.inspect(container)["State"]
-            self.assertEqual((container, state["ExitCode"], state["OOMKilled"]), (container, 0, False))
+            log = self.pod.logs(container.removeprefix("numoe-"))
+            self.assertIn("signal 15: draining", log)
+            self.assertNotIn("drain timeout", log)
 
 
 def memory_limit(pid):
