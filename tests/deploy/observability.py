@@ -96,7 +96,7 @@ class Prometheus:
         try:
             targets = self.get("targets")["activeTargets"]
             return bool(targets) and all(t["health"] == "up" for t in targets)
-        except OSError:
+        except (OSError, AssertionError):  # 503 while it starts
             return False
 
     def close(self):
