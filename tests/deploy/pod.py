@@ -8,7 +8,7 @@ import time
 import unittest
 
 from client import TEXT, Server, Stream
-from containers import IMAGE, ROOT, Pod, Podman, await_true, why_no_containers
+from containers import IMAGE, ROOT, Pod, Podman, await_true, free_port, why_no_containers
 
 MODEL = os.path.join(ROOT, "deploy/models/nano")
 IMAGE_BYTES_MAX = 120 << 20  # 94 MB when written; more has a reason or is a mistake
@@ -72,6 +72,7 @@ class ThePod(unittest.TestCase):
         self.assertEqual(setuid, "")
         tools = self.podman.run("exec", "numoe-coordinator", "sh", "-c", "command -v awk cut curl du flock jq sed sha256sum sort xargs | wc -l").stdout
         self.assertEqual(tools.strip(), "10", "what scripts in the image use")
+        self.podman.run("exec", "numoe-coordinator", "numoe-download", "--help")
 
     def test_2_its_memory_is_limited(self):
         for container, limit in (("coordinator", 2 << 30), ("worker-0", 1 << 30)):
@@ -105,9 +106,6 @@ class ThePod(unittest.TestCase):
         self.assertNotEqual(self.pod.process("coordinator"), before)
 
     def test_5_containers_that_are_stopped_together_finish_their_stream(self):
-        flags = self.podman.run("run", "--rm", IMAGE, "numoe-expert-worker", "--help").stdout
-        if "--drain-timeout-ms" not in flags:
-            self.skipTest("these workers do not wait for their coordinators when they are stopped")
         expected = Stream(self.server).result()
         stream = Stream(self.server)
         stream.await_events(10)
@@ -125,6 +123,23 @@ class ThePod(unittest.TestCase):
             log = self.pod.logs(container.removeprefix("numoe-"))
             self.assertIn("signal 15: draining", log)
             self.assertNotIn("drain timeout", log)
+
+    def test_6_one_container_of_workers_serves(self):
+        """A worker for each NUMA node under one supervisor: the form without a pod."""
+        port = free_port()
+        common = ["--read-only", "--cap-drop=ALL", "-v", f"{MODEL}:/models/model:ro", "-v", "numoe-supervised:/run/numoe"]
+        self.podman.run("run", "-d", "--name", "workers", "-p", f"127.0.0.1:{port}:8080", *common, IMAGE, "numoe-expert-worker", "--supervise",
+                        "--local-workers=2", "--model=/models/model", "--listen=unix:/run/numoe", "--health-listen=127.0.0.1:8081")
+        self.podman.run("run", "-d", "--name", "alone", "--network=container:workers", *common, IMAGE, "numoe-coordinator",
+                        "--model=/models/model", "--workers=unix:/run/numoe/worker-0.sock,unix:/run/numoe/worker-1.sock")
+        Server("127.0.0.1", port, lambda: self.podman.run("logs", "workers").stderr).await_health("ready")
+        self.podman.run("exec", "workers", "numoe-expert-worker", "--probe=127.0.0.1:8081")
+        asked = self.podman.run("exec", "alone", "sh", "-c", "echo 'What is 84 * 3 / 2?' | numoe-chat")
+        self.assertIn("126", asked.stdout)
+        for container in ("alone", "workers"):
+            self.podman.run("stop", "--time", "30", container)
+            self.assertEqual(self.podman.inspect(container)["State"]["ExitCode"], 0, container)
+
 
 
 def memory_limit(pid):
