@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # Builds the image from programs that are built already, without a registry, on Debian 12 with buildah:
-#   deploy/image/build.sh [--bin build/release/bin] [--tag localhost/numoe:latest] [-- OPTIONS OF BUILDAH...]
+#   deploy/image/build.sh [--bin build/release/bin] [--tag localhost/numoe:latest] [--cuda DIR] [-- OPTIONS OF BUILDAH...]
+# --cuda: the programs have the CUDA device; DIR holds CUDA's libraries.
 # OPTIONS go before buildah's command (`--root DIR --runroot DIR`). rootfs.sh makes what the Dockerfile's stages before
 # the last one would have made; the last stage is the Dockerfile's own.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-bin=build/release/bin tag=localhost/numoe:latest
+bin=build/release/bin tag=localhost/numoe:latest cuda=""
 while [ $# -gt 0 ]; do
   case $1 in
-    --bin | --tag) [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; } ;;
+    --bin | --tag | --cuda) [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; } ;;
     --) shift; break ;;
-    *) echo "unknown option '$1': expected --bin, --tag or --" >&2; exit 2 ;;
+    *) echo "unknown option '$1': expected --bin, --tag, --cuda or --" >&2; exit 2 ;;
   esac
-  case $1 in --bin) bin=$2 ;; --tag) tag=$2 ;; esac
+  case $1 in --bin) bin=$2 ;; --tag) tag=$2 ;; --cuda) cuda=$2 ;; esac
   shift 2
 done
 
@@ -21,8 +22,8 @@ version=$(sed -n 's/^project(numoe VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-deploy/image/rootfs.sh --bin "$bin" --out "$scratch/rootfs" --version "$version"
+deploy/image/rootfs.sh --bin "$bin" --out "$scratch/rootfs" --version "$version" ${cuda:+--cuda "$cuda"}
 # The stage alone: older buildahs would build those before it, which a context of the same name replaces.
 { echo "ARG VARIANT=cpu"; sed -n '/^FROM scratch AS image$/,$p' deploy/Dockerfile; } >"$scratch/Dockerfile"
 buildah "$@" bud --quiet --isolation chroot --file "$scratch/Dockerfile" --build-context rootfs="$scratch" \
-  --build-arg VERSION="$version" --build-arg REVISION="$revision" --tag "$tag" "$scratch"
+  --build-arg VARIANT="$([ -z "$cuda" ] && echo cpu || echo cuda)" --build-arg VERSION="$version" --build-arg REVISION="$revision" --tag "$tag" "$scratch"

@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # Makes the image's root file system: the programs, the Debian packages that they need and no others, a user, an SBOM.
-#   deploy/image/rootfs.sh --bin DIR --out DIR [--version TEXT]
+#   deploy/image/rootfs.sh --bin DIR --out DIR [--version TEXT] [--cuda DIR]
+# --cuda: the folder of CUDA's libraries, of which the coordinator's CUDA device loads one.
 # The Dockerfile runs it in its last build stage, build.sh on this machine: one list of packages, one result. Needs
 # Debian 12 with apt's lists, python3, and no root. Packages are unpacked, not installed: none of their scripts run, and
 # neither dpkg nor apt nor perl come along. /var/lib/dpkg/status.d has each one's control file, as scanners expect it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
-bin="" out="" version=unknown
+bin="" out="" version=unknown cuda=""
 while [ $# -gt 0 ]; do
   case $1 in
-    --bin | --out | --version) [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; } ;;
-    *) echo "unknown option '$1': expected --bin, --out or --version" >&2; exit 2 ;;
+    --bin | --out | --version | --cuda) [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; } ;;
+    *) echo "unknown option '$1': expected --bin, --out, --version or --cuda" >&2; exit 2 ;;
   esac
-  case $1 in --bin) bin=$2 ;; --out) out=$2 ;; --version) version=$2 ;; esac
+  case $1 in --bin) bin=$2 ;; --out) out=$2 ;; --version) version=$2 ;; --cuda) cuda=$2 ;; esac
   shift 2
 done
 [ -n "$bin" ] && [ -n "$out" ] || { echo "expected --bin DIR --out DIR" >&2; exit 2; }
@@ -114,5 +115,6 @@ install -m 0755 "${files[@]}" "$out/usr/bin/"
 for file in "$out"/usr/bin/numoe-*; do
   if [ "$(head -c 4 "$file" | tail -c 3)" = ELF ]; then strip --strip-unneeded "$file"; fi
 done
+[ -z "$cuda" ] || install -m 0644 "$cuda/libcublasLt.so.13" "$out/usr/lib/x86_64-linux-gnu/"
 check_libraries
 python3 "$here/sbom.py" --root "$out" --version "$version" >"$out/usr/share/numoe/sbom.spdx.json"

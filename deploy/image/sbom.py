@@ -12,6 +12,8 @@ import re
 import sys
 import urllib.parse
 
+CUDA_EULA = "https://docs.nvidia.com/cuda/eula/index.html"
+
 
 def identifier(name):
     """SPDX allows letters, digits, '.' and '-'."""
@@ -65,19 +67,29 @@ def program(path, version):
     }
 
 
+def cuda_library(path):
+    """NVIDIA's, redistributed as its licence allows (CUDA EULA, attachment A)."""
+    entry = program(path, "13")
+    entry.update({"SPDXID": identifier("cuda-" + os.path.basename(path)), "supplier": "Organization: NVIDIA",
+                  "licenseConcluded": "LicenseRef-CUDA-EULA", "licenseDeclared": "LicenseRef-CUDA-EULA"})
+    return entry
+
+
 def document(root, version):
     status = os.path.join(root, "var/lib/dpkg/status.d")
     debian = [debian_package(read_control(os.path.join(status, name))) for name in sorted(os.listdir(status))]
     folder = os.path.join(root, "usr/bin")
     own = [program(os.path.join(folder, name), version) for name in sorted(os.listdir(folder)) if name.startswith("numoe-")]
-    packages = own + debian
+    libraries = os.path.join(root, "usr/lib/x86_64-linux-gnu")
+    cuda = [cuda_library(os.path.join(libraries, name)) for name in sorted(os.listdir(libraries)) if name.startswith("libcublas")]
+    packages = own + debian + cuda
     # The same contents have the same namespace, and others another.
     content = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     created = datetime.datetime.fromtimestamp(int(epoch), datetime.timezone.utc) if epoch else datetime.datetime.now(datetime.timezone.utc)
     relations = [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": p["SPDXID"]} for p in own]
     relations += [{"spdxElementId": o["SPDXID"], "relationshipType": "DEPENDS_ON", "relatedSpdxElement": d["SPDXID"]}
-                  for o in own for d in debian]
+                  for o in own for d in debian + cuda]
     return {
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
@@ -86,6 +98,7 @@ def document(root, version):
         "documentNamespace": "https://numoe.invalid/spdx/" + content,
         "creationInfo": {"created": created.strftime("%Y-%m-%dT%H:%M:%SZ"), "creators": ["Tool: numoe-sbom"]},
         "packages": packages,
+        "hasExtractedLicensingInfos": [{"licenseId": "LicenseRef-CUDA-EULA", "name": "CUDA EULA", "extractedText": CUDA_EULA}] if cuda else [],
         "relationships": relations,
     }
 
