@@ -172,37 +172,55 @@ class Supervision(unittest.TestCase):
 
 
 class Pinning(unittest.TestCase):
+    """One worker at a time, told to be alone on its CPUs."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder, self.started = folder.name, []
+        self.cpus = sorted(os.sched_getaffinity(0))
+
     def start(self, cpus, *flags):
-        with tempfile.TemporaryDirectory() as folder:
-            worker = subprocess.Popen([worker_binary(), "--model", MODEL, "--pinning", "required", "--listen",
-                                       f"unix:{folder}/w.sock", "--metrics-port", "0", *flags], stderr=subprocess.PIPE,
-                                      text=True, preexec_fn=lambda: os.sched_setaffinity(0, cpus))
-            try:
-                for line in worker.stderr:
-                    if "serving" in line or line.startswith("numoe-expert-worker:"):
-                        return line
-            finally:
-                worker.kill()
-                worker.communicate()
+        """-> the line that says how it went; the worker runs until the test's end."""
+        socket = f"unix:{self.folder}/{len(self.started)}.sock"
+        worker = subprocess.Popen(["taskset", "-c", ",".join(map(str, cpus)), worker_binary(), "--model", MODEL, "--pinning",
+                                   "required", "--listen", socket, "--metrics-port", "0", *flags], stderr=subprocess.PIPE, text=True)
+        self.started.append(worker)
+        self.addCleanup(lambda: (worker.kill(), worker.communicate()))
+        for line in worker.stderr:
+            if "serving" in line or line.startswith("numoe-expert-worker:"):
+                return line
         return ""
 
-    @staticmethod
-    def read(path):
-        with open(path, encoding="ascii") as f:
-            return f.read()
+    def skip_unless_cpus_can_be_own(self):
+        quota = "/sys/fs/cgroup/cpu.max"
+        limited = False
+        if os.path.exists(quota):
+            with open(quota, encoding="ascii") as f:
+                limited = "max" not in f.read()
+        if len(self.cpus) < 3 or limited:
+            self.skipTest("this machine has too few CPUs, or a quota, which is what --pinning refuses")
 
     def test_cpus_that_everything_else_has_too_are_refused(self):
-        self.assertIn("--pinning required: ", self.start(set(range(os.cpu_count()))))
+        self.assertIn("--pinning required: ", self.start(range(os.cpu_count())))
 
     def test_another_number_than_promised_is_refused(self):
-        line = self.start({min(os.sched_getaffinity(0))}, "--exclusive-cpus", "3")
-        self.assertIn("--pinning required: 1 CPUs", line)
+        self.assertIn("--pinning required: 1 CPUs", self.start(self.cpus[:1], "--exclusive-cpus", "3"))
 
-    def test_own_cpus_are_taken(self):
-        quota = "/sys/fs/cgroup/cpu.max"
-        if len(os.sched_getaffinity(0)) < 2 or (os.path.exists(quota) and "max" not in self.read(quota)):
-            self.skipTest("this machine has one CPU, or a quota, which is what --pinning refuses")
-        self.assertIn("serving", self.start({min(os.sched_getaffinity(0))}))
+    def test_own_cpus_are_taken_and_a_node_has_one_worker(self):
+        self.skip_unless_cpus_can_be_own()
+        self.assertIn("serving", self.start(self.cpus[:1], "--exclusive-cpus", "1"))
+        self.assertIn("another worker lives on node", self.start(self.cpus[:1], "--exclusive-cpus", "1"))
+        self.started[0].kill()
+        self.started[0].wait()
+        self.assertIn("serving", self.start(self.cpus[:1]))
+
+    def test_supervised_workers_have_their_own_nodes_or_none(self):
+        done = subprocess.run([worker_binary(), "--supervise", "--model", MODEL, "--pinning", "required", "--listen",
+                               f"unix:{self.folder}", "--exclusive-cpus", str(len(self.cpus)), "--local-workers", "33"],
+                              capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--pinning required: ", done.stderr)
 
 
 class Draining(unittest.TestCase):
