@@ -6,8 +6,8 @@
 
 #include <atomic>
 #include <csignal>
-#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -52,10 +52,16 @@ class HealthWatch {
   /// Not ready from now on, whatever the workers say.
   void Drain() {
     draining_.store(true);
-    if (health_ != nullptr) health_->Set("", false);
+    Tell(false);
   }
 
  private:
+  // A look that began before the drain must not have the last word.
+  void Tell(bool ready) {
+    const std::lock_guard lock(telling_);
+    if (health_ != nullptr) health_->Set("", ready && !draining_.load());
+  }
+
   void Watch() {
     pthread_setname_np(pthread_self(), "health");
     while (!stop_.load()) {
@@ -64,7 +70,7 @@ class HealthWatch {
       if (all != all_ready_ && !draining_.load())
         spdlog::info("{} of the {} workers ready", all ? "all" : "not all", posts_.size());
       all_ready_ = all;
-      if (health_ != nullptr) health_->Set("", all && !draining_.load());
+      Tell(all);
       std::this_thread::sleep_for(kHealthEvery);
     }
   }
@@ -84,6 +90,7 @@ class HealthWatch {
   HealthServer* const health_;
   std::vector<bool> was_ready_;
   bool all_ready_ = false;
+  std::mutex telling_;
   std::atomic<bool> draining_{false};
   std::atomic<bool> stop_{false};
   std::thread thread_;
