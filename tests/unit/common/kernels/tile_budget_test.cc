@@ -78,7 +78,7 @@ TEST_P(TileBudgetTest, WeightsAreDecodedOnceForAllRows) {
       {WeightFormat::kRawInt4, 256}, {WeightFormat::kInt4, 256},  {WeightFormat::kInt8, 266},
       {WeightFormat::kFp8, 132},     {WeightFormat::kBf16, 1},    {WeightFormat::kQ4K, 266},
       {WeightFormat::kQ4_0, 256},    {WeightFormat::kQ4_1, 266},  {WeightFormat::kIq4Nl, 256},
-      {WeightFormat::kIq4Xs, 256},   {WeightFormat::kMxfp4, 256}, {WeightFormat::kQ6K, 350}};
+      {WeightFormat::kIq4Xs, 256},   {WeightFormat::kMxfp4, 256}, {WeightFormat::kQ6K, 338}};
   for (const int tokens : {16, 32, 256}) {
     EXPECT_LE(Count(tokens).vector * 1024 / (kRows * kCols), budget.at(GetParam())) << tokens << " rows";
   }
