@@ -50,7 +50,7 @@ struct SamplingRow {
   float frequency = 0;
   float presence = 0;
   int32_t rules_begin = 0, rules_count = 0;
-  int32_t late_begin = 0, late_count = 0;  // tokens that may not come yet
+  int32_t late_begin = 0, late_count = 0;  // tokens that may not come yet, each once
   int32_t mask = -1;                       // row of masks; -1: all tokens may come
   int32_t top_logprobs = -1;               // -1: no log-probabilities; 0: only the drawn token's
 };

@@ -232,7 +232,9 @@ TEST(CudaSamplingTest, MasksAndRulesComeFirst) {
         params.bias.emplace_back(i * 100 + static_cast<int>(random() % 100), i == 0 ? -100 : 9.5f);
       if (random() % 2 == 0) {
         params.min_tokens = 1000;
-        for (int i = 0; i < 300; ++i) params.late.push_back(static_cast<TokenId>(random() % (kVocab + 20)));
+        std::set<TokenId> tokens;  // some of them beyond the vocabulary
+        for (int i = 0; i < 300; ++i) tokens.insert(static_cast<TokenId>(random() % (kVocab + 20)));
+        params.late.assign(tokens.begin(), tokens.end());
       }
       std::vector<TokenId> prompt, drawn;
       for (int i = 0; i < 200; ++i) prompt.push_back(static_cast<TokenId>(random() % (kVocab + 20)));
