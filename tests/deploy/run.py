@@ -6,6 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # ip and iptables
 import hosts  # noqa: E402
 import observability  # noqa: E402
 import pod  # noqa: E402
