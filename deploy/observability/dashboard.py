@@ -112,6 +112,10 @@ ROWS = [
     ("Expert heat", [
         ("Rows of a layer's hottest eighth", "percentunit", "By layer, faded with a half-life of 10 minutes: high is worth GPU experts. "
          "/expert_stats has every expert.", [("layer {{layer}}", f"max by (layer) (numoe_expert_hottest_ratio{{{J}}})")]),
+        ("Where experts are computed", "short", "Selections a second, by the GPU and by the workers; none without experts on the GPU.",
+         [("{{where}}", rate("numoe_gpu_expert_selections_total", J, "where") + " or on () vector(0)")]),
+        ("Experts that came to the GPU", "ops", "Many all the time: what is asked changes faster than the choice follows.",
+         [("exchanged", rate("numoe_gpu_expert_swaps_total"))]),
         ("Rows of a layer", "short", "Token rows a second.", [("layer {{layer}}", rate("numoe_expert_rows_total", J, "layer"))]),
         ("Tokens of an expert in a call", "short", "1: bound by memory; many: by arithmetic.", quantiles("numoe_expert_rows_of_call_tokens")),
         ("Tokens in a layer call", "short", "", quantiles("numoe_expert_call_tokens")),
