@@ -7,9 +7,10 @@
 #   5 clients   SDKs and bench clients over HTTP           tests/clients
 #   6 quality   what the trained model answers, served     tests/quality
 #   7 chart     renderings, schemas, its pods' commands    tests/helm
-#   8 asan      the same unit tests under ASan and UBSan
-#   9 fuzz      a minute for a third of the fuzz targets   tests/fuzz/README.md
-#  10 tsan      the threaded rooms' tests under TSan
+#   8 device    device code compiles with nvcc             tests/gpu
+#   9 asan      the same unit tests under ASan and UBSan
+#  10 fuzz      a minute for a third of the fuzz targets   tests/fuzz/README.md
+#  11 tsan      the threaded rooms' tests under TSan
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/lib/install.sh
@@ -43,6 +44,8 @@ step "the chart"
 tests/helm/run.sh
 
 if [ -z "$quick" ]; then
+  step "device code"
+  tests/gpu/compile.sh | tail -n 1
   step "build asan"
   build_preset asan all
   step "unit tests (ASan, UBSan)"

@@ -64,6 +64,7 @@ endfunction()
 set(NUMOE_CUDA_TARGETS "-gencode=arch=compute_80,code=sm_80" "-gencode=arch=compute_86,code=sm_86"
     "-gencode=arch=compute_89,code=sm_89" "-gencode=arch=compute_90a,code=sm_90a" "-gencode=arch=compute_90,code=compute_90"
     CACHE STRING "What nvcc compiles for")
+add_custom_target(cuda_kernels)  # all device code, by nvcc
 function(numoe_cuda_library name)
   cmake_parse_arguments(T "" "" "SRCS;DEPS" ${ARGN})
   if(NUMOE_TESTS)
@@ -88,6 +89,7 @@ function(numoe_cuda_library name)
       list(APPEND objects ${object})
     endforeach()
     add_library(${name} STATIC ${objects})
+    add_dependencies(cuda_kernels ${name})
     set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
     set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
     target_link_libraries(${name} PUBLIC numoe_options ${T_DEPS} numoe_cudart)
