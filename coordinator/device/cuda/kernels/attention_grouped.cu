@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksMax) GroupedDecodeKernel(Grou
     }
     CpAsyncCommit();
     CpAsyncWait<0>();
-    __syncthreads();
+    __syncthreads();  // the query is there, and the sums of the piece before are read
     uint32_t query[S::kWidth / 16][4];
 #pragma unroll
     for (int step = 0; step < S::kWidth / 16; ++step)
@@ -229,7 +229,6 @@ __global__ void __launch_bounds__(kThreads, kBlocksMax) GroupedDecodeKernel(Grou
     AttendPiece<S>(query, keys, values, tiles, piece.begin + warp * kKeys, piece.end, args.scale * kLog2E,
                    lane, state);
     JoinWarps<S>(args, warps, at, piece.row, head, heads, state);
-    __syncthreads();  // the sums are read, the query's place is free
   }
 }
 
