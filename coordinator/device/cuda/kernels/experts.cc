@@ -6,6 +6,8 @@ namespace numoe::cuda {
 void LaunchExperts(const ExpertsArgs& args, Stream stream) {
   const ExpertSlot& slot = args.slot;
   NUMOE_CHECK(slot.hidden % 8 == 0 && slot.width % 8 == 0);
+  NUMOE_CHECK(args.plan.piece_rows == args.plan.up.tokens() &&
+              args.plan.piece_rows == args.plan.down.tokens());
   GemmArgs up{.target_count = 1,
               .x = args.x,
               .x_stride = slot.hidden,
