@@ -61,7 +61,7 @@ class Supervision(unittest.TestCase):
     def test_a_killed_worker_comes_back_and_no_byte_changes(self):
         with SupervisedCluster() as cluster:
             before = stream_text(cluster.stream(TEXT, LONG))
-            self.assertEqual(probe(cluster.health).returncode, 0)
+            until("ready", lambda: probe(cluster.health).returncode == 0)  # it looks every quarter of a second
             first = cluster.child(1)
 
             def kill_once(events):
