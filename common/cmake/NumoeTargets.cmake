@@ -5,7 +5,7 @@
 #                                                   NAME_host as C++ for the tests' twin of a GPU
 #   numoe_binary(NAME SRCS ... DEPS ...)            a program in bin/
 #   numoe_test(NAME SRCS ... DEPS ... [LABELS ...]) a GoogleTest program registered with ctest; where NUMOE_CUDA is on
-#                                                   and it uses numoe_test_device_host, NAME_gpu for a device, too
+#                                                   and it uses numoe_test_{device,runtime}_host, NAME_gpu for a device, too
 #   numoe_fuzz(NAME SRCS ... DEPS ... [RUNS n])     a libFuzzer target (fuzz preset) and, always, a corpus replay test
 #                                                   of so many mutations; 100,000 if it does not say
 set(NUMOE_WARNINGS -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers -Wno-psabi)
@@ -113,7 +113,7 @@ function(numoe_test name)
   if(threads IN_LIST T_LABELS)
     add_dependencies(threads_tests ${name})
   endif()
-  if(NUMOE_CUDA AND numoe_test_device_host IN_LIST T_DEPS)
+  if(NUMOE_CUDA AND (numoe_test_device_host IN_LIST T_DEPS OR numoe_test_runtime_host IN_LIST T_DEPS))
     _numoe_gpu_test(${name} ${ARGN})
   endif()
 endfunction()

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -26,6 +28,14 @@ void Synchronise();
 
 /// On the host: runs `body` once per legal execution (tests/cuda_host/schedule.h). On a device: once.
 void RunUnderAllSchedules(const std::function<void()>& body);
+
+/// Loads of matrix rows from shared memory that `body` makes, and how many met a bank conflict. Only the host
+/// counts them: on a device `body` runs and the answer is nullopt.
+struct BankConflictCount {
+  uint64_t loads = 0;
+  uint64_t conflicts = 0;
+};
+std::optional<BankConflictCount> CountBankConflicts(const std::function<void()>& body);
 
 /// `size` values of T on the device, for the lifetime of the object; new ones are NaN (0xff bytes), so that a
 /// kernel that reads what nobody wrote is found. The address is 256-byte aligned.

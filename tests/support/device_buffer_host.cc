@@ -1,6 +1,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/cuda_host/matrix.h"
 #include "tests/cuda_host/schedule.h"
 #include "tests/support/device_buffer.h"
 
@@ -30,6 +31,13 @@ void CopyFromDevice(void* host, const void* device, size_t bytes) {
 }
 
 void Synchronise() {}
+
+std::optional<BankConflictCount> CountBankConflicts(const std::function<void()>& body) {
+  cuda_host::MatrixLoadConflicts() = {};
+  body();
+  const cuda_host::BankConflicts& met = cuda_host::MatrixLoadConflicts();
+  return BankConflictCount{.loads = met.loads, .conflicts = met.conflicts};
+}
 
 void RunUnderAllSchedules(const std::function<void()>& body) { cuda_host::RunUnderAllSchedules(body); }
 

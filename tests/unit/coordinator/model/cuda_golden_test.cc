@@ -21,7 +21,7 @@
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/service/worker_service.h"
 #include "gtest/gtest.h"
-#include "tests/cuda_host/simulated_runtime.h"
+#include "tests/support/test_runtime.h"
 
 namespace numoe {
 namespace {
@@ -57,8 +57,8 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
                                    metrics_);
     ASSERT_TRUE(pool.ok()) << pool.status();
     pool_ = *std::move(pool);
-    auto device = cuda::CudaDevice::Create({.rows = 64, .sequences = 4, .blocks_per_sequence = 8},
-                                           cuda::NewSimulatedRuntime());
+    auto device =
+        cuda::CudaDevice::Create({.rows = 64, .sequences = 4, .blocks_per_sequence = 8}, NewTestRuntime());
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);
     const auto spec = SlotSpecOf(*checkpoint_, config_, kSlots);

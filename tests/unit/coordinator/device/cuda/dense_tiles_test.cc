@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/cuda_host/matrix.h"
 #include "tests/unit/coordinator/device/cuda/dense_reference.h"
 
 namespace numoe::cuda {
@@ -261,10 +260,12 @@ TEST(DenseTilesTest, ExactPlansGiveATokenTheSameBitsInAnyBatch) {
 }
 
 TEST(DenseTilesTest, NoBankConflicts) {
-  cuda_host::MatrixLoadConflicts() = {};
-  for (const DeviceFormat format : kFormats) Check({format, 40, 128, 20, false, GemmOutput::kFp32, 1}, 0);
-  EXPECT_GT(cuda_host::MatrixLoadConflicts().loads, 0u);
-  EXPECT_EQ(cuda_host::MatrixLoadConflicts().conflicts, 0u);
+  const auto count = CountBankConflicts([] {
+    for (const DeviceFormat format : kFormats) Check({format, 40, 128, 20, false, GemmOutput::kFp32, 1}, 0);
+  });
+  if (!count) GTEST_SKIP() << "a device does not say";
+  EXPECT_GT(count->loads, 0u);
+  EXPECT_EQ(count->conflicts, 0u);
 }
 
 }  // namespace

@@ -1,0 +1,13 @@
+#include "common/base/check.h"
+#include "coordinator/device/cuda/cuda_runtime.h"
+#include "tests/support/test_runtime.h"
+
+namespace numoe {
+
+std::unique_ptr<cuda::Runtime> NewTestRuntime() {
+  auto runtime = cuda::OpenCudaRuntime(0);
+  NUMOE_CHECK(runtime.ok()) << std::string(runtime.status().message());
+  return *std::move(runtime);
+}
+
+}  // namespace numoe
