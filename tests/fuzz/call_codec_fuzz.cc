@@ -29,7 +29,8 @@ void CheckRequest(absl::Span<const std::byte> slot) {
   const auto entries = static_cast<size_t>(view.tokens) * static_cast<size_t>(view.experts_per_token);
   NUMOE_CHECK_EQ(view.hidden.size(), static_cast<size_t>(view.tokens) * kShape.hidden_size);
   NUMOE_CHECK(view.experts.size() == entries && view.weights.size() == entries);
-  for (const ExpertId expert : view.experts) NUMOE_CHECK(expert >= 0 && expert < kShape.num_experts);
+  for (const ExpertId expert : view.experts)
+    NUMOE_CHECK(expert == kNoExpert || (expert >= 0 && expert < kShape.num_experts));
   const auto* begin = reinterpret_cast<const std::byte*>(view.hidden.data());
   const auto* end = begin + view.hidden.size() * sizeof(float);
   NUMOE_CHECK(begin >= slot.data() && end <= slot.data() + slot.size());
