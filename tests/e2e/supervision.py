@@ -35,6 +35,12 @@ def until(what, done, seconds=60):
         time.sleep(0.02)
 
 
+def arrived(cluster):
+    """Requests that the engine has taken, the finished ones included."""
+    text = cluster.request("GET", "/metrics")[2]
+    return sum(int(n) for n in re.findall(r"^numoe_requests_(?:running|waiting|finished_total\{.*\}) (\d+)", text, re.M))
+
+
 class SupervisedCluster(Cluster):
     """Two workers under one supervisor on however many nodes this machine has, and a coordinator."""
 
@@ -59,7 +65,7 @@ class SupervisedCluster(Cluster):
 
 class Supervision(unittest.TestCase):
     def test_a_killed_worker_comes_back_and_no_byte_changes(self):
-        with SupervisedCluster() as cluster:
+        with SupervisedCluster(coordinator_flags=["--deterministic"]) as cluster:
             before = stream_text(cluster.stream(TEXT, LONG))
             until("ready", lambda: probe(cluster.health).returncode == 0)  # it looks every quarter of a second
             first = cluster.child(1)
@@ -93,7 +99,7 @@ class Supervision(unittest.TestCase):
                 concurrent.futures.ThreadPoolExecutor(6) as pool:
             expected = cluster.post(TEXT, LONG)["choices"][0]["text"]
             running = [pool.submit(cluster.post, TEXT, LONG) for _ in range(6)]
-            until("they run", lambda: "numoe_requests_running 2" in cluster.request("GET", "/metrics")[2])
+            until("all are there", lambda: arrived(cluster) == 7)
             for daemon in (cluster.supervisor, cluster.coordinator):  # as the kubelet does
                 daemon.process.send_signal(signal.SIGTERM)
             for request in running:
@@ -231,8 +237,7 @@ class Draining(unittest.TestCase):
                 concurrent.futures.ThreadPoolExecutor(20) as pool:
             expected = cluster.post(TEXT, LONG)["choices"][0]["text"]
             running = [pool.submit(cluster.post, TEXT, LONG) for _ in range(20)]
-            until("some wait", lambda: int(re.search(
-                r"^numoe_requests_waiting (\d+)", cluster.request("GET", "/metrics")[2], re.M)[1]) > 15)
+            until("all are there", lambda: arrived(cluster) == 21)
             cluster.coordinator.process.send_signal(signal.SIGTERM)
             until("draining", lambda: json.loads(cluster.request("GET", "/health")[2])["status"] == "draining")
             self.assertEqual(cluster.request("GET", "/health")[0], 503)
