@@ -70,6 +70,10 @@ void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
   flags.Add("max-queued-requests", f.queue_max, "Requests waiting before 429")->check(CLI::Range(1, 1 << 20));
   flags.Add("data-path", f.data_path, "Layer calls over: auto, shm, grpc")
       ->check(CLI::IsMember({"auto", "shm", "grpc"}));
+  flags
+      .Add("worker-start-timeout-ms", f.worker_start_timeout_ms,
+           "How long the start waits for all workers, who may be loading; 0: for ever")
+      ->check(CLI::NonNegativeNumber);
   flags.Add("worker-deadline-ms", f.worker_deadline_ms, "How long requests wait for a lost worker")
       ->check(CLI::NonNegativeNumber);
   flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM")

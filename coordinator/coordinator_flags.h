@@ -33,6 +33,7 @@ struct CoordinatorFlags {
   int64_t max_model_len = 0;
   int64_t max_total_tokens = 0;
   int queue_max = 256;
+  int64_t worker_start_timeout_ms = 60'000;
   int64_t worker_deadline_ms = 60'000;
   int64_t drain_timeout_ms = 30'000;
   bool deterministic = false;

@@ -273,7 +273,8 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::at
                                                     .link = {.data_path = ParseDataPath(f.data_path),
                                                              .model_fingerprint = checkpoint->Fingerprint(),
                                                              .hidden_size = loaded.config.hidden_size,
-                                                             .num_experts = loaded.config.num_experts}},
+                                                             .num_experts = loaded.config.num_experts},
+                                                    .start_deadline_ms = f.worker_start_timeout_ms},
                                                    metrics));
   doing = "loading the model's weights";
   ASSIGN_OR_RETURN(loaded.device, choice.Create(loaded.capacity.model_len, /*measure_only=*/false));

@@ -27,8 +27,13 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(const WorkerPoolO
     return absl::InvalidArgumentError("--workers: expected at least one address");
   auto pool = std::unique_ptr<WorkerPool>(new WorkerPool(options, metrics));
   std::unique_lock lock(pool->mutex_);
-  const bool settled = pool->changed_.wait_for(lock, std::chrono::milliseconds(options.start_deadline_ms),
-                                               [&] { return !pool->fatal_.ok() || pool->AllUp(); });
+  const auto done = [&] { return !pool->fatal_.ok() || pool->AllUp(); };
+  bool settled = true;
+  if (options.start_deadline_ms == 0) {
+    pool->changed_.wait(lock, done);
+  } else {
+    settled = pool->changed_.wait_for(lock, std::chrono::milliseconds(options.start_deadline_ms), done);
+  }
   if (!pool->fatal_.ok()) return pool->fatal_;
   if (!settled)
     return absl::DeadlineExceededError(

@@ -26,7 +26,7 @@ namespace numoe {
 struct WorkerPoolOptions {
   std::vector<std::string> addresses;
   LinkOptions link;
-  int64_t start_deadline_ms = 60'000;  // how long Create waits for all workers
+  int64_t start_deadline_ms = 60'000;  // how long Create waits for all workers; 0: for ever
 };
 
 struct WorkerStatus {

@@ -115,6 +115,9 @@ install -m 0755 "${files[@]}" "$out/usr/bin/"
 for file in "$out"/usr/bin/numoe-*; do
   if [ "$(head -c 4 "$file" | tail -c 3)" = ELF ]; then strip --strip-unneeded "$file"; fi
 done
+# The trained model that a first try serves.
+mkdir -p "$out/usr/share/numoe/models"
+cp -r "$here/../models/nano" "$out/usr/share/numoe/models/nano"
 [ -z "$cuda" ] || install -m 0644 "$cuda/libcublasLt.so.13" "$out/usr/lib/x86_64-linux-gnu/"
 check_libraries
 python3 "$here/sbom.py" --root "$out" --version "$version" >"$out/usr/share/numoe/sbom.spdx.json"

@@ -34,10 +34,6 @@ def leaves(value):
         yield value
 
 
-# Of the coordinator that is built with CUDA.
-GPU_FLAGS = {"num-gpu-experts"}
-
-
 class EveryValuesFile(unittest.TestCase):
     def each(self):
         return [with_tests(*values) for values in ALL]
@@ -129,7 +125,7 @@ class EveryValuesFile(unittest.TestCase):
             for _, spec in chart.pod_specs(objects):
                 for c in spec["containers"]:
                     known = programs.get(c["command"][-1]) if "args" in c else None
-                    for flag in set(chart.flags(c)) - GPU_FLAGS if known else ():
+                    for flag in set(chart.flags(c)) if known else ():
                         self.assertRegex(known, rf"--{flag}\b", f"{c['command'][-1]} has no --{flag}")
 
 

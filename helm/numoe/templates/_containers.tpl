@@ -154,6 +154,7 @@ livenessProbe:
     {{- end }}
     - '--drain-timeout-ms={{ mul (int $c.drainSeconds) 1000 }}'
     - '--worker-deadline-ms={{ mul (int $c.workerDeadlineSeconds) 1000 }}'
+    - '--worker-start-timeout-ms=0'  # the startup probe is the limit
     - --log-format=json
     {{- if gt (int $c.gpu.count) 0 }}
     - --device=cuda

@@ -121,7 +121,7 @@
 {{- $secret := "put the keys into a Secret and name it in apiKeys.secretName" -}}
 {{- $_ := include "numoe.validateFlagsOf" (dict "where" "coordinator.flags" "flags" .Values.coordinator.flags "taken" (dict
   "model" "use model.directory" "workers" "it follows from workers and remoteWorkers" "host" "use listenHost" "port" "use coordinator.port"
-  "served-model-name" "use model.servedName" "drain-timeout-ms" "use coordinator.drainSeconds" "worker-deadline-ms" "use coordinator.workerDeadlineSeconds"
+  "served-model-name" "use model.servedName" "drain-timeout-ms" "use coordinator.drainSeconds" "worker-deadline-ms" "use coordinator.workerDeadlineSeconds" "worker-start-timeout-ms" "the startup probe is the limit"
   "device" "use coordinator.gpu" "api-key" $secret "api-key-file" $secret "ssl-certfile" "use tls" "ssl-keyfile" "use tls" "log-format" "logs are JSON")) -}}
 {{- $_ := include "numoe.validateFlagsOf" (dict "where" "workers.flags" "flags" .Values.workers.flags "taken" (dict
   "model" "use model.directory" "slice" "use workers.slice" "worker-index" "it is the worker's place" "worker-count" "use workers.count"
