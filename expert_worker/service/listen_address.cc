@@ -58,7 +58,7 @@ absl::Status CheckUnixPath(const std::string& path, bool& stale) {
   return absl::OkStatus();
 }
 
-absl::Status TryBind(const std::string& address, const addrinfo& place) {
+absl::Status TryBind(const std::string& flag, const std::string& address, const addrinfo& place) {
   const int fd = socket(place.ai_family, place.ai_socktype | SOCK_CLOEXEC, place.ai_protocol);
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -66,7 +66,7 @@ absl::Status TryBind(const std::string& address, const addrinfo& place) {
   const int why = errno;
   if (fd >= 0) close(fd);
   if (bound) return absl::OkStatus();
-  return absl::UnavailableError(fmt::format("--listen={}: cannot listen there: {}; choose another address",
+  return absl::UnavailableError(fmt::format("{}={}: cannot listen there: {}; choose another address", flag,
                                             address, std::strerror(why)));
 }
 
@@ -83,28 +83,30 @@ absl::Status ClearUnixPath(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status CheckListenAddress(const std::string& address) {
-  if (address.rfind(kUnixPrefix, 0) == 0) {
-    bool stale = false;
-    return CheckUnixPath(UnixPath(address), stale);
-  }
+absl::Status CheckPortAddress(const std::string& flag, const std::string& address, const char* also) {
   const size_t colon = address.rfind(':');
   const std::string port = colon == std::string::npos ? "" : address.substr(colon + 1);
   int number = -1;
   const auto read = std::from_chars(port.data(), port.data() + port.size(), number);
   if (colon == 0 || port.empty() || read.ptr != port.data() + port.size() || number < 0 || number > 65'535) {
     return absl::InvalidArgumentError(
-        fmt::format("--listen={}: expected HOST:PORT with a port from 0 to 65535, or unix:PATH", address));
+        fmt::format("{}={}: expected HOST:PORT with a port from 0 to 65535, or {}", flag, address, also));
   }
   std::string host = address.substr(0, colon);
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   const addrinfo hints{.ai_flags = AI_PASSIVE, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0) {
-    return absl::InvalidArgumentError(fmt::format("--listen={}: {}: {}", address, host, gai_strerror(error)));
+    return absl::InvalidArgumentError(fmt::format("{}={}: {}: {}", flag, address, host, gai_strerror(error)));
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> places(found, freeaddrinfo);
-  return TryBind(address, *places);
+  return TryBind(flag, address, *places);
+}
+
+absl::Status CheckListenAddress(const std::string& address) {
+  if (address.rfind(kUnixPrefix, 0) != 0) return CheckPortAddress("--listen", address, "unix:PATH");
+  bool stale = false;
+  return CheckUnixPath(UnixPath(address), stale);
 }
 
 }  // namespace numoe

@@ -13,6 +13,8 @@ namespace numoe {
 /// INVALID_ARGUMENT, ALREADY_EXISTS or UNAVAILABLE names --listen and what is in the way. Binds for a moment,
 /// and leaves nothing behind.
 absl::Status CheckListenAddress(const std::string& address);
+/// The same of HOST:PORT alone, as `flag` gives it; `also` is what else the flag takes, for the message.
+absl::Status CheckPortAddress(const std::string& flag, const std::string& address, const char* also);
 /// The path of a unix: address; "" for others.
 std::string UnixPath(const std::string& address);
 /// Removes the socket file at `path` if nobody serves it; the same errors.
