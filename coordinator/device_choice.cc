@@ -26,7 +26,8 @@ namespace {
 constexpr uint64_t kDriverBytes = 1536ull << 20;
 constexpr int kBlockTokens = 16;
 
-// What --plan assumes of a card that it only knows the size of: an H100's. Both bound scratch only.
+// What --plan assumes of a card that it only knows the size of: an H100's. All bound scratch only.
+constexpr int kPlannedComputeMajor = 9;
 constexpr int kPlannedMultiprocessors = 132;
 constexpr int64_t kPlannedSharedBytes = 227 << 10;
 
@@ -86,6 +87,7 @@ absl::StatusOr<DeviceChoice> DeviceChoice::Make(const CoordinatorFlags& flags) {
   if (plan_without_card) {
     choice.gpu_ = true;
     choice.facts_ = {.name = fmt::format("a GPU of {}", flags.gpu_memory),
+                     .compute_major = kPlannedComputeMajor,
                      .multiprocessors = kPlannedMultiprocessors,
                      .shared_bytes_max = kPlannedSharedBytes,
                      .memory_bytes = asked,

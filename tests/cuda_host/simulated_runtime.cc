@@ -73,7 +73,7 @@ class SimulatedRuntime final : public Runtime {
  public:
   explicit SimulatedRuntime(const SimulatedFacts& facts)
       : facts_{.name = "simulated GPU",
-               .compute_major = 8,
+               .compute_major = facts.compute_major,
                .multiprocessors = facts.multiprocessors,
                .shared_bytes_max = 163 << 10,  // sm_80's
                .memory_bytes = facts.memory_bytes,

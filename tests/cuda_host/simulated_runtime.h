@@ -17,6 +17,7 @@ namespace numoe::cuda {
 struct SimulatedFacts {
   uint64_t memory_bytes = uint64_t{1} << 30;
   int multiprocessors = 4;
+  int compute_major = 8;
 };
 
 std::unique_ptr<Runtime> NewSimulatedRuntime(const SimulatedFacts& facts = {});

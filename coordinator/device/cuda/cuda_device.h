@@ -76,6 +76,7 @@ class CudaDevice final : public CudaStorage {
   }
   GemmTarget TargetOf(const LinearTarget& target) const;
   void Multiply(const Bf16* x, int64_t x_stride, absl::Span<const GemmTarget> targets);
+  void MultiplyExpanded(const Bf16* x, int64_t x_stride, const GemmTarget& target);
   void LaunchPlanned(const GemmShape& shape, GemmArgs& args);
   void MultiplyHeads(const DeviceHeads& matrices, const Windows<const Bf16>& in, const Windows<Bf16>& out,
                      int rows);

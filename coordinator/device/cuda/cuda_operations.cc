@@ -3,6 +3,7 @@
 
 #include "common/base/check.h"
 #include "coordinator/device/cuda/cuda_device.h"
+#include "coordinator/device/cuda/kernels/dense_expand.h"
 #include "coordinator/device/cuda/kernels/gate.h"
 
 namespace numoe::cuda {
@@ -66,13 +67,21 @@ GemmTarget CudaDevice::TargetOf(const LinearTarget& target) const {
 
 // Targets of one launch share their format; those of a Linear may differ.
 void CudaDevice::Multiply(const Bf16* x, int64_t x_stride, absl::Span<const GemmTarget> targets) {
+  std::vector<GemmTarget> tiled;
+  for (const GemmTarget& target : targets) {
+    if (UsesLibrary(target.matrix, rows_, bucket_.exact)) {
+      MultiplyExpanded(x, x_stride, target);
+    } else {
+      tiled.push_back(target);
+    }
+  }
   for (int format = 0; format < kDeviceFormats; ++format) {
     GemmArgs args{.x = x, .x_stride = x_stride, .rows = rows_};
     GemmShape shape{.target_count = 0,
                     .tokens = rows_,
                     .multiprocessors = runtime_->facts().multiprocessors,
                     .exact = bucket_.exact};
-    for (const GemmTarget& target : targets) {
+    for (const GemmTarget& target : tiled) {
       if (target.matrix.format != static_cast<DeviceFormat>(format)) continue;
       NUMOE_CHECK_LT(args.target_count, kGemmTargetsMax);
       shape.panels[shape.target_count++] = PanelCount(target.matrix.rows, target.matrix.gated);
@@ -81,6 +90,37 @@ void CudaDevice::Multiply(const Bf16* x, int64_t x_stride, absl::Span<const Gemm
     }
     if (args.target_count > 0) LaunchPlanned(shape, args);
   }
+}
+
+// Many tokens: the matrix library on a row-major BF16 copy of the matrix (kernels/dense_expand.h).
+void CudaDevice::MultiplyExpanded(const Bf16* x, int64_t x_stride, const GemmTarget& target) {
+  const DeviceMatrix& matrix = target.matrix;
+  auto* weights = reinterpret_cast<Bf16*>(library_weights_->device());
+  LaunchExpand({.matrix = matrix, .out = weights, .out_stride = matrix.cols}, stream_);
+  const int columns = matrix.rows * (matrix.gated ? 2 : 1);
+  void* const out = matrix.gated ? library_gated_->device() : target.out;
+  runtime_->Multiply({.a = x,
+                      .b = weights,
+                      .c = out,
+                      .rows = rows_,
+                      .columns = columns,
+                      .depth = matrix.cols,
+                      .a_stride = x_stride,
+                      .b_stride = matrix.cols,
+                      .c_stride = matrix.gated ? columns : target.out_stride,
+                      .c_is_float = target.output != GemmOutput::kBf16,
+                      .accumulate = target.output == GemmOutput::kAddFp32},
+                     stream_);
+  if (!matrix.gated) return;
+  const auto* halves = static_cast<const Bf16*>(out);
+  NUMOE_CHECK_EQ(target.out_stride, matrix.rows);
+  LaunchSiluMul({.gate = halves,
+                 .up = halves + matrix.rows,
+                 .in_stride = columns,
+                 .out = static_cast<Bf16*>(target.out),
+                 .rows = rows_,
+                 .width = matrix.rows},
+                stream_);
 }
 
 void CudaDevice::LaunchPlanned(const GemmShape& shape, GemmArgs& args) {

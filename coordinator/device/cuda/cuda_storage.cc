@@ -16,6 +16,14 @@ constexpr int kGroupedBlocksMax = 4;  // of a multiprocessor, in GQA's decode
 constexpr int64_t kAttendPartBytesMax = int64_t{256} << 20;
 constexpr size_t kArrivalsMax = size_t{1} << 16;  // of a product's blocks: 65,536 blocks of split products
 
+// Weights of a matrix that the library is used for: larger ones (a head, a dense layer's halves) would take
+// more scratch than they save time.
+constexpr int64_t kLibraryWeightsMax = int64_t{64} << 20;
+
+int64_t WeightsOf(const DeviceMatrix& matrix) {
+  return int64_t{matrix.rows} * matrix.cols * (matrix.gated ? 2 : 1);
+}
+
 CacheLayer LayerOf(const KvCacheSpec& spec) {
   const bool fp8 = spec.type == CacheType::kFp8;
   return {.blocks = spec.blocks,
@@ -131,6 +139,24 @@ int CudaStorage::AttendRows(bool exact) const {
   return rows;
 }
 
+bool CudaStorage::UsesLibrary(const DeviceMatrix& matrix, int rows, bool exact) const {
+  return ChooseDenseWay(rows, architecture(), exact) == DenseWay::kExpand &&
+         WeightsOf(matrix) <= kLibraryWeightsMax && matrix.cols % 8 == 0;
+}
+
+void CudaStorage::ReserveLibrary() {
+  int64_t weights = 0, gated_rows = 0;
+  for (const std::vector<DeviceMatrix>* matrices : {&matrices_, &gated_}) {
+    for (const DeviceMatrix& matrix : *matrices) {
+      if (!UsesLibrary(matrix, bounds_.rows, /*exact=*/false)) continue;
+      weights = std::max(weights, WeightsOf(matrix));
+      if (matrix.gated) gated_rows = std::max(gated_rows, int64_t{2} * matrix.rows);
+    }
+  }
+  library_weights_ = Scratch(static_cast<size_t>(weights) * sizeof(Bf16));
+  library_gated_ = Scratch(static_cast<size_t>(gated_rows * bounds_.rows) * sizeof(Bf16));
+}
+
 void CudaStorage::ReserveAttention() {
   int64_t list_bytes = 0, part_bytes = 0;
   for (const bool exact : {false, true}) {
@@ -174,6 +200,7 @@ absl::Status CudaStorage::ReserveKvCache(const KvCacheSpec& spec) {
   cache_spec_ = spec;
   cache_bytes_ = KvCacheBytes(spec);
   ReserveAttention();
+  ReserveLibrary();
   partials_ = Scratch(kPartialBytesMax);
   arrivals_ = Scratch(kArrivalsMax * sizeof(uint32_t));
   int experts_max = 0;

@@ -112,6 +112,12 @@ class CudaStorage : public Device {
   std::vector<CacheLayer> cache_layers_;
   std::unique_ptr<Memory> attend_lists_;
   std::unique_ptr<Memory> attend_parts_;
+  // Steps of many tokens multiply by the matrix library, from row-major BF16; null where none is so long.
+  bool UsesLibrary(const DeviceMatrix& matrix, int rows, bool exact) const;
+  int architecture() const { return facts_.compute_major * 10 + facts_.compute_minor; }
+  std::unique_ptr<Memory> library_weights_;  // BF16 [rows, cols] of the largest such matrix
+  std::unique_ptr<Memory> library_gated_;    // BF16 [rows of a step, 2 * rows] of the widest such gated pair
+
   // MLA's prefill expands the cache: keys and values of all heads for kExpandedRows positions.
   static constexpr int kExpandedRows = 8192;
   LatentRunShape mla_;
@@ -125,6 +131,7 @@ class CudaStorage : public Device {
  private:
   void ReserveAttention();
   void ReserveExpansion();
+  void ReserveLibrary();
   std::vector<std::unique_ptr<Memory>> cache_;
 };
 
