@@ -288,6 +288,7 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::at
   if (slots == nullptr) return loaded;
   ASSIGN_OR_RETURN(loaded.model, HotExperts::Create(std::move(loaded.model), *checkpoint, *slots,
                                                     {.heat_file = f.expert_heat_file,
+                                                     .exchange = !f.deterministic,
                                                      .observe = HotExpertsObserver(metrics)}));
   return loaded;
 }

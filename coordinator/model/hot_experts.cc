@@ -111,7 +111,7 @@ void HotExperts::BetweenSteps() {
   if (seconds >= options_.interval_s) {
     counted_at_ = now;
     TakeCounts(seconds);
-    if (planned_.empty()) {
+    if (options_.exchange && planned_.empty()) {
       planned_ = PlanSwaps(heat_, held_);
       std::reverse(planned_.begin(), planned_.end());
     }

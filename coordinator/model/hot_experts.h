@@ -36,6 +36,8 @@ struct HotExpertsOptions {
   std::string heat_file;  // empty: none
   double half_life_s = 600;
   double interval_s = 1;
+  bool exchange =
+      true;  // false: the slots stay as they are filled, so that an answer does not depend on others
   std::function<void(const HotExpertsReport&)> observe;  // may be empty
 };
 

@@ -204,6 +204,22 @@ TEST_P(CudaGoldenTest, HotExpertsComeAndGoWhileItServes) {
   EXPECT_GT(all.swaps, 0u);
 }
 
+TEST_P(CudaGoldenTest, SlotsStayWhereAnAnswerMustNotDependOnOthers) {
+  uint64_t swaps = 0;
+  auto hot = HotExperts::Create(std::move(model_), *checkpoint_, *slots_,
+                                {.half_life_s = 1e-3,
+                                 .interval_s = 0,
+                                 .exchange = false,
+                                 .observe = [&](const HotExpertsReport& report) { swaps += report.swaps; }});
+  ASSERT_TRUE(hot.ok()) << hot.status();
+  model_ = *std::move(hot);
+  ASSERT_TRUE(Step(0, 8).ok());
+  const auto first = Step(8, 9);
+  ASSERT_TRUE(first.ok()) << first.status();
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(*Step(8, 9), *first);
+  EXPECT_EQ(swaps, 0u);
+}
+
 TEST_P(CudaGoldenTest, SequencesOfABatchDoNotDisturbEachOther) {
   const std::vector<KvBlockId> others = {3, 6};
   const std::vector<TokenId> prompt(tokens_.begin() + 3, tokens_.begin() + 12);
