@@ -117,6 +117,8 @@ void ExportPreflight(Metrics& metrics, const std::vector<Finding>& findings) {
 
 absl::StatusOr<std::unique_ptr<HealthServer>> StartHealth(const WorkerFlags& f) {
   if (f.health_listen == "none") return nullptr;
+  // gRPC would say what is wrong in a line of its own.
+  RETURN_IF_ERROR(CheckPortAddress("--health-listen", f.health_listen, "none"));
   return HealthServer::Start(f.health_listen);
 }
 
