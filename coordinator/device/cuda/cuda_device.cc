@@ -17,16 +17,18 @@ constexpr int kGraphRowsMax = 256;  // a step of more rows is bound by its arith
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(const StepBounds& bounds,
                                                                std::unique_ptr<Runtime> runtime) {
   ASSIGN_OR_RETURN(const Stream stream, runtime->NewStream());
-  auto device = std::unique_ptr<CudaDevice>(new CudaDevice(bounds, std::move(runtime), stream));
-  Runtime& owned = *device->owned_runtime_;
+  const DeviceFacts facts = runtime->facts();
+  auto device = std::unique_ptr<CudaDevice>(new CudaDevice(bounds, facts, std::move(runtime), stream));
+  Runtime& owned = *device->runtime_;
   ASSIGN_OR_RETURN(auto buffers, StepBuffers::Create(bounds, owned));
   device->buffers_ = std::make_unique<StepBuffers>(std::move(buffers));
   ASSIGN_OR_RETURN(device->exchange_, ExpertExchange::Create(bounds.rows, owned, stream));
   return device;
 }
 
-CudaDevice::CudaDevice(const StepBounds& bounds, std::unique_ptr<Runtime> runtime, Stream stream)
-    : CudaStorage(bounds, runtime->facts(), runtime.get(), stream), owned_runtime_(std::move(runtime)) {}
+CudaDevice::CudaDevice(const StepBounds& bounds, const DeviceFacts& facts, std::unique_ptr<Runtime> runtime,
+                       Stream stream)
+    : CudaStorage(bounds, facts, std::move(runtime), stream) {}
 
 absl::Status CudaDevice::ReserveKvCache(const KvCacheSpec& spec) {
   RETURN_IF_ERROR(CudaStorage::ReserveKvCache(spec));

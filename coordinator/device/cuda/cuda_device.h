@@ -51,7 +51,8 @@ class CudaDevice final : public CudaStorage {
   // How the operations of the current step are carried out.
   enum class Mode : uint8_t { kEager, kCapturing, kReplaying };
 
-  CudaDevice(const StepBounds& bounds, std::unique_ptr<Runtime> runtime, Stream stream);
+  CudaDevice(const StepBounds& bounds, const DeviceFacts& facts, std::unique_ptr<Runtime> runtime,
+             Stream stream);
   bool Enqueues() const { return mode_ != Mode::kReplaying; }
   absl::Status ChooseAttention(const KvCacheSpec& spec);
   bool MayBeGraph(const StepLayout& layout, const StepBucket& bucket) const;
@@ -95,7 +96,6 @@ class CudaDevice final : public CudaStorage {
   PrefillArgs PrefillArgsOf(size_t pass, Tensor query, Tensor out, int key_width, int value_width,
                             float scale) const;
 
-  const std::unique_ptr<Runtime> owned_runtime_;
   std::unique_ptr<StepBuffers> buffers_;
   std::unique_ptr<ExpertExchange> exchange_;
   std::unique_ptr<CudaExperts> experts_;  // null: all are with the workers

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/device/cuda/kernels/attention_plan.h"
@@ -23,10 +24,18 @@
 namespace numoe::cuda {
 
 class CudaStorage : public Device {
+  const std::unique_ptr<Runtime> owned_runtime_;  // first: outlives all that it allocated
+
  public:
   /// `runtime` null: counts only what a card of `facts` would hold.
-  CudaStorage(const StepBounds& bounds, const DeviceFacts& facts, Runtime* runtime, Stream stream)
-      : bounds_(bounds), facts_(facts), runtime_(runtime), stream_(stream), store_(runtime, stream) {}
+  CudaStorage(const StepBounds& bounds, const DeviceFacts& facts, std::unique_ptr<Runtime> runtime,
+              Stream stream)
+      : owned_runtime_(std::move(runtime)),
+        bounds_(bounds),
+        facts_(facts),
+        runtime_(owned_runtime_.get()),
+        stream_(stream),
+        store_(runtime_, stream) {}
 
   Tensor NewTensor(int cols, TensorUse use = TensorUse::kActivation, int rows = 0) override;
   RouteTable NewRouteTable(int experts_per_token) override;
