@@ -63,28 +63,33 @@ __global__ void __launch_bounds__(kThreads) SendCalls(SendCallsArgs args) {
   StoreReleaseSystem(port.request_published, port.requests + static_cast<uint32_t>(args.call) + 1);
 }
 
-// One thread a port: a reply is there when its counter stands where this call puts it.
-__global__ void AwaitReplies(AwaitRepliesArgs args) {
-  const HandoverStep& step = *args.step;
-  const auto index = threadIdx.x;
-  if (static_cast<int>(index) >= step.ports) return;
-  const HandoverPort& port = step.port[index];
-  const auto call = static_cast<uint32_t>(args.call);
-  const uint32_t wanted = port.replies + call + 1;
+// Waits for one port's reply to the call; what is wrong with it.
+__device__ __forceinline__ FaultKind AwaitReply(const AwaitRepliesArgs& args, const HandoverPort& port,
+                                                uint64_t call_id, uint32_t& status) {
+  const uint32_t wanted = port.replies + static_cast<uint32_t>(args.call) + 1;
   while (LoadAcquireSystem(port.reply_published) != wanted) {
-    if (Failed(args.fault)) return;
-    if (LoadVolatile(args.release) != 0) {
-      Note(args.fault, FaultKind::kReleased, index, call, 0);
-      return;
-    }
+    if (LoadVolatile(args.release) != 0) return FaultKind::kReleased;
     __nanosleep(200);  // a poll crosses PCIe in about a microsecond: more of them at once help nobody
   }
   const auto& reply = *reinterpret_cast<const volatile ReplyDescriptor*>(port.reply);
-  if (reply.call_id != step.first_call_id + static_cast<uint64_t>(args.call)) {
-    Note(args.fault, FaultKind::kOtherCall, index, call, 0);
-  } else if (reply.status_code != 0) {
-    Note(args.fault, FaultKind::kRefused, index, call, static_cast<uint32_t>(reply.status_code));
-  }
+  if (reply.call_id != call_id) return FaultKind::kOtherCall;
+  status = static_cast<uint32_t>(reply.status_code);
+  return status != 0 ? FaultKind::kRefused : FaultKind::kNone;
+}
+
+// One lane a port: a reply is there when its counter stands where this call puts it. The first lane that
+// found something wrong notes it.
+__global__ void AwaitReplies(AwaitRepliesArgs args) {
+  const HandoverStep& step = *args.step;
+  const auto lane = static_cast<uint32_t>(threadIdx.x);
+  const bool waits = static_cast<int>(lane) < step.ports && !Failed(args.fault);
+  uint32_t status = 0;
+  const FaultKind kind =
+      waits ? AwaitReply(args, step.port[lane], step.first_call_id + static_cast<uint64_t>(args.call), status)
+            : FaultKind::kNone;
+  const unsigned failing = __ballot_sync(~0u, kind != FaultKind::kNone);
+  if (failing != 0 && (failing & (0u - failing)) == 1u << lane)
+    Note(args.fault, kind, lane, static_cast<uint32_t>(args.call), status);
 }
 
 __global__ void __launch_bounds__(kThreads) AddReplies(AddRepliesArgs args) {
