@@ -29,7 +29,10 @@ void AnswerView::Enter(Part part, std::string& out) {
   }
   line_begun_ = part_begun_ = false;
   part_ = part;
-  if (part == Part::kThinking) out += style_.colour ? kDim : "(thinking) ";
+  if (part == Part::kThinking) {
+    out += style_.colour ? kDim : "(thinking) ";
+    line_begun_ = !style_.colour;  // whether or not a thought follows
+  }
   if (part == Part::kCall && style_.colour) out += kCyan;
 }
 
