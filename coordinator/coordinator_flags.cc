@@ -86,6 +86,11 @@ void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
       .Add("decode-stretch-max", f.decode_stretch_max,
            "How much longer a step may take for prompts while others decode, as a factor; 0: any")
       ->check(CLI::Range(0.0, 1e6));
+  flags
+      .Add("max-deferred-experts-per-token", f.deferred_experts,
+           "Routed experts of a token that arrive one layer later, those with the smallest weights: the "
+           "workers compute them during the next layer's attention; 0: none, exact")
+      ->check(CLI::Range(0, limits::kExpertsPerTokenMax - 1));
 }
 
 absl::Status CheckWorkerAddress(const std::string& address) {
@@ -210,6 +215,12 @@ absl::Status CompleteFlags(CoordinatorFlags& f) {
     return absl::InvalidArgumentError(
         fmt::format("--max-num-batched-tokens={}: expected at least --max-num-seqs={}, one token for each",
                     f.max_num_batched_tokens, f.max_num_seqs));
+  }
+  if (f.deterministic && f.deferred_experts > 0 && f.max_num_batched_tokens > limits::kDeferringTokensMax) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--max-num-batched-tokens={} with --deterministic and --max-deferred-experts-per-token={}: "
+        "expected at most {}",
+        f.max_num_batched_tokens, f.deferred_experts, limits::kDeferringTokensMax));
   }
   if (f.server.tls_certificate.empty() != f.server.tls_key.empty()) {
     const bool has_key = f.server.tls_certificate.empty();

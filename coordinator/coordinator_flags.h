@@ -39,6 +39,7 @@ struct CoordinatorFlags {
   bool deterministic = false;
   bool disable_prefix_caching = false;
   double decode_stretch_max = 2;
+  int deferred_experts = 0;
   std::string isa = "auto";
   std::string activations = "auto";
   std::string dense_format = "auto";

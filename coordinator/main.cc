@@ -137,6 +137,7 @@ nlohmann::ordered_json ServerInfo(const CoordinatorFlags& f, const ModelOptions&
           {"max_total_tokens", int64_t{model.kv_blocks} * model.kv_block_tokens},
           {"kv_cache_dtype", CacheTypeName(model.kv_cache_type)},
           {"deterministic", f.deterministic},
+          {"max_deferred_experts_per_token", f.deferred_experts},
           {"prefix_caching", !f.disable_prefix_caching}};
 }
 
@@ -222,12 +223,20 @@ struct Loaded {
   std::unique_ptr<Model> model;
 };
 
-absl::StatusOr<ModelOptions> ModelOptionsFor(const CoordinatorFlags& f, const Capacity& capacity) {
+absl::StatusOr<ModelOptions> ModelOptionsFor(const CoordinatorFlags& f, const ModelConfig& config,
+                                             const Capacity& capacity) {
+  if (f.deferred_experts > 0 && f.deferred_experts >= config.experts_per_token) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--max-deferred-experts-per-token={}: the model has {} experts per token, expected 0 to {}",
+        f.deferred_experts, config.experts_per_token, std::max(config.experts_per_token - 1, 0)));
+  }
   ASSIGN_OR_RETURN(const CacheType cache_type, ParseCacheType(f.kv_cache_dtype));
   return ModelOptions{.kv_block_tokens = kBlockTokens,
                       .kv_blocks = capacity.blocks,
                       .kv_cache_type = cache_type,
-                      .logit_rows_max = f.max_num_seqs + limits::kPromptLogitRowsMax};
+                      .logit_rows_max = f.max_num_seqs + limits::kPromptLogitRowsMax,
+                      .deferred_experts = f.deferred_experts,
+                      .defer_always = f.deterministic};
 }
 
 // --plan: what the model takes of memory, and nothing else. RESOURCE_EXHAUSTED: it does not fit.
@@ -235,7 +244,7 @@ absl::Status PrintPlan(const CoordinatorFlags& f) {
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(f.model));
   const Capacity capacity = PlanCapacity(f, config);
-  ASSIGN_OR_RETURN(const ModelOptions options, ModelOptionsFor(f, capacity));
+  ASSIGN_OR_RETURN(const ModelOptions options, ModelOptionsFor(f, config, capacity));
   ASSIGN_OR_RETURN(DeviceChoice choice, DeviceChoice::Make(f));
   ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(f, choice, *checkpoint, config, capacity, options));
   for (const std::string& line : plan.Table()) std::printf("%s\n", line.c_str());
@@ -260,7 +269,7 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::at
       ChooseOutputFormat(*loaded.tokenizer, f.reasoning_parser, f.tool_call_parser,
                          loaded.chat_template ? loaded.chat_template->source() : std::string_view()));
   loaded.capacity = PlanCapacity(f, loaded.config);
-  ASSIGN_OR_RETURN(loaded.options, ModelOptionsFor(f, loaded.capacity));
+  ASSIGN_OR_RETURN(loaded.options, ModelOptionsFor(f, loaded.config, loaded.capacity));
   loaded.options.observe = PartObserver(metrics);
   ASSIGN_OR_RETURN(DeviceChoice choice, DeviceChoice::Make(f));
   ASSIGN_OR_RETURN(const MemoryPlan plan,

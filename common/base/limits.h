@@ -65,6 +65,8 @@ inline constexpr int kThreadsMax = 4'096;  // compute threads; the largest hosts
 // --- layer calls -----------------------------------------------------------------------------------------
 // Tokens in one expert layer call; the scheduler's step budget may not exceed it. 8192 x 7168 BF16 = 117 MB.
 inline constexpr int kCallTokensMax = 8'192;
+// The same where experts are deferred: both replies of a call lie in one slot.
+inline constexpr int kDeferringTokensMax = kCallTokensMax / 2;
 // Rows of logits in one step beyond one for each sequence, for the probabilities of prompts: at Kimi's
 // vocabulary 84 MB, and a whole chunk of deterministic serving.
 inline constexpr int kPromptLogitRowsMax = 128;

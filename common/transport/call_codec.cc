@@ -38,8 +38,12 @@ size_t EncodeRequest(uint64_t call_id, const LayerCallView& call, absl::Span<std
   const size_t bytes = kDescriptorBytes + call.hidden.size() * sizeof(float) +
                        call.experts.size() * sizeof(ExpertId) + call.weights.size() * sizeof(float);
   NUMOE_CHECK_LE(bytes, slot.size());
-  const RequestDescriptor d{call_id, call.layer, call.tokens, call.experts_per_token,
-                            call.exact ? kExactFlag : 0};
+  const RequestDescriptor d{call_id,
+                            call.layer,
+                            call.tokens,
+                            call.experts_per_token,
+                            call.exact ? kExactFlag : 0,
+                            call.deferred_experts};
   std::byte* out = slot.data();
   std::memcpy(out, &d, sizeof d);
   out += kDescriptorBytes;
@@ -61,6 +65,14 @@ absl::Status DecodeRequest(absl::Span<const std::byte> message, const CallShape&
   if (d.experts_per_token < 1 || d.experts_per_token > limits::kExpertsPerTokenMax) {
     return Bad(fmt::format("{} experts per token, expected 1 to {}", d.experts_per_token,
                            limits::kExpertsPerTokenMax));
+  }
+  if (d.deferred_experts < 0 || d.deferred_experts >= d.experts_per_token) {
+    return Bad(fmt::format("{} deferred experts of {} per token, expected 0 to {}", d.deferred_experts,
+                           d.experts_per_token, d.experts_per_token - 1));
+  }
+  if (d.deferred_experts > 0 && d.tokens > limits::kDeferringTokensMax) {
+    return Bad(fmt::format("{} tokens with deferred experts, expected 1 to {}", d.tokens,
+                           limits::kDeferringTokensMax));
   }
   if (d.flags > kExactFlag) return Bad(fmt::format("unknown flags {:#x}", d.flags));
   const size_t expected = RequestBytes(d.tokens, d.experts_per_token, shape.hidden_size);
@@ -85,6 +97,7 @@ absl::Status DecodeRequest(absl::Span<const std::byte> message, const CallShape&
   out.view = {.layer = d.layer,
               .tokens = d.tokens,
               .experts_per_token = d.experts_per_token,
+              .deferred_experts = d.deferred_experts,
               .exact = (d.flags & kExactFlag) != 0,
               .hidden = absl::MakeConstSpan(reinterpret_cast<const float*>(hidden), values),
               .experts = out.experts,

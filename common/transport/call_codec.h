@@ -15,7 +15,7 @@
 
 namespace numoe {
 
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 struct CallShape {
   int hidden_size = 0;
@@ -35,7 +35,7 @@ size_t ReplyBytes(int tokens, int hidden_size);
 
 /// Returns the length. REQUIRES: slot is large enough (RequestBytes).
 size_t EncodeRequest(uint64_t call_id, const LayerCallView& call, absl::Span<std::byte> slot);
-/// INVALID_ARGUMENT names what is wrong: length, tokens, ids, alignment.
+/// INVALID_ARGUMENT names what is wrong: length, tokens, places, ids, alignment.
 absl::Status DecodeRequest(absl::Span<const std::byte> message, const CallShape& shape, DecodedCall& out);
 
 /// Where a reply's partial sums go in the slot; write them, then EncodeReply.

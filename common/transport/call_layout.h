@@ -3,8 +3,9 @@
 // A request is a RequestDescriptor in the first kDescriptorBytes, then hidden [tokens, hidden_size] fp32,
 // expert ids int32 [tokens, experts_per_token] (kNoExpert: a place that no worker computes) and weights fp32
 // of the same shape; a reply is a ReplyDescriptor, then partial sums [tokens, hidden_size] fp32, or an error
-// text. Numbers are in host order: both ends are on one host. Encoded and checked in call_codec.h, and
-// written by a device that drives the ring itself (coordinator/device/cuda).
+// text. A request with deferred experts has two replies, in two mailboxes (CONTRACT.md). Numbers are in host
+// order: both ends are on one host. Encoded and checked in call_codec.h, and written by a device that drives
+// the ring itself (coordinator/device/cuda).
 #pragma once
 
 #include <cstddef>
@@ -21,6 +22,7 @@ struct RequestDescriptor {
   int32_t tokens;
   int32_t experts_per_token;
   uint32_t flags;
+  int32_t deferred_experts;  // the last places of every token, answered by themselves
 };
 struct ReplyDescriptor {
   uint64_t call_id;

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <chrono>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -24,6 +26,17 @@ void FutexWait(std::atomic<uint32_t>& word, uint32_t seen) {
 }
 void FutexWake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+bool SpinFor(const Mailbox& mail, uint32_t seen, int spin_us) {
+  const Clock::time_point until = Clock::now() + std::chrono::microseconds(spin_us);
+  do {
+    for (int i = 0; i < kSpinsPerCheck; ++i) {
+      if (mail.published.load(std::memory_order_acquire) != seen) return true;
+      _mm_pause();
+    }
+  } while (Clock::now() < until);
+  return false;
 }
 
 }  // namespace
@@ -43,8 +56,19 @@ bool RingChannel::PeerAlive() {
   return false;
 }
 
-void RingChannel::Publish(size_t length) {
-  Mailbox& mail = Mail(side_);
+absl::Span<std::byte> RingChannel::Slot(const RingSegment& segment, Side writer, ReplyPart part) {
+  const absl::Span<std::byte> all(segment.slot(writer), segment.slot_bytes());
+  return part == ReplyPart::kImmediate ? all : all.subspan(all.size() / 2);  // slots are whole pages
+}
+
+Mailbox& RingChannel::Mail(const RingSegment& segment, Side writer, ReplyPart part) {
+  NUMOE_CHECK(part == ReplyPart::kImmediate || writer == Side::kWorker);
+  SegmentHeader& header = segment.header();
+  return part == ReplyPart::kImmediate ? header.mail[static_cast<int>(writer)] : header.deferred;
+}
+
+void RingChannel::Publish(size_t length, ReplyPart part) {
+  Mailbox& mail = Mail(segment_, side_, part);
   mail.length = length;
   mail.published.fetch_add(
       1);  // sequentially consistent with the reader's sleeping flag: one of the two sees the other
@@ -52,50 +76,41 @@ void RingChannel::Publish(size_t length) {
 }
 
 void RingChannel::HoldPeerAwake(bool awake) {
-  Mailbox& mail = Mail(side_);
+  Mailbox& mail = Mail(segment_, side_, ReplyPart::kImmediate);
   mail.awake.store(awake ? 1 : 0);
   if (awake && mail.sleeping.load() != 0) FutexWake(mail.published);
 }
 
-bool RingChannel::SpinFor(uint32_t seen, int spin_us) const {
-  const Mailbox& mail = Mail(Peer());
-  const Clock::time_point until = Clock::now() + std::chrono::microseconds(spin_us);
-  do {
-    for (int i = 0; i < kSpinsPerCheck; ++i) {
-      if (mail.published.load(std::memory_order_acquire) != seen) return true;
-      _mm_pause();
-    }
-  } while (Clock::now() < until);
-  return false;
-}
-
-absl::StatusOr<absl::Span<const std::byte>> RingChannel::Receive(int64_t deadline_ms, int spin_us) {
-  Mailbox& mail = Mail(Peer());
+absl::StatusOr<absl::Span<const std::byte>> RingChannel::Receive(int64_t deadline_ms, int spin_us,
+                                                                 ReplyPart part) {
+  Mailbox& mail = Mail(segment_, Peer(), part);
+  uint32_t& received = Received(part);
   const Clock::time_point start = Clock::now();
-  if (!SpinFor(received_, spin_us)) {
-    while (mail.published.load(std::memory_order_acquire) == received_) {
+  if (!SpinFor(mail, received, spin_us)) {
+    while (mail.published.load(std::memory_order_acquire) == received) {
       if (!PeerAlive()) return absl::UnavailableError("the peer of the shared-memory session is gone");
       if (deadline_ms >= 0 && Clock::now() - start > std::chrono::milliseconds(deadline_ms)) {
         return absl::DeadlineExceededError(
             fmt::format("no answer through shared memory for {} ms", deadline_ms));
       }
       if (mail.awake.load() != 0) {
-        SpinFor(received_, kAwakeSpinUs);
+        SpinFor(mail, received, kAwakeSpinUs);
         continue;
       }
       mail.sleeping.store(1);
       // A writer that holds us awake looks at `sleeping` after it said so: one of the two sees the other.
-      if (mail.published.load() == received_ && mail.awake.load() == 0) FutexWait(mail.published, received_);
+      if (mail.published.load() == received && mail.awake.load() == 0) FutexWait(mail.published, received);
       mail.sleeping.store(0);
     }
   }
-  ++received_;
+  ++received;
   const uint64_t length = mail.length;  // copied once, then checked
-  if (length > segment_.slot_bytes()) {
+  const absl::Span<const std::byte> slot = Slot(segment_, Peer(), part);
+  if (length > slot.size()) {
     return absl::InvalidArgumentError(
-        fmt::format("the peer published {} bytes in a slot of {}", length, segment_.slot_bytes()));
+        fmt::format("the peer published {} bytes in a slot of {}", length, slot.size()));
   }
-  return absl::Span<const std::byte>(segment_.slot(Peer()), length);
+  return slot.subspan(0, length);
 }
 
 }  // namespace numoe

@@ -17,7 +17,7 @@
 namespace numoe {
 namespace {
 
-constexpr uint64_t kMagic = 0x32474e4952454f4dull;  // "MOERING2"
+constexpr uint64_t kMagic = 0x33474e4952454f4dull;  // "MOERING3"
 constexpr size_t kHeaderBytes = 4096;
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);

@@ -3,9 +3,9 @@
 //
 // A sealed memfd: the worker creates, sizes, prefaults and seals it (so it can neither shrink under the peer
 // nor grow) and passes the descriptor over a Unix socket; nothing has a name that could be left behind. It
-// holds two one-slot mailboxes (request and reply), and for each side a robust mutex that the side's session
-// thread holds for its life: when the process dies the kernel marks it within microseconds, long before its
-// sockets close. Layout and protocol: common/transport/CONTRACT.md. Move-only.
+// holds three one-slot mailboxes (request, reply and deferred reply), and for each side a robust mutex that
+// the side's session thread holds for its life: when the process dies the kernel marks it within
+// microseconds, long before its sockets close. Layout and protocol: common/transport/CONTRACT.md. Move-only.
 #pragma once
 
 #include <pthread.h>
@@ -34,6 +34,7 @@ struct SegmentHeader {
   uint64_t slot_bytes;
   pthread_mutex_t alive[2];  // by Side
   Mailbox mail[2];           // by the side that writes it
+  Mailbox deferred;          // the worker's second reply to a call
 };
 
 class RingSegment {

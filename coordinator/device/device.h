@@ -201,10 +201,14 @@ class Device {
   virtual void Attend(const AttendArgs& args) = 0;
   virtual void AttendLatent(const LatentAttendArgs& args) = 0;
   virtual void Route(const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) = 0;
-  /// Hands a layer's routed work to the backend. UNAVAILABLE: replay the step.
+  /// Hands a layer's routed work to the backend, the step's deferred experts as such. UNAVAILABLE: replay the
+  /// step.
   virtual absl::Status StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) = 0;
   /// out += the backend's weighted sums. UNAVAILABLE: replay the step.
   virtual absl::Status JoinExperts(ExpertBackend& experts, Tensor out) = 0;
+  /// out += those of the experts that the layer before deferred. In steps with deferred experts, after
+  /// JoinExperts and before the next layer's StartExperts or SelectLogitRows. UNAVAILABLE: replay the step.
+  virtual absl::Status JoinDeferredExperts(ExpertBackend& experts, Tensor out) = 0;
   /// Compacts the rows that want logits to the front of `out`; the operations that follow run on those rows
   /// only.
   virtual void SelectLogitRows(Tensor in, Tensor out) = 0;

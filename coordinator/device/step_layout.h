@@ -18,6 +18,7 @@ struct StepLayout {
   int blocks_per_sequence_max = 0;
   std::vector<int32_t> logit_rows;  // tokens whose logits are wanted, ascending
   bool exact = false;               // no kernel choice may depend on the batch
+  int deferred_experts = 0;  // of each token in each layer: the last of its routes arrive a layer later
 };
 
 }  // namespace numoe

@@ -1,5 +1,7 @@
 #include "coordinator/model/decoder.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -7,13 +9,14 @@
 namespace numoe {
 namespace {
 
-GateParams MakeGateParams(const ModelConfig& config) {
+GateParams MakeGateParams(const ModelConfig& config, const ModelOptions& options) {
   return {.scoring = config.scoring,
           .experts_per_token = config.experts_per_token,
           .n_group = config.n_group,
           .topk_group = config.topk_group,
           .norm_topk_prob = config.norm_topk_prob,
-          .scaling = static_cast<float>(config.routed_scaling_factor)};
+          .scaling = static_cast<float>(config.routed_scaling_factor),
+          .deferred_experts = options.deferred_experts};
 }
 
 }  // namespace
@@ -30,7 +33,7 @@ Decoder::Decoder(const ModelConfig& config, const ModelOptions& options, Device&
                  ExpertBackend& experts)
     : config_(config),
       options_(options),
-      gate_params_(MakeGateParams(config)),
+      gate_params_(MakeGateParams(config, options)),
       device_(device),
       experts_(experts),
       clock_(options.observe),
@@ -132,8 +135,11 @@ absl::StatusOr<StepLogits> Decoder::Forward(const StepBatch& batch) {
 absl::StatusOr<StepLogits> Decoder::RunStep(const StepLayout& layout) {
   clock_.Enter(StepPart::kEmbed);
   device_.BeginStep(layout);
+  deferred_experts_ = layout.deferred_experts;
+  deferred_out_ = false;  // what a lost step left with the workers is dropped by the backend
   device_.Embed(embedding_, hidden_);
   for (LayerId layer = 0; layer < config_.num_layers; ++layer) RETURN_IF_ERROR(RunLayer(layer));
+  RETURN_IF_ERROR(JoinDeferred());
 
   StepLogits logits{
       .rows = static_cast<int>(layout.logit_rows.size()), .vocab_size = config_.vocab_size, .values = {}};
@@ -164,11 +170,20 @@ absl::Status Decoder::RunLayer(LayerId layer) {
 absl::Status Decoder::RunExperts(LayerId layer, const Layer& w) {
   clock_.Enter(StepPart::kGate);
   device_.Route(w.gate, gate_params_, normed_, routes_);
+  // Only now, when this layer's input is made: until here they were computed beside its attention.
+  RETURN_IF_ERROR(JoinDeferred());
   clock_.Enter(StepPart::kExperts);
   RETURN_IF_ERROR(device_.StartExperts(experts_, layer, normed_, routes_));
   if (w.has_mlp) RunMlp(w.mlp);  // shared experts, while the routed ones are out
   clock_.Enter(StepPart::kExperts);
+  deferred_out_ = deferred_experts_ > 0;
   return device_.JoinExperts(experts_, hidden_);
+}
+
+absl::Status Decoder::JoinDeferred() {
+  if (!std::exchange(deferred_out_, false)) return absl::OkStatus();
+  clock_.Enter(StepPart::kExperts);
+  return device_.JoinDeferredExperts(experts_, hidden_);
 }
 
 void Decoder::RunMlp(const Mlp& mlp) {

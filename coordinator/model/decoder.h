@@ -3,6 +3,12 @@
 // Forward reads like the papers: embed; per layer norm, attention, norm, then experts or a dense MLP; final
 // norm and head. What differs between models is data (ModelConfig) or one of two Attention kinds. Shared
 // experts run while the routed ones are out with the workers. Used by the engine thread only.
+//   Expert deferral (KTransformers, SOSP 2025, https://doi.org/10.1145/3731569.3764843): the routed experts
+// with the smallest combine weights are added one MoE layer later, so that the workers compute them while the
+// device is at the next layer's attention: h += attention(h); h += experts(h) + the deferred of the MoE layer
+// before. The last MoE layer's are added before the final norm. Which steps defer is said by StepLayout:
+// those of single tokens. In longer ones both parts of a call would read the same experts' weights, and
+// nothing is gained; ModelOptions::defer_always is for results that may not depend on who shares a step.
 #pragma once
 
 #include <memory>
@@ -47,6 +53,7 @@ class Decoder final : public Model {
   absl::StatusOr<StepLogits> RunStep(const StepLayout& layout);
   absl::Status RunLayer(LayerId layer);
   absl::Status RunExperts(LayerId layer, const Layer& weights);
+  absl::Status JoinDeferred();
   void RunMlp(const Mlp& mlp);
 
   const ModelConfig config_;
@@ -69,6 +76,9 @@ class Decoder final : public Model {
   Tensor mlp_inner_;     // [intermediate] of dense layers
   Tensor shared_inner_;  // [shared experts' intermediate]
   RouteTable routes_;
+
+  int deferred_experts_ = 0;   // of the current step
+  bool deferred_out_ = false;  // those of the MoE layer before are with the workers
 };
 
 }  // namespace numoe

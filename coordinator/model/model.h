@@ -48,6 +48,8 @@ struct ModelOptions {
   int kv_blocks = 0;  // total KV capacity, reserved at construction
   CacheType kv_cache_type = CacheType::kBf16;
   int logit_rows_max = 0;       // in one step; 0: as many as it has tokens
+  int deferred_experts = 0;     // of each token's, so many arrive one MoE layer later (decoder.h)
+  bool defer_always = false;    // also in steps with more than one token of a sequence
   StepClock::Observer observe;  // called once for every part of every step; may be empty
 };
 

@@ -10,6 +10,9 @@ StepLayout PlanStep(const StepBatch& batch, const ModelOptions& options) {
   StepLayout layout;
   layout.exact = batch.deterministic;
   NUMOE_CHECK(!batch.sequences.empty()) << "a step without sequences";
+  const bool single = std::all_of(batch.sequences.begin(), batch.sequences.end(),
+                                  [](const StepSequence& sequence) { return sequence.tokens.size() == 1; });
+  layout.deferred_experts = single || options.defer_always ? options.deferred_experts : 0;
   for (const StepSequence& sequence : batch.sequences) {
     layout.blocks_per_sequence_max =
         std::max(layout.blocks_per_sequence_max, static_cast<int>(sequence.blocks.size()));

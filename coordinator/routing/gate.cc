@@ -1,10 +1,14 @@
 #include "coordinator/routing/gate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "common/base/check.h"
+#include "common/base/limits.h"
 
 namespace numoe {
 namespace {
@@ -31,6 +35,8 @@ GateSelector::GateSelector(const GateParams& params, int experts)
     : params_(params), scores_(experts), choices_(experts), groups_(params.n_group) {
   NUMOE_CHECK_EQ(experts % params.n_group, 0);
   NUMOE_CHECK_LE(params.experts_per_token, experts / params.n_group * params.topk_group);
+  NUMOE_CHECK_LE(params.experts_per_token, limits::kExpertsPerTokenMax);
+  NUMOE_CHECK(params.deferred_experts == 0 || params.deferred_experts < params.experts_per_token);
 }
 
 void GateSelector::Select(absl::Span<const float> logits, absl::Span<const float> bias,
@@ -49,6 +55,33 @@ void GateSelector::Select(absl::Span<const float> logits, absl::Span<const float
   // The reference guards the sigmoid sum against zero; a softmax sum cannot be zero.
   const float guard = params_.scoring == GateScoring::kSigmoidNoAuxTc ? 1e-20f : 0.0f;
   for (float& w : weights) w = (params_.norm_topk_prob ? w / (sum + guard) : w) * params_.scaling;
+  if (params_.deferred_experts > 0) PutDeferredLast(chosen, weights);
+}
+
+// Both groups keep their order.
+void GateSelector::PutDeferredLast(absl::Span<ExpertId> chosen, absl::Span<float> weights) const {
+  const size_t count = chosen.size();
+  const size_t stay = count - static_cast<size_t>(params_.deferred_experts);
+  const auto heavier = [&](size_t a, size_t b) {
+    return weights[a] > weights[b] || (weights[a] == weights[b] && chosen[a] < chosen[b]);
+  };
+  std::array<bool, limits::kExpertsPerTokenMax> defers = {};
+  for (size_t k = 0; k < count; ++k) {
+    size_t before = 0;
+    for (size_t other = 0; other < count; ++other) before += heavier(other, k) ? 1 : 0;
+    defers[k] = before >= stay;
+  }
+  std::array<std::pair<ExpertId, float>, limits::kExpertsPerTokenMax> deferred;
+  size_t immediate = 0, later = 0;
+  for (size_t k = 0; k < count; ++k) {
+    if (defers[k]) {
+      deferred[later++] = {chosen[k], weights[k]};
+    } else {
+      chosen[immediate] = chosen[k];
+      weights[immediate++] = weights[k];
+    }
+  }
+  for (size_t i = 0; i < later; ++i) std::tie(chosen[immediate + i], weights[immediate + i]) = deferred[i];
 }
 
 // One pass that keeps the best so far in order; most experts fail the comparison with the last of them. Of

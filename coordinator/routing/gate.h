@@ -4,6 +4,8 @@
 // bias, first the topk_group groups with the largest sum of their two best choices, then the top k experts
 // inside them; weights are s without the bias, normalised if asked, times `scaling`. softmax (Qwen3-MoE): top
 // k of softmax(logits), normalised if asked. Ties go to the lower index. fp32 throughout, like the reference.
+// With deferred experts (KTransformers, SOSP 2025, https://doi.org/10.1145/3731569.3764843) those with the
+// smallest combine weights come last, so that whoever computes them can tell them from the others.
 // Thread-safe, no allocation after construction: one GateSelector per thread.
 #pragma once
 
@@ -23,6 +25,7 @@ struct GateParams {
   int topk_group = 1;
   bool norm_topk_prob = true;
   float scaling = 1.0f;
+  int deferred_experts = 0;  // so many with the smallest weights come last; of equals the higher ids
 };
 
 class GateSelector {
@@ -30,7 +33,8 @@ class GateSelector {
   /// REQUIRES: experts % n_group == 0; experts_per_token <= experts of the kept groups.
   GateSelector(const GateParams& params, int experts);
 
-  /// logits [experts], bias [experts] or empty -> chosen, weights [experts_per_token], best first.
+  /// logits [experts], bias [experts] or empty -> chosen, weights [experts_per_token], best first, but for
+  /// the deferred ones, which come behind the others.
   void Select(absl::Span<const float> logits, absl::Span<const float> bias, absl::Span<ExpertId> chosen,
               absl::Span<float> weights);
 
@@ -38,6 +42,7 @@ class GateSelector {
   void Score(absl::Span<const float> logits, absl::Span<const float> bias);
   void MaskGroups();
   void KeepBest(absl::Span<ExpertId> chosen) const;
+  void PutDeferredLast(absl::Span<ExpertId> chosen, absl::Span<float> weights) const;
 
   const GateParams params_;
   std::vector<float> scores_;   // [experts] what weights are made of

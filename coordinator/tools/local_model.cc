@@ -1,5 +1,7 @@
 #include "coordinator/tools/local_model.h"
 
+#include <fmt/format.h>
+
 #include <numeric>
 
 #include "common/base/check.h"
@@ -18,6 +20,11 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
   auto local = std::unique_ptr<LocalModel>(new LocalModel);
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(dir));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(dir));
+  if (options.deferred_experts > 0 && options.deferred_experts >= config.experts_per_token) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} deferred of the model's {} experts per token, expected fewer",
+                    options.deferred_experts, config.experts_per_token));
+  }
   ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
   std::vector<int> cpus;
   for (const NumaNode& node : topology.nodes) cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
@@ -41,6 +48,8 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
                                               {.kv_block_tokens = kBlockTokens,
                                                .kv_blocks = static_cast<int>(local->blocks_.size()),
                                                .kv_cache_type = cache_type,
+                                               .deferred_experts = options.deferred_experts,
+                                               .defer_always = true,
                                                .observe = options.observe},
                                               *local->device_, *local->backend_));
   return local;

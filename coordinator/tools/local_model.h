@@ -26,6 +26,7 @@ struct LocalModelOptions {
   int threads = 0;                   // 0: every CPU this process may use
   int context_tokens = 2048;         // of the one sequence it runs
   int step_tokens = 2048;            // of its largest step
+  int deferred_experts = 0;          // ModelOptions::deferred_experts, in all steps
   StepClock::Observer observe;       // ModelOptions::observe
 };
 

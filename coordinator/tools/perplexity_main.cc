@@ -34,6 +34,7 @@ struct PerplexityFlags {
   std::string kv_cache_dtype = "auto";
   std::string isa = "auto";
   int threads = 0;
+  int deferred_experts = 0;
   int context = 1024;
   bool json = false;
 };
@@ -149,20 +150,22 @@ absl::Status Run(const PerplexityFlags& f) {
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(f.model));
   ASSIGN_OR_RETURN(const std::vector<Document> documents, ReadDocuments(f, *tokenizer));
   const auto load = [&](const std::string& dir, const std::string& format, const std::string& dense_format,
-                        const std::string& kv_cache_dtype) {
+                        const std::string& kv_cache_dtype, int deferred_experts) {
     return LocalModel::Load(dir, {.format = format,
                                   .dense_format = dense_format,
                                   .kv_cache_dtype = kv_cache_dtype,
                                   .isa = f.isa,
                                   .threads = f.threads,
                                   .context_tokens = f.context,
-                                  .step_tokens = f.context});
+                                  .step_tokens = f.context,
+                                  .deferred_experts = deferred_experts});
   };
   const std::string& reference_model = f.reference_model.empty() ? f.model : f.reference_model;
-  ASSIGN_OR_RETURN(const auto reference, load(reference_model, f.reference, "auto", "auto"));
+  ASSIGN_OR_RETURN(const auto reference, load(reference_model, f.reference, "auto", "auto", 0));
   if (!f.json) std::puts("format      perplexity  KL nats/token  same choice    tokens");
   for (const std::string& format : f.formats) {
-    ASSIGN_OR_RETURN(const auto model, load(f.model, format, f.dense_format, f.kv_cache_dtype));
+    ASSIGN_OR_RETURN(const auto model,
+                     load(f.model, format, f.dense_format, f.kv_cache_dtype, f.deferred_experts));
     ASSIGN_OR_RETURN(const Score score, Judge(*reference, *model, documents));
     const auto tokens = static_cast<double>(score.tokens);
     const char* line =
@@ -201,6 +204,10 @@ int main(int argc, char** argv) {
       "Of the dense matrices beside those expert formats, not of the reference's: auto, bf16, int8, int4");
   flags.Add("kv-cache-dtype", f.kv_cache_dtype,
             "KV cache beside those expert formats, not the reference's: auto, bf16, fp8_e4m3");
+  flags
+      .Add("max-deferred-experts-per-token", f.deferred_experts,
+           "Routed experts of a token that arrive one layer later, not the reference's")
+      ->check(CLI::NonNegativeNumber);
   flags.Add("context", f.context, "Tokens of a document that count")->check(CLI::Range(2, 1 << 16));
   flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
   flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use");

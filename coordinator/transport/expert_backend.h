@@ -3,7 +3,9 @@
 // One MoE layer call: hidden states and routing in, the weighted sum over the selected experts out.
 // Implementations: in this process (local_backend.h), expert workers over shared memory or over gRPC
 // (worker_pool.h). The model cannot tell them apart. Calls are made by one thread, the
-// engine's; Start and Finish are separate so that shared experts run while the workers compute.
+// engine's; Start and Finish are separate so that shared experts run while the workers compute. A call's
+// deferred experts are computed after its others and waited for by themselves, so that the next layer's
+// attention runs meanwhile (expert deferral, https://doi.org/10.1145/3731569.3764843).
 #pragma once
 
 #include <atomic>
@@ -25,6 +27,7 @@ struct ExpertCall {
   int tokens = 0;
   int hidden_size = 0;
   int experts_per_token = 0;
+  int deferred_experts = 0;            // the last so many of each token are for FinishDeferred
   bool exact = false;                  // kernels may not choose by batch (deterministic serving)
   absl::Span<const float> hidden;      // [tokens, hidden_size], the normed input of the MoE block
   absl::Span<const ExpertId> experts;  // [tokens, experts_per_token], distinct within a token
@@ -40,8 +43,11 @@ struct DirectPort {
   uint64_t* request_length = nullptr;
   absl::Span<const std::byte> reply;  // slot
   const uint32_t* reply_published = nullptr;
+  absl::Span<const std::byte> deferred_reply;  // slot of the deferred experts' sums
+  const uint32_t* deferred_published = nullptr;
   uint32_t requests = 0;  // published and ...
   uint32_t replies = 0;   // ... received so far
+  uint32_t deferred = 0;  // the same of deferred replies
 };
 
 /// All of a step's layer calls, made by a device: call i has the id first_call_id + i at every port.
@@ -61,17 +67,23 @@ class ExpertBackend {
   virtual absl::StatusOr<DirectStep> BeginDirect(std::atomic<uint32_t>* /*release*/) {
     return absl::UnimplementedError("the experts are not reached through shared memory");
   }
-  /// The device made `calls` calls at every port, or failed: then the sessions are ended and the result is
-  /// UNAVAILABLE.
-  virtual absl::Status EndDirect(int /*calls*/, const absl::Status& result) { return result; }
+  /// The device made `calls` calls at every port, `deferring` of them with deferred experts, or failed: then
+  /// the sessions are ended and the result is UNAVAILABLE.
+  virtual absl::Status EndDirect(int /*calls*/, int /*deferring*/, const absl::Status& result) {
+    return result;
+  }
 
-  /// Hands the call out. At most one call is outstanding. UNAVAILABLE: a slice is missing; the step must be
-  /// replayed.
+  /// Hands the call out. At most one call is outstanding; what a step that was given up left is dropped.
+  /// UNAVAILABLE: a slice is missing; the step must be replayed.
   virtual absl::Status Start(const ExpertCall& call) = 0;
   /// Waits for the outstanding call; adds the experts' weighted sum to `out` [tokens, hidden_size] in fp32.
   /// UNAVAILABLE: a worker died or missed its deadline; `out` is then unspecified and the step must be
   /// replayed.
   virtual absl::Status Finish(absl::Span<float> out) = 0;
+  /// The same for the deferred experts of the call that was finished last, before the next one starts.
+  virtual absl::Status FinishDeferred(absl::Span<float> /*out*/) {
+    return absl::UnimplementedError("this backend defers no experts");
+  }
   /// Blocks until every slice is served again or `deadline_ms` has passed (DEADLINE_EXCEEDED names the
   /// missing ones).
   virtual absl::Status AwaitReady(int64_t deadline_ms) = 0;

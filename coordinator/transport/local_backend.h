@@ -20,13 +20,15 @@ class LocalBackend final : public ExpertBackend {
 
   absl::Status Start(const ExpertCall& call) override;
   absl::Status Finish(absl::Span<float> out) override;
+  absl::Status FinishDeferred(absl::Span<float> out) override;
   absl::Status AwaitReady(int64_t) override { return absl::OkStatus(); }
   bool Ready() const override { return true; }
 
  private:
   const std::vector<LayerExecutor*> executors_;
-  LayerCallView call_;
-  std::vector<float> partial_;  // [tokens, hidden]
+  SplitCall call_;
+  std::vector<float> partial_;                // [tokens, hidden]
+  std::vector<std::vector<float>> deferred_;  // [executors][tokens, hidden]; computed while the call is valid
 };
 
 }  // namespace numoe

@@ -106,12 +106,17 @@ class RingLink final : public WorkerLink {
     if (needed > slot.size())
       return absl::FailedPreconditionError(
           fmt::format("a call of {} bytes does not fit the ring slot of {}", needed, slot.size()));
+    if (call.deferred_experts > 0 && ReplyBytes(call.tokens, options_.hidden_size) > slot.size() / 2) {
+      return absl::FailedPreconditionError(fmt::format(
+          "two replies of {} tokens do not fit the ring slot of {} bytes", call.tokens, slot.size()));
+    }
     channel_->Publish(EncodeRequest(call_id, call, slot));
     return absl::OkStatus();
   }
 
-  absl::Status Receive(uint64_t call_id, absl::Span<float> out) override {
-    ASSIGN_OR_RETURN(const auto message, channel_->Receive(options_.call_deadline_ms, options_.spin_us));
+  absl::Status Receive(uint64_t call_id, ReplyPart part, absl::Span<float> out) override {
+    ASSIGN_OR_RETURN(const auto message,
+                     channel_->Receive(options_.call_deadline_ms, options_.spin_us, part));
     ASSIGN_OR_RETURN(const auto partial, DecodeReply(message, call_id, out.size()));
     AddTo(out, partial.data());
     return absl::OkStatus();
@@ -120,23 +125,27 @@ class RingLink final : public WorkerLink {
   absl::StatusOr<DirectPort> BeginDirect() override {
     channel_->HoldPeerAwake(true);
     const RingSegment& segment = channel_->segment();
-    SegmentHeader& header = segment.header();
-    Mailbox& requests = header.mail[static_cast<int>(Side::kCoordinator)];
-    Mailbox& replies = header.mail[static_cast<int>(Side::kWorker)];
+    Mailbox& requests = RingChannel::Mail(segment, Side::kCoordinator, ReplyPart::kImmediate);
+    Mailbox& replies = RingChannel::Mail(segment, Side::kWorker, ReplyPart::kImmediate);
+    Mailbox& deferred = RingChannel::Mail(segment, Side::kWorker, ReplyPart::kDeferred);
     return DirectPort{.segment = segment.bytes(),
                       .session = session_,
                       .request = channel_->Outgoing(),
                       .request_published = reinterpret_cast<uint32_t*>(&requests.published),
                       .request_length = &requests.length,
-                      .reply = absl::MakeConstSpan(segment.slot(Side::kWorker), segment.slot_bytes()),
+                      .reply = RingChannel::Slot(segment, Side::kWorker, ReplyPart::kImmediate),
                       .reply_published = reinterpret_cast<const uint32_t*>(&replies.published),
+                      .deferred_reply = RingChannel::Slot(segment, Side::kWorker, ReplyPart::kDeferred),
+                      .deferred_published = reinterpret_cast<const uint32_t*>(&deferred.published),
                       .requests = requests.published.load(),
-                      .replies = channel_->received()};
+                      .replies = channel_->received(ReplyPart::kImmediate),
+                      .deferred = channel_->received(ReplyPart::kDeferred)};
   }
 
-  void EndDirect(int calls) override {
+  void EndDirect(int calls, int deferring) override {
     channel_->HoldPeerAwake(false);
-    channel_->Advance(static_cast<uint32_t>(calls));
+    channel_->Advance(static_cast<uint32_t>(calls), ReplyPart::kImmediate);
+    channel_->Advance(static_cast<uint32_t>(deferring), ReplyPart::kDeferred);
   }
 
   absl::StatusOr<ExpertRows> CountedRows(int64_t deadline_ms) override {
@@ -183,6 +192,7 @@ class StreamLink final : public WorkerLink {
     request_.set_layer(call.layer);
     request_.set_tokens(call.tokens);
     request_.set_experts_per_token(call.experts_per_token);
+    request_.set_deferred_experts(call.deferred_experts);
     request_.set_exact(call.exact);
     request_.set_hidden(call.hidden.data(), call.hidden.size() * sizeof(float));
     request_.set_experts(call.experts.data(), call.experts.size() * sizeof(ExpertId));
@@ -191,11 +201,15 @@ class StreamLink final : public WorkerLink {
                                     : absl::UnavailableError("the stream to the worker broke");
   }
 
-  absl::Status Receive(uint64_t call_id, absl::Span<float> out) override {
+  absl::Status Receive(uint64_t call_id, ReplyPart part, absl::Span<float> out) override {
     if (!stream_->Read(&reply_)) return absl::UnavailableError("the stream to the worker broke");
     if (reply_.call_id() != call_id)
       return absl::InvalidArgumentError(
           fmt::format("reply to call {}, expected {}", reply_.call_id(), call_id));
+    if (reply_.deferred() != (part == ReplyPart::kDeferred)) {
+      return absl::InvalidArgumentError(fmt::format("reply for {} experts, expected the others'",
+                                                    reply_.deferred() ? "deferred" : "undeferred"));
+    }
     if (reply_.status_code() != 0) {
       return absl::InternalError(fmt::format("the worker refused the call (code {}): {}",
                                              reply_.status_code(), reply_.status_message()));

@@ -45,14 +45,14 @@ class WorkerLink {
 
   virtual const WorkerIdentity& identity() const = 0;
   virtual absl::Status Send(uint64_t call_id, const LayerCallView& call) = 0;
-  /// out += the worker's partial sums.
-  virtual absl::Status Receive(uint64_t call_id, absl::Span<float> out) = 0;
-  /// Leaves the mailboxes to a device, and takes them back after `calls` calls. UNIMPLEMENTED: no shared
-  /// memory.
+  /// out += the worker's partial sums. A deferring call's deferred part comes second, before the next Send.
+  virtual absl::Status Receive(uint64_t call_id, ReplyPart part, absl::Span<float> out) = 0;
+  /// Leaves the mailboxes to a device, and takes them back after `calls` calls, `deferring` of them with
+  /// deferred experts. UNIMPLEMENTED: no shared memory.
   virtual absl::StatusOr<DirectPort> BeginDirect() {
     return absl::UnimplementedError("the worker is not reached through shared memory");
   }
-  virtual void EndDirect(int /*calls*/) {}
+  virtual void EndDirect(int /*calls*/, int /*deferring*/) {}
   /// What the worker has counted, over its control service; waits at most `deadline_ms`. Any thread.
   virtual absl::StatusOr<ExpertRows> CountedRows(int64_t deadline_ms) = 0;
   /// False once the peer is known to be gone. Any thread.

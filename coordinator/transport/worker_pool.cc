@@ -187,6 +187,10 @@ absl::Status WorkerPool::CheckSlices() const {
 }
 
 absl::Status WorkerPool::BeginCall(std::atomic<uint32_t>* release) {
+  if (deferred_values_ > 0) {  // of a step that was given up
+    DropDeferred();
+    EndCall();
+  }
   const std::lock_guard lock(mutex_);
   if (!AllUp()) return absl::UnavailableError("a slice of the experts is missing: " + Missing());
   // In slice order, whatever the order of the addresses: sums must not depend on it.
@@ -199,8 +203,15 @@ absl::Status WorkerPool::BeginCall(std::atomic<uint32_t>* release) {
   return absl::OkStatus();
 }
 
+void WorkerPool::Watch(bool waits) {
+  const std::lock_guard lock(mutex_);
+  in_call_ = waits;
+  watch_since_ = Clock::now();
+}
+
 void WorkerPool::EndCall() {
   calling_.clear();
+  deferred_values_ = 0;
   const std::lock_guard lock(mutex_);
   in_call_ = false;
   release_ = nullptr;
@@ -213,7 +224,7 @@ absl::StatusOr<DirectStep> WorkerPool::BeginDirect(std::atomic<uint32_t>* releas
   for (const InFlight& worker : calling_) {
     absl::StatusOr<DirectPort> port = worker.link->BeginDirect();
     if (!port.ok()) {
-      for (size_t begun = 0; begun < step.ports.size(); ++begun) calling_[begun].link->EndDirect(0);
+      for (size_t begun = 0; begun < step.ports.size(); ++begun) calling_[begun].link->EndDirect(0, 0);
       EndCall();
       return port.status();
     }
@@ -222,11 +233,11 @@ absl::StatusOr<DirectStep> WorkerPool::BeginDirect(std::atomic<uint32_t>* releas
   return step;
 }
 
-absl::Status WorkerPool::EndDirect(int calls, const absl::Status& result) {
+absl::Status WorkerPool::EndDirect(int calls, int deferring, const absl::Status& result) {
   call_id_ += static_cast<uint64_t>(calls);
   const double seconds = std::chrono::duration<double>(Clock::now() - call_started_).count();
   for (const InFlight& worker : calling_) {
-    worker.link->EndDirect(calls);
+    worker.link->EndDirect(calls, deferring);
     if (!result.ok()) {
       Lose(worker.worker, worker.link, result);
     } else if (calls > 0) {
@@ -244,6 +255,7 @@ absl::Status WorkerPool::Start(const ExpertCall& call) {
   const LayerCallView view{.layer = call.layer,
                            .tokens = call.tokens,
                            .experts_per_token = call.experts_per_token,
+                           .deferred_experts = call.deferred_experts,
                            .exact = call.exact,
                            .hidden = call.hidden,
                            .experts = call.experts,
@@ -255,30 +267,59 @@ absl::Status WorkerPool::Start(const ExpertCall& call) {
     if (result.ok()) result = call_to.link->Send(call_id_, view);
     series_[call_to.worker].sent->Increment(bytes);
   }
-  if (result.ok()) return result;
+  if (result.ok()) {
+    deferred_values_ = call.deferred_experts > 0 ? call.hidden.size() : 0;
+    return result;
+  }
   // Some workers have the call and some have not: their sessions are out of step. Drop them all.
   for (const InFlight& call_to : calling_) Lose(call_to.worker, call_to.link, result);
   EndCall();
   return absl::UnavailableError(fmt::format("expert worker: {}", std::string(result.message())));
 }
 
-absl::Status WorkerPool::Finish(absl::Span<float> out) {
+absl::Status WorkerPool::Receive(ReplyPart part, absl::Span<float> out) {
   absl::Status result;
-  for (const InFlight& call : calling_) {
-    const absl::Status received = call.link->Receive(call_id_, out);
+  for (InFlight& call : calling_) {
+    if (call.link == nullptr) continue;
+    const absl::Status received = call.link->Receive(call_id_, part, out);
     if (received.ok()) {
       series_[call.worker].duration->Observe(
           std::chrono::duration<double>(Clock::now() - call_started_).count());
       series_[call.worker].received->Increment(static_cast<double>(out.size() * sizeof(float)));
     } else {
       Lose(call.worker, call.link, received);
+      call.link = nullptr;
       if (result.ok()) result = received;
     }
   }
-  EndCall();
   if (!result.ok())
     return absl::UnavailableError(fmt::format("expert worker: {}", std::string(result.message())));
   return absl::OkStatus();
+}
+
+absl::Status WorkerPool::Finish(absl::Span<float> out) {
+  absl::Status result = Receive(ReplyPart::kImmediate, out);
+  if (result.ok() && deferred_values_ > 0) {
+    Watch(false);  // the engine goes on meanwhile
+    return result;
+  }
+  if (deferred_values_ > 0) DropDeferred();
+  EndCall();
+  return result;
+}
+
+absl::Status WorkerPool::FinishDeferred(absl::Span<float> out) {
+  NUMOE_CHECK_EQ(out.size(), deferred_values_);
+  Watch(true);
+  absl::Status result = Receive(ReplyPart::kDeferred, out);
+  EndCall();
+  return result;
+}
+
+void WorkerPool::DropDeferred() {
+  Watch(true);
+  dropped_.resize(deferred_values_);
+  (void)Receive(ReplyPart::kDeferred, absl::MakeSpan(dropped_));  // who fails is lost
 }
 
 absl::Status WorkerPool::AwaitReady(int64_t deadline_ms) {

@@ -46,8 +46,9 @@ class WorkerPool final : public ExpertBackend {
 
   absl::Status Start(const ExpertCall& call) override;
   absl::Status Finish(absl::Span<float> out) override;
+  absl::Status FinishDeferred(absl::Span<float> out) override;
   absl::StatusOr<DirectStep> BeginDirect(std::atomic<uint32_t>* release) override;
-  absl::Status EndDirect(int calls, const absl::Status& result) override;
+  absl::Status EndDirect(int calls, int deferring, const absl::Status& result) override;
   absl::Status AwaitReady(int64_t deadline_ms) override;
   bool Ready() const override;
   std::vector<WorkerStatus> Workers() const;
@@ -74,6 +75,12 @@ class WorkerPool final : public ExpertBackend {
   // What all kinds of calls begin and end with: calling_ in slice order, and the watchdog.
   absl::Status BeginCall(std::atomic<uint32_t>* release);
   void EndCall();
+  // Adds up a part of the call's replies; the workers that fail are lost and called no more.
+  absl::Status Receive(ReplyPart part, absl::Span<float> out);
+  // Takes the deferred replies that nobody will ask for, so that the sessions can go on.
+  void DropDeferred();
+  // Whether the engine waits for replies from now on, for the watchdog.
+  void Watch(bool waits);
   void Release();
   absl::Status CheckSlices() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllUp() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -90,6 +97,8 @@ class WorkerPool final : public ExpertBackend {
   };
   std::vector<InFlight> calling_;  // in slice order
   uint64_t call_id_ = 0;
+  size_t deferred_values_ = 0;  // of the call's deferred reply, until it was received; 0: none
+  std::vector<float> dropped_;  // DropDeferred's
   std::chrono::steady_clock::time_point call_started_;
 
   mutable std::mutex mutex_;

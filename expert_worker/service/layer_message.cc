@@ -28,6 +28,14 @@ absl::StatusOr<LayerCallView> ReadLayerMessage(const v1::LayerCall& call, int hi
         fmt::format("layer call: {} tokens with {} experts each, expected 1 to {} and 1 to {}", call.tokens(),
                     call.experts_per_token(), limits::kCallTokensMax, limits::kExpertsPerTokenMax));
   }
+  const bool defers = call.deferred_experts() != 0;
+  if (defers && (call.deferred_experts() < 0 || call.deferred_experts() >= call.experts_per_token() ||
+                 call.tokens() > limits::kDeferringTokensMax)) {
+    return absl::InvalidArgumentError(
+        fmt::format("layer call: {} deferred of {} experts for {} tokens, expected 0 to {} for at most {}",
+                    call.deferred_experts(), call.experts_per_token(), call.tokens(),
+                    call.experts_per_token() - 1, limits::kDeferringTokensMax));
+  }
   const size_t values = static_cast<size_t>(call.tokens()) * static_cast<size_t>(hidden_size);
   const size_t entries = static_cast<size_t>(call.tokens()) * static_cast<size_t>(call.experts_per_token());
   if (!CopyValues(call.hidden(), values, buffers.hidden) ||
@@ -40,6 +48,7 @@ absl::StatusOr<LayerCallView> ReadLayerMessage(const v1::LayerCall& call, int hi
   return LayerCallView{.layer = call.layer(),
                        .tokens = call.tokens(),
                        .experts_per_token = call.experts_per_token(),
+                       .deferred_experts = call.deferred_experts(),
                        .exact = call.exact(),
                        .hidden = buffers.hidden,
                        .experts = buffers.experts,

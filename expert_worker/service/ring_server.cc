@@ -111,6 +111,7 @@ void RingServer::Serve(int socket) {
   char byte = 0;
   const bool ready = sent.ok() && poll(&attached, 1, kAttachTimeoutMs) == 1 && read(socket, &byte, 1) == 1;
   DecodedCall call;
+  SplitCall split;
   while (ready && !stop_.load()) {
     absl::StatusOr<absl::Span<const std::byte>> message = channel.Receive(kStopPollMs, options_.spin_us);
     if (absl::IsDeadlineExceeded(message.status())) continue;
@@ -123,9 +124,16 @@ void RingServer::Serve(int socket) {
       spdlog::warn("shared-memory session ends: {}", decoded.ToString());
       break;
     }
-    const absl::Status done =
-        executor_.Execute(call.view, ReplyPartial(channel.Outgoing(), call.view.tokens, shape.hidden_size));
-    channel.Publish(EncodeReply(call.call_id, done, call.view.tokens, shape.hidden_size, channel.Outgoing()));
+    split.Split(call.view);
+    const auto answer = [&](ReplyPart part) {
+      const absl::Span<std::byte> slot = channel.Outgoing(part);
+      const int tokens = call.view.tokens;
+      const absl::Status done =
+          executor_.Execute(split.part(part), ReplyPartial(slot, tokens, shape.hidden_size));
+      channel.Publish(EncodeReply(call.call_id, done, tokens, shape.hidden_size, slot), part);
+    };
+    answer(ReplyPart::kImmediate);
+    if (call.view.deferred_experts > 0) answer(ReplyPart::kDeferred);
   }
   channel.Release();
   close(socket);

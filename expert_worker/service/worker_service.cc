@@ -52,13 +52,21 @@ class Service final : public v1::ExpertWorker::Service {
                           grpc::ServerReaderWriter<v1::LayerReply, v1::LayerCall>* stream) override {
     streams_.fetch_add(1);
     v1::LayerCall call;
-    v1::LayerReply reply;
     LayerMessageBuffers buffers;
-    std::vector<float> partial;
+    SplitCall split;
+    Answering answering;
     absl::Status status;
-    while (status.ok() && stream->Read(&call)) {
-      status = Answer(call, buffers, partial, reply);
-      if (status.ok() && !stream->Write(reply)) break;
+    for (bool open = true; open && status.ok() && stream->Read(&call);) {
+      // An error here ends the session: the peer does not speak the protocol. The executor's own errors
+      // travel in the reply.
+      const absl::StatusOr<LayerCallView> view = ReadLayerMessage(call, options_.hidden_size, buffers);
+      status = view.status();
+      if (!view.ok()) break;
+      split.Split(*view);
+      for (const ReplyPart part : {ReplyPart::kImmediate, ReplyPart::kDeferred}) {
+        if (part == ReplyPart::kDeferred && view->deferred_experts == 0) continue;
+        open = open && stream->Write(Answer(call.call_id(), split.part(part), part, answering));
+      }
     }
     streams_.fetch_sub(1);
     return ToGrpc(status);
@@ -98,18 +106,21 @@ class Service final : public v1::ExpertWorker::Service {
   int sessions() const { return streams_.load() + (ring_ == nullptr ? 0 : ring_->sessions()); }
 
  private:
-  // An error here ends the session: the peer does not speak the protocol. The executor's own errors travel in
-  // the reply.
-  absl::Status Answer(const v1::LayerCall& call, LayerMessageBuffers& buffers, std::vector<float>& partial,
-                      v1::LayerReply& reply) {
-    ASSIGN_OR_RETURN(const LayerCallView view, ReadLayerMessage(call, options_.hidden_size, buffers));
+  struct Answering {  // of one stream
+    std::vector<float> partial;
+    v1::LayerReply reply;
+  };
+  const v1::LayerReply& Answer(uint64_t call_id, const LayerCallView& view, ReplyPart part,
+                               Answering& answering) {
+    auto& [partial, reply] = answering;
     partial.resize(view.hidden.size());
     const absl::Status done = executor_.Execute(view, absl::MakeSpan(partial));
-    reply.set_call_id(call.call_id());
+    reply.set_call_id(call_id);
+    reply.set_deferred(part == ReplyPart::kDeferred);
     reply.set_status_code(static_cast<int>(done.code()));
     reply.set_status_message(std::string(done.message()));
     reply.set_partial(partial.data(), done.ok() ? partial.size() * sizeof(float) : 0);
-    return absl::OkStatus();
+    return reply;
   }
 
   SharedExecutor& executor_;

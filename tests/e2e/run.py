@@ -575,8 +575,16 @@ class Load(unittest.TestCase):
 
 class Failure(unittest.TestCase):
     def test_worker_killed_in_mid_generation_changes_nothing(self):
+        self.kill_in_mid_generation(network=False)
+
+    def test_worker_killed_with_deferred_experts_out_changes_nothing(self):
+        for network in (False, True):
+            with self.subTest(network=network):
+                self.kill_in_mid_generation(network, "--max-deferred-experts-per-token", "2")
+
+    def kill_in_mid_generation(self, network, *flags):
         body = {"prompt": "once upon a time", "temperature": 0, "max_tokens": 60, "ignore_eos": True}
-        with Cluster(BIN, MODEL, coordinator_flags=["--deterministic"]) as cluster:
+        with Cluster(BIN, MODEL, coordinator_flags=["--deterministic", *flags], network=network) as cluster:
             undisturbed = cluster.post(TEXT, body)["choices"][0]["text"]
             victim = cluster.workers[1]
 
@@ -584,7 +592,7 @@ class Failure(unittest.TestCase):
                 if count == 5:
                     victim.stop(signal.SIGKILL)
                     detail = cluster.await_health("degraded", 10)["detail"]
-                    self.assertEqual(detail.count(f"worker unix:{cluster.folder}/worker1.sock: "), 1, detail)
+                    self.assertEqual(detail.count(f"worker {cluster.addresses.split(',')[1]}: "), 1, detail)
                     victim.start()
 
             events = cluster.stream(TEXT, body, on_event=break_it)
@@ -652,6 +660,28 @@ class Paths(unittest.TestCase):
                 texts.append(cluster.post(TEXT, {"prompt": "same", "temperature": 0, "max_tokens": 30})["choices"])
         self.assertEqual(texts[0], texts[1])
         self.assertEqual(texts[0], texts[2])
+
+
+class Deferral(unittest.TestCase):
+    FLAGS = ("--max-deferred-experts-per-token", "2")
+
+    def test_load_and_paths_change_no_deterministic_text(self):
+        bodies = [{"prompt": f"story {i} " + "of many words " * (5 * i), "temperature": 0, "max_tokens": 40, "ignore_eos": True} for i in range(6)]
+        texts = []
+        for path in ("shm", "grpc"):
+            with Cluster(BIN, MODEL, coordinator_flags=[*self.FLAGS, "--deterministic", "--data-path", path]) as cluster:
+                alone = [cluster.post(TEXT, body)["choices"][0]["text"] for body in bodies]
+                with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+                    together = list(pool.map(lambda body: cluster.post(TEXT, body)["choices"][0]["text"], bodies))
+                self.assertEqual(together, alone)
+                self.assertEqual(json.loads(cluster.request("GET", "/get_server_info")[2])["max_deferred_experts_per_token"], 2)
+                texts.append(alone)
+        self.assertEqual(texts[0], texts[1])
+
+    def test_a_prompt_alone_is_exact(self):
+        body = {"prompt": "what follows is", "temperature": 0, "max_tokens": 1, "logprobs": 5, "echo": True}
+        with Cluster(BIN, MODEL) as exact, Cluster(BIN, MODEL, coordinator_flags=self.FLAGS) as deferring:
+            self.assertEqual(exact.post(TEXT, body)["choices"], deferring.post(TEXT, body)["choices"])
 
 
 class LifeCycle(unittest.TestCase):

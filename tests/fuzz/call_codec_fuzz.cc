@@ -26,6 +26,13 @@ void CheckRequest(absl::Span<const std::byte> slot) {
   const LayerCallView& view = call.view;
   NUMOE_CHECK(view.tokens >= 1 && view.tokens <= limits::kCallTokensMax);
   NUMOE_CHECK(view.experts_per_token >= 1 && view.experts_per_token <= limits::kExpertsPerTokenMax);
+  NUMOE_CHECK(view.deferred_experts >= 0 && view.deferred_experts < view.experts_per_token);
+  NUMOE_CHECK(view.deferred_experts == 0 || view.tokens <= limits::kDeferringTokensMax);
+  SplitCall split;
+  split.Split(view);
+  NUMOE_CHECK_EQ(
+      split.part(ReplyPart::kImmediate).experts.size() + split.part(ReplyPart::kDeferred).experts.size(),
+      view.experts.size());
   const auto entries = static_cast<size_t>(view.tokens) * static_cast<size_t>(view.experts_per_token);
   NUMOE_CHECK_EQ(view.hidden.size(), static_cast<size_t>(view.tokens) * kShape.hidden_size);
   NUMOE_CHECK(view.experts.size() == entries && view.weights.size() == entries);

@@ -17,6 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   NUMOE_CHECK(view->tokens >= 1 && view->tokens <= numoe::limits::kCallTokensMax);
   NUMOE_CHECK(view->experts_per_token >= 1 && view->experts_per_token <= numoe::limits::kExpertsPerTokenMax);
+  NUMOE_CHECK(view->deferred_experts >= 0 && view->deferred_experts < view->experts_per_token);
+  NUMOE_CHECK(view->deferred_experts == 0 || view->tokens <= numoe::limits::kDeferringTokensMax);
   const auto entries = static_cast<size_t>(view->tokens) * static_cast<size_t>(view->experts_per_token);
   NUMOE_CHECK_EQ(view->hidden.size(), static_cast<size_t>(view->tokens) * kHidden);
   NUMOE_CHECK(view->experts.size() == entries && view->weights.size() == entries);

@@ -31,7 +31,7 @@ def divergence(a: argparse.Namespace, formats: list[str]) -> dict[str, dict[str,
             text.write(json.dumps({"parts": document}) + "\n")
         text.flush()
         out = subprocess.run([os.path.join(a.bin, "numoe-perplexity"), "--model", a.model, "--text", text.name, "--format", ",".join(formats),
-                              "--kv-cache-dtype", a.kv_cache_dtype, "--json"],
+                              "--kv-cache-dtype", a.kv_cache_dtype, "--max-deferred-experts-per-token", str(a.deferred), "--json"],
                              stdout=subprocess.PIPE, text=True, check=True).stdout
     return {row["format"]: row for row in map(json.loads, out.splitlines())}
 
@@ -42,6 +42,8 @@ def main() -> None:
     args.add_argument("--model", default=os.path.join(ROOT, "deploy/models/nano"))
     args.add_argument("--format", action="append", choices=FORMATS, help="expert format, may be given several times; default: all")
     args.add_argument("--kv-cache-dtype", default="auto", help="the coordinator's; the divergence is from bf16")
+    args.add_argument("--max-deferred-experts-per-token", dest="deferred", type=int, default=0,
+                      help="the coordinator's; the divergence, of all tokens, is from none")
     args.add_argument("--count", type=int, default=200, help="held-out cases of each kind")
     args.add_argument("--documents", type=int, default=200, help="conversations for perplexity and divergence")
     args.add_argument("--show", type=int, default=3, help="failures of each kind to print on stderr")
@@ -56,7 +58,8 @@ def main() -> None:
     if not a.json:
         print("format    " + " ".join(f"{c:>10}" for c in COLUMNS) + "  perplexity  KL nats/token")
     for name in formats:
-        with Cluster(a.bin, a.model, worker_flags=["--format", name], coordinator_flags=["--max-num-seqs", "64", "--kv-cache-dtype", a.kv_cache_dtype]) as cluster:
+        flags = ["--max-num-seqs", "64", "--kv-cache-dtype", a.kv_cache_dtype, "--max-deferred-experts-per-token", str(a.deferred)]
+        with Cluster(a.bin, a.model, worker_flags=["--format", name], coordinator_flags=flags) as cluster:
             shares = ask.scores(f"http://127.0.0.1:{cluster.port}", cases, a.show)
         low |= any(share < ask.BARS[kind] - a.slack for kind, share in shares.items())
         measured = dict(perplexity=text[name]["perplexity"], kl=text[name]["kl"])

@@ -191,6 +191,7 @@ absl::Status CpuDevice::StartExperts(ExpertBackend& experts, LayerId layer, Tens
                         .tokens = rows_,
                         .hidden_size = in.cols,
                         .experts_per_token = routes.experts_per_token,
+                        .deferred_experts = layout_.deferred_experts,
                         .exact = layout_.exact,
                         .hidden = absl::MakeSpan(Row(in, 0), static_cast<size_t>(rows_) * in.cols),
                         .experts = absl::MakeSpan(table.experts.data(), entries),
@@ -199,6 +200,10 @@ absl::Status CpuDevice::StartExperts(ExpertBackend& experts, LayerId layer, Tens
 
 absl::Status CpuDevice::JoinExperts(ExpertBackend& experts, Tensor out) {
   return experts.Finish(absl::MakeSpan(Row(out, 0), static_cast<size_t>(rows_) * out.cols));
+}
+
+absl::Status CpuDevice::JoinDeferredExperts(ExpertBackend& experts, Tensor out) {
+  return experts.FinishDeferred(absl::MakeSpan(Row(out, 0), static_cast<size_t>(rows_) * out.cols));
 }
 
 void CpuDevice::SelectLogitRows(Tensor in, Tensor out) {

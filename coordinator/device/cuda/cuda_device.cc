@@ -125,6 +125,7 @@ absl::Status CudaDevice::StartExperts(ExpertBackend& experts, LayerId layer, Ten
                     .tokens = tokens_,
                     .hidden_size = in.cols,
                     .experts_per_token = routes.experts_per_token,
+                    .deferred_experts = bucket_.deferred_experts,
                     .exact = bucket_.exact,
                     .hidden = layer_call_.hidden,
                     .experts = layer_call_.experts,
@@ -150,8 +151,21 @@ absl::Status CudaDevice::StartExperts(ExpertBackend& experts, LayerId layer, Ten
 absl::Status CudaDevice::JoinExperts(ExpertBackend& experts, Tensor out) {
   if (Enqueues() && experts_ != nullptr) experts_->EnqueueCombine(layer_call_, Data<float>(out));
   if (mode_ == Mode::kEager) return exchange_->Finish(experts, Data<float>(out));
-  if (Enqueues()) exchange_->EnqueueAdd(Data<float>(out), rows_, out.cols, buffers_->device_handover());
-  exchange_->NextCall();
+  if (Enqueues()) {
+    exchange_->EnqueueAdd(ReplyPart::kImmediate, Data<float>(out), rows_, out.cols,
+                          buffers_->device_handover());
+  }
+  exchange_->NextReply(ReplyPart::kImmediate);
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::JoinDeferredExperts(ExpertBackend& experts, Tensor out) {
+  if (mode_ == Mode::kEager) return exchange_->FinishDeferred(experts, Data<float>(out));
+  if (Enqueues()) {
+    exchange_->EnqueueAdd(ReplyPart::kDeferred, Data<float>(out), rows_, out.cols,
+                          buffers_->device_handover());
+  }
+  exchange_->NextReply(ReplyPart::kDeferred);
   return absl::OkStatus();
 }
 

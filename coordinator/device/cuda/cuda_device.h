@@ -43,6 +43,7 @@ class CudaDevice final : public CudaStorage {
   void Route(const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) override;
   absl::Status StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) override;
   absl::Status JoinExperts(ExpertBackend& experts, Tensor out) override;
+  absl::Status JoinDeferredExperts(ExpertBackend& experts, Tensor out) override;
   void SelectLogitRows(Tensor in, Tensor out) override;
   absl::StatusOr<absl::Span<const float>> ReadLogits(Tensor logits) override;
   std::string Describe() const override;

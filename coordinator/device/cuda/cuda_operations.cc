@@ -217,7 +217,8 @@ void CudaDevice::Route(const Gate& gate, const GateParams& params, Tensor in, Ro
                     .n_group = params.n_group,
                     .topk_group = params.topk_group,
                     .norm_topk_prob = params.norm_topk_prob,
-                    .scaling = params.scaling},
+                    .scaling = params.scaling,
+                    .deferred_experts = params.deferred_experts},
                    stream_);
 }
 

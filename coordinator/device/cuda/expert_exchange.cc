@@ -69,8 +69,11 @@ absl::Status ExpertExchange::Open(ExpertBackend& experts, bool exact, HandoverSt
                     .request_length = Moved(port.request_length, host, *device),
                     .reply = Moved(port.reply.data(), host, *device),
                     .reply_published = Moved(port.reply_published, host, *device),
+                    .deferred_reply = Moved(port.deferred_reply.data(), host, *device),
+                    .deferred_published = Moved(port.deferred_published, host, *device),
                     .requests = port.requests,
-                    .replies = port.replies};
+                    .replies = port.replies,
+                    .deferred = port.deferred};
   }
   return absl::OkStatus();
 }
@@ -84,23 +87,33 @@ void ExpertExchange::EnqueueSend(const ExchangeCall& call, const HandoverStep* s
                    .weights = call.weights,
                    .hidden_size = call.hidden_size,
                    .experts_per_token = call.experts_per_token,
+                   .deferred_experts = call.deferred_experts,
                    .rows_max = call.rows,
                    .ports_max = kPortsMax,
                    .layer = call.layer,
-                   .call = calls_},
+                   .call = replies(ReplyPart::kImmediate)},
                   stream_);
 }
 
-void ExpertExchange::EnqueueAdd(float* residual, int rows, int hidden_size, const HandoverStep* step) {
+void ExpertExchange::EnqueueAdd(ReplyPart part, float* residual, int rows, int hidden_size,
+                                const HandoverStep* step) {
+  const bool deferred = part == ReplyPart::kDeferred;
   auto* fault = reinterpret_cast<HandoverFault*>(fault_->device());
   LaunchAwaitReplies({.step = step,
                       .fault = fault,
                       .release = reinterpret_cast<const uint32_t*>(release_->device()),
-                      .call = calls_},
+                      // A deferred reply is to the call whose other one came last.
+                      .call = replies(ReplyPart::kImmediate) - (deferred ? 1 : 0),
+                      .reply = replies(part),
+                      .deferred = deferred},
                      stream_);
-  LaunchAddReplies(
-      {.step = step, .fault = fault, .residual = residual, .hidden_size = hidden_size, .rows_max = rows},
-      stream_);
+  LaunchAddReplies({.step = step,
+                    .fault = fault,
+                    .residual = residual,
+                    .hidden_size = hidden_size,
+                    .rows_max = rows,
+                    .deferred = deferred},
+                   stream_);
 }
 
 absl::Status ExpertExchange::Describe(const HandoverFault& fault) const {
@@ -127,7 +140,8 @@ absl::Status ExpertExchange::Close(const absl::Status& result, bool ran) {
   HandoverFault fault;
   std::memcpy(&fault, fault_->host(), sizeof fault);
   const absl::Status status = result.ok() && ran ? Describe(fault) : result;
-  return experts.EndDirect(ran ? calls_ : 0, status);
+  if (!ran) replies_ = {};
+  return experts.EndDirect(replies(ReplyPart::kImmediate), replies(ReplyPart::kDeferred), status);
 }
 
 absl::Status ExpertExchange::Reserve(const ExchangeCall& call) {
@@ -141,6 +155,7 @@ absl::Status ExpertExchange::Reserve(const ExchangeCall& call) {
   const size_t entries = static_cast<size_t>(call.experts_per_token) * sizeof(float);
   RETURN_IF_ERROR(host(host_hidden_, hidden));
   RETURN_IF_ERROR(host(host_sums_, hidden));
+  if (call.deferred_experts > 0) RETURN_IF_ERROR(host(host_deferred_, hidden));
   RETURN_IF_ERROR(host(host_experts_, entries));
   return host(host_weights_, entries);
 }
@@ -150,7 +165,7 @@ void ExpertExchange::Ask(ExpertBackend& experts) {
   const absl::Status begun = experts.BeginDirect(release).status();
   if (absl::IsUnavailable(begun)) return;  // asked again when the slice is back
   asked_ = true;
-  direct_ = begun.ok() && experts.EndDirect(0, absl::OkStatus()).ok();
+  direct_ = begun.ok() && experts.EndDirect(0, 0, absl::OkStatus()).ok();
 }
 
 absl::Status ExpertExchange::Start(ExpertBackend& experts, const ExchangeCall& call) {
@@ -168,19 +183,34 @@ absl::Status ExpertExchange::Start(ExpertBackend& experts, const ExchangeCall& c
                         .tokens = call.tokens,
                         .hidden_size = call.hidden_size,
                         .experts_per_token = call.experts_per_token,
+                        .deferred_experts = call.deferred_experts,
                         .exact = call.exact,
                         .hidden = {reinterpret_cast<const float*>(host_hidden_->host()), values},
                         .experts = {reinterpret_cast<const ExpertId*>(host_experts_->host()), entries},
                         .weights = {reinterpret_cast<const float*>(host_weights_->host()), entries}});
 }
 
-absl::Status ExpertExchange::Finish(ExpertBackend& experts, float* residual) {
+// Of the staged call. What was there before was added before Start returned: it waits for the stream.
+absl::Span<float> ExpertExchange::Cleared(const Memory& sums) const {
   const size_t values = static_cast<size_t>(staged_.tokens) * static_cast<size_t>(staged_.hidden_size);
-  const absl::Span<float> sums(reinterpret_cast<float*>(host_sums_->host()), values);
-  std::fill(sums.begin(), sums.end(), 0.0f);  // the sums before were added before Start returned
+  const absl::Span<float> cleared(reinterpret_cast<float*>(sums.host()), values);
+  std::fill(cleared.begin(), cleared.end(), 0.0f);
+  return cleared;
+}
+
+absl::Status ExpertExchange::Finish(ExpertBackend& experts, float* residual) {
+  const absl::Span<float> sums = Cleared(*host_sums_);
   RETURN_IF_ERROR(experts.Finish(sums));
-  LaunchAdd(residual, reinterpret_cast<const float*>(host_sums_->device()), static_cast<int64_t>(values),
+  LaunchAdd(residual, reinterpret_cast<const float*>(host_sums_->device()), static_cast<int64_t>(sums.size()),
             stream_);
+  return absl::OkStatus();
+}
+
+absl::Status ExpertExchange::FinishDeferred(ExpertBackend& experts, float* residual) {
+  const absl::Span<float> sums = Cleared(*host_deferred_);
+  RETURN_IF_ERROR(experts.FinishDeferred(sums));
+  LaunchAdd(residual, reinterpret_cast<const float*>(host_deferred_->device()),
+            static_cast<int64_t>(sums.size()), stream_);
   return absl::OkStatus();
 }
 

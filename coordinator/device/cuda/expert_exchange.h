@@ -7,9 +7,11 @@
 // Errors are UNAVAILABLE where the step may be replayed. One thread, the engine's.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 
+#include "common/transport/layer_call.h"
 #include "coordinator/device/cuda/kernels/handover.h"
 #include "coordinator/device/cuda/runtime.h"
 #include "coordinator/device/cuda/step_buffers.h"
@@ -24,6 +26,7 @@ struct ExchangeCall {
   int tokens = 0;  // without padding
   int hidden_size = 0;
   int experts_per_token = 0;
+  int deferred_experts = 0;  // the last places of every row
   bool exact = false;
   const Bf16* hidden = nullptr;
   const ExpertId* experts = nullptr;
@@ -37,15 +40,15 @@ class ExpertExchange {
 
   /// Whether the backend's workers can be reached directly; false until a staged call has met it.
   bool direct() const { return direct_; }
-  void BeginStep() { calls_ = 0; }
-  /// The call after this one; also of a replayed step, where nothing is enqueued.
-  void NextCall() { ++calls_; }
+  void BeginStep() { replies_ = {}; }
+  /// The reply after this one; also of a replayed step, where nothing is enqueued.
+  void NextReply(ReplyPart part) { ++replies_[static_cast<size_t>(part)]; }
 
   // --- direct ----------------------------------------------------------------------------------------------
   /// Opens the workers' mailboxes for this step, once, and describes them in `step`.
   absl::Status Open(ExpertBackend& experts, bool exact, HandoverStep& step);
   void EnqueueSend(const ExchangeCall& call, const HandoverStep* step);
-  void EnqueueAdd(float* residual, int rows, int hidden_size, const HandoverStep* step);
+  void EnqueueAdd(ReplyPart part, float* residual, int rows, int hidden_size, const HandoverStep* step);
   /// Closes what Open opened, after the step's work was waited for with `result`. `ran` false: nothing was
   /// launched.
   absl::Status Close(const absl::Status& result, bool ran);
@@ -53,11 +56,14 @@ class ExpertExchange {
   // --- staged ----------------------------------------------------------------------------------------------
   absl::Status Start(ExpertBackend& experts, const ExchangeCall& call);
   absl::Status Finish(ExpertBackend& experts, float* residual);
+  absl::Status FinishDeferred(ExpertBackend& experts, float* residual);
 
  private:
   ExpertExchange(int rows_max, Runtime& runtime, Stream stream)
       : rows_max_(rows_max), runtime_(runtime), stream_(stream) {}
   absl::Status Reserve(const ExchangeCall& call);
+  absl::Span<float> Cleared(const Memory& sums) const;
+  int replies(ReplyPart part) const { return replies_[static_cast<size_t>(part)]; }
   void Ask(ExpertBackend& experts);
   absl::StatusOr<std::byte*> DeviceAddress(const DirectPort& port);
   absl::Status Describe(const HandoverFault& fault) const;
@@ -72,13 +78,13 @@ class ExpertExchange {
   const Stream stream_;
   bool direct_ = false;
   bool asked_ = false;
-  ExpertBackend* open_ = nullptr;  // of this step
-  int calls_ = 0;                  // of this step
+  ExpertBackend* open_ = nullptr;    // of this step
+  std::array<int, 2> replies_ = {};  // of this step, by ReplyPart
   std::map<std::byte*, Registered> segments_;
   std::unique_ptr<Memory> fault_, release_;  // host memory
   std::unique_ptr<Memory> blocks_done_;
   // Staged: [rows_max, hidden] and [rows_max, experts_per_token] of host memory, made at the first call.
-  std::unique_ptr<Memory> host_hidden_, host_sums_, host_experts_, host_weights_;
+  std::unique_ptr<Memory> host_hidden_, host_sums_, host_deferred_, host_experts_, host_weights_;
   ExchangeCall staged_;
 };
 

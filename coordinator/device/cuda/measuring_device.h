@@ -29,6 +29,7 @@ class MeasuringDevice final : public CudaStorage {
   void Route(const Gate&, const GateParams&, Tensor, RouteTable) override { Cannot(); }
   absl::Status StartExperts(ExpertBackend&, LayerId, Tensor, RouteTable) override { return RunsNothing(); }
   absl::Status JoinExperts(ExpertBackend&, Tensor) override { return RunsNothing(); }
+  absl::Status JoinDeferredExperts(ExpertBackend&, Tensor) override { return RunsNothing(); }
   void SelectLogitRows(Tensor, Tensor) override { Cannot(); }
   absl::StatusOr<absl::Span<const float>> ReadLogits(Tensor) override { return RunsNothing(); }
   std::string Describe() const override { return facts_.name; }

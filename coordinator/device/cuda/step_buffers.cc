@@ -32,7 +32,8 @@ StepBucket BucketFor(const StepLayout& layout, const StepBounds& bounds) {
   const auto blocks = std::bit_ceil(static_cast<unsigned>(std::max(layout.blocks_per_sequence_max, 1)));
   return {.rows = std::min(bucket, bounds.rows),
           .blocks_per_sequence = std::min(static_cast<int>(blocks), bounds.blocks_per_sequence),
-          .exact = layout.exact};
+          .exact = layout.exact,
+          .deferred_experts = layout.deferred_experts};
 }
 
 uint64_t StepBuffers::DeviceBytes(const StepBounds& bounds) {

@@ -34,6 +34,7 @@ struct StepBucket {
   int rows = 0;
   int blocks_per_sequence = 0;  // stride of the block tables
   bool exact = false;
+  int deferred_experts = 0;
   auto operator<=>(const StepBucket&) const = default;
 };
 

@@ -148,13 +148,29 @@ __device__ __forceinline__ unsigned KeptGroups(const GateSelectArgs& args, const
   return __ballot_sync(~0u, lane < args.n_group && better < args.topk_group);
 }
 
+/// Where this lane's expert comes when the lightest go last; both groups keep their order.
+__device__ __forceinline__ int PlaceOf(const GateSelectArgs& args, int chosen, float weight, int lane) {
+  int heavier = 0;
+  for (int k = 0; k < args.experts_per_token; ++k) {
+    const float other = __shfl_sync(~0u, weight, k);
+    const int expert = __shfl_sync(~0u, chosen, k);
+    heavier += other > weight || (other == weight && expert < chosen) ? 1 : 0;
+  }
+  const bool selects = lane < args.experts_per_token;
+  const bool defers = heavier >= args.experts_per_token - args.deferred_experts;
+  const unsigned immediate = __ballot_sync(~0u, selects && !defers);
+  const unsigned deferred = __ballot_sync(~0u, selects && defers);
+  const unsigned below = (1u << lane) - 1;
+  return defers ? __popc(immediate) + __popc(deferred & below) : __popc(immediate & below);
+}
+
 __global__ void __launch_bounds__(32 * kSelectWarps) GateSelect(GateSelectArgs args) {
   NUMOE_SHARED(float, scratch, [kSelectWarps][kGateExpertsMax]);
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int row = static_cast<int>(blockIdx.x) * kSelectWarps + warp;
   if (row >= args.rows) return;
-  const int64_t out = static_cast<int64_t>(row) * args.experts_per_token + lane;
+  int64_t out = static_cast<int64_t>(row) * args.experts_per_token + lane;
   const bool stores = lane < args.experts_per_token;
   if (args.positions[row] < 0) {
     if (stores) args.chosen[out] = -1;
@@ -210,8 +226,10 @@ __global__ void __launch_bounds__(32 * kSelectWarps) GateSelect(GateSelectArgs a
   }
   // The reference guards the sigmoid sum against zero; a softmax sum cannot be zero.
   const float guard = args.sigmoid ? 1e-20f : 0.0f;
+  weight = (args.norm_topk_prob ? weight / (sum + guard) : weight) * args.scaling;
+  if (args.deferred_experts > 0) out += PlaceOf(args, chosen, weight, lane) - lane;
   if (stores) args.chosen[out] = chosen;
-  if (stores) args.weights[out] = (args.norm_topk_prob ? weight / (sum + guard) : weight) * args.scaling;
+  if (stores) args.weights[out] = weight;
 }
 
 }  // namespace
@@ -227,6 +245,7 @@ void LaunchGateSelect(const GateSelectArgs& args, Stream stream) {
   NUMOE_CHECK_EQ(args.experts % args.n_group, 0);
   NUMOE_CHECK_LE(args.experts_per_token, args.experts / args.n_group * args.topk_group);
   NUMOE_CHECK(args.sigmoid || args.bias == nullptr);
+  NUMOE_CHECK(args.deferred_experts == 0 || args.deferred_experts < args.experts_per_token);
   const unsigned blocks = static_cast<unsigned>((args.rows + kSelectWarps - 1) / kSelectWarps);
   NUMOE_LAUNCH(GateSelect, (LaunchShape{dim3(blocks), dim3(32 * kSelectWarps)}), stream, args);
 }

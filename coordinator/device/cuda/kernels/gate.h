@@ -36,7 +36,8 @@ void LaunchGateLogits(const GateLogitsArgs<float>& args, Stream stream);
 void LaunchGateLogits(const GateLogitsArgs<Bf16>& args, Stream stream);
 
 /// GateParams of coordinator/routing/gate.h, and where things are. Best expert first; of equals the lower
-/// index. A row whose position is -1 selects nobody: experts -1, weights 0. A NaN logit is the worst choice.
+/// index; deferred experts come behind the others. A row whose position is -1 selects nobody: experts -1,
+/// weights 0. A NaN logit is the worst choice.
 struct GateSelectArgs {
   const float* logits = nullptr;       // [rows, experts]
   const float* bias = nullptr;         // [experts], or null: none; with sigmoid only
@@ -51,6 +52,7 @@ struct GateSelectArgs {
   int topk_group = 1;
   bool norm_topk_prob = true;
   float scaling = 1;
+  int deferred_experts = 0;
 };
 void LaunchGateSelect(const GateSelectArgs& args, Stream stream);
 

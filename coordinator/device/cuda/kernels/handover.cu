@@ -54,8 +54,12 @@ __global__ void __launch_bounds__(kThreads) SendCalls(SendCallsArgs args) {
   if (atomicAdd(&args.blocks_done[port_index], 1u) + 1 != gridDim.x) return;
   args.blocks_done[port_index] = 0;
   *reinterpret_cast<RequestDescriptor*>(port.request) = {
-      step.first_call_id + static_cast<uint64_t>(args.call), args.layer, step.rows, args.experts_per_token,
-      step.flags};
+      step.first_call_id + static_cast<uint64_t>(args.call),
+      args.layer,
+      step.rows,
+      args.experts_per_token,
+      step.flags,
+      args.deferred_experts};
   const uint64_t values = static_cast<uint64_t>(step.rows) * static_cast<uint64_t>(args.hidden_size);
   const uint64_t entries = static_cast<uint64_t>(step.rows) * static_cast<uint64_t>(args.experts_per_token);
   *port.request_length = kDescriptorBytes + 4 * values + 8 * entries;
@@ -66,12 +70,14 @@ __global__ void __launch_bounds__(kThreads) SendCalls(SendCallsArgs args) {
 // Waits for one port's reply to the call; what is wrong with it.
 __device__ __forceinline__ FaultKind AwaitReply(const AwaitRepliesArgs& args, const HandoverPort& port,
                                                 uint64_t call_id, uint32_t& status) {
-  const uint32_t wanted = port.replies + static_cast<uint32_t>(args.call) + 1;
-  while (LoadAcquireSystem(port.reply_published) != wanted) {
+  const uint32_t* const published = args.deferred ? port.deferred_published : port.reply_published;
+  const uint32_t before = args.deferred ? port.deferred : port.replies;
+  while (LoadAcquireSystem(published) != before + static_cast<uint32_t>(args.reply) + 1) {
     if (LoadVolatile(args.release) != 0) return FaultKind::kReleased;
     __nanosleep(200);  // a poll crosses PCIe in about a microsecond: more of them at once help nobody
   }
-  const auto& reply = *reinterpret_cast<const volatile ReplyDescriptor*>(port.reply);
+  const std::byte* const slot = args.deferred ? port.deferred_reply : port.reply;
+  const auto& reply = *reinterpret_cast<const volatile ReplyDescriptor*>(slot);
   if (reply.call_id != call_id) return FaultKind::kOtherCall;
   status = static_cast<uint32_t>(reply.status_code);
   return status != 0 ? FaultKind::kRefused : FaultKind::kNone;
@@ -101,7 +107,8 @@ __global__ void __launch_bounds__(kThreads) AddReplies(AddRepliesArgs args) {
   auto* residual = reinterpret_cast<float4*>(args.residual);
   float4 sum = residual[i];
   for (int p = 0; p < step.ports; ++p) {
-    const auto* partial = reinterpret_cast<const float4*>(step.port[p].reply + kDescriptorBytes);
+    const std::byte* const reply = args.deferred ? step.port[p].deferred_reply : step.port[p].reply;
+    const auto* partial = reinterpret_cast<const float4*>(reply + kDescriptorBytes);
     const float4 part = partial[i];
     sum = make_float4(sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w);
   }

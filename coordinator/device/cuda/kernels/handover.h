@@ -5,6 +5,9 @@
 //   AwaitReplies  one thread a worker spins on the reply's counter; the host's release word frees it
 //   AddReplies    residual += the workers' sums, in the order of the ports
 //
+// A call with deferred experts (coordinator/transport/expert_backend.h) is awaited and added twice; its
+// second reply has a mailbox of its own.
+//
 // What changes from step to step - pointers, counters, rows - lies in a HandoverStep in device memory, so the
 // three can be part of a graph that is replayed; a graph's own flag waits could not, because their values are
 // fixed. A call is named by its number in the step. The first thing that goes wrong is noted in HandoverFault
@@ -28,8 +31,11 @@ struct HandoverPort {
   uint64_t* request_length = nullptr;
   const std::byte* reply = nullptr;
   const uint32_t* reply_published = nullptr;
+  const std::byte* deferred_reply = nullptr;
+  const uint32_t* deferred_published = nullptr;
   uint32_t requests = 0;  // published and ...
   uint32_t replies = 0;   // ... received before this step
+  uint32_t deferred = 0;  // the same of deferred replies
 };
 
 struct HandoverStep {
@@ -58,6 +64,7 @@ struct SendCallsArgs {
   const float* weights = nullptr;    // [rows_max, experts_per_token]
   int hidden_size = 0;               // a multiple of 8
   int experts_per_token = 0;
+  int deferred_experts = 0;  // the last places of every row
   int rows_max = 0;
   int ports_max = 0;
   int layer = 0;
@@ -70,6 +77,8 @@ struct AwaitRepliesArgs {
   HandoverFault* fault = nullptr;
   const uint32_t* release = nullptr;  // host memory: 1 frees whoever waits
   int call = 0;
+  int reply = 0;  // which of the step's in its mailbox
+  bool deferred = false;
 };
 void LaunchAwaitReplies(const AwaitRepliesArgs& args, Stream stream);
 
@@ -79,6 +88,7 @@ struct AddRepliesArgs {
   float* residual = nullptr;  // [rows_max, hidden_size]
   int hidden_size = 0;        // a multiple of 4
   int rows_max = 0;
+  bool deferred = false;
 };
 void LaunchAddReplies(const AddRepliesArgs& args, Stream stream);
 

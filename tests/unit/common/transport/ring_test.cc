@@ -17,6 +17,7 @@
 namespace numoe {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 struct Pair {
@@ -58,6 +59,59 @@ TEST(RingTest, MessagesGoBothWaysInOrder) {
   worker.join();
   EXPECT_FALSE(pair.coordinator->PeerAlive());
   pair.coordinator->Release();
+}
+
+// A call's second reply comes when it comes: before the first is read, or long after, and calls with one
+// reply in between. Contents, order and lengths are those of what was asked for.
+TEST(RingTest, DeferredRepliesComeByThemselves) {
+  constexpr int kCalls = 3000;
+  Pair pair = MakePair(1 << 14);
+  const auto defers = [](int i) { return i * 7 % 5 != 0; };
+  const auto length = [](int i) { return sizeof i + static_cast<size_t>(i * 37 % 4000); };
+  pair.coordinator->Hold();
+  std::thread worker([&] {
+    pair.worker->Hold();
+    std::mt19937 random(5);
+    for (int i = 0; i < kCalls; ++i) {
+      const auto message = pair.worker->Receive(-1, random() % 2 == 0 ? 0 : 20);
+      ASSERT_TRUE(message.ok()) << message.status();
+      for (const ReplyPart part : {ReplyPart::kImmediate, ReplyPart::kDeferred}) {
+        if (part == ReplyPart::kDeferred && !defers(i)) continue;
+        const int value = part == ReplyPart::kDeferred ? ~i : i;
+        std::memcpy(pair.worker->Outgoing(part).data(), &value, sizeof value);
+        if (random() % 8 == 0) std::this_thread::yield();
+        pair.worker->Publish(length(value & 1023), part);
+      }
+    }
+    pair.worker->Release();
+  });
+  while (!pair.coordinator->PeerAlive()) std::this_thread::yield();
+  std::mt19937 random(6);
+  const auto expect = [&](ReplyPart part, int value) {
+    const auto reply = pair.coordinator->Receive(60'000, random() % 2 == 0 ? 0 : 20, part);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    ASSERT_EQ(reply->size(), length(value & 1023));
+    ASSERT_EQ(std::memcmp(reply->data(), &value, sizeof value), 0);
+  };
+  for (int i = 0; i < kCalls; ++i) {
+    pair.coordinator->Publish(1);
+    ASSERT_NO_FATAL_FAILURE(expect(ReplyPart::kImmediate, i));
+    if (random() % 8 == 0) std::this_thread::yield();
+    if (defers(i)) {
+      ASSERT_NO_FATAL_FAILURE(expect(ReplyPart::kDeferred, ~i));
+    }
+  }
+  worker.join();
+  EXPECT_EQ(pair.coordinator->received(ReplyPart::kImmediate), static_cast<uint32_t>(kCalls));
+  pair.coordinator->Release();
+}
+
+TEST(RingTest, ADeferredLengthBeyondItsHalfIsRefused) {
+  Pair pair = MakePair(4096);
+  EXPECT_EQ(pair.worker->Outgoing(ReplyPart::kDeferred).size(), 2048u);
+  pair.worker->Publish(2049, ReplyPart::kDeferred);
+  EXPECT_EQ(pair.coordinator->Receive(60'000, 10, ReplyPart::kDeferred).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(RingTest, AKilledPeerIsNoticedAtOnce) {
@@ -169,6 +223,44 @@ TEST_F(CodecTest, RequestsRoundTrip) {
   EXPECT_EQ(std::vector<float>(call_.view.hidden.begin(), call_.view.hidden.end()), hidden_);
   EXPECT_EQ(call_.experts, experts_);
   EXPECT_EQ(call_.weights, weights_);
+  EXPECT_EQ(call_.view.deferred_experts, 0);
+}
+
+TEST_F(CodecTest, DeferredExpertsRoundTrip) {
+  length_ = EncodeRequest(8,
+                          {.layer = 3,
+                           .tokens = 2,
+                           .experts_per_token = 2,
+                           .deferred_experts = 1,
+                           .hidden = hidden_,
+                           .experts = experts_,
+                           .weights = weights_},
+                          Slot());
+  ASSERT_TRUE(Decode(length_).ok());
+  EXPECT_EQ(call_.view.deferred_experts, 1);
+  SplitCall split;
+  split.Split(call_.view);
+  const LayerCallView& immediate = split.part(ReplyPart::kImmediate);
+  const LayerCallView& deferred = split.part(ReplyPart::kDeferred);
+  EXPECT_THAT(immediate.experts, ElementsAre(0, 2));
+  EXPECT_THAT(immediate.weights, ElementsAre(0.1f, 0.3f));
+  EXPECT_THAT(deferred.experts, ElementsAre(3, 1));
+  EXPECT_THAT(deferred.weights, ElementsAre(0.2f, 0.4f));
+  for (const LayerCallView* part : {&immediate, &deferred}) {
+    EXPECT_EQ(part->layer, 3);
+    EXPECT_EQ(part->tokens, 2);
+    EXPECT_EQ(part->experts_per_token, 1);
+    EXPECT_EQ(part->deferred_experts, 0);
+    EXPECT_EQ(part->hidden.data(), call_.view.hidden.data());
+  }
+}
+
+TEST_F(CodecTest, WithoutDeferredExpertsNothingIsCopied) {
+  ASSERT_TRUE(Decode(length_).ok());
+  SplitCall split;
+  split.Split(call_.view);
+  EXPECT_EQ(split.part(ReplyPart::kImmediate).experts.data(), call_.view.experts.data());
+  EXPECT_EQ(split.part(ReplyPart::kDeferred).tokens, 0);
 }
 
 TEST_F(CodecTest, EveryWrongDescriptorIsRefused) {
@@ -185,6 +277,8 @@ TEST_F(CodecTest, EveryWrongDescriptorIsRefused) {
   EXPECT_THAT(with(12, INT32_MAX), HasSubstr("tokens"));
   EXPECT_THAT(with(16, 1000), HasSubstr("experts per token"));
   EXPECT_THAT(with(20, 6), HasSubstr("flags"));
+  EXPECT_THAT(with(24, 2), HasSubstr("2 deferred experts of 2 per token, expected 0 to 1"));
+  EXPECT_THAT(with(24, -1), HasSubstr("-1 deferred experts"));
   EXPECT_THAT(with(64 + 32, 4), HasSubstr("expert id 4"));
   EXPECT_THAT(with(64 + 32, -2), HasSubstr("expert id -2, expected 0 to 3, or -1 for none"));
   EXPECT_EQ(with(64 + 32, kNoExpert), "OK");

@@ -8,12 +8,14 @@
 // may be off by four times as much, and the mean error is bounded by twice what was measured (1.4 % of the
 // mean logit with random weights, where rounding changes the choice of experts, 0.15 % for the trained
 // model).
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "common/weights/json_reader.h"
 #include "common/weights/mapped_file.h"
 #include "common/weights/safetensors.h"
+#include "coordinator/device/cpu/cpu_device.h"
 #include "coordinator/device/cuda/cuda_device.h"
 #include "coordinator/model/hot_experts.h"
 #include "coordinator/model/model.h"
@@ -21,6 +23,7 @@
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/service/worker_service.h"
 #include "gtest/gtest.h"
+#include "tests/support/delaying_backend.h"
 #include "tests/support/test_runtime.h"
 
 namespace numoe {
@@ -36,6 +39,12 @@ struct Golden {
   DataPath path = DataPath::kSharedMemory;
   CacheType cache = CacheType::kBf16;
 };
+
+std::string Name(const Golden& golden) {
+  std::string name = golden.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name + (golden.path == DataPath::kGrpc ? "_grpc" : "_shm");
+}
 
 class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
  protected:
@@ -66,14 +75,18 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
     const auto slots = device_->ReserveExperts(*spec);
     ASSERT_TRUE(slots.ok()) << slots.status();
     slots_ = *slots;
-    auto model = Model::Load(
-        *checkpoint_, config_,
-        {.kv_block_tokens = kBlockTokens, .kv_blocks = kBlocks, .kv_cache_type = GetParam().cache}, *device_,
-        *pool_);
+    auto model = Model::Load(*checkpoint_, config_, ModelOptionsFor(deferred_), *device_, *pool_);
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);
   }
 
+  static ModelOptions ModelOptionsFor(int deferred) {
+    return {.kv_block_tokens = kBlockTokens,
+            .kv_blocks = kBlocks,
+            .kv_cache_type = GetParam().cache,
+            .deferred_experts = deferred,
+            .defer_always = deferred > 0};
+  }
   void Serve() {
     auto service = WorkerService::Start(*executor_, {.listen = address_,
                                                      .hidden_size = config_.hidden_size,
@@ -110,6 +123,8 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
     return std::vector<float>(logits->values.begin(), logits->values.end());
   }
 
+  // Twice what was measured.
+  static double MeanError() { return GetParam().name == "nano" ? 0.003 : 0.028; }
   void ExpectGolden(const std::vector<float>& logits) {
     const size_t vocab = expected_.size() / tokens_.size();
     double error = 0, size = 0;
@@ -126,9 +141,26 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
     }
     RecordProperty("mean", std::to_string(error / size));
     EXPECT_LE(off_tokens, GetParam().name == "nano" ? 0 : 1);
-    EXPECT_LE(error, (GetParam().name == "nano" ? 0.003 : 0.028) * size);
+    EXPECT_LE(error, MeanError() * size);
   }
 
+  void LoseAWorker() {
+    ASSERT_TRUE(Step(0, 8).ok());
+    const auto first = Step(8, 9);  // captured
+    ASSERT_TRUE(first.ok()) << first.status();
+    service_.reset();
+    EXPECT_TRUE(absl::IsUnavailable(Step(8, 9).status()));
+    EXPECT_TRUE(absl::IsUnavailable(Step(8, 9).status()));
+    Serve();
+    ASSERT_TRUE(pool_->AwaitReady(kPatienceMs).ok());
+    for (int i = 0; i < 3; ++i) {
+      const auto again = Step(8, 9);  // another segment, the same graph
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_EQ(*again, *first);
+    }
+  }
+
+  int deferred_ = 0;  // experts of a token, in all steps
   const std::string address_ = "unix:" + ::testing::TempDir() + "/cuda-golden-" + std::to_string(getpid());
   std::vector<TokenId> tokens_;
   std::vector<float> expected_;
@@ -159,21 +191,7 @@ TEST_P(CudaGoldenTest, PromptThenTokenByTokenMatchesTheReference) {
 
 // A worker that dies between two steps, or is away when one begins: the step fails, is made again when the
 // worker is back, and gives the same bits.
-TEST_P(CudaGoldenTest, ALostWorkersStepIsReplayed) {
-  ASSERT_TRUE(Step(0, 8).ok());
-  const auto first = Step(8, 9);  // captured
-  ASSERT_TRUE(first.ok()) << first.status();
-  service_.reset();
-  EXPECT_TRUE(absl::IsUnavailable(Step(8, 9).status()));
-  EXPECT_TRUE(absl::IsUnavailable(Step(8, 9).status()));
-  Serve();
-  ASSERT_TRUE(pool_->AwaitReady(kPatienceMs).ok());
-  for (int i = 0; i < 3; ++i) {
-    const auto again = Step(8, 9);  // another segment, the same graph
-    ASSERT_TRUE(again.ok()) << again.status();
-    EXPECT_EQ(*again, *first);
-  }
-}
+TEST_P(CudaGoldenTest, ALostWorkersStepIsReplayed) { LoseAWorker(); }
 
 // Experts come to the device and go while it serves; logits stay the reference's, and what is selected is
 // counted where it was computed.
@@ -239,6 +257,50 @@ TEST_P(CudaGoldenTest, SequencesOfABatchDoNotDisturbEachOther) {
   EXPECT_LE(worst, tolerance_);
 }
 
+// --- expert deferral
+// ----------------------------------------------------------------------------------------
+
+// Expected is what the CPU device makes of the model with experts that arrive late by themselves.
+class CudaDeferralTest : public CudaGoldenTest {
+ protected:
+  void SetUp() override {
+    deferred_ = 3;
+    ASSERT_NO_FATAL_FAILURE(CudaGoldenTest::SetUp());
+    const std::vector<float> exact = expected_;
+    const std::vector<bool>& moe = config_.layer_is_moe;
+    const auto last = std::find(moe.rbegin(), moe.rend(), true);
+    DelayingBackend delaying({executor_.get()}, static_cast<LayerId>(moe.rend() - last - 1));
+    delaying.Defer(deferred_);
+    auto device = CpuDevice::Create({.step_tokens_max = 64, .cpus = {0, 0}, .precision = Precision::kFloat});
+    ASSERT_TRUE(device.ok()) << device.status();
+    auto model = Model::Load(*checkpoint_, config_, ModelOptionsFor(0), **device, delaying);
+    ASSERT_TRUE(model.ok()) << model.status();
+    const auto logits = (*model)->Forward({.sequences = {Sequence(0, static_cast<int>(tokens_.size()))}});
+    ASSERT_TRUE(logits.ok()) << logits.status();
+    expected_.assign(logits->values.begin(), logits->values.end());
+    double moved = 0, size = 0;
+    for (size_t i = 0; i < exact.size(); ++i) {
+      moved += std::fabs(static_cast<double>(exact[i]) - expected_[i]);
+      size += std::fabs(exact[i]);
+    }
+    RecordProperty("moved", std::to_string(moved / size));
+    EXPECT_GT(moved, 2 * MeanError() * size) << "a device that defers nothing would pass";
+  }
+};
+
+TEST_P(CudaDeferralTest, SumsArriveOneLayerLater) {
+  const int count = static_cast<int>(tokens_.size());
+  std::vector<float> logits;
+  for (int begin = 0, end = count - 12; begin < count; begin = end, end = begin + 1) {
+    const auto step = Step(begin, end);
+    ASSERT_TRUE(step.ok()) << step.status();
+    logits.insert(logits.end(), step->begin(), step->end());
+  }
+  ExpectGolden(logits);
+}
+
+TEST_P(CudaDeferralTest, ALostWorkersStepIsReplayed) { LoseAWorker(); }
+
 INSTANTIATE_TEST_SUITE_P(All, CudaGoldenTest,
                          ::testing::Values(Golden{"deepseek-v3-bf16"}, Golden{"kimi-k2-fp8"},
                                            Golden{"kimi-k2-thinking-int4"},
@@ -246,11 +308,12 @@ INSTANTIATE_TEST_SUITE_P(All, CudaGoldenTest,
                                            Golden{"kimi-k25-int4"}, Golden{"qwen3-moe-bf16"},
                                            Golden{"qwen3-moe-fp8"}, Golden{"tiny-chat"}, Golden{"nano"},
                                            Golden{"nano", DataPath::kGrpc}),
-                         [](const auto& param_info) {
-                           std::string name = param_info.param.name;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name + (param_info.param.path == DataPath::kGrpc ? "_grpc" : "_shm");
-                         });
+                         [](const auto& param_info) { return Name(param_info.param); });
+INSTANTIATE_TEST_SUITE_P(All, CudaDeferralTest,
+                         ::testing::Values(Golden{"deepseek-v3-bf16"}, Golden{"kimi-k2-thinking-int4"},
+                                           Golden{"tiny-chat", DataPath::kGrpc}, Golden{"nano"},
+                                           Golden{"nano", DataPath::kGrpc}),
+                         [](const auto& param_info) { return Name(param_info.param); });
 
 }  // namespace
 }  // namespace numoe

@@ -9,6 +9,7 @@
 // matrices: there it is the unrounded logits, and the effect of that rounding on the reference
 // (bf16_rounding_max). With an FP8 cache the mean error is bounded. Positions run to 48, three times the
 // original context length of the YaRN checkpoints.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -22,6 +23,7 @@
 #include "coordinator/transport/local_backend.h"
 #include "expert_worker/experts/expert_executor.h"
 #include "gtest/gtest.h"
+#include "tests/support/delaying_backend.h"
 
 namespace numoe {
 namespace {
@@ -52,7 +54,7 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
     checkpoint_ = *std::move(checkpoint);
     absl::StatusOr<ModelConfig> config = ReadModelConfig(dir);
     ASSERT_TRUE(config.ok()) << config.status();
-    std::vector<LayerExecutor*> slices;
+    std::vector<LayerExecutor*>& slices = slices_;
     for (int w = 0; w < GetParam().workers; ++w) {
       auto executor = ExpertExecutor::Load(
           *checkpoint_, *config,
@@ -64,12 +66,15 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
       slices.push_back(executors_.back().get());
     }
     backend_ = std::make_unique<LocalBackend>(slices);
-    auto device = CpuDevice::Create({.step_tokens_max = 64, .cpus = {0, 0}, .precision = Precision::kFloat});
-    ASSERT_TRUE(device.ok()) << device.status();
-    device_ = *std::move(device);
+    device_ = NewDevice();
     auto model = Model::Load(*checkpoint_, *config, Options(), *device_, *backend_);
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);
+  }
+  static std::unique_ptr<CpuDevice> NewDevice() {
+    auto device = CpuDevice::Create({.step_tokens_max = 64, .cpus = {0, 0}, .precision = Precision::kFloat});
+    EXPECT_TRUE(device.ok()) << device.status();
+    return *std::move(device);
   }
 
   static ModelOptions Options() {
@@ -93,13 +98,14 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
   }
 
   // Runs tokens [begin, end) of a sequence with shuffled blocks; logits of all of them.
-  std::vector<float> Step(int begin, int end) {
+  std::vector<float> Step(int begin, int end) { return Step(*model_, begin, end); }
+  std::vector<float> Step(Model& model, int begin, int end) {
     StepBatch batch;
     batch.sequences.push_back({.tokens = absl::MakeConstSpan(tokens_).subspan(begin, end - begin),
                                .position = begin,
                                .blocks = blocks_,
                                .logits_last = end - begin});
-    const auto logits = model_->Forward(batch);
+    const auto logits = model.Forward(batch);
     EXPECT_TRUE(logits.ok()) << logits.status();
     return {logits->values.begin(), logits->values.end()};
   }
@@ -132,6 +138,7 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
   std::vector<KvBlockId> blocks_ = {31, 2, 17, 5, 39, 0, 8, 22, 13, 1, 30, 4};
   std::unique_ptr<Checkpoint> checkpoint_;
   std::vector<std::unique_ptr<ExpertExecutor>> executors_;
+  std::vector<LayerExecutor*> slices_;
   std::unique_ptr<LocalBackend> backend_;
   std::unique_ptr<CpuDevice> device_;
   std::unique_ptr<Model> model_;
@@ -202,6 +209,7 @@ std::string Name(const ::testing::TestParamInfo<Golden>& info) {
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
+
 INSTANTIATE_TEST_SUITE_P(
     All, GoldenTest,
     ::testing::Values(
@@ -226,6 +234,90 @@ INSTANTIATE_TEST_SUITE_P(
                .cache = CacheType::kFp8},
         Golden{.name = "nano", .mode = SliceMode::kIntermediate, .workers = 2, .cache = CacheType::kFp8}),
     Name);
+
+// --- expert deferral
+// ----------------------------------------------------------------------------------------
+
+double Worst(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double worst = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    worst = std::max(worst, std::fabs(static_cast<double>(a[i]) - b[i]));
+  return worst;
+}
+
+// The same model three times: exact (the base's), deferring, and exact with experts that delay by themselves.
+class DeferralTest : public GoldenTest {
+ protected:
+  void Load(int deferred, bool always) {
+    ModelOptions options = Options();
+    options.deferred_experts = deferred;
+    options.defer_always = always;
+    deferring_device_ = NewDevice();
+    auto deferring = Model::Load(*checkpoint_, model_->config(), options, *deferring_device_, *backend_);
+    ASSERT_TRUE(deferring.ok()) << deferring.status();
+    deferring_ = *std::move(deferring);
+    const std::vector<bool>& moe = model_->config().layer_is_moe;
+    const auto last = std::find(moe.rbegin(), moe.rend(), true);
+    delaying_ = std::make_unique<DelayingBackend>(slices_, static_cast<LayerId>(moe.rend() - last - 1));
+    delaying_->Defer(deferred);
+    delayed_device_ = NewDevice();
+    auto delayed = Model::Load(*checkpoint_, model_->config(), Options(), *delayed_device_, *delaying_);
+    ASSERT_TRUE(delayed.ok()) << delayed.status();
+    delayed_ = *std::move(delayed);
+  }
+  bool amx() const { return *SelectIsa("auto") == Isa::kAmx; }
+
+  std::unique_ptr<DelayingBackend> delaying_;
+  std::unique_ptr<CpuDevice> deferring_device_, delayed_device_;
+  std::unique_ptr<Model> deferring_, delayed_;
+};
+
+// Sums are added in another order than the reference's: fp32's bounds hold for that too.
+TEST_P(DeferralTest, SumsArriveOneLayerLater) {
+  const int count = static_cast<int>(tokens_.size());
+  const std::vector<float> exact = Step(0, count);
+  for (const int deferred : {1, model_->config().experts_per_token - 1}) {
+    ASSERT_NO_FATAL_FAILURE(Load(deferred, /*always=*/true));
+    const std::vector<float> late = Step(*deferring_, 0, count);
+    EXPECT_LE(Worst(late, Step(*delayed_, 0, count)), tolerance_) << deferred << " deferred";
+    EXPECT_GT(Worst(late, exact), 4 * tolerance_) << "is anything deferred?";
+  }
+}
+
+TEST_P(DeferralTest, ATokensBitsDoNotHangOnItsStep) {
+  const int count = static_cast<int>(tokens_.size());
+  ASSERT_NO_FATAL_FAILURE(Load(2, /*always=*/true));
+  const std::vector<float> whole = Step(*deferring_, 0, count);
+  for (const int chunk : {1, 7}) {
+    std::vector<float> parts;
+    for (int begin = 0; begin < count; begin += chunk) {
+      const std::vector<float> part = Step(*deferring_, begin, std::min(begin + chunk, count));
+      parts.insert(parts.end(), part.begin(), part.end());
+    }
+    EXPECT_LE(Worst(parts, whole), amx() ? tolerance_ : 0.0) << "chunks of " << chunk;
+  }
+}
+
+// Unless always: prompts are exact to the bit, single tokens after them defer, alone and together.
+TEST_P(DeferralTest, OnlyStepsOfSingleTokensDefer) {
+  const int prompt = static_cast<int>(tokens_.size()) - 5;
+  ASSERT_NO_FATAL_FAILURE(Load(2, /*always=*/false));
+  EXPECT_EQ(Step(*deferring_, 0, prompt), Step(0, prompt));
+  delaying_->Defer(0);
+  (void)Step(*delayed_, 0, prompt);
+  delaying_->Defer(2);
+  for (int at = prompt; at < prompt + 5; ++at)
+    EXPECT_LE(Worst(Step(*deferring_, at, at + 1), Step(*delayed_, at, at + 1)), tolerance_) << at;
+}
+
+INSTANTIATE_TEST_SUITE_P(Deferral, DeferralTest,
+                         ::testing::Values(Golden{"deepseek-v3-bf16", SliceMode::kExpert, 3},
+                                           Golden{"kimi-k2-thinking-int4", SliceMode::kIntermediate, 2},
+                                           Golden{"tiny-chat", SliceMode::kIntermediate, 1},
+                                           Golden{"qwen3-moe-bf16", SliceMode::kIntermediate, 2},
+                                           Golden{"nano", SliceMode::kIntermediate, 2}),
+                         [](const auto& param_info) { return Name(param_info); });
 
 }  // namespace
 }  // namespace numoe

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -92,6 +93,42 @@ TEST(GateTest, NegativeChoicesAreStillChosenInsideKeptGroups) {
 TEST(GateTest, TiesGoToTheLowerIndex) {
   const GateParams params{.experts_per_token = 2, .n_group = 2, .topk_group = 1};
   EXPECT_THAT(Choose(params, {1, 1, 1, 1}).experts, ElementsAre(0, 1));
+}
+
+TEST(GateTest, TheLightestAreDeferredBehindTheOthers) {
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal;
+  for (int round = 0; round < 200; ++round) {
+    GateParams params{.experts_per_token = 8, .n_group = 8, .topk_group = 4, .scaling = 2.5f};
+    if (round % 2 == 1) params.scoring = GateScoring::kSoftmax;
+    std::vector<float> logits(64), bias;
+    // Of few different values, so that weights tie.
+    for (float& v : logits) v = round % 4 < 2 ? normal(random) : static_cast<float>(random() % 3);
+    for (int e = 0; round % 2 == 0 && e < 64; ++e) bias.push_back(0.5f * normal(random));
+    const Selection whole = Choose(params, logits, bias);
+    params.deferred_experts = 1 + round % 7;
+    const Selection split = Choose(params, logits, bias);
+    std::vector<size_t> by_weight(8);
+    std::iota(by_weight.begin(), by_weight.end(), size_t{0});
+    std::sort(by_weight.begin(), by_weight.end(), [&](size_t a, size_t b) {
+      return std::make_pair(-whole.weights[a], whole.experts[a]) <
+             std::make_pair(-whole.weights[b], whole.experts[b]);
+    });
+    const auto first_deferred = by_weight.end() - params.deferred_experts;
+    std::sort(by_weight.begin(), first_deferred);
+    std::sort(first_deferred, by_weight.end());
+    for (size_t k = 0; k < 8; ++k) {
+      EXPECT_EQ(split.experts[k], whole.experts[by_weight[k]]) << "round " << round << ", place " << k;
+      EXPECT_EQ(split.weights[k], whole.weights[by_weight[k]]);
+    }
+  }
+}
+
+TEST(GateTest, WeightsThatAreNoNumbersLoseNoExpert) {
+  const GateParams params{
+      .scoring = GateScoring::kSoftmax, .experts_per_token = 3, .n_group = 1, .deferred_experts = 2};
+  const Selection s = Choose(params, {1, std::nanf(""), 2, 0});
+  EXPECT_EQ(std::set<ExpertId>(s.experts.begin(), s.experts.end()).size(), 3u);
 }
 
 TEST(GateTest, EveryOrderOfExpertsIsSorted) {

@@ -2,8 +2,10 @@
 // and comes back, and workers that do not fit together are refused by name.
 #include "coordinator/transport/worker_pool.h"
 
+#include <atomic>
 #include <cmath>
 #include <numeric>
+#include <thread>
 
 #include "coordinator/transport/local_backend.h"
 #include "expert_worker/service/worker_service.h"
@@ -18,6 +20,9 @@ using ::testing::HasSubstr;
 constexpr int kHidden = 64;
 constexpr int kExperts = 8;
 constexpr uint64_t kFingerprint = 42;
+constexpr int kPerToken = 3;              // of deferring calls
+constexpr int kDeferred = 1;              // of them
+constexpr int kDeferredHangs = 7;         // layer
 constexpr int64_t kPatienceMs = 120'000;  // under TSan on a busy machine one call can take seconds
 
 // Something an executor could compute, different for every slice, layer, expert and channel.
@@ -26,6 +31,7 @@ class Formula final : public LayerExecutor {
   explicit Formula(int slice) : slice_(slice) {}
   absl::Status Execute(const LayerCallView& call, absl::Span<float> out) override {
     if (call.layer == 99) return absl::InvalidArgumentError("layer 99 does not exist");
+    if (call.layer == kDeferredHangs && call.experts_per_token == kDeferred) hang_.wait(true);
     std::fill(out.begin(), out.end(), 0.0f);
     for (int t = 0; t < call.tokens; ++t) {
       for (int k = 0; k < call.experts_per_token; ++k) {
@@ -39,9 +45,16 @@ class Formula final : public LayerExecutor {
     }
     return absl::OkStatus();
   }
+  // Deferred experts of layer kDeferredHangs are not computed until GoOn.
+  void Hang() { hang_.store(true); }
+  void GoOn() {
+    hang_.store(false);
+    hang_.notify_all();
+  }
 
  private:
   const int slice_;
+  std::atomic<bool> hang_{false};
 };
 
 class WorkerPoolTest : public ::testing::Test {
@@ -101,6 +114,38 @@ class WorkerPoolTest : public ::testing::Test {
     return out;
   }
 
+  // A call of kPerToken experts, kDeferred of them deferred.
+  absl::Status StartDeferring(ExpertBackend& backend, int tokens, int layer = 1) {
+    hidden_.resize(static_cast<size_t>(tokens) * kHidden);
+    for (size_t i = 0; i < hidden_.size(); ++i) hidden_[i] = std::sin(static_cast<float>(i));
+    experts_.resize(static_cast<size_t>(tokens) * kPerToken);
+    weights_.resize(experts_.size());
+    for (size_t i = 0; i < experts_.size(); ++i) {
+      experts_[i] = static_cast<ExpertId>((i * 3 + i / 3) % kExperts);
+      weights_[i] = 0.1f * static_cast<float>(i % 7 + 1);
+    }
+    return backend.Start({.layer = layer,
+                          .tokens = tokens,
+                          .hidden_size = kHidden,
+                          .experts_per_token = kPerToken,
+                          .deferred_experts = kDeferred,
+                          .hidden = hidden_,
+                          .experts = experts_,
+                          .weights = weights_});
+  }
+  // Both sums of such a call, one after the other.
+  absl::StatusOr<std::vector<float>> CallDeferring(ExpertBackend& backend, int tokens, int layer = 1) {
+    absl::Status status = StartDeferring(backend, tokens, layer);
+    std::vector<float> both(2 * hidden_.size(), 0.5f);
+    if (status.ok()) status = backend.Finish(absl::MakeSpan(both).subspan(0, hidden_.size()));
+    // The call's spans are the next layer's by now.
+    std::fill(hidden_.begin(), hidden_.end(), -1.0f);
+    std::fill(weights_.begin(), weights_.end(), -1.0f);
+    if (status.ok()) status = backend.FinishDeferred(absl::MakeSpan(both).subspan(hidden_.size()));
+    if (!status.ok()) return status;
+    return both;
+  }
+
   Metrics metrics_{MetricOwner::kCoordinator};
   std::vector<std::unique_ptr<Formula>> formulas_;
   std::vector<float> hidden_, weights_;
@@ -122,6 +167,127 @@ TEST_F(WorkerPoolTest, AllDataPathsGiveTheSameBits) {
       ASSERT_TRUE(actual.ok()) << actual.status();
       EXPECT_EQ(*actual, *expected) << tokens << " tokens";
     }
+  }
+}
+
+TEST_F(WorkerPoolTest, DeferredSumsAreTheSameBitsOnAllDataPaths) {
+  Formula zero(0), one(1);
+  LocalBackend local({&zero, &one});
+  const auto first = Serve(0, 2, Path("p"));
+  const auto second = Serve(1, 2, "127.0.0.1:0");
+  for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc, DataPath::kAuto}) {
+    const auto pool = Connect({second->address(), first->address()}, path);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    for (const int tokens : {1, 3, 500}) {
+      const auto expected = CallDeferring(local, tokens);
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      // Both sums against a call without deferred experts, but for the order of additions.
+      StartDeferring(local, tokens).IgnoreError();
+      std::vector<float> whole(hidden_.size());
+      ASSERT_TRUE(local
+                      .Start({.layer = 1,
+                              .tokens = tokens,
+                              .hidden_size = kHidden,
+                              .experts_per_token = kPerToken,
+                              .hidden = hidden_,
+                              .experts = experts_,
+                              .weights = weights_})
+                      .ok());
+      ASSERT_TRUE(local.Finish(absl::MakeSpan(whole)).ok());
+      for (size_t i = 0; i < whole.size(); ++i)
+        ASSERT_NEAR(whole[i], (*expected)[i] + (*expected)[whole.size() + i] - 1.0f, 1e-5) << i;
+      const auto actual = CallDeferring(**pool, tokens);
+      ASSERT_TRUE(actual.ok()) << actual.status();
+      EXPECT_EQ(*actual, *expected) << tokens << " tokens";
+      EXPECT_TRUE(Call(**pool, tokens).ok()) << "calls without deferred experts go on";
+    }
+  }
+}
+
+TEST_F(WorkerPoolTest, TheEngineGoesOnWhileDeferredExpertsAreComputed) {
+  for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc}) {
+    const auto service = Serve(0, 1, Path("q"));
+    Formula& formula = *formulas_.back();
+    const auto pool = Connect({service->address()}, path);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    const auto expected = CallDeferring(**pool, 2, kDeferredHangs);
+    formula.Hang();
+    ASSERT_TRUE(StartDeferring(**pool, 2, kDeferredHangs).ok());
+    std::vector<float> both(2 * hidden_.size(), 0.5f);
+    // Returns although the deferred part cannot.
+    ASSERT_TRUE((*pool)->Finish(absl::MakeSpan(both).subspan(0, hidden_.size())).ok());
+    formula.GoOn();
+    ASSERT_TRUE((*pool)->FinishDeferred(absl::MakeSpan(both).subspan(hidden_.size())).ok());
+    EXPECT_EQ(both, *expected);
+  }
+}
+
+// A step that was given up leaves its deferred experts with the workers: the next call gets its own sums.
+TEST_F(WorkerPoolTest, WhatAGivenUpStepLeftIsDropped) {
+  for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc}) {
+    const auto service = Serve(0, 1, Path("r"));
+    const auto pool = Connect({service->address()}, path);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    const auto expected = CallDeferring(**pool, 3, /*layer=*/2);
+    const auto plain = Call(**pool, 2);
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(StartDeferring(**pool, 5 + i).ok());
+      std::vector<float> sums(hidden_.size());
+      ASSERT_TRUE((*pool)->Finish(absl::MakeSpan(sums)).ok());
+      if (i == 1) {
+        EXPECT_EQ(*Call(**pool, 2), *plain);
+      } else {
+        EXPECT_EQ(*CallDeferring(**pool, 3, /*layer=*/2), *expected);
+      }
+    }
+    EXPECT_EQ(metrics_.With(CounterId::kWorkerLost, {service->address()}).Value(), 0)
+        << "no session was lost";
+  }
+}
+
+// One of two workers dies with deferred experts outstanding: the step is lost, the other one's reply to it is
+// not taken for another's.
+TEST_F(WorkerPoolTest, AWorkerLostWithDeferredExpertsLosesTheStepOnly) {
+  for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc}) {
+    const auto stays = Serve(0, 2, Path("s"));
+    auto dies = Serve(1, 2, Path("t"));
+    const auto pool = Connect({stays->address(), dies->address()}, path);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    const auto expected = CallDeferring(**pool, 2, kDeferredHangs);
+    for (const bool before_finish : {false, true}) {
+      Formula& dying = *formulas_.back();
+      dying.Hang();
+      ASSERT_TRUE(StartDeferring(**pool, 2, kDeferredHangs).ok());
+      std::vector<float> sums(hidden_.size());
+      if (!before_finish) {
+        ASSERT_TRUE((*pool)->Finish(absl::MakeSpan(sums)).ok());
+      }
+      std::thread killer([&] { dies.reset(); });
+      dying.GoOn();
+      killer.join();
+      if (before_finish) (void)(*pool)->Finish(absl::MakeSpan(sums));  // may have come just in time
+      dies = Serve(1, 2, Path("t"));
+      ASSERT_TRUE((*pool)->AwaitReady(kPatienceMs).ok());
+      const auto again = CallDeferring(**pool, 2, kDeferredHangs);
+      if (again.ok()) {
+        EXPECT_EQ(*again, *expected);
+      } else {  // its death was noticed only now
+        EXPECT_TRUE(absl::IsUnavailable(again.status())) << again.status();
+        ASSERT_TRUE((*pool)->AwaitReady(kPatienceMs).ok());
+        EXPECT_EQ(*CallDeferring(**pool, 2, kDeferredHangs), *expected);
+      }
+    }
+  }
+}
+
+TEST_F(WorkerPoolTest, AnErrorOfDeferredCallsIsReportedAndTheSessionRecovers) {
+  const auto service = Serve(0, 1, Path("u"));
+  for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc}) {
+    const auto pool = Connect({service->address()}, path);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    EXPECT_THAT(CallDeferring(**pool, 1, /*layer=*/99).status().ToString(), HasSubstr("layer 99"));
+    ASSERT_TRUE((*pool)->AwaitReady(kPatienceMs).ok());
+    EXPECT_TRUE(CallDeferring(**pool, 1).ok());
   }
 }
 
@@ -265,7 +431,7 @@ TEST_F(WorkerPoolTest, ADeviceMakesItsOwnCallsAndTheHostGoesOn) {
       ASSERT_TRUE(sums.ok()) << sums.status();
       EXPECT_EQ(*sums, expected);
     }
-    ASSERT_TRUE((*pool)->EndDirect(4, absl::OkStatus()).ok());
+    ASSERT_TRUE((*pool)->EndDirect(4, 0, absl::OkStatus()).ok());
     EXPECT_EQ(Call(**pool, 2), Call(**pool, 2)) << "the host's own calls go on where the device left";
   }
 }
@@ -278,7 +444,7 @@ TEST_F(WorkerPoolTest, ADeviceIsReleasedWhenItsWorkerIsGone) {
   ASSERT_TRUE((*pool)->BeginDirect(&release).ok());
   service.reset();
   while (release.load() == 0) std::this_thread::yield();
-  const absl::Status ended = (*pool)->EndDirect(0, absl::UnavailableError("the device waited in vain"));
+  const absl::Status ended = (*pool)->EndDirect(0, 0, absl::UnavailableError("the device waited in vain"));
   EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
   service = Serve(0, 1, Path("n"));
   ASSERT_TRUE((*pool)->AwaitReady(kPatienceMs).ok());

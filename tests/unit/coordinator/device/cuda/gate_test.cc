@@ -2,6 +2,9 @@
 
 #include "coordinator/device/cuda/kernels/gate.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
@@ -36,15 +39,24 @@ std::vector<GateCase> Cases() {
                       .norm_topk_prob = norm,
                       .scaling = scaling};
   };
-  return {{"DeepSeek-V3", 256, params(sigmoid, 8, 8, 4, true, 2.5f), true},
-          {"Kimi-K2", 384, params(sigmoid, 8, 1, 1, true, 2.827f), true},
-          {"Qwen3", 128, params(softmax, 8, 1, 1, true, 1), false},
-          {"512 experts, not normalised", 512, params(softmax, 10, 1, 1, false, 1), false},
-          {"groups of 5", 20, params(sigmoid, 3, 4, 2, true, 1), false},
-          {"groups of 1", 6, params(sigmoid, 3, 6, 4, true, 1), true},
-          {"softmax in groups", 64, params(softmax, 6, 8, 3, false, 16), false},
-          {"all of them", 32, params(sigmoid, 32, 1, 1, true, 1), true},
-          {"one", 1, params(softmax, 1, 1, 1, true, 1), false}};
+  std::vector<GateCase> cases = {
+      {"DeepSeek-V3", 256, params(sigmoid, 8, 8, 4, true, 2.5f), true},
+      {"Kimi-K2", 384, params(sigmoid, 8, 1, 1, true, 2.827f), true},
+      {"Qwen3", 128, params(softmax, 8, 1, 1, true, 1), false},
+      {"512 experts, not normalised", 512, params(softmax, 10, 1, 1, false, 1), false},
+      {"groups of 5", 20, params(sigmoid, 3, 4, 2, true, 1), false},
+      {"groups of 1", 6, params(sigmoid, 3, 6, 4, true, 1), true},
+      {"softmax in groups", 64, params(softmax, 6, 8, 3, false, 16), false},
+      {"all of them", 32, params(sigmoid, 32, 1, 1, true, 1), true},
+      {"one", 1, params(softmax, 1, 1, 1, true, 1), false}};
+  for (size_t i = 0, whole = cases.size(); i < whole; ++i) {
+    GateCase deferring = cases[i];
+    const int k = deferring.params.experts_per_token;
+    deferring.params.deferred_experts = i % 2 == 0 ? std::min(k - 1, 2) : k - 1;
+    deferring.name += fmt::format(", {} deferred", deferring.params.deferred_experts);
+    if (k > 1) cases.push_back(std::move(deferring));
+  }
+  return cases;
 }
 
 /// Runs both on `rows` rows of logits; row 1 is padding.
@@ -69,7 +81,8 @@ void ExpectSameSelection(const GateCase& gate, const std::vector<float>& logits,
                           .n_group = gate.params.n_group,
                           .topk_group = gate.params.topk_group,
                           .norm_topk_prob = gate.params.norm_topk_prob,
-                          .scaling = gate.params.scaling},
+                          .scaling = gate.params.scaling,
+                          .deferred_experts = gate.params.deferred_experts},
                          nullptr);
   const std::vector<int32_t> got = chosen.Download();
   const std::vector<float> got_weights = weights.Download();

@@ -32,10 +32,11 @@ class Formula final : public LayerExecutor {
     if (call.layer == kRefusedLayer) return absl::InvalidArgumentError("no such layer");
     std::fill(out.begin(), out.end(), 0.0f);
     for (int t = 0; t < call.tokens; ++t) {
-      for (int k = 0; k < kPerToken; ++k) {
-        const ExpertId expert = call.experts[static_cast<size_t>(t * kPerToken + k)];
+      for (int k = 0; k < call.experts_per_token; ++k) {
+        const auto entry = static_cast<size_t>(t * call.experts_per_token + k);
+        const ExpertId expert = call.experts[entry];
         if (expert == kNoExpert) continue;
-        const float weight = call.weights[static_cast<size_t>(t * kPerToken + k)];
+        const float weight = call.weights[entry];
         for (int c = 0; c < kHidden; ++c) {
           const auto at = static_cast<size_t>(t * kHidden + c);
           out[at] +=
@@ -142,12 +143,19 @@ class HandoverTest : public ::testing::Test {
                       .request_length = port.request_length,
                       .reply = port.reply.data(),
                       .reply_published = port.reply_published,
+                      .deferred_reply = port.deferred_reply.data(),
+                      .deferred_published = port.deferred_published,
                       .requests = port.requests,
-                      .replies = port.replies};
+                      .replies = port.replies,
+                      .deferred = port.deferred};
     }
     std::memset(fault_->host(), 0, fault_->bytes());
   }
   void EnqueueCall(int call, int layer) {
+    EnqueueSend(call, layer, /*deferred_experts=*/0);
+    EnqueueAdd(call, call, /*deferred=*/false);
+  }
+  void EnqueueSend(int call, int layer, int deferred_experts) {
     const auto* step = reinterpret_cast<HandoverStep*>(step_->device());
     auto* fault = reinterpret_cast<HandoverFault*>(fault_->device());
     LaunchSendCalls({.step = step,
@@ -158,21 +166,29 @@ class HandoverTest : public ::testing::Test {
                      .weights = reinterpret_cast<float*>(weights_->device()),
                      .hidden_size = kHidden,
                      .experts_per_token = kPerToken,
+                     .deferred_experts = deferred_experts,
                      .rows_max = kRowsMax,
                      .ports_max = kWorkers,
                      .layer = layer,
                      .call = call},
                     stream_);
+  }
+  void EnqueueAdd(int call, int reply, bool deferred) {
+    const auto* step = reinterpret_cast<HandoverStep*>(step_->device());
+    auto* fault = reinterpret_cast<HandoverFault*>(fault_->device());
     LaunchAwaitReplies({.step = step,
                         .fault = fault,
                         .release = reinterpret_cast<uint32_t*>(release_->device()),
-                        .call = call},
+                        .call = call,
+                        .reply = reply,
+                        .deferred = deferred},
                        stream_);
     LaunchAddReplies({.step = step,
                       .fault = fault,
                       .residual = reinterpret_cast<float*>(residual_->device()),
                       .hidden_size = kHidden,
-                      .rows_max = kRowsMax},
+                      .rows_max = kRowsMax,
+                      .deferred = deferred},
                      stream_);
   }
 
@@ -209,7 +225,7 @@ TEST_F(HandoverTest, AGraphOfCallsGivesTheWorkersSums) {
     runtime_->Launch(**graph, stream_);
     ASSERT_TRUE(runtime_->Synchronize(stream_).ok());
     EXPECT_EQ(Fault().kind, 0u);
-    ASSERT_TRUE(pool_->EndDirect(3, absl::OkStatus()).ok());
+    ASSERT_TRUE(pool_->EndDirect(3, 0, absl::OkStatus()).ok());
     for (size_t i = 0; i < expected.size(); ++i)
       EXPECT_NEAR(reinterpret_cast<float*>(residual_->device())[i], expected[i], 1e-4) << i;
   }
@@ -224,10 +240,56 @@ TEST_F(HandoverTest, OneCallIsBitForBitWhatTheHostAddsUp) {
     Begin(5, *direct);
     EnqueueCall(0, 2);
     ASSERT_TRUE(runtime_->Synchronize(stream_).ok());
-    ASSERT_TRUE(pool_->EndDirect(1, absl::OkStatus()).ok());
+    ASSERT_TRUE(pool_->EndDirect(1, 0, absl::OkStatus()).ok());
     const auto* residual = reinterpret_cast<float*>(residual_->device());
     EXPECT_EQ(std::vector<float>(residual, residual + expected.size()), expected);
     EXPECT_EQ(residual[expected.size()], static_cast<float>(expected.size() % 13)) << "a padding row changed";
+  }
+}
+
+// A graph of three calls of which two defer, each joined before the next is sent: bit for bit what the host
+// adds up in that order, and the counters of both mailboxes go on where the step left them.
+TEST_F(HandoverTest, DeferredSumsComeByThemselves) {
+  ASSERT_TRUE(runtime_->BeginCapture(stream_).ok());
+  for (int call = 0, deferring = 0; call < 3; ++call) {
+    const bool defers = call != 1;
+    EnqueueSend(call, call + 4, defers ? 2 : 0);
+    EnqueueAdd(call, call, false);
+    if (defers) EnqueueAdd(call, deferring++, true);
+  }
+  const auto graph = runtime_->EndCapture(stream_);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  for (const int rows : {3, 24, 1}) {
+    FillInputs(rows, rows);
+    const auto values = static_cast<size_t>(rows * kHidden), entries = static_cast<size_t>(rows * kPerToken);
+    auto* residual = reinterpret_cast<float*>(residual_->device());
+    std::vector<float> hidden(values), expected(residual, residual + values), part(values);
+    for (size_t i = 0; i < values; ++i)
+      hidden[i] = DecodeBf16(reinterpret_cast<uint16_t*>(hidden_->device())[i]);
+    for (int call = 0; call < 3; ++call) {
+      SplitCall split;
+      split.Split({.layer = call + 4,
+                   .tokens = rows,
+                   .experts_per_token = kPerToken,
+                   .deferred_experts = call != 1 ? 2 : 0,
+                   .hidden = hidden,
+                   .experts = {reinterpret_cast<int32_t*>(experts_->device()), entries},
+                   .weights = {reinterpret_cast<float*>(weights_->device()), entries}});
+      for (const ReplyPart reply : {ReplyPart::kImmediate, ReplyPart::kDeferred}) {
+        for (int w = 0; w < kWorkers && split.part(reply).tokens > 0; ++w) {
+          ASSERT_TRUE(Formula(w).Execute(split.part(reply), absl::MakeSpan(part)).ok());
+          for (size_t i = 0; i < values; ++i) expected[i] += part[i];
+        }
+      }
+    }
+    const auto direct = pool_->BeginDirect(Release());
+    ASSERT_TRUE(direct.ok()) << direct.status();
+    Begin(rows, *direct);
+    runtime_->Launch(**graph, stream_);
+    ASSERT_TRUE(runtime_->Synchronize(stream_).ok());
+    EXPECT_EQ(Fault().kind, 0u);
+    ASSERT_TRUE(pool_->EndDirect(3, 2, absl::OkStatus()).ok());
+    EXPECT_EQ(std::vector<float>(residual, residual + values), expected) << rows << " rows";
   }
 }
 
@@ -243,7 +305,7 @@ TEST_F(HandoverTest, AWorkersRefusalIsNotedAndTheRestOfTheStepRunsEmpty) {
   EXPECT_EQ(Fault().call, 0u);
   EXPECT_EQ(Fault().status, static_cast<uint32_t>(absl::StatusCode::kInvalidArgument));
   EXPECT_EQ(*direct->ports[0].request_published, direct->ports[0].requests + 1) << "nothing is sent after it";
-  EXPECT_TRUE(absl::IsUnavailable(pool_->EndDirect(1, absl::InternalError("refused"))));
+  EXPECT_TRUE(absl::IsUnavailable(pool_->EndDirect(1, 0, absl::InternalError("refused"))));
 }
 
 TEST_F(HandoverTest, ADeadWorkerFreesTheDevice) {
@@ -256,7 +318,7 @@ TEST_F(HandoverTest, ADeadWorkerFreesTheDevice) {
   EnqueueCall(1, 3);
   ASSERT_TRUE(runtime_->Synchronize(stream_).ok());
   EXPECT_EQ(static_cast<FaultKind>(Fault().kind), FaultKind::kReleased);
-  EXPECT_TRUE(absl::IsUnavailable(pool_->EndDirect(2, absl::UnavailableError("released"))));
+  EXPECT_TRUE(absl::IsUnavailable(pool_->EndDirect(2, 0, absl::UnavailableError("released"))));
 }
 
 }  // namespace
