@@ -123,8 +123,16 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
     return std::vector<float>(logits->values.begin(), logits->values.end());
   }
 
-  // Twice what was measured.
-  static double MeanError() { return GetParam().name == "nano" ? 0.003 : 0.028; }
+  // Twice what was measured. With random weights, which of a token's experts are deferred is one more choice
+  // that rounding changes: 4 % where deferral itself moves the logits by 40.
+  double MeanError() const {
+    if (GetParam().name == "nano") return 0.003;
+    return deferred_ > 0 ? 0.08 : 0.028;
+  }
+  int OffTokensMax() const {
+    if (GetParam().name == "nano") return 0;
+    return deferred_ > 0 ? 6 : 1;
+  }
   void ExpectGolden(const std::vector<float>& logits) {
     const size_t vocab = expected_.size() / tokens_.size();
     double error = 0, size = 0;
@@ -140,7 +148,7 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
       off_tokens += worst > tolerance_ ? 1 : 0;
     }
     RecordProperty("mean", std::to_string(error / size));
-    EXPECT_LE(off_tokens, GetParam().name == "nano" ? 0 : 1);
+    EXPECT_LE(off_tokens, OffTokensMax());
     EXPECT_LE(error, MeanError() * size);
   }
 
