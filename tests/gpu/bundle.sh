@@ -1,22 +1,37 @@
 #!/usr/bin/env bash
-# Packs what tests a GPU on a machine that has CUDA's driver and nothing of ours: programs built with nvcc here, the
-# libraries that they load, the trained model. One folder, build/gpu_bundle, whose run.sh needs no network.
+# Packs what a machine that has CUDA's driver and nothing of ours lacks: programs built with nvcc here, the libraries that
+# they load, models and expected logits. build/gpu_bundle is laid out like this tree and needs no network: copy it there
+# and run its tests/gpu/run.sh. build/gpu_programs.tar.xz is the part that a checkout there would lack, to be unpacked in
+# its root. NUMOE_CUDA_TARGETS: nvcc's -gencode arguments separated by semicolons, fewer of them make it smaller.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 nvcc=$(tests/gpu/toolkit.sh)
-cmake --preset cuda -DNUMOE_NVCC="$nvcc" >/dev/null
-cmake --build build/cuda --target gpu_tests numoe-coordinator numoe-expert-worker numoe-kernel-bench
+cmake --preset cuda -DNUMOE_NVCC="$nvcc" ${NUMOE_CUDA_TARGETS:+-DNUMOE_CUDA_TARGETS="$NUMOE_CUDA_TARGETS"} >/dev/null
+programs=(numoe-coordinator numoe-expert-worker numoe-kernel-bench numoe-gpu-bench)
+cpu_tests=(attention_test kernels_test matmul_test packing_test rounded_test tile_budget_test)
+cmake --build build/cuda --target gpu_tests "${programs[@]}" "${cpu_tests[@]}"
 bundle=build/gpu_bundle
+built=$bundle/build/cuda
 rm -rf "$bundle"
-mkdir -p "$bundle"/{bin,lib,tests}
-cp build/cuda/bin/{numoe-coordinator,numoe-expert-worker,numoe-kernel-bench} "$bundle/bin/"
-cp build/cuda/tests_gpu/* "$bundle/tests/"
-strip "$bundle"/bin/* "$bundle"/tests/*
-# Everything but the C library, the loader and the driver, which must be the other machine's or come with the loader.
-for program in "$bundle"/bin/* "$bundle"/tests/*; do ldd "$program" | awk '$3 ~ /^\// {print $3}'; done | sort -u |
-  xargs -I{} cp -L {} "$bundle/lib/"
-cp -L /lib64/ld-linux-x86-64.so.2 "$bundle/lib/"
-cp -r deploy/models/nano "$bundle/nano"
-cp tests/gpu/run.sh "$bundle/"
-git rev-parse HEAD >"$bundle/commit"
-du -sh "$bundle"
+mkdir -p "$built"/{bin,lib,libc,tests} "$bundle"/{deploy/models,tests/bench,tests/golden,tests/gpu}
+cp "${programs[@]/#/build/cuda/bin/}" "$built/bin/"
+cp "${cpu_tests[@]/#/build/cuda/tests/}" "$built/tests/"
+cp -r build/cuda/tests_gpu "$built/"
+strip "$built"/{bin,tests,tests_gpu}/*
+# The C library must be the one that the driver's libraries are loaded with: the other machine's. Ours goes beside the
+# rest for machines whose own is too old (run.sh tries).
+for program in "$built"/{bin,tests,tests_gpu}/*; do ldd "$program" | awk '$3 ~ /^\// {print $3}'; done | sort -u |
+  while read -r library; do
+    case $(basename "$library") in
+      libc.so.* | libm.so.* | libdl.so.* | librt.so.* | libpthread.so.* | libresolv.so.*) cp -L "$library" "$built/libc/" ;;
+      *) cp -L "$library" "$built/lib/" ;;
+    esac
+  done
+cp -L /lib64/ld-linux-x86-64.so.2 "$built/libc/"
+git describe --always --dirty >"$built/commit"
+cp -r deploy/models/nano "$bundle/deploy/models/"
+cp -r tests/golden/data "$bundle/tests/golden/"
+cp tests/bench/bench.py "$bundle/tests/bench/"
+cp tests/gpu/run.sh "$bundle/tests/gpu/"
+tar -C "$bundle" -cJf build/gpu_programs.tar.xz build/cuda
+du -sh "$bundle" build/gpu_programs.tar.xz

@@ -1,54 +1,184 @@
 #!/usr/bin/env bash
-# Runs the device's tests on a machine with a GPU: every kernel test, then the trained model end to end with workers on
-# this host, a worker killed under way. From a bundle (tests/gpu/bundle.sh) or from a tree that has been built there.
-#   run.sh [--sanitize]    --sanitize: the kernel tests under compute-sanitizer's memcheck and racecheck
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-if [ -d "$here/tests" ]; then
-  root=$here
-  run() { "$root/lib/ld-linux-x86-64.so.2" --library-path "$root/lib:${LD_LIBRARY_PATH:-}:/usr/local/nvidia/lib64:/usr/local/cuda/lib64" "$@"; }
-  tests=$root/tests bin=$root/bin model=$root/nano
-else
-  root=$(cd "$here/../.." && pwd)
-  run() { "$@"; }
-  tests=$root/build/cuda/tests_gpu bin=$root/build/cuda/bin model=$root/deploy/models/nano
+# Runs on a machine with a GPU what no machine without one can: the device's tests, golden checkpoints and the trained
+# model end to end with workers on that host, compute-sanitizer, and the benchmarks. From a bundle (tests/gpu/bundle.sh),
+# or from a tree that has been built there.
+#   run.sh [--out DIR] [STEP...]
+# Steps, all of them by default, in the order of what is wanted most:
+#   facts     the machine and the card
+#   tests     every kernel's tests                          golden    the whole device against expected logits
+#   nano      both daemons, a worker killed under way       bench     numoe-gpu-bench
+#   sanitize  the kernels' tests under compute-sanitizer    amx       the CPU kernels' tests and numoe-kernel-bench
+# Nothing hangs: every program has its time limit, and what fails does not keep the rest from running. DIR (gpu_results)
+# gets facts.txt, log.txt, summary.txt and results.jsonl, lines for tests/bench with machine, device and commit. Exits 1
+# if anything failed.
+set -uo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root" || exit 2
+out=gpu_results
+[ "${1:-}" = --out ] && { out=$2; shift 2; }
+steps=("$@")
+[ ${#steps[@]} -gt 0 ] || steps=(facts tests golden nano bench sanitize amx)
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+built=$root/build/cuda bin=$root/build/cuda/bin model=$root/deploy/models/nano
+log=$out/log.txt summary=$out/summary.txt
+NUMOE_COMMIT=$(cat "$built/commit" 2>/dev/null || git describe --always --dirty 2>/dev/null || echo unknown)
+export NUMOE_COMMIT
+
+# cuBLASLt is the other machine's: CUDA's folders, or NVIDIA's Python wheels.
+for folder in /usr/local/nvidia/lib64 /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib \
+  $(python3 -c 'import nvidia, os
+for base in nvidia.__path__:
+    for name, _, files in os.walk(base):
+        if "libcublasLt.so.13" in files: print(name)' 2>/dev/null); do
+  [ -d "$folder" ] && LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}${LD_LIBRARY_PATH:+:}$folder
+done
+export LD_LIBRARY_PATH
+# Programs know the libraries beside them. A C library older than the one they were built with makes way for the bundle's.
+loader=()
+if ! "$bin/numoe-expert-worker" --help >/dev/null 2>&1 && [ -d "$built/libc" ]; then
+  loader=("$built/libc/ld-linux-x86-64.so.2" --library-path "$built/libc:$built/lib:$LD_LIBRARY_PATH")
 fi
-sanitizer=()
-[ "${1:-}" = --sanitize ] && sanitizer=(compute-sanitizer --tool memcheck --error-exitcode 9)
-command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
-lscpu | grep -E 'Model name|amx' | head -3 || true
 
 failed=()
-for test in "$tests"/*_gpu; do
-  name=$(basename "$test")
-  if (cd "$root" && run "${sanitizer[@]}" "$test" --gtest_brief=1); then echo "passed $name"; else failed+=("$name"); fi
-done
+say() { echo "$*" | tee -a "$summary"; }
+# check SECONDS NAME COMMAND...: runs it under its limit and notes how it ended.
+check() {
+  local limit=$1 name=$2 begin=$SECONDS
+  shift 2
+  echo "=== $name" >>"$log"
+  timeout -k 5 "$limit" "$@" >>"$log" 2>&1
+  local code=$?
+  if [ $code -eq 0 ]; then
+    say "passed $name ($((SECONDS - begin)) s)"
+  else
+    failed+=("$name")
+    say "FAILED $name: $([ $code -ge 124 ] && echo "stopped after $limit s or by a signal, " || true)code $code"
+    tail -n 15 "$log" | sed 's/^/    /'
+  fi
+  return $code
+}
 
+run_facts() {
+  {
+    date -u
+    echo "commit $NUMOE_COMMIT"
+    uname -r
+    lscpu
+    grep MemTotal /proc/meminfo
+    nvidia-smi
+    nvidia-smi --query-gpu=name,driver_version,memory.total,memory.free,clocks.max.sm,clocks.max.mem,pcie.link.gen.max,pcie.link.width.max --format=csv
+    nvcc --version || /usr/local/cuda/bin/nvcc --version
+    echo "libraries: $LD_LIBRARY_PATH; loader: ${loader[*]:-the machine's}"
+  } >"$out/facts.txt" 2>&1
+  grep -E 'Model name|^CPU\(s\)' "$out/facts.txt" | tee -a "$summary"
+  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1 | tee -a "$summary"
+}
+
+kernel_tests() { for test in "$built"/tests_gpu/*_gpu; do [[ $test == *cuda_golden_test_gpu ]] || echo "$test"; done; }
+
+run_tests() {
+  for test in $(kernel_tests); do check 60 "$(basename "$test")" "${loader[@]}" "$test" --gtest_brief=1; done
+}
+
+run_golden() { check 240 cuda_golden_test_gpu "${loader[@]}" "$built/tests_gpu/cuda_golden_test_gpu" --gtest_brief=1; }
+
+run_sanitize() {
+  local sanitizer
+  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) ||
+    { say "skipped: there is no compute-sanitizer here"; return; }
+  local tool test
+  for tool in memcheck racecheck synccheck; do
+    for test in $(kernel_tests); do
+      [[ $test == *gpu_bench_test_gpu ]] && continue  # forks
+      check 90 "$tool $(basename "$test")" "$sanitizer" --tool "$tool" --error-exitcode 9 "${loader[@]}" "$test" \
+        --gtest_brief=1
+    done
+  done
+}
+
+# Lines of JSON that COMMAND prints become results with machine and commit, also when it fails half way.
+bench() {
+  local limit=$1 name=$2 lines
+  shift 2
+  lines=$(mktemp)
+  check "$limit" "$name" bash -c 'lines=$1; shift; "$@" >"$lines"' bench "$lines" "${loader[@]}" "$@"
+  grep '^{.*}$' "$lines" >"$lines.whole"
+  cat "$lines.whole" >>"$log"
+  python3 tests/bench/bench.py record "$out/results.jsonl" --runs 1 -- cat "$lines.whole" ||
+    cat "$lines.whole" >>"$out/results.jsonl"
+  rm -f "$lines" "$lines.whole"
+}
+
+run_bench() {
+  for part in attention experts handover step hybrid; do
+    bench 150 "bench $part" "$bin/numoe-gpu-bench" "$part" --json
+  done
+}
+
+run_amx() {
+  lscpu | grep -q amx_tile || { say "skipped: this CPU has no AMX"; return; }
+  for test in attention_test kernels_test matmul_test packing_test rounded_test tile_budget_test; do
+    check 120 "$test" "${loader[@]}" "$built/tests/$test" --gtest_brief=1
+  done
+  bench 60 "CPU limits" "$bin/numoe-kernel-bench" limits --json
+  for isa in amx avx512; do
+    bench 120 "CPU experts $isa" "$bin/numoe-kernel-bench" moe --shape k2 --experts 48 --tokens 1,8,64,512 --isa "$isa" --json
+  done
+}
+
+# --- both daemons on the trained model
+post() {  # URL JSON
+  if command -v curl >/dev/null; then
+    curl -s -m 60 "$1" -H 'content-type: application/json' -d "$2"
+  else
+    python3 -c 'import sys, urllib.request as u
+print(u.urlopen(u.Request(sys.argv[1], sys.argv[2].encode(), {"content-type": "application/json"}), timeout=60).read().decode())' "$1" "$2"
+  fi
+}
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
 start_worker() {
-  run "$bin/numoe-expert-worker" --model "$model" --listen "unix:$work/w$1.sock" --worker-index "$1" --worker-count 2 \
-    --metrics-port 0 >"$work/w$1.log" 2>&1 &
-}
-start_worker 0; first=$!
-start_worker 1
-run "$bin/numoe-coordinator" --model "$model" --workers "unix:$work/w0.sock,unix:$work/w1.sock" --device cuda \
-  --num-gpu-experts 8 --port 0 --port-file "$work/port" >"$work/coordinator.log" 2>&1 &
-for _ in $(seq 100); do [ -s "$work/port" ] && break; sleep 0.2; done
-[ -s "$work/port" ] || { tail -5 "$work"/*.log >&2; exit 1; }
-ask() {
-  curl -s "http://127.0.0.1:$(cat "$work/port")/v1/chat/completions" -H 'content-type: application/json' \
-    -d "{\"model\": \"nano\", \"temperature\": 0, \"messages\": [{\"role\": \"user\", \"content\": \"What is $1?\"}]}"
+  "${loader[@]}" "$bin/numoe-expert-worker" --model "$model" --listen "unix:$work/w$1.sock" --worker-index "$1" \
+    --worker-count 2 --metrics-port 0 >>"$work/w$1.log" 2>&1 &
 }
 expect() {
   local answer
-  answer=$(ask "$1")
-  case $answer in *"$2"*) echo "passed: $1 is $2" ;; *) failed+=("$1"); echo "asked $1, expected $2: $answer" >&2 ;; esac
+  answer=$(post "http://127.0.0.1:$(cat "$work/port")/v1/chat/completions" \
+    "{\"model\": \"nano\", \"temperature\": 0, \"messages\": [{\"role\": \"user\", \"content\": \"What is $1?\"}]}")
+  echo "asked $1: $answer" >>"$log"
+  case $answer in *"$2"*) say "passed nano: $1 is $2" ;; *) failed+=("nano: $1"); say "FAILED nano: $1 is not $2: $answer" ;; esac
 }
-expect '84 * 3 / 2' 126
-expect '12 + 30' 42
-kill -9 "$first"; start_worker 0
-expect '7 * 8' 56
-curl -s "http://127.0.0.1:$(cat "$work/port")/metrics" | grep -E 'numoe_gpu_expert|numoe_steps_replayed' || true
-[ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}" >&2; tail -5 "$work/coordinator.log" >&2; exit 1; }
-echo "all GPU tests passed"
+run_nano() {
+  start_worker 0
+  local first=$!
+  start_worker 1
+  "${loader[@]}" "$bin/numoe-coordinator" --model "$model" --workers "unix:$work/w0.sock,unix:$work/w1.sock" --device cuda \
+    --num-gpu-experts 8 --port 0 --port-file "$work/port" >"$work/coordinator.log" 2>&1 &
+  local coordinator=$!
+  for _ in $(seq 300); do [ -s "$work/port" ] || ! kill -0 $coordinator 2>/dev/null && break; sleep 0.2; done
+  if [ -s "$work/port" ]; then
+    expect '84 * 3 / 2' 126
+    expect '12 + 30' 42
+    kill -9 "$first"
+    start_worker 0
+    expect '7 * 8' 56
+    expect '12 + 30' 42
+    python3 -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20).read().decode())' \
+      "http://127.0.0.1:$(cat "$work/port")/metrics" 2>/dev/null | grep -E 'numoe_gpu_expert|numoe_steps_replayed' >>"$log"
+  else
+    failed+=(nano)
+    say "FAILED nano: the coordinator does not serve"
+    tail -n 5 "$work"/*.log
+  fi
+  cat "$work"/*.log >>"$log"
+  kill $(jobs -p) 2>/dev/null
+  wait
+}
+
+for step in "${steps[@]}"; do
+  say "--- $step"
+  "run_$step"
+done
+[ ${#failed[@]} -eq 0 ] || { say "failed: ${failed[*]}"; exit 1; }
+say "all steps passed: ${steps[*]}"
