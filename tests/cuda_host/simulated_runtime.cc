@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -46,6 +48,11 @@ class SimulatedGraph final : public Graph {
 
  private:
   const Work work_;
+};
+
+class SimulatedEvent final : public Event {
+ public:
+  std::optional<std::chrono::steady_clock::time_point> at;
 };
 
 // The plain loops that the matrix library stands for.
@@ -132,6 +139,19 @@ class SimulatedRuntime final : public Runtime {
     work.swap(Of(stream));
     for (const auto& step : work) step();
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Event>> NewEvent() override { return std::make_unique<SimulatedEvent>(); }
+  void Record(Event& event, Stream stream) override {
+    auto& recorded = static_cast<SimulatedEvent&>(event);
+    recorded.at.reset();
+    Enqueue(stream, [&recorded] { recorded.at = std::chrono::steady_clock::now(); });
+  }
+  absl::StatusOr<double> SecondsBetween(const Event& first, const Event& last) override {
+    const auto &begin = static_cast<const SimulatedEvent&>(first).at,
+               &end = static_cast<const SimulatedEvent&>(last).at;
+    if (!begin || !end) return absl::InternalError("an event was not reached yet");
+    return std::chrono::duration<double>(*end - *begin).count();
   }
 
   absl::Status BeginCapture(Stream) override {

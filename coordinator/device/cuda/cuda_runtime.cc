@@ -53,6 +53,16 @@ class CudaGraph final : public Graph {
   cudaGraphExec_t executable_;
 };
 
+class CudaEvent final : public Event {
+ public:
+  explicit CudaEvent(cudaEvent_t event) : event_(event) {}
+  ~CudaEvent() override { cudaEventDestroy(event_); }
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  cudaEvent_t event_;
+};
+
 class CudaRuntime final : public Runtime {
  public:
   CudaRuntime(int ordinal, DeviceFacts facts) : ordinal_(ordinal), facts_(std::move(facts)) {}
@@ -127,6 +137,24 @@ class CudaRuntime final : public Runtime {
   absl::Status Synchronize(Stream stream) override {
     Keep(Check(cudaStreamSynchronize(stream), "the GPU's work"));
     return first_error_;
+  }
+
+  absl::StatusOr<std::unique_ptr<Event>> NewEvent() override {
+    cudaEvent_t event = nullptr;
+    RETURN_IF_ERROR(Check(cudaEventCreate(&event), "cudaEventCreate"));
+    return std::make_unique<CudaEvent>(event);
+  }
+
+  void Record(Event& event, Stream stream) override {
+    Keep(Check(cudaEventRecord(static_cast<CudaEvent&>(event).event(), stream), "cudaEventRecord"));
+  }
+
+  absl::StatusOr<double> SecondsBetween(const Event& first, const Event& last) override {
+    float milliseconds = 0;
+    RETURN_IF_ERROR(Check(cudaEventElapsedTime(&milliseconds, static_cast<const CudaEvent&>(first).event(),
+                                               static_cast<const CudaEvent&>(last).event()),
+                          "cudaEventElapsedTime"));
+    return milliseconds * 1e-3;
   }
 
   absl::Status BeginCapture(Stream stream) override {

@@ -1,0 +1,191 @@
+// The whole model's decode step as it is served: one captured graph, workers reached by kernels.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <optional>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "coordinator/device/cuda/cuda_device.h"
+#include "coordinator/model/model.h"
+#include "coordinator/tools/gpu/gpu_bench.h"
+#include "coordinator/tools/gpu/synthetic_model.h"
+#include "coordinator/tools/gpu/timed_runtime.h"
+#include "coordinator/transport/worker_pool.h"
+
+namespace numoe::cuda {
+namespace {
+
+constexpr int kBlockTokens = 16;
+constexpr int kUncounted = 4;  // steps: through the host, captured, and two to warm up
+constexpr int64_t kPatienceMs = 120'000;
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+/// Bytes that a decode step reads of what the device holds: not the embedding's other rows, nor the form of
+/// kv_b_proj that only prompts use.
+double StepWeightBytes(const ModelConfig& c, uint64_t weights) {
+  const double embedding = 2.0 * c.vocab_size * c.hidden_size;
+  const double key_up = 2.0 * c.num_layers * c.num_heads * c.qk_nope_head_dim * c.kv_lora_rank;
+  return static_cast<double>(weights) - embedding - key_up;
+}
+
+/// A device with the model on it.
+class StepModel {
+ public:
+  static absl::StatusOr<std::unique_ptr<StepModel>> Create(std::unique_ptr<Runtime> runtime,
+                                                           const StepSizes& sizes) {
+    auto model = std::unique_ptr<StepModel>(new StepModel(sizes));
+    ASSIGN_OR_RETURN(auto timed, TimedRuntime::Create(std::move(runtime)));
+    model->runtime_ = timed.get();
+    model->blocks_.resize(static_cast<size_t>(sizes.context / kBlockTokens + 1));
+    std::iota(model->blocks_.begin(), model->blocks_.end(), KvBlockId{0});
+    ASSIGN_OR_RETURN(
+        model->device_,
+        CudaDevice::Create(
+            {.rows = 8, .sequences = 1, .blocks_per_sequence = static_cast<int>(model->blocks_.size())},
+            std::move(timed)));
+    return model;
+  }
+
+  /// Loads the model's weights, whose experts are `worker`'s.
+  absl::Status Load(BenchWorker& worker, Metrics& metrics) {
+    const ModelConfig& config = sizes_.config;
+    ASSIGN_OR_RETURN(pool_, WorkerPool::Create({.addresses = {worker.address()},
+                                                .link = {.data_path = DataPath::kSharedMemory,
+                                                         .hidden_size = config.hidden_size,
+                                                         .num_experts = config.num_experts,
+                                                         .call_deadline_ms = kPatienceMs},
+                                                .start_deadline_ms = kPatienceMs},
+                                               metrics));
+    const SyntheticModel checkpoint(config);
+    ASSIGN_OR_RETURN(model_, Model::Load(checkpoint, config,
+                                         {.kv_block_tokens = kBlockTokens,
+                                          .kv_blocks = static_cast<int>(blocks_.size()),
+                                          .logit_rows_max = 1},
+                                         *device_, *pool_));
+    return absl::OkStatus();
+  }
+
+  /// Median seconds of a step's graph on the device, and of the whole step on the host's clock.
+  struct Times {
+    double graph = 0;
+    double wall = 0;
+  };
+  absl::StatusOr<Times> Run(BenchWorker& worker) {
+    std::vector<double> graphs, walls;
+    for (int n = 0; n < kUncounted + sizes_.steps; ++n) {
+      const TokenId token = n % sizes_.config.vocab_size;
+      if (n == kUncounted) worker.TakeSecondsPerCall();
+      const auto begin = std::chrono::steady_clock::now();
+      RETURN_IF_ERROR(model_
+                          ->Forward({.sequences = {{.tokens = absl::MakeConstSpan(&token, 1),
+                                                    .position = sizes_.context,
+                                                    .blocks = blocks_}}})
+                          .status());
+      const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      if (n < kUncounted) continue;
+      walls.push_back(wall);
+      ASSIGN_OR_RETURN(const std::optional<double> graph, runtime_->TakeGraphSeconds());
+      if (!graph) return absl::InternalError("a decode step did not run as a graph");
+      graphs.push_back(*graph);
+    }
+    return Times{Median(std::move(graphs)), Median(std::move(walls))};
+  }
+
+  double weight_bytes() const { return StepWeightBytes(sizes_.config, device_->memory().weights); }
+  const DeviceFacts& facts() const { return runtime_->facts(); }
+
+ private:
+  explicit StepModel(const StepSizes& sizes) : sizes_(sizes) {}
+
+  const StepSizes sizes_;
+  TimedRuntime* runtime_ = nullptr;  // the device's
+  std::vector<KvBlockId> blocks_;
+  std::unique_ptr<CudaDevice> device_;
+  std::unique_ptr<WorkerPool> pool_;
+  std::unique_ptr<Model> model_;
+};
+
+}  // namespace
+
+absl::Status BenchStep(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
+                       const StepSizes& sizes, const BenchReport& report) {
+  worker.SetComputing(false);
+  Metrics metrics(MetricOwner::kCoordinator);
+  ASSIGN_OR_RETURN(const auto model, StepModel::Create(std::move(runtime), sizes));
+  RETURN_IF_ERROR(model->Load(worker, metrics));
+  ASSIGN_OR_RETURN(const StepModel::Times times, model->Run(worker));
+  const double bound = model->weight_bytes() / (limits.read_gb_per_s * 1e9);
+  report({{"op", "decode_step"},
+          {"layers", sizes.config.num_layers},
+          {"batch", 1},
+          {"context", sizes.context},
+          {"experts", "answered with zeros"},
+          {"gpu", model->facts().name},
+          {"graph_ms", times.graph * 1e3},
+          {"wall_ms", times.wall * 1e3},
+          {"weight_gb", model->weight_bytes() / 1e9},
+          {"bound_ms", bound * 1e3},
+          {"times_bound", times.graph / bound},
+          {"limit_read_gb_per_s", limits.read_gb_per_s}});
+  return absl::OkStatus();
+}
+
+absl::Status BenchHybrid(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
+                         const StepSizes& sizes, const BenchReport& report) {
+  Metrics metrics(MetricOwner::kCoordinator);
+  ASSIGN_OR_RETURN(const auto model, StepModel::Create(std::move(runtime), sizes));
+  RETURN_IF_ERROR(model->Load(worker, metrics));
+  const std::vector<bool>& moe = sizes.config.layer_is_moe;
+  const auto layers = static_cast<double>(std::count(moe.begin(), moe.end(), true));
+  worker.SetComputing(false);
+  ASSIGN_OR_RETURN(const StepModel::Times alone, model->Run(worker));
+  worker.SetComputing(true);
+  ASSIGN_OR_RETURN(const StepModel::Times both, model->Run(worker));
+  const double cpu = worker.TakeSecondsPerCall() * layers;
+  report({{"op", "hybrid_layer"},
+          {"moe_layers", static_cast<int>(layers)},
+          {"batch", 1},
+          {"experts", sizes.config.num_experts},
+          {"gpu", model->facts().name},
+          {"us", both.graph / layers * 1e6},
+          {"gpu_us", alone.graph / layers * 1e6},
+          {"cpu_us", cpu / layers * 1e6},
+          {"times_slower_side", both.graph / std::max(alone.graph, cpu)},
+          {"limit_read_gb_per_s", limits.read_gb_per_s}});
+  return absl::OkStatus();
+}
+
+ModelConfig K2Config(int layers, int experts) {
+  ModelConfig config;
+  config.model_type = "kimi_k2";
+  config.hidden_size = 7168;
+  config.num_layers = layers;
+  config.vocab_size = 163840;
+  config.max_position_embeddings = 131072;
+  config.num_heads = 64;
+  config.q_lora_rank = 1536;
+  config.kv_lora_rank = 512;
+  config.qk_nope_head_dim = 128;
+  config.qk_rope_head_dim = 64;
+  config.v_head_dim = 128;
+  config.rope.dim = 64;
+  config.intermediate_size = 18432;
+  config.moe_intermediate_size = 2048;
+  config.num_experts = experts;
+  config.experts_per_token = 8;
+  config.num_shared_experts = 1;
+  config.layer_is_moe.assign(static_cast<size_t>(layers), true);
+  config.layer_is_moe[0] = false;
+  config.routed_scaling_factor = 2.827;
+  return config;
+}
+
+}  // namespace numoe::cuda
