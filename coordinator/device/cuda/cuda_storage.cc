@@ -210,7 +210,7 @@ absl::Status CudaStorage::ReserveKvCache(const KvCacheSpec& spec) {
   for (const StoredRope& rope : ropes_)
     turns_.push_back(
         Scratch(static_cast<size_t>(bounds_.rows) * static_cast<size_t>(rope.dim) * sizeof(float)));
-  RETURN_IF_ERROR(store_.status());
+  RETURN_IF_ERROR(store_.Finish());
   RETURN_IF_ERROR(first_error_);
   if (runtime_ == nullptr) return absl::OkStatus();
   for (int layer = 0; layer < spec.layers; ++layer) {

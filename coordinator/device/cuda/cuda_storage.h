@@ -35,7 +35,7 @@ class CudaStorage : public Device {
         facts_(facts),
         runtime_(owned_runtime_.get()),
         stream_(stream),
-        store_(runtime_, stream) {}
+        store_(runtime_) {}
 
   Tensor NewTensor(int cols, TensorUse use = TensorUse::kActivation, int rows = 0) override;
   RouteTable NewRouteTable(int experts_per_token) override;

@@ -125,30 +125,18 @@ float Fp8Scale(const MatrixView& source, const Rectangle& r) {
   return DecodeBf16(bits);
 }
 
-// Tile m of every panel is `outputs` rows of `source` further than the panel before.
-void PackTiles(DeviceFormat format, const MatrixView& source, bool gated, int m, std::byte* out) {
-  NUMOE_CHECK(format == DeviceFormat::kBf16 || format == NativeDeviceFormat(source));
-  const int panels = PanelCount(static_cast<int>(source.rows), gated);
+// Tile m of a panel is `outputs` rows of `source` further than that of the panel before.
+void PackTiles(const DevicePack& pack, const MatrixView& source, int m, const PanelRange& panels,
+               std::byte* out) {
   const int steps = StepCount(static_cast<int>(source.cols));
-  std::byte* scales = out + CodeBytes(format, panels, static_cast<int>(source.cols));
-  for (int panel = 0; panel < panels; ++panel) {
-    const int64_t row = gated ? panel * kTileOutputs : panel * kPanelOutputs + m * kTileOutputs;
-    for (int step = 0; step < steps; ++step) {
-      const int64_t at = static_cast<int64_t>(panel) * steps + step;
+  for (int64_t panel = panels.first; panel < panels.last; ++panel) {
+    const int64_t row = pack.gated() ? panel * kTileOutputs : panel * kPanelOutputs + m * kTileOutputs;
+    for (int step = 0; step < steps; ++step, out += StepBytes(pack.format)) {
       const Rectangle r = Clip(source, row, static_cast<int64_t>(step) * kStepInputs);
-      std::byte* target = out + at * StepBytes(format);
-      StoreTile(format, ReadTile(format, source, r), m, target);
-      if (format == DeviceFormat::kInt4) StoreInt4Scales(source, r, m, target);
-      if (format == DeviceFormat::kFp8) Store(scales + (at * 2 + m) * 4, Fp8Scale(source, r));
+      StoreTile(pack.format, ReadTile(pack.format, source, r), m, out);
+      if (pack.format == DeviceFormat::kInt4) StoreInt4Scales(source, r, m, out);
     }
   }
-}
-
-void ClearPadding(DeviceFormat format, const MatrixView& source, bool gated, absl::Span<std::byte> out) {
-  const int rows = static_cast<int>(source.rows), cols = static_cast<int>(source.cols);
-  NUMOE_CHECK_EQ(out.size(), DeviceBytes(format, rows, cols, gated));
-  std::fill(out.end() - std::min<size_t>(128, out.size()), out.end(),
-            std::byte{0});  // what rounds the size up
 }
 
 }  // namespace
@@ -164,28 +152,65 @@ DeviceFormat NativeDeviceFormat(const MatrixView& stored) {
   return DeviceFormat::kBf16;
 }
 
+int64_t DevicePack::panels() const { return PanelCount(static_cast<int>(first.rows), gated()); }
+
+size_t DevicePack::panel_bytes() const {
+  return static_cast<size_t>(StepCount(static_cast<int>(first.cols))) *
+         static_cast<size_t>(StepBytes(format));
+}
+
+size_t DevicePack::bytes() const {
+  return DeviceBytes(format, static_cast<int>(first.rows), static_cast<int>(first.cols), gated());
+}
+
+void PackPanels(const DevicePack& pack, const PanelRange& panels, absl::Span<std::byte> out) {
+  NUMOE_CHECK(0 <= panels.first && panels.first <= panels.last && panels.last <= pack.panels());
+  NUMOE_CHECK_EQ(out.size(), static_cast<size_t>(panels.last - panels.first) * pack.panel_bytes());
+  for (int m = 0; m < 2; ++m) {
+    const MatrixView& source = m == 1 && pack.gated() ? pack.second : pack.first;
+    NUMOE_CHECK(pack.format == DeviceFormat::kBf16 || pack.format == NativeDeviceFormat(source));
+    PackTiles(pack, source, m, panels, out.data());
+  }
+}
+
+void PackBehindPanels(const DevicePack& pack, absl::Span<std::byte> out) {
+  std::fill(out.begin(), out.end(), std::byte{0});
+  NUMOE_CHECK_EQ(out.size(), pack.bytes() - static_cast<size_t>(pack.panels()) * pack.panel_bytes());
+  if (pack.format != DeviceFormat::kFp8) return;
+  const int64_t steps = StepCount(static_cast<int>(pack.first.cols));
+  for (int64_t at = 0; at < pack.panels() * steps; ++at) {
+    const int64_t panel = at / steps, col = at % steps * kStepInputs;
+    for (int m = 0; m < 2; ++m) {
+      const int64_t row = pack.gated() ? panel * kTileOutputs : panel * kPanelOutputs + m * kTileOutputs;
+      const MatrixView& source = m == 1 && pack.gated() ? pack.second : pack.first;
+      Store(out.data() + (at * 2 + m) * 4, Fp8Scale(source, Clip(source, row, col)));
+    }
+  }
+}
+
+void PackDevice(const DevicePack& pack, absl::Span<std::byte> out) {
+  NUMOE_CHECK_EQ(out.size(), pack.bytes());
+  const size_t codes = static_cast<size_t>(pack.panels()) * pack.panel_bytes();
+  PackPanels(pack, {0, pack.panels()}, out.subspan(0, codes));
+  PackBehindPanels(pack, out.subspan(codes));
+}
+
 void PackDeviceMatrix(DeviceFormat format, const MatrixView& source, absl::Span<std::byte> out) {
-  ClearPadding(format, source, false, out);
-  for (int m = 0; m < 2; ++m) PackTiles(format, source, false, m, out.data());
+  PackDevice({.format = format, .first = source}, out);
 }
 
 void PackDeviceGated(DeviceFormat format, const MatrixView& gate, const MatrixView& up,
                      absl::Span<std::byte> out) {
   NUMOE_CHECK(gate.rows == up.rows && gate.cols == up.cols);
-  ClearPadding(format, gate, true, out);
-  PackTiles(format, gate, true, 0, out.data());
-  PackTiles(format, up, true, 1, out.data());
+  PackDevice({.format = format, .first = gate, .second = up}, out);
 }
 
-void PackDeviceValues(absl::Span<const float> values, int rows, int cols, absl::Span<std::byte> out) {
+MatrixView ValuesView(absl::Span<const float> values, int rows, int cols) {
   NUMOE_CHECK_EQ(values.size(), static_cast<size_t>(rows) * static_cast<size_t>(cols));
-  const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
-  PackDeviceMatrix(DeviceFormat::kBf16,
-                   MatrixView{.format = MatrixFormat::kF32,
-                              .rows = rows,
-                              .cols = cols,
-                              .data = {bytes, values.size() * sizeof(float)}},
-                   out);
+  return {.format = MatrixFormat::kF32,
+          .rows = rows,
+          .cols = cols,
+          .data = {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(float)}};
 }
 
 float UnpackDeviceWeight(const DeviceMatrix& matrix, int row, int col, int half) {

@@ -18,17 +18,36 @@ namespace numoe::cuda {
 /// steps of 64 inputs, INT4 in groups of 32 with BF16 scales.
 DeviceFormat NativeDeviceFormat(const MatrixView& stored);
 
-/// REQUIRES: `format` is kBf16 or NativeDeviceFormat(source); out.size() == DeviceBytes(format, source.rows,
-/// source.cols, false).
-void PackDeviceMatrix(DeviceFormat format, const MatrixView& source, absl::Span<std::byte> out);
+/// What is packed: a matrix, or the two halves of a SwiGLU, of one shape, as one. REQUIRES: `format` is kBf16
+/// or NativeDeviceFormat of both.
+struct DevicePack {
+  DeviceFormat format = DeviceFormat::kBf16;
+  MatrixView first;   // the matrix, or gate
+  MatrixView second;  // up; no rows: there is none
 
-/// The two halves of a SwiGLU as one matrix. REQUIRES: as above for both, which have one shape; out.size() ==
-/// DeviceBytes(format, gate.rows, gate.cols, true).
+  bool gated() const { return second.rows > 0; }
+  int64_t panels() const;
+  size_t panel_bytes() const;  // without the scales that lie behind all panels
+  size_t bytes() const;        // DeviceBytes of it
+};
+
+/// Panels [first, last), which lie one behind the other: pieces of a matrix can be packed by many threads.
+struct PanelRange {
+  int64_t first = 0;
+  int64_t last = 0;
+};
+/// REQUIRES: out.size() is that of the panels.
+void PackPanels(const DevicePack& pack, const PanelRange& panels, absl::Span<std::byte> out);
+/// What lies behind the last panel: FP8's scales, and zeros that round the size up.
+void PackBehindPanels(const DevicePack& pack, absl::Span<std::byte> out);
+/// All of it. REQUIRES: out.size() == pack.bytes().
+void PackDevice(const DevicePack& pack, absl::Span<std::byte> out);
+void PackDeviceMatrix(DeviceFormat format, const MatrixView& source, absl::Span<std::byte> out);
 void PackDeviceGated(DeviceFormat format, const MatrixView& gate, const MatrixView& up,
                      absl::Span<std::byte> out);
 
-/// Row-major [rows, cols] fp32 as BF16. REQUIRES: out.size() == DeviceBytes(kBf16, rows, cols, false).
-void PackDeviceValues(absl::Span<const float> values, int rows, int cols, absl::Span<std::byte> out);
+/// Row-major [rows, cols] fp32 as a matrix to pack.
+MatrixView ValuesView(absl::Span<const float> values, int rows, int cols);
 
 /// The weight that the packed bytes stand for, for tests and references; `half` 1: up's, of a gated pair.
 /// `matrix.data` is host memory.

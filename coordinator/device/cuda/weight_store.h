@@ -1,8 +1,9 @@
 // WeightStore: the model's weights in the device's memory, or without a device only the bytes they would
 // take.
 //
-// Matrices are packed on the host (device_weights.h) and copied as they are. Everything stays until the store
-// ends. INVALID_ARGUMENT: a matrix that the device's layout cannot hold; RESOURCE_EXHAUSTED: the device is
+// Matrices are packed on the host (device_weights.h) by all CPUs of the calling thread, piece by piece into
+// two buffers of pinned memory: one is copied while the other is filled. What was loaded may be used after
+// Finish. Everything stays until the store ends. RESOURCE_EXHAUSTED: the device, or what may be pinned, is
 // full. One thread, at load time.
 #pragma once
 
@@ -10,9 +11,12 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/threading/thread_pool.h"
 #include "common/weights/checkpoint.h"
+#include "coordinator/device/cuda/device_weights.h"
 #include "coordinator/device/cuda/kernels/dense_layout.h"
 #include "coordinator/device/cuda/runtime.h"
 
@@ -28,7 +32,7 @@ struct DeviceHeads {
 class WeightStore {
  public:
   /// `runtime` null: counts only.
-  WeightStore(Runtime* runtime, Stream stream) : runtime_(runtime), stream_(stream) {}
+  explicit WeightStore(Runtime* runtime) : runtime_(runtime) {}
 
   absl::StatusOr<DeviceMatrix> Load(const MatrixView& source);
   absl::StatusOr<DeviceMatrix> LoadGated(const MatrixView& gate, const MatrixView& up);
@@ -38,18 +42,34 @@ class WeightStore {
   absl::StatusOr<const Bf16*> LoadRows(const MatrixView& source);
   /// An error is kept for status().
   const float* LoadFloats(absl::Span<const float> values);
-  absl::Status status() const { return first_error_; }
+  /// Waits until all of it is on the device, and gives buffers and threads back. The first error of anything.
+  absl::Status Finish();
   uint64_t bytes() const { return bytes_; }
 
  private:
-  template <typename Pack>
-  absl::StatusOr<const std::byte*> Store(size_t bytes, Pack pack);
+  // Writes units [first, last) of what is stored.
+  using PackUnits = absl::FunctionRef<void(int64_t first, int64_t last, absl::Span<std::byte> out)>;
+  struct Units {
+    int64_t count = 0;
+    size_t bytes = 0;  // of one
+  };
+  struct Staging {
+    Stream stream = nullptr;
+    std::unique_ptr<Memory> memory;
+  };
+
+  absl::StatusOr<const std::byte*> StorePack(const DevicePack& pack);
+  absl::StatusOr<std::byte*> Reserve(size_t bytes);
+  absl::Status Fill(std::byte* to, const Units& units, PackUnits pack);
+  absl::StatusOr<Staging*> NextStaging(size_t bytes);
+  ThreadPool& Pool();
 
   Runtime* const runtime_;
-  const Stream stream_;
   uint64_t bytes_ = 0;
   absl::Status first_error_;
-  std::vector<std::byte> staging_;
+  std::unique_ptr<ThreadPool> pool_;  // while it loads
+  Staging staging_[2];
+  int next_staging_ = 0;
   std::vector<std::unique_ptr<Memory>> memory_;
 };
 

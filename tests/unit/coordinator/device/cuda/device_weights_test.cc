@@ -97,7 +97,7 @@ TEST(DeviceWeightsTest, ValuesAreRoundedToNearest) {
   std::mt19937 random(4);
   const std::vector<float> values = RandomFloats(48 * 72, random);
   auto bytes = Garbage(DeviceBytes(DeviceFormat::kBf16, 48, 72, false));
-  PackDeviceValues(values, 48, 72, absl::MakeSpan(bytes));
+  PackDeviceMatrix(DeviceFormat::kBf16, ValuesView(values, 48, 72), absl::MakeSpan(bytes));
   const DeviceMatrix matrix{DeviceFormat::kBf16, 48, 72, false, bytes.data()};
   for (int i = 0; i < 48 * 72; ++i)
     ASSERT_EQ(UnpackDeviceWeight(matrix, i / 72, i % 72),
