@@ -50,7 +50,7 @@ class SimulatedGraph final : public Graph {
   const Work work_;
 };
 
-class SimulatedEvent final : public Event {
+class SimulatedTimestamp final : public Timestamp {
  public:
   std::optional<std::chrono::steady_clock::time_point> at;
 };
@@ -85,7 +85,8 @@ class SimulatedRuntime final : public Runtime {
                .shared_bytes_max = 163 << 10,  // sm_80's
                .memory_bytes = facts.memory_bytes,
                .free_bytes = facts.memory_bytes,
-               .driver_version = 13000} {
+               .driver_version = 13000},
+        pinned_bytes_(facts.pinned_bytes) {
     cuda_host::SetLaunchSink(
         [this](Stream stream, std::function<void()> launch) { Enqueue(stream, std::move(launch)); });
   }
@@ -102,6 +103,10 @@ class SimulatedRuntime final : public Runtime {
     return std::make_unique<SimulatedMemory>(bytes, &used_, /*host_too=*/false);
   }
   absl::StatusOr<std::unique_ptr<Memory>> AllocateHost(size_t bytes) override {
+    if (used_on_host_ + bytes > pinned_bytes_) {
+      return absl::ResourceExhaustedError(fmt::format("pinned host memory: {} bytes asked for, {} are free",
+                                                      bytes, pinned_bytes_ - used_on_host_));
+    }
     return std::make_unique<SimulatedMemory>(bytes, &used_on_host_, /*host_too=*/true);
   }
   absl::StatusOr<std::unique_ptr<Memory>> RegisterHost(absl::Span<std::byte> memory) override {
@@ -141,16 +146,18 @@ class SimulatedRuntime final : public Runtime {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::unique_ptr<Event>> NewEvent() override { return std::make_unique<SimulatedEvent>(); }
-  void Record(Event& event, Stream stream) override {
-    auto& recorded = static_cast<SimulatedEvent&>(event);
+  absl::StatusOr<std::unique_ptr<Timestamp>> NewTimestamp() override {
+    return std::make_unique<SimulatedTimestamp>();
+  }
+  void Stamp(Timestamp& stamp, Stream stream) override {
+    auto& recorded = static_cast<SimulatedTimestamp&>(stamp);
     recorded.at.reset();
     Enqueue(stream, [&recorded] { recorded.at = std::chrono::steady_clock::now(); });
   }
-  absl::StatusOr<double> SecondsBetween(const Event& first, const Event& last) override {
-    const auto &begin = static_cast<const SimulatedEvent&>(first).at,
-               &end = static_cast<const SimulatedEvent&>(last).at;
-    if (!begin || !end) return absl::InternalError("an event was not reached yet");
+  absl::StatusOr<double> SecondsBetween(const Timestamp& first, const Timestamp& last) override {
+    const auto &begin = static_cast<const SimulatedTimestamp&>(first).at,
+               &end = static_cast<const SimulatedTimestamp&>(last).at;
+    if (!begin || !end) return absl::InternalError("a timestamp was not reached yet");
     return std::chrono::duration<double>(*end - *begin).count();
   }
 
@@ -176,6 +183,7 @@ class SimulatedRuntime final : public Runtime {
   }
 
   const DeviceFacts facts_;
+  const uint64_t pinned_bytes_;
   uint64_t used_ = 0;
   uint64_t used_on_host_ = 0;
   std::vector<std::unique_ptr<Work>> streams_;

@@ -4,8 +4,8 @@
 // What is enqueued stays in its stream until Synchronize, so a host buffer that is changed too early, or a
 // result that is read too early, shows as it would on a device. A captured graph is the list of what was
 // enqueued. Memory of "the device" is ordinary memory filled with a pattern that is NaN in every float type.
-// Allocations beyond `memory_bytes` fail as on a card of that size. One at a time in a process: the launches'
-// sink is global.
+// Allocations beyond `memory_bytes` fail as on a card of that size, and pinned memory is as little as
+// `pinned_bytes`. One at a time in a process: the launches' sink is global.
 #pragma once
 
 #include <memory>
@@ -16,6 +16,7 @@ namespace numoe::cuda {
 
 struct SimulatedFacts {
   uint64_t memory_bytes = uint64_t{1} << 30;
+  uint64_t pinned_bytes = uint64_t{1} << 30;  // of the host
   int multiprocessors = 4;
   int compute_major = 8;
 };

@@ -69,7 +69,7 @@ run_facts() {
     nvidia-smi
     nvidia-smi --query-gpu=name,driver_version,memory.total,memory.free,clocks.max.sm,clocks.max.mem,pcie.link.gen.max,pcie.link.width.max --format=csv
     nvcc --version || /usr/local/cuda/bin/nvcc --version
-    echo "libraries: $LD_LIBRARY_PATH; loader: ${loader[*]:-the machine's}"
+    echo "libraries: $LD_LIBRARY_PATH; loader: ${loader[*]:-that of this machine}"
   } >"$out/facts.txt" 2>&1
   grep -E 'Model name|^CPU\(s\)' "$out/facts.txt" | tee -a "$summary"
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1 | tee -a "$summary"

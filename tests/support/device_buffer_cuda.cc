@@ -11,9 +11,17 @@ void Check(cudaError_t error, const char* what) {
   NUMOE_CHECK(error == cudaSuccess) << what << ": " << cudaGetErrorString(error);
 }
 
+void RequireGpu() {
+  int devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&devices);
+  NUMOE_CHECK(error == cudaSuccess && devices > 0)
+      << "no NVIDIA GPU was found (" << cudaGetErrorString(error) << "), which this test is built for";
+}
+
 }  // namespace
 
 void* AllocateOnDevice(size_t bytes) {
+  [[maybe_unused]] static const bool there = (RequireGpu(), true);
   void* memory = nullptr;
   Check(cudaMalloc(&memory, bytes), "cudaMalloc");
   Check(cudaMemset(memory, kPoison, bytes), "cudaMemset");

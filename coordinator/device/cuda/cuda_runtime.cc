@@ -53,10 +53,10 @@ class CudaGraph final : public Graph {
   cudaGraphExec_t executable_;
 };
 
-class CudaEvent final : public Event {
+class CudaTimestamp final : public Timestamp {
  public:
-  explicit CudaEvent(cudaEvent_t event) : event_(event) {}
-  ~CudaEvent() override { cudaEventDestroy(event_); }
+  explicit CudaTimestamp(cudaEvent_t event) : event_(event) {}
+  ~CudaTimestamp() override { cudaEventDestroy(event_); }
   cudaEvent_t event() const { return event_; }
 
  private:
@@ -139,21 +139,22 @@ class CudaRuntime final : public Runtime {
     return first_error_;
   }
 
-  absl::StatusOr<std::unique_ptr<Event>> NewEvent() override {
+  absl::StatusOr<std::unique_ptr<Timestamp>> NewTimestamp() override {
     cudaEvent_t event = nullptr;
     RETURN_IF_ERROR(Check(cudaEventCreate(&event), "cudaEventCreate"));
-    return std::make_unique<CudaEvent>(event);
+    return std::make_unique<CudaTimestamp>(event);
   }
 
-  void Record(Event& event, Stream stream) override {
-    Keep(Check(cudaEventRecord(static_cast<CudaEvent&>(event).event(), stream), "cudaEventRecord"));
+  void Stamp(Timestamp& stamp, Stream stream) override {
+    Keep(Check(cudaEventRecord(static_cast<CudaTimestamp&>(stamp).event(), stream), "cudaEventRecord"));
   }
 
-  absl::StatusOr<double> SecondsBetween(const Event& first, const Event& last) override {
+  absl::StatusOr<double> SecondsBetween(const Timestamp& first, const Timestamp& last) override {
     float milliseconds = 0;
-    RETURN_IF_ERROR(Check(cudaEventElapsedTime(&milliseconds, static_cast<const CudaEvent&>(first).event(),
-                                               static_cast<const CudaEvent&>(last).event()),
-                          "cudaEventElapsedTime"));
+    RETURN_IF_ERROR(
+        Check(cudaEventElapsedTime(&milliseconds, static_cast<const CudaTimestamp&>(first).event(),
+                                   static_cast<const CudaTimestamp&>(last).event()),
+              "cudaEventElapsedTime"));
     return milliseconds * 1e-3;
   }
 

@@ -48,10 +48,10 @@ class Graph {
   virtual ~Graph() = default;
 };
 
-/// A point in a stream, to tell how long what lies between two of them took.
-class Event {
+/// A moment in a stream's work, to tell how long what lies between two of them took.
+class Timestamp {
  public:
-  virtual ~Event() = default;
+  virtual ~Timestamp() = default;
 };
 
 /// c [rows, columns] = a [rows, depth] . b [columns, depth]^T in BF16 with fp32 sums; all row-major, in
@@ -92,10 +92,10 @@ class Runtime {
   /// Waits for everything in the stream; INTERNAL names the first work that failed.
   virtual absl::Status Synchronize(Stream stream) = 0;
 
-  virtual absl::StatusOr<std::unique_ptr<Event>> NewEvent() = 0;
-  virtual void Record(Event& event, Stream stream) = 0;
-  /// REQUIRES: both were recorded, and what they follow was waited for.
-  virtual absl::StatusOr<double> SecondsBetween(const Event& first, const Event& last) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Timestamp>> NewTimestamp() = 0;
+  virtual void Stamp(Timestamp& stamp, Stream stream) = 0;
+  /// REQUIRES: both were stamped, and what they follow was waited for.
+  virtual absl::StatusOr<double> SecondsBetween(const Timestamp& first, const Timestamp& last) = 0;
 
   /// From here to EndCapture nothing runs: what is enqueued on `stream`, and on streams that are joined to it
   /// and back, becomes a graph.

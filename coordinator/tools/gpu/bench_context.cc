@@ -26,8 +26,8 @@ absl::StatusOr<BenchContext> BenchContext::Create(Runtime& runtime, const LimitS
                                                   BenchReport report) {
   BenchContext context(runtime, sizes, std::move(report));
   ASSIGN_OR_RETURN(context.stream_, runtime.NewStream());
-  ASSIGN_OR_RETURN(context.first_, runtime.NewEvent());
-  ASSIGN_OR_RETURN(context.last_, runtime.NewEvent());
+  ASSIGN_OR_RETURN(context.first_, runtime.NewTimestamp());
+  ASSIGN_OR_RETURN(context.last_, runtime.NewTimestamp());
   RETURN_IF_ERROR(context.MeasureLimits());
   return context;
 }
@@ -37,9 +37,9 @@ absl::StatusOr<double> BenchContext::Seconds(absl::FunctionRef<void(int)> body,
   std::vector<double> times;
   for (int n = 0; n < kWarmUps + sizes_.repetitions; ++n) {
     before(n);
-    runtime_.Record(*first_, stream_);
+    runtime_.Stamp(*first_, stream_);
     body(n);
-    runtime_.Record(*last_, stream_);
+    runtime_.Stamp(*last_, stream_);
     RETURN_IF_ERROR(runtime_.Synchronize(stream_));
     if (n < kWarmUps) continue;
     ASSIGN_OR_RETURN(times.emplace_back(), runtime_.SecondsBetween(*first_, *last_));

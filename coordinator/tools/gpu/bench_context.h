@@ -77,7 +77,7 @@ class BenchContext {
   LimitSizes sizes_;
   BenchReport report_;
   Stream stream_ = nullptr;
-  std::unique_ptr<Event> first_, last_;
+  std::unique_ptr<Timestamp> first_, last_;
   GpuLimits limits_;
 };
 

@@ -17,8 +17,8 @@ class TimedRuntime final : public Runtime {
  public:
   static absl::StatusOr<std::unique_ptr<TimedRuntime>> Create(std::unique_ptr<Runtime> inner) {
     auto timed = std::unique_ptr<TimedRuntime>(new TimedRuntime(std::move(inner)));
-    ASSIGN_OR_RETURN(timed->first_, timed->inner_->NewEvent());
-    ASSIGN_OR_RETURN(timed->last_, timed->inner_->NewEvent());
+    ASSIGN_OR_RETURN(timed->first_, timed->inner_->NewTimestamp());
+    ASSIGN_OR_RETURN(timed->last_, timed->inner_->NewTimestamp());
     return timed;
   }
 
@@ -48,9 +48,9 @@ class TimedRuntime final : public Runtime {
   void Multiply(const MatrixProduct& product, Stream stream) override { inner_->Multiply(product, stream); }
   void Join(Stream later, Stream earlier) override { inner_->Join(later, earlier); }
   absl::Status Synchronize(Stream stream) override { return inner_->Synchronize(stream); }
-  absl::StatusOr<std::unique_ptr<Event>> NewEvent() override { return inner_->NewEvent(); }
-  void Record(Event& event, Stream stream) override { inner_->Record(event, stream); }
-  absl::StatusOr<double> SecondsBetween(const Event& first, const Event& last) override {
+  absl::StatusOr<std::unique_ptr<Timestamp>> NewTimestamp() override { return inner_->NewTimestamp(); }
+  void Stamp(Timestamp& stamp, Stream stream) override { inner_->Stamp(stamp, stream); }
+  absl::StatusOr<double> SecondsBetween(const Timestamp& first, const Timestamp& last) override {
     return inner_->SecondsBetween(first, last);
   }
   absl::Status BeginCapture(Stream stream) override { return inner_->BeginCapture(stream); }
@@ -58,9 +58,9 @@ class TimedRuntime final : public Runtime {
     return inner_->EndCapture(stream);
   }
   void Launch(Graph& graph, Stream stream) override {
-    inner_->Record(*first_, stream);
+    inner_->Stamp(*first_, stream);
     inner_->Launch(graph, stream);
-    inner_->Record(*last_, stream);
+    inner_->Stamp(*last_, stream);
     launched_ = true;
   }
 
@@ -68,7 +68,7 @@ class TimedRuntime final : public Runtime {
   explicit TimedRuntime(std::unique_ptr<Runtime> inner) : inner_(std::move(inner)) {}
 
   const std::unique_ptr<Runtime> inner_;
-  std::unique_ptr<Event> first_, last_;
+  std::unique_ptr<Timestamp> first_, last_;
   bool launched_ = false;
 };
 
