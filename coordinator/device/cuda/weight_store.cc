@@ -7,12 +7,11 @@
 #include "common/base/status.h"
 #include "common/formats/bf16.h"
 #include "common/threading/thread_binding.h"
+#include "coordinator/device/cuda/allocation.h"
 
 namespace numoe::cuda {
 namespace {
 
-// Of one buffer: copied in a millisecond over PCIe, and dozens of panels of the widest matrices.
-constexpr size_t kStagingBytes = size_t{64} << 20;
 constexpr int kTasksPerThread = 4;  // of a buffer, so that slow threads hold nobody up
 
 }  // namespace
@@ -24,7 +23,7 @@ ThreadPool& WeightStore::Pool() {
 }
 
 absl::StatusOr<std::byte*> WeightStore::Reserve(size_t bytes) {
-  bytes_ += bytes;
+  bytes_ += AllocatedBytes(bytes);
   if (runtime_ == nullptr) return nullptr;
   ASSIGN_OR_RETURN(memory_.emplace_back(), runtime_->Allocate(bytes));
   return memory_.back()->device();
@@ -40,14 +39,14 @@ absl::StatusOr<WeightStore::Staging*> WeightStore::NextStaging(size_t bytes) {
   RETURN_IF_ERROR(runtime_->Synchronize(next.stream));
   if (next.memory == nullptr || next.memory->bytes() < bytes) {
     next.memory.reset();
-    ASSIGN_OR_RETURN(next.memory, runtime_->AllocateHost(std::max(bytes, kStagingBytes)));
+    ASSIGN_OR_RETURN(next.memory, runtime_->AllocateHost(std::max(bytes, staging_bytes_)));
   }
   return &next;
 }
 
 absl::Status WeightStore::Fill(std::byte* to, const Units& units, PackUnits pack) {
   if (units.count == 0 || units.bytes == 0) return absl::OkStatus();
-  const int64_t of_buffer = std::max<int64_t>(1, static_cast<int64_t>(kStagingBytes / units.bytes));
+  const int64_t of_buffer = std::max<int64_t>(1, static_cast<int64_t>(staging_bytes_ / units.bytes));
   for (int64_t first = 0; first < units.count; first += of_buffer) {
     const int64_t count = std::min(of_buffer, units.count - first);
     const size_t bytes = static_cast<size_t>(count) * units.bytes;

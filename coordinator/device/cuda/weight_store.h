@@ -31,8 +31,13 @@ struct DeviceHeads {
 
 class WeightStore {
  public:
+  /// Of one of the two buffers: copied in a millisecond over PCIe, and dozens of panels of the widest
+  /// matrices.
+  static constexpr size_t kStagingBytes = size_t{64} << 20;
+
   /// `runtime` null: counts only.
-  explicit WeightStore(Runtime* runtime) : runtime_(runtime) {}
+  explicit WeightStore(Runtime* runtime, size_t staging_bytes = kStagingBytes)
+      : runtime_(runtime), staging_bytes_(staging_bytes) {}
 
   absl::StatusOr<DeviceMatrix> Load(const MatrixView& source);
   absl::StatusOr<DeviceMatrix> LoadGated(const MatrixView& gate, const MatrixView& up);
@@ -44,6 +49,7 @@ class WeightStore {
   const float* LoadFloats(absl::Span<const float> values);
   /// Waits until all of it is on the device, and gives buffers and threads back. The first error of anything.
   absl::Status Finish();
+  /// That the device's allocations take.
   uint64_t bytes() const { return bytes_; }
 
  private:
@@ -65,6 +71,7 @@ class WeightStore {
   ThreadPool& Pool();
 
   Runtime* const runtime_;
+  const size_t staging_bytes_;
   uint64_t bytes_ = 0;
   absl::Status first_error_;
   std::unique_ptr<ThreadPool> pool_;  // while it loads
