@@ -95,7 +95,7 @@ void CudaDevice::BeginStep(const StepLayout& layout) {
   buffers_->FillTasks(passes_);
   exchange_->BeginStep();
   if (experts_ != nullptr) experts_->BeginStep();
-  mode_ = !graph ? Mode::kEager : graphs_.contains(bucket_) ? Mode::kReplaying : Mode::kCapturing;
+  mode_ = !graph ? Mode::kEager : graphs_.Find(bucket_) != nullptr ? Mode::kReplaying : Mode::kCapturing;
   if (mode_ == Mode::kEager) buffers_->Upload(*runtime_, stream_);
   if (mode_ == Mode::kCapturing && !runtime_->BeginCapture(stream_).ok()) mode_ = Mode::kEager;
   if (!Enqueues()) return;
@@ -106,7 +106,9 @@ void CudaDevice::BeginStep(const StepLayout& layout) {
 void CudaDevice::LaunchStep() {
   if (mode_ == Mode::kEager || launched_) return;
   buffers_->Upload(*runtime_, stream_);
-  runtime_->Launch(*graphs_.at(bucket_), stream_);
+  Graph* const graph = graphs_.Find(bucket_);
+  NUMOE_CHECK(graph != nullptr);
+  runtime_->Launch(*graph, stream_);
   launched_ = true;
 }
 
@@ -181,7 +183,7 @@ absl::StatusOr<absl::Span<const float>> CudaDevice::ReadLogits(Tensor logits) {
   if (mode_ == Mode::kCapturing) {
     absl::StatusOr<std::unique_ptr<Graph>> graph = runtime_->EndCapture(stream_);
     if (!graph.ok()) return exchange_->Close(graph.status(), /*ran=*/false);
-    graphs_[bucket_] = *std::move(graph);
+    graphs_.Insert(bucket_, *std::move(graph));
   }
   LaunchStep();
   const size_t values = static_cast<size_t>(logit_rows_) * static_cast<size_t>(logits.cols);

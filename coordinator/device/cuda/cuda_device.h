@@ -7,7 +7,6 @@
 // CONTRACT.md tells the life of a step. Owned and called by the engine's thread.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -16,6 +15,7 @@
 #include "coordinator/device/cuda/cuda_experts.h"
 #include "coordinator/device/cuda/cuda_storage.h"
 #include "coordinator/device/cuda/expert_exchange.h"
+#include "coordinator/device/cuda/graph_cache.h"
 #include "coordinator/device/cuda/kernels/attention_grouped.h"
 #include "coordinator/device/cuda/kernels/attention_latent.h"
 #include "coordinator/device/cuda/kernels/dense_tiles.h"
@@ -114,7 +114,7 @@ class CudaDevice final : public CudaStorage {
   int logit_rows_ = 0;
   int decode_rows_ = 0;              // that attend by a decode kernel; they need not be the first
   std::vector<PrefillPass> passes_;  // of the others
-  std::map<StepBucket, std::unique_ptr<Graph>> graphs_;
+  GraphCache graphs_;
 };
 
 }  // namespace numoe::cuda
