@@ -38,13 +38,14 @@ absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, Worker
   RETURN_IF_ERROR(runtime.BeginCapture(stream));
   for (call.layer = 0; call.layer < sizes.layers; ++call.layer) {
     exchange->EnqueueSend(call, As<HandoverStep>(device_step));
-    exchange->EnqueueAdd(As<float>(residual), rows, sizes.hidden, As<HandoverStep>(device_step));
-    exchange->NextCall();
+    exchange->EnqueueAdd(ReplyPart::kImmediate, As<float>(residual), rows, sizes.hidden,
+                         As<HandoverStep>(device_step));
+    exchange->NextReply(ReplyPart::kImmediate);
   }
   ASSIGN_OR_RETURN(const auto graph, runtime.EndCapture(stream));
   absl::Status opened;
   const auto close = [&](bool ran) {
-    for (int layer = 0; ran && layer < sizes.layers; ++layer) exchange->NextCall();
+    for (int layer = 0; ran && layer < sizes.layers; ++layer) exchange->NextReply(ReplyPart::kImmediate);
     const absl::Status closed = exchange->Close(runtime.Synchronize(stream), ran);
     if (opened.ok()) opened = closed;
   };
