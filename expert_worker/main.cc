@@ -19,6 +19,7 @@
 #include "common/topology/topology.h"
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/experts/expert_formats.h"
+#include "expert_worker/experts/expert_slice.h"
 #include "expert_worker/experts/packed_slice.h"
 #include "expert_worker/preflight/preflight.h"
 #include "expert_worker/service/health_probe.h"
@@ -58,7 +59,11 @@ absl::StatusOr<Loaded> Load(const std::string& model, const ExecutorOptions& opt
 }
 
 // What the slice takes of the memory, without loading it.
-absl::StatusOr<uint64_t> WeightBytes(const WorkerFlags& f) {
+struct WeightNeeds {
+  uint64_t bytes = 0;
+  uint64_t block_bytes = 0;  // in reserved pages
+};
+absl::StatusOr<WeightNeeds> WeightNeedsOf(const WorkerFlags& f) {
   const SliceSpec& spec = f.executor.slice;
   ModelConfig config;
   std::vector<ExpertFormats> formats;
@@ -72,10 +77,10 @@ absl::StatusOr<uint64_t> WeightBytes(const WorkerFlags& f) {
     ASSIGN_OR_RETURN(formats, ChooseFormats(*checkpoint, config, spec, f.executor.format));
   }
   ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(config, spec, std::move(formats)));
-  uint64_t bytes = 0;
+  WeightNeeds needs{.block_bytes = SliceMemory::BlockBytes(layout, config)};
   for (LayerId layer = 0; layer < config.num_layers; ++layer)
-    if (config.layer_is_moe[static_cast<size_t>(layer)]) bytes += layout.layer_bytes(layer);
-  return bytes;
+    if (config.layer_is_moe[static_cast<size_t>(layer)]) needs.bytes += layout.layer_bytes(layer);
+  return needs;
 }
 
 PinningRequest PinningFor(const WorkerFlags& f) {
@@ -84,11 +89,20 @@ PinningRequest PinningFor(const WorkerFlags& f) {
 
 absl::StatusOr<bool> RunPreflight(WorkerFlags& f) {
   std::optional<uint64_t> weight_bytes;
+  std::vector<Finding> reserved;
   if (!f.model.empty()) {
     RETURN_IF_ERROR(CompleteFlags(f));
-    ASSIGN_OR_RETURN(weight_bytes, WeightBytes(f));
+    ASSIGN_OR_RETURN(const WeightNeeds needs, WeightNeedsOf(f));
+    weight_bytes = needs.bytes;
+    if (const HugePages pages = f.executor.memory.pages; pages != HugePages::kTransparent) {
+      const std::vector<int> nodes =
+          f.executor.numa_nodes.empty() ? NodesOfOwnCpus("/") : f.executor.numa_nodes;
+      reserved = CheckReservedPagesFor("/", pages, needs.block_bytes, nodes);
+      weight_bytes = 0;  // of other memory
+    }
   }
-  const std::vector<Finding> findings = Preflight(PinningFor(f), weight_bytes);
+  std::vector<Finding> findings = Preflight(PinningFor(f), weight_bytes);
+  findings.insert(findings.end(), reserved.begin(), reserved.end());
   std::fputs(ToString(findings).c_str(), stdout);
   return std::all_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.good; });
 }
@@ -143,17 +157,20 @@ void Drain(WorkerService& service, std::chrono::milliseconds timeout) {
 }
 
 WorkerServiceOptions ServiceOptions(const WorkerFlags& f, const Loaded& loaded) {
-  return {.listen = f.listen,
-          .model_fingerprint = loaded.fingerprint,
-          .slice_by_expert = f.slice == "expert",
-          .worker_index = f.executor.slice.worker_index,
-          .worker_count = f.executor.slice.worker_count,
-          .hidden_size = loaded.config.hidden_size,
-          .num_experts = loaded.config.num_experts,
-          .experts_per_token = loaded.config.experts_per_token,
-          .description = loaded.executor->Describe(),
-          .shared_memory = !f.no_shared_memory,
-          .statistics = &loaded.executor->Statistics()};
+  return {
+      .listen = f.listen,
+      .model_fingerprint = loaded.fingerprint,
+      .slice_by_expert = f.slice == "expert",
+      .worker_index = f.executor.slice.worker_index,
+      .worker_count = f.executor.slice.worker_count,
+      .hidden_size = loaded.config.hidden_size,
+      .num_experts = loaded.config.num_experts,
+      .experts_per_token = loaded.config.experts_per_token,
+      .description = loaded.executor->Describe(),
+      .shared_memory = !f.no_shared_memory,
+      .shared_experts = f.executor.memory.shared ? loaded.executor->Weights().Directory() : SharedExperts{},
+      .experts_fd = loaded.executor->Weights().memory.fd(),
+      .statistics = &loaded.executor->Statistics()};
 }
 
 absl::Status Serve(WorkerFlags& f) {

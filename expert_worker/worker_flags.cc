@@ -19,6 +19,8 @@ void AddServiceFlags(Flags& flags, WorkerFlags& f) {
       "health-listen", f.health_listen,
       "HOST:PORT of gRPC health checks in plain text from the start on (services \"\" and live), or none");
   flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");
+  flags.AddSwitch("share-experts", f.executor.memory.shared,
+                  "Let coordinators on this host map the weights, for prompts that a GPU computes itself");
   flags
       .Add("drain-timeout-ms", f.drain_timeout_ms,
            "How long coordinators that still compute are served after SIGTERM")
@@ -50,6 +52,11 @@ void AddComputeFlags(Flags& flags, WorkerFlags& f) {
       .Add("packed", f.packed,
            "Packed weights: map them from the page cache, or copy them into huge pages of the worker's nodes")
       ->check(CLI::IsMember({"map", "copy"}));
+  flags
+      .Add("hugepages", f.hugepages,
+           "Huge pages that are reserved for the weights: 2M or 1G, refused where too few are free; off: "
+           "transparent ones")
+      ->check(CLI::IsMember({"off", "2M", "1G"}));
   flags.Add("isa", f.executor.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
   flags.Add("activations", f.executor.activations,
             "auto: INT8 where many tokens share an expert, else BF16 or two INT8 rows; bf16: those always; "
@@ -113,6 +120,12 @@ absl::Status CompleteFlags(WorkerFlags& f) {
   if (f.model.empty()) return absl::InvalidArgumentError("--model is required; see --help");
   f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
   f.executor.map_packed = f.packed == "map";
+  ASSIGN_OR_RETURN(f.executor.memory.pages, ParseHugePages(f.hugepages));
+  if (f.executor.memory.shared && f.no_shared_memory) {
+    return absl::InvalidArgumentError(
+        "--share-experts with --no-shared-memory: expected one of them, weights are shared as layer calls "
+        "are");
+  }
   if (f.supervise && !f.executor.numa_nodes.empty()) {
     return absl::InvalidArgumentError(
         "--numa-nodes with --supervise: the supervisor gives each worker its nodes; limit the supervisor's "

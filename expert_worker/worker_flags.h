@@ -23,6 +23,7 @@ struct WorkerFlags {
   std::string metrics_host = "127.0.0.1";
   int metrics_port = -1;  // by worker_index
   bool no_shared_memory = false;
+  std::string hugepages = "off";
   int64_t drain_timeout_ms = 40'000;
   std::string pinning = "preferred";
   int exclusive_cpus = 0;

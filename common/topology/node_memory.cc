@@ -1,6 +1,8 @@
 #include "common/topology/node_memory.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,16 +17,84 @@
 #include <string>
 #include <utility>
 
+#include "common/base/status.h"
+
 namespace numoe {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE of Linux 5.14
+
+absl::Status Refused(const char* what, size_t bytes, const MemoryKind& kind) {
+  const std::string pages =
+      kind.pages == HugePages::kTransparent ? "" : fmt::format(" in pages of {}", HugePagesName(kind.pages));
+  return absl::ResourceExhaustedError(fmt::format("cannot reserve {:.2f} GiB of memory{}: {}: {}",
+                                                  static_cast<double>(bytes) / (1 << 30), pages, what,
+                                                  std::strerror(errno)));
+}
+
+// The flags that memfd_create and mmap share for a size of pages.
+unsigned SizeFlag(HugePages pages) {
+  return pages == HugePages::kTransparent ? 0 : pages == HugePages::k1G ? MFD_HUGE_1GB : MFD_HUGE_2MB;
+}
+
+absl::StatusOr<int> NewFile(size_t bytes, const MemoryKind& kind) {
+  const unsigned huge = kind.pages == HugePages::kTransparent ? 0u : MFD_HUGETLB | SizeFlag(kind.pages);
+  const int fd = memfd_create("numoe-weights", MFD_CLOEXEC | MFD_ALLOW_SEALING | huge);
+  if (fd < 0) return Refused("memfd_create", bytes, kind);
+  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 &&
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    return fd;
+  const absl::Status refused = Refused("ftruncate", bytes, kind);
+  close(fd);
+  return refused;
+}
 
 }  // namespace
 
-absl::StatusOr<NodeMemory> NodeMemory::Allocate(size_t bytes) {
+// Of reserved pages or another process's view: aligned to a huge page, whole pages long.
+absl::Status NodeMemory::Map(const MemoryKind& kind) {
+  const size_t page = HugePageBytes(kind.pages);
+  const size_t bytes = (size_ + page - 1) / page * page;
+  if (kind.shared) {
+    ASSIGN_OR_RETURN(fd_, NewFile(bytes, kind));
+  }
+  // An address range of our own first: files are not aligned to huge pages by every kernel.
+  mapped_ = bytes + page;
+  mapping_ = mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping_ == MAP_FAILED) {
+    mapping_ = nullptr;
+    return Refused("mmap", bytes, kind);
+  }
+  const auto address = reinterpret_cast<uintptr_t>(mapping_);
+  auto* const aligned = reinterpret_cast<std::byte*>((address + page - 1) / page * page);
+  const int sharing = kind.shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+  const int huge = kind.pages == HugePages::kTransparent || kind.shared
+                       ? 0
+                       : MAP_HUGETLB | static_cast<int>(SizeFlag(kind.pages));
+  if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_FIXED | sharing | huge, fd_, 0) == MAP_FAILED)
+    return Refused("mmap", bytes, kind);
+  data_ = aligned;
+  if (kind.pages == HugePages::kTransparent) madvise(data_, bytes, MADV_HUGEPAGE);
+  return absl::OkStatus();
+}
+
+absl::Status NodeMemory::Populate(absl::Span<std::byte> part) const {
+  if (madvise(part.data(), part.size(), kPopulateWrite) == 0 || errno == EINVAL) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      fmt::format("cannot make {} bytes of memory's pages: {}; others took them meanwhile, or the cgroup's "
+                  "limit is lower",
+                  part.size(), std::strerror(errno)));
+}
+
+absl::StatusOr<NodeMemory> NodeMemory::Allocate(size_t bytes, const MemoryKind& kind) {
   NodeMemory memory;
   if (bytes == 0) return memory;
+  if (kind != MemoryKind{}) {
+    memory.size_ = bytes;
+    RETURN_IF_ERROR(memory.Map(kind));
+    return memory;
+  }
   // Blocks below a huge page gain nothing from alignment.
   const size_t alignment = bytes >= kHugePage ? kHugePage : 4096;
   memory.mapped_ = (bytes + 2 * alignment - 1) / alignment * alignment;
@@ -32,9 +102,7 @@ absl::StatusOr<NodeMemory> NodeMemory::Allocate(size_t bytes) {
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory.mapping_ == MAP_FAILED) {
     memory.mapping_ = nullptr;
-    return absl::ResourceExhaustedError(fmt::format("cannot reserve {:.2f} GiB of memory: {}",
-                                                    static_cast<double>(bytes) / (1 << 30),
-                                                    std::strerror(errno)));
+    return Refused("mmap", bytes, kind);
   }
   const auto address = reinterpret_cast<uintptr_t>(memory.mapping_);
   memory.data_ = reinterpret_cast<std::byte*>((address + alignment - 1) / alignment * alignment);
@@ -50,11 +118,13 @@ NodeMemory& NodeMemory::operator=(NodeMemory&& other) noexcept {
   std::swap(size_, other.size_);
   std::swap(mapping_, other.mapping_);
   std::swap(mapped_, other.mapped_);
+  std::swap(fd_, other.fd_);
   return *this;
 }
 
 NodeMemory::~NodeMemory() {
   if (mapping_ != nullptr) munmap(mapping_, mapped_);
+  if (fd_ >= 0) close(fd_);
 }
 
 namespace {
@@ -87,6 +157,10 @@ std::optional<double> HugePageShare(const MemorySpans& spans) {
       mine = Overlaps(spans, begin, end);
     } else if (mine && ReadKilobytes(line, "Rss:", value)) {
       resident += value;
+    } else if (mine && (ReadKilobytes(line, "Shared_Hugetlb:", value) ||
+                        ReadKilobytes(line, "Private_Hugetlb:", value))) {
+      resident += value;  // which Rss leaves out
+      huge += value;
     } else if (mine && (ReadKilobytes(line, "AnonHugePages:", value) ||
                         ReadKilobytes(line, "ShmemPmdMapped:", value) ||
                         ReadKilobytes(line, "FilePmdMapped:", value))) {

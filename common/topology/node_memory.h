@@ -1,6 +1,7 @@
-// NodeMemory: a large block of anonymous memory for weights and caches, in huge pages where the kernel grants
-// them.
+// NodeMemory: a large block of memory for weights and caches, in huge pages where the kernel grants them.
 //
+// Anonymous memory but where another kind is asked for: pages that an operator reserved (huge_pages.h), or
+// memory that another process can map by its descriptor (a sealed memfd: it cannot shrink under the other).
 // Pages land on the node of the thread that first writes them: fill it from threads bound to the node it
 // should live on (no privilege needed, unlike mbind in a container). 2 MB aligned, zero when new. Move-only.
 #pragma once
@@ -12,13 +13,21 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/topology/huge_pages.h"
 
 namespace numoe {
 
+struct MemoryKind {
+  HugePages pages = HugePages::kTransparent;
+  bool shared = false;  // has a descriptor
+  bool operator==(const MemoryKind&) const = default;
+};
+
 class NodeMemory {
  public:
-  /// RESOURCE_EXHAUSTED names the size when the system refuses. Zero bytes give an empty block.
-  static absl::StatusOr<NodeMemory> Allocate(size_t bytes);
+  /// RESOURCE_EXHAUSTED names the size when the system refuses. Zero bytes give an empty block. Reserved huge
+  /// pages are promised, but where they lie is decided when they are first written (Populate).
+  static absl::StatusOr<NodeMemory> Allocate(size_t bytes, const MemoryKind& kind = {});
   NodeMemory() = default;
   NodeMemory(NodeMemory&& other) noexcept;
   NodeMemory& operator=(NodeMemory&& other) noexcept;
@@ -27,12 +36,20 @@ class NodeMemory {
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
   absl::Span<std::byte> bytes() const { return {data_, size_}; }
+  /// Of shared memory, whose bytes are the file's first ones; -1: it is private.
+  int fd() const { return fd_; }
+  /// Makes the pages of `part` now, on the calling thread's node. RESOURCE_EXHAUSTED where a later write
+  /// would end the process because its reserved pages are used up. Kernels before 5.14 make them at the first
+  /// write.
+  absl::Status Populate(absl::Span<std::byte> part) const;
 
  private:
+  absl::Status Map(const MemoryKind& kind);
   std::byte* data_ = nullptr;
   size_t size_ = 0;
   void* mapping_ = nullptr;
   size_t mapped_ = 0;
+  int fd_ = -1;
 };
 
 using MemorySpans = std::vector<absl::Span<const std::byte>>;

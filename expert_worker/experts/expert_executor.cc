@@ -137,6 +137,7 @@ class SliceExecutor final : public ExpertExecutor {
             .node_shares = NodeShares(slice_.Spans()).value_or(std::map<int, double>{})};
   }
   const ExpertStatistics& Statistics() const override { return *statistics_; }
+  const ExpertSlice& Weights() const override { return slice_; }
   void BindCaller() override {
     if (!BindThread(pthread_self(), {placement_.cpus.front()})) {
       spdlog::warn("cannot bind a thread to CPU {}: it runs unbound, which is slower",
@@ -440,10 +441,6 @@ class SliceExecutor final : public ExpertExecutor {
   std::optional<ExpertStatistics> statistics_;  // from LoadWeights on
 };
 
-}  // namespace
-
-namespace {
-
 absl::StatusOr<std::unique_ptr<ExpertExecutor>> LoadFrom(const SliceSource& source, const ModelConfig& config,
                                                          const ExecutorOptions& options) {
   ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
@@ -478,9 +475,9 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> ExpertExecutor::Load(const Check
                                                                      const ModelConfig& config,
                                                                      const ExecutorOptions& options) {
   return LoadFrom(
-      [&](ThreadPool& pool, const Placement&) {
+      [&](ThreadPool& pool, const Placement& placement) {
         return LoadSlice(checkpoint, config, options.slice, options.format, pool,
-                         {.progress = options.progress});
+                         {.progress = options.progress, .memory = options.memory, .nodes = placement.nodes});
       },
       config, options);
 }
@@ -489,9 +486,11 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> ExpertExecutor::LoadPacked(const
                                                                            const ExecutorOptions& options) {
   return LoadFrom(
       [&](ThreadPool& pool, const Placement& placement) {
-        return LoadPackedSlice(
-            model, options.slice, options.format, pool,
-            {.map = options.map_packed, .nodes = placement.nodes, .progress = options.progress});
+        return LoadPackedSlice(model, options.slice, options.format, pool,
+                               {.map = options.map_packed,
+                                .nodes = placement.nodes,
+                                .memory = options.memory,
+                                .progress = options.progress});
       },
       model.config, options);
 }

@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/kernels/kernels.h"
+#include "common/topology/node_memory.h"
 #include "common/transport/layer_call.h"
 #include "common/weights/checkpoint.h"
 #include "common/weights/model_config.h"
@@ -25,6 +26,7 @@
 
 namespace numoe {
 
+struct ExpertSlice;
 struct PackedModel;
 
 struct ExecutorOptions {
@@ -36,6 +38,7 @@ struct ExecutorOptions {
   int threads = 0;  // 0: every CPU of the home nodes that this process may use
   std::vector<int> numa_nodes = {};  // OS numbers; empty: the node that is worker_index's turn
   bool map_packed = true;  // packed shards: use them where the page cache has them; false: copy them
+  MemoryKind memory;       // of weights that are not mapped from packed shards
   LoadProgress* progress = nullptr;  // for metrics; null: the log only
 };
 
@@ -69,6 +72,7 @@ class ExpertExecutor : public LayerExecutor {
   virtual uint64_t WeightBytes() const = 0;
   virtual ExecutorStats Stats() const = 0;
   virtual const ExpertStatistics& Statistics() const = 0;
+  virtual const ExpertSlice& Weights() const = 0;
   /// Binds the calling thread to the slice's first CPU. For the thread that will call Execute: it computes
   /// too.
   virtual void BindCaller() = 0;

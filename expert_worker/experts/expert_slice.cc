@@ -83,6 +83,7 @@ ExpertSlice::ExpertSlice(const SliceLayout& layout, const ModelConfig& config)
       format_names(NamesOf(layout.formats(), config)),
       hidden_size(layout.hidden_size()),
       width(layout.width()),
+      first(layout.first()),
       owned(layout.owned()),
       layers(static_cast<size_t>(config.num_layers)) {}
 
@@ -99,9 +100,22 @@ uint64_t ExpertSlice::ExpertBytes(LayerId layer) const {
   return 2 * PackedBytes(held.up, width, hidden_size) + PackedBytes(held.down, hidden_size, width);
 }
 
+SharedExperts ExpertSlice::Directory() const {
+  SharedExperts directory{.bytes = memory.bytes(), .width = width, .first = first};
+  for (LayerId layer = 0; layer < static_cast<LayerId>(layers.size()); ++layer) {
+    if (layers[static_cast<size_t>(layer)].empty()) continue;
+    const ExpertFormats& held = formats[static_cast<size_t>(layer)];
+    directory.layers.push_back({.layer = layer,
+                                .offset = memory.offset(layer),
+                                .expert_bytes = ExpertBytes(layer),
+                                .up_format = std::string(WeightFormatName(held.up)),
+                                .down_format = std::string(WeightFormatName(held.down))});
+  }
+  return directory;
+}
+
 MemorySpans ExpertSlice::Spans() const {
-  MemorySpans spans;
-  for (const NodeMemory& block : memory) spans.push_back(block.bytes());
+  MemorySpans spans = memory.Spans();
   for (const MappedFile& shard : shards) spans.push_back(shard.bytes().subspan(kShardDataOffset));
   return spans;
 }
@@ -112,15 +126,18 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
   ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats, ChooseFormats(checkpoint, config, spec, format));
   ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(config, spec, std::move(formats)));
   ExpertSlice slice(layout, config);
+  ASSIGN_OR_RETURN(slice.memory, SliceMemory::Reserve(layout, config, options.memory, options.nodes, pool));
   std::vector<MatrixLoad> loads;
+  int loaded_layers = 0;
   for (LayerId layer = 0; layer < config.num_layers; ++layer) {
     if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
-    ASSIGN_OR_RETURN(NodeMemory memory, NodeMemory::Allocate(layout.layer_bytes(layer)));
-    RETURN_IF_ERROR(LocateLayer(checkpoint, config, layout, layer, memory.data(), pool, loads));
-    slice.AddLayer(layout, layer, memory.data());
-    slice.memory.push_back(std::move(memory));
+    std::byte* const block = slice.memory.layer(layer);
+    RETURN_IF_ERROR(LocateLayer(checkpoint, config, layout, layer, block, pool, loads));
+    slice.AddLayer(layout, layer, block);
+    ++loaded_layers;
   }
-  if (const uint64_t available = AvailableMemory(); slice.bytes > available) {
+  const bool reserved = options.memory.pages != HugePages::kTransparent;
+  if (const uint64_t available = AvailableMemory(); !reserved && slice.bytes > available) {
     spdlog::warn(
         "the slice takes {:.1f} GiB and about {:.1f} GiB of memory are available: expect the kernel to end "
         "this process; more workers, a smaller --format or free memory would do",
@@ -129,7 +146,7 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
   LoadProgress log_only;
   LoadProgress& progress = options.progress == nullptr ? log_only : *options.progress;
   RETURN_IF_ERROR(LoadMatrices(checkpoint, loads, pool, options, progress));
-  progress.Finish(fmt::format("the experts of {} layers", slice.memory.size()));
+  progress.Finish(fmt::format("the experts of {} layers", loaded_layers));
   return slice;
 }
 

@@ -11,11 +11,12 @@
 #include "absl/status/statusor.h"
 #include "common/kernels/kernels.h"
 #include "common/threading/thread_pool.h"
-#include "common/topology/node_memory.h"
+#include "common/transport/shared_experts.h"
 #include "common/weights/checkpoint.h"
 #include "expert_worker/experts/expert_formats.h"
 #include "expert_worker/experts/matrix_loader.h"
 #include "expert_worker/experts/slice_layout.h"
+#include "expert_worker/experts/slice_memory.h"
 
 namespace numoe {
 
@@ -30,14 +31,17 @@ struct ExpertSlice {
   std::string format_names;            // of all that is held
   int hidden_size = 0;
   int width = 0;
+  int64_t first = 0;                               // of the intermediate dimension, where the width begins
   std::vector<bool> owned;                         // [experts]
   std::vector<std::vector<ExpertWeights>> layers;  // [layers][experts]; empty for dense layers
-  std::vector<NodeMemory> memory;                  // one block for each MoE layer, or
-  std::vector<MappedFile> shards;                  // a packed shard that is mapped
+  SliceMemory memory;                              // of the weights, or
+  std::vector<MappedFile> shards;                  // packed shards that are mapped
   uint64_t bytes = 0;
 
   /// Of one expert's weights.
   uint64_t ExpertBytes(LayerId layer) const;
+  /// What lies where in memory.fd().
+  SharedExperts Directory() const;
   /// Where the weights lie.
   MemorySpans Spans() const;
 };

@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "common/kernels/kernels.h"
 #include "common/threading/thread_pool.h"
+#include "common/topology/node_memory.h"
 #include "common/weights/checkpoint.h"
 #include "expert_worker/experts/load_progress.h"
 
@@ -35,6 +36,8 @@ struct LoadOptions {
   bool io_uring = true;              // false: helper threads, even where io_uring is allowed
   bool direct = true;                // false: through the page cache
   LoadProgress* progress = nullptr;  // for metrics; null: the log only
+  MemoryKind memory;                 // of a slice
+  std::vector<int> nodes;            // OS numbers of the nodes it should lie on
 };
 
 absl::Status LoadMatrices(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& matrices,

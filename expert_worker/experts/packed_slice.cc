@@ -232,17 +232,24 @@ absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const Slic
                                             const std::string& format, ThreadPool& pool,
                                             const PackedLoadOptions& options) {
   RETURN_IF_ERROR(CheckManifest(model, spec, format));
+  if (options.map && options.memory != MemoryKind{}) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: packed weights are mapped from their files, which {}; give --packed=copy", model.dir.string(),
+        options.memory.shared ? "a GPU cannot read (--share-experts)" : "takes no huge pages (--hugepages)"));
+  }
   ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(model.config, spec, model.formats));
   ASSIGN_OR_RETURN(std::vector<OpenShard> shards, OpenAll(model, layout, !options.map));
   ExpertSlice slice(layout, model.config);
+  if (!options.map) {
+    ASSIGN_OR_RETURN(slice.memory,
+                     SliceMemory::Reserve(layout, model.config, options.memory, options.nodes, pool));
+  }
   for (OpenShard& shard : shards) {
     if (options.map) {
       madvise(const_cast<std::byte*>(shard.data().data()), shard.data().size(), MADV_HUGEPAGE);
       continue;
     }
-    ASSIGN_OR_RETURN(NodeMemory memory, NodeMemory::Allocate(layout.layer_bytes(shard.header.layer)));
-    shard.copy = memory.data();
-    slice.memory.push_back(std::move(memory));
+    shard.copy = slice.memory.layer(shard.header.layer);
   }
   LoadProgress log_only;
   LoadProgress& progress = options.progress == nullptr ? log_only : *options.progress;

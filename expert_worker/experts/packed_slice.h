@@ -43,6 +43,7 @@ absl::StatusOr<PackedModel> ParseManifest(std::string_view text, const std::stri
 struct PackedLoadOptions {
   bool map = true;                   // false: copy
   std::vector<int> nodes;            // OS numbers of the nodes the weights should lie on
+  MemoryKind memory;                 // where they are copied to
   LoadProgress* progress = nullptr;  // for metrics; null: the log only
 };
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "common/topology/huge_pages.h"
 #include "expert_worker/preflight/finding.h"
 #include "expert_worker/preflight/pinning.h"
 
@@ -21,6 +22,9 @@ namespace numoe {
 std::vector<Finding> CheckSettings(const std::filesystem::path& root);
 /// Whether a worker with so many bytes of weights has the memory: "memory_limit", "memory_available".
 std::vector<Finding> CheckMemoryFor(const std::filesystem::path& root, uint64_t weight_bytes);
+/// Whether so many bytes of such pages are free on `nodes`: "reserved_pages".
+std::vector<Finding> CheckReservedPagesFor(const std::filesystem::path& root, HugePages pages, uint64_t bytes,
+                                           const std::vector<int>& nodes);
 /// Topology, instruction sets, pinning and settings of this machine; with `weight_bytes` the memory too.
 std::vector<Finding> Preflight(const PinningRequest& pinning, std::optional<uint64_t> weight_bytes);
 /// One line each, "ok    ..." or "check ...: advice".

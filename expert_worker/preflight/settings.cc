@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "common/topology/available_memory.h"
+#include "common/topology/huge_pages.h"
 #include "expert_worker/preflight/preflight.h"
 
 namespace numoe {
@@ -39,6 +40,24 @@ void CheckHugePages(const fs::path& root, std::vector<Finding>& out) {
       {"huge_pages_defrag", false, fmt::format("making huge pages: {}", *defrag),
        "echo madvise > /sys/kernel/mm/transparent_hugepage/defrag: memory that is in pieces is never put "
        "together, and weights get small pages after the machine has run for a while"});
+}
+
+// Reserved ones are no fault where there are none: only --hugepages wants them.
+void CheckReservedPages(const fs::path& root, std::vector<Finding>& out) {
+  bool known = false, any = false;
+  for (const HugePages pages : {HugePages::k2M, HugePages::k1G}) {
+    for (const HugePagePool& pool : HugePagePools(root, pages)) {
+      known = true;
+      if (pool.total == 0) continue;
+      any = true;
+      out.push_back({"reserved_pages", true,
+                     fmt::format("reserved huge pages of {} on node {}: {} of {} are free",
+                                 HugePagesName(pages), pool.node, pool.free, pool.total),
+                     ""});
+    }
+  }
+  if (known && !any)
+    out.push_back({"reserved_pages", true, "no huge pages are reserved: transparent ones are used", ""});
 }
 
 // A line "Node 0 MemFree:  1234 kB" in bytes.
@@ -191,6 +210,7 @@ void CheckSharedMemory(const fs::path& root, std::vector<Finding>& out) {
 std::vector<Finding> CheckSettings(const fs::path& root) {
   std::vector<Finding> findings;
   CheckHugePages(root, findings);
+  CheckReservedPages(root, findings);
   CheckNodeMemory(root, findings);
   CheckLimits(root, findings);
   CheckGovernors(root, findings);
@@ -201,6 +221,19 @@ std::vector<Finding> CheckSettings(const fs::path& root) {
   CheckLockedMemory(root, findings);
   CheckSharedMemory(root, findings);
   return findings;
+}
+
+std::vector<Finding> CheckReservedPagesFor(const fs::path& root, HugePages pages, uint64_t bytes,
+                                           const std::vector<int>& nodes) {
+  const absl::Status enough = RequireHugePages(root, pages, bytes, nodes);
+  if (enough.ok())
+    return {
+        {"reserved_pages", true, fmt::format("--hugepages={}: enough are free", HugePagesName(pages)), ""}};
+  const std::string text(enough.message());
+  const size_t advice = text.find("; ");  // what was found, then what to do
+  return {{"reserved_pages", false,
+           fmt::format("--hugepages={}: {}", HugePagesName(pages), text.substr(0, advice)),
+           text.substr(advice + 2)}};
 }
 
 std::vector<Finding> CheckMemoryFor(const fs::path& root, uint64_t weight_bytes) {

@@ -57,6 +57,33 @@ TEST(ExpertSliceTest, AnIntermediateSliceHoldsItsPartOfEveryExpert) {
   }
 }
 
+TEST(ExpertSliceTest, SharedWeightsAreTheSameInOneBlockOfAlignedLayers) {
+  const TemporaryFolder folder;
+  const auto checkpoint = OpenCheckpoint(TinyTensors(MatrixFormat::kBF16), folder);
+  ThreadPool pool({.cpus = {0, 0, 0}});
+  const auto own = LoadSlice(*checkpoint, TinyConfig(), {}, "auto", pool);
+  const auto shared =
+      LoadSlice(*checkpoint, TinyConfig(), {}, "auto", pool, {.memory = {.shared = true}, .nodes = {0}});
+  ASSERT_TRUE(own.ok() && shared.ok()) << shared.status();
+  EXPECT_EQ(own->memory.fd(), -1);
+  EXPECT_GE(shared->memory.fd(), 0);
+  EXPECT_EQ(shared->memory.offset(kMoeLayer), 0u);
+  EXPECT_EQ(shared->memory.bytes() % (2 << 20), 0u);
+  EXPECT_GE(shared->memory.bytes(), shared->bytes);
+  EXPECT_EQ(shared->memory.layer(kDenseLayer), nullptr);
+  EXPECT_EQ(std::memcmp(own->memory.layer(kMoeLayer), shared->memory.layer(kMoeLayer), own->bytes), 0);
+}
+
+TEST(ExpertSliceTest, ReservedPagesThatAreNotThereAreRefusedWithWhatToSet) {
+  const TemporaryFolder folder;
+  const auto checkpoint = OpenCheckpoint(TinyTensors(MatrixFormat::kBF16), folder);
+  ThreadPool pool({.cpus = {0}});
+  const auto slice = LoadSlice(*checkpoint, TinyConfig(), {}, "auto", pool,
+                               {.memory = {.pages = HugePages::k2M}, .nodes = {777}});
+  EXPECT_EQ(slice.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(slice.status().ToString(), ::testing::AllOf(HasSubstr("--hugepages=2M"), HasSubstr("777")));
+}
+
 TEST(ExpertSliceTest, AnExpertSliceHoldsWholeExperts) {
   const auto slice = Load(TinyTensors(MatrixFormat::kBF16),
                           {.mode = SliceMode::kExpert, .worker_index = 1, .worker_count = 4});

@@ -102,6 +102,13 @@ class ConvertTest : public ::testing::Test {
     return mapped;
   }
 
+  absl::StatusOr<ExpertSlice> LoadShared(bool map) {
+    absl::StatusOr<PackedModel> packed = ReadManifest(out());
+    if (!packed.ok()) return packed.status();
+    return LoadPackedSlice(*packed, {}, "auto", pool_,
+                           {.map = map, .nodes = {0}, .memory = {.shared = true}});
+  }
+
   // Of every expert of both, the packed bytes.
   void ExpectSameWeights(const ExpertSlice& a, const ExpertSlice& b) {
     ASSERT_EQ(a.layers.size(), b.layers.size());
@@ -134,7 +141,7 @@ class ConvertTest : public ::testing::Test {
       ASSERT_TRUE(loaded.ok() && mapped.ok() && copied.ok()) << mapped.status() << copied.status();
       ExpectSameWeights(*loaded, *mapped);
       ExpectSameWeights(*loaded, *copied);
-      EXPECT_TRUE(mapped->memory.empty()) << "mapped without a copy";
+      EXPECT_TRUE(mapped->memory.Spans().empty()) << "mapped without a copy";
       EXPECT_TRUE(copied->shards.empty());
     }
   }
@@ -333,6 +340,17 @@ TEST_F(ConvertTest, AWorkerRefusesWhatIsNotItsOwn) {
   EXPECT_THAT(LoadError({.worker_count = 2}),
               HasSubstr("packed for worker 1 of 2 by intermediate, this is worker 0 of 2"));
   EXPECT_THAT(LoadError({.worker_index = 1, .worker_count = 2}), HasSubstr("the conversion did not finish"));
+}
+
+TEST_F(ConvertTest, SharedWeightsAreCopiedNotMapped) {
+  Store(MatrixFormat::kBF16);
+  ASSERT_TRUE(Convert({.workers = 1}).ok());
+  EXPECT_THAT(LoadShared(/*map=*/true).status().ToString(),
+              ::testing::AllOf(HasSubstr("--share-experts"), HasSubstr("--packed=copy")));
+  const auto shared = LoadShared(/*map=*/false), mapped = LoadPacked({}, /*map=*/true);
+  ASSERT_TRUE(shared.ok() && mapped.ok()) << shared.status();
+  EXPECT_GE(shared->memory.fd(), 0);
+  ExpectSameWeights(*shared, *mapped);
 }
 
 TEST_F(ConvertTest, ADamagedShardIsNotServed) {

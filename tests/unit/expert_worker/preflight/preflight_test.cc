@@ -54,6 +54,23 @@ TEST_F(PreflightTest, GoodSettingsAreGood) {
   EXPECT_EQ(CheckSettings(folder_.path()).size(), 4u);
 }
 
+TEST_F(PreflightTest, ReservedHugePagesAreToldAndMissingOnesFound) {
+  const std::string pool = "sys/devices/system/node/node0/hugepages/hugepages-2048kB";
+  Write(pool + "/free_hugepages", "0");
+  Write(pool + "/nr_hugepages", "0");
+  EXPECT_THAT(ToString(CheckSettings(folder_.path())), HasSubstr("no huge pages are reserved"));
+  Write(pool + "/free_hugepages", "5");
+  Write(pool + "/nr_hugepages", "9");
+  EXPECT_THAT(ToString(CheckSettings(folder_.path())),
+              HasSubstr("reserved huge pages of 2M on node 0: 5 of 9 are free"));
+  const auto needs = [&](uint64_t pages) {
+    return ToString(CheckReservedPagesFor(folder_.path(), HugePages::k2M, pages << 21, {0}));
+  };
+  EXPECT_THAT(needs(5), HasSubstr("enough are free"));
+  EXPECT_THAT(needs(6), ::testing::AllOf(HasSubstr("6 pages of 2M are needed, free are 5 of 9 on node 0\n"),
+                                         HasSubstr("echo 10 > ")));
+}
+
 TEST_F(PreflightTest, BadSettingsAreFoundWithAdvice) {
   Write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]");
   for (const char* cpu : {"cpu0", "cpu1"})
