@@ -56,9 +56,15 @@ struct DirectStep {
   uint64_t first_call_id = 0;
 };
 
+class ExpertMemory;  // expert_memory.h
+
 class ExpertBackend {
  public:
   virtual ~ExpertBackend() = default;
+
+  /// All workers' weights, in slice order, as they are mapped now. Empty: some worker does not share them, or
+  /// is away.
+  virtual std::vector<std::shared_ptr<ExpertMemory>> MappedExperts() { return {}; }
 
   /// Leaves the workers' mailboxes to a device until EndDirect, and keeps the workers awake. `*release`
   /// becomes 1 when a worker died or missed the deadline: who waits for its reply must give up.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -48,6 +49,18 @@ absl::StatusOr<ExpertRows> AskCountedRows(const std::shared_ptr<grpc::Channel>& 
       .layers = reply.layers(), .experts = num_experts, .rows = {reply.rows().begin(), reply.rows().end()}};
 }
 
+SharedExperts ReadDirectory(const v1::SharedExperts& shared) {
+  SharedExperts directory{.bytes = shared.bytes(), .width = shared.width(), .first = shared.first()};
+  for (const v1::SharedLayer& layer : shared.layers()) {
+    directory.layers.push_back({.layer = layer.layer(),
+                                .offset = layer.offset(),
+                                .expert_bytes = layer.expert_bytes(),
+                                .up_format = layer.up_format(),
+                                .down_format = layer.down_format()});
+  }
+  return directory;
+}
+
 // --- shared memory
 // ------------------------------------------------------------------------------------------
 
@@ -65,7 +78,8 @@ class RingLink final : public WorkerLink {
     if (socket_ >= 0) close(socket_);
   }
 
-  absl::Status Attach(const std::string& name) {
+  // `shared`: of the handshake, where the weights are wanted and shared; else null.
+  absl::Status Attach(const std::string& name, const v1::SharedExperts* shared) {
     socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -81,6 +95,10 @@ class RingLink final : public WorkerLink {
     ASSIGN_OR_RETURN(const int fd, ReceiveDescriptor(socket_));
     ASSIGN_OR_RETURN(RingSegment segment, RingSegment::Attach(fd));
     channel_ = std::make_unique<RingChannel>(std::move(segment), Side::kCoordinator);
+    if (shared != nullptr) {
+      if (const absl::Status mapped = MapExperts(*shared); !mapped.ok())
+        spdlog::warn("the worker's weights are not mapped: {}", std::string(mapped.message()));
+    }
     // The thread that holds our side must live as long as the session: robust mutexes belong to threads.
     std::atomic<bool> held{false};
     holder_ = std::thread([this, &held] {
@@ -92,10 +110,7 @@ class RingLink final : public WorkerLink {
       channel_->Release();
     });
     held.wait(false);
-    const char attached = 'A';
-    if (send(socket_, &attached, 1, MSG_NOSIGNAL) != 1)
-      return absl::UnavailableError("the worker closed the ring socket");
-    return absl::OkStatus();
+    return Say(kAttached);
   }
 
   const WorkerIdentity& identity() const override { return identity_; }
@@ -152,10 +167,27 @@ class RingLink final : public WorkerLink {
     return AskCountedRows(control_, options_.num_experts, deadline_ms);
   }
 
+  std::shared_ptr<ExpertMemory> experts() const override { return experts_; }
   bool Alive() override { return channel_->PeerAlive(); }
   void Abort() override {}  // Receive has its own deadline
 
  private:
+  absl::Status Say(char what) {
+    if (send(socket_, &what, 1, MSG_NOSIGNAL) == 1) return absl::OkStatus();
+    return absl::UnavailableError("the worker closed the ring socket");
+  }
+
+  absl::Status MapExperts(const v1::SharedExperts& shared) {
+    RETURN_IF_ERROR(Say(kWantExperts));
+    ASSIGN_OR_RETURN(const int fd, ReceiveDescriptor(socket_));
+    ASSIGN_OR_RETURN(experts_, ExpertMemory::Map(fd, ReadDirectory(shared),
+                                                 {.by_expert = identity_.slice_by_expert,
+                                                  .worker_index = identity_.worker_index,
+                                                  .worker_count = identity_.worker_count,
+                                                  .num_experts = options_.num_experts}));
+    return absl::OkStatus();
+  }
+
   const WorkerIdentity identity_;
   const LinkOptions options_;
   const std::shared_ptr<grpc::Channel> control_;
@@ -163,6 +195,7 @@ class RingLink final : public WorkerLink {
   static inline std::atomic<uint64_t> sessions_{0};
   int socket_ = -1;
   std::unique_ptr<RingChannel> channel_;
+  std::shared_ptr<ExpertMemory> experts_;
   std::atomic<bool> close_{false};
   std::thread holder_;
 };
@@ -302,7 +335,8 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
   if (options.data_path != DataPath::kGrpc && same_host) {
     identity.shared_memory = true;
     auto link = std::make_unique<RingLink>(identity, options, channel);
-    const absl::Status attached = link->Attach(reply.ring_socket());
+    const bool map = options.map_experts && reply.has_shared_experts();
+    const absl::Status attached = link->Attach(reply.ring_socket(), map ? &reply.shared_experts() : nullptr);
     if (attached.ok()) return link;
     // Another network namespace cannot reach an abstract socket: the stream works there.
     if (options.data_path == DataPath::kSharedMemory) return Annotate(attached, address);

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "common/transport/call_codec.h"
 #include "coordinator/transport/expert_backend.h"
+#include "coordinator/transport/expert_memory.h"
 #include "coordinator/transport/expert_rows.h"
 
 namespace numoe {
@@ -26,6 +27,7 @@ struct LinkOptions {
   int num_experts = 0;
   int64_t call_deadline_ms = 30'000;
   int spin_us = 300;
+  bool map_experts = false;  // of workers on this host that share them
 };
 
 struct WorkerIdentity {
@@ -53,6 +55,8 @@ class WorkerLink {
     return absl::UnimplementedError("the worker is not reached through shared memory");
   }
   virtual void EndDirect(int /*calls*/, int /*deferring*/) {}
+  /// The worker's weights; null: it does not share them, or nobody wants them.
+  virtual std::shared_ptr<ExpertMemory> experts() const { return nullptr; }
   /// What the worker has counted, over its control service; waits at most `deadline_ms`. Any thread.
   virtual absl::StatusOr<ExpertRows> CountedRows(int64_t deadline_ms) = 0;
   /// False once the peer is known to be gone. Any thread.

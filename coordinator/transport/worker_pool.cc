@@ -82,6 +82,7 @@ void WorkerPool::Maintain() {
     }
     lock.unlock();
     CheckLinks();
+    RetireExperts();
     lock.lock();
     changed_.wait_for(lock, kLookInterval, [&] { return stop_; });
   }
@@ -136,12 +137,37 @@ void WorkerPool::Lose(size_t index, const std::shared_ptr<WorkerLink>& link, con
   const std::lock_guard lock(mutex_);
   Worker& worker = workers_[index];
   if (worker.link != link) return;  // lost and replaced already
+  if (auto experts = link->experts(); experts != nullptr) retiring_.push_back(std::move(experts));
   worker.link.reset();
   worker.status.up = false;
   worker.status.error = std::string(why.message());
   metrics_.With(GaugeId::kWorkerUp, {worker.status.address}).Set(0);
   metrics_.With(CounterId::kWorkerLost, {worker.status.address}).Increment();
   spdlog::warn("worker {} is lost: {}", worker.status.address, worker.status.error);
+}
+
+void WorkerPool::RetireExperts() {
+  std::vector<std::shared_ptr<ExpertMemory>> lost;
+  {
+    const std::lock_guard lock(mutex_);
+    lost.swap(retiring_);
+  }
+  std::vector<std::shared_ptr<ExpertMemory>> used;
+  for (auto& memory : lost)
+    if (!memory->Retire()) used.push_back(std::move(memory));  // unpinning many pages takes a while
+  const std::lock_guard lock(mutex_);
+  retiring_.insert(retiring_.end(), used.begin(), used.end());
+}
+
+std::vector<std::shared_ptr<ExpertMemory>> WorkerPool::MappedExperts() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<ExpertMemory>> all(workers_.size());
+  for (const Worker& worker : workers_) {
+    auto experts = worker.link == nullptr ? nullptr : worker.link->experts();
+    if (experts == nullptr) return {};
+    all[static_cast<size_t>(worker.status.identity.worker_index)] = std::move(experts);
+  }
+  return all;
 }
 
 bool WorkerPool::AllUp() const {

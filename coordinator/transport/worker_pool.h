@@ -49,6 +49,7 @@ class WorkerPool final : public ExpertBackend {
   absl::Status FinishDeferred(absl::Span<float> out) override;
   absl::StatusOr<DirectStep> BeginDirect(std::atomic<uint32_t>* release) override;
   absl::Status EndDirect(int calls, int deferring, const absl::Status& result) override;
+  std::vector<std::shared_ptr<ExpertMemory>> MappedExperts() override;
   absl::Status AwaitReady(int64_t deadline_ms) override;
   bool Ready() const override;
   std::vector<WorkerStatus> Workers() const;
@@ -71,6 +72,8 @@ class WorkerPool final : public ExpertBackend {
   void Maintain();
   void TryConnect(size_t index);
   void CheckLinks();
+  // Lets go of the weights of workers that were lost, once no step uses them.
+  void RetireExperts();
   void Lose(size_t index, const std::shared_ptr<WorkerLink>& link, const absl::Status& why);
   // What all kinds of calls begin and end with: calling_ in slice order, and the watchdog.
   absl::Status BeginCall(std::atomic<uint32_t>* release);
@@ -108,6 +111,7 @@ class WorkerPool final : public ExpertBackend {
   bool in_call_ ABSL_GUARDED_BY(mutex_) = false;                      // for the watchdog
   std::atomic<uint32_t>* release_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of a device that waits
   std::chrono::steady_clock::time_point watch_since_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<ExpertMemory>> retiring_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

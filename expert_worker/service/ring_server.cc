@@ -14,6 +14,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/transport/ring_channel.h"
+#include "common/transport/shared_experts.h"
 
 namespace numoe {
 namespace {
@@ -94,6 +95,17 @@ void RingServer::Reap(bool all) {
   }
 }
 
+bool RingServer::AwaitAttached(int socket) const {
+  pollfd attached{socket, POLLIN, 0};
+  char byte = 0;
+  while (poll(&attached, 1, kAttachTimeoutMs) == 1 && read(socket, &byte, 1) == 1) {
+    if (byte == kAttached) return true;
+    if (byte != kWantExperts || options_.experts_fd < 0) return false;
+    if (!SendDescriptor(socket, options_.experts_fd).ok()) return false;
+  }
+  return false;
+}
+
 void RingServer::Serve(int socket) {
   const CallShape& shape = options_.shape;
   absl::StatusOr<RingSegment> segment = RingSegment::Create(
@@ -106,10 +118,7 @@ void RingServer::Serve(int socket) {
   const int fd = segment->fd();
   RingChannel channel(*std::move(segment), Side::kWorker);
   channel.Hold();
-  const absl::Status sent = SendDescriptor(socket, fd);
-  pollfd attached{socket, POLLIN, 0};
-  char byte = 0;
-  const bool ready = sent.ok() && poll(&attached, 1, kAttachTimeoutMs) == 1 && read(socket, &byte, 1) == 1;
+  const bool ready = SendDescriptor(socket, fd).ok() && AwaitAttached(socket);
   DecodedCall call;
   SplitCall split;
   while (ready && !stop_.load()) {

@@ -22,7 +22,8 @@ namespace numoe {
 struct RingServerOptions {
   CallShape shape;
   int experts_per_token = 8;
-  int spin_us = 200;  // between calls of a step
+  int spin_us = 200;    // between calls of a step
+  int experts_fd = -1;  // of the weights, for coordinators that ask; -1: they are not shared
 };
 
 /// Serialises calls of all sessions, ring and stream alike, and counts them.
@@ -59,6 +60,8 @@ class RingServer {
       : executor_(executor), options_(options) {}
   void AcceptLoop();
   void Serve(int socket);
+  // Hands out what the coordinator asks for until it has attached.
+  bool AwaitAttached(int socket) const;
   void Reap(bool all);
 
   SharedExecutor& executor_;

@@ -24,6 +24,20 @@ namespace {
 // gRPC's own framing limits it to INT_MAX.
 constexpr int kMessageBytesMax = INT32_MAX;
 
+void Write(const SharedExperts& experts, v1::SharedExperts& out) {
+  out.set_bytes(experts.bytes);
+  out.set_width(experts.width);
+  out.set_first(experts.first);
+  for (const SharedLayer& layer : experts.layers) {
+    v1::SharedLayer& entry = *out.add_layers();
+    entry.set_layer(layer.layer);
+    entry.set_offset(layer.offset);
+    entry.set_expert_bytes(layer.expert_bytes);
+    entry.set_up_format(layer.up_format);
+    entry.set_down_format(layer.down_format);
+  }
+}
+
 class Service final : public v1::ExpertWorker::Service {
  public:
   Service(SharedExecutor& executor, const WorkerServiceOptions& options, const RingServer* ring)
@@ -44,7 +58,10 @@ class Service final : public v1::ExpertWorker::Service {
     reply->set_experts_per_token(options_.experts_per_token);
     reply->set_description(options_.description);
     reply->set_host_id(HostId());
-    if (ring_ != nullptr) reply->set_ring_socket(ring_->socket_name());
+    if (ring_ != nullptr) {
+      reply->set_ring_socket(ring_->socket_name());
+      if (options_.experts_fd >= 0) Write(options_.shared_experts, *reply->mutable_shared_experts());
+    }
     return grpc::Status::OK;
   }
 
@@ -147,7 +164,8 @@ class GrpcWorkerService final : public WorkerService {
     if (options_.shared_memory) {
       ASSIGN_OR_RETURN(ring_,
                        RingServer::Start(executor_, {.shape = {options_.hidden_size, options_.num_experts},
-                                                     .experts_per_token = options_.experts_per_token}));
+                                                     .experts_per_token = options_.experts_per_token,
+                                                     .experts_fd = options_.experts_fd}));
     }
     service_ = std::make_unique<Service>(executor_, options_, ring_.get());
     const std::string unix_path = UnixPath(options_.listen);

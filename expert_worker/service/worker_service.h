@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/transport/shared_experts.h"
 #include "expert_worker/experts/expert_statistics.h"
 #include "expert_worker/service/ring_server.h"
 
@@ -25,6 +26,8 @@ struct WorkerServiceOptions {
   int experts_per_token = 0;
   std::string description;  // the start log line
   bool shared_memory = true;
+  SharedExperts shared_experts;                  // what lies behind experts_fd
+  int experts_fd = -1;                           // -1: the weights are not shared; outlives the service
   const ExpertStatistics* statistics = nullptr;  // of the executor, which has them; null: it has none
 };
 

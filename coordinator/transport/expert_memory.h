@@ -1,0 +1,68 @@
+// ExpertMemory: one worker's weights, mapped from the memory that it shares with this host.
+//
+// The mapping stays valid when the worker dies (the file is sealed), but while it lives so do the pages, and
+// a worker that starts again needs as many: so the pool retires the memory of a lost worker as soon as nobody
+// uses it. A device brackets its use with BeginUse and EndUse, and leaves here what it pinned the memory
+// with; that goes with the memory. The engine's thread uses, the pool's thread retires.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/transport/shared_experts.h"
+
+namespace numoe {
+
+/// Which part of the model a worker holds.
+struct ExpertShare {
+  bool by_expert = false;
+  int worker_index = 0;
+  int worker_count = 1;
+  int num_experts = 0;  // of a layer of the model
+
+  /// That the worker holds, of a layer.
+  int held() const {
+    return by_expert ? (num_experts - worker_index + worker_count - 1) / worker_count : num_experts;
+  }
+};
+
+class ExpertMemory {
+ public:
+  /// Takes the descriptor. INVALID_ARGUMENT: the memory is not what the directory says, or could shrink.
+  static absl::StatusOr<std::shared_ptr<ExpertMemory>> Map(int fd, SharedExperts directory,
+                                                           const ExpertShare& share);
+  ~ExpertMemory();
+  ExpertMemory(const ExpertMemory&) = delete;
+  ExpertMemory& operator=(const ExpertMemory&) = delete;
+
+  const SharedExperts& directory() const { return directory_; }
+  const ExpertShare& share() const { return share_; }
+  /// The layer's experts, page-aligned. REQUIRES: between BeginUse and EndUse.
+  absl::Span<std::byte> Bytes(const SharedLayer& layer) const;
+
+  /// False: it was retired.
+  bool BeginUse();
+  void EndUse();
+  /// What holds the pages for a device; replaces what was there. REQUIRES: in use.
+  void Pin(std::shared_ptr<void> pins);
+  void Unpin();
+  bool pinned() const;
+  /// Unpins and unmaps. False: it is in use, ask again.
+  bool Retire();
+
+ private:
+  ExpertMemory(SharedExperts directory, const ExpertShare& share)
+      : directory_(std::move(directory)), share_(share) {}
+
+  const SharedExperts directory_;
+  const ExpertShare share_;
+  mutable std::mutex mutex_;
+  bool in_use_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<void> pins_ ABSL_GUARDED_BY(mutex_);
+  void* base_ = nullptr;  // null: retired; changes only while it is not in use
+};
+
+}  // namespace numoe
