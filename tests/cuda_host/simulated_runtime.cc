@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,6 +17,36 @@ namespace numoe::cuda {
 namespace {
 
 using Work = std::vector<std::function<void()>>;
+
+struct SimulatedStream;
+
+struct SimulatedEvent {
+  uint64_t recorded = 0;              // enqueued so often
+  uint64_t done = 0;                  // of these have run
+  SimulatedStream* stream = nullptr;  // of the last one
+};
+
+struct Operation {
+  std::function<void()> work;
+  SimulatedEvent* record = nullptr;
+  SimulatedEvent* wait = nullptr;  // until so many records are done:
+  uint64_t records = 0;
+};
+
+struct SimulatedStream {
+  std::deque<Operation> operations;
+
+  // False: empty, or the next operation waits.
+  bool RunOne() {
+    if (operations.empty()) return false;
+    const Operation& next = operations.front();
+    if (next.wait != nullptr && next.wait->done < next.records) return false;
+    if (next.work) next.work();
+    if (next.record != nullptr) next.record->done = next.records;
+    operations.pop_front();
+    return true;
+  }
+};
 
 class SimulatedMemory final : public Memory {
  public:
@@ -86,7 +117,8 @@ class SimulatedRuntime final : public Runtime {
                .memory_bytes = facts.memory_bytes,
                .free_bytes = facts.memory_bytes,
                .driver_version = 13000},
-        pinned_bytes_(facts.pinned_bytes) {
+        pinned_bytes_(facts.pinned_bytes),
+        others_first_(facts.others_first) {
     cuda_host::SetLaunchSink(
         [this](Stream stream, std::function<void()> launch) { Enqueue(stream, std::move(launch)); });
   }
@@ -113,9 +145,13 @@ class SimulatedRuntime final : public Runtime {
     return std::make_unique<SimulatedMemory>(memory);
   }
 
-  absl::StatusOr<Stream> NewStream() override {
-    streams_.push_back(std::make_unique<Work>());
+  absl::StatusOr<Stream> NewStream(bool) override {
+    streams_.push_back(std::make_unique<SimulatedStream>());
     return reinterpret_cast<Stream>(streams_.back().get());
+  }
+  absl::StatusOr<Event> NewEvent() override {
+    events_.push_back(std::make_unique<SimulatedEvent>());
+    return reinterpret_cast<Event>(events_.back().get());
   }
   void Copy(void* to, const void* from, size_t bytes, Stream stream) override {
     Enqueue(stream, [=] { std::memcpy(to, from, bytes); });
@@ -130,19 +166,23 @@ class SimulatedRuntime final : public Runtime {
   void Multiply(const MatrixProduct& product, Stream stream) override {
     Enqueue(stream, [=] { MultiplyOnHost(product); });
   }
-  // Everything runs in the order of its enqueueing where streams meet, which is one of the orders allowed.
-  void Join(Stream later, Stream earlier) override {
-    if (capturing_) return;
-    Work& from = Of(earlier);
-    Work& to = Of(later);
-    to.insert(to.end(), from.begin(), from.end());
-    from.clear();
+  void Record(Event event, Stream stream) override {
+    NUMOE_CHECK(!capturing_);
+    SimulatedEvent& recorded = Of(event);
+    recorded.stream = &Of(stream);
+    Of(stream).operations.push_back({.record = &recorded, .records = ++recorded.recorded});
+  }
+  void Wait(Stream stream, Event event) override {
+    NUMOE_CHECK(!capturing_);
+    Of(stream).operations.push_back({.wait = &Of(event), .records = Of(event).recorded});
   }
   absl::Status Synchronize(Stream stream) override {
     NUMOE_CHECK(!capturing_) << "a stream is waited for while it is captured";
-    Work work;
-    work.swap(Of(stream));
-    for (const auto& step : work) step();
+    SimulatedStream& waited = Of(stream);
+    while (!waited.operations.empty()) {
+      if (others_first_) RunOthers(waited);
+      Advance(waited);
+    }
     return absl::OkStatus();
   }
 
@@ -172,21 +212,43 @@ class SimulatedRuntime final : public Runtime {
   }
   void Launch(Graph& graph, Stream stream) override {
     const Work& work = static_cast<SimulatedGraph&>(graph).work();
-    Work& to = Of(stream);
-    to.insert(to.end(), work.begin(), work.end());
+    for (const auto& step : work) Of(stream).operations.push_back({.work = step});
   }
 
  private:
-  static Work& Of(Stream stream) { return *reinterpret_cast<Work*>(stream); }
+  static SimulatedStream& Of(Stream stream) { return *reinterpret_cast<SimulatedStream*>(stream); }
+  static SimulatedEvent& Of(Event event) { return *reinterpret_cast<SimulatedEvent*>(event); }
   void Enqueue(Stream stream, std::function<void()> step) {
-    (capturing_ ? captured_ : Of(stream)).push_back(std::move(step));
+    if (capturing_) {
+      captured_.push_back(std::move(step));
+    } else {
+      Of(stream).operations.push_back({.work = std::move(step)});
+    }
+  }
+  // One operation, and of other streams only what it waits for.
+  void Advance(SimulatedStream& stream) {
+    while (!stream.RunOne()) {
+      const Operation& next = stream.operations.front();
+      NUMOE_CHECK(next.wait->stream != &stream && !next.wait->stream->operations.empty()) << "a deadlock";
+      Advance(*next.wait->stream);
+    }
+  }
+  // As far as they come.
+  void RunOthers(const SimulatedStream& but) {
+    bool ran = true;
+    while (std::exchange(ran, false)) {
+      for (const auto& stream : streams_)
+        while (stream.get() != &but && stream->RunOne()) ran = true;
+    }
   }
 
   const DeviceFacts facts_;
   const uint64_t pinned_bytes_;
+  const bool others_first_;
   uint64_t used_ = 0;
   uint64_t used_on_host_ = 0;
-  std::vector<std::unique_ptr<Work>> streams_;
+  std::vector<std::unique_ptr<SimulatedStream>> streams_;
+  std::vector<std::unique_ptr<SimulatedEvent>> events_;
   bool capturing_ = false;
   Work captured_;
 };

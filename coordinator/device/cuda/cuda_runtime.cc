@@ -69,12 +69,11 @@ class CudaRuntime final : public Runtime {
   ~CudaRuntime() override {
     cublas_.reset();
     for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
-    if (event_ != nullptr) cudaEventDestroy(event_);
+    for (cudaEvent_t event : events_) cudaEventDestroy(event);
   }
 
   absl::Status Start() {
-    RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate"));
-    ASSIGN_OR_RETURN(side_stream_, NewStream());
+    ASSIGN_OR_RETURN(side_stream_, NewStream(/*urgent=*/false));
     ASSIGN_OR_RETURN(workspace_, Allocate(CublasLt::kWorkspaceBytes));
     ASSIGN_OR_RETURN(cublas_, CublasLt::Open(workspace_->device()));
     return absl::OkStatus();
@@ -103,11 +102,22 @@ class CudaRuntime final : public Runtime {
     return MapHost(Kind::kRegistered, memory.data(), memory.size());
   }
 
-  absl::StatusOr<Stream> NewStream() override {
+  absl::StatusOr<Stream> NewStream(bool urgent) override {
+    int least = 0, greatest = 0;
+    RETURN_IF_ERROR(
+        Check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange"));
     cudaStream_t stream = nullptr;
-    RETURN_IF_ERROR(Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"));
+    RETURN_IF_ERROR(
+        Check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgent ? greatest : least),
+              "cudaStreamCreate"));
     streams_.push_back(stream);
     return stream;
+  }
+  absl::StatusOr<Event> NewEvent() override {
+    cudaEvent_t event = nullptr;
+    RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate"));
+    events_.push_back(event);
+    return event;
   }
 
   void Copy(void* to, const void* from, size_t bytes, Stream stream) override {
@@ -129,9 +139,11 @@ class CudaRuntime final : public Runtime {
     Keep(cublas_->Multiply(product, stream));
   }
 
-  void Join(Stream later, Stream earlier) override {
-    Keep(Check(cudaEventRecord(event_, earlier), "cudaEventRecord"));
-    Keep(Check(cudaStreamWaitEvent(later, event_, 0), "cudaStreamWaitEvent"));
+  void Record(Event event, Stream stream) override {
+    Keep(Check(cudaEventRecord(event, stream), "cudaEventRecord"));
+  }
+  void Wait(Stream stream, Event event) override {
+    Keep(Check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent"));
   }
 
   absl::Status Synchronize(Stream stream) override {
@@ -204,7 +216,7 @@ class CudaRuntime final : public Runtime {
   std::unique_ptr<Memory> workspace_;
   std::unique_ptr<CublasLt> cublas_;
   std::vector<cudaStream_t> streams_;
-  cudaEvent_t event_ = nullptr;
+  std::vector<cudaEvent_t> events_;
 };
 
 absl::StatusOr<DeviceFacts> ReadFacts(int ordinal) {

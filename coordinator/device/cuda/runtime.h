@@ -42,6 +42,9 @@ class Memory {
   virtual size_t bytes() const = 0;
 };
 
+/// A point in a stream's work. A twin of CUDA's cudaEvent_t.
+using Event = struct CUevent_st*;
+
 /// A captured sequence of work that is launched as one.
 class Graph {
  public:
@@ -81,14 +84,18 @@ class Runtime {
   /// Maps memory that exists, page-aligned, and does not own it.
   virtual absl::StatusOr<std::unique_ptr<Memory>> RegisterHost(absl::Span<std::byte> memory) = 0;
 
-  virtual absl::StatusOr<Stream> NewStream() = 0;
+  /// `urgent`: its kernels' blocks go before those of others that wait for room on the device.
+  virtual absl::StatusOr<Stream> NewStream(bool urgent = false) = 0;
+  virtual absl::StatusOr<Event> NewEvent() = 0;
   virtual void Copy(void* to, const void* from, size_t bytes, Stream stream) = 0;  // any direction
   /// Copies and waits; any thread, beside what the streams do.
   virtual absl::Status CopyNow(void* to, const void* from, size_t bytes) = 0;
   virtual void Clear(void* memory, size_t bytes, Stream stream) = 0;  // to zero bytes
   virtual void Multiply(const MatrixProduct& product, Stream stream) = 0;
-  /// `later` goes on only when what is in `earlier` now is done.
-  virtual void Join(Stream later, Stream earlier) = 0;
+  /// The event is what is in the stream now, and no longer what was recorded before.
+  virtual void Record(Event event, Stream stream) = 0;
+  /// The stream goes on only when what was last recorded is done; at once where nothing was.
+  virtual void Wait(Stream stream, Event event) = 0;
   /// Waits for everything in the stream; INTERNAL names the first work that failed.
   virtual absl::Status Synchronize(Stream stream) = 0;
 
@@ -97,8 +104,7 @@ class Runtime {
   /// REQUIRES: both were stamped, and what they follow was waited for.
   virtual absl::StatusOr<double> SecondsBetween(const Timestamp& first, const Timestamp& last) = 0;
 
-  /// From here to EndCapture nothing runs: what is enqueued on `stream`, and on streams that are joined to it
-  /// and back, becomes a graph.
+  /// From here to EndCapture nothing runs: what is enqueued on `stream` becomes a graph.
   virtual absl::Status BeginCapture(Stream stream) = 0;
   virtual absl::StatusOr<std::unique_ptr<Graph>> EndCapture(Stream stream) = 0;
   virtual void Launch(Graph& graph, Stream stream) = 0;
