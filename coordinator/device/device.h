@@ -32,7 +32,8 @@ struct DeviceMemory {
   uint64_t kv_cache = 0;
   uint64_t scratch = 0;  // activations of the largest step
   uint64_t experts = 0;  // in slots of the device
-  uint64_t total() const { return weights + kv_cache + scratch + experts; }
+  uint64_t windows = 0;  // of experts that are fetched for long prompts
+  uint64_t total() const { return weights + kv_cache + scratch + experts + windows; }
 };
 
 /// What a tensor is for, so that a device can choose its element type: sums over layers and logits must not
@@ -178,9 +179,16 @@ class Device {
   /// Comes last.
   virtual absl::Status ReserveKvCache(const KvCacheSpec& spec) = 0;
 
-  /// Room for routed experts, all slots empty; before the cache is reserved. UNIMPLEMENTED: this device
-  /// computes none. Lives as long as the device.
+  /// Room for routed experts, all slots empty, and for windows of them; before the cache is reserved. Null
+  /// without slots. UNIMPLEMENTED: this device computes none. Lives as long as the device.
   virtual absl::StatusOr<ExpertSlots*> ReserveExperts(const ExpertSlotSpec&) {
+    return absl::UnimplementedError("experts are computed by the workers alone on this device");
+  }
+
+  /// From now on steps with so many prompt tokens or more fetch the experts from the workers' memory and
+  /// compute them here, in the windows of ReserveExperts; the workers' path serves whenever that memory is
+  /// not there. UNAVAILABLE and UNIMPLEMENTED say why it is not now, or cannot be.
+  virtual absl::Status FetchExperts(ExpertBackend&, int /*prompt_tokens_min*/) {
     return absl::UnimplementedError("experts are computed by the workers alone on this device");
   }
 

@@ -28,6 +28,7 @@ struct ExpertSlotSpec {
   int experts = 0;                 // of a MoE layer
   int experts_per_token = 0;
   int slots = 0;           // of each MoE layer
+  int window = 0;          // experts of a layer that are fetched at a time for long prompts; 0: none
   ExpertMatrices example;  // shapes and formats; all experts have these
 
   int layers() const { return static_cast<int>(layer_is_moe.size()); }

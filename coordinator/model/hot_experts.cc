@@ -33,12 +33,13 @@ absl::StatusOr<ExpertMatrices> FindExpert(const Checkpoint& checkpoint, const Mo
 
 }  // namespace
 
-absl::StatusOr<ExpertSlotSpec> SlotSpecOf(const Checkpoint& checkpoint, const ModelConfig& config,
-                                          int slots) {
+absl::StatusOr<ExpertSlotSpec> SlotSpecOf(const Checkpoint& checkpoint, const ModelConfig& config, int slots,
+                                          int window) {
   ExpertSlotSpec spec{.layer_is_moe = config.layer_is_moe,
                       .experts = config.num_experts,
                       .experts_per_token = config.experts_per_token,
-                      .slots = slots};
+                      .slots = slots,
+                      .window = window};
   const auto first = std::find(spec.layer_is_moe.begin(), spec.layer_is_moe.end(), true);
   if (first == spec.layer_is_moe.end()) return absl::NotFoundError("the model has no routed experts");
   const auto layer = static_cast<LayerId>(first - spec.layer_is_moe.begin());

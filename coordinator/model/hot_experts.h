@@ -41,8 +41,10 @@ struct HotExpertsOptions {
   std::function<void(const HotExpertsReport&)> observe;  // may be empty
 };
 
-/// What ExpertSlots are reserved for. `slots` of each layer. NOT_FOUND: the checkpoint has no routed experts.
-absl::StatusOr<ExpertSlotSpec> SlotSpecOf(const Checkpoint& checkpoint, const ModelConfig& config, int slots);
+/// What ExpertSlots are reserved for: `slots` of each layer, and windows of `window`. NOT_FOUND: the
+/// checkpoint has no routed experts.
+absl::StatusOr<ExpertSlotSpec> SlotSpecOf(const Checkpoint& checkpoint, const ModelConfig& config, int slots,
+                                          int window = 0);
 
 class HotExperts final : public Model {
  public:

@@ -29,6 +29,9 @@ std::vector<std::string> MemoryPlan::Table() const {
   if (gpu_experts > 0)
     table.push_back(
         line("experts", needs.experts, fmt::format("{} of each layer, the most used ones", gpu_experts)));
+  if (window > 0)
+    table.push_back(line("windows", needs.windows,
+                         fmt::format("two of {} experts of a layer, fetched for long prompts", window)));
   if (grammars > 0) table.push_back(line("grammars", grammars, "at most, of requests to come"));
   table.push_back(line("total", total(), fmt::format("of {} available", Size(available))));
   return table;
@@ -44,6 +47,11 @@ absl::Status MemoryPlan::Check() const {
     return absl::ResourceExhaustedError(
         what + fmt::format("experts {}: lower --num-gpu-experts (now {}) or make it auto",
                            Size(needs.experts), gpu_experts));
+  }
+  if (window > 0) {
+    return absl::ResourceExhaustedError(
+        what + fmt::format("windows of fetched experts {}: --gpu-prefill-token-threshold=off does without",
+                           Size(needs.windows)));
   }
   const uint64_t others = total() - needs.kv_cache;
   const double share = others < available && needs.kv_cache > 0

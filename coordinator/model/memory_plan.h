@@ -21,6 +21,7 @@ struct MemoryPlan {
   uint64_t available = 0;  // to this process, or of the GPU, before anything is loaded
   bool gpu = false;
   int gpu_experts = 0;    // of each layer
+  int window = 0;         // experts of a layer that are fetched at a time for long prompts
   int64_t kv_tokens = 0;  // that the KV cache holds
   CacheType kv_type = CacheType::kBf16;
   int step_tokens = 0;  // of the largest step

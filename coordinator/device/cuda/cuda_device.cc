@@ -12,6 +12,18 @@ namespace {
 
 constexpr int kGraphRowsMax = 256;  // a step of more rows is bound by its arithmetic, not by its launches
 
+// Tokens of sequences that have more than one in the step.
+int PromptTokens(const StepLayout& layout) {
+  int prompt = 0;
+  const std::vector<int32_t>& sequences = layout.sequences;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const bool before = i > 0 && sequences[i - 1] == sequences[i];
+    const bool behind = i + 1 < sequences.size() && sequences[i + 1] == sequences[i];
+    prompt += before || behind ? 1 : 0;
+  }
+  return prompt;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(const StepBounds& bounds,
@@ -45,8 +57,20 @@ absl::Status CudaDevice::ReserveKvCache(const KvCacheSpec& spec) {
 
 absl::StatusOr<ExpertSlots*> CudaDevice::ReserveExperts(const ExpertSlotSpec& spec) {
   RETURN_IF_ERROR(CudaStorage::ReserveExperts(spec).status());
-  ASSIGN_OR_RETURN(experts_, CudaExperts::Create(spec, bounds_.rows, *runtime_, stream_));
+  ASSIGN_OR_RETURN(products_, ExpertProducts::Create(spec, bounds_.rows, *runtime_, stream_));
+  if (spec.window > 0) {
+    ASSIGN_OR_RETURN(windows_, ExpertWindows::Create(spec, *runtime_, stream_));
+  }
+  if (spec.slots == 0) return nullptr;
+  ASSIGN_OR_RETURN(experts_, CudaExperts::Create(spec, *runtime_, stream_));
   return experts_.get();
+}
+
+absl::Status CudaDevice::FetchExperts(ExpertBackend& experts, int prompt_tokens_min) {
+  NUMOE_CHECK(windows_ != nullptr) << "no windows were reserved";
+  fetch_from_ = &experts;
+  fetch_tokens_min_ = prompt_tokens_min;
+  return windows_->Adopt(experts);
 }
 
 absl::Status CudaDevice::ChooseAttention(const KvCacheSpec& spec) {
@@ -77,13 +101,24 @@ bool CudaDevice::MayBeGraph(const StepLayout& layout, const StepBucket& bucket) 
                      [&](const StoredTensor& tensor) { return bucket.rows <= tensor.rows; });
 }
 
+bool CudaDevice::Fetches(const StepLayout& layout) {
+  if (windows_ == nullptr || fetch_from_ == nullptr) return false;
+  windows_->EndStep();
+  // Which way a step goes depends on the batch.
+  if (layout.exact || PromptTokens(layout) < fetch_tokens_min_) return false;
+  return windows_->BeginStep(*fetch_from_, [&](LayerId layer, ExpertId expert) {
+    return experts_ != nullptr && experts_->Holds(layer, expert);
+  });
+}
+
 void CudaDevice::BeginStep(const StepLayout& layout) {
   // The step before may have wanted no logits, so that nobody waited for it; its buffers are filled anew now.
   (void)runtime_->Synchronize(stream_);  // the error is kept for ReadLogits
   tokens_ = static_cast<int>(layout.tokens.size());
   logit_rows_ = static_cast<int>(layout.logit_rows.size());
   bucket_ = BucketFor(layout, bounds_);
-  const bool graph = MayBeGraph(layout, bucket_);
+  fetches_ = Fetches(layout);
+  const bool graph = !fetches_ && MayBeGraph(layout, bucket_);
   if (!graph) bucket_.rows = tokens_;
   rows_ = bucket_.rows;
   launched_ = false;
@@ -143,15 +178,25 @@ absl::Status CudaDevice::StartExperts(ExpertBackend& experts, LayerId layer, Ten
     LaunchStep();
     return absl::OkStatus();
   }
-  if (experts_ != nullptr) call.experts = experts_->EnqueueSort(layer_call_);
-  if (mode_ == Mode::kEager) RETURN_IF_ERROR(exchange_->Start(experts, call));
+  if (experts_ != nullptr) {
+    experts_->EnqueueCount(layer_call_);
+    call.experts = products_->EnqueueSort(layer_call_, experts_->Slots(layer));
+  }
+  left_experts_ = call.experts;
+  if (mode_ == Mode::kEager && !fetches_) RETURN_IF_ERROR(exchange_->Start(experts, call));
   if (mode_ == Mode::kCapturing) exchange_->EnqueueSend(call, buffers_->device_handover());
-  if (experts_ != nullptr) experts_->EnqueueProducts(layer_call_);
+  if (experts_ != nullptr) products_->EnqueueProducts(layer_call_, experts_->Slots(layer));
   return absl::OkStatus();
 }
 
 absl::Status CudaDevice::JoinExperts(ExpertBackend& experts, Tensor out) {
-  if (Enqueues() && experts_ != nullptr) experts_->EnqueueCombine(layer_call_, Data<float>(out));
+  if (Enqueues() && experts_ != nullptr)
+    products_->EnqueueCombine(layer_call_, experts_->Slots(layer_call_.layer), Data<float>(out));
+  if (fetches_) {
+    layer_call_.experts = left_experts_;
+    windows_->EnqueueLayer(layer_call_, *products_, Data<float>(out));
+    return absl::OkStatus();
+  }
   if (mode_ == Mode::kEager) return exchange_->Finish(experts, Data<float>(out));
   if (Enqueues()) {
     exchange_->EnqueueAdd(ReplyPart::kImmediate, Data<float>(out), rows_, out.cols,
@@ -162,6 +207,7 @@ absl::Status CudaDevice::JoinExperts(ExpertBackend& experts, Tensor out) {
 }
 
 absl::Status CudaDevice::JoinDeferredExperts(ExpertBackend& experts, Tensor out) {
+  if (fetches_) return absl::OkStatus();  // nothing was late
   if (mode_ == Mode::kEager) return exchange_->FinishDeferred(experts, Data<float>(out));
   if (Enqueues()) {
     exchange_->EnqueueAdd(ReplyPart::kDeferred, Data<float>(out), rows_, out.cols,
@@ -188,7 +234,9 @@ absl::StatusOr<absl::Span<const float>> CudaDevice::ReadLogits(Tensor logits) {
   LaunchStep();
   const size_t values = static_cast<size_t>(logit_rows_) * static_cast<size_t>(logits.cols);
   runtime_->Copy(host_logits_->host(), At(logits).memory->device(), values * sizeof(float), stream_);
-  RETURN_IF_ERROR(exchange_->Close(runtime_->Synchronize(stream_), /*ran=*/true));
+  const absl::Status ran = runtime_->Synchronize(stream_);
+  if (windows_ != nullptr) windows_->EndStep();
+  RETURN_IF_ERROR(exchange_->Close(ran, /*ran=*/true));
   return absl::Span<const float>(reinterpret_cast<const float*>(host_logits_->host()), values);
 }
 

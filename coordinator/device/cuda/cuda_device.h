@@ -15,6 +15,7 @@
 #include "coordinator/device/cuda/cuda_experts.h"
 #include "coordinator/device/cuda/cuda_storage.h"
 #include "coordinator/device/cuda/expert_exchange.h"
+#include "coordinator/device/cuda/expert_windows.h"
 #include "coordinator/device/cuda/graph_cache.h"
 #include "coordinator/device/cuda/kernels/attention_grouped.h"
 #include "coordinator/device/cuda/kernels/attention_latent.h"
@@ -30,6 +31,7 @@ class CudaDevice final : public CudaStorage {
 
   absl::StatusOr<ExpertSlots*> ReserveExperts(const ExpertSlotSpec& spec) override;
   absl::Status ReserveKvCache(const KvCacheSpec& spec) override;
+  absl::Status FetchExperts(ExpertBackend& experts, int prompt_tokens_min) override;
 
   void BeginStep(const StepLayout& layout) override;
   void Embed(const Matrix& table, Tensor out) override;
@@ -57,6 +59,8 @@ class CudaDevice final : public CudaStorage {
   bool Enqueues() const { return mode_ != Mode::kReplaying; }
   absl::Status ChooseAttention(const KvCacheSpec& spec);
   bool MayBeGraph(const StepLayout& layout, const StepBucket& bucket) const;
+  // Whether the step's experts come here; then they are on their way.
+  bool Fetches(const StepLayout& layout);
   // Of a captured step: everything runs now.
   void LaunchStep();
   void AbandonStep();
@@ -99,15 +103,21 @@ class CudaDevice final : public CudaStorage {
 
   std::unique_ptr<StepBuffers> buffers_;
   std::unique_ptr<ExpertExchange> exchange_;
-  std::unique_ptr<CudaExperts> experts_;  // null: all are with the workers
-  std::unique_ptr<Memory> host_logits_;   // pinned
-  LatentKernelShape latent_kernel_;       // of MLA
-  int grouped_blocks_ = 0;                // of GQA's decode on one multiprocessor
+  std::unique_ptr<ExpertProducts> products_;  // null: all experts are with the workers
+  std::unique_ptr<CudaExperts> experts_;      // hot ones; null: none
+  std::unique_ptr<ExpertWindows> windows_;    // null: none are fetched
+  ExpertBackend* fetch_from_ = nullptr;       // null: not asked to fetch yet
+  int fetch_tokens_min_ = 0;                  // prompt tokens of a step
+  std::unique_ptr<Memory> host_logits_;       // pinned
+  LatentKernelShape latent_kernel_;           // of MLA
+  int grouped_blocks_ = 0;                    // of GQA's decode on one multiprocessor
 
   // The current step.
-  ExpertsCall layer_call_;  // of the layer whose experts are out
+  ExpertsCall layer_call_;                 // of the layer whose experts are out
+  const int32_t* left_experts_ = nullptr;  // of these, those that are not hot
   Mode mode_ = Mode::kEager;
   bool launched_ = false;
+  bool fetches_ = false;  // the step's experts are in windows_
   StepBucket bucket_;
   int tokens_ = 0;  // without padding
   int rows_ = 0;    // of the bucket, or logit rows after SelectLogitRows

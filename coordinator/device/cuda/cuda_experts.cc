@@ -10,12 +10,12 @@
 
 namespace numoe::cuda {
 
-CudaExperts::CudaExperts(const ExpertSlotSpec& spec, int rows_max, Runtime& runtime, Stream stream)
-    : spec_(spec), rows_max_(rows_max), slot_(SlotOf(spec)), runtime_(runtime), stream_(stream) {}
+CudaExperts::CudaExperts(const ExpertSlotSpec& spec, Runtime& runtime, Stream stream)
+    : spec_(spec), slot_(SlotOf(spec)), runtime_(runtime), stream_(stream) {}
 
-absl::StatusOr<std::unique_ptr<CudaExperts>> CudaExperts::Create(const ExpertSlotSpec& spec, int rows_max,
-                                                                 Runtime& runtime, Stream stream) {
-  auto experts = std::unique_ptr<CudaExperts>(new CudaExperts(spec, rows_max, runtime, stream));
+absl::StatusOr<std::unique_ptr<CudaExperts>> CudaExperts::Create(const ExpertSlotSpec& spec, Runtime& runtime,
+                                                                 Stream stream) {
+  auto experts = std::unique_ptr<CudaExperts>(new CudaExperts(spec, runtime, stream));
   CudaExperts& e = *experts;
   const auto reserve = [&](std::unique_ptr<Memory>& memory, size_t bytes) -> absl::Status {
     ASSIGN_OR_RETURN(memory, runtime.Allocate(bytes));
@@ -26,16 +26,7 @@ absl::StatusOr<std::unique_ptr<CudaExperts>> CudaExperts::Create(const ExpertSlo
     e.slots_.emplace_back();
     if (moe) RETURN_IF_ERROR(reserve(e.slots_.back(), e.slot_.bytes() * static_cast<size_t>(spec.slots)));
   }
-  const ExpertScratch sizes = PlanExpertScratch(spec, rows_max);
-  RETURN_IF_ERROR(reserve(e.sort_counts_, sizes.sort_counts));
-  for (std::unique_ptr<Memory>* memory : {&e.tokens_, &e.places_, &e.left_})
-    RETURN_IF_ERROR(reserve(*memory, sizes.pairs));
-  RETURN_IF_ERROR(reserve(e.work_, sizes.work));
-  RETURN_IF_ERROR(reserve(e.work_count_, sizeof(int32_t)));
-  RETURN_IF_ERROR(reserve(e.activations_, sizes.activations));
-  RETURN_IF_ERROR(reserve(e.outputs_, sizes.outputs));
-  RETURN_IF_ERROR(reserve(e.partials_, sizes.partials));
-  RETURN_IF_ERROR(reserve(e.arrivals_, sizes.arrivals));
+  const ExpertScratch sizes = PlanExpertScratch(spec, /*rows_max=*/1);
   for (std::unique_ptr<Memory>* memory : {&e.table_, &e.counts_})
     RETURN_IF_ERROR(reserve(*memory, sizes.per_expert));
   ASSIGN_OR_RETURN(e.host_counts_, runtime.AllocateHost(sizes.per_expert));
@@ -87,68 +78,22 @@ void CudaExperts::BeginStep() {
   table_changed_ = false;
 }
 
-ExpertsPlan CudaExperts::PlanFor(const ExpertsCall& call) const {
-  return PlanExperts({.slot = slot_,
-                      .rows = call.rows,
-                      .k = spec_.experts_per_token,
-                      .experts = spec_.experts,
-                      .slots = spec_.slots,
-                      .multiprocessors = runtime_.facts().multiprocessors,
-                      .exact = call.exact});
-}
-
-const int32_t* CudaExperts::EnqueueSort(const ExpertsCall& call) {
-  NUMOE_CHECK_LE(call.rows, rows_max_);
-  const int pairs = call.rows * spec_.experts_per_token;
-  const ExpertsPlan plan = PlanFor(call);
-  NUMOE_CHECK_LE(PermuteScratchInts(pairs, spec_.slots) * sizeof(int32_t), sort_counts_->bytes());
-  NUMOE_CHECK_LE(static_cast<size_t>(plan.work_max) * sizeof(GemmWork), work_->bytes());
-  const int64_t first = int64_t{call.layer} * spec_.experts;
-  LaunchCountExperts({.experts = call.experts, .entries = pairs, .counts = At<uint32_t>(counts_) + first},
+void CudaExperts::EnqueueCount(const ExpertsCall& call) {
+  LaunchCountExperts({.experts = call.experts,
+                      .entries = call.rows * spec_.experts_per_token,
+                      .counts = At<uint32_t>(counts_) + int64_t{call.layer} * spec_.experts},
                      stream_);
-  LaunchPermute({.experts = call.experts,
-                 .slots = At<int32_t>(table_) + first,
-                 .rows = call.rows,
-                 .k = spec_.experts_per_token,
-                 .slot_count = spec_.slots,
-                 .piece_rows = plan.piece_rows,
-                 .counts = At<int32_t>(sort_counts_),
-                 .tokens = At<int32_t>(tokens_),
-                 .places = At<int32_t>(places_),
-                 .left = At<int32_t>(left_),
-                 .work = At<GemmWork>(work_),
-                 .work_count = At<int32_t>(work_count_)},
-                stream_);
-  return At<int32_t>(left_);
 }
 
-void CudaExperts::EnqueueProducts(const ExpertsCall& call) {
-  const ExpertsPlan plan = PlanFor(call);
-  NUMOE_CHECK_LE(plan.partial_bytes(), partials_->bytes());
-  NUMOE_CHECK_LE(static_cast<size_t>(plan.arrivals()) * sizeof(uint32_t), arrivals_->bytes());
-  LaunchExperts({.slot = slot_,
-                 .slots = slots_[static_cast<size_t>(call.layer)]->device(),
-                 .x = call.hidden,
-                 .tokens = At<int32_t>(tokens_),
-                 .work = At<GemmWork>(work_),
-                 .work_count = At<int32_t>(work_count_),
-                 .plan = plan,
-                 .activations = At<Bf16>(activations_),
-                 .outputs = At<Bf16>(outputs_),
-                 .partials = At<float>(partials_),
-                 .arrivals = At<uint32_t>(arrivals_)},
-                stream_);
+SlotSet CudaExperts::Slots(LayerId layer) const {
+  return {.slot = slot_,
+          .slots = spec_.slots,
+          .data = slots_[static_cast<size_t>(layer)]->device(),
+          .table = At<int32_t>(table_) + int64_t{layer} * spec_.experts};
 }
 
-void CudaExperts::EnqueueCombine(const ExpertsCall& call, float* residual) {
-  LaunchCombine({.outputs = At<Bf16>(outputs_),
-                 .places = At<int32_t>(places_),
-                 .weights = call.weights,
-                 .rows = call.rows,
-                 .k = spec_.experts_per_token,
-                 .hidden = slot_.hidden,
-                 .residual = residual},
-                stream_);
+bool CudaExperts::Holds(LayerId layer, ExpertId expert) const {
+  return reinterpret_cast<const int32_t*>(host_table_->host())[int64_t{layer} * spec_.experts + expert] >= 0;
 }
 
 }  // namespace numoe::cuda

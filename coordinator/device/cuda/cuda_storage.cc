@@ -113,6 +113,7 @@ Gate CudaStorage::LoadGate(absl::Span<const float> weight, absl::Span<const floa
 
 absl::StatusOr<ExpertSlots*> CudaStorage::ReserveExperts(const ExpertSlotSpec& spec) {
   expert_bytes_ = SlotBytes(spec);
+  window_bytes_ = PlanWindowSizes(spec).total();
   scratch_bytes_ += PlanExpertScratch(spec, bounds_.rows).total();
   return nullptr;
 }

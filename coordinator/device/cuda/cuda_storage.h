@@ -55,7 +55,8 @@ class CudaStorage : public Device {
     return {.weights = store_.bytes(),
             .kv_cache = cache_bytes_,
             .scratch = scratch_bytes_,
-            .experts = expert_bytes_};
+            .experts = expert_bytes_,
+            .windows = window_bytes_};
   }
 
  protected:
@@ -107,6 +108,7 @@ class CudaStorage : public Device {
   uint64_t scratch_bytes_ = 0;
   uint64_t cache_bytes_ = 0;
   uint64_t expert_bytes_ = 0;
+  uint64_t window_bytes_ = 0;
   absl::Status first_error_;
   std::vector<StoredTensor> tensors_;
   std::vector<DeviceMatrix> matrices_;

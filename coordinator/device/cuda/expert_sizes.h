@@ -1,4 +1,5 @@
-// What hot experts take of a card: a slot's formats and bytes, and the scratch of the largest step.
+// What experts take of a card: a slot's formats and bytes, windows of fetched ones, and the scratch of the
+// largest step.
 //
 // Pure, and without kernels, so that memory can be planned on machines that have no GPU. Scratch is for
 // `rows_max` rows whose experts all live on the device. Thread-safe.
@@ -35,5 +36,18 @@ ExpertScratch PlanExpertScratch(const ExpertSlotSpec& spec, int rows_max);
 
 /// Of all slots of all MoE layers.
 uint64_t SlotBytes(const ExpertSlotSpec& spec);
+
+/// Experts are fetched into one window while another is computed; bytes as the workers hold them pass through
+/// one of two stages on their way.
+inline constexpr int kWindows = 2;
+inline constexpr int kStages = 2;
+struct WindowSizes {
+  size_t window = 0;  // bytes
+  size_t stage = 0;
+  size_t tables = 0;
+  int tables_max = 0;  // windows of a step
+  uint64_t total() const { return kWindows * window + kStages * stage + tables; }
+};
+WindowSizes PlanWindowSizes(const ExpertSlotSpec& spec);
 
 }  // namespace numoe::cuda

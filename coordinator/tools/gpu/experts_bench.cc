@@ -27,6 +27,7 @@ absl::StatusOr<ExpertMatrices> ExpertOf(const SyntheticCheckpoint& checkpoint, i
 /// One layer whose slots all hold an expert, and inputs for it.
 struct BenchExpertLayer {
   std::unique_ptr<CudaExperts> experts;
+  std::unique_ptr<ExpertProducts> products;
   std::unique_ptr<Memory> hidden, weights, residual;
   double expert_bytes = 0;
 };
@@ -41,7 +42,9 @@ absl::StatusOr<BenchExpertLayer> MakeLayer(BenchContext& context, const ExpertBe
       .layer_is_moe = {true}, .experts = slots, .experts_per_token = sizes.experts_per_token, .slots = slots};
   ASSIGN_OR_RETURN(spec.example, ExpertOf(checkpoint, 0));
   BenchExpertLayer layer;
-  ASSIGN_OR_RETURN(layer.experts, CudaExperts::Create(spec, rows_max, context.runtime(), context.stream()));
+  ASSIGN_OR_RETURN(layer.experts, CudaExperts::Create(spec, context.runtime(), context.stream()));
+  ASSIGN_OR_RETURN(layer.products,
+                   ExpertProducts::Create(spec, rows_max, context.runtime(), context.stream()));
   for (int slot = 0; slot < slots; ++slot) {
     ASSIGN_OR_RETURN(const ExpertMatrices matrices, ExpertOf(checkpoint, slot));
     RETURN_IF_ERROR(layer.experts->Fill(0, slot, matrices));
@@ -82,13 +85,18 @@ absl::Status BenchRows(BenchContext& context, const ExpertBenchSizes& sizes, Ben
                        .experts = As<int32_t>(routes[static_cast<size_t>(n) % routes.size()]),
                        .weights = As<float>(layer.weights)};
   };
-  CudaExperts& experts = *layer.experts;
-  ASSIGN_OR_RETURN(const double products, context.Seconds([&](int n) { experts.EnqueueProducts(call_of(n)); },
-                                                          [&](int n) { experts.EnqueueSort(call_of(n)); }));
+  ExpertProducts& experts = *layer.products;
+  const SlotSet set = layer.experts->Slots(0);
+  const auto sort = [&](int n) {
+    layer.experts->EnqueueCount(call_of(n));
+    experts.EnqueueSort(call_of(n), set);
+  };
+  ASSIGN_OR_RETURN(const double products,
+                   context.Seconds([&](int n) { experts.EnqueueProducts(call_of(n), set); }, sort));
   ASSIGN_OR_RETURN(const double whole, context.Seconds([&](int n) {
-    experts.EnqueueSort(call_of(n));
-    experts.EnqueueProducts(call_of(n));
-    experts.EnqueueCombine(call_of(n), As<float>(layer.residual));
+    sort(n);
+    experts.EnqueueProducts(call_of(n), set);
+    experts.EnqueueCombine(call_of(n), set, As<float>(layer.residual));
   }));
   context.Report({{"op", op},
                   {"format", "raw_int4"},

@@ -37,7 +37,8 @@ class TimedRuntime final : public Runtime {
   absl::StatusOr<std::unique_ptr<Memory>> RegisterHost(absl::Span<std::byte> memory) override {
     return inner_->RegisterHost(memory);
   }
-  absl::StatusOr<Stream> NewStream() override { return inner_->NewStream(); }
+  absl::StatusOr<Stream> NewStream(bool urgent) override { return inner_->NewStream(urgent); }
+  absl::StatusOr<Event> NewEvent() override { return inner_->NewEvent(); }
   void Copy(void* to, const void* from, size_t bytes, Stream stream) override {
     inner_->Copy(to, from, bytes, stream);
   }
@@ -46,7 +47,8 @@ class TimedRuntime final : public Runtime {
   }
   void Clear(void* memory, size_t bytes, Stream stream) override { inner_->Clear(memory, bytes, stream); }
   void Multiply(const MatrixProduct& product, Stream stream) override { inner_->Multiply(product, stream); }
-  void Join(Stream later, Stream earlier) override { inner_->Join(later, earlier); }
+  void Record(Event event, Stream stream) override { inner_->Record(event, stream); }
+  void Wait(Stream stream, Event event) override { inner_->Wait(stream, event); }
   absl::Status Synchronize(Stream stream) override { return inner_->Synchronize(stream); }
   absl::StatusOr<std::unique_ptr<Timestamp>> NewTimestamp() override { return inner_->NewTimestamp(); }
   void Stamp(Timestamp& stamp, Stream stream) override { inner_->Stamp(stamp, stream); }

@@ -105,14 +105,14 @@ __global__ void __launch_bounds__(kWarps * 32) Repack(RepackArgs args) {
   constexpr bool kTail = Step::kFormat == DeviceFormat::kFp8;
   const int tail =
       kTail ? (source_steps * 4 + kFp8TailAlignment - 1) / kFp8TailAlignment * kFp8TailAlignment : 0;
-  const auto* source = reinterpret_cast<const unsigned char*>(args.source) +
+  const auto* source = reinterpret_cast<const unsigned char*>(args.source) + blockIdx.z * args.source_stride +
                        static_cast<size_t>(panel) * (static_cast<size_t>(source_steps) * kBytes + tail);
   const auto* from = reinterpret_cast<const uint4*>(source + static_cast<size_t>(step) * kBytes);
   for (int i = lane; i < kBytes / 16; i += 32) steps[warp][i] = LoadStreaming(from + i);
   __syncwarp();
   const DeviceMatrix& target = args.target;
   const int panels = PanelCount(target.rows, target.gated);
-  auto* out = reinterpret_cast<unsigned char*>(args.out);
+  auto* out = reinterpret_cast<unsigned char*>(args.out) + blockIdx.z * args.out_stride;
   for (int half = 0; half < 2; ++half) {  // 16 outputs of the source's panel
     const int row = args.row_begin + panel * kPanelOutputs + half * kTileOutputs;
     const int to_panel = row / (target.gated ? kTileOutputs : kPanelOutputs);
@@ -133,8 +133,9 @@ __global__ void __launch_bounds__(kWarps * 32) Repack(RepackArgs args) {
 }  // namespace
 
 void LaunchRepack(const RepackArgs& args, Stream stream) {
-  const LaunchShape shape{dim3((StepCount(args.cols) + kWarps - 1) / kWarps, PanelCount(args.rows, false)),
-                          dim3(kWarps * 32), 0};
+  const LaunchShape shape{
+      dim3((StepCount(args.cols) + kWarps - 1) / kWarps, PanelCount(args.rows, false), args.count),
+      dim3(kWarps * 32), 0};
   switch (args.target.format) {
     case DeviceFormat::kBf16:
       NUMOE_LAUNCH(Repack<Bf16Step>, shape, stream, args);

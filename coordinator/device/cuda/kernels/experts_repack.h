@@ -26,9 +26,13 @@ struct RepackArgs {
   int half = 0;              // of a gated target: 0 gate, 1 up
   int row_begin = 0;         // the target's output that the source begins with: a multiple of 32 (gated: 16)
   int col_begin = 0;         // and input: a multiple of 64
+  // Of `count` experts at once, so many bytes from one to the next; multiples of 16.
+  int count = 1;
+  size_t source_stride = 0;
+  size_t out_stride = 0;
 };
-/// REQUIRES: the source lies inside the target and, where it ends inside it, ends with a whole panel (gated:
-/// 16 outputs) and step.
+/// REQUIRES: count <= 65,535; the source lies inside the target and, where it ends inside it, ends with a
+/// whole panel (gated: 16 outputs) and step.
 void LaunchRepack(const RepackArgs& args, Stream stream);
 
 }  // namespace numoe::cuda

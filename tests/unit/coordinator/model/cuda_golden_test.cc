@@ -8,9 +8,12 @@
 // may be off by four times as much, and the mean error is bounded by twice what was measured (1.4 % of the
 // mean logit with random weights, where rounding changes the choice of experts, 0.15 % for the trained
 // model).
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "common/weights/json_reader.h"
 #include "common/weights/mapped_file.h"
@@ -21,6 +24,7 @@
 #include "coordinator/model/model.h"
 #include "coordinator/transport/worker_pool.h"
 #include "expert_worker/experts/expert_executor.h"
+#include "expert_worker/experts/expert_slice.h"
 #include "expert_worker/service/worker_service.h"
 #include "gtest/gtest.h"
 #include "tests/support/delaying_backend.h"
@@ -31,7 +35,8 @@ namespace {
 
 constexpr int kBlockTokens = 16;
 constexpr int kBlocks = 24;
-constexpr int kSlots = 3;  // of hot experts in each layer, empty but where a test fills them
+constexpr int kSlots = 3;          // of hot experts in each layer, empty but where a test fills them
+constexpr int kFetchedTokens = 9;  // of a prompt whose experts are fetched, where a test asks for it
 constexpr int kPatienceMs = 120'000;
 
 struct Golden {
@@ -55,13 +60,15 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
         GetParam().name == "nano" ? "deploy/models/nano" : data / GetParam().name;
     checkpoint_ = *Checkpoint::Open(dir);
     config_ = *ReadModelConfig(dir);
-    executor_ = *ExpertExecutor::Load(*checkpoint_, config_, {.activations = "fp32", .threads = 2});
+    executor_ = *ExpertExecutor::Load(*checkpoint_, config_,
+                                      {.activations = "fp32", .threads = 2, .memory = {.shared = true}});
     Serve();
     auto pool = WorkerPool::Create({.addresses = {address_},
                                     .link = {.data_path = GetParam().path,
                                              .hidden_size = config_.hidden_size,
                                              .num_experts = config_.num_experts,
-                                             .call_deadline_ms = kPatienceMs},
+                                             .call_deadline_ms = kPatienceMs,
+                                             .map_experts = true},
                                     .start_deadline_ms = kPatienceMs},
                                    metrics_);
     ASSERT_TRUE(pool.ok()) << pool.status();
@@ -70,7 +77,7 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
         cuda::CudaDevice::Create({.rows = 64, .sequences = 4, .blocks_per_sequence = 8}, NewTestRuntime());
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);
-    const auto spec = SlotSpecOf(*checkpoint_, config_, kSlots);
+    const auto spec = SlotSpecOf(*checkpoint_, config_, kSlots, /*window=*/(config_.num_experts + 2) / 3);
     ASSERT_TRUE(spec.ok()) << spec.status();
     const auto slots = device_->ReserveExperts(*spec);
     ASSERT_TRUE(slots.ok()) << slots.status();
@@ -91,7 +98,9 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
     auto service = WorkerService::Start(*executor_, {.listen = address_,
                                                      .hidden_size = config_.hidden_size,
                                                      .num_experts = config_.num_experts,
-                                                     .experts_per_token = config_.experts_per_token});
+                                                     .experts_per_token = config_.experts_per_token,
+                                                     .shared_experts = executor_->Weights().Directory(),
+                                                     .experts_fd = executor_->Weights().memory.fd()});
     ASSERT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
   }
@@ -228,6 +237,58 @@ TEST_P(CudaGoldenTest, HotExpertsComeAndGoWhileItServes) {
   EXPECT_LE(all.on_device + all.on_workers,
             static_cast<uint64_t>(count) * config_.num_layers * config_.experts_per_token);
   EXPECT_GT(all.swaps, 0u);
+}
+
+// Prompts fetch their experts from the worker's memory and ask it nothing; short ones and decode steps go on
+// as they did. Without shared memory the workers compute as ever.
+TEST_P(CudaGoldenTest, LongPromptsFetchTheirExperts) {
+  const bool fetches = GetParam().path == DataPath::kSharedMemory;
+  const absl::Status fetching = device_->FetchExperts(*pool_, kFetchedTokens);
+  EXPECT_EQ(fetching.ok(), fetches) << fetching;
+  const int count = static_cast<int>(tokens_.size());
+  std::vector<float> logits;
+  for (int begin = 0, end = kFetchedTokens; begin < count;
+       begin = end, end = begin == kFetchedTokens ? count - 4 : begin + 1) {
+    const uint64_t calls = service_->Stats().calls;
+    const auto step = Step(begin, end);
+    ASSERT_TRUE(step.ok()) << step.status();
+    logits.insert(logits.end(), step->begin(), step->end());
+    EXPECT_EQ(service_->Stats().calls == calls, fetches && end - begin >= kFetchedTokens) << end - begin;
+  }
+  ExpectGolden(logits);
+}
+
+// Beside hot experts, and after its worker was away, whose memory is then mapped anew.
+TEST_P(CudaGoldenTest, FetchedPromptsSurviveALostWorker) {
+  if (GetParam().path != DataPath::kSharedMemory) GTEST_SKIP() << "nothing is fetched over gRPC";
+  for (LayerId layer = 0; layer < config_.num_layers; ++layer) {
+    if (!config_.layer_is_moe[static_cast<size_t>(layer)]) continue;
+    const auto find = [&](const char* part, int rows, int cols) {
+      return *checkpoint_->FindMatrix(
+          fmt::format("{}model.layers.{}.mlp.experts.1.{}", config_.tensor_prefix, layer, part), rows, cols,
+          config_);
+    };
+    const int hidden = config_.hidden_size, width = config_.moe_intermediate_size;
+    ASSERT_TRUE(slots_
+                    ->Fill(layer, 2,
+                           {find("gate_proj", width, hidden), find("up_proj", width, hidden),
+                            find("down_proj", hidden, width)})
+                    .ok());
+    slots_->Assign(layer, 2, 1);
+  }
+  ASSERT_TRUE(device_->FetchExperts(*pool_, kFetchedTokens).ok());
+  const auto first = Step(0, 16);
+  ASSERT_TRUE(first.ok()) << first.status();
+  service_.reset();
+  while (pool_->Ready()) std::this_thread::yield();
+  EXPECT_TRUE(absl::IsUnavailable(Step(0, 16).status()));
+  Serve();
+  ASSERT_TRUE(pool_->AwaitReady(kPatienceMs).ok());
+  const uint64_t calls = service_->Stats().calls;
+  const auto again = Step(0, 16);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *first);
+  EXPECT_EQ(service_->Stats().calls, calls);
 }
 
 TEST_P(CudaGoldenTest, SlotsStayWhereAnAnswerMustNotDependOnOthers) {

@@ -55,6 +55,36 @@ TEST(ExpertsRepackTest, WholeMatrices) {
   }
 }
 
+TEST(ExpertsRepackTest, SeveralExpertsAtOnce) {
+  constexpr int kRows = 96, kCols = 192, kCount = 3;
+  for (const DeviceFormat format : kFormats) {
+    std::mt19937 random(9);
+    const size_t bytes = DeviceBytes(format, kRows, kCols, false);
+    const size_t stride = PackedBytes(SourceOf(format), kRows, kCols) + 128;
+    std::vector<std::byte> source(kCount * stride), expected(kCount * bytes);
+    for (size_t i = 0; i < kCount; ++i) {
+      const Stored stored = RandomStored(SourceOf(format), kRows, kCols, random);
+      const auto packed = PackForWorker(SourceOf(format), stored.view, {0, kRows, 0, kCols});
+      std::copy(packed.begin(), packed.end(), source.begin() + static_cast<std::ptrdiff_t>(i * stride));
+      PackDeviceMatrix(format, stored.view, absl::MakeSpan(expected).subspan(i * bytes, bytes));
+    }
+    RunUnderAllSchedules([&] {
+      DeviceBuffer<std::byte> out(std::vector<std::byte>(expected.size(), std::byte{0}));
+      const DeviceBuffer<std::byte> in(source);
+      LaunchRepack({.source = in.data(),
+                    .rows = kRows,
+                    .cols = kCols,
+                    .target = {format, kRows, kCols, false, nullptr},
+                    .out = out.data(),
+                    .count = kCount,
+                    .source_stride = stride,
+                    .out_stride = bytes},
+                   nullptr);
+      EXPECT_TRUE(out.Download() == expected) << "format " << static_cast<int>(format);
+    });
+  }
+}
+
 // `down` of workers that share the intermediate dimension: each has some of the inputs.
 TEST(ExpertsRepackTest, SlicesOfTheInputs) {
   for (const DeviceFormat format : kFormats)
