@@ -134,6 +134,27 @@ absl::StatusOr<std::vector<std::pair<std::string, double>>> ParseLocks(
   return locks;
 }
 
+absl::Status CompletePrefillThreshold(CoordinatorFlags& f) {
+  const std::string& text = f.gpu_prefill_token_threshold;
+  if (text == "off") return absl::OkStatus();
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, f.gpu_prefill_tokens);
+  if (read.ec != std::errc() || read.ptr != end || f.gpu_prefill_tokens < 2) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--gpu-prefill-token-threshold: found \"{}\", expected off or a number of tokens from 2 on", text));
+  }
+  if (f.deterministic)
+    return absl::InvalidArgumentError(
+        "--gpu-prefill-token-threshold with --deterministic: expected one of them, where a prompt is "
+        "computed "
+        "depends on what runs beside it");
+  if (f.data_path == "grpc")
+    return absl::InvalidArgumentError(
+        "--gpu-prefill-token-threshold with --data-path=grpc: the workers' memory is reached through shared "
+        "memory only");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
@@ -170,6 +191,9 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
             "Memory of the GPU to use at most, as in 80GiB; default: all that is free");
   flags.Add("num-gpu-experts", f.num_gpu_experts,
             "Routed experts of each layer that the GPU computes, the most used ones; auto: as many as fit");
+  flags.Add("gpu-prefill-token-threshold", f.gpu_prefill_token_threshold,
+            "Prompt tokens of a step from which on the GPU fetches the experts from the workers' memory "
+            "(their --share-experts) and computes them itself; off: never");
   flags.Add("expert-heat-file", f.expert_heat_file,
             "File that keeps the experts' use over restarts; default: it is measured anew");
   flags.AddSwitch(
@@ -206,6 +230,7 @@ absl::Status CompleteFlags(CoordinatorFlags& f) {
                       limits::kGpuExpertsMax));
     }
   }
+  RETURN_IF_ERROR(CompletePrefillThreshold(f));
   for (const std::string& worker : f.workers) RETURN_IF_ERROR(CheckWorkerAddress(worker));
   if (f.served_model_name.empty()) {
     const std::filesystem::path model = std::filesystem::weakly_canonical(f.model);

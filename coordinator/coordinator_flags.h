@@ -47,6 +47,8 @@ struct CoordinatorFlags {
   int threads = 0;
   std::string device = "auto";
   std::string num_gpu_experts = "0";  // or "auto"
+  std::string gpu_prefill_token_threshold = "off";
+  int gpu_prefill_tokens = 0;  // the same, read; 0: off
   std::string expert_heat_file;
   std::string gpu_memory;  // as given: "80GiB"
   bool plan = false;

@@ -153,31 +153,49 @@ class NoExperts final : public ExpertBackend {
   static absl::Status Absent() { return absl::UnavailableError("no worker is connected yet"); }
 };
 
-// What a device that stores nothing says the model takes, with so many hot experts in each layer.
+// Of every layer, on the GPU.
+struct GpuExperts {
+  int hot = 0;     // that stay there
+  int window = 0;  // that are fetched at a time for long prompts
+};
+
+// What a device that stores nothing says the model takes.
 absl::StatusOr<DeviceMemory> Measure(DeviceChoice& choice, const Checkpoint& checkpoint,
                                      const ModelConfig& config, const Capacity& capacity,
-                                     const ModelOptions& options, int gpu_experts) {
+                                     const ModelOptions& options, const GpuExperts& gpu) {
   NoExperts experts;
   ASSIGN_OR_RETURN(const auto device, choice.Create(capacity.model_len, /*measure_only=*/true));
-  if (gpu_experts > 0) {
-    ASSIGN_OR_RETURN(const ExpertSlotSpec spec, SlotSpecOf(checkpoint, config, gpu_experts));
-    RETURN_IF_ERROR(Annotate(device->ReserveExperts(spec).status(), "--num-gpu-experts"));
+  if (gpu.hot > 0 || gpu.window > 0) {
+    ASSIGN_OR_RETURN(const ExpertSlotSpec spec, SlotSpecOf(checkpoint, config, gpu.hot, gpu.window));
+    RETURN_IF_ERROR(Annotate(device->ReserveExperts(spec).status(),
+                             gpu.hot > 0 ? "--num-gpu-experts" : "--gpu-prefill-token-threshold"));
   }
   RETURN_IF_ERROR(Model::Load(checkpoint, config, options, *device, experts).status());
   return device->memory();
 }
 
-// Hot experts of each layer: what was asked for, or as many as fit beside the rest.
-absl::StatusOr<int> CountGpuExperts(const CoordinatorFlags& f, DeviceChoice& choice,
-                                    const Checkpoint& checkpoint, const ModelConfig& config,
-                                    const Capacity& capacity, const ModelOptions& options) {
-  if (f.num_gpu_experts != "auto") return std::min(std::stoi(f.num_gpu_experts), config.num_experts);
-  if (!choice.gpu() || config.num_experts == 0) return 0;
-  ASSIGN_OR_RETURN(const DeviceMemory one, Measure(choice, checkpoint, config, capacity, options, 1));
+// A window is a whole layer where two of them fit beside the rest, else a half, a quarter, an eighth. Hot
+// experts: what was asked for, or as many as fit then.
+absl::StatusOr<GpuExperts> CountGpuExperts(const CoordinatorFlags& f, DeviceChoice& choice,
+                                           const Checkpoint& checkpoint, const ModelConfig& config,
+                                           const Capacity& capacity, const ModelOptions& options) {
+  const bool automatic = f.num_gpu_experts == "auto";
+  GpuExperts gpu{.hot = automatic ? 0 : std::min(std::stoi(f.num_gpu_experts), config.num_experts)};
+  const auto measure = [&] { return Measure(choice, checkpoint, config, capacity, options, gpu); };
+  constexpr int kPartsMax = 8;
+  for (int parts = 1; f.gpu_prefill_tokens > 0 && parts <= kPartsMax; parts *= 2) {
+    gpu.window = std::min((config.num_experts + parts - 1) / parts, limits::kGpuExpertsMax);
+    ASSIGN_OR_RETURN(const DeviceMemory needs, measure());
+    if (needs.total() <= choice.available()) break;
+  }
+  if (!automatic || !choice.gpu() || config.num_experts == 0) return gpu;
+  gpu.hot = 1;
+  ASSIGN_OR_RETURN(const DeviceMemory one, measure());
   const uint64_t rest = one.total() - one.experts;
-  if (choice.available() <= rest) return 0;
-  const auto fitting = static_cast<int64_t>((choice.available() - rest) / one.experts);
-  return static_cast<int>(std::min<int64_t>({fitting, config.num_experts, limits::kGpuExpertsMax}));
+  const auto fitting =
+      choice.available() <= rest ? 0 : static_cast<int64_t>((choice.available() - rest) / one.experts);
+  gpu.hot = static_cast<int>(std::min<int64_t>({fitting, config.num_experts, limits::kGpuExpertsMax}));
+  return gpu;
 }
 
 // What the model will take, said before it is loaded.
@@ -190,8 +208,10 @@ absl::StatusOr<MemoryPlan> PlanMemory(const CoordinatorFlags& f, DeviceChoice& c
                   .kv_tokens = int64_t{options.kv_blocks} * options.kv_block_tokens,
                   .kv_type = options.kv_cache_type,
                   .step_tokens = f.max_num_batched_tokens};
-  ASSIGN_OR_RETURN(plan.gpu_experts, CountGpuExperts(f, choice, checkpoint, config, capacity, options));
-  ASSIGN_OR_RETURN(plan.needs, Measure(choice, checkpoint, config, capacity, options, plan.gpu_experts));
+  ASSIGN_OR_RETURN(const GpuExperts gpu, CountGpuExperts(f, choice, checkpoint, config, capacity, options));
+  ASSIGN_OR_RETURN(plan.needs, Measure(choice, checkpoint, config, capacity, options, gpu));
+  plan.gpu_experts = gpu.hot;
+  plan.window = gpu.window;
   return plan;
 }
 
@@ -282,18 +302,28 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::at
                                                     .link = {.data_path = ParseDataPath(f.data_path),
                                                              .model_fingerprint = checkpoint->Fingerprint(),
                                                              .hidden_size = loaded.config.hidden_size,
-                                                             .num_experts = loaded.config.num_experts},
+                                                             .num_experts = loaded.config.num_experts,
+                                                             .map_experts = plan.window > 0},
                                                     .start_deadline_ms = f.worker_start_timeout_ms},
                                                    metrics));
   doing = "loading the model's weights";
   ASSIGN_OR_RETURN(loaded.device, choice.Create(loaded.capacity.model_len, /*measure_only=*/false));
   ExpertSlots* slots = nullptr;
-  if (plan.gpu_experts > 0) {
-    ASSIGN_OR_RETURN(const ExpertSlotSpec spec, SlotSpecOf(*checkpoint, loaded.config, plan.gpu_experts));
+  if (plan.gpu_experts > 0 || plan.window > 0) {
+    ASSIGN_OR_RETURN(const ExpertSlotSpec spec,
+                     SlotSpecOf(*checkpoint, loaded.config, plan.gpu_experts, plan.window));
     ASSIGN_OR_RETURN(slots, loaded.device->ReserveExperts(spec));
   }
   ASSIGN_OR_RETURN(loaded.model,
                    Model::Load(*checkpoint, loaded.config, loaded.options, *loaded.device, *loaded.pool));
+  if (plan.window > 0) {
+    doing = "pinning the workers' memory";
+    // The device has said what is amiss but for workers that share nothing, who may be replaced by others.
+    if (const absl::Status fetching = loaded.device->FetchExperts(*loaded.pool, f.gpu_prefill_tokens);
+        absl::IsUnavailable(fetching))
+      spdlog::warn("--gpu-prefill-token-threshold: prompts stay with the workers: {}",
+                   std::string(fetching.message()));
+  }
   if (slots == nullptr) return loaded;
   ASSIGN_OR_RETURN(loaded.model, HotExperts::Create(std::move(loaded.model), *checkpoint, *slots,
                                                     {.heat_file = f.expert_heat_file,
