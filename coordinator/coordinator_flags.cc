@@ -139,9 +139,12 @@ absl::Status CompletePrefillThreshold(CoordinatorFlags& f) {
   if (text == "off") return absl::OkStatus();
   const char* const end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, f.gpu_prefill_tokens);
-  if (read.ec != std::errc() || read.ptr != end || f.gpu_prefill_tokens < 2) {
+  if (text == "auto") {
+    f.gpu_prefill_tokens = -1;
+  } else if (read.ec != std::errc() || read.ptr != end || f.gpu_prefill_tokens < 2) {
     return absl::InvalidArgumentError(fmt::format(
-        "--gpu-prefill-token-threshold: found \"{}\", expected off or a number of tokens from 2 on", text));
+        "--gpu-prefill-token-threshold: found \"{}\", expected auto, off or a number of tokens from 2 on",
+        text));
   }
   if (f.deterministic)
     return absl::InvalidArgumentError(
@@ -193,7 +196,8 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
             "Routed experts of each layer that the GPU computes, the most used ones; auto: as many as fit");
   flags.Add("gpu-prefill-token-threshold", f.gpu_prefill_token_threshold,
             "Prompt tokens of a step from which on the GPU fetches the experts from the workers' memory "
-            "(their --share-experts) and computes them itself; off: never");
+            "(their --share-experts) and computes them itself; auto: where that is faster, measured at "
+            "start; off: never");
   flags.Add("expert-heat-file", f.expert_heat_file,
             "File that keeps the experts' use over restarts; default: it is measured anew");
   flags.AddSwitch(

@@ -48,7 +48,7 @@ struct CoordinatorFlags {
   std::string device = "auto";
   std::string num_gpu_experts = "0";  // or "auto"
   std::string gpu_prefill_token_threshold = "off";
-  int gpu_prefill_tokens = 0;  // the same, read; 0: off
+  int gpu_prefill_tokens = 0;  // the same, read; 0: off, -1: measured at start
   std::string expert_heat_file;
   std::string gpu_memory;  // as given: "80GiB"
   bool plan = false;

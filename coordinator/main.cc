@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <climits>
 #include <fstream>
 
 #include "common/base/descriptors.h"
@@ -17,6 +18,7 @@
 #include "coordinator/coordinator_flags.h"
 #include "coordinator/device_choice.h"
 #include "coordinator/http/server.h"
+#include "coordinator/model/fetch_threshold.h"
 #include "coordinator/model/hot_experts.h"
 #include "coordinator/model/memory_plan.h"
 #include "coordinator/model/model.h"
@@ -183,7 +185,7 @@ absl::StatusOr<GpuExperts> CountGpuExperts(const CoordinatorFlags& f, DeviceChoi
   GpuExperts gpu{.hot = automatic ? 0 : std::min(std::stoi(f.num_gpu_experts), config.num_experts)};
   const auto measure = [&] { return Measure(choice, checkpoint, config, capacity, options, gpu); };
   constexpr int kPartsMax = 8;
-  for (int parts = 1; f.gpu_prefill_tokens > 0 && parts <= kPartsMax; parts *= 2) {
+  for (int parts = 1; f.gpu_prefill_tokens != 0 && parts <= kPartsMax; parts *= 2) {
     gpu.window = std::min((config.num_experts + parts - 1) / parts, limits::kGpuExpertsMax);
     ASSIGN_OR_RETURN(const DeviceMemory needs, measure());
     if (needs.total() <= choice.available()) break;
@@ -271,6 +273,31 @@ absl::Status PrintPlan(const CoordinatorFlags& f) {
   return plan.Check();
 }
 
+// Long prompts' experts come to the device, where the workers share theirs; else one line says that they do
+// not.
+absl::Status FetchLongPrompts(const CoordinatorFlags& f, const ModelConfig& config, ExpertBackend& experts,
+                              Device& device) {
+  const bool measured = f.gpu_prefill_tokens < 0;
+  const absl::Status fetching = device.FetchExperts(experts, measured ? INT_MAX : f.gpu_prefill_tokens);
+  // The device says itself what is amiss, but for workers that share nothing: others may take their place.
+  if (absl::IsUnavailable(fetching))
+    spdlog::warn("--gpu-prefill-token-threshold: prompts stay with the workers: {}",
+                 std::string(fetching.message()));
+  if (!fetching.ok() || !measured) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const double fetch_s, device.MeasureFetchSeconds());
+  ASSIGN_OR_RETURN(const WorkerPace pace, MeasureWorkerPace(experts, config, f.max_num_batched_tokens));
+  const int tokens = ChooseFetchThreshold(pace, fetch_s);
+  spdlog::info(
+      "a layer's experts come to the GPU in {:.1f} ms, workers take {:.2f} ms and {:.1f} us for each token: "
+      "{}",
+      fetch_s * 1e3, pace.call_s * 1e3, pace.token_s * 1e6,
+      tokens > f.max_num_batched_tokens
+          ? fmt::format("prompts stay with the workers, as no step has {} tokens (--max-num-batched-tokens)",
+                        tokens)
+          : fmt::format("prompts of {} tokens and more are computed by the GPU", tokens));
+  return device.FetchExperts(experts, tokens);
+}
+
 // What is wrong with flags, files or memory is found before the workers are waited for. `doing` is what
 // /health says meanwhile.
 absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::atomic<const char*>& doing) {
@@ -318,11 +345,7 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::at
                    Model::Load(*checkpoint, loaded.config, loaded.options, *loaded.device, *loaded.pool));
   if (plan.window > 0) {
     doing = "pinning the workers' memory";
-    // The device has said what is amiss but for workers that share nothing, who may be replaced by others.
-    if (const absl::Status fetching = loaded.device->FetchExperts(*loaded.pool, f.gpu_prefill_tokens);
-        absl::IsUnavailable(fetching))
-      spdlog::warn("--gpu-prefill-token-threshold: prompts stay with the workers: {}",
-                   std::string(fetching.message()));
+    RETURN_IF_ERROR(FetchLongPrompts(f, loaded.config, *loaded.pool, *loaded.device));
   }
   if (slots == nullptr) return loaded;
   ASSIGN_OR_RETURN(loaded.model, HotExperts::Create(std::move(loaded.model), *checkpoint, *slots,

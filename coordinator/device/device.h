@@ -192,6 +192,12 @@ class Device {
     return absl::UnimplementedError("experts are computed by the workers alone on this device");
   }
 
+  /// How long the experts of one layer take to come, where FetchExperts was OK; moves them once or twice. Not
+  /// during a step.
+  virtual absl::StatusOr<double> MeasureFetchSeconds() {
+    return absl::UnimplementedError("this device fetches no experts");
+  }
+
   // --- one step --------------------------------------------------------------------------------------------
   virtual void BeginStep(const StepLayout& layout) = 0;
   /// out[t] = table[token of t].

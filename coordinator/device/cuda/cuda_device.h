@@ -32,6 +32,7 @@ class CudaDevice final : public CudaStorage {
   absl::StatusOr<ExpertSlots*> ReserveExperts(const ExpertSlotSpec& spec) override;
   absl::Status ReserveKvCache(const KvCacheSpec& spec) override;
   absl::Status FetchExperts(ExpertBackend& experts, int prompt_tokens_min) override;
+  absl::StatusOr<double> MeasureFetchSeconds() override { return windows_->MeasureLayer(); }
 
   void BeginStep(const StepLayout& layout) override;
   void Embed(const Matrix& table, Tensor out) override;

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -252,12 +253,37 @@ void ExpertWindows::EnqueueLayer(const ExpertsCall& call, ExpertProducts& produc
   }
 }
 
+absl::Status ExpertWindows::AwaitFetched() {
+  RETURN_IF_ERROR(runtime_.Synchronize(copies_));
+  return runtime_.Synchronize(repacks_);
+}
+
+absl::StatusOr<double> ExpertWindows::MeasureLayer() {
+  RETURN_IF_ERROR(adopted_);
+  if (!BeginUse()) return absl::UnavailableError("a worker is gone");
+  PlanStep([](LayerId, ExpertId) { return false; });
+  const auto next = std::find_if(step_.begin(), step_.end(), [&](const Window& window) {
+    return window.plan.layer != step_.front().plan.layer;
+  });
+  step_.erase(next, step_.end());
+  std::chrono::duration<double> taken{};
+  absl::Status status;
+  for (int round = 0; round < 2 && status.ok(); ++round) {  // the first one wakes the bus
+    const auto begin = std::chrono::steady_clock::now();
+    for (fetched_ = 0; fetched_ < step_.size();) EnqueueFetch();
+    status = AwaitFetched();
+    taken = std::chrono::steady_clock::now() - begin;
+  }
+  step_.clear();
+  fetched_ = computed_ = 0;
+  EndUse();
+  RETURN_IF_ERROR(status);
+  return taken.count();
+}
+
 void ExpertWindows::EndStep() {
   if (!in_use_) return;
-  if (computed_ < step_.size()) {  // it ended early
-    (void)runtime_.Synchronize(copies_);
-    (void)runtime_.Synchronize(repacks_);
-  }
+  if (computed_ < step_.size()) (void)AwaitFetched();  // it ended early
   EndUse();
 }
 

@@ -38,6 +38,8 @@ class ExpertWindows {
   bool BeginStep(ExpertBackend& experts, const Held& held);
   /// residual += the layer's experts that were not held, of the pairs in call.experts. Layers in order.
   void EnqueueLayer(const ExpertsCall& call, ExpertProducts& products, float* residual);
+  /// Seconds that fetching one layer takes, with nothing to compute. REQUIRES: Adopt was OK; no step runs.
+  absl::StatusOr<double> MeasureLayer();
   /// After the compute stream was waited for, or where a step ended early.
   void EndStep();
 
@@ -65,6 +67,7 @@ class ExpertWindows {
   absl::Status Pin();
   absl::Status PlanLayers();
   void PlanStep(const Held& held);
+  absl::Status AwaitFetched();
   // Of the first window that was not sent for.
   void EnqueueFetch();
   void EnqueueCopy(const Layer& layer, const WindowCopy& copy, std::byte* window);

@@ -18,6 +18,8 @@
 #include "absl/types/span.h"
 #include "coordinator/device/cuda/kernels/stream.h"
 
+struct CUevent_st;
+
 namespace numoe::cuda {
 
 /// What the start log and --plan print of a card.
@@ -43,7 +45,7 @@ class Memory {
 };
 
 /// A point in a stream's work. A twin of CUDA's cudaEvent_t.
-using Event = struct CUevent_st*;
+using Event = CUevent_st*;
 
 /// A captured sequence of work that is launched as one.
 class Graph {

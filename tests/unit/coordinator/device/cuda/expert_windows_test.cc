@@ -309,6 +309,27 @@ TEST(ExpertWindowsTest, AStepThatEndsEarlyDoesNotDisturbTheNext) {
   }
 }
 
+TEST(ExpertWindowsTest, MeasuringDoesNotDisturbTheStepsAroundIt) {
+  const TemporaryFolder folder;
+  const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
+  const std::vector<float> expected = Expected(*checkpoint);
+  SharedSlices workers(*checkpoint, SliceMode::kIntermediate, 2, "auto");
+  for (const bool others_first : {false, true}) {
+    Machine machine(*checkpoint, 2, others_first, {1});
+    EXPECT_FALSE(machine.windows().MeasureLayer().ok()) << "nothing is mapped yet";
+    ASSERT_TRUE(machine.windows().Adopt(workers).ok());
+    for (int step = 0; step < 2; ++step) {
+      const absl::StatusOr<double> seconds = machine.windows().MeasureLayer();
+      ASSERT_TRUE(seconds.ok()) << seconds.status();
+      EXPECT_GT(*seconds, 0);
+      ASSERT_TRUE(machine.Begin(workers));
+      machine.Enqueue();
+      ExpectEqualSums(machine.Finish(), expected);
+    }
+  }
+  workers.Unmap();
+}
+
 TEST(ExpertWindowsTest, WhatPinsEndsWithTheDevice) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
