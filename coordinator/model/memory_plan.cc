@@ -48,7 +48,7 @@ absl::Status MemoryPlan::Check() const {
         what + fmt::format("experts {}: lower --num-gpu-experts (now {}) or make it auto",
                            Size(needs.experts), gpu_experts));
   }
-  if (window > 0) {
+  if (window > 0 && total() - needs.windows <= available) {
     return absl::ResourceExhaustedError(
         what + fmt::format("windows of fetched experts {}: --gpu-prefill-token-threshold=off does without",
                            Size(needs.windows)));

@@ -25,9 +25,10 @@ enum class Kind : uint8_t { kDevice, kHost, kRegistered };
 
 class CudaMemory final : public Memory {
  public:
-  CudaMemory(Kind kind, void* device, void* host, size_t bytes)
-      : kind_(kind), device_(device), host_(host), bytes_(bytes) {}
+  CudaMemory(Kind kind, int ordinal, void* device, void* host, size_t bytes)
+      : kind_(kind), ordinal_(ordinal), device_(device), host_(host), bytes_(bytes) {}
   ~CudaMemory() override {
+    cudaSetDevice(ordinal_);  // it is the calling thread's, who may have used no GPU before
     if (kind_ == Kind::kDevice) cudaFree(device_);
     if (kind_ == Kind::kHost) cudaFreeHost(host_);
     if (kind_ == Kind::kRegistered) cudaHostUnregister(host_);
@@ -38,6 +39,7 @@ class CudaMemory final : public Memory {
 
  private:
   const Kind kind_;
+  const int ordinal_;
   void* const device_;
   void* const host_;
   const size_t bytes_;
@@ -85,7 +87,7 @@ class CudaRuntime final : public Runtime {
     void* memory = nullptr;
     const cudaError_t code = cudaMalloc(&memory, bytes);
     if (code != cudaSuccess) return OutOfMemory(code, "the GPU's memory", bytes);
-    return std::make_unique<CudaMemory>(Kind::kDevice, memory, nullptr, bytes);
+    return std::make_unique<CudaMemory>(Kind::kDevice, ordinal_, memory, nullptr, bytes);
   }
 
   absl::StatusOr<std::unique_ptr<Memory>> AllocateHost(size_t bytes) override {
@@ -190,10 +192,10 @@ class CudaRuntime final : public Runtime {
   }
 
  private:
-  static absl::StatusOr<std::unique_ptr<Memory>> MapHost(Kind kind, void* host, size_t bytes) {
+  absl::StatusOr<std::unique_ptr<Memory>> MapHost(Kind kind, void* host, size_t bytes) const {
     void* device = nullptr;
     RETURN_IF_ERROR(Check(cudaHostGetDevicePointer(&device, host, 0), "cudaHostGetDevicePointer"));
-    return std::make_unique<CudaMemory>(kind, device, host, bytes);
+    return std::make_unique<CudaMemory>(kind, ordinal_, device, host, bytes);
   }
 
   static absl::Status OutOfMemory(cudaError_t code, const char* what, size_t bytes) {

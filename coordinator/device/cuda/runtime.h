@@ -4,8 +4,8 @@
 // which runs the same kernels on the CPU in stream order. Work is enqueued and runs in its stream's order;
 // the first error of any of it is kept and comes out of the next Synchronize, after which nothing more runs.
 // Allocation fails with RESOURCE_EXHAUSTED, which says what was asked for and what is free. Streams, events
-// and graphs belong to their runtime and end before it; memory frees itself. One thread, the engine's, but
-// for CopyNow.
+// and graphs belong to their runtime and end before it; memory frees itself, on any thread. One thread, the
+// engine's, but for CopyNow and that.
 #pragma once
 
 #include <cstddef>

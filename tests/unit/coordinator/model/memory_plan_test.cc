@@ -45,6 +45,18 @@ TEST(MemoryPlanTest, ARefusalNamesWhatWouldFit) {
   EXPECT_TRUE(less.Check().ok());
 }
 
+TEST(MemoryPlanTest, WindowsAreToldAndDoneWithoutWhereThatHelps) {
+  MemoryPlan plan = Plan(30 * kGib);
+  plan.window = 96;
+  plan.needs.windows = 9 * kGib;
+  EXPECT_THAT(plan.Table()[4], ::testing::AllOf(HasSubstr("9.00 GiB"), HasSubstr("two of 96 experts")));
+  EXPECT_THAT(std::string(plan.Check().message()), HasSubstr("--gpu-prefill-token-threshold=off"));
+  plan.available = 31 * kGib;
+  EXPECT_TRUE(plan.Check().ok());
+  plan.available = 17 * kGib;  // nor would the rest fit
+  EXPECT_THAT(std::string(plan.Check().message()), ::testing::Not(HasSubstr("threshold")));
+}
+
 TEST(MemoryPlanTest, ACacheThatIsFp8IsCalledSoAndNotAdvised) {
   MemoryPlan plan = Plan(17 * kGib + kGib / 2);
   plan.kv_type = CacheType::kFp8;
