@@ -22,6 +22,8 @@ int32_t LargestKey(absl::Span<const float> logits) {
   return top;
 }
 
+absl::Status NotANumber() { return absl::DataLossError("the model produced a logit that is not a number"); }
+
 absl::StatusOr<TokenId> FindBest(absl::Span<const float> logits) {
   size_t best_block = 0;
   int32_t best = std::numeric_limits<int32_t>::min();
@@ -39,7 +41,7 @@ absl::StatusOr<TokenId> FindBest(absl::Span<const float> logits) {
       best_block = block;
     }
   }
-  if (bad != 0) return absl::DataLossError("the model produced a logit that is not a number");
+  if (bad != 0) return NotANumber();
   while (OrderKey(logits[best_block]) != best) ++best_block;
   return static_cast<TokenId>(best_block);
 }

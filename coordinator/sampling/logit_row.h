@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/base/casts.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
@@ -39,6 +40,8 @@ inline float ExpOfNegative(float x) {
 
 /// The largest of their OrderKeys.
 int32_t LargestKey(absl::Span<const float> logits);
+/// DATA_LOSS, of a row that has NaN or infinity.
+absl::Status NotANumber();
 /// The largest logit's lowest index. DATA_LOSS: one of them is NaN or infinite.
 absl::StatusOr<TokenId> FindBest(absl::Span<const float> logits);
 /// The sum of exp(logit - best), where no logit is larger than `best`.

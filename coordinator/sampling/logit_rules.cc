@@ -23,22 +23,42 @@ LogitRules::LogitRules(LogitRuleParams params, absl::Span<const TokenId> prompt,
     : params_(std::move(params)),
       vocab_(vocab),
       penalises_(params_.frequency_penalty != 0 || params_.presence_penalty != 0 ||
-                 params_.repetition_penalty != 1) {
+                 params_.repetition_penalty != 1),
+      penalties_{.repetition = Within(params_.repetition_penalty, 1 / kLargest),
+                 .frequency = Within(params_.frequency_penalty, -kLargest),
+                 .presence = Within(params_.presence_penalty, -kLargest)} {
+  for (const auto& [token, bias] : params_.bias) {
+    TokenRule& rule = RuleOf(token);
+    repeats_bias_ |= rule.biased;
+    rule.biased = true;
+    rule.bias = bias;
+  }
+  for (const TokenId token : params_.late) {
+    if (token < vocab_) RuleOf(token).late = true;
+  }
   if (params_.repetition_penalty == 1) return;
   for (const TokenId token : prompt) {
-    if (token < vocab_) See(token);
+    if (token < vocab_) RuleOf(token).seen = true;
   }
 }
 
-LogitRules::Seen& LogitRules::See(TokenId token) {
-  const auto [place, is_new] = places_.try_emplace(token, seen_.size());
-  if (is_new) seen_.push_back({token, 0});
-  return seen_[place->second];
+TokenRule& LogitRules::RuleOf(TokenId token) {
+  const auto [place, is_new] = places_.try_emplace(token, rules_.size());
+  if (is_new) rules_.push_back({.token = token});
+  return rules_[place->second];
 }
 
 void LogitRules::Count(TokenId token) {
   ++generated_;
-  if (penalises_) ++See(token).generated;
+  if (!penalises_) return;
+  TokenRule& rule = RuleOf(token);
+  rule.seen = true;
+  ++rule.generated;
+}
+
+std::optional<absl::Span<const TokenRule>> LogitRules::List() const {
+  if (repeats_bias_) return std::nullopt;
+  return absl::MakeConstSpan(rules_);
 }
 
 void LogitRules::Apply(absl::Span<float> logits, bool forbid) const {
@@ -49,14 +69,12 @@ void LogitRules::Apply(absl::FunctionRef<float*(TokenId token)> logit_of, bool f
   for (const auto& [token, bias] : params_.bias) {
     if (float* logit = logit_of(token)) *logit = std::clamp(*logit + bias, -kLargest, kLargest);
   }
-  const auto repetition = Within(params_.repetition_penalty, 1 / kLargest);
-  const auto frequency = Within(params_.frequency_penalty, -kLargest);
-  const auto presence = Within(params_.presence_penalty, -kLargest);
-  for (const Seen& seen : seen_) {
-    float* const at = logit_of(seen.token);
+  const auto [repetition, frequency, presence] = penalties_;
+  for (const TokenRule& rule : rules_) {
+    float* const at = rule.seen ? logit_of(rule.token) : nullptr;
     if (at == nullptr) continue;
     float logit = *at > 0 ? *at / repetition : *at * repetition;
-    if (seen.generated > 0) logit -= frequency * static_cast<float>(seen.generated) + presence;
+    if (rule.generated > 0) logit -= frequency * static_cast<float>(rule.generated) + presence;
     *at = std::clamp(logit, -kLargest, kLargest);
   }
   if (!forbid || !Forbids()) return;

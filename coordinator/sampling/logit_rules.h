@@ -8,6 +8,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "coordinator/sampling/token_rule.h"
 
 namespace numoe {
 
@@ -28,6 +30,13 @@ struct LogitRuleParams {
   std::vector<std::pair<TokenId, float>> bias;  // of ids in the vocabulary
   int min_tokens = 0;
   std::vector<TokenId> late;  // cannot be drawn before min_tokens
+};
+
+/// As Apply uses them.
+struct LogitPenalties {
+  float repetition = 1;  // 1e-30 to 1e30
+  float frequency = 0;
+  float presence = 0;
 };
 
 class LogitRules {
@@ -47,18 +56,20 @@ class LogitRules {
   /// The same where a row has some tokens only: null for the others, which nothing changes.
   void Apply(absl::FunctionRef<float*(TokenId token)> logit_of, bool forbid) const;
 
+  /// Apply as a list, for those who do it elsewhere: each token once. None where a token has several biases.
+  std::optional<absl::Span<const TokenRule>> List() const;
+  const LogitPenalties& penalties() const { return penalties_; }
+
  private:
-  struct Seen {
-    TokenId token;
-    int generated;  // times; 0: only in the prompt
-  };
-  Seen& See(TokenId token);
+  TokenRule& RuleOf(TokenId token);
 
   const LogitRuleParams params_;
   const TokenId vocab_;
   const bool penalises_;
+  const LogitPenalties penalties_;
   int generated_ = 0;
-  std::vector<Seen> seen_;  // each token once
+  bool repeats_bias_ = false;     // of one token
+  std::vector<TokenRule> rules_;  // each token once
   absl::flat_hash_map<TokenId, size_t> places_;
 };
 

@@ -34,6 +34,11 @@ uint64_t Mix(uint64_t x) {
 
 }  // namespace
 
+absl::Status NothingAllowed(bool masked) {
+  return absl::InternalError(masked ? "the constraint allows no token of the vocabulary"
+                                    : "no token may come: min_tokens forbids all that are left");
+}
+
 double CounterUniform(uint64_t seed, uint64_t counter) {
   return static_cast<double>(Mix(Mix(seed) ^ counter) >> 11) * 0x1p-53;
 }
@@ -110,7 +115,7 @@ absl::StatusOr<TokenId> Sampler::SampleOfFew(absl::Span<const float> logits, con
       shaped_.push_back(logits[token]);
     }
   }
-  if (allowed_.empty()) return absl::InternalError("the constraint allows no token of the vocabulary");
+  if (allowed_.empty()) return NothingAllowed(/*masked=*/true);
   if (choice.rules != nullptr) {
     const auto logit_of = [&](TokenId token) -> float* {
       if (!IsAllowed(choice.allowed, token)) return nullptr;
@@ -152,8 +157,7 @@ absl::StatusOr<TokenId> Sampler::SampleOfMany(absl::Span<const float> logits, co
 
 absl::StatusOr<TokenId> Sampler::SampleAmong(absl::Span<const float> logits, const SamplingChoice& choice) {
   ASSIGN_OR_RETURN(const TokenId best_token, FindBest(logits));
-  if (logits[static_cast<size_t>(best_token)] == kForbiddenLogit)
-    return absl::InternalError("no token may come: min_tokens forbids all that are left");
+  if (logits[static_cast<size_t>(best_token)] == kForbiddenLogit) return NothingAllowed(/*masked=*/false);
   if (choice.temperature <= 0 || choice.top_k == 1) return best_token;
 
   const float best = logits[static_cast<size_t>(best_token)];

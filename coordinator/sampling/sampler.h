@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
@@ -29,6 +30,9 @@ struct SamplingChoice {
   absl::Span<const uint64_t> allowed;  // one bit for each token (TokenConstraint); empty: all
   const LogitRules* rules = nullptr;   // null: none
 };
+
+/// INTERNAL: nothing may come of a mask, or without one because of rules.
+absl::Status NothingAllowed(bool masked);
 
 class Sampler {
  public:

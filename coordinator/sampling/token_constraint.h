@@ -1,6 +1,6 @@
 // TokenConstraint: which tokens a sequence may say next.
 //
-// A sequence that has one asks it before each of its tokens is drawn, and tells it which one it was. It
+// A sequence that has one asks it once before each of its tokens is drawn, and tells it which one it was. It
 // belongs to its sequence and is used by the engine's thread alone. Every token that its mask has must lead
 // on: a sequence that may say nothing cannot end.
 #pragma once

@@ -66,6 +66,50 @@ TEST(LogitRulesTest, AreTheirDefinitionsAtEveryToken) {
   }
 }
 
+// A device applies the list by itself (kernels/sampling.h).
+float Applied(const TokenRule& rule, const LogitPenalties& penalties, bool forbids, float logit) {
+  if (forbids && rule.late) return kForbiddenLogit;
+  if (rule.biased) logit += rule.bias;
+  if (!rule.seen) return logit;
+  logit = logit > 0 ? logit / penalties.repetition : logit * penalties.repetition;
+  if (rule.generated > 0)
+    logit -= penalties.frequency * static_cast<float>(rule.generated) + penalties.presence;
+  return logit;
+}
+
+TEST(LogitRulesTest, TheListSaysWhatIsApplied) {
+  std::mt19937 random(6);
+  std::normal_distribution<float> normal;
+  const auto token = [&](int bound) { return static_cast<TokenId>(random() % static_cast<unsigned>(bound)); };
+  for (int round = 0; round < 200; ++round) {
+    LogitRuleParams p;
+    if (round % 2 == 0) p.frequency_penalty = normal(random);
+    if (round % 3 == 0) p.presence_penalty = normal(random);
+    if (round % 5 < 3) p.repetition_penalty = std::exp(normal(random));
+    if (round % 7 < 4) p.bias = {{3, 5.0f}, {9, -7.0f}};
+    if (round % 4 == 0) p.min_tokens = 3, p.late = {1, 3, 1, kVocab + 2};
+    LogitRules rules(p, {token(kVocab), token(kVocab), kVocab + 1}, kVocab);
+    for (int drawn = 0; drawn < 8; ++drawn) {
+      std::vector<float> logits(kVocab), listed(kVocab);
+      for (size_t t = 0; t < kVocab; ++t) logits[t] = listed[t] = 5 * normal(random);
+      rules.Apply(absl::MakeSpan(logits), /*forbid=*/true);
+      const auto list = rules.List();
+      ASSERT_TRUE(list);
+      std::map<TokenId, int> times;
+      for (const TokenRule& rule : *list) {
+        ASSERT_LT(rule.token, kVocab);
+        EXPECT_EQ(++times[rule.token], 1);
+        float& logit = listed[static_cast<size_t>(rule.token)];
+        logit = Applied(rule, rules.penalties(), rules.Forbids(), logit);
+      }
+      EXPECT_EQ(listed, logits) << "round " << round;
+      rules.Count(token(10));
+    }
+  }
+  EXPECT_FALSE(LogitRules({.bias = {{3, 1.0f}, {4, 1.0f}, {3, 2.0f}}}, {}, kVocab).List())
+      << "one bias after the other is not their sum";
+}
+
 TEST(LogitRulesTest, WhatChangesNothingIsKnown) {
   EXPECT_TRUE(LogitRules::IsNothing({}));
   EXPECT_TRUE(LogitRules::IsNothing({.min_tokens = 3}));
