@@ -226,8 +226,16 @@ class Device {
   /// Compacts the rows that want logits to the front of `out`; the operations that follow run on those rows
   /// only.
   virtual void SelectLogitRows(Tensor in, Tensor out) = 0;
-  /// [logit rows, cols] on the host, valid until the next BeginStep. `logits` is of that use.
+  /// Whether this device draws tokens; where it does not, no layout has samples.
+  virtual bool CanDraw() const { return false; }
+  /// Draws from the rows that have a SampleSpec, as Sampler does, but for those that it leaves to the host.
+  /// REQUIRES: CanDraw. Called in every step that has logit rows, between the head and ReadLogits.
+  virtual void DrawTokens(Tensor) {}
+  /// Logits on the host of those rows that no token was drawn from: [such rows, cols], valid until the next
+  /// BeginStep. `logits` is of that use.
   virtual absl::StatusOr<absl::Span<const float>> ReadLogits(Tensor logits) = 0;
+  /// After ReadLogits: [logit rows], nothing for those that were read; empty: all were. Valid as they are.
+  virtual absl::Span<const DrawnRow> drawn() const { return {}; }
 
   /// What was loaded and reserved so far, and what the first steps add to it.
   virtual DeviceMemory memory() const = 0;

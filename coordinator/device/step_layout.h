@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "coordinator/sampling/sample_spec.h"
 
 namespace numoe {
 
@@ -17,7 +18,10 @@ struct StepLayout {
   std::vector<KvBlockId> block_tables;  // [sequences, blocks_per_sequence_max], padded with -1
   int blocks_per_sequence_max = 0;
   std::vector<int32_t> logit_rows;  // tokens whose logits are wanted, ascending
-  bool exact = false;               // no kernel choice may depend on the batch
+  // [logit_rows]: how a token is to be drawn from the row; null: its logits are wanted on the host. Empty:
+  // those of all rows are.
+  std::vector<const SampleSpec*> samples;
+  bool exact = false;        // no kernel choice may depend on the batch
   int deferred_experts = 0;  // of each token in each layer: the last of its routes arrive a layer later
 };
 

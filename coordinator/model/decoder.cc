@@ -141,16 +141,19 @@ absl::StatusOr<StepLogits> Decoder::RunStep(const StepLayout& layout) {
   for (LayerId layer = 0; layer < config_.num_layers; ++layer) RETURN_IF_ERROR(RunLayer(layer));
   RETURN_IF_ERROR(JoinDeferred());
 
-  StepLogits logits{
-      .rows = static_cast<int>(layout.logit_rows.size()), .vocab_size = config_.vocab_size, .values = {}};
-  if (logits.rows == 0) return logits;
-  NUMOE_CHECK(options_.logit_rows_max == 0 || logits.rows <= options_.logit_rows_max) << logits.rows;
+  const int rows = static_cast<int>(layout.logit_rows.size());
+  StepLogits logits{.rows = 0, .vocab_size = config_.vocab_size, .values = {}, .drawn = {}};
+  if (rows == 0) return logits;
+  NUMOE_CHECK(options_.logit_rows_max == 0 || rows <= options_.logit_rows_max) << rows;
   clock_.Enter(StepPart::kHead);
   device_.SelectLogitRows(hidden_, selected_);
   device_.RmsNorm({selected_}, config_.hidden_size, final_norm_, static_cast<float>(config_.rms_norm_eps),
                   {normed_});
   device_.Linear(normed_, {{head_, {logits_}}});
+  if (device_.CanDraw()) device_.DrawTokens(logits_);
   ASSIGN_OR_RETURN(logits.values, device_.ReadLogits(logits_));
+  logits.rows = static_cast<int>(logits.values.size()) / config_.vocab_size;
+  logits.drawn = device_.drawn();
   return logits;
 }
 

@@ -28,6 +28,7 @@ class Decoder final : public Model {
   absl::Status LoadWeights(const Checkpoint& checkpoint);
 
   absl::StatusOr<StepLogits> Forward(const StepBatch& batch) override;
+  bool CanDraw() const override { return device_.CanDraw(); }
   const ModelConfig& config() const override { return config_; }
   int64_t KvBytesPerToken() const override;
 

@@ -55,6 +55,7 @@ class HotExperts final : public Model {
   ~HotExperts() override;
 
   absl::StatusOr<StepLogits> Forward(const StepBatch& batch) override;
+  bool CanDraw() const override { return model_->CanDraw(); }
   const ModelConfig& config() const override { return model_->config(); }
   int64_t KvBytesPerToken() const override { return model_->KvBytesPerToken(); }
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,7 @@
 #include "common/weights/model_config.h"
 #include "coordinator/device/device.h"
 #include "coordinator/device/step_clock.h"
+#include "coordinator/sampling/sample_spec.h"
 #include "coordinator/transport/expert_backend.h"
 
 namespace numoe {
@@ -29,6 +31,8 @@ struct StepSequence {
   int64_t position = 0;                // position of tokens[0]; KV rows [0, position) are already cached
   absl::Span<const KvBlockId> blocks;  // covers ceil((position + tokens.size()) / kv_block_tokens) blocks
   int logits_last = 1;  // logits are wanted for this many last tokens (0: none, mid-prompt chunk)
+  // How the next token is to be drawn from the last one's; none: they are wanted on the host.
+  std::optional<SampleSpec> sample;
 };
 
 struct StepBatch {
@@ -36,11 +40,13 @@ struct StepBatch {
   bool deterministic = false;  // no kernel choice may depend on the batch
 };
 
-/// Logits of the requested rows in batch order. Valid until the next Forward.
+/// Of the requested rows in batch order: what was drawn from them, and the logits of the others. Valid until
+/// the next Forward.
 struct StepLogits {
-  int rows = 0;
+  int rows = 0;  // that nothing was drawn from: without a SampleSpec, or left to the host all the same
   int vocab_size = 0;
-  absl::Span<const float> values;  // [rows, vocab_size]
+  absl::Span<const float> values;    // [rows, vocab_size]
+  absl::Span<const DrawnRow> drawn;  // [requested rows], or empty: nothing was drawn
 };
 
 struct ModelOptions {
@@ -65,6 +71,8 @@ class Model {
   /// Rows are not searched for NaN: sampling refuses them one by one, so that one sequence fails and not its
   /// batch.
   virtual absl::StatusOr<StepLogits> Forward(const StepBatch& batch) = 0;
+  /// Whether it draws tokens; where it does not, no sequence of a batch has a SampleSpec.
+  virtual bool CanDraw() const { return false; }
   virtual const ModelConfig& config() const = 0;
   /// Bytes of KV cache for one token over all layers.
   virtual int64_t KvBytesPerToken() const = 0;

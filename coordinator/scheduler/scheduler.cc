@@ -31,6 +31,21 @@ bool Contains(const std::vector<TokenId>& ids, TokenId token) {
   return std::find(ids.begin(), ids.end(), token) != ids.end();
 }
 
+// The rows that a step was asked for, in its order.
+std::vector<LogitRow> RowsOf(const StepLogits& logits) {
+  const auto vocab = static_cast<size_t>(logits.vocab_size);
+  std::vector<LogitRow> rows(logits.drawn.empty() ? static_cast<size_t>(logits.rows) : logits.drawn.size());
+  size_t read = 0;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    if (!logits.drawn.empty() && logits.drawn[r]) {
+      rows[r].drawn = &*logits.drawn[r];
+    } else {
+      rows[r].logits = logits.values.subspan(read++ * vocab, vocab);
+    }
+  }
+  return rows;
+}
+
 SequenceLimits SequenceLimitsOf(const EngineOptions& options) {
   const int64_t rows = int64_t{options.kv_blocks} * options.limits.block_tokens;
   return {.tokens_max = std::min(options.max_model_len, rows - 1),
@@ -240,14 +255,24 @@ int Scheduler::LogitRows(const Sequence& s, int tokens) {
 void Scheduler::FillBatch(const StepPlan& plan) {
   batch_.sequences.clear();
   for (const PlannedPart& part : plan.parts) {
-    const Sequence& s = *running_[static_cast<size_t>(part.sequence)];
+    Sequence& s = *running_[static_cast<size_t>(part.sequence)];
     const auto tokens = absl::MakeConstSpan(s.tokens).subspan(static_cast<size_t>(s.cached),
                                                               static_cast<size_t>(part.tokens));
     batch_.sequences.push_back({.tokens = tokens,
                                 .position = s.cached,
                                 .blocks = s.blocks,
-                                .logits_last = LogitRows(s, part.tokens)});
+                                .logits_last = LogitRows(s, part.tokens),
+                                .sample = {}});
+    if (model_.CanDraw()) FillSample(s, batch_.sequences.back());
   }
+}
+
+// A constraint that fails is told of after the step, where drawing is.
+void Scheduler::FillSample(Sequence& s, StepSequence& part) const {
+  const auto end = s.cached + static_cast<int64_t>(part.tokens.size());
+  if (end < static_cast<int64_t>(s.tokens.size()) || s.request.sampling.max_tokens == 0) return;
+  absl::StatusOr<SampleSpec> spec = drawer_.SpecOf(s);
+  if (spec.ok()) part.sample = *spec;
 }
 
 // Nothing was sampled and no `cached` moved: the step is planned again when the workers are back.
@@ -277,15 +302,14 @@ void Scheduler::RecordStep(const StepPlan& plan, EngineClock::time_point start) 
 }
 
 void Scheduler::Sample(const StepPlan& plan, const StepLogits& logits) {
-  const auto vocab = static_cast<size_t>(logits.vocab_size);
+  const std::vector<LogitRow> all = RowsOf(logits);
   const uint64_t generated = stats_.tokens_generated;
   size_t row = 0;
   for (const PlannedPart& part : plan.parts) {
     Sequence& s = *running_[static_cast<size_t>(part.sequence)];
     const auto rows = static_cast<size_t>(LogitRows(s, part.tokens));
     s.cached += part.tokens;
-    const absl::Status status =
-        Advance(s, logits.values.subspan(row * vocab, rows * vocab), logits.vocab_size);
+    const absl::Status status = Advance(s, absl::MakeConstSpan(all).subspan(row, rows));
     row += rows;
     if (status.ok()) {
       tables_.Publish(s);
@@ -297,17 +321,17 @@ void Scheduler::Sample(const StepPlan& plan, const StepLogits& logits) {
   metrics_.Add(CounterId::kTokensGenerated, static_cast<double>(stats_.tokens_generated - generated));
 }
 
-// What a part's logits are for: probabilities of the prompt, and the next token.
-absl::Status Scheduler::Advance(Sequence& s, absl::Span<const float> logits, int vocab) {
-  for (; s.unscored() > 0 && !logits.empty(); logits.remove_prefix(static_cast<size_t>(vocab)))
-    RETURN_IF_ERROR(drawer_.Score(s, logits.subspan(0, static_cast<size_t>(vocab))));
+// What a part's rows are for: probabilities of the prompt, and the next token.
+absl::Status Scheduler::Advance(Sequence& s, absl::Span<const LogitRow> rows) {
+  for (; s.unscored() > 0 && !rows.empty(); rows.remove_prefix(1))
+    RETURN_IF_ERROR(drawer_.Score(s, rows.front().logits));
   if (s.uncached() > 0) return absl::OkStatus();  // mid-prompt
   if (s.request.sampling.max_tokens == 0) {       // only its prompt was asked about
     End(s, FinishReason::kLength);
     s.ending->prompt_logprobs = std::move(s.scores);
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(DrawnToken drawn, drawer_.Draw(s, logits));
+  ASSIGN_OR_RETURN(DrawnToken drawn, drawer_.Draw(s, rows.front()));
   Emit(s, std::move(drawn));
   return absl::OkStatus();
 }

@@ -75,11 +75,12 @@ class Scheduler {
   SequenceView WaitingView(Sequence& s) const;
   void CarryOut(const StepPlan& plan);
   void FillBatch(const StepPlan& plan);
+  void FillSample(Sequence& s, StepSequence& part) const;
   static int LogitRows(const Sequence& s, int tokens);
   void LoseStep(const absl::Status& status, EngineClock::time_point start);
   void RecordStep(const StepPlan& plan, EngineClock::time_point start);
   void Sample(const StepPlan& plan, const StepLogits& logits);
-  absl::Status Advance(Sequence& s, absl::Span<const float> logits, int vocab);
+  absl::Status Advance(Sequence& s, absl::Span<const LogitRow> rows);
   void Emit(Sequence& s, DrawnToken drawn);
   void End(Sequence& s, FinishReason reason, const absl::Status& error = absl::OkStatus()) const;
   void EndAll(const absl::Status& error);

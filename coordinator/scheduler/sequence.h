@@ -29,6 +29,9 @@ struct Sequence {
   std::optional<int64_t> reused;      // tokens that the prefix cache had when it was first admitted
   std::unique_ptr<LogitRules> rules;  // null: none
   std::vector<uint64_t> allowed;      // mask of allowed_token_ids; empty: all
+  std::optional<absl::StatusOr<absl::Span<const uint64_t>>>
+      mask;                    // of the next token, once somebody asked for it; empty: all may come
+  std::vector<uint64_t> both;  // where `mask` lies if allowed_token_ids and the constraint both have one
   std::vector<TokenLogprobs> scores;  // of the prompt, until they are handed out
   int64_t scored = 0;                 // prompt tokens after the first whose probability is known
   bool preempted = false;             // loses its place in the running list when the step is settled

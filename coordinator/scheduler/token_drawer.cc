@@ -5,46 +5,63 @@
 #include "common/base/status.h"
 
 namespace numoe {
+namespace {
 
-absl::Span<const float> TokenDrawer::Known(absl::Span<const float> logits) const {
-  return logits.subspan(0, std::min(logits.size(), static_cast<size_t>(vocab_)));
-}
-
-absl::StatusOr<absl::Span<const uint64_t>> TokenDrawer::AllowedTokens(Sequence& s) {
+absl::StatusOr<absl::Span<const uint64_t>> AllowedTokens(Sequence& s) {
   TokenConstraint* const constraint = s.request.constraint.get();
   if (constraint == nullptr) return absl::MakeConstSpan(s.allowed);
   ASSIGN_OR_RETURN(const absl::Span<const uint64_t> mask, constraint->Mask());
   if (s.allowed.empty()) return mask;
   if (mask.empty()) return absl::MakeConstSpan(s.allowed);
-  both_.resize(std::min(mask.size(), s.allowed.size()));
-  for (size_t i = 0; i < both_.size(); ++i) both_[i] = mask[i] & s.allowed[i];
-  if (std::all_of(both_.begin(), both_.end(), [](uint64_t word) { return word == 0; })) {
+  s.both.resize(std::min(mask.size(), s.allowed.size()));
+  for (size_t i = 0; i < s.both.size(); ++i) s.both[i] = mask[i] & s.allowed[i];
+  if (std::all_of(s.both.begin(), s.both.end(), [](uint64_t word) { return word == 0; })) {
     return absl::InvalidArgumentError(
         "allowed_token_ids: none of these tokens may come next by what tools, tool_choice or structured "
         "output ask for; leave one of them out");
   }
-  return absl::MakeConstSpan(both_);
+  return absl::MakeConstSpan(s.both);
 }
 
-absl::StatusOr<DrawnToken> TokenDrawer::Draw(Sequence& s, absl::Span<const float> logits) {
+}  // namespace
+
+absl::Span<const float> TokenDrawer::Known(absl::Span<const float> logits) const {
+  return logits.subspan(0, std::min(logits.size(), static_cast<size_t>(vocab_)));
+}
+
+absl::StatusOr<SampleSpec> TokenDrawer::SpecOf(Sequence& s) const {
   const SamplingParams& p = s.request.sampling;
-  SamplingChoice choice{.temperature = p.temperature,
-                        .top_p = p.top_p,
-                        .top_k = p.top_k,
-                        .min_p = p.min_p,
-                        .seed = s.seed,
-                        .position = static_cast<int64_t>(s.tokens.size()),
-                        .allowed = {},
-                        .rules = s.rules.get()};
-  ASSIGN_OR_RETURN(choice.allowed, AllowedTokens(s));
+  if (!s.mask) s.mask = AllowedTokens(s);
+  RETURN_IF_ERROR(s.mask->status());
+  return SampleSpec{.choice = {.temperature = p.temperature,
+                               .top_p = p.top_p,
+                               .top_k = p.top_k,
+                               .min_p = p.min_p,
+                               .seed = s.seed,
+                               .position = static_cast<int64_t>(s.tokens.size()),
+                               .allowed = **s.mask,
+                               .rules = s.rules.get()},
+                    .vocab = vocab_,
+                    .logprobs = p.logprobs};
+}
+
+absl::StatusOr<DrawnToken> TokenDrawer::Draw(Sequence& s, const LogitRow& row) {
+  absl::StatusOr<DrawnToken> drawn = row.drawn != nullptr ? *row.drawn : DrawOnHost(s, row.logits);
+  if (!drawn.ok()) return drawn;
+  s.mask.reset();
+  if (s.rules != nullptr) s.rules->Count(drawn->token);
+  if (s.request.constraint != nullptr) s.request.constraint->Accept(drawn->token);
+  return drawn;
+}
+
+absl::StatusOr<DrawnToken> TokenDrawer::DrawOnHost(Sequence& s, absl::Span<const float> logits) {
+  ASSIGN_OR_RETURN(const SampleSpec spec, SpecOf(s));
   DrawnToken drawn;
-  ASSIGN_OR_RETURN(drawn.token, sampler_.Sample(logits, choice));
-  if (p.logprobs) {
-    ASSIGN_OR_RETURN(TokenLogprobs found, ReadLogprobs(Known(logits), drawn.token, *p.logprobs));
+  ASSIGN_OR_RETURN(drawn.token, sampler_.Sample(logits, spec.choice));
+  if (spec.logprobs) {
+    ASSIGN_OR_RETURN(TokenLogprobs found, ReadLogprobs(Known(logits), drawn.token, *spec.logprobs));
     drawn.logprobs.push_back(std::move(found));
   }
-  if (s.rules != nullptr) s.rules->Count(drawn.token);
-  if (s.request.constraint != nullptr) s.request.constraint->Accept(drawn.token);
   return drawn;
 }
 

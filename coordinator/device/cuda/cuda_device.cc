@@ -51,6 +51,7 @@ absl::Status CudaDevice::ReserveKvCache(const KvCacheSpec& spec) {
       logit_values =
           std::max(logit_values, static_cast<size_t>(tensor.rows) * static_cast<size_t>(tensor.cols));
   }
+  ASSIGN_OR_RETURN(sampling_tables_, SamplingTables::Create(sampling_, *runtime_));
   ASSIGN_OR_RETURN(host_logits_, runtime_->AllocateHost(std::max<size_t>(logit_values * sizeof(float), 1)));
   return runtime_->Synchronize(stream_);
 }
@@ -128,19 +129,26 @@ void CudaDevice::BeginStep(const StepLayout& layout) {
                                                 [](int32_t position) { return position >= 0; }));
   buffers_->Fill(layout, split, bucket_);
   buffers_->FillTasks(passes_);
+  sampling_tables_->Fill(layout, graph ? bucket_.rows : logit_rows_);
+  drawn_ = {};
   exchange_->BeginStep();
   if (experts_ != nullptr) experts_->BeginStep();
   mode_ = !graph ? Mode::kEager : graphs_.Find(bucket_) != nullptr ? Mode::kReplaying : Mode::kCapturing;
-  if (mode_ == Mode::kEager) buffers_->Upload(*runtime_, stream_);
   if (mode_ == Mode::kCapturing && !runtime_->BeginCapture(stream_).ok()) mode_ = Mode::kEager;
+  if (mode_ == Mode::kEager) UploadTables();
   if (!Enqueues()) return;
   PlanTurns();
   if (rows_ <= AttendRows(bucket_.exact)) PlanRows(ShapeOf(rows_), 0);
 }
 
+void CudaDevice::UploadTables() {
+  buffers_->Upload(*runtime_, stream_);
+  sampling_tables_->Upload(*runtime_, stream_);
+}
+
 void CudaDevice::LaunchStep() {
   if (mode_ == Mode::kEager || launched_) return;
-  buffers_->Upload(*runtime_, stream_);
+  UploadTables();
   Graph* const graph = graphs_.Find(bucket_);
   NUMOE_CHECK(graph != nullptr);
   runtime_->Launch(*graph, stream_);
@@ -223,6 +231,29 @@ void CudaDevice::AbandonStep() {
   mode_ = Mode::kEager;
 }
 
+void CudaDevice::DrawTokens(Tensor logits) {
+  // A graph draws in every step of its bucket; which rows it draws from is in the tables.
+  const bool draws = mode_ == Mode::kCapturing || (mode_ == Mode::kEager && sampling_tables_->any());
+  if (draws) sampling_tables_->EnqueueDraw(Data<const float>(logits), stream_);
+}
+
+// Those rows that no token is drawn from, in stretches. Returns how many values.
+size_t CudaDevice::CopyLogits(Tensor logits) {
+  const auto width = static_cast<size_t>(logits.cols);
+  const auto* const device = At(logits).memory->device();
+  size_t copied = 0;
+  const auto rows = static_cast<size_t>(logit_rows_);
+  for (size_t begin = 0, end = 0; begin < rows; begin = end + 1) {
+    for (end = begin; end < rows && !sampling_tables_->OnDevice(end);) ++end;
+    const size_t values = (end - begin) * width;
+    if (values == 0) continue;
+    runtime_->Copy(host_logits_->host() + copied * sizeof(float), device + begin * width * sizeof(float),
+                   values * sizeof(float), stream_);
+    copied += values;
+  }
+  return copied;
+}
+
 absl::StatusOr<absl::Span<const float>> CudaDevice::ReadLogits(Tensor logits) {
   NUMOE_CHECK(At(logits).use == TensorUse::kLogits);
   absl::Status status;
@@ -232,11 +263,12 @@ absl::StatusOr<absl::Span<const float>> CudaDevice::ReadLogits(Tensor logits) {
     graphs_.Insert(bucket_, *std::move(graph));
   }
   LaunchStep();
-  const size_t values = static_cast<size_t>(logit_rows_) * static_cast<size_t>(logits.cols);
-  runtime_->Copy(host_logits_->host(), At(logits).memory->device(), values * sizeof(float), stream_);
+  const size_t values = CopyLogits(logits);
+  sampling_tables_->Download(*runtime_, stream_);
   const absl::Status ran = runtime_->Synchronize(stream_);
   if (windows_ != nullptr) windows_->EndStep();
   RETURN_IF_ERROR(exchange_->Close(ran, /*ran=*/true));
+  drawn_ = sampling_tables_->Read();
   return absl::Span<const float>(reinterpret_cast<const float*>(host_logits_->host()), values);
 }
 

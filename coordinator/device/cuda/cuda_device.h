@@ -21,6 +21,7 @@
 #include "coordinator/device/cuda/kernels/attention_latent.h"
 #include "coordinator/device/cuda/kernels/dense_tiles.h"
 #include "coordinator/device/cuda/kernels/elementwise.h"
+#include "coordinator/device/cuda/sampling_tables.h"
 
 namespace numoe::cuda {
 
@@ -48,7 +49,10 @@ class CudaDevice final : public CudaStorage {
   absl::Status JoinExperts(ExpertBackend& experts, Tensor out) override;
   absl::Status JoinDeferredExperts(ExpertBackend& experts, Tensor out) override;
   void SelectLogitRows(Tensor in, Tensor out) override;
+  bool CanDraw() const override { return true; }
+  void DrawTokens(Tensor logits) override;
   absl::StatusOr<absl::Span<const float>> ReadLogits(Tensor logits) override;
+  absl::Span<const DrawnRow> drawn() const override { return drawn_; }
   std::string Describe() const override;
 
  private:
@@ -65,6 +69,8 @@ class CudaDevice final : public CudaStorage {
   // Of a captured step: everything runs now.
   void LaunchStep();
   void AbandonStep();
+  void UploadTables();
+  size_t CopyLogits(Tensor logits);
   const StoredTensor& At(Tensor tensor) const { return tensors_[static_cast<size_t>(tensor.id)]; }
   // Activations are Bf16, residuals and logits float.
   template <typename T>
@@ -109,9 +115,10 @@ class CudaDevice final : public CudaStorage {
   std::unique_ptr<ExpertWindows> windows_;    // null: none are fetched
   ExpertBackend* fetch_from_ = nullptr;       // null: not asked to fetch yet
   int fetch_tokens_min_ = 0;                  // prompt tokens of a step
-  std::unique_ptr<Memory> host_logits_;       // pinned
-  LatentKernelShape latent_kernel_;           // of MLA
-  int grouped_blocks_ = 0;                    // of GQA's decode on one multiprocessor
+  std::unique_ptr<SamplingTables> sampling_tables_;
+  std::unique_ptr<Memory> host_logits_;  // pinned
+  LatentKernelShape latent_kernel_;      // of MLA
+  int grouped_blocks_ = 0;               // of GQA's decode on one multiprocessor
 
   // The current step.
   ExpertsCall layer_call_;                 // of the layer whose experts are out
@@ -123,6 +130,7 @@ class CudaDevice final : public CudaStorage {
   int tokens_ = 0;  // without padding
   int rows_ = 0;    // of the bucket, or logit rows after SelectLogitRows
   int logit_rows_ = 0;
+  absl::Span<const DrawnRow> drawn_;
   int decode_rows_ = 0;              // that attend by a decode kernel; they need not be the first
   std::vector<PrefillPass> passes_;  // of the others
   GraphCache graphs_;

@@ -190,6 +190,14 @@ void CudaStorage::ReserveExpansion() {
   prefill_totals_ = Scratch(rows * heads * sizeof(float));
 }
 
+void CudaStorage::PlanDrawing() {
+  for (const StoredTensor& tensor : tensors_) {
+    if (tensor.use == TensorUse::kLogits)
+      sampling_ = PlanSampling(tensor.rows, tensor.cols, bounds_.sequences);
+  }
+  scratch_bytes_ += sampling_.total();
+}
+
 absl::Status CudaStorage::ReserveKvCache(const KvCacheSpec& spec) {
   const CacheRow& row = spec.row;
   NUMOE_CHECK_EQ(spec.block_tokens, kCacheBlockTokens);
@@ -202,6 +210,7 @@ absl::Status CudaStorage::ReserveKvCache(const KvCacheSpec& spec) {
   cache_bytes_ = KvCacheBytes(spec);
   ReserveAttention();
   ReserveLibrary();
+  PlanDrawing();
   partials_ = Scratch(kPartialBytesMax);
   arrivals_ = Scratch(kArrivalsMax * sizeof(uint32_t));
   int experts_max = 0;

@@ -17,6 +17,7 @@
 #include "coordinator/device/cuda/kernels/cache.h"
 #include "coordinator/device/cuda/kernels/dense_plan.h"
 #include "coordinator/device/cuda/runtime.h"
+#include "coordinator/device/cuda/sampling_sizes.h"
 #include "coordinator/device/cuda/step_buffers.h"
 #include "coordinator/device/cuda/weight_store.h"
 #include "coordinator/device/device.h"
@@ -138,11 +139,13 @@ class CudaStorage : public Device {
   std::unique_ptr<Memory> arrivals_;            // their blocks' counters, zero between launches
   std::unique_ptr<Memory> gate_logits_;         // fp32 [rows, experts of the largest gate]
   std::vector<std::unique_ptr<Memory>> turns_;  // [rope] cosines and sines of the step's rows
+  SamplingSizes sampling_;                      // of the one tensor of logits
 
  private:
   void ReserveAttention();
   void ReserveExpansion();
   void ReserveLibrary();
+  void PlanDrawing();
   std::vector<std::unique_ptr<Memory>> cache_;
 };
 

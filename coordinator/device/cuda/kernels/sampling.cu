@@ -9,15 +9,14 @@ namespace {
 constexpr float kLargestLogit = 1e30f;  // what a rule makes of a logit stays a number
 constexpr int kMaskBits = 64;
 
-// --- mask and rules
-// ------------------------------------------------------------------------------------------
+// --- mask and rules --------------------------------------------------------------------------------------
 
 __device__ __forceinline__ float Bounded(float logit) {  // NaN stays NaN
   return logit < -kLargestLogit ? -kLargestLogit : kLargestLogit < logit ? kLargestLogit : logit;
 }
 
 /// LogitRules::Apply for one token.
-__device__ __forceinline__ float Ruled(const SamplingRow& params, const LogitRule& rule, float logit) {
+__device__ __forceinline__ float Ruled(const SamplingRow& params, const TokenRule& rule, float logit) {
   if (rule.biased) logit = Bounded(__fadd_rn(logit, rule.bias));
   if (!rule.seen) return logit;
   logit = logit > 0 ? __fdiv_rn(logit, params.repetition) : __fmul_rn(logit, params.repetition);
@@ -28,36 +27,28 @@ __device__ __forceinline__ float Ruled(const SamplingRow& params, const LogitRul
   return Bounded(logit);
 }
 
-__device__ __forceinline__ bool IsAllowed(const SamplingArgs& args, const SamplingRow& params, int token) {
-  if (params.mask < 0) return true;
-  const int word = token / kMaskBits;
-  return word < args.mask_words &&
-         (args.masks[static_cast<int64_t>(params.mask) * args.mask_words + word] >> token % kMaskBits & 1) !=
-             0;
+/// `mask` null: any may.
+__device__ __forceinline__ bool IsAllowed(const uint64_t* mask, int token) {
+  return mask == nullptr || (mask[token / kMaskBits] >> token % kMaskBits & 1) != 0;
 }
 
 /// The row as mask and rules change it; `forbid`: late tokens, too.
 __device__ inline void Shape(const SamplingArgs& args, const SamplingRow& params, const float* raw,
                              float* shaped, bool forbid) {
-  ForEachLogit(raw, args.vocab, [&](int token, float logit) {
-    shaped[token] = IsAllowed(args, params, token) ? logit : kForbidden;
-  });
+  const uint64_t* const mask =
+      params.masked ? args.masks + static_cast<int64_t>(params.slot) * args.mask_words : nullptr;
+  ForEachLogit(raw, params.vocab,
+               [&](int token, float logit) { shaped[token] = IsAllowed(mask, token) ? logit : kForbidden; });
   __syncthreads();
   for (int i = static_cast<int>(threadIdx.x); i < params.rules_count; i += kSampleThreads) {
-    const LogitRule rule = args.rules[params.rules_begin + i];
-    if (rule.token >= args.vocab || !IsAllowed(args, params, rule.token)) continue;
-    shaped[rule.token] = Ruled(params, rule, raw[rule.token]);
-  }
-  __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); forbid && i < params.late_count; i += kSampleThreads) {
-    const int token = args.late[params.late_begin + i];
-    if (token < args.vocab) shaped[token] = kForbidden;
+    const TokenRule rule = args.rules[params.rules_begin + i];
+    if (rule.token >= params.vocab || !IsAllowed(mask, rule.token)) continue;
+    shaped[rule.token] = forbid && rule.late ? kForbidden : Ruled(params, rule, raw[rule.token]);
   }
   __syncthreads();
 }
 
-// --- drawing
-// -------------------------------------------------------------------------------------------------
+// --- drawing ---------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ uint64_t Mix(uint64_t x) {  // SplitMix64, as CounterUniform
   x += 0x9e3779b97f4a7c15ull;
@@ -102,8 +93,7 @@ __device__ inline int Draw(const SamplingRow& params, const RowView& row, int be
   return token[0];
 }
 
-// --- log-probabilities
-// ---------------------------------------------------------------------------------------
+// --- log-probabilities -----------------------------------------------------------------------------------
 
 /// ReadLogprobs of the row as the model gave it.
 __device__ inline void ReadLogprobs(const SamplingRow& params, const RowView& row, Scratch& scratch,
@@ -158,18 +148,18 @@ __global__ void __launch_bounds__(kSampleThreads, 2) Sample(SamplingArgs args) {
   const int64_t row = blockIdx.x;
   const SamplingRow params = args.params[row];
   const float* const raw = args.logits + row * args.stride;
-  const bool shapes = params.mask >= 0 || params.rules_count > 0 || params.late_count > 0;
-  float* const shaped = args.shaped + row * args.stride;
+  const bool shapes = params.slot >= 0;
+  float* const shaped = args.shaped + static_cast<int64_t>(shapes ? params.slot : 0) * args.stride;
   const float* const logits = shapes ? shaped : raw;
   SampleStatus status = SampleStatus::kPadding;
   Best best{};
   int token = -1;
   if (params.position >= 0) {
-    if (shapes) Shape(args, params, raw, shaped, true);
-    best = FindBest(logits, args.vocab);
-    if (!best.bad && best.logit == kForbidden && params.mask >= 0 && params.late_count > 0) {
+    if (shapes) Shape(args, params, raw, shaped, params.forbids);
+    best = FindBest(logits, params.vocab);
+    if (!best.bad && best.logit == kForbidden && params.masked && params.forbids) {
       Shape(args, params, raw, shaped, false);  // where rules forbid all that the mask has, they give way
-      best = FindBest(logits, args.vocab);
+      best = FindBest(logits, params.vocab);
     }
     status = best.bad                   ? SampleStatus::kNotANumber
              : best.logit == kForbidden ? SampleStatus::kNothingAllowed
@@ -179,7 +169,8 @@ __global__ void __launch_bounds__(kSampleThreads, 2) Sample(SamplingArgs args) {
     const bool greedy = !(params.inverse_temperature > 0) || params.top_k == 1;
     token = best.token;
     if (!greedy) {
-      token = Draw(params, {logits, args.vocab, best.logit, params.inverse_temperature}, best.token, scratch);
+      token =
+          Draw(params, {logits, params.vocab, best.logit, params.inverse_temperature}, best.token, scratch);
     }
   }
   if (threadIdx.x == 0) {
@@ -193,26 +184,24 @@ __global__ void __launch_bounds__(kSampleThreads, 2) Sample(SamplingArgs args) {
   }
   __syncthreads();
   if (status == SampleStatus::kOk && params.top_logprobs >= 0) {
-    if (shapes) best = FindBest(raw, args.vocab);
+    if (shapes) best = FindBest(raw, params.vocab);
     if (best.bad) {
       status = SampleStatus::kNotANumber;
     } else {
-      ReadLogprobs(params, {raw, args.vocab, best.logit, 1.0f}, scratch, out);
+      ReadLogprobs(params, {raw, params.vocab, best.logit, 1.0f}, scratch, out);
     }
   }
   if (threadIdx.x != 0) return;
   out.status = status;
   if (status != SampleStatus::kOk) out.token = -1;
   args.sampled[row] = out;
-  args.tokens[row] = out.token;
 }
 
 }  // namespace
 
 void LaunchSample(const SamplingArgs& args, Stream stream) {
-  NUMOE_CHECK(args.rows > 0 && args.vocab > 0) << args.rows << " rows of " << args.vocab;
+  NUMOE_CHECK_GT(args.rows, 0);
   NUMOE_CHECK_EQ(args.stride % 4, 0);
-  NUMOE_CHECK_LE(args.vocab, args.stride);
   NUMOE_LAUNCH(Sample, (LaunchShape{dim3(static_cast<unsigned>(args.rows)), dim3(kSampleThreads)}), stream,
                args);
 }

@@ -22,6 +22,7 @@
 #include "coordinator/device/cuda/cuda_device.h"
 #include "coordinator/model/hot_experts.h"
 #include "coordinator/model/model.h"
+#include "coordinator/sampling/sampler.h"
 #include "coordinator/transport/worker_pool.h"
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/experts/expert_slice.h"
@@ -324,6 +325,51 @@ TEST_P(CudaGoldenTest, SequencesOfABatchDoNotDisturbEachOther) {
   for (size_t i = 0; i < alone->size(); ++i)
     worst = std::max(worst, std::fabs(static_cast<double>((*alone)[i]) - both->values[alone->size() + i]));
   EXPECT_LE(worst, tolerance_);
+}
+
+// In a prompt's step, in the one that is captured, and in the graph's.
+TEST_P(CudaGoldenTest, TokensAreDrawnWhereTheLogitsAre) {
+  const int vocab = config_.vocab_size - 3;
+  std::vector<uint64_t> odd(static_cast<size_t>(vocab + 63) / 64, 0xaaaaaaaaaaaaaaaa);
+  LogitRules rules({.presence_penalty = 1, .repetition_penalty = 1.4, .bias = {{7, 2.0f}}}, tokens_, vocab);
+  const auto draws = [&](const StepSequence& sequence, const std::vector<float>& logits) {
+    for (int draw = 0; draw < 4; ++draw) {
+      StepSequence asking = sequence;
+      asking.sample = {
+          .choice = {.temperature = 0.5 * draw,
+                     .top_p = 0.95,
+                     .seed = 3,
+                     .position = 100 + draw,
+                     .allowed = draw % 2 == 1 ? absl::MakeConstSpan(odd) : absl::Span<uint64_t>(),
+                     .rules = draw >= 2 ? &rules : nullptr},
+          .vocab = vocab,
+          .logprobs = 2};
+      const auto step = model_->Forward({.sequences = {asking}});
+      ASSERT_TRUE(step.ok()) << step.status();
+      ASSERT_EQ(step->drawn.size(), static_cast<size_t>(sequence.logits_last));
+      ASSERT_EQ(step->rows, sequence.logits_last - 1);
+      const auto last = absl::MakeConstSpan(logits).last(static_cast<size_t>(config_.vocab_size));
+      EXPECT_TRUE(absl::MakeConstSpan(logits).first(step->values.size()) == step->values) << "the other rows";
+      ASSERT_TRUE(step->drawn.back() && step->drawn.back()->ok());
+      const DrawnToken& drawn = **step->drawn.back();
+      EXPECT_EQ(drawn.token, *Sampler(vocab).Sample(last, asking.sample->choice)) << draw;
+      const auto expected = ReadLogprobs(last.first(static_cast<size_t>(vocab)), drawn.token, 2);
+      ASSERT_EQ(drawn.logprobs.size(), 1u);
+      EXPECT_EQ(drawn.logprobs[0].rank, expected->rank);
+      EXPECT_NEAR(drawn.logprobs[0].chosen.logprob, expected->chosen.logprob, 1e-5);
+      ASSERT_EQ(drawn.logprobs[0].top.size(), 2u);
+      EXPECT_EQ(drawn.logprobs[0].top[1].token, expected->top[1].token);
+    }
+  };
+  StepSequence prompt = Sequence(0, 8);
+  prompt.logits_last = 3;  // not all rows: no graph
+  const auto read = model_->Forward({.sequences = {prompt}});
+  ASSERT_TRUE(read.ok()) << read.status();
+  draws(prompt, {read->values.begin(), read->values.end()});
+  const auto first = Step(8, 9);
+  ASSERT_TRUE(first.ok()) << first.status();
+  draws(Sequence(8, 9), *first);
+  EXPECT_EQ(*Step(8, 9), *first) << "nothing is drawn, by the same graph";
 }
 
 // --- expert deferral

@@ -23,22 +23,26 @@ std::vector<TokenId> RandomTokens(std::mt19937& random, size_t count, unsigned k
 
 constexpr TokenId kEnd = 3;
 
-// So many even tokens, and then the end.
+// So many even tokens, and then the end. Asked once for each, whatever is lost, preempted or left to the
+// host.
 class EvenTokens final : public TokenConstraint {
  public:
   explicit EvenTokens(int count) : left_(count) {}
   absl::StatusOr<absl::Span<const uint64_t>> Mask() override {
+    EXPECT_FALSE(std::exchange(asked_, true)) << "with " << left_ << " left";
     mask_ = left_ > 0 ? std::array<uint64_t, 2>{0x5555555555555555, 0x5555555555555555}
                       : std::array<uint64_t, 2>{uint64_t{1} << kEnd, 0};
     return absl::MakeConstSpan(mask_);
   }
   void Accept(TokenId token) override {
     EXPECT_TRUE(left_ > 0 ? token % 2 == 0 : token == kEnd) << token;
+    EXPECT_TRUE(std::exchange(asked_, false));
     --left_;
   }
 
  private:
   int left_;
+  bool asked_ = false;
   std::array<uint64_t, 2> mask_ = {};
 };
 
@@ -156,9 +160,11 @@ void CheckAnswer(const SimulatedRequest& request, const SimulatedAnswer& answer,
 TEST(SchedulerTest, EverybodyEndsOnceWithWhatTheyWouldGetAlone) {
   std::mt19937 random(21);
   uint64_t preemptions = 0, shared = 0;
+  int drawn = 0;
   std::map<FinishReason, int> ends;
   for (int round = 0; round < 300; ++round) {
-    const SimulationOptions options = RandomOptions(random);
+    SimulationOptions options = RandomOptions(random);
+    options.device_draws = round % 2 == 1;
     const std::vector<SimulatedRequest> requests = RandomRequests(random);
     Simulation simulation(options);
     const std::vector<SimulatedAnswer> answers = simulation.Run(requests);
@@ -169,7 +175,9 @@ TEST(SchedulerTest, EverybodyEndsOnceWithWhatTheyWouldGetAlone) {
     }
     preemptions += simulation.Stats().preemptions;
     shared += simulation.Stats().prefix_hit_tokens;
+    drawn += simulation.rows_drawn();
   }
+  EXPECT_GT(drawn, 5'000);
   EXPECT_GT(preemptions, 200u);
   EXPECT_GT(shared, 5'000u);
   for (const FinishReason reason :
@@ -310,6 +318,51 @@ TEST(SchedulerTest, OnlyAllowedTokensAreDrawn) {
   EXPECT_EQ(both.finish, FinishReason::kError) << "nothing is left when the end is to come";
   EXPECT_EQ(both.tokens.size(), 9u);
   for (const TokenId t : both.tokens) EXPECT_TRUE(t == 4 || t == 96) << t;
+}
+
+TEST(SchedulerTest, ARowThatIsNoNumbersFailsItsSequenceWhoeverDraws) {
+  for (const bool device_draws : {false, true}) {
+    SimulationOptions options = Roomy();
+    options.device_draws = device_draws;
+    options.nan_token = ScriptedModel::Expected({9}, 3).back();
+    std::vector<SimulatedRequest> requests;
+    for (TokenId i = 0; i < 40; ++i) requests.push_back({.prompt = {i}, .sampling = Greedy(12)});
+    const auto answers = Simulation(options).Run(requests);
+    for (TokenId i = 0; i < 40; ++i) {
+      const auto said = ScriptedModel::Expected({i}, 12);
+      const auto bad = std::find(said.begin(), said.end(), options.nan_token);
+      const SimulatedAnswer& answer = answers[static_cast<size_t>(i)];
+      EXPECT_EQ(answer.tokens, std::vector<TokenId>(said.begin(), bad)) << i;
+      EXPECT_EQ(answer.error.code(), bad == said.end() ? absl::StatusCode::kOk : absl::StatusCode::kDataLoss);
+    }
+    EXPECT_EQ(answers[9].tokens.size(), 2u);
+  }
+}
+
+// Fails when it is asked for the third token.
+class FailingConstraint final : public TokenConstraint {
+ public:
+  absl::StatusOr<absl::Span<const uint64_t>> Mask() override {
+    if (++asked_ == 3) return absl::ResourceExhaustedError("too ambiguous");
+    return absl::Span<const uint64_t>();
+  }
+  void Accept(TokenId) override {}
+
+ private:
+  int asked_ = 0;
+};
+
+TEST(SchedulerTest, AConstraintThatFailsBeforeTheStepFailsItsSequenceAlone) {
+  for (const bool device_draws : {false, true}) {
+    SimulationOptions options = Roomy();
+    options.device_draws = device_draws;
+    SimulatedRequest failing{.prompt = {9}, .sampling = Greedy(20)};
+    failing.constraint = [] { return std::make_unique<FailingConstraint>(); };
+    const auto answers = Simulation(options).Run({failing, {.prompt = {8}, .sampling = Greedy(20)}});
+    EXPECT_EQ(answers[0].error.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(answers[0].tokens, ScriptedModel::Expected({9}, 2));
+    EXPECT_EQ(answers[1].tokens, ScriptedModel::Expected({8}, 20));
+  }
 }
 
 TEST(SchedulerTest, WrongParametersAreRefusedByName) {

@@ -1,7 +1,8 @@
 // A Model whose next token is a function of the whole history, which it keeps in the KV blocks it is given.
 //
 // So any mistake with blocks - a wrong table, a row not written, a block shared - changes the text. Fails on
-// demand. Used by the engine thread; the switches are atomic.
+// demand, and draws tokens on demand, as a device does that leaves some rows to the host. Used by the engine
+// thread; the switches are atomic.
 #pragma once
 
 #include <atomic>
@@ -9,6 +10,8 @@
 #include <vector>
 
 #include "coordinator/model/model.h"
+#include "coordinator/sampling/sampler.h"
+#include "gtest/gtest.h"
 
 namespace numoe {
 
@@ -27,6 +30,7 @@ class ScriptedModel final : public Model {
       return absl::UnavailableError("scripted loss");
     }
     logits_.clear();
+    drawn_.clear();
     for (const StepSequence& s : batch.sequences) {
       for (size_t i = 0; i < s.tokens.size(); ++i) Row(s, s.position + static_cast<int64_t>(i)) = s.tokens[i];
       if (s.logits_last == 0) continue;
@@ -36,10 +40,15 @@ class ScriptedModel final : public Model {
         hash = hash * 31 + static_cast<uint64_t>(Row(s, p) + 2);
         if (p >= end - s.logits_last) AddRow(hash % kVocab);
       }
+      EXPECT_TRUE(draws_ || !s.sample) << "nobody said that this model draws";
+      if (s.sample && hash % 3 != 0) DrawLastRow(*s.sample);
     }
-    return StepLogits{
-        .rows = static_cast<int>(logits_.size()) / kVocab, .vocab_size = kVocab, .values = logits_};
+    return StepLogits{.rows = static_cast<int>(logits_.size()) / kVocab,
+                      .vocab_size = kVocab,
+                      .values = logits_,
+                      .drawn = drawn_};
   }
+  bool CanDraw() const override { return draws_; }
   const ModelConfig& config() const override { return config_; }
   int64_t KvBytesPerToken() const override { return 4; }
 
@@ -57,6 +66,8 @@ class ScriptedModel final : public Model {
 
   std::atomic<int> failures_left_{0};
   std::atomic<int> nan_token_{-1};
+  std::atomic<bool> draws_{false};
+  std::atomic<int> rows_drawn_{0};
   std::atomic<int> steps_{0};
   std::atomic<int> largest_batch_{0};
 
@@ -70,11 +81,30 @@ class ScriptedModel final : public Model {
     logits_.resize(logits_.size() + kVocab, 0.0f);
     logits_[logits_.size() - kVocab + token] = kLikely;
     if (nan_token_ >= 0 && token == static_cast<uint64_t>(nan_token_)) logits_.back() = 0.0f / 0.0f;
+    if (draws_) drawn_.emplace_back();
+  }
+  void DrawLastRow(const SampleSpec& spec) {
+    const absl::Span<const float> row = absl::MakeConstSpan(logits_).last(kVocab);
+    drawn_.back() = Draw(row, spec);
+    logits_.resize(logits_.size() - kVocab);
+    ++rows_drawn_;
+  }
+  static absl::StatusOr<DrawnToken> Draw(absl::Span<const float> row, const SampleSpec& spec) {
+    const absl::StatusOr<TokenId> token = Sampler(spec.vocab).Sample(row, spec.choice);
+    if (!token.ok()) return token.status();
+    DrawnToken drawn{.token = *token, .logprobs = {}};
+    if (spec.logprobs) {
+      const auto found = ReadLogprobs(row.first(static_cast<size_t>(spec.vocab)), *token, *spec.logprobs);
+      if (!found.ok()) return found.status();
+      drawn.logprobs.push_back(*found);
+    }
+    return drawn;
   }
 
   const int block_tokens_;
   std::vector<TokenId> rows_;
   std::vector<float> logits_;
+  std::vector<DrawnRow> drawn_;
   ModelConfig config_;
 };
 

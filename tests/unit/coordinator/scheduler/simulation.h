@@ -64,6 +64,8 @@ struct SimulationOptions {
   StepCost cost;
   std::vector<Outage> outages;
   std::vector<double> resets_s;  // of the prefix cache, ascending
+  bool device_draws = false;     // most tokens, before the scheduler sees logits
+  TokenId nan_token = -1;        // rows that want it are no numbers
 };
 
 class Simulation {
@@ -71,7 +73,10 @@ class Simulation {
   explicit Simulation(const SimulationOptions& options)
       : options_(options),
         model_(*this, options.engine.kv_blocks, options.engine.limits.block_tokens),
-        scheduler_(model_, backend_, WithClock(options.engine), metrics_) {}
+        scheduler_(model_, backend_, WithClock(options.engine), metrics_) {
+    model_.scripted_.draws_ = options.device_draws;
+    model_.scripted_.nan_token_ = options.nan_token;
+  }
 
   /// All of them to their ends. `requests` in order of arrival.
   std::vector<SimulatedAnswer> Run(const std::vector<SimulatedRequest>& requests) {
@@ -99,6 +104,7 @@ class Simulation {
   EngineStats Stats() const { return scheduler_.Stats(); }
   double now_s() const { return now_s_; }
   int largest_batch() const { return model_.scripted_.largest_batch_; }
+  int rows_drawn() const { return model_.scripted_.rows_drawn_; }
 
  private:
   static constexpr int kTurnsMax = 2'000'000;
@@ -113,6 +119,7 @@ class Simulation {
       if (simulation_.IsAway(begin, simulation_.now_s_)) return absl::UnavailableError("simulated loss");
       return scripted_.Forward(batch);
     }
+    bool CanDraw() const override { return scripted_.CanDraw(); }
     const ModelConfig& config() const override { return scripted_.config(); }
     int64_t KvBytesPerToken() const override { return scripted_.KvBytesPerToken(); }
     ScriptedModel scripted_;

@@ -24,7 +24,6 @@
 namespace numoe {
 namespace {
 
-using cuda::LogitRule;
 using cuda::SampledToken;
 using cuda::SampleStatus;
 using cuda::SamplingRow;
@@ -37,8 +36,7 @@ struct Step {
   std::vector<std::unique_ptr<LogitRules>> rules;
   std::vector<std::vector<uint64_t>> masks;  // empty: none
   std::vector<SamplingRow> rows;
-  std::vector<LogitRule> device_rules;
-  std::vector<int32_t> late;
+  std::vector<TokenRule> device_rules;
 
   explicit Step(int tokens) : vocab(tokens) {}
 
@@ -53,7 +51,8 @@ struct Step {
          .top_p = choice.top_p,
          .min_p = choice.min_p,
          .inverse_temperature = choice.temperature > 0 ? static_cast<float>(1 / choice.temperature) : 0.0f,
-         .top_k = choice.top_k});
+         .top_k = choice.top_k,
+         .vocab = vocab});
     return rows.back();
   }
 
@@ -62,7 +61,7 @@ struct Step {
                 const std::vector<TokenId>& drawn) {
     rules.back() = std::make_unique<LogitRules>(params, prompt, vocab);
     for (const TokenId token : drawn) rules.back()->Count(token);
-    std::map<TokenId, LogitRule> merged;
+    std::map<TokenId, TokenRule> merged;
     for (const auto& [token, bias] : params.bias) merged[token] = {.bias = bias, .biased = true};
     if (params.repetition_penalty != 1) {
       for (const TokenId token : prompt) merged[token].seen = true;
@@ -73,20 +72,17 @@ struct Step {
         ++merged[token].generated;
       }
     }
+    for (const TokenId token : params.late) merged[token].late = true;
     SamplingRow& row = rows.back();
     row.repetition = static_cast<float>(params.repetition_penalty);
     row.frequency = static_cast<float>(params.frequency_penalty);
     row.presence = static_cast<float>(params.presence_penalty);
     row.rules_begin = static_cast<int32_t>(device_rules.size());
     row.rules_count = static_cast<int32_t>(merged.size());
+    row.forbids = static_cast<int>(drawn.size()) < params.min_tokens && !params.late.empty();
     for (auto [token, rule] : merged) {
       rule.token = token;
       device_rules.push_back(rule);
-    }
-    if (static_cast<int>(drawn.size()) < params.min_tokens) {
-      row.late_begin = static_cast<int32_t>(late.size());
-      row.late_count = static_cast<int32_t>(params.late.size());
-      late.insert(late.end(), params.late.begin(), params.late.end());
     }
   }
   void AddMask(const std::vector<TokenId>& allowed) {
@@ -99,40 +95,35 @@ struct Step {
     const size_t stride = static_cast<size_t>(vocab + 7) / 4 * 4;
     const size_t words = static_cast<size_t>(vocab + 63) / 64;
     std::vector<float> all(rows.size() * stride, 1e9f);  // what lies beyond the vocabulary is never drawn
-    std::vector<uint64_t> all_masks(1);
+    std::vector<uint64_t> all_masks;
+    size_t slots = 0;
     for (size_t row = 0; row < rows.size(); ++row) {
       std::copy(logits[row].begin(), logits[row].end(),
                 all.begin() + static_cast<std::ptrdiff_t>(row * stride));
-      if (masks[row].empty()) continue;
-      if (all_masks.size() == 1) all_masks.clear();
-      rows[row].mask = static_cast<int32_t>(all_masks.size() / words);
-      all_masks.insert(all_masks.end(), masks[row].begin(), masks[row].end());
+      rows[row].masked = !masks[row].empty();
+      if (!rows[row].masked && rows[row].rules_count == 0) continue;
+      rows[row].slot = static_cast<int32_t>(slots++);
+      if (rows[row].masked) all_masks.insert(all_masks.end(), masks[row].begin(), masks[row].end());
+      all_masks.resize(slots * words);
     }
     if (device_rules.empty()) device_rules.emplace_back();
-    if (late.empty()) late.push_back(0);
-    DeviceBuffer<float> x(all), shaped(all.size());
+    if (slots == 0) all_masks.resize(1);
+    DeviceBuffer<float> x(all), shaped(std::max<size_t>(slots, 1) * stride);
     DeviceBuffer<SamplingRow> params(rows);
-    DeviceBuffer<LogitRule> rule(device_rules);
-    DeviceBuffer<int32_t> late_tokens(late), tokens(rows.size());
+    DeviceBuffer<TokenRule> rule(device_rules);
     DeviceBuffer<uint64_t> mask(all_masks);
     DeviceBuffer<SampledToken> sampled(rows.size());
     cuda::LaunchSample({.logits = x.data(),
                         .stride = static_cast<int64_t>(stride),
                         .rows = static_cast<int>(rows.size()),
-                        .vocab = vocab,
                         .params = params.data(),
                         .rules = rule.data(),
-                        .late = late_tokens.data(),
                         .masks = mask.data(),
                         .mask_words = static_cast<int>(words),
                         .shaped = shaped.data(),
-                        .sampled = sampled.data(),
-                        .tokens = tokens.data()},
+                        .sampled = sampled.data()},
                        nullptr);
-    const std::vector<SampledToken> got = sampled.Download();
-    const std::vector<int32_t> plain = tokens.Download();
-    for (size_t row = 0; row < rows.size(); ++row) EXPECT_EQ(plain[row], got[row].token);
-    return got;
+    return sampled.Download();
   }
 
   absl::StatusOr<TokenId> OnHost(size_t row) const {
