@@ -61,7 +61,8 @@ void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
       ->check(CLI::Range(int64_t{0}, limits::kPositionsMax));
   flags
       .Add("max-total-tokens", f.max_total_tokens,
-           "Tokens in the KV cache; 0: room for max-num-seqs of 4096 tokens")
+           "Tokens in the KV cache; 0: room for max-num-seqs of 4096 tokens, on a GPU all that the rest "
+           "leaves")
       ->check(CLI::Range(int64_t{0}, limits::kKvTokensMax));
   flags
       .Add("kv-cache-dtype", f.kv_cache_dtype,

@@ -99,15 +99,18 @@ struct Capacity {
   int blocks = 0;
 };
 
+int64_t LongestSequence(const CoordinatorFlags& f, const ModelConfig& config) {
+  return f.max_model_len > 0 ? std::min(f.max_model_len, config.max_position_embeddings)
+                             : config.max_position_embeddings;
+}
+
 Capacity PlanCapacity(const CoordinatorFlags& f, const ModelConfig& config) {
   const int64_t total = f.max_total_tokens > 0 ? f.max_total_tokens
                                                : int64_t{f.max_num_seqs} *
                                                      std::min<int64_t>(4096, config.max_position_embeddings);
   Capacity plan;
   plan.blocks = static_cast<int>((total + kBlockTokens - 1) / kBlockTokens);
-  plan.model_len = f.max_model_len > 0 ? std::min(f.max_model_len, config.max_position_embeddings)
-                                       : config.max_position_embeddings;
-  plan.model_len = std::min<int64_t>(plan.model_len, int64_t{plan.blocks} * kBlockTokens);
+  plan.model_len = std::min<int64_t>(LongestSequence(f, config), int64_t{plan.blocks} * kBlockTokens);
   return plan;
 }
 
@@ -200,20 +203,40 @@ absl::StatusOr<GpuExperts> CountGpuExperts(const CoordinatorFlags& f, DeviceChoi
   return gpu;
 }
 
-// What the model will take, said before it is loaded.
+// Without --max-total-tokens the cache takes what the rest leaves of a GPU, as far as sequences can use it.
+absl::Status FitCache(const CoordinatorFlags& f, DeviceChoice& choice, const Checkpoint& checkpoint,
+                      const ModelConfig& config, const GpuExperts& gpu, Capacity& capacity,
+                      ModelOptions& options) {
+  ModelOptions one_block = options;
+  one_block.kv_blocks = 1;
+  ASSIGN_OR_RETURN(const DeviceMemory one, Measure(choice, checkpoint, config, capacity, one_block, gpu));
+  const int64_t useful = int64_t{f.max_num_seqs} * ((capacity.model_len + kBlockTokens - 1) / kBlockTokens);
+  const int64_t blocks =
+      std::min({FittingCacheBlocks(one, choice.available()), useful, limits::kKvTokensMax / kBlockTokens});
+  if (blocks > 0) options.kv_blocks = capacity.blocks = static_cast<int>(blocks);  // else the check says it
+  return absl::OkStatus();
+}
+
+// What the model will take, said before it is loaded. On a GPU the capacity may still follow from it.
 absl::StatusOr<MemoryPlan> PlanMemory(const CoordinatorFlags& f, DeviceChoice& choice,
                                       const Checkpoint& checkpoint, const ModelConfig& config,
-                                      const Capacity& capacity, const ModelOptions& options) {
+                                      Capacity& capacity, ModelOptions& options) {
+  const bool fits_cache = choice.gpu() && f.max_total_tokens == 0;
+  if (fits_cache) capacity.model_len = LongestSequence(f, config);
+  ASSIGN_OR_RETURN(const GpuExperts gpu, CountGpuExperts(f, choice, checkpoint, config, capacity, options));
+  if (fits_cache) {
+    RETURN_IF_ERROR(FitCache(f, choice, checkpoint, config, gpu, capacity, options));
+    capacity.model_len = std::min<int64_t>(capacity.model_len, int64_t{capacity.blocks} * kBlockTokens);
+  }
   MemoryPlan plan{.grammars = choice.gpu() ? 0 : limits::kGrammarCacheBytesMax,  // those are the host's
                   .available = choice.available(),
                   .gpu = choice.gpu(),
+                  .gpu_experts = gpu.hot,
+                  .window = gpu.window,
                   .kv_tokens = int64_t{options.kv_blocks} * options.kv_block_tokens,
                   .kv_type = options.kv_cache_type,
                   .step_tokens = f.max_num_batched_tokens};
-  ASSIGN_OR_RETURN(const GpuExperts gpu, CountGpuExperts(f, choice, checkpoint, config, capacity, options));
   ASSIGN_OR_RETURN(plan.needs, Measure(choice, checkpoint, config, capacity, options, gpu));
-  plan.gpu_experts = gpu.hot;
-  plan.window = gpu.window;
   return plan;
 }
 
@@ -265,8 +288,8 @@ absl::StatusOr<ModelOptions> ModelOptionsFor(const CoordinatorFlags& f, const Mo
 absl::Status PrintPlan(const CoordinatorFlags& f) {
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(f.model));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(f.model));
-  const Capacity capacity = PlanCapacity(f, config);
-  ASSIGN_OR_RETURN(const ModelOptions options, ModelOptionsFor(f, config, capacity));
+  Capacity capacity = PlanCapacity(f, config);
+  ASSIGN_OR_RETURN(ModelOptions options, ModelOptionsFor(f, config, capacity));
   ASSIGN_OR_RETURN(DeviceChoice choice, DeviceChoice::Make(f));
   ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(f, choice, *checkpoint, config, capacity, options));
   for (const std::string& line : plan.Table()) std::printf("%s\n", line.c_str());

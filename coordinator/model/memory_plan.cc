@@ -13,6 +13,12 @@ std::string Size(uint64_t bytes) {
 
 }  // namespace
 
+int64_t FittingCacheBlocks(const DeviceMemory& one_block, uint64_t available) {
+  const uint64_t rest = one_block.total() - one_block.kv_cache;
+  if (rest >= available || one_block.kv_cache == 0) return 0;
+  return static_cast<int64_t>((available - rest) / one_block.kv_cache);
+}
+
 std::vector<std::string> MemoryPlan::Table() const {
   const double per_token =
       kv_tokens == 0 ? 0 : static_cast<double>(needs.kv_cache) / static_cast<double>(kv_tokens) / 1024;

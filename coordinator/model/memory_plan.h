@@ -15,6 +15,10 @@
 
 namespace numoe {
 
+/// Blocks of KV cache that fit where `one_block` says what the model takes with a cache of one; 0: not even
+/// that one fits.
+int64_t FittingCacheBlocks(const DeviceMemory& one_block, uint64_t available);
+
 struct MemoryPlan {
   DeviceMemory needs;
   uint64_t grammars = 0;   // that requests may leave behind

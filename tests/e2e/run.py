@@ -395,6 +395,36 @@ class Fp8Cache(Meaning):
         self.assertIn("fp8_e4m3", refused.stderr)
 
 
+class GpuPlan(unittest.TestCase):
+    """--plan for a card that need not be here."""
+
+    def plan(self, *flags):
+        done = subprocess.run([os.path.join(BIN, "numoe-coordinator"), "--model", TRAINED, "--workers", "unix:/nowhere", "--plan",
+                               "--gpu-memory", "2GiB", "--max-num-seqs", "1000", "--max-num-batched-tokens", "1024", *flags],
+                              capture_output=True, text=True, timeout=60)
+        tokens = re.search(r"KV cache .* (\d+) tokens of", done.stdout)
+        return done.returncode, int(tokens[1]) if tokens else None, done.stdout + done.stderr
+
+    def test_the_cache_takes_what_the_rest_leaves_and_no_token_more(self):
+        for flags in ((), ("--num-gpu-experts", "3"), ("--kv-cache-dtype", "fp8_e4m3")):
+            code, tokens, text = self.plan(*flags)
+            self.assertEqual(code, 0, text)
+            self.assertGreater(tokens, 100_000, text)
+            self.assertEqual(self.plan(*flags, "--max-total-tokens", str(tokens))[:2], (0, tokens))
+            code, _, text = self.plan(*flags, "--max-total-tokens", str(tokens + 16))
+            self.assertNotEqual(code, 0, text)
+
+    def test_experts_that_are_to_be_as_many_as_fit_leave_room_for_every_sequence(self):
+        code, tokens, text = self.plan("--num-gpu-experts", "auto", "--max-num-seqs", "16")
+        self.assertEqual(code, 0, text)
+        self.assertIn("experts ", text)
+        self.assertGreaterEqual(tokens, 16 * 1024, text)
+
+    def test_it_takes_no_more_than_sequences_can_use(self):
+        code, tokens, text = self.plan("--max-num-seqs", "2", "--max-model-len", "512")
+        self.assertEqual((code, tokens), (0, 2 * 512), text)
+
+
 class Chat(unittest.TestCase):
     """numoe-chat, as a person and as a script use it."""
 

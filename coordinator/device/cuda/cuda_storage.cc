@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "coordinator/device/cuda/allocation.h"
 #include "coordinator/device/cuda/expert_sizes.h"
 
 namespace numoe::cuda {
@@ -34,8 +35,12 @@ CacheLayer LayerOf(const KvCacheSpec& spec) {
 
 }  // namespace
 
+uint64_t CudaStorage::StepBytes(const StepBounds& bounds) {
+  return AllocatedBytes(StepBuffers::DeviceBytes(bounds)) + 2 * kAllocationPage;
+}
+
 std::unique_ptr<Memory> CudaStorage::Scratch(size_t bytes) {
-  scratch_bytes_ += bytes;
+  scratch_bytes_ += AllocatedBytes(bytes);
   if (runtime_ == nullptr || bytes == 0) return nullptr;
   absl::StatusOr<std::unique_ptr<Memory>> memory = runtime_->Allocate(bytes);
   if (memory.ok()) return *std::move(memory);
@@ -222,14 +227,14 @@ absl::Status CudaStorage::ReserveKvCache(const KvCacheSpec& spec) {
         Scratch(static_cast<size_t>(bounds_.rows) * static_cast<size_t>(rope.dim) * sizeof(float)));
   RETURN_IF_ERROR(store_.Finish());
   RETURN_IF_ERROR(first_error_);
+  scratch_bytes_ += kAllocationPage;  // what the cache's end may leave of one
   if (runtime_ == nullptr) return absl::OkStatus();
+  // One allocation: bytes for each block are then the same however many there are.
+  ASSIGN_OR_RETURN(cache_, runtime_->Allocate(std::max<size_t>(cache_bytes_, 1)));
+  runtime_->Clear(cache_->device(), cache_bytes_, stream_);
   for (int layer = 0; layer < spec.layers; ++layer) {
     cache_layers_.push_back(LayerOf(spec));
-    const auto bytes = static_cast<size_t>(CacheLayerBytes(cache_layers_.back()));
-    ASSIGN_OR_RETURN(auto memory, runtime_->Allocate(std::max<size_t>(bytes, 1)));
-    runtime_->Clear(memory->device(), bytes, stream_);
-    cache_layers_.back().base = memory->device();
-    cache_.push_back(std::move(memory));
+    cache_layers_.back().base = cache_->device() + layer * CacheLayerBytes(cache_layers_.back());
   }
   runtime_->Clear(arrivals_->device(), arrivals_->bytes(), stream_);
   return runtime_->Synchronize(stream_);

@@ -36,7 +36,8 @@ class CudaStorage : public Device {
         facts_(facts),
         runtime_(owned_runtime_.get()),
         stream_(stream),
-        store_(runtime_) {}
+        store_(runtime_),
+        scratch_bytes_(StepBytes(bounds)) {}
 
   Tensor NewTensor(int cols, TensorUse use = TensorUse::kActivation, int rows = 0) override;
   RouteTable NewRouteTable(int experts_per_token) override;
@@ -88,6 +89,8 @@ class CudaStorage : public Device {
     std::unique_ptr<Memory> weights;  // fp32, as many
   };
 
+  /// What the device keeps of steps beside tensors: tables, and the hand-over's counters.
+  static uint64_t StepBytes(const StepBounds& bounds);
   /// Device memory of a step's own; an error is kept for ReserveKvCache, which comes last.
   std::unique_ptr<Memory> Scratch(size_t bytes);
 
@@ -106,7 +109,7 @@ class CudaStorage : public Device {
   Runtime* const runtime_;
   const Stream stream_;
   WeightStore store_;
-  uint64_t scratch_bytes_ = 0;
+  uint64_t scratch_bytes_;
   uint64_t cache_bytes_ = 0;
   uint64_t expert_bytes_ = 0;
   uint64_t window_bytes_ = 0;
@@ -146,7 +149,7 @@ class CudaStorage : public Device {
   void ReserveExpansion();
   void ReserveLibrary();
   void PlanDrawing();
-  std::vector<std::unique_ptr<Memory>> cache_;
+  std::unique_ptr<Memory> cache_;  // of all layers
 };
 
 }  // namespace numoe::cuda

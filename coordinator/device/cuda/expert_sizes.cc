@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "coordinator/device/cuda/allocation.h"
 #include "coordinator/device/cuda/device_weights.h"
 #include "coordinator/device/cuda/kernels/permute.h"
 
@@ -54,7 +55,8 @@ WindowSizes PlanWindowSizes(const ExpertSlotSpec& spec) {
 
 uint64_t SlotBytes(const ExpertSlotSpec& spec) {
   const auto moe = std::count(spec.layer_is_moe.begin(), spec.layer_is_moe.end(), true);
-  return SlotOf(spec).bytes() * static_cast<uint64_t>(moe) * static_cast<uint64_t>(spec.slots);
+  return AllocatedBytes(SlotOf(spec).bytes() * static_cast<uint64_t>(spec.slots)) *
+         static_cast<uint64_t>(moe);
 }
 
 }  // namespace numoe::cuda

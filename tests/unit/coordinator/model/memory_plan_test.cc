@@ -70,5 +70,21 @@ TEST(MemoryPlanTest, WhereTheWeightsAloneAreTooMuchTheirFormatIsNamed) {
   EXPECT_THAT(message, HasSubstr("--dense-format=int8"));
 }
 
+TEST(FittingCacheBlocksTest, TakesWhatTheRestLeavesAndNoByteMore) {
+  const DeviceMemory one{.weights = 900, .kv_cache = 30, .scratch = 60, .experts = 40};
+  EXPECT_EQ(FittingCacheBlocks(one, 1000), 0) << "exactly the rest";
+  EXPECT_EQ(FittingCacheBlocks(one, 500), 0);
+  EXPECT_EQ(FittingCacheBlocks(one, 1029), 0);
+  EXPECT_EQ(FittingCacheBlocks(one, 1030), 1);
+  EXPECT_EQ(FittingCacheBlocks(one, 1030 + 59), 2);
+  for (uint64_t available = 1000; available < 2000; available += 7) {
+    MemoryPlan plan{.needs = one, .available = available, .gpu = true};
+    plan.needs.kv_cache *= static_cast<uint64_t>(FittingCacheBlocks(one, available));
+    EXPECT_TRUE(plan.Check().ok());
+    plan.needs.kv_cache += one.kv_cache;
+    EXPECT_FALSE(plan.Check().ok());
+  }
+}
+
 }  // namespace
 }  // namespace numoe
