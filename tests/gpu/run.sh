@@ -78,7 +78,7 @@ run_facts() {
 kernel_tests() { for test in "$built"/tests_gpu/*_gpu; do [[ $test == *cuda_golden_test_gpu ]] || echo "$test"; done; }
 
 run_tests() {
-  for test in $(kernel_tests); do check 60 "$(basename "$test")" "${loader[@]}" "$test" --gtest_brief=1; done
+  for test in $(kernel_tests); do check 90 "$(basename "$test")" "${loader[@]}" "$test" --gtest_brief=1; done
 }
 
 run_golden() { check 240 cuda_golden_test_gpu "${loader[@]}" "$built/tests_gpu/cuda_golden_test_gpu" --gtest_brief=1; }

@@ -1,5 +1,7 @@
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include "tests/support/device_buffer.h"
 
 namespace numoe {
@@ -23,7 +25,7 @@ void RequireGpu() {
 void* AllocateOnDevice(size_t bytes) {
   [[maybe_unused]] static const bool there = (RequireGpu(), true);
   void* memory = nullptr;
-  Check(cudaMalloc(&memory, bytes), "cudaMalloc");
+  Check(cudaMalloc(&memory, std::max<size_t>(bytes, 1)), "cudaMalloc");
   Check(cudaMemset(memory, kPoison, bytes), "cudaMemset");
   return memory;
 }
