@@ -8,7 +8,8 @@
 #   tests     every kernel's tests                          golden    the whole device against expected logits
 #   nano      both daemons, a worker killed under way       bench     numoe-gpu-bench
 #   sanitize  the kernels' tests under compute-sanitizer    amx       the CPU kernels' tests and numoe-kernel-bench
-# Nothing hangs: every program has its time limit, and what fails does not keep the rest from running. DIR (gpu_results)
+# Nothing hangs: every program has its time limit, every step ends within 10 minutes, and what fails does not keep the
+# rest from running. DIR (gpu_results)
 # gets facts.txt, log.txt, summary.txt and results.jsonl, lines for tests/bench with machine, device and commit. Exits 1
 # if anything failed.
 set -uo pipefail
@@ -26,12 +27,13 @@ NUMOE_COMMIT=$(cat "$built/commit" 2>/dev/null || git describe --always --dirty 
 export NUMOE_COMMIT
 
 # cuBLASLt is the other machine's: CUDA's folders, or NVIDIA's Python wheels.
+LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
 for folder in /usr/local/nvidia/lib64 /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib \
   $(python3 -c 'import nvidia, os
 for base in nvidia.__path__:
     for name, _, files in os.walk(base):
         if "libcublasLt.so.13" in files: print(name)' 2>/dev/null); do
-  [ -d "$folder" ] && LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}${LD_LIBRARY_PATH:+:}$folder
+  [ -d "$folder" ] && LD_LIBRARY_PATH+=${LD_LIBRARY_PATH:+:}$folder
 done
 export LD_LIBRARY_PATH
 # Programs know the libraries beside them. A C library older than the one they were built with makes way for the bundle's.
@@ -40,23 +42,35 @@ if ! "$bin/numoe-expert-worker" --help >/dev/null 2>&1 && [ -d "$built/libc" ]; 
   loader=("$built/libc/ld-linux-x86-64.so.2" --library-path "$built/libc:$built/lib:$LD_LIBRARY_PATH")
 fi
 
+work=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
+step_seconds=540  # of a step at most
 failed=()
 say() { echo "$*" | tee -a "$summary"; }
 # check SECONDS NAME COMMAND...: runs it under its limit and notes how it ended.
 check() {
-  local limit=$1 name=$2 begin=$SECONDS
+  local limit=$1 name=$2 begin=$SECONDS said=$work/said how left=$((step_end - SECONDS))
   shift 2
-  echo "=== $name" >>"$log"
-  timeout -k 5 "$limit" "$@" >>"$log" 2>&1
+  if [ $left -lt 5 ]; then
+    failed+=("$name")
+    say "FAILED $name: no time is left for it in this step"
+    return
+  fi
+  [ "$limit" -le $left ] || limit=$left
+  timeout -k 5 "$limit" "$@" >"$said" 2>&1
   local code=$?
+  { echo "=== $name"; cat "$said"; } >>"$log"
   if [ $code -eq 0 ]; then
     say "passed $name ($((SECONDS - begin)) s)"
-  else
-    failed+=("$name")
-    say "FAILED $name: $([ $code -ge 124 ] && echo "stopped after $limit s or by a signal, " || true)code $code"
-    tail -n 15 "$log" | sed 's/^/    /'
+    return
   fi
-  return $code
+  case $code in
+    124 | 137) how="stopped after $limit s" ;;
+    *) how="code $code" ;;
+  esac
+  failed+=("$name")
+  say "FAILED $name: $how"
+  tail -n 8 "$said" | cut -c1-300 | sed 's/^/    /'
 }
 
 run_facts() {
@@ -72,7 +86,7 @@ run_facts() {
     echo "libraries: $LD_LIBRARY_PATH; loader: ${loader[*]:-that of this machine}"
   } >"$out/facts.txt" 2>&1
   grep -E 'Model name|^CPU\(s\)' "$out/facts.txt" | tee -a "$summary"
-  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1 | tee -a "$summary"
+  say "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1 || echo 'no nvidia-smi here')"
 }
 
 kernel_tests() { for test in "$built"/tests_gpu/*_gpu; do [[ $test == *cuda_golden_test_gpu ]] || echo "$test"; done; }
@@ -99,15 +113,14 @@ run_sanitize() {
 
 # Lines of JSON that COMMAND prints become results with machine and commit, also when it fails half way.
 bench() {
-  local limit=$1 name=$2 lines
+  local limit=$1 name=$2 lines=$work/lines
   shift 2
-  lines=$(mktemp)
+  : >"$lines"
   check "$limit" "$name" bash -c 'lines=$1; shift; "$@" >"$lines"' bench "$lines" "${loader[@]}" "$@"
   grep '^{.*}$' "$lines" >"$lines.whole"
   cat "$lines.whole" >>"$log"
   python3 tests/bench/bench.py record "$out/results.jsonl" --runs 1 -- cat "$lines.whole" ||
     cat "$lines.whole" >>"$out/results.jsonl"
-  rm -f "$lines" "$lines.whole"
 }
 
 run_bench() {
@@ -136,8 +149,6 @@ post() {  # URL JSON
 print(u.urlopen(u.Request(sys.argv[1], sys.argv[2].encode(), {"content-type": "application/json"}), timeout=60).read().decode())' "$1" "$2"
   fi
 }
-work=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
 start_worker() {
   "${loader[@]}" "$bin/numoe-expert-worker" --model "$model" --listen "unix:$work/w$1.sock" --worker-index "$1" \
     --worker-count 2 --metrics-port 0 >>"$work/w$1.log" 2>&1 &
@@ -178,6 +189,7 @@ run_nano() {
 
 for step in "${steps[@]}"; do
   say "--- $step"
+  step_end=$((SECONDS + step_seconds))
   "run_$step"
 done
 [ ${#failed[@]} -eq 0 ] || { say "failed: ${failed[*]}"; exit 1; }
