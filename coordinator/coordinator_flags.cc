@@ -9,29 +9,10 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "coordinator/api/sampling_fields.h"
+#include "coordinator/http/server_flags.h"
 
 namespace numoe {
 namespace {
-
-void AddHttpFlags(Flags& flags, CoordinatorFlags& f) {
-  flags.Add("host", f.server.host, "IP address to serve on");
-  flags.Add("port", f.server.port, "Port to serve on; 0: any free one")->check(CLI::Range(0, 65535));
-  flags.Add("port-file", f.port_file, "File to write the port to once it serves");
-  flags.Add("api-key", f.access.keys, "Accepted API keys, separated by commas; default: open")
-      ->delimiter(',');
-  flags.Add("api-key-file", f.access.key_file, "File with one API key a line; read again when it changes");
-  flags
-      .Add("max-requests-per-key", f.access.requests_per_key_max,
-           "Requests of one API key at once before 429; 0: any number")
-      ->check(CLI::NonNegativeNumber);
-  flags.Add("ssl-certfile", f.server.tls_certificate,
-            "PEM file with the TLS certificate chain; default: no TLS");
-  flags.Add("ssl-keyfile", f.server.tls_key, "PEM file with its key");
-  flags
-      .Add("allowed-origins", f.server.allowed_origins,
-           "Origins whose web pages may ask (CORS), separated by commas; *: all, none: no others")
-      ->delimiter(',');
-}
 
 void AddApiFlags(Flags& flags, CoordinatorFlags& f) {
   flags
@@ -176,7 +157,7 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
       ->delimiter(',');
   flags.Add("served-model-name", f.served_model_name,
             "Model name in the API; default: the directory's or file's name");
-  AddHttpFlags(flags, f);
+  AddServerFlags(flags, {f.server, f.access, f.port_file});
   AddApiFlags(flags, f);
   AddEngineFlags(flags, f);
   flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
@@ -252,12 +233,7 @@ absl::Status CompleteFlags(CoordinatorFlags& f) {
         "expected at most {}",
         f.max_num_batched_tokens, f.deferred_experts, limits::kDeferringTokensMax));
   }
-  if (f.server.tls_certificate.empty() != f.server.tls_key.empty()) {
-    const bool has_key = f.server.tls_certificate.empty();
-    return absl::InvalidArgumentError(fmt::format(
-        "{} is given without {}: expected both, or neither for plain HTTP",
-        has_key ? "--ssl-keyfile" : "--ssl-certfile", has_key ? "--ssl-certfile" : "--ssl-keyfile"));
-  }
+  RETURN_IF_ERROR(CheckServerFlags(f.server));
   ASSIGN_OR_RETURN(f.locked, ParseLocks(f.locked_sampling));
   return absl::OkStatus();
 }

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <climits>
-#include <fstream>
 
 #include "common/base/descriptors.h"
 #include "common/base/limits.h"
@@ -19,6 +18,7 @@
 #include "coordinator/device_choice.h"
 #include "coordinator/http/server.h"
 #include "coordinator/model/fetch_threshold.h"
+#include "coordinator/http/server_flags.h"
 #include "coordinator/model/hot_experts.h"
 #include "coordinator/model/memory_plan.h"
 #include "coordinator/model/model.h"
@@ -63,16 +63,6 @@ absl::StatusOr<std::string> ExpertStats(const WorkerPool& pool, const ModelConfi
         fmt::format("workers count {} layers, expected the model's {}", rows.layers, config.num_layers));
   }
   return ExpertRowsJson(rows, config.layer_is_moe);
-}
-
-absl::Status WritePort(const std::string& path, int port) {
-  if (path.empty()) return absl::OkStatus();
-  std::ofstream file(path + ".tmp");
-  file << port << "\n";
-  file.close();
-  if (!file || std::rename((path + ".tmp").c_str(), path.c_str()) != 0)
-    return absl::InvalidArgumentError("--port-file: cannot write " + path);
-  return absl::OkStatus();
 }
 
 StepClock::Observer PartObserver(Metrics& metrics) {

@@ -65,10 +65,14 @@ class BackgroundExchange final : public Exchange {
     asked_->Post([asked = asked_, error] { asked->ReplyError(error); });
   }
   void BeginStream() override {}
+  void BeginBody(HttpReply) override {}
   void Send(std::string) override {}
   void EndStream() override {}
+  void Break() override {}
+  void OnSent(std::function<void()> sent) override { Post(std::move(sent)); }
   void OnGone(std::function<void()>) override {}  // it is not for one connection
   void Post(std::function<void()> work) override { boost::asio::post(strand_, std::move(work)); }
+  boost::asio::any_io_executor Executor() override { return strand_; }
   std::shared_ptr<void> Place() override { return place_; }
   void CountTokens(int) override {}
 

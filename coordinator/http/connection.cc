@@ -40,6 +40,7 @@ std::string_view View(beast::string_view text) { return {text.data(), text.size(
 HttpRequest FromBeast(http::request<http::string_body> message) {
   HttpRequest request;
   request.method = std::string(View(message.method_string()));
+  request.target = std::string(View(message.target()));
   request.path = PathOf(View(message.target()));
   request.query = QueryOf(View(message.target()));
   for (const auto& field : message) {
@@ -51,6 +52,13 @@ HttpRequest FromBeast(http::request<http::string_body> message) {
   const std::string_view id = request.Header("x-request-id");
   request.id = id.empty() || id.size() > limits::kHttpRequestIdBytesMax ? NewRequestId() : std::string(id);
   return request;
+}
+
+HttpReply EventStream() {
+  return {
+      .body = "",
+      .type = "text/event-stream; charset=utf-8",
+      .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};  // nginx would gather events
 }
 
 ApiError FromAccess(const absl::Status& status) {
@@ -101,14 +109,21 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
     void ReplyError(const ApiError& error) override {
       if (live()) connection_->ReplyError(error);
     }
-    void BeginStream() override {
-      if (live()) connection_->BeginStream();
+    void BeginStream() override { BeginBody(EventStream()); }
+    void BeginBody(HttpReply head) override {
+      if (live()) connection_->BeginBody(head);
     }
     void Send(std::string data) override {
       if (live()) connection_->SendChunk(data);
     }
     void EndStream() override {
       if (live()) connection_->EndStream();
+    }
+    void Break() override {
+      if (live()) connection_->Break();
+    }
+    void OnSent(std::function<void()> sent) override {
+      if (live()) connection_->OnSent(std::move(sent));
     }
     void OnGone(std::function<void()> gone) override {
       if (live()) connection_->gone_ = std::move(gone);
@@ -119,6 +134,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
                    if (connection->round_ == round && !connection->answered_) work();
                  });
     }
+    asio::any_io_executor Executor() override { return connection_->stream_.get_executor(); }
     std::shared_ptr<void> Place() override { return live() ? connection_->slot_ : nullptr; }
     void CountTokens(int tokens) override {
       if (live()) connection_->tokens_ = tokens;
@@ -253,6 +269,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
     answering_.reset();
     slot_.reset();
     gone_ = nullptr;
+    sent_ = nullptr;
     read_timer_.cancel();
     write_timer_.cancel();
     beast::error_code ignored;
@@ -273,7 +290,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
     gone_ = nullptr;
     message.keep_alive(keep_alive_);
     auto response = std::make_shared<HttpResponse>(std::move(message));
-    Log(response->result_int());
+    Log(static_cast<int>(response->result_int()));
     Limit(write_timer_, limits::kHttpWriteTimeoutSeconds);
     auto done = [self = this->shared_from_this(), response](beast::error_code error, size_t) {
       self->write_timer_.cancel();
@@ -282,11 +299,12 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
     http::async_write(stream_, *response, std::move(done));
   }
 
-  void BeginStream() {
+  void BeginBody(const HttpReply& head) {
     NUMOE_CHECK(!streaming_);
     streaming_ = true;
-    queue_ += StreamHead(exchange_->request(), parts_.options, keep_alive_);
-    WriteQueue();
+    status_ = head.status;
+    queue_ += ChunkedHead(exchange_->request(), head, parts_.options, keep_alive_);
+    head.body.empty() ? WriteQueue() : SendChunk(head.body);
   }
 
   void SendChunk(const std::string& data) {
@@ -305,7 +323,19 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
     queue_ += "0\r\n\r\n";
     answered_ = true;
     gone_ = nullptr;
-    Log(200);
+    Log(status_);
+    WriteQueue();
+  }
+
+  void Break() {
+    NUMOE_CHECK(streaming_ && !answered_);
+    Log(status_);
+    Close();
+  }
+
+  void OnSent(std::function<void()> sent) {
+    NUMOE_CHECK(streaming_ && sent_ == nullptr);
+    sent_ = std::move(sent);
     WriteQueue();
   }
 
@@ -313,7 +343,8 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
   void WriteQueue() {
     if (writing_) return;
     if (queue_.empty()) {
-      if (answered_) Finished();
+      if (answered_) return Finished();
+      if (auto sent = std::exchange(sent_, nullptr); sent != nullptr) sent();
       return;
     }
     writing_ = true;
@@ -363,7 +394,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
     ReadRequest();
   }
 
-  void Log(unsigned status) {
+  void Log(int status) {
     const double ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started_).count();
     const HttpRequest& request = exchange_->request();
@@ -393,10 +424,12 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
   const numoe::Route* route_ = nullptr;
   ErrorShape errors_ = ErrorShape::kOpenAi;
   std::function<void()> gone_;
+  std::function<void()> sent_;
   std::chrono::steady_clock::time_point started_;
   uint64_t round_ = 0;
   bool answered_ = false;
   bool streaming_ = false;
+  int status_ = 0;  // of the stream
   int tokens_ = 0;
   std::string queue_;  // of the stream, not yet handed to the socket
   bool writing_ = false;

@@ -1,12 +1,13 @@
 // Exchange: one HTTP request and its answer, as handlers see them.
 //
-// A handler answers in one of two ways: Reply once, or BeginStream, any number of Send, EndStream. Handlers
-// run on the connection's executor, and everything here but Post and TakeBody must be called there; Post
-// brings work from other threads to it. When the client goes away the exchange is over: OnGone's function is
-// called once, what is sent from then on is dropped, and so is what was posted. Whoever will answer holds the
-// exchange.
+// A handler answers in one of two ways: Reply once, or BeginStream (or BeginBody), any number of Send,
+// EndStream (or Break). Handlers run on the connection's executor, and everything here but Post and TakeBody
+// must be called there; Post brings work from other threads to it. When the client goes away the exchange is
+// over: OnGone's function is called once, what is sent from then on is dropped, and so is what was posted.
+// Whoever will answer holds the exchange.
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@ namespace numoe {
 
 struct HttpRequest {
   std::string method;                                        // GET, POST, ...
+  std::string target;                                        // as it came, with the query
   std::string path;                                          // percent-decoded, without the query
   std::vector<std::pair<std::string, std::string>> query;    // decoded
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
@@ -53,11 +55,20 @@ class Exchange {
   virtual void ReplyError(const ApiError& error) = 0;
   /// 200 and text/event-stream.
   virtual void BeginStream() = 0;
+  /// The same with a head of one's own; its body is what the answer begins with.
+  virtual void BeginBody(HttpReply head) = 0;
   virtual void Send(std::string data) = 0;
   virtual void EndStream() = 0;
+  /// Closes the connection in the middle of the stream: the client sees that this was not all.
+  virtual void Break() = 0;
+  /// Calls `sent` once, when all of the stream so far is the system's: whoever sends more than a client
+  /// reads waits for it.
+  virtual void OnSent(std::function<void()> sent) = 0;
   virtual void OnGone(std::function<void()> gone) = 0;
   /// From any thread; dropped if the exchange is over by then.
   virtual void Post(std::function<void()> work) = 0;
+  /// The connection's own, for connections to others that its answer comes from.
+  virtual boost::asio::any_io_executor Executor() = 0;
   /// The request's place among those of its key, for work that goes on when it has been answered: the place
   /// is taken until the last holder lets go. Null: it has none.
   virtual std::shared_ptr<void> Place() = 0;

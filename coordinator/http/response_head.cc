@@ -33,16 +33,26 @@ HttpResponse PreflightResponse(const HttpRequest& request, const ServerOptions& 
   return response;
 }
 
-HttpResponse MakeResponse(const HttpRequest& request, HttpReply reply, const ServerOptions& options,
-                          bool keep_alive) {
+namespace {
+
+HttpResponse HeadOf(const HttpRequest& request, const HttpReply& reply, const ServerOptions& options,
+                    bool keep_alive) {
   HttpResponse response(static_cast<http::status>(reply.status), kHttp11);
-  response.set(http::field::content_type, reply.type);
+  if (!reply.type.empty()) response.set(http::field::content_type, reply.type);
   response.set("x-request-id", request.id);
   if (reply.status == 429 || reply.status == 503) response.set(http::field::retry_after, "1");
   if (reply.status == 401) response.set(http::field::www_authenticate, "Bearer");
   for (const auto& [name, value] : reply.headers) response.set(name, value);
   AddCorsHeaders(request, options, response);
   response.keep_alive(keep_alive);
+  return response;
+}
+
+}  // namespace
+
+HttpResponse MakeResponse(const HttpRequest& request, HttpReply reply, const ServerOptions& options,
+                          bool keep_alive) {
+  HttpResponse response = HeadOf(request, reply, options, keep_alive);
   const size_t size = reply.body.size();
   // Both tell the length of what they leave out.
   if (request.method != "HEAD" && reply.status != 304) response.body() = std::move(reply.body);
@@ -50,14 +60,9 @@ HttpResponse MakeResponse(const HttpRequest& request, HttpReply reply, const Ser
   return response;
 }
 
-std::string StreamHead(const HttpRequest& request, const ServerOptions& options, bool keep_alive) {
-  HttpResponse response(http::status::ok, kHttp11);
-  response.set(http::field::content_type, "text/event-stream; charset=utf-8");
-  response.set(http::field::cache_control, "no-cache");
-  response.set("X-Accel-Buffering", "no");  // nginx would gather events
-  response.set("x-request-id", request.id);
-  AddCorsHeaders(request, options, response);
-  response.keep_alive(keep_alive);
+std::string ChunkedHead(const HttpRequest& request, const HttpReply& reply, const ServerOptions& options,
+                        bool keep_alive) {
+  HttpResponse response = HeadOf(request, reply, options, keep_alive);
   response.chunked(true);
   std::ostringstream head;
   head << response.base();

@@ -19,7 +19,8 @@ void AddCorsHeaders(const HttpRequest& request, const ServerOptions& options, Ht
 HttpResponse PreflightResponse(const HttpRequest& request, const ServerOptions& options);
 HttpResponse MakeResponse(const HttpRequest& request, HttpReply reply, const ServerOptions& options,
                           bool keep_alive);
-/// The status line and headers of a stream of events, sent in chunks.
-std::string StreamHead(const HttpRequest& request, const ServerOptions& options, bool keep_alive);
+/// The status line and headers of an answer whose body is sent in chunks.
+std::string ChunkedHead(const HttpRequest& request, const HttpReply& reply, const ServerOptions& options,
+                        bool keep_alive);
 
 }  // namespace numoe

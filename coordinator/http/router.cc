@@ -44,6 +44,7 @@ std::variant<RouteMatch, ApiError> Router::Find(std::string_view method, std::st
     if (route.method != method) continue;
     if (auto captures = Match(route.pattern, path)) return RouteMatch{&route, *std::move(captures)};
   }
+  if (fallback_.has_value()) return RouteMatch{&*fallback_, {}};
   if (others_.has_value()) return *others_;
   const std::string allowed = Allowed(path);
   if (!allowed.empty()) {

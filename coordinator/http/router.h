@@ -36,6 +36,8 @@ class Router {
  public:
   /// REQUIRES: no route of this method and pattern yet.
   void Add(Route route);
+  /// Has everything that has no route, whatever its method.
+  void AddFallback(Route route) { fallback_ = std::move(route); }
   /// What Find says of everything that has no route, instead of 404 and 405.
   void RefuseOthers(ApiError error) { others_ = std::move(error); }
   /// The route; or 404, or 405 for a path that other methods have, which Allowed lists.
@@ -46,6 +48,7 @@ class Router {
 
  private:
   std::vector<Route> routes_;
+  std::optional<Route> fallback_;
   std::optional<ApiError> others_;
 };
 

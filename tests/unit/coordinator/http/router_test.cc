@@ -62,5 +62,13 @@ TEST(Router, WhatIsSaidOfOthersTakesThePlaceOf404And405) {
   }
 }
 
+TEST(Router, TheFallbackHasWhatNoRouteHas) {
+  Router router = MakeRouter();
+  router.AddFallback({.method = "", .pattern = "other", .summary = "", .handle = nullptr});
+  EXPECT_EQ(Found(router, "GET", "/v1/models"), "/v1/models");
+  EXPECT_EQ(Found(router, "GET", "/nowhere"), "other");
+  EXPECT_EQ(Found(router, "DELETE", "/flush"), "other") << "whatever its method";
+}
+
 }  // namespace
 }  // namespace numoe

@@ -6,6 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
@@ -143,6 +144,63 @@ TEST_F(ServerTest, AConnectionIsUsedAgainAfterAStream) {
   EXPECT_TRUE(Has(head, "text/event-stream") && Has(head, "Transfer-Encoding: chunked")) << head;
   EXPECT_TRUE(Has(head, "9\r\ndata: 1\n\n\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\n")) << head;
   EXPECT_TRUE(Has(AskOn(socket, Post("/echo/x", "y", kClose)), "x:y"));
+}
+
+TEST_F(ServerTest, AStreamMayHaveAHeadOfItsOwn) {
+  router_.Add(
+      {.method = "GET", .pattern = "/own", .summary = "", .handle = [](const std::shared_ptr<Exchange>& e) {
+         e->BeginBody({.status = 206,
+                       .body = e->request().target + " ",
+                       .type = "text/own",
+                       .headers = {{"X-Own", "1"}}});
+         e->Send("more");
+         e->EndStream();
+       }});
+  Start();
+  const std::string reply = Ask(Get("/own?a=%20", kClose));
+  for (const char* part :
+       {"HTTP/1.1 206", "Content-Type: text/own", "X-Own: 1", "b\r\n/own?a=%20 \r\n4\r\nmore\r\n0\r\n\r\n"})
+    EXPECT_TRUE(Has(reply, part)) << reply;
+}
+
+// More than sockets and the queue hold, piece by piece as the client takes it.
+TEST_F(ServerTest, WhoWaitsForWhatWasSentIsNeverCutOff) {
+  constexpr size_t kPieces = 64;
+  const std::string piece(1 << 20, '#');
+  std::function<void(std::shared_ptr<Exchange>, size_t)> go_on;
+  go_on = [&](const std::shared_ptr<Exchange>& e, size_t sent) {
+    if (sent == kPieces) return e->EndStream();
+    e->Send(piece);
+    e->OnSent([&go_on, e, sent] { go_on(e, sent + 1); });
+  };
+  router_.Add(
+      {.method = "GET", .pattern = "/long", .summary = "", .handle = [&](const std::shared_ptr<Exchange>& e) {
+         e->BeginStream();
+         go_on(e, 0);
+       }});
+  Start();
+  const std::string reply = Ask(Get("/long", kClose));
+  EXPECT_EQ(static_cast<size_t>(std::count(reply.begin(), reply.end(), '#')), kPieces * piece.size());
+  EXPECT_EQ(reply.substr(reply.size() - 5), "0\r\n\r\n");
+}
+
+TEST_F(ServerTest, AStreamThatBreaksLooksBroken) {
+  router_.Add({.method = "GET",
+               .pattern = "/broken",
+               .summary = "",
+               .handle = [](const std::shared_ptr<Exchange>& e) {
+                 e->BeginStream();
+                 e->Send("data: 1\n\n");
+                 e->OnSent([e] {
+                   e->Break();
+                   e->Send("dropped");
+                 });
+               }});
+  Start();
+  const std::string reply = Ask(Get("/broken"));
+  EXPECT_TRUE(Has(reply, "data: 1")) << reply;
+  EXPECT_FALSE(Has(reply, "0\r\n\r\n")) << reply;
+  EXPECT_TRUE(server_->Finish(60'000));
 }
 
 TEST_F(ServerTest, WhatIsNotThereIsSaidToBe) {

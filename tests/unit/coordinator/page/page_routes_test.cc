@@ -23,10 +23,14 @@ class FakeExchange final : public Exchange {
     reply = HttpReply{.status = error.http_status, .body = error.message};
   }
   void BeginStream() override { ADD_FAILURE(); }
+  void BeginBody(HttpReply) override { ADD_FAILURE(); }
   void Send(std::string) override { ADD_FAILURE(); }
   void EndStream() override { ADD_FAILURE(); }
+  void Break() override { ADD_FAILURE(); }
+  void OnSent(std::function<void()>) override { ADD_FAILURE(); }
   void OnGone(std::function<void()>) override { ADD_FAILURE(); }
   void Post(std::function<void()>) override { ADD_FAILURE(); }
+  boost::asio::any_io_executor Executor() override { return {}; }
   std::shared_ptr<void> Place() override { return nullptr; }
   void CountTokens(int) override { ADD_FAILURE(); }
 
