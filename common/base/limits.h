@@ -99,8 +99,26 @@ inline constexpr size_t kSseEventBytesMax = 16ull << 20;  // a call with a whole
 inline constexpr size_t kClientReplyBytesMax = 64ull << 20;  // that is held whole: models, tokens, errors
 inline constexpr size_t kAnswerCallsMax = 128;               // of one answer; OpenAI allows as many tools
 inline constexpr int kClientConnectSeconds = 10;
+inline constexpr int kClientGoneSeconds = 30;            // a host that answers no keepalive
 inline constexpr int kClientReplySeconds = 60;           // silence while a reply is fetched whole
 inline constexpr int kClientSilenceSeconds = 6 * 3'600;  // of an answer: vLLM's and SGLang's bench clients'
+
+// --- router ----------------------------------------------------------------------------------------------
+inline constexpr int kRouterBackendsMax = 64;
+// Beginnings of prompts that are remembered, 80 bytes each: those of 8,000 conversations of 4k tokens.
+inline constexpr size_t kRouterPrefixesMax = 1 << 19;
+// A backend that computed a prompt's beginning gets the request while it has no more to do than this factor
+// of what the least loaded one has, plus so many requests: on an idle house nothing is spread for its own
+// sake.
+inline constexpr double kRouterLoadFactorMax = 1.5;
+inline constexpr int kRouterLoadSlack = 4;
+inline constexpr double kRouterLookSeconds = 1;          // between looks at a backend's health
+inline constexpr double kRouterBackOffSecondsMin = 0.5;  // at one that is out; doubled up to 5 looks
+inline constexpr int kRouterLookSilenceSeconds = 5;      // for a backend to say how it is
+inline constexpr int kRouterConnectSeconds = 3;
+inline constexpr double kRouterNameSeconds = 30;  // how long a backend's address is believed while it answers
+inline constexpr size_t kRouterWholeBytesMax = 256 << 10;  // of an answer that is passed on in one piece
+inline constexpr size_t kRouterGatherBytesMax = 16 << 20;  // of an answer that is put together with others
 
 // --- traces ----------------------------------------------------------------------------------------------
 // Spans that wait for the collector: about 1 kB each, some seconds of the busiest server.

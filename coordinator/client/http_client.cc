@@ -1,9 +1,12 @@
 #include "coordinator/client/http_client.h"
 
 #include <fmt/format.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/post.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -32,8 +35,20 @@ struct Connection {
   std::string server;  // for messages
   std::string host;
   const std::vector<tcp::endpoint>& endpoints;
+  int connect_seconds;
   int silence_seconds;
 };
+
+// Answers take minutes in silence, so nothing but this tells a slow server from one whose host is gone.
+void KeepAlive(tcp::socket& socket) {
+  constexpr int kOn = 1, kGoneMs = limits::kClientGoneSeconds * 1000;
+  constexpr int kIdle = limits::kClientGoneSeconds / 2, kInterval = limits::kClientGoneSeconds / 6;
+  const int fd = socket.native_handle();
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kIdle, sizeof kIdle);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kInterval, sizeof kInterval);
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kGoneMs, sizeof kGoneMs);
+}
 
 // One request and its reply: connect, shake hands (TLS), write, read the header, read the body as it comes.
 template <typename Stream>
@@ -51,12 +66,13 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   }
 
   void Run() {
-    Lowest().expires_after(std::chrono::seconds(limits::kClientConnectSeconds));
+    Lowest().expires_after(std::chrono::seconds(connection_.connect_seconds));
     Lowest().async_connect(connection_.endpoints,
                            [self = this->shared_from_this()](Error error, const tcp::endpoint&) {
                              if (error) return self->End(self->Failure("cannot connect to", error));
                              Error ignored;
                              self->Lowest().socket().set_option(tcp::no_delay(true), ignored);
+                             KeepAlive(self->Lowest().socket());
                              self->ShakeHands();
                            });
   }
@@ -64,6 +80,12 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   void Cancel() override {
     cancelled_ = true;
     Lowest().close();
+    asio::post(stream_.get_executor(), [self = this->shared_from_this()] { self->Resume(); });
+  }
+  void Pause() override { paused_ = true; }
+  void Resume() override {
+    paused_ = false;
+    if (std::exchange(waiting_, false)) ReadBody();
   }
 
  private:
@@ -90,8 +112,10 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   }
 
   void Write() {
+    if (events_.on_connected) events_.on_connected();
     AllowSilence();
     http::async_write(stream_, request_, [self = this->shared_from_this()](Error error, size_t) {
+      self->request_ = {};         // a long prompt is not kept while it is answered
       self->write_error_ = error;  // a server may refuse before it has read all: its reply says more
       self->ReadHead();
     });
@@ -104,12 +128,27 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
             return self->End(
                 self->Failure("no answer from", self->write_error_ ? self->write_error_ : error));
           self->events_.on_head(static_cast<int>(self->parser_.get().result_int()));
+          if (self->events_.on_headers) self->events_.on_headers(self->Headers());
           self->ReadBody();
         });
   }
 
+  HttpHeaders Headers() const {
+    HttpHeaders headers;
+    for (const auto& field : parser_.get()) {
+      std::string name(field.name_string().data(), field.name_string().size());
+      for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+      headers.emplace_back(std::move(name), std::string(field.value().data(), field.value().size()));
+    }
+    return headers;
+  }
+
   void ReadBody() {
     if (parser_.is_done() || cancelled_) return End(absl::OkStatus());
+    if (paused_) {
+      waiting_ = true;
+      return Lowest().expires_never();
+    }
     AllowSilence();
     parser_.get().body().data = piece_.data();
     parser_.get().body().size = piece_.size();
@@ -132,13 +171,15 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
 
   Stream stream_;
   const Connection connection_;
-  const Request request_;
+  Request request_;
   const HttpEvents events_;
   beast::flat_buffer buffer_;
   http::response_parser<http::buffer_body> parser_;
   std::array<char, 16 << 10> piece_;
   Error write_error_;
   bool cancelled_ = false;
+  bool paused_ = false;
+  bool waiting_ = false;  // paused, with more to read
 };
 
 template <typename Stream>
@@ -159,26 +200,33 @@ bool IsHeader(const HttpClient::Header& header) {
 
 }  // namespace
 
-HttpClient::HttpClient(const Url& url, std::vector<Header> headers)
-    : url_(url), headers_(std::move(headers)) {}
+HttpClient::HttpClient(const Url& url, Endpoints endpoints, HttpHeaders headers)
+    : url_(url), headers_(std::move(headers)), endpoints_(std::move(endpoints)) {}
 
 absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::Create(const Url& url, std::string_view api_key,
-                                                               std::vector<Header> headers) {
+                                                               HttpHeaders headers) {
   if (!api_key.empty()) headers.emplace_back("Authorization", "Bearer " + std::string(api_key));
+  asio::io_context context;
+  Endpoints endpoints;
+  Error error;
+  for (const auto& entry : tcp::resolver(context).resolve(url.host, url.port, error))
+    endpoints.push_back(entry.endpoint());
+  if (error)
+    return absl::UnavailableError(
+        fmt::format("{}: cannot find the host: {}", url.ToString(), error.message()));
+  return CreateAt(url, std::move(endpoints), std::move(headers));
+}
+
+absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::CreateAt(const Url& url, Endpoints endpoints,
+                                                                 HttpHeaders headers) {
   for (const Header& header : headers) {
     if (!IsHeader(header))
       return absl::InvalidArgumentError(fmt::format("'{}' with a value of {} bytes is no HTTP header",
                                                     Printable(header.first), header.second.size()));
   }
-  std::unique_ptr<HttpClient> client(new HttpClient(url, std::move(headers)));
-  asio::io_context context;
-  Error error;
-  for (const auto& entry : tcp::resolver(context).resolve(url.host, url.port, error))
-    client->endpoints_.push_back(entry.endpoint());
-  if (error)
-    return absl::UnavailableError(
-        fmt::format("{}: cannot find the host: {}", url.ToString(), error.message()));
+  std::unique_ptr<HttpClient> client(new HttpClient(url, std::move(endpoints), std::move(headers)));
   if (url.tls) {
+    Error error;
     client->tls_.set_default_verify_paths(error);
     client->tls_.set_verify_mode(asio::ssl::verify_peer, error);
     if (error) return absl::InternalError("OpenSSL cannot be set up: " + error.message());
@@ -186,26 +234,24 @@ absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::Create(const Url& url, s
   return client;
 }
 
-std::shared_ptr<HttpExchange> HttpClient::Send(asio::io_context& context, HttpCall call, HttpEvents events) {
-  return Start(context, std::move(call), std::move(events), limits::kClientSilenceSeconds);
-}
-
-std::shared_ptr<HttpExchange> HttpClient::Start(asio::io_context& context, HttpCall call, HttpEvents events,
-                                                int silence_seconds) {
+std::shared_ptr<HttpExchange> HttpClient::Send(const asio::any_io_executor& executor, HttpCall call,
+                                               HttpEvents events) {
   const bool post = call.post || !call.body.empty();
-  Request request(post ? http::verb::post : http::verb::get, url_.path + call.path, 11);
+  Request request(http::verb::get, url_.path + call.path, 11);
+  request.method_string(!call.method.empty() ? call.method : post ? "POST" : "GET");
   request.set(http::field::host, url_.Authority());
   request.set(http::field::user_agent, "numoe");
   request.set(http::field::connection, "close");
-  if (post) request.set(http::field::content_type, "application/json");
+  if (post && call.method.empty()) request.set(http::field::content_type, "application/json");
   for (const auto& [name, value] : headers_) request.set(name, value);
+  for (const auto& [name, value] : call.headers) request.set(name, value);
   request.body() = std::move(call.body);
   request.prepare_payload();
-  Connection connection{url_.ToString(), url_.host, endpoints_, silence_seconds};
+  Connection connection{url_.ToString(), url_.host, endpoints_, call.connect_seconds, call.silence_seconds};
   if (url_.tls)
-    return RunExchange(TlsStream(context, tls_), std::move(connection), std::move(request),
+    return RunExchange(TlsStream(executor, tls_), std::move(connection), std::move(request),
                        std::move(events));
-  return RunExchange(PlainStream(context), std::move(connection), std::move(request), std::move(events));
+  return RunExchange(PlainStream(executor), std::move(connection), std::move(request), std::move(events));
 }
 
 absl::StatusOr<FetchedReply> HttpClient::Fetch(HttpCall call) {
@@ -222,7 +268,8 @@ absl::StatusOr<FetchedReply> HttpClient::Fetch(HttpCall call) {
     return absl::OkStatus();
   };
   events.on_end = [&](const absl::Status& status) { end = status; };
-  Start(context, std::move(call), std::move(events), limits::kClientReplySeconds);
+  call.silence_seconds = limits::kClientReplySeconds;
+  Send(context, std::move(call), std::move(events));
   context.run();
   if (!end.ok()) return end;
   return reply;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "common/base/limits.h"
@@ -146,6 +147,75 @@ TEST(HttpClient, CancelClosesTheConnection) {
   EXPECT_EQ(told.ends, 1);
   exchange->Cancel();  // once more does nothing
   while (server.hung_up() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+TEST(HttpClient, ACallHasItsOwnMethodAndHeadersAndSeesThoseOfTheReply) {
+  CannedServer server([](const CannedRequest& request) {
+    return JsonReply(200, request.method + " " + request.target + " " + request.Header("x-own") +
+                              request.Header("content-type"));
+  });
+  const auto client = HttpClient::CreateAt(*ParseUrl(server.url()), ClientOf(server.url())->endpoints());
+  ASSERT_TRUE(client.ok()) << client.status();
+  boost::asio::io_context context;
+  Told told;
+  bool connected = false;
+  HttpHeaders headers;
+  HttpEvents events = told.Events();
+  events.on_connected = [&] { connected = true; };
+  events.on_headers = [&](const HttpHeaders& seen) {
+    EXPECT_TRUE(connected && told.status == 200);
+    headers = seen;
+  };
+  (*client)->Send(context.get_executor(),
+                  {.path = "/a?b", .body = "x", .method = "DELETE", .headers = {{"X-Own", "1"}}},
+                  std::move(events));
+  context.run();
+  EXPECT_EQ(told.body, "DELETE /a?b 1");
+  EXPECT_NE(std::find(headers.begin(), headers.end(), HttpClient::Header("content-type", "application/json")),
+            headers.end());
+}
+
+TEST(HttpClient, NobodyConnectedWhereNobodyIs) {
+  std::string url;
+  {
+    CannedServer gone([](const CannedRequest&) { return CannedReply{}; });
+    url = gone.url();
+  }
+  boost::asio::io_context context;
+  Told told;
+  HttpEvents events = told.Events();
+  events.on_connected = [] { ADD_FAILURE(); };
+  const auto client = ClientOf(url);
+  client->Send(context, {.path = "/"}, std::move(events));
+  context.run();
+  EXPECT_EQ(told.end.code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(HttpClient, APausedReplyWaitsAndMayBeCancelled) {
+  CannedServer server([](const CannedRequest&) { return StreamReply({"one", "two"}); });
+  const auto client = ClientOf(server.url());
+  for (const bool cancel : {false, true}) {
+    boost::asio::io_context context;
+    Told told;
+    std::shared_ptr<HttpExchange> exchange;
+    told.on_body = [&] {
+      exchange->Pause();
+      return absl::OkStatus();
+    };
+    exchange = client->Send(context, {.path = "/"}, told.Events());
+    size_t pauses = 0;
+    while (told.ends == 0) {
+      context.run();  // nothing is left to do: it is paused
+      context.restart();
+      if (told.ends > 0) break;
+      ++pauses;
+      cancel ? exchange->Cancel() : exchange->Resume();
+    }
+    EXPECT_GE(pauses, 1u);
+    EXPECT_EQ(told.ends, 1);
+    EXPECT_EQ(told.end.ok(), !cancel) << told.end;
+    EXPECT_EQ(told.body.find("[DONE]") == std::string::npos, cancel) << told.body;
+  }
 }
 
 TEST(HttpClient, TheReadersErrorEndsIt) {
