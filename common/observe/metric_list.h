@@ -1,11 +1,11 @@
-// Every metric of both daemons, sorted by name: the one list that code, dashboards and documents take their
+// Every metric of the daemons, sorted by name: the one list that code, dashboards and documents take their
 // words from.
 //
 //   COUNTER(id, name, owner, labels, help)             only rises; the name ends in _total
 //   GAUGE(id, name, owner, labels, help)
 //   HISTOGRAM(id, name, owner, labels, buckets, help)  the name ends in its unit
-// owner: kCoordinator, kWorker or kBoth. labels: names separated by commas. metrics.cc checks the rules at
-// compile time.
+// owner: kCoordinator, kWorker, kRouter, or kBoth (the first two), kServers (those with the API), kAll.
+// labels: names separated by commas. metrics.cc checks the rules at compile time.
 //
 // NUMOE_METRIC_ALIASES: the coordinator's metrics under vLLM's names as well, which dashboards and
 // autoscalers know: ALIAS(name, ours, label, label of vLLM's). Both names of one are there where vLLM has
@@ -31,7 +31,7 @@
   ALIAS("vllm:time_to_first_token_seconds", "numoe_time_to_first_token_seconds", "", "")
 
 #define NUMOE_METRICS(COUNTER, GAUGE, HISTOGRAM)                                                           \
-  GAUGE(kBuildInfo, "numoe_build_info", kBoth, "version,isa",                                              \
+  GAUGE(kBuildInfo, "numoe_build_info", kAll, "version,isa",                                               \
         "Always 1: the program's version and the instruction set its kernels use")                         \
   HISTOGRAM(kExpertCallDuration, "numoe_expert_call_duration_seconds", kWorker, "", kMicroseconds,         \
             "Time to compute one layer call, without transport")                                           \
@@ -52,7 +52,7 @@
           "Selections of routed experts, by where they were computed: gpu or workers")                     \
   COUNTER(kGpuExpertSwaps, "numoe_gpu_expert_swaps_total", kCoordinator, "",                               \
           "Experts that came to the GPU while it served")                                                  \
-  COUNTER(kHttpRequests, "numoe_http_requests_total", kCoordinator, "path,status",                         \
+  COUNTER(kHttpRequests, "numoe_http_requests_total", kServers, "path,status",                             \
           "HTTP requests answered, by path and status code")                                               \
   HISTOGRAM(kInterTokenLatency, "numoe_inter_token_latency_seconds", kCoordinator, "", kMilliseconds,      \
             "Time between two tokens of one request")                                                      \
@@ -84,6 +84,16 @@
           "Requests answered 429 because the queue was full")                                              \
   GAUGE(kRequestsRunning, "numoe_requests_running", kCoordinator, "", "Requests that take part in steps")  \
   GAUGE(kRequestsWaiting, "numoe_requests_waiting", kCoordinator, "", "Requests in the queue")             \
+  GAUGE(kRouterBackendUp, "numoe_router_backend_up", kRouter, "backend",                                   \
+        "1 while a coordinator behind the router is ready for requests, else 0")                           \
+  GAUGE(kRouterPrefixes, "numoe_router_prefixes", kRouter, "",                                             \
+        "Beginnings of prompts whose backend the router remembers")                                        \
+  GAUGE(kRouterRequestsRunning, "numoe_router_requests_running", kRouter, "backend",                       \
+        "Requests that a backend has and has not answered")                                                \
+  COUNTER(kRouterRequests, "numoe_router_requests_total", kRouter, "backend,by",                           \
+          "Requests handed to a backend, by what chose it: prefix, load or response")                      \
+  COUNTER(kRouterRetries, "numoe_router_retries_total", kRouter, "backend",                                \
+          "Requests that a backend refused or could not take and that another one got")                    \
   COUNTER(kSentBytes, "numoe_sent_bytes_total", kBoth, "peer",                                             \
           "Payload bytes sent to a worker or coordinator")                                                 \
   HISTOGRAM(kStepDuration, "numoe_step_duration_seconds", kCoordinator, "", kMilliseconds,                 \

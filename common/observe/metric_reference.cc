@@ -14,7 +14,8 @@ struct Row {
 };
 
 // Shadows the enumerators of MetricOwner: the list names its daemons by them.
-constexpr std::string_view kCoordinator = "coordinator", kWorker = "worker", kBoth = "both";
+constexpr std::string_view kCoordinator = "coordinator", kWorker = "worker", kBoth = "both",
+                           kRouter = "router", kServers = "coordinator, router", kAll = "all";
 
 #define NUMOE_COUNTER_ROW(id, name, owner, labels, help) {name, "counter", owner, labels, help},
 #define NUMOE_GAUGE_ROW(id, name, owner, labels, help) {name, "gauge", owner, labels, help},
@@ -32,8 +33,10 @@ constexpr Alias kAliases[] = {NUMOE_METRIC_ALIASES(NUMOE_ALIAS_ROW)};
 std::string MetricReference() {
   std::string text =
       "# Metrics\n\n"
-      "Generated from `common/observe/metric_list.h`; do not edit. The coordinator serves them at `/metrics` "
-      "of its API's port,\na worker on `--metrics-port`. All of a daemon's metrics without labels exist from "
+      "Generated from `common/observe/metric_list.h`; do not edit. The coordinator and the router serve them "
+      "at "
+      "`/metrics` of their API's port,\na worker on `--metrics-port`. All of a daemon's metrics without "
+      "labels exist from "
       "its "
       "start; one with labels has the\nseries that have occurred, and those of workers and of reasons from "
       "the "

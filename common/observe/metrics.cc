@@ -1,6 +1,7 @@
 #include "common/observe/metrics.h"
 
 #include <algorithm>
+#include <bit>
 #include <mutex>
 #include <string_view>
 
@@ -199,7 +200,7 @@ class Metrics::Collector final : public prometheus::Collectable {
 };
 
 Metrics::Metrics(MetricOwner daemon) : daemon_(daemon), collector_(std::make_shared<Collector>(registry_)) {
-  NUMOE_CHECK(daemon != MetricOwner::kBoth) << "metrics belong to one daemon";
+  NUMOE_CHECK(std::has_single_bit(static_cast<uint8_t>(daemon))) << "metrics belong to one daemon";
   for (const MetricSpec& spec : kCounters) {
     auto* family = Has(spec.owner, daemon_) ? Register(prometheus::BuildCounter(), spec, registry_) : nullptr;
     counter_families_.push_back(family);

@@ -32,7 +32,14 @@ enum class GaugeId : uint16_t { NUMOE_METRICS(NUMOE_NOTHING, NUMOE_METRIC_ID, NU
 enum class HistogramId : uint16_t { NUMOE_METRICS(NUMOE_NOTHING, NUMOE_NOTHING, NUMOE_METRIC_ID) };
 #undef NUMOE_METRIC_ID
 
-enum class MetricOwner : uint8_t { kCoordinator = 1, kWorker = 2, kBoth = 3 };
+enum class MetricOwner : uint8_t {
+  kCoordinator = 1,
+  kWorker = 2,
+  kBoth = 3,
+  kRouter = 4,
+  kServers = 5,
+  kAll = 7
+};
 
 /// Label values in the order in which metric_list.h names the labels.
 using LabelValues = std::vector<std::string>;
@@ -40,7 +47,7 @@ using SampleSink = absl::FunctionRef<void(const LabelValues& values, double valu
 
 class Metrics {
  public:
-  /// `daemon`: kCoordinator or kWorker; only its metrics exist.
+  /// `daemon`: kCoordinator, kWorker or kRouter; only its metrics exist.
   explicit Metrics(MetricOwner daemon);
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;

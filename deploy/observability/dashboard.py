@@ -120,6 +120,17 @@ ROWS = [
         ("Tokens of an expert in a call", "short", "1: bound by memory; many: by arithmetic.", quantiles("numoe_expert_rows_of_call_tokens")),
         ("Tokens in a layer call", "short", "", quantiles("numoe_expert_call_tokens")),
     ]),
+    ("Router", [
+        ("Backends ready", "short", "Coordinators behind numoe-router that take requests; fewer than known: /health of the router says why.",
+         [("ready", f"sum(numoe_router_backend_up{{{J}}})"), ("known", f"count(numoe_router_backend_up{{{J}}})")]),
+        ("Requests of a backend", "reqps", "", [("{{backend}}", rate("numoe_router_requests_total", J, "backend"))]),
+        ("What chose the backend", "reqps", "prefix: it computed the prompt's beginning; load: it had least to do.",
+         [("{{by}}", rate("numoe_router_requests_total", J, "by"))]),
+        ("Running on a backend", "short", "", [("{{backend}}", f"numoe_router_requests_running{{{J}}}")]),
+        ("Tried elsewhere", "ops", "Requests that a backend refused or could not take.",
+         [("{{backend}}", rate("numoe_router_retries_total", J, "backend") + " or on () vector(0)")]),
+        ("Beginnings of prompts remembered", "short", "", [("{{instance}}", f"numoe_router_prefixes{{{J}}}")]),
+    ]),
     ("Errors", [
         ("HTTP answers", "reqps", "By status.", [("{{status}}", rate("numoe_http_requests_total", J, "status"))]),
         ("Refused: queue full", "reqps", "429.", [("refused", rate("numoe_requests_rejected_total"))]),

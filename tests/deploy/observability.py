@@ -15,7 +15,7 @@ import urllib.request
 
 from client import TEXT
 from containers import ROOT, await_true, free_port
-from daemons import Cluster
+from daemons import Cluster, Daemon
 
 MODEL = os.path.join(ROOT, "deploy/models/nano")
 ALERTS = os.path.join(ROOT, "helm/numoe/files/alerts.yaml")
@@ -112,7 +112,15 @@ class ScrapedDaemons(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, folder, True)
         cls.cluster = Cluster(BIN, MODEL).__enter__()
         cls.addClassCleanup(cls.cluster.__exit__)
-        ports = [cls.cluster.port] + [int(re.findall(r"metrics on port (\d+)", w.log())[-1]) for w in cls.cluster.workers]
+        port_file = os.path.join(folder, "router-port")
+        cls.router = Daemon("router", [os.path.join(BIN, "numoe-router"), "--backends", f"http://127.0.0.1:{cls.cluster.port}",
+                                       "--host", "127.0.0.1", "--port", "0", "--port-file", port_file], folder)
+        cls.router.start()
+        cls.addClassCleanup(cls.router.stop)
+        await_true(lambda: os.path.exists(port_file), 30, "the router serves")
+        cls.cluster.port_file = port_file  # the load comes through it
+        cls.cluster.await_health("ready")
+        ports = [cls.cluster.port, json.loads(cls.cluster.request("GET", "/health")[2])["backends"][0]["url"].rsplit(":", 1)[1]] + [int(re.findall(r"metrics on port (\d+)", w.log())[-1]) for w in cls.cluster.workers]
         cls.targets = [f"127.0.0.1:{port}" for port in ports]
         cls.prometheus = Prometheus(cls.targets, folder)
         cls.addClassCleanup(cls.prometheus.close)

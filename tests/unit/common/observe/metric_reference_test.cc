@@ -18,7 +18,7 @@ TEST(MetricReferenceTest, HasEveryKindOfMetric) {
   const std::string text = MetricReference();
   EXPECT_THAT(text,
               HasSubstr("| `numoe_steps_total` | counter | coordinator |  | Model steps completed |\n"));
-  EXPECT_THAT(text, HasSubstr("| `numoe_build_info` | gauge | both | version,isa |"));
+  EXPECT_THAT(text, HasSubstr("| `numoe_build_info` | gauge | all | version,isa |"));
   EXPECT_THAT(text, HasSubstr("| `numoe_expert_call_duration_seconds` | histogram | worker |  |"));
   EXPECT_THAT(text, HasSubstr("| `vllm:request_success_total` | `numoe_requests_finished_total` | reason is "
                               "finished_reason |\n"));
