@@ -1,0 +1,152 @@
+#include "coordinator/router/forward_task.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "common/base/limits.h"
+#include "common/observe/logging.h"
+#include "coordinator/router/forwarded_head.h"
+
+namespace numoe {
+
+ForwardTask::ForwardTask(Backends& backends, Metrics& metrics, std::shared_ptr<Exchange> exchange)
+    : backends_(backends),
+      metrics_(metrics),
+      exchange_(std::move(exchange)),
+      tried_(static_cast<size_t>(backends.size())) {}
+
+void ForwardTask::Start(PromptPrefix prompt) {
+  prompt_ = std::move(prompt);
+  Begin(backends_.balancer().Place(prompt_, tried_));
+}
+
+void ForwardTask::StartAt(int backend) { Begin(backends_.balancer().PlaceAt(backend)); }
+
+void ForwardTask::Begin(std::optional<Placement> placement) {
+  if (!placement) return Fail(503, "no coordinator serves at the moment: " + backends_.Missing());
+  placement_ = std::move(placement);
+  exchange_->OnGone([self = shared_from_this()] {
+    self->gone_ = true;
+    if (const auto upstream = self->upstream_.lock()) upstream->Cancel();
+  });
+  Try();
+}
+
+void ForwardTask::Try() {
+  ++attempt_;
+  connected_ = streaming_ = false;
+  status_ = 0;
+  whole_.reset();
+  metrics_
+      .With(CounterId::kRouterRequests, {backends_.NameOf(placement_->backend), PlacedByName(placement_->by)})
+      .Increment();
+  const std::shared_ptr<HttpClient> client = backends_.ClientOf(placement_->backend);
+  if (client == nullptr) return Unreached("its name is not known");
+  const HttpRequest& request = exchange_->request();
+  // HEAD asks for the head of what GET would say, its length included.
+  upstream_ = client->Send(exchange_->Executor(),
+                           {.path = request.target,
+                            .body = request.body,
+                            .method = request.method == "HEAD" ? "GET" : request.method,
+                            .headers = ForwardedHeaders(request),
+                            .connect_seconds = limits::kRouterConnectSeconds},
+                           Events(client));
+}
+
+HttpEvents ForwardTask::Events(std::shared_ptr<HttpClient> client) {
+  const auto current = [self = shared_from_this(), attempt = attempt_, client = std::move(client)] {
+    return attempt == self->attempt_ ? self.get() : nullptr;
+  };
+  return {.on_connected =
+              [current] {
+                if (ForwardTask* const task = current()) task->connected_ = true;
+              },
+          .on_head =
+              [current](int status) {
+                if (ForwardTask* const task = current()) task->status_ = status;
+              },
+          .on_headers =
+              [current](const HttpHeaders& headers) {
+                if (ForwardTask* const task = current()) task->OnHead(headers);
+              },
+          .on_body = [current](std::string_view bytes) -> absl::Status {
+            ForwardTask* const task = current();
+            return task == nullptr ? absl::CancelledError("tried elsewhere") : task->OnBody(bytes);
+          },
+          .on_end =
+              [current](const absl::Status& end) {
+                if (ForwardTask* const task = current()) task->OnEnd(end);
+              }};
+}
+
+void ForwardTask::OnHead(const HttpHeaders& headers) {
+  if (gone_) return;
+  if (status_ == 429 || status_ == 503) {
+    const std::shared_ptr<HttpExchange> refusing = upstream_.lock();
+    if (status_ == 503) backends_.Lose(placement_->backend, "answered 503");
+    if (TryElsewhere()) return refusing->Cancel();
+  }
+  exchange_->TakeBody();  // it will not be tried again
+  HttpReply reply = ForwardedReply(status_, headers);
+  if (exchange_->request().method == "HEAD" || IsShort(headers, limits::kRouterWholeBytesMax)) {
+    whole_ = std::move(reply);
+  } else {
+    streaming_ = true;
+    exchange_->BeginBody(std::move(reply));
+  }
+}
+
+absl::Status ForwardTask::OnBody(std::string_view bytes) {
+  if (whole_) {
+    if (whole_->body.size() + bytes.size() > limits::kClientReplyBytesMax)
+      return absl::ResourceExhaustedError("an answer that is too long to be passed on whole");
+    whole_->body += bytes;
+    return absl::OkStatus();
+  }
+  exchange_->Send(std::string(bytes));
+  if (const auto upstream = upstream_.lock()) {
+    upstream->Pause();
+    exchange_->OnSent([upstream] { upstream->Resume(); });
+  }
+  return absl::OkStatus();
+}
+
+void ForwardTask::OnEnd(const absl::Status& end) {
+  placement_->running.reset();
+  if (gone_) return;
+  if (end.ok()) return whole_ ? exchange_->Reply(*std::move(whole_)) : exchange_->EndStream();
+  const std::string why(end.message());
+  if (!connected_) return Unreached(why);
+  const LogScope scope(exchange_->request().id);
+  spdlog::warn("backend {}: {}", backends_.NameOf(placement_->backend), why);
+  if (streaming_) return exchange_->Break();
+  Fail(502,
+       "the coordinator's connection ended before its answer; it may have run, so it is not tried again");
+}
+
+void ForwardTask::Unreached(const std::string& why) {
+  backends_.Lose(placement_->backend, why);
+  if (!TryElsewhere()) Fail(503, "no coordinator can be reached: " + backends_.Missing());
+}
+
+bool ForwardTask::TryElsewhere() {
+  if (placement_->by == PlacedBy::kResponse) return false;  // nobody else has the answer
+  tried_[static_cast<size_t>(placement_->backend)] = true;
+  std::optional<Placement> next = backends_.balancer().Place(prompt_, tried_);
+  if (!next) return false;
+  metrics_.With(CounterId::kRouterRetries, {backends_.NameOf(placement_->backend)}).Increment();
+  placement_ = std::move(next);
+  Try();
+  return true;
+}
+
+void ForwardTask::Fail(int http_status, const std::string& message) {
+  exchange_->ReplyError({.http_status = http_status,
+                         .message = message,
+                         .type = "server_error",
+                         .code = http_status == 502 ? "backend_lost" : "unavailable"});
+}
+
+}  // namespace numoe

@@ -1,0 +1,61 @@
+// ForwardTask: one request handed to a backend, and its answer handed back as it comes.
+//
+// Runs on the connection's executor, the backend's connection too, so nothing is locked. At most one piece of
+// an answer is held: the next is read when the client has taken it. A request is tried elsewhere only where
+// it cannot have run: its backend was not reached, or refused it with 429 or 503; never when a connection
+// ended without an answer, because a request that kills one backend must not be carried to the next. The
+// client's leaving ends the backend's connection, and so what it computes.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/observe/metrics.h"
+#include "coordinator/http/exchange.h"
+#include "coordinator/router/backends.h"
+
+namespace numoe {
+
+class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
+ public:
+  /// `backends` and `metrics` outlive the exchange's server.
+  ForwardTask(Backends& backends, Metrics& metrics, std::shared_ptr<Exchange> exchange);
+
+  /// To whoever is best for the prompt. On the exchange's executor, as everything here.
+  void Start(PromptPrefix prompt);
+  /// To this backend and no other.
+  void StartAt(int backend);
+
+ private:
+  void Begin(std::optional<Placement> placement);
+  void Try();
+  /// Of this attempt. They hold the client, which outlives its exchange.
+  HttpEvents Events(std::shared_ptr<HttpClient> client);
+  void OnHead(const HttpHeaders& headers);
+  absl::Status OnBody(std::string_view bytes);
+  void OnEnd(const absl::Status& end);
+  void Unreached(const std::string& why);
+  /// Whether another backend tries it now.
+  bool TryElsewhere();
+  void Fail(int http_status, const std::string& message);
+
+  Backends& backends_;
+  Metrics& metrics_;
+  const std::shared_ptr<Exchange> exchange_;
+  PromptPrefix prompt_;
+  std::vector<bool> tried_;  // by backend
+  std::optional<Placement> placement_;
+  std::weak_ptr<HttpExchange> upstream_;  // whose events hold this
+  int attempt_ = 0;                       // events of earlier ones are dropped
+  bool gone_ = false;
+
+  // Of this attempt.
+  bool connected_ = false;
+  int status_ = 0;
+  bool streaming_ = false;
+  std::optional<HttpReply> whole_;  // an answer that is passed on in one piece
+};
+
+}  // namespace numoe

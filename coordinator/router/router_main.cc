@@ -1,0 +1,92 @@
+// numoe-router: one port in front of several coordinators, each request to the one that suits it best.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "common/base/descriptors.h"
+#include "common/base/flags.h"
+#include "common/base/limits.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "common/base/version.h"
+#include "common/observe/logging.h"
+#include "coordinator/http/server.h"
+#include "coordinator/http/server_flags.h"
+#include "coordinator/router/backends.h"
+#include "coordinator/router/router_service.h"
+
+namespace numoe {
+namespace {
+
+struct RouterFlags {
+  std::vector<std::string> backends;
+  std::string port_file;
+  AccessOptions access;
+  ServerOptions server{.threads = 4};
+  int64_t drain_timeout_ms = 30'000;
+  LogOptions log{.program = "numoe-router"};
+};
+
+int ParseRouterFlags(int argc, char** argv, RouterFlags& f) {
+  Flags flags("numoe-router",
+              "NUMoE router: one port in front of several coordinators that share the same expert workers.");
+  flags.Add("backends", f.backends, "URLs of all coordinators, separated by commas: http://HOST:PORT")
+      ->delimiter(',')
+      ->required();
+  AddServerFlags(flags, {f.server, f.access, f.port_file});
+  flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM")
+      ->check(CLI::NonNegativeNumber);
+  flags.Add("log-level", f.log.level, "debug, info, warning, error");
+  flags.Add("log-format", f.log.format, "text or json");
+  return flags.Parse(argc, argv);
+}
+
+// Until a signal comes and what runs has been answered.
+void AwaitEnd(const RouterFlags& f, RouterService& service, Server& server) {
+  const int signal = AwaitSignal();
+  spdlog::info("signal {}: draining for at most {} ms; another signal ends it at once", signal,
+               f.drain_timeout_ms);
+  service.Drain();
+  const ScopedDeadlySignals at_once;
+  if (!server.Finish(f.drain_timeout_ms))
+    spdlog::warn("requests still running at the drain timeout are ended");
+}
+
+absl::Status Serve(const RouterFlags& f) {
+  RETURN_IF_ERROR(SetupLogging(f.log));
+  RETURN_IF_ERROR(CheckServerFlags(f.server));
+  Metrics metrics(MetricOwner::kRouter);
+  metrics.With(GaugeId::kBuildInfo, {std::string(Version()), "none"}).Set(1);
+  ASSIGN_OR_RETURN(const auto backends, Backends::Create(f.backends, metrics));
+  ASSIGN_OR_RETURN(const auto access, Access::Create(f.access));
+  RouterService service(*backends, metrics);
+  Router router;
+  service.Register(router);
+  ASSIGN_OR_RETURN(auto server, Server::Create(router, *access, metrics, f.server));
+  backends->Watch();
+  RETURN_IF_ERROR(server->Start());
+  const absl::Status told = WritePort(f.port_file, server->port());
+  if (told.ok()) {
+    spdlog::info("serving {} backends on {}:{}", backends->size(), f.server.host, server->port());
+    AwaitEnd(f, service, *server);
+  }
+  // What the server's connections hold refers to the service and the backends.
+  server->Stop();
+  service.Stop();
+  server.reset();
+  return told;
+}
+
+}  // namespace
+}  // namespace numoe
+
+int main(int argc, char** argv) {
+  numoe::RouterFlags flags;
+  if (const int code = numoe::ParseRouterFlags(argc, argv, flags); code >= 0) return code;
+  numoe::BlockSignals();
+  numoe::RaiseDescriptorLimit();
+  if (const absl::Status status = numoe::Serve(flags); !status.ok()) {
+    std::fprintf(stderr, "numoe-router: %s\n", std::string(status.message()).c_str());
+    return 2;
+  }
+  return 0;
+}

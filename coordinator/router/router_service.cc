@@ -1,0 +1,220 @@
+#include "coordinator/router/router_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+
+#include "common/base/limits.h"
+#include "common/base/version.h"
+#include "coordinator/router/forward_task.h"
+#include "coordinator/router/merged_replies.h"
+#include "nlohmann/json.hpp"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+
+// As the coordinator's preparers: two keep a long prompt from holding up the others.
+constexpr int kReaders = 2;
+
+bool IsPlainId(const std::string& id) {
+  return !id.empty() && id.size() <= limits::kHttpRequestIdBytesMax &&
+         std::all_of(id.begin(), id.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+         });
+}
+
+std::string Dump(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+}  // namespace
+
+RouterService::RouterService(Backends& backends, Metrics& metrics)
+    : backends_(backends), metrics_(metrics), readers_(kReaders) {}
+
+RouterService::~RouterService() { Stop(); }
+
+void RouterService::Stop() { readers_.join(); }
+
+void RouterService::Register(Router& router) {
+  RegisterOwn(router);
+  RegisterForwarded(router);
+  RegisterMerged(router);
+}
+
+void RouterService::RegisterOwn(Router& router) {
+  const auto add = [&](const char* path, const char* summary,
+                       std::function<void(std::shared_ptr<Exchange>)> handle) {
+    router.Add(
+        {.method = "GET", .pattern = path, .summary = summary, .handle = std::move(handle), .open = true});
+  };
+  for (const char* path : {"/health", "/ping"})
+    add(path, "Whether any backend serves, and which do not",
+        [this](const std::shared_ptr<Exchange>& e) { Health(e); });
+  add("/version", "The program's version", [](const std::shared_ptr<Exchange>& e) {
+    e->Reply({.body = Dump({{"version", Version()}})});
+  });
+  add("/metrics", "Prometheus text", [this](const std::shared_ptr<Exchange>& e) {
+    e->Reply({.body = metrics_.Serialise(), .type = "text/plain; version=0.0.4; charset=utf-8"});
+  });
+}
+
+void RouterService::RegisterForwarded(Router& router) {
+  const auto by_prompt = [this](const std::shared_ptr<Exchange>& e) { ByPrompt(e); };
+  for (const char* path : {"/v1/chat/completions", "/v1/completions", "/v1/messages", "/generate"}) {
+    router.Add(
+        {.method = "POST",
+         .pattern = path,
+         .summary = "An answer, of the backend that knows the prompt's beginning",
+         .handle = by_prompt,
+         .errors = path == std::string("/v1/messages") ? ErrorShape::kAnthropic : ErrorShape::kOpenAi});
+  }
+  router.Add({.method = "POST",
+              .pattern = "/v1/responses",
+              .summary = "The same, or of the one that keeps the answer before it",
+              .handle = by_prompt});
+  const auto by_response = [this](const std::shared_ptr<Exchange>& e) {
+    ByResponse(e, e->request().captures[0]);
+  };
+  for (const auto& [method, path] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"GET", "/v1/responses/{}"},
+                                                                  {"DELETE", "/v1/responses/{}"},
+                                                                  {"POST", "/v1/responses/{}/cancel"},
+                                                                  {"GET", "/v1/responses/{}/input_items"}}) {
+    router.Add({.method = method,
+                .pattern = path,
+                .summary = "Of the backend that keeps this answer",
+                .handle = by_response,
+                .counted = false});
+  }
+  const auto anywhere = [this](const std::shared_ptr<Exchange>& e) { Anywhere(e); };
+  for (const char* path : {"/", "/page/{}", "/openapi.json"}) {
+    router.Add(
+        {.method = "GET", .pattern = path, .summary = "Of any backend", .handle = anywhere, .open = true});
+  }
+  router.AddFallback({.method = "", .pattern = "other", .summary = "", .handle = anywhere, .counted = false});
+}
+
+void RouterService::RegisterMerged(Router& router) {
+  const auto add = [&](const char* method, const char* path, Merge merge, bool command) {
+    router.Add({.method = method,
+                .pattern = path,
+                .summary = command ? "Told to all backends" : "Of all backends together",
+                .handle = [this, merge,
+                           command](const std::shared_ptr<Exchange>& e) { AskEverybody(e, merge, command); },
+                .counted = false});
+  };
+  add("GET", "/v1/models", MergeModels, false);
+  for (const char* path : {"/load", "/get_load"}) add("GET", path, MergeSums, false);
+  for (const char* path : {"/server_info", "/get_server_info"}) add("GET", path, MergeServerInfo, false);
+  add("POST", "/abort_request", MergeSums, true);
+  add("POST", "/reset_prefix_cache", MergeSums, true);
+  for (const char* method : {"GET", "POST"}) add(method, "/flush_cache", MergeSums, true);
+}
+
+void RouterService::Health(const std::shared_ptr<Exchange>& exchange) {
+  bool serves = false;
+  ordered_json all = ordered_json::array();
+  for (int i = 0; i < backends_.size(); ++i) {
+    const BackendState state = backends_.balancer().StateOf(i);
+    const bool ready = state.health == BackendHealth::kReady;
+    serves = serves || ready;
+    all.push_back({{"url", backends_.NameOf(i)},
+                   {"ready", ready},
+                   {"detail", state.detail},
+                   {"running", state.running}});
+  }
+  const char* const status = draining_ ? "draining" : serves ? "ready" : "degraded";
+  exchange->Reply({.status = serves && !draining_ ? 200 : 503,
+                   .body = Dump({{"status", status}, {"detail", backends_.Missing()}, {"backends", all}})});
+}
+
+bool RouterService::Refused(const std::shared_ptr<Exchange>& exchange) {
+  if (!draining_) return false;
+  exchange->ReplyError(
+      FromStatus(absl::UnavailableError("the router is draining and takes no new requests")));
+  return true;
+}
+
+void RouterService::ByPrompt(const std::shared_ptr<Exchange>& exchange) {
+  if (Refused(exchange)) return;
+  boost::asio::post(readers_, [this, exchange] {
+    auto prompt = std::make_shared<PromptPrefix>(ReadPromptPrefix(exchange->request().body));
+    exchange->Post([this, exchange, prompt] { Place(exchange, std::move(*prompt)); });
+  });
+}
+
+void RouterService::Place(const std::shared_ptr<Exchange>& exchange, PromptPrefix prompt) {
+  const auto task = std::make_shared<ForwardTask>(backends_, metrics_, exchange);
+  const std::string previous = prompt.previous_response_id;
+  if (exchange->request().path != "/v1/responses" || previous.empty()) return task->Start(std::move(prompt));
+  Locate(exchange, previous, [task, prompt = std::move(prompt)](std::optional<int> backend) {
+    backend ? task->StartAt(*backend) : task->Start(prompt);
+  });
+}
+
+void RouterService::Anywhere(const std::shared_ptr<Exchange>& exchange) {
+  if (Refused(exchange)) return;
+  std::make_shared<ForwardTask>(backends_, metrics_, exchange)->Start({});
+}
+
+void RouterService::ByResponse(const std::shared_ptr<Exchange>& exchange, const std::string& id) {
+  Locate(exchange, id, [this, exchange](std::optional<int> backend) {
+    const auto task = std::make_shared<ForwardTask>(backends_, metrics_, exchange);
+    backend ? task->StartAt(*backend) : task->Start({});  // who says in its own words that it is not there
+  });
+}
+
+void RouterService::Locate(const std::shared_ptr<Exchange>& exchange, const std::string& id,
+                           std::function<void(std::optional<int>)> then) {
+  if (!IsPlainId(id)) return then(std::nullopt);
+  if (const auto known = backends_.balancer().ResponseBackend(id)) return then(known);
+  AskAllOptions question{.method = "GET",
+                         .target = fmt::format("/v1/responses/{}/input_items?limit=1", id),
+                         .body = "",
+                         .backends = {},
+                         .heads_only = true};
+  for (int i = 0; i < backends_.size(); ++i) question.backends.push_back(i);
+  AskAll(backends_, exchange, std::move(question),
+         [this, id, then = std::move(then)](const std::vector<BackendReply>& replies) {
+           for (const BackendReply& reply : replies) {
+             if (reply.status != 200) continue;
+             backends_.balancer().RememberResponse(id, reply.backend);
+             return then(reply.backend);
+           }
+           then(std::nullopt);
+         });
+}
+
+void RouterService::AskEverybody(const std::shared_ptr<Exchange>& exchange, Merge merge, bool command) {
+  const HttpRequest& request = exchange->request();
+  AskAllOptions question{.method = request.method == "HEAD" ? "GET" : request.method,
+                         .target = request.target,
+                         .body = request.body,
+                         .backends = {}};
+  for (int i = 0; i < backends_.size(); ++i) {
+    // One that drains still runs what is to be aborted.
+    if (command || backends_.balancer().StateOf(i).health != BackendHealth::kOut)
+      question.backends.push_back(i);
+  }
+  // What they computed is forgotten, so where it was need not be remembered.
+  if (command && request.path != "/abort_request") backends_.balancer().ForgetPrefixes();
+  AskAll(backends_, exchange, std::move(question),
+         [this, exchange, merge](const std::vector<BackendReply>& replies) {
+           if (replies.empty()) {
+             return exchange->ReplyError(FromStatus(
+                 absl::UnavailableError("no coordinator serves at the moment: " + backends_.Missing())));
+           }
+           std::vector<std::string> bodies;
+           for (const BackendReply& reply : replies) {
+             if (reply.status != 200) return exchange->Reply({.status = reply.status, .body = reply.body});
+             bodies.push_back(reply.body);
+           }
+           exchange->Reply({.body = merge(bodies)});
+         });
+}
+
+}  // namespace numoe

@@ -1,0 +1,49 @@
+// Whatever clients ask and backends answer, as the router reads it: a request has few marks and shares them
+// with its own beginning, a health answer of one line comes out, and what is merged is JSON.
+#include <algorithm>
+#include <string>
+
+#include "common/base/check.h"
+#include "coordinator/router/backend_health.h"
+#include "coordinator/router/merged_replies.h"
+#include "coordinator/router/prompt_prefix.h"
+#include "nlohmann/json.hpp"
+
+namespace numoe {
+namespace {
+
+constexpr size_t kMarksMax = 300;
+
+void CheckPrompt(const std::string& body) {
+  const PromptPrefix prompt = ReadPromptPrefix(body);
+  NUMOE_CHECK_LE(prompt.marks.size(), kMarksMax);
+  NUMOE_CHECK_LE(prompt.marks.empty() ? 0 : MarkBytes(prompt.marks.size() - 1), prompt.bytes);
+  NUMOE_CHECK(prompt.marks == ReadPromptPrefix(body).marks);
+  // A turn more keeps what was there.
+  auto json = nlohmann::ordered_json::parse(body, nullptr, false);
+  if (prompt.marks.empty() || !json.is_object() || !json.contains("messages") ||
+      !json["messages"].is_array() || json.contains("input") || json.contains("prompt") ||
+      json.contains("text") || json.contains("input_ids"))
+    return;
+  json["messages"].push_back({{"role", "user"}, {"content", "and what then?"}});
+  const PromptPrefix longer =
+      ReadPromptPrefix(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::ignore));
+  NUMOE_CHECK(longer.marks.empty() ||
+              std::equal(prompt.marks.begin(), prompt.marks.end(), longer.marks.begin()));
+}
+
+}  // namespace
+}  // namespace numoe
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  numoe::CheckPrompt(text);
+  const numoe::HealthAnswer health = numoe::ReadHealth(503, text);
+  NUMOE_CHECK(health.health != numoe::BackendHealth::kReady);
+  NUMOE_CHECK_EQ(health.detail.find('\n'), std::string::npos);
+  for (const auto merge : {numoe::MergeModels, numoe::MergeSums, numoe::MergeServerInfo}) {
+    for (const auto& merged : {merge({text, R"({"data": [{"id": "x"}], "n": 1})"}), merge({text, text})})
+      NUMOE_CHECK(nlohmann::json::parse(merged, nullptr, false).is_object());
+  }
+  return 0;
+}

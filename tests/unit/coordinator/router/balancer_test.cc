@@ -1,0 +1,221 @@
+// Who gets which request: affinity against load, health and back-off, in virtual time.
+#include "coordinator/router/balancer.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "common/base/limits.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+// `marks` marks of the conversation `id`, whose text ends with the last one.
+PromptPrefix Prompt(uint64_t id, size_t marks) {
+  PromptPrefix prompt;
+  for (size_t i = 0; i < marks; ++i) prompt.marks.push_back(id * 1'000'000 + i);
+  prompt.bytes = marks == 0 ? 0 : MarkBytes(marks - 1);
+  return prompt;
+}
+
+std::vector<bool> Nobody(const Balancer& balancer) {
+  return std::vector<bool>(static_cast<size_t>(balancer.backends()));
+}
+
+void AllReady(Balancer& balancer) {
+  for (int i = 0; i < balancer.backends(); ++i) balancer.Hear(i, BackendHealth::kReady, "", 0);
+}
+
+TEST(Balancer, NobodyIsChosenBeforeItSaidThatItIsReady) {
+  Balancer balancer(2);
+  EXPECT_FALSE(balancer.Place({}, Nobody(balancer)).has_value());
+  balancer.Hear(1, BackendHealth::kReady, "", 0);
+  EXPECT_EQ(balancer.Place({}, Nobody(balancer))->backend, 1);
+}
+
+TEST(Balancer, AConversationStaysWhereItBegan) {
+  Balancer balancer(4);
+  AllReady(balancer);
+  for (uint64_t talk = 1; talk <= 40; ++talk) {
+    const int first = balancer.Place(Prompt(talk, 3), Nobody(balancer))->backend;
+    // Answers are far longer than questions: most of the prompt is new to the router, and yet the backend's.
+    for (const size_t marks : {40u, 90u, 200u}) {
+      const auto placed = balancer.Place(Prompt(talk, marks), Nobody(balancer));
+      EXPECT_EQ(placed->backend, first);
+      EXPECT_EQ(placed->by, PlacedBy::kPrefix);
+    }
+  }
+}
+
+TEST(Balancer, NewConversationsSpreadOnAnIdleHouse) {
+  Balancer balancer(4);
+  AllReady(balancer);
+  std::map<int, int> count;
+  for (uint64_t talk = 1; talk <= 400; ++talk)
+    ++count[balancer.Place(Prompt(talk, 20), Nobody(balancer))->backend];
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(count[i], 100) << "who remembers least is next";
+}
+
+TEST(Balancer, ASmallCommonBeginningDoesNotGatherStrangers) {
+  Balancer balancer(2);
+  AllReady(balancer);
+  std::map<int, int> count;
+  for (uint64_t talk = 1; talk <= 100; ++talk) {
+    PromptPrefix prompt = Prompt(talk, 100);
+    const PromptPrefix common = Prompt(9'999, 20);  // everybody's system message
+    std::copy(common.marks.begin(), common.marks.end(), prompt.marks.begin());
+    ++count[balancer.Place(prompt, Nobody(balancer))->backend];
+  }
+  EXPECT_GT(count[0], 30);
+  EXPECT_GT(count[1], 30);
+}
+
+TEST(Balancer, WhoHasTooMuchToDoIsNotAskedForItsPrefix) {
+  Balancer balancer(2);
+  AllReady(balancer);
+  std::vector<Placement> running;
+  const int home = balancer.Place(Prompt(1, 10), Nobody(balancer))->backend;
+  int stayed = 0;
+  while (running.size() < 100) {
+    running.push_back(*balancer.Place(Prompt(1, 10), Nobody(balancer)));
+    if (running.back().backend != home) break;
+    ++stayed;
+  }
+  EXPECT_GE(stayed, limits::kRouterLoadSlack);
+  EXPECT_LE(stayed, limits::kRouterLoadSlack + 1) << "the other one is idle";
+  EXPECT_EQ(running.back().by, PlacedBy::kLoad);
+  running.clear();
+  EXPECT_EQ(balancer.StateOf(home).running, 0);
+}
+
+TEST(Balancer, WhatIsTriedIsNotTriedAgainAndOnlyTheReadyAre) {
+  Balancer balancer(3);
+  AllReady(balancer);
+  balancer.Hear(2, BackendHealth::kDegraded, "a worker is lost", 0);
+  EXPECT_EQ(balancer.Place({}, {true, false, false})->backend, 1);
+  EXPECT_FALSE(balancer.Place({}, {true, true, false}).has_value());
+  for (int i = 0; i < 2; ++i) balancer.Hear(i, BackendHealth::kOut, "gone", 1);
+  EXPECT_EQ(balancer.Place({}, {false, false, false})->backend, 2) << "its requests wait until it is well";
+}
+
+TEST(Balancer, LooksAreRegularAndBackOff) {
+  Balancer balancer(1);
+  double now = 10;
+  balancer.Hear(0, BackendHealth::kReady, "", now);
+  EXPECT_EQ(balancer.NextLook(0), now + limits::kRouterLookSeconds);
+  double wait = 0;
+  for (int i = 0; i < 10; ++i) {
+    balancer.Hear(0, BackendHealth::kOut, "refused", now);
+    const double next = balancer.NextLook(0);
+    // Requests that meet the same meanwhile do not put it off.
+    for (int k = 0; k < 5; ++k) balancer.Hear(0, BackendHealth::kOut, "refused again", now + 0.01);
+    EXPECT_EQ(balancer.NextLook(0), next);
+    EXPECT_GE(next - now, wait);
+    wait = next - now;
+    now = next;
+  }
+  EXPECT_EQ(wait, 5 * limits::kRouterLookSeconds);
+  EXPECT_EQ(balancer.StateOf(0).detail, "refused again");
+  balancer.Hear(0, BackendHealth::kReady, "", now);
+  balancer.Hear(0, BackendHealth::kOut, "refused", now);
+  EXPECT_EQ(balancer.NextLook(0), now + limits::kRouterBackOffSecondsMin);
+}
+
+TEST(Balancer, WhoWasAwayHasForgotten) {
+  Balancer balancer(2);
+  AllReady(balancer);
+  const int home = balancer.Place(Prompt(1, 10), Nobody(balancer))->backend;
+  balancer.Hear(home, BackendHealth::kOut, "refused", 1);
+  EXPECT_EQ(balancer.prefixes(), 0u);
+  balancer.Hear(home, BackendHealth::kReady, "", 2);
+  EXPECT_EQ(balancer.Place(Prompt(1, 10), Nobody(balancer))->by, PlacedBy::kLoad);
+  balancer.ForgetPrefixes();
+  EXPECT_EQ(balancer.prefixes(), 0u);
+}
+
+TEST(Balancer, KeptAnswersAreWhereTheyWereFound) {
+  Balancer balancer(2);
+  EXPECT_FALSE(balancer.ResponseBackend("resp_1").has_value());
+  balancer.RememberResponse("resp_1", 1);
+  EXPECT_EQ(balancer.ResponseBackend("resp_1"), 1);
+  EXPECT_EQ(balancer.PlaceAt(1).by, PlacedBy::kResponse);
+  EXPECT_EQ(balancer.StateOf(1).running, 0);
+}
+
+// Random conversations that come, go on and end while backends fail and return: nobody out of rotation is
+// chosen, nobody is chosen beyond the bound, a conversation moves only when its home is out or overloaded,
+// and in the end nothing is counted as running.
+TEST(Balancer, HoldsItsRulesThroughRandomDays) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    std::mt19937_64 random(seed);
+    const int count = 1 + static_cast<int>(random() % 6);
+    Balancer balancer(count);
+    std::vector<double> load(static_cast<size_t>(count));
+    std::vector<bool> ready(static_cast<size_t>(count), true);
+    AllReady(balancer);
+    struct Running {
+      Placement placement;
+      double load;
+    };
+    std::deque<Running> running;
+    uint64_t last_talk = 60;
+    std::vector<uint64_t> talks(last_talk);
+    std::iota(talks.begin(), talks.end(), 1);
+    std::map<uint64_t, std::pair<int, size_t>> homes;  // of conversations: backend, marks
+    double now = 0;
+    for (int step = 0; step < 4'000; ++step) {
+      now += 0.01;
+      const auto victim = random() % static_cast<uint64_t>(count);
+      if (random() % 200 == 0) {
+        ready[victim] = !ready[victim];
+        balancer.Hear(static_cast<int>(victim), ready[victim] ? BackendHealth::kReady : BackendHealth::kOut,
+                      "", now);
+        if (!ready[victim])
+          std::erase_if(homes,
+                        [&](const auto& home) { return home.second.first == static_cast<int>(victim); });
+      }
+      while (!running.empty() && (running.size() > 40 || random() % 3 == 0)) {
+        load[static_cast<size_t>(running.front().placement.backend)] -= running.front().load;
+        running.pop_front();
+      }
+      uint64_t& talk = talks[random() % talks.size()];
+      const auto home = homes.find(talk);
+      const size_t marks = (home == homes.end() ? 0 : home->second.second) + 1 + random() % 5;
+      if (marks > 150) {  // it ends
+        homes.erase(talk);
+        talk = ++last_talk;
+        continue;
+      }
+      const PromptPrefix prompt = Prompt(talk, marks);
+      auto placed = balancer.Place(prompt, Nobody(balancer));
+      const bool any = std::find(ready.begin(), ready.end(), true) != ready.end();
+      ASSERT_EQ(placed.has_value(), any);
+      if (!placed) continue;
+      const auto chosen = static_cast<size_t>(placed->backend);
+      ASSERT_TRUE(ready[chosen]);
+      double least = 1e9;
+      for (size_t i = 0; i < load.size(); ++i)
+        if (ready[i]) least = std::min(least, load[i]);
+      const double bound = limits::kRouterLoadFactorMax * least + limits::kRouterLoadSlack + 1e-6;
+      ASSERT_LE(load[chosen], bound);
+      if (placed->by == PlacedBy::kLoad) {
+        ASSERT_LE(load[chosen], least + 1e-6);
+      }
+      if (home != homes.end() && home->second.first != placed->backend) {
+        ASSERT_GT(load[static_cast<size_t>(home->second.first)], bound - 2e-6) << "it moved without need";
+      }
+      homes[talk] = {placed->backend, marks};
+      const double weight = 1 + static_cast<double>(prompt.bytes) / (32 << 10);
+      load[chosen] += weight;
+      running.push_back({*std::move(placed), weight});
+    }
+    running.clear();
+    for (int i = 0; i < count; ++i) EXPECT_EQ(balancer.StateOf(i).running, 0);
+  }
+}
+
+}  // namespace
+}  // namespace numoe
