@@ -170,6 +170,15 @@ def free_port():
         return s.getsockname()[1]
 
 
+def metric(cluster, name):
+    """The sum of a metric's series."""
+    _, _, text = cluster.request("GET", "/metrics")
+    values = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+              if line.split("{")[0].split(" ")[0] == name]
+    assert values, f"no metric {name} in /metrics"
+    return sum(values)
+
+
 def stream_text(events):
     text = ""
     for event in events:

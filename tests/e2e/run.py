@@ -17,7 +17,9 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import command_lines  # noqa: E402
 from command_lines import CommandLines  # noqa: E402,F401
-from daemons import Cluster, free_port, stream_calls, stream_text  # noqa: E402
+from daemons import Cluster, free_port, metric, stream_calls, stream_text  # noqa: E402
+import routing  # noqa: E402
+from routing import RouterFaults, Routing  # noqa: E402,F401
 import supervision  # noqa: E402
 from supervision import Draining, Pinning, Supervision  # noqa: E402,F401
 from terminal import Terminal  # noqa: E402
@@ -212,14 +214,6 @@ class Serving(unittest.TestCase):
         while metric(self.cluster, "numoe_requests_running") > 0 and time.monotonic() < deadline:
             time.sleep(0.01)
         self.assertEqual(metric(self.cluster, "numoe_requests_running"), 0)
-
-
-def metric(cluster, name):
-    _, _, text = cluster.request("GET", "/metrics")
-    values = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
-              if line.split("{")[0].split(" ")[0] == name]
-    assert values, f"no metric {name} in /metrics"
-    return sum(values)
 
 
 WEATHER = {"type": "function", "function": {
@@ -833,5 +827,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     options, rest = parser.parse_known_args()
-    BIN = command_lines.BIN = supervision.BIN = tracing.BIN = os.path.abspath(options.bin)
+    BIN = command_lines.BIN = routing.BIN = supervision.BIN = tracing.BIN = os.path.abspath(options.bin)
     unittest.main(argv=[sys.argv[0], *rest])

@@ -1,0 +1,278 @@
+"""Two coordinators that share their expert workers, behind numoe-router."""
+import concurrent.futures
+import http.client
+import json
+import os
+import re
+import signal
+import time
+import unittest
+
+from daemons import Cluster, Daemon, START_SECONDS, metric, stream_text
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+TRAINED = os.path.join(ROOT, "deploy/models/nano")
+CHAT = "/v1/chat/completions"
+BIN = ""
+# Any number of sequences in a step must give the same answers, or they could not be compared.
+FLAGS = ("--deterministic", "--threads", "1", "--drain-timeout-ms", "300000")
+ENDLESS = {"max_tokens": 3500, "ignore_eos": True}  # seconds, even where nothing else runs
+
+
+class Door(Cluster):
+    """One daemon's port, spoken to as to a cluster's."""
+
+    def __init__(self, daemon, port_file):
+        self.daemon, self.port_file, self.certificate = daemon, port_file, None
+
+
+class House(Cluster):
+    """Two workers, two coordinators that both use them - one by shared memory, one by gRPC - and a router."""
+
+    def __init__(self, router_flags=()):
+        super().__init__(BIN, TRAINED, coordinator_flags=FLAGS)
+        self.router_flags = router_flags
+        self.doors = [Door(self.coordinator, self.port_file)]
+        self.port_file = os.path.join(self.folder, "router-port")
+        second = os.path.join(self.folder, "second-port")
+        self.doors.append(Door(Daemon("second", [
+            os.path.join(BIN, "numoe-coordinator"), "--model", TRAINED, "--workers", self.addresses, "--host", "127.0.0.1",
+            "--port", "0", "--port-file", second, "--data-path", "grpc", *FLAGS], self.folder), second))
+        self.router = None
+
+    def __enter__(self):
+        try:
+            for daemon in [*self.workers, *(door.daemon for door in self.doors)]:
+                daemon.start()
+            self.wait_for(lambda: all(os.path.exists(door.port_file) for door in self.doors))
+            self.urls = [f"http://127.0.0.1:{door.port}" for door in self.doors]
+            self.router = Daemon("router", [
+                os.path.join(BIN, "numoe-router"), "--backends", ",".join(self.urls), "--host", "127.0.0.1", "--port", "0",
+                "--port-file", self.port_file, *self.router_flags], self.folder)
+            self.router.start()
+            self.wait_for(lambda: os.path.exists(self.port_file))
+            self.await_backends([True, True])
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for daemon in [self.router, *(door.daemon for door in self.doors)]:
+            if daemon is not None and daemon.process is not None:
+                daemon.process.kill()
+                daemon.process.wait()
+        super().__exit__()
+
+    def wait_for(self, condition):
+        deadline = time.monotonic() + START_SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, "\n".join(
+                d.log()[-1500:] for d in [self.router, *(door.daemon for door in self.doors)] if d is not None)
+            time.sleep(0.02)
+
+    def await_backends(self, ready):
+        self.wait_for(lambda: [b["ready"] for b in json.loads(self.request("GET", "/health")[2])["backends"]] == ready)
+
+    def talks(self):
+        """Tokens that each coordinator has been asked so far."""
+        return [metric(door, "numoe_prefix_cache_query_tokens_total") for door in self.doors]
+
+    def start_again(self, index):
+        """On the port that it had."""
+        door = self.doors[index]
+        port = str(door.port)
+        door.daemon.argv[door.daemon.argv.index("--port") + 1] = port
+        door.daemon.start()
+        self.await_backends([True, True])
+
+
+def ask(messages, **extra):
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    return {"messages": messages, "temperature": 0, "max_tokens": 60, **extra}
+
+
+def text_of(reply):
+    message = reply["choices"][0]["message"]
+    return (message.get("reasoning_content") or "") + "|" + (message.get("content") or "")
+
+
+def place_of(house, body):
+    """Which coordinator computes what is asked through the router."""
+    before = house.talks()
+    reply = house.post(CHAT, body)
+    grown = [after - was for was, after in zip(before, house.talks())]
+    assert sorted(grown)[0] == 0 < sorted(grown)[1], grown
+    return grown.index(max(grown)), reply
+
+
+class OpenStream:
+    """A streamed answer that is read as the test goes on."""
+
+    def __init__(self, cluster, body, headers=None):
+        self.connection = cluster.connect(60)
+        self.connection.request("POST", CHAT, json.dumps({**body, "stream": True}),
+                                {"Content-Type": "application/json", **(headers or {})})
+        self.response = self.connection.getresponse()
+        assert self.response.status == 200, self.response.read()
+        self.events = []
+
+    def close(self):
+        self.response.close()
+        self.connection.close()
+
+    def read(self, count=None):
+        """So many events more; all until [DONE]."""
+        while count is None or count > 0:
+            line = self.response.readline().decode()
+            assert line, "the stream broke off"
+            if line.startswith("data: [DONE]"):
+                self.close()
+                return stream_text(self.events)
+            if line.startswith("data: "):
+                self.events.append(json.loads(line[6:]))
+                count = None if count is None else count - 1
+        return ""
+
+
+class Routing(unittest.TestCase):
+    """A healthy house for everything that does not break it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.house = House()
+        cls.house.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.house.__exit__()
+
+    def test_both_coordinators_answer_alike_alone_and_together(self):
+        questions = [f"What is {a} + {b}?" for a in (12, 31, 57) for b in (7, 26)]
+        alone = {q: text_of(self.house.doors[0].post(CHAT, ask(q))) for q in questions}
+        self.assertIn("38", alone["What is 12 + 26?"])
+        jobs = [(door, q) for q in questions for door in (*self.house.doors, self.house)]
+        with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:  # the workers serve both at the same time
+            answers = list(pool.map(lambda job: text_of(job[0].post(CHAT, ask(job[1]))), jobs))
+        for (_, question), answer in zip(jobs, answers):
+            self.assertEqual(answer, alone[question], question)
+
+    def test_a_conversation_stays_and_finds_its_prefix(self):
+        places = []
+        for name in ("Ada", "Grace", "Edsger", "Barbara"):
+            # Steps that are always alike begin at multiples of 128 tokens, and so do prefixes that are found again.
+            words = " ".join(f"{name} counts {n}." for n in range(60))
+            talk = [{"role": "user", "content": f"My name is {name} and the door code is 4711. {words}"}]
+            turns = []
+            for question in ("What is the door code?", "What is my name?", "Who are you?"):
+                place, reply = place_of(self.house, ask(talk))
+                turns.append((place, reply["usage"]["prompt_tokens_details"]["cached_tokens"]))
+                talk += [{"role": "assistant", "content": reply["choices"][0]["message"]["content"] or ""},
+                         {"role": "user", "content": question}]
+            self.assertEqual(len({place for place, _ in turns}), 1, turns)
+            self.assertGreater(turns[-1][1], 0, turns)
+            places.append(turns[0][0])
+        self.assertEqual(set(places), {0, 1}, "new conversations spread")
+
+    def test_metrics_say_who_got_what_and_why(self):
+        self.house.post(CHAT, ask("Count to five, and then count to seven."))
+        self.house.post(CHAT, ask("Count to five, and then count to seven."))
+        text = self.house.request("GET", "/metrics")[2]
+        self.assertRegex(text, r'numoe_router_requests_total\{backend="http://[^"]+",by="prefix"\} [1-9]')
+        for url in self.house.urls:
+            self.assertIn(f'numoe_router_backend_up{{backend="{url}"}} 1', text)
+        self.assertRegex(text, r'numoe_http_requests_total\{path="/v1/chat/completions",status="200"\} [1-9]')
+
+    def test_kept_answers_are_found_and_gone_on_from(self):
+        kept = [self.house.post("/v1/responses", {"input": f"My name is {name}.", "max_output_tokens": 30})
+                for name in ("Ada Lovelace, Countess", "Grace Hopper, Admiral")]
+        for reply in kept:
+            path = f"/v1/responses/{reply['id']}"
+            self.assertEqual(json.loads(self.house.request("GET", path)[2])["id"], reply["id"])
+            more = self.house.post("/v1/responses", {"input": "What is my name?", "max_output_tokens": 30,
+                                                     "previous_response_id": reply["id"]})
+            self.assertEqual(more["previous_response_id"], reply["id"])
+            self.assertEqual(self.house.request("DELETE", path)[0], 200)
+            self.assertEqual(self.house.request("GET", path)[0], 404)
+        self.assertEqual(self.house.request("GET", "/v1/responses/resp_nobody")[0], 404)
+
+    def test_an_abort_finds_its_request(self):
+        stream = OpenStream(self.house, ask("Count to one hundred.", **ENDLESS),
+                            {"X-Request-Id": "abort-me"})
+        stream.read(3)
+        self.assertEqual(self.house.post("/abort_request", {"rid": "abort-me"}), {"aborted": 1})
+        stream.read()
+        self.assertEqual(stream.events[-1]["choices"][0]["finish_reason"], "abort")
+
+    def test_a_client_that_leaves_stops_the_coordinator(self):
+        stream = OpenStream(self.house, ask("Count to one hundred.", **ENDLESS))
+        stream.read(3)
+        stream.close()
+        self.house.wait_for(lambda: sum(metric(door, "numoe_requests_running") for door in self.house.doors) == 0)
+
+    def test_lists_errors_and_the_page_come_through(self):
+        models = json.loads(self.house.request("GET", "/v1/models")[2])["data"]
+        self.assertEqual([m["id"] for m in models], ["nano"])
+        self.assertEqual(len(json.loads(self.house.request("GET", "/server_info")[2])["internal_states"]), 2)
+        status, headers, body = self.house.request("POST", CHAT, b"{", headers={"X-Request-Id": "mine"})
+        self.assertEqual((status, headers["x-request-id"]), (400, "mine"))
+        self.assertIn("not valid JSON", body)
+        self.assertEqual(self.house.request("GET", CHAT)[0], 405)
+        self.assertEqual(self.house.request("GET", "/nowhere")[0], 404)
+        self.assertIn("<title>", self.house.request("GET", "/")[2])
+        self.assertEqual(self.house.post("/tokenize", {"prompt": "a"})["count"], self.house.doors[0].post("/tokenize", {"prompt": "a"})["count"])
+
+
+class RouterFaults(unittest.TestCase):
+    LONG = {"max_tokens": 700, "ignore_eos": True}
+
+    def test_a_coordinator_that_dies_takes_only_its_own_streams(self):
+        with House() as house:
+            questions = [ask(f"Count from {n} to one hundred, please.", **self.LONG) for n in ("three", "seventeen")]
+            places = [place_of(house, {**q, "max_tokens": 1})[0] for q in questions]
+            self.assertEqual(sorted(places), [0, 1])
+            expected = stream_text(house.doors[places[0]].stream(CHAT, questions[0]))
+            dying, staying = OpenStream(house, {**questions[1], **ENDLESS}), OpenStream(house, questions[0])
+            staying.read(2)
+            dying.read(2)
+            house.doors[places[1]].daemon.stop(signal.SIGKILL)
+            with self.assertRaises((AssertionError, http.client.HTTPException, ConnectionError)):
+                dying.read()
+            dying.close()
+            self.assertEqual(staying.read(), expected)
+            for _ in range(3):
+                self.assertEqual(place_of_living(house, places[0], questions[1]), 200)
+            house.await_backends([place == places[0] for place in (0, 1)])
+            self.assertEqual(json.loads(house.request("GET", "/health")[2])["status"], "ready")
+            house.start_again(places[1])
+            self.assertEqual(house.request("POST", CHAT, ask("Who are you?"))[0], 200)
+
+    def test_a_coordinator_that_drains_gets_no_more_and_nobody_is_refused(self):
+        with House() as house:
+            stream = OpenStream(house, ask("Count to one hundred.", **ENDLESS))
+            stream.read(2)
+            busy = [metric(door, "numoe_requests_running") for door in house.doors].index(1)
+            house.doors[busy].daemon.process.send_signal(signal.SIGTERM)
+            for n in range(20):
+                status, _, body = house.request("POST", CHAT, ask(f"What is {n} + 1?", max_tokens=4))
+                self.assertEqual(status, 200, body)
+            stream.read()
+            self.assertEqual(house.doors[busy].daemon.process.wait(60), 0)
+
+    def test_the_router_ends_with_its_last_answer(self):
+        with House() as house:
+            stream = OpenStream(house, ask("Count to one hundred.", **self.LONG))
+            stream.read(2)
+            house.router.process.send_signal(signal.SIGTERM)
+            stream.read()
+            self.assertEqual(house.router.process.wait(60), 0)
+            self.assertRegex(house.router.log(), re.compile("draining"))
+
+
+def place_of_living(house, living, body):
+    """The status of an answer that the only coordinator left gives."""
+    before = metric(house.doors[living], "numoe_prefix_cache_query_tokens_total")
+    status, _, text = house.request("POST", CHAT, {**body, "max_tokens": 4})
+    assert metric(house.doors[living], "numoe_prefix_cache_query_tokens_total") > before, text
+    return status
