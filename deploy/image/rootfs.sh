@@ -20,7 +20,7 @@ done
 [ -n "$bin" ] && [ -n "$out" ] || { echo "expected --bin DIR --out DIR" >&2; exit 2; }
 
 daemons=(numoe-coordinator numoe-expert-worker)
-tools=(numoe-pack numoe-chat numoe-bench)  # those that were built
+tools=(numoe-router numoe-pack numoe-chat numoe-bench)  # those that were built
 scripts=("$here/../download/numoe-download")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
