@@ -41,13 +41,13 @@ struct Connection {
 
 // Answers take minutes in silence, so nothing but this tells a slow server from one whose host is gone.
 void KeepAlive(tcp::socket& socket) {
-  constexpr int kOn = 1, kGoneMs = limits::kClientGoneSeconds * 1000;
-  constexpr int kIdle = limits::kClientGoneSeconds / 2, kInterval = limits::kClientGoneSeconds / 6;
+  constexpr int kOn = 1, kProbes = 3;
+  constexpr int kIdle = limits::kClientGoneSeconds / 2, kInterval = kIdle / kProbes;
   const int fd = socket.native_handle();
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kIdle, sizeof kIdle);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kInterval, sizeof kInterval);
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kGoneMs, sizeof kGoneMs);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
 }
 
 // One request and its reply: connect, shake hands (TLS), write, read the header, read the body as it comes.

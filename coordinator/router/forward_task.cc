@@ -90,7 +90,8 @@ void ForwardTask::OnHead(const HttpHeaders& headers) {
   }
   exchange_->TakeBody();  // it will not be tried again
   HttpReply reply = ForwardedReply(status_, headers);
-  if (exchange_->request().method == "HEAD" || IsShort(headers, limits::kRouterWholeBytesMax)) {
+  const bool no_body = exchange_->request().method == "HEAD" || status_ == 204 || status_ == 304;
+  if (no_body || IsShort(headers, limits::kRouterWholeBytesMax)) {
     whole_ = std::move(reply);
   } else {
     streaming_ = true;

@@ -128,6 +128,28 @@ TEST_F(RouterServiceTest, StreamsPassAsTheyAre) {
   asio::read_until(socket, asio::dynamic_buffer(reply), "\r\n0\r\n\r\n");
 }
 
+TEST_F(RouterServiceTest, WhatHasNoBodyGetsNone) {
+  const auto backend = Backend([](const CannedRequest& request) {
+    if (request.target == "/page/same")
+      return CannedReply{.pieces = {"HTTP/1.1 304 Same\r\nETag: \"x\"\r\n\r\n"}};
+    return CannedReply{.pieces = {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + request.method + "--"}};
+  });
+  Start({backend->url()}, 1);
+  const auto ask = [&](const std::string& head) {
+    tcp::socket socket = Send(head + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    std::string reply;
+    boost::system::error_code error;
+    asio::read(socket, asio::dynamic_buffer(reply), error);
+    return reply;
+  };
+  const std::string same = ask("GET /page/same"), head = ask("HEAD /other");
+  EXPECT_THAT(same, HasSubstr("HTTP/1.1 304"));
+  EXPECT_THAT(same, HasSubstr("etag: \"x\""));
+  EXPECT_THAT(head, HasSubstr("Content-Length: 5"));
+  for (const std::string& reply : {same, head})
+    EXPECT_EQ(reply.substr(reply.size() - 4), "\r\n\r\n") << reply;
+}
+
 TEST_F(RouterServiceTest, AConversationGoesToOneBackend) {
   const auto answer = [](const CannedRequest&) { return JsonReply(200, "{}"); };
   const auto a = Backend(answer), b = Backend(answer);
