@@ -60,6 +60,10 @@ void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
       ->check(CLI::NonNegativeNumber);
   flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM")
       ->check(CLI::NonNegativeNumber);
+  flags
+      .Add("live-deadline-ms", f.live_deadline_ms,
+           "How long the engine may spend on one layer before /live says that the process is stuck")
+      ->check(CLI::PositiveNumber);
   flags.AddSwitch("deterministic", f.deterministic,
                   "The same request and seed give the same text under any load");
   flags.AddSwitch("disable-prefix-caching", f.disable_prefix_caching,

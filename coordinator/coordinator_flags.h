@@ -36,6 +36,7 @@ struct CoordinatorFlags {
   int64_t worker_start_timeout_ms = 60'000;
   int64_t worker_deadline_ms = 60'000;
   int64_t drain_timeout_ms = 30'000;
+  int64_t live_deadline_ms = 300'000;
   bool deterministic = false;
   bool disable_prefix_caching = false;
   double decode_stretch_max = 2;

@@ -16,6 +16,7 @@
 #include "coordinator/api/probe_routes.h"
 #include "coordinator/coordinator_flags.h"
 #include "coordinator/device_choice.h"
+#include "coordinator/health.h"
 #include "coordinator/http/server.h"
 #include "coordinator/model/fetch_threshold.h"
 #include "coordinator/http/server_flags.h"
@@ -36,24 +37,6 @@ constexpr int kDeterministicChunkTokens = 128;
 
 DataPath ParseDataPath(const std::string& name) {
   return name == "shm" ? DataPath::kSharedMemory : name == "grpc" ? DataPath::kGrpc : DataPath::kAuto;
-}
-
-// An engine that has work but finishes no step is ill, whatever else looks well. The first prompt of the
-// largest model may take half a minute.
-constexpr double kStuckSeconds = 120;
-
-HealthReport Health(const WorkerPool& pool, const Engine& engine, bool draining) {
-  if (draining) return {"draining", "running requests finish, new ones are refused"};
-  std::string down;
-  for (const WorkerStatus& worker : pool.Workers()) {
-    if (!worker.up)
-      down += fmt::format("{}worker {}: {}", down.empty() ? "" : "; ", worker.address, worker.error);
-  }
-  if (!down.empty()) return {"degraded", down};
-  const double stalled_s = engine.Stats().stalled_s;
-  if (stalled_s > kStuckSeconds)
-    return {"stuck", fmt::format("no step has ended for {:.0f} s although there is work", stalled_s)};
-  return {"ready", ""};
 }
 
 absl::StatusOr<std::string> ExpertStats(const WorkerPool& pool, const ModelConfig& config) {
@@ -402,23 +385,29 @@ absl::Status Serve(CoordinatorFlags& f) {
       StartEngine(*model, *pool, EngineOptionsFor(f, capacity, vocab, config.eos_token_ids), metrics);
   GrammarCache grammars(GrammarVocabulary::Build(*tokenizer, config.eos_token_ids));
   std::atomic<bool> draining{false};
-  const ApiDeps deps{.engine = *engine,
-                     .tokenizer = *tokenizer,
-                     .chat_template = chat_template.get(),
-                     .metrics = metrics,
-                     .model_name = f.served_model_name,
-                     .model_path = f.model,
-                     .max_model_len = capacity.model_len,
-                     .defaults = defaults,
-                     .eos_token_ids = config.eos_token_ids,
-                     .output_format = output_format,
-                     .grammars = grammars,
-                     .locked = f.locked,
-                     .request_timeout_s = f.request_timeout_s,
-                     .tracer = tracer.get(),
-                     .health = [&] { return Health(*loaded.pool, *engine, draining.load()); },
-                     .expert_stats = [&] { return ExpertStats(*loaded.pool, loaded.config); },
-                     .server_info = ServerInfo(f, options, *device)};
+  const ApiDeps deps{
+      .engine = *engine,
+      .tokenizer = *tokenizer,
+      .chat_template = chat_template.get(),
+      .metrics = metrics,
+      .model_name = f.served_model_name,
+      .model_path = f.model,
+      .max_model_len = capacity.model_len,
+      .defaults = defaults,
+      .eos_token_ids = config.eos_token_ids,
+      .output_format = output_format,
+      .grammars = grammars,
+      .locked = f.locked,
+      .request_timeout_s = f.request_timeout_s,
+      .tracer = tracer.get(),
+      .health = [&] { return Health(loaded.pool->Workers(), engine->Stats(), draining.load()); },
+      .live =
+          [&] {
+            return Liveness(loaded.pool->Activity(), engine->Stats(),
+                            static_cast<double>(f.live_deadline_ms) / 1e3);
+          },
+      .expert_stats = [&] { return ExpertStats(*loaded.pool, loaded.config); },
+      .server_info = ServerInfo(f, options, *device)};
   ApiService service(deps);
   service.Register(router);
   AddPageRoutes(router);

@@ -21,7 +21,7 @@
 namespace numoe {
 
 struct HealthReport {
-  std::string status;  // starting | ready | degraded | stuck | draining
+  std::string status;  // of /health: starting | ready | degraded | stuck | draining; of /live: alive | stuck
   std::string detail;  // which worker, ...
 };
 
@@ -42,6 +42,7 @@ struct ApiDeps {
   double request_timeout_s = 0;  // 0: none
   Tracer* tracer = nullptr;      // null: nothing is traced
   std::function<HealthReport()> health;
+  std::function<HealthReport()> live;
   std::function<absl::StatusOr<std::string>()> expert_stats;  // JSON; waits for the workers
   nlohmann::ordered_json server_info;                         // flags and what was found at start
 };

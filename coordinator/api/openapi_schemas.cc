@@ -31,6 +31,8 @@ constexpr char kShared[] = R"json({
     "object": {"const": "model"}, "max_model_len": {"type": "integer"}}},
   "Health": {"type": "object", "required": ["status", "detail"], "properties": {
     "status": {"enum": ["starting", "ready", "degraded", "stuck", "draining"]}, "detail": {"type": "string"}}},
+  "Liveness": {"type": "object", "required": ["status", "detail"], "properties": {
+    "status": {"enum": ["alive", "stuck"]}, "detail": {"type": "string"}}},
   "TokenizeRequest": {"type": "object", "properties": {"prompt": {"type": "string"},
     "messages": {"type": "array"}, "tools": {"type": "array"}, "return_token_strs": {"type": "boolean"}}},
   "Tokens": {"type": "object", "required": ["count", "tokens"], "properties": {"count": {"type": "integer"},
@@ -152,6 +154,7 @@ const std::vector<RouteSchemas>& DescribedRoutes() {
       {"GET", "/v1/models", nullptr, "Models", nullptr},
       {"GET", "/v1/models/{}", nullptr, "Model", nullptr},
       {"GET", "/health", nullptr, "Health", nullptr},
+      {"GET", "/live", nullptr, "Liveness", nullptr},
       {"POST", "/tokenize", "TokenizeRequest", "Tokens", nullptr},
       {"POST", "/v1/tokenize", "TokenizeRequest", "Tokens", nullptr},
       {"POST", "/detokenize", "DetokenizeRequest", "Text", nullptr},

@@ -7,12 +7,21 @@ namespace numoe {
 
 using nlohmann::ordered_json;
 
-void ReplyHealth(const std::shared_ptr<Exchange>& exchange, const HealthReport& report) {
-  exchange->Reply({.status = report.status == "ready" ? 200 : 503,
+namespace {
+
+void Reply(const std::shared_ptr<Exchange>& exchange, const HealthReport& report, const char* good) {
+  exchange->Reply({.status = report.status == good ? 200 : 503,
                    .body = DumpJson(ordered_json{{"status", report.status}, {"detail", report.detail}})});
 }
 
-void AddProbeRoutes(Router& router, Metrics& metrics, const std::function<HealthReport()>& health) {
+}  // namespace
+
+void ReplyHealth(const std::shared_ptr<Exchange>& exchange, const HealthReport& report) {
+  Reply(exchange, report, "ready");
+}
+
+void AddProbeRoutes(Router& router, Metrics& metrics, const std::function<HealthReport()>& health,
+                    const std::function<HealthReport()>& live) {
   const auto add = [&](const char* path, const char* summary,
                        std::function<void(std::shared_ptr<Exchange>)> handle) {
     router.Add(
@@ -21,6 +30,8 @@ void AddProbeRoutes(Router& router, Metrics& metrics, const std::function<Health
   const auto tell = [health](const std::shared_ptr<Exchange>& e) { ReplyHealth(e, health()); };
   add("/health", "Whether requests are served, and if not, why", tell);
   add("/ping", "The same, as SageMaker asks", tell);
+  add("/live", "Whether the process can go on by itself; if not, it wants a restart",
+      [live](const std::shared_ptr<Exchange>& e) { Reply(e, live(), "alive"); });
   add("/version", "The program's version", [](const std::shared_ptr<Exchange>& e) {
     e->Reply({.body = DumpJson(ordered_json{{"version", Version()}})});
   });
@@ -30,7 +41,14 @@ void AddProbeRoutes(Router& router, Metrics& metrics, const std::function<Health
 }
 
 void AddStartingRoutes(Router& router, Metrics& metrics, const std::function<std::string()>& doing) {
-  AddProbeRoutes(router, metrics, [doing] { return HealthReport{"starting", doing()}; });
+  AddProbeRoutes(
+      router, metrics,
+      [doing] {
+        return HealthReport{"starting", doing()};
+      },
+      [doing] {
+        return HealthReport{"alive", doing()};
+      });
   router.RefuseOthers(
       {.http_status = 503,
        .message = "the server is starting and has no model yet; GET /health says what it does",

@@ -11,9 +11,10 @@
 
 namespace numoe {
 
-/// GET /health and /ping (503 unless `health` says ready), /version, /metrics; all without a key. `metrics`
-/// outlives the server.
-void AddProbeRoutes(Router& router, Metrics& metrics, const std::function<HealthReport()>& health);
+/// GET /health and /ping (503 unless `health` says ready), /live (503 unless `live` says alive), /version,
+/// /metrics; all without a key. `metrics` outlives the server.
+void AddProbeRoutes(Router& router, Metrics& metrics, const std::function<HealthReport()>& health,
+                    const std::function<HealthReport()>& live);
 
 /// The probes beside which everything else is answered 503, with what `health` says, until the model is
 /// loaded. `doing`: one line; asked by the server's threads.

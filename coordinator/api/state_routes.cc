@@ -54,7 +54,7 @@ void ApiService::RegisterState(Router& router) {
                 .summary = summary,
                 .handle = [this, answer](std::shared_ptr<Exchange> exchange) { (this->*answer)(exchange); }});
   };
-  AddProbeRoutes(router, deps_.metrics, deps_.health);
+  AddProbeRoutes(router, deps_.metrics, deps_.health, deps_.live);
   add("GET", "/health_generate", "The same, proven by one token", &ApiService::HealthGenerate);
   add("GET", "/v1/models", "The model that is served", &ApiService::Models);
   add("GET", "/v1/models/{}", "The same, by name", &ApiService::OneModel);

@@ -86,6 +86,7 @@ struct EngineStats {
   bool ready = false;  // every expert slice is served
   uint64_t steps = 0;
   double stalled_s = 0;  // since the last step's end (or since there is something to do); 0 when idle
+  double turn_s = 0;     // the same for turns: steps, also lost ones, and slices of waiting for a lost worker
   double last_step_s = 0;
   int last_step_tokens = 0;
   uint64_t tokens_computed = 0;  // through the model, prompts and what is computed again included

@@ -51,7 +51,7 @@ class EngineLoop final : public Engine {
           fmt::format("the queue is full ({} requests waiting)", WaitingNow()));
     }
     sequence->arrived = sequence->last_token = options_.now();
-    if (LiveNow() == 0) moved_ = sequence->arrived;
+    if (LiveNow() == 0) moved_ = turned_ = sequence->arrived;
     sequence->seed = sequence->request.sampling.seed.value_or(random_());
     const SequenceId id = sequence->id = ++last_id_;
     submitted_.push_back(std::move(sequence));
@@ -77,7 +77,11 @@ class EngineLoop final : public Engine {
     EngineStats stats = stats_;
     stats.waiting = WaitingNow();
     stats.ready = experts_.Ready();
-    if (LiveNow() > 0) stats.stalled_s = std::chrono::duration<double>(options_.now() - moved_).count();
+    if (LiveNow() > 0) {
+      const EngineClock::time_point now = options_.now();
+      stats.stalled_s = std::chrono::duration<double>(now - moved_).count();
+      stats.turn_s = std::chrono::duration<double>(now - turned_).count();
+    }
     return stats;
   }
 
@@ -124,7 +128,8 @@ class EngineLoop final : public Engine {
     metrics_.Set(GaugeId::kKvBlocksUsed, now.kv_blocks_used);
     metrics_.Set(GaugeId::kKvUsage, static_cast<double>(now.kv_blocks_used) / now.kv_blocks_total);
     const std::lock_guard lock(mutex_);
-    if (now.steps != stats_.steps) moved_ = options_.now();
+    turned_ = options_.now();
+    if (now.steps != stats_.steps) moved_ = turned_;
     stats_ = now;
     if (LiveNow() == 0) idle_.notify_all();
   }
@@ -147,7 +152,8 @@ class EngineLoop final : public Engine {
   std::vector<SequencePtr> submitted_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<SequenceId> cancelled_ ABSL_GUARDED_BY(mutex_);
   EngineStats stats_ ABSL_GUARDED_BY(mutex_);
-  EngineClock::time_point moved_ ABSL_GUARDED_BY(mutex_);  // when a step ended, or the first request came
+  EngineClock::time_point moved_ ABSL_GUARDED_BY(mutex_);   // when a step ended, or the first request came
+  EngineClock::time_point turned_ ABSL_GUARDED_BY(mutex_);  // the same for turns
   SequenceId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;

@@ -122,9 +122,14 @@ class StreamBench {
                           .max_model_len = 1 << 20,
                           .output_format = format,
                           .grammars = *grammars_,
-                          .health = [] {
-                            return HealthReport{"ready", ""};
-                          }});
+                          .health =
+                              [] {
+                                return HealthReport{"ready", ""};
+                              },
+                          .live =
+                              [] {
+                                return HealthReport{"alive", ""};
+                              }});
     service_ = std::make_unique<ApiService>(*deps_);
     service_->Register(router_);
     ASSIGN_OR_RETURN(access_, Access::Create({}));

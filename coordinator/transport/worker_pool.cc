@@ -240,6 +240,7 @@ void WorkerPool::EndCall() {
   deferred_values_ = 0;
   const std::lock_guard lock(mutex_);
   in_call_ = false;
+  watch_since_ = Clock::now();
   release_ = nullptr;
 }
 
@@ -367,6 +368,11 @@ std::vector<WorkerStatus> WorkerPool::Workers() const {
   std::vector<WorkerStatus> statuses;
   for (const Worker& worker : workers_) statuses.push_back(worker.status);
   return statuses;
+}
+
+CallActivity WorkerPool::Activity() const {
+  const std::lock_guard lock(mutex_);
+  return {.in_call = in_call_, .seconds = std::chrono::duration<double>(Clock::now() - watch_since_).count()};
 }
 
 absl::StatusOr<ExpertRows> WorkerPool::CountedRows() const {

@@ -4,7 +4,7 @@
 // worker order, so results do not depend on who answers first. A maintenance thread connects, notices dead
 // sessions, ends stuck calls and reconnects; while any slice is missing, Start and Finish answer UNAVAILABLE
 // and AwaitReady waits. Start, Finish and AwaitReady are called by the engine thread; Ready,
-// Workers and CountedRows by any.
+// Workers, Activity and CountedRows by any.
 #pragma once
 
 #include <condition_variable>
@@ -36,6 +36,12 @@ struct WorkerStatus {
   std::string error;        // why it is down
 };
 
+/// What the engine thread does with the workers; each layer of a step is a call.
+struct CallActivity {
+  bool in_call = false;
+  double seconds = 0;  // since the call began, or the last one ended, or the pool was made
+};
+
 class WorkerPool final : public ExpertBackend {
  public:
   /// Waits until all workers are there. FAILED_PRECONDITION when they do not fit together (a slice twice or
@@ -53,6 +59,7 @@ class WorkerPool final : public ExpertBackend {
   absl::Status AwaitReady(int64_t deadline_ms) override;
   bool Ready() const override;
   std::vector<WorkerStatus> Workers() const;
+  CallActivity Activity() const;
   /// Rows of every expert, over the workers that answer: asks each in turn and waits, so not for a thread
   /// that serves others. Experts of a lost worker's own slice count 0. UNAVAILABLE: nobody answers.
   absl::StatusOr<ExpertRows> CountedRows() const;
@@ -110,7 +117,8 @@ class WorkerPool final : public ExpertBackend {
   absl::Status fatal_ ABSL_GUARDED_BY(mutex_);                        // a worker that will never fit
   bool in_call_ ABSL_GUARDED_BY(mutex_) = false;                      // for the watchdog
   std::atomic<uint32_t>* release_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of a device that waits
-  std::chrono::steady_clock::time_point watch_since_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point watch_since_ ABSL_GUARDED_BY(mutex_) =
+      std::chrono::steady_clock::now();  // when the call began; outside of calls when the last one ended
   std::vector<std::shared_ptr<ExpertMemory>> retiring_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import command_lines  # noqa: E402
 from command_lines import CommandLines  # noqa: E402,F401
 from daemons import Cluster, free_port, metric, stream_calls, stream_text  # noqa: E402
+from liveness import Liveness  # noqa: E402,F401
 import routing  # noqa: E402
 from routing import RouterFaults, Routing  # noqa: E402,F401
 import supervision  # noqa: E402

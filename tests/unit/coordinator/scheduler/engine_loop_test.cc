@@ -426,9 +426,12 @@ TEST_F(EngineTest, StatsTellWhatWasDoneAndHowLongNothingMoved) {
   while (engine_->Stats().running == 0) std::this_thread::yield();
   now_s += 30;
   EXPECT_EQ(engine_->Stats().stalled_s, 30);
+  while (engine_->Stats().turn_s > 0) std::this_thread::yield();  // steps are lost, turns go on
+  EXPECT_EQ(engine_->Stats().stalled_s, 30);
   engine_->Cancel(*id);
   ExpectIdle();
   EXPECT_EQ(engine_->Stats().stalled_s, 0);
+  EXPECT_EQ(engine_->Stats().turn_s, 0);
 }
 
 TEST_F(EngineTest, DrainRefusesNewAndFinishesRunning) {

@@ -302,6 +302,23 @@ TEST_F(WorkerPoolTest, AnExecutorsErrorIsReportedAndTheSessionRecovers) {
   }
 }
 
+TEST_F(WorkerPoolTest, ActivityTellsACallFromWhatIsBetweenCalls) {
+  const auto service = Serve(0, 1, Path("r"));
+  const auto pool = Connect({service->address()}, DataPath::kAuto);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_FALSE((*pool)->Activity().in_call);
+  while ((*pool)->Activity().seconds < 0.01) std::this_thread::yield();
+  ASSERT_TRUE(StartDeferring(**pool, 2).ok());
+  EXPECT_TRUE((*pool)->Activity().in_call);
+  std::vector<float> both(2 * hidden_.size());
+  ASSERT_TRUE((*pool)->Finish(absl::MakeSpan(both).subspan(0, hidden_.size())).ok());
+  EXPECT_FALSE((*pool)->Activity().in_call) << "nobody waits while deferred experts are computed";
+  ASSERT_TRUE((*pool)->FinishDeferred(absl::MakeSpan(both).subspan(hidden_.size())).ok());
+  const CallActivity after = (*pool)->Activity();
+  EXPECT_FALSE(after.in_call);
+  while ((*pool)->Activity().seconds <= after.seconds) std::this_thread::yield();
+}
+
 TEST_F(WorkerPoolTest, ALostWorkerIsNoticedAndComesBack) {
   const std::string address = Path("c");
   auto service = Serve(0, 1, address);

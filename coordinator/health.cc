@@ -1,0 +1,39 @@
+#include "coordinator/health.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace numoe {
+namespace {
+
+// An engine that has work but finishes no step is ill, whatever else looks well. The first prompt of the
+// largest model may take half a minute.
+constexpr double kStuckSeconds = 120;
+
+constexpr double kCallSecondsMax = static_cast<double>(LinkOptions().call_deadline_ms) / 1e3;
+
+}  // namespace
+
+HealthReport Health(const std::vector<WorkerStatus>& workers, const EngineStats& engine, bool draining) {
+  if (draining) return {"draining", "running requests finish, new ones are refused"};
+  std::string down;
+  for (const WorkerStatus& worker : workers) {
+    if (!worker.up)
+      down += fmt::format("{}worker {}: {}", down.empty() ? "" : "; ", worker.address, worker.error);
+  }
+  if (!down.empty()) return {"degraded", down};
+  if (engine.stalled_s > kStuckSeconds)
+    return {"stuck", fmt::format("no step has ended for {:.0f} s although there is work", engine.stalled_s)};
+  return {"ready", ""};
+}
+
+HealthReport Liveness(const CallActivity& calls, const EngineStats& engine, double deadline_s) {
+  // Idle: turn_s is 0.
+  const double still_s = std::min(engine.turn_s, calls.seconds);
+  if (still_s <= deadline_s + (calls.in_call ? kCallSecondsMax : 0)) return {"alive", ""};
+  return {"stuck", fmt::format("the engine has not moved for {:.0f} s although there is work{}", still_s,
+                               calls.in_call ? " and its call's deadline has passed" : "")};
+}
+
+}  // namespace numoe

@@ -1,0 +1,24 @@
+// Health and Liveness: what the coordinator answers to probes once it serves.
+//
+// Health is about requests: are they served now? A worker that is away makes it no. Liveness is about the
+// process: would a restart help? Waiting for others, for work or for the end of a drain is life; only an
+// engine thread that neither ends a turn nor a layer's call is dead. Every call is ended by its deadline,
+// workers there or not (worker_pool.h), so that no worker can make the coordinator look dead. Pure functions.
+#pragma once
+
+#include <vector>
+
+#include "coordinator/api/api_deps.h"
+#include "coordinator/scheduler/engine.h"
+#include "coordinator/transport/worker_pool.h"
+
+namespace numoe {
+
+/// ready | degraded (names the workers that are down) | stuck | draining
+HealthReport Health(const std::vector<WorkerStatus>& workers, const EngineStats& engine, bool draining);
+
+/// alive | stuck. `deadline_s`: how long one turn may take between two calls of workers; what a call may take
+/// itself is not counted.
+HealthReport Liveness(const CallActivity& calls, const EngineStats& engine, double deadline_s);
+
+}  // namespace numoe
