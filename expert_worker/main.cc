@@ -129,6 +129,13 @@ void ExportPreflight(Metrics& metrics, const std::vector<Finding>& findings) {
   for (const auto& [check, bad] : failed) metrics.With(GaugeId::kPreflightFailed, {check}).Set(bad ? 1 : 0);
 }
 
+void ExportRestarts(Metrics& metrics) {
+  const std::optional<Restarts> restarts = RestartsBySupervisor();
+  if (!restarts) return;
+  metrics.With(CounterId::kWorkerRestarts, {"ended"}).Increment(restarts->ended);
+  metrics.With(CounterId::kWorkerRestarts, {"hung"}).Increment(restarts->hung);
+}
+
 absl::StatusOr<std::unique_ptr<HealthServer>> StartHealth(const WorkerFlags& f) {
   if (f.health_listen == "none") return nullptr;
   // gRPC would say what is wrong in a line of its own.
@@ -180,11 +187,13 @@ absl::Status Serve(WorkerFlags& f) {
   LoadProgress progress;
   Metrics metrics(MetricOwner::kWorker);
   ExportProgress(metrics, progress);
+  ExportRestarts(metrics);
   const std::vector<Finding> findings = FindSettings(f);
   ExportPreflight(metrics, findings);
   // Before the weights are there: who waits for them wants to see how far they are.
   ASSIGN_OR_RETURN(auto exposer, MetricsExposer::Start(metrics, f.metrics_host, f.metrics_port));
   f.executor.progress = &progress;
+  std::optional<ProgressReport> report(std::in_place, [&] { return progress.bytes_done(); });
   ASSIGN_OR_RETURN(const Loaded loaded, Load(f.model, f.executor));
   const ExpertExecutor& executor = *loaded.executor;
   spdlog::info("instruction sets: {}", DescribeIsas());
@@ -198,6 +207,7 @@ absl::Status Serve(WorkerFlags& f) {
   spdlog::info("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor.Describe(),
                exposer->port());
   if (health != nullptr) health->Set("", true);
+  report.reset();
   const int signal = AwaitSignal();
   spdlog::info("signal {}: draining for at most {} ms; another signal ends it at once", signal,
                f.drain_timeout_ms);
@@ -225,12 +235,15 @@ absl::Status Supervise(const WorkerFlags& f, int argc, char** argv) {
   spdlog::info("supervising {}", plan.ToString());
   // A worker that stays past its own timeout is stuck.
   constexpr std::chrono::milliseconds kGrace{10'000};
+  const std::chrono::milliseconds drain_max = std::chrono::milliseconds(f.drain_timeout_ms) + kGrace;
   std::error_code error;
   return Supervise(plan,
                    {.program = std::filesystem::read_symlink("/proc/self/exe", error).string(),
                     .arguments = {argv + 1, argv + argc},
                     .restarts = {},
-                    .drain_max = std::chrono::milliseconds(f.drain_timeout_ms) + kGrace},
+                    .hangs = {.serving = std::max(std::chrono::milliseconds(f.hung_after_ms), drain_max),
+                              .loading = std::chrono::milliseconds(f.load_stalled_after_ms)},
+                    .drain_max = drain_max},
                    health.get());
 }
 

@@ -91,6 +91,15 @@ void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
       .Add("local-workers", f.local_workers,
            "With --supervise: workers to start; 0: one for each node or package")
       ->check(CLI::Range(0, limits::kWorkersMax));
+  flags
+      .Add("hung-after-ms", f.hung_after_ms,
+           "With --supervise: a worker that has served and does not say so for this long is killed and "
+           "started again; at least what it may take to drain")
+      ->check(CLI::PositiveNumber);
+  flags
+      .Add("load-stalled-after-ms", f.load_stalled_after_ms,
+           "With --supervise: the same for one that loads and has read nothing for this long")
+      ->check(CLI::PositiveNumber);
 }
 
 }  // namespace

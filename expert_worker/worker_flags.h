@@ -30,6 +30,8 @@ struct WorkerFlags {
   bool supervise = false;
   std::string worker_per = "node";
   int local_workers = 0;
+  int64_t hung_after_ms = 60'000;
+  int64_t load_stalled_after_ms = 600'000;
   bool worker_count_given = false;
   bool preflight = false;
   std::string probe;

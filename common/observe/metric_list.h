@@ -125,4 +125,6 @@
   COUNTER(kWorkerLost, "numoe_worker_lost_total", kCoordinator, "worker",                                  \
           "Times a worker's session was lost")                                                             \
   GAUGE(kWorkerNode, "numoe_worker_node", kWorker, "node", "1 for each of the worker's NUMA nodes")        \
+  COUNTER(kWorkerRestarts, "numoe_worker_restarts_total", kWorker, "reason",                               \
+          "Times a supervisor has started this worker again, by reason: ended or hung")                    \
   GAUGE(kWorkerUp, "numoe_worker_up", kCoordinator, "worker", "1 while the worker serves its slice, else 0")

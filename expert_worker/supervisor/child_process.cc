@@ -2,24 +2,35 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 namespace numoe {
 namespace {
 
+constexpr std::string_view kVariables = "NUMOE_SUPERVISOR_";
 constexpr const char* kPipeVariable = "NUMOE_SUPERVISOR_PIPE";
-constexpr size_t kWordsBytesMax = 4096;  // what a pipe takes at once, whoever reads (POSIX)
-constexpr int kExecFailed = 127;         // as a shell says it
+constexpr const char* kEndedVariable = "NUMOE_SUPERVISOR_ENDED";
+constexpr const char* kHungVariable = "NUMOE_SUPERVISOR_HUNG";
+constexpr std::string_view kProgress = "progress ";  // begins a line with a number
+constexpr std::chrono::seconds kProgressEvery{1};
+constexpr size_t kWordsBytesMax = 4096;                  // what a pipe takes at once, whoever reads (POSIX)
+constexpr size_t kUnreadBytesMax = 16 * kWordsBytesMax;  // a child that says more is not listened to
+constexpr int kExecFailed = 127;                         // as a shell says it
 
 using CpuSet = std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)>;
 constexpr int kCpusMax = 8192;  // the kernel's largest configuration
@@ -38,13 +49,22 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-std::vector<std::string> EnvironmentWith(int pipe) {
-  std::vector<std::string> variables = {fmt::format("{}={}", kPipeVariable, pipe)};
+std::vector<std::string> EnvironmentWith(int pipe, const Restarts& restarts) {
+  std::vector<std::string> variables = {fmt::format("{}={}", kPipeVariable, pipe),
+                                        fmt::format("{}={}", kEndedVariable, restarts.ended),
+                                        fmt::format("{}={}", kHungVariable, restarts.hung)};
   for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (std::strncmp(*variable, kPipeVariable, std::strlen(kPipeVariable)) != 0)
-      variables.emplace_back(*variable);
+    if (std::string_view(*variable).rfind(kVariables, 0) != 0) variables.emplace_back(*variable);
   }
   return variables;
+}
+
+std::optional<int> NumberIn(const char* variable) {
+  const char* const text = std::getenv(variable);
+  int number = -1;
+  if (text == nullptr || std::from_chars(text, text + std::strlen(text), number).ec != std::errc())
+    return std::nullopt;
+  return number;
 }
 
 // In the child, which has one thread of possibly many: async-signal-safe calls only.
@@ -66,13 +86,14 @@ std::vector<std::string> EnvironmentWith(int pipe) {
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::string& program,
                                                                   const std::vector<std::string>& arguments,
-                                                                  const std::vector<int>& cpus) {
+                                                                  const std::vector<int>& cpus,
+                                                                  const Restarts& restarts) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
     return absl::ResourceExhaustedError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<std::string> variables = EnvironmentWith(ends[1]);
+  std::vector<std::string> variables = EnvironmentWith(ends[1], restarts);
   const std::vector<char*> argv = Pointers(words), environment = Pointers(variables);
   const CpuSet set = MakeCpuSet(cpus);
   const pid_t parent = getpid();
@@ -87,15 +108,38 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::str
   return std::unique_ptr<ChildProcess>(new ChildProcess(pid, ends[0]));
 }
 
-ChildProcess::~ChildProcess() { close(words_); }
+ChildProcess::~ChildProcess() { close(pipe_); }
 
 void ChildProcess::Signal(int signal) const { kill(pid_, signal); }
 
-std::string ChildProcess::LastWords() const {
-  std::string words(kWordsBytesMax, '\0');
-  const ssize_t bytes = read(words_, words.data(), words.size());
-  words.resize(static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
-  return words;
+// Takes whole lines of progress out of what has come; what is left are words.
+void ChildProcess::Read() {
+  std::array<char, kWordsBytesMax> piece;
+  ssize_t bytes = 0;
+  while (unread_.size() < kUnreadBytesMax && (bytes = read(pipe_, piece.data(), piece.size())) > 0)
+    unread_.append(piece.data(), static_cast<size_t>(bytes));
+  for (size_t begin = 0, end = 0; (end = unread_.find('\n', begin)) != std::string::npos;) {
+    const std::string_view line(unread_.data() + begin, end - begin);
+    uint64_t number = 0;
+    if (line.rfind(kProgress, 0) == 0 &&
+        std::from_chars(line.data() + kProgress.size(), line.data() + line.size(), number).ec ==
+            std::errc()) {
+      progress_ = number;
+      unread_.erase(begin, end + 1 - begin);
+    } else {
+      begin = end + 1;
+    }
+  }
+}
+
+uint64_t ChildProcess::Progress() {
+  Read();
+  return progress_;
+}
+
+std::string ChildProcess::LastWords() {
+  Read();
+  return unread_.substr(0, kWordsBytesMax);
 }
 
 std::string DescribeEnd(int wait_status) {
@@ -105,11 +149,35 @@ std::string DescribeEnd(int wait_status) {
 }
 
 bool ReportToSupervisor(const std::string& line) {
-  const char* const text = std::getenv(kPipeVariable);
-  int pipe = -1;
-  if (text == nullptr || std::from_chars(text, text + std::strlen(text), pipe).ec != std::errc())
-    return false;
-  return write(pipe, line.data(), std::min(line.size(), kWordsBytesMax)) > 0;
+  const std::optional<int> pipe = NumberIn(kPipeVariable);
+  return pipe && write(*pipe, line.data(), std::min(line.size(), kWordsBytesMax)) > 0;
+}
+
+std::optional<Restarts> RestartsBySupervisor() {
+  const std::optional<int> ended = NumberIn(kEndedVariable), hung = NumberIn(kHungVariable);
+  if (!ended || !hung) return std::nullopt;
+  return Restarts{.ended = *ended, .hung = *hung};
+}
+
+ProgressReport::ProgressReport(std::function<uint64_t()> bytes) {
+  if (!NumberIn(kPipeVariable)) return;
+  thread_ = std::thread([this, bytes = std::move(bytes)] {
+    pthread_setname_np(pthread_self(), "progress");
+    std::unique_lock lock(mutex_);
+    do {
+      ReportToSupervisor(fmt::format("{}{}\n", kProgress, bytes()));
+    } while (!wake_.wait_for(lock, kProgressEvery, [this] { return stop_; }));
+  });
+}
+
+ProgressReport::~ProgressReport() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
 }
 
 }  // namespace numoe

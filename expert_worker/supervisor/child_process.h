@@ -1,42 +1,60 @@
 // ChildProcess: one program that the supervisor has started, and the last thing it said.
 //
 // The child runs on the CPUs it is given, with no signal blocked, and ends with its parent (SIGTERM from the
-// kernel) if that is killed. Beside stderr, which it shares with its parent, it has a pipe for the one line
-// that says why it gives up (ReportToSupervisor), so that the parent can repeat it. Start from the thread
-// that lives as long as the parent: the kernel's signal is bound to it. Move-only by unique_ptr; the
-// destructor neither kills nor waits.
+// kernel) if that is killed. Beside stderr, which it shares with its parent, it has a pipe: for how far its
+// loading is (ProgressReport), so that the parent can tell slow from hung, and for the one line that says why
+// it gives up (ReportToSupervisor), so that the parent can repeat it. Start from the thread that lives as
+// long as the parent: the kernel's signal is bound to it. One thread; the destructor neither kills nor waits.
 #pragma once
 
 #include <sys/types.h>
 
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
 
 namespace numoe {
 
+/// How often a worker was started again, which it tells in its metrics: they outlive its processes.
+struct Restarts {
+  int ended = 0;  // it had ended by itself
+  int hung = 0;   // it was killed because it did nothing
+};
+
 class ChildProcess {
  public:
   /// `arguments` without the program, which is this one. RESOURCE_EXHAUSTED: no process or pipe is to be had.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(const std::string& program,
                                                              const std::vector<std::string>& arguments,
-                                                             const std::vector<int>& cpus);
+                                                             const std::vector<int>& cpus,
+                                                             const Restarts& restarts);
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess();
 
   pid_t pid() const { return pid_; }
   void Signal(int signal) const;
+  /// As its ProgressReport said it last; 0 before.
+  uint64_t Progress();
   /// What it reported, once it has ended; "" if it said nothing.
-  std::string LastWords() const;
+  std::string LastWords();
 
  private:
-  ChildProcess(pid_t pid, int words) : pid_(pid), words_(words) {}
+  ChildProcess(pid_t pid, int pipe) : pid_(pid), pipe_(pipe) {}
+  void Read();
 
   const pid_t pid_;
-  const int words_;  // the pipe's reading end
+  const int pipe_;  // its reading end
+  std::string unread_;
+  uint64_t progress_ = 0;
 };
 
 /// "signal 9 (Killed)" or "exit code 2", of waitpid's status.
@@ -44,5 +62,22 @@ std::string DescribeEnd(int wait_status);
 
 /// Tells the supervisor that started this process why it gives up; false if there is none.
 bool ReportToSupervisor(const std::string& line);
+
+/// What that supervisor says; nullopt if there is none.
+std::optional<Restarts> RestartsBySupervisor();
+
+/// Tells that supervisor every second how far this process is, from a thread of its own, as long as it lives.
+class ProgressReport {
+ public:
+  /// `bytes` is asked by that thread.
+  explicit ProgressReport(std::function<uint64_t()> bytes);
+  ~ProgressReport();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::thread thread_;
+};
 
 }  // namespace numoe

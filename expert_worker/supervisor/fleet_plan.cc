@@ -109,6 +109,7 @@ struct Owned {
   bool takes_word;
 };
 constexpr std::array kOwned = {Owned{"--supervise", false},    Owned{"--worker-per", true},
+                               Owned{"--hung-after-ms", true}, Owned{"--load-stalled-after-ms", true},
                                Owned{"--local-workers", true}, Owned{"--worker-index", true},
                                Owned{"--worker-count", true},  Owned{"--listen", true},
                                Owned{"--metrics-port", true},  Owned{"--health-listen", true},

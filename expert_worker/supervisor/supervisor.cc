@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "common/base/status.h"
 #include "expert_worker/service/health_probe.h"
@@ -24,12 +25,12 @@ using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kHealthEvery{250};
 constexpr Milliseconds kHealthPatience{1'000};
-constexpr Milliseconds kForever{3'600'000};
 
-// One worker's place. The watcher writes `ready_since`, everything else is the main thread's.
+// One worker's place. The watcher writes `ready_since` and `ready_last`, everything else is the main
+// thread's.
 struct Post {
-  explicit Post(const FleetWorker& w, const RestartLimits& limits)
-      : worker(w), policy(limits), probe(w.listen) {}
+  Post(const FleetWorker& w, const SupervisorOptions& options)
+      : worker(w), policy(options.restarts), probe(w.listen), hang(options.hangs) {}
 
   const FleetWorker& worker;
   RestartPolicy policy;
@@ -38,6 +39,10 @@ struct Post {
   std::optional<Clock::time_point> start;  // when it is to be started; none: it runs, or no more
   std::atomic<bool> running{false};
   std::atomic<int64_t> ready_since{0};  // of steady_clock; 0: this child has not been ready
+  std::atomic<int64_t> ready_last{0};   // when it said so last
+  HangWatch hang;
+  bool hung = false;  // and was killed for it
+  Restarts restarts;
 };
 
 // Asks the workers in turns and tells the health port.
@@ -77,8 +82,9 @@ class HealthWatch {
 
   bool Look(Post& post, size_t i) {
     const bool ready = post.running.load() && post.probe.Ask("", kHealthPatience).ok();
-    if (ready && post.ready_since.load() == 0)
-      post.ready_since.store(Clock::now().time_since_epoch().count());
+    const int64_t now = Clock::now().time_since_epoch().count();
+    if (ready) post.ready_last.store(now);
+    if (ready && post.ready_since.load() == 0) post.ready_since.store(now);
     if (ready != was_ready_[i] && !draining_.load())
       spdlog::info("worker {} {}", post.worker.index, ready ? "is ready" : "is not ready");
     was_ready_[i] = ready;
@@ -101,7 +107,7 @@ class FleetKeeper {
   FleetKeeper(const FleetPlan& plan, const SupervisorOptions& options, HealthServer* health)
       : plan_(plan), options_(options) {
     for (const FleetWorker& worker : plan.workers) {
-      posts_.push_back(std::make_unique<Post>(worker, options.restarts));
+      posts_.push_back(std::make_unique<Post>(worker, options));
       posts_.back()->start = Clock::now();
     }
     watch_.emplace(posts_, health);
@@ -113,6 +119,7 @@ class FleetKeeper {
       const int signal = Await();
       if (signal == SIGTERM || signal == SIGINT) PassOn(signal);
       Reap();
+      LookForHung();
       if (kill_at_ && Clock::now() >= *kill_at_) KillAll();
     }
     return result_;
@@ -129,14 +136,17 @@ class FleetKeeper {
     for (const auto& post : posts_) {
       if (ended_ || !post->start || *post->start > Clock::now()) continue;
       post->start.reset();
-      auto child = ChildProcess::Start(
-          options_.program, WorkerArguments(options_.arguments, plan_, post->worker), post->worker.cpus);
+      auto child =
+          ChildProcess::Start(options_.program, WorkerArguments(options_.arguments, plan_, post->worker),
+                              post->worker.cpus, post->restarts);
       if (!child.ok()) {
         End(child.status());
         continue;
       }
       post->child = *std::move(child);
       post->ready_since.store(0);
+      post->hang.OnStart();
+      post->hung = false;
       post->running.store(true);
       spdlog::info("worker {} is process {}", post->worker.index, post->child->pid());
     }
@@ -144,7 +154,7 @@ class FleetKeeper {
 
   // The signal that came, or 0 when something else is due.
   int Await() const {
-    Clock::time_point until = Clock::now() + kForever;
+    Clock::time_point until = Clock::now() + options_.hangs.look;
     if (kill_at_) until = std::min(until, *kill_at_);
     for (const auto& post : posts_)
       if (post->start && !ended_) until = std::min(until, *post->start);
@@ -186,6 +196,23 @@ class FleetKeeper {
     kill_at_.reset();
   }
 
+  // A child that ended is not looked at: Reap came before. One that drains has its own deadline.
+  void LookForHung() {
+    const Clock::time_point now = Clock::now();
+    if (now - looked_ < options_.hangs.look) return;
+    const auto passed = std::chrono::duration_cast<Milliseconds>(now - std::exchange(looked_, now));
+    for (const auto& post : posts_) {
+      if (ended_ || post->child == nullptr || post->hung) continue;
+      const bool served = post->ready_since.load() != 0;
+      post->hung = post->hang.Look(passed, served, post->ready_last.load(), post->child->Progress());
+      if (!post->hung) continue;
+      spdlog::error("worker {} hangs: process {} has {} for {} s; it is killed", post->worker.index,
+                    post->child->pid(), served ? "not said that it serves" : "loaded nothing",
+                    post->hang.silence().count() / 1000);
+      post->child->Signal(SIGKILL);
+    }
+  }
+
   // Process 1 inherits what others leave behind: those are reaped and forgotten.
   void Reap() {
     int status = 0;
@@ -198,15 +225,14 @@ class FleetKeeper {
   void OnEnd(Post& post, int status) {
     post.running.store(false);
     const std::string words = post.child->LastWords();
-    const std::string end =
-        words.empty() ? DescribeEnd(status) : fmt::format("{}: {}", DescribeEnd(status), words);
+    std::string end = words.empty() ? DescribeEnd(status) : fmt::format("{}: {}", DescribeEnd(status), words);
+    if (post.hung) end += ", because it hung";
     post.child.reset();
     if (ended_) return;
     std::optional<Milliseconds> ready_for;
-    if (const int64_t since = post.ready_since.load(); since != 0) {
-      ready_for =
-          std::chrono::duration_cast<Milliseconds>(Clock::now() - Clock::time_point(Clock::duration(since)));
-    }
+    if (const int64_t since = post.ready_since.load(); since != 0)
+      ready_for = std::chrono::duration_cast<Milliseconds>(Clock::duration(post.ready_last.load() - since));
+    ++(post.hung ? post.restarts.hung : post.restarts.ended);
     const std::optional<Milliseconds> delay = post.policy.OnEnd(ready_for);
     if (!delay) {
       return End(absl::AbortedError(fmt::format("worker {} could not be started in {} tries: {}",
@@ -224,6 +250,7 @@ class FleetKeeper {
   bool ended_ = false;
   absl::Status result_;
   std::optional<Clock::time_point> kill_at_;
+  Clock::time_point looked_ = Clock::now();  // for hung children
 };
 
 }  // namespace

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import urllib.request
 
 from daemons import Cluster, Daemon, free_port, stream_text
 
@@ -101,6 +102,40 @@ class Supervision(unittest.TestCase):
             self.assertEqual(probe(cluster.health).returncode, 1)
         finally:
             cluster.__exit__(None, None, None)
+
+    def test_a_hung_worker_is_killed_and_comes_back_and_no_byte_changes(self):
+        hung = ["--hung-after-ms", "3000", "--drain-timeout-ms", "0"]
+        patient = ["--deterministic", "--worker-deadline-ms", "300000"]
+        with SupervisedCluster(*hung, coordinator_flags=patient) as cluster:
+            before = stream_text(cluster.stream(TEXT, LONG))
+            until("ready", lambda: probe(cluster.health).returncode == 0)
+            first = cluster.child(1)
+
+            def stop_once(events):
+                if events == 10:
+                    os.kill(first, signal.SIGSTOP)
+            self.assertEqual(stream_text(cluster.stream(TEXT, LONG, stop_once, 300)), before)
+            until("another process", lambda: cluster.child(1) != first)
+            until("ready again", lambda: probe(cluster.health).returncode == 0)
+            self.assertIn(f"worker 1 hangs: process {first} has not said that it serves", cluster.supervisor.log())
+            self.assertFalse(runs_worker(first))
+            port = re.findall(r"metrics on port (\d+)", cluster.supervisor.log())[-1]
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+                self.assertIn('numoe_worker_restarts_total{reason="hung"} 1', answer.read().decode())
+
+    def test_a_loading_worker_tells_its_supervisor_how_far_it_is(self):
+        ours, theirs = os.pipe()
+        with tempfile.TemporaryDirectory() as folder, os.fdopen(ours, "rb") as lines:
+            worker = subprocess.Popen(
+                [worker_binary(), "--model", MODEL, "--listen", f"unix:{folder}/w.sock", "--metrics-port", "0", "--log-level", "error"],
+                env={**os.environ, "NUMOE_SUPERVISOR_PIPE": str(theirs)}, pass_fds=[theirs])
+            try:
+                os.close(theirs)
+                self.assertRegex(lines.readline(), rb"^progress \d+\n$")
+                until("serving", lambda: probe(f"unix:{folder}/w.sock").returncode == 0)
+            finally:
+                worker.kill()
+                worker.wait()
 
     def test_sigterm_to_all_at_once_finishes_what_runs(self):
         with SupervisedCluster(coordinator_flags=["--max-num-seqs", "2", "--deterministic"]) as cluster, \

@@ -47,6 +47,7 @@ class SupervisorTest : public ::testing::Test {
         .program = "/bin/sh",
         .arguments = {"-c", "cd '" + folder_.path().string() + "'; " + script},
         .restarts = {.starts_max = 3, .delay_min = milliseconds(10), .delay_max = milliseconds(50)},
+        .hangs = hangs_,
         .drain_max = drain};
     return Supervise(plan_, options, health);
   }
@@ -75,6 +76,7 @@ class SupervisorTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   FleetPlan plan_;
+  HangLimits hangs_;
 };
 
 constexpr const char* kServe =
@@ -161,6 +163,52 @@ TEST_F(SupervisorTest, ReadyIsWhatAllWorkersSayAndADeadOneComesBack) {
   EXPECT_TRUE(Run(2, kServe, health->get()).ok());
   end.join();
   EXPECT_FALSE(serves(""));
+}
+
+TEST_F(SupervisorTest, AStoppedWorkerThatHasServedIsKilledAndComesBack) {
+  hangs_ = {.serving = milliseconds(300), .look = milliseconds(50)};
+  const auto worker = HealthServer::Start("unix:" + Path("0.sock"));
+  const auto health = HealthServer::Start("127.0.0.1:0");
+  ASSERT_TRUE(worker.ok() && health.ok());
+  const HealthProbe probe("127.0.0.1:" + std::to_string((*health)->port()));
+  const auto serves = [&] { return probe.Ask("", milliseconds(2'000)).ok(); };
+  std::thread end = Beside([&] {
+    Await("it runs", [&] { return Lines("started").size() == 1; });
+    (*worker)->Set("", true);
+    Await("it is ready", serves);
+    kill(std::stoi(Lines("started")[0]), SIGSTOP);
+    (*worker)->Set("", false);
+    Await("another process", [&] { return Lines("started").size() > 1; });
+    (*worker)->Set("", true);
+    Await("it is ready again", serves);
+  });
+  EXPECT_TRUE(Run(1, std::string("echo $NUMOE_SUPERVISOR_HUNG >> hung; ") + kServe, health->get()).ok());
+  end.join();
+  EXPECT_EQ(Lines("hung")[0], "0");
+  EXPECT_EQ(Lines("hung")[1], "1");
+  EXPECT_NE(kill(std::stoi(Lines("started")[0]), 0), 0);
+}
+
+TEST_F(SupervisorTest, ALoadThatMovesIsNeverKilledAndOneThatStopsIs) {
+  hangs_ = {.loading = milliseconds(2'500), .look = milliseconds(50)};
+  // Twice as long as what a silent one may take; then it stops itself.
+  const std::string load =
+      "if [ ! -e loaded ]; then i=0; while [ $i -lt 50 ]; do i=$((i + 1)); sleep 0.1; "
+      "echo \"progress $i\" > /proc/self/fd/$NUMOE_SUPERVISOR_PIPE; done; echo $$ > loaded; kill -STOP $$; "
+      "fi; ";
+  std::thread end =
+      Beside([&] { Await("it is started again", [&] { return Lines("started").size() == 1; }); });
+  EXPECT_TRUE(Run(1, load + kServe).ok());
+  end.join();
+  ASSERT_EQ(Lines("loaded").size(), 1u) << "it was killed while it moved";
+  EXPECT_NE(Lines("loaded")[0], Lines("started")[0]);
+}
+
+TEST_F(SupervisorTest, OneThatNeverMovesEndsItWithTheReason) {
+  hangs_ = {.loading = milliseconds(200), .look = milliseconds(20)};
+  const absl::Status status = Run(1, "echo $NUMOE_SUPERVISOR_HUNG >> hung; kill -STOP $$");
+  EXPECT_EQ(status.message(), "worker 0 could not be started in 3 tries: signal 9 (Killed), because it hung");
+  EXPECT_THAT(Lines("hung"), ::testing::ElementsAre("0", "1", "2"));
 }
 
 }  // namespace
