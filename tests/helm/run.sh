@@ -3,13 +3,17 @@
 #   tests/helm/run.sh               lint, templates, refusals, scripts, handbook, real daemons, manifests, schemas of three Kubernetes versions
 #   tests/helm/run.sh --apiserver   and a real kube-apiserver with controllers and kwok (builds them: minutes once, etcd)
 # Options: --bin DIR (of this tree's programs, whose --help must know every flag; default build/release/bin).
-# Programs that HELM, KUBECTL_VALIDATE, OPERATORS, CLUSTER and KWOK name are not built. What cannot be had is said, and skipped.
+# Programs that HELM, KUBECTL_VALIDATE, CLUSTER and KWOK name are not built. What cannot be had is said, and skipped.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source deploy/lib/install.sh
 
 HELM_VERSION=v3.21.4 VALIDATE_VERSION=v0.0.4 KWOK_VERSION=v0.8.0
 SCHEMA_VERSIONS="v1.34.4 v1.36.3"
+# The modules of operators, and where each has its CustomResourceDefinitions.
+CRD_MODULES="github.com/kedacore/keda/v2@v2.21.0:config/crd/bases
+  github.com/prometheus-operator/prometheus-operator@v0.85.0:example/prometheus-operator-crd
+  github.com/cert-manager/cert-manager@v1.21.1:deploy/crds"
 tools=$PWD/build/helm/bin
 apiserver="" export_bin=$PWD/build/release/bin
 while [ $# -gt 0 ]; do
@@ -87,8 +91,15 @@ if go_install KUBECTL_VALIDATE kubectl-validate "sigs.k8s.io/kubectl-validate@$V
     module=$(go env GOMODCACHE)/k8s.io/kubernetes@$version
     [ ! -d "$module" ] || ln -s "$module" "$versions/"
   done
-  go_build OPERATORS operators "the operators' types" || skip "the operators' kinds" "their types cannot be built"
-  KUBERNETES_MODULES=$versions "$python" tests/helm/schemas.py
+  mkdir "$versions/crds"
+  for source in $CRD_MODULES; do
+    if (cd "$tools" && go mod download "${source%:*}"); then
+      cp "$(go env GOMODCACHE)/${source%:*}/${source##*:}"/*.yaml "$versions/crds/"
+    else
+      skip "schemas of ${source%:*}" "the module cannot be had"
+    fi
+  done
+  KUBERNETES_MODULES=$versions OPERATOR_CRDS=$versions/crds "$python" tests/helm/schemas.py
 else
   skip "schemas" "kubectl-validate cannot be built"
 fi
