@@ -109,6 +109,7 @@ class EveryValuesFile(unittest.TestCase):
                 for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
                     if c["name"] == "coordinator":
                         self.assertEqual(c[probe]["httpGet"]["port"], "http")
+                        self.assertEqual(c[probe]["httpGet"]["path"], "/live" if probe == "livenessProbe" else "/health")
                     else:
                         self.assertEqual(str(c[probe]["grpc"]["port"]), chart.flags(c)["health-listen"].rsplit(":", 1)[1])
 
@@ -236,6 +237,14 @@ class Storage(unittest.TestCase):
         objects = chart.render(*values)
         volumes = chart.find(objects, "StatefulSet", "numoe")["spec"]["template"]["spec"]["volumes"]
         return objects, next((v for v in volumes if v["name"] == "weights"), None)
+
+    def test_a_download_is_of_a_commit(self):
+        for values in MODELS:
+            job = next(o for o in chart.render(values) if o["kind"] == "Job")
+            revision = chart.flags(job["spec"]["template"]["spec"]["containers"][0])["revision"]
+            self.assertRegex(revision, "^[0-9a-f]{40}$", values)
+            path = chart.flags(chart.container(chart.find(chart.render(values), "StatefulSet", "numoe"), "coordinator"))["model"]
+            self.assertTrue(path.endswith("-" + revision[:8]), path)
 
     def test_modes(self):
         objects, volume = self.weights(PLAIN)
@@ -410,7 +419,7 @@ class Around(unittest.TestCase):
             with open(f"{copy}/templates/notes.yaml", "w", encoding="utf-8") as f:
                 f.write('{kind: Notes, notes: {{ include "notes" . | toJson }}}')
             rendered = chart.helm("template", "numoe", copy, "--namespace", "llm", "--kube-version", chart.KUBERNETES,
-                                  "--show-only", "templates/notes.yaml", values=["values-cpu-only.yaml"])
+                                  "--show-only", "templates/notes.yaml", "--set", "model.revision=v2", values=["values-cpu-only.yaml"])
         notes = chart.yaml.safe_load(rendered)["notes"]
         for part in ("helm test numoe -n llm", "logs -f numoe-0 -c coordinator", "--preflight", "may name other files tomorrow"):
             self.assertIn(part, notes)

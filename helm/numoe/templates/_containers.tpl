@@ -173,8 +173,8 @@ livenessProbe:
   {{- end }}
   ports:
     - {name: http, containerPort: {{ $c.port }}}
-  # /health is 503 until the model is loaded and all workers serve, and says what it waits for. /version only shows that
-  # the server answers: a coordinator that waits for a worker must not be killed for it.
+  # /health is 503 until the model is loaded and all workers serve, and says what it waits for. /live is 503 only where
+  # the process itself does not move: a coordinator that waits for a worker must not be killed for it.
   startupProbe:
     httpGet: {path: /health, port: http, scheme: {{ $scheme }}}
     periodSeconds: 10
@@ -186,7 +186,7 @@ livenessProbe:
     timeoutSeconds: 5
     failureThreshold: 2
   livenessProbe:
-    httpGet: {path: /version, port: http, scheme: {{ $scheme }}}
+    httpGet: {path: /live, port: http, scheme: {{ $scheme }}}
     periodSeconds: 10
     timeoutSeconds: 10
     failureThreshold: 6
