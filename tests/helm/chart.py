@@ -25,7 +25,7 @@ EVERYTHING = {
                 "overrides": [{"resources": {"limits": {"cpu": 28, "memory": "300Gi"}}}], "flags": {"log-level": "debug"}},
     "remoteWorkers": {"enabled": True, "replicas": 2, "resources": {"limits": {"cpu": 30, "memory": "300Gi"}}},
     "coordinator": {"flags": {"max-total-tokens": 50000000, "deterministic": True, "decode-stretch-max": 1.5},
-                    "gpu": {"count": 2, "runtimeClassName": "nvidia"}, "resources": {"limits": {"cpu": 4, "memory": "64Gi"}}},
+                    "gpu": {"count": 1, "runtimeClassName": "nvidia"}, "resources": {"limits": {"cpu": 4, "memory": "64Gi"}}},
     "apiKeys": {"secretName": "api-keys"},
     "tls": {"enabled": True, "certManager": {"enabled": True, "issuerRef": {"name": "ca", "kind": "ClusterIssuer"}}},
     "ingress": {"enabled": True, "host": "llm.example.com", "className": "nginx", "tlsSecretName": "llm"},

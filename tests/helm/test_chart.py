@@ -228,7 +228,7 @@ class Workers(unittest.TestCase):
     def test_gpus(self):
         hosts = chart.find(chart.render("values-k2.5-2gpu.yaml"), "StatefulSet", "numoe")
         c = chart.container(hosts, "coordinator")
-        self.assertEqual(c["resources"]["limits"]["nvidia.com/gpu"], "2")
+        self.assertEqual(c["resources"]["limits"]["nvidia.com/gpu"], "1")
         self.assertTrue(c["image"].endswith("-cuda"))
 
 

@@ -53,6 +53,7 @@ CASES = [
      ["remoteWorkers.resources has 2Gi"]),
     ("too little memory of a supervised host", PINNED, {"model": {"sizeGiB": 14}, "workers": {"mode": "supervised"}}, ["needs 17280Mi"]),
     ("shared memory below a ring", PLAIN, {"sharedMemory": {"size": "64Mi"}}, ["sharedMemory.size is 64Mi", "448Mi"]),
+    ("GPUs that nobody drives", PLAIN, {"coordinator": {"gpu": {"count": 2}}}, ["coordinator.gpu.count is 2", "use 1"]),
     ("a flag of the chart", PLAIN, {"coordinator": {"flags": {"port": 1}}}, ["coordinator.flags.port", "use coordinator.port"]),
     ("API keys in the clear", PLAIN, {"coordinator": {"flags": {"api-key": "secret"}}}, ["coordinator.flags.api-key", "apiKeys.secretName"]),
     ("a worker's flag of the chart", PLAIN, {"workers": {"flags": {"listen": "x"}}}, ["workers.flags.listen", "use workers.port"]),

@@ -90,6 +90,7 @@
 {{- end -}}
 
 {{- define "numoe.validateResources" -}}
+{{- if gt (int .Values.coordinator.gpu.count) 1 }}{{ fail (printf "coordinator.gpu.count is %d, but a coordinator drives one GPU and the others would lie idle: use 1, and several coordinators on one set of experts for more (workers.count: 0, replicas, remoteWorkers)" (int .Values.coordinator.gpu.count)) }}{{ end -}}
 {{- $pinned := eq .Values.pinning "required" -}}
 {{- $supervised := eq .Values.workers.mode "supervised" -}}
 {{- if $pinned }}{{ include "numoe.validateGuaranteed" (dict "name" "coordinator.resources" "resources" (include "numoe.coordinatorResources" . | fromYaml) "whole" false) }}{{ end -}}
