@@ -232,6 +232,36 @@ class Workers(unittest.TestCase):
         self.assertTrue(c["image"].endswith("-cuda"))
 
 
+class HugePages(unittest.TestCase):
+    def workers(self, values):
+        hosts = chart.find(chart.render("values-k2-thinking-1gpu.yaml", values), "StatefulSet", "numoe")
+        return [c for c in hosts["spec"]["template"]["spec"]["containers"] if c["name"] != "coordinator"]
+
+    def test_none_unless_they_are_wanted(self):
+        for c in self.workers({}):
+            self.assertNotIn("hugepages", chart.flags(c))
+            self.assertEqual(set(c["resources"]["limits"]), {"cpu", "memory"})
+
+    def test_the_slices_are_in_them_and_not_in_the_memory(self):
+        small = {"resources": {"limits": {"memory": "2Gi"}}}
+        for size, slice_pages, resource in (("1G", "267Gi", "hugepages-1Gi"), ("2M", "272640Mi", "hugepages-2Mi")):
+            for c in self.workers({"workers": {"hugepages": size, **small}}):
+                self.assertEqual(chart.flags(c)["hugepages"], size)
+                self.assertEqual(c["resources"], {"limits": {"cpu": 48, "memory": "2Gi", resource: slice_pages}})
+
+    def test_a_supervised_container_has_those_of_all_its_workers(self):
+        (c,) = self.workers({"pinning": "none", "workers": {"mode": "supervised", "hugepages": "1G"}})
+        self.assertEqual(c["resources"]["limits"]["hugepages-1Gi"], "534Gi")
+
+    def test_remote_workers_have_them_too(self):
+        objects = chart.render(PLAIN, chart.merged(REMOTE, {
+            "model": {"expertsGiB": 8}, "workers": {"hugepages": "2M", "resources": {"limits": {"memory": "2Gi"}}},
+            "remoteWorkers": {"resources": {"limits": {"memory": "2Gi"}}}}))
+        remote = chart.find(objects, "StatefulSet", "numoe-workers")
+        for c in remote["spec"]["template"]["spec"]["containers"]:
+            self.assertEqual(c["resources"]["limits"], {"memory": "2Gi", "hugepages-2Mi": "2304Mi"})
+
+
 class Storage(unittest.TestCase):
     def weights(self, *values):
         objects = chart.render(*values)

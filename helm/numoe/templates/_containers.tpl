@@ -78,6 +78,9 @@ livenessProbe:
     - '--format={{ $workers.format }}'
     - '--activations={{ $workers.activations }}'
     - '--packed={{ $workers.packed }}'
+    {{- with $workers.hugepages }}
+    - '--hugepages={{ . }}'
+    {{- end }}
     - '--threads={{ include "numoe.workerThreads" . }}'
     - '--drain-timeout-ms={{ mul .drain 1000 }}'
     - '--log-format=json'
@@ -107,7 +110,7 @@ livenessProbe:
       # As long as the coordinator's: its last requests need the worker.
       sleep: {seconds: {{ .preStop }}}
   resources:
-    {{- toYaml .resources | nindent 4 }}
+    {{- include "numoe.workerLimits" . | nindent 4 }}
   securityContext:
     {{- include "numoe.containerSecurity" $root | nindent 4 }}
   volumeMounts:

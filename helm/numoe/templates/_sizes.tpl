@@ -38,10 +38,36 @@
 {{- div (mul (include "numoe.ringMiB" . | int) (max 1 (int .Values.workers.count)) 5) 4 -}}
 {{- end -}}
 
-{{/* What a worker must have: its slice, the ring, and 1 GiB for reading, scratch and the program. */}}
-{{- define "numoe.workerMiB" -}}
+{{- define "numoe.sliceMiB" -}}
 {{- $experts := float64 (default .Values.model.sizeGiB .Values.model.expertsGiB) -}}
-{{- add (divf (mulf $experts 1024.0) (include "numoe.workerTotal" . | float64) | ceil | int) (include "numoe.ringMiB" . | int) 1024 -}}
+{{- divf (mulf $experts 1024.0) (include "numoe.workerTotal" . | float64) | ceil | int -}}
+{{- end -}}
+
+{{/* What a worker must have: its slice where that is no reserved huge pages, the ring, and 1 GiB for reading, scratch and the program. */}}
+{{- define "numoe.workerMiB" -}}
+{{- $slice := ternary 0 (include "numoe.sliceMiB" . | int) (ne .Values.workers.hugepages "") -}}
+{{- add $slice (include "numoe.ringMiB" . | int) 1024 -}}
+{{- end -}}
+
+{{/* Huge pages of so many slices, each of whole pages; every layer of a slice begins at 2 MiB. Arguments: root, workers. */}}
+{{- define "numoe.hugePages" -}}
+{{- $layersMax := 128 -}}
+{{- $slice := add (include "numoe.sliceMiB" .root | int) (mul 2 $layersMax) -}}
+{{- if eq .root.Values.workers.hugepages "1G" -}}
+{{- mul (int .workers) (div (add $slice 1023) 1024) -}}Gi
+{{- else -}}
+{{- mul (int .workers) 2 (div (add $slice 1) 2) -}}Mi
+{{- end -}}
+{{- end -}}
+
+{{/* A worker container's resources. Arguments: root, resources, workers (in it). */}}
+{{- define "numoe.workerLimits" -}}
+{{- $resources := deepCopy (default dict .resources) -}}
+{{- with .root.Values.workers.hugepages -}}
+{{- $limits := set (default dict $resources.limits) (printf "hugepages-%si" .) (include "numoe.hugePages" $) -}}
+{{- $_ := set $resources "limits" $limits -}}
+{{- end -}}
+{{- toYaml $resources -}}
 {{- end -}}
 
 {{- define "numoe.downloadSeconds" -}}

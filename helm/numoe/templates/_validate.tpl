@@ -85,7 +85,12 @@
 {{- $have := default (get (default dict .resources.requests) "memory") $limit -}}
 {{- $needs := mul (include "numoe.workerMiB" .root | int) .slices -}}
 {{- if and $have (or .root.Values.model.sizeGiB .root.Values.model.expertsGiB) -}}
-{{- if lt (include "numoe.mib" $have | int) (int $needs) }}{{ fail (printf "%s has %v of memory, but needs %dMi: its share of the experts (model.expertsGiB, else sizeGiB, over %s workers), the shared-memory ring and 1 GiB; give it more, or use more workers" .name $have $needs (include "numoe.workerTotal" .root)) }}{{ end -}}
+{{- if lt (include "numoe.mib" $have | int) (int $needs) }}{{ fail (printf "%s has %v of memory, but needs %dMi: %sthe shared-memory ring and 1 GiB; give it more, or use more workers" .name $have $needs (ternary "" (printf "its share of the experts (model.expertsGiB, else sizeGiB, over %s workers), " (include "numoe.workerTotal" .root)) (ne .root.Values.workers.hugepages ""))) }}{{ end -}}
+{{- end -}}
+{{- if .root.Values.workers.hugepages -}}
+{{- if not (or .root.Values.model.sizeGiB .root.Values.model.expertsGiB) }}{{ fail (printf "workers.hugepages is %s, but how many is unknown: set model.expertsGiB, the size of the routed experts as workers hold them" .root.Values.workers.hugepages) }}{{ end -}}
+{{- if not (or $have (get (default dict .resources.limits) "cpu") (get (default dict .resources.requests) "cpu")) }}{{ fail (printf "workers.hugepages is %s, but %s has neither cpu nor memory, without which Kubernetes gives no huge pages: set them" .root.Values.workers.hugepages .name) }}{{ end -}}
+{{- if and .root.Values.pack.enabled (eq .root.Values.workers.packed "map") }}{{ fail (printf "workers.hugepages is %s, but packed weights are mapped from the page cache (workers.packed: map): use workers.packed: copy" .root.Values.workers.hugepages) }}{{ end -}}
 {{- end -}}
 {{- end -}}
 
@@ -126,7 +131,7 @@
   "device" "use coordinator.gpu" "api-key" $secret "api-key-file" $secret "ssl-certfile" "use tls" "ssl-keyfile" "use tls" "log-format" "logs are JSON")) -}}
 {{- $_ := include "numoe.validateFlagsOf" (dict "where" "workers.flags" "flags" .Values.workers.flags "taken" (dict
   "model" "use model.directory" "slice" "use workers.slice" "worker-index" "it is the worker's place" "worker-count" "use workers.count"
-  "listen" "use workers.port" "metrics-host" "use listenHost" "metrics-port" "use workers.metricsPort" "format" "use workers.format"
+  "listen" "use workers.port" "metrics-host" "use listenHost" "metrics-port" "use workers.metricsPort" "format" "use workers.format" "hugepages" "use workers.hugepages"
   "activations" "use workers.activations" "packed" "use workers.packed" "threads" "use workers.threads" "log-format" "logs are JSON" "health-listen" "use workers.healthPort"
   "drain-timeout-ms" "use coordinator.drainSeconds" "pinning" "use pinning" "exclusive-cpus" "it follows from workers.resources" "supervise" "use workers.mode"
   "local-workers" "use workers.count")) -}}
