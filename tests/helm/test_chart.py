@@ -292,9 +292,7 @@ class Storage(unittest.TestCase):
         hosts = chart.find(chart.render(DOWNLOAD), "StatefulSet", "numoe")
         for c in hosts["spec"]["template"]["spec"]["containers"]:
             env = {e["name"]: e["value"] for e in c["env"]}
-            sockets = env.pop("WAIT_SOCKETS", "")
             self.assertEqual(env, {"WAIT_FOR": "/models/name/READY", "WAIT_MIB": "10240"})
-            self.assertEqual(sockets, "/run/numoe/worker-0.sock /run/numoe/worker-1.sock" if c["name"] == "coordinator" else "")
             self.assertEqual(chart.flags(c)["model"], "/models/name")
 
     def test_a_jobs_name_follows_from_its_content(self):

@@ -127,6 +127,34 @@ class Daemons(unittest.TestCase):
         self.ask()
         self.end()
 
+    def test_a_coordinator_before_its_workers_is_alive_and_says_what_it_waits_for(self):
+        hosts = chart.find(chart.render(*self.values()), "StatefulSet", "numoe")
+        coordinator = chart.container(hosts, "coordinator")
+        self.start(hosts, "numoe-0", only=["coordinator"])
+        url = f"http://127.0.0.1:{self.port}"
+        end, detail = time.monotonic() + 60, ""
+        while "workers" not in detail:
+            self.assertLess(time.monotonic(), end, f"{detail}\n{self.logs()}")
+            try:
+                with urllib.request.urlopen(url + coordinator["readinessProbe"]["httpGet"]["path"], timeout=5) as reply:
+                    self.fail(f"ready without workers: {reply.read()}")
+            except urllib.error.HTTPError as error:
+                detail = json.load(error)["detail"]
+            except OSError:
+                time.sleep(0.05)
+        with urllib.request.urlopen(url + coordinator["livenessProbe"]["httpGet"]["path"], timeout=30) as reply:
+            self.assertEqual(json.load(reply)["status"], "alive")
+        self.start(hosts, "numoe-0", only=["worker-0", "worker-1"])
+        self.await_ready(hosts)
+        self.ask()
+        self.end()
+
+    def test_a_coordinator_that_cannot_start_says_so_before_any_worker_has_loaded(self):
+        hosts = chart.find(chart.render(*self.values(coordinator={"flags": {"max-total-tokens": 2000000000}})), "StatefulSet", "numoe")
+        self.start(hosts, "numoe-0", only=["coordinator"])
+        self.assertEqual(self.processes["numoe-0/coordinator"].wait(timeout=60), 2, self.logs())
+        self.assertIn("--max-total-tokens=", self.logs())
+
     def test_a_host_with_keys(self):
         hosts = chart.find(chart.render(*self.values(apiKeys={"secretName": "keys"})), "StatefulSet", "numoe")
         with open(f"{self.folder}/keys", "w", encoding="utf-8") as f:

@@ -1,7 +1,6 @@
 """The script in the pods: waits for the model, says how far it is, makes the slice from the pod's name, passes signals."""
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -60,15 +59,6 @@ class Start(unittest.TestCase):
             with open(f"{self.folder}/{name}/READY", "w", encoding="utf-8"):
                 pass
         self.assertTrue(self.finish(process).endswith("started\n"))
-
-    def test_waits_for_the_workers_sockets(self):
-        paths = [os.path.join(self.folder, f"worker-{i}.sock") for i in (0, 1)]
-        process = self.start("echo", "started", WAIT_SOCKETS=" ".join(paths))
-        for path in paths:
-            self.assertEqual(process.stdout.readline(), f"waiting for the worker at {path}, which is loading\n")
-            with socket.socket(socket.AF_UNIX) as s:
-                s.bind(path)
-        self.assertEqual(self.finish(process), "started\n")
 
     def test_ends_while_it_waits(self):
         process = self.start("echo", "started", WAIT_FOR=f"{self.folder}/never")

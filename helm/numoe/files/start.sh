@@ -3,7 +3,6 @@
 # WAIT_FOR and WAIT_FOR_PACKED name files that are there once the model is complete; until then this waits, and says
 # every 15 s how far it is (WAIT_MIB: what WAIT_FOR's directory holds in the end). INDEX_BASE and INDEX_STEP make the
 # slice from the number at the end of the pod's name: pod 0 has slice INDEX_BASE, pod 1 INDEX_BASE + INDEX_STEP.
-# WAIT_SOCKETS: sockets of workers, which are there once they serve; a coordinator waits for its workers for a minute only.
 set -eu
 # As process 1 the shell would ignore the signal.
 trap 'exit 143' TERM
@@ -39,20 +38,8 @@ await() { # file, MiB in the end
   echo "$1 is there"
 }
 
-await_sockets() {
-  for path in $WAIT_SOCKETS; do
-    looks=0
-    until [ -S "$path" ]; do
-      [ $((looks % 30)) -ne 0 ] || echo "waiting for the worker at $path, which is loading"
-      looks=$((looks + 1))
-      pause 1
-    done
-  done
-}
-
 [ -z "${WAIT_FOR:-}" ] || await "$WAIT_FOR" "${WAIT_MIB:-0}"
 [ -z "${WAIT_FOR_PACKED:-}" ] || await "$WAIT_FOR_PACKED" 0
-[ -z "${WAIT_SOCKETS:-}" ] || await_sockets
 if [ -n "${INDEX_BASE:-}" ]; then
   pod=${HOSTNAME:-$(cat /etc/hostname)}
   set -- "$@" "--worker-index=$((INDEX_BASE + INDEX_STEP * ${pod##*-}))"

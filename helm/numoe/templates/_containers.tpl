@@ -132,14 +132,6 @@ livenessProbe:
 {{- end }}
 {{- end -}}
 
-{{- define "numoe.socketEnv" -}}
-{{- if gt (int .Values.workers.count) 0 }}
-{{- $sockets := list -}}
-{{- range $i := until (int .Values.workers.count) }}{{ $sockets = append $sockets (printf "/run/numoe/worker-%d.sock" $i) }}{{ end }}
-- {name: WAIT_SOCKETS, value: {{ join " " $sockets }}}
-{{- end }}
-{{- end -}}
-
 {{- define "numoe.coordinatorContainer" -}}
 {{- $c := .Values.coordinator -}}
 {{- $scheme := ternary "HTTPS" "HTTP" .Values.tls.enabled -}}
@@ -157,7 +149,7 @@ livenessProbe:
     {{- end }}
     - '--drain-timeout-ms={{ mul (int $c.drainSeconds) 1000 }}'
     - '--worker-deadline-ms={{ mul (int $c.workerDeadlineSeconds) 1000 }}'
-    - '--worker-start-timeout-ms=0'  # the startup probe is the limit
+    - '--worker-start-timeout-ms=0'  # the startup probe is the limit; meanwhile its own flags and memory are checked
     - --log-format=json
     {{- if gt (int $c.gpu.count) 0 }}
     - --device=cuda
@@ -170,7 +162,7 @@ livenessProbe:
     - --ssl-keyfile=/etc/numoe/tls/tls.key
     {{- end }}
     {{- include "numoe.flags" $c.flags | nindent 4 }}
-  {{- with concat (include "numoe.waitEnv" (dict "root" . "packed" false) | fromYamlArray) (include "numoe.socketEnv" . | fromYamlArray) $c.extraEnv }}
+  {{- with concat (include "numoe.waitEnv" (dict "root" . "packed" false) | fromYamlArray) $c.extraEnv }}
   env:
     {{- toYaml . | nindent 4 }}
   {{- end }}
