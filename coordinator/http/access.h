@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/watched_file.h"
 #include "coordinator/http/exchange.h"
-#include "coordinator/http/watched_file.h"
 
 namespace numoe {
 

@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "common/base/status.h"
+#include "common/base/watched_file.h"
 #include "coordinator/http/connection.h"
-#include "coordinator/http/watched_file.h"
 
 namespace numoe {
 namespace {
