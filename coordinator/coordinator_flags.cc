@@ -14,6 +14,20 @@
 namespace numoe {
 namespace {
 
+void AddWorkerFlags(Flags& flags, CoordinatorFlags& f) {
+  flags
+      .Add("workers", f.workers,
+           "Addresses of all expert workers: HOST:PORT or unix:PATH, separated by commas; needed but for "
+           "--plan")
+      ->delimiter(',');
+  flags.Add("worker-ssl-certfile", f.worker_tls.certificate,
+            "PEM file with the certificate chain that workers at HOST:PORT are shown (mutual TLS); default: "
+            "plain text");
+  flags.Add("worker-ssl-keyfile", f.worker_tls.key, "PEM file with its key");
+  flags.Add("worker-ssl-ca-certs", f.worker_tls.ca_certs,
+            "PEM file with the CAs that workers' certificates are of");
+}
+
 void AddApiFlags(Flags& flags, CoordinatorFlags& f) {
   flags
       .Add("reasoning-parser", f.reasoning_parser,
@@ -154,11 +168,7 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
       .Add("model", f.model,
            "Checkpoint directory (config.json, *.safetensors, tokenizer files), or a .gguf file")
       ->required();
-  flags
-      .Add("workers", f.workers,
-           "Addresses of all expert workers: HOST:PORT or unix:PATH, separated by commas; needed but for "
-           "--plan")
-      ->delimiter(',');
+  AddWorkerFlags(flags, f);
   flags.Add("served-model-name", f.served_model_name,
             "Model name in the API; default: the directory's or file's name");
   AddServerFlags(flags, {f.server, f.access, f.port_file});
@@ -222,6 +232,7 @@ absl::Status CompleteFlags(CoordinatorFlags& f) {
   }
   RETURN_IF_ERROR(CompletePrefillThreshold(f));
   for (const std::string& worker : f.workers) RETURN_IF_ERROR(CheckWorkerAddress(worker));
+  RETURN_IF_ERROR(CheckAllOrNone(f.worker_tls));
   if (f.served_model_name.empty()) {
     const std::filesystem::path model = std::filesystem::weakly_canonical(f.model);
     f.served_model_name = (model.extension() == ".gguf" ? model.stem() : model.filename()).string();

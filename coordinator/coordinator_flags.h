@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "common/observe/logging.h"
+#include "common/transport/tls_identity.h"
 #include "coordinator/http/server.h"
 
 namespace numoe {
@@ -19,6 +20,7 @@ struct CoordinatorFlags {
   std::string model;
   std::string served_model_name;
   std::vector<std::string> workers;
+  TlsFiles worker_tls{.flag_prefix = "worker-"};
   std::string data_path = "auto";
   std::string port_file;
   AccessOptions access;

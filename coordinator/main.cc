@@ -12,14 +12,16 @@
 #include "common/base/version.h"
 #include "common/kernels/kernels.h"
 #include "common/observe/logging.h"
+#include "common/transport/grpc_log.h"
+#include "common/transport/tls_identity.h"
 #include "coordinator/api/api_service.h"
 #include "coordinator/api/probe_routes.h"
 #include "coordinator/coordinator_flags.h"
 #include "coordinator/device_choice.h"
 #include "coordinator/health.h"
 #include "coordinator/http/server.h"
-#include "coordinator/model/fetch_threshold.h"
 #include "coordinator/http/server_flags.h"
+#include "coordinator/model/fetch_threshold.h"
 #include "coordinator/model/hot_experts.h"
 #include "coordinator/model/memory_plan.h"
 #include "coordinator/model/model.h"
@@ -296,7 +298,8 @@ absl::Status FetchLongPrompts(const CoordinatorFlags& f, const ModelConfig& conf
 
 // What is wrong with flags, files or memory is found before the workers are waited for. `doing` is what
 // /health says meanwhile.
-absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::atomic<const char*>& doing) {
+absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, const std::shared_ptr<TlsIdentityWatch>& worker_tls,
+                            Metrics& metrics, std::atomic<const char*>& doing) {
   const ScopedDeadlySignals deadly;  // may take minutes, and leaves nothing behind
   Loaded loaded;
   ASSIGN_OR_RETURN(loaded.checkpoint, Checkpoint::Open(f.model));
@@ -326,7 +329,8 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::at
                                                              .model_fingerprint = checkpoint->Fingerprint(),
                                                              .hidden_size = loaded.config.hidden_size,
                                                              .num_experts = loaded.config.num_experts,
-                                                             .map_experts = plan.window > 0},
+                                                             .map_experts = plan.window > 0,
+                                                             .tls = worker_tls},
                                                     .start_deadline_ms = f.worker_start_timeout_ms},
                                                    metrics));
   doing = "loading the model's weights";
@@ -351,6 +355,15 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, Metrics& metrics, std::at
   return loaded;
 }
 
+// Null: plain text.
+absl::StatusOr<std::shared_ptr<TlsIdentityWatch>> OpenWorkerTls(const CoordinatorFlags& f, Metrics& metrics) {
+  if (!f.worker_tls.given()) return nullptr;
+  ASSIGN_OR_RETURN(const auto tls, TlsIdentityWatch::Open(f.worker_tls, TlsRole::kClient));
+  prometheus::Gauge& expiry = metrics.With(GaugeId::kCertificateExpiry, {"worker-ssl-certfile"});
+  metrics.OnScrape([tls, &expiry] { expiry.Set(static_cast<double>(tls->Current()->expires_s)); });
+  return tls;
+}
+
 absl::StatusOr<std::unique_ptr<Tracer>> CreateTracer(const CoordinatorFlags& f, Metrics& metrics) {
   if (f.otlp_endpoint.empty()) return nullptr;
   return Tracer::Create({.endpoint = f.otlp_endpoint,
@@ -363,10 +376,12 @@ absl::StatusOr<std::unique_ptr<Tracer>> CreateTracer(const CoordinatorFlags& f, 
 
 absl::Status Serve(CoordinatorFlags& f) {
   RETURN_IF_ERROR(SetupLogging(f.log));
+  RouteGrpcLog();
   RETURN_IF_ERROR(CompleteFlags(f));
   if (f.plan) return PrintPlan(f);
   Metrics metrics(MetricOwner::kCoordinator);
   metrics.ServeAliases(f.served_model_name);
+  ASSIGN_OR_RETURN(const auto worker_tls, OpenWorkerTls(f, metrics));
   ASSIGN_OR_RETURN(const auto tracer, CreateTracer(f, metrics));
   std::atomic<const char*> doing{"reading the model's files"};
   Router starting, router;
@@ -374,7 +389,7 @@ absl::Status Serve(CoordinatorFlags& f) {
   ASSIGN_OR_RETURN(const auto access, Access::Create(f.access));
   ASSIGN_OR_RETURN(auto server, Server::Create(starting, *access, metrics, f.server));
   RETURN_IF_ERROR(server->Start());
-  ASSIGN_OR_RETURN(const Loaded loaded, Load(f, metrics, doing));
+  ASSIGN_OR_RETURN(const Loaded loaded, Load(f, worker_tls, metrics, doing));
   const auto& [checkpoint, config, defaults, tokenizer, chat_template, output_format, capacity, options, pool,
                device, model] = loaded;
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(*SelectIsa(f.isa)))}).Set(1);

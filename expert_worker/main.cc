@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <random>
+#include <string_view>
 #include <thread>
 
 #include "common/base/signals.h"
@@ -17,6 +19,8 @@
 #include "common/observe/logging.h"
 #include "common/observe/metrics_exposer.h"
 #include "common/topology/topology.h"
+#include "common/transport/grpc_log.h"
+#include "common/transport/tls_identity.h"
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/experts/expert_formats.h"
 #include "expert_worker/experts/expert_slice.h"
@@ -136,11 +140,27 @@ void ExportRestarts(Metrics& metrics) {
   metrics.With(CounterId::kWorkerRestarts, {"hung"}).Increment(restarts->hung);
 }
 
+// Sockets in no file, which end with their process: where a supervisor asks workers that speak TLS.
+constexpr std::string_view kAbstractPrefix = "unix-abstract:";
+
 absl::StatusOr<std::unique_ptr<HealthServer>> StartHealth(const WorkerFlags& f) {
   if (f.health_listen == "none") return nullptr;
   // gRPC would say what is wrong in a line of its own.
-  RETURN_IF_ERROR(CheckPortAddress("--health-listen", f.health_listen, "none"));
+  if (f.health_listen.rfind(kAbstractPrefix, 0) != 0)
+    RETURN_IF_ERROR(CheckPortAddress("--health-listen", f.health_listen, "none"));
   return HealthServer::Start(f.health_listen);
+}
+
+// Null: no TLS.
+absl::StatusOr<std::shared_ptr<TlsIdentityWatch>> OpenTls(const WorkerFlags& f) {
+  if (!f.tls.given()) return nullptr;
+  return TlsIdentityWatch::Open(f.tls, TlsRole::kServer);
+}
+
+void ExportTls(Metrics& metrics, const std::shared_ptr<TlsIdentityWatch>& tls) {
+  if (tls == nullptr) return;
+  prometheus::Gauge& expiry = metrics.With(GaugeId::kCertificateExpiry, {"ssl-certfile"});
+  metrics.OnScrape([tls, &expiry] { expiry.Set(static_cast<double>(tls->Current()->expires_s)); });
 }
 
 // Not ready from now on, and no new sessions. Coordinators that got the same signal finish their requests
@@ -175,6 +195,7 @@ WorkerServiceOptions ServiceOptions(const WorkerFlags& f, const Loaded& loaded) 
       .experts_per_token = loaded.config.experts_per_token,
       .description = loaded.executor->Describe(),
       .shared_memory = !f.no_shared_memory,
+      .tls = f.tls,
       .shared_experts = f.executor.memory.shared ? loaded.executor->Weights().Directory() : SharedExperts{},
       .experts_fd = loaded.executor->Weights().memory.fd(),
       .statistics = &loaded.executor->Statistics()};
@@ -182,12 +203,14 @@ WorkerServiceOptions ServiceOptions(const WorkerFlags& f, const Loaded& loaded) 
 
 absl::Status Serve(WorkerFlags& f) {
   RETURN_IF_ERROR(CheckListenAddress(f.listen));
+  ASSIGN_OR_RETURN(const auto tls, OpenTls(f));
   ASSIGN_OR_RETURN(const auto claim, CheckPlace(f));
   ASSIGN_OR_RETURN(const auto health, StartHealth(f));
   LoadProgress progress;
   Metrics metrics(MetricOwner::kWorker);
   ExportProgress(metrics, progress);
   ExportRestarts(metrics);
+  ExportTls(metrics, tls);
   const std::vector<Finding> findings = FindSettings(f);
   ExportPreflight(metrics, findings);
   // Before the weights are there: who waits for them wants to see how far they are.
@@ -217,7 +240,14 @@ absl::Status Serve(WorkerFlags& f) {
   return absl::OkStatus();
 }
 
+// An address that nobody else on this host has, up to the worker's number.
+std::string PrivateHealth() {
+  std::random_device random;
+  return fmt::format("{}numoe-health-{}-{:08x}-", kAbstractPrefix, getpid(), random());
+}
+
 absl::Status Supervise(const WorkerFlags& f, int argc, char** argv) {
+  RETURN_IF_ERROR(OpenTls(f).status());
   ASSIGN_OR_RETURN(const auto claim, CheckPlace(f));
   ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
   ASSIGN_OR_RETURN(
@@ -228,7 +258,8 @@ absl::Status Supervise(const WorkerFlags& f, int argc, char** argv) {
                            .per_package = f.worker_per == "package",
                            .own_home = f.pinning == "required",
                            .listen = f.listen,
-                           .metrics_port = f.metrics_port}));
+                           .metrics_port = f.metrics_port,
+                           .health = f.tls.given() ? PrivateHealth() : ""}));
   for (const FleetWorker& worker : plan.workers) RETURN_IF_ERROR(CheckListenAddress(worker.listen));
   ASSIGN_OR_RETURN(const auto health, StartHealth(f));
   for (const std::string& warning : topology.warnings) spdlog::warn("topology: {}", warning);
@@ -263,6 +294,7 @@ int Probe(const std::string& address) {
 absl::Status Run(WorkerFlags& f, int argc, char** argv) {
   RETURN_IF_ERROR(CompleteFlags(f));
   RETURN_IF_ERROR(SetupLogging(f.log));
+  RouteGrpcLog();
   return f.supervise ? Supervise(f, argc, argv) : Serve(f);
 }
 

@@ -18,6 +18,11 @@ void AddServiceFlags(Flags& flags, WorkerFlags& f) {
   flags.Add(
       "health-listen", f.health_listen,
       "HOST:PORT of gRPC health checks in plain text from the start on (services \"\" and live), or none");
+  flags.Add(
+      "ssl-certfile", f.tls.certificate,
+      "PEM file with the certificate chain that --listen HOST:PORT shows (mutual TLS); default: no TLS");
+  flags.Add("ssl-keyfile", f.tls.key, "PEM file with its key");
+  flags.Add("ssl-ca-certs", f.tls.ca_certs, "PEM file with the CAs that coordinators' certificates are of");
   flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");
   flags.AddSwitch("share-experts", f.executor.memory.shared,
                   "Let coordinators on this host map the weights, for prompts that a GPU computes itself");
@@ -139,6 +144,14 @@ absl::Status CompleteFlags(WorkerFlags& f) {
     return absl::InvalidArgumentError(
         "--numa-nodes with --supervise: the supervisor gives each worker its nodes; limit the supervisor's "
         "CPUs (cpuset, taskset) instead");
+  }
+  RETURN_IF_ERROR(CheckAllOrNone(f.tls));
+  if (f.tls.given() && f.listen.rfind("unix:", 0) == 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("--ssl-certfile with --listen={}: a socket is guarded by its file's permissions and "
+                    "stays plain text; "
+                    "expected HOST:PORT, or no --ssl-certfile",
+                    f.listen));
   }
   if (!f.supervise && f.local_workers > 0)
     return absl::InvalidArgumentError("--local-workers without --supervise: expected both");

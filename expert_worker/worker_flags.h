@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "common/observe/logging.h"
+#include "common/transport/tls_identity.h"
 #include "expert_worker/experts/expert_executor.h"
 
 namespace numoe {
@@ -18,6 +19,7 @@ struct WorkerFlags {
   std::string model;
   std::string listen = "127.0.0.1:7070";
   std::string health_listen = "none";
+  TlsFiles tls;
   std::string slice = "intermediate";
   std::string packed = "map";
   std::string metrics_host = "127.0.0.1";

@@ -71,6 +71,8 @@ inline constexpr int kDeferringTokensMax = kCallTokensMax / 2;
 // vocabulary 84 MB, and a whole chunk of deterministic serving.
 inline constexpr int kPromptLogitRowsMax = 128;
 inline constexpr int kWorkersMax = 64;
+// A certificate, a key or a bundle of CAs: the one that Debian trusts has 220 kB.
+inline constexpr uint64_t kTlsFileBytesMax = 1 << 20;
 // Long against a conversation, short against a day's change of what people ask.
 inline constexpr double kExpertHalfLifeSeconds = 600;
 

@@ -17,12 +17,17 @@
 #include "common/transport/grpc_status.h"
 #include "common/transport/host_id.h"
 #include "common/transport/ring_channel.h"
+#include "common/transport/tls_credentials.h"
+#include "coordinator/transport/heartbeat.h"
+#include "coordinator/transport/tls_probe.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
 
 namespace numoe {
 namespace {
 
 constexpr int kConnectTimeoutMs = 2'000;
+
+bool IsUnix(const std::string& address) { return address.rfind("unix:", 0) == 0; }
 
 void AddTo(absl::Span<float> out, const float* partial) {
   for (size_t i = 0; i < out.size(); ++i) out[i] += partial[i];
@@ -168,7 +173,9 @@ class RingLink final : public WorkerLink {
   }
 
   std::shared_ptr<ExpertMemory> experts() const override { return experts_; }
-  bool Alive() override { return channel_->PeerAlive(); }
+  absl::Status Alive() override {
+    return channel_->PeerAlive() ? absl::OkStatus() : absl::UnavailableError("the worker is gone");
+  }
   void Abort() override {}  // Receive has its own deadline
 
  private:
@@ -209,7 +216,8 @@ class StreamLink final : public WorkerLink {
       : identity_(std::move(identity)),
         options_(options),
         channel_(std::move(channel)),
-        stub_(v1::ExpertWorker::NewStub(channel_)) {
+        stub_(v1::ExpertWorker::NewStub(channel_)),
+        heartbeat_(*stub_, options.heartbeat_ms, options.heartbeat_deadline_ms) {
     stream_ = stub_->LayerCalls(&context_);
   }
 
@@ -261,7 +269,11 @@ class StreamLink final : public WorkerLink {
     return AskCountedRows(channel_, options_.num_experts, deadline_ms);
   }
 
-  bool Alive() override { return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY; }
+  absl::Status Alive() override {
+    if (channel_->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_READY)
+      return absl::UnavailableError("the connection to the worker broke");
+    return heartbeat_.Look();
+  }
   void Abort() override { context_.TryCancel(); }
 
  private:
@@ -269,6 +281,7 @@ class StreamLink final : public WorkerLink {
   const LinkOptions options_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::ExpertWorker::Stub> stub_;
+  Heartbeat heartbeat_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::LayerCall, v1::LayerReply>> stream_;
   v1::LayerCall request_;
@@ -301,16 +314,32 @@ absl::Status CheckHandshake(const std::string& address, const v1::HandshakeReply
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::string& address,
-                                                                const LinkOptions& options) {
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const TlsIdentity* tls) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
                    1);  // a reconnect must not inherit a dead connection's back-off
-  const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(
+      address, tls == nullptr ? grpc::InsecureChannelCredentials() : TlsChannelCredentials(*tls), arguments);
+}
+
+// gRPC's word for it says who does not answer, but not why two ends refuse each other.
+absl::Status ExplainFailure(const std::string& address, const TlsIdentity* tls, grpc::Channel& channel,
+                            const grpc::Status& failure) {
+  const bool connected = channel.GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
+  if (!IsUnix(address) && !connected && failure.error_code() == grpc::StatusCode::UNAVAILABLE)
+    RETURN_IF_ERROR(ProbeTls(address, tls, std::chrono::milliseconds(kConnectTimeoutMs)));
+  return absl::UnavailableError(failure.error_message());  // the pool says whose
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::string& address,
+                                                                const LinkOptions& options) {
+  const bool secure = options.tls != nullptr && !IsUnix(address);
+  const std::shared_ptr<const TlsIdentity> tls = secure ? options.tls->Current() : nullptr;
+  const std::shared_ptr<grpc::Channel> channel = OpenChannel(address, tls.get());
   const auto stub = v1::ExpertWorker::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(In(kConnectTimeoutMs));
@@ -319,7 +348,7 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
   request.set_coordinator(fmt::format("pid {}", getpid()));
   v1::HandshakeReply reply;
   const grpc::Status shaken = stub->Handshake(&context, request, &reply);
-  if (!shaken.ok()) return absl::UnavailableError(shaken.error_message());  // the pool says whose
+  if (!shaken.ok()) return ExplainFailure(address, tls.get(), *channel, shaken);
   RETURN_IF_ERROR(CheckHandshake(address, reply, options));
   WorkerIdentity identity{.slice_by_expert = reply.slice_mode() == v1::SLICE_MODE_EXPERT,
                           .worker_index = reply.worker_index(),

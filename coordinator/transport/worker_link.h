@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/transport/call_codec.h"
+#include "common/transport/tls_identity.h"
 #include "coordinator/transport/expert_backend.h"
 #include "coordinator/transport/expert_memory.h"
 #include "coordinator/transport/expert_rows.h"
@@ -28,6 +29,11 @@ struct LinkOptions {
   int64_t call_deadline_ms = 30'000;
   int spin_us = 300;
   bool map_experts = false;  // of workers on this host that share them
+  // Of a connection between hosts: how often it is asked for a sign of life, and how long that may take.
+  int64_t heartbeat_ms = 1'000;
+  int64_t heartbeat_deadline_ms = 5'000;  // TCP gets over 2 s of lost packets in 4.3
+  std::shared_ptr<TlsIdentityWatch>
+      tls;  // for HOST:PORT; null: plain text. Sockets are files with permissions
 };
 
 struct WorkerIdentity {
@@ -40,7 +46,8 @@ struct WorkerIdentity {
 
 class WorkerLink {
  public:
-  /// UNAVAILABLE: nobody answers. FAILED_PRECONDITION: another protocol, model or shape; says which.
+  /// UNAVAILABLE: nobody answers. FAILED_PRECONDITION: another protocol, model or shape, or certificates that
+  /// one of the two refuses; says which.
   static absl::StatusOr<std::unique_ptr<WorkerLink>> Connect(const std::string& address,
                                                              const LinkOptions& options);
   virtual ~WorkerLink() = default;
@@ -59,8 +66,8 @@ class WorkerLink {
   virtual std::shared_ptr<ExpertMemory> experts() const { return nullptr; }
   /// What the worker has counted, over its control service; waits at most `deadline_ms`. Any thread.
   virtual absl::StatusOr<ExpertRows> CountedRows(int64_t deadline_ms) = 0;
-  /// False once the peer is known to be gone. Any thread.
-  virtual bool Alive() = 0;
+  /// UNAVAILABLE once the peer is known to be gone, and how that was seen. To be called often, by one thread.
+  virtual absl::Status Alive() = 0;
   virtual void Abort() = 0;
 };
 

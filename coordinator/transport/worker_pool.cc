@@ -17,6 +17,8 @@ using Clock = std::chrono::steady_clock;
 // How often the maintenance thread looks: the bound on noticing an idle worker's death, and the reconnect
 // interval.
 constexpr std::chrono::milliseconds kLookInterval(5);
+// After a refusal that somebody has to change something for: another model, another CA.
+constexpr std::chrono::seconds kRefusedInterval(1);
 constexpr int64_t kCountedRowsDeadlineMs = 1'000;  // of one worker; its answer takes milliseconds
 
 }  // namespace
@@ -75,7 +77,7 @@ void WorkerPool::Maintain() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     for (size_t i = 0; i < workers_.size() && !stop_; ++i) {
-      if (workers_[i].link != nullptr) continue;
+      if (workers_[i].link != nullptr || Clock::now() < workers_[i].retry_at) continue;
       lock.unlock();
       TryConnect(i);
       lock.lock();
@@ -95,7 +97,10 @@ void WorkerPool::TryConnect(size_t index) {
   Worker& worker = workers_[index];
   if (!link.ok()) {
     worker.status.error = std::string(link.status().message());
-    if (absl::IsFailedPrecondition(link.status())) fatal_ = link.status();
+    if (absl::IsFailedPrecondition(link.status())) {
+      fatal_ = link.status();
+      worker.retry_at = Clock::now() + kRefusedInterval;
+    }
   } else {
     worker.link = *std::move(link);
     worker.status.identity = worker.link->identity();
@@ -120,10 +125,11 @@ void WorkerPool::CheckLinks() {
           in_call_ && Clock::now() - watch_since_ > std::chrono::milliseconds(options_.link.call_deadline_ms);
     }
     if (link == nullptr) continue;
-    const bool alive = link->Alive();
-    if (overdue) link->Abort();
-    if (overdue || !alive) Release();
-    if (!alive) Lose(i, link, absl::UnavailableError("the worker is gone"));
+    const absl::Status alive = link->Alive();
+    if (!alive.ok()) Lose(i, link, alive);  // first, or the engine's call says less when it ends
+    if (!overdue && alive.ok()) continue;
+    link->Abort();
+    Release();
   }
 }
 

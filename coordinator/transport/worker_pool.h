@@ -73,7 +73,8 @@ class WorkerPool final : public ExpertBackend {
   };
   struct Worker {
     WorkerStatus status;
-    std::shared_ptr<WorkerLink> link;  // null: down
+    std::shared_ptr<WorkerLink> link;                // null: down
+    std::chrono::steady_clock::time_point retry_at;  // not asked again before
   };
   WorkerPool(const WorkerPoolOptions& options, Metrics& metrics);
   void Maintain();

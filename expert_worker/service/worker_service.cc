@@ -13,6 +13,7 @@
 #include "common/base/status.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/host_id.h"
+#include "common/transport/tls_credentials.h"
 #include "expert_worker/service/layer_message.h"
 #include "expert_worker/service/listen_address.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
@@ -23,6 +24,10 @@ namespace {
 // Largest LayerCall or LayerReply: the limit on tokens times the widest supported hidden size would be 2 GB;
 // gRPC's own framing limits it to INT_MAX.
 constexpr int kMessageBytesMax = INT32_MAX;
+
+// A coordinator whose host or network is gone says no goodbye: its session would be counted for ever.
+constexpr int kKeepaliveMs = 10'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
 
 void Write(const SharedExperts& experts, v1::SharedExperts& out) {
   out.set_bytes(experts.bytes);
@@ -174,8 +179,16 @@ class GrpcWorkerService final : public WorkerService {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(), &port);
+    const bool secure = options_.tls.given() && !is_unix;
+    builder.AddListeningPort(options_.listen,
+                             secure ? TlsServerCredentials(options_.tls) : grpc::InsecureServerCredentials(),
+                             &port);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    if (!is_unix) {
+      builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+      builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+      builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // any number
+    }
     builder.SetMaxReceiveMessageSize(kMessageBytesMax);
     builder.SetMaxSendMessageSize(kMessageBytesMax);
     builder.RegisterService(service_.get());

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/transport/shared_experts.h"
+#include "common/transport/tls_identity.h"
 #include "expert_worker/experts/expert_statistics.h"
 #include "expert_worker/service/ring_server.h"
 
@@ -26,6 +27,7 @@ struct WorkerServiceOptions {
   int experts_per_token = 0;
   std::string description;  // the start log line
   bool shared_memory = true;
+  TlsFiles tls;                                  // of HOST:PORT; not given: plain text
   SharedExperts shared_experts;                  // what lies behind experts_fd
   int experts_fd = -1;                           // -1: the weights are not shared; outlives the service
   const ExpertStatistics* statistics = nullptr;  // of the executor, which has them; null: it has none

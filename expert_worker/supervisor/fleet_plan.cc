@@ -152,6 +152,7 @@ absl::StatusOr<FleetPlan> PlanFleet(const Topology& topology, const FleetRequest
                        .metrics_port = request.metrics_port == 0 ? 0 : request.metrics_port + place};
     worker.listen = base.port == 0 ? fmt::format("{}/worker-{}.sock", request.listen, worker.index)
                                    : fmt::format("{}:{}", base.host, base.port + place);
+    if (!request.health.empty()) worker.health = fmt::format("{}{}", request.health, worker.index);
     Place(homes, local, place, worker);
     plan.workers.push_back(std::move(worker));
   }
@@ -173,7 +174,7 @@ std::vector<std::string> WorkerArguments(const std::vector<std::string>& argumen
   for (const std::string& decided :
        {std::string("--supervise=false"), fmt::format("--worker-index={}", worker.index),
         fmt::format("--worker-count={}", plan.worker_count), "--listen=" + worker.listen,
-        fmt::format("--metrics-port={}", worker.metrics_port), std::string("--health-listen=none"),
+        fmt::format("--metrics-port={}", worker.metrics_port), "--health-listen=" + worker.health,
         fmt::format("--numa-nodes={}", fmt::join(worker.nodes, ",")),
         fmt::format("--exclusive-cpus={}", worker.cpus.size())})
     kept.push_back(decided);

@@ -22,6 +22,9 @@ struct FleetRequest {
   bool own_home = false;     // no two workers on one home (--pinning required)
   std::string listen;        // unix:FOLDER, or HOST:PORT of the first worker
   int metrics_port = 0;      // of the first worker; 0: any free one
+  // Where the supervisor asks its workers' health if not at `listen`, whose TLS wants a coordinator's
+  // certificate: an address that each gets its slice's number put behind. "": at `listen`.
+  std::string health;
 };
 
 struct FleetWorker {
@@ -30,6 +33,7 @@ struct FleetWorker {
   std::vector<int> cpus;   // that it may use, OS numbers
   std::string listen;
   int metrics_port = 0;
+  std::string health = "none";  // --health-listen; none: it answers at `listen`
 };
 
 struct FleetPlan {

@@ -30,7 +30,10 @@ constexpr Milliseconds kHealthPatience{1'000};
 // thread's.
 struct Post {
   Post(const FleetWorker& w, const SupervisorOptions& options)
-      : worker(w), policy(options.restarts), probe(w.listen), hang(options.hangs) {}
+      : worker(w),
+        policy(options.restarts),
+        probe(w.health == "none" ? w.listen : w.health),
+        hang(options.hangs) {}
 
   const FleetWorker& worker;
   RestartPolicy policy;

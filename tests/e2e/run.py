@@ -19,6 +19,8 @@ import command_lines  # noqa: E402
 from command_lines import CommandLines  # noqa: E402,F401
 from daemons import Cluster, free_port, metric, stream_calls, stream_text  # noqa: E402
 from liveness import Liveness  # noqa: E402,F401
+import mutual_tls  # noqa: E402
+from mutual_tls import MutualTls  # noqa: E402,F401
 import routing  # noqa: E402
 from routing import RouterFaults, Routing  # noqa: E402,F401
 import supervision  # noqa: E402
@@ -828,5 +830,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     options, rest = parser.parse_known_args()
-    BIN = command_lines.BIN = routing.BIN = supervision.BIN = tracing.BIN = os.path.abspath(options.bin)
+    BIN = command_lines.BIN = mutual_tls.BIN = routing.BIN = supervision.BIN = tracing.BIN = os.path.abspath(options.bin)
     unittest.main(argv=[sys.argv[0], *rest])

@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 
 constexpr const char* kTwoSockets = "pack:2 numa:1 core:4 pu:1";
 constexpr const char* kThreeClusters = "pack:2 numa:3 core:2 pu:2";
@@ -127,6 +128,14 @@ TEST(FleetPlanTest, AWorkerIsToldWhatTheSupervisorDecidesAndTheRestAsGiven) {
               ElementsAre("--model", "/m", "--threads", "3", "--supervise=false", "--worker-index=1",
                           "--worker-count=2", "--listen=unix:/run/m/worker-1.sock", "--metrics-port=9091",
                           "--health-listen=none", "--numa-nodes=1", "--exclusive-cpus=4"));
+}
+
+TEST(FleetPlanTest, WorkersThatSpeakTlsAreAskedElsewhere) {
+  const FleetPlan plan = Plan(kTwoSockets, {.listen = "0.0.0.0:7070", .health = "unix-abstract:h-"});
+  EXPECT_EQ(plan.workers[1].health, "unix-abstract:h-1");
+  EXPECT_THAT(WorkerArguments({"--supervise", "--ssl-certfile", "/c", "--health-listen", "0.0.0.0:8081"},
+                              plan, plan.workers[1]),
+              IsSupersetOf({"--ssl-certfile", "/c", "--health-listen=unix-abstract:h-1"}));
 }
 
 }  // namespace

@@ -1,0 +1,59 @@
+#include "common/transport/grpc_log.h"
+
+#include <fmt/format.h>
+#include <grpc/support/log.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <map>
+#include <mutex>
+
+namespace numoe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kSilence(10);
+constexpr size_t kLinesKept = 64;  // different ones at once are a handful
+
+// Whether the same line was not said just now.
+bool IsNew(const std::string& line) {
+  static std::mutex mutex;
+  static std::map<std::string, Clock::time_point> said;
+  const std::lock_guard lock(mutex);
+  const Clock::time_point now = Clock::now();
+  if (said.size() >= kLinesKept) said.clear();
+  const auto [found, first] = said.emplace(line, now);
+  if (!first && now - found->second < kSilence) return false;
+  found->second = now;
+  return true;
+}
+
+void Write(gpr_log_func_args* arguments) {
+  const std::string line = ExplainGrpcLine(arguments->message);
+  if (!IsNew(line)) return;
+  if (arguments->severity == GPR_LOG_SEVERITY_ERROR) {
+    spdlog::warn("{}", line);
+  } else {
+    spdlog::debug("{}", line);
+  }
+}
+
+}  // namespace
+
+void RouteGrpcLog() { gpr_set_log_function(Write); }
+
+std::string ExplainGrpcLine(std::string_view line) {
+  const auto has = [line](std::string_view words) { return line.find(words) != std::string_view::npos; };
+  if (has("peer did not return a certificate"))
+    return "TLS: a client without a certificate was refused; expected one of --ssl-ca-certs";
+  if (has("wrong version number") || has("http request"))
+    return "TLS: a peer that speaks no TLS was refused; give a coordinator --worker-ssl-certfile, "
+           "--worker-ssl-keyfile and --worker-ssl-ca-certs";
+  if (has("certificate verify failed"))
+    return "TLS: a peer was refused whose certificate comes of none of our CAs, or is not valid now";
+  if (has("SSL alert number"))
+    return fmt::format("TLS: a peer refused our certificate, or has none that we may see: {}", line);
+  return fmt::format("gRPC: {}", line);
+}
+
+}  // namespace numoe

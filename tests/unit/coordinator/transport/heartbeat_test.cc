@@ -1,0 +1,137 @@
+// A link that is cut without a word to either end: noticed in no more than the heartbeat's time, between two
+// calls and in the middle of one, and healed.
+#include "coordinator/transport/heartbeat.h"
+
+#include "coordinator/transport/worker_pool.h"
+#include "expert_worker/service/worker_service.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/cut_relay.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kPatienceMs = 120'000;
+
+class Zeros final : public LayerExecutor {
+ public:
+  absl::Status Execute(const LayerCallView&, absl::Span<float> out) override {
+    std::fill(out.begin(), out.end(), 0.0f);
+    return absl::OkStatus();
+  }
+};
+
+class HeartbeatTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto service = WorkerService::Start(zeros_, {.listen = "127.0.0.1:0",
+                                                 .hidden_size = 4,
+                                                 .num_experts = 2,
+                                                 .experts_per_token = 1,
+                                                 .description = "zeros"});
+    ASSERT_TRUE(service.ok()) << service.status();
+    service_ = *std::move(service);
+    const std::string& address = service_->address();
+    relay_ = std::make_unique<CutRelay>(std::stoi(address.substr(address.rfind(':') + 1)));
+  }
+  void Connect(int64_t deadline_ms) {
+    auto pool = WorkerPool::Create({.addresses = {relay_->address()},
+                                    .link = {.data_path = DataPath::kGrpc,
+                                             .hidden_size = 4,
+                                             .num_experts = 2,
+                                             .call_deadline_ms = kPatienceMs,
+                                             .heartbeat_ms = 10,
+                                             .heartbeat_deadline_ms = deadline_ms},
+                                    .start_deadline_ms = kPatienceMs},
+                                   metrics_);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    pool_ = *std::move(pool);
+  }
+  absl::Status Call() {
+    const std::vector<float> hidden(4), weights(1);
+    const std::vector<ExpertId> experts(1);
+    std::vector<float> out(4);
+    const ExpertCall call{.layer = 0,
+                          .tokens = 1,
+                          .hidden_size = 4,
+                          .experts_per_token = 1,
+                          .hidden = hidden,
+                          .experts = experts,
+                          .weights = weights};
+    const absl::Status begun = pool_->Start(call);
+    return begun.ok() ? pool_->Finish(absl::MakeSpan(out)) : begun;
+  }
+  // Until the worker is as `up` says; whether it came to that.
+  bool Await(bool up) const {
+    for (int i = 0; i < kPatienceMs / 5; ++i) {
+      if (pool_->Workers()[0].up == up) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+
+  Metrics metrics_{MetricOwner::kCoordinator};
+  Zeros zeros_;
+  std::unique_ptr<WorkerService> service_;
+  std::unique_ptr<CutRelay> relay_;
+  std::unique_ptr<WorkerPool> pool_;
+};
+
+TEST_F(HeartbeatTest, AnIdleLinkThatIsCutIsNoticedAndHeals) {
+  Connect(/*deadline_ms=*/500);
+  relay_->Cut(true);
+  ASSERT_TRUE(Await(/*up=*/false));
+  relay_->Cut(false);
+  ASSERT_TRUE(Await(/*up=*/true));
+}
+
+TEST_F(HeartbeatTest, ACallInACutLinkEndsLongBeforeItsDeadline) {
+  Connect(/*deadline_ms=*/500);
+  relay_->Cut(true);
+  const auto begun = std::chrono::steady_clock::now();
+  const absl::Status ended = Call();
+  EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(kPatienceMs / 2));
+  EXPECT_FALSE(pool_->Ready());
+  relay_->Cut(false);
+  ASSERT_TRUE(pool_->AwaitReady(kPatienceMs).ok());
+}
+
+TEST_F(HeartbeatTest, ALinkThatIsOnlySlowIsKept) {
+  Connect(/*deadline_ms=*/kPatienceMs);
+  relay_->Cut(true);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // many a question's time
+  relay_->Cut(false);
+  EXPECT_TRUE(Call().ok());
+  EXPECT_EQ(metrics_.With(CounterId::kWorkerLost, {relay_->address()}).Value(), 0);
+}
+
+TEST_F(HeartbeatTest, WhatWasSeenIsSaid) {
+  const auto channel = grpc::CreateChannel(relay_->address(), grpc::InsecureChannelCredentials());
+  const auto stub = v1::ExpertWorker::NewStub(channel);
+  ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::minutes(2)));
+  Heartbeat heartbeat(*stub, /*every_ms=*/1, /*deadline_ms=*/300);
+  relay_->Cut(true);
+  absl::Status seen;
+  while (seen.ok()) seen = heartbeat.Look();
+  EXPECT_THAT(seen.ToString(), HasSubstr("no sign of life for 300 ms"));
+  relay_->Cut(false);
+  Heartbeat broken(*stub, /*every_ms=*/1, /*deadline_ms=*/kPatienceMs);
+  service_.reset();
+  seen = absl::OkStatus();
+  while (seen.ok()) seen = broken.Look();
+  EXPECT_TRUE(absl::IsUnavailable(seen)) << seen;
+}
+
+TEST_F(HeartbeatTest, ItEndsWhileAQuestionWaits) {
+  const auto channel = grpc::CreateChannel(relay_->address(), grpc::InsecureChannelCredentials());
+  const auto stub = v1::ExpertWorker::NewStub(channel);
+  relay_->Cut(true);
+  Heartbeat heartbeat(*stub, /*every_ms=*/0, /*deadline_ms=*/kPatienceMs);
+  EXPECT_TRUE(heartbeat.Look().ok());
+}
+
+}  // namespace
+}  // namespace numoe
