@@ -3,6 +3,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -12,6 +13,7 @@ from containers import ROOT, await_true, find_tool
 
 MODEL = os.path.join(ROOT, "deploy/models/nano")
 BIN = ""
+HEARTBEAT_S = 6  # a second between two questions, five without an answer: LinkOptions::heartbeat_*
 CALL_DEADLINE_S = 30  # of a layer call: LinkOptions::call_deadline_ms
 
 
@@ -84,20 +86,49 @@ class Network:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def worker_metric(net, port, name):
+    """Of the remote worker, asked on its own host: also while the cable is cut. The sum over all series."""
+    code = f"import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:{port}/metrics', timeout=10).read().decode())"
+    text = subprocess.run(["ip", "netns", "exec", net.b, sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.split("{")[0].split(" ")[0] == name)
+
+
+def certificates(folder, names):
+    """A CA, a worker's certificate with these names and a coordinator's; -> their flags."""
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True)
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    ca = f"{folder}/ca"
+    openssl("req", "-x509", *key, "-days", "1", "-subj", "/CN=ca", "-keyout", f"{ca}.key", "-out", f"{ca}.crt")
+    flags = []
+    for who, prefix, use in (("worker", "--", "serverAuth"), ("coordinator", "--worker-", "clientAuth")):
+        own = f"{folder}/{who}"
+        openssl("req", "-new", *key, "-subj", f"/CN={who}", "-addext", f"subjectAltName={names}", "-addext", f"extendedKeyUsage={use}",
+                "-keyout", f"{own}.key", "-out", f"{own}.csr")
+        openssl("x509", "-req", "-in", f"{own}.csr", "-CA", f"{ca}.crt", "-CAkey", f"{ca}.key", "-days", "1", "-copy_extensions", "copy",
+                "-out", f"{own}.crt")
+        flags.append([f"{prefix}ssl-certfile", f"{own}.crt", f"{prefix}ssl-keyfile", f"{own}.key", f"{prefix}ssl-ca-certs", f"{ca}.crt"])
+    return flags
+
+
 @unittest.skipIf(why_no_namespaces(), why_no_namespaces())
 class TwoHosts(unittest.TestCase):
+    TLS = False
+    METRICS_PORT = 9190
+
     @classmethod
     def setUpClass(cls):
         cls.net = Network()
         cls.addClassCleanup(cls.net.close)
+        worker_tls, coordinator_tls = certificates(cls.net.folder, f"IP:{cls.net.b_ip}") if cls.TLS else ([], [])
         local = f"unix:{cls.net.folder}/w0.sock"
         cls.remote = f"{cls.net.b_ip}:7070"
-        flags = ["--model", MODEL, "--worker-count", "2", "--metrics-port", "0"]
-        cls.net.start(cls.net.a, "worker0", "numoe-expert-worker", *flags, "--worker-index", "0", "--listen", local)
-        cls.remote_argv = ["numoe-expert-worker", *flags, "--worker-index", "1", "--listen", cls.remote]
+        flags = ["--model", MODEL, "--worker-count", "2", "--metrics-port"]
+        cls.net.start(cls.net.a, "worker0", "numoe-expert-worker", *flags, "0", "--worker-index", "0", "--listen", local)
+        cls.remote_argv = ["numoe-expert-worker", *flags, str(cls.METRICS_PORT), "--worker-index", "1", "--listen", cls.remote, *worker_tls]
         cls.worker = cls.net.start(cls.net.b, "worker1", *cls.remote_argv)
         cls.net.start(cls.net.a, "coordinator", "numoe-coordinator", "--model", MODEL, "--host", cls.net.a_ip, "--port", "8080",
-                      "--workers", f"{local},{cls.remote}", "--worker-deadline-ms", "120000")
+                      "--workers", f"{local},{cls.remote}", "--worker-deadline-ms", "120000", *coordinator_tls)
         cls.server = Server(cls.net.a_ip, 8080, lambda: cls.net.log("coordinator"))
         cls.server.await_health("ready")
         cls.expected = Stream(cls.server).result()
@@ -121,20 +152,41 @@ class TwoHosts(unittest.TestCase):
         self.assertEqual(stream.result(), self.expected)
         self.assertEqual(self.server.metric("numoe_worker_lost_total"), lost)
 
+    def cut_until_noticed(self):
+        """-> seconds until /health names the worker"""
+        self.net.cut()
+        begun = time.monotonic()
+        self.server.await_health("degraded", CALL_DEADLINE_S)
+        seconds = time.monotonic() - begun
+        self.assertGreater(seconds, 1, "noticed by something else than the cut")
+        detail = self.server.request("GET", "/health")[2]
+        self.assertIn(self.remote, detail)
+        self.assertIn("no sign of life", detail)
+        print(f"a cut link was noticed after {seconds:.2f} s, expected at most about {HEARTBEAT_S}", file=sys.stderr)
+        return seconds
+
     def test_3_a_long_cut_is_noticed_and_healed_and_the_step_replayed(self):
         lost, replayed = (self.server.metric(f"numoe_{name}_total") for name in ("worker_lost", "steps_replayed"))
         stream = Stream(self.server)
         stream.await_events(20)
-        self.net.cut()
-        begun = time.monotonic()
-        self.server.await_health("degraded", CALL_DEADLINE_S + 5)
-        self.assertGreater(time.monotonic() - begun, 1, "noticed by something else than the cut")
-        self.assertIn(self.remote, self.server.request("GET", "/health")[2])
+        self.assertLess(self.cut_until_noticed(), CALL_DEADLINE_S - 5, "it was the call's own deadline that ended it")
         self.assertEqual(self.server.metric("numoe_worker_lost_total"), lost + 1)
         self.net.cut(False)
         self.server.await_health("ready", 30)
         self.assertEqual(stream.result(), self.expected, "the answer changed")
         self.assertGreater(self.server.metric("numoe_steps_replayed_total"), replayed)
+
+    def test_3a_a_cut_is_noticed_where_nobody_asks_anything_and_by_the_worker_too(self):
+        lost = self.server.metric("numoe_worker_lost_total")
+        self.cut_until_noticed()
+        self.assertEqual(self.server.metric("numoe_worker_lost_total"), lost + 1)
+        self.assertEqual(self.server.metric("numoe_worker_up"), 1)
+        await_true(lambda: worker_metric(self.net, self.METRICS_PORT, "numoe_expert_sessions") == 0, 60,
+                   "the worker still counts the session of a coordinator that it cannot reach")
+        self.net.cut(False)
+        self.server.await_health("ready", 30)
+        self.assertEqual(self.server.metric("numoe_worker_up"), 2)
+        self.assertEqual(Stream(self.server).result(), self.expected)
 
     def test_4_a_remote_worker_that_restarts_is_taken_back(self):
         stream = Stream(self.server)
@@ -145,3 +197,14 @@ class TwoHosts(unittest.TestCase):
         type(self).worker = self.net.start(self.net.b, "worker1", *self.remote_argv)
         self.assertEqual(stream.result(), self.expected, "the answer changed")
         self.server.await_health("ready")
+
+
+class TwoHostsWithTls(TwoHosts):
+    """The same, all of it, where the cable carries mutual TLS."""
+    TLS = True
+
+    def test_0_a_coordinator_without_certificate_gets_nothing(self):
+        plain = subprocess.run(["ip", "netns", "exec", self.net.a, os.path.join(BIN, "numoe-coordinator"), "--model", MODEL, "--host", self.net.a_ip,
+                                "--port", "0", "--workers", self.remote], capture_output=True, text=True, timeout=60)
+        self.assertEqual(plain.returncode, 2, plain.stderr)
+        self.assertIn("it speaks TLS, expected plain text", plain.stderr)

@@ -11,7 +11,7 @@ import hosts  # noqa: E402
 import observability  # noqa: E402
 import pod  # noqa: E402
 import units  # noqa: E402
-from hosts import TwoHosts  # noqa: E402,F401
+from hosts import TwoHosts, TwoHostsWithTls  # noqa: E402,F401
 from observability import Rules, ScrapedDaemons, Words  # noqa: E402,F401
 from pod import ThePod  # noqa: E402,F401
 from units import SystemdUnits, UnitCommands  # noqa: E402,F401
