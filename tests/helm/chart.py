@@ -28,6 +28,7 @@ EVERYTHING = {
                     "gpu": {"count": 1, "runtimeClassName": "nvidia"}, "resources": {"limits": {"cpu": 4, "memory": "64Gi"}}},
     "apiKeys": {"secretName": "api-keys"},
     "tls": {"enabled": True, "certManager": {"enabled": True, "issuerRef": {"name": "ca", "kind": "ClusterIssuer"}}},
+    "mtls": {"enabled": True, "certManager": {"enabled": True}},
     "ingress": {"enabled": True, "host": "llm.example.com", "className": "nginx", "tlsSecretName": "llm"},
     "metrics": {"monitors": {"enabled": True}, "rules": {"enabled": True}, "dashboards": {"enabled": True}},
     "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-extra"}}],

@@ -22,7 +22,7 @@ CRDS = os.environ.get("OPERATOR_CRDS", "")
 # A field that each must not have, or not so.
 WRONG = {"ScaledObject": {"spec": {"triggers": [{"type": 7, "metadata": {}}]}}, "ServiceMonitor": {"spec": {"endpoint": []}},
          "PodMonitor": {"spec": {"podMetricsEndpoints": [{"interval": "soon"}]}}, "PrometheusRule": {"spec": {"groups": [{"rules": []}]}},
-         "Certificate": {"spec": {"dnsName": ["x"]}}}
+         "Certificate": {"spec": {"dnsName": ["x"]}}, "Issuer": {"spec": {"selfSigned": 7}}}
 VALIDATE = os.environ.get("KUBECTL_VALIDATE", "kubectl-validate")
 OLDEST = "1.30"
 VARIANTS = {

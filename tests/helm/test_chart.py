@@ -205,7 +205,7 @@ class Workers(unittest.TestCase):
         objects = chart.render(chart.EVERYTHING)
         remote = chart.find(objects, "StatefulSet", "numoe-workers")
         addresses = chart.flags(chart.container(chart.find(objects, "StatefulSet", "numoe"), "coordinator"))["workers"].split(",")
-        self.assertEqual(addresses[2:], [f"numoe-workers-{host}.numoe-workers:{port}" for host in (0, 1) for port in (7070, 7071)])
+        self.assertEqual(addresses[2:], [f"numoe-workers-{host}.numoe-workers.numoe.svc:{port}" for host in (0, 1) for port in (7070, 7071)])
         slices = []
         for host in range(remote["spec"]["replicas"]):
             for name in ("worker-0", "worker-1"):
@@ -400,10 +400,60 @@ class Around(unittest.TestCase):
         c = chart.container(hosts, "coordinator")
         self.assertEqual(chart.flags(c)["ssl-certfile"], "/etc/numoe/tls/tls.crt")
         self.assertEqual(c["readinessProbe"]["httpGet"]["scheme"], "HTTPS")
-        certificate = chart.find(objects, "Certificate")["spec"]
+        certificate = chart.find(objects, "Certificate", "numoe")["spec"]
         volume = next(v for v in hosts["spec"]["template"]["spec"]["volumes"] if v["name"] == "tls")
         self.assertEqual(volume["secret"]["secretName"], certificate["secretName"])
         self.assertIn("numoe.numoe.svc", certificate["dnsNames"])
+
+    def test_mutual_tls(self):
+        """Both ends have the three flags, their own Secret and its mount; nobody else has."""
+        objects = chart.render(PLAIN, chart.merged(REMOTE, {"mtls": {"enabled": True, "workerSecretName": "w", "coordinatorSecretName": "c"}}))
+        self.assertNotIn("Certificate", chart.kinds(objects))
+        paths = {"ssl-certfile": "/etc/numoe/mtls/tls.crt", "ssl-keyfile": "/etc/numoe/mtls/tls.key", "ssl-ca-certs": "/etc/numoe/mtls/ca.crt"}
+        for workload, end, prefix, secret in (("numoe", "coordinator", "worker-", "c"), ("numoe-workers", "worker-0", "", "w"), ("numoe-workers", "worker-1", "", "w")):
+            stateful = chart.find(objects, "StatefulSet", workload)
+            c = chart.container(stateful, end)
+            given = chart.flags(c)
+            self.assertEqual({name: given[prefix + name] for name in paths}, paths)
+            self.assertIn({"name": "mtls", "mountPath": "/etc/numoe/mtls", "readOnly": True}, c["volumeMounts"])
+            self.assertIn({"name": "mtls", "secret": {"secretName": secret, "defaultMode": 0o440}}, stateful["spec"]["template"]["spec"]["volumes"])
+        local = chart.container(chart.find(objects, "StatefulSet", "numoe"), "worker-0")
+        self.assertNotIn("ssl-certfile", chart.flags(local))
+        self.assertNotIn("mtls", [m["name"] for m in local["volumeMounts"]])
+        self.assertNotIn("ssl-", chart.template(PLAIN, REMOTE))
+
+    def test_mutual_tls_by_cert_manager(self):
+        def certificates(values):
+            objects = chart.render(PLAIN, chart.merged(REMOTE, {"remoteWorkers": {"replicas": 3}}), {"mtls": {"enabled": True, **values}})
+            return objects, {o["metadata"]["name"]: o["spec"] for o in objects if o["kind"] == "Certificate"}
+        objects, made = certificates({"certManager": {"enabled": True}})
+        self.assertEqual(set(made), {"numoe-mtls-ca", "numoe-mtls", "numoe-workers-mtls"})
+        # Every address of a remote worker is a name of the workers' certificate, and the other way round.
+        called = chart.flags(chart.container(chart.find(objects, "StatefulSet", "numoe"), "coordinator"))["workers"].split(",")
+        self.assertEqual({a.rpartition(":")[0] for a in called if not a.startswith("unix:")}, set(made["numoe-workers-mtls"]["dnsNames"]))
+        self.assertIn("numoe-workers-2.numoe-workers.numoe.svc", made["numoe-workers-mtls"]["dnsNames"])
+        self.assertIn("server auth", made["numoe-workers-mtls"]["usages"])
+        self.assertNotIn("server auth", made["numoe-mtls"]["usages"], "a coordinator's certificate is no worker's")
+        self.assertNotIn("client auth", made["numoe-workers-mtls"]["usages"])
+        # Both are of the release's CA, which is its own issuer's.
+        issuers = {o["metadata"]["name"]: o["spec"] for o in objects if o["kind"] == "Issuer"}
+        self.assertEqual(issuers["numoe-mtls-ca"], {"ca": {"secretName": made["numoe-mtls-ca"]["secretName"]}})
+        self.assertEqual(issuers[made["numoe-mtls-ca"]["issuerRef"]["name"]], {"selfSigned": {}})
+        self.assertTrue(made["numoe-mtls-ca"]["isCA"])
+        for name in ("numoe-mtls", "numoe-workers-mtls"):
+            self.assertEqual(made[name]["issuerRef"], {"name": "numoe-mtls-ca", "kind": "Issuer"})
+        for workload, name in (("numoe", "numoe-mtls"), ("numoe-workers", "numoe-workers-mtls")):
+            volumes = chart.find(objects, "StatefulSet", workload)["spec"]["template"]["spec"]["volumes"]
+            self.assertEqual(next(v for v in volumes if v["name"] == "mtls")["secret"]["secretName"], made[name]["secretName"])
+        objects, made = certificates({"certManager": {"enabled": True, "issuerRef": {"name": "shared", "kind": "ClusterIssuer"}}})
+        self.assertEqual(set(made), {"numoe-mtls", "numoe-workers-mtls"})
+        self.assertNotIn("Issuer", chart.kinds(objects))
+        self.assertEqual(made["numoe-mtls"]["issuerRef"], {"name": "shared", "kind": "ClusterIssuer"})
+
+    def test_mutual_tls_changes_no_network_policy(self):
+        def policies(values):
+            return [o for o in chart.render(PLAIN, REMOTE, values) if o["kind"] == "NetworkPolicy"]
+        self.assertEqual(policies({"mtls": {"enabled": True, "certManager": {"enabled": True}}}), policies({}))
 
     def test_ipv6(self):
         hosts = chart.find(chart.render(PLAIN, {"listenHost": "::"}), "StatefulSet", "numoe")

@@ -46,6 +46,7 @@ class Daemons(unittest.TestCase):
         self.folder = folder.name
         self.port = free_ports(9)
         self.processes = {}
+        self.mtls = ""  # the folder that stands for the Secret of the next to start
         self.addCleanup(self.kill)
 
     def kill(self):
@@ -56,7 +57,8 @@ class Daemons(unittest.TestCase):
 
     def here(self, text):
         for pod, local in (("/etc/numoe/scripts", os.path.join(chart.CHART, "files")), ("/usr/share/numoe/models/nano", NANO),
-                           ("/run/numoe", self.folder), ("/etc/numoe/keys", self.folder), ("numoe-workers-0.numoe-workers", "127.0.0.1")):
+                           ("/run/numoe", self.folder), ("/etc/numoe/keys", self.folder), ("numoe-workers-0.numoe-workers.numoe.svc", "127.0.0.1"),
+                           ("numoe-workers-0.numoe-workers", "127.0.0.1"), ("/etc/numoe/mtls", self.mtls)):
             text = text.replace(pod, local)
         return text
 
@@ -200,19 +202,52 @@ class Daemons(unittest.TestCase):
         self.ask()
         self.end()
 
-    def test_a_remote_worker(self):
-        values = self.values(workers={"count": 1}, remoteWorkers={"enabled": True, "workersPerHost": 1, "resources": {"limits": {"memory": "384Mi"}}})
+    def remote(self, **changes):
+        """A coordinator's host and a remote worker's with ports that do not meet: here they are one machine."""
+        values = self.values(workers={"count": 1}, remoteWorkers={"enabled": True, "workersPerHost": 1, "resources": {"limits": {"memory": "384Mi"}}}, **changes)
         objects = chart.render(*values)
         hosts, remote = chart.find(objects, "StatefulSet", "numoe"), chart.find(objects, "StatefulSet", "numoe-workers")
         # The pods have addresses of their own; here the remote worker's ports count on from the host's.
         text = json.dumps(remote)
         for port, other in ((self.port + 1, self.port + 3), (self.port + 4, self.port + 6)):
             text = text.replace(f":{port}", f":{other}").replace(f"={port}", f"={other}").replace(f"\"port\": {port}", f"\"port\": {other}")
-        remote = json.loads(text)
+        return hosts, json.loads(text)
+
+    def test_a_remote_worker(self):
+        hosts, remote = self.remote()
         self.start(hosts, "numoe-0")
         self.start(remote, "numoe-workers-0")
         self.await_ready(hosts, remote)
         self.ask()
+        self.end()
+
+    def secret(self, name, use):
+        """A folder as a Secret of cert-manager's is mounted."""
+        def openssl(*arguments):
+            subprocess.run(["openssl", *arguments], check=True, capture_output=True)
+        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+        folder, ca = f"{self.folder}/{name}", f"{self.folder}/ca"
+        os.mkdir(folder)
+        if not os.path.exists(f"{ca}.crt"):
+            openssl("req", "-x509", *key, "-days", "1", "-subj", "/CN=ca", "-keyout", f"{ca}.key", "-out", f"{ca}.crt")
+        openssl("req", "-new", *key, "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-addext", f"extendedKeyUsage={use}",
+                "-keyout", f"{folder}/tls.key", "-out", f"{folder}/csr")
+        openssl("x509", "-req", "-in", f"{folder}/csr", "-CA", f"{ca}.crt", "-CAkey", f"{ca}.key", "-days", "1", "-copy_extensions", "copy",
+                "-out", f"{folder}/tls.crt")
+        os.symlink(f"{ca}.crt", f"{folder}/ca.crt")
+        return folder
+
+    def test_a_remote_worker_with_mutual_tls(self):
+        hosts, remote = self.remote(mtls={"enabled": True, "certManager": {"enabled": True}})
+        self.mtls = self.secret("coordinator", "clientAuth")
+        self.start(hosts, "numoe-0")
+        self.mtls = self.secret("workers", "serverAuth")
+        self.start(remote, "numoe-workers-0")
+        self.await_ready(hosts, remote)  # the worker's health stays plain text
+        self.ask()
+        for log, words in (("numoe-0.coordinator", "--worker-ssl-certfile: CN=coordinator"), ("numoe-workers-0.worker-0", "--ssl-certfile: CN=workers")):
+            with open(f"{self.folder}/{log}.log", encoding="utf-8", errors="replace") as f:
+                self.assertIn(words, f.read())
         self.end()
 
 

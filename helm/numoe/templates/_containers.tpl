@@ -4,16 +4,24 @@
 {{- if contains ":" .Values.listenHost }}[{{ .Values.listenHost }}]{{ else }}{{ .Values.listenHost }}{{ end -}}
 {{- end -}}
 
+{{/*
+  Name of a remote worker's host, which its certificate has to have: with the namespace where there are certificates, since
+  an issuer may be shared with another namespace's release of this name. Arguments: root, host (its number).
+*/}}
+{{- define "numoe.remoteHost" -}}
+{{- $name := include "numoe.workersName" .root -}}
+{{- printf "%s-%d.%s%s" $name (int .host) $name (ternary (printf ".%s.svc" .root.Release.Namespace) "" .root.Values.mtls.enabled) -}}
+{{- end -}}
+
 {{/* Addresses of all workers as the coordinator sees them, in the order of slices. */}}
 {{- define "numoe.workerAddresses" -}}
 {{- $addresses := list -}}
 {{- range $i := until (int .Values.workers.count) -}}
 {{- $addresses = append $addresses (printf "unix:/run/numoe/worker-%d.sock" $i) -}}
 {{- end -}}
-{{- $name := include "numoe.workersName" . -}}
 {{- range $host := until (include "numoe.remoteHosts" . | int) -}}
 {{- range $i := until (int $.Values.remoteWorkers.workersPerHost) -}}
-{{- $addresses = append $addresses (printf "%s-%d.%s:%d" $name $host $name (add (int $.Values.workers.port) $i)) -}}
+{{- $addresses = append $addresses (printf "%s:%d" (include "numoe.remoteHost" (dict "root" $ "host" $host)) (add (int $.Values.workers.port) $i)) -}}
 {{- end -}}
 {{- end -}}
 {{- join "," $addresses -}}
@@ -54,9 +62,24 @@ livenessProbe:
 {{- else }}0{{ end -}}
 {{- end -}}
 
+{{/* Mutual TLS: flags of one end (argument: what stands before their names), mount, volume (argument: the Secret). */}}
+{{- define "numoe.tlsFlags" -}}
+- --{{ . }}ssl-certfile=/etc/numoe/mtls/tls.crt
+- --{{ . }}ssl-keyfile=/etc/numoe/mtls/tls.key
+- --{{ . }}ssl-ca-certs=/etc/numoe/mtls/ca.crt
+{{- end -}}
+{{- define "numoe.tlsMount" -}}
+- {name: mtls, mountPath: /etc/numoe/mtls, readOnly: true}
+{{- end -}}
+{{- define "numoe.tlsVolume" -}}
+- name: mtls
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end -}}
+
 {{/*
   One container of workers. Arguments: root, name, place (of its first worker on the host), workers (in it), resources (a
-  map), env (a list), listen, arguments (lines), preStop (seconds until it is told to end), drain (seconds to end in).
+  map), env (a list), listen, arguments (lines), preStop (seconds until it is told to end), drain (seconds to end in), tls
+  (whether it speaks TLS with the files of volume mtls).
 */}}
 {{- define "numoe.workerContainer" -}}
 {{- $root := .root -}}
@@ -91,6 +114,9 @@ livenessProbe:
     {{- with .arguments }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
+    {{- if .tls }}
+    {{- include "numoe.tlsFlags" "" | nindent 4 }}
+    {{- end }}
     {{- include "numoe.flags" $workers.flags | nindent 4 }}
   {{- with concat (include "numoe.waitEnv" (dict "root" $root "packed" true) | fromYamlArray) .env $workers.extraEnv }}
   env:
@@ -115,6 +141,9 @@ livenessProbe:
     {{- include "numoe.containerSecurity" $root | nindent 4 }}
   volumeMounts:
     {{- include "numoe.serverMounts" $root | nindent 4 }}
+    {{- if .tls }}
+    {{- include "numoe.tlsMount" . | nindent 4 }}
+    {{- end }}
 {{- end -}}
 
 {{/* The workers of a host with a coordinator: they meet at sockets in a volume of the pod. */}}
@@ -161,6 +190,9 @@ livenessProbe:
     - --ssl-certfile=/etc/numoe/tls/tls.crt
     - --ssl-keyfile=/etc/numoe/tls/tls.key
     {{- end }}
+    {{- if .Values.mtls.enabled }}
+    {{- include "numoe.tlsFlags" "worker-" | nindent 4 }}
+    {{- end }}
     {{- include "numoe.flags" $c.flags | nindent 4 }}
   {{- with concat (include "numoe.waitEnv" (dict "root" . "packed" false) | fromYamlArray) $c.extraEnv }}
   env:
@@ -199,6 +231,9 @@ livenessProbe:
     {{- end }}
     {{- if .Values.tls.enabled }}
     - {name: tls, mountPath: /etc/numoe/tls, readOnly: true}
+    {{- end }}
+    {{- if .Values.mtls.enabled }}
+    {{- include "numoe.tlsMount" . | nindent 4 }}
     {{- end }}
 {{- end -}}
 

@@ -25,6 +25,14 @@
 {{- default (printf "%s-tls" (include "numoe.fullname" .)) .Values.tls.secretName -}}
 {{- end -}}
 
+{{/* The Secrets of mutual TLS. */}}
+{{- define "numoe.workerTlsSecretName" -}}
+{{- default (printf "%s-mtls" (include "numoe.workersName" .)) .Values.mtls.workerSecretName -}}
+{{- end -}}
+{{- define "numoe.coordinatorTlsSecretName" -}}
+{{- default (printf "%s-mtls" (include "numoe.fullname" .)) .Values.mtls.coordinatorSecretName -}}
+{{- end -}}
+
 {{/* What selectors use: never changes within a release. Arguments: root, component. */}}
 {{- define "numoe.selector" -}}
 app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | trunc 63 }}

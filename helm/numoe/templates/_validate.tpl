@@ -7,6 +7,7 @@
 {{- include "numoe.validateResources" . -}}
 {{- include "numoe.validateFlags" . -}}
 {{- include "numoe.validateAccess" . -}}
+{{- include "numoe.validateMtls" . -}}
 {{- end -}}
 
 {{- define "numoe.validateModel" -}}
@@ -128,13 +129,14 @@
 {{- $_ := include "numoe.validateFlagsOf" (dict "where" "coordinator.flags" "flags" .Values.coordinator.flags "taken" (dict
   "model" "use model.directory" "workers" "it follows from workers and remoteWorkers" "host" "use listenHost" "port" "use coordinator.port"
   "served-model-name" "use model.servedName" "drain-timeout-ms" "use coordinator.drainSeconds" "worker-deadline-ms" "use coordinator.workerDeadlineSeconds" "worker-start-timeout-ms" "the startup probe is the limit"
-  "device" "use coordinator.gpu" "api-key" $secret "api-key-file" $secret "ssl-certfile" "use tls" "ssl-keyfile" "use tls" "log-format" "logs are JSON")) -}}
+  "device" "use coordinator.gpu" "api-key" $secret "api-key-file" $secret "ssl-certfile" "use tls" "ssl-keyfile" "use tls"
+  "worker-ssl-certfile" "use mtls" "worker-ssl-keyfile" "use mtls" "worker-ssl-ca-certs" "use mtls" "log-format" "logs are JSON")) -}}
 {{- $_ := include "numoe.validateFlagsOf" (dict "where" "workers.flags" "flags" .Values.workers.flags "taken" (dict
   "model" "use model.directory" "slice" "use workers.slice" "worker-index" "it is the worker's place" "worker-count" "use workers.count"
   "listen" "use workers.port" "metrics-host" "use listenHost" "metrics-port" "use workers.metricsPort" "format" "use workers.format" "hugepages" "use workers.hugepages"
   "activations" "use workers.activations" "packed" "use workers.packed" "threads" "use workers.threads" "log-format" "logs are JSON" "health-listen" "use workers.healthPort"
   "drain-timeout-ms" "use coordinator.drainSeconds" "pinning" "use pinning" "exclusive-cpus" "it follows from workers.resources" "supervise" "use workers.mode"
-  "local-workers" "use workers.count")) -}}
+  "local-workers" "use workers.count" "ssl-certfile" "use mtls" "ssl-keyfile" "use mtls" "ssl-ca-certs" "use mtls")) -}}
 {{- end -}}
 
 {{- define "numoe.validateAccess" -}}
@@ -142,4 +144,15 @@
 {{- if and $t.enabled (not $t.secretName) (not $t.certManager.enabled) }}{{ fail "tls.enabled, but there is no certificate: name a Secret of type kubernetes.io/tls in tls.secretName, or set tls.certManager.enabled and issuerRef" }}{{ end -}}
 {{- if and $t.enabled $t.certManager.enabled (not (get $t.certManager.issuerRef "name")) }}{{ fail "tls.certManager.enabled, but tls.certManager.issuerRef has no name: give {name: ..., kind: Issuer or ClusterIssuer}" }}{{ end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.host) }}{{ fail "ingress.enabled, but ingress.host is empty: give the name that clients use" }}{{ end -}}
+{{- end -}}
+
+{{- define "numoe.validateMtls" -}}
+{{- $m := .Values.mtls -}}
+{{- $cert := $m.certManager -}}
+{{- if $m.enabled -}}
+{{- if not .Values.remoteWorkers.enabled }}{{ fail "mtls.enabled, but remoteWorkers.enabled is false: workers of a coordinator's own host are reached through sockets of their pod, which need no TLS; leave mtls off, or enable remoteWorkers" }}{{ end -}}
+{{- if and (not $cert.enabled) (not (and $m.workerSecretName $m.coordinatorSecretName)) }}{{ fail (printf "mtls.enabled, but mtls.workerSecretName is %q and mtls.coordinatorSecretName %q: name both Secrets (tls.crt, tls.key, ca.crt), or set mtls.certManager.enabled" $m.workerSecretName $m.coordinatorSecretName) }}{{ end -}}
+{{- if and $cert.enabled (eq (include "numoe.workerTlsSecretName" .) (include "numoe.coordinatorTlsSecretName" .)) }}{{ fail (printf "mtls.certManager.enabled, but both certificates would be written to Secret %s: give mtls.workerSecretName and mtls.coordinatorSecretName different names, or none" $m.workerSecretName) }}{{ end -}}
+{{- if and $cert.enabled $cert.issuerRef (not (get $cert.issuerRef "name")) }}{{ fail "mtls.certManager.issuerRef has no name: give {name: ..., kind: Issuer or ClusterIssuer}, or nothing for a CA of the release's own" }}{{ end -}}
+{{- else if $cert.enabled }}{{ fail "mtls.certManager.enabled, but mtls.enabled is false: set both, or neither" }}{{ end -}}
 {{- end -}}
