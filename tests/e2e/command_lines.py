@@ -71,7 +71,6 @@ CASES = [
     (worker("--listen", "unix:/nonexistent/w.sock"), ["/nonexistent"]),
     (worker("--format", "int3"), ["int3", "int8"]),
     (worker("--hugepages", "4M"), ["--hugepages=4M", "2M"]),
-    (worker("--hugepages", "1G"), ["--hugepages=1G", "pages of 1G are needed"]),
     (worker("--share-experts", "--no-shared-memory"), ["--share-experts", "--no-shared-memory"]),
     (worker("--numa-nodes", "777"), ["--numa-nodes=777"]),
     (worker("--local-workers", "2"), ["--local-workers", "--supervise"]),

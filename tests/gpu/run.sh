@@ -124,7 +124,7 @@ bench() {
 }
 
 run_bench() {
-  for part in attention experts handover step hybrid; do
+  for part in attention experts fetch handover step hybrid; do
     bench 150 "bench $part" "$bin/numoe-gpu-bench" "$part" --json
   done
 }

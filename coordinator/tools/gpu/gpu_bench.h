@@ -2,6 +2,7 @@
 //
 //   BenchAttention  MLA decode over the paged cache, and prefill over expanded keys
 //   BenchExperts    hot INT4 experts, few tokens and many rows
+//   BenchFetch      layers whose experts are fetched over PCIe while the one before is computed
 //   BenchHandover   layer calls from the device to a worker process and back, as one graph
 //   BenchStep       a decode step of the whole model as a graph; the worker answers zeros
 //   BenchHybrid     the same with a worker that computes, held against the slower of both sides
@@ -47,6 +48,16 @@ struct ExpertBenchSizes {
   std::vector<int> rows = {64, 128, 256};  // that each of experts_per_token experts meets
 };
 absl::Status BenchExperts(BenchContext& context, const ExpertBenchSizes& sizes);
+
+struct FetchSizes {
+  int hidden = 7168;
+  int width = 2048;
+  int experts = 64;  // of a layer; each token chooses experts_per_token
+  int experts_per_token = 8;
+  int layers = 6;  // as many times the experts' bytes are host memory
+  std::vector<int> tokens = {1024, 8192, 32768};
+};
+absl::Status BenchFetch(BenchContext& context, const FetchSizes& sizes);
 
 struct HandoverSizes {
   int hidden = 7168;

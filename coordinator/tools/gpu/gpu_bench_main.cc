@@ -71,6 +71,7 @@ absl::Status Run(const std::string& part, int ordinal, bool json) {
     report(LimitsLine(runtime->facts(), limits));
     if (part == "attention") return BenchAttention(context, {});
     if (part == "experts") return BenchExperts(context, {});
+    if (part == "fetch") return BenchFetch(context, {});
     if (part == "handover") return BenchHandover(context, *worker, {});
   }
   if (part == "step") return BenchStep(std::move(runtime), limits, *worker, step, report);
@@ -86,9 +87,9 @@ int main(int argc, char** argv) {
   bool json = false;
   int ordinal = 0;
   std::string part;
-  app.add_option("part", part, "limits, attention, experts, handover, step, hybrid")
+  app.add_option("part", part, "limits, attention, experts, fetch, handover, step, hybrid")
       ->required()
-      ->check(CLI::IsMember({"limits", "attention", "experts", "handover", "step", "hybrid"}));
+      ->check(CLI::IsMember({"limits", "attention", "experts", "fetch", "handover", "step", "hybrid"}));
   app.add_flag("--json", json, "One JSON object per line");
   app.add_option("--gpu", ordinal, "Which card")->check(CLI::Range(0, 63))->capture_default_str();
   if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;

@@ -131,6 +131,17 @@ TEST_F(GpuBenchTest, SharesAreOfTheLimits) {
   EXPECT_NEAR(line["peak_share"].get<double>() * context.limits().bf16_tflops, 2, 1e-9);
 }
 
+TEST_F(GpuBenchTest, LayersThatAreFetched) {
+  BenchContext context = Context();
+  const absl::Status status = BenchFetch(
+      context,
+      {.hidden = 64, .width = 64, .experts = 5, .experts_per_token = 2, .layers = 3, .tokens = {9, 33}});
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(lines_.size(), 2u);
+  EXPECT_EQ(lines_[1]["tokens"], 33);
+  ExpectFigures({"us", "compute_us", "bus_us", "of_the_slower", "tflops"});
+}
+
 TEST_F(GpuBenchTest, AttentionOfBothKindsAndCaches) {
   BenchContext context = Context();
   const absl::Status status = BenchAttention(context, {.heads = 4,
