@@ -11,7 +11,7 @@ namespace {
 // largest model may take half a minute.
 constexpr double kStuckSeconds = 120;
 
-constexpr double kCallSecondsMax = static_cast<double>(LinkOptions().call_deadline_ms) / 1e3;
+double CallSecondsMax() { return static_cast<double>(LinkOptions().call_deadline_ms) / 1e3; }
 
 }  // namespace
 
@@ -31,7 +31,7 @@ HealthReport Health(const std::vector<WorkerStatus>& workers, const EngineStats&
 HealthReport Liveness(const CallActivity& calls, const EngineStats& engine, double deadline_s) {
   // Idle: turn_s is 0.
   const double still_s = std::min(engine.turn_s, calls.seconds);
-  if (still_s <= deadline_s + (calls.in_call ? kCallSecondsMax : 0)) return {"alive", ""};
+  if (still_s <= deadline_s + (calls.in_call ? CallSecondsMax() : 0)) return {"alive", ""};
   return {"stuck", fmt::format("the engine has not moved for {:.0f} s although there is work{}", still_s,
                                calls.in_call ? " and its call's deadline has passed" : "")};
 }

@@ -10,7 +10,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr double kDeadline = 300;
-constexpr double kCallDeadline = static_cast<double>(LinkOptions().call_deadline_ms) / 1e3;
+const double kCallDeadline = static_cast<double>(LinkOptions().call_deadline_ms) / 1e3;
 
 std::string Live(double turn_s, const CallActivity& calls) {
   EngineStats stats;
