@@ -316,8 +316,10 @@ absl::Status WorkerPool::Receive(ReplyPart part, absl::Span<float> out) {
     if (call.link == nullptr) continue;
     const absl::Status received = call.link->Receive(call_id_, part, out);
     if (received.ok()) {
-      series_[call.worker].duration->Observe(
-          std::chrono::duration<double>(Clock::now() - call_started_).count());
+      if (part == ReplyPart::kImmediate) {  // the other one may lie there for long, and nobody waits for it
+        series_[call.worker].duration->Observe(
+            std::chrono::duration<double>(Clock::now() - call_started_).count());
+      }
       series_[call.worker].received->Increment(static_cast<double>(out.size() * sizeof(float)));
     } else {
       Lose(call.worker, call.link, received);

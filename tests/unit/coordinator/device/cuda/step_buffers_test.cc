@@ -41,6 +41,15 @@ TEST(StepBucketTest, HoldsItsStepAndGrowsInSteps) {
   }
 }
 
+// What a captured graph has in it besides its sizes.
+TEST(StepBuffersTest, StepsThatDeferHaveOtherBuckets) {
+  StepLayout layout;
+  layout.tokens.assign(4, 0);
+  const StepBucket plain = BucketFor(layout, kBounds);
+  layout.deferred_experts = 2;
+  EXPECT_NE(BucketFor(layout, kBounds), plain);
+}
+
 TEST(StepBuffersTest, TheDeviceReadsWhatTheStepSays) {
   const auto runtime = NewSimulatedRuntime();
   auto buffers = StepBuffers::Create(kBounds, *runtime);
