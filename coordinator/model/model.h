@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -31,8 +30,8 @@ struct StepSequence {
   int64_t position = 0;                // position of tokens[0]; KV rows [0, position) are already cached
   absl::Span<const KvBlockId> blocks;  // covers ceil((position + tokens.size()) / kv_block_tokens) blocks
   int logits_last = 1;  // logits are wanted for this many last tokens (0: none, mid-prompt chunk)
-  // How the next token is to be drawn from the last one's; none: they are wanted on the host.
-  std::optional<SampleSpec> sample;
+  const SampleSpec* sample = nullptr;  // how a token is drawn from the last one's; null: they are wanted
+                                       // on the host
 };
 
 struct StepBatch {

@@ -14,7 +14,7 @@ StepLayout PlanStep(const StepBatch& batch, const ModelOptions& options) {
                                   [](const StepSequence& sequence) { return sequence.tokens.size() == 1; });
   layout.deferred_experts = single || options.defer_always ? options.deferred_experts : 0;
   const bool draws = std::any_of(batch.sequences.begin(), batch.sequences.end(),
-                                 [](const StepSequence& s) { return s.sample.has_value(); });
+                                 [](const StepSequence& s) { return s.sample != nullptr; });
   for (const StepSequence& sequence : batch.sequences) {
     layout.blocks_per_sequence_max =
         std::max(layout.blocks_per_sequence_max, static_cast<int>(sequence.blocks.size()));
@@ -26,12 +26,11 @@ StepLayout PlanStep(const StepBatch& batch, const ModelOptions& options) {
     NUMOE_CHECK_GE(static_cast<int64_t>(sequence.blocks.size()) * options.kv_block_tokens,
                    sequence.position + count);
     NUMOE_CHECK(sequence.logits_last >= 0 && sequence.logits_last <= count);
-    NUMOE_CHECK(!sequence.sample || sequence.logits_last > 0) << "a token is drawn from logits";
+    NUMOE_CHECK(sequence.sample == nullptr || sequence.logits_last > 0) << "a token is drawn from logits";
     for (int64_t i = 0; i < count; ++i) {
       if (i >= count - sequence.logits_last) {
         layout.logit_rows.push_back(static_cast<int32_t>(layout.tokens.size()));
-        const bool drawn = sequence.sample && i == count - 1;
-        if (draws) layout.samples.push_back(drawn ? &*sequence.sample : nullptr);
+        if (draws) layout.samples.push_back(i == count - 1 ? sequence.sample : nullptr);
       }
       layout.tokens.push_back(sequence.tokens[i]);
       layout.positions.push_back(static_cast<int32_t>(sequence.position + i));

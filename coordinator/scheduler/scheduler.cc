@@ -31,21 +31,6 @@ bool Contains(const std::vector<TokenId>& ids, TokenId token) {
   return std::find(ids.begin(), ids.end(), token) != ids.end();
 }
 
-// The rows that a step was asked for, in its order.
-std::vector<LogitRow> RowsOf(const StepLogits& logits) {
-  const auto vocab = static_cast<size_t>(logits.vocab_size);
-  std::vector<LogitRow> rows(logits.drawn.empty() ? static_cast<size_t>(logits.rows) : logits.drawn.size());
-  size_t read = 0;
-  for (size_t r = 0; r < rows.size(); ++r) {
-    if (!logits.drawn.empty() && logits.drawn[r]) {
-      rows[r].drawn = &*logits.drawn[r];
-    } else {
-      rows[r].logits = logits.values.subspan(read++ * vocab, vocab);
-    }
-  }
-  return rows;
-}
-
 SequenceLimits SequenceLimitsOf(const EngineOptions& options) {
   const int64_t rows = int64_t{options.kv_blocks} * options.limits.block_tokens;
   return {.tokens_max = std::min(options.max_model_len, rows - 1),
@@ -254,6 +239,8 @@ int Scheduler::LogitRows(const Sequence& s, int tokens) {
 
 void Scheduler::FillBatch(const StepPlan& plan) {
   batch_.sequences.clear();
+  samples_.clear();
+  if (model_.CanDraw()) samples_.reserve(plan.parts.size());
   for (const PlannedPart& part : plan.parts) {
     Sequence& s = *running_[static_cast<size_t>(part.sequence)];
     const auto tokens = absl::MakeConstSpan(s.tokens).subspan(static_cast<size_t>(s.cached),
@@ -262,17 +249,18 @@ void Scheduler::FillBatch(const StepPlan& plan) {
                                 .position = s.cached,
                                 .blocks = s.blocks,
                                 .logits_last = LogitRows(s, part.tokens),
-                                .sample = {}});
-    if (model_.CanDraw()) FillSample(s, batch_.sequences.back());
+                                .sample = model_.CanDraw() ? SampleFor(s, part.tokens) : nullptr});
   }
 }
 
 // A constraint that fails is told of after the step, where drawing is.
-void Scheduler::FillSample(Sequence& s, StepSequence& part) const {
-  const auto end = s.cached + static_cast<int64_t>(part.tokens.size());
-  if (end < static_cast<int64_t>(s.tokens.size()) || s.request.sampling.max_tokens == 0) return;
-  absl::StatusOr<SampleSpec> spec = drawer_.SpecOf(s);
-  if (spec.ok()) part.sample = *spec;
+const SampleSpec* Scheduler::SampleFor(Sequence& s, int tokens) {
+  if (s.cached + tokens < static_cast<int64_t>(s.tokens.size()) || s.request.sampling.max_tokens == 0)
+    return nullptr;
+  const absl::StatusOr<SampleSpec> spec = drawer_.SpecOf(s);
+  if (!spec.ok()) return nullptr;
+  samples_.push_back(*spec);  // has room: the batch points into it
+  return &samples_.back();
 }
 
 // Nothing was sampled and no `cached` moved: the step is planned again when the workers are back.
@@ -302,15 +290,14 @@ void Scheduler::RecordStep(const StepPlan& plan, EngineClock::time_point start) 
 }
 
 void Scheduler::Sample(const StepPlan& plan, const StepLogits& logits) {
-  const std::vector<LogitRow> all = RowsOf(logits);
+  StepRows rows(logits);
   const uint64_t generated = stats_.tokens_generated;
-  size_t row = 0;
   for (const PlannedPart& part : plan.parts) {
     Sequence& s = *running_[static_cast<size_t>(part.sequence)];
-    const auto rows = static_cast<size_t>(LogitRows(s, part.tokens));
+    const size_t end = rows.taken() + static_cast<size_t>(LogitRows(s, part.tokens));
     s.cached += part.tokens;
-    const absl::Status status = Advance(s, absl::MakeConstSpan(all).subspan(row, rows));
-    row += rows;
+    const absl::Status status = Advance(s, rows, end);
+    rows.SkipTo(end);
     if (status.ok()) {
       tables_.Publish(s);
     } else {
@@ -321,17 +308,16 @@ void Scheduler::Sample(const StepPlan& plan, const StepLogits& logits) {
   metrics_.Add(CounterId::kTokensGenerated, static_cast<double>(stats_.tokens_generated - generated));
 }
 
-// What a part's rows are for: probabilities of the prompt, and the next token.
-absl::Status Scheduler::Advance(Sequence& s, absl::Span<const LogitRow> rows) {
-  for (; s.unscored() > 0 && !rows.empty(); rows.remove_prefix(1))
-    RETURN_IF_ERROR(drawer_.Score(s, rows.front().logits));
+// What a part's rows, up to `end`, are for: probabilities of the prompt, and the next token.
+absl::Status Scheduler::Advance(Sequence& s, StepRows& rows, size_t end) {
+  while (s.unscored() > 0 && rows.taken() < end) RETURN_IF_ERROR(drawer_.Score(s, rows.Next().logits));
   if (s.uncached() > 0) return absl::OkStatus();  // mid-prompt
   if (s.request.sampling.max_tokens == 0) {       // only its prompt was asked about
     End(s, FinishReason::kLength);
     s.ending->prompt_logprobs = std::move(s.scores);
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(DrawnToken drawn, drawer_.Draw(s, rows.front()));
+  ASSIGN_OR_RETURN(DrawnToken drawn, drawer_.Draw(s, rows.Next()));
   Emit(s, std::move(drawn));
   return absl::OkStatus();
 }

@@ -75,12 +75,12 @@ class Scheduler {
   SequenceView WaitingView(Sequence& s) const;
   void CarryOut(const StepPlan& plan);
   void FillBatch(const StepPlan& plan);
-  void FillSample(Sequence& s, StepSequence& part) const;
+  const SampleSpec* SampleFor(Sequence& s, int tokens);
   static int LogitRows(const Sequence& s, int tokens);
   void LoseStep(const absl::Status& status, EngineClock::time_point start);
   void RecordStep(const StepPlan& plan, EngineClock::time_point start);
   void Sample(const StepPlan& plan, const StepLogits& logits);
-  absl::Status Advance(Sequence& s, absl::Span<const LogitRow> rows);
+  absl::Status Advance(Sequence& s, StepRows& rows, size_t end);
   void Emit(Sequence& s, DrawnToken drawn);
   void End(Sequence& s, FinishReason reason, const absl::Status& error = absl::OkStatus()) const;
   void EndAll(const absl::Status& error);
@@ -105,6 +105,7 @@ class Scheduler {
   std::optional<EngineClock::time_point> lost_since_;  // begin of the first of the steps lost in a row
   int deadlines_ = 0;                                  // sequences that have one
   StepBatch batch_;
+  std::vector<SampleSpec> samples_;   // of the batch, where the model draws
   TokenEvent event_;                  // scratch
   EngineClock::time_point step_end_;  // of the step whose tokens are handed out
   EngineStats stats_;                 // counters and the last step

@@ -30,7 +30,7 @@ struct Sequence {
   std::unique_ptr<LogitRules> rules;  // null: none
   std::vector<uint64_t> allowed;      // mask of allowed_token_ids; empty: all
   std::optional<absl::StatusOr<absl::Span<const uint64_t>>>
-      mask;                    // of the next token, once somebody asked for it; empty: all may come
+      mask;                    // by the constraint, of the next token, once it was asked; empty: all
   std::vector<uint64_t> both;  // where `mask` lies if allowed_token_ids and the constraint both have one
   std::vector<TokenLogprobs> scores;  // of the prompt, until they are handed out
   int64_t scored = 0;                 // prompt tokens after the first whose probability is known

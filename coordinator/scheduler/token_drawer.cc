@@ -7,10 +7,8 @@
 namespace numoe {
 namespace {
 
-absl::StatusOr<absl::Span<const uint64_t>> AllowedTokens(Sequence& s) {
-  TokenConstraint* const constraint = s.request.constraint.get();
-  if (constraint == nullptr) return absl::MakeConstSpan(s.allowed);
-  ASSIGN_OR_RETURN(const absl::Span<const uint64_t> mask, constraint->Mask());
+absl::StatusOr<absl::Span<const uint64_t>> AskConstraint(Sequence& s) {
+  ASSIGN_OR_RETURN(const absl::Span<const uint64_t> mask, s.request.constraint->Mask());
   if (s.allowed.empty()) return mask;
   if (mask.empty()) return absl::MakeConstSpan(s.allowed);
   s.both.resize(std::min(mask.size(), s.allowed.size()));
@@ -23,43 +21,52 @@ absl::StatusOr<absl::Span<const uint64_t>> AllowedTokens(Sequence& s) {
   return absl::MakeConstSpan(s.both);
 }
 
+absl::StatusOr<absl::Span<const uint64_t>> AllowedTokens(Sequence& s) {
+  if (s.request.constraint == nullptr) return absl::MakeConstSpan(s.allowed);
+  if (!s.mask) s.mask = AskConstraint(s);
+  return *s.mask;
+}
+
 }  // namespace
 
 absl::Span<const float> TokenDrawer::Known(absl::Span<const float> logits) const {
   return logits.subspan(0, std::min(logits.size(), static_cast<size_t>(vocab_)));
 }
 
-absl::StatusOr<SampleSpec> TokenDrawer::SpecOf(Sequence& s) const {
+SamplingChoice TokenDrawer::ChoiceOf(const Sequence& s, absl::Span<const uint64_t> allowed) const {
   const SamplingParams& p = s.request.sampling;
-  if (!s.mask) s.mask = AllowedTokens(s);
-  RETURN_IF_ERROR(s.mask->status());
-  return SampleSpec{.choice = {.temperature = p.temperature,
-                               .top_p = p.top_p,
-                               .top_k = p.top_k,
-                               .min_p = p.min_p,
-                               .seed = s.seed,
-                               .position = static_cast<int64_t>(s.tokens.size()),
-                               .allowed = **s.mask,
-                               .rules = s.rules.get()},
-                    .vocab = vocab_,
-                    .logprobs = p.logprobs};
+  return {.temperature = p.temperature,
+          .top_p = p.top_p,
+          .top_k = p.top_k,
+          .min_p = p.min_p,
+          .seed = s.seed,
+          .position = static_cast<int64_t>(s.tokens.size()),
+          .allowed = allowed,
+          .rules = s.rules.get()};
+}
+
+absl::StatusOr<SampleSpec> TokenDrawer::SpecOf(Sequence& s) const {
+  ASSIGN_OR_RETURN(const absl::Span<const uint64_t> allowed, AllowedTokens(s));
+  return SampleSpec{.choice = ChoiceOf(s, allowed), .vocab = vocab_, .logprobs = s.request.sampling.logprobs};
 }
 
 absl::StatusOr<DrawnToken> TokenDrawer::Draw(Sequence& s, const LogitRow& row) {
   absl::StatusOr<DrawnToken> drawn = row.drawn != nullptr ? *row.drawn : DrawOnHost(s, row.logits);
   if (!drawn.ok()) return drawn;
-  s.mask.reset();
   if (s.rules != nullptr) s.rules->Count(drawn->token);
-  if (s.request.constraint != nullptr) s.request.constraint->Accept(drawn->token);
+  if (s.request.constraint != nullptr) {
+    s.mask.reset();
+    s.request.constraint->Accept(drawn->token);
+  }
   return drawn;
 }
 
 absl::StatusOr<DrawnToken> TokenDrawer::DrawOnHost(Sequence& s, absl::Span<const float> logits) {
-  ASSIGN_OR_RETURN(const SampleSpec spec, SpecOf(s));
+  ASSIGN_OR_RETURN(const absl::Span<const uint64_t> allowed, AllowedTokens(s));
   DrawnToken drawn;
-  ASSIGN_OR_RETURN(drawn.token, sampler_.Sample(logits, spec.choice));
-  if (spec.logprobs) {
-    ASSIGN_OR_RETURN(TokenLogprobs found, ReadLogprobs(Known(logits), drawn.token, *spec.logprobs));
+  ASSIGN_OR_RETURN(drawn.token, sampler_.Sample(logits, ChoiceOf(s, allowed)));
+  if (const std::optional<int> top = s.request.sampling.logprobs) {
+    ASSIGN_OR_RETURN(TokenLogprobs found, ReadLogprobs(Known(logits), drawn.token, *top));
     drawn.logprobs.push_back(std::move(found));
   }
   return drawn;

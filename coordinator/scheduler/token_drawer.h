@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "coordinator/model/model.h"
 #include "coordinator/sampling/sample_spec.h"
 #include "coordinator/scheduler/sequence.h"
 
@@ -17,8 +18,30 @@ namespace numoe {
 
 /// A row that the model was asked for: what was drawn from it, or its logits.
 struct LogitRow {
-  absl::Span<const float> logits;
+  absl::Span<const float> logits = {};
   const absl::StatusOr<DrawnToken>* drawn = nullptr;
+};
+
+/// The rows that a step was asked for, one after the other.
+class StepRows {
+ public:
+  explicit StepRows(const StepLogits& logits) : logits_(logits) {}
+
+  size_t taken() const { return taken_; }
+  LogitRow Next() {
+    const size_t row = taken_++;
+    if (row < logits_.drawn.size() && logits_.drawn[row]) return {.drawn = &*logits_.drawn[row]};
+    const auto vocab = static_cast<size_t>(logits_.vocab_size);
+    return {.logits = logits_.values.subspan(read_++ * vocab, vocab)};
+  }
+  void SkipTo(size_t row) {
+    while (taken_ < row) Next();
+  }
+
+ private:
+  const StepLogits& logits_;
+  size_t taken_ = 0;
+  size_t read_ = 0;  // those of them that have logits
 };
 
 class TokenDrawer {
@@ -33,6 +56,7 @@ class TokenDrawer {
   absl::Status Score(Sequence& s, absl::Span<const float> logits) const;
 
  private:
+  SamplingChoice ChoiceOf(const Sequence& s, absl::Span<const uint64_t> allowed) const;
   absl::StatusOr<DrawnToken> DrawOnHost(Sequence& s, absl::Span<const float> logits);
   absl::Span<const float> Known(absl::Span<const float> logits) const;
 

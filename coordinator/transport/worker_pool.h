@@ -3,8 +3,8 @@
 // Holds a session with every worker and fans each layer call out to all of them; the replies are added in
 // worker order, so results do not depend on who answers first. A maintenance thread connects, notices dead
 // sessions, ends stuck calls and reconnects; while any slice is missing, Start and Finish answer UNAVAILABLE
-// and AwaitReady waits. Start, Finish and AwaitReady are called by the engine thread; Ready,
-// Workers, Activity and CountedRows by any.
+// and AwaitReady waits. Calls and AwaitReady are made by the engine thread; Ready, Workers, Activity and
+// CountedRows by any.
 #pragma once
 
 #include <condition_variable>

@@ -19,7 +19,7 @@ import test_refusals
 HERE = os.path.dirname(os.path.abspath(__file__))
 OPERATORS = (("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors"), ("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"),
              ("monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules"), ("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects"),
-             ("cert-manager.io", "v1", "Certificate", "certificates"))
+             ("cert-manager.io", "v1", "Certificate", "certificates"), ("cert-manager.io", "v1", "Issuer", "issuers"))
 SMALL = {"model": {"directory": "m", "sizeGiB": 1}, "networkPolicy": {"enabled": False}}
 
 

@@ -335,7 +335,7 @@ TEST_P(CudaGoldenTest, TokensAreDrawnWhereTheLogitsAre) {
   const auto draws = [&](const StepSequence& sequence, const std::vector<float>& logits) {
     for (int draw = 0; draw < 4; ++draw) {
       StepSequence asking = sequence;
-      asking.sample = {
+      const SampleSpec spec = {
           .choice = {.temperature = 0.5 * draw,
                      .top_p = 0.95,
                      .seed = 3,
@@ -344,6 +344,7 @@ TEST_P(CudaGoldenTest, TokensAreDrawnWhereTheLogitsAre) {
                      .rules = draw >= 2 ? &rules : nullptr},
           .vocab = vocab,
           .logprobs = 2};
+      asking.sample = &spec;
       const auto step = model_->Forward({.sequences = {asking}});
       ASSERT_TRUE(step.ok()) << step.status();
       ASSERT_EQ(step->drawn.size(), static_cast<size_t>(sequence.logits_last));
@@ -352,7 +353,7 @@ TEST_P(CudaGoldenTest, TokensAreDrawnWhereTheLogitsAre) {
       EXPECT_TRUE(absl::MakeConstSpan(logits).first(step->values.size()) == step->values) << "the other rows";
       ASSERT_TRUE(step->drawn.back() && step->drawn.back()->ok());
       const DrawnToken& drawn = **step->drawn.back();
-      EXPECT_EQ(drawn.token, *Sampler(vocab).Sample(last, asking.sample->choice)) << draw;
+      EXPECT_EQ(drawn.token, *Sampler(vocab).Sample(last, spec.choice)) << draw;
       const auto expected = ReadLogprobs(last.first(static_cast<size_t>(vocab)), drawn.token, 2);
       ASSERT_EQ(drawn.logprobs.size(), 1u);
       EXPECT_EQ(drawn.logprobs[0].rank, expected->rank);

@@ -40,8 +40,8 @@ class ScriptedModel final : public Model {
         hash = hash * 31 + static_cast<uint64_t>(Row(s, p) + 2);
         if (p >= end - s.logits_last) AddRow(hash % kVocab);
       }
-      EXPECT_TRUE(draws_ || !s.sample) << "nobody said that this model draws";
-      if (s.sample && hash % 3 != 0) DrawLastRow(*s.sample);
+      EXPECT_TRUE(draws_ || s.sample == nullptr) << "nobody said that this model draws";
+      if (s.sample != nullptr && hash % 3 != 0) DrawLastRow(*s.sample);
     }
     return StepLogits{.rows = static_cast<int>(logits_.size()) / kVocab,
                       .vocab_size = kVocab,
