@@ -395,9 +395,9 @@ class Fp8Cache(Meaning):
 class GpuPlan(unittest.TestCase):
     """--plan for a card that need not be here."""
 
-    def plan(self, *flags):
+    def plan(self, *flags, sequences=1000):
         done = subprocess.run([os.path.join(BIN, "numoe-coordinator"), "--model", TRAINED, "--workers", "unix:/nowhere", "--plan",
-                               "--gpu-memory", "2GiB", "--max-num-seqs", "1000", "--max-num-batched-tokens", "1024", *flags],
+                               "--gpu-memory", "2GiB", "--max-num-seqs", str(sequences), "--max-num-batched-tokens", "1024", *flags],
                               capture_output=True, text=True, timeout=60)
         tokens = re.search(r"KV cache .* (\d+) tokens of", done.stdout)
         return done.returncode, int(tokens[1]) if tokens else None, done.stdout + done.stderr
@@ -412,13 +412,13 @@ class GpuPlan(unittest.TestCase):
             self.assertNotEqual(code, 0, text)
 
     def test_experts_that_are_to_be_as_many_as_fit_leave_room_for_every_sequence(self):
-        code, tokens, text = self.plan("--num-gpu-experts", "auto", "--max-num-seqs", "16")
+        code, tokens, text = self.plan("--num-gpu-experts", "auto", sequences=16)
         self.assertEqual(code, 0, text)
         self.assertIn("experts ", text)
         self.assertGreaterEqual(tokens, 16 * 1024, text)
 
     def test_it_takes_no_more_than_sequences_can_use(self):
-        code, tokens, text = self.plan("--max-num-seqs", "2", "--max-model-len", "512")
+        code, tokens, text = self.plan("--max-model-len", "512", sequences=2)
         self.assertEqual((code, tokens), (0, 2 * 512), text)
 
 
