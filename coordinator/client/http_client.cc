@@ -90,7 +90,10 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
 
  private:
   beast::tcp_stream& Lowest() { return beast::get_lowest_layer(stream_); }
-  void AllowSilence() { Lowest().expires_after(std::chrono::seconds(connection_.silence_seconds)); }
+  void AllowSilence() {
+    if (connection_.silence_seconds == 0) return Lowest().expires_never();
+    Lowest().expires_after(std::chrono::seconds(connection_.silence_seconds));
+  }
 
   absl::Status Failure(const char* what, const Error& error) const {
     return absl::UnavailableError(fmt::format("{} {}: {}", what, connection_.server, error.message()));

@@ -35,7 +35,7 @@ struct HttpCall {
   std::string method;   // empty: as said above; else `headers` say of what type the body is
   HttpHeaders headers;  // besides the client's own
   int connect_seconds = limits::kClientConnectSeconds;
-  int silence_seconds = limits::kClientSilenceSeconds;
+  int silence_seconds = limits::kClientSilenceSeconds;  // 0: any time, as long as the host is there
 };
 
 struct FetchedReply {

@@ -46,13 +46,15 @@ void ForwardTask::Try() {
   if (client == nullptr) return Unreached("its name is not known");
   const HttpRequest& request = exchange_->request();
   // HEAD asks for the head of what GET would say, its length included.
-  upstream_ = client->Send(exchange_->Executor(),
-                           {.path = request.target,
-                            .body = request.body,
-                            .method = request.method == "HEAD" ? "GET" : request.method,
-                            .headers = ForwardedHeaders(request),
-                            .connect_seconds = limits::kRouterConnectSeconds},
-                           Events(client));
+  upstream_ =
+      client->Send(exchange_->Executor(),
+                   {.path = request.target,
+                    .body = request.body,
+                    .method = request.method == "HEAD" ? "GET" : request.method,
+                    .headers = ForwardedHeaders(request),
+                    .connect_seconds = limits::kRouterConnectSeconds,
+                    .silence_seconds = 0},  // the coordinator has limits; a timer costs at every token
+                   Events(client));
 }
 
 HttpEvents ForwardTask::Events(std::shared_ptr<HttpClient> client) {
