@@ -2,6 +2,7 @@
 """End-to-end tests: real worker and coordinator processes, real HTTP. Usage: run.py --bin build/release/bin [TEST...]"""
 import argparse
 import concurrent.futures
+import faulthandler
 import glob
 import json
 import os
@@ -36,6 +37,7 @@ GGUF = os.path.join(ROOT, "tests/golden/data/tiny-chat-gguf/tiny-chat.gguf")  # 
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
 BIN = ""
+HUNG_SECONDS = 1500  # all of it takes two minutes on a machine of its own
 
 
 def chat(content, **extra):
@@ -831,4 +833,5 @@ if __name__ == "__main__":
     parser.add_argument("--bin", required=True)
     options, rest = parser.parse_known_args()
     BIN = command_lines.BIN = mutual_tls.BIN = routing.BIN = supervision.BIN = tracing.BIN = os.path.abspath(options.bin)
+    faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True)  # says where, instead of being ended by who waits for it
     unittest.main(argv=[sys.argv[0], *rest])
