@@ -62,8 +62,8 @@ class ApiServer(unittest.TestCase):
             with self.subTest(what):
                 namespace = self.namespace(f"renderings-{number}")
                 self.assertIn("statefulset.apps/numoe serverside-applied", self.apply(namespace, *values))
-                pods = [o for o in chart.render(*values, namespace=namespace, extra=()) if o["kind"] == "StatefulSet"]
-                # A StatefulSet is taken whatever its pods are: a pod of its template is what admission looks at.
+                pods = [o for o in chart.render(*values, namespace=namespace, extra=()) if o["kind"] in ("StatefulSet", "Deployment")]
+                # They are taken whatever its pods are: a pod of its template is what admission looks at.
                 for o in pods:
                     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "labels": o["spec"]["template"]["metadata"]["labels"]},
                            "spec": o["spec"]["template"]["spec"]}

@@ -26,6 +26,7 @@ EVERYTHING = {
     "remoteWorkers": {"enabled": True, "replicas": 2, "resources": {"limits": {"cpu": 30, "memory": "300Gi"}}},
     "coordinator": {"flags": {"max-total-tokens": 50000000, "deterministic": True, "decode-stretch-max": 1.5},
                     "gpu": {"count": 1, "runtimeClassName": "nvidia"}, "resources": {"limits": {"cpu": 4, "memory": "64Gi"}}},
+    "router": {"enabled": True, "replicas": 2, "flags": {"log-level": "debug"}},
     "apiKeys": {"secretName": "api-keys"},
     "tls": {"enabled": True, "certManager": {"enabled": True, "issuerRef": {"name": "ca", "kind": "ClusterIssuer"}}},
     "mtls": {"enabled": True, "certManager": {"enabled": True}},

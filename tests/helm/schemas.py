@@ -32,6 +32,8 @@ VARIANTS = {
         "workers": {"count": 0}, "autoscaling": {"enabled": True, "kind": "hpa"}})),
     "keda": (test_refusals.PLAIN, chart.merged(test_refusals.REMOTE, {"workers": {"count": 0}, "autoscaling": {"enabled": True}})),
     "huge pages": ("values-k2-thinking-1gpu.yaml", {"workers": {"hugepages": "1G", "resources": {"limits": {"memory": "2Gi"}}}}),
+    "router": (test_refusals.PLAIN, {"persistence": {"accessModes": ["ReadWriteMany"]}, "replicas": 2, "router": {"enabled": True},
+                                     "networkPolicy": {"apiFrom": [{"podSelector": {}}], "metricsFrom": [{"namespaceSelector": {}}]}}),
     "host path": (test_refusals.PLAIN, {"persistence": {"mode": "hostPath", "hostPath": "/data"}, "podAntiAffinity": "preferred"}),
     **{values: (values,) for values in chart.VALUES},
 }

@@ -81,7 +81,8 @@ class EveryValuesFile(unittest.TestCase):
                              hosts["spec"]["selector"]["matchLabels"].items())
             service = chart.find(objects, "Service", hosts["spec"]["serviceName"])
             self.assertEqual(service["spec"]["clusterIP"], "None")
-            self.assertEqual(chart.find(objects, "Service", "numoe")["spec"]["selector"], hosts["spec"]["selector"]["matchLabels"])
+            front = chart.find(objects, "Deployment") if "Deployment" in chart.kinds(objects) else hosts
+            self.assertEqual(chart.find(objects, "Service", "numoe")["spec"]["selector"], front["spec"]["selector"]["matchLabels"])
             ports = {p["name"] for c in hosts["spec"]["template"]["spec"]["containers"] for p in c["ports"]}
             self.assertTrue(all(len(p) <= 15 for p in ports), ports)
 
@@ -117,7 +118,7 @@ class EveryValuesFile(unittest.TestCase):
         """The programs that this tree builds know every flag; skips what is not built."""
         folder = os.environ.get("NUMOE_BIN", os.path.join(chart.ROOT, "build", "release", "bin"))
         programs = {p: subprocess.run([f"{folder}/{p}", "--help"], capture_output=True, text=True, check=True).stdout
-                    for p in ("numoe-coordinator", "numoe-expert-worker") if os.path.exists(f"{folder}/{p}")}
+                    for p in ("numoe-coordinator", "numoe-expert-worker", "numoe-router") if os.path.exists(f"{folder}/{p}")}
         if not programs:
             self.skipTest(f"no programs in {folder}")
         script = os.path.join(chart.ROOT, "deploy", "download", "numoe-download")
@@ -340,7 +341,8 @@ class Around(unittest.TestCase):
 
     def test_disruption_budget_only_where_another_serves(self):
         self.assertNotIn("PodDisruptionBudget", chart.kinds(chart.render(PLAIN)))
-        self.assertEqual(len([o for o in chart.render(chart.EVERYTHING) if o["kind"] == "PodDisruptionBudget"]), 2)
+        names = [o["metadata"]["name"] for o in chart.render(chart.EVERYTHING) if o["kind"] == "PodDisruptionBudget"]
+        self.assertEqual(names, ["numoe", "numoe-workers", "numoe-router"])
 
     def test_autoscaling(self):
         scaled = chart.merged(REMOTE, {"workers": {"count": 0}, "autoscaling": {"enabled": True}})
@@ -369,6 +371,7 @@ class Around(unittest.TestCase):
         ports = {p["name"] for c in hosts["spec"]["template"]["spec"]["containers"] for p in c["ports"]}
         wanted = {e["port"] for e in chart.find(objects, "PodMonitor")["spec"]["podMetricsEndpoints"]}
         self.assertEqual(wanted, {p for p in ports if p.startswith("metrics-")})
+        objects = chart.render(chart.merged(chart.EVERYTHING, {"router": None}))
         endpoint = chart.find(objects, "ServiceMonitor")["spec"]["endpoints"][0]
         self.assertIn(endpoint["port"], {p["name"] for p in chart.find(objects, "Service", "numoe")["spec"]["ports"]})
         self.assertEqual(endpoint["scheme"], "https")
@@ -487,8 +490,9 @@ class Around(unittest.TestCase):
         self.assertEqual(env["NUMOE_API_KEY"]["valueFrom"]["secretKeyRef"], {"name": "api-keys", "key": "keys"})
         self.assertEqual(env["URL"]["value"], "https://numoe:8080")
 
-    def test_notes_say_what_to_do_next(self):
-        with tempfile.TemporaryDirectory() as folder:  # helm template leaves the notes out
+    def notes(self, *options, values):
+        """The notes, which helm template leaves out."""
+        with tempfile.TemporaryDirectory() as folder:
             copy = shutil.copytree(chart.CHART, f"{folder}/numoe")
             with open(f"{copy}/templates/NOTES.txt", encoding="utf-8") as f:
                 text = f.read()
@@ -497,9 +501,16 @@ class Around(unittest.TestCase):
             with open(f"{copy}/templates/notes.yaml", "w", encoding="utf-8") as f:
                 f.write('{kind: Notes, notes: {{ include "notes" . | toJson }}}')
             rendered = chart.helm("template", "numoe", copy, "--namespace", "llm", "--kube-version", chart.KUBERNETES,
-                                  "--show-only", "templates/notes.yaml", "--set", "model.revision=v2", values=["values-cpu-only.yaml"])
-        notes = chart.yaml.safe_load(rendered)["notes"]
+                                  "--show-only", "templates/notes.yaml", *options, values=values)
+        return chart.yaml.safe_load(rendered)["notes"]
+
+    def test_notes_say_what_to_do_next(self):
+        notes = self.notes("--set", "model.revision=v2", values=["values-cpu-only.yaml"])
+        self.assertNotIn("router", notes)
         for part in ("helm test numoe -n llm", "logs -f numoe-0 -c coordinator", "--preflight", "may name other files tomorrow"):
+            self.assertIn(part, notes)
+        notes = self.notes(values=["values-nano.yaml", {"replicas": 3, "router": {"enabled": True}}])
+        for part in ("3 coordinators are behind the router", "rollout status deployment/numoe-router", "localhost:8080/health"):
             self.assertIn(part, notes)
 
 

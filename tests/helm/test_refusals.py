@@ -11,6 +11,7 @@ PINNED = {
 }
 PLAIN = {"model": {"directory": "m", "sizeGiB": 10}}
 DOWNLOAD = {"model": {"repository": "org/name", "revision": "main", "sizeGiB": 10}, "download": {"enabled": True}}
+ROUTER = {"router": {"enabled": True}, "replicas": 2, "persistence": {"accessModes": ["ReadWriteMany"]}}
 REMOTE = {"remoteWorkers": {"enabled": True}, "persistence": {"accessModes": ["ReadWriteMany"]}}
 
 # (what is tried, base values, changes, parts of the sentence)
@@ -76,6 +77,16 @@ CASES = [
     ("a worker's flag of the chart", PLAIN, {"workers": {"flags": {"listen": "x"}}}, ["workers.flags.listen", "use workers.port"]),
     ("TLS without certificate", PLAIN, {"tls": {"enabled": True}}, ["there is no certificate", "tls.secretName"]),
     ("TLS without issuer", PLAIN, {"tls": {"enabled": True, "certManager": {"enabled": True}}}, ["issuerRef has no name"]),
+    ("a router with scaled coordinators", PLAIN, {**ROUTER, "autoscaling": {"enabled": True}},
+     ["router.enabled with autoscaling.enabled", "fixed list of coordinators", "set replicas"]),
+    ("a router with one coordinator", PLAIN, {**ROUTER, "replicas": 1}, ["router.enabled, but replicas is 1", "does nothing", "set replicas"]),
+    ("a router with too many coordinators", PLAIN, {**ROUTER, "replicas": 65}, ["replicas is 65", "at most 64", "several releases"]),
+    ("a router beside the coordinators' CORS", PLAIN, {**ROUTER, "coordinator": {"flags": {"allowed-origins": "https://example.com"}}},
+     ["coordinator.flags.allowed-origins is set", "router.flags.allowed-origins"]),
+    ("a router's backends by flags", PLAIN, {**ROUTER, "router": {"enabled": True, "flags": {"backends": "http://a"}}},
+     ["router.flags.backends", "follows from replicas"]),
+    ("keys of the router", PLAIN, {**ROUTER, "router": {"enabled": True, "flags": {"api-key-file": "x"}}},
+     ["router.flags.api-key-file", "the router passes on", "use apiKeys"]),
     ("ingress without host", PLAIN, {"ingress": {"enabled": True}}, ["ingress.host is empty"]),
 ]
 
@@ -95,12 +106,14 @@ SCHEMA = [
     ({"image": {"digest": "latest"}}, "digest"),
     ({"metrics": {"monitors": {"interval": "soon"}}}, "interval"),
     ({"service": {"type": "Internal"}}, "type"),
+    ({"router": {"replicas": 0}}, "replicas"),
+    ({"router": {"backends": ["http://a"]}}, "backends"),
 ]
 
 
 class Refusals(unittest.TestCase):
     def test_base_values_are_fine(self):
-        for base in (PLAIN, PINNED, DOWNLOAD, chart.merged(PLAIN, REMOTE), chart.EVERYTHING):
+        for base in (PLAIN, PINNED, DOWNLOAD, chart.merged(PLAIN, REMOTE), chart.merged(PLAIN, ROUTER), chart.EVERYTHING):
             self.assertTrue(chart.render(base))
 
     def test_sentences(self):

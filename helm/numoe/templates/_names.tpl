@@ -11,6 +11,7 @@
 {{- end -}}
 
 {{- define "numoe.workersName" -}}{{ include "numoe.fullname" . }}-workers{{- end -}}
+{{- define "numoe.routerName" -}}{{ include "numoe.fullname" . }}-router{{- end -}}
 {{- define "numoe.scriptsName" -}}{{ include "numoe.fullname" . }}-scripts{{- end -}}
 
 {{- define "numoe.claimName" -}}

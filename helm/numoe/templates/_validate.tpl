@@ -8,6 +8,7 @@
 {{- include "numoe.validateFlags" . -}}
 {{- include "numoe.validateAccess" . -}}
 {{- include "numoe.validateMtls" . -}}
+{{- include "numoe.validateRouter" . -}}
 {{- end -}}
 
 {{- define "numoe.validateModel" -}}
@@ -96,7 +97,7 @@
 {{- end -}}
 
 {{- define "numoe.validateResources" -}}
-{{- if gt (int .Values.coordinator.gpu.count) 1 }}{{ fail (printf "coordinator.gpu.count is %d, but a coordinator drives one GPU and the others would lie idle: use 1, and several coordinators on one set of experts for more (workers.count: 0, replicas, remoteWorkers)" (int .Values.coordinator.gpu.count)) }}{{ end -}}
+{{- if gt (int .Values.coordinator.gpu.count) 1 }}{{ fail (printf "coordinator.gpu.count is %d, but a coordinator drives one GPU and the others would lie idle: use 1, and several coordinators on one set of experts for more (workers.count: 0, replicas, remoteWorkers, router)" (int .Values.coordinator.gpu.count)) }}{{ end -}}
 {{- $pinned := eq .Values.pinning "required" -}}
 {{- $supervised := eq .Values.workers.mode "supervised" -}}
 {{- if $pinned }}{{ include "numoe.validateGuaranteed" (dict "name" "coordinator.resources" "resources" (include "numoe.coordinatorResources" . | fromYaml) "whole" false) }}{{ end -}}
@@ -155,4 +156,19 @@
 {{- if and $cert.enabled (eq (include "numoe.workerTlsSecretName" .) (include "numoe.coordinatorTlsSecretName" .)) }}{{ fail (printf "mtls.certManager.enabled, but both certificates would be written to Secret %s: give mtls.workerSecretName and mtls.coordinatorSecretName different names, or none" $m.workerSecretName) }}{{ end -}}
 {{- if and $cert.enabled $cert.issuerRef (not (get $cert.issuerRef "name")) }}{{ fail "mtls.certManager.issuerRef has no name: give {name: ..., kind: Issuer or ClusterIssuer}, or nothing for a CA of the release's own" }}{{ end -}}
 {{- else if $cert.enabled }}{{ fail "mtls.certManager.enabled, but mtls.enabled is false: set both, or neither" }}{{ end -}}
+{{- end -}}
+
+{{- define "numoe.validateRouter" -}}
+{{- if .Values.router.enabled -}}
+{{- $backendsMax := 64 -}}
+{{- $replicas := int .Values.replicas -}}
+{{- if .Values.autoscaling.enabled }}{{ fail "router.enabled with autoscaling.enabled: the router has a fixed list of coordinators and would not see those that come; set replicas and leave autoscaling off, or leave the router off" }}{{ end -}}
+{{- if eq $replicas 1 }}{{ fail "router.enabled, but replicas is 1: in front of one coordinator the router does nothing; set replicas to the number of coordinators, or leave the router off" }}{{ end -}}
+{{- if gt $replicas $backendsMax }}{{ fail (printf "router.enabled, but replicas is %d: a router has at most %d coordinators behind it; use fewer, or several releases" $replicas $backendsMax) }}{{ end -}}
+{{- if hasKey .Values.coordinator.flags "allowed-origins" }}{{ fail "router.enabled, but coordinator.flags.allowed-origins is set: web pages then ask the router, which answers for CORS itself; use router.flags.allowed-origins" }}{{ end -}}
+{{- $keys := "coordinators check the keys, which the router passes on; use apiKeys and coordinator.flags" -}}
+{{- $_ := include "numoe.validateFlagsOf" (dict "where" "router.flags" "flags" .Values.router.flags "taken" (dict
+  "backends" "it follows from replicas" "host" "use listenHost" "port" "use coordinator.port" "drain-timeout-ms" "use coordinator.drainSeconds"
+  "api-key" $keys "api-key-file" $keys "max-requests-per-key" $keys "ssl-certfile" "use tls" "ssl-keyfile" "use tls" "log-format" "logs are JSON")) -}}
+{{- end -}}
 {{- end -}}
