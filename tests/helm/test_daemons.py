@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -17,7 +18,9 @@ import urllib.request
 import chart
 
 BIN = os.environ.get("NUMOE_BIN", os.path.join(chart.ROOT, "build", "release", "bin"))
-PROGRAMS = ("numoe-coordinator", "numoe-expert-worker", "numoe-chat")
+PROGRAMS = ("numoe-coordinator", "numoe-expert-worker", "numoe-router", "numoe-chat")
+# Pods have addresses of their own: those of two coordinators' behind a router, which is at 127.0.0.1.
+COORDINATORS = ("127.0.0.2", "127.0.0.3")
 NANO = os.path.join(chart.ROOT, "deploy", "models", "nano")
 
 
@@ -47,6 +50,8 @@ class Daemons(unittest.TestCase):
         self.port = free_ports(9)
         self.processes = {}
         self.mtls = ""  # the folder that stands for the Secret of the next to start
+        self.tls = ""  # the same of the API's
+        self.address, self.sockets = "127.0.0.1", self.folder  # and what stands for its pod's address and sockets
         self.addCleanup(self.kill)
 
     def kill(self):
@@ -56,8 +61,9 @@ class Daemons(unittest.TestCase):
                 process.wait()
 
     def here(self, text):
-        for pod, local in (("/etc/numoe/scripts", os.path.join(chart.CHART, "files")), ("/usr/share/numoe/models/nano", NANO),
-                           ("/run/numoe", self.folder), ("/etc/numoe/keys", self.folder), ("numoe-workers-0.numoe-workers.numoe.svc", "127.0.0.1"),
+        for pod, local in (("127.0.0.1", self.address), ("numoe-0.numoe-hosts.numoe.svc", COORDINATORS[0]), ("numoe-1.numoe-hosts.numoe.svc", COORDINATORS[1]),
+                           ("numoe-0.numoe-hosts", COORDINATORS[0]), ("numoe-1.numoe-hosts", COORDINATORS[1]), ("/etc/numoe/scripts", os.path.join(chart.CHART, "files")), ("/usr/share/numoe/models/nano", NANO),
+                           ("/run/numoe", self.sockets), ("/etc/numoe/tls", self.tls), ("/etc/numoe/keys", self.folder), ("numoe-workers-0.numoe-workers.numoe.svc", "127.0.0.1"),
                            ("numoe-workers-0.numoe-workers", "127.0.0.1"), ("/etc/numoe/mtls", self.mtls)):
             text = text.replace(pod, local)
         return text
@@ -213,6 +219,63 @@ class Daemons(unittest.TestCase):
             text = text.replace(f":{port}", f":{other}").replace(f"={port}", f"={other}").replace(f"\"port\": {port}", f"\"port\": {other}")
         return hosts, json.loads(text)
 
+    def start_coordinators(self, hosts):
+        for number, self.address in enumerate(COORDINATORS):
+            self.sockets = f"{self.folder}/{number}"
+            os.mkdir(self.sockets)
+            self.start(hosts, f"numoe-{number}")
+        self.address = "127.0.0.1"
+
+    def of_router(self, path, context=None):
+        """Status and text of the router's answer; 0 where there is none."""
+        try:
+            with urllib.request.urlopen(f"{'https' if context else 'http'}://127.0.0.1:{self.port}{path}", timeout=5, context=context) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def await_router(self, what, context=None):
+        """Until its readiness probe's status and, of each coordinator, whether it is ready are these."""
+        end, said = time.monotonic() + 240, (0, "")
+        while said[0] == 0 or (said[0], [b["ready"] for b in json.loads(said[1])["backends"]]) != what:
+            self.assertLess(time.monotonic(), end, f"{said}\n{self.logs()}")
+            time.sleep(0.2)
+            said = self.of_router("/health", context)
+
+    def test_a_router_before_two_hosts(self):
+        """Alive before anybody else is there; it passes keys on, and goes on with one coordinator when the other ends."""
+        objects = chart.render(*self.values(replicas=2, router={"enabled": True}, apiKeys={"secretName": "keys"}))
+        router = chart.find(objects, "Deployment", "numoe-router")
+        with open(f"{self.folder}/keys", "w", encoding="utf-8") as f:
+            f.write("first-key-0123456789\n")
+        self.start(router, "numoe-router")
+        self.await_router((503, [False, False]))
+        self.assertEqual(self.of_router(chart.container(router, "router")["livenessProbe"]["httpGet"]["path"])[0], 200)
+        self.start_coordinators(chart.find(objects, "StatefulSet", "numoe"))
+        self.await_router((200, [True, True]))
+        self.ask(NUMOE_API_KEY="first-key-0123456789")
+        with self.assertRaises(AssertionError):
+            self.ask(NUMOE_API_KEY="no-key-0123456789")
+        first = {name: process for name, process in self.processes.items() if name.startswith("numoe-0/")}
+        for process in first.values():
+            process.send_signal(signal.SIGTERM)
+        for name, process in first.items():
+            self.assertEqual(process.wait(timeout=60), 0, f"{name}\n{self.logs()}")
+        self.await_router((200, [False, True]))
+        self.ask(NUMOE_API_KEY="first-key-0123456789")
+        self.end()
+
+    def test_a_router_with_tls(self):
+        objects = chart.render(*self.values(replicas=2, router={"enabled": True}, tls={"enabled": True, "secretName": "tls"}))
+        self.tls = self.secret("tls", "serverAuth", *COORDINATORS)
+        self.start(chart.find(objects, "Deployment", "numoe-router"), "numoe-router")
+        self.start_coordinators(chart.find(objects, "StatefulSet", "numoe"))
+        self.await_router((200, [True, True]), ssl.create_default_context(cafile=f"{self.tls}/ca.crt"))
+        self.ask(URL=f"https://127.0.0.1:{self.port}", SSL_CERT_FILE=f"{self.tls}/ca.crt")
+        self.end()
+
     def test_a_remote_worker(self):
         hosts, remote = self.remote()
         self.start(hosts, "numoe-0")
@@ -221,16 +284,17 @@ class Daemons(unittest.TestCase):
         self.ask()
         self.end()
 
-    def secret(self, name, use):
+    def secret(self, name, use, *addresses):
         """A folder as a Secret of cert-manager's is mounted."""
         def openssl(*arguments):
             subprocess.run(["openssl", *arguments], check=True, capture_output=True)
         key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
         folder, ca = f"{self.folder}/{name}", f"{self.folder}/ca"
+        names = ",".join(f"IP:{address}" for address in ("127.0.0.1", *addresses))
         os.mkdir(folder)
         if not os.path.exists(f"{ca}.crt"):
             openssl("req", "-x509", *key, "-days", "1", "-subj", "/CN=ca", "-keyout", f"{ca}.key", "-out", f"{ca}.crt")
-        openssl("req", "-new", *key, "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-addext", f"extendedKeyUsage={use}",
+        openssl("req", "-new", *key, "-subj", f"/CN={name}", "-addext", f"subjectAltName={names}", "-addext", f"extendedKeyUsage={use}",
                 "-keyout", f"{folder}/tls.key", "-out", f"{folder}/csr")
         openssl("x509", "-req", "-in", f"{folder}/csr", "-CA", f"{ca}.crt", "-CAkey", f"{ca}.key", "-days", "1", "-copy_extensions", "copy",
                 "-out", f"{folder}/tls.crt")

@@ -50,6 +50,14 @@ class Router(unittest.TestCase):
         with self.assertRaisesRegex(chart.Refused, f"at most {most} "):
             chart.render(chart.merged(TWO, {"replicas": most + 1}))
 
+    def test_coordinators_are_not_restarted_for_it(self):
+        """What took half an hour to load stays when the router comes, goes, or gets another coordinator."""
+        def pods(changes):
+            return chart.find(chart.render(chart.merged(TWO, changes)), "StatefulSet", "numoe")["spec"]["template"]
+        for changes in ({"router": {"enabled": False}}, {"replicas": 3}, {"router": {"replicas": 2, "flags": {"log-level": "debug"}}}):
+            self.assertEqual(pods(changes), pods({}))
+            self.assertEqual(pods(chart.merged(TLS, changes)), pods(TLS))
+
     def test_backends_with_tls(self):
         objects = chart.render(chart.merged(TWO, TLS))
         d = chart.find(objects, "Deployment")
