@@ -71,14 +71,26 @@ ApiError FromAccess(const absl::Status& status) {
 
 // `Stream`: tcp::socket or TlsStream.
 template <typename Stream>
-class Connection : public std::enable_shared_from_this<Connection<Stream>> {
+class Connection : public std::enable_shared_from_this<Connection<Stream>>, public OpenConnections::Member {
  public:
   Connection(Stream stream, std::shared_ptr<asio::ssl::context> tls, const ServerParts& parts)
       : tls_(std::move(tls)),
         stream_(std::move(stream)),
         parts_(parts),
         read_timer_(stream_.get_executor()),
-        write_timer_(stream_.get_executor()) {}
+        write_timer_(stream_.get_executor()) {
+    parts_.connections->Enter(this);
+  }
+  ~Connection() override { parts_.connections->Leave(this); }
+
+  void DropAnswer() override {
+    const auto self = this->shared_from_this();  // the answer may be all that holds it
+    exchange_.reset();
+    answering_.reset();
+    slot_.reset();
+    gone_ = nullptr;
+    sent_ = nullptr;
+  }
 
   void Run() {
     asio::dispatch(stream_.get_executor(), [self = this->shared_from_this()] {
@@ -265,11 +277,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
 
   void Close() {
     ++round_;
-    exchange_.reset();
-    answering_.reset();
-    slot_.reset();
-    gone_ = nullptr;
-    sent_ = nullptr;
+    DropAnswer();
     read_timer_.cancel();
     write_timer_.cancel();
     beast::error_code ignored;
@@ -436,6 +444,23 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>> {
 };
 
 }  // namespace
+
+void OpenConnections::Enter(Member* member) {
+  const std::lock_guard lock(mutex_);
+  members_.insert(member);
+}
+
+void OpenConnections::Leave(Member* member) {
+  const std::lock_guard lock(mutex_);
+  members_.erase(member);
+}
+
+void OpenConnections::DropAnswers() {
+  for (const std::set<Member*> all = members_; Member * member : all) {
+    // One may end another: a task that forwards holds both.
+    if (members_.count(member) > 0) member->DropAnswer();
+  }
+}
 
 void ServeConnection(tcp::socket socket, std::shared_ptr<asio::ssl::context> tls, const ServerParts& parts) {
   if (tls == nullptr) {

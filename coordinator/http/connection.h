@@ -10,11 +10,32 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <memory>
+#include <mutex>
+#include <set>
 
 #include "common/observe/metrics.h"
 #include "coordinator/http/server.h"
 
 namespace numoe {
+
+/// Connections that are open. One that is answering and its answer hold each other, until the answer is out
+/// or the client has gone; a server that ends before that drops the answers.
+class OpenConnections {
+ public:
+  class Member {
+   public:
+    virtual ~Member() = default;
+    /// Lets go of the answer, without a word to anybody. The server's threads have ended.
+    virtual void DropAnswer() = 0;
+  };
+  void Enter(Member* member);
+  void Leave(Member* member);
+  void DropAnswers();
+
+ private:
+  std::mutex mutex_;
+  std::set<Member*> members_;
+};
 
 /// What all connections of a server share, and outlives them.
 struct ServerParts {
@@ -23,6 +44,7 @@ struct ServerParts {
   Metrics& metrics;
   const ServerOptions& options;
   std::shared_ptr<std::atomic<int>> answering;  // requests whose answers are not yet out
+  std::shared_ptr<OpenConnections> connections;
 };
 
 /// Serves the socket until it closes. `tls`: null for plain text.

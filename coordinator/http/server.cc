@@ -46,12 +46,20 @@ class BeastServer final : public Server {
   BeastServer(const Router& router, Access& access, Metrics& metrics, const ServerOptions& options)
       : options_(options),
         router_(&router),
-        parts_{router_, access, metrics, options_, std::make_shared<std::atomic<int>>(0)},
+        parts_{router_,
+               access,
+               metrics,
+               options_,
+               std::make_shared<std::atomic<int>>(0),
+               std::make_shared<OpenConnections>()},
         certificate_(options.tls_certificate),
         acceptor_(context_),
         pause_(context_) {}
 
-  ~BeastServer() override { Stop(); }
+  ~BeastServer() override {
+    Stop();
+    parts_.connections->DropAnswers();
+  }
 
   void Stop() override {
     context_.stop();

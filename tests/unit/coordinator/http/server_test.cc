@@ -397,6 +397,25 @@ TEST_F(ServerTest, APlaceIsTakenUntilItsLastHolderLetsGo) {
 }
 
 // So that a daemon is told before it loads a model for minutes.
+// The connection and its answer hold each other, and the answer what waits for it.
+TEST_F(ServerTest, AnAnswerThatNeverCameEndsWithTheServer) {
+  std::weak_ptr<Exchange> held;
+  std::promise<void> asked;
+  router_.Add({.method = "GET", .pattern = "/never", .summary = "", .handle = [&](const auto& e) {
+                 e->OnGone([e] {});
+                 held = e;
+                 asked.set_value();
+               }});
+  Start();
+  tcp::socket socket = Connect();
+  asio::write(socket, asio::buffer(std::string("GET /never HTTP/1.1\r\nHost: x\r\n\r\n")));
+  asked.get_future().wait();
+  server_->Stop();
+  EXPECT_FALSE(held.expired());
+  server_.reset();
+  EXPECT_TRUE(held.expired());
+}
+
 TEST_F(ServerTest, ATakenPortIsNamedBeforeAnythingIsServed) {
   Start();
   ServerOptions options;
