@@ -1,4 +1,5 @@
 """Two hosts as network namespaces: an expert worker over the network, and what happens when the network fails."""
+import itertools
 import os
 import shutil
 import signal
@@ -18,7 +19,9 @@ CALL_DEADLINE_S = 30  # of a layer call: LinkOptions::call_deadline_ms
 
 
 def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
 
 
 def why_no_namespaces():
@@ -38,24 +41,34 @@ def why_no_namespaces():
 class Network:
     """Namespaces a (the coordinator's host) and b, joined by a cable; a is joined to this one, too.
 
-    10.213.N.0/30 from here to a, 10.213.N.4/30 from a to b; N by process id, so that two runs do not meet.
+    10.213.N.0/30 from here to a, 10.213.N.4/30 from a to b; N by process id and count, so that two runs do not meet, nor two
+    networks of one: a kernel takes its time to let go of names and addresses.
     """
+    made = itertools.count()
 
     def __init__(self):
-        number = os.getpid() % 250
-        tag = f"{os.getpid() % 100000}"
-        self.a, self.b = f"numoe-{tag}-a", f"numoe-{tag}-b"
+        count = next(self.made)
+        number = (os.getpid() * 7 + count) % 250
+        tag = f"{os.getpid() % 1000000}.{count}"
+        self.a, self.b, self.here = f"numoe-{tag}-a", f"numoe-{tag}-b", f"nh{tag}"
         self.here_ip, self.a_ip = f"10.213.{number}.1", f"10.213.{number}.2"
         self.a_to_b_ip, self.b_ip = f"10.213.{number}.5", f"10.213.{number}.6"
         self.folder = tempfile.mkdtemp(prefix="numoe-hosts.")
         self.processes = []
+        try:
+            self.join()
+        except BaseException:
+            self.close()
+            raise
+
+    def join(self):
         for name in (self.a, self.b):
             ip("netns", "add", name)
             ip("-n", name, "link", "set", "lo", "up")
-        ip("link", "add", f"nh{tag}", "type", "veth", "peer", "name", "up0", "netns", self.a)
+        ip("link", "add", self.here, "type", "veth", "peer", "name", "up0", "netns", self.a)
         ip("-n", self.a, "link", "add", "cable0", "type", "veth", "peer", "name", "cable0", "netns", self.b)
-        ip("addr", "add", self.here_ip + "/30", "dev", f"nh{tag}")
-        ip("link", "set", f"nh{tag}", "up")
+        ip("addr", "add", self.here_ip + "/30", "dev", self.here)
+        ip("link", "set", self.here, "up")
         for name, device, address in ((self.a, "up0", self.a_ip), (self.a, "cable0", self.a_to_b_ip), (self.b, "cable0", self.b_ip)):
             ip("-n", name, "addr", "add", address + "/30", "dev", device)
             ip("-n", name, "link", "set", device, "up")
@@ -81,6 +94,7 @@ class Network:
         for process in self.processes:
             process.kill()
             process.wait()
+        subprocess.run(["ip", "link", "delete", self.here], check=False, capture_output=True)
         for name in (self.a, self.b):
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
         shutil.rmtree(self.folder, ignore_errors=True)
