@@ -263,6 +263,24 @@ class HugePages(unittest.TestCase):
             self.assertEqual(c["resources"]["limits"], {"memory": "2Gi", "hugepages-2Mi": "2304Mi"})
 
 
+class SharedExperts(unittest.TestCase):
+    SHARED = {"workers": {"shareExperts": True}, "coordinator": {"flags": {"gpu-prefill-token-threshold": "auto"}}}
+
+    def test_workers_share_what_the_coordinator_fetches(self):
+        pod = chart.find(chart.render("values-k2-thinking-1gpu.yaml", self.SHARED), "StatefulSet", "numoe")["spec"]["template"]["spec"]
+        for c in pod["containers"]:
+            self.assertEqual("share-experts" in chart.flags(c), c["name"] != "coordinator", c["name"])
+        (coordinator,) = (c for c in pod["containers"] if c["name"] == "coordinator")
+        self.assertEqual(chart.flags(coordinator)["gpu-prefill-token-threshold"], "auto")
+        pod = chart.find(chart.render("values-k2-thinking-1gpu.yaml", {}), "StatefulSet", "numoe")["spec"]["template"]["spec"]
+        self.assertFalse([c for c in pod["containers"] if "share-experts" in chart.flags(c)])
+
+    def test_reserved_pages_need_no_tables(self):
+        """With pages of 4 KiB a slice's tables count (test_refusals); with huge ones they do not."""
+        chart.render("values-k2-thinking-1gpu.yaml", chart.merged(self.SHARED, {
+            "workers": {"hugepages": "1G", "resources": {"limits": {"memory": "1472Mi"}}}}))
+
+
 class Storage(unittest.TestCase):
     def weights(self, *values):
         objects = chart.render(*values)

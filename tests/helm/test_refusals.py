@@ -12,6 +12,7 @@ PINNED = {
 PLAIN = {"model": {"directory": "m", "sizeGiB": 10}}
 DOWNLOAD = {"model": {"repository": "org/name", "revision": "main", "sizeGiB": 10}, "download": {"enabled": True}}
 ROUTER = {"router": {"enabled": True}, "replicas": 2, "persistence": {"accessModes": ["ReadWriteMany"]}}
+SHARED = {**PLAIN, "workers": {"shareExperts": True}, "coordinator": {"gpu": {"count": 1}, "flags": {"gpu-prefill-token-threshold": "auto"}}}
 REMOTE = {"remoteWorkers": {"enabled": True}, "persistence": {"accessModes": ["ReadWriteMany"]}}
 
 # (what is tried, base values, changes, parts of the sentence)
@@ -71,6 +72,18 @@ CASES = [
     ("huge pages for mapped weights", PLAIN, {"pack": {"enabled": True}, "workers": {"hugepages": "2M", "resources": {"limits": {"memory": "9Gi"}}}},
      ["workers.hugepages is 2M", "workers.packed: copy"]),
     ("too little memory beside huge pages", PINNED, {"workers": {"hugepages": "1G", "resources": {"limits": {"memory": "1Gi"}}}}, ["needs 1472Mi: the shared-memory ring"]),
+    ("experts that nobody fetches", PLAIN, {"workers": {"shareExperts": True}}, ["gpu-prefill-token-threshold is off", "workers.shareExperts: false"]),
+    ("experts to fetch that nobody shares", PLAIN, {"coordinator": {"flags": {"gpu-prefill-token-threshold": 4096}}},
+     ["gpu-prefill-token-threshold is 4096", "set workers.shareExperts: true"]),
+    ("shared experts without a GPU", PLAIN, {"workers": {"shareExperts": True}, "coordinator": {"flags": {"gpu-prefill-token-threshold": "auto"}}},
+     ["coordinator.gpu.count is 0", "only a GPU"]),
+    ("shared experts of other hosts", SHARED, REMOTE, ["remoteWorkers.enabled", "its own host alone"]),
+    ("shared experts without shared memory", SHARED, {"workers": {"flags": {"no-shared-memory": True}}}, ["no-shared-memory", "remove one"]),
+    ("shared experts in mapped files", SHARED, {"pack": {"enabled": True}}, ["workers.packed: map", "workers.packed: copy"]),
+    ("shared experts by a flag", PLAIN, {"workers": {"flags": {"share-experts": True}}}, ["workers.flags.share-experts", "use workers.shareExperts"]),
+    ("too little memory beside shared experts", SHARED, {"workers": {"resources": {"limits": {"memory": "6600Mi"}}}}, ["needs 6602Mi"]),
+    ("too little memory for the map of the experts", SHARED, {"model": {"sizeGiB": 600}, "coordinator": {"resources": {"limits": {"memory": "1Gi"}}}},
+     ["memory is 1Gi", "1200Mi", "workers.hugepages"]),
     ("GPUs that nobody drives", PLAIN, {"coordinator": {"gpu": {"count": 2}}}, ["coordinator.gpu.count is 2", "use 1"]),
     ("a flag of the chart", PLAIN, {"coordinator": {"flags": {"port": 1}}}, ["coordinator.flags.port", "use coordinator.port"]),
     ("API keys in the clear", PLAIN, {"coordinator": {"flags": {"api-key": "secret"}}}, ["coordinator.flags.api-key", "apiKeys.secretName"]),

@@ -104,6 +104,9 @@ livenessProbe:
     {{- with $workers.hugepages }}
     - '--hugepages={{ . }}'
     {{- end }}
+    {{- if $workers.shareExperts }}
+    - --share-experts
+    {{- end }}
     - '--threads={{ include "numoe.workerThreads" . }}'
     - '--drain-timeout-ms={{ mul .drain 1000 }}'
     - '--log-format=json'

@@ -43,10 +43,19 @@
 {{- divf (mulf $experts 1024.0) (include "numoe.workerTotal" . | float64) | ceil | int -}}
 {{- end -}}
 
+{{/*
+  Page tables of shared memory, which has pages of 4 KiB where nodes do not allow huge ones: 8 bytes for each. A worker has them
+  for its slice, a coordinator that maps all of a host's slices for all of them. Arguments: root, slices.
+*/}}
+{{- define "numoe.sharedTablesMiB" -}}
+{{- $plain := and .root.Values.workers.shareExperts (eq .root.Values.workers.hugepages "") -}}
+{{- ternary (div (add (mul (include "numoe.sliceMiB" .root | int) (int .slices)) 511) 512) 0 $plain -}}
+{{- end -}}
+
 {{/* What a worker must have: its slice where that is no reserved huge pages, the ring, and 1 GiB for reading, scratch and the program. */}}
 {{- define "numoe.workerMiB" -}}
 {{- $slice := ternary 0 (include "numoe.sliceMiB" . | int) (ne .Values.workers.hugepages "") -}}
-{{- add $slice (include "numoe.ringMiB" . | int) 1024 -}}
+{{- add $slice (include "numoe.sharedTablesMiB" (dict "root" . "slices" 1) | int) (include "numoe.ringMiB" . | int) 1024 -}}
 {{- end -}}
 
 {{/* Huge pages of so many slices, each of whole pages; every layer of a slice begins at 2 MiB. Arguments: root, workers. */}}

@@ -6,6 +6,7 @@
 {{- include "numoe.validateWorkers" . -}}
 {{- include "numoe.validateResources" . -}}
 {{- include "numoe.validateFlags" . -}}
+{{- include "numoe.validateSharedExperts" . -}}
 {{- include "numoe.validateAccess" . -}}
 {{- include "numoe.validateMtls" . -}}
 {{- include "numoe.validateRouter" . -}}
@@ -135,9 +136,28 @@
 {{- $_ := include "numoe.validateFlagsOf" (dict "where" "workers.flags" "flags" .Values.workers.flags "taken" (dict
   "model" "use model.directory" "slice" "use workers.slice" "worker-index" "it is the worker's place" "worker-count" "use workers.count"
   "listen" "use workers.port" "metrics-host" "use listenHost" "metrics-port" "use workers.metricsPort" "format" "use workers.format" "hugepages" "use workers.hugepages"
-  "activations" "use workers.activations" "packed" "use workers.packed" "threads" "use workers.threads" "log-format" "logs are JSON" "health-listen" "use workers.healthPort"
+  "activations" "use workers.activations" "packed" "use workers.packed" "share-experts" "use workers.shareExperts" "threads" "use workers.threads" "log-format" "logs are JSON" "health-listen" "use workers.healthPort"
   "drain-timeout-ms" "use coordinator.drainSeconds" "pinning" "use pinning" "exclusive-cpus" "it follows from workers.resources" "supervise" "use workers.mode"
   "local-workers" "use workers.count" "ssl-certfile" "use mtls" "ssl-keyfile" "use mtls" "ssl-ca-certs" "use mtls")) -}}
+{{- end -}}
+
+{{/* Both ends: workers that share, and a GPU that fetches from all of them. */}}
+{{- define "numoe.validateSharedExperts" -}}
+{{- $w := .Values.workers -}}
+{{- $threshold := get .Values.coordinator.flags "gpu-prefill-token-threshold" | default "off" | toString -}}
+{{- $fetches := ne $threshold "off" -}}
+{{- if and $fetches (not $w.shareExperts) }}{{ fail (printf "coordinator.flags.gpu-prefill-token-threshold is %s, but workers.shareExperts is false, so there are no experts to fetch: set workers.shareExperts: true, or leave the flag out" $threshold) }}{{ end -}}
+{{- if $w.shareExperts -}}
+{{- if not $fetches }}{{ fail "workers.shareExperts, but coordinator.flags.gpu-prefill-token-threshold is off, so nobody maps them: set it to auto or a number of tokens, or workers.shareExperts: false" }}{{ end -}}
+{{- if eq (int .Values.coordinator.gpu.count) 0 }}{{ fail "workers.shareExperts, but coordinator.gpu.count is 0, and only a GPU fetches experts: set coordinator.gpu.count, or workers.shareExperts: false" }}{{ end -}}
+{{- if .Values.remoteWorkers.enabled }}{{ fail "workers.shareExperts with remoteWorkers.enabled: a GPU fetches from workers of its own host alone, and needs all of them; use workers.count alone, or workers.shareExperts: false" }}{{ end -}}
+{{- if get $w.flags "no-shared-memory" }}{{ fail "workers.shareExperts with workers.flags.no-shared-memory: weights are shared as layer calls are; remove one of them" }}{{ end -}}
+{{- if and .Values.pack.enabled (eq $w.packed "map") }}{{ fail "workers.shareExperts, but packed weights are mapped from the page cache (workers.packed: map), which a GPU cannot read: use workers.packed: copy" }}{{ end -}}
+{{- $resources := default dict .Values.coordinator.resources -}}
+{{- $limit := get (default dict $resources.limits) "memory" -}}
+{{- $tables := include "numoe.sharedTablesMiB" (dict "root" . "slices" $w.count) | int -}}
+{{- if and $limit (lt (include "numoe.mib" $limit | int) $tables) }}{{ fail (printf "coordinator.resources.limits.memory is %v, but the page tables of the experts that it maps alone take %dMi: give it more, or use workers.hugepages" $limit $tables) }}{{ end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "numoe.validateAccess" -}}
