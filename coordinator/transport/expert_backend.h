@@ -36,9 +36,9 @@ struct ExpertCall {
 
 /// One worker's mailboxes, for a device that reaches them itself (common/transport/CONTRACT.md).
 struct DirectPort {
-  absl::Span<std::byte> segment;  // shared memory that holds all that follows
-  uint64_t session = 0;           // another number: another segment, even at the same address
-  absl::Span<std::byte> request;  // slot
+  absl::Span<std::byte> segment;        // shared memory that holds all that follows
+  std::shared_ptr<const void> mapping;  // keeps it mapped: a device pins it beyond the session's end
+  absl::Span<std::byte> request;        // slot
   uint32_t* request_published = nullptr;
   uint64_t* request_length = nullptr;
   absl::Span<const std::byte> reply;  // slot

@@ -99,7 +99,7 @@ class RingLink final : public WorkerLink {
     }
     ASSIGN_OR_RETURN(const int fd, ReceiveDescriptor(socket_));
     ASSIGN_OR_RETURN(RingSegment segment, RingSegment::Attach(fd));
-    channel_ = std::make_unique<RingChannel>(std::move(segment), Side::kCoordinator);
+    channel_ = std::make_shared<RingChannel>(std::move(segment), Side::kCoordinator);
     if (shared != nullptr) {
       if (const absl::Status mapped = MapExperts(*shared); !mapped.ok())
         spdlog::warn("the worker's weights are not mapped: {}", std::string(mapped.message()));
@@ -149,7 +149,7 @@ class RingLink final : public WorkerLink {
     Mailbox& replies = RingChannel::Mail(segment, Side::kWorker, ReplyPart::kImmediate);
     Mailbox& deferred = RingChannel::Mail(segment, Side::kWorker, ReplyPart::kDeferred);
     return DirectPort{.segment = segment.bytes(),
-                      .session = session_,
+                      .mapping = channel_,
                       .request = channel_->Outgoing(),
                       .request_published = reinterpret_cast<uint32_t*>(&requests.published),
                       .request_length = &requests.length,
@@ -198,10 +198,8 @@ class RingLink final : public WorkerLink {
   const WorkerIdentity identity_;
   const LinkOptions options_;
   const std::shared_ptr<grpc::Channel> control_;
-  const uint64_t session_ = ++sessions_;
-  static inline std::atomic<uint64_t> sessions_{0};
   int socket_ = -1;
-  std::unique_ptr<RingChannel> channel_;
+  std::shared_ptr<RingChannel> channel_;
   std::shared_ptr<ExpertMemory> experts_;
   std::atomic<bool> close_{false};
   std::thread holder_;

@@ -34,13 +34,19 @@ absl::StatusOr<std::unique_ptr<ExpertExchange>> ExpertExchange::Create(int rows_
 }
 
 absl::StatusOr<std::byte*> ExpertExchange::DeviceAddress(const DirectPort& port) {
-  Registered& known = segments_[port.segment.data()];
-  if (known.memory == nullptr || known.session != port.session) {
-    known.memory.reset();  // of a session that is gone, at the same address
-    ASSIGN_OR_RETURN(known.memory, runtime_.RegisterHost(port.segment));
-    known.session = port.session;
-  }
-  return known.memory->device();
+  for (const Registered& known : segments_)
+    if (known.mapping == port.mapping) return known.memory->device();
+  ASSIGN_OR_RETURN(auto memory, runtime_.RegisterHost(port.segment));
+  segments_.push_back({port.mapping, std::move(memory)});
+  return segments_.back().memory->device();
+}
+
+// Of sessions that are gone.
+void ExpertExchange::DropOldSegments(const DirectStep& direct) {
+  segments_.remove_if([&](const Registered& known) {
+    return std::none_of(direct.ports.begin(), direct.ports.end(),
+                        [&](const DirectPort& port) { return port.mapping == known.mapping; });
+  });
 }
 
 absl::Status ExpertExchange::Open(ExpertBackend& experts, bool exact, HandoverStep& step) {
@@ -53,6 +59,7 @@ absl::Status ExpertExchange::Open(ExpertBackend& experts, bool exact, HandoverSt
   step.first_call_id = direct.first_call_id;
   step.flags = exact ? kExactFlag : 0;
   step.ports = static_cast<int32_t>(direct.ports.size());
+  DropOldSegments(direct);
   for (size_t p = 0; p < direct.ports.size(); ++p) {
     const DirectPort& port = direct.ports[p];
     const absl::StatusOr<std::byte*> device = DeviceAddress(port);

@@ -8,7 +8,7 @@
 #pragma once
 
 #include <array>
-#include <map>
+#include <list>
 #include <memory>
 
 #include "common/transport/layer_call.h"
@@ -65,12 +65,15 @@ class ExpertExchange {
   absl::Span<float> Cleared(const Memory& sums) const;
   int replies(ReplyPart part) const { return replies_[static_cast<size_t>(part)]; }
   void Ask(ExpertBackend& experts);
+  void DropOldSegments(const DirectStep& direct);
   absl::StatusOr<std::byte*> DeviceAddress(const DirectPort& port);
   absl::Status Describe(const HandoverFault& fault) const;
 
+  // A session's segment stays mapped as long as it is pinned: what else came to its address would pass for
+  // pinned memory.
   struct Registered {
-    uint64_t session = 0;
-    std::unique_ptr<Memory> memory;
+    std::shared_ptr<const void> mapping;
+    std::unique_ptr<Memory> memory;  // given up first
   };
 
   const int rows_max_;
@@ -80,7 +83,7 @@ class ExpertExchange {
   bool asked_ = false;
   ExpertBackend* open_ = nullptr;    // of this step
   std::array<int, 2> replies_ = {};  // of this step, by ReplyPart
-  std::map<std::byte*, Registered> segments_;
+  std::list<Registered> segments_;
   std::unique_ptr<Memory> fault_, release_;  // host memory
   std::unique_ptr<Memory> blocks_done_;
   // Staged: [rows_max, hidden] and [rows_max, experts_per_token] of host memory, made at the first call.
