@@ -22,6 +22,7 @@ struct SharedSlot {
 constexpr int kSlotsMax = 512;
 SharedSlot slots[kSlotsMax];
 std::atomic<int> slot_count;
+std::atomic<size_t> block_shared_bytes_max = kBlockSharedBytesMax;
 
 // A volatile loop, not memset: the sanitizers intercept that and would take it for an access of the kernel's.
 void Poison(void* memory, size_t bytes) {
@@ -51,6 +52,8 @@ int NewSharedSlot(size_t bytes, size_t alignment) {
   return slot;
 }
 
+void SetBlockSharedBytesMax(size_t bytes) { block_shared_bytes_max = bytes; }
+
 Machine& Machine::Create() {
   thread_local std::unique_ptr<Machine> owner;
   owner.reset(new Machine);
@@ -69,7 +72,18 @@ Machine::~Machine() {
   }
 }
 
+void Machine::CheckShared(Place place) {
+  if (static_bytes_ > kStaticSharedBytesMax) Fail("more than 48 KiB of static shared memory", place);
+  if (static_bytes_ + grid_.shared_bytes > block_shared_bytes_max)
+    Fail("more shared memory than the device allows a block", place);
+}
+
 void* Machine::StaticShared(int slot) {
+  if (current_ != nullptr && shared_run_[slot] != runs_) {
+    shared_run_[slot] = runs_;
+    static_bytes_ += slots[slot].bytes;
+    CheckShared(Place::current());
+  }
   if (shared_[slot] == nullptr) {
     shared_[slot] = AllocateShared(slots[slot].bytes, slots[slot].alignment);
     if (shared_[slot] == nullptr) std::abort();
@@ -91,6 +105,8 @@ uint32_t Machine::Random() {  // xorshift64
 void Machine::Run(const Grid& grid, void (*body)(void*), void* argument) {
   if (current_ != nullptr) Fail("a kernel launches a kernel", Place::current());
   grid_ = grid;
+  ++runs_;
+  static_bytes_ = 0;
   schedule_ = CurrentSchedule();
   random_ = schedule_.seed * 0x9e3779b97f4a7c15ull | 1;
   body_ = body;
@@ -102,9 +118,7 @@ void Machine::Run(const Grid& grid, void (*body)(void*), void* argument) {
   if (blocks == 0 || grid.blocks.x > 0x7fffffffu || grid.blocks.y > 65535 || grid.blocks.z > 65535) {
     Fail("a grid has 1 to 2^31-1 x 65535 x 65535 blocks", Place::current());
   }
-  if (grid.shared_bytes > kBlockSharedBytesMax) {
-    Fail("more than 227 KiB of dynamic shared memory", Place::current());
-  }
+  CheckShared(Place::current());
   AdoptThread(launcher_);
   MakeThreads(static_cast<int>(threads));
   const uint64_t shift = schedule_.order == ThreadOrder::kRandom ? Random() % blocks : 0;

@@ -24,6 +24,7 @@ inline constexpr int kWarpLanes = 32;
 inline constexpr int kBlockThreadsMax = 1024;
 inline constexpr int kBarriers = 16;
 inline constexpr size_t kBlockSharedBytesMax = 227 << 10;  // sm_90; sm_80 has 163 KiB, sm_86 and sm_89 99 KiB
+inline constexpr size_t kStaticSharedBytesMax = 48 << 10;  // what ptxas allows
 inline constexpr int kPendingCopiesMax = 512;              // of one thread
 
 using Place = std::source_location;
@@ -122,6 +123,7 @@ class Machine {
   Machine() = default;
   static Machine& Create();
   static void ThreadEntry();
+  void CheckShared(Place place);
   void MakeThreads(int count);
   void RunBlock();
   void ExitThread();
@@ -156,7 +158,13 @@ class Machine {
   Barrier barriers_[kBarriers] = {};
   static constexpr int kSharedSlotsMax = 512;
   void* shared_[kSharedSlotsMax] = {};
+  uint64_t runs_ = 0;
+  uint64_t shared_run_[kSharedSlotsMax] = {};  // the last run that had the variable
+  size_t static_bytes_ = 0;                    // of this run's kernel
 };
+
+/// What the device that is played allows a block, static and dynamic together. REQUIRES: no kernel runs.
+void SetBlockSharedBytesMax(size_t bytes);
 
 /// Announces a static __shared__ variable; once per variable and process.
 int NewSharedSlot(size_t bytes, size_t alignment);

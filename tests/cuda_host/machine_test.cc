@@ -140,6 +140,18 @@ TEST(MachineDeathTest, CollectivesThatDoNotFitTogetherStopAndSayWhere) {
   EXPECT_EQ(out[63], 63);
 }
 
+TEST(MachineDeathTest, StaticAndDynamicSharedMemoryTogetherAreBounded) {
+  int out[32] = {};
+  constexpr size_t kAda = 99 << 10, kStatic = 32 << 10;
+  cuda_host::SetBlockSharedBytesMax(kAda);
+  cuda::LaunchShares(kAda - kStatic, out);
+  EXPECT_EQ(out[31], 31);
+  EXPECT_DEATH(cuda::LaunchShares(kAda - kStatic + 16, out),
+               "Shares.*more shared memory than the device allows");
+  cuda_host::SetBlockSharedBytesMax(cuda_host::kBlockSharedBytesMax);
+  cuda::LaunchShares(kAda - kStatic + 16, out);
+}
+
 #if defined(__SANITIZE_ADDRESS__)
 TEST(MachineDeathTest, AsanSeesOverrunsOfSharedMemory) {
   EXPECT_DEATH(RotatesRightly(Mistake::kSharedOverrun, 1), "heap-buffer-overflow|out of bounds");

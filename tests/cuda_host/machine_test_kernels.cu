@@ -149,6 +149,13 @@ __global__ void Indices(int* out) {
   atomicAdd(&out[block * 64 + thread], static_cast<int>(block * 1000 + thread));
 }
 
+template <int kBytes>
+__global__ void Shares(int* out) {
+  NUMOE_SHARED(unsigned char, bytes, [kBytes]);
+  bytes[threadIdx.x] = static_cast<unsigned char>(threadIdx.x);
+  out[threadIdx.x] = bytes[threadIdx.x];
+}
+
 }  // namespace
 
 #define NUMOE_LAUNCH_MISTAKE(kernel, mistake, shape, stream, ...) \
@@ -211,6 +218,10 @@ void LaunchWaitForFlag(const uint32_t* flag, uint32_t* answer) {
 }
 
 void LaunchHandOver(int* out) { NUMOE_LAUNCH(HandOver, (LaunchShape{dim3(1), dim3(96)}), nullptr, out); }
+
+void LaunchShares(size_t dynamic_bytes, int* out) {
+  NUMOE_LAUNCH((Shares<(32 << 10)>), (LaunchShape{dim3(1), dim3(32), dynamic_bytes}), nullptr, out);
+}
 
 void LaunchIndices(int* out) {
   NUMOE_LAUNCH(Indices, (LaunchShape{dim3(2, 3), dim3(4, 8, 2)}), nullptr, out);

@@ -44,6 +44,8 @@ void LaunchWarpWords(const int* in, int* out);
 void LaunchWaitForFlag(const uint32_t* flag, uint32_t* answer);
 /// Producer and consumer warps hand 8 values over through named barriers; out[i] = i * i.
 void LaunchHandOver(int* out);
+/// out[i] = i, through 32 KiB of static shared memory beside so much dynamic.
+void LaunchShares(size_t dynamic_bytes, int* out);
 /// out[i] = block * 1000 + thread for a grid of 2 x 3 blocks of 4 x 8 x 2 threads; counts visits.
 void LaunchIndices(int* out);
 

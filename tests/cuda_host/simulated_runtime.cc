@@ -1,16 +1,21 @@
 #include "tests/cuda_host/simulated_runtime.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <list>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "common/base/check.h"
 #include "common/formats/bf16.h"
+#include "tests/cuda_host/machine.h"
 #include "tests/cuda_host/schedule.h"
 
 namespace numoe::cuda {
@@ -55,11 +60,7 @@ class SimulatedMemory final : public Memory {
     std::memset(data_, 0xff, bytes);
     *used_ += bytes;
   }
-  explicit SimulatedMemory(absl::Span<std::byte> registered)
-      : data_(registered.data()), bytes_(registered.size()), host_too_(true) {}
-  ~SimulatedMemory() override {
-    if (used_ != nullptr) *used_ -= bytes_;
-  }
+  ~SimulatedMemory() override { *used_ -= bytes_; }
   std::byte* device() const override { return data_; }
   std::byte* host() const override { return host_too_ ? data_ : nullptr; }
   size_t bytes() const override { return bytes_; }
@@ -68,8 +69,36 @@ class SimulatedMemory final : public Memory {
   const std::unique_ptr<std::byte[]> owned_;
   std::byte* const data_;
   const size_t bytes_;
-  uint64_t* const used_ = nullptr;
+  uint64_t* const used_;
   const bool host_too_;
+};
+
+// Whole pages that are pinned where they lie. Who unmaps them before lets what comes to their address next
+// pass for pinned memory: its copies would be those of the old pages.
+class RegisteredMemory final : public Memory {
+ public:
+  struct All {
+    std::mutex mutex;
+    std::list<absl::Span<std::byte>> pieces;
+  };
+  /// REQUIRES: `all` is locked.
+  RegisteredMemory(absl::Span<std::byte> memory, All* all)
+      : all_(all), place_(all->pieces.insert(all->pieces.end(), memory)) {}
+  ~RegisteredMemory() override {
+    const std::lock_guard lock(all_->mutex);
+    NUMOE_CHECK(IsMapped(*place_)) << "memory was unmapped while it was pinned";
+    all_->pieces.erase(place_);
+  }
+  static bool IsMapped(absl::Span<std::byte> memory) {
+    return msync(memory.data(), memory.size(), MS_ASYNC) == 0;
+  }
+  std::byte* device() const override { return place_->data(); }
+  std::byte* host() const override { return place_->data(); }
+  size_t bytes() const override { return place_->size(); }
+
+ private:
+  All* const all_;
+  const std::list<absl::Span<std::byte>>::iterator place_;
 };
 
 class SimulatedGraph final : public Graph {
@@ -113,20 +142,25 @@ class SimulatedRuntime final : public Runtime {
       : facts_{.name = "simulated GPU",
                .compute_major = facts.compute_major,
                .multiprocessors = facts.multiprocessors,
-               .shared_bytes_max = 163 << 10,  // sm_80's
+               .shared_bytes_max = facts.shared_bytes_max,
                .memory_bytes = facts.memory_bytes,
                .free_bytes = facts.memory_bytes,
                .driver_version = 13000},
         pinned_bytes_(facts.pinned_bytes),
         others_first_(facts.others_first) {
+    cuda_host::SetBlockSharedBytesMax(static_cast<size_t>(facts.shared_bytes_max));
     cuda_host::SetLaunchSink(
         [this](Stream stream, std::function<void()> launch) { Enqueue(stream, std::move(launch)); });
   }
-  ~SimulatedRuntime() override { cuda_host::SetLaunchSink({}); }
+  ~SimulatedRuntime() override {
+    cuda_host::SetLaunchSink({});
+    cuda_host::SetBlockSharedBytesMax(cuda_host::kBlockSharedBytesMax);
+  }
 
   const DeviceFacts& facts() const override { return facts_; }
 
   absl::StatusOr<std::unique_ptr<Memory>> Allocate(size_t bytes) override {
+    NUMOE_CHECK(!capturing_) << "memory is allocated while a stream is captured";
     if (used_ + bytes > facts_.memory_bytes) {
       return absl::ResourceExhaustedError(
           fmt::format("the GPU's memory: {} bytes asked for, {} of {} are free", bytes,
@@ -135,6 +169,7 @@ class SimulatedRuntime final : public Runtime {
     return std::make_unique<SimulatedMemory>(bytes, &used_, /*host_too=*/false);
   }
   absl::StatusOr<std::unique_ptr<Memory>> AllocateHost(size_t bytes) override {
+    NUMOE_CHECK(!capturing_) << "memory is allocated while a stream is captured";
     if (used_on_host_ + bytes > pinned_bytes_) {
       return absl::ResourceExhaustedError(fmt::format("pinned host memory: {} bytes asked for, {} are free",
                                                       bytes, pinned_bytes_ - used_on_host_));
@@ -142,7 +177,15 @@ class SimulatedRuntime final : public Runtime {
     return std::make_unique<SimulatedMemory>(bytes, &used_on_host_, /*host_too=*/true);
   }
   absl::StatusOr<std::unique_ptr<Memory>> RegisterHost(absl::Span<std::byte> memory) override {
-    return std::make_unique<SimulatedMemory>(memory);
+    const auto page = static_cast<uintptr_t>(getpagesize());
+    if (reinterpret_cast<uintptr_t>(memory.data()) % page != 0 || !RegisteredMemory::IsMapped(memory))
+      return absl::InternalError("pinning memory: it is not mapped, or does not begin with a page");
+    const std::lock_guard lock(registered_.mutex);
+    for (const absl::Span<std::byte> other : registered_.pieces) {
+      if (memory.data() < other.data() + other.size() && other.data() < memory.data() + memory.size())
+        return absl::InternalError("pinning memory: a part of it is pinned already");
+    }
+    return std::make_unique<RegisteredMemory>(memory, &registered_);
   }
 
   absl::StatusOr<Stream> NewStream(bool) override {
@@ -247,6 +290,7 @@ class SimulatedRuntime final : public Runtime {
   const bool others_first_;
   uint64_t used_ = 0;
   uint64_t used_on_host_ = 0;
+  RegisteredMemory::All registered_;
   std::vector<std::unique_ptr<SimulatedStream>> streams_;
   std::vector<std::unique_ptr<SimulatedEvent>> events_;
   bool capturing_ = false;

@@ -22,7 +22,8 @@ struct SimulatedFacts {
   uint64_t pinned_bytes = uint64_t{1} << 30;  // of the host
   int multiprocessors = 4;
   int compute_major = 8;
-  bool others_first = false;  // of several streams those run early that are not waited for
+  int64_t shared_bytes_max = 163 << 10;  // of a block: sm_80's
+  bool others_first = false;             // of several streams those run early that are not waited for
 };
 
 std::unique_ptr<Runtime> NewSimulatedRuntime(const SimulatedFacts& facts = {});

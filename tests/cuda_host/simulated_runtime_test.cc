@@ -2,6 +2,9 @@
 // as early.
 #include "tests/cuda_host/simulated_runtime.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "gtest/gtest.h"
 
 namespace numoe::cuda {
@@ -68,6 +71,39 @@ TEST_P(SimulatedRuntimeTest, EventsOrderBothWays) {
   EXPECT_EQ(Result(), std::byte{9});
   EXPECT_TRUE(runtime_->Synchronize(first_).ok());
   EXPECT_EQ(*between_->device(), std::byte{1});
+}
+
+// What cudaHostRegister refuses, and what it cannot see.
+TEST(PinnedMemoryTest, IsPinnedOnceAndAsLongAsItIsMapped) {
+  const auto runtime = NewSimulatedRuntime();
+  const auto page = static_cast<size_t>(getpagesize());
+  void* const mapped = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  auto* const bytes = static_cast<std::byte*>(mapped);
+  EXPECT_FALSE(runtime->RegisterHost({bytes + 64, page}).ok()) << "not a page's beginning";
+  auto first = runtime->RegisterHost({bytes, page});
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_FALSE(runtime->RegisterHost({bytes, 2 * page}).ok()) << "a page is pinned already";
+  EXPECT_TRUE(runtime->RegisterHost({bytes + page, page}).ok());
+  EXPECT_DEATH(
+      {
+        munmap(mapped, 2 * page);
+        first->reset();
+      },
+      "unmapped while it was pinned");
+  first->reset();
+  EXPECT_TRUE(runtime->RegisterHost({bytes, 2 * page}).ok());
+  munmap(mapped, 2 * page);
+  EXPECT_FALSE(runtime->RegisterHost({bytes, page}).ok()) << "not mapped";
+}
+
+TEST(SimulatedRuntimeDeathTest, NothingIsAllocatedInACapture) {
+  const auto runtime = NewSimulatedRuntime();
+  const Stream stream = *runtime->NewStream();
+  ASSERT_TRUE(runtime->BeginCapture(stream).ok());
+  EXPECT_DEATH((void)runtime->Allocate(1), "while a stream is captured");
+  EXPECT_DEATH((void)runtime->AllocateHost(1), "while a stream is captured");
+  EXPECT_TRUE(runtime->EndCapture(stream).ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, SimulatedRuntimeTest, ::testing::Bool());
