@@ -76,6 +76,9 @@ void WorkerPool::Maintain() {
   pthread_setname_np(pthread_self(), "worker-pool");
   std::unique_lock lock(mutex_);
   while (!stop_) {
+    lock.unlock();
+    RetireExperts();
+    lock.lock();
     for (size_t i = 0; i < workers_.size() && !stop_; ++i) {
       if (workers_[i].link != nullptr || Clock::now() < workers_[i].retry_at) continue;
       lock.unlock();
@@ -84,7 +87,6 @@ void WorkerPool::Maintain() {
     }
     lock.unlock();
     CheckLinks();
-    RetireExperts();
     lock.lock();
     changed_.wait_for(lock, kLookInterval, [&] { return stop_; });
   }
@@ -152,10 +154,13 @@ void WorkerPool::Lose(size_t index, const std::shared_ptr<WorkerLink>& link, con
   spdlog::warn("worker {} is lost: {}", worker.status.address, worker.status.error);
 }
 
+// Unpinning may wait for the device, and what the device waits for may be this thread's to notice: so only
+// while no call is out. None begins before the lost worker is greeted again, by this thread.
 void WorkerPool::RetireExperts() {
   std::vector<std::shared_ptr<ExpertMemory>> lost;
   {
     const std::lock_guard lock(mutex_);
+    if (in_call_) return;
     lost.swap(retiring_);
   }
   std::vector<std::shared_ptr<ExpertMemory>> used;

@@ -159,6 +159,25 @@ TEST_F(SharedWorkerTest, NobodyMapsWhatIsNotWantedNotSharedOrNotHere) {
   EXPECT_TRUE(Connect(DataPath::kSharedMemory, true)->MappedExperts().empty());
 }
 
+// Unpinning waits for the device, and that for a release that the same thread gives.
+TEST_F(SharedWorkerTest, MemoryIsNotGivenUpWhileADeviceWaitsForReplies) {
+  Serve(memory_.fd());
+  const auto pool = Connect(DataPath::kSharedMemory, /*map_experts=*/true);
+  const auto mapped = pool->MappedExperts();
+  ASSERT_EQ(mapped.size(), 1u);
+  ASSERT_TRUE(mapped[0]->BeginUse());
+  mapped[0]->Pin(std::make_shared<int>(7));
+  mapped[0]->EndUse();
+  std::atomic<uint32_t> release{0};
+  ASSERT_TRUE(pool->BeginDirect(&release).ok());
+  service_.reset();
+  while (release.load() == 0) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the pool's thread looks many times
+  EXPECT_TRUE(mapped[0]->pinned());
+  EXPECT_TRUE(absl::IsUnavailable(pool->EndDirect(0, 0, absl::UnavailableError("it waited in vain"))));
+  while (mapped[0]->pinned()) std::this_thread::yield();
+}
+
 TEST_F(SharedWorkerTest, AWorkerThatComesBackIsMappedAnewAndTheOldMemoryGivenUp) {
   Serve(memory_.fd());
   const auto pool = Connect(DataPath::kSharedMemory, /*map_experts=*/true);
