@@ -11,6 +11,11 @@ __device__ __forceinline__ bool Failed(const HandoverFault* fault) {
   return LoadVolatile(&fault->kind) != static_cast<uint32_t>(FaultKind::kNone);
 }
 
+// The same for all threads of a block, which ask once: the word is on the other side of PCIe.
+__device__ __forceinline__ bool BlockFailed(const HandoverFault* fault) {
+  return __syncthreads_or(threadIdx.x == 0 && Failed(fault) ? 1 : 0) != 0;
+}
+
 __device__ __forceinline__ void Note(HandoverFault* fault, FaultKind kind, uint32_t port, uint32_t call,
                                      uint32_t status) {
   fault->port = port;
@@ -45,7 +50,7 @@ __device__ __forceinline__ void WriteRequest(const SendCallsArgs& args, const Ha
 __global__ void __launch_bounds__(kThreads) SendCalls(SendCallsArgs args) {
   const HandoverStep& step = *args.step;
   const int port_index = static_cast<int>(blockIdx.y);
-  if (port_index >= step.ports || Failed(args.fault)) return;
+  if (port_index >= step.ports || BlockFailed(args.fault)) return;
   const HandoverPort& port = step.port[port_index];
   WriteRequest(args, step, port.request);
   __threadfence_system();
@@ -100,7 +105,7 @@ __global__ void AwaitReplies(AwaitRepliesArgs args) {
 
 __global__ void __launch_bounds__(kThreads) AddReplies(AddRepliesArgs args) {
   const HandoverStep& step = *args.step;
-  if (Failed(args.fault)) return;
+  if (BlockFailed(args.fault)) return;
   const int quads = step.rows * args.hidden_size / 4;
   const int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   if (i >= quads) return;
