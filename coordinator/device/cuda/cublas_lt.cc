@@ -7,10 +7,16 @@
 #include <map>
 #include <tuple>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace numoe::cuda {
 namespace {
+
+// A plan is for one number of rows, and prompts come in all lengths: some dozen matrices by a hundred
+// lengths.
+constexpr size_t kPlansMax = 2048;
+constexpr uint32_t kAlignment = 16;  // of what our kernels write; the library takes 256 unless told
 
 // The entry points that are used, by the library's own names.
 struct Library {
@@ -68,16 +74,18 @@ class LoadedCublasLt final : public CublasLt {
   LoadedCublasLt(const Library& library, void* workspace) : library_(library), workspace_(workspace) {}
 
   ~LoadedCublasLt() override {
-    for (auto& [shape, plan] : plans_) Destroy(plan);
+    Forget();
     if (handle_ != nullptr) library_.destroy(handle_);
   }
 
   absl::Status Start() { return Check(library_.create(&handle_), "cublasLtCreate"); }
 
   absl::Status Multiply(const MatrixProduct& p, Stream stream) override {
+    NUMOE_CHECK((Address(p.a) | Address(p.b) | Address(p.c)) % kAlignment == 0);
     const Shape shape{p.rows, p.columns, p.depth, p.a_stride, p.b_stride, p.c_stride, p.c_is_float};
     auto found = plans_.find(shape);
     if (found == plans_.end()) {
+      if (plans_.size() == kPlansMax) Forget();
       Plan plan;
       const absl::Status made = MakePlan(p, plan);
       if (!made.ok()) {
@@ -104,6 +112,8 @@ class LoadedCublasLt final : public CublasLt {
     cublasLtMatmulAlgo_t algorithm{};
   };
 
+  static uintptr_t Address(const void* data) { return reinterpret_cast<uintptr_t>(data); }
+
   static absl::Status Check(cublasStatus_t code, const char* call) {
     if (code == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
     return absl::InternalError(fmt::format("{} failed with code {}", call, static_cast<int>(code)));
@@ -129,18 +139,36 @@ class LoadedCublasLt final : public CublasLt {
     RETURN_IF_ERROR(layout(plan.c, p.c_is_float ? CUDA_R_32F : CUDA_R_16BF, p.columns, p.rows, p.c_stride));
     cublasLtMatmulPreference_t preference = nullptr;
     RETURN_IF_ERROR(Check(library_.preference_create(&preference), "cublasLtMatmulPreferenceCreate"));
-    const uint64_t workspace = kWorkspaceBytes;
-    library_.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                            sizeof workspace);
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
-    const cublasStatus_t code =
-        library_.heuristic(handle_, plan.desc, plan.b, plan.a, plan.c, plan.c, preference, 1, &best, &found);
+    cublasStatus_t code = Limit(preference);
+    if (code == CUBLAS_STATUS_SUCCESS) {
+      code = library_.heuristic(handle_, plan.desc, plan.b, plan.a, plan.c, plan.c, preference, 1, &best,
+                                &found);
+    }
     library_.preference_destroy(preference);
     RETURN_IF_ERROR(Check(code, "cublasLtMatmulAlgoGetHeuristic"));
     if (found == 0) return absl::InternalError("cuBLASLt knows no algorithm for it");
     plan.algorithm = best.algo;
     return absl::OkStatus();
+  }
+
+  cublasStatus_t Limit(cublasLtMatmulPreference_t preference) const {
+    const uint64_t workspace = kWorkspaceBytes;
+    cublasStatus_t code = library_.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                  &workspace, sizeof workspace);
+    for (const cublasLtMatmulPreferenceAttributes_t operand :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      if (code == CUBLAS_STATUS_SUCCESS)
+        code = library_.preference_set(preference, operand, &kAlignment, sizeof kAlignment);
+    }
+    return code;
+  }
+
+  void Forget() {
+    for (auto& [shape, plan] : plans_) Destroy(plan);
+    plans_.clear();
   }
 
   void Destroy(Plan& plan) {

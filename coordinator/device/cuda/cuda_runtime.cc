@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/device/cuda/cublas_lt.h"
+#include "coordinator/device/cuda/kernel_list.h"
 
 namespace numoe::cuda {
 namespace {
@@ -21,6 +22,32 @@ absl::Status Check(cudaError_t code, const char* call) {
       fmt::format("{}: {} ({})", call, cudaGetErrorString(code), cudaGetErrorName(code)));
 }
 
+// What is allocated, launched or recorded belongs to the calling thread's device, and a thread that has used
+// no GPU yet has the first one.
+absl::Status UseDevice(int ordinal) {
+  thread_local int current = -1;
+  if (current == ordinal) return absl::OkStatus();
+  RETURN_IF_ERROR(Check(cudaSetDevice(ordinal), "cudaSetDevice"));
+  current = ordinal;
+  return absl::OkStatus();
+}
+
+// A kernel that this card has no code for is found here, not at its first launch.
+absl::Status LoadKernels(const DeviceFacts& facts) {
+  for (const ListedKernel* kernel = listed_kernels; kernel != nullptr; kernel = kernel->next) {
+    cudaFuncAttributes attributes{};
+    const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel->function);
+    if (code == cudaSuccess) continue;
+    const char* name = "a kernel";
+    cudaFuncGetName(&name, kernel->function);
+    return absl::FailedPreconditionError(
+        fmt::format("{} cannot run on {}, compute capability {}.{}: {}; build with its architecture in "
+                    "NUMOE_CUDA_TARGETS",
+                    name, facts.name, facts.compute_major, facts.compute_minor, cudaGetErrorString(code)));
+  }
+  return absl::OkStatus();
+}
+
 enum class Kind : uint8_t { kDevice, kHost, kRegistered };
 
 class CudaMemory final : public Memory {
@@ -28,7 +55,7 @@ class CudaMemory final : public Memory {
   CudaMemory(Kind kind, int ordinal, void* device, void* host, size_t bytes)
       : kind_(kind), ordinal_(ordinal), device_(device), host_(host), bytes_(bytes) {}
   ~CudaMemory() override {
-    cudaSetDevice(ordinal_);  // it is the calling thread's, who may have used no GPU before
+    (void)UseDevice(ordinal_);
     if (kind_ == Kind::kDevice) cudaFree(device_);
     if (kind_ == Kind::kHost) cudaFreeHost(host_);
     if (kind_ == Kind::kRegistered) cudaHostUnregister(host_);
@@ -75,6 +102,7 @@ class CudaRuntime final : public Runtime {
   }
 
   absl::Status Start() {
+    RETURN_IF_ERROR(LoadKernels(facts_));
     ASSIGN_OR_RETURN(side_stream_, NewStream(/*urgent=*/false));
     ASSIGN_OR_RETURN(workspace_, Allocate(CublasLt::kWorkspaceBytes));
     ASSIGN_OR_RETURN(cublas_, CublasLt::Open(workspace_->device()));
@@ -84,6 +112,7 @@ class CudaRuntime final : public Runtime {
   const DeviceFacts& facts() const override { return facts_; }
 
   absl::StatusOr<std::unique_ptr<Memory>> Allocate(size_t bytes) override {
+    RETURN_IF_ERROR(UseDevice(ordinal_));
     void* memory = nullptr;
     const cudaError_t code = cudaMalloc(&memory, bytes);
     if (code != cudaSuccess) return OutOfMemory(code, "the GPU's memory", bytes);
@@ -91,6 +120,7 @@ class CudaRuntime final : public Runtime {
   }
 
   absl::StatusOr<std::unique_ptr<Memory>> AllocateHost(size_t bytes) override {
+    RETURN_IF_ERROR(UseDevice(ordinal_));
     void* memory = nullptr;
     const cudaError_t code = cudaHostAlloc(&memory, bytes, cudaHostAllocMapped | cudaHostAllocPortable);
     if (code != cudaSuccess) return OutOfMemory(code, "pinned host memory", bytes);
@@ -98,6 +128,7 @@ class CudaRuntime final : public Runtime {
   }
 
   absl::StatusOr<std::unique_ptr<Memory>> RegisterHost(absl::Span<std::byte> memory) override {
+    RETURN_IF_ERROR(UseDevice(ordinal_));
     RETURN_IF_ERROR(Check(
         cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterMapped | cudaHostRegisterPortable),
         "cudaHostRegister of shared memory"));
@@ -105,6 +136,7 @@ class CudaRuntime final : public Runtime {
   }
 
   absl::StatusOr<Stream> NewStream(bool urgent) override {
+    RETURN_IF_ERROR(UseDevice(ordinal_));
     int least = 0, greatest = 0;
     RETURN_IF_ERROR(
         Check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange"));
@@ -116,6 +148,7 @@ class CudaRuntime final : public Runtime {
     return stream;
   }
   absl::StatusOr<Event> NewEvent() override {
+    RETURN_IF_ERROR(UseDevice(ordinal_));
     cudaEvent_t event = nullptr;
     RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate"));
     events_.push_back(event);
@@ -127,7 +160,7 @@ class CudaRuntime final : public Runtime {
   }
 
   absl::Status CopyNow(void* to, const void* from, size_t bytes) override {
-    RETURN_IF_ERROR(Check(cudaSetDevice(ordinal_), "cudaSetDevice"));  // it is the calling thread's
+    RETURN_IF_ERROR(UseDevice(ordinal_));
     RETURN_IF_ERROR(
         Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, side_stream_), "cudaMemcpyAsync"));
     return Check(cudaStreamSynchronize(side_stream_), "a copy beside the GPU's work");
@@ -148,9 +181,12 @@ class CudaRuntime final : public Runtime {
     Keep(Check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent"));
   }
 
+  // Work that failed leaves the card's context useless to this process: only a new one goes on.
   absl::Status Synchronize(Stream stream) override {
+    Keep(UseDevice(ordinal_));  // whoever launches has waited before: a step begins with it
     Keep(Check(cudaStreamSynchronize(stream), "the GPU's work"));
-    return first_error_;
+    NUMOE_CHECK(first_error_.ok()) << facts_.name << ": " << std::string(first_error_.message());
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::unique_ptr<Timestamp>> NewTimestamp() override {
@@ -173,7 +209,8 @@ class CudaRuntime final : public Runtime {
   }
 
   absl::Status BeginCapture(Stream stream) override {
-    return Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    // Relaxed: memory of a worker that came back is pinned while the first step with it is captured.
+    return Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
   }
 
   absl::StatusOr<std::unique_ptr<Graph>> EndCapture(Stream stream) override {
@@ -183,8 +220,9 @@ class CudaRuntime final : public Runtime {
     const absl::Status made = Check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
     cudaGraphDestroy(graph);
     RETURN_IF_ERROR(made);
+    auto captured = std::make_unique<CudaGraph>(executable);
     RETURN_IF_ERROR(first_error_);
-    return std::make_unique<CudaGraph>(executable);
+    return captured;
   }
 
   void Launch(Graph& graph, Stream stream) override {
@@ -237,7 +275,7 @@ absl::StatusOr<DeviceFacts> ReadFacts(int ordinal) {
   if (ordinal < 0 || ordinal >= devices) {
     return absl::NotFoundError(fmt::format("GPU {} does not exist, this machine has {}", ordinal, devices));
   }
-  RETURN_IF_ERROR(Check(cudaSetDevice(ordinal), "cudaSetDevice"));
+  RETURN_IF_ERROR(UseDevice(ordinal));
   cudaDeviceProp properties{};
   RETURN_IF_ERROR(Check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties"));
   DeviceFacts facts{.name = properties.name,
@@ -250,6 +288,10 @@ absl::StatusOr<DeviceFacts> ReadFacts(int ordinal) {
   RETURN_IF_ERROR(Check(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo"));
   facts.free_bytes = free_bytes;
   RETURN_IF_ERROR(Check(cudaDriverGetVersion(&facts.driver_version), "cudaDriverGetVersion"));
+  int timeout = 0;
+  RETURN_IF_ERROR(Check(cudaDeviceGetAttribute(&timeout, cudaDevAttrKernelExecTimeout, ordinal),
+                        "cudaDeviceGetAttribute"));
+  facts.ends_long_kernels = timeout != 0;
   if (facts.compute_major < kComputeMajorMin) {
     return absl::FailedPreconditionError(
         fmt::format("{} has compute capability {}.{}, expected {}.0 or later", facts.name,

@@ -2,10 +2,10 @@
 //
 // Two implementations: CudaRuntime (cuda_runtime.h), and on machines without a GPU the tests' simulation,
 // which runs the same kernels on the CPU in stream order. Work is enqueued and runs in its stream's order;
-// the first error of any of it is kept and comes out of the next Synchronize, after which nothing more runs.
-// Allocation fails with RESOURCE_EXHAUSTED, which says what was asked for and what is free. Streams, events
-// and graphs belong to their runtime and end before it; memory frees itself, on any thread. One thread, the
-// engine's, but for CopyNow and that.
+// the first error of any of it comes out of the next Synchronize, which ends the process: nothing more would
+// run, and a supervisor starts it again. Allocation fails with RESOURCE_EXHAUSTED, which says what was asked
+// for and what is free. Streams, events and graphs belong to their runtime and end before it; memory frees
+// itself, on any thread. One thread, the engine's, but for CopyNow and that.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +32,7 @@ struct DeviceFacts {
   uint64_t memory_bytes = 0;
   uint64_t free_bytes = 0;  // when it was opened
   int driver_version = 0;   // 13000: 13.0
+  bool ends_long_kernels = false;
 };
 
 /// Memory of the device, or of the host at an address that the device can use too.
@@ -98,7 +99,7 @@ class Runtime {
   virtual void Record(Event event, Stream stream) = 0;
   /// The stream goes on only when what was last recorded is done; at once where nothing was.
   virtual void Wait(Stream stream, Event event) = 0;
-  /// Waits for everything in the stream; INTERNAL names the first work that failed.
+  /// Waits for everything in the stream. From here on what the calling thread launches is for this card.
   virtual absl::Status Synchronize(Stream stream) = 0;
 
   virtual absl::StatusOr<std::unique_ptr<Timestamp>> NewTimestamp() = 0;

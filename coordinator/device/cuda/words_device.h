@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "common/base/check.h"
+#include "coordinator/device/cuda/kernel_list.h"
 #include "coordinator/device/cuda/kernels/stream.h"
 
 #define NUMOE_SHARED(type, name, ...) __shared__ __align__(16) type name __VA_ARGS__
@@ -18,7 +19,7 @@
   extern __shared__ __align__(1024) unsigned char numoe_dynamic_shared_bytes[]; \
   type* name = reinterpret_cast<type*>(numoe_dynamic_shared_bytes)
 #define NUMOE_LAUNCH(kernel, shape, stream, ...) \
-  ::numoe::cuda::Launch(#kernel, &kernel, shape, stream __VA_OPT__(, ) __VA_ARGS__)
+  ::numoe::cuda::Launch<&kernel>(#kernel, shape, stream __VA_OPT__(, ) __VA_ARGS__)
 
 namespace numoe::cuda {
 
@@ -28,14 +29,15 @@ struct LaunchShape {
   size_t shared_bytes = 0;
 };
 
-/// A launch that the driver refuses is a bug in its caller: the shape is wrong for the kernel or the card.
+/// A launch that the driver refuses is a bug in its caller: the shape is wrong for the kernel or the card. Or
+/// an earlier kernel failed: no later work runs then.
 inline void CheckLaunch(const char* kernel, const char* step, cudaError_t error) {
   NUMOE_CHECK(error == cudaSuccess) << kernel << ", " << step << ": " << cudaGetErrorString(error);
 }
 
 template <class... Parameters, class... Arguments>
-void Launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, Stream stream,
-            Arguments&&... arguments) {
+void LaunchFunction(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, Stream stream,
+                    Arguments&&... arguments) {
   constexpr size_t kSharedBytesWithoutAsking = 48 << 10;
   if (shape.shared_bytes > kSharedBytesWithoutAsking) {
     CheckLaunch(name, "shared memory",
@@ -43,7 +45,13 @@ void Launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& 
                                      static_cast<int>(shape.shared_bytes)));
   }
   kernel<<<shape.blocks, shape.threads, shape.shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
-  CheckLaunch(name, "launch", cudaGetLastError());
+  CheckLaunch(name, "launch, or work before it", cudaGetLastError());
+}
+
+template <auto* kKernel, class... Arguments>
+void Launch(const char* name, const LaunchShape& shape, Stream stream, Arguments&&... arguments) {
+  static_cast<void>(&kListed<kKernel>);
+  LaunchFunction(name, kKernel, shape, stream, static_cast<Arguments&&>(arguments)...);
 }
 
 // --- conversions
