@@ -1,7 +1,7 @@
 // ExpertSlots: routed experts that a device computes itself; the workers compute the others.
 //
 // Every MoE layer has the same number of slots. A slot is empty, or holds one expert of its layer. Filling
-// copies weights and may take long, so it has a thread of its own; what a slot counts as is changed by the
+// copies weights and may take long, so it has threads of its own; what a slot counts as is changed by the
 // engine's thread between two steps, so that every step sees one assignment. The workers hold all experts, so
 // a layer is whole whatever the slots hold.
 #pragma once
@@ -39,8 +39,8 @@ class ExpertSlots {
   virtual ~ExpertSlots() = default;
 
   virtual const ExpertSlotSpec& spec() const = 0;
-  /// Copies an expert's weights into an empty slot. One thread at a time, which may be another than the
-  /// engine's. REQUIRES: the slot has been empty since before the step before the one that runs now.
+  /// Copies an expert's weights into an empty slot. Any thread, and several at once for different slots.
+  /// REQUIRES: the slot has been empty since before the step before the one that runs now.
   virtual absl::Status Fill(LayerId layer, int slot, const ExpertMatrices& matrices) = 0;
   /// From the next step on the slot is `expert`; kNoExpert: empty. The engine's thread, between steps.
   virtual void Assign(LayerId layer, int slot, ExpertId expert) = 0;

@@ -8,6 +8,8 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/threading/thread_binding.h"
+#include "common/threading/thread_pool.h"
 
 namespace numoe {
 namespace {
@@ -90,11 +92,24 @@ absl::Status HotExperts::FillSlot(const ExpertSwap& swap) {
   return slots_.Fill(swap.layer, swap.slot, matrices);
 }
 
+// By all CPUs of this thread: nobody is served yet. Later fills are one at a time, beside the workers.
 absl::Status HotExperts::FillAll() {
   const std::vector<ExpertSwap> fills = PlanSwaps(heat_, held_);
   spdlog::info("copying {} experts to the device, {} of each layer", fills.size(), slots_.spec().slots);
+  ThreadPool pool({.name = "fill", .cpus = CpusOfThisThread()});
+  absl::Status first_error;
+  std::mutex mutex;
+  pool.Run(static_cast<int>(fills.size()), [&](int i, int) {
+    {
+      const std::lock_guard lock(mutex);
+      if (!first_error.ok()) return;
+    }
+    const absl::Status filled = FillSlot(fills[static_cast<size_t>(i)]);
+    const std::lock_guard lock(mutex);
+    if (first_error.ok()) first_error = filled;
+  });
+  RETURN_IF_ERROR(first_error);
   for (const ExpertSwap& fill : fills) {
-    RETURN_IF_ERROR(FillSlot(fill));
     slots_.Assign(fill.layer, fill.slot, fill.expert);
     held_[static_cast<size_t>(fill.layer)][static_cast<size_t>(fill.slot)] = fill.expert;
   }

@@ -48,12 +48,12 @@ absl::Status CudaExperts::Fill(LayerId layer, int slot, const ExpertMatrices& ma
     return absl::InvalidArgumentError(
         "an expert is stored in another way than the first one, which the slots are for");
   }
-  staging_.resize(slot_.bytes());
-  const absl::Span<std::byte> out = absl::MakeSpan(staging_);
+  std::vector<std::byte> staging(slot_.bytes());
+  const absl::Span<std::byte> out = absl::MakeSpan(staging);
   PackDeviceGated(slot_.up_format, matrices.gate, matrices.up, out.subspan(0, slot_.up_bytes()));
   PackDeviceMatrix(slot_.down_format, matrices.down, out.subspan(slot_.up_bytes()));
-  return runtime_.CopyNow(layer_slots->device() + static_cast<size_t>(slot) * slot_.bytes(), staging_.data(),
-                          staging_.size());
+  return runtime_.CopyNow(layer_slots->device() + static_cast<size_t>(slot) * slot_.bytes(), staging.data(),
+                          staging.size());
 }
 
 void CudaExperts::Assign(LayerId layer, int slot, ExpertId expert) {

@@ -46,7 +46,6 @@ class CudaExperts final : public ExpertSlots {
   std::unique_ptr<Memory> host_table_, table_;  // [layers, experts] slot or -1
   bool table_changed_ = true;
   std::unique_ptr<Memory> counts_, host_counts_;  // [layers, experts]
-  std::vector<std::byte> staging_;                // Fill's
 };
 
 }  // namespace numoe::cuda
