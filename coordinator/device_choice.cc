@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<cuda::Runtime>> OpenGpu([[maybe_unused]] int ordi
 #ifdef NUMOE_CUDA
   return cuda::OpenCudaRuntime(ordinal);
 #else
-  return absl::FailedPreconditionError(
+  return absl::UnimplementedError(
       "this program was built without CUDA; build it with -DNUMOE_CUDA=ON, or use --device=cpu");
 #endif
 }
@@ -50,6 +50,20 @@ absl::StatusOr<std::vector<int>> CpusFor(int threads) {
     for (int i = 0; i < threads; ++i) cpus.push_back(all[static_cast<size_t>(i) % all.size()]);
   }
   return cpus;
+}
+
+// What only a GPU does, and there is none; `why` may be empty.
+absl::Status CheckNoGpuFlags(const CoordinatorFlags& flags, const std::string& why) {
+  std::string flag;
+  if (flags.gpu_prefill_tokens != 0)
+    flag = "--gpu-prefill-token-threshold=" + flags.gpu_prefill_token_threshold;
+  if (flags.num_gpu_experts != "auto" && flags.num_gpu_experts != "0")
+    flag = "--num-gpu-experts=" + flags.num_gpu_experts;
+  if (flag.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "{} needs a GPU, and --device={} has none{}{}; start it with --device=cuda where one is, or "
+      "leave the flag out: the workers then compute all experts",
+      flag, flags.device, why.empty() ? "" : ": ", why));
 }
 
 }  // namespace
@@ -83,6 +97,7 @@ absl::StatusOr<DeviceChoice> DeviceChoice::Make(const CoordinatorFlags& flags) {
   int ordinal = 0;
   if (flags.device.rfind("cuda:", 0) == 0)
     ordinal = std::stoi(flags.device.substr(5));  // checked by CompleteFlags
+  std::string no_gpu;
   const bool plan_without_card = flags.plan && asked > 0 && flags.device != "cpu";
   if (plan_without_card) {
     choice.gpu_ = true;
@@ -98,11 +113,22 @@ absl::StatusOr<DeviceChoice> DeviceChoice::Make(const CoordinatorFlags& flags) {
       choice.gpu_ = true;
       choice.runtime_ = *std::move(runtime);
       choice.facts_ = choice.runtime_->facts();
+      if (choice.facts_.ends_long_kernels)
+        spdlog::warn(
+            "{} drives a display and ends kernels that run for seconds, such as those that wait for a "
+            "worker; serve from a card without one",
+            choice.facts_.name);
     } else if (flags.device != "auto") {
       return Annotate(runtime.status(), "--device=" + flags.device);
+    } else {
+      no_gpu = std::string(runtime.status().message());
+      // A card that cannot be used as things are is not what its owner wants.
+      spdlog::log(absl::IsFailedPrecondition(runtime.status()) ? spdlog::level::warn : spdlog::level::info,
+                  "the model runs on the CPU: {}", no_gpu);
     }
   }
   if (!choice.gpu_) {
+    RETURN_IF_ERROR(CheckNoGpuFlags(flags, no_gpu));
     choice.available_ = AvailableMemory();
     return choice;
   }
