@@ -81,7 +81,7 @@ function(numoe_cuda_library name)
       get_filename_component(folder ${object} DIRECTORY)
       add_custom_command(OUTPUT ${object}
         COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
-        COMMAND ${NUMOE_NVCC} -std=c++20 -O3 -lineinfo --threads 2 -Werror all-warnings -Xcompiler -fPIC
+        COMMAND ${NUMOE_NVCC} -std=c++20 -O3 -lineinfo --threads 2 -Werror all-warnings -Xptxas -warn-spills -Xcompiler -fPIC
                 ${NUMOE_CUDA_TARGETS} -I${CMAKE_SOURCE_DIR} -x cu -MD -MF ${object}.d
                 -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
         DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${object}.d
