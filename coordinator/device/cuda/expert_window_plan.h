@@ -36,8 +36,9 @@ std::vector<ExpertWindow> PlanWindows(LayerId layer, const ExpertShare& share, i
                                       const std::function<bool(ExpertId)>& held);
 
 /// How the device holds an expert of the layer whose parts the workers hold as `parts` say, in slice order:
-/// the workers' own bits. UNIMPLEMENTED: a format that no kernel repacks, or parts that it cannot put
-/// together; says which. INVALID_ARGUMENT: the parts do not make an expert of [width, hidden].
+/// the workers' own bits where the product kernels decode them, BF16 otherwise (kernels/experts_repack.h).
+/// UNIMPLEMENTED: parts that no kernel can put together; says which. INVALID_ARGUMENT: the parts do not make
+/// an expert of [width, hidden].
 struct LayerPart {
   SharedLayer layer;
   int width = 0;

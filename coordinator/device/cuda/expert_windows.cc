@@ -219,7 +219,8 @@ void ExpertWindows::EnqueueRepack(const Layer& layer, const WindowCopy& copy, co
                   .row_begin = first,
                   .count = copy.count,
                   .source_stride = part.layer.expert_bytes,
-                  .out_stride = slot.bytes()},
+                  .out_stride = slot.bytes(),
+                  .source_format = *ParseWeightFormat(part.layer.up_format)},
                  repacks_);
   }
   LaunchRepack({.source = stage + 2 * up_bytes,
@@ -230,7 +231,8 @@ void ExpertWindows::EnqueueRepack(const Layer& layer, const WindowCopy& copy, co
                 .col_begin = first,
                 .count = copy.count,
                 .source_stride = part.layer.expert_bytes,
-                .out_stride = slot.bytes()},
+                .out_stride = slot.bytes(),
+                .source_format = *ParseWeightFormat(part.layer.down_format)},
                repacks_);
 }
 

@@ -32,7 +32,7 @@ class ExpertWindows {
 
   using Held = std::function<bool(LayerId, ExpertId)>;
   /// Pins the workers' memory where it is new. UNAVAILABLE: a worker shares none, or is away;
-  /// UNIMPLEMENTED: it holds what no kernel repacks; says which.
+  /// UNIMPLEMENTED: it holds parts that no kernel puts together, or more than the windows have room for.
   absl::Status Adopt(ExpertBackend& experts);
   /// Plans the step and sends for its first windows. False: its experts stay with the workers.
   bool BeginStep(ExpertBackend& experts, const Held& held);

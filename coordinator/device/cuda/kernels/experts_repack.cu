@@ -1,3 +1,4 @@
+#include "common/base/check.h"
 #include "coordinator/device/cuda/kernels/experts_repack.h"
 #include "coordinator/device/cuda/words.h"
 
@@ -138,7 +139,11 @@ void LaunchRepack(const RepackArgs& args, Stream stream) {
       dim3(kWarps * 32), 0};
   switch (args.target.format) {
     case DeviceFormat::kBf16:
-      NUMOE_LAUNCH(Repack<Bf16Step>, shape, stream, args);
+      if (args.source_format == WeightFormat::kBf16) {
+        NUMOE_LAUNCH(Repack<Bf16Step>, shape, stream, args);
+        return;
+      }
+      NUMOE_CHECK(LaunchWiden(args, stream)) << "format " << static_cast<int>(args.source_format);
       return;
     case DeviceFormat::kFp8:
       NUMOE_LAUNCH(Repack<Fp8Step>, shape, stream, args);

@@ -1,4 +1,5 @@
-// From workers' slices to the device's matrices, byte for byte what packing the published matrix gives.
+// From workers' slices to the device's matrices: byte for byte what packing the published matrix gives, or
+// each of the worker's weights rounded to BF16.
 #include "coordinator/device/cuda/kernels/experts_repack.h"
 
 #include <random>
@@ -110,6 +111,117 @@ TEST(ExpertsRepackTest, GatedPairsFromSlicesOfTheOutputs) {
         EXPECT_TRUE(out.Download() == expected)
             << "format " << static_cast<int>(format) << ", " << rows << " rows";
       });
+    }
+  }
+}
+
+constexpr WeightFormat kWidened[] = {WeightFormat::kInt8,  WeightFormat::kQ4K,   WeightFormat::kQ4_0,
+                                     WeightFormat::kQ4_1,  WeightFormat::kIq4Nl, WeightFormat::kIq4Xs,
+                                     WeightFormat::kMxfp4, WeightFormat::kQ6K};
+
+// A worker's slice in its format, and the weights that it computes with.
+struct Widened {
+  Widened(WeightFormat format, const MatrixView& view, const Slice& s)
+      : bytes(PackForWorker(format, view, s)), matrix{format, s.rows, s.cols, bytes.data()} {}
+  uint16_t Bits(int row, int col) const { return EncodeBf16(UnpackWeight(matrix, row, col)); }
+
+  std::vector<std::byte> bytes;
+  PackedMatrix matrix;
+};
+
+// Of one target's half, where a slice begins at (row, col).
+void ExpectWidened(const Widened& slice, DeviceMatrix target, const std::vector<std::byte>& bytes, int half,
+                   int row_begin, int col_begin) {
+  target.data = bytes.data();
+  for (int row = 0; row < slice.matrix.rows; ++row) {
+    for (int col = 0; col < slice.matrix.cols; ++col) {
+      const float found = UnpackDeviceWeight(target, row_begin + row, col_begin + col, half);
+      ASSERT_EQ(EncodeBf16(found), slice.Bits(row, col))
+          << WeightFormatName(slice.matrix.format) << ", half " << half << ", row " << row << ", col " << col;
+    }
+  }
+}
+
+TEST(ExpertsRepackTest, OtherFormatsAreRoundedToBf16) {
+  for (const WeightFormat format : kWidened) {
+    std::mt19937 random(11);
+    constexpr int kRows = 41, kCols = 320;
+    const Stored stored = RandomStored(format, kRows, kCols, random);
+    const Widened slice(format, stored.view, {0, kRows, 0, kCols});
+    const DeviceMatrix target{DeviceFormat::kBf16, kRows, kCols, false, nullptr};
+    RunUnderAllSchedules([&] {
+      DeviceBuffer<std::byte> out(DeviceBytes(DeviceFormat::kBf16, kRows, kCols, false));
+      const DeviceBuffer<std::byte> in(slice.bytes);
+      LaunchRepack({.source = in.data(),
+                    .rows = kRows,
+                    .cols = kCols,
+                    .target = target,
+                    .out = out.data(),
+                    .source_format = format},
+                   nullptr);
+      ExpectWidened(slice, target, out.Download(), 0, 0, 0);
+    });
+  }
+}
+
+// A worker's part of two experts' gate, up and down, whose rows it shares with another worker.
+TEST(ExpertsRepackTest, OtherFormatsOfSlicesAndSeveralExperts) {
+  for (const WeightFormat format : kWidened) {
+    std::mt19937 random(13);
+    constexpr int kWidth = 320, kHidden = 256, kFirst = 64, kPart = 256, kCount = 2;
+    const DeviceMatrix up{DeviceFormat::kBf16, kWidth, kHidden, true, nullptr};
+    const DeviceMatrix down{DeviceFormat::kBf16, kHidden, kWidth, false, nullptr};
+    const Slice rows{kFirst, kPart, 0, kHidden}, whole{0, kHidden, 0, kPart};
+    std::vector<Widened> halves, downs;
+    for (int i = 0; i < kCount; ++i) {
+      for (int half = 0; half < 2; ++half)
+        halves.emplace_back(format, RandomStored(format, kWidth, kHidden, random).view, rows);
+      downs.emplace_back(format, RandomStored(format, kHidden, kPart, random).view, whole);
+    }
+    const size_t up_bytes = DeviceBytes(DeviceFormat::kBf16, kWidth, kHidden, true);
+    const size_t down_bytes = DeviceBytes(DeviceFormat::kBf16, kHidden, kWidth, false);
+    const size_t half_bytes = halves[0].bytes.size(), expert_bytes = 2 * half_bytes + downs[0].bytes.size();
+    std::vector<std::byte> source;
+    for (int i = 0; i < kCount; ++i) {
+      for (const Widened* part : {&halves[2 * i], &halves[2 * i + 1], &downs[i]})
+        source.insert(source.end(), part->bytes.begin(), part->bytes.end());
+    }
+    const DeviceBuffer<std::byte> in(source);
+    DeviceBuffer<std::byte> ups(kCount * up_bytes), outs(kCount * down_bytes);
+    for (int half = 0; half < 2; ++half) {
+      LaunchRepack({.source = in.data() + half * half_bytes,
+                    .rows = kPart,
+                    .cols = kHidden,
+                    .target = up,
+                    .out = ups.data(),
+                    .half = half,
+                    .row_begin = kFirst,
+                    .count = kCount,
+                    .source_stride = expert_bytes,
+                    .out_stride = up_bytes,
+                    .source_format = format},
+                   nullptr);
+    }
+    LaunchRepack({.source = in.data() + 2 * half_bytes,
+                  .rows = kHidden,
+                  .cols = kPart,
+                  .target = down,
+                  .out = outs.data(),
+                  .col_begin = kFirst,
+                  .count = kCount,
+                  .source_stride = expert_bytes,
+                  .out_stride = down_bytes,
+                  .source_format = format},
+                 nullptr);
+    const auto gated = ups.Download(), plain = outs.Download();
+    for (size_t i = 0; i < kCount; ++i) {
+      const auto at = [&](const std::vector<std::byte>& all, size_t each) {
+        return std::vector<std::byte>(all.begin() + static_cast<std::ptrdiff_t>(i * each),
+                                      all.begin() + static_cast<std::ptrdiff_t>((i + 1) * each));
+      };
+      ExpectWidened(halves[2 * i], up, at(gated, up_bytes), 0, kFirst, 0);
+      ExpectWidened(halves[2 * i + 1], up, at(gated, up_bytes), 1, kFirst, 0);
+      ExpectWidened(downs[i], down, at(plain, down_bytes), 0, 0, kFirst);
     }
   }
 }
