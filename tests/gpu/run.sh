@@ -2,23 +2,31 @@
 # Runs on a machine with a GPU what no machine without one can: the device's tests, golden checkpoints and the trained
 # model end to end with workers on that host, compute-sanitizer, and the benchmarks. From a bundle (tests/gpu/bundle.sh),
 # or from a tree that has been built there.
-#   run.sh [--out DIR] [STEP...]
-# Steps, all of them by default, in the order of what is wanted most:
-#   facts     the machine and the card
+#   run.sh [--out DIR] [--seconds N] [STEP...]
+# Steps, all of them by default: the cheapest first, and what explains the others' failures before them:
+#   facts     the machine and the card                      driver    what the device takes for granted of the driver
 #   tests     every kernel's tests                          golden    the whole device against expected logits
-#   nano      both daemons, a worker killed under way       bench     numoe-gpu-bench
+#   nano      both daemons, a worker killed under way       bench     numoe-gpu-bench, a part of it after the other
 #   sanitize  the kernels' tests under compute-sanitizer    amx       the CPU kernels' tests and numoe-kernel-bench
-# Nothing hangs: every program has its time limit, every step ends within 10 minutes, and what fails does not keep the
-# rest from running. DIR (gpu_results)
-# gets facts.txt, log.txt, summary.txt and results.jsonl, lines for tests/bench with machine, device and commit. Exits 1
-# if anything failed.
+# Nothing hangs: every program has its time limit, every step ends within 10 minutes, all of them together within
+# --seconds, and what fails or has no time left does not keep the rest from running. Where a call may take 10 minutes,
+# four of them have it all: facts driver tests golden nano; bench; sanitize; amx. DIR (gpu_results) gets facts.txt,
+# log.txt, summary.txt and results.jsonl, lines for tests/bench with machine, device and commit, each as soon as it is
+# known. Exits 1 if anything failed.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root" || exit 2
-out=gpu_results
-[ "${1:-}" = --out ] && { out=$2; shift 2; }
+out=gpu_results seconds=86400
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+    --out) out=$2 ;;
+    --seconds) seconds=$2 ;;
+    *) echo "run.sh: found $1, expected --out DIR or --seconds N" >&2; exit 2 ;;
+  esac
+  shift 2
+done
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(facts tests golden nano bench sanitize amx)
+[ ${#steps[@]} -gt 0 ] || steps=(facts driver tests golden nano bench sanitize amx)
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 built=$root/build/cuda bin=$root/build/cuda/bin model=$root/deploy/models/nano
@@ -43,13 +51,14 @@ if ! "$bin/numoe-expert-worker" --help >/dev/null 2>&1 && [ -d "$built/libc" ]; 
 fi
 
 work=$(mktemp -d)
+said=$work/said
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
 step_seconds=540  # of a step at most
 failed=()
 say() { echo "$*" | tee -a "$summary"; }
 # check SECONDS NAME COMMAND...: runs it under its limit and notes how it ended.
 check() {
-  local limit=$1 name=$2 begin=$SECONDS said=$work/said how left=$((step_end - SECONDS))
+  local limit=$1 name=$2 begin=$SECONDS how left=$((step_end - SECONDS))
   shift 2
   if [ $left -lt 5 ]; then
     failed+=("$name")
@@ -73,17 +82,33 @@ check() {
   tail -n 8 "$said" | cut -c1-300 | sed 's/^/    /'
 }
 
+# Limits that pinned memory, shared memory and hand-over between processes meet.
+limits() {
+  ulimit -a
+  df -h /dev/shm /tmp
+  grep -E 'MemTotal|MemAvailable|Shmem:|HugePages|Hugepagesize|Mlocked' /proc/meminfo
+  head -n 3 /sys/kernel/mm/transparent_hugepage/{enabled,shmem_enabled} /sys/kernel/mm/hugepages/*/nr_hugepages
+  head -n 2 /sys/fs/cgroup/{memory.max,memory.current,cpu.max,cpuset.cpus.effective}
+  echo "CPUs of this shell: $(taskset -pc $$); as user $(id -u); $(sed -n 's/^Seccomp:/seccomp/p' /proc/self/status)"
+  ls -l /dev/nvidia*
+  for library in libcuda.so.1 libcublasLt.so.13; do
+    echo "$library: $(ldconfig -p | awk -v name=$library '$1 == name {print $NF}' | head -n 1)"
+  done
+}
+
 run_facts() {
   {
     date -u
     echo "commit $NUMOE_COMMIT"
-    uname -r
+    uname -a
     lscpu
-    grep MemTotal /proc/meminfo
     nvidia-smi
-    nvidia-smi --query-gpu=name,driver_version,memory.total,memory.free,clocks.max.sm,clocks.max.mem,pcie.link.gen.max,pcie.link.width.max --format=csv
+    nvidia-smi --query-gpu=name,compute_cap,driver_version,memory.total,memory.free,clocks.max.sm,clocks.max.mem --format=csv
+    nvidia-smi --query-gpu=pcie.link.gen.max,pcie.link.gen.current,pcie.link.width.max,pcie.link.width.current,display_active,compute_mode,mig.mode.current,ecc.mode.current --format=csv
+    nvidia-smi topo -m
     nvcc --version || /usr/local/cuda/bin/nvcc --version
     echo "libraries: $LD_LIBRARY_PATH; loader: ${loader[*]:-that of this machine}"
+    limits
   } >"$out/facts.txt" 2>&1
   grep -E 'Model name|^CPU\(s\)' "$out/facts.txt" | tee -a "$summary"
   say "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1 || echo 'no nvidia-smi here')"
@@ -123,8 +148,14 @@ bench() {
     cat "$lines.whole" >>"$out/results.jsonl"
 }
 
+run_driver() {
+  check 60 'driver' "${loader[@]}" "$bin/numoe-gpu-bench" driver --json
+  grep -a '"op":"driver"' "$said" | tee -a "$out/driver.jsonl" | sed 's/^/    /' | cut -c1-200
+}
+
+# The shortest first: a card that is slower than thought has something to say all the same.
 run_bench() {
-  for part in attention experts fetch handover step hybrid; do
+  for part in limits handover experts attention step hybrid fetch; do
     bench 150 "bench $part" "$bin/numoe-gpu-bench" "$part" --json
   done
 }
@@ -188,8 +219,10 @@ run_nano() {
 }
 
 for step in "${steps[@]}"; do
-  say "--- $step"
+  declare -F "run_$step" >/dev/null || { failed+=("$step"); say "FAILED $step: there is no such step"; continue; }
+  say "--- $step ($SECONDS s)"
   step_end=$((SECONDS + step_seconds))
+  [ $step_end -le "$seconds" ] || step_end=$seconds
   "run_$step"
 done
 [ ${#failed[@]} -eq 0 ] || { say "failed: ${failed[*]}"; exit 1; }

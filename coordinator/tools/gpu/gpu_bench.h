@@ -1,5 +1,8 @@
 // numoe-gpu-bench's measurements: what the CUDA device reaches of a card's own limits.
 //
+//   BenchDriver     what the device takes for granted: memory that is pinned in a capture, copies beside a
+//   kernel
+//                   that waits
 //   BenchAttention  MLA decode over the paged cache, and prefill over expanded keys
 //   BenchExperts    hot INT4 experts, few tokens and many rows
 //   BenchFetch      layers whose experts are fetched over PCIe while the one before is computed
@@ -21,6 +24,12 @@
 #include "coordinator/tools/gpu/bench_worker.h"
 
 namespace numoe::cuda {
+
+struct DriverSizes {
+  size_t pinned_bytes = size_t{1} << 30;  // of three buffers: a multiple of 2 MiB
+};
+/// Reports every check; INTERNAL: some failed. Needs nothing measured before.
+absl::Status BenchDriver(Runtime& runtime, const DriverSizes& sizes, const BenchReport& report);
 
 struct DecodePoint {
   int batch = 0;

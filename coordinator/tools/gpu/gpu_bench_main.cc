@@ -64,6 +64,7 @@ absl::Status Run(const std::string& part, int ordinal, bool json) {
                                          .threads = std::max(1, spare)}));
   }
   ASSIGN_OR_RETURN(auto runtime, OpenCudaRuntime(ordinal));
+  if (part == "driver") return BenchDriver(*runtime, {}, report);
   GpuLimits limits;
   {
     ASSIGN_OR_RETURN(BenchContext context, BenchContext::Create(*runtime, {}, report));
@@ -87,9 +88,10 @@ int main(int argc, char** argv) {
   bool json = false;
   int ordinal = 0;
   std::string part;
-  app.add_option("part", part, "limits, attention, experts, fetch, handover, step, hybrid")
+  app.add_option("part", part, "driver, limits, attention, experts, fetch, handover, step, hybrid")
       ->required()
-      ->check(CLI::IsMember({"limits", "attention", "experts", "fetch", "handover", "step", "hybrid"}));
+      ->check(
+          CLI::IsMember({"driver", "limits", "attention", "experts", "fetch", "handover", "step", "hybrid"}));
   app.add_flag("--json", json, "One JSON object per line");
   app.add_option("--gpu", ordinal, "Which card")->check(CLI::Range(0, 63))->capture_default_str();
   if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;

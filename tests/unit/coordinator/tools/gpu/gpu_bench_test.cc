@@ -111,6 +111,16 @@ TEST_F(GpuBenchTest, ReadsEveryWordOnce) {
   }
 }
 
+TEST_F(GpuBenchTest, WhatIsTakenForGrantedOfTheDriver) {
+  const auto runtime = NewTestRuntime();
+  const absl::Status status = BenchDriver(*runtime, {.pinned_bytes = size_t{2} << 20}, report_);
+  for (const auto& line : lines_) EXPECT_TRUE(line.at("ok").get<bool>()) << line;
+  EXPECT_TRUE(status.ok()) << status;
+  ASSERT_EQ(lines_.size(), 13u);
+  EXPECT_EQ(lines_.front()["what"], "pin shared memory");
+  EXPECT_EQ(lines_.back()["what"], "release the waiting kernel");
+}
+
 TEST_F(GpuBenchTest, LimitsAreMeasured) {
   const BenchContext context = Context();
   const GpuLimits& limits = context.limits();
