@@ -50,7 +50,8 @@ ROWS = [
          [("running", f"sum(numoe_requests_running{{{J}}})"), ("waiting", f"sum(numoe_requests_waiting{{{J}}})")]),
         ("Throughput", "short", "Tokens a second, of prompts and of answers.",
          [("generated", rate("numoe_tokens_generated_total")), ("prompt", rate("numoe_tokens_prompt_total"))]),
-        ("Workers up", "short", "Fewer than known: requests wait for the missing slice.",
+        ("Workers up", "short", "As each coordinator sees them: two that share two workers count four. Fewer than known: requests wait for "
+         "the missing slice.",
          [("up", f"sum(numoe_worker_up{{{J}}})"), ("known", f"count(numoe_worker_up{{{J}}})")]),
         ("Time to first token", "s", "Queue and prompt.", quantiles("numoe_time_to_first_token_seconds")),
         ("Time between tokens", "s", "What a reader feels.", quantiles("numoe_inter_token_latency_seconds")),

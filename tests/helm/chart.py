@@ -113,6 +113,14 @@ def container(workload, name):
     return next(c for c in spec["containers"] if c["name"] == name)
 
 
+def coordinators(workload):
+    return [c for c in workload["spec"]["template"]["spec"]["containers"] if c["command"][-1] == "numoe-coordinator"]
+
+
+def workers(workload):
+    return [c for c in workload["spec"]["template"]["spec"]["containers"] if c["command"][-1] == "numoe-expert-worker"]
+
+
 def flags(c):
     """Flags of a container as a dict; a switch is True."""
     out = {}

@@ -99,7 +99,7 @@ class EveryValuesFile(unittest.TestCase):
             with self.subTest(values):
                 hosts = chart.find(chart.render(values), "StatefulSet", "numoe")
                 addresses = chart.flags(chart.container(hosts, "coordinator"))["workers"].split(",")
-                workers = [chart.flags(c) for c in hosts["spec"]["template"]["spec"]["containers"] if c["name"] != "coordinator"]
+                workers = [chart.flags(c) for c in chart.workers(hosts)]
                 self.assertEqual([int(w["worker-index"]) for w in workers], list(range(len(addresses))))
                 self.assertEqual({w["worker-count"] for w in workers}, {str(len(addresses))})
                 self.assertEqual(addresses, [w["listen"] for w in workers])
@@ -108,8 +108,9 @@ class EveryValuesFile(unittest.TestCase):
         for objects in self.each():
             for c in chart.find(objects, "StatefulSet", "numoe")["spec"]["template"]["spec"]["containers"]:
                 for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-                    if c["name"] == "coordinator":
-                        self.assertEqual(c[probe]["httpGet"]["port"], "http")
+                    if c["name"].startswith("coordinator"):
+                        self.assertEqual(c[probe]["httpGet"]["port"], c["ports"][0]["name"])
+                        self.assertEqual(str(c["ports"][0]["containerPort"]), chart.flags(c)["port"])
                         self.assertEqual(c[probe]["httpGet"]["path"], "/live" if probe == "livenessProbe" else "/health")
                     else:
                         self.assertEqual(str(c[probe]["grpc"]["port"]), chart.flags(c)["health-listen"].rsplit(":", 1)[1])
@@ -136,7 +137,7 @@ class Numbers(unittest.TestCase):
         for values in MODELS:
             with self.subTest(values):
                 hosts = chart.find(chart.render(values), "StatefulSet", "numoe")
-                workers = [c for c in hosts["spec"]["template"]["spec"]["containers"] if c["name"] != "coordinator"]
+                workers = chart.workers(hosts)
                 experts = {"values-qwen3-30b-4090.yaml": 48 * 128 * 3 * 2048 * 768 * (1 + 2 / 32)}.get(
                     values, 60 * 384 * 3 * 7168 * 2048 * (0.5 + 2 / 32)) / 2**20
                 self.assertGreater(sum(mib(c["resources"]["limits"]["memory"]) for c in workers), experts * 1.001)
@@ -226,17 +227,11 @@ class Workers(unittest.TestCase):
         self.assertEqual(chart.flags(chart.container(hosts, "coordinator"))["workers"],
                          "numoe-workers-0.numoe-workers:7070,numoe-workers-0.numoe-workers:7071")
 
-    def test_gpus(self):
-        hosts = chart.find(chart.render("values-k2.5-2gpu.yaml"), "StatefulSet", "numoe")
-        c = chart.container(hosts, "coordinator")
-        self.assertEqual(c["resources"]["limits"]["nvidia.com/gpu"], "1")
-        self.assertTrue(c["image"].endswith("-cuda"))
-
 
 class HugePages(unittest.TestCase):
     def workers(self, values):
         hosts = chart.find(chart.render("values-k2-thinking-1gpu.yaml", values), "StatefulSet", "numoe")
-        return [c for c in hosts["spec"]["template"]["spec"]["containers"] if c["name"] != "coordinator"]
+        return chart.workers(hosts)
 
     def test_none_unless_they_are_wanted(self):
         for c in self.workers({}):
@@ -529,6 +524,9 @@ class Around(unittest.TestCase):
             self.assertIn(part, notes)
         notes = self.notes(values=["values-nano.yaml", {"replicas": 3, "router": {"enabled": True}}])
         for part in ("3 coordinators are behind the router", "rollout status deployment/numoe-router", "localhost:8080/health"):
+            self.assertIn(part, notes)
+        notes = self.notes(values=["values-k2.5-2gpu.yaml"])
+        for part in ("2 coordinators are behind the router", "logs -f numoe-0 -c coordinator\n", "logs -f numoe-0 -c coordinator-1\n"):
             self.assertIn(part, notes)
 
 

@@ -47,7 +47,7 @@ class Daemons(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="numoe.")
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
-        self.port = free_ports(9)
+        self.port = free_ports(10)
         self.processes = {}
         self.mtls = ""  # the folder that stands for the Secret of the next to start
         self.tls = ""  # the same of the API's
@@ -74,8 +74,9 @@ class Daemons(unittest.TestCase):
                 continue
             env = {e["name"]: self.here(e["value"]) for e in c.get("env", [])}
             with open(f"{self.folder}/{pod}.{c['name']}.log", "wb") as log:
+                # Where the chart wants a GPU, CPUs do the same here.
                 self.processes[f"{pod}/{c['name']}"] = subprocess.Popen(
-                    [self.here(part) for part in c["command"] + c["args"]], stdout=log, stderr=subprocess.STDOUT,
+                    [self.here(part) for part in c["command"] + c["args"] if part != "--device=cuda"], stdout=log, stderr=subprocess.STDOUT,
                     env={"PATH": f"{BIN}:{os.environ['PATH']}", "HOSTNAME": pod, **env})
 
     def logs(self):
@@ -266,6 +267,58 @@ class Daemons(unittest.TestCase):
         self.await_router((200, [False, True]))
         self.ask(NUMOE_API_KEY="first-key-0123456789")
         self.end()
+
+    def stream(self, address, port):
+        """An answer of 200 tokens that has begun."""
+        body = {"messages": [{"role": "user", "content": "Count from 1 to 30."}], "max_tokens": 200, "stream": True, "temperature": 0, "ignore_eos": True}
+        request = urllib.request.Request(f"http://{address}:{port}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        reply = urllib.request.urlopen(request, timeout=120)
+        self.addCleanup(reply.close)
+        self.assertTrue(reply.readline().startswith(b"data: "))
+        return reply
+
+    def test_a_host_with_two_gpus(self):
+        """Two coordinators in one pod on the same workers: one is killed, one hangs, and the other one serves; each drains."""
+        objects = chart.render(*self.values(router={"enabled": True}, coordinator={"gpu": {"count": 2, "nextPort": self.port + 9}}))
+        hosts, at = chart.find(objects, "StatefulSet", "numoe"), COORDINATORS[0]
+        self.start(chart.find(objects, "Deployment", "numoe-router"), "numoe-router")
+        self.address = at
+        self.start(hosts, "numoe-0")
+        self.address = "127.0.0.1"
+        self.await_router((200, [True, True]))
+        self.ask()
+        coordinators = [self.processes[f"numoe-0/{c['name']}"] for c in chart.coordinators(hosts)]
+        for process in coordinators:
+            with open(f"/proc/{process.pid}/maps", encoding="utf-8") as maps:
+                self.assertGreaterEqual(maps.read().count("memfd:numoe-ring"), 2, "a ring of each worker")
+        # Out of memory: only its own requests end.
+        staying = self.stream(at, self.port)
+        coordinators[1].kill()
+        self.assertEqual(coordinators[1].wait(), -signal.SIGKILL)
+        self.assertTrue(staying.read().decode().endswith("data: [DONE]\n\n"))
+        self.await_router((200, [True, False]))
+        self.ask()
+        # The kubelet starts the container again; the workers have kept their weights.
+        self.address = at
+        self.start(hosts, "numoe-0", only=["coordinator-1"])
+        self.address = "127.0.0.1"
+        self.await_router((200, [True, True]))
+        # Hung: the other one goes on, on the same workers.
+        coordinators[0].send_signal(signal.SIGSTOP)
+        self.await_router((200, [False, True]))
+        self.ask()
+        coordinators[0].send_signal(signal.SIGCONT)
+        self.await_router((200, [True, True]))
+        # The pod ends: everybody is told at the same time, and both finish what they have.
+        running = [self.stream(at, port) for port in (self.port, self.port + 9)]
+        ending = {name: process for name, process in self.processes.items() if name.startswith("numoe-0/")}
+        for process in ending.values():
+            process.send_signal(signal.SIGTERM)
+        for reply in running:
+            self.assertTrue(reply.read().decode().endswith("data: [DONE]\n\n"))
+        for name, process in ending.items():
+            self.assertEqual(process.wait(timeout=60), 0, f"{name}\n{self.logs()}")
+        self.await_router((503, [False, False]))
 
     def test_a_router_with_tls(self):
         objects = chart.render(*self.values(replicas=2, router={"enabled": True}, tls={"enabled": True, "secretName": "tls"}))

@@ -15,10 +15,13 @@
 {{- end }}
 {{- end -}}
 
+{{/* Every coordinator of every host. */}}
 {{- define "numoe.backends" -}}
 {{- $urls := list -}}
-{{- range include "numoe.coordinatorHosts" . | fromYamlArray -}}
-{{- $urls = append $urls (printf "%s://%s:%d" (ternary "https" "http" $.Values.tls.enabled) . (int $.Values.coordinator.port)) -}}
+{{- range $host := include "numoe.coordinatorHosts" . | fromYamlArray -}}
+{{- range $i := until (include "numoe.coordinators" $ | int) -}}
+{{- $urls = append $urls (printf "%s://%s:%s" (ternary "https" "http" $.Values.tls.enabled) $host (include "numoe.coordinatorPort" (dict "root" $ "place" $i))) -}}
+{{- end -}}
 {{- end -}}
 {{- join "," $urls -}}
 {{- end -}}

@@ -34,8 +34,9 @@
 {{- div (add (mul 2 8192 (int .Values.model.hiddenSize) 4) 1048575) 1048576 -}}
 {{- end -}}
 
+{{/* A host's rings, and a quarter: one of every coordinator at every worker. */}}
 {{- define "numoe.sharedMemoryMiB" -}}
-{{- div (mul (include "numoe.ringMiB" . | int) (max 1 (int .Values.workers.count)) 5) 4 -}}
+{{- div (mul (include "numoe.ringMiB" . | int) (max 1 (int .Values.workers.count)) (include "numoe.coordinators" . | int) 5) 4 -}}
 {{- end -}}
 
 {{- define "numoe.sliceMiB" -}}
@@ -52,10 +53,14 @@
 {{- ternary (div (add (mul (include "numoe.sliceMiB" .root | int) (int .slices)) 511) 512) 0 $plain -}}
 {{- end -}}
 
-{{/* What a worker must have: its slice where that is no reserved huge pages, the ring, and 1 GiB for reading, scratch and the program. */}}
+{{/*
+  What a worker must have: its slice where that is no reserved huge pages, a ring for each coordinator of its host, and 1 GiB
+  for reading, scratch and the program.
+*/}}
 {{- define "numoe.workerMiB" -}}
 {{- $slice := ternary 0 (include "numoe.sliceMiB" . | int) (ne .Values.workers.hugepages "") -}}
-{{- add $slice (include "numoe.sharedTablesMiB" (dict "root" . "slices" 1) | int) (include "numoe.ringMiB" . | int) 1024 -}}
+{{- $rings := mul (include "numoe.ringMiB" . | int) (include "numoe.coordinators" . | int) -}}
+{{- add $slice (include "numoe.sharedTablesMiB" (dict "root" . "slices" 1) | int) $rings 1024 -}}
 {{- end -}}
 
 {{/* Huge pages of so many slices, each of whole pages; every layer of a slice begins at 2 MiB. Arguments: root, workers. */}}

@@ -63,8 +63,12 @@
 {{- $_ := set $ports $number $what -}}
 {{- end -}}
 {{- end -}}
-{{- $api := toString (int .Values.coordinator.port) -}}
-{{- if hasKey $ports $api }}{{ fail (printf "coordinator.port %s is a port of %s: choose another" $api (get $ports $api)) }}{{ end -}}
+{{- range $i := until (include "numoe.coordinators" . | int) -}}
+{{- $what := ternary "coordinator.port" "coordinator.gpu.nextPort" (eq $i 0) -}}
+{{- $number := include "numoe.coordinatorPort" (dict "root" $ "place" $i) -}}
+{{- if hasKey $ports $number }}{{ fail (printf "%s %s is a port of %s: choose another" $what $number (get $ports $number)) }}{{ end -}}
+{{- $_ := set $ports $number $what -}}
+{{- end -}}
 {{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) }}{{ fail (printf "autoscaling.minReplicas %d is more than maxReplicas %d" (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) }}{{ end -}}
 {{- end -}}
 
@@ -88,7 +92,7 @@
 {{- $have := default (get (default dict .resources.requests) "memory") $limit -}}
 {{- $needs := mul (include "numoe.workerMiB" .root | int) .slices -}}
 {{- if and $have (or .root.Values.model.sizeGiB .root.Values.model.expertsGiB) -}}
-{{- if lt (include "numoe.mib" $have | int) (int $needs) }}{{ fail (printf "%s has %v of memory, but needs %dMi: %sthe shared-memory ring and 1 GiB; give it more, or use more workers" .name $have $needs (ternary "" (printf "its share of the experts (model.expertsGiB, else sizeGiB, over %s workers), " (include "numoe.workerTotal" .root)) (ne .root.Values.workers.hugepages ""))) }}{{ end -}}
+{{- if lt (include "numoe.mib" $have | int) (int $needs) }}{{ fail (printf "%s has %v of memory, but needs %dMi: %sthe shared-memory ring of each coordinator and 1 GiB; give it more, or use more workers" .name $have $needs (ternary "" (printf "its share of the experts (model.expertsGiB, else sizeGiB, over %s workers), " (include "numoe.workerTotal" .root)) (ne .root.Values.workers.hugepages ""))) }}{{ end -}}
 {{- end -}}
 {{- if .root.Values.workers.hugepages -}}
 {{- if not (or .root.Values.model.sizeGiB .root.Values.model.expertsGiB) }}{{ fail (printf "workers.hugepages is %s, but how many is unknown: set model.expertsGiB, the size of the routed experts as workers hold them" .root.Values.workers.hugepages) }}{{ end -}}
@@ -98,7 +102,6 @@
 {{- end -}}
 
 {{- define "numoe.validateResources" -}}
-{{- if gt (int .Values.coordinator.gpu.count) 1 }}{{ fail (printf "coordinator.gpu.count is %d, but a coordinator drives one GPU and the others would lie idle: use 1, and several coordinators on one set of experts for more (workers.count: 0, replicas, remoteWorkers, router)" (int .Values.coordinator.gpu.count)) }}{{ end -}}
 {{- $pinned := eq .Values.pinning "required" -}}
 {{- $supervised := eq .Values.workers.mode "supervised" -}}
 {{- if $pinned }}{{ include "numoe.validateGuaranteed" (dict "name" "coordinator.resources" "resources" (include "numoe.coordinatorResources" . | fromYaml) "whole" false) }}{{ end -}}
@@ -113,7 +116,8 @@
 {{- include "numoe.validateMemory" (dict "root" . "name" "remoteWorkers.resources" "resources" .Values.remoteWorkers.resources "slices" 1) -}}
 {{- end -}}
 {{- with .Values.sharedMemory.size -}}
-{{- if lt (include "numoe.mib" . | int) (include "numoe.ringMiB" $ | int) }}{{ fail (printf "sharedMemory.size is %s, less than one worker's ring of %sMi: leave it empty, which computes it" . (include "numoe.ringMiB" $)) }}{{ end -}}
+{{- $ring := mul (include "numoe.ringMiB" $ | int) (include "numoe.coordinators" $ | int) -}}
+{{- if lt (include "numoe.mib" . | int) (int $ring) }}{{ fail (printf "sharedMemory.size is %s, less than the %dMi of one worker's rings: leave it empty, which computes it" . $ring) }}{{ end -}}
 {{- end -}}
 {{- end -}}
 
@@ -179,16 +183,18 @@
 {{- end -}}
 
 {{- define "numoe.validateRouter" -}}
+{{- $ofPod := include "numoe.coordinators" . | int -}}
+{{- if and (gt $ofPod 1) (not .Values.router.enabled) }}{{ fail (printf "coordinator.gpu.count is %d, so each pod has %d coordinators with a port for each, and a Service has one: set router.enabled, which answers for all of them at one address, or coordinator.gpu.count: 1" $ofPod $ofPod) }}{{ end -}}
 {{- if .Values.router.enabled -}}
 {{- $backendsMax := 64 -}}
-{{- $replicas := int .Values.replicas -}}
+{{- $coordinators := mul (int .Values.replicas) $ofPod | int -}}
 {{- if .Values.autoscaling.enabled }}{{ fail "router.enabled with autoscaling.enabled: the router has a fixed list of coordinators and would not see those that come; set replicas and leave autoscaling off, or leave the router off" }}{{ end -}}
-{{- if eq $replicas 1 }}{{ fail "router.enabled, but replicas is 1: in front of one coordinator the router does nothing; set replicas to the number of coordinators, or leave the router off" }}{{ end -}}
-{{- if gt $replicas $backendsMax }}{{ fail (printf "router.enabled, but replicas is %d: a router has at most %d coordinators behind it; use fewer, or several releases" $replicas $backendsMax) }}{{ end -}}
+{{- if eq $coordinators 1 }}{{ fail "router.enabled, but replicas is 1 and coordinator.gpu.count not above 1: in front of one coordinator the router does nothing; set replicas or coordinator.gpu.count to the number of coordinators, or leave the router off" }}{{ end -}}
+{{- if gt $coordinators $backendsMax }}{{ fail (printf "router.enabled, but replicas is %d with coordinator.gpu.count %d, %d coordinators: a router has at most %d behind it; use fewer, or several releases" (int .Values.replicas) (int .Values.coordinator.gpu.count) $coordinators $backendsMax) }}{{ end -}}
 {{- if hasKey .Values.coordinator.flags "allowed-origins" }}{{ fail "router.enabled, but coordinator.flags.allowed-origins is set: web pages then ask the router, which answers for CORS itself; use router.flags.allowed-origins" }}{{ end -}}
 {{- $keys := "coordinators check the keys, which the router passes on; use apiKeys and coordinator.flags" -}}
 {{- $_ := include "numoe.validateFlagsOf" (dict "where" "router.flags" "flags" .Values.router.flags "taken" (dict
-  "backends" "it follows from replicas" "host" "use listenHost" "port" "use coordinator.port" "drain-timeout-ms" "use coordinator.drainSeconds"
+  "backends" "it follows from replicas and coordinator.gpu" "host" "use listenHost" "port" "use coordinator.port" "drain-timeout-ms" "use coordinator.drainSeconds"
   "api-key" $keys "api-key-file" $keys "max-requests-per-key" $keys "ssl-certfile" "use tls" "ssl-keyfile" "use tls" "log-format" "logs are JSON")) -}}
 {{- end -}}
 {{- end -}}

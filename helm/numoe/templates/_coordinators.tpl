@@ -1,0 +1,137 @@
+{{/*
+  The coordinators of a host: one for each of its GPUs, all on the same workers. Each is a container of its own, with its own
+  port, probes and limits, so that one that hangs or runs out of memory is restarted alone.
+*/}}
+
+{{/* How many a host's pod has. */}}
+{{- define "numoe.coordinators" -}}{{ max 1 (int .Values.coordinator.gpu.count) }}{{- end -}}
+
+{{/* Arguments of the next three: root, place. The first has the name and port that it has where it is alone. */}}
+{{- define "numoe.coordinatorName" -}}
+{{- ternary "coordinator" (printf "coordinator-%d" (int .place)) (eq (int .place) 0) -}}
+{{- end -}}
+{{- define "numoe.coordinatorPortName" -}}
+{{- ternary "http" (printf "http-%d" (int .place)) (eq (int .place) 0) -}}
+{{- end -}}
+{{- define "numoe.coordinatorPort" -}}
+{{- $c := .root.Values.coordinator -}}
+{{- ternary $c.port (add (int $c.gpu.nextPort) (int .place) -1) (eq (int .place) 0) -}}
+{{- end -}}
+
+{{/* The ports of all, for network policies. */}}
+{{- define "numoe.coordinatorPorts" -}}
+{{- range $i := until (include "numoe.coordinators" . | int) }}
+- {port: {{ include "numoe.coordinatorPort" (dict "root" $ "place" $i) }}, protocol: TCP}
+{{- end }}
+{{- end -}}
+
+{{/* Flags of the one at a place. What it writes it writes for itself: two that saved to one file would overwrite each other. */}}
+{{- define "numoe.coordinatorFlags" -}}
+{{- $flags := deepCopy .root.Values.coordinator.flags -}}
+{{- if and (gt (int .place) 0) (hasKey $flags "expert-heat-file") -}}
+{{- $_ := set $flags "expert-heat-file" (printf "%s.%d" (get $flags "expert-heat-file") (int .place)) -}}
+{{- end -}}
+{{- toYaml $flags -}}
+{{- end -}}
+
+{{/*
+  The coordinators after the first. Behind the workers: the kubelet finds room for containers in their order, and a socket that
+  gave two coordinators CPUs first has none for its worker.
+*/}}
+{{- define "numoe.furtherCoordinators" -}}
+{{- range $i := untilStep 1 (include "numoe.coordinators" . | int) 1 }}
+{{ include "numoe.coordinatorContainer" (dict "root" $ "place" $i) }}
+{{- end }}
+{{- end -}}
+
+{{/* One of a host's coordinators. Arguments: root, place (0 is the first). */}}
+{{- define "numoe.coordinatorContainer" -}}
+{{- $root := .root -}}
+{{- $c := $root.Values.coordinator -}}
+{{- $scheme := ternary "HTTPS" "HTTP" $root.Values.tls.enabled -}}
+{{- $http := include "numoe.coordinatorPortName" . -}}
+{{- with $root -}}
+- name: {{ include "numoe.coordinatorName" $ }}
+  image: {{ include "numoe.image" . }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  command: [/bin/sh, /etc/numoe/scripts/start.sh, numoe-coordinator]
+  args:
+    - '--model={{ include "numoe.modelPath" . }}'
+    - '--workers={{ include "numoe.workerAddresses" . }}'
+    - '--host={{ .Values.listenHost }}'
+    - '--port={{ include "numoe.coordinatorPort" $ }}'
+    {{- with .Values.model.servedName }}
+    - '--served-model-name={{ . }}'
+    {{- end }}
+    - '--drain-timeout-ms={{ mul (int $c.drainSeconds) 1000 }}'
+    - '--worker-deadline-ms={{ mul (int $c.workerDeadlineSeconds) 1000 }}'
+    - '--worker-start-timeout-ms=0'  # the startup probe is the limit; meanwhile its own flags and memory are checked
+    - --log-format=json
+    {{- if gt (int $c.gpu.count) 0 }}
+    - --device=cuda
+    {{- end }}
+    {{- if .Values.apiKeys.secretName }}
+    - --api-key-file=/etc/numoe/keys/{{ .Values.apiKeys.key }}
+    {{- end }}
+    {{- if .Values.tls.enabled }}
+    - --ssl-certfile=/etc/numoe/tls/tls.crt
+    - --ssl-keyfile=/etc/numoe/tls/tls.key
+    {{- end }}
+    {{- if .Values.mtls.enabled }}
+    {{- include "numoe.tlsFlags" "worker-" | nindent 4 }}
+    {{- end }}
+    {{- include "numoe.flags" (include "numoe.coordinatorFlags" $ | fromYaml) | nindent 4 }}
+  {{- with concat (include "numoe.waitEnv" (dict "root" . "packed" false) | fromYamlArray) $c.extraEnv }}
+  env:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  ports:
+    - {name: {{ $http }}, containerPort: {{ include "numoe.coordinatorPort" $ }}}
+  # /health is 503 until the model is loaded and all workers serve, and says what it waits for. /live is 503 only where
+  # the process itself does not move: a coordinator that waits for a worker must not be killed for it.
+  startupProbe:
+    httpGet: {path: /health, port: {{ $http }}, scheme: {{ $scheme }}}
+    periodSeconds: 10
+    timeoutSeconds: 5
+    failureThreshold: {{ include "numoe.startupPeriods" . }}
+  readinessProbe:
+    httpGet: {path: /health, port: {{ $http }}, scheme: {{ $scheme }}}
+    periodSeconds: 5
+    timeoutSeconds: 5
+    failureThreshold: 2
+  livenessProbe:
+    httpGet: {path: /live, port: {{ $http }}, scheme: {{ $scheme }}}
+    periodSeconds: 10
+    timeoutSeconds: 10
+    failureThreshold: 6
+  lifecycle:
+    preStop:
+      sleep: {seconds: {{ $c.preStopSeconds }}}
+  resources:
+    {{- include "numoe.coordinatorResources" . | nindent 4 }}
+  securityContext:
+    {{- include "numoe.containerSecurity" . | nindent 4 }}
+  volumeMounts:
+    {{- include "numoe.serverMounts" . | nindent 4 }}
+    {{- if .Values.apiKeys.secretName }}
+    - {name: keys, mountPath: /etc/numoe/keys, readOnly: true}
+    {{- end }}
+    {{- if .Values.tls.enabled }}
+    - {name: tls, mountPath: /etc/numoe/tls, readOnly: true}
+    {{- end }}
+    {{- if .Values.mtls.enabled }}
+    {{- include "numoe.tlsMount" . | nindent 4 }}
+    {{- end }}
+{{- end -}}
+{{- end -}}
+
+{{/* A coordinator's resources, with its GPU. */}}
+{{- define "numoe.coordinatorResources" -}}
+{{- $gpu := .Values.coordinator.gpu -}}
+{{- $resources := deepCopy .Values.coordinator.resources -}}
+{{- if gt (int $gpu.count) 0 -}}
+{{- $_ := set $resources "limits" (set (default dict $resources.limits) $gpu.resource "1") -}}
+{{- if $resources.requests }}{{ $_ := set $resources.requests $gpu.resource "1" }}{{ end -}}
+{{- end -}}
+{{- toYaml $resources -}}
+{{- end -}}
