@@ -67,7 +67,7 @@ MODELS = {m.name: m for m in (
 HOSTS = [
     ("Kimi-K2-Thinking, K2.5", "int4", "2 sockets, 8 x DDR5-4800", 2 * 8 * 38.4, "H100", 3350, "bf16", 0),
     ("Kimi-K2-Thinking, K2.5", "int4", "2 sockets, 8 x DDR5-4800", 2 * 8 * 38.4, "one socket's CPUs", 8 * 38.4, "int8", 0),
-    ("Kimi-K2-Thinking, K2.5", "int4", "2 sockets, 12 x DDR5-6400", 2 * 12 * 51.2, "H100 NVL, 46 experts", 3900, "bf16", 46 / 384),
+    ("Kimi-K2-Thinking, K2.5", "int4", "2 sockets, 12 x DDR5-6400", 2 * 12 * 51.2, "H100 NVL, 45 experts", 3900, "bf16", 45 / 384),
     ("DeepSeek-V3, R1", "fp8", "2 sockets, 8 x DDR5-4800", 2 * 8 * 38.4, "H100", 3350, "fp8", 0),
     ("DeepSeek-V3, R1", "int4", "2 sockets, 8 x DDR5-4800", 2 * 8 * 38.4, "H100", 3350, "fp8", 0),
     ("Qwen3-235B-A22B", "int4", "1 socket, 8 x DDR5-4800", 8 * 38.4, "RTX 4090", 1008, "bf16", 0),

@@ -119,6 +119,7 @@ inline constexpr double kRouterBackOffSecondsMin = 0.5;  // at one that is out; 
 inline constexpr int kRouterLookSilenceSeconds = 5;      // for a backend to say how it is
 inline constexpr int kRouterConnectSeconds = 3;
 inline constexpr double kRouterNameSeconds = 30;  // how long a backend's address is believed while it answers
+inline constexpr double kRouterGroupSeconds = 5;  // between looks at the name of a group of backends
 inline constexpr size_t kRouterWholeBytesMax = 256 << 10;  // of an answer that is passed on in one piece
 inline constexpr size_t kRouterGatherBytesMax = 16 << 20;  // of an answer that is put together with others
 

@@ -160,9 +160,9 @@ class Metrics::Collector final : public prometheus::Collectable {
     const std::lock_guard lock(mutex_);
     refreshers_.push_back(std::move(refresh));
   }
-  void AddSource(const MetricSpec& spec, std::function<void(SampleSink)> emit) {
+  void AddSource(const MetricSpec& spec, prometheus::MetricType type, std::function<void(SampleSink)> emit) {
     const std::lock_guard lock(mutex_);
-    sources_.push_back({spec, LabelNames(spec), std::move(emit)});
+    sources_.push_back({spec, type, LabelNames(spec), std::move(emit)});
   }
 
  private:
@@ -176,18 +176,19 @@ class Metrics::Collector final : public prometheus::Collectable {
 
   struct Source {
     MetricSpec spec;
+    prometheus::MetricType type;  // counter or gauge
     std::vector<std::string> labels;
     std::function<void(SampleSink)> emit;
   };
 
   static prometheus::MetricFamily Read(const Source& source) {
     prometheus::MetricFamily family{
-        std::string(source.spec.name), std::string(source.spec.help), prometheus::MetricType::Counter, {}};
+        std::string(source.spec.name), std::string(source.spec.help), source.type, {}};
     source.emit([&](const LabelValues& values, double value) {
       NUMOE_CHECK_EQ(values.size(), source.labels.size()) << source.spec.name;
       prometheus::ClientMetric& sample = family.metric.emplace_back();
       for (size_t i = 0; i < values.size(); ++i) sample.label.push_back({source.labels[i], values[i]});
-      sample.counter.value = value;
+      (source.type == prometheus::MetricType::Gauge ? sample.gauge.value : sample.counter.value) = value;
     });
     return family;
   }
@@ -256,7 +257,15 @@ void Metrics::Expose(CounterId id, std::function<void(SampleSink)> source) {
   registry_.Remove(Existing(counter_families_, index, kCounters[index]));
   counter_families_[index] = nullptr;
   counters_[index] = nullptr;
-  collector_->AddSource(kCounters[index], std::move(source));
+  collector_->AddSource(kCounters[index], prometheus::MetricType::Counter, std::move(source));
+}
+
+void Metrics::Expose(GaugeId id, std::function<void(SampleSink)> source) {
+  const auto index = static_cast<size_t>(id);
+  registry_.Remove(Existing(gauge_families_, index, kGauges[index]));
+  gauge_families_[index] = nullptr;
+  gauges_[index] = nullptr;
+  collector_->AddSource(kGauges[index], prometheus::MetricType::Gauge, std::move(source));
 }
 
 void Metrics::ServeAliases(const std::string& model_name) { collector_->SetModelName(model_name); }

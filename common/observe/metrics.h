@@ -74,6 +74,7 @@ class Metrics {
   void OnScrape(std::function<void()> refresh);
   /// The samples of `id` are whatever `source` emits at each scrape; `id` must not be used through With.
   void Expose(CounterId id, std::function<void(SampleSink)> source);
+  void Expose(GaugeId id, std::function<void(SampleSink)> source);
 
   /// From now on the metrics of NUMOE_METRIC_ALIASES are served under vLLM's names too, with the labels that
   /// its dashboards choose by: model_name, and engine "0". Once, before the first scrape.

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <set>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
@@ -17,73 +18,143 @@ namespace {
 namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
 
+constexpr std::string_view kGroupPrefix = "dns+";
+
 const char* HealthName(BackendHealth health) {
   constexpr const char* kNames[] = {"ready", "degraded", "out"};
   return kNames[static_cast<size_t>(health)];
+}
+
+// The endpoints of one family: a host that has addresses of both is one backend and not two.
+std::set<tcp::endpoint> OfFirstFamily(const tcp::resolver::results_type& found) {
+  std::set<tcp::endpoint> endpoints;
+  for (const auto& entry : found) {
+    if (entry.endpoint().protocol() == found.begin()->endpoint().protocol())
+      endpoints.insert(entry.endpoint());
+  }
+  return endpoints;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backends>> Backends::Create(const std::vector<std::string>& urls,
                                                            Metrics& metrics) {
-  std::vector<Url> parsed;
+  std::unique_ptr<Backends> backends(new Backends(metrics));
+  std::set<std::string> names;
   for (const std::string& text : urls) {
-    absl::StatusOr<Url> url = ParseUrl(text);
+    const bool group = text.starts_with(kGroupPrefix);
+    const absl::StatusOr<Url> url =
+        ParseUrl(group ? std::string_view(text).substr(kGroupPrefix.size()) : text);
     if (!url.ok()) return Annotate(url.status(), "--backends");
-    for (const Url& other : parsed) {
-      if (other.ToString() == url->ToString())
-        return absl::InvalidArgumentError(
-            fmt::format("--backends: {} comes twice, expected each once", url->ToString()));
+    const std::string name = fmt::format("{}{}", group ? kGroupPrefix : "", url->ToString());
+    if (!names.insert(name).second)
+      return absl::InvalidArgumentError(fmt::format("--backends: {} comes twice, expected each once", name));
+    if (group) {
+      backends->groups_.push_back(std::make_unique<Group>(*url, backends->context_));
+    } else {
+      const std::lock_guard lock(backends->mutex_);
+      backends->Add(*url, name, /*of_group=*/false);
     }
-    parsed.push_back(*std::move(url));
   }
-  if (parsed.empty() || parsed.size() > limits::kRouterBackendsMax) {
-    return absl::InvalidArgumentError(fmt::format("--backends: found {} URLs, expected 1 to {}",
-                                                  parsed.size(), limits::kRouterBackendsMax));
+  if (names.empty() || names.size() > limits::kRouterBackendsMax) {
+    return absl::InvalidArgumentError(
+        fmt::format("--backends: found {} URLs, expected 1 to {}", names.size(), limits::kRouterBackendsMax));
   }
-  std::unique_ptr<Backends> backends(new Backends(parsed));
-  metrics.OnScrape([&metrics, all = backends.get()] {
-    for (int i = 0; i < all->size(); ++i) {
-      const BackendState state = all->balancer_.StateOf(i);
-      metrics.With(GaugeId::kRouterBackendUp, {all->NameOf(i)}).Set(state.health == BackendHealth::kReady);
-      metrics.With(GaugeId::kRouterRequestsRunning, {all->NameOf(i)}).Set(state.running);
-    }
-    metrics.Set(GaugeId::kRouterPrefixes, static_cast<double>(all->balancer_.prefixes()));
-  });
   return backends;
 }
 
-Backends::Backends(const std::vector<Url>& urls) : balancer_(static_cast<int>(urls.size())), context_(1) {
-  for (const Url& url : urls) members_.push_back(std::make_unique<Member>(url, context_));
-}
+Backends::Backends(Metrics& metrics) : context_(1) { Emit(metrics); }
 
 Backends::~Backends() {
   context_.stop();
   if (thread_.joinable()) thread_.join();
 }
 
+// Of those that there are, so that what has gone leaves no series behind.
+void Backends::Emit(Metrics& metrics) {
+  const auto each = [this](auto&& emit) {
+    for (const MemberPtr& member : All()) emit(member->name, balancer_.StateOf(member->number));
+  };
+  metrics.Expose(GaugeId::kRouterBackendUp, [each](SampleSink sink) {
+    each([&](const std::string& name, const BackendState& state) {
+      if (!state.leaving) sink({name}, state.health == BackendHealth::kReady ? 1 : 0);
+    });
+  });
+  metrics.Expose(GaugeId::kRouterRequestsRunning, [each](SampleSink sink) {
+    each([&](const std::string& name, const BackendState& state) { sink({name}, state.running); });
+  });
+  metrics.Expose(CounterId::kRouterRequests, [each](SampleSink sink) {
+    each([&](const std::string& name, const BackendState& state) {
+      for (size_t by = 0; by < kPlacedByCount; ++by) {
+        if (state.placed[by] > 0)
+          sink({name, PlacedByName(static_cast<PlacedBy>(by))}, static_cast<double>(state.placed[by]));
+      }
+    });
+  });
+  metrics.Expose(CounterId::kRouterRetries, [each](SampleSink sink) {
+    each([&](const std::string& name, const BackendState& state) {
+      if (state.retries > 0) sink({name}, static_cast<double>(state.retries));
+    });
+  });
+  metrics.OnScrape(
+      [this, &metrics] { metrics.Set(GaugeId::kRouterPrefixes, static_cast<double>(balancer_.prefixes())); });
+}
+
 void Backends::Watch() {
-  for (int i = 0; i < size(); ++i) asio::post(context_, [this, i] { Look(i); });
+  for (const MemberPtr& member : All()) asio::post(context_, [this, member] { Look(member); });
+  for (const auto& group : groups_) asio::post(context_, [this, one = group.get()] { LookUp(*one); });
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "watch");
     context_.run();
   });
 }
 
-std::shared_ptr<HttpClient> Backends::ClientOf(int backend) const {
+Backends::MemberPtr Backends::Find(int backend) const {
   const std::lock_guard lock(mutex_);
-  return members_[static_cast<size_t>(backend)]->client;
+  const auto it = members_.find(backend);
+  return it == members_.end() ? nullptr : it->second;
 }
 
-void Backends::Lose(int backend, const std::string& why) { Hear(backend, BackendHealth::kOut, why); }
+std::vector<Backends::MemberPtr> Backends::All() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<MemberPtr> all;
+  for (const auto& [number, member] : members_) all.push_back(member);
+  return all;
+}
+
+Backends::MemberPtr Backends::Add(const Url& url, std::string name, bool of_group) {
+  const auto member = std::make_shared<Member>(balancer_.Add(), url, std::move(name), of_group, context_);
+  members_.emplace(member->number, member);
+  return member;
+}
+
+std::string Backends::NameOf(int backend) const {
+  const MemberPtr member = Find(backend);
+  return member == nullptr ? "a backend that is no more" : member->name;
+}
+
+std::shared_ptr<HttpClient> Backends::ClientOf(int backend) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = members_.find(backend);
+  return it == members_.end() ? nullptr : it->second->client;
+}
+
+void Backends::Lose(int backend, const std::string& why) {
+  if (const MemberPtr member = Find(backend)) Hear(*member, BackendHealth::kOut, why);
+}
 
 std::string Backends::Missing() const {
   std::string missing;
-  for (int i = 0; i < size(); ++i) {
-    const BackendState state = balancer_.StateOf(i);
-    if (state.health != BackendHealth::kReady)
-      missing += fmt::format("{}{}: {}", missing.empty() ? "" : "; ", NameOf(i), state.detail);
+  const auto add = [&](const std::string& name, const std::string& detail) {
+    missing += fmt::format("{}{}: {}", missing.empty() ? "" : "; ", name, detail);
+  };
+  for (const MemberPtr& member : All()) {
+    const BackendState state = balancer_.StateOf(member->number);
+    if (state.health != BackendHealth::kReady) add(member->name, state.detail);
   }
+  const std::lock_guard lock(mutex_);
+  for (const auto& group : groups_)
+    if (!group->detail.empty()) add(group->name, group->detail);
   return missing;
 }
 
@@ -91,50 +162,49 @@ double Backends::Now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
 }
 
-void Backends::Hear(int backend, BackendHealth health, const std::string& detail) {
-  const BackendHealth before = balancer_.StateOf(backend).health;
-  balancer_.Hear(backend, health, detail, Now());
-  if (before != health)
-    spdlog::info("backend {} is {}{}{}", NameOf(backend), HealthName(health), detail.empty() ? "" : ": ",
+void Backends::Hear(const Member& member, BackendHealth health, const std::string& detail) {
+  const auto before = balancer_.Hear(member.number, health, detail, Now());
+  if (before && *before != health)
+    spdlog::info("backend {} is {}{}{}", member.name, HealthName(health), detail.empty() ? "" : ": ",
                  Printable(detail));
 }
 
-void Backends::Wait(int backend) {
-  asio::steady_timer& timer = members_[static_cast<size_t>(backend)]->timer;
-  timer.expires_at(begun_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                std::chrono::duration<double>(balancer_.NextLook(backend))));
-  timer.async_wait([this, backend](boost::system::error_code cancelled) {
-    if (cancelled) return;
+void Backends::Wait(const MemberPtr& member) {
+  if (member->gone) return;
+  member->timer.expires_at(begun_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                        std::chrono::duration<double>(balancer_.NextLook(member->number))));
+  member->timer.async_wait([this, member](boost::system::error_code cancelled) {
+    if (cancelled || member->gone) return;
     // Requests may have found it gone meanwhile.
-    Now() < balancer_.NextLook(backend) ? Wait(backend) : Look(backend);
+    Now() < balancer_.NextLook(member->number) ? Wait(member) : Look(member);
   });
 }
 
-void Backends::Look(int backend) {
-  const Member& member = *members_[static_cast<size_t>(backend)];
-  const std::shared_ptr<HttpClient> client = ClientOf(backend);
-  const bool believed = client != nullptr && balancer_.StateOf(backend).health != BackendHealth::kOut &&
-                        Now() < member.named_s + limits::kRouterNameSeconds;
-  believed ? Ask(backend, client) : Resolve(backend);
+void Backends::Look(const MemberPtr& member) {
+  const std::shared_ptr<HttpClient> client = ClientOf(member->number);
+  const bool believed =
+      client != nullptr &&
+      (member->of_group || (balancer_.StateOf(member->number).health != BackendHealth::kOut &&
+                            Now() < member->named_s + limits::kRouterNameSeconds));
+  believed ? Ask(member, client) : Resolve(member);
 }
 
-void Backends::Resolve(int backend) {
-  Member& member = *members_[static_cast<size_t>(backend)];
-  member.resolver.async_resolve(
-      member.url.host, member.url.port,
-      [this, backend, &member](boost::system::error_code error, const tcp::resolver::results_type& found) {
+void Backends::Resolve(const MemberPtr& member) {
+  member->resolver.async_resolve(
+      member->url.host, member->url.port,
+      [this, member](boost::system::error_code error, const Found& found) {
         HttpClient::Endpoints endpoints;
         for (const auto& entry : found) endpoints.push_back(entry.endpoint());
         // The order changes from answer to answer.
         std::sort(endpoints.begin(), endpoints.end());
         const absl::Status used = error ? absl::UnavailableError("its name is not known: " + error.message())
-                                        : Use(member, std::move(endpoints));
+                                        : Use(*member, std::move(endpoints));
         if (!used.ok()) {
-          Hear(backend, BackendHealth::kOut, std::string(used.message()));
-          return Wait(backend);
+          Hear(*member, BackendHealth::kOut, std::string(used.message()));
+          return Wait(member);
         }
-        member.named_s = Now();
-        Ask(backend, ClientOf(backend));
+        member->named_s = Now();
+        Ask(member, ClientOf(member->number));
       });
 }
 
@@ -147,29 +217,102 @@ absl::Status Backends::Use(Member& member, HttpClient::Endpoints endpoints) {
   return absl::OkStatus();
 }
 
-void Backends::Ask(int backend, const std::shared_ptr<HttpClient>& client) {
-  Member& member = *members_[static_cast<size_t>(backend)];
-  member.status = 0;
-  member.body.clear();
+void Backends::Ask(const MemberPtr& member, const std::shared_ptr<HttpClient>& client) {
+  member->status = 0;
+  member->body.clear();
   HttpCall call{.path = "/health",
                 .connect_seconds = limits::kRouterConnectSeconds,
                 .silence_seconds = limits::kRouterLookSilenceSeconds};
   HttpEvents events;
-  events.on_head = [&member](int status) { member.status = status; };
-  events.on_body = [&member](std::string_view bytes) {
-    if (member.body.size() + bytes.size() > limits::kHttpHeaderBytesMax)
+  events.on_head = [member](int status) { member->status = status; };
+  events.on_body = [member](std::string_view bytes) {
+    if (member->body.size() + bytes.size() > limits::kHttpHeaderBytesMax)
       return absl::ResourceExhaustedError("its /health says too much");
-    member.body += bytes;
+    member->body += bytes;
     return absl::OkStatus();
   };
   // Holds the client, which outlives its exchange.
-  events.on_end = [this, backend, client, &member](const absl::Status& end) {
-    const HealthAnswer answer = end.ok() ? ReadHealth(member.status, member.body)
+  events.on_end = [this, member, client](const absl::Status& end) {
+    const HealthAnswer answer = end.ok() ? ReadHealth(member->status, member->body)
                                          : HealthAnswer{BackendHealth::kOut, std::string(end.message())};
-    Hear(backend, answer.health, answer.detail);
-    Wait(backend);
+    Hear(*member, answer.health, answer.detail);
+    Wait(member);
   };
   client->Send(context_, std::move(call), std::move(events));
+}
+
+void Backends::LookUp(Group& group) {
+  group.resolver.async_resolve(
+      group.url.host, group.url.port, [this, &group](boost::system::error_code error, const Found& found) {
+        {
+          const std::lock_guard lock(mutex_);
+          group.detail = error ? "its name is not known: " + error.message() : "";
+        }
+        // Where names cannot be looked up, those that were known go on.
+        if (!error) Follow(group, found);
+        Part(group);
+        const double again = group.members.empty() ? limits::kRouterLookSeconds : limits::kRouterGroupSeconds;
+        group.timer.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+            std::chrono::duration<double>(again)));
+        group.timer.async_wait([this, &group](boost::system::error_code cancelled) {
+          if (!cancelled) LookUp(group);
+        });
+      });
+}
+
+void Backends::Follow(Group& group, const Found& found) {
+  const std::set<Endpoint> named = OfFirstFamily(found);
+  for (auto& [endpoint, member] : group.members) {
+    if (named.contains(endpoint) == !member->leaving) continue;
+    member->leaving = !member->leaving;
+    member->leaving ? balancer_.Leave(member->number) : balancer_.Return(member->number);
+    spdlog::info("{} {} {}", group.name, member->leaving ? "has no more" : "has again", member->name);
+  }
+  bool crowded = false;
+  for (const Endpoint& endpoint : named) {
+    if (group.members.contains(endpoint)) continue;
+    crowded = balancer_.backends().size() >= limits::kRouterBackendsMax;
+    if (!crowded) Join(group, endpoint);
+  }
+  if (crowded && !group.crowded)
+    spdlog::warn("{} has {} addresses, and there are {} backends, as many as there may be: some are left out",
+                 group.name, named.size(), limits::kRouterBackendsMax);
+  group.crowded = crowded;
+}
+
+void Backends::Join(Group& group, const Endpoint& endpoint) {
+  Url at_address = group.url;
+  at_address.host = endpoint.address().to_string();
+  const std::string name = at_address.ToString();
+  for (const MemberPtr& other : All())
+    if (other->name == name) return;  // of another URL
+  auto client = HttpClient::CreateAt(group.url, {endpoint});
+  const std::lock_guard lock(mutex_);
+  if (!client.ok()) {
+    group.detail = std::string(client.status().message());
+    return;
+  }
+  const MemberPtr member = Add(group.url, name, /*of_group=*/true);
+  member->client = *std::move(client);
+  group.members.emplace(endpoint, member);
+  spdlog::info("{} has {}", group.name, name);
+  asio::post(context_, [this, member] { Look(member); });
+}
+
+// Those that leave are forgotten once nothing runs on them.
+void Backends::Part(Group& group) {
+  for (auto it = group.members.begin(); it != group.members.end();) {
+    const MemberPtr member = it->second;
+    if (!member->leaving || !balancer_.Remove(member->number)) {
+      ++it;
+      continue;
+    }
+    member->gone = true;
+    member->timer.cancel();
+    it = group.members.erase(it);
+    const std::lock_guard lock(mutex_);
+    members_.erase(member->number);
+  }
 }
 
 }  // namespace numoe

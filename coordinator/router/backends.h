@@ -1,15 +1,18 @@
 // Backends: the coordinators behind the router: where they are, and how they are.
 //
-// A thread ("watch") asks each for its /health as often as the balancer says and looks its name up again
-// while it is away, so that one that comes back under another address is found. Requests tell what they met
-// (Lose). A backend's client is replaced when its address changes; whoever sends holds the one that it got.
-// Thread-safe but for Create and the destructor.
+// Each URL is a backend, or with dns+ before it a *group*: every address that its name has is a backend of
+// its own, and those that come or go are followed. A thread ("watch") asks each backend for its /health as
+// often as the balancer says, looks the name of one up again while it is away, so that one that comes back
+// under another address is found, and the names of groups all the time. Requests tell what they met (Lose). A
+// backend's client is replaced when its address changes; whoever sends holds the one that it got. Thread-safe
+// but for Create and the destructor.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,10 +37,9 @@ class Backends {
   void Watch();
 
   Balancer& balancer() { return balancer_; }
-  int size() const { return balancer_.backends(); }
   /// Its URL, for metrics and logs.
-  const std::string& NameOf(int backend) const { return members_[static_cast<size_t>(backend)]->name; }
-  /// Null: its name is not known yet.
+  std::string NameOf(int backend) const;
+  /// Null: its name is not known yet, or it is no more.
   std::shared_ptr<HttpClient> ClientOf(int backend) const;
   /// A request could not reach it, or was told that it serves nobody.
   void Lose(int backend, const std::string& why);
@@ -45,34 +47,74 @@ class Backends {
   std::string Missing() const;
 
  private:
-  struct Member {
-    Member(Url its_url, boost::asio::io_context& context)
-        : url(std::move(its_url)), name(url.ToString()), timer(context), resolver(context) {}
+  using Endpoint = boost::asio::ip::tcp::endpoint;
+  using Found = boost::asio::ip::tcp::resolver::results_type;
 
-    const Url url;
+  struct Member {
+    Member(int its_number, Url its_url, std::string its_name, bool at_address,
+           boost::asio::io_context& context)
+        : number(its_number),
+          url(std::move(its_url)),
+          name(std::move(its_name)),
+          of_group(at_address),
+          timer(context),
+          resolver(context) {}
+
+    const int number;  // in the balancer
+    const Url url;     // of a group's: with the group's name, which certificates have
     const std::string name;
+    const bool of_group;                 // its address never changes
     std::shared_ptr<HttpClient> client;  // guarded by mutex_
     // Of the watching thread:
     boost::asio::steady_timer timer;
     boost::asio::ip::tcp::resolver resolver;
-    double named_s = 0;  // when its name was looked up last
-    int status = 0;      // of the look that is going on
+    double named_s = 0;    // when its name was looked up last
+    int status = 0;        // of the look that is going on
+    bool leaving = false;  // its group's name has its address no more
+    bool gone = false;     // removed
     std::string body;
   };
+  using MemberPtr = std::shared_ptr<Member>;
 
-  explicit Backends(const std::vector<Url>& urls);
+  struct Group {
+    Group(Url its_url, boost::asio::io_context& context)
+        : url(std::move(its_url)), name("dns+" + url.ToString()), timer(context), resolver(context) {}
+
+    const Url url;
+    const std::string name;
+    std::string detail = "its name is not looked up yet";  // guarded by mutex_; "" when it is known
+    // Of the watching thread:
+    boost::asio::steady_timer timer;
+    boost::asio::ip::tcp::resolver resolver;
+    std::map<Endpoint, MemberPtr> members;
+    bool crowded = false;  // more addresses than backends may be: said once
+  };
+
+  explicit Backends(Metrics& metrics);
   double Now() const;
-  void Hear(int backend, BackendHealth health, const std::string& detail);
-  void Wait(int backend);
-  void Look(int backend);
-  void Resolve(int backend);
-  void Ask(int backend, const std::shared_ptr<HttpClient>& client);
+  void Hear(const Member& member, BackendHealth health, const std::string& detail);
+  MemberPtr Find(int backend) const;
+  std::vector<MemberPtr> All() const;
+  /// With mutex_ held.
+  MemberPtr Add(const Url& url, std::string name, bool of_group);
+  void Emit(Metrics& metrics);
+
+  void Wait(const MemberPtr& member);
+  void Look(const MemberPtr& member);
+  void Resolve(const MemberPtr& member);
+  void Ask(const MemberPtr& member, const std::shared_ptr<HttpClient>& client);
   absl::Status Use(Member& member, HttpClient::Endpoints endpoints);
+
+  void LookUp(Group& group);
+  void Follow(Group& group, const Found& found);
+  void Join(Group& group, const Endpoint& endpoint);
+  void Part(Group& group);
 
   Balancer balancer_;
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   boost::asio::io_context context_;
-  std::vector<std::unique_ptr<Member>> members_;
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::map<int, MemberPtr> members_;  // guarded by mutex_
   mutable std::mutex mutex_;
   std::thread thread_;
 };

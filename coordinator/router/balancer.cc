@@ -1,6 +1,7 @@
 #include "coordinator/router/balancer.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -32,89 +33,125 @@ const char* PlacedByName(PlacedBy by) {
   return kNames[static_cast<size_t>(by)];
 }
 
-Balancer::Balancer(int backends)
-    : states_(static_cast<size_t>(backends)),
-      prefixes_(backends, limits::kRouterPrefixesMax),
-      responses_(backends, limits::kStoredResponsesMax * static_cast<size_t>(backends)) {
-  NUMOE_CHECK_GT(backends, 0);
+Balancer::State* Balancer::Find(int backend) {
+  const auto it = states_.find(backend);
+  return it == states_.end() ? nullptr : &it->second;
 }
 
-void Balancer::Hear(int backend, BackendHealth health, const std::string& detail, double now_s) {
+int Balancer::Add() {
   const std::lock_guard lock(mutex_);
-  State& state = At(backend);
-  state.detail = detail;
-  if (health == BackendHealth::kOut && state.health == health && now_s < state.next_look_s) return;
+  states_.try_emplace(next_);
+  return next_++;
+}
+
+void Balancer::Leave(int backend) {
+  const std::lock_guard lock(mutex_);
+  if (State* const state = Find(backend)) state->leaving = true;
+}
+
+void Balancer::Return(int backend) {
+  const std::lock_guard lock(mutex_);
+  if (State* const state = Find(backend)) state->leaving = false;
+}
+
+bool Balancer::Remove(int backend) {
+  const std::lock_guard lock(mutex_);
+  const State* const state = Find(backend);
+  if (state == nullptr) return true;
+  if (state->running > 0) return false;
+  prefixes_.Forget(backend);
+  responses_.Forget(backend);
+  states_.erase(backend);
+  return true;
+}
+
+std::optional<BackendHealth> Balancer::Hear(int backend, BackendHealth health, const std::string& detail,
+                                            double now_s) {
+  const std::lock_guard lock(mutex_);
+  State* const state = Find(backend);
+  if (state == nullptr) return std::nullopt;
+  const BackendHealth before = state->health;
+  state->detail = detail;
+  if (health == BackendHealth::kOut && before == health && now_s < state->next_look_s) return before;
   // A backend that was away has started anew, mostly: others may have what it knew, and it has nothing.
-  if (health == BackendHealth::kOut && state.health != BackendHealth::kOut) prefixes_.Forget(backend);
-  state.health = health;
-  state.back_off_s =
-      health == BackendHealth::kOut
-          ? std::clamp(2 * state.back_off_s, limits::kRouterBackOffSecondsMin, limits::kRouterLookSeconds * 5)
-          : 0;
-  state.next_look_s = now_s + (health == BackendHealth::kOut ? state.back_off_s : limits::kRouterLookSeconds);
+  if (health == BackendHealth::kOut && before != BackendHealth::kOut) prefixes_.Forget(backend);
+  state->health = health;
+  state->back_off_s = health == BackendHealth::kOut
+                          ? std::clamp(2 * state->back_off_s, limits::kRouterBackOffSecondsMin,
+                                       limits::kRouterLookSeconds * 5)
+                          : 0;
+  state->next_look_s =
+      now_s + (health == BackendHealth::kOut ? state->back_off_s : limits::kRouterLookSeconds);
+  return before;
 }
 
 double Balancer::NextLook(int backend) const {
   const std::lock_guard lock(mutex_);
-  return At(backend).next_look_s;
+  const State* const state = Find(backend);
+  return state == nullptr ? std::numeric_limits<double>::infinity() : state->next_look_s;
 }
 
-std::vector<bool> Balancer::Candidates(const std::vector<bool>& tried) const {
-  const bool again = std::find(tried.begin(), tried.end(), true) != tried.end();
-  std::vector<bool> candidates(states_.size());
+BackendSet Balancer::Candidates(const BackendSet& tried) const {
+  BackendSet candidates;
   for (const BackendHealth health : {BackendHealth::kReady, BackendHealth::kDegraded}) {
-    bool any = false;
-    for (size_t i = 0; i < states_.size(); ++i) {
-      candidates[i] = states_[i].health == health && !(again && tried[i]);
-      any = any || candidates[i];
+    for (const auto& [backend, state] : states_) {
+      if (state.health == health && !state.leaving && !tried.contains(backend)) candidates.insert(backend);
     }
-    if (any || again) break;
+    if (!candidates.empty() || !tried.empty()) break;
   }
   return candidates;
 }
 
-std::optional<int> Balancer::LeastLoaded(const std::vector<bool>& candidates) const {
+std::optional<int> Balancer::LeastLoaded(const BackendSet& candidates) const {
   std::optional<int> least;
-  const auto rank = [this](int i) { return std::make_pair(At(i).load, prefixes_.size_of(i)); };
-  for (int i = 0; i < backends(); ++i) {
-    if (candidates[static_cast<size_t>(i)] && (!least || rank(i) < rank(*least))) least = i;
+  const auto rank = [this](int i) { return std::make_pair(states_.at(i).load, prefixes_.size_of(i)); };
+  for (const auto& [backend, state] : states_) {
+    if (candidates.contains(backend) && (!least || rank(backend) < rank(*least))) least = backend;
   }
   return least;
 }
 
-std::optional<Placement> Balancer::Place(const PromptPrefix& prompt, const std::vector<bool>& tried) {
+std::optional<Placement> Balancer::Place(const PromptPrefix& prompt, const BackendSet& tried) {
   const std::lock_guard lock(mutex_);
-  const std::vector<bool> candidates = Candidates(tried);
+  const BackendSet candidates = Candidates(tried);
   const std::optional<int> least = LeastLoaded(candidates);
   if (!least) return std::nullopt;
   const double bound =
-      limits::kRouterLoadFactorMax * At(*least).load + static_cast<double>(limits::kRouterLoadSlack);
-  const auto known = prefixes_.Find(prompt.marks, [&](int i) { return candidates[static_cast<size_t>(i)]; });
-  const bool affine = known && IsWorthIt(*known, prompt) && At(known->backend).load <= bound;
+      limits::kRouterLoadFactorMax * states_.at(*least).load + static_cast<double>(limits::kRouterLoadSlack);
+  const auto known = prefixes_.Find(prompt.marks, [&](int i) { return candidates.contains(i); });
+  const bool affine = known && IsWorthIt(*known, prompt) && states_.at(known->backend).load <= bound;
   const int chosen = affine ? known->backend : *least;
   prefixes_.Remember(prompt.marks, chosen);
   return Enter(chosen, affine ? PlacedBy::kPrefix : PlacedBy::kLoad, LoadOf(prompt));
 }
 
-Placement Balancer::PlaceAt(int backend) {
+std::optional<Placement> Balancer::PlaceAt(int backend) {
   const std::lock_guard lock(mutex_);
+  if (Find(backend) == nullptr) return std::nullopt;
   return Enter(backend, PlacedBy::kResponse, 1);
 }
 
 Placement Balancer::Enter(int backend, PlacedBy by, double load) {
-  ++At(backend).running;
-  At(backend).load += load;
+  State& entered = states_.at(backend);
+  ++entered.placed[static_cast<size_t>(by)];
+  ++entered.running;
+  entered.load += load;
   return {backend, by, std::shared_ptr<void>(nullptr, [this, backend, load](void*) {
             const std::lock_guard lock(mutex_);
-            State& state = At(backend);
+            State& state = states_.at(backend);  // it is not removed before
             --state.running;
             state.load = state.running == 0 ? 0 : state.load - load;  // no rest of rounding
           })};
 }
 
+void Balancer::CountRetry(int backend) {
+  const std::lock_guard lock(mutex_);
+  if (State* const state = Find(backend)) ++state->retries;
+}
+
 void Balancer::RememberResponse(const std::string& key, int backend) {
   const std::lock_guard lock(mutex_);
-  responses_.Remember({ResponseMark(key)}, backend);
+  if (Find(backend) != nullptr) responses_.Remember({ResponseMark(key)}, backend);
 }
 
 std::optional<int> Balancer::ResponseBackend(const std::string& key) {
@@ -126,18 +163,32 @@ std::optional<int> Balancer::ResponseBackend(const std::string& key) {
 
 void Balancer::ForgetPrefixes() {
   const std::lock_guard lock(mutex_);
-  for (int i = 0; i < backends(); ++i) prefixes_.Forget(i);
+  for (const auto& [backend, state] : states_) prefixes_.Forget(backend);
 }
 
 BackendState Balancer::StateOf(int backend) const {
   const std::lock_guard lock(mutex_);
-  const State& state = At(backend);
-  return {state.health, state.detail, state.running};
+  const State* const state = Find(backend);
+  if (state == nullptr) return {.detail = "it is no more", .leaving = true};
+  BackendState said{state->health, state->detail,  state->running,
+                    state->placed, state->retries, state->leaving};
+  if (state->leaving) {
+    said.health = BackendHealth::kOut;
+    said.detail = "its name has this address no more; what runs there goes on";
+  }
+  return said;
 }
 
 size_t Balancer::prefixes() const {
   const std::lock_guard lock(mutex_);
   return prefixes_.size();
+}
+
+std::vector<int> Balancer::backends() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> numbers;
+  for (const auto& [backend, state] : states_) numbers.push_back(backend);
+  return numbers;
 }
 
 }  // namespace numoe

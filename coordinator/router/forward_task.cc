@@ -11,18 +11,18 @@
 
 namespace numoe {
 
-ForwardTask::ForwardTask(Backends& backends, Metrics& metrics, std::shared_ptr<Exchange> exchange)
-    : backends_(backends),
-      metrics_(metrics),
-      exchange_(std::move(exchange)),
-      tried_(static_cast<size_t>(backends.size())) {}
+ForwardTask::ForwardTask(Backends& backends, std::shared_ptr<Exchange> exchange)
+    : backends_(backends), exchange_(std::move(exchange)) {}
 
 void ForwardTask::Start(PromptPrefix prompt) {
   prompt_ = std::move(prompt);
   Begin(backends_.balancer().Place(prompt_, tried_));
 }
 
-void ForwardTask::StartAt(int backend) { Begin(backends_.balancer().PlaceAt(backend)); }
+void ForwardTask::StartAt(int backend) {
+  std::optional<Placement> placement = backends_.balancer().PlaceAt(backend);
+  placement ? Begin(std::move(placement)) : Start({});  // who says in its own words that it is not there
+}
 
 void ForwardTask::Begin(std::optional<Placement> placement) {
   if (!placement) return Fail(503, "no coordinator serves at the moment: " + backends_.Missing());
@@ -39,9 +39,7 @@ void ForwardTask::Try() {
   connected_ = streaming_ = false;
   status_ = 0;
   whole_.reset();
-  metrics_
-      .With(CounterId::kRouterRequests, {backends_.NameOf(placement_->backend), PlacedByName(placement_->by)})
-      .Increment();
+  backend_ = backends_.NameOf(placement_->backend);
   const std::shared_ptr<HttpClient> client = backends_.ClientOf(placement_->backend);
   if (client == nullptr) return Unreached("its name is not known");
   const HttpRequest& request = exchange_->request();
@@ -123,7 +121,7 @@ void ForwardTask::OnEnd(const absl::Status& end) {
   const std::string why(end.message());
   if (!connected_) return Unreached(why);
   const LogScope scope(exchange_->request().id);
-  spdlog::warn("backend {}: {}", backends_.NameOf(placement_->backend), why);
+  spdlog::warn("backend {}: {}", backend_, why);
   if (streaming_) return exchange_->Break();
   Fail(502,
        "the coordinator's connection ended before its answer; it may have run, so it is not tried again");
@@ -136,10 +134,10 @@ void ForwardTask::Unreached(const std::string& why) {
 
 bool ForwardTask::TryElsewhere() {
   if (placement_->by == PlacedBy::kResponse) return false;  // nobody else has the answer
-  tried_[static_cast<size_t>(placement_->backend)] = true;
+  tried_.insert(placement_->backend);
   std::optional<Placement> next = backends_.balancer().Place(prompt_, tried_);
   if (!next) return false;
-  metrics_.With(CounterId::kRouterRetries, {backends_.NameOf(placement_->backend)}).Increment();
+  backends_.balancer().CountRetry(placement_->backend);
   placement_ = std::move(next);
   Try();
   return true;

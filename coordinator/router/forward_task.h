@@ -10,9 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "common/observe/metrics.h"
 #include "coordinator/http/exchange.h"
 #include "coordinator/router/backends.h"
 
@@ -20,8 +18,8 @@ namespace numoe {
 
 class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
  public:
-  /// `backends` and `metrics` outlive the exchange's server.
-  ForwardTask(Backends& backends, Metrics& metrics, std::shared_ptr<Exchange> exchange);
+  /// `backends` outlives the exchange's server.
+  ForwardTask(Backends& backends, std::shared_ptr<Exchange> exchange);
 
   /// To whoever is best for the prompt. On the exchange's executor, as everything here.
   void Start(PromptPrefix prompt);
@@ -42,11 +40,11 @@ class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
   void Fail(int http_status, const std::string& message);
 
   Backends& backends_;
-  Metrics& metrics_;
   const std::shared_ptr<Exchange> exchange_;
   PromptPrefix prompt_;
-  std::vector<bool> tried_;  // by backend
+  BackendSet tried_;
   std::optional<Placement> placement_;
+  std::string backend_;                   // its name
   std::weak_ptr<HttpExchange> upstream_;  // whose events hold this
   int attempt_ = 0;                       // events of earlier ones are dropped
   bool gone_ = false;

@@ -1,11 +1,10 @@
 #include "coordinator/router/prefix_map.h"
 
+#include <iterator>
+
 #include "common/base/check.h"
 
 namespace numoe {
-
-PrefixMap::PrefixMap(int backends, size_t entries_max)
-    : entries_max_(entries_max), sizes_(static_cast<size_t>(backends)) {}
 
 std::optional<KnownPrefix> PrefixMap::Find(absl::Span<const uint64_t> marks,
                                            absl::FunctionRef<bool(int)> usable) const {
@@ -18,7 +17,6 @@ std::optional<KnownPrefix> PrefixMap::Find(absl::Span<const uint64_t> marks,
 }
 
 void PrefixMap::Remember(absl::Span<const uint64_t> marks, int backend) {
-  NUMOE_CHECK(backend >= 0 && static_cast<size_t>(backend) < sizes_.size()) << backend;
   // Backwards, so that of one prompt the shortest beginning is the most recently used.
   for (size_t i = marks.size(); i-- > 0;) {
     const auto [it, fresh] = entries_.try_emplace(marks[i]);
@@ -27,11 +25,11 @@ void PrefixMap::Remember(absl::Span<const uint64_t> marks, int backend) {
       entry.age = ages_.insert(ages_.end(), marks[i]);
     } else {
       ages_.splice(ages_.end(), ages_, entry.age);
-      --sizes_[static_cast<size_t>(entry.backend)];
+      TakeFrom(entry.backend);
     }
     entry.backend = backend;
     entry.end = entry.end || i + 1 == marks.size();
-    ++sizes_[static_cast<size_t>(backend)];
+    ++sizes_[backend];
   }
   while (entries_.size() > entries_max_) Erase(entries_.find(ages_.front()));
 }
@@ -45,9 +43,20 @@ void PrefixMap::Forget(int backend) {
 }
 
 void PrefixMap::Erase(absl::flat_hash_map<uint64_t, Entry>::iterator entry) {
-  --sizes_[static_cast<size_t>(entry->second.backend)];
+  TakeFrom(entry->second.backend);
   ages_.erase(entry->second.age);
   entries_.erase(entry);
+}
+
+size_t PrefixMap::size_of(int backend) const {
+  const auto it = sizes_.find(backend);
+  return it == sizes_.end() ? 0 : it->second;
+}
+
+void PrefixMap::TakeFrom(int backend) {
+  const auto it = sizes_.find(backend);
+  NUMOE_CHECK(it != sizes_.end() && it->second > 0) << backend;
+  if (--it->second == 0) sizes_.erase(it);
 }
 
 }  // namespace numoe

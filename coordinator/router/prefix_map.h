@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <list>
 #include <optional>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
@@ -25,7 +24,7 @@ struct KnownPrefix {
 
 class PrefixMap {
  public:
-  PrefixMap(int backends, size_t entries_max);
+  explicit PrefixMap(size_t entries_max) : entries_max_(entries_max) {}
 
   /// The longest beginning that a backend for which `usable` holds knows.
   std::optional<KnownPrefix> Find(absl::Span<const uint64_t> marks,
@@ -36,7 +35,7 @@ class PrefixMap {
 
   size_t size() const { return entries_.size(); }
   /// Beginnings that are this backend's.
-  size_t size_of(int backend) const { return sizes_[static_cast<size_t>(backend)]; }
+  size_t size_of(int backend) const;
 
  private:
   struct Entry {
@@ -46,11 +45,12 @@ class PrefixMap {
   };
 
   void Erase(absl::flat_hash_map<uint64_t, Entry>::iterator entry);
+  void TakeFrom(int backend);
 
   const size_t entries_max_;
   absl::flat_hash_map<uint64_t, Entry> entries_;
-  std::list<uint64_t> ages_;  // the least recently used first
-  std::vector<size_t> sizes_;
+  std::list<uint64_t> ages_;                // the least recently used first
+  absl::flat_hash_map<int, size_t> sizes_;  // of those that have any
 };
 
 }  // namespace numoe

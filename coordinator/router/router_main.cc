@@ -29,7 +29,10 @@ struct RouterFlags {
 int ParseRouterFlags(int argc, char** argv, RouterFlags& f) {
   Flags flags("numoe-router",
               "NUMoE router: one port in front of several coordinators that share the same expert workers.");
-  flags.Add("backends", f.backends, "URLs of all coordinators, separated by commas: http://HOST:PORT")
+  flags
+      .Add("backends", f.backends,
+           "URLs of all coordinators, separated by commas: http://HOST:PORT; dns+http://HOST:PORT: one for "
+           "every address that the name has, which are followed")
       ->delimiter(',')
       ->required();
   AddServerFlags(flags, {f.server, f.access, f.port_file});
@@ -66,7 +69,7 @@ absl::Status Serve(const RouterFlags& f) {
   RETURN_IF_ERROR(server->Start());
   const absl::Status told = WritePort(f.port_file, server->port());
   if (told.ok()) {
-    spdlog::info("serving {} backends on {}:{}", backends->size(), f.server.host, server->port());
+    spdlog::info("serving {} on {}:{}", fmt::join(f.backends, ","), f.server.host, server->port());
     AwaitEnd(f, service, *server);
   }
   // What the server's connections hold refers to the service and the backends.

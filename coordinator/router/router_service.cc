@@ -118,7 +118,7 @@ void RouterService::RegisterMerged(Router& router) {
 void RouterService::Health(const std::shared_ptr<Exchange>& exchange) {
   bool serves = false;
   ordered_json all = ordered_json::array();
-  for (int i = 0; i < backends_.size(); ++i) {
+  for (const int i : backends_.balancer().backends()) {
     const BackendState state = backends_.balancer().StateOf(i);
     const bool ready = state.health == BackendHealth::kReady;
     serves = serves || ready;
@@ -148,7 +148,7 @@ void RouterService::ByPrompt(const std::shared_ptr<Exchange>& exchange) {
 }
 
 void RouterService::Place(const std::shared_ptr<Exchange>& exchange, PromptPrefix prompt) {
-  const auto task = std::make_shared<ForwardTask>(backends_, metrics_, exchange);
+  const auto task = std::make_shared<ForwardTask>(backends_, exchange);
   const std::string previous = prompt.previous_response_id;
   if (exchange->request().path != "/v1/responses" || previous.empty()) return task->Start(std::move(prompt));
   Locate(exchange, previous, [task, prompt = std::move(prompt)](std::optional<int> backend) {
@@ -158,12 +158,12 @@ void RouterService::Place(const std::shared_ptr<Exchange>& exchange, PromptPrefi
 
 void RouterService::Anywhere(const std::shared_ptr<Exchange>& exchange) {
   if (Refused(exchange)) return;
-  std::make_shared<ForwardTask>(backends_, metrics_, exchange)->Start({});
+  std::make_shared<ForwardTask>(backends_, exchange)->Start({});
 }
 
 void RouterService::ByResponse(const std::shared_ptr<Exchange>& exchange, const std::string& id) {
   Locate(exchange, id, [this, exchange](std::optional<int> backend) {
-    const auto task = std::make_shared<ForwardTask>(backends_, metrics_, exchange);
+    const auto task = std::make_shared<ForwardTask>(backends_, exchange);
     backend ? task->StartAt(*backend) : task->Start({});  // who says in its own words that it is not there
   });
 }
@@ -177,7 +177,7 @@ void RouterService::Locate(const std::shared_ptr<Exchange>& exchange, const std:
                          .body = "",
                          .backends = {},
                          .heads_only = true};
-  for (int i = 0; i < backends_.size(); ++i) question.backends.push_back(i);
+  question.backends = backends_.balancer().backends();
   AskAll(backends_, exchange, std::move(question),
          [this, id, then = std::move(then)](const std::vector<BackendReply>& replies) {
            for (const BackendReply& reply : replies) {
@@ -195,7 +195,7 @@ void RouterService::AskEverybody(const std::shared_ptr<Exchange>& exchange, Merg
                          .target = request.target,
                          .body = request.body,
                          .backends = {}};
-  for (int i = 0; i < backends_.size(); ++i) {
+  for (const int i : backends_.balancer().backends()) {
     // One that drains still runs what is to be aborted.
     if (command || backends_.balancer().StateOf(i).health != BackendHealth::kOut)
       question.backends.push_back(i);

@@ -5,10 +5,11 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 import unittest
 
-from daemons import Cluster, Daemon, START_SECONDS, metric, stream_text
+from daemons import Cluster, Daemon, START_SECONDS, free_port, metric, stream_text
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 TRAINED = os.path.join(ROOT, "deploy/models/nano")
@@ -22,12 +23,16 @@ ENDLESS = {"max_tokens": 3500, "ignore_eos": True}  # seconds, even where nothin
 class Door(Cluster):
     """One daemon's port, spoken to as to a cluster's."""
 
-    def __init__(self, daemon, port_file):
-        self.daemon, self.port_file, self.certificate = daemon, port_file, None
+    def __init__(self, daemon, port_file, address="127.0.0.1"):
+        self.daemon, self.port_file, self.address, self.certificate = daemon, port_file, address, None
+
+    def connect(self, timeout):
+        return http.client.HTTPConnection(self.address, self.port, timeout=timeout)
 
 
 class House(Cluster):
     """Two workers, two coordinators that both use them - one by shared memory, one by gRPC - and a router."""
+    ready_at_start = [True, True]
 
     def __init__(self, router_flags=()):
         super().__init__(BIN, TRAINED, coordinator_flags=FLAGS)
@@ -46,16 +51,18 @@ class House(Cluster):
                 daemon.start()
             self.wait_for(lambda: all(os.path.exists(door.port_file) for door in self.doors))
             self.urls = [f"http://127.0.0.1:{door.port}" for door in self.doors]
-            self.router = Daemon("router", [
-                os.path.join(BIN, "numoe-router"), "--backends", ",".join(self.urls), "--host", "127.0.0.1", "--port", "0",
-                "--port-file", self.port_file, *self.router_flags], self.folder)
+            self.router = Daemon("router", self.router_argv(",".join(self.urls)), self.folder)
             self.router.start()
             self.wait_for(lambda: os.path.exists(self.port_file))
-            self.await_backends([True, True])
+            self.await_backends(self.ready_at_start)
         except BaseException:
             self.__exit__()
             raise
         return self
+
+    def router_argv(self, backends):
+        return [os.path.join(BIN, "numoe-router"), "--backends", backends, "--host", "127.0.0.1", "--port", "0", "--port-file",
+                self.port_file, *self.router_flags]
 
     def __exit__(self, *_):
         for daemon in [self.router, *(door.daemon for door in self.doors)]:
@@ -85,6 +92,42 @@ class House(Cluster):
         door.daemon.argv[door.daemon.argv.index("--port") + 1] = port
         door.daemon.start()
         self.await_backends([True, True])
+
+
+# A program with a file of its own in place of /etc/hosts, by a mount that nobody else sees.
+WITH_NAMES = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"')
+
+
+def why_no_names():
+    """-> what keeps a program from having names of its own here, or ''."""
+    done = subprocess.run([*WITH_NAMES, "/etc/hosts", "true"], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else f"no mount namespaces: {done.stderr.strip()}"
+
+
+class NamedHouse(House):
+    """The coordinators are at one port of two addresses, and the router knows them by a name that has as many as names() says."""
+    ready_at_start = []
+
+    def __init__(self):
+        super().__init__()
+        self.names_file, shared_port = os.path.join(self.folder, "names"), str(free_port())
+        self.names()
+        for door, door.address in zip(self.doors, ("127.0.0.2", "127.0.0.3")):
+            argv = door.daemon.argv
+            argv[argv.index("--host") + 1], argv[argv.index("--port") + 1] = door.address, shared_port
+
+    def names(self, *doors):
+        """The file stays the one that is mounted."""
+        with open(self.names_file, "w", encoding="ascii") as f:
+            f.write("127.0.0.1 localhost\n" + "".join(f"{door.address} coordinators.test\n" for door in doors))
+
+    def router_argv(self, _):
+        argv = super().router_argv(f"dns+http://coordinators.test:{self.doors[0].port}")
+        return [*WITH_NAMES, self.names_file, *argv]
+
+    def series(self):
+        """Backends of which the metrics say whether they are up."""
+        return set(re.findall(r'numoe_router_backend_up\{backend="http://([0-9.]+):', self.request("GET", "/metrics")[2]))
 
 
 def ask(messages, **extra):
@@ -222,6 +265,41 @@ class Routing(unittest.TestCase):
         self.assertEqual(self.house.request("GET", "/nowhere")[0], 404)
         self.assertIn("<title>", self.house.request("GET", "/")[2])
         self.assertEqual(self.house.post("/tokenize", {"prompt": "a"})["count"], self.house.doors[0].post("/tokenize", {"prompt": "a"})["count"])
+
+
+@unittest.skipIf(why_no_names(), why_no_names())
+class RouterNames(unittest.TestCase):
+    def test_coordinators_of_a_name_come_and_go_and_no_request_is_lost(self):
+        with NamedHouse() as house:
+            first, second = house.doors
+            house.names(first)
+            house.await_backends([True])
+            stream = OpenStream(house, ask("Count to one hundred.", **ENDLESS), {"X-Request-Id": "long"})
+            stream.read(2)
+            house.names(first, second)
+            house.await_backends([True, True])
+            reply = house.post(CHAT, ask("What is 12 + 26?"))  # by load: to the one that came
+            self.assertIn("38", text_of(reply))
+            self.assertGreater(metric(second, "numoe_prefix_cache_query_tokens_total"), 0)
+            self.assertEqual(house.series(), {first.address, second.address})
+            house.names(second)  # the first one leaves: it finishes what it has
+            house.await_backends([False, True])
+            self.assertIn("what runs there goes on", house.request("GET", "/health")[2])
+            self.assertEqual(house.series(), {second.address}, "nobody is alarmed")
+            stream.read(5)
+            for n in range(5):
+                self.assertEqual(house.request("POST", CHAT, ask(f"What is {n} + 1?", max_tokens=4))[0], 200)
+            self.assertEqual(metric(first, "numoe_requests_running"), 1, "and gets nothing new")
+            self.assertEqual(house.post("/abort_request", {"rid": "long"}), {"aborted": 1}, "it is still reached")
+            stream.read()
+            self.assertEqual(stream.events[-1]["choices"][0]["finish_reason"], "abort")
+            house.await_backends([True])
+            house.names()  # nobody knows the name any more: whoever was known goes on
+            house.wait_for(lambda: "its name is not known" in house.request("GET", "/health")[2])
+            self.assertEqual(house.request("POST", CHAT, ask("Who are you?", max_tokens=4))[0], 200)
+            house.names(first, second)
+            house.await_backends([True, True])
+            self.assertEqual(house.request("POST", CHAT, ask("Who are you?", max_tokens=4))[0], 200)
 
 
 class RouterFaults(unittest.TestCase):

@@ -34,6 +34,9 @@ VARIANTS = {
     "huge pages": ("values-k2-thinking-1gpu.yaml", {"workers": {"hugepages": "1G", "resources": {"limits": {"memory": "2Gi"}}}}),
     "router": (test_refusals.PLAIN, {"persistence": {"accessModes": ["ReadWriteMany"]}, "replicas": 2, "router": {"enabled": True},
                                      "networkPolicy": {"apiFrom": [{"podSelector": {}}], "metricsFrom": [{"namespaceSelector": {}}]}}),
+    "router, scaled hosts of two GPUs": (test_refusals.PLAIN, {
+        "persistence": {"accessModes": ["ReadWriteMany"]}, "router": {"enabled": True}, "autoscaling": {"enabled": True},
+        "coordinator": {"gpu": {"count": 2}}, "metrics": {"monitors": {"enabled": True}}}),
     "host path": (test_refusals.PLAIN, {"persistence": {"mode": "hostPath", "hostPath": "/data"}, "podAntiAffinity": "preferred"}),
     **{values: (values,) for values in chart.VALUES},
 }

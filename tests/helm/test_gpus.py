@@ -86,7 +86,7 @@ class Gpus(unittest.TestCase):
         values = chart.merged(THREE, {"replicas": 2, "persistence": {"accessModes": ["ReadWriteMany"]}})
         objects = chart.render(values)
         backends = chart.flags(chart.container(chart.find(objects, "Deployment"), "router"))["backends"].split(",")
-        self.assertEqual(backends, [f"http://numoe-{host}.numoe-hosts:{port}" for host in (0, 1) for port in (8080, 8090, 8091)])
+        self.assertEqual(backends, [f"dns+http://numoe-hosts:{port}" for port in (8080, 8090, 8091)])
 
     def test_services_and_policies_have_their_ports(self):
         objects = chart.render(THREE, MONITORED)

@@ -46,8 +46,8 @@ class Handbook(unittest.TestCase):
 
     def test_flags_exist(self):
         folder = os.environ.get("NUMOE_BIN", os.path.join(chart.ROOT, "build", "release", "bin"))
-        programs = [p for p in ("numoe-coordinator", "numoe-expert-worker", "numoe-pack", "numoe-chat") if os.path.exists(f"{folder}/{p}")]
-        if len(programs) < 4:
+        programs = [p for p in ("numoe-coordinator", "numoe-expert-worker", "numoe-pack", "numoe-chat", "numoe-router") if os.path.exists(f"{folder}/{p}")]
+        if len(programs) < 5:
             self.skipTest(f"not all programs in {folder}")
         calls = [[p, "--help"] for p in programs] + [["numoe-pack", command, "--help"] for command in ("convert", "inspect")]
         known = "".join(subprocess.run([f"{folder}/{c[0]}", *c[1:]], capture_output=True, text=True, check=True).stdout for c in calls)

@@ -32,7 +32,7 @@ class Router(unittest.TestCase):
             self.assertNotIn("router", chart.template(values))
 
     def test_backends_are_the_coordinators(self):
-        """Each by its pod's name in the StatefulSet's headless Service, at the port where it serves."""
+        """By the StatefulSet's headless Service, whose name has the addresses of its pods, at the port where they serve."""
         for values in (TWO, chart.merged(TWO, {"replicas": 5, "coordinator": {"port": 8000}})):
             objects = chart.render(values)
             hosts = chart.find(objects, "StatefulSet", "numoe")
@@ -40,15 +40,21 @@ class Router(unittest.TestCase):
             headless = chart.find(objects, "Service", hosts["spec"]["serviceName"])
             self.assertEqual([str(p["port"]) for p in headless["spec"]["ports"]], [port])
             self.assertTrue(headless["spec"]["publishNotReadyAddresses"], "a coordinator that drains has its name")
-            self.assertEqual(chart.flags(router_of(values))["backends"].split(","),
-                             [f"http://numoe-{i}.{headless['metadata']['name']}:{port}" for i in range(hosts["spec"]["replicas"])])
+            self.assertEqual(chart.flags(router_of(values))["backends"], f"dns+http://{headless['metadata']['name']}:{port}")
+            self.assertEqual(headless["spec"]["clusterIP"], "None", "its name has the pods' addresses and none of its own")
+            self.assertNotIn("ipFamilyPolicy", headless["spec"], "one family: a pod with two addresses is one backend")
 
     def test_as_many_as_the_router_takes(self):
         with open(os.path.join(chart.ROOT, "common", "base", "limits.h"), encoding="utf-8") as f:
             most = int(re.search(r"kRouterBackendsMax = (\d+);", f.read()).group(1))
-        self.assertEqual(len(chart.flags(router_of(chart.merged(TWO, {"replicas": most})))["backends"].split(",")), most)
-        with self.assertRaisesRegex(chart.Refused, f"at most {most} "):
-            chart.render(chart.merged(TWO, {"replicas": most + 1}))
+        gpus = {"coordinator": {"gpu": {"count": 4}}}
+        for count, more in ((most, {}), (most // 4, gpus), (most, {"autoscaling": {"enabled": True}})):
+            def values(replicas, more=more):
+                scaled = {"autoscaling": {"enabled": True, "maxReplicas": replicas}} if "autoscaling" in more else {"replicas": replicas}
+                return chart.merged(TWO, {**more, **scaled})
+            self.assertTrue(chart.render(values(count)))
+            with self.assertRaisesRegex(chart.Refused, f"at most {most} "):
+                chart.render(values(count + 1))
 
     def test_coordinators_are_not_restarted_for_it(self):
         """What took half an hour to load stays when the router comes, goes, or gets another coordinator."""
@@ -58,15 +64,33 @@ class Router(unittest.TestCase):
             self.assertEqual(pods(changes), pods({}))
             self.assertEqual(pods(chart.merged(TLS, changes)), pods(TLS))
 
+    def test_it_is_not_restarted_for_more_coordinators(self):
+        for base in ({}, TLS):
+            for changes in ({"replicas": 5}, {"autoscaling": {"enabled": True}}):
+                before, after = (chart.render(chart.merged(TWO, chart.merged(base, c))) for c in ({}, changes))
+                self.assertEqual(chart.find(before, "Deployment"), chart.find(after, "Deployment"))
+                if base:
+                    self.assertEqual(chart.find(before, "Certificate"), chart.find(after, "Certificate"))
+
+    def test_scaled_coordinators(self):
+        """The series that scaling asks for are the coordinators': of the Service that their monitor chooses."""
+        values = chart.merged(TWO, {"replicas": 1, "autoscaling": {"enabled": True}, "metrics": {"monitors": {"enabled": True}},
+                                    "coordinator": {"gpu": {"count": 2}}})
+        objects = chart.render(values)
+        self.assertNotIn("replicas", chart.find(objects, "StatefulSet", "numoe")["spec"])
+        for trigger, metric in zip(chart.find(objects, "ScaledObject")["spec"]["triggers"], ("waiting", "running")):
+            self.assertEqual(trigger["metadata"]["query"], f'sum(numoe_requests_{metric}{{namespace="numoe",service="numoe-hosts"}})')
+        without = chart.render(chart.merged(values, {"router": {"enabled": False}, "coordinator": {"gpu": {"count": 1}}}))
+        self.assertIn('service="numoe"', chart.find(without, "ScaledObject")["spec"]["triggers"][0]["metadata"]["query"])
+        self.assertEqual(chart.flags(router_of(values))["backends"], "dns+http://numoe-hosts:8080,dns+http://numoe-hosts:8090")
+
     def test_backends_with_tls(self):
         objects = chart.render(chart.merged(TWO, TLS))
         d = chart.find(objects, "Deployment")
         c = chart.container(d, "router")
-        urls = chart.flags(c)["backends"].split(",")
-        self.assertEqual(urls, [f"https://numoe-{i}.numoe-hosts.numoe.svc:8080" for i in (0, 1)])
+        self.assertEqual(chart.flags(c)["backends"], "dns+https://numoe-hosts.numoe.svc:8080")
         certificate = chart.find(objects, "Certificate")["spec"]
-        for url in urls:
-            self.assertIn(url.removeprefix("https://").removesuffix(":8080"), certificate["dnsNames"])
+        self.assertIn("numoe-hosts.numoe.svc", certificate["dnsNames"], "the name by which the router calls coordinators")
         self.assertIn("numoe.numoe.svc", certificate["dnsNames"], "the router's own name")
         # It serves with the certificate, and trusts its CA.
         self.assertEqual(chart.flags(c)["ssl-certfile"], "/etc/numoe/tls/tls.crt")
@@ -192,7 +216,7 @@ class Router(unittest.TestCase):
                                                   "remoteWorkers": {"enabled": True, "replicas": 2}}))
         policy = chart.find(objects, "NetworkPolicy", "numoe-workers")
         self.assertEqual(policy["spec"]["ingress"][0]["from"], [{"podSelector": {"matchLabels": HOST}}], "the router asks no worker")
-        self.assertEqual(len(chart.flags(chart.container(chart.find(objects, "Deployment"), "router"))["backends"].split(",")), 2)
+        self.assertEqual(chart.flags(chart.container(chart.find(objects, "Deployment"), "router"))["backends"], "dns+http://numoe-hosts:8080")
 
 
 if __name__ == "__main__":

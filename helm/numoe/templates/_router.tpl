@@ -4,24 +4,18 @@
 {{- define "numoe.front" -}}{{ ternary "router" "host" .Values.router.enabled }}{{- end -}}
 
 {{/*
-  Names of the coordinators' pods, a list: with the namespace where there are certificates, which have to have them and
-  may be of an issuer that another namespace's release of this name shares.
+  The name that has the addresses of all hosts: with the namespace where there are certificates, which have to have it and may
+  be of an issuer that another namespace's release of this name shares.
 */}}
-{{- define "numoe.coordinatorHosts" -}}
-{{- $name := include "numoe.fullname" . -}}
-{{- $namespace := ternary (printf ".%s.svc" .Release.Namespace) "" .Values.tls.enabled -}}
-{{- range $host := until (int .Values.replicas) }}
-- {{ printf "%s-%d.%s-hosts%s" $name $host $name $namespace }}
-{{- end }}
+{{- define "numoe.hostsName" -}}
+{{- printf "%s-hosts%s" (include "numoe.fullname" .) (ternary (printf ".%s.svc" .Release.Namespace) "" .Values.tls.enabled) -}}
 {{- end -}}
 
-{{/* Every coordinator of every host. */}}
+{{/* Every coordinator of every host that the name has: one group for each of a host's coordinators. */}}
 {{- define "numoe.backends" -}}
 {{- $urls := list -}}
-{{- range $host := include "numoe.coordinatorHosts" . | fromYamlArray -}}
-{{- range $i := until (include "numoe.coordinators" $ | int) -}}
-{{- $urls = append $urls (printf "%s://%s:%s" (ternary "https" "http" $.Values.tls.enabled) $host (include "numoe.coordinatorPort" (dict "root" $ "place" $i))) -}}
-{{- end -}}
+{{- range $i := until (include "numoe.coordinators" . | int) -}}
+{{- $urls = append $urls (printf "dns+%s://%s:%s" (ternary "https" "http" $.Values.tls.enabled) (include "numoe.hostsName" $) (include "numoe.coordinatorPort" (dict "root" $ "place" $i))) -}}
 {{- end -}}
 {{- join "," $urls -}}
 {{- end -}}

@@ -187,10 +187,12 @@
 {{- if and (gt $ofPod 1) (not .Values.router.enabled) }}{{ fail (printf "coordinator.gpu.count is %d, so each pod has %d coordinators with a port for each, and a Service has one: set router.enabled, which answers for all of them at one address, or coordinator.gpu.count: 1" $ofPod $ofPod) }}{{ end -}}
 {{- if .Values.router.enabled -}}
 {{- $backendsMax := 64 -}}
-{{- $coordinators := mul (int .Values.replicas) $ofPod | int -}}
-{{- if .Values.autoscaling.enabled }}{{ fail "router.enabled with autoscaling.enabled: the router has a fixed list of coordinators and would not see those that come; set replicas and leave autoscaling off, or leave the router off" }}{{ end -}}
-{{- if eq $coordinators 1 }}{{ fail "router.enabled, but replicas is 1 and coordinator.gpu.count not above 1: in front of one coordinator the router does nothing; set replicas or coordinator.gpu.count to the number of coordinators, or leave the router off" }}{{ end -}}
-{{- if gt $coordinators $backendsMax }}{{ fail (printf "router.enabled, but replicas is %d with coordinator.gpu.count %d, %d coordinators: a router has at most %d behind it; use fewer, or several releases" (int .Values.replicas) (int .Values.coordinator.gpu.count) $coordinators $backendsMax) }}{{ end -}}
+{{- $auto := .Values.autoscaling -}}
+{{- $what := ternary "autoscaling.maxReplicas" "replicas" $auto.enabled -}}
+{{- $replicas := ternary (int $auto.maxReplicas) (int .Values.replicas) $auto.enabled -}}
+{{- $coordinators := mul $replicas $ofPod | int -}}
+{{- if eq $coordinators 1 }}{{ fail (printf "router.enabled, but %s is 1 and coordinator.gpu.count not above 1: in front of one coordinator the router does nothing; set %s or coordinator.gpu.count to the number of coordinators, or leave the router off" $what $what) }}{{ end -}}
+{{- if gt $coordinators $backendsMax }}{{ fail (printf "router.enabled, but %s is %d and each pod has %d coordinators, %d in all: a router has at most %d behind it; use fewer, or several releases" $what $replicas $ofPod $coordinators $backendsMax) }}{{ end -}}
 {{- if hasKey .Values.coordinator.flags "allowed-origins" }}{{ fail "router.enabled, but coordinator.flags.allowed-origins is set: web pages then ask the router, which answers for CORS itself; use router.flags.allowed-origins" }}{{ end -}}
 {{- $keys := "coordinators check the keys, which the router passes on; use apiKeys and coordinator.flags" -}}
 {{- $_ := include "numoe.validateFlagsOf" (dict "where" "router.flags" "flags" .Values.router.flags "taken" (dict

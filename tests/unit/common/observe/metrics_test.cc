@@ -120,6 +120,19 @@ TEST(MetricsTest, ScrapesReadWhatLivesElsewhere) {
       << "the family is written twice";
 }
 
+TEST(MetricsTest, WhatASourceNoLongerEmitsIsGone) {
+  Metrics metrics(MetricOwner::kRouter);
+  std::vector<std::string> backends = {"a", "b"};
+  metrics.Expose(GaugeId::kRouterBackendUp, [&](SampleSink sink) {
+    for (const std::string& backend : backends) sink({backend}, 1);
+  });
+  EXPECT_THAT(metrics.Serialise(), HasSubstr("# TYPE numoe_router_backend_up gauge\n"));
+  EXPECT_THAT(metrics.Serialise(), HasSubstr("numoe_router_backend_up{backend=\"b\"} 1\n"));
+  backends.pop_back();
+  EXPECT_THAT(metrics.Serialise(), HasSubstr("numoe_router_backend_up{backend=\"a\"} 1\n"));
+  EXPECT_THAT(metrics.Serialise(), Not(HasSubstr("backend=\"b\"")));
+}
+
 TEST(MetricsTest, HistogramsTakeOverCountsOfOthers) {
   Metrics metrics(MetricOwner::kWorker);
   std::vector<double> increments(Metrics::BucketBounds(HistogramId::kExpertCallTokens).size() + 1);

@@ -21,29 +21,32 @@ PromptPrefix Prompt(uint64_t id, size_t marks) {
   return prompt;
 }
 
-std::vector<bool> Nobody(const Balancer& balancer) {
-  return std::vector<bool>(static_cast<size_t>(balancer.backends()));
+// Backends 0 to `count` - 1.
+void Add(Balancer& balancer, int count) {
+  for (int i = 0; i < count; ++i) EXPECT_EQ(balancer.Add(), i);
 }
 
 void AllReady(Balancer& balancer) {
-  for (int i = 0; i < balancer.backends(); ++i) balancer.Hear(i, BackendHealth::kReady, "", 0);
+  for (const int i : balancer.backends()) balancer.Hear(i, BackendHealth::kReady, "", 0);
 }
 
 TEST(Balancer, NobodyIsChosenBeforeItSaidThatItIsReady) {
-  Balancer balancer(2);
-  EXPECT_FALSE(balancer.Place({}, Nobody(balancer)).has_value());
+  Balancer balancer;
+  Add(balancer, 2);
+  EXPECT_FALSE(balancer.Place({}, {}).has_value());
   balancer.Hear(1, BackendHealth::kReady, "", 0);
-  EXPECT_EQ(balancer.Place({}, Nobody(balancer))->backend, 1);
+  EXPECT_EQ(balancer.Place({}, {})->backend, 1);
 }
 
 TEST(Balancer, AConversationStaysWhereItBegan) {
-  Balancer balancer(4);
+  Balancer balancer;
+  Add(balancer, 4);
   AllReady(balancer);
   for (uint64_t talk = 1; talk <= 40; ++talk) {
-    const int first = balancer.Place(Prompt(talk, 3), Nobody(balancer))->backend;
+    const int first = balancer.Place(Prompt(talk, 3), {})->backend;
     // Answers are far longer than questions: most of the prompt is new to the router, and yet the backend's.
     for (const size_t marks : {40u, 90u, 200u}) {
-      const auto placed = balancer.Place(Prompt(talk, marks), Nobody(balancer));
+      const auto placed = balancer.Place(Prompt(talk, marks), {});
       EXPECT_EQ(placed->backend, first);
       EXPECT_EQ(placed->by, PlacedBy::kPrefix);
     }
@@ -51,36 +54,38 @@ TEST(Balancer, AConversationStaysWhereItBegan) {
 }
 
 TEST(Balancer, NewConversationsSpreadOnAnIdleHouse) {
-  Balancer balancer(4);
+  Balancer balancer;
+  Add(balancer, 4);
   AllReady(balancer);
   std::map<int, int> count;
-  for (uint64_t talk = 1; talk <= 400; ++talk)
-    ++count[balancer.Place(Prompt(talk, 20), Nobody(balancer))->backend];
+  for (uint64_t talk = 1; talk <= 400; ++talk) ++count[balancer.Place(Prompt(talk, 20), {})->backend];
   for (int i = 0; i < 4; ++i) EXPECT_EQ(count[i], 100) << "who remembers least is next";
 }
 
 TEST(Balancer, ASmallCommonBeginningDoesNotGatherStrangers) {
-  Balancer balancer(2);
+  Balancer balancer;
+  Add(balancer, 2);
   AllReady(balancer);
   std::map<int, int> count;
   for (uint64_t talk = 1; talk <= 100; ++talk) {
     PromptPrefix prompt = Prompt(talk, 100);
     const PromptPrefix common = Prompt(9'999, 20);  // everybody's system message
     std::copy(common.marks.begin(), common.marks.end(), prompt.marks.begin());
-    ++count[balancer.Place(prompt, Nobody(balancer))->backend];
+    ++count[balancer.Place(prompt, {})->backend];
   }
   EXPECT_GT(count[0], 30);
   EXPECT_GT(count[1], 30);
 }
 
 TEST(Balancer, WhoHasTooMuchToDoIsNotAskedForItsPrefix) {
-  Balancer balancer(2);
+  Balancer balancer;
+  Add(balancer, 2);
   AllReady(balancer);
   std::vector<Placement> running;
-  const int home = balancer.Place(Prompt(1, 10), Nobody(balancer))->backend;
+  const int home = balancer.Place(Prompt(1, 10), {})->backend;
   int stayed = 0;
   while (running.size() < 100) {
-    running.push_back(*balancer.Place(Prompt(1, 10), Nobody(balancer)));
+    running.push_back(*balancer.Place(Prompt(1, 10), {}));
     if (running.back().backend != home) break;
     ++stayed;
   }
@@ -92,17 +97,19 @@ TEST(Balancer, WhoHasTooMuchToDoIsNotAskedForItsPrefix) {
 }
 
 TEST(Balancer, WhatIsTriedIsNotTriedAgainAndOnlyTheReadyAre) {
-  Balancer balancer(3);
+  Balancer balancer;
+  Add(balancer, 3);
   AllReady(balancer);
   balancer.Hear(2, BackendHealth::kDegraded, "a worker is lost", 0);
-  EXPECT_EQ(balancer.Place({}, {true, false, false})->backend, 1);
-  EXPECT_FALSE(balancer.Place({}, {true, true, false}).has_value());
+  EXPECT_EQ(balancer.Place({}, {0})->backend, 1);
+  EXPECT_FALSE(balancer.Place({}, {0, 1}).has_value());
   for (int i = 0; i < 2; ++i) balancer.Hear(i, BackendHealth::kOut, "gone", 1);
-  EXPECT_EQ(balancer.Place({}, {false, false, false})->backend, 2) << "its requests wait until it is well";
+  EXPECT_EQ(balancer.Place({}, {})->backend, 2) << "its requests wait until it is well";
 }
 
 TEST(Balancer, LooksAreRegularAndBackOff) {
-  Balancer balancer(1);
+  Balancer balancer;
+  Add(balancer, 1);
   double now = 10;
   balancer.Hear(0, BackendHealth::kReady, "", now);
   EXPECT_EQ(balancer.NextLook(0), now + limits::kRouterLookSeconds);
@@ -125,24 +132,90 @@ TEST(Balancer, LooksAreRegularAndBackOff) {
 }
 
 TEST(Balancer, WhoWasAwayHasForgotten) {
-  Balancer balancer(2);
+  Balancer balancer;
+  Add(balancer, 2);
   AllReady(balancer);
-  const int home = balancer.Place(Prompt(1, 10), Nobody(balancer))->backend;
+  const int home = balancer.Place(Prompt(1, 10), {})->backend;
   balancer.Hear(home, BackendHealth::kOut, "refused", 1);
   EXPECT_EQ(balancer.prefixes(), 0u);
   balancer.Hear(home, BackendHealth::kReady, "", 2);
-  EXPECT_EQ(balancer.Place(Prompt(1, 10), Nobody(balancer))->by, PlacedBy::kLoad);
+  EXPECT_EQ(balancer.Place(Prompt(1, 10), {})->by, PlacedBy::kLoad);
   balancer.ForgetPrefixes();
   EXPECT_EQ(balancer.prefixes(), 0u);
 }
 
 TEST(Balancer, KeptAnswersAreWhereTheyWereFound) {
-  Balancer balancer(2);
+  Balancer balancer;
+  Add(balancer, 2);
   EXPECT_FALSE(balancer.ResponseBackend("resp_1").has_value());
   balancer.RememberResponse("resp_1", 1);
   EXPECT_EQ(balancer.ResponseBackend("resp_1"), 1);
-  EXPECT_EQ(balancer.PlaceAt(1).by, PlacedBy::kResponse);
+  EXPECT_EQ(balancer.PlaceAt(1)->by, PlacedBy::kResponse);
   EXPECT_EQ(balancer.StateOf(1).running, 0);
+}
+
+TEST(Balancer, WhoLeavesGetsNothingMoreAndFinishesWhatItHas) {
+  Balancer balancer;
+  Add(balancer, 2);
+  AllReady(balancer);
+  auto running = balancer.Place(Prompt(1, 10), {});
+  const int leaving = running->backend, staying = 1 - leaving;
+  balancer.RememberResponse("resp_1", leaving);
+  balancer.Leave(leaving);
+  EXPECT_TRUE(balancer.StateOf(leaving).leaving);
+  EXPECT_EQ(balancer.StateOf(leaving).health, BackendHealth::kOut) << "whatever it says of itself";
+  for (uint64_t talk = 1; talk <= 10; ++talk)
+    EXPECT_EQ(balancer.Place(Prompt(talk, 10), {})->backend, staying);
+  EXPECT_EQ(balancer.PlaceAt(leaving)->backend, leaving) << "nobody else has its answers";
+  EXPECT_FALSE(balancer.Remove(leaving)) << "a request runs on it";
+  EXPECT_EQ(balancer.backends().size(), 2u);
+  running.reset();
+  EXPECT_TRUE(balancer.Remove(leaving));
+  EXPECT_EQ(balancer.backends(), std::vector<int>{staying});
+  EXPECT_FALSE(balancer.ResponseBackend("resp_1").has_value());
+}
+
+TEST(Balancer, WhoReturnsInTimeIsAsItWas) {
+  Balancer balancer;
+  Add(balancer, 2);
+  AllReady(balancer);
+  const int home = balancer.Place(Prompt(1, 10), {})->backend;
+  balancer.Leave(home);
+  balancer.Return(home);
+  EXPECT_EQ(balancer.StateOf(home).health, BackendHealth::kReady);
+  const auto placed = balancer.Place(Prompt(1, 20), {});
+  EXPECT_EQ(placed->backend, home);
+  EXPECT_EQ(placed->by, PlacedBy::kPrefix);
+}
+
+TEST(Balancer, NobodyGetsTheNumberOfOneThatWent) {
+  Balancer balancer;
+  Add(balancer, 2);
+  AllReady(balancer);
+  const int gone = balancer.Place(Prompt(1, 10), {})->backend;
+  EXPECT_TRUE(balancer.Remove(gone));
+  EXPECT_EQ(balancer.Add(), 2);
+  // Whoever still has the number is told that there is nobody.
+  EXPECT_FALSE(balancer.Hear(gone, BackendHealth::kReady, "", 1).has_value());
+  EXPECT_FALSE(balancer.PlaceAt(gone).has_value());
+  balancer.RememberResponse("resp_1", gone);
+  EXPECT_FALSE(balancer.ResponseBackend("resp_1").has_value());
+  EXPECT_EQ(balancer.StateOf(gone).health, BackendHealth::kOut);
+  EXPECT_EQ(balancer.prefixes(), 0u);
+  balancer.Hear(2, BackendHealth::kReady, "", 1);
+  EXPECT_EQ(balancer.Place(Prompt(1, 10), {})->by, PlacedBy::kLoad);
+}
+
+TEST(Balancer, CountsWhatWasPlacedAndWhy) {
+  Balancer balancer;
+  Add(balancer, 1);
+  AllReady(balancer);
+  for (const size_t marks : {10u, 20u, 30u}) EXPECT_TRUE(balancer.Place(Prompt(1, marks), {}).has_value());
+  EXPECT_TRUE(balancer.PlaceAt(0).has_value());
+  balancer.CountRetry(0);
+  const BackendState state = balancer.StateOf(0);
+  EXPECT_EQ(state.placed, (std::array<uint64_t, kPlacedByCount>{2, 1, 1})) << "prefix, load, response";
+  EXPECT_EQ(state.retries, 1u);
 }
 
 // Random conversations that come, go on and end while backends fail and return: nobody out of rotation is
@@ -152,7 +225,8 @@ TEST(Balancer, HoldsItsRulesThroughRandomDays) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     std::mt19937_64 random(seed);
     const int count = 1 + static_cast<int>(random() % 6);
-    Balancer balancer(count);
+    Balancer balancer;
+    Add(balancer, count);
     std::vector<double> load(static_cast<size_t>(count));
     std::vector<bool> ready(static_cast<size_t>(count), true);
     AllReady(balancer);
@@ -190,7 +264,7 @@ TEST(Balancer, HoldsItsRulesThroughRandomDays) {
         continue;
       }
       const PromptPrefix prompt = Prompt(talk, marks);
-      auto placed = balancer.Place(prompt, Nobody(balancer));
+      auto placed = balancer.Place(prompt, {});
       const bool any = std::find(ready.begin(), ready.end(), true) != ready.end();
       ASSERT_EQ(placed.has_value(), any);
       if (!placed) continue;

@@ -18,7 +18,7 @@ std::vector<uint64_t> Marks(uint64_t first, size_t count) {
 }
 
 TEST(PrefixMap, TheLongestKnownBeginningIsFound) {
-  PrefixMap map(2, 100);
+  PrefixMap map(100);
   EXPECT_FALSE(map.Find(Marks(1, 5), All).has_value());
   map.Remember(Marks(1, 3), 0);
   const auto found = map.Find(Marks(1, 5), All);
@@ -30,7 +30,7 @@ TEST(PrefixMap, TheLongestKnownBeginningIsFound) {
 }
 
 TEST(PrefixMap, WhoCannotBeUsedIsPassedOver) {
-  PrefixMap map(2, 100);
+  PrefixMap map(100);
   map.Remember(Marks(1, 5), 1);
   map.Remember(Marks(1, 2), 0);  // its beginning was asked of another since
   EXPECT_EQ(map.Find(Marks(1, 5), All)->backend, 1);
@@ -42,7 +42,7 @@ TEST(PrefixMap, WhoCannotBeUsedIsPassedOver) {
 }
 
 TEST(PrefixMap, ABackendThatIsForgottenLeavesNothing) {
-  PrefixMap map(2, 100);
+  PrefixMap map(100);
   map.Remember(Marks(1, 5), 0);
   map.Remember(Marks(100, 4), 1);
   map.Forget(0);
@@ -52,7 +52,7 @@ TEST(PrefixMap, ABackendThatIsForgottenLeavesNothing) {
 }
 
 TEST(PrefixMap, TheLeastRecentlyUsedGoAndOfAPromptItsEndFirst) {
-  PrefixMap map(1, 10);
+  PrefixMap map(10);
   map.Remember(Marks(1, 4), 0);
   map.Remember(Marks(100, 4), 0);
   map.Remember(Marks(1, 4), 0);
@@ -64,7 +64,7 @@ TEST(PrefixMap, TheLeastRecentlyUsedGoAndOfAPromptItsEndFirst) {
 
 TEST(PrefixMap, IsBoundedAndCountsRightWhateverComes) {
   std::mt19937_64 random(7);
-  PrefixMap map(3, 500);
+  PrefixMap map(500);
   for (int i = 0; i < 20'000; ++i) {
     const uint64_t first = random() % 2'000;
     map.Remember(Marks(first, random() % 30), static_cast<int>(random() % 3));

@@ -67,7 +67,7 @@ class RouterServiceTest : public ::testing::Test {
     client_ = *HttpClient::Create(*ParseUrl(fmt::format("127.0.0.1:{}", server_->port())), "");
     Await([&] {
       size_t up = 0;
-      for (int i = 0; i < backends_->size(); ++i)
+      for (const int i : backends_->balancer().backends())
         up += backends_->balancer().StateOf(i).health == BackendHealth::kReady ? 1 : 0;
       return up == ready;
     });
@@ -348,6 +348,35 @@ TEST_F(RouterServiceTest, KeysAreAskedForAndPassedOn) {
   EXPECT_EQ(Ask("/health").status, 200);
 }
 
+TEST_F(RouterServiceTest, ANameOfAGroupIsLookedUp) {
+  const auto backend =
+      Backend([](const CannedRequest& request) { return JsonReply(200, request.Header("host")); });
+  const std::string port = backend->url().substr(backend->url().rfind(':') + 1);
+  Start({"dns+http://localhost:" + port}, 1);
+  EXPECT_EQ(Ask("/generate", "{}").body, "localhost:" + port) << "its name, which a certificate would have";
+  const json health = json::parse(Ask("/health").body);
+  ASSERT_EQ(health["backends"].size(), 1u) << "one host, whatever families it has addresses of";
+  EXPECT_EQ(health["backends"][0]["url"], "http://127.0.0.1:" + port);
+  EXPECT_THAT(Ask("/metrics").body,
+              HasSubstr(fmt::format("numoe_router_backend_up{{backend=\"http://127.0.0.1:{}\"}} 1", port)));
+}
+
+TEST_F(RouterServiceTest, AGroupThatNobodyKnowsIsSaid) {
+  const auto backend = Backend([](const CannedRequest&) { return JsonReply(200, "here"); });
+  Start({"dns+http://nowhere.invalid:8080", backend->url()}, 1);
+  Await([&] { return backends_->Missing().find("its name is not known") != std::string::npos; });
+  EXPECT_THAT(Ask("/health").body, HasSubstr("dns+http://nowhere.invalid:8080: its name is not known"));
+  EXPECT_EQ(Ask("/generate", "{}").body, "here");
+}
+
+TEST_F(RouterServiceTest, AGroupsAddressThatIsThereAlreadyIsNoSecondBackend) {
+  const auto backend = Backend([](const CannedRequest&) { return JsonReply(200, ""); });
+  const std::string port = backend->url().substr(backend->url().rfind(':') + 1);
+  Start({"http://127.0.0.1:" + port, "dns+http://localhost:" + port}, 1);
+  Await([&] { return backends_->Missing().empty(); });
+  EXPECT_EQ(backends_->balancer().backends().size(), 1u);
+}
+
 TEST(Backends, UrlsThatAreNoneAreNamed) {
   Metrics metrics(MetricOwner::kRouter);
   const auto refusal = [&](const std::vector<std::string>& urls) {
@@ -355,6 +384,8 @@ TEST(Backends, UrlsThatAreNoneAreNamed) {
   };
   EXPECT_THAT(refusal({"ftp://x"}), HasSubstr("--backends: 'ftp://x'"));
   EXPECT_THAT(refusal({"a:1", "http://a:1/"}), HasSubstr("http://a:1 comes twice"));
+  EXPECT_THAT(refusal({"dns+http://a", "dns+http://a:80"}), HasSubstr("dns+http://a comes twice"));
+  EXPECT_THAT(refusal({"dns+ftp://x"}), HasSubstr("--backends: 'ftp://x'"));
   EXPECT_THAT(refusal({}), HasSubstr("found 0"));
   EXPECT_TRUE(Backends::Create({"a:1", "https://b"}, metrics).ok()) << "names are looked up later";
 }
