@@ -175,8 +175,8 @@ ActivationForm ChooseForm(Isa isa, WeightFormat format, int tokens, Precision pr
   if (precision == Precision::kFast && tokens >= kInt8TokensMin && has(ActivationForm::kInt8))
     return ActivationForm::kInt8;
   for (const ActivationForm form :
-       {ActivationForm::kBf16Quads, ActivationForm::kBf16, ActivationForm::kInt8Pair, ActivationForm::kFp32,
-        ActivationForm::kFp32Fp8}) {
+       {ActivationForm::kBf16Quads, ActivationForm::kBf16, ActivationForm::kInt8Pair, ActivationForm::kInt16,
+        ActivationForm::kFp32, ActivationForm::kFp32Fp8}) {
     if (has(form)) return form;
   }
   return ActivationForm::kFloat;

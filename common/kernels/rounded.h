@@ -8,10 +8,14 @@
 //   kBf16       64 x bf16, in order
 //   kBf16Quads  64 x bf16, each four inputs in the order 0 2 1 3: what a shift of four packed nibbles yields
 //   kInt8       64 x int8, then fp32 scale[2] of the groups of 32 (largest magnitude / 127), then
-//               int32 correction[2] = -8 * sum of the group's codes, for weights stored with an offset of 8
+//               int32 correction[2] = -8 * sum of the group's codes, for weights stored with an offset of 8.
+//               AVX2 sums in lanes of 16 bits and has two int16 in its place: of the first two codes of each
+//               four, and of the others
 //   kInt8Pair   two kInt8 steps: the values, and what rounding them left, so 15 bits together. One token's
 //               products are the sum of both; more exact than BF16, on instruction sets and formats that
 //               have INT8 only
+//   kInt16      64 x int16 (largest magnitude of 32 / 32767), each four inputs in the order 0 2 1 3, then
+//               fp32 scale[2]: where 16-bit products cost no more than those of 8 bits
 //   kTiles, kTileQuads   rows as kBf16 and kBf16Quads, to be multiplied by matrix units
 // Like all that kernel sources include, it holds no library code.
 #pragma once
@@ -29,9 +33,10 @@ enum class ActivationForm : uint8_t {
   kInt8,
   kInt8Pair,
   kTiles,
-  kTileQuads
+  kTileQuads,
+  kInt16
 };
-inline constexpr size_t kActivationForms = static_cast<size_t>(ActivationForm::kTileQuads) + 1;
+inline constexpr size_t kActivationForms = static_cast<size_t>(ActivationForm::kInt16) + 1;
 
 /// y as in MatmulArgs; x are `tokens` rounded rows of weight.cols inputs, x_stride bytes apart.
 struct RoundedMatmulArgs {
@@ -55,6 +60,8 @@ inline constexpr size_t kBf16StepBytes = 128;
 inline constexpr size_t kInt8Scale = 64;       // offset in a step
 inline constexpr size_t kInt8Correction = 72;  // offset in a step
 inline constexpr size_t kInt8StepBytes = 80;
+inline constexpr size_t kInt16Scale = 128;  // offset in a step
+inline constexpr size_t kInt16StepBytes = 136;
 
 static constexpr size_t StepBytes(ActivationForm form) {
   switch (form) {
@@ -71,6 +78,8 @@ static constexpr size_t StepBytes(ActivationForm form) {
       return kInt8StepBytes;
     case ActivationForm::kInt8Pair:
       return 2 * kInt8StepBytes;
+    case ActivationForm::kInt16:
+      return kInt16StepBytes;
   }
   return 0;
 }

@@ -190,7 +190,8 @@ class Bench {
     for (const int tokens : options_.tokens) {
       const Peaks peaks = limits_.MeasurePeaks(isa_);
       const ActivationForm form = ChooseForm(isa_, format, tokens, Precision::kFast);
-      const bool int8 = form == ActivationForm::kInt8 || form == ActivationForm::kInt8Pair;
+      const bool int8 = form == ActivationForm::kInt8 || form == ActivationForm::kInt8Pair ||
+                        form == ActivationForm::kInt16;
       device_.BeginStep(Layout(tokens, tokens, 1));
       Measure({.name = matrix.name,
                .tokens = tokens,

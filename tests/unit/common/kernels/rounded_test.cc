@@ -52,6 +52,7 @@ double FormError(ActivationForm form, WeightFormat format, double magnitude, dou
     case ActivationForm::kInt8:
       return quantisation;
     case ActivationForm::kInt8Pair:
+    case ActivationForm::kInt16:
       return quantisation / 250;
     case ActivationForm::kBf16:
     case ActivationForm::kBf16Quads:
@@ -105,12 +106,11 @@ Rows Round(Isa isa, ActivationForm form, const std::vector<float>& x, int cols, 
   return rows;
 }
 
-// One call for outputs [first, rows), whose rows lie 3 floats apart, which must stay untouched.
-void ExpectAgreement(Isa isa, const PackedMatrix& m, int first, int tokens, ActivationForm form) {
+// One call for outputs [first, rows), whose rows lie 3 floats apart, which must stay untouched. x: [tokens,
+// m.cols].
+void ExpectAgreementOn(const std::vector<float>& x, Isa isa, const PackedMatrix& m, int first, int tokens,
+                       ActivationForm form) {
   constexpr float kUntouched = -77.0f;
-  std::mt19937 random(static_cast<unsigned>(tokens));
-  const std::vector<float> x =
-      RandomFloats(static_cast<size_t>(tokens) * static_cast<size_t>(m.cols), random);
   const size_t stride = rounded::RowBytes(form, m.cols) + 4;
   const Rows rows = Round(isa, form, x, m.cols, stride);
   const int y_stride = m.rows - first + 3;
@@ -138,6 +138,13 @@ void ExpectAgreement(Isa isa, const PackedMatrix& m, int first, int tokens, Acti
   }
 }
 
+void ExpectAgreement(Isa isa, const PackedMatrix& m, int first, int tokens, ActivationForm form) {
+  std::mt19937 random(static_cast<unsigned>(tokens));
+  const std::vector<float> x =
+      RandomFloats(static_cast<size_t>(tokens) * static_cast<size_t>(m.cols), random);
+  ExpectAgreementOn(x, isa, m, first, tokens, form);
+}
+
 TEST_P(RoundedTest, AgreesWithDoublePrecision) {
   std::mt19937 random(31);
   int checked = 0;
@@ -152,6 +159,32 @@ TEST_P(RoundedTest, AgreesWithDoublePrecision) {
     }
   }
   if (checked == 0) GTEST_SKIP() << IsaName(isa_) << " takes fp32 for " << WeightFormatName(format_);
+}
+
+// The largest codes of either sign meet the largest activations of either sign: nothing overflows where
+// products are added in few bits.
+TEST_P(RoundedTest, AgreesAtTheEndsOfTheCodes) {
+  constexpr int kRows = 32, kCols = 128;
+  if (format_ == WeightFormat::kBf16 || format_ == WeightFormat::kFp8)
+    GTEST_SKIP() << "these have no codes to add as integers";
+  std::mt19937 random(33);
+  size_t codes = layout::kInt4Codes;
+  if (format_ == WeightFormat::kInt8) codes = layout::kInt8Codes;
+  if (format_ == WeightFormat::kQ6K) codes = layout::kQ6KCodes;
+  Packed packed = RandomPacked(format_, kRows, kCols, random);
+  for (const int byte : {0x00, 0xff, 0x77, 0x88, 0x7f, 0x81}) {
+    auto* step = reinterpret_cast<std::byte*>(packed.memory.data());
+    for (int s = 0; s < layout::Steps(kCols); ++s, step += layout::StepBytes(format_))
+      std::memset(step, byte, codes);
+    for (const int tokens : {1, 3, 6}) {
+      const ActivationForm form = FormFor(tokens);
+      if (form == ActivationForm::kFloat) GTEST_SKIP() << IsaName(isa_) << " takes fp32";
+      for (const float value : {1.0f, -1.0f}) {
+        const std::vector<float> x(static_cast<size_t>(tokens) * kCols, value);
+        ASSERT_NO_FATAL_FAILURE(ExpectAgreementOn(x, isa_, packed.matrix, 0, tokens, form)) << byte;
+      }
+    }
+  }
 }
 
 // Inputs and tokens enough that every kernel takes them in several portions.

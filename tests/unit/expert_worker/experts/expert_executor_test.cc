@@ -156,7 +156,8 @@ class Reference {
       for (size_t i = group; i < end; ++i) top = std::max(top, std::fabs(x[i]) + error[i]);
       for (size_t i = group; i < end; ++i) {
         if (form == ActivationForm::kInt8) error[i] += 1.001 * top / 254;
-        if (form == ActivationForm::kInt8Pair) error[i] += 1.01 * top / 254 / 254;
+        if (form == ActivationForm::kInt8Pair || form == ActivationForm::kInt16)
+          error[i] += 1.01 * top / 254 / 254;
         if (form == ActivationForm::kBf16 || form == ActivationForm::kBf16Quads)
           error[i] += (std::fabs(x[i]) + error[i]) / 256;
         // Tiles round the weights too, by as much.
