@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
@@ -39,7 +40,7 @@ std::set<tcp::endpoint> OfFirstFamily(const tcp::resolver::results_type& found) 
 
 absl::StatusOr<std::unique_ptr<Backends>> Backends::Create(const std::vector<std::string>& urls,
                                                            Metrics& metrics) {
-  std::unique_ptr<Backends> backends(new Backends(metrics));
+  std::vector<std::pair<Url, bool>> parsed;  // and whether it is a group's
   std::set<std::string> names;
   for (const std::string& text : urls) {
     const bool group = text.starts_with(kGroupPrefix);
@@ -49,16 +50,20 @@ absl::StatusOr<std::unique_ptr<Backends>> Backends::Create(const std::vector<std
     const std::string name = fmt::format("{}{}", group ? kGroupPrefix : "", url->ToString());
     if (!names.insert(name).second)
       return absl::InvalidArgumentError(fmt::format("--backends: {} comes twice, expected each once", name));
-    if (group) {
-      backends->groups_.push_back(std::make_unique<Group>(*url, backends->context_));
-    } else {
-      const std::lock_guard lock(backends->mutex_);
-      backends->Add(*url, name, /*of_group=*/false);
-    }
+    parsed.emplace_back(*url, group);
   }
-  if (names.empty() || names.size() > limits::kRouterBackendsMax) {
-    return absl::InvalidArgumentError(
-        fmt::format("--backends: found {} URLs, expected 1 to {}", names.size(), limits::kRouterBackendsMax));
+  if (parsed.empty() || parsed.size() > limits::kRouterBackendsMax) {
+    return absl::InvalidArgumentError(fmt::format("--backends: found {} URLs, expected 1 to {}",
+                                                  parsed.size(), limits::kRouterBackendsMax));
+  }
+  std::unique_ptr<Backends> backends(new Backends(metrics));
+  const std::lock_guard lock(backends->mutex_);
+  for (const auto& [url, group] : parsed) {
+    if (group) {
+      backends->groups_.push_back(std::make_unique<Group>(url, backends->context_));
+    } else {
+      backends->Add(url, url.ToString(), /*of_group=*/false);
+    }
   }
   return backends;
 }

@@ -23,7 +23,7 @@ from liveness import Liveness  # noqa: E402,F401
 import mutual_tls  # noqa: E402
 from mutual_tls import MutualTls  # noqa: E402,F401
 import routing  # noqa: E402
-from routing import RouterFaults, Routing  # noqa: E402,F401
+from routing import RouterFaults, RouterNames, Routing  # noqa: E402,F401
 import supervision  # noqa: E402
 from supervision import Draining, Pinning, Supervision  # noqa: E402,F401
 from terminal import Terminal  # noqa: E402
