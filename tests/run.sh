@@ -7,8 +7,8 @@
 #   5 clients   SDKs and bench clients over HTTP           tests/clients
 #   6 quality   what the trained model answers, served     tests/quality
 #   7 chart     renderings, schemas, its pods' commands    tests/helm
-#   8 deploy    the image under podman, hosts, alerts      tests/deploy
-#   9 device    device code compiles with nvcc             tests/gpu
+#   8 device    device code compiles with nvcc             tests/gpu
+#   9 deploy    the images under podman, hosts, alerts     tests/deploy
 #  10 asan      the same unit tests under ASan and UBSan
 #  11 fuzz      a minute for a third of the fuzz targets   tests/fuzz/README.md
 #  12 tsan      the threaded rooms' tests under TSan
@@ -45,10 +45,10 @@ step "the chart"
 tests/helm/run.sh
 
 if [ -z "$quick" ]; then
-  step "the image, its pod, two hosts, what watches them"
-  tests/deploy/run.sh --bin build/release/bin
   step "device code"
   tests/gpu/compile.sh | tail -n 1
+  step "the images, their pod, two hosts, what watches them"
+  tests/deploy/run.sh --bin build/release/bin
   step "build asan"
   build_preset asan all
   step "unit tests (ASan, UBSan)"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the image from programs that are built already, without a registry, on Debian 12 with buildah:
 #   deploy/image/build.sh [--bin build/release/bin] [--tag localhost/numoe:latest] [--cuda DIR] [-- OPTIONS OF BUILDAH...]
-# --cuda: the programs have the CUDA device; DIR holds CUDA's libraries.
+# --cuda: the coordinator has the CUDA device; DIR is the toolkit that it was built with, /usr/local/cuda or nvidia/cu13 of
+# NVIDIA's wheels.
 # OPTIONS go before buildah's command (`--root DIR --runroot DIR`). rootfs.sh makes what the Dockerfile's stages before
 # the last one would have made; the last stage is the Dockerfile's own.
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the image's root file system: the programs, the Debian packages that they need and no others, a user, an SBOM.
 #   deploy/image/rootfs.sh --bin DIR --out DIR [--version TEXT] [--cuda DIR]
-# --cuda: the folder of CUDA's libraries, of which the coordinator's CUDA device loads one.
+# --cuda: the CUDA toolkit that the coordinator was built with, of which its CUDA device loads one library.
 # The Dockerfile runs it in its last build stage, build.sh on this machine: one list of packages, one result. Needs
 # Debian 12 with apt's lists, python3, and no root. Packages are unpacked, not installed: none of their scripts run, and
 # neither dpkg nor apt nor perl come along. /var/lib/dpkg/status.d has each one's control file, as scanners expect it.
@@ -91,10 +91,25 @@ configure() {
   printf 'passwd: files\ngroup: files\nhosts: files dns\n' >"$out/etc/nsswitch.conf"
 }
 
-# Every library of every program is in the image, wherever this machine has more of them.
+# cuBLASLt is loaded when a GPU is there, and needs no other of CUDA's libraries; CUDA's runtime is in the coordinator, the
+# driver's libraries come from the host. NVIDIA publishes the one file for all its GPUs, and it cannot be made smaller.
+install_cuda() {
+  local library licence
+  library=$(find -L "$cuda/lib64" "$cuda/lib" -maxdepth 1 -name 'libcublasLt.so.13' -print -quit 2>/dev/null || true)
+  licence=$(find -L "$cuda/EULA.txt" "$cuda"/../../nvidia_cublas-*.dist-info -name EULA.txt -o -name License.txt 2>/dev/null | head -n 1 || true)
+  [ -n "$library" ] && [ -n "$licence" ] || {
+    echo "--cuda $cuda: expected a toolkit of CUDA 13, with lib/libcublasLt.so.13 and EULA.txt, or NVIDIA's wheels' nvidia/cu13" >&2
+    return 1
+  }
+  install -m 0644 "$library" "$out/usr/lib/x86_64-linux-gnu/"
+  install -D -m 0644 "$licence" "$out/usr/share/doc/nvidia-cuda/copyright"
+}
+
+# Every library of every program is in the image, wherever this machine has more of them; those of cuBLASLt, too.
 check_libraries() {
   local program where=$out/usr/lib/x86_64-linux-gnu missing
-  for program in "$out"/usr/bin/numoe-*; do
+  for program in "$out"/usr/bin/numoe-* "$where"/libcublasLt.so.*; do
+    [ -e "$program" ] || continue
     [ "$(head -c 4 "$program" | tail -c 3)" = ELF ] || continue
     missing=$("$out/lib64/ld-linux-x86-64.so.2" --inhibit-cache --library-path "$where" --list "$program" |
       awk -v root="$(realpath "$out")/" '$2 == "=>" && index($3, root) != 1')
@@ -118,6 +133,6 @@ done
 # The trained model that a first try serves.
 mkdir -p "$out/usr/share/numoe/models"
 cp -r "$here/../models/nano" "$out/usr/share/numoe/models/nano"
-[ -z "$cuda" ] || install -m 0644 "$cuda/libcublasLt.so.13" "$out/usr/lib/x86_64-linux-gnu/"
+[ -z "$cuda" ] || install_cuda
 check_libraries
-python3 "$here/sbom.py" --root "$out" --version "$version" >"$out/usr/share/numoe/sbom.spdx.json"
+python3 "$here/sbom.py" --root "$out" --version "$version" ${cuda:+--cuda "$cuda"} >"$out/usr/share/numoe/sbom.spdx.json"

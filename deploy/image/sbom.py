@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the SPDX 2.3 document of a root file system made by rootfs.sh: its Debian packages and our programs.
 
-Usage: sbom.py --root DIR --version TEXT. The packages are read from DIR/var/lib/dpkg/status.d, the control file of each.
+Usage: sbom.py --root DIR --version TEXT [--cuda TOOLKIT]. The packages are read from DIR/var/lib/dpkg/status.d, the control
+file of each, what the coordinator has of NVIDIA from TOOLKIT.
 """
 import argparse
 import datetime
@@ -12,7 +13,7 @@ import re
 import sys
 import urllib.parse
 
-CUDA_EULA = "https://docs.nvidia.com/cuda/eula/index.html"
+CUDA_LICENSE = "LicenseRef-NVIDIA-CUDA-EULA"
 
 
 def identifier(name):
@@ -67,29 +68,62 @@ def program(path, version):
     }
 
 
-def cuda_library(path):
+def header_number(toolkit, header, name):
+    """The value of `#define name` in a header of the toolkit."""
+    path = os.path.join(toolkit, "include", header)
+    with open(path, encoding="utf-8", errors="replace") as f:
+        found = re.search(rf"^#define {name}\s+(\d+)$", f.read(), re.M)
+    if not found:
+        sys.exit(f"{path}: no {name}, expected a header of CUDA 13")
+    return int(found.group(1))
+
+
+def cuda_library(path, version, release):
     """NVIDIA's, redistributed as its licence allows (CUDA EULA, attachment A)."""
-    entry = program(path, "13")
+    entry = program(path, version)
+    cpe = f"cpe:2.3:a:nvidia:cuda_toolkit:{release}:*:*:*:*:*:*:*"
     entry.update({"SPDXID": identifier("cuda-" + os.path.basename(path)), "supplier": "Organization: NVIDIA",
-                  "licenseConcluded": "LicenseRef-CUDA-EULA", "licenseDeclared": "LicenseRef-CUDA-EULA"})
+                  "licenseConcluded": CUDA_LICENSE, "licenseDeclared": CUDA_LICENSE,
+                  "externalRefs": [{"referenceCategory": "SECURITY", "referenceType": "cpe23Type", "referenceLocator": cpe}]})
     return entry
 
 
-def document(root, version):
+def cuda_libraries(root, toolkit):
+    """-> what the coordinator loads, what is linked into it"""
+    cudart = header_number(toolkit, "cuda_runtime_api.h", "CUDART_VERSION")  # 1000 * major + 10 * minor
+    release = f"{cudart // 1000}.{cudart % 1000 // 10}"
+    cublas = ".".join(str(header_number(toolkit, "cublas_api.h", "CUBLAS_VER_" + part)) for part in ("MAJOR", "MINOR", "PATCH", "BUILD"))
+    archive = next(path for path in (os.path.join(toolkit, folder, "libcudart_static.a") for folder in ("lib64", "lib"))
+                   if os.path.exists(path))
+    return (cuda_library(os.path.join(root, "usr/lib/x86_64-linux-gnu/libcublasLt.so.13"), cublas, release),
+            cuda_library(archive, release, release))
+
+
+def relation(subject, kind, target):
+    return {"spdxElementId": subject, "relationshipType": kind, "relatedSpdxElement": target["SPDXID"]}
+
+
+def document(root, version, toolkit):
     status = os.path.join(root, "var/lib/dpkg/status.d")
     debian = [debian_package(read_control(os.path.join(status, name))) for name in sorted(os.listdir(status))]
     folder = os.path.join(root, "usr/bin")
     own = [program(os.path.join(folder, name), version) for name in sorted(os.listdir(folder)) if name.startswith("numoe-")]
-    libraries = os.path.join(root, "usr/lib/x86_64-linux-gnu")
-    cuda = [cuda_library(os.path.join(libraries, name)) for name in sorted(os.listdir(libraries)) if name.startswith("libcublas")]
-    packages = own + debian + cuda
+    packages = own + debian
+    relations = [relation("SPDXRef-DOCUMENT", "DESCRIBES", o) for o in own]
+    relations += [relation(o["SPDXID"], "DEPENDS_ON", d) for o in own for d in debian]
+    licenses = []
+    if toolkit:
+        cublas, cudart = cuda_libraries(root, toolkit)
+        packages += [cublas, cudart]
+        coordinator = identifier("program-numoe-coordinator")
+        relations += [relation(coordinator, "DEPENDS_ON", cublas), relation(coordinator, "STATIC_LINK", cudart)]
+        with open(os.path.join(root, "usr/share/doc/nvidia-cuda/copyright"), encoding="utf-8") as f:
+            licenses = [{"licenseId": CUDA_LICENSE, "name": "CUDA EULA", "extractedText": f.read(),
+                         "seeAlsos": ["https://docs.nvidia.com/cuda/eula/index.html"]}]
     # The same contents have the same namespace, and others another.
     content = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     created = datetime.datetime.fromtimestamp(int(epoch), datetime.timezone.utc) if epoch else datetime.datetime.now(datetime.timezone.utc)
-    relations = [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": p["SPDXID"]} for p in own]
-    relations += [{"spdxElementId": o["SPDXID"], "relationshipType": "DEPENDS_ON", "relatedSpdxElement": d["SPDXID"]}
-                  for o in own for d in debian + cuda]
     return {
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
@@ -98,7 +132,7 @@ def document(root, version):
         "documentNamespace": "https://numoe.invalid/spdx/" + content,
         "creationInfo": {"created": created.strftime("%Y-%m-%dT%H:%M:%SZ"), "creators": ["Tool: numoe-sbom"]},
         "packages": packages,
-        "hasExtractedLicensingInfos": [{"licenseId": "LicenseRef-CUDA-EULA", "name": "CUDA EULA", "extractedText": CUDA_EULA}] if cuda else [],
+        "hasExtractedLicensingInfos": licenses,
         "relationships": relations,
     }
 
@@ -107,8 +141,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", required=True)
     parser.add_argument("--version", required=True)
+    parser.add_argument("--cuda")
     options = parser.parse_args()
-    json.dump(document(options.root, options.version), sys.stdout, indent=1)
+    json.dump(document(options.root, options.version, options.cuda), sys.stdout, indent=1)
     print()
 
 

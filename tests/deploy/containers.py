@@ -50,10 +50,17 @@ class Podman:
             f.write(f'[storage]\ndriver="vfs"\nrunroot="{self.folder}/run"\ngraphroot="{self.folder}/store"\n')
         self.environment = {**os.environ, "CONTAINERS_CONF": conf, "CONTAINERS_STORAGE_CONF": storage}
         self.store = ["--root", self.folder + "/store", "--runroot", self.folder + "/run"]
-        build = [os.path.join(ROOT, "deploy/image/build.sh"), "--bin", bin_dir, "--tag", IMAGE, "--", *self.store]
+        try:
+            self.build(bin_dir, IMAGE)
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+
+    def build(self, bin_dir, tag, *options):
+        """deploy/image/build.sh of the programs in `bin_dir`."""
+        build = [os.path.join(ROOT, "deploy/image/build.sh"), "--bin", bin_dir, "--tag", tag, *options, "--", *self.store]
         built = subprocess.run(build, env=self.environment, capture_output=True, text=True, timeout=600)
         if built.returncode != 0:
-            shutil.rmtree(self.folder, ignore_errors=True)
             raise AssertionError(f"deploy/image/build.sh failed:\n{built.stdout}{built.stderr}")
 
     def argv(self, *arguments):

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Tests of what is deployed: image, pod, hosts, dashboards, units. Usage: run.py --bin build/release/bin [TEST...]"""
+"""Tests of what is deployed: images, pod, hosts, dashboards, units.
+
+Usage: run.py --bin build/release/bin [--cuda-coordinator FILE --cuda TOOLKIT] [TEST...]
+"""
 import argparse
 import os
 import sys
@@ -7,10 +10,12 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # ip and iptables
+import cuda_image  # noqa: E402
 import hosts  # noqa: E402
 import observability  # noqa: E402
 import pod  # noqa: E402
 import units  # noqa: E402
+from cuda_image import TheCudaImage  # noqa: E402,F401
 from hosts import TwoHosts, TwoHostsWithTls  # noqa: E402,F401
 from observability import Rules, ScrapedDaemons, Words  # noqa: E402,F401
 from pod import ThePod  # noqa: E402,F401
@@ -19,6 +24,9 @@ from units import SystemdUnits, UnitCommands  # noqa: E402,F401
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
+    parser.add_argument("--cuda-coordinator", default="")
+    parser.add_argument("--cuda", default="")
     options, rest = parser.parse_known_args()
-    pod.BIN = units.BIN = hosts.BIN = observability.BIN = os.path.abspath(options.bin)
+    cuda_image.CUDA_COORDINATOR, cuda_image.TOOLKIT = os.path.abspath(options.cuda_coordinator), options.cuda
+    pod.BIN = cuda_image.BIN = units.BIN = hosts.BIN = observability.BIN = os.path.abspath(options.bin)
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
-# Builds the image from programs that are built already and runs what is deployed: run.sh [--bin DIR] [TEST...]
-# Installs tests/deploy/packages.txt; what cannot be installed or is not allowed here skips, with the reason.
+# Builds the images from programs that are built already and runs what is deployed: run.sh [--bin DIR] [TEST...]
+# The CUDA variant's coordinator is built by tests/gpu/compile.sh, where there is an nvcc. Installs
+# tests/deploy/packages.txt; what cannot be installed or is not allowed here skips, with the reason.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source deploy/lib/install.sh
 bin=build/release/bin
 if [ "${1:-}" = --bin ]; then bin=$2; shift 2; fi
 install_packages tests/deploy/packages.txt || echo "some packages of tests/deploy cannot be installed: their tests skip" >&2
-exec python3 tests/deploy/run.py --bin "$bin" "$@"
+cuda=()
+if nvcc=$(tests/gpu/toolkit.sh --present); then
+  tests/gpu/compile.sh >/dev/null
+  cuda=(--cuda-coordinator build/cuda/bin/numoe-coordinator --cuda "$(dirname "$(dirname "$(realpath "$nvcc")")")")
+fi
+exec python3 tests/deploy/run.py --bin "$bin" "${cuda[@]}" "$@"

@@ -3,15 +3,13 @@
 # Fails, and says why, where there is neither. --present: installs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-for nvcc in "${NUMOE_NVCC:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc; do
+toolkit=build/cuda_toolkit
+wheels() { ls "$PWD/$toolkit"/lib/python*/site-packages/nvidia/cu13/bin/nvcc 2>/dev/null; }
+for nvcc in "${NUMOE_NVCC:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc "$(wheels || true)"; do
   [ -x "$nvcc" ] && "$nvcc" --version | grep -q 'release 13\.' && { echo "$nvcc"; exit 0; }
 done
-toolkit=build/cuda_toolkit
 [ "${1:-}" != --present ] || exit 1
-wheels=(nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl)
-if ! ls "$toolkit"/lib/python*/site-packages/nvidia/cu13/bin/nvcc >/dev/null 2>&1; then
-  python3 -m venv "$toolkit" >&2
-  "$toolkit/bin/pip" install -q "${wheels[@]/%/==13.0.*}" 'nvidia-cublas==13.*' >&2 ||
-    { echo "no CUDA 13: no nvcc here, and pip cannot install NVIDIA's wheels" >&2; exit 1; }
-fi
-ls "$PWD/$toolkit"/lib/python*/site-packages/nvidia/cu13/bin/nvcc
+python3 -m venv "$toolkit" >&2
+"$toolkit/bin/pip" install -q -r deploy/cuda_toolkit.txt >&2 ||
+  { echo "no CUDA 13: no nvcc here, and pip cannot install NVIDIA's wheels" >&2; exit 1; }
+wheels

@@ -265,15 +265,25 @@ absl::StatusOr<DeviceFacts> ReadFacts(int ordinal) {
   if (code == cudaErrorInsufficientDriver) {
     int driver = 0;
     cudaDriverGetVersion(&driver);
-    if (driver == 0) return absl::NotFoundError("no NVIDIA driver on this machine");
+    if (driver == 0) {
+      return absl::NotFoundError(fmt::format(
+          "found no NVIDIA driver (libcuda.so.1), expected one of CUDA {}.{} or later; install it, "
+          "give the container a GPU (docker run --gpus all), or use --device=cpu",
+          CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10));
+    }
     return absl::FailedPreconditionError(
         fmt::format("the NVIDIA driver is for CUDA {}.{}, expected {}.{} or later; update the driver",
                     driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10));
   }
   if (code != cudaSuccess)
-    return absl::NotFoundError(fmt::format("no NVIDIA GPU: {}", cudaGetErrorString(code)));
+    return absl::NotFoundError(fmt::format(
+        "found no NVIDIA GPU ({}), expected one that this process may use; see nvidia-smi, or use "
+        "--device=cpu",
+        cudaGetErrorString(code)));
   if (ordinal < 0 || ordinal >= devices) {
-    return absl::NotFoundError(fmt::format("GPU {} does not exist, this machine has {}", ordinal, devices));
+    return absl::NotFoundError(
+        fmt::format("found {} GPUs, expected number {} among them; use --device=cuda:0 to cuda:{}", devices,
+                    ordinal, devices - 1));
   }
   RETURN_IF_ERROR(UseDevice(ordinal));
   cudaDeviceProp properties{};
