@@ -33,7 +33,7 @@
 #define NUMOE_METRICS(COUNTER, GAUGE, HISTOGRAM)                                                           \
   GAUGE(kBuildInfo, "numoe_build_info", kAll, "version,isa",                                               \
         "Always 1: the program's version and the instruction set its kernels use")                         \
-  GAUGE(kCertificateExpiry, "numoe_certificate_expiry_timestamp_seconds", kBoth, "flag",                   \
+  GAUGE(kCertificateExpiry, "numoe_certificate_expiry_timestamp_seconds", kAll, "flag",                    \
         "Unix time at which the certificate ends that this flag names, as it is in use")                   \
   HISTOGRAM(kExpertCallDuration, "numoe_expert_call_duration_seconds", kWorker, "", kMicroseconds,         \
             "Time to compute one layer call, without transport")                                           \

@@ -16,6 +16,7 @@
 
 #include "common/base/status.h"
 #include "common/base/watched_file.h"
+#include "common/transport/certificate.h"
 #include "coordinator/http/connection.h"
 
 namespace numoe {
@@ -25,6 +26,7 @@ namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kFinishLook(2);
+constexpr std::chrono::seconds kTlsLook(1);
 
 absl::StatusOr<std::shared_ptr<asio::ssl::context>> LoadTls(const ServerOptions& options) {
   auto tls = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
@@ -53,8 +55,10 @@ class BeastServer final : public Server {
                std::make_shared<std::atomic<int>>(0),
                std::make_shared<OpenConnections>()},
         certificate_(options.tls_certificate),
-        acceptor_(context_),
-        pause_(context_) {}
+        key_(options.tls_key),
+        acceptor_(asio::make_strand(context_)),
+        pause_(acceptor_.get_executor()),
+        tls_look_(acceptor_.get_executor()) {}
 
   ~BeastServer() override {
     Stop();
@@ -72,6 +76,7 @@ class BeastServer final : public Server {
       return absl::InvalidArgumentError("--ssl-certfile and --ssl-keyfile: expected both or neither");
     if (!options_.tls_certificate.empty()) {
       ASSIGN_OR_RETURN(tls_, LoadTls(options_));
+      SayTls("");
     }
     return Bind();
   }
@@ -81,6 +86,7 @@ class BeastServer final : public Server {
     acceptor_.listen(asio::socket_base::max_listen_connections, error);
     if (error) return Fail("cannot listen", error);
     Accept();
+    if (tls_ != nullptr) WatchTls();
     for (int i = 0; i < options_.threads; ++i) {
       threads_.emplace_back([this, i] {
         pthread_setname_np(pthread_self(), fmt::format("http-{}", i).c_str());
@@ -144,23 +150,44 @@ class BeastServer final : public Server {
     });
   }
 
-  // A new certificate is for the connections that come; a broken one leaves the old.
+  // A new certificate is for the connections that come; a broken one, or one whose key is not there yet,
+  // leaves the old.
   void RefreshTls() {
-    if (tls_ == nullptr || !certificate_.Changed()) return;
+    if (tls_ == nullptr) return;
+    const bool certificate = certificate_.Changed(), key = key_.Changed();
+    if (!certificate && !key) return;
     auto fresh = LoadTls(options_);
-    if (!fresh.ok()) return spdlog::error("{}", std::string(fresh.status().message()));
-    spdlog::info("--ssl-certfile: {} changed and is used", options_.tls_certificate.string());
+    if (!fresh.ok())
+      return spdlog::error("{}; what was read before stays in use", std::string(fresh.status().message()));
     tls_ = *std::move(fresh);
+    SayTls("changed and is used: ");
+  }
+
+  // Looks without connections, too: the metric says when the one ends that the next client will see.
+  void WatchTls() {
+    tls_look_.expires_after(kTlsLook);
+    tls_look_.async_wait([this](boost::system::error_code cancelled) {
+      if (cancelled) return;
+      RefreshTls();
+      WatchTls();
+    });
+  }
+
+  void SayTls(const char* what) {
+    const X509& used = *SSL_CTX_get0_certificate(tls_->native_handle());
+    spdlog::info("--ssl-certfile: {}{}", what, DescribeCertificate(used));
+    parts_.metrics.With(GaugeId::kCertificateExpiry, {"ssl-certfile"})
+        .Set(static_cast<double>(ExpiryOf(used)));
   }
 
   const ServerOptions options_;
   std::atomic<const Router*> router_;
   const ServerParts parts_;
-  WatchedFile certificate_;
-  std::shared_ptr<asio::ssl::context> tls_;  // null: plain text
+  WatchedFile certificate_, key_;
+  std::shared_ptr<asio::ssl::context> tls_;  // null: plain text; the acceptor's strand
   asio::io_context context_;
   tcp::acceptor acceptor_;
-  asio::steady_timer pause_;
+  asio::steady_timer pause_, tls_look_;
   int port_ = 0;
   std::vector<std::thread> threads_;
 };

@@ -11,6 +11,7 @@
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <future>
 #include <mutex>
@@ -306,12 +307,13 @@ TEST_F(ServerTest, PagesOfAllowedOriginsMayAsk) {
 }
 
 // A key and a certificate that it signs itself, as PEM files.
-void WriteCertificate(const std::filesystem::path& certificate, const std::filesystem::path& key) {
+void WriteCertificate(const std::filesystem::path& certificate, const std::filesystem::path& key,
+                      int64_t seconds = 3600) {
   EVP_PKEY* const pair = EVP_RSA_gen(2048);
   X509* const cert = X509_new();
   ASN1_INTEGER_set(X509_get_serialNumber(cert), 1);
   X509_gmtime_adj(X509_getm_notBefore(cert), 0);
-  X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
+  X509_gmtime_adj(X509_getm_notAfter(cert), seconds);
   X509_set_pubkey(cert, pair);
   X509_NAME* const name = X509_get_subject_name(cert);
   X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("localhost"),
@@ -459,6 +461,25 @@ TEST_F(ServerTest, ConnectionsAreRefusedUntilItStarts) {
   EXPECT_EQ(error, asio::error::connection_refused);
   ASSERT_TRUE(server_->Start().ok());
   EXPECT_TRUE(Has(Ask(Get("/open", "Connection: close\r\n")), "200 OK"));
+}
+
+TEST_F(TlsServerTest, TheMetricSaysWhenTheCertificateEndsAlsoARenewedOneThatNobodyHasSeen) {
+  Start(options_);
+  const std::string series = "numoe_certificate_expiry_timestamp_seconds{flag=\"ssl-certfile\"} ";
+  const auto days_left = [&] {
+    const std::string text = metrics_.Serialise();
+    const size_t at = text.find("\n" + series);
+    if (at == std::string::npos) return -1.0;
+    return (std::stod(text.substr(at + 1 + series.size())) - static_cast<double>(std::time(nullptr))) / 86400;
+  };
+  EXPECT_NEAR(days_left(), 3600.0 / 86400, 0.01);
+  WriteCertificate(options_.tls_certificate, options_.tls_key, 90 * 86400);
+  // A file system may keep times no finer than the clock's tick.
+  std::filesystem::last_write_time(options_.tls_certificate,
+                                   std::filesystem::file_time_type::clock::now() + std::chrono::seconds(1));
+  for (int i = 0; i < 6000 && days_left() < 1; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_NEAR(days_left(), 90, 0.01);
 }
 
 TEST_F(TlsServerTest, WrongFilesAreNamed) {
