@@ -1,8 +1,10 @@
 // The live view: polls /metrics (each second) and /expert_stats while it is shown and the page is visible, and draws
-// what came between two looks. The names are those of common/observe/metric_list.h.
+// what came between two looks. The names are those of common/observe/metric_list.h. Behind a router /metrics are the
+// router's: its coordinators are shown instead of one's workers and experts.
 import { duration } from "./answer.js";
-import { fetchJson, fetchText } from "./api.js";
+import { fetchHealth, fetchJson, fetchText } from "./api.js";
 import { byId, h } from "./dom.js";
+import { CoordinatorsCard } from "./live_coordinators.js";
 import { ExpertsCard } from "./live_experts.js";
 import { PartsCard, WorkersCard } from "./live_tables.js";
 import { Sample, histogramBetween, increase, quantile, rate } from "./metrics.js";
@@ -71,9 +73,10 @@ export class LiveView {
     this.parts = new PartsCard();
     this.workers = new WorkersCard();
     this.experts = new ExpertsCard();
+    this.coordinators = new CoordinatorsCard();
     this.plots = [this.tokens, this.first, this.between, this.requests, this.kv];
     byId("live-body").append(this.#state, h("div", { class: "cards" },
-      [...this.plots, this.parts, this.workers, this.experts].map((card) => card.element)));
+      [...this.plots, this.coordinators, this.parts, this.workers, this.experts].map((card) => card.element)));
     document.addEventListener("visibilitychange", () => this.#schedule());
     new ResizeObserver(() => this.#redraw()).observe(byId("live-body"));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#redraw());
@@ -100,8 +103,12 @@ export class LiveView {
     const started = performance.now();
     try {
       const text = await fetchText("/metrics", this.#settings.key);
-      this.#take(new Sample(text, performance.now() / 1000));
-      if (this.#polls++ % EXPERTS_EVERY === 0) {
+      const sample = new Sample(text, performance.now() / 1000);
+      const routed = sample.labelValues("numoe_router_backend_up", "backend").length > 0;
+      this.#showRouter(routed);
+      if (routed) await this.#takeRouter(sample);
+      else this.#take(sample);
+      if (!routed && this.#polls++ % EXPERTS_EVERY === 0) {
         const stats = await fetchJson("/expert_stats", this.#settings.key).catch((failure) => ({ failure }));
         this.experts.take(stats, performance.now() / 1000);
       }
@@ -138,6 +145,21 @@ export class LiveView {
     this.kv.add([sample.value("numoe_kv_usage_ratio")], this.#kvNote(sample));
     this.parts.take(before, sample);
     this.workers.take(before, sample);
+  }
+
+  #showRouter(shown) {
+    this.coordinators.element.hidden = !shown;
+    for (const card of [this.first, this.between, this.parts, this.workers, this.experts]) card.element.hidden = shown;
+  }
+
+  async #takeRouter(sample) {
+    const nothing = { internal_states: [] };  // where no coordinator answers
+    const [health, info] = await Promise.all([fetchHealth(), fetchJson("/server_info", this.#settings.key).catch(() => nothing)]);
+    const backends = health.backends ?? [];
+    const sums = this.coordinators.take(backends, info.internal_states, sample);
+    this.tokens.add([sums.generated, sums.prompt]);
+    this.requests.add([sums.running, sums.waiting], `of ${info.internal_states.length} coordinators; ${backends.filter((one) => one.ready).length} of ${backends.length} are ready`);
+    this.kv.add([sums.kv_blocks_total > 0 ? sums.kv_blocks_used / sums.kv_blocks_total : null], `${whole(sums.kv_blocks_used)} of ${whole(sums.kv_blocks_total)} blocks`);
   }
 
   #requestsNote(sample) {

@@ -9,10 +9,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::vector<ordered_json> Objects(const std::vector<std::string>& bodies) {
+std::vector<ordered_json> Objects(const std::vector<NamedReply>& replies) {
   std::vector<ordered_json> objects;
-  for (const std::string& body : bodies) {
-    auto json = ParseBoundedJson(body);
+  for (const NamedReply& reply : replies) {
+    auto json = ParseBoundedJson(reply.body);
     if (json.ok() && json->is_object()) objects.push_back(*std::move(json));
   }
   return objects;
@@ -22,34 +22,46 @@ std::string Dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-// All objects' lists of this name, one behind the other, in the first object.
-std::string Joined(const std::vector<std::string>& bodies, const char* name, bool each_id_once) {
-  std::vector<ordered_json> objects = Objects(bodies);
+}  // namespace
+
+std::string MergeModels(const std::vector<NamedReply>& replies) {
+  std::vector<ordered_json> objects = Objects(replies);
   if (objects.empty()) return "{}";
   ordered_json all = ordered_json::array();
   std::set<std::string> seen;
   for (const ordered_json& object : objects) {
-    const auto list = object.find(name);
-    if (list == object.end() || !list->is_array()) continue;
-    for (const ordered_json& item : *list) {
-      const std::string id = item.is_object() && item.contains("id") ? item["id"].dump() : "";
-      if (!each_id_once || seen.insert(id).second) all.push_back(item);
+    const auto models = object.find("data");
+    if (models == object.end() || !models->is_array()) continue;
+    for (const ordered_json& model : *models) {
+      const std::string id = model.is_object() && model.contains("id") ? model["id"].dump() : "";
+      if (seen.insert(id).second) all.push_back(model);
     }
   }
-  objects[0][name] = std::move(all);
+  objects[0]["data"] = std::move(all);
   return Dump(objects[0]);
 }
 
-}  // namespace
-
-std::string MergeModels(const std::vector<std::string>& bodies) { return Joined(bodies, "data", true); }
-
-std::string MergeServerInfo(const std::vector<std::string>& bodies) {
-  return Joined(bodies, "internal_states", false);
+std::string MergeServerInfo(const std::vector<NamedReply>& replies) {
+  ordered_json merged = ordered_json::object();
+  ordered_json all = ordered_json::array();
+  for (const NamedReply& reply : replies) {
+    auto info = ParseBoundedJson(reply.body);
+    if (!info.ok() || !info->is_object()) continue;
+    const auto states = info->find("internal_states");
+    if (states != info->end() && states->is_array()) {
+      for (ordered_json& state : *states) {
+        if (state.is_object()) state["backend"] = reply.backend;
+        all.push_back(std::move(state));
+      }
+    }
+    if (merged.empty()) merged = *std::move(info);
+  }
+  if (!merged.empty()) merged["internal_states"] = std::move(all);
+  return Dump(merged);
 }
 
-std::string MergeSums(const std::vector<std::string>& bodies) {
-  std::vector<ordered_json> objects = Objects(bodies);
+std::string MergeSums(const std::vector<NamedReply>& replies) {
+  std::vector<ordered_json> objects = Objects(replies);
   if (objects.empty()) return "{}";
   for (auto& [name, value] : objects[0].items()) {
     for (size_t i = 1; i < objects.size(); ++i) {

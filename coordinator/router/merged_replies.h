@@ -9,11 +9,16 @@
 
 namespace numoe {
 
+struct NamedReply {
+  std::string backend;  // its URL
+  std::string body;
+};
+
 /// /v1/models: every model once.
-std::string MergeModels(const std::vector<std::string>& bodies);
+std::string MergeModels(const std::vector<NamedReply>& replies);
 /// /load, /abort_request and the like: the first one's fields, with the sums of those that are numbers.
-std::string MergeSums(const std::vector<std::string>& bodies);
-/// /server_info: the first one's, with everybody's internal_states.
-std::string MergeServerInfo(const std::vector<std::string>& bodies);
+std::string MergeSums(const std::vector<NamedReply>& replies);
+/// /server_info: the first one's, with everybody's internal_states, in which `backend` says whose they are.
+std::string MergeServerInfo(const std::vector<NamedReply>& replies);
 
 }  // namespace numoe

@@ -208,12 +208,12 @@ void RouterService::AskEverybody(const std::shared_ptr<Exchange>& exchange, Merg
              return exchange->ReplyError(FromStatus(
                  absl::UnavailableError("no coordinator serves at the moment: " + backends_.Missing())));
            }
-           std::vector<std::string> bodies;
+           std::vector<NamedReply> named;
            for (const BackendReply& reply : replies) {
              if (reply.status != 200) return exchange->Reply({.status = reply.status, .body = reply.body});
-             bodies.push_back(reply.body);
+             named.push_back({backends_.NameOf(reply.backend), reply.body});
            }
-           exchange->Reply({.body = merge(bodies)});
+           exchange->Reply({.body = merge(named)});
          });
 }
 

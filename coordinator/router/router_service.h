@@ -15,6 +15,7 @@
 #include "coordinator/http/router.h"
 #include "coordinator/router/ask_all.h"
 #include "coordinator/router/backends.h"
+#include "coordinator/router/merged_replies.h"
 
 namespace numoe {
 
@@ -30,7 +31,7 @@ class RouterService {
   void Stop();
 
  private:
-  using Merge = std::string (*)(const std::vector<std::string>&);
+  using Merge = std::string (*)(const std::vector<NamedReply>&);
 
   void RegisterOwn(Router& router);
   void RegisterForwarded(Router& router);

@@ -17,6 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
 sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "e2e")]
 import browser  # noqa: E402
+import routing  # noqa: E402
 from daemons import Cluster  # noqa: E402
 
 MODEL = os.path.join(ROOT, "deploy/models/nano")
@@ -35,12 +36,16 @@ class Page(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster(BIN, MODEL, coordinator_flags=["--max-num-seqs", "8", *cls.flags])
+        cls.cluster = cls.make_cluster()
         cls.cluster.__enter__()
         cls.addClassCleanup(cls.cluster.__exit__)
         cls.b = browser.Browser()
         cls.addClassCleanup(cls.b.__exit__)
         cls.url = f"http://127.0.0.1:{cls.cluster.port}/"
+
+    @classmethod
+    def make_cluster(cls):
+        return Cluster(BIN, MODEL, coordinator_flags=["--max-num-seqs", "8", *cls.flags])
 
     def setUp(self):
         self.b.size(1280, 860)
@@ -415,6 +420,38 @@ class Live(Page):
         self.b.requests()
         time.sleep(1.5)
         self.assertFalse([r for r in self.b.requests() if r.endswith("/metrics")])
+
+
+class BehindRouter(Page):
+    """Two coordinators; the page is one's, what it asks for goes through the router."""
+
+    @classmethod
+    def make_cluster(cls):
+        routing.BIN = BIN
+        return routing.House()
+
+    def test_the_live_view_shows_the_coordinators(self):
+        rows = "[...document.querySelectorAll('[aria-label=Coordinators] .workers > li')]"
+        figures = rows + ".map((li) => Object.fromEntries([...li.querySelectorAll('dl > div')].map((d) => [...d.children].map((c) => c.textContent))))"
+        self.settings(extra=LONG)
+        self.b.click("header [data-panel=live]")
+        self.ask("Count", wait=False)
+        self.b.wait("an answer that runs on one of them",
+                    f"{figures}.map((f) => f.running).sort().join() === '0,1' && {figures}.some((f) => Number(f['tokens/s'].replace(',', '')) > 0)")
+        self.b.wait("the sum", "document.querySelectorAll('[aria-label=Requests] .figures b')[0].textContent === '1'")
+        self.b.wait("tokens per second", "document.querySelectorAll('.figures b')[0].textContent.match(/[1-9]/)")
+        self.shot("coordinators")
+        self.b.click("#send.stop")
+        self.answered()
+        hosts = [url.removeprefix("http://") for url in self.cluster.urls]
+        self.assertEqual(self.b.run(f"return {rows}.map((li) => li.querySelector('code').textContent)"), hosts)
+        self.assertEqual(self.b.run(f"return {rows}.map((li) => li.querySelector('small').textContent)"), ["ready", "ready"])
+        hidden = self.b.run("return [...document.querySelectorAll('.card[hidden]')].map((card) => card.getAttribute('aria-label'))")
+        self.assertIn("Expert workers", hidden)
+        self.cluster.doors[1].daemon.stop()
+        self.b.wait("the one that is gone", f"{rows}[1].querySelector('.state.down') && {figures}[1].running === '–'")
+        self.assertNotEqual(self.b.run(f"return {rows}[1].querySelector('small').textContent"), "ready")
+        self.assertEqual(self.b.run(f"return {rows}[0].querySelector('small').textContent"), "ready")
 
 
 class Locked(Page):
