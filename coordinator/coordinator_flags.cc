@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "coordinator/api/sampling_fields.h"
 #include "coordinator/http/server_flags.h"
+#include "coordinator/model/step_overlap.h"
 
 namespace numoe {
 namespace {
@@ -91,6 +92,10 @@ void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
            "Routed experts of a token that arrive one layer later, those with the smallest weights: the "
            "workers compute them during the next layer's attention; 0: none, exact")
       ->check(CLI::Range(0, limits::kExpertsPerTokenMax - 1));
+  flags.Add("two-batch-overlap", f.two_batch_overlap,
+            "Tokens of a step from which on it is cut in two halves, of which the device computes one while "
+            "the workers have the other; auto: where that measures faster, with a GPU or with workers on "
+            "other hosts; off: never");
 }
 
 absl::Status CheckWorkerAddress(const std::string& address) {
@@ -132,6 +137,22 @@ absl::StatusOr<std::vector<std::pair<std::string, double>>> ParseLocks(
     RETURN_IF_ERROR(Annotate(CheckSamplingValue(locks.back().first, value), "--lock-sampling"));
   }
   return locks;
+}
+
+absl::Status CompleteOverlap(CoordinatorFlags& f) {
+  const std::string& text = f.two_batch_overlap;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, f.overlap_tokens);
+  if (text == "off") {
+    f.overlap_tokens = kNoOverlap;
+  } else if (text == "auto") {
+    f.overlap_tokens = kMeasuredOverlap;
+  } else if (read.ec != std::errc() || read.ptr != end || f.overlap_tokens < kOverlapTokensMin) {
+    return absl::InvalidArgumentError(
+        fmt::format("--two-batch-overlap: found \"{}\", expected auto, off or a number of tokens from {} on",
+                    text, kOverlapTokensMin));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CompletePrefillThreshold(CoordinatorFlags& f) {
@@ -230,6 +251,7 @@ absl::Status CompleteFlags(CoordinatorFlags& f) {
                       limits::kGpuExpertsMax));
     }
   }
+  RETURN_IF_ERROR(CompleteOverlap(f));
   RETURN_IF_ERROR(CompletePrefillThreshold(f));
   for (const std::string& worker : f.workers) RETURN_IF_ERROR(CheckWorkerAddress(worker));
   RETURN_IF_ERROR(CheckAllOrNone(f.worker_tls));

@@ -43,6 +43,8 @@ struct CoordinatorFlags {
   bool disable_prefix_caching = false;
   double decode_stretch_max = 2;
   int deferred_experts = 0;
+  std::string two_batch_overlap = "auto";
+  int overlap_tokens = 0;  // the same, read: ModelOptions::overlap_tokens
   std::string isa = "auto";
   std::string activations = "auto";
   std::string dense_format = "auto";

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 
@@ -56,6 +57,22 @@ StepClock::Observer PartObserver(Metrics& metrics) {
     parts[p] = &metrics.With(HistogramId::kStepPartDuration, {std::string(kStepPartNames[p])});
   }
   return [parts](StepPart part, double seconds) { parts[static_cast<size_t>(part)]->Observe(seconds); };
+}
+
+std::function<void(StepWay)> WayObserver(Metrics& metrics) {
+  std::array<prometheus::Counter*, kStepWays> steps;
+  for (size_t w = 0; w < kStepWays; ++w)
+    steps[w] = &metrics.With(CounterId::kStepsByWay, {std::string(kStepWayNames[w])});
+  return [steps](StepWay way) { steps[static_cast<size_t>(way)]->Increment(); };
+}
+
+// What nobody chose is tried only where the device's time is not the workers': a CPU that computes both gains
+// nothing by turns.
+int OverlapTokens(const CoordinatorFlags& f, bool gpu) {
+  const bool apart = gpu || std::any_of(f.workers.begin(), f.workers.end(), [](const std::string& address) {
+                       return address.rfind("unix:", 0) != 0;
+                     });
+  return f.overlap_tokens == kMeasuredOverlap && !apart ? kNoOverlap : f.overlap_tokens;
 }
 
 std::function<void(const HotExpertsReport&)> HotExpertsObserver(Metrics& metrics) {
@@ -118,6 +135,7 @@ nlohmann::ordered_json ServerInfo(const CoordinatorFlags& f, const ModelOptions&
           {"kv_cache_dtype", CacheTypeName(model.kv_cache_type)},
           {"deterministic", f.deterministic},
           {"max_deferred_experts_per_token", f.deferred_experts},
+          {"two_batch_overlap", f.two_batch_overlap},
           {"prefix_caching", !f.disable_prefix_caching}};
 }
 
@@ -317,7 +335,9 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, const std::shared_ptr<Tls
   loaded.capacity = PlanCapacity(f, loaded.config);
   ASSIGN_OR_RETURN(loaded.options, ModelOptionsFor(f, loaded.config, loaded.capacity));
   loaded.options.observe = PartObserver(metrics);
+  loaded.options.observe_way = WayObserver(metrics);
   ASSIGN_OR_RETURN(DeviceChoice choice, DeviceChoice::Make(f));
+  loaded.options.overlap_tokens = OverlapTokens(f, choice.gpu());
   ASSIGN_OR_RETURN(const MemoryPlan plan,
                    PlanMemory(f, choice, *checkpoint, loaded.config, loaded.capacity, loaded.options));
   for (const std::string& line : plan.Table()) spdlog::info("{}", line);

@@ -103,6 +103,8 @@
   HISTOGRAM(kStepPartDuration, "numoe_step_part_duration_seconds", kCoordinator, "part", kMicroseconds,    \
             "Time of one part of the model in a step, all layers together")                                \
   HISTOGRAM(kStepTokens, "numoe_step_tokens", kCoordinator, "", kPowersOfTwo, "Tokens in a model step")    \
+  COUNTER(kStepsByWay, "numoe_steps_by_way_total", kCoordinator, "way",                                    \
+          "Model steps by their routed experts: whole, halves (two-batch overlap), or fetched")            \
   COUNTER(kStepsReplayed, "numoe_steps_replayed_total", kCoordinator, "",                                  \
           "Steps run again because a worker was lost in them")                                             \
   COUNTER(kSteps, "numoe_steps_total", kCoordinator, "", "Model steps completed")                          \

@@ -4,13 +4,16 @@
 // A Device owns weights, activations and the KV cache and offers the operations of the forward pass.
 // Operations are enqueued in order and may run asynchronously (a CUDA stream); results are on the host only
 // after ReadLogits, and errors of asynchronous work surface there or in JoinExperts. The element type of
-// activations is the device's own choice (the CPU keeps fp32): handles are opaque to the model. Owned and
+// activations is the device's own choice (the CPU keeps fp32): handles are opaque to the model. A step that
+// is cut in halves (step_layout.h) has one set of tensors; each operation runs on the rows in use. Owned and
 // called by one thread, the engine's. Loading returns errors about the checkpoint; operations CHECK shapes,
 // because the model is what sets them.
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -151,6 +154,16 @@ struct LatentAttendArgs {
   float scale = 1.0f;
 };
 
+/// How a step's routed experts are computed.
+enum class StepWay : uint8_t {
+  kWhole,    // by the workers, a layer's call for all rows
+  kHalves,   // by the workers, a call for each half, one of which the device computes meanwhile
+  kFetched,  // here: they come from the workers' memory (FetchExperts)
+};
+inline constexpr std::string_view kStepWayNames[] = {"whole", "halves", "fetched"};
+inline constexpr size_t kStepWays = std::size(kStepWayNames);
+static_assert(kStepWays == static_cast<size_t>(StepWay::kFetched) + 1);
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -199,7 +212,14 @@ class Device {
   }
 
   // --- one step --------------------------------------------------------------------------------------------
+  /// All rows are in use.
   virtual void BeginStep(const StepLayout& layout) = 0;
+  /// Of the step that has begun. kHalves: its layout is cut and UseRows may be called; where experts are
+  /// fetched a step is whole all the same.
+  virtual StepWay Way() const = 0;
+  /// The operations that follow run on these rows; both halves and then SelectLogitRows on all. A row of the
+  /// second half attends to what the first half wrote, so a layer's WriteKv of that comes before.
+  virtual void UseRows(StepSpan rows) = 0;
   /// out[t] = table[token of t].
   virtual void Embed(const Matrix& table, Tensor out) = 0;
   /// Per window of `width` channels: out = in * rsqrt(mean(in^2) + eps) * weight.
@@ -215,13 +235,16 @@ class Device {
   virtual void Attend(const AttendArgs& args) = 0;
   virtual void AttendLatent(const LatentAttendArgs& args) = 0;
   virtual void Route(const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) = 0;
-  /// Hands a layer's routed work to the backend, the step's deferred experts as such. UNAVAILABLE: replay the
-  /// step.
-  virtual absl::Status StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) = 0;
-  /// out += the backend's weighted sums. UNAVAILABLE: replay the step.
+  /// Makes ready what StartExperts hands out, of the rows in use; the call of other rows may be out.
+  virtual void StageExperts(LayerId layer, Tensor in, RouteTable routes) = 0;
+  /// Hands the staged work to the backend, the step's deferred experts as such; out += what the device itself
+  /// computes of it. No other call is out. UNAVAILABLE: replay the step.
+  virtual absl::Status StartExperts(ExpertBackend& experts, Tensor out) = 0;
+  /// out += the backend's weighted sums, in the rows of the call that is out, whichever are in use.
+  /// UNAVAILABLE: replay the step.
   virtual absl::Status JoinExperts(ExpertBackend& experts, Tensor out) = 0;
   /// out += those of the experts that the layer before deferred. In steps with deferred experts, after
-  /// JoinExperts and before the next layer's StartExperts or SelectLogitRows. UNAVAILABLE: replay the step.
+  /// JoinExperts and before the next layer's StageExperts or SelectLogitRows. UNAVAILABLE: replay the step.
   virtual absl::Status JoinDeferredExperts(ExpertBackend& experts, Tensor out) = 0;
   /// Compacts the rows that want logits to the front of `out`; the operations that follow run on those rows
   /// only.

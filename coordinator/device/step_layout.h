@@ -1,9 +1,13 @@
 // StepLayout: a StepBatch flattened to arrays of plain numbers, the form that a device uploads once per step.
 //
 // Built by the model (coordinator/model/step_plan.h) from what the scheduler filled in; read by devices only.
+// A step may be cut in two halves, of which a device computes one while the workers have the other
+// (coordinator/model/decoder.h): the cut is a row, so no token is in both, and as a sequence's tokens lie by
+// position, those of the first half are earlier ones.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -23,6 +27,40 @@ struct StepLayout {
   std::vector<const SampleSpec*> samples;
   bool exact = false;        // no kernel choice may depend on the batch
   int deferred_experts = 0;  // of each token in each layer: the last of its routes arrive a layer later
+  int second_half = 0;       // first row of the second half; 0: the step is whole
+
+  int rows() const { return static_cast<int>(tokens.size()); }
 };
+
+/// The rows of a step that operations run on.
+enum class StepSpan : uint8_t { kAll, kFirstHalf, kSecondHalf };
+
+/// Rows [begin, end) of a step.
+struct RowRange {
+  int begin = 0;
+  int end = 0;
+  int rows() const { return end - begin; }
+};
+
+inline RowRange RangeOf(const StepLayout& layout, StepSpan rows) {
+  return {.begin = rows == StepSpan::kSecondHalf ? layout.second_half : 0,
+          .end = rows == StepSpan::kFirstHalf ? layout.second_half : layout.rows()};
+}
+
+/// Some rows as a step of their own, with all block tables and without logits: row r is row begin + r.
+inline StepLayout SliceRows(const StepLayout& layout, const RowRange& range) {
+  const auto slice = [&](const auto& values) {
+    return std::decay_t<decltype(values)>(values.begin() + range.begin, values.begin() + range.end);
+  };
+  return {.tokens = slice(layout.tokens),
+          .positions = slice(layout.positions),
+          .sequences = slice(layout.sequences),
+          .block_tables = layout.block_tables,
+          .blocks_per_sequence_max = layout.blocks_per_sequence_max,
+          .logit_rows = {},
+          .samples = {},
+          .exact = layout.exact,
+          .deferred_experts = layout.deferred_experts};
+}
 
 }  // namespace numoe

@@ -1,5 +1,6 @@
 #include "coordinator/model/decoder.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,6 +38,7 @@ Decoder::Decoder(const ModelConfig& config, const ModelOptions& options, Device&
       device_(device),
       experts_(experts),
       clock_(options.observe),
+      overlap_(options.overlap_tokens),
       attention_(MakeAttention(config, device, clock_)) {
   hidden_ = device.NewTensor(config.hidden_size, TensorUse::kResidual);
   normed_ = device.NewTensor(config.hidden_size);
@@ -127,8 +129,18 @@ absl::Status Decoder::LoadLayer(const Checkpoint& checkpoint, LayerId layer) {
 }
 
 absl::StatusOr<StepLogits> Decoder::Forward(const StepBatch& batch) {
-  absl::StatusOr<StepLogits> logits = RunStep(PlanStep(batch, options_));
+  StepLayout layout = PlanStep(batch, options_);
+  const StepSize size{.rows = layout.rows(),
+                      .prompt = batch.sequences.size() < layout.tokens.size(),
+                      .defers = layout.deferred_experts > 0};
+  if (overlap_.Halve(size)) layout.second_half = PlanCut(layout.rows());
+  const auto begin = std::chrono::steady_clock::now();
+  absl::StatusOr<StepLogits> logits = RunStep(layout);
   clock_.EndStep();
+  if (!logits.ok()) return logits;
+  overlap_.Record(size, device_.Way(),
+                  std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  if (options_.observe_way) options_.observe_way(device_.Way());
   return logits;
 }
 
@@ -136,10 +148,10 @@ absl::StatusOr<StepLogits> Decoder::RunStep(const StepLayout& layout) {
   clock_.Enter(StepPart::kEmbed);
   device_.BeginStep(layout);
   deferred_experts_ = layout.deferred_experts;
-  deferred_out_ = false;  // what a lost step left with the workers is dropped by the backend
+  out_.reset();  // what a lost step left with the workers is dropped by the backend
+  deferred_out_ = false;
   device_.Embed(embedding_, hidden_);
-  for (LayerId layer = 0; layer < config_.num_layers; ++layer) RETURN_IF_ERROR(RunLayer(layer));
-  RETURN_IF_ERROR(JoinDeferred());
+  RETURN_IF_ERROR(RunLayers());
 
   const int rows = static_cast<int>(layout.logit_rows.size());
   StepLogits logits{.rows = 0, .vocab_size = config_.vocab_size, .values = {}, .drawn = {}};
@@ -157,27 +169,54 @@ absl::StatusOr<StepLogits> Decoder::RunStep(const StepLayout& layout) {
   return logits;
 }
 
-absl::Status Decoder::RunLayer(LayerId layer) {
+absl::Status Decoder::RunLayers() {
+  constexpr StepSpan kAll[] = {StepSpan::kAll};
+  constexpr StepSpan kHalves[] = {StepSpan::kFirstHalf, StepSpan::kSecondHalf};
+  const auto parts =
+      device_.Way() == StepWay::kHalves ? absl::MakeConstSpan(kHalves) : absl::Span<const StepSpan>(kAll);
+  for (LayerId layer = 0; layer < config_.num_layers; ++layer) {
+    for (const StepSpan rows : parts) {
+      device_.UseRows(rows);
+      RETURN_IF_ERROR(RunLayer(layer, rows));
+    }
+  }
+  RETURN_IF_ERROR(Join());
+  RETURN_IF_ERROR(JoinDeferred());
+  device_.UseRows(StepSpan::kAll);
+  return absl::OkStatus();
+}
+
+absl::Status Decoder::RunLayer(LayerId layer, StepSpan rows) {
   const Layer& w = layers_[layer];
   const float eps = static_cast<float>(config_.rms_norm_eps);
+  if (out_ == rows) RETURN_IF_ERROR(Join());  // the other half's may stay out
   clock_.Enter(StepPart::kNorm);
   device_.RmsNorm({hidden_}, config_.hidden_size, w.input_norm, eps, {normed_});
   attention_->Forward(layer, normed_, hidden_);
   clock_.Enter(StepPart::kNorm);
   device_.RmsNorm({hidden_}, config_.hidden_size, w.post_attention_norm, eps, {normed_});
-  if (w.is_moe) return RunExperts(layer, w);
+  if (w.is_moe) return RunExperts(layer, w, rows);
   RunMlp(w.mlp);
   return absl::OkStatus();
 }
 
-absl::Status Decoder::RunExperts(LayerId layer, const Layer& w) {
+absl::Status Decoder::RunExperts(LayerId layer, const Layer& w, StepSpan rows) {
   clock_.Enter(StepPart::kGate);
   device_.Route(w.gate, gate_params_, normed_, routes_);
   // Only now, when this layer's input is made: until here they were computed beside its attention.
   RETURN_IF_ERROR(JoinDeferred());
   clock_.Enter(StepPart::kExperts);
-  RETURN_IF_ERROR(device_.StartExperts(experts_, layer, normed_, routes_));
+  device_.StageExperts(layer, normed_, routes_);
+  RETURN_IF_ERROR(Join());
+  RETURN_IF_ERROR(device_.StartExperts(experts_, hidden_));
+  out_ = rows;
   if (w.has_mlp) RunMlp(w.mlp);  // shared experts, while the routed ones are out
+  return absl::OkStatus();
+}
+
+absl::Status Decoder::Join() {
+  if (!out_) return absl::OkStatus();
+  out_.reset();
   clock_.Enter(StepPart::kExperts);
   deferred_out_ = deferred_experts_ > 0;
   return device_.JoinExperts(experts_, hidden_);

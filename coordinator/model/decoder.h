@@ -9,13 +9,24 @@
 // before. The last MoE layer's are added before the final norm. Which steps defer is said by StepLayout:
 // those of single tokens. In longer ones both parts of a call would read the same experts' weights, and
 // nothing is gained; ModelOptions::defer_always is for results that may not depend on who shares a step.
+//   Two-batch overlap (SGLang's --enable-two-batch-overlap, vLLM's dual batch overlap; DeepSeek-V3,
+// https://arxiv.org/abs/2412.19437, section 3.4): a step of many rows is cut in two halves A and B, and the
+// device computes one while the workers have the other. Layer by layer:
+//
+//   device   attention A | shared A, attention B | shared B, next attention A | ...
+//   workers              | experts A             | experts B                  | ...
+//
+// No more than one call is ever out: it is joined before the other half's is started. B's attention finds A's
+// rows of its layer in the cache. step_overlap.h says which steps are cut; those that defer are not.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "coordinator/attention/attention.h"
 #include "coordinator/model/model.h"
+#include "coordinator/model/step_overlap.h"
 #include "coordinator/model/step_plan.h"
 
 namespace numoe {
@@ -52,8 +63,11 @@ class Decoder final : public Model {
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer);
   absl::StatusOr<Gate> LoadGate(const Checkpoint& checkpoint, const std::string& module);
   absl::StatusOr<StepLogits> RunStep(const StepLayout& layout);
-  absl::Status RunLayer(LayerId layer);
-  absl::Status RunExperts(LayerId layer, const Layer& weights);
+  absl::Status RunLayers();
+  // On the rows in use, which are `rows`.
+  absl::Status RunLayer(LayerId layer, StepSpan rows);
+  absl::Status RunExperts(LayerId layer, const Layer& weights, StepSpan rows);
+  absl::Status Join();
   absl::Status JoinDeferred();
   void RunMlp(const Mlp& mlp);
 
@@ -63,6 +77,7 @@ class Decoder final : public Model {
   Device& device_;
   ExpertBackend& experts_;
   StepClock clock_;
+  StepOverlap overlap_;
   std::unique_ptr<Attention> attention_;
 
   Matrix embedding_;
@@ -78,8 +93,9 @@ class Decoder final : public Model {
   Tensor shared_inner_;  // [shared experts' intermediate]
   RouteTable routes_;
 
-  int deferred_experts_ = 0;   // of the current step
-  bool deferred_out_ = false;  // those of the MoE layer before are with the workers
+  int deferred_experts_ = 0;     // of the current step
+  std::optional<StepSpan> out_;  // whose call is with the workers
+  bool deferred_out_ = false;    // those of the MoE layer before are with the workers
 };
 
 }  // namespace numoe

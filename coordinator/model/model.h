@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "common/weights/model_config.h"
 #include "coordinator/device/device.h"
 #include "coordinator/device/step_clock.h"
+#include "coordinator/model/step_overlap.h"
 #include "coordinator/sampling/sample_spec.h"
 #include "coordinator/transport/expert_backend.h"
 
@@ -52,10 +54,12 @@ struct ModelOptions {
   int kv_block_tokens = 16;
   int kv_blocks = 0;  // total KV capacity, reserved at construction
   CacheType kv_cache_type = CacheType::kBf16;
-  int logit_rows_max = 0;       // in one step; 0: as many as it has tokens
-  int deferred_experts = 0;     // of each token's, so many arrive one MoE layer later (decoder.h)
-  bool defer_always = false;    // also in steps with more than one token of a sequence
-  StepClock::Observer observe;  // called once for every part of every step; may be empty
+  int logit_rows_max = 0;           // in one step; 0: as many as it has tokens
+  int deferred_experts = 0;         // of each token's, so many arrive one MoE layer later (decoder.h)
+  bool defer_always = false;        // also in steps with more than one token of a sequence
+  int overlap_tokens = kNoOverlap;  // of steps that are cut in halves, at least; or kMeasuredOverlap
+  StepClock::Observer observe;      // called once for every part of every step; may be empty
+  std::function<void(StepWay)> observe_way;  // called for every step that did not fail; may be empty
 };
 
 class Model {

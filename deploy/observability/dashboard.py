@@ -67,7 +67,8 @@ ROWS = [
          [("found", f"{rate('numoe_prefix_cache_hit_tokens_total')} / {rate('numoe_prefix_cache_query_tokens_total')}")]),
         ("Preemptions", "ops", "Sequences computed again: the cache is too small for max-num-seqs.",
          [("preemptions", rate("numoe_preemptions_total"))]),
-        ("Steps", "ops", "", [("steps", rate("numoe_steps_total"))]),
+        ("Steps", "ops", "halves: cut in two, of which the device computes one while the workers have the other. fetched: prompts whose "
+         "experts the GPU computes.", [("{{way}}", rate("numoe_steps_by_way_total", J, "way"))]),
         ("Step duration", "s", "", quantiles("numoe_step_duration_seconds")),
         ("Tokens in a step", "short", "The batch: prompts and one token for each answer.", quantiles("numoe_step_tokens")),
     ]),

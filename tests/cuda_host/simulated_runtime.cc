@@ -219,6 +219,14 @@ class SimulatedRuntime final : public Runtime {
     NUMOE_CHECK(!capturing_);
     Of(stream).operations.push_back({.wait = &Of(event), .records = Of(event).recorded});
   }
+  absl::Status Await(Event event) override {
+    const SimulatedEvent& awaited = Of(event);
+    while (awaited.done < awaited.recorded) {
+      if (others_first_) RunOthers(*awaited.stream);
+      Advance(*awaited.stream);
+    }
+    return absl::OkStatus();
+  }
   absl::Status Synchronize(Stream stream) override {
     NUMOE_CHECK(!capturing_) << "a stream is waited for while it is captured";
     SimulatedStream& waited = Of(stream);

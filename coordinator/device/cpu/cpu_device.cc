@@ -41,7 +41,7 @@ CpuDevice::CpuDevice(const CpuDeviceOptions& options, Isa isa, std::optional<Wei
       thread_sums_(static_cast<size_t>(pool_.threads())) {}
 
 Precision CpuDevice::StepPrecision() const {
-  return layout_.exact && precision_ == Precision::kFast ? Precision::kBf16 : precision_;
+  return layout().exact && precision_ == Precision::kFast ? Precision::kBf16 : precision_;
 }
 
 ActivationForm CpuDevice::FormFor(WeightFormat format) const {
@@ -58,17 +58,30 @@ void CpuDevice::ForTokens(TokenRun run, absl::FunctionRef<void(int token)> body)
 void CpuDevice::BeginStep(const StepLayout& layout) {
   NUMOE_CHECK_LE(layout.tokens.size(), static_cast<size_t>(step_tokens_max_));
   NUMOE_CHECK(!measure_only_) << "nothing was loaded";
-  layout_ = layout;
-  rows_ = static_cast<int>(layout.tokens.size());
-  attend_plan_.reset();
-  latent_plan_.reset();
+  NUMOE_CHECK(layout.second_half >= 0 && layout.second_half < std::max(layout.rows(), 1));
+  step_ = {};
+  step_[0].layout = layout;
+  for (const StepSpan half : {StepSpan::kFirstHalf, StepSpan::kSecondHalf}) {
+    if (layout.second_half == 0) break;
+    const RowRange range = RangeOf(layout, half);
+    UsedRows& rows = step_[static_cast<size_t>(half)];
+    rows.layout = SliceRows(layout, range);
+    rows.first = range.begin;
+  }
   for (StoredRope& rope : ropes_) rope.planned = false;
+  UseRows(StepSpan::kAll);
+}
+
+void CpuDevice::UseRows(StepSpan rows) {
+  NUMOE_CHECK(rows == StepSpan::kAll || Way() == StepWay::kHalves) << "the step is not cut";
+  used_ = rows;
+  rows_ = layout().rows();
 }
 
 void CpuDevice::Embed(const Matrix& table, Tensor out) {
   const StoredEmbedding& embedding = embeddings_[table.id];
   ForTokens([&](int t) {
-    const TokenId token = layout_.tokens[t];
+    const TokenId token = layout().tokens[t];
     NUMOE_CHECK(token >= 0 && token < table.rows) << "token id " << token;
     DecodeMatrix(embedding.view, token, token + 1, 0, table.cols, absl::MakeSpan(Row(out, t), table.cols));
   });
@@ -86,15 +99,16 @@ void CpuDevice::RmsNorm(HeadView in, int width, const Vector& weight, float eps,
   });
 }
 
-// Cosines, then sines, of every token's angles: once a step, for all layers and heads.
+// Cosines, then sines, of every token's angles: once a step, for all rows, layers and heads.
 void CpuDevice::PlanTurns(StoredRope& rope) {
+  const StepLayout& step = at(StepSpan::kAll).layout;
   const size_t pairs = rope.inverse.size();
-  rope.turns.resize(std::max(rope.turns.size(), static_cast<size_t>(rows_) * 2 * pairs));
-  ForTokens([&](int t) {
+  rope.turns.resize(std::max(rope.turns.size(), static_cast<size_t>(step.rows()) * 2 * pairs));
+  ForTokens({0, step.rows()}, [&](int t) {
     float* turns = &rope.turns[static_cast<size_t>(t) * 2 * pairs];
     for (size_t i = 0; i < pairs; ++i) {
       // fp64: an fp32 product of position and frequency is off by up to 0.01 rad at 256k positions.
-      const double angle = static_cast<double>(layout_.positions[t]) * rope.inverse[i];
+      const double angle = static_cast<double>(step.positions[t]) * rope.inverse[i];
       turns[i] = static_cast<float>(std::cos(angle)) * rope.multiplier;
       turns[pairs + i] = static_cast<float>(std::sin(angle)) * rope.multiplier;
     }
@@ -108,7 +122,7 @@ void CpuDevice::Rope(const RopeTable& table, HeadView in, HeadView out) {
   const int pairs = table.dim / 2;
   const auto rotate = rope.layout == RopeLayout::kInterleaved ? ops_.rotate_pairs : ops_.rotate_halves;
   ForTokens([&](int t) {
-    const float* turns = &rope.turns[static_cast<size_t>(t) * static_cast<size_t>(table.dim)];
+    const float* turns = &rope.turns[static_cast<size_t>(used().first + t) * static_cast<size_t>(table.dim)];
     for (int h = 0; h < in.heads; ++h)
       rotate(Window(in, t, h), turns, turns + pairs, pairs, Window(out, t, h));
   });
@@ -127,12 +141,12 @@ void CpuDevice::WriteKv(LayerId layer, Tensor rows) {
   NUMOE_CHECK_EQ(rows.cols, shape.width());
   ForTokens([&](int t) {
     const float* row = Row(rows, t);
-    const int sequence = layout_.sequences[t];
-    const int position = layout_.positions[t];
+    const int sequence = layout().sequences[t];
+    const int position = layout().positions[t];
     for (int h = 0; h < shape.heads; ++h, row += shape.key_width)
-      StoreCacheRow(row, cache_.keys(), cache_.Key(layout_, layer, sequence, position, h));
+      StoreCacheRow(row, cache_.keys(), cache_.Key(layout(), layer, sequence, position, h));
     for (int h = 0; shape.value_width > 0 && h < shape.heads; ++h, row += shape.value_width)
-      StoreCacheRow(row, cache_.values(), cache_.Value(layout_, layer, sequence, position, h));
+      StoreCacheRow(row, cache_.values(), cache_.Value(layout(), layer, sequence, position, h));
   });
 }
 
@@ -144,14 +158,15 @@ void CpuDevice::Route(const Gate& gate, const GateParams& params, Tensor in, Rou
   gate_logits_.resize(std::max(gate_logits_.size(), static_cast<size_t>(rows_) * experts));
   GateLogits(stored, in);
   StoredRoutes& table = routes_[routes.id];
+  const auto first = static_cast<size_t>(used().first);
   pool_.Run(Tasks(rows_, kTaskTokens), [&](int task, int) {
     GateSelector selector(params, gate.experts);
     for (int t = task * kTaskTokens; t < std::min((task + 1) * kTaskTokens, rows_); ++t) {
       const size_t token = static_cast<size_t>(t);
       const size_t k = static_cast<size_t>(params.experts_per_token);
       selector.Select(absl::MakeConstSpan(&gate_logits_[token * experts], experts), stored.bias,
-                      absl::MakeSpan(&table.experts[token * k], k),
-                      absl::MakeSpan(&table.weights[token * k], k));
+                      absl::MakeSpan(&table.experts[(first + token) * k], k),
+                      absl::MakeSpan(&table.weights[(first + token) * k], k));
     }
   });
 }
@@ -184,32 +199,44 @@ void CpuDevice::GateLogits(const StoredGate& gate, Tensor in) {
   });
 }
 
-absl::Status CpuDevice::StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) {
+void CpuDevice::StageExperts(LayerId layer, Tensor in, RouteTable routes) {
   const StoredRoutes& table = routes_[routes.id];
-  const size_t entries = static_cast<size_t>(rows_) * routes.experts_per_token;
-  return experts.Start({.layer = layer,
-                        .tokens = rows_,
-                        .hidden_size = in.cols,
-                        .experts_per_token = routes.experts_per_token,
-                        .deferred_experts = layout_.deferred_experts,
-                        .exact = layout_.exact,
-                        .hidden = absl::MakeSpan(Row(in, 0), static_cast<size_t>(rows_) * in.cols),
-                        .experts = absl::MakeSpan(table.experts.data(), entries),
-                        .weights = absl::MakeSpan(table.weights.data(), entries)});
+  const auto k = static_cast<size_t>(routes.experts_per_token);
+  const auto first = static_cast<size_t>(used().first), rows = static_cast<size_t>(rows_);
+  staged_first_ = used().first;
+  staged_ = {.layer = layer,
+             .tokens = rows_,
+             .hidden_size = in.cols,
+             .experts_per_token = routes.experts_per_token,
+             .deferred_experts = layout().deferred_experts,
+             .exact = layout().exact,
+             .hidden = absl::MakeSpan(Row(in, 0), rows * static_cast<size_t>(in.cols)),
+             .experts = absl::MakeConstSpan(table.experts).subspan(first * k, rows * k),
+             .weights = absl::MakeConstSpan(table.weights).subspan(first * k, rows * k)};
+}
+
+absl::Status CpuDevice::StartExperts(ExpertBackend& experts, Tensor) {
+  called_ = {staged_first_, staged_first_ + staged_.tokens};
+  return experts.Start(staged_);
+}
+
+absl::Span<float> CpuDevice::CallRows(Tensor out) {
+  return absl::MakeSpan(StepRow(out, called_.begin), static_cast<size_t>(called_.rows()) * out.cols);
 }
 
 absl::Status CpuDevice::JoinExperts(ExpertBackend& experts, Tensor out) {
-  return experts.Finish(absl::MakeSpan(Row(out, 0), static_cast<size_t>(rows_) * out.cols));
+  return experts.Finish(CallRows(out));
 }
 
 absl::Status CpuDevice::JoinDeferredExperts(ExpertBackend& experts, Tensor out) {
-  return experts.FinishDeferred(absl::MakeSpan(Row(out, 0), static_cast<size_t>(rows_) * out.cols));
+  return experts.FinishDeferred(CallRows(out));
 }
 
 void CpuDevice::SelectLogitRows(Tensor in, Tensor out) {
   NUMOE_CHECK_EQ(in.cols, out.cols);
-  rows_ = static_cast<int>(layout_.logit_rows.size());
-  ForTokens([&](int r) { std::copy_n(Row(in, layout_.logit_rows[r]), in.cols, Row(out, r)); });
+  NUMOE_CHECK(used_ == StepSpan::kAll) << "logits are of all rows";
+  rows_ = static_cast<int>(layout().logit_rows.size());
+  ForTokens([&](int r) { std::copy_n(Row(in, layout().logit_rows[r]), in.cols, Row(out, r)); });
 }
 
 absl::StatusOr<absl::Span<const float>> CpuDevice::ReadLogits(Tensor logits) {

@@ -54,6 +54,10 @@ class CpuDevice final : public Device {
   absl::Status ReserveKvCache(const KvCacheSpec& spec) override;
 
   void BeginStep(const StepLayout& layout) override;
+  StepWay Way() const override {
+    return at(StepSpan::kAll).layout.second_half > 0 ? StepWay::kHalves : StepWay::kWhole;
+  }
+  void UseRows(StepSpan rows) override;
   void Embed(const Matrix& table, Tensor out) override;
   void RmsNorm(HeadView in, int width, const Vector& weight, float eps, HeadView out) override;
   void Linear(Tensor in, absl::Span<const LinearTarget> targets) override;
@@ -63,7 +67,8 @@ class CpuDevice final : public Device {
   void Attend(const AttendArgs& args) override;
   void AttendLatent(const LatentAttendArgs& args) override;
   void Route(const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) override;
-  absl::Status StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) override;
+  void StageExperts(LayerId layer, Tensor in, RouteTable routes) override;
+  absl::Status StartExperts(ExpertBackend& experts, Tensor out) override;
   absl::Status JoinExperts(ExpertBackend& experts, Tensor out) override;
   absl::Status JoinDeferredExperts(ExpertBackend& experts, Tensor out) override;
   void SelectLogitRows(Tensor in, Tensor out) override;
@@ -103,12 +108,25 @@ class CpuDevice final : public Device {
     std::vector<ExpertId> experts;
     std::vector<float> weights;
   };
+  // Rows of the current step that may be in use together.
+  struct UsedRows {
+    StepLayout layout;
+    int first = 0;                          // row of the step
+    std::optional<AttendPlan> attend_plan;  // made by the first layer
+    std::optional<LatentPlan> latent_plan;
+  };
 
   CpuDevice(const CpuDeviceOptions& options, Isa isa, std::optional<WeightFormat> dense_format);
-  float* Row(Tensor tensor, int row) {
+  const UsedRows& at(StepSpan rows) const { return step_[static_cast<size_t>(rows)]; }
+  UsedRows& used() { return step_[static_cast<size_t>(used_)]; }
+  const StepLayout& layout() const { return at(used_).layout; }
+  // Of the rows in use.
+  float* Row(Tensor tensor, int row) { return StepRow(tensor, used().first + row); }
+  float* StepRow(Tensor tensor, int row) {
     return reinterpret_cast<float*>(tensors_[static_cast<size_t>(tensor.id)].data()) +
            int64_t{row} * tensor.cols;
   }
+  absl::Span<float> CallRows(Tensor out);
   float* Window(const HeadView& view, int row, int head) {
     return Row(view.tensor, row) + int64_t{head} * view.stride + view.offset;
   }
@@ -152,10 +170,12 @@ class CpuDevice final : public Device {
   CacheMemory cache_;
   CpuAttention attention_;
 
-  StepLayout layout_;                      // of the current step
-  int rows_ = 0;                           // tokens, or logit rows after SelectLogitRows
-  std::optional<AttendPlan> attend_plan_;  // of the current step, by the first layer
-  std::optional<LatentPlan> latent_plan_;
+  std::array<UsedRows, 3> step_;  // by StepSpan
+  StepSpan used_ = StepSpan::kAll;
+  int rows_ = 0;          // in use, or logit rows after SelectLogitRows
+  ExpertCall staged_;     // from StageExperts to StartExperts
+  int staged_first_ = 0;  // its first row
+  RowRange called_;       // rows of the call that is out
   static constexpr size_t kForms = kActivationForms;
   std::array<std::vector<std::byte>, kForms> rounded_;  // by ActivationForm: the input of a Linear
   std::array<bool, kForms> rounded_now_ = {};           // of this Linear

@@ -10,17 +10,18 @@ void CpuDevice::Attend(const AttendArgs& args) {
   const CacheRow& row = cache_.spec().row;
   NUMOE_CHECK(args.kv_heads == row.heads && args.key_width == row.key_width);
   NUMOE_CHECK_EQ(args.value_in_key ? 0 : args.value_width, row.value_width);
-  if (!attend_plan_) {
-    attend_plan_ = PlanAttend(layout_, FindRuns(layout_),
-                              {.heads = args.heads, .kv_heads = args.kv_heads, .threads = pool_.threads()});
+  std::optional<AttendPlan>& plan = used().attend_plan;
+  if (!plan) {
+    plan = PlanAttend(layout(), FindRuns(layout()),
+                      {.heads = args.heads, .kv_heads = args.kv_heads, .threads = pool_.threads()});
   }
-  attention_.Attend({.layout = &layout_,
+  attention_.Attend({.layout = &layout(),
                      .cache = &cache_,
                      .args = args,
                      .query = Row(args.query, 0),
                      .out = Row(args.out, 0),
                      .precision = StepPrecision()},
-                    *attend_plan_);
+                    *plan);
 }
 
 void CpuDevice::AttendLatent(const LatentAttendArgs& args) {
@@ -33,16 +34,17 @@ void CpuDevice::AttendLatent(const LatentAttendArgs& args) {
   NUMOE_CHECK(cache_.spec().row.heads == 1 && cache_.spec().row.value_width == 0 && rope >= 0);
   NUMOE_CHECK(args.query.cols == heads * (nope + rope) && args.out.cols == heads * value);
   NUMOE_CHECK(args.absorbed.cols == heads * row_width && args.context.cols == heads * latent);
-  if (!latent_plan_) {
-    latent_plan_ = PlanLatent(layout_, {.heads = heads,
-                                        .nope = nope,
-                                        .rope = rope,
-                                        .value = value,
-                                        .latent = latent,
-                                        .threads = pool_.threads(),
-                                        .may_expand = StepPrecision() == Precision::kFast});
+  std::optional<LatentPlan>& plan = used().latent_plan;
+  if (!plan) {
+    plan = PlanLatent(layout(), {.heads = heads,
+                                 .nope = nope,
+                                 .rope = rope,
+                                 .value = value,
+                                 .latent = latent,
+                                 .threads = pool_.threads(),
+                                 .may_expand = StepPrecision() == Precision::kFast});
   }
-  CpuAttention::Call call{.layout = &layout_,
+  CpuAttention::Call call{.layout = &layout(),
                           .cache = &cache_,
                           .args = {.layer = args.layer,
                                    .heads = heads,
@@ -54,13 +56,13 @@ void CpuDevice::AttendLatent(const LatentAttendArgs& args) {
                           .query = Row(args.absorbed, 0),
                           .out = Row(args.context, 0),
                           .precision = StepPrecision()};
-  if (!latent_plan_->absorbed.tasks.empty()) {
+  if (!plan->absorbed.tasks.empty()) {
     AbsorbQueries(args, rope);
-    attention_.Attend(call, latent_plan_->absorbed);
+    attention_.Attend(call, plan->absorbed);
     HeadProducts(head_matrices_[static_cast<size_t>(args.value_up.id)], {args.context, heads, latent, 0},
                  {args.out, heads, value, 0});
   }
-  if (!latent_plan_->expanded.tasks.empty()) {
+  if (!plan->expanded.tasks.empty()) {
     call.args.key_width = nope + rope;
     call.args.value_width = value;
     call.args.kv_heads = heads;
@@ -69,7 +71,7 @@ void CpuDevice::AttendLatent(const LatentAttendArgs& args) {
     call.out = Row(args.out, 0);
     call.expansion = {&head_matrices_[static_cast<size_t>(args.key_up.id)].heads,
                       &head_matrices_[static_cast<size_t>(args.value_up.id)].heads};
-    attention_.Attend(call, latent_plan_->expanded);
+    attention_.Attend(call, plan->expanded);
   }
 }
 
@@ -80,7 +82,7 @@ void CpuDevice::AbsorbQueries(const LatentAttendArgs& args, int rope) {
   const HeadView query{args.query, matrices.heads, stride, 0};
   const HeadView absorbed{args.absorbed, matrices.heads, matrices.rows + rope, 0};
   HeadProducts(head_matrices_[static_cast<size_t>(matrices.id)], query, absorbed);
-  for (const TokenRun& run : latent_plan_->absorbed_tokens) {
+  for (const TokenRun& run : used().latent_plan->absorbed_tokens) {
     ForTokens(run, [&](int t) {
       for (int h = 0; h < matrices.heads; ++h)
         std::copy_n(Window(query, t, h) + matrices.cols, rope, Window(absorbed, t, h) + matrices.rows);
@@ -90,7 +92,7 @@ void CpuDevice::AbsorbQueries(const LatentAttendArgs& args, int rope) {
 
 // out = each head's matrix * its window of `in`, for the tokens that attend in absorbed form.
 void CpuDevice::HeadProducts(const StoredHeads& matrices, HeadView in, HeadView out) {
-  const std::vector<TokenRun>& runs = latent_plan_->absorbed_tokens;
+  const std::vector<TokenRun>& runs = used().latent_plan->absorbed_tokens;
   pool_.Run(static_cast<int>(runs.size()) * in.heads, [&](int task, int thread) {
     const TokenRun& run = runs[static_cast<size_t>(task / in.heads)];
     const int h = task % in.heads;

@@ -1,5 +1,7 @@
 #include "coordinator/device/cuda/attend_split.h"
 
+#include <algorithm>
+
 namespace numoe::cuda {
 
 AttendSplit SplitStep(const StepLayout& layout, const std::function<bool(const PrefillRun&)>& prefills) {
@@ -22,6 +24,19 @@ AttendSplit SplitStep(const StepLayout& layout, const std::function<bool(const P
     for (int row = begin; row < end; ++row) split.decode_positions[static_cast<size_t>(row)] = -1;
   }
   return split;
+}
+
+std::vector<PrefillRun> RunsIn(const std::vector<PrefillRun>& runs, const RowRange& rows) {
+  std::vector<PrefillRun> inside;
+  for (const PrefillRun& run : runs) {
+    const int begin = std::max(run.row, rows.begin), end = std::min(run.row + run.rows, rows.end);
+    if (begin >= end) continue;
+    inside.push_back({.row = begin - rows.begin,
+                      .rows = end - begin,
+                      .sequence = run.sequence,
+                      .position = run.position + begin - run.row});
+  }
+  return inside;
 }
 
 }  // namespace numoe::cuda

@@ -20,5 +20,7 @@ struct AttendSplit {
 
 /// Runs for which `prefills` holds are prefill.
 AttendSplit SplitStep(const StepLayout& layout, const std::function<bool(const PrefillRun&)>& prefills);
+/// What of the runs lies in some rows of the step, counted from their first.
+std::vector<PrefillRun> RunsIn(const std::vector<PrefillRun>& runs, const RowRange& rows);
 
 }  // namespace numoe::cuda

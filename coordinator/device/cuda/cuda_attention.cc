@@ -1,6 +1,6 @@
 // Attention of a step. Decode rows that fit one plan are planned once, before the first layer; those of a
-// longer step stretch by stretch in every layer. Prefill follows decode: a decode kernel writes zeros to the
-// rows it skips.
+// longer step, or of one in halves, stretch by stretch in every layer. Prefill follows decode: a decode
+// kernel writes zeros to the rows it skips.
 #include <algorithm>
 
 #include "common/base/check.h"
@@ -36,21 +36,21 @@ DecodeShape CudaDevice::ShapeOf(int rows) const {
   return PlanDecode(bounds);
 }
 
-void CudaDevice::PlanRows(const DecodeShape& shape, int first) {
+void CudaDevice::PlanPieces(const DecodeShape& shape, int first) {
   LaunchPlanPieces({.shape = shape,
                     .lists = PlaceLists(shape, attend_lists_->device()),
-                    .positions = buffers_->decode_positions() + first},
+                    .positions = buffers_->decode_positions(used().first + first)},
                    stream_);
 }
 
 // Calls decode(shape, first row) for stretches of rows that one plan holds.
 template <typename Decode>
 void CudaDevice::ForStretches(Decode decode) {
-  if (decode_rows_ == 0) return;
+  if (used().decode_rows == 0) return;
   const int rows_max = AttendRows(bucket_.exact);
   for (int first = 0; first < rows_; first += rows_max) {
     const DecodeShape shape = ShapeOf(std::min(rows_max, rows_ - first));
-    if (rows_ > rows_max) PlanRows(shape, first);
+    if (!PlansPiecesOnce()) PlanPieces(shape, first);
     decode(shape, first);
   }
 }
@@ -74,17 +74,17 @@ void CudaDevice::Attend(const AttendArgs& args) {
   if (!Enqueues()) return;
   NUMOE_CHECK(!args.value_in_key && args.heads == cache_spec_.query_heads);
   ForStretches([&](const DecodeShape& shape, int first) { DecodeGrouped(args, shape, first); });
-  for (size_t pass = 0; pass < passes_.size(); ++pass) {
+  for (size_t pass = used().pass_begin; pass < used().pass_end; ++pass) {
     LaunchPagedPrefill(
         {.common = PrefillArgsOf(pass, args.query, args.out, args.key_width, args.value_width, args.scale),
          .cache = cache_layers_[static_cast<size_t>(args.layer)],
-         .tables = buffers_->tables()},
+         .tables = Tables()},
         stream_);
   }
 }
 
 void CudaDevice::DecodeGrouped(const AttendArgs& args, const DecodeShape& shape, int first) {
-  StepTables tables = buffers_->tables();
+  StepTables tables = Tables();
   tables.sequences += first;
   const DecodeLists lists = PlaceLists(shape, attend_lists_->device());
   const DecodeParts parts = PlaceParts(shape, args.heads, args.value_width, attend_parts_->device());
@@ -114,7 +114,7 @@ void CudaDevice::DecodeGrouped(const AttendArgs& args, const DecodeShape& shape,
 void CudaDevice::AttendLatent(const LatentAttendArgs& args) {
   if (!Enqueues()) return;
   NUMOE_CHECK(args.key_up.heads == cache_spec_.query_heads && args.key_up.cols == mla_.latent);
-  if (decode_rows_ > 0) {
+  if (used().decode_rows > 0) {
     Absorb(args);
     ForStretches([&](const DecodeShape& shape, int first) { DecodeLatent(args, shape, first); });
     const HeadView context{args.context, args.key_up.heads, mla_.latent, 0};
@@ -141,7 +141,7 @@ void CudaDevice::Absorb(const LatentAttendArgs& args) {
 
 void CudaDevice::DecodeLatent(const LatentAttendArgs& args, const DecodeShape& shape, int first) {
   const int heads = cache_spec_.query_heads;
-  StepTables tables = buffers_->tables();
+  StepTables tables = Tables();
   tables.sequences += first;
   const DecodeLists lists = PlaceLists(shape, attend_lists_->device());
   const DecodeParts parts = PlaceParts(shape, heads, mla_.latent, attend_parts_->device());
@@ -170,7 +170,7 @@ void CudaDevice::PrefillLatent(const LatentAttendArgs& args) {
   const auto fp32 = [](const std::unique_ptr<Memory>& memory) {
     return reinterpret_cast<float*>(memory->device());
   };
-  for (size_t pass = 0; pass < passes_.size(); ++pass) {
+  for (size_t pass = used().pass_begin; pass < used().pass_end; ++pass) {
     for (const PrefillStretch& stretch : passes_[pass].stretches) ExpandStretch(args, stretch);
     ExpandedPrefillArgs launch{
         .common = PrefillArgsOf(pass, args.query, args.out, mla_.nope + mla_.rope, mla_.value, args.scale),
@@ -191,7 +191,7 @@ void CudaDevice::PrefillLatent(const LatentAttendArgs& args) {
 // Keys and values of all heads for a stretch of the cache: K = W_UK c, V = W_UV c.
 void CudaDevice::ExpandStretch(const LatentAttendArgs& args, const PrefillStretch& stretch) {
   const int heads = cache_spec_.query_heads, width = mla_.latent + mla_.rope;
-  const StepTables tables = buffers_->tables();
+  const StepTables tables = Tables();
   auto* latents = reinterpret_cast<Bf16*>(gathered_->device()) + int64_t{stretch.key_row} * width;
   LaunchGatherKeys(
       {.cache = cache_layers_[static_cast<size_t>(args.layer)],

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -96,7 +97,7 @@ absl::Status CudaDevice::ChooseAttention(const KvCacheSpec& spec) {
 // --------------------------------------------------------------------------------------
 
 bool CudaDevice::MayBeGraph(const StepLayout& layout, const StepBucket& bucket) const {
-  if (!exchange_->direct() || bucket.rows > kGraphRowsMax) return false;
+  if (!exchange_->direct() || bucket.rows > std::min(kGraphRowsMax, bounds_.rows)) return false;
   if (layout.logit_rows.size() != layout.tokens.size()) return false;
   return std::all_of(tensors_.begin(), tensors_.end(),
                      [&](const StoredTensor& tensor) { return bucket.rows <= tensor.rows; });
@@ -115,20 +116,17 @@ bool CudaDevice::Fetches(const StepLayout& layout) {
 void CudaDevice::BeginStep(const StepLayout& layout) {
   // The step before may have wanted no logits, so that nobody waited for it; its buffers are filled anew now.
   (void)runtime_->Synchronize(stream_);  // the error is kept for ReadLogits
-  tokens_ = static_cast<int>(layout.tokens.size());
   logit_rows_ = static_cast<int>(layout.logit_rows.size());
   bucket_ = BucketFor(layout, bounds_);
   fetches_ = Fetches(layout);
   const bool graph = !fetches_ && MayBeGraph(layout, bucket_);
-  if (!graph) bucket_.rows = tokens_;
-  rows_ = bucket_.rows;
+  if (!graph) {
+    bucket_.rows = layout.rows();
+    bucket_.second_half = fetches_ ? 0 : layout.second_half;
+  }
   launched_ = false;
-  const AttendSplit split = SplitStep(layout, [&](const PrefillRun& run) { return !graph && Prefills(run); });
-  passes_ = PlanPrefill(split.runs, latent() ? kExpandedRows : 0);
-  decode_rows_ = static_cast<int>(std::count_if(split.decode_positions.begin(), split.decode_positions.end(),
-                                                [](int32_t position) { return position >= 0; }));
-  buffers_->Fill(layout, split, bucket_);
-  buffers_->FillTasks(passes_);
+  PlanRows(layout, graph);
+  UseRows(StepSpan::kAll);
   sampling_tables_->Fill(layout, graph ? bucket_.rows : logit_rows_);
   drawn_ = {};
   exchange_->BeginStep();
@@ -138,7 +136,42 @@ void CudaDevice::BeginStep(const StepLayout& layout) {
   if (mode_ == Mode::kEager) UploadTables();
   if (!Enqueues()) return;
   PlanTurns();
-  if (rows_ <= AttendRows(bucket_.exact)) PlanRows(ShapeOf(rows_), 0);
+  if (PlansPiecesOnce()) PlanPieces(ShapeOf(rows_), 0);
+}
+
+// Which rows are where, and how they attend. A row's kernel is that of its whole run also where the run is
+// cut, so no bit hangs on the cut.
+void CudaDevice::PlanRows(const StepLayout& layout, bool graph) {
+  const bool halves = bucket_.second_half > 0;
+  const int second = bucket_.second_half, cut = layout.second_half;
+  step_ = {};
+  step_[0] = {.rows = bucket_.rows, .tokens = layout.rows()};
+  if (halves) {
+    step_[1] = {.rows = second, .tokens = cut};
+    step_[2] = {.first = second, .rows = bucket_.rows - second, .tokens = layout.rows() - cut};
+  }
+  const AttendSplit split = SplitStep(layout, [&](const PrefillRun& run) { return !graph && Prefills(run); });
+  passes_.clear();
+  for (size_t part = halves ? 1 : 0; part < (halves ? step_.size() : 1); ++part) {
+    const RowRange range = halves ? RangeOf(layout, static_cast<StepSpan>(part)) : RowRange{0, layout.rows()};
+    UsedRows& used = step_[part];
+    const auto positions = absl::MakeConstSpan(split.decode_positions)
+                               .subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.rows()));
+    used.decode_rows = static_cast<int>(
+        std::count_if(positions.begin(), positions.end(), [](int32_t position) { return position >= 0; }));
+    used.pass_begin = passes_.size();
+    std::vector<PrefillPass> passes = PlanPrefill(RunsIn(split.runs, range), latent() ? kExpandedRows : 0);
+    std::move(passes.begin(), passes.end(), std::back_inserter(passes_));
+    used.pass_end = passes_.size();
+  }
+  buffers_->Fill(layout, split, bucket_);
+  buffers_->FillTasks(passes_);
+}
+
+void CudaDevice::UseRows(StepSpan rows) {
+  NUMOE_CHECK(rows == StepSpan::kAll || Way() == StepWay::kHalves) << "the step is not cut";
+  used_ = rows;
+  rows_ = used().rows;
 }
 
 void CudaDevice::UploadTables() {
@@ -157,70 +190,90 @@ void CudaDevice::LaunchStep() {
 
 // Hot experts are sorted out first, so that the workers get the rest at once, and are computed while those
 // are out.
-absl::Status CudaDevice::StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) {
+void CudaDevice::StageExperts(LayerId layer, Tensor in, RouteTable routes) {
   const StoredRoutes& stored = routes_[static_cast<size_t>(routes.id)];
-  layer_call_ = {.layer = layer,
-                 .rows = rows_,
-                 .exact = bucket_.exact,
-                 .hidden = Data<const Bf16>(in),
-                 .experts = reinterpret_cast<const int32_t*>(stored.experts->device()),
-                 .weights = reinterpret_cast<const float*>(stored.weights->device())};
-  ExchangeCall call{.layer = layer,
-                    .rows = rows_,
-                    .tokens = tokens_,
-                    .hidden_size = in.cols,
-                    .experts_per_token = routes.experts_per_token,
-                    .deferred_experts = bucket_.deferred_experts,
-                    .exact = bucket_.exact,
-                    .hidden = layer_call_.hidden,
-                    .experts = layer_call_.experts,
-                    .weights = layer_call_.weights};
+  const int64_t entry = int64_t{used().first} * routes.experts_per_token;
+  call_ = {.layer = layer,
+           .first = used().first,
+           .rows = rows_,
+           .tokens = used().tokens,
+           .hidden_size = in.cols,
+           .experts_per_token = routes.experts_per_token,
+           .deferred_experts = bucket_.deferred_experts,
+           .exact = bucket_.exact,
+           .hidden = Data<const Bf16>(in),
+           .experts = reinterpret_cast<const int32_t*>(stored.experts->device()) + entry,
+           .weights = reinterpret_cast<const float*>(stored.weights->device()) + entry};
+  left_experts_ = call_.experts;
+  if (!Enqueues()) return;
+  ExchangeCall call = call_;
+  if (experts_ != nullptr) {
+    experts_->EnqueueCount(ExpertsOf(call_));
+    left_experts_ = call.experts = products_->EnqueueSort(ExpertsOf(call_), experts_->Slots(layer));
+  }
+  if (mode_ == Mode::kEager && !fetches_) exchange_->Stage(call);
+}
+
+absl::Status CudaDevice::StartExperts(ExpertBackend& experts, Tensor out) {
   if (mode_ != Mode::kEager) {
-    if (const absl::Status opened = exchange_->Open(experts, bucket_.exact, buffers_->handover());
+    if (const absl::Status opened = exchange_->Open(experts, bucket_.exact, buffers_->handovers());
         !opened.ok()) {
       AbandonStep();
       return opened;
     }
   }
+  called_ = call_;
   if (mode_ == Mode::kReplaying) {
     LaunchStep();
     return absl::OkStatus();
   }
-  if (experts_ != nullptr) {
-    experts_->EnqueueCount(layer_call_);
-    call.experts = products_->EnqueueSort(layer_call_, experts_->Slots(layer));
+  if (mode_ == Mode::kEager && !fetches_) RETURN_IF_ERROR(exchange_->Start(experts));
+  if (mode_ == Mode::kCapturing) {
+    ExchangeCall call = called_;
+    call.experts = left_experts_;
+    exchange_->EnqueueSend(call, Handover());
   }
-  left_experts_ = call.experts;
-  if (mode_ == Mode::kEager && !fetches_) RETURN_IF_ERROR(exchange_->Start(experts, call));
-  if (mode_ == Mode::kCapturing) exchange_->EnqueueSend(call, buffers_->device_handover());
-  if (experts_ != nullptr) products_->EnqueueProducts(layer_call_, experts_->Slots(layer));
+  if (experts_ != nullptr) {
+    const SlotSet slots = experts_->Slots(called_.layer);
+    products_->EnqueueProducts(ExpertsOf(called_), slots);
+    products_->EnqueueCombine(ExpertsOf(called_), slots, RowsFrom<float>(called_.first, out));
+  }
   return absl::OkStatus();
 }
 
+ExpertsCall CudaDevice::ExpertsOf(const ExchangeCall& call) {
+  return {.layer = call.layer,
+          .rows = call.rows,
+          .exact = call.exact,
+          .hidden = call.hidden,
+          .experts = call.experts,
+          .weights = call.weights};
+}
+
+// Of the call that is out, or was last.
+const HandoverStep* CudaDevice::Handover() const {
+  return buffers_->device_handover(called_.first > 0 ? 1 : 0);
+}
+
 absl::Status CudaDevice::JoinExperts(ExpertBackend& experts, Tensor out) {
-  if (Enqueues() && experts_ != nullptr)
-    products_->EnqueueCombine(layer_call_, experts_->Slots(layer_call_.layer), Data<float>(out));
+  float* const residual = RowsFrom<float>(called_.first, out);
   if (fetches_) {
-    layer_call_.experts = left_experts_;
-    windows_->EnqueueLayer(layer_call_, *products_, Data<float>(out));
+    ExpertsCall call = ExpertsOf(called_);
+    call.experts = left_experts_;
+    windows_->EnqueueLayer(call, *products_, residual);
     return absl::OkStatus();
   }
-  if (mode_ == Mode::kEager) return exchange_->Finish(experts, Data<float>(out));
-  if (Enqueues()) {
-    exchange_->EnqueueAdd(ReplyPart::kImmediate, Data<float>(out), rows_, out.cols,
-                          buffers_->device_handover());
-  }
+  if (mode_ == Mode::kEager) return exchange_->Finish(experts, residual);
+  if (Enqueues()) exchange_->EnqueueAdd(ReplyPart::kImmediate, residual, called_.rows, out.cols, Handover());
   exchange_->NextReply(ReplyPart::kImmediate);
   return absl::OkStatus();
 }
 
 absl::Status CudaDevice::JoinDeferredExperts(ExpertBackend& experts, Tensor out) {
   if (fetches_) return absl::OkStatus();  // nothing was late
-  if (mode_ == Mode::kEager) return exchange_->FinishDeferred(experts, Data<float>(out));
-  if (Enqueues()) {
-    exchange_->EnqueueAdd(ReplyPart::kDeferred, Data<float>(out), rows_, out.cols,
-                          buffers_->device_handover());
-  }
+  float* const residual = RowsFrom<float>(called_.first, out);
+  if (mode_ == Mode::kEager) return exchange_->FinishDeferred(experts, residual);
+  if (Enqueues()) exchange_->EnqueueAdd(ReplyPart::kDeferred, residual, called_.rows, out.cols, Handover());
   exchange_->NextReply(ReplyPart::kDeferred);
   return absl::OkStatus();
 }

@@ -3,10 +3,12 @@
 // Every operation is enqueued on one stream. A step whose rows all want logits (decode) is captured once for
 // each bucket of sizes and then replayed as one graph: the operations of a replayed step enqueue nothing.
 // Workers on this host are then reached by kernels (kernels/handover.h), and what lies between StartExperts
-// and JoinExperts runs while they compute. Other steps, and workers on other hosts, go through the host.
-// CONTRACT.md tells the life of a step. Owned and called by the engine's thread.
+// and JoinExperts runs while they compute. Other steps, and workers on other hosts, go through the host. A
+// step in halves is on that one stream, too: the workers are what runs beside it. CONTRACT.md tells the life
+// of a step. Owned and called by the engine's thread.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -36,6 +38,10 @@ class CudaDevice final : public CudaStorage {
   absl::StatusOr<double> MeasureFetchSeconds() override { return windows_->MeasureLayer(); }
 
   void BeginStep(const StepLayout& layout) override;
+  StepWay Way() const override {
+    return fetches_ ? StepWay::kFetched : bucket_.second_half > 0 ? StepWay::kHalves : StepWay::kWhole;
+  }
+  void UseRows(StepSpan rows) override;
   void Embed(const Matrix& table, Tensor out) override;
   void RmsNorm(HeadView in, int width, const Vector& weight, float eps, HeadView out) override;
   void Linear(Tensor in, absl::Span<const LinearTarget> targets) override;
@@ -45,7 +51,8 @@ class CudaDevice final : public CudaStorage {
   void Attend(const AttendArgs& args) override;
   void AttendLatent(const LatentAttendArgs& args) override;
   void Route(const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) override;
-  absl::Status StartExperts(ExpertBackend& experts, LayerId layer, Tensor in, RouteTable routes) override;
+  void StageExperts(LayerId layer, Tensor in, RouteTable routes) override;
+  absl::Status StartExperts(ExpertBackend& experts, Tensor out) override;
   absl::Status JoinExperts(ExpertBackend& experts, Tensor out) override;
   absl::Status JoinDeferredExperts(ExpertBackend& experts, Tensor out) override;
   void SelectLogitRows(Tensor in, Tensor out) override;
@@ -70,15 +77,32 @@ class CudaDevice final : public CudaStorage {
   void LaunchStep();
   void AbandonStep();
   void UploadTables();
+  static ExpertsCall ExpertsOf(const ExchangeCall& call);
+  const HandoverStep* Handover() const;
   size_t CopyLogits(Tensor logits);
   const StoredTensor& At(Tensor tensor) const { return tensors_[static_cast<size_t>(tensor.id)]; }
-  // Activations are Bf16, residuals and logits float.
+  // Rows of the step that may be in use together.
+  struct UsedRows {
+    int first = 0;
+    int rows = 0;                         // of the bucket
+    int tokens = 0;                       // without padding
+    int decode_rows = 0;                  // that attend by a decode kernel; they need not be the first
+    size_t pass_begin = 0, pass_end = 0;  // of the others, in passes_
+  };
+  const UsedRows& used() const { return step_[static_cast<size_t>(used_)]; }
+  void PlanRows(const StepLayout& layout, bool graph);
+  // From the first row in use on. Activations are Bf16, residuals and logits float.
   template <typename T>
   T* Data(Tensor tensor) const {
+    return RowsFrom<T>(used().first, tensor);
+  }
+  template <typename T>
+  T* RowsFrom(int first, Tensor tensor) const {
     const bool is_float = At(tensor).use != TensorUse::kActivation;
     NUMOE_CHECK_EQ(is_float, (std::is_same_v<std::remove_const_t<T>, float>));
-    return reinterpret_cast<T*>(At(tensor).memory->device());
+    return reinterpret_cast<T*>(At(tensor).memory->device()) + int64_t{first} * tensor.cols;
   }
+  StepTables Tables() const { return buffers_->tables(used().first); }
   template <typename T>
   Windows<T> View(const HeadView& view) const {
     return {.data = Data<T>(view.tensor),
@@ -97,7 +121,11 @@ class CudaDevice final : public CudaStorage {
   // Attention (cuda_attention.cc): decode rows in stretches that one plan holds, prefill runs in passes.
   bool Prefills(const PrefillRun& run) const;
   DecodeShape ShapeOf(int rows) const;
-  void PlanRows(const DecodeShape& shape, int first);
+  // One plan holds the decode rows of the whole step, for all layers.
+  bool PlansPiecesOnce() const {
+    return bucket_.second_half == 0 && bucket_.rows <= AttendRows(bucket_.exact);
+  }
+  void PlanPieces(const DecodeShape& shape, int first);
   template <typename Decode>
   void ForStretches(Decode decode);
   void DecodeLatent(const LatentAttendArgs& args, const DecodeShape& shape, int first);
@@ -121,18 +149,19 @@ class CudaDevice final : public CudaStorage {
   int grouped_blocks_ = 0;               // of GQA's decode on one multiprocessor
 
   // The current step.
-  ExpertsCall layer_call_;                 // of the layer whose experts are out
-  const int32_t* left_experts_ = nullptr;  // of these, those that are not hot
+  ExchangeCall call_;                      // staged
+  ExchangeCall called_;                    // that is out, or was last
+  const int32_t* left_experts_ = nullptr;  // of the staged call, those that are not hot
   Mode mode_ = Mode::kEager;
   bool launched_ = false;
   bool fetches_ = false;  // the step's experts are in windows_
   StepBucket bucket_;
-  int tokens_ = 0;  // without padding
-  int rows_ = 0;    // of the bucket, or logit rows after SelectLogitRows
+  std::array<UsedRows, 3> step_;  // by StepSpan
+  StepSpan used_ = StepSpan::kAll;
+  int rows_ = 0;  // in use, or logit rows after SelectLogitRows
   int logit_rows_ = 0;
   absl::Span<const DrawnRow> drawn_;
-  int decode_rows_ = 0;              // that attend by a decode kernel; they need not be the first
-  std::vector<PrefillPass> passes_;  // of the others
+  std::vector<PrefillPass> passes_;
   GraphCache graphs_;
 };
 

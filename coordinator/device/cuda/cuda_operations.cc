@@ -12,7 +12,7 @@ namespace numoe::cuda {
 void CudaDevice::PlanTurns() {
   for (size_t r = 0; r < ropes_.size(); ++r) {
     const StoredRope& rope = ropes_[r];
-    LaunchRopeTurns({.positions = buffers_->tables().positions,
+    LaunchRopeTurns({.positions = Tables().positions,
                      .inverse = rope.inverse,
                      .multiplier = rope.multiplier,
                      .turns = reinterpret_cast<float*>(turns_[r]->device()),
@@ -25,7 +25,7 @@ void CudaDevice::PlanTurns() {
 void CudaDevice::Embed(const Matrix& table, Tensor out) {
   if (!Enqueues()) return;
   LaunchEmbed({.bf16 = embeddings_[static_cast<size_t>(table.id)].rows,
-               .tokens = buffers_->tables().tokens,
+               .tokens = Tables().tokens,
                .out = Data<float>(out),
                .rows = rows_,
                .hidden = out.cols},
@@ -176,7 +176,8 @@ void CudaDevice::Rope(const RopeTable& table, HeadView in, HeadView out) {
   const StoredRope& rope = ropes_[static_cast<size_t>(table.id)];
   LaunchRope({.in = View<const Bf16>(in),
               .out = View<Bf16>(out),
-              .turns = reinterpret_cast<const float*>(turns_[static_cast<size_t>(table.id)]->device()),
+              .turns = reinterpret_cast<const float*>(turns_[static_cast<size_t>(table.id)]->device()) +
+                       int64_t{used().first} * rope.dim,
               .interleaved = rope.layout == RopeLayout::kInterleaved,
               .rows = rows_,
               .pairs = rope.dim / 2},
@@ -186,7 +187,7 @@ void CudaDevice::Rope(const RopeTable& table, HeadView in, HeadView out) {
 void CudaDevice::WriteKv(LayerId layer, Tensor rows) {
   if (!Enqueues()) return;
   LaunchWriteKv(WriteKvArgs<Bf16>{.cache = cache_layers_[static_cast<size_t>(layer)],
-                                  .tables = buffers_->tables(),
+                                  .tables = Tables(),
                                   .source = Data<const Bf16>(rows),
                                   .stride = rows.cols,
                                   .rows = rows_},
@@ -197,6 +198,7 @@ void CudaDevice::Route(const Gate& gate, const GateParams& params, Tensor in, Ro
   if (!Enqueues()) return;
   const StoredGate& stored = gates_[static_cast<size_t>(gate.id)];
   const StoredRoutes& table = routes_[static_cast<size_t>(routes.id)];
+  const int64_t entry = int64_t{used().first} * params.experts_per_token;
   auto* logits = reinterpret_cast<float*>(gate_logits_->device());
   LaunchGateLogits(GateLogitsArgs<float>{.in = Data<const Bf16>(in),
                                          .weight = stored.weight,
@@ -207,9 +209,9 @@ void CudaDevice::Route(const Gate& gate, const GateParams& params, Tensor in, Ro
                    stream_);
   LaunchGateSelect({.logits = logits,
                     .bias = stored.bias,
-                    .positions = buffers_->tables().positions,
-                    .chosen = reinterpret_cast<int32_t*>(table.experts->device()),
-                    .weights = reinterpret_cast<float*>(table.weights->device()),
+                    .positions = Tables().positions,
+                    .chosen = reinterpret_cast<int32_t*>(table.experts->device()) + entry,
+                    .weights = reinterpret_cast<float*>(table.weights->device()) + entry,
                     .rows = rows_,
                     .experts = stored.experts,
                     .experts_per_token = params.experts_per_token,
@@ -223,6 +225,7 @@ void CudaDevice::Route(const Gate& gate, const GateParams& params, Tensor in, Ro
 }
 
 void CudaDevice::SelectLogitRows(Tensor in, Tensor out) {
+  NUMOE_CHECK(used_ == StepSpan::kAll) << "logits are of all rows";
   const int wanted = mode_ == Mode::kEager ? logit_rows_ : rows_;
   if (Enqueues()) {
     LaunchSelectRows({.in = Data<const float>(in),

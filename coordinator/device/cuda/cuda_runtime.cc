@@ -181,6 +181,12 @@ class CudaRuntime final : public Runtime {
     Keep(Check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent"));
   }
 
+  absl::Status Await(Event event) override {
+    Keep(Check(cudaEventSynchronize(event), "the GPU's work"));
+    NUMOE_CHECK(first_error_.ok()) << facts_.name << ": " << std::string(first_error_.message());
+    return absl::OkStatus();
+  }
+
   // Work that failed leaves the card's context useless to this process: only a new one goes on.
   absl::Status Synchronize(Stream stream) override {
     Keep(UseDevice(ordinal_));  // whoever launches has waited before: a step begins with it

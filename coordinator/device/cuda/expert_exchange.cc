@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<ExpertExchange>> ExpertExchange::Create(int rows_
   ASSIGN_OR_RETURN(exchange->fault_, runtime.AllocateHost(sizeof(HandoverFault)));
   ASSIGN_OR_RETURN(exchange->release_, runtime.AllocateHost(sizeof(std::atomic<uint32_t>)));
   ASSIGN_OR_RETURN(exchange->blocks_done_, runtime.Allocate(kPortsMax * sizeof(uint32_t)));
+  ASSIGN_OR_RETURN(exchange->ready_, runtime.NewEvent());
   runtime.Clear(exchange->blocks_done_->device(), exchange->blocks_done_->bytes(), stream);
   return exchange;
 }
@@ -49,13 +50,14 @@ void ExpertExchange::DropOldSegments(const DirectStep& direct) {
   });
 }
 
-absl::Status ExpertExchange::Open(ExpertBackend& experts, bool exact, HandoverStep& step) {
+absl::Status ExpertExchange::Open(ExpertBackend& experts, bool exact, absl::Span<HandoverStep> steps) {
   if (open_ != nullptr) return absl::OkStatus();
   std::memset(fault_->host(), 0, fault_->bytes());
   auto* release = new (release_->host()) std::atomic<uint32_t>(0);
   ASSIGN_OR_RETURN(const DirectStep direct, experts.BeginDirect(release));
   open_ = &experts;
   NUMOE_CHECK_LE(direct.ports.size(), static_cast<size_t>(kPortsMax));
+  HandoverStep& step = steps.front();
   step.first_call_id = direct.first_call_id;
   step.flags = exact ? kExactFlag : 0;
   step.ports = static_cast<int32_t>(direct.ports.size());
@@ -81,6 +83,11 @@ absl::Status ExpertExchange::Open(ExpertBackend& experts, bool exact, HandoverSt
                     .requests = port.requests,
                     .replies = port.replies,
                     .deferred = port.deferred};
+  }
+  for (HandoverStep& other : steps.subspan(1)) {
+    const int32_t rows = other.rows;
+    other = step;
+    other.rows = rows;
   }
   return absl::OkStatus();
 }
@@ -175,49 +182,67 @@ void ExpertExchange::Ask(ExpertBackend& experts) {
   direct_ = begun.ok() && experts.EndDirect(0, 0, absl::OkStatus()).ok();
 }
 
-absl::Status ExpertExchange::Start(ExpertBackend& experts, const ExchangeCall& call) {
-  if (!asked_) Ask(experts);
-  RETURN_IF_ERROR(Reserve(call));
-  const size_t values = static_cast<size_t>(call.tokens) * static_cast<size_t>(call.hidden_size);
-  const size_t entries = static_cast<size_t>(call.tokens) * static_cast<size_t>(call.experts_per_token);
-  LaunchConvert(call.hidden, reinterpret_cast<float*>(host_hidden_->device()), static_cast<int64_t>(values),
-                stream_);
-  runtime_.Copy(host_experts_->host(), call.experts, entries * sizeof(ExpertId), stream_);
-  runtime_.Copy(host_weights_->host(), call.weights, entries * sizeof(float), stream_);
-  RETURN_IF_ERROR(runtime_.Synchronize(stream_));
+void ExpertExchange::Stage(const ExchangeCall& call) {
   staged_ = call;
-  return experts.Start({.layer = call.layer,
-                        .tokens = call.tokens,
-                        .hidden_size = call.hidden_size,
-                        .experts_per_token = call.experts_per_token,
-                        .deferred_experts = call.deferred_experts,
-                        .exact = call.exact,
-                        .hidden = {reinterpret_cast<const float*>(host_hidden_->host()), values},
-                        .experts = {reinterpret_cast<const ExpertId*>(host_experts_->host()), entries},
-                        .weights = {reinterpret_cast<const float*>(host_weights_->host()), entries}});
+  reserved_ = Reserve(call);
+  if (!reserved_.ok()) return;
+  const auto first = static_cast<size_t>(call.first), tokens = static_cast<size_t>(call.tokens);
+  const auto hidden = static_cast<size_t>(call.hidden_size), k = static_cast<size_t>(call.experts_per_token);
+  LaunchConvert(call.hidden, reinterpret_cast<float*>(host_hidden_->device()) + first * hidden,
+                static_cast<int64_t>(tokens * hidden), stream_);
+  runtime_.Copy(host_experts_->host() + first * k * sizeof(ExpertId), call.experts,
+                tokens * k * sizeof(ExpertId), stream_);
+  runtime_.Copy(host_weights_->host() + first * k * sizeof(float), call.weights, tokens * k * sizeof(float),
+                stream_);
+  runtime_.Record(ready_, stream_);
 }
 
-// Of the staged call. What was there before was added before Start returned: it waits for the stream.
+absl::Status ExpertExchange::Start(ExpertBackend& experts) {
+  if (!asked_) Ask(experts);
+  RETURN_IF_ERROR(reserved_);
+  RETURN_IF_ERROR(runtime_.Await(ready_));
+  called_ = staged_;
+  const ExchangeCall& call = called_;
+  const auto first = static_cast<size_t>(call.first), tokens = static_cast<size_t>(call.tokens);
+  const auto hidden = static_cast<size_t>(call.hidden_size), k = static_cast<size_t>(call.experts_per_token);
+  return experts.Start(
+      {.layer = call.layer,
+       .tokens = call.tokens,
+       .hidden_size = call.hidden_size,
+       .experts_per_token = call.experts_per_token,
+       .deferred_experts = call.deferred_experts,
+       .exact = call.exact,
+       .hidden = {reinterpret_cast<const float*>(host_hidden_->host()) + first * hidden, tokens * hidden},
+       .experts = {reinterpret_cast<const ExpertId*>(host_experts_->host()) + first * k, tokens * k},
+       .weights = {reinterpret_cast<const float*>(host_weights_->host()) + first * k, tokens * k}});
+}
+
+// The call's rows. What was there before was added before these rows were staged again, and Start has waited
+// for that.
 absl::Span<float> ExpertExchange::Cleared(const Memory& sums) const {
-  const size_t values = static_cast<size_t>(staged_.tokens) * static_cast<size_t>(staged_.hidden_size);
-  const absl::Span<float> cleared(reinterpret_cast<float*>(sums.host()), values);
+  const auto hidden = static_cast<size_t>(called_.hidden_size);
+  const absl::Span<float> cleared(
+      reinterpret_cast<float*>(sums.host()) + static_cast<size_t>(called_.first) * hidden,
+      static_cast<size_t>(called_.tokens) * hidden);
   std::fill(cleared.begin(), cleared.end(), 0.0f);
   return cleared;
+}
+
+const float* ExpertExchange::OnDevice(absl::Span<float> sums, const Memory& memory) const {
+  return Moved(static_cast<const float*>(sums.data()), memory.host(), memory.device());
 }
 
 absl::Status ExpertExchange::Finish(ExpertBackend& experts, float* residual) {
   const absl::Span<float> sums = Cleared(*host_sums_);
   RETURN_IF_ERROR(experts.Finish(sums));
-  LaunchAdd(residual, reinterpret_cast<const float*>(host_sums_->device()), static_cast<int64_t>(sums.size()),
-            stream_);
+  LaunchAdd(residual, OnDevice(sums, *host_sums_), static_cast<int64_t>(sums.size()), stream_);
   return absl::OkStatus();
 }
 
 absl::Status ExpertExchange::FinishDeferred(ExpertBackend& experts, float* residual) {
   const absl::Span<float> sums = Cleared(*host_deferred_);
   RETURN_IF_ERROR(experts.FinishDeferred(sums));
-  LaunchAdd(residual, reinterpret_cast<const float*>(host_deferred_->device()),
-            static_cast<int64_t>(sums.size()), stream_);
+  LaunchAdd(residual, OnDevice(sums, *host_deferred_), static_cast<int64_t>(sums.size()), stream_);
   return absl::OkStatus();
 }
 

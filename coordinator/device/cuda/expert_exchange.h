@@ -22,6 +22,7 @@ namespace numoe::cuda {
 /// One layer's routed work, in device memory, by rows of the bucket.
 struct ExchangeCall {
   LayerId layer = 0;
+  int first = 0;   // row of the step
   int rows = 0;    // of the bucket
   int tokens = 0;  // without padding
   int hidden_size = 0;
@@ -45,8 +46,8 @@ class ExpertExchange {
   void NextReply(ReplyPart part) { ++replies_[static_cast<size_t>(part)]; }
 
   // --- direct ----------------------------------------------------------------------------------------------
-  /// Opens the workers' mailboxes for this step, once, and describes them in `step`.
-  absl::Status Open(ExpertBackend& experts, bool exact, HandoverStep& step);
+  /// Opens the workers' mailboxes for this step, once, and describes them in each of `steps`.
+  absl::Status Open(ExpertBackend& experts, bool exact, absl::Span<HandoverStep> steps);
   void EnqueueSend(const ExchangeCall& call, const HandoverStep* step);
   void EnqueueAdd(ReplyPart part, float* residual, int rows, int hidden_size, const HandoverStep* step);
   /// Closes what Open opened, after the step's work was waited for with `result`. `ran` false: nothing was
@@ -54,7 +55,10 @@ class ExpertExchange {
   absl::Status Close(const absl::Status& result, bool ran);
 
   // --- staged ----------------------------------------------------------------------------------------------
-  absl::Status Start(ExpertBackend& experts, const ExchangeCall& call);
+  /// Enqueues the way to pinned memory; another call of other rows may be out.
+  void Stage(const ExchangeCall& call);
+  /// Waits for what was staged, not for what was enqueued since, and makes the call.
+  absl::Status Start(ExpertBackend& experts);
   absl::Status Finish(ExpertBackend& experts, float* residual);
   absl::Status FinishDeferred(ExpertBackend& experts, float* residual);
 
@@ -63,6 +67,7 @@ class ExpertExchange {
       : rows_max_(rows_max), runtime_(runtime), stream_(stream) {}
   absl::Status Reserve(const ExchangeCall& call);
   absl::Span<float> Cleared(const Memory& sums) const;
+  const float* OnDevice(absl::Span<float> sums, const Memory& memory) const;
   int replies(ReplyPart part) const { return replies_[static_cast<size_t>(part)]; }
   void Ask(ExpertBackend& experts);
   void DropOldSegments(const DirectStep& direct);
@@ -86,9 +91,13 @@ class ExpertExchange {
   std::list<Registered> segments_;
   std::unique_ptr<Memory> fault_, release_;  // host memory
   std::unique_ptr<Memory> blocks_done_;
-  // Staged: [rows_max, hidden] and [rows_max, experts_per_token] of host memory, made at the first call.
+  // Staged: [rows_max, hidden] and [rows_max, experts_per_token] of host memory, made at the first call. A
+  // call has its own rows of them, so one half's may be filled while the other's are with the workers.
   std::unique_ptr<Memory> host_hidden_, host_sums_, host_deferred_, host_experts_, host_weights_;
-  ExchangeCall staged_;
+  Event ready_ = nullptr;  // what was staged last is on the host
+  absl::Status reserved_;  // for the staged call
+  ExchangeCall staged_;    // from Stage to Start
+  ExchangeCall called_;    // with the workers, or back last
 };
 
 }  // namespace numoe::cuda

@@ -18,6 +18,8 @@ class MeasuringDevice final : public CudaStorage {
       : CudaStorage(bounds, facts, /*runtime=*/nullptr, /*stream=*/nullptr) {}
 
   void BeginStep(const StepLayout&) override { Cannot(); }
+  StepWay Way() const override { return StepWay::kWhole; }
+  void UseRows(StepSpan) override { Cannot(); }
   void Embed(const Matrix&, Tensor) override { Cannot(); }
   void RmsNorm(HeadView, int, const Vector&, float, HeadView) override { Cannot(); }
   void Linear(Tensor, absl::Span<const LinearTarget>) override { Cannot(); }
@@ -27,7 +29,8 @@ class MeasuringDevice final : public CudaStorage {
   void Attend(const AttendArgs&) override { Cannot(); }
   void AttendLatent(const LatentAttendArgs&) override { Cannot(); }
   void Route(const Gate&, const GateParams&, Tensor, RouteTable) override { Cannot(); }
-  absl::Status StartExperts(ExpertBackend&, LayerId, Tensor, RouteTable) override { return RunsNothing(); }
+  void StageExperts(LayerId, Tensor, RouteTable) override { Cannot(); }
+  absl::Status StartExperts(ExpertBackend&, Tensor) override { return RunsNothing(); }
   absl::Status JoinExperts(ExpertBackend&, Tensor) override { return RunsNothing(); }
   absl::Status JoinDeferredExperts(ExpertBackend&, Tensor) override { return RunsNothing(); }
   void SelectLogitRows(Tensor, Tensor) override { Cannot(); }

@@ -99,6 +99,8 @@ class Runtime {
   virtual void Record(Event event, Stream stream) = 0;
   /// The stream goes on only when what was last recorded is done; at once where nothing was.
   virtual void Wait(Stream stream, Event event) = 0;
+  /// The host waits for what was last recorded, and not for what was enqueued since.
+  virtual absl::Status Await(Event event) = 0;
   /// Waits for everything in the stream. From here on what the calling thread launches is for this card.
   virtual absl::Status Synchronize(Stream stream) = 0;
 

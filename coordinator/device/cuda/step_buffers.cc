@@ -12,7 +12,9 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 constexpr size_t kTasksMax = 16'384;  // of a step: 128 rows of 16,384 stretches of keys
-constexpr size_t kHandoverBytes = (sizeof(HandoverStep) + kAlignment - 1) / kAlignment * kAlignment;
+constexpr size_t kHandovers = 2;
+constexpr size_t kHandoverBytes =
+    (kHandovers * sizeof(HandoverStep) + kAlignment - 1) / kAlignment * kAlignment;
 
 enum Part : size_t { kTokens, kPositions, kDecodePositions, kSequences, kLogitRows, kBlockTables };
 
@@ -23,17 +25,23 @@ size_t Offset(const StepBounds& bounds, Part part) {
   return kHandoverBytes + part * row_bytes;
 }
 
+int RoundRows(int rows) {
+  return rows <= 4 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows))) : (rows + 7) / 8 * 8;
+}
+
 }  // namespace
 
 StepBucket BucketFor(const StepLayout& layout, const StepBounds& bounds) {
-  const int rows = static_cast<int>(layout.tokens.size());
-  const int bucket =
-      rows <= 4 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows))) : (rows + 7) / 8 * 8;
   const auto blocks = std::bit_ceil(static_cast<unsigned>(std::max(layout.blocks_per_sequence_max, 1)));
-  return {.rows = std::min(bucket, bounds.rows),
-          .blocks_per_sequence = std::min(static_cast<int>(blocks), bounds.blocks_per_sequence),
-          .exact = layout.exact,
-          .deferred_experts = layout.deferred_experts};
+  StepBucket bucket{.rows = std::min(RoundRows(layout.rows()), bounds.rows),
+                    .blocks_per_sequence = std::min(static_cast<int>(blocks), bounds.blocks_per_sequence),
+                    .exact = layout.exact,
+                    .deferred_experts = layout.deferred_experts};
+  if (layout.second_half > 0) {
+    bucket.second_half = RoundRows(layout.second_half);
+    bucket.rows = bucket.second_half + RoundRows(layout.rows() - layout.second_half);
+  }
+  return bucket;
 }
 
 uint64_t StepBuffers::DeviceBytes(const StepBounds& bounds) {
@@ -55,20 +63,27 @@ absl::StatusOr<StepBuffers> StepBuffers::Create(const StepBounds& bounds, Runtim
 }
 
 void StepBuffers::Fill(const StepLayout& layout, const AttendSplit& split, const StepBucket& bucket) {
-  const size_t rows = layout.tokens.size();
-  NUMOE_CHECK(rows <= static_cast<size_t>(bucket.rows) && bucket.rows <= bounds_.rows);
+  NUMOE_CHECK(layout.rows() <= bucket.rows && bucket.rows <= bounds_.rows);
   NUMOE_CHECK(layout.blocks_per_sequence_max <= bucket.blocks_per_sequence);
+  // A whole step is one in which nothing is in the first half.
+  const int cut = bucket.second_half > 0 ? layout.second_half : 0;
+  const int padding_rows = bucket.second_half - cut;  // of the first half
+  NUMOE_CHECK(padding_rows >= 0 && layout.rows() + padding_rows <= bucket.rows);
   const auto fill = [&](Part part, const std::vector<int32_t>& values, int32_t padding) {
-    NUMOE_CHECK_LE(values.size(), static_cast<size_t>(bucket.rows));
     int32_t* out = Host(Offset(bounds_, part));
-    std::copy(values.begin(), values.end(), out);
-    std::fill(out + values.size(), out + bucket.rows, padding);
+    out = std::copy(values.begin(), values.begin() + cut, out);
+    out = std::fill_n(out, padding_rows, padding);
+    out = std::copy(values.begin() + cut, values.end(), out);
+    std::fill_n(out, bucket.rows - layout.rows() - padding_rows, padding);
   };
   fill(kTokens, layout.tokens, -1);
   fill(kPositions, layout.positions, -1);
   fill(kDecodePositions, split.decode_positions, -1);
   fill(kSequences, layout.sequences, 0);
-  fill(kLogitRows, layout.logit_rows, -1);
+  int32_t* const logit_rows = Host(Offset(bounds_, kLogitRows));
+  std::fill_n(logit_rows, bucket.rows, -1);
+  std::transform(layout.logit_rows.begin(), layout.logit_rows.end(), logit_rows,
+                 [&](int32_t row) { return row < cut ? row : row + padding_rows; });
   const size_t width = static_cast<size_t>(layout.blocks_per_sequence_max);
   const size_t sequences = width == 0 ? 0 : layout.block_tables.size() / width;
   NUMOE_CHECK_LE(sequences, static_cast<size_t>(bounds_.sequences));
@@ -76,12 +91,16 @@ void StepBuffers::Fill(const StepLayout& layout, const AttendSplit& split, const
   for (size_t s = 0; s < sequences; ++s) {
     std::copy_n(&layout.block_tables[s * width], width, Host(Offset(bounds_, kBlockTables)) + s * stride);
   }
-  handover() = {.rows = static_cast<int32_t>(rows)};
   bucket_ = bucket;
+  const absl::Span<HandoverStep> steps = handovers();
+  steps.back() = {.rows = layout.rows() - cut};
+  if (cut > 0) steps.front() = {.rows = cut};
   used_ = Offset(bounds_, kBlockTables) + sequences * stride * sizeof(int32_t);
 }
 
-HandoverStep& StepBuffers::handover() { return *reinterpret_cast<HandoverStep*>(host_->host()); }
+absl::Span<HandoverStep> StepBuffers::handovers() {
+  return {reinterpret_cast<HandoverStep*>(host_->host()), bucket_.second_half > 0 ? kHandovers : 1};
+}
 
 void StepBuffers::Upload(Runtime& runtime, Stream stream) {
   runtime.Copy(device_->device(), host_->host(), used_, stream);
@@ -103,20 +122,22 @@ const PrefillTask* StepBuffers::tasks(size_t pass) const {
   return reinterpret_cast<const PrefillTask*>(device_tasks_->device()) + pass_first_[pass];
 }
 
-const int32_t* StepBuffers::decode_positions() const { return Device(Offset(bounds_, kDecodePositions)); }
+const int32_t* StepBuffers::decode_positions(int first) const {
+  return Device(Offset(bounds_, kDecodePositions)) + first;
+}
 
-StepTables StepBuffers::tables() const {
-  return {.positions = Device(Offset(bounds_, kPositions)),
-          .sequences = Device(Offset(bounds_, kSequences)),
+StepTables StepBuffers::tables(int first) const {
+  return {.positions = Device(Offset(bounds_, kPositions)) + first,
+          .sequences = Device(Offset(bounds_, kSequences)) + first,
           .block_tables = Device(Offset(bounds_, kBlockTables)),
           .blocks_per_sequence_max = bucket_.blocks_per_sequence,
-          .tokens = Device(Offset(bounds_, kTokens))};
+          .tokens = Device(Offset(bounds_, kTokens)) + first};
 }
 
 const int32_t* StepBuffers::logit_rows() const { return Device(Offset(bounds_, kLogitRows)); }
 
-const HandoverStep* StepBuffers::device_handover() const {
-  return reinterpret_cast<const HandoverStep*>(device_->device());
+const HandoverStep* StepBuffers::device_handover(size_t half) const {
+  return reinterpret_cast<const HandoverStep*>(device_->device()) + half;
 }
 
 }  // namespace numoe::cuda

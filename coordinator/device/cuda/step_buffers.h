@@ -2,10 +2,11 @@
 // piece.
 //
 // A step's tables lie at the same device addresses in every step of a bucket, so that kernels captured in a
-// graph find them again. Rows beyond the step's tokens are padding: position, token and logit row -1.
+// graph find them again. Rows beyond the step's tokens are padding: position, token and logit row -1. A step
+// in halves has padding behind each of them, and a hand-over for each; a whole one uses the first.
 //
-//   HandoverStep | tokens | positions | decode positions | sequences | logit_rows | block_tables [sequences,
-//   stride]
+//   HandoverStep [2] | tokens | positions | decode positions | sequences | logit_rows | block_tables
+//   [sequences, stride]
 //
 // Block tables come last and are copied only as far as they are used. Prefill's tasks are a block of their
 // own, of steps that are not captured. One thread, the engine's.
@@ -32,14 +33,16 @@ struct StepBounds {
 /// The sizes that a captured graph depends on: a step fits a bucket that is as large or larger.
 struct StepBucket {
   int rows = 0;
+  int second_half = 0;          // its first row; 0: the step is whole
   int blocks_per_sequence = 0;  // stride of the block tables
   bool exact = false;
   int deferred_experts = 0;
   auto operator<=>(const StepBucket&) const = default;
 };
 
-/// The smallest bucket for a step: rows are rounded up to 1, 2, 4, then multiples of 8, blocks to a power of
-/// two. REQUIRES: the step is within `bounds`.
+/// The smallest bucket for a step: rows, or each half's, are rounded up to 1, 2, 4, then multiples of 8,
+/// blocks to a power of two. With two halves it may have more rows than `bounds`. REQUIRES: the step is
+/// within them.
 StepBucket BucketFor(const StepLayout& layout, const StepBounds& bounds);
 
 class StepBuffers {
@@ -51,17 +54,18 @@ class StepBuffers {
   void Fill(const StepLayout& layout, const AttendSplit& split, const StepBucket& bucket);
   /// Of all passes, in order; at most as many as there is room for.
   void FillTasks(const std::vector<PrefillPass>& passes);
-  /// Where the experts' hand-over is described, on the host, until Upload.
-  HandoverStep& handover();
+  /// Where the experts' hand-over is described, on the host, until Upload: of the step, or of each half.
+  absl::Span<HandoverStep> handovers();
   void Upload(Runtime& runtime, Stream stream);
 
-  StepTables tables() const;
+  /// From row `first` on.
+  StepTables tables(int first = 0) const;
   /// positions where a decode kernel attends, -1 elsewhere
-  const int32_t* decode_positions() const;
+  const int32_t* decode_positions(int first = 0) const;
   /// Of pass `pass`.
   const PrefillTask* tasks(size_t pass) const;
   const int32_t* logit_rows() const;
-  const HandoverStep* device_handover() const;
+  const HandoverStep* device_handover(size_t half = 0) const;
 
  private:
   explicit StepBuffers(const StepBounds& bounds) : bounds_(bounds) {}

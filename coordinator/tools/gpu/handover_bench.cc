@@ -55,7 +55,7 @@ absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, Worker
     if (open) close(/*ran=*/true);
     exchange->BeginStep();
     step.rows = rows;
-    const absl::Status status = exchange->Open(pool, /*exact=*/false, step);
+    const absl::Status status = exchange->Open(pool, /*exact=*/false, {&step, 1});
     if (opened.ok()) opened = status;
     open = status.ok();
     runtime.Copy(device_step->device(), &step, sizeof step, stream);

@@ -49,6 +49,7 @@ class TimedRuntime final : public Runtime {
   void Multiply(const MatrixProduct& product, Stream stream) override { inner_->Multiply(product, stream); }
   void Record(Event event, Stream stream) override { inner_->Record(event, stream); }
   void Wait(Stream stream, Event event) override { inner_->Wait(stream, event); }
+  absl::Status Await(Event event) override { return inner_->Await(event); }
   absl::Status Synchronize(Stream stream) override { return inner_->Synchronize(stream); }
   absl::StatusOr<std::unique_ptr<Timestamp>> NewTimestamp() override { return inner_->NewTimestamp(); }
   void Stamp(Timestamp& stamp, Stream stream) override { inner_->Stamp(stamp, stream); }

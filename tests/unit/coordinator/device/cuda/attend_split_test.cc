@@ -36,6 +36,26 @@ TEST(AttendSplitTest, AGapOrAnotherSequenceEndsARun) {
   EXPECT_EQ(split.decode_positions, std::vector<int32_t>(6, -1));
 }
 
+// Rows of a half are counted from its first; a run that is cut goes on where it was.
+TEST(AttendSplitTest, RunsOfAHalf) {
+  const std::vector<PrefillRun> runs = {{.row = 1, .rows = 4, .sequence = 2, .position = 30},
+                                        {.row = 6, .rows = 2, .sequence = 5, .position = 0}};
+  const auto first = RunsIn(runs, {0, 3}), second = RunsIn(runs, {3, 8});
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].row, 1);
+  EXPECT_EQ(first[0].rows, 2);
+  EXPECT_EQ(first[0].position, 30);
+  ASSERT_EQ(second.size(), 2u);
+  EXPECT_EQ(second[0].row, 0);
+  EXPECT_EQ(second[0].rows, 2);
+  EXPECT_EQ(second[0].sequence, 2);
+  EXPECT_EQ(second[0].position, 32);
+  EXPECT_EQ(second[1].row, 3);
+  EXPECT_EQ(second[1].rows, 2);
+  EXPECT_EQ(second[1].position, 0);
+  EXPECT_TRUE(RunsIn(runs, {5, 6}).empty());
+}
+
 TEST(AttendSplitTest, NothingIsPrefillWhereNothingMayBe) {
   const StepLayout layout = Layout({{0, 0}, {0, 1}});
   const AttendSplit split = SplitStep(layout, [](const PrefillRun&) { return false; });

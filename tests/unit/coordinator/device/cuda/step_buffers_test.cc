@@ -60,7 +60,8 @@ TEST(StepBuffersTest, TheDeviceReadsWhatTheStepSays) {
     const StepLayout layout = RandomLayout(rows, sequences, blocks, random);
     const StepBucket bucket = BucketFor(layout, kBounds);
     buffers->Fill(layout, {.decode_positions = layout.positions}, bucket);
-    buffers->handover().first_call_id = 77;
+    ASSERT_EQ(buffers->handovers().size(), 1u);
+    buffers->handovers()[0].first_call_id = 77;
     buffers->Upload(*runtime, stream);
     ASSERT_TRUE(runtime->Synchronize(stream).ok());
     const StepTables tables = buffers->tables();
@@ -81,6 +82,47 @@ TEST(StepBuffersTest, TheDeviceReadsWhatTheStepSays) {
     EXPECT_EQ(buffers->device_handover()->first_call_id, 77u);
     EXPECT_EQ(buffers->device_handover()->rows, rows);
   }
+}
+
+// Each half has its own padding and hand-over; logit rows follow their tokens.
+TEST(StepBuffersTest, HalvesLieBehindEachOther) {
+  const auto runtime = NewSimulatedRuntime();
+  auto buffers = StepBuffers::Create(kBounds, *runtime);
+  ASSERT_TRUE(buffers.ok()) << buffers.status();
+  const Stream stream = *runtime->NewStream();
+  std::mt19937 random(5);
+  constexpr int kRows = 16, kCut = 5;
+  StepLayout layout = RandomLayout(kRows, 3, 2, random);
+  layout.second_half = kCut;
+  layout.logit_rows = {4, 5, 15};
+  const StepBucket bucket = BucketFor(layout, kBounds);
+  EXPECT_EQ(bucket.second_half, 8);
+  EXPECT_EQ(bucket.rows, 24);
+  StepLayout whole = layout;
+  whole.second_half = 0;
+  EXPECT_NE(BucketFor(whole, kBounds), bucket);
+  buffers->Fill(layout, {.decode_positions = layout.positions}, bucket);
+  ASSERT_EQ(buffers->handovers().size(), 2u);
+  buffers->Upload(*runtime, stream);
+  ASSERT_TRUE(runtime->Synchronize(stream).ok());
+  const StepTables all = buffers->tables(), second = buffers->tables(8);
+  for (int r = 0; r < bucket.rows; ++r) {
+    const int token = r < kCut ? r : r < 8 || r - 8 >= kRows - kCut ? -1 : r - 8 + kCut;
+    const auto at = static_cast<size_t>(std::max(token, 0));
+    EXPECT_EQ(all.tokens[r], token < 0 ? -1 : layout.tokens[at]) << r;
+    EXPECT_EQ(all.positions[r], token < 0 ? -1 : layout.positions[at]) << r;
+    EXPECT_EQ(all.sequences[r], token < 0 ? 0 : layout.sequences[at]) << r;
+    EXPECT_EQ(buffers->decode_positions()[r], all.positions[r]) << r;
+  }
+  EXPECT_EQ(second.tokens, all.tokens + 8);
+  EXPECT_EQ(second.block_tables, all.block_tables);
+  EXPECT_EQ(buffers->decode_positions(8), buffers->decode_positions() + 8);
+  EXPECT_EQ(buffers->logit_rows()[0], 4);
+  EXPECT_EQ(buffers->logit_rows()[1], 8);
+  EXPECT_EQ(buffers->logit_rows()[2], 18);
+  EXPECT_EQ(buffers->logit_rows()[3], -1);
+  EXPECT_EQ(buffers->device_handover(0)->rows, kCut);
+  EXPECT_EQ(buffers->device_handover(1)->rows, kRows - kCut);
 }
 
 }  // namespace
