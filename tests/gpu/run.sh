@@ -155,7 +155,7 @@ run_driver() {
 
 # The shortest first: a card that is slower than thought has something to say all the same.
 run_bench() {
-  for part in limits handover experts attention step hybrid fetch; do
+  for part in limits handover experts attention step hybrid overlap fetch; do
     bench 150 "bench $part" "$bin/numoe-gpu-bench" "$part" --json
   done
 }

@@ -9,6 +9,7 @@
 //   BenchHandover   layer calls from the device to a worker process and back, as one graph
 //   BenchStep       a decode step of the whole model as a graph; the worker answers zeros
 //   BenchHybrid     the same with a worker that computes, held against the slower of both sides
+//   BenchOverlap    prompts' steps with a worker that computes, whole and in halves by turns
 //
 // Sizes are Kimi-K2's unless a test makes them small. `worker` (bench_worker.h) was started before the
 // runtime was opened. Errors are those of the device; results that came before are reported. One thread.
@@ -80,6 +81,7 @@ struct StepSizes {
   ModelConfig config;
   int context = 1024;  // tokens before the one that is decoded
   int steps = 30;
+  int prompt_tokens = 1024;  // of a step of BenchOverlap, behind the context; at least kMeasuredTokensMin
 };
 /// Takes the runtime, which the model's device owns. `limits` were measured on it.
 absl::Status BenchStep(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
@@ -87,6 +89,9 @@ absl::Status BenchStep(std::unique_ptr<Runtime> runtime, const GpuLimits& limits
 /// `worker` has experts.
 absl::Status BenchHybrid(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
                          const StepSizes& sizes, const BenchReport& report);
+/// `worker` has experts.
+absl::Status BenchOverlap(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
+                          const StepSizes& sizes, const BenchReport& report);
 
 /// Kimi-K2's shape with fewer layers or experts: layer 0 is dense, as it is there.
 ModelConfig K2Config(int layers, int experts);

@@ -18,6 +18,7 @@ namespace {
 constexpr int kHybridLayers = 9;  // one dense, eight of experts
 constexpr int kHybridExperts = 48;
 constexpr int kHybridVocabulary = 1024;  // the head is not what is measured
+constexpr int kOverlapContext = 8192;    // before the prompt's step
 
 void Print(const nlohmann::ordered_json& line, bool json) {
   if (json) {
@@ -47,20 +48,22 @@ nlohmann::ordered_json LimitsLine(const DeviceFacts& facts, const GpuLimits& lim
 absl::Status Run(const std::string& part, int ordinal, bool json) {
   const BenchReport report = [json](const nlohmann::ordered_json& line) { Print(line, json); };
   StepSizes step{.config = K2Config(61, 384)};
-  if (part == "hybrid") {
+  const bool computes = part == "hybrid" || part == "overlap";
+  if (computes) {
     step.config = K2Config(kHybridLayers, kHybridExperts);
     step.config.vocab_size = kHybridVocabulary;
+    if (part == "overlap") step.context = kOverlapContext;
   }
   const ModelConfig& config = step.config;
   std::unique_ptr<BenchWorker> worker;  // before there are threads
-  if (part == "handover" || part == "step" || part == "hybrid") {
+  if (part == "handover" || part == "step" || computes) {
     const int spare = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) - 1;  // the last CPU drives the device
     ASSIGN_OR_RETURN(worker,
                      BenchWorker::Start({.socket = fmt::format("/tmp/numoe-gpu-bench-{}.sock", getpid()),
                                          .hidden = config.hidden_size,
                                          .experts = config.num_experts,
                                          .experts_per_token = config.experts_per_token,
-                                         .width = part == "hybrid" ? config.moe_intermediate_size : 0,
+                                         .width = computes ? config.moe_intermediate_size : 0,
                                          .threads = std::max(1, spare)}));
   }
   ASSIGN_OR_RETURN(auto runtime, OpenCudaRuntime(ordinal));
@@ -77,6 +80,7 @@ absl::Status Run(const std::string& part, int ordinal, bool json) {
   }
   if (part == "step") return BenchStep(std::move(runtime), limits, *worker, step, report);
   if (part == "hybrid") return BenchHybrid(std::move(runtime), limits, *worker, step, report);
+  if (part == "overlap") return BenchOverlap(std::move(runtime), limits, *worker, step, report);
   return absl::OkStatus();
 }
 
@@ -88,10 +92,10 @@ int main(int argc, char** argv) {
   bool json = false;
   int ordinal = 0;
   std::string part;
-  app.add_option("part", part, "driver, limits, attention, experts, fetch, handover, step, hybrid")
+  app.add_option("part", part, "driver, limits, attention, experts, fetch, handover, step, hybrid, overlap")
       ->required()
-      ->check(
-          CLI::IsMember({"driver", "limits", "attention", "experts", "fetch", "handover", "step", "hybrid"}));
+      ->check(CLI::IsMember(
+          {"driver", "limits", "attention", "experts", "fetch", "handover", "step", "hybrid", "overlap"}));
   app.add_flag("--json", json, "One JSON object per line");
   app.add_option("--gpu", ordinal, "Which card")->check(CLI::Range(0, 63))->capture_default_str();
   if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;

@@ -1,4 +1,5 @@
-// The whole model's decode step as it is served: one captured graph, workers reached by kernels.
+// The whole model's steps as they are served: decoding, one captured graph with workers reached by kernels;
+// and prompts in halves, through the host.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,22 +47,22 @@ double StepWeightBytes(const ModelConfig& c) {
 class StepModel {
  public:
   static absl::StatusOr<std::unique_ptr<StepModel>> Create(std::unique_ptr<Runtime> runtime,
-                                                           const StepSizes& sizes) {
+                                                           const StepSizes& sizes, int rows = 8) {
     auto model = std::unique_ptr<StepModel>(new StepModel(sizes));
     ASSIGN_OR_RETURN(auto timed, TimedRuntime::Create(std::move(runtime)));
     model->runtime_ = timed.get();
-    model->blocks_.resize(static_cast<size_t>(sizes.context / kBlockTokens + 1));
+    model->blocks_.resize(static_cast<size_t>((sizes.context + rows) / kBlockTokens + 1));
     std::iota(model->blocks_.begin(), model->blocks_.end(), KvBlockId{0});
     ASSIGN_OR_RETURN(
         model->device_,
         CudaDevice::Create(
-            {.rows = 8, .sequences = 1, .blocks_per_sequence = static_cast<int>(model->blocks_.size())},
+            {.rows = rows, .sequences = 1, .blocks_per_sequence = static_cast<int>(model->blocks_.size())},
             std::move(timed)));
     return model;
   }
 
   /// Loads the model's weights, whose experts are `worker`'s.
-  absl::Status Load(BenchWorker& worker, Metrics& metrics) {
+  absl::Status Load(BenchWorker& worker, Metrics& metrics, int overlap_tokens = kNoOverlap) {
     const ModelConfig& config = sizes_.config;
     ASSIGN_OR_RETURN(pool_, WorkerPool::Create({.addresses = {worker.address()},
                                                 .link = {.data_path = DataPath::kSharedMemory,
@@ -74,7 +75,9 @@ class StepModel {
     ASSIGN_OR_RETURN(model_, Model::Load(checkpoint, config,
                                          {.kv_block_tokens = kBlockTokens,
                                           .kv_blocks = static_cast<int>(blocks_.size()),
-                                          .logit_rows_max = 1},
+                                          .logit_rows_max = 1,
+                                          .overlap_tokens = overlap_tokens,
+                                          .observe_way = [this](StepWay way) { way_ = way; }},
                                          *device_, *pool_));
     return absl::OkStatus();
   }
@@ -105,6 +108,28 @@ class StepModel {
     return Times{Median(std::move(graphs)), Median(std::move(walls))};
   }
 
+  /// Median seconds of a prompt's step, either way, and the way that is kept.
+  struct OverlapTimes {
+    double whole = 0;
+    double halves = 0;
+    StepWay kept = StepWay::kWhole;
+  };
+  absl::StatusOr<OverlapTimes> RunPrompts() {
+    const std::vector<TokenId> tokens(static_cast<size_t>(sizes_.prompt_tokens), 7);
+    std::vector<double> whole, halves;
+    for (int n = 0; n <= kTrialSteps; ++n) {
+      const auto begin = std::chrono::steady_clock::now();
+      RETURN_IF_ERROR(
+          model_->Forward({.sequences = {{.tokens = tokens, .position = sizes_.context, .blocks = blocks_}}})
+              .status());
+      if (n == kTrialSteps) break;
+      (way_ == StepWay::kHalves ? halves : whole)
+          .push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    if (whole.empty() || halves.empty()) return absl::InternalError("steps were not tried both ways");
+    return OverlapTimes{Median(std::move(whole)), Median(std::move(halves)), way_};
+  }
+
   const DeviceFacts& facts() const { return runtime_->facts(); }
 
  private:
@@ -116,6 +141,7 @@ class StepModel {
   std::unique_ptr<CudaDevice> device_;
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<Model> model_;
+  StepWay way_ = StepWay::kWhole;  // of the last step
 };
 
 }  // namespace
@@ -165,6 +191,29 @@ absl::Status BenchHybrid(std::unique_ptr<Runtime> runtime, const GpuLimits& limi
           {"gpu_us", alone.graph / layers * 1e6},
           {"cpu_us", cpu / layers * 1e6},
           {"times_slower_side", both.graph / std::max(alone.graph, cpu)},
+          {"limit_read_gb_per_s", limits.read_gb_per_s}});
+  return absl::OkStatus();
+}
+
+absl::Status BenchOverlap(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
+                          const StepSizes& sizes, const BenchReport& report) {
+  Metrics metrics(MetricOwner::kCoordinator);
+  ASSIGN_OR_RETURN(const auto model, StepModel::Create(std::move(runtime), sizes, sizes.prompt_tokens));
+  RETURN_IF_ERROR(model->Load(worker, metrics, kMeasuredOverlap));
+  worker.SetComputing(true);
+  worker.TakeSecondsPerCall();
+  ASSIGN_OR_RETURN(const StepModel::OverlapTimes times, model->RunPrompts());
+  report({{"op", "two_batch_overlap"},
+          {"layers", sizes.config.num_layers},
+          {"tokens", sizes.prompt_tokens},
+          {"context", sizes.context},
+          {"experts", sizes.config.num_experts},
+          {"gpu", model->facts().name},
+          {"whole_ms", times.whole * 1e3},
+          {"halves_ms", times.halves * 1e3},
+          {"gain", times.whole / times.halves},
+          {"kept", std::string(kStepWayNames[static_cast<size_t>(times.kept)])},
+          {"call_ms", worker.TakeSecondsPerCall() * 1e3},
           {"limit_read_gb_per_s", limits.read_gb_per_s}});
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "coordinator/model/step_overlap.h"
 #include "coordinator/tools/gpu/read_memory.h"
 #include "gtest/gtest.h"
 #include "tests/support/test_runtime.h"
@@ -195,6 +196,16 @@ TEST_F(GpuBenchTest, HandoverToAnotherProcess) {
   EXPECT_EQ(lines_[1]["rows"], 3);
   ExpectFigures({"us"});
   EXPECT_GT(worker_->TakeSecondsPerCall(), 0);
+}
+
+TEST_F(GpuBenchTest, PromptsWholeAndInHalves) {
+  const absl::Status status =
+      BenchOverlap(NewTestRuntime(), {.read_gb_per_s = 1}, *worker_,
+                   {.config = SmallConfig(), .context = 20, .prompt_tokens = kMeasuredTokensMin}, report_);
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(lines_.size(), 1u);
+  EXPECT_EQ(lines_[0]["tokens"], kMeasuredTokensMin);
+  ExpectFigures({"whole_ms", "halves_ms", "gain", "call_ms"});
 }
 
 TEST_F(GpuBenchTest, StepOfAWholeModelAsAGraph) {
