@@ -55,6 +55,8 @@ CASES = [
     (coordinator("--max-deferred-experts-per-token", "-1"), ["--max-deferred-experts-per-token=-1"]),
     (coordinator("--max-deferred-experts-per-token", "1", "--deterministic", "--max-num-batched-tokens", "5000"),
      ["--max-num-batched-tokens=5000", "--max-deferred-experts-per-token=1", "4096"]),
+    (coordinator("--two-batch-overlap", "on"), ["--two-batch-overlap", "\"on\"", "auto, off or a number of tokens from 2 on"]),
+    (coordinator("--two-batch-overlap", "1"), ["--two-batch-overlap", "from 2 on"]),
     (coordinator("--config", "/nonexistent"), ["--config=/nonexistent"]),
     (coordinator("--otlp-endpoint", "ftp://x"), ["--otlp-endpoint", "ftp://x"]),
     (coordinator("--trace-ratio", "2"), ["--trace-ratio=2", "0 to 1"]),

@@ -611,6 +611,11 @@ class Failure(unittest.TestCase):
             with self.subTest(network=network):
                 self.kill_in_mid_generation(network, "--max-deferred-experts-per-token", "2")
 
+    def test_worker_killed_with_steps_in_halves_changes_nothing(self):
+        for network in (False, True):
+            with self.subTest(network=network):
+                self.kill_in_mid_generation(network, "--two-batch-overlap", "2")
+
     def kill_in_mid_generation(self, network, *flags):
         body = {"prompt": "once upon a time", "temperature": 0, "max_tokens": 60, "ignore_eos": True}
         with Cluster(BIN, MODEL, coordinator_flags=["--deterministic", *flags], network=network) as cluster:
@@ -711,6 +716,34 @@ class Deferral(unittest.TestCase):
         body = {"prompt": "what follows is", "temperature": 0, "max_tokens": 1, "logprobs": 5, "echo": True}
         with Cluster(BIN, MODEL) as exact, Cluster(BIN, MODEL, coordinator_flags=self.FLAGS) as deferring:
             self.assertEqual(exact.post(TEXT, body)["choices"], deferring.post(TEXT, body)["choices"])
+
+
+class TwoBatchOverlap(unittest.TestCase):
+    def ways(self, cluster):
+        found = re.findall(r'^numoe_steps_by_way_total\{way="(\w+)"\} (\d+)', cluster.request("GET", "/metrics")[2], re.M)
+        return {way: int(count) for way, count in found}
+
+    def test_halves_change_no_deterministic_text(self):
+        bodies = [{"prompt": f"story {i} " + "of many words " * (5 * i), "temperature": 0, "max_tokens": 30, "ignore_eos": True} for i in range(6)]
+        texts = []
+        for flags in (["--two-batch-overlap", "off"], ["--two-batch-overlap", "2"], ["--two-batch-overlap", "2", "--data-path", "grpc"]):
+            with Cluster(BIN, MODEL, coordinator_flags=["--deterministic", *flags]) as cluster:
+                with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+                    texts.append(list(pool.map(lambda body: cluster.post(TEXT, body)["choices"][0]["text"], bodies)))
+                ways = self.ways(cluster)
+                self.assertEqual(json.loads(cluster.request("GET", "/get_server_info")[2])["two_batch_overlap"], flags[1])
+                self.assertEqual(ways["halves"] > 0, flags[1] == "2", ways)
+                self.assertEqual(ways["fetched"], 0)
+        self.assertEqual(texts[1], texts[0])
+        self.assertEqual(texts[2], texts[0])
+
+    def test_auto_tries_only_where_workers_have_their_own_time(self):
+        body = {"prompt": "many words " * 40, "temperature": 0, "max_tokens": 1}
+        for network in (False, True):
+            with self.subTest(network=network), Cluster(BIN, MODEL, coordinator_flags=["--disable-prefix-caching"], network=network) as cluster:
+                for _ in range(4):
+                    self.assertGreaterEqual(cluster.post(TEXT, body)["usage"]["prompt_tokens"], 128)
+                self.assertEqual(self.ways(cluster)["halves"], 2 if network else 0)
 
 
 class LifeCycle(unittest.TestCase):
