@@ -189,7 +189,6 @@ TEST_P(TwoBatchOverlapTest, StepsThatDeferAreWhole) {
 
 // As the flag's auto: both ways are tried, and no bit hangs on which.
 TEST_P(TwoBatchOverlapTest, TryingChangesNothing) {
-  if (config_.max_position_embeddings < kBlocksEach * kBlockTokens) GTEST_SKIP() << "too short a context";
   const Step prompts = {{.sequence = 0, .tokens = 64}, {.sequence = 1, .tokens = 64, .logits = 64}};
   ASSERT_NO_FATAL_FAILURE(Load(kNoOverlap));
   const auto whole = Run(prompts);
