@@ -2,6 +2,7 @@
 """Writes a checkpoint with the dimensions of a published model, few layers and random weights, for benchmarks.
 
   make_checkpoint.py qwen3-30b DIR [--layers 10]                 Qwen3-30B-A3B, BF16, 1.2 GB a layer
+  make_checkpoint.py qwen3-30b FILE.gguf [--type Q4_K_M]         the same as GGUF, tensors as llama-quantize types them
   make_checkpoint.py k2 DIR [--layers 3] [--experts 64]          Kimi-K2-Thinking, one dense layer, INT4 experts
 
 Standard library only. Weights are windows into one pool of random bits with small exponents, so that activations stay in
@@ -9,6 +10,7 @@ range; nothing is learnt from what such a model says. There is no tokeniser: num
 """
 import argparse
 import json
+import math
 import os
 import random
 import struct
@@ -118,6 +120,97 @@ K2 = {
         "ignore": ["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up|gate_up|down)_proj.*"]}}
 BYTES = {"BF16": 2, "F32": 4, "I32": 4, "I64": 8}
 
+# GGUF's types: number, weights and bytes of a block, and what its bytes are but random ones: at an offset, fp16 factors that
+# keep weights below 2^-4.
+GGML = {"F32": (0, 1, 4, ()), "BF16": (30, 1, 2, ()), "Q8_0": (8, 32, 34, ((0, 2.0**-11),)),
+        "Q4_K": (12, 256, 144, ((0, 2.0**-14), (2, 7.5 * 2.0**-14))), "Q6_K": (14, 256, 210, ((208, 2.0**-16),))}
+
+
+def more_bits(layer, layers):
+    """Which layers llama-quantize gives more bits in mixtures like Q4_K_M."""
+    return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
+
+
+def gguf_tensors_qwen3(c, kind):
+    """Names, types, shapes: the innermost dimension first, experts merged. Types as llama-quantize chooses them."""
+    h, d, w, e = c["hidden_size"], c["head_dim"], c["moe_intermediate_size"], c["num_experts"]
+    heads, kv, layers = c["num_attention_heads"] * d, c["num_key_value_heads"] * d, c["num_hidden_layers"]
+    most, best = ("Q4_K", "Q6_K") if kind == "Q4_K_M" else (kind, kind)
+    yield "token_embd.weight", most, [h, c["vocab_size"]]
+    for layer in range(layers):
+        for name, size in (("attn_norm", h), ("ffn_norm", h), ("attn_q_norm", d), ("attn_k_norm", d)):
+            yield f"blk.{layer}.{name}.weight", "F32", [size]
+        yield f"blk.{layer}.ffn_gate_inp.weight", "F32", [h, e]
+        down = best if more_bits(layer, layers) else most
+        for name, dtype, shape in (("attn_q", most, [h, heads]), ("attn_k", most, [h, kv]), ("attn_v", down, [h, kv]),
+                                   ("attn_output", most, [heads, h]), ("ffn_gate_exps", most, [h, w, e]),
+                                   ("ffn_up_exps", most, [h, w, e]), ("ffn_down_exps", down, [w, h, e])):
+            yield f"blk.{layer}.{name}.weight", dtype, shape
+    yield "output_norm.weight", "F32", [h]
+    yield "output.weight", best, [h, c["vocab_size"]]
+
+
+def gguf_metadata_qwen3(c):
+    p = "qwen3moe."
+    return {"general.architecture": "qwen3moe", p + "block_count": c["num_hidden_layers"],
+            p + "context_length": c["max_position_embeddings"], p + "embedding_length": c["hidden_size"],
+            p + "feed_forward_length": c["intermediate_size"], p + "attention.head_count": c["num_attention_heads"],
+            p + "attention.head_count_kv": c["num_key_value_heads"], p + "attention.key_length": c["head_dim"],
+            p + "attention.value_length": c["head_dim"], p + "attention.layer_norm_rms_epsilon": c["rms_norm_eps"],
+            p + "rope.freq_base": c["rope_theta"], p + "expert_count": c["num_experts"],
+            p + "expert_used_count": c["num_experts_per_tok"], p + "expert_feed_forward_length": c["moe_intermediate_size"],
+            p + "vocab_size": c["vocab_size"], "tokenizer.ggml.model": "none"}
+
+
+def gguf_string(text):
+    return struct.pack("<Q", len(text)) + text.encode()
+
+
+def gguf_value(value):
+    if isinstance(value, str):
+        return struct.pack("<I", 8) + gguf_string(value)
+    return struct.pack("<If", 6, value) if isinstance(value, float) else struct.pack("<II", 4, value)
+
+
+def gguf_pool(dtype, pools):
+    """Some millions of weights, whole blocks."""
+    if dtype == "BF16":
+        return pools.values
+    if dtype == "F32":
+        wide = bytearray(POOL)
+        wide[2::4], wide[3::4] = pools.values[:POOL // 2:2], pools.values[1:POOL // 2:2]
+        return bytes(wide)
+    _, _, size, factors = GGML[dtype]
+    pool = bytearray(pools.codes[:POOL // size * size])
+    for offset, factor in factors:
+        low, high = struct.pack("<e", factor)
+        pool[offset::size], pool[offset + 1::size] = bytes([low]) * (len(pool) // size), bytes([high]) * (len(pool) // size)
+    return bytes(pool)
+
+
+def write_gguf(path, metadata, tensors):
+    tensors = [(name, dtype, shape, math.prod(shape) // GGML[dtype][1] * GGML[dtype][2]) for name, dtype, shape in tensors]
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
+    head += b"".join(gguf_string(key) + gguf_value(value) for key, value in metadata.items())
+    offset = 0
+    for name, dtype, shape, size in tensors:
+        head += gguf_string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, GGML[dtype][0], offset)
+        offset += -(-size // 32) * 32
+    pools = Pools()
+    by_type = {dtype: gguf_pool(dtype, pools) for dtype in {t[1] for t in tensors}}
+    with open(path, "wb") as f:
+        f.write(head + bytes(-len(head) % 32))
+        for number, (_, dtype, shape, size) in enumerate(tensors):
+            pool = struct.pack("<f", 1.0) * shape[0] if len(shape) == 1 else by_type[dtype]
+            block = GGML[dtype][2]
+            begin = 0 if len(shape) == 1 else number * 4099 % (len(pool) // block // 2) * block
+            padding = bytes(-size % 32)
+            while size > 0:
+                size -= f.write(pool[begin:begin + size])
+                begin = 0
+            f.write(padding)
+    print(f"{path}: {offset / 1e9:.2f} GB")
+
 
 def write(folder, config, tensors):
     os.makedirs(folder, exist_ok=True)
@@ -154,10 +247,16 @@ if __name__ == "__main__":
     parser.add_argument("folder")
     parser.add_argument("--layers", type=int)
     parser.add_argument("--experts", type=int, default=64, help="routed experts a layer, k2 only")
+    parser.add_argument("--type", default="Q4_K_M", choices=["Q4_K_M", "Q8_0", "BF16"], help="of a GGUF file")
     options = parser.parse_args()
     if options.model == "k2":
+        if options.folder.endswith(".gguf"):
+            parser.error(f"{options.folder}: only qwen3-30b is written as GGUF; give a folder")
         shape = {**K2, "num_hidden_layers": options.layers or 3, "n_routed_experts": options.experts}
         write(options.folder, shape, tensors_k2(shape))
     else:
         shape = {**QWEN3_30B, "num_hidden_layers": options.layers or 10}
-        write(options.folder, shape, tensors_qwen3(shape))
+        if options.folder.endswith(".gguf"):
+            write_gguf(options.folder, gguf_metadata_qwen3(shape), gguf_tensors_qwen3(shape, options.type))
+        else:
+            write(options.folder, shape, tensors_qwen3(shape))
