@@ -34,7 +34,10 @@ void PackValues(Isa isa, const CacheRows& in, std::byte* out) {
   TableOf(isa).attention.pack_values(in, out);
 }
 
-bool HasFewRows(Isa isa) { return TableOf(isa).attention.score_few_rows != nullptr; }
+bool HasFewRows(Isa isa, ActivationForm form) {
+  const AttentionKernels& kernels = TableOf(isa).attention;
+  return kernels.score_few_rows != nullptr && kernels.few_rows_form == form;
+}
 
 void ScoreFewRows(Isa isa, const FewRowsArgs& args) {
   NUMOE_CHECK(0 < args.rows && args.rows <= kFewRowsMax && WellFormed(args.cache));
@@ -48,7 +51,8 @@ void WeighFewRows(Isa isa, const FewRowsArgs& args) {
 
 SoftmaxPart Softmax(Isa isa, const SoftmaxArgs& args) {
   NUMOE_CHECK(0 < args.valid && args.valid <= args.count);
-  NUMOE_DCHECK(args.form == ActivationForm::kFloat || args.form == ActivationForm::kBf16);
+  NUMOE_DCHECK(args.form == ActivationForm::kFloat || args.form == ActivationForm::kFp32 ||
+               args.form == ActivationForm::kBf16);
   return TableOf(isa).attention.softmax(args);
 }
 

@@ -28,20 +28,21 @@ struct CacheRows {
 };
 
 /// Products of a few rows with cache rows as they lie, where packing would cost more than it saves: memory is
-/// the limit, and rows are fetched some ahead. Only where HasFewRows; results are bit for bit those
-/// of MatmulRounded with the packed matrix in the form kBf16.
+/// the limit, and rows are fetched some ahead. Only in a form that HasFewRows; results are bit for bit those
+/// of MatmulRounded with the packed matrix in that form.
 struct FewRowsArgs {
   CacheRows cache;
-  const std::byte* x = nullptr;  // kBf16 rows: queries of cache.width inputs, or weights of cache.count
-  size_t x_stride = 0;           // bytes
-  int rows = 0;                  // at most kFewRowsMax
-  float* y = nullptr;            // scores [rows][cache.count], or context [rows][cache.width]
-  int64_t y_stride = 0;          // floats
+  const std::byte* x =
+      nullptr;           // rows in that form: queries of cache.width inputs, or weights of cache.count
+  size_t x_stride = 0;   // bytes
+  int rows = 0;          // at most kFewRowsMax
+  float* y = nullptr;    // scores [rows][cache.count], or context [rows][cache.width]
+  int64_t y_stride = 0;  // floats
 };
 inline constexpr int kFewRowsMax = 16;
 
 /// One row of scores. Weights are exp(scale * (score - the largest)) of the first `valid` scores and zero
-/// from there to `count`, in the form kFloat or kBf16 of a row of `count` inputs (rounded.h).
+/// from there to `count`, in the form kFloat, kFp32 or kBf16 of a row of `count` inputs (rounded.h).
 /// REQUIRES: 0 < valid <= count, scale > 0, valid scores finite or all of it NaN where one is.
 struct SoftmaxArgs {
   const float* scores = nullptr;
@@ -66,7 +67,7 @@ void WidenRow(Isa isa, const CacheRows& in, int row, uint16_t* out);
 void PackKeys(Isa isa, const CacheRows& keys, std::byte* out);
 /// `out` becomes the BF16 matrix [width outputs, count inputs].
 void PackValues(Isa isa, const CacheRows& values, std::byte* out);
-bool HasFewRows(Isa isa);
+bool HasFewRows(Isa isa, ActivationForm form);
 /// y[r][i] = sum over k of x[r][k] * key[i][k].
 void ScoreFewRows(Isa isa, const FewRowsArgs& args);
 /// y[r][k] = sum over i of x[r][i] * value[i][k].
@@ -85,6 +86,7 @@ struct AttentionKernels {
   void (*join_parts)(float* out, float keep, const float* part, float add, int n);
   void (*score_few_rows)(const FewRowsArgs& args);  // null: only the packed way
   void (*weigh_few_rows)(const FewRowsArgs& args);
+  ActivationForm few_rows_form = ActivationForm::kBf16;
 };
 
 }  // namespace numoe

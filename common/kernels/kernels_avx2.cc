@@ -1,5 +1,6 @@
 #include "common/kernels/attention.inc"
-#include "common/kernels/attention_words.inc"
+#include "common/kernels/attention_avx2.inc"
+#include "common/kernels/attention_softmax.inc"
 #include "common/kernels/kernel_table.h"
 #include "common/kernels/layout.h"
 #include "common/kernels/matmul.inc"
@@ -14,6 +15,7 @@ const KernelTable kKernelsAvx2 = {
     HasRounded,
     MatmulRoundedPanels,
     RoundRowAvx2,
-    {NarrowCodes, WidenCachedRow, PackKeysWords, PackValuesWords, SoftmaxRow, JoinRows, nullptr, nullptr}};
+    {NarrowCodes, WidenCachedRow, PackKeysShuffled, PackValuesShuffled, SoftmaxRow, JoinRows,
+     ScoreFewRowsDirect, WeighFewRowsDirect, ActivationForm::kFp32}};
 
 }  // namespace numoe

@@ -1,4 +1,5 @@
 #include "common/kernels/attention.inc"
+#include "common/kernels/attention_softmax.inc"
 #include "common/kernels/attention_words.inc"
 #include "common/kernels/kernel_table.h"
 #include "common/kernels/layout.h"

@@ -12,11 +12,11 @@ namespace {
 constexpr int kJoinHeads = 8;    // of one join task
 constexpr int kExpandRows = 64;  // latents that meet a head's matrices together: what a step of values holds
 
-// Softmax writes its weights as BF16 or fp32, so these are the forms that attention has.
+// Softmax writes its weights as BF16 or fp32, so these are the forms that attention has; rows for tiles are
+// those of kBf16.
 ActivationForm AttentionForm(Isa isa, int rows, Precision precision) {
   const ActivationForm form = ChooseForm(isa, WeightFormat::kBf16, rows, precision);
-  return form == ActivationForm::kBf16 || form == ActivationForm::kTiles ? ActivationForm::kBf16
-                                                                         : ActivationForm::kFloat;
+  return form == ActivationForm::kTiles ? ActivationForm::kBf16 : form;
 }
 
 float* OutRow(const CpuAttention::Call& call, int token, int head) {
@@ -57,7 +57,7 @@ void CpuAttention::Attend(const Call& call, const AttendPlan& plan) {
 CpuAttention::Way CpuAttention::ChooseWay(const Call& call, const AttendTask& task) const {
   if (call.expansion) return Way::kExpanded;
   const ActivationForm form = AttentionForm(isa_, task.rows(), call.precision);
-  if (task.rows() <= kFewRowsMax && form == ActivationForm::kBf16 && HasFewRows(isa_)) return Way::kAsTheyLie;
+  if (task.rows() <= kFewRowsMax && HasFewRows(isa_, form)) return Way::kAsTheyLie;
   return task.rows() <= kGroupRows ? Way::kPanelByPanel : Way::kPacked;
 }
 

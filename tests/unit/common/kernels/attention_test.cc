@@ -143,23 +143,24 @@ TEST_P(AttentionTest, PackedRowsAreThePackedMatrix) {
 }
 
 // Direct products of a few rows with a cache, against those with the packed matrices.
-void CheckFewRows(Isa isa, const Cache& cache, int count, int width, int rows, std::mt19937& random) {
+void CheckFewRows(Isa isa, ActivationForm form, const Cache& cache, int count, int width, int rows,
+                  std::mt19937& random) {
   const CacheRows in = cache.Rows(width);
   std::vector<Line> keys = PackedSpace(count, width), values = PackedSpace(width, count);
   PackKeys(isa, in, reinterpret_cast<std::byte*>(keys.data()));
   PackValues(isa, in, reinterpret_cast<std::byte*>(values.data()));
   const auto check = [&](const std::vector<Line>& packed, int outputs, int inputs, auto direct) {
-    const size_t stride = rounded::RowBytes(ActivationForm::kBf16, inputs);
+    const size_t stride = rounded::RowBytes(form, inputs);
     std::vector<std::byte> x(static_cast<size_t>(rows) * stride);
     for (int r = 0; r < rows; ++r) {
       const std::vector<float> row = RandomFloats(static_cast<size_t>(inputs), random);
-      RoundRow(isa, ActivationForm::kBf16, row.data(), inputs, &x[static_cast<size_t>(r) * stride]);
+      RoundRow(isa, form, row.data(), inputs, &x[static_cast<size_t>(r) * stride]);
     }
     std::vector<float> expected(static_cast<size_t>(rows * (outputs + 1)), -7.0f), y = expected;
     MatmulRounded(isa, {.weight = {WeightFormat::kBf16, outputs, inputs,
                                    reinterpret_cast<const std::byte*>(packed.data())},
                         .row_end = outputs,
-                        .form = ActivationForm::kBf16,
+                        .form = form,
                         .x = x.data(),
                         .x_stride = stride,
                         .tokens = rows,
@@ -179,14 +180,16 @@ void CheckFewRows(Isa isa, const Cache& cache, int count, int width, int rows, s
 
 // With few rows the packed matrix is left out, and no bit changes.
 TEST_P(AttentionTest, FewRowsGiveTheBitsOfThePackedProduct) {
-  if (!HasFewRows(GetParam()))
+  const ActivationForm form = ChooseForm(GetParam(), WeightFormat::kBf16, 1, Precision::kFast);
+  if (!HasFewRows(GetParam(), form))
     GTEST_SKIP() << "this instruction set packs the cache for any number of rows: it has no kernels for few";
   std::mt19937 random(12);
   for (const int count : {1, 2, 17, 64, 100, 512}) {
     for (const int width : {2, 24, 64, 100, 128, 320}) {
       for (const int coded : CodedParts(width)) {
         const Cache cache(count, width, random, coded);
-        for (const int rows : {1, 3, 8, 13, 16}) CheckFewRows(GetParam(), cache, count, width, rows, random);
+        for (const int rows : {1, 3, 8, 13, 16})
+          CheckFewRows(GetParam(), form, cache, count, width, rows, random);
       }
     }
   }
@@ -287,7 +290,7 @@ float WeightAt(const std::vector<std::byte>& weights, ActivationForm form, int i
 TEST_P(AttentionTest, SoftmaxAgreesWithDoublePrecision) {
   std::mt19937 random(6);
   std::normal_distribution<float> normal;
-  for (const ActivationForm form : {ActivationForm::kFloat, ActivationForm::kBf16}) {
+  for (const ActivationForm form : {ActivationForm::kFloat, ActivationForm::kFp32, ActivationForm::kBf16}) {
     for (const int valid : {1, 2, 7, 8, 16, 17, 31, 64, 200, 511, 512}) {
       const int count = std::min(512, valid + valid % 5);
       const float scale = 0.1f + 0.05f * static_cast<float>(valid % 3);
