@@ -183,19 +183,25 @@ void CpuDevice::GateLogits(const StoredGate& gate, Tensor in) {
       }
     });
   }
+  // Of the forms for products with BF16 only kFp32 rounds nothing.
+  const ActivationForm fast = ChooseForm(isa_, WeightFormat::kBf16, rows_, Precision::kBf16);
+  rounded_now_ = {};
+  const InputRows all =
+      InputsIn(fast == ActivationForm::kFp32 ? ActivationForm::kFp32 : ActivationForm::kFloat, in);
   const int panels = Tasks(experts, kPanelRows);
   pool_.Run(panels * Tasks(rows_, kGateTokens), [&](int task, int) {
     const int token = task / panels * kGateTokens;
     const int begin = task % panels * kPanelRows;
-    Matmul(isa_, {.weight = gate.packed,
-                  .row_begin = begin,
-                  .row_end = std::min(begin + kPanelRows, experts),
-                  .x = Row(in, token),
-                  .x_stride = in.cols,
-                  .tokens = std::min(kGateTokens, rows_ - token),
-                  .y = &gate_logits_[static_cast<size_t>(token * experts + begin)],
-                  .y_stride = experts,
-                  .exact = true});
+    InputRows x = all;
+    x.data += static_cast<size_t>(token) * x.stride;
+    x.count = std::min(kGateTokens, rows_ - token);
+    Multiply(isa_, {.weight = gate.packed,
+                    .row_begin = begin,
+                    .row_end = std::min(begin + kPanelRows, experts),
+                    .x = x,
+                    .y = &gate_logits_[static_cast<size_t>(token * experts + begin)],
+                    .y_stride = experts,
+                    .exact = true});
   });
 }
 

@@ -139,7 +139,8 @@ class CpuDevice final : public Device {
   // Calls body for every token of the step, on the pool where there are many.
   void ForTokens(absl::FunctionRef<void(int token)> body) { ForTokens({0, rows_}, body); }
   void ForTokens(TokenRun run, absl::FunctionRef<void(int token)> body);
-  InputRows Inputs(WeightFormat format, Tensor in);
+  // The step's rows of `in` in one form; rounded once until rounded_now_ is cleared.
+  InputRows InputsIn(ActivationForm form, Tensor in);
   void RunLinear(const PackedMatrix& weight, int row_begin, int row_end, const InputRows& x,
                  const LinearTarget& target, int thread);
   void PlanTurns(StoredRope& rope);
@@ -178,7 +179,7 @@ class CpuDevice final : public Device {
   RowRange called_;       // rows of the call that is out
   static constexpr size_t kForms = kActivationForms;
   std::array<std::vector<std::byte>, kForms> rounded_;  // by ActivationForm: the input of a Linear
-  std::array<bool, kForms> rounded_now_ = {};           // of this Linear
+  std::array<bool, kForms> rounded_now_ = {};           // of this Linear, GatedLinear or Route
   std::vector<float> gate_logits_;                      // [tokens, experts]
   std::vector<std::vector<float>> thread_sums_;         // [threads] outputs of a task before they are added
 };

@@ -25,10 +25,9 @@ float* Reserve(std::vector<float>& values, size_t count) {
 
 }  // namespace
 
-// The step's rows of `in` in the form that weights in `format` want; rounded once for all matrices of a call.
-InputRows CpuDevice::Inputs(WeightFormat format, Tensor in) {
-  const ActivationForm form = FormFor(format);
-  if (form == ActivationForm::kFloat) {
+InputRows CpuDevice::InputsIn(ActivationForm form, Tensor in) {
+  // Whole steps of kFp32 are the tensor's own rows.
+  if (form == ActivationForm::kFloat || (form == ActivationForm::kFp32 && in.cols % layout::kStepCols == 0)) {
     return {form, reinterpret_cast<const std::byte*>(Row(in, 0)),
             static_cast<size_t>(in.cols) * sizeof(float), rows_};
   }
@@ -61,7 +60,7 @@ void CpuDevice::Linear(Tensor in, absl::Span<const LinearTarget> targets) {
     NUMOE_CHECK_LE(target.out.offset + weight.rows, target.out.tensor.cols);
     const int task_rows = TaskRows(weight, kTaskBytes);
     tasks += (weight.rows + task_rows - 1) / task_rows;
-    parts.push_back({&target, &weight, Inputs(weight.format, in), task_rows, tasks});
+    parts.push_back({&target, &weight, InputsIn(FormFor(weight.format), in), task_rows, tasks});
   }
   pool_.Run(tasks, [&](int task, int thread) {
     size_t p = 0;
@@ -102,8 +101,8 @@ void CpuDevice::GatedLinear(Tensor in, const GatedMatrix& matrices, Tensor out) 
   const PackedMatrix& up_weight = matrices_[static_cast<size_t>(up.id)].packed;
   NUMOE_CHECK(gate.cols == in.cols && up.cols == in.cols && gate.rows == out.cols && up.rows == out.cols);
   rounded_now_ = {};
-  const InputRows gate_x = Inputs(gate_weight.format, in);
-  const InputRows up_x = Inputs(up_weight.format, in);
+  const InputRows gate_x = InputsIn(FormFor(gate_weight.format), in);
+  const InputRows up_x = InputsIn(FormFor(up_weight.format), in);
   const int task_rows = TaskRows(gate_weight, kTaskBytes / 2);
   pool_.Run((gate.rows + task_rows - 1) / task_rows, [&](int task, int thread) {
     const int begin = task * task_rows;
