@@ -35,6 +35,13 @@ struct CpuDeviceOptions {
   bool measure_only = false;               // may load models, but run none
 };
 
+/// Outputs [row_begin, row_end), whole panels, of one of a call's matrices.
+struct LinearTask {
+  int part = 0;
+  int row_begin = 0;
+  int row_end = 0;
+};
+
 class CpuDevice final : public Device {
  public:
   static absl::StatusOr<std::unique_ptr<CpuDevice>> Create(const CpuDeviceOptions& options);
@@ -180,6 +187,7 @@ class CpuDevice final : public Device {
   static constexpr size_t kForms = kActivationForms;
   std::array<std::vector<std::byte>, kForms> rounded_;  // by ActivationForm: the input of a Linear
   std::array<bool, kForms> rounded_now_ = {};           // of this Linear, GatedLinear or Route
+  std::vector<LinearTask> linear_tasks_;                // of this Linear or GatedLinear
   std::vector<float> gate_logits_;                      // [tokens, experts]
   std::vector<std::vector<float>> thread_sums_;         // [threads] outputs of a task before they are added
 };

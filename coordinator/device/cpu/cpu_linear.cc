@@ -9,13 +9,29 @@
 namespace numoe {
 namespace {
 
-// Weights of one task: enough to stream, few enough that threads finish together.
+// Weights of one task at most: enough to stream.
 constexpr size_t kTaskBytes = 256 << 10;
+// A task is at most such a part of what is left for each thread: the last ones are single panels, and threads
+// finish together.
+constexpr size_t kPartOfLeft = 2;
 
-// Outputs of one task.
-int TaskRows(const PackedMatrix& weight, size_t bytes) {
-  const size_t panel = layout::PanelBytes(weight.format, weight.cols);
-  return static_cast<int>(std::max<size_t>(1, bytes / panel)) * kPanelRows;
+size_t PanelBytes(const PackedMatrix& weight) { return layout::PanelBytes(weight.format, weight.cols); }
+size_t BytesOf(const PackedMatrix& weight) {
+  return PanelBytes(weight) * static_cast<size_t>(layout::Panels(weight.rows));
+}
+
+// Appends tasks of `rows` outputs whose panels have so many bytes; `left` are the bytes of all that is not
+// cut yet.
+void CutRows(int part, int rows, size_t panel_bytes, int threads, size_t& left,
+             std::vector<LinearTask>& tasks) {
+  for (int begin = 0; begin < rows;) {
+    const size_t bytes = std::min(kTaskBytes, left / (kPartOfLeft * static_cast<size_t>(threads)));
+    const int panels = static_cast<int>(std::max<size_t>(1, bytes / panel_bytes));
+    const int end = std::min(rows, begin + panels * kPanelRows);
+    tasks.push_back({part, begin, end});
+    left -= std::min(left, static_cast<size_t>(layout::Panels(end - begin)) * panel_bytes);
+    begin = end;
+  }
 }
 
 float* Reserve(std::vector<float>& values, size_t count) {
@@ -48,27 +64,26 @@ void CpuDevice::Linear(Tensor in, absl::Span<const LinearTarget> targets) {
     const LinearTarget* target;
     const PackedMatrix* weight;
     InputRows x;
-    int task_rows;
-    int tasks_end;  // of all parts up to this one
   };
   absl::InlinedVector<Part, 4> parts;
   rounded_now_ = {};
-  int tasks = 0;
+  size_t left = 0;
   for (const LinearTarget& target : targets) {
     const PackedMatrix& weight = matrices_[static_cast<size_t>(target.matrix.id)].packed;
     NUMOE_CHECK_EQ(weight.cols, in.cols);
     NUMOE_CHECK_LE(target.out.offset + weight.rows, target.out.tensor.cols);
-    const int task_rows = TaskRows(weight, kTaskBytes);
-    tasks += (weight.rows + task_rows - 1) / task_rows;
-    parts.push_back({&target, &weight, InputsIn(FormFor(weight.format), in), task_rows, tasks});
+    left += BytesOf(weight);
+    parts.push_back({&target, &weight, InputsIn(FormFor(weight.format), in)});
   }
-  pool_.Run(tasks, [&](int task, int thread) {
-    size_t p = 0;
-    while (task >= parts[p].tasks_end) ++p;
-    const Part& part = parts[p];
-    const int begin = (task - (p == 0 ? 0 : parts[p - 1].tasks_end)) * part.task_rows;
-    RunLinear(*part.weight, begin, std::min(begin + part.task_rows, part.weight->rows), part.x, *part.target,
-              thread);
+  linear_tasks_.clear();
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const PackedMatrix& weight = *parts[p].weight;
+    CutRows(static_cast<int>(p), weight.rows, PanelBytes(weight), pool_.threads(), left, linear_tasks_);
+  }
+  pool_.Run(static_cast<int>(linear_tasks_.size()), [&](int index, int thread) {
+    const LinearTask& task = linear_tasks_[static_cast<size_t>(index)];
+    const Part& part = parts[static_cast<size_t>(task.part)];
+    RunLinear(*part.weight, task.row_begin, task.row_end, part.x, *part.target, thread);
   });
 }
 
@@ -103,10 +118,13 @@ void CpuDevice::GatedLinear(Tensor in, const GatedMatrix& matrices, Tensor out) 
   rounded_now_ = {};
   const InputRows gate_x = InputsIn(FormFor(gate_weight.format), in);
   const InputRows up_x = InputsIn(FormFor(up_weight.format), in);
-  const int task_rows = TaskRows(gate_weight, kTaskBytes / 2);
-  pool_.Run((gate.rows + task_rows - 1) / task_rows, [&](int task, int thread) {
-    const int begin = task * task_rows;
-    const int width = std::min(begin + task_rows, gate.rows) - begin;
+  size_t left = BytesOf(gate_weight) + BytesOf(up_weight);
+  linear_tasks_.clear();
+  CutRows(0, gate.rows, PanelBytes(gate_weight) + PanelBytes(up_weight), pool_.threads(), left,
+          linear_tasks_);
+  pool_.Run(static_cast<int>(linear_tasks_.size()), [&](int index, int thread) {
+    const int begin = linear_tasks_[static_cast<size_t>(index)].row_begin;
+    const int width = linear_tasks_[static_cast<size_t>(index)].row_end - begin;
     const size_t values = static_cast<size_t>(rows_) * static_cast<size_t>(width);
     float* gated = Reserve(thread_sums_[static_cast<size_t>(thread)], 2 * values);
     const bool exact = StepPrecision() != Precision::kFast;
