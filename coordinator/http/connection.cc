@@ -295,6 +295,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>>, publ
   void Write(HttpResponse message) {
     NUMOE_CHECK(!answered_ && !streaming_);
     answered_ = true;
+    slot_.reset();  // before the client has the answer, which may ask again at once
     gone_ = nullptr;
     message.keep_alive(keep_alive_);
     auto response = std::make_shared<HttpResponse>(std::move(message));
@@ -330,6 +331,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>>, publ
     NUMOE_CHECK(streaming_ && !answered_);
     queue_ += "0\r\n\r\n";
     answered_ = true;
+    slot_.reset();
     gone_ = nullptr;
     Log(status_);
     WriteQueue();

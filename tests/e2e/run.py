@@ -826,7 +826,8 @@ class LifeCycle(unittest.TestCase):
             deadline = time.monotonic() + 30
             while ask() == 429 and time.monotonic() < deadline:
                 time.sleep(0.02)
-            self.assertEqual(ask(), 200)
+            for _ in range(20):  # whoever has an answer may ask again at once
+                self.assertEqual(ask(), 200)
 
     def test_flags_from_file_and_environment(self):
         with tempfile.TemporaryDirectory() as folder:

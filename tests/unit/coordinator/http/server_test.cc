@@ -398,7 +398,6 @@ TEST_F(ServerTest, APlaceIsTakenUntilItsLastHolderLetsGo) {
   EXPECT_TRUE(Has(Ask(Get("/stream", rest)), "200 OK"));
 }
 
-// So that a daemon is told before it loads a model for minutes.
 // The connection and its answer hold each other, and the answer what waits for it.
 TEST_F(ServerTest, AnAnswerThatNeverCameEndsWithTheServer) {
   std::weak_ptr<Exchange> held;
@@ -418,6 +417,7 @@ TEST_F(ServerTest, AnAnswerThatNeverCameEndsWithTheServer) {
   EXPECT_TRUE(held.expired());
 }
 
+// So that a daemon is told before it loads a model for minutes.
 TEST_F(ServerTest, ATakenPortIsNamedBeforeAnythingIsServed) {
   Start();
   ServerOptions options;
