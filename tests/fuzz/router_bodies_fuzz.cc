@@ -42,7 +42,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   NUMOE_CHECK(health.health != numoe::BackendHealth::kReady);
   NUMOE_CHECK_EQ(health.detail.find('\n'), std::string::npos);
   for (const auto merge : {numoe::MergeModels, numoe::MergeSums, numoe::MergeServerInfo}) {
-    for (const auto& merged : {merge({text, R"({"data": [{"id": "x"}], "n": 1})"}), merge({text, text})})
+    for (const auto& merged : {merge({{"a", text}, {"b", R"({"data": [{"id": "x"}], "n": 1})"}}),
+                               merge({{"a", text}, {"b", text}})})
       NUMOE_CHECK(nlohmann::json::parse(merged, nullptr, false).is_object());
   }
   return 0;

@@ -261,7 +261,8 @@ TEST_P(CpuDeviceTest, TheGateIsExactToFp32) {
     device_->Route(gate,
                    {.scoring = GateScoring::kSoftmax, .experts_per_token = kExperts, .norm_topk_prob = false},
                    in, routes);
-    ASSERT_TRUE(device_->StartExperts(backend, 0, in, routes).ok());
+    device_->StageExperts(0, in, routes);
+    ASSERT_TRUE(device_->StartExperts(backend, in).ok());
     for (int t = 0; t < GetParam().tokens; ++t) {
       std::vector<double> p;
       double sum = 0;
