@@ -8,6 +8,7 @@
 #include "common/base/flags.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/kernels/kernels.h"
 #include "coordinator/api/sampling_fields.h"
 #include "coordinator/http/server_flags.h"
 #include "coordinator/model/step_overlap.h"
@@ -237,6 +238,7 @@ absl::Status CompleteFlags(CoordinatorFlags& f) {
   if (f.model.empty()) return absl::InvalidArgumentError("--model is empty: expected a path");
   if (f.workers.empty() && !f.plan)
     return absl::InvalidArgumentError("--workers is missing: expected the addresses of all expert workers");
+  RETURN_IF_ERROR(SelectIsa(f.isa).status());
   if (f.device != "auto" && f.device != "cpu" && f.device != "cuda" && !IsNumberedGpu(f.device)) {
     return absl::InvalidArgumentError(
         fmt::format("--device: found \"{}\", expected auto, cpu, cuda or cuda:N", f.device));

@@ -39,7 +39,7 @@ std::set<tcp::endpoint> OfFirstFamily(const tcp::resolver::results_type& found) 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backends>> Backends::Create(const std::vector<std::string>& urls,
-                                                           Metrics& metrics) {
+                                                           Metrics& metrics, double refresh_s) {
   std::vector<std::pair<Url, bool>> parsed;  // and whether it is a group's
   std::set<std::string> names;
   for (const std::string& text : urls) {
@@ -56,7 +56,7 @@ absl::StatusOr<std::unique_ptr<Backends>> Backends::Create(const std::vector<std
     return absl::InvalidArgumentError(fmt::format("--backends: found {} URLs, expected 1 to {}",
                                                   parsed.size(), limits::kRouterBackendsMax));
   }
-  std::unique_ptr<Backends> backends(new Backends(metrics));
+  std::unique_ptr<Backends> backends(new Backends(metrics, refresh_s));
   const std::lock_guard lock(backends->mutex_);
   for (const auto& [url, group] : parsed) {
     if (group) {
@@ -68,7 +68,7 @@ absl::StatusOr<std::unique_ptr<Backends>> Backends::Create(const std::vector<std
   return backends;
 }
 
-Backends::Backends(Metrics& metrics) : context_(1) { Emit(metrics); }
+Backends::Backends(Metrics& metrics, double refresh_s) : refresh_s_(refresh_s), context_(1) { Emit(metrics); }
 
 Backends::~Backends() {
   context_.stop();
@@ -256,7 +256,8 @@ void Backends::LookUp(Group& group) {
         // Where names cannot be looked up, those that were known go on.
         if (!error) Follow(group, found);
         Part(group);
-        const double again = group.members.empty() ? limits::kRouterLookSeconds : limits::kRouterGroupSeconds;
+        const double again =
+            group.members.empty() ? std::min(limits::kRouterLookSeconds, refresh_s_) : refresh_s_;
         group.timer.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
             std::chrono::duration<double>(again)));
         group.timer.async_wait([this, &group](boost::system::error_code cancelled) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/limits.h"
 #include "common/observe/metrics.h"
 #include "coordinator/client/http_client.h"
 #include "coordinator/router/balancer.h"
@@ -29,9 +30,11 @@ namespace numoe {
 class Backends {
  public:
   /// INVALID_ARGUMENT names a URL that is none or comes twice, and TLS that cannot be set up. Names are
-  /// looked up later: a backend may come after the router. `metrics` outlives this.
+  /// looked up later: a backend may come after the router. `refresh_s`: between looks at the name of a
+  /// group. `metrics` outlives this.
   static absl::StatusOr<std::unique_ptr<Backends>> Create(const std::vector<std::string>& urls,
-                                                          Metrics& metrics);
+                                                          Metrics& metrics,
+                                                          double refresh_s = limits::kRouterGroupSeconds);
   ~Backends();
   /// Begins to ask them. Once.
   void Watch();
@@ -90,7 +93,7 @@ class Backends {
     bool crowded = false;  // more addresses than backends may be: said once
   };
 
-  explicit Backends(Metrics& metrics);
+  Backends(Metrics& metrics, double refresh_s);
   double Now() const;
   void Hear(const Member& member, BackendHealth health, const std::string& detail);
   MemberPtr Find(int backend) const;
@@ -110,6 +113,7 @@ class Backends {
   void Join(Group& group, const Endpoint& endpoint);
   void Part(Group& group);
 
+  const double refresh_s_;
   Balancer balancer_;
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   boost::asio::io_context context_;

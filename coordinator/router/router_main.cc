@@ -19,6 +19,7 @@ namespace {
 
 struct RouterFlags {
   std::vector<std::string> backends;
+  int64_t dns_refresh_ms = static_cast<int64_t>(1000 * limits::kRouterGroupSeconds);
   std::string port_file;
   AccessOptions access;
   ServerOptions server{.threads = 4};
@@ -35,6 +36,8 @@ int ParseRouterFlags(int argc, char** argv, RouterFlags& f) {
            "every address that the name has, which are followed")
       ->delimiter(',')
       ->required();
+  flags.Add("dns-refresh-ms", f.dns_refresh_ms, "How often the names of dns+ backends are looked up")
+      ->check(CLI::PositiveNumber);
   AddServerFlags(flags, {f.server, f.access, f.port_file});
   flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM")
       ->check(CLI::NonNegativeNumber);
@@ -59,7 +62,8 @@ absl::Status Serve(const RouterFlags& f) {
   RETURN_IF_ERROR(CheckServerFlags(f.server));
   Metrics metrics(MetricOwner::kRouter);
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), "none"}).Set(1);
-  ASSIGN_OR_RETURN(const auto backends, Backends::Create(f.backends, metrics));
+  ASSIGN_OR_RETURN(const auto backends,
+                   Backends::Create(f.backends, metrics, static_cast<double>(f.dns_refresh_ms) / 1e3));
   ASSIGN_OR_RETURN(const auto access, Access::Create(f.access));
   RouterService service(*backends, metrics);
   Router router;

@@ -109,7 +109,7 @@ class NamedHouse(House):
     ready_at_start = []
 
     def __init__(self):
-        super().__init__()
+        super().__init__(router_flags=["--dns-refresh-ms", "100"])
         self.names_file, shared_port = os.path.join(self.folder, "names"), str(free_port())
         self.names()
         for door, door.address in zip(self.doors, ("127.0.0.2", "127.0.0.3")):
