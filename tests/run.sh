@@ -15,6 +15,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/lib/install.sh
+export CCACHE_BASEDIR=$PWD  # what one preset compiled serves another with the same flags
 quick=""
 [ "${1:-}" = --quick ] && quick=1
 
