@@ -76,8 +76,10 @@ class Podman:
         return json.loads(self.run("inspect", name).stdout)[0]
 
     def close(self):
-        self.run("pod", "rm", "--all", "--force", check=False)
-        self.run("rm", "--all", "--force", check=False)
+        # A container that is left keeps its published ports' rules in the host's firewall: whoever listens at one of them is unheard.
+        self.run("pod", "rm", "--all", "--force")
+        for container in self.run("ps", "--all", "--quiet").stdout.split():  # `rm --all` keeps one whose network others use
+            self.run("rm", "--force", "--time=0", "--depend", "--ignore", container)
         self.run("network", "rm", "podman-default-kube-network", check=False)
         mounts = subprocess.run(["findmnt", "-rno", "TARGET"], capture_output=True, text=True).stdout.splitlines()
         for target in reversed([m for m in mounts if m.startswith(self.folder + "/")]):
