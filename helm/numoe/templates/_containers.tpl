@@ -120,7 +120,9 @@ livenessProbe:
     {{- if .tls }}
     {{- include "numoe.tlsFlags" "" | nindent 4 }}
     {{- end }}
-    {{- include "numoe.flags" $workers.flags | nindent 4 }}
+    {{- with include "numoe.flags" $workers.flags | trim }}
+    {{- . | nindent 4 }}
+    {{- end }}
   {{- with concat (include "numoe.waitEnv" (dict "root" $root "packed" true) | fromYamlArray) .env $workers.extraEnv }}
   env:
     {{- toYaml . | nindent 4 }}
@@ -143,7 +145,7 @@ livenessProbe:
   securityContext:
     {{- include "numoe.containerSecurity" $root | nindent 4 }}
   volumeMounts:
-    {{- include "numoe.serverMounts" $root | nindent 4 }}
+    {{- include "numoe.serverMounts" $root | trim | nindent 4 }}
     {{- if .tls }}
     {{- include "numoe.tlsMount" . | nindent 4 }}
     {{- end }}

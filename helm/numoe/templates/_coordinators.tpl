@@ -80,7 +80,9 @@
     {{- if .Values.mtls.enabled }}
     {{- include "numoe.tlsFlags" "worker-" | nindent 4 }}
     {{- end }}
-    {{- include "numoe.flags" (include "numoe.coordinatorFlags" $ | fromYaml) | nindent 4 }}
+    {{- with include "numoe.flags" (include "numoe.coordinatorFlags" $ | fromYaml) | trim }}
+    {{- . | nindent 4 }}
+    {{- end }}
   {{- with concat (include "numoe.waitEnv" (dict "root" . "packed" false) | fromYamlArray) $c.extraEnv }}
   env:
     {{- toYaml . | nindent 4 }}
@@ -112,7 +114,7 @@
   securityContext:
     {{- include "numoe.containerSecurity" . | nindent 4 }}
   volumeMounts:
-    {{- include "numoe.serverMounts" . | nindent 4 }}
+    {{- include "numoe.serverMounts" . | trim | nindent 4 }}
     {{- if .Values.apiKeys.secretName }}
     - {name: keys, mountPath: /etc/numoe/keys, readOnly: true}
     {{- end }}

@@ -1,4 +1,4 @@
-{{/* Specs of the Jobs that fill the weights volume. */}}
+{{/* Specs of the Jobs that fill the weights volume. Jobs are named by a hash of this text: an empty line more is another Job. */}}
 
 {{/* Arguments: root, component, job (its values). What is tried again, and what is not: exit code 2 says that it never will work. */}}
 {{- define "numoe.jobHead" -}}
