@@ -1,7 +1,9 @@
 """Runs NUMoE's image with podman in a folder of its own: nothing of it stays on the machine. Standard library only."""
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,6 +39,21 @@ def find_tool(name):
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/lib/podman")
 
 
+def command(argv, environment, timeout):
+    """subprocess.run, but what interrupts this ends the command gently: a killed podman leaves rules of half a network."""
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            said = process.communicate(timeout=timeout)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait(20)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return subprocess.CompletedProcess(argv, process.returncode, *said)
+
+
 class Podman:
     """A store of its own, with the image built from programs in `bin_dir`."""
 
@@ -53,13 +70,13 @@ class Podman:
         try:
             self.build(bin_dir, IMAGE)
         except BaseException:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.remove_folder()
             raise
 
     def build(self, bin_dir, tag, *options):
         """deploy/image/build.sh of the programs in `bin_dir`."""
         build = [os.path.join(ROOT, "deploy/image/build.sh"), "--bin", bin_dir, "--tag", tag, *options, "--", *self.store]
-        built = subprocess.run(build, env=self.environment, capture_output=True, text=True, timeout=600)
+        built = command(build, self.environment, 600)
         if built.returncode != 0:
             raise AssertionError(f"deploy/image/build.sh failed:\n{built.stdout}{built.stderr}")
 
@@ -67,7 +84,7 @@ class Podman:
         return ["podman", *self.store, *arguments]
 
     def run(self, *arguments, check=True, timeout=120):
-        done = subprocess.run(self.argv(*arguments), env=self.environment, capture_output=True, text=True, timeout=timeout)
+        done = command(self.argv(*arguments), self.environment, timeout)
         if check and done.returncode != 0:
             raise AssertionError(f"podman {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
         return done
@@ -81,6 +98,9 @@ class Podman:
         for container in self.run("ps", "--all", "--quiet").stdout.split():  # `rm --all` keeps one whose network others use
             self.run("rm", "--force", "--time=0", "--depend", "--ignore", container)
         self.run("network", "rm", "podman-default-kube-network", check=False)
+        self.remove_folder()
+
+    def remove_folder(self):
         mounts = subprocess.run(["findmnt", "-rno", "TARGET"], capture_output=True, text=True).stdout.splitlines()
         for target in reversed([m for m in mounts if m.startswith(self.folder + "/")]):
             subprocess.run(["umount", "-l", target], check=False)

@@ -5,7 +5,9 @@ Usage: run.py --bin build/release/bin [--cuda-coordinator FILE --cuda TOOLKIT] [
 """
 import argparse
 import os
+import signal
 import sys
+import traceback
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -21,6 +23,18 @@ from observability import Rules, ScrapedDaemons, Words  # noqa: E402,F401
 from pod import ThePod  # noqa: E402,F401
 from units import SystemdUnits, UnitCommands  # noqa: E402,F401
 
+
+def end_interrupted():
+    """unittest forgets what its classes have to clean up."""
+    for how in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(how, signal.SIG_IGN)
+    for case in (c for c in list(globals().values()) if isinstance(c, type) and issubclass(c, unittest.TestCase)):
+        case.doClassCleanups()
+        for error in case.tearDown_exceptions:
+            traceback.print_exception(*error)
+    sys.exit("interrupted")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
@@ -29,4 +43,8 @@ if __name__ == "__main__":
     options, rest = parser.parse_known_args()
     cuda_image.CUDA_COORDINATOR, cuda_image.TOOLKIT = os.path.abspath(options.cuda_coordinator), options.cuda
     pod.BIN = cuda_image.BIN = units.BIN = hosts.BIN = observability.BIN = os.path.abspath(options.bin)
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    except KeyboardInterrupt:
+        end_interrupted()

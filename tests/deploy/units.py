@@ -60,7 +60,7 @@ class SystemdUnits(unittest.TestCase):
 class UnitCommands(unittest.TestCase):
     def test_they_serve(self):
         folder = tempfile.mkdtemp(prefix="numoe-units.")
-        self.addCleanup(shutil.rmtree, folder, True)
+        self.addClassCleanup(shutil.rmtree, folder, True)
         port = free_port()
         replaced = [("/run/numoe", folder), ("/var/lib/numoe/model", MODEL), ("8080", str(port)), ("0.0.0.0", "127.0.0.1")]
         units = [Unit("numoe-expert-worker@.service", "0"), Unit("numoe-expert-worker@.service", "1"), Unit("numoe-coordinator.service")]
@@ -70,8 +70,8 @@ class UnitCommands(unittest.TestCase):
                 (command,) = unit.values("ExecStart")
                 argv = [word.replace("/usr/bin/", BIN + "/") for word in command.split()]
                 process = subprocess.Popen(argv, env={**unit.environment(replaced), "NUMOE_METRICS_PORT": "0"}, stdout=log, stderr=log)
-                self.addCleanup(process.wait)
-                self.addCleanup(process.kill)
+                self.addClassCleanup(process.wait)
+                self.addClassCleanup(process.kill)
         def read_log():
             with open(log_path, encoding="utf-8") as f:
                 return f.read()

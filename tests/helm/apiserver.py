@@ -7,6 +7,8 @@ the tests of running pods skip. Upgrades begin at every rendering in released/.
 import glob
 import os
 import re
+import signal
+import sys
 import unittest
 
 import yaml
@@ -186,4 +188,9 @@ class ApiServer(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        unittest.main(verbosity=2)
+    except KeyboardInterrupt:
+        ApiServer.doClassCleanups()  # unittest forgets them
+        sys.exit("interrupted")
