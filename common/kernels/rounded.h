@@ -60,6 +60,7 @@ inline constexpr size_t kBf16StepBytes = 128;
 inline constexpr size_t kInt8Scale = 64;       // offset in a step
 inline constexpr size_t kInt8Correction = 72;  // offset in a step
 inline constexpr size_t kInt8StepBytes = 80;
+inline constexpr int kPairRatio = 254;      // what rounding leaves is at most half a code of 127
 inline constexpr size_t kInt16Scale = 128;  // offset in a step
 inline constexpr size_t kInt16StepBytes = 136;
 
