@@ -1,11 +1,9 @@
 #include "common/base/check.h"
-#include "coordinator/device/cuda/kernels/experts_repack.h"
-#include "coordinator/device/cuda/words.h"
+#include "coordinator/device/cuda/kernels/repack_tiles.cuh"
 
 namespace numoe::cuda {
 namespace {
 
-constexpr int kWarps = 4;       // a step each
 constexpr int kLineWords = 16;  // outputs of a line of the workers' layout, a word of 4 bytes each
 constexpr int kFp8TailAlignment = 64;
 
@@ -96,47 +94,38 @@ struct Bf16Step {
 };
 
 template <class Step>
-__global__ void __launch_bounds__(kWarps * 32) Repack(RepackArgs args) {
+__global__ void __launch_bounds__(kRepackWarps * 32) Repack(RepackArgs args) {
   constexpr int kBytes = StepBytes(Step::kFormat);
-  NUMOE_SHARED(uint4, steps, [kWarps][kBytes / 16]);
-  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
-  const int source_steps = StepCount(args.cols), panel = static_cast<int>(blockIdx.y);
-  const int step = static_cast<int>(blockIdx.x) * kWarps + warp;
+  NUMOE_SHARED(uint4, steps, [kRepackWarps][kBytes / 16]);
+  const RepackPlace place = PlaceOfWarp();
+  const int lane = place.lane, step = place.step, source_steps = StepCount(args.cols);
   if (step >= source_steps) return;
   constexpr bool kTail = Step::kFormat == DeviceFormat::kFp8;
   const int tail =
       kTail ? (source_steps * 4 + kFp8TailAlignment - 1) / kFp8TailAlignment * kFp8TailAlignment : 0;
   const auto* source = reinterpret_cast<const unsigned char*>(args.source) + blockIdx.z * args.source_stride +
-                       static_cast<size_t>(panel) * (static_cast<size_t>(source_steps) * kBytes + tail);
+                       static_cast<size_t>(place.panel) * (static_cast<size_t>(source_steps) * kBytes + tail);
   const auto* from = reinterpret_cast<const uint4*>(source + static_cast<size_t>(step) * kBytes);
-  for (int i = lane; i < kBytes / 16; i += 32) steps[warp][i] = LoadStreaming(from + i);
+  uint4* const lines = steps[place.warp];
+  for (int i = lane; i < kBytes / 16; i += 32) lines[i] = LoadStreaming(from + i);
   __syncwarp();
-  const DeviceMatrix& target = args.target;
-  const int panels = PanelCount(target.rows, target.gated);
-  auto* out = reinterpret_cast<unsigned char*>(args.out) + blockIdx.z * args.out_stride;
-  for (int half = 0; half < 2; ++half) {  // 16 outputs of the source's panel
-    const int row = args.row_begin + panel * kPanelOutputs + half * kTileOutputs;
-    const int to_panel = row / (target.gated ? kTileOutputs : kPanelOutputs);
-    const int m = target.gated ? args.half : half;
-    if (to_panel >= panels) continue;  // a gated target has no panel for the padding of the source's last
-    const size_t at = static_cast<size_t>(to_panel) * static_cast<size_t>(StepCount(target.cols)) +
-                      static_cast<size_t>(args.col_begin / kStepInputs + step);
-    Step::Write(reinterpret_cast<const uint32_t*>(steps[warp]), half, m, lane, out + at * kBytes);
+  ForTargetTiles(args, place, [&](int half, int m, int row, size_t at, unsigned char* out) {
+    Step::Write(reinterpret_cast<const uint32_t*>(lines), half, m, lane, out + at * kBytes);
     if (kTail && lane == 0) {
+      const DeviceMatrix& target = args.target;
+      const int panels = PanelCount(target.rows, target.gated);
       const float scale =
           reinterpret_cast<const float*>(source + static_cast<size_t>(source_steps) * kBytes)[step];
       reinterpret_cast<float*>(out + CodeBytes(Step::kFormat, panels, target.cols))[at * 2 + m] =
           row < target.rows ? scale : 0.0f;
     }
-  }
+  });
 }
 
 }  // namespace
 
 void LaunchRepack(const RepackArgs& args, Stream stream) {
-  const LaunchShape shape{
-      dim3((StepCount(args.cols) + kWarps - 1) / kWarps, PanelCount(args.rows, false), args.count),
-      dim3(kWarps * 32), 0};
+  const LaunchShape shape = RepackShape(args);
   switch (args.target.format) {
     case DeviceFormat::kBf16:
       if (args.source_format == WeightFormat::kBf16) {

@@ -1,11 +1,9 @@
 #include "common/kernels/layout.h"
-#include "coordinator/device/cuda/kernels/experts_repack.h"
-#include "coordinator/device/cuda/words.h"
+#include "coordinator/device/cuda/kernels/repack_tiles.cuh"
 
 namespace numoe::cuda {
 namespace {
 
-constexpr int kWarps = 4;                                         // a step each
 constexpr int kFactorBytes = kPanelOutputs * 2;                   // d, or dmin, of a panel's outputs
 constexpr int kInt8Codes = static_cast<int>(layout::kInt8Codes);  // of a step
 constexpr int kInt4Codes = static_cast<int>(layout::kInt4Codes);
@@ -101,36 +99,27 @@ struct Codes {
 };
 
 template <class Source>
-__global__ void __launch_bounds__(kWarps * 32) Widen(RepackArgs args) {
+__global__ void __launch_bounds__(kRepackWarps * 32) Widen(RepackArgs args) {
   constexpr int kFactorsBytes = Source::kFactors * kFactorBytes, kOutBytes = StepBytes(DeviceFormat::kBf16);
-  NUMOE_SHARED(uint4, lines, [kWarps][(Source::kStepBytes + kFactorsBytes) / 16]);
-  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
-  const int source_steps = StepCount(args.cols), panel = static_cast<int>(blockIdx.y);
-  const int step = static_cast<int>(blockIdx.x) * kWarps + warp;
+  NUMOE_SHARED(uint4, steps, [kRepackWarps][(Source::kStepBytes + kFactorsBytes) / 16]);
+  const RepackPlace place = PlaceOfWarp();
+  const int lane = place.lane, step = place.step, source_steps = StepCount(args.cols);
   if (step >= source_steps) return;
   constexpr int kBlockSteps = layout::kBlockSteps;
   const size_t codes = static_cast<size_t>(source_steps) * Source::kStepBytes;
   const size_t tail = static_cast<size_t>((source_steps + kBlockSteps - 1) / kBlockSteps) * kFactorsBytes;
   const auto* source = reinterpret_cast<const unsigned char*>(args.source) + blockIdx.z * args.source_stride +
-                       static_cast<size_t>(panel) * (codes + tail);
+                       static_cast<size_t>(place.panel) * (codes + tail);
   const auto* from = reinterpret_cast<const uint4*>(source + static_cast<size_t>(step) * Source::kStepBytes);
   const auto* factors = reinterpret_cast<const uint4*>(
       source + codes + static_cast<size_t>(step / kBlockSteps) * kFactorsBytes);
-  for (int i = lane; i < Source::kStepBytes / 16; i += 32) lines[warp][i] = LoadStreaming(from + i);
+  uint4* const lines = steps[place.warp];
+  for (int i = lane; i < Source::kStepBytes / 16; i += 32) lines[i] = LoadStreaming(from + i);
   for (int i = lane; i < kFactorsBytes / 16; i += 32)
-    lines[warp][Source::kStepBytes / 16 + i] = LoadStreaming(factors + i);
+    lines[Source::kStepBytes / 16 + i] = LoadStreaming(factors + i);
   __syncwarp();
-  const auto* in = reinterpret_cast<const unsigned char*>(lines[warp]);
-  const DeviceMatrix& target = args.target;
-  const int panels = PanelCount(target.rows, target.gated);
-  auto* out = reinterpret_cast<unsigned char*>(args.out) + blockIdx.z * args.out_stride;
-  for (int half = 0; half < 2; ++half) {  // 16 outputs of the source's panel
-    const int row = args.row_begin + panel * kPanelOutputs + half * kTileOutputs;
-    const int to_panel = row / (target.gated ? kTileOutputs : kPanelOutputs);
-    const int m = target.gated ? args.half : half;
-    if (to_panel >= panels) continue;  // a gated target has no panel for the padding of the source's last
-    const size_t at = static_cast<size_t>(to_panel) * static_cast<size_t>(StepCount(target.cols)) +
-                      static_cast<size_t>(args.col_begin / kStepInputs + step);
+  const auto* in = reinterpret_cast<const unsigned char*>(lines);
+  ForTargetTiles(args, place, [&](int half, int m, int /*row*/, size_t at, unsigned char* out) {
 #pragma unroll 1
     for (int s = 0; s < 4; ++s) {
       uint32_t words[4];
@@ -144,7 +133,7 @@ __global__ void __launch_bounds__(kWarps * 32) Widen(RepackArgs args) {
       *reinterpret_cast<uint4*>(out + at * kOutBytes + Bf16Offset(m, s, lane, 0)) =
           make_uint4(words[0], words[1], words[2], words[3]);
     }
-  }
+  });
 }
 
 template <WeightFormat... kFormats>
@@ -161,9 +150,7 @@ bool LaunchAny(const RepackArgs& args, const LaunchShape& shape, Stream stream) 
 }  // namespace
 
 bool LaunchWiden(const RepackArgs& args, Stream stream) {
-  const LaunchShape shape{
-      dim3((StepCount(args.cols) + kWarps - 1) / kWarps, PanelCount(args.rows, false), args.count),
-      dim3(kWarps * 32), 0};
+  const LaunchShape shape = RepackShape(args);
   return LaunchAny<WeightFormat::kInt8, WeightFormat::kQ4K, WeightFormat::kQ4_0, WeightFormat::kQ4_1,
                    WeightFormat::kIq4Nl, WeightFormat::kIq4Xs, WeightFormat::kMxfp4, WeightFormat::kQ6K>(
       args, shape, stream);
