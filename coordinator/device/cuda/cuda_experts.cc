@@ -11,7 +11,11 @@
 namespace numoe::cuda {
 
 CudaExperts::CudaExperts(const ExpertSlotSpec& spec, Runtime& runtime, Stream stream)
-    : spec_(spec), slot_(SlotOf(spec)), runtime_(runtime), stream_(stream) {}
+    : spec_(spec),
+      slot_(SlotOf(spec)),
+      runtime_(runtime),
+      stream_(stream),
+      assigned_(static_cast<size_t>(spec.layers()) * static_cast<size_t>(spec.experts), -1) {}
 
 absl::StatusOr<std::unique_ptr<CudaExperts>> CudaExperts::Create(const ExpertSlotSpec& spec, Runtime& runtime,
                                                                  Stream stream) {
@@ -31,7 +35,6 @@ absl::StatusOr<std::unique_ptr<CudaExperts>> CudaExperts::Create(const ExpertSlo
     RETURN_IF_ERROR(reserve(*memory, sizes.per_expert));
   ASSIGN_OR_RETURN(e.host_counts_, runtime.AllocateHost(sizes.per_expert));
   ASSIGN_OR_RETURN(e.host_table_, runtime.AllocateHost(sizes.per_expert));
-  std::memset(e.host_table_->host(), 0xff, sizes.per_expert);  // -1: with the workers
   RETURN_IF_ERROR(runtime.Synchronize(stream));
   return experts;
 }
@@ -57,7 +60,7 @@ absl::Status CudaExperts::Fill(LayerId layer, int slot, const ExpertMatrices& ma
 }
 
 void CudaExperts::Assign(LayerId layer, int slot, ExpertId expert) {
-  auto* row = reinterpret_cast<int32_t*>(host_table_->host()) + int64_t{layer} * spec_.experts;
+  int32_t* const row = assigned_.data() + int64_t{layer} * spec_.experts;
   std::replace(row, row + spec_.experts, static_cast<int32_t>(slot), int32_t{-1});
   if (expert != kNoExpert) row[expert] = slot;
   table_changed_ = true;
@@ -74,6 +77,7 @@ absl::Status CudaExperts::TakeCounts(absl::Span<uint32_t> counts) {
 
 void CudaExperts::BeginStep() {
   if (!table_changed_) return;
+  std::memcpy(host_table_->host(), assigned_.data(), table_->bytes());
   runtime_.Copy(table_->device(), host_table_->host(), table_->bytes(), stream_);
   table_changed_ = false;
 }
@@ -93,7 +97,8 @@ SlotSet CudaExperts::Slots(LayerId layer) const {
 }
 
 bool CudaExperts::Holds(LayerId layer, ExpertId expert) const {
-  return reinterpret_cast<const int32_t*>(host_table_->host())[int64_t{layer} * spec_.experts + expert] >= 0;
+  return assigned_[static_cast<size_t>(layer) * static_cast<size_t>(spec_.experts) +
+                   static_cast<size_t>(expert)] >= 0;
 }
 
 }  // namespace numoe::cuda

@@ -2,7 +2,8 @@
 //
 // A slot is one block of memory (kernels/experts.h). Which expert is where is a table in device memory that
 // is uploaded before a step when it has changed, so captured steps see exchanges without being captured anew.
-// One thread, the engine's, but for Fill.
+// Assign may come while the step before still runs (one that fetches and wants no logits is not waited for),
+// so it changes a table that no copy reads. One thread, the engine's, but for Fill.
 #pragma once
 
 #include <memory>
@@ -23,7 +24,7 @@ class CudaExperts final : public ExpertSlots {
   void Assign(LayerId layer, int slot, ExpertId expert) override;
   absl::Status TakeCounts(absl::Span<uint32_t> counts) override;
 
-  /// Uploads a changed table. Not while a step is captured.
+  /// Uploads a changed table. Not while a step is captured. REQUIRES: the step before has been waited for.
   void BeginStep();
   /// Counts what the layer's step selected.
   void EnqueueCount(const ExpertsCall& call);
@@ -43,7 +44,9 @@ class CudaExperts final : public ExpertSlots {
   Runtime& runtime_;
   const Stream stream_;
   std::vector<std::unique_ptr<Memory>> slots_;  // [layers], null where one is dense
-  std::unique_ptr<Memory> host_table_, table_;  // [layers, experts] slot or -1
+  // [layers, experts] slot or -1: of the next step, on its way to the device (pinned), there.
+  std::vector<int32_t> assigned_;
+  std::unique_ptr<Memory> host_table_, table_;
   bool table_changed_ = true;
   std::unique_ptr<Memory> counts_, host_counts_;  // [layers, experts]
 };

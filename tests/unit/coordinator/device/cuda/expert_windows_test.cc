@@ -145,6 +145,7 @@ class Machine {
   }
 
   ExpertWindows& windows() { return *windows_; }
+  CudaExperts& hot() { return *hot_; }
   bool Begin(ExpertBackend& backend) {
     return windows_->BeginStep(backend, [&](LayerId layer, ExpertId e) { return hot_->Holds(layer, e); });
   }
@@ -326,6 +327,26 @@ TEST(ExpertWindowsTest, AStepThatEndsEarlyDoesNotDisturbTheNext) {
     Machine machine(*checkpoint, 2, others_first, {});
     ASSERT_TRUE(machine.Begin(workers));
     machine.windows().EndStep();
+    ASSERT_TRUE(machine.Begin(workers));
+    machine.Enqueue();
+    ExpectEqualSums(machine.Finish(), expected);
+  }
+}
+
+// Nobody waits for a fetched step without logits before the next exchange: what it did not fetch must stay in
+// its slot for it.
+TEST(ExpertWindowsTest, AnExchangeWhileAStepRunsIsTheNextSteps) {
+  const TemporaryFolder folder;
+  const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
+  const std::vector<float> expected = Expected(*checkpoint);
+  SharedSlices workers(*checkpoint, SliceMode::kIntermediate, 2, "auto");
+  for (const bool others_first : {false, true}) {
+    Machine machine(*checkpoint, 4, others_first, {4, 1});
+    ASSERT_TRUE(machine.Begin(workers));
+    machine.Enqueue();
+    for (LayerId layer = 1; layer < kLayers; ++layer) machine.hot().Assign(layer, 0, kNoExpert);
+    ExpectEqualSums(machine.Finish(), expected);
+    EXPECT_FALSE(machine.hot().Holds(1, 4));
     ASSERT_TRUE(machine.Begin(workers));
     machine.Enqueue();
     ExpectEqualSums(machine.Finish(), expected);
