@@ -92,7 +92,9 @@ absl::Status HotExperts::FillSlot(const ExpertSwap& swap) {
   return slots_.Fill(swap.layer, swap.slot, matrices);
 }
 
-// By all CPUs of this thread: nobody is served yet. Later fills are one at a time, beside the workers.
+// By all CPUs of this thread: nobody is served yet. Later fills are one at a time and by one thread: what an
+// exchange is worth comes in over minutes, while a layer waits for the slowest thread of a worker, and each
+// CPU that packs here is one that a worker of this host may be computing on.
 absl::Status HotExperts::FillAll() {
   const std::vector<ExpertSwap> fills = PlanSwaps(heat_, held_);
   spdlog::info("copying {} experts to the device, {} of each layer", fills.size(), slots_.spec().slots);
