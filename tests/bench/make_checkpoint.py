@@ -6,13 +6,15 @@
   make_checkpoint.py k2 DIR [--layers 3] [--experts 64]          Kimi-K2-Thinking, one dense layer, INT4 experts
 
 Standard library only. Weights are windows into one pool of random bits with small exponents, so that activations stay in
-range; nothing is learnt from what such a model says. There is no tokeniser: numoe-bench model needs none.
+range; nothing is learnt from what such a model says. There is no tokeniser, numoe-bench model needs none; with --tokenizer MODEL,
+a folder like deploy/models/nano, that one's is copied and its vocabulary taken, so that daemons can serve it.
 """
 import argparse
 import json
 import math
 import os
 import random
+import shutil
 import struct
 
 POOL = 32 << 20
@@ -241,6 +243,17 @@ def write(folder, config, tensors):
     print(f"{folder}: {offset / 1e9:.2f} GB")
 
 
+def adopt_tokenizer(source, folder):
+    """Copies what `source` has of a tokeniser; -> what its config says of tokens."""
+    os.makedirs(folder, exist_ok=True)
+    for name in ("tiktoken.model", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json"):
+        if os.path.exists(os.path.join(source, name)):
+            shutil.copy(os.path.join(source, name), folder)
+    with open(os.path.join(source, "config.json"), encoding="utf-8") as f:
+        config = json.load(f)
+    return {name: config[name] for name in ("vocab_size", "bos_token_id", "eos_token_id")}
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", choices=["qwen3-30b", "k2"])
@@ -248,14 +261,20 @@ if __name__ == "__main__":
     parser.add_argument("--layers", type=int)
     parser.add_argument("--experts", type=int, default=64, help="routed experts a layer, k2 only")
     parser.add_argument("--type", default="Q4_K_M", choices=["Q4_K_M", "Q8_0", "BF16"], help="of a GGUF file")
+    parser.add_argument("--tokenizer", metavar="MODEL", help="folder of a model whose tokeniser and vocabulary it gets")
     options = parser.parse_args()
+    tokens = {}
+    if options.tokenizer:
+        if options.folder.endswith(".gguf"):
+            parser.error("--tokenizer: not for GGUF files")
+        tokens = adopt_tokenizer(options.tokenizer, options.folder)
     if options.model == "k2":
         if options.folder.endswith(".gguf"):
             parser.error(f"{options.folder}: only qwen3-30b is written as GGUF; give a folder")
-        shape = {**K2, "num_hidden_layers": options.layers or 3, "n_routed_experts": options.experts}
+        shape = {**K2, "num_hidden_layers": options.layers or 3, "n_routed_experts": options.experts, **tokens}
         write(options.folder, shape, tensors_k2(shape))
     else:
-        shape = {**QWEN3_30B, "num_hidden_layers": options.layers or 10}
+        shape = {**QWEN3_30B, "num_hidden_layers": options.layers or 10, **tokens}
         if options.folder.endswith(".gguf"):
             write_gguf(options.folder, gguf_metadata_qwen3(shape), gguf_tensors_qwen3(shape, options.type))
         else:
