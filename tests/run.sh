@@ -53,7 +53,8 @@ if [ -z "$quick" ]; then
   step "build asan"
   build_preset asan all
   step "unit tests (ASan, UBSan)"
-  ctest --test-dir build/asan --output-on-failure -j "$jobs" | tail -n 40
+  LSAN_OPTIONS="suppressions=$PWD/tests/lsan_suppressions.txt:print_suppressions=0" \
+    ctest --test-dir build/asan --output-on-failure -j "$jobs" | tail -n 40
   step "fuzz (ASan, UBSan)"
   tests/fuzz/run.sh build/asan/tests
   step "build tsan"
