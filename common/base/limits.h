@@ -34,6 +34,8 @@ inline constexpr size_t kLoadChunkBytesMin = 64ull << 10;
 // packed.
 inline constexpr size_t kLoadCachedChunkBytes = 256ull << 10;
 inline constexpr int kLoadReadsMax = 8;  // in flight for each thread
+// Threads that wait for pages of mapped files, each for 2 to 4 MiB: 64 MiB or more are under way.
+inline constexpr size_t kMappingThreadsMin = 32;
 // Buffers of all threads together: no more than this, and no more than 1/32 of the slice.
 inline constexpr size_t kLoadStagingBytesMax = 256ull << 20;
 inline constexpr int kLoadReportSeconds = 5;  // between two lines of progress

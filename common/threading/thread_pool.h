@@ -40,6 +40,8 @@ class ThreadPool {
                  absl::FunctionRef<void(int phase, int task, int thread)> body);
   /// The caller included.
   int threads() const { return static_cast<int>(threads_.size()) + 1; }
+  /// One for each thread, as asked for.
+  absl::Span<const int> cpus() const { return options_.cpus; }
   /// Whether the kernel let every thread of the pool be bound to its CPU.
   bool bound() const { return bound_; }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <memory>
 #include <mutex>
 
 #include "common/base/limits.h"
@@ -76,50 +77,89 @@ absl::Status CheckBlock(const OpenShard& shard, size_t block, uint64_t checksum)
                   shard.header.layer, checksum, shard.header.checksums[block]));
 }
 
-// Reads a block through the page cache, where it stays, in pieces that fit the second-level cache; not
-// through the mapping, so that a file that somebody cuts short is an error.
-absl::Status ReadCachedBlock(const OpenShard& shard, size_t block) {
+// XXH3 of bytes that come piece by piece, each hashed while the second-level cache has it.
+class StreamChecksum {
+ public:
+  StreamChecksum() : state_(XXH3_createState()) { XXH3_64bits_reset(state_.get()); }
+  void Add(absl::Span<const std::byte> piece) {
+    XXH3_64bits_update(state_.get(), piece.data(), piece.size());
+  }
+  uint64_t value() const { return XXH3_64bits_digest(state_.get()); }
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  std::unique_ptr<XXH3_state_t, Free> state_;
+};
+
+// Reads a block through the page cache, where it stays; not through the mapping, so that a file that somebody
+// cuts short is an error.
+absl::Status CheckByReading(const OpenShard& shard, size_t block) {
   const Extent extent = ExtentOf(shard.header, block);
   posix_fadvise(shard.file->fd(), static_cast<off_t>(kShardDataOffset + extent.offset),
                 static_cast<off_t>(extent.size), POSIX_FADV_WILLNEED);
   std::vector<std::byte> buffer(std::min(extent.size, limits::kLoadCachedChunkBytes));
-  XXH3_state_t* state = XXH3_createState();
-  XXH3_64bits_reset(state);
-  absl::Status status;
-  for (size_t at = 0; at < extent.size && status.ok(); at += buffer.size()) {
+  StreamChecksum checksum;
+  for (size_t at = 0; at < extent.size; at += buffer.size()) {
     const absl::Span<std::byte> piece =
         absl::MakeSpan(buffer).first(std::min(buffer.size(), extent.size - at));
-    status = ReadFully(shard.file->fd(), shard.file->path(), kShardDataOffset + extent.offset + at, piece);
-    XXH3_64bits_update(state, piece.data(), piece.size());
+    RETURN_IF_ERROR(
+        ReadFully(shard.file->fd(), shard.file->path(), kShardDataOffset + extent.offset + at, piece));
+    checksum.Add(piece);
   }
-  const uint64_t checksum = XXH3_64bits_digest(state);
-  XXH3_freeState(state);
-  RETURN_IF_ERROR(status);
-  return CheckBlock(shard, block, checksum);
+  return CheckBlock(shard, block, checksum.value());
 }
 
-// Straight to where it stays: the data's offset and memory are aligned for direct reads.
-absl::Status CopyBlock(const OpenShard& shard, size_t block, RangeReader& reader) {
+// Maps a block, read by the kernel in huge pages where the file system has them, and checks it where it lies.
+// Asking for the pages fails where touching them would be a signal: a file cut short, or a bad disk.
+absl::Status MapBlock(const OpenShard& shard, size_t block) {
   const Extent extent = ExtentOf(shard.header, block);
-  const uint64_t offset = kShardDataOffset + extent.offset;
+  const absl::Span<const std::byte> mapped = shard.data().subspan(extent.offset, extent.size);
+  if (madvise(const_cast<std::byte*>(mapped.data()), mapped.size(), MADV_POPULATE_READ) != 0)
+    return CheckByReading(shard, block);  // which says what is wrong; a kernel before 5.14 only cannot do it
+  return CheckBlock(shard, block, BlockChecksum(mapped));
+}
+
+// False if the page cache does not hold all of the block.
+bool CopyCached(const OpenShard& shard, const Extent& extent, StreamChecksum& checksum) {
+  for (size_t at = 0; at < extent.size; at += limits::kLoadCachedChunkBytes) {
+    const size_t size = std::min(limits::kLoadCachedChunkBytes, extent.size - at);
+    const absl::Span<std::byte> piece(shard.copy + extent.offset + at, size);
+    const absl::Span<const std::byte> mapped = shard.data().subspan(extent.offset + at, size);
+    if (!shard.file->ReadCached(kShardDataOffset + extent.offset + at, mapped, piece)) return false;
+    checksum.Add(piece);
+  }
+  return true;
+}
+
+// Straight to where it stays: the data's offset and memory are aligned for direct reads. Whether it came from
+// the page cache.
+absl::StatusOr<bool> CopyBlock(const OpenShard& shard, size_t block, RangeReader& reader) {
+  const Extent extent = ExtentOf(shard.header, block);
+  StreamChecksum checksum;
+  if (CopyCached(shard, extent, checksum)) {
+    RETURN_IF_ERROR(CheckBlock(shard, block, checksum.value()));
+    return true;
+  }
   const absl::Span<std::byte> target(shard.copy + extent.offset, extent.size);
-  if (!shard.file->ReadCached(offset, shard.data().subspan(extent.offset, extent.size), target)) {
-    const size_t whole = extent.size / kReadAlignment * kReadAlignment;
-    for (size_t at = 0; at < whole; at += limits::kLoadChunkBytes) {
-      const size_t size = std::min(limits::kLoadChunkBytes, whole - at);
-      reader.Begin(*shard.file, offset + at, target.subspan(at, size), size, 0);
-    }
-    absl::Status status;
-    while (reader.in_flight() > 0) {
-      const RangeReader::Done done = reader.Await();
-      if (status.ok()) status = done.status;
-    }
-    RETURN_IF_ERROR(status);
-    if (whole == extent.size) return CheckBlock(shard, block, BlockChecksum(target));
+  const size_t whole = extent.size / kReadAlignment * kReadAlignment;
+  for (size_t at = 0; at < whole; at += limits::kLoadChunkBytes) {
+    const size_t size = std::min(limits::kLoadChunkBytes, whole - at);
+    reader.Begin(*shard.file, kShardDataOffset + extent.offset + at, target.subspan(at, size), size, 0);
+  }
+  absl::Status status;
+  while (reader.in_flight() > 0) {
+    const RangeReader::Done done = reader.Await();
+    if (status.ok()) status = done.status;
+  }
+  RETURN_IF_ERROR(status);
+  if (whole < extent.size) {
     RETURN_IF_ERROR(CopyBytes(shard.mapped, shard.data().subspan(extent.offset + whole, extent.size - whole),
                               target.subspan(whole)));
   }
-  return CheckBlock(shard, block, BlockChecksum(target));
+  RETURN_IF_ERROR(CheckBlock(shard, block, BlockChecksum(target)));
+  return false;
 }
 
 absl::StatusOr<OpenShard> Open(const std::filesystem::path& path, bool direct) {
@@ -172,31 +212,50 @@ absl::StatusOr<std::vector<OpenShard>> OpenAll(const PackedModel& model, const S
   return shards;
 }
 
-// Checks all blocks and has them in this process's memory, mapped or copied.
-absl::Status Fetch(const std::vector<OpenShard>& shards, ThreadPool& pool, LoadProgress& progress) {
+void BeginProgress(const std::vector<OpenShard>& shards, LoadProgress& progress) {
   uint64_t bytes = 0;
   for (const OpenShard& shard : shards) bytes += shard.header.data_bytes;
   progress.Begin(bytes);
-  std::vector<std::unique_ptr<RangeReader>> readers(static_cast<size_t>(pool.threads()));
-  const absl::Status fetched =
-      ForAllBlocks(shards, pool, [&](const OpenShard& shard, size_t block, int thread) {
-        const Extent extent = ExtentOf(shard.header, block);
-        if (shard.copy == nullptr) {
-          RETURN_IF_ERROR(ReadCachedBlock(shard, block));
-          std::byte* mapped = const_cast<std::byte*>(shard.data().data()) + extent.offset;
-          madvise(mapped, extent.size, MADV_POPULATE_READ);  // an older kernel maps at the first use instead
-        } else {
-          auto& reader = readers[static_cast<size_t>(thread)];
-          if (reader == nullptr)
-            reader = std::make_unique<RangeReader>(RangeReaderOptions{.depth = kBlockReads});
-          RETURN_IF_ERROR(CopyBlock(shard, block, *reader));
-        }
-        progress.Add(extent.size, shard.file->direct());
-        return absl::OkStatus();
-      });
-  RETURN_IF_ERROR(fetched);
+}
+
+absl::Status CheckUnchanged(const std::vector<OpenShard>& shards) {
   for (const OpenShard& shard : shards) RETURN_IF_ERROR(shard.file->CheckUnchanged());
   return absl::OkStatus();
+}
+
+// Maps and checks all blocks. A thread waits while the kernel reads two huge pages for it, so there are more
+// threads than CPUs, enough to keep a disk busy.
+absl::Status MapAll(const std::vector<OpenShard>& shards, const ThreadPool& pool, LoadProgress& progress) {
+  for (const OpenShard& shard : shards)
+    madvise(const_cast<std::byte*>(shard.data().data()), shard.data().size(), MADV_HUGEPAGE);
+  std::vector<int> cpus(pool.cpus().begin(), pool.cpus().end());
+  for (size_t i = 0; cpus.size() < limits::kMappingThreadsMin; ++i) cpus.push_back(cpus[i]);
+  ThreadPool waiting({.name = "weight-map", .cpus = std::move(cpus)});
+  BeginProgress(shards, progress);
+  const absl::Status mapped = ForAllBlocks(shards, waiting, [&](const OpenShard& shard, size_t block, int) {
+    RETURN_IF_ERROR(MapBlock(shard, block));
+    progress.Add(ExtentOf(shard.header, block).size, /*direct=*/false);
+    return absl::OkStatus();
+  });
+  RETURN_IF_ERROR(mapped);
+  return CheckUnchanged(shards);
+}
+
+// Copies and checks all blocks.
+absl::Status CopyAll(const std::vector<OpenShard>& shards, ThreadPool& pool, LoadProgress& progress) {
+  BeginProgress(shards, progress);
+  std::vector<std::unique_ptr<RangeReader>> readers(static_cast<size_t>(pool.threads()));
+  const absl::Status copied =
+      ForAllBlocks(shards, pool, [&](const OpenShard& shard, size_t block, int thread) {
+        auto& reader = readers[static_cast<size_t>(thread)];
+        if (reader == nullptr)
+          reader = std::make_unique<RangeReader>(RangeReaderOptions{.depth = kBlockReads});
+        ASSIGN_OR_RETURN(const bool cached, CopyBlock(shard, block, *reader));
+        progress.Add(ExtentOf(shard.header, block).size, !cached && shard.file->direct());
+        return absl::OkStatus();
+      });
+  RETURN_IF_ERROR(copied);
+  return CheckUnchanged(shards);
 }
 
 }  // namespace
@@ -240,20 +299,16 @@ absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const Slic
   ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(model.config, spec, model.formats));
   ASSIGN_OR_RETURN(std::vector<OpenShard> shards, OpenAll(model, layout, !options.map));
   ExpertSlice slice(layout, model.config);
-  if (!options.map) {
-    ASSIGN_OR_RETURN(slice.memory,
-                     SliceMemory::Reserve(layout, model.config, options.memory, options.nodes, pool));
-  }
-  for (OpenShard& shard : shards) {
-    if (options.map) {
-      madvise(const_cast<std::byte*>(shard.data().data()), shard.data().size(), MADV_HUGEPAGE);
-      continue;
-    }
-    shard.copy = slice.memory.layer(shard.header.layer);
-  }
   LoadProgress log_only;
   LoadProgress& progress = options.progress == nullptr ? log_only : *options.progress;
-  RETURN_IF_ERROR(Fetch(shards, pool, progress));
+  if (options.map) {
+    RETURN_IF_ERROR(MapAll(shards, pool, progress));
+  } else {
+    ASSIGN_OR_RETURN(slice.memory,
+                     SliceMemory::Reserve(layout, model.config, options.memory, options.nodes, pool));
+    for (OpenShard& shard : shards) shard.copy = slice.memory.layer(shard.header.layer);
+    RETURN_IF_ERROR(CopyAll(shards, pool, progress));
+  }
   progress.Finish(fmt::format("{} packed layers", shards.size()));
   for (OpenShard& shard : shards) {
     slice.AddLayer(layout, shard.header.layer, options.map ? shard.data().data() : shard.copy);
@@ -269,7 +324,7 @@ absl::Status VerifyShard(const std::filesystem::path& path, ThreadPool& pool, Lo
   std::vector<OpenShard> shards;
   shards.push_back(std::move(shard));
   return ForAllBlocks(shards, pool, [&](const OpenShard& open, size_t block, int) {
-    RETURN_IF_ERROR(ReadCachedBlock(open, block));
+    RETURN_IF_ERROR(CheckByReading(open, block));
     const Extent extent = ExtentOf(open.header, block);
     open.file->DropCache(kShardDataOffset + extent.offset, extent.size);
     if (progress != nullptr) progress->Add(extent.size, false);

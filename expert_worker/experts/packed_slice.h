@@ -2,10 +2,11 @@
 //
 // Holds numoe-pack.json (the manifest, which names what all shards have in common), the model's config.json
 // and a shard for each MoE layer and worker. A worker that maps its shards shares them with the page cache:
-// it starts in the time of reading them once through, and again in that of checking them, and the pages are
-// huge or not as the file system has it. One that copies reads past the page cache into huge pages of its
-// nodes. Either way every checksum is checked before a weight is used. A mapped shard must not be changed
-// while a worker lives; it never is by numoe-pack, which only renames new ones into place.
+// it starts in the time of reading them once through, and again in that of checking them. Their pages are
+// huge where the file system's are (XFS, ext4 from Linux 6.16), as long as nobody read the file before in
+// small ones: that leaves the page cache with those. One that copies reads past the page cache into huge
+// pages of its nodes. Either way every checksum is checked before a weight is used. A mapped shard must not
+// be changed while a worker lives; it never is by numoe-pack, which only renames new ones into place.
 #pragma once
 
 #include <filesystem>

@@ -5,11 +5,18 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -46,6 +53,21 @@ const std::string kGgufConfig = [] {
   return text.replace(text.find("384"), 3, "512");
 }();
 constexpr LayerId kMoeLayers[] = {1, 2};
+
+// From now on this process cannot ask for the pages of a mapping, as under a kernel before 5.14.
+bool ForbidPopulating() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MADV_POPULATE_READ, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{.len = std::size(filter), .filter = filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
 
 class ConvertTest : public ::testing::Test {
  protected:
@@ -372,6 +394,23 @@ TEST_F(ConvertTest, ADamagedShardIsNotServed) {
   EXPECT_THAT(LoadError(spec), HasSubstr(shard.string() + ": 10 bytes, expected a packed shard"));
   fs::remove(shard);
   EXPECT_THAT(LoadError(spec), HasSubstr("run numoe-pack convert again, it goes on where it stopped"));
+}
+
+TEST_F(ConvertTest, AnOldKernelMapsAndChecksTheSame) {
+  Store(MatrixFormat::kBF16);
+  ASSERT_TRUE(Convert({.workers = 1}).ok());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (!ForbidPopulating()) _exit(2);
+    if (!LoadPacked({}, /*map=*/true).ok()) _exit(3);
+    Damage(Shard(0, 1, 2), kShardDataOffset + 12345);
+    _exit(absl::IsDataLoss(LoadPacked({}, /*map=*/true).status()) ? 0 : 4);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(ConvertTest, ManifestsAreReadAsWrittenAndCheckedCompletely) {
