@@ -17,6 +17,8 @@
 //   kInt16      64 x int16 (largest magnitude of 32 / 32767), each four inputs in the order 0 2 1 3, then
 //               fp32 scale[2]: where 16-bit products cost no more than those of 8 bits
 //   kTiles, kTileQuads   rows as kBf16 and kBf16Quads, to be multiplied by matrix units
+// In the INT forms a group with a value that is not finite has NaN for its scale, so that its token's outputs
+// are NaN and nothing hides it; one whose largest magnitude is below kLeastTop counts as zero.
 // Like all that kernel sources include, it holds no library code.
 #pragma once
 
@@ -60,8 +62,9 @@ inline constexpr size_t kBf16StepBytes = 128;
 inline constexpr size_t kInt8Scale = 64;       // offset in a step
 inline constexpr size_t kInt8Correction = 72;  // offset in a step
 inline constexpr size_t kInt8StepBytes = 80;
-inline constexpr int kPairRatio = 254;      // what rounding leaves is at most half a code of 127
-inline constexpr size_t kInt16Scale = 128;  // offset in a step
+inline constexpr int kPairRatio = 254;         // what rounding leaves is at most half a code of 127
+inline constexpr float kLeastTop = 0x1p-110f;  // 32767 / it is finite
+inline constexpr size_t kInt16Scale = 128;     // offset in a step
 inline constexpr size_t kInt16StepBytes = 136;
 
 static constexpr size_t StepBytes(ActivationForm form) {

@@ -187,6 +187,58 @@ TEST_P(RoundedTest, AgreesAtTheEndsOfTheCodes) {
   }
 }
 
+// Magnitudes that have no finite inverse, beside others that have.
+TEST_P(RoundedTest, AgreesOnSubnormals) {
+  constexpr int kRows = 32, kCols = 160;
+  std::mt19937 random(34);
+  const Packed packed = RandomPacked(format_, kRows, kCols, random);
+  int checked = 0;
+  for (const int tokens : {1, 3, 6, 17}) {
+    const ActivationForm form = FormFor(tokens);
+    if (form == ActivationForm::kFloat) continue;
+    ++checked;
+    for (const float unit : {0x1p-149f, 0x1p-130f, 0x1p-111f, 0x1p-109f}) {
+      std::vector<float> x = RandomFloats(static_cast<size_t>(tokens) * kCols, random);
+      for (size_t k = 0; k < x.size(); ++k) x[k] *= k / 32 % 2 == 0 ? unit : 1;
+      ASSERT_NO_FATAL_FAILURE(ExpectAgreementOn(x, isa_, packed.matrix, 0, tokens, form)) << unit;
+    }
+  }
+  if (checked == 0) GTEST_SKIP() << IsaName(isa_) << " takes fp32 for " << WeightFormatName(format_);
+}
+
+// What is not finite reaches every output of its token and none of another's.
+TEST_P(RoundedTest, WhatIsNotFiniteIsNotHidden) {
+  constexpr int kRows = 40, kCols = 160;
+  std::mt19937 random(35);
+  const Packed packed = RandomPacked(format_, kRows, kCols, random);
+  int checked = 0;
+  for (const int tokens : {1, 2, 4, 6, 17}) {
+    const ActivationForm form = FormFor(tokens);
+    if (form == ActivationForm::kFloat) continue;
+    ++checked;
+    for (const float bad : {NAN, INFINITY, -INFINITY}) {
+      std::vector<float> x = RandomFloats(static_cast<size_t>(tokens) * kCols, random);
+      const int token = tokens / 2;
+      x[static_cast<size_t>(token) * kCols + 77] = bad;
+      const size_t stride = rounded::RowBytes(form, kCols);
+      const Rows rows = Round(isa_, form, x, kCols, stride);
+      std::vector<float> y(static_cast<size_t>(tokens) * kRows);
+      MatmulRounded(isa_, {.weight = packed.matrix,
+                           .row_end = kRows,
+                           .form = form,
+                           .x = rows.data(),
+                           .x_stride = stride,
+                           .tokens = tokens,
+                           .y = y.data(),
+                           .y_stride = kRows});
+      for (size_t i = 0; i < y.size(); ++i)
+        ASSERT_EQ(std::isfinite(y[i]), static_cast<int>(i) / kRows != token)
+            << bad << " of " << tokens << ": " << i;
+    }
+  }
+  if (checked == 0) GTEST_SKIP() << IsaName(isa_) << " takes fp32 for " << WeightFormatName(format_);
+}
+
 // Inputs and tokens enough that every kernel takes them in several portions.
 TEST_P(RoundedTest, AgreesInPortions) {
   std::mt19937 random(32);
