@@ -22,15 +22,15 @@ struct IsaRow {
   Isa isa;
   std::string_view name;
   const KernelTable* table;
+  // From so many tokens on the arithmetic is the limit, and INT8's twice the rate of what is more exact
+  // counts (measured, CONTRACT.md).
+  int int8_tokens_min = 1;
 };
 const IsaRow kIsas[] = {{Isa::kScalar, "scalar", &kKernelsScalar},
-                        {Isa::kAvx2, "avx2", &kKernelsAvx2},
-                        {Isa::kAvx512, "avx512", &kKernelsAvx512},
-                        {Isa::kAmx, "amx", &kKernelsAmx}};
+                        {Isa::kAvx2, "avx2", &kKernelsAvx2, 3},
+                        {Isa::kAvx512, "avx512", &kKernelsAvx512, 5},
+                        {Isa::kAmx, "amx", &kKernelsAmx, 5}};
 
-// From so many tokens on the arithmetic is the limit and INT8's twice the rate of BF16 counts (measured,
-// CONTRACT.md).
-constexpr int kInt8TokensMin = 5;
 constexpr int kTileTokensMin = 16;
 
 struct FormatRow {
@@ -172,7 +172,7 @@ ActivationForm ChooseForm(Isa isa, WeightFormat format, int tokens, Precision pr
   for (const ActivationForm form : {ActivationForm::kTiles, ActivationForm::kTileQuads}) {
     if (precision == Precision::kFast && tokens >= kTileTokensMin && has(form)) return form;
   }
-  if (precision == Precision::kFast && tokens >= kInt8TokensMin && has(ActivationForm::kInt8))
+  if (precision == Precision::kFast && tokens >= RowOf(isa).int8_tokens_min && has(ActivationForm::kInt8))
     return ActivationForm::kInt8;
   for (const ActivationForm form :
        {ActivationForm::kBf16Quads, ActivationForm::kBf16, ActivationForm::kInt8Pair, ActivationForm::kInt16,
