@@ -9,7 +9,10 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/kernels/kernels.h"
+#include "common/transport/transport_limits.h"
+#include "common/weights/weights_limits.h"
 #include "coordinator/api/sampling_fields.h"
+#include "coordinator/coordinator_limits.h"
 #include "coordinator/http/server_flags.h"
 #include "coordinator/model/step_overlap.h"
 
@@ -21,7 +24,7 @@ void AddWorkerFlags(Flags& flags, CoordinatorFlags& f) {
       .Add("workers", f.workers,
            "Addresses of all expert workers: HOST:PORT or unix:PATH, separated by commas; needed but for "
            "--plan")
-      ->delimiter(',');
+      .CommaSeparated();
   flags.Add("worker-ssl-certfile", f.worker_tls.certificate,
             "PEM file with the certificate chain that workers at HOST:PORT are shown (mutual TLS); default: "
             "plain text");
@@ -34,52 +37,51 @@ void AddApiFlags(Flags& flags, CoordinatorFlags& f) {
   flags
       .Add("reasoning-parser", f.reasoning_parser,
            "What tells reasoning from the answer: auto (by the vocabulary), think, none")
-      ->check(CLI::IsMember({"auto", "think", "none"}));
+      .OneOf({"auto", "think", "none"});
   flags
       .Add("tool-call-parser", f.tool_call_parser,
            "Form of tool calls: auto (by vocabulary and template), kimi_k2, deepseek_v3, hermes, "
            "qwen3_coder, none")
-      ->check(CLI::IsMember({"auto", "kimi_k2", "deepseek_v3", "hermes", "qwen3_coder", "none"}));
+      .OneOf({"auto", "kimi_k2", "deepseek_v3", "hermes", "qwen3_coder", "none"});
   flags
       .Add("lock-sampling", f.locked_sampling,
            "NAME=NUMBER, separated by commas: sampling parameters that no request may choose otherwise")
-      ->delimiter(',');
+      .CommaSeparated();
   flags.Add("request-timeout-s", f.request_timeout_s, "How long a request may take, in seconds; 0: any time")
-      ->check(CLI::NonNegativeNumber);
+      .NonNegative();
 }
 
 void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
-  flags.Add("max-num-seqs", f.max_num_seqs, "Sequences that run at once")->check(CLI::Range(1, 4096));
+  flags.Add("max-num-seqs", f.max_num_seqs, "Sequences that run at once").Range(1, 4096);
   flags.Add("max-num-batched-tokens", f.max_num_batched_tokens, "Tokens in one step")
-      ->check(CLI::Range(1, limits::kCallTokensMax));
+      .Range(1, limits::kCallTokensMax);
   flags
       .Add("max-model-len", f.max_model_len,
            "Context length, prompt and answer; 0: the model's, as far as the cache holds it")
-      ->check(CLI::Range(int64_t{0}, limits::kPositionsMax));
+      .Range(int64_t{0}, limits::kPositionsMax);
   flags
       .Add("max-total-tokens", f.max_total_tokens,
            "Tokens in the KV cache; 0: room for max-num-seqs of 4096 tokens, on a GPU all that the rest "
            "leaves")
-      ->check(CLI::Range(int64_t{0}, limits::kKvTokensMax));
+      .Range(int64_t{0}, limits::kKvTokensMax);
   flags
       .Add("kv-cache-dtype", f.kv_cache_dtype,
            "KV cache in: auto (bf16), bf16 (bfloat16), fp8_e4m3 (fp8): about half the bytes of bf16")
-      ->check(CLI::IsMember({"auto", "bf16", "bfloat16", "fp8_e4m3", "fp8"}));
-  flags.Add("max-queued-requests", f.queue_max, "Requests waiting before 429")->check(CLI::Range(1, 1 << 20));
-  flags.Add("data-path", f.data_path, "Layer calls over: auto, shm, grpc")
-      ->check(CLI::IsMember({"auto", "shm", "grpc"}));
+      .OneOf({"auto", "bf16", "bfloat16", "fp8_e4m3", "fp8"});
+  flags.Add("max-queued-requests", f.queue_max, "Requests waiting before 429").Range(1, 1 << 20);
+  flags.Add("data-path", f.data_path, "Layer calls over: auto, shm, grpc").OneOf({"auto", "shm", "grpc"});
   flags
       .Add("worker-start-timeout-ms", f.worker_start_timeout_ms,
            "How long the start waits for all workers, who may be loading; 0: for ever")
-      ->check(CLI::NonNegativeNumber);
+      .NonNegative();
   flags.Add("worker-deadline-ms", f.worker_deadline_ms, "How long requests wait for a lost worker")
-      ->check(CLI::NonNegativeNumber);
+      .NonNegative();
   flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM")
-      ->check(CLI::NonNegativeNumber);
+      .NonNegative();
   flags
       .Add("live-deadline-ms", f.live_deadline_ms,
            "How long the engine may spend on one layer before /live says that the process is stuck")
-      ->check(CLI::PositiveNumber);
+      .Positive();
   flags.AddSwitch("deterministic", f.deterministic,
                   "The same request and seed give the same text under any load");
   flags.AddSwitch("disable-prefix-caching", f.disable_prefix_caching,
@@ -87,12 +89,12 @@ void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
   flags
       .Add("decode-stretch-max", f.decode_stretch_max,
            "How much longer a step may take for prompts while others decode, as a factor; 0: any")
-      ->check(CLI::Range(0.0, 1e6));
+      .Range(0.0, 1e6);
   flags
       .Add("max-deferred-experts-per-token", f.deferred_experts,
            "Routed experts of a token that arrive one layer later, those with the smallest weights: the "
            "workers compute them during the next layer's attention; 0: none, exact")
-      ->check(CLI::Range(0, limits::kExpertsPerTokenMax - 1));
+      .Range(0, limits::kExpertsPerTokenMax - 1);
   flags.Add("two-batch-overlap", f.two_batch_overlap,
             "Tokens of a step from which on it is cut in two halves, of which the device computes one while "
             "the workers have the other; auto: where that measures faster, with a GPU or with workers on "
@@ -189,7 +191,7 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
   flags
       .Add("model", f.model,
            "Checkpoint directory (config.json, *.safetensors, tokenizer files), or a .gguf file")
-      ->required();
+      .Required();
   AddWorkerFlags(flags, f);
   flags.Add("served-model-name", f.served_model_name,
             "Model name in the API; default: the directory's or file's name");
@@ -205,7 +207,7 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
             "always; fp32: exact "
             "and slow");
   flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use")
-      ->check(CLI::Range(0, limits::kThreadsMax));
+      .Range(0, limits::kThreadsMax);
   flags.Add("device", f.device,
             "Where attention and dense layers run: auto (a GPU if there is one), cpu, cuda, cuda:N");
   flags.Add("gpu-memory", f.gpu_memory,
@@ -228,7 +230,7 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
   flags
       .Add("trace-ratio", f.trace_ratio,
            "Share of the requests that are traced where the client's traceparent does not say, 0 to 1")
-      ->check(CLI::Range(0.0, 1.0));
+      .Range(0.0, 1.0);
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
   flags.Add("log-format", f.log.format, "text or json");
   return flags.Parse(argc, argv);

@@ -1,13 +1,13 @@
 #include "coordinator/device_choice.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <string_view>
 
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/kernels/kernels.h"
 #include "common/topology/available_memory.h"
@@ -114,7 +114,7 @@ absl::StatusOr<DeviceChoice> DeviceChoice::Make(const CoordinatorFlags& flags) {
       choice.runtime_ = *std::move(runtime);
       choice.facts_ = choice.runtime_->facts();
       if (choice.facts_.ends_long_kernels)
-        spdlog::warn(
+        LogWarning(
             "{} drives a display and ends kernels that run for seconds, such as those that wait for a "
             "worker; serve from a card without one",
             choice.facts_.name);
@@ -123,8 +123,8 @@ absl::StatusOr<DeviceChoice> DeviceChoice::Make(const CoordinatorFlags& flags) {
     } else {
       no_gpu = std::string(runtime.status().message());
       // A card that cannot be used as things are is not what its owner wants.
-      spdlog::log(absl::IsFailedPrecondition(runtime.status()) ? spdlog::level::warn : spdlog::level::info,
-                  "the model runs on the CPU: {}", no_gpu);
+      Log(absl::IsFailedPrecondition(runtime.status()) ? LogLevel::kWarning : LogLevel::kInfo,
+          "the model runs on the CPU: {}", no_gpu);
     }
   }
   if (!choice.gpu_) {

@@ -1,13 +1,12 @@
 // numoe-coordinator: loads a model, finds its expert workers and serves the OpenAI API until SIGTERM.
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <atomic>
 #include <climits>
 
 #include "common/base/descriptors.h"
-#include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/base/version.h"
@@ -18,8 +17,11 @@
 #include "coordinator/api/api_service.h"
 #include "coordinator/api/probe_routes.h"
 #include "coordinator/coordinator_flags.h"
+#include "coordinator/coordinator_limits.h"
 #include "coordinator/device_choice.h"
+#include "coordinator/grammar/grammar_limits.h"
 #include "coordinator/health.h"
+#include "coordinator/http/http_limits.h"
 #include "coordinator/http/server.h"
 #include "coordinator/http/server_flags.h"
 #include "coordinator/model/fetch_threshold.h"
@@ -29,6 +31,7 @@
 #include "coordinator/page/page_routes.h"
 #include "coordinator/parsing/output_format.h"
 #include "coordinator/scheduler/engine_loop.h"
+#include "coordinator/scheduler/scheduler_limits.h"
 #include "coordinator/tracing/tracer.h"
 #include "coordinator/transport/worker_pool.h"
 
@@ -236,14 +239,14 @@ absl::StatusOr<MemoryPlan> PlanMemory(const CoordinatorFlags& f, DeviceChoice& c
 // Until a signal comes and what runs is finished, the clients' last bytes included.
 void AwaitEnd(const CoordinatorFlags& f, Engine& engine, Server& server, std::atomic<bool>& draining) {
   const int signal = AwaitSignal();
-  spdlog::info("signal {}: draining for at most {} ms; another signal ends it at once", signal,
-               f.drain_timeout_ms);
+  LogInfo("signal {}: draining for at most {} ms; another signal ends it at once", signal,
+          f.drain_timeout_ms);
   draining.store(true);
   const ScopedDeadlySignals at_once;
   if (!engine.Drain(f.drain_timeout_ms))
-    return spdlog::warn("requests still running at the drain timeout are ended");
+    return LogWarning("requests still running at the drain timeout are ended");
   if (!server.Finish(limits::kHttpFinishSeconds * 1000))
-    spdlog::warn("clients that do not take their answers are left");
+    LogWarning("clients that do not take their answers are left");
 }
 
 // What is loaded before anybody is served.
@@ -297,13 +300,13 @@ absl::Status FetchLongPrompts(const CoordinatorFlags& f, const ModelConfig& conf
   const absl::Status fetching = device.FetchExperts(experts, measured ? INT_MAX : f.gpu_prefill_tokens);
   // The device says itself what is amiss, but for workers that share nothing: others may take their place.
   if (absl::IsUnavailable(fetching))
-    spdlog::warn("--gpu-prefill-token-threshold: prompts stay with the workers: {}",
-                 std::string(fetching.message()));
+    LogWarning("--gpu-prefill-token-threshold: prompts stay with the workers: {}",
+               std::string(fetching.message()));
   if (!fetching.ok() || !measured) return absl::OkStatus();
   ASSIGN_OR_RETURN(const double fetch_s, device.MeasureFetchSeconds());
   ASSIGN_OR_RETURN(const WorkerPace pace, MeasureWorkerPace(experts, config, f.max_num_batched_tokens));
   const int tokens = ChooseFetchThreshold(pace, fetch_s);
-  spdlog::info(
+  LogInfo(
       "a layer's experts come to the GPU in {:.1f} ms, workers take {:.2f} ms and {:.1f} us for each token: "
       "{}",
       fetch_s * 1e3, pace.call_s * 1e3, pace.token_s * 1e6,
@@ -340,10 +343,10 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, const std::shared_ptr<Tls
   loaded.options.overlap_tokens = OverlapTokens(f, choice.gpu());
   ASSIGN_OR_RETURN(const MemoryPlan plan,
                    PlanMemory(f, choice, *checkpoint, loaded.config, loaded.capacity, loaded.options));
-  for (const std::string& line : plan.Table()) spdlog::info("{}", line);
+  for (const std::string& line : plan.Table()) LogInfo("{}", line);
   RETURN_IF_ERROR(plan.Check());
   doing = "waiting for the expert workers";
-  spdlog::info("waiting for the workers at {}", fmt::join(f.workers, ", "));
+  LogInfo("waiting for the workers at {}", fmt::join(f.workers, ", "));
   ASSIGN_OR_RETURN(loaded.pool, WorkerPool::Create({.addresses = f.workers,
                                                     .link = {.data_path = ParseDataPath(f.data_path),
                                                              .model_fingerprint = checkpoint->Fingerprint(),
@@ -413,8 +416,8 @@ absl::Status Serve(CoordinatorFlags& f) {
   const auto& [checkpoint, config, defaults, tokenizer, chat_template, output_format, capacity, options, pool,
                device, model] = loaded;
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(*SelectIsa(f.isa)))}).Set(1);
-  spdlog::info("device: {}; KV cache: {} blocks of {} tokens in {}; context {} tokens", device->Describe(),
-               capacity.blocks, kBlockTokens, CacheTypeName(options.kv_cache_type), capacity.model_len);
+  LogInfo("device: {}; KV cache: {} blocks of {} tokens in {}; context {} tokens", device->Describe(),
+          capacity.blocks, kBlockTokens, CacheTypeName(options.kv_cache_type), capacity.model_len);
   const int vocab = std::min(config.vocab_size, tokenizer->VocabSize());
   auto engine =
       StartEngine(*model, *pool, EngineOptionsFor(f, capacity, vocab, config.eos_token_ids), metrics);
@@ -449,7 +452,7 @@ absl::Status Serve(CoordinatorFlags& f) {
   server->Use(router);
   const absl::Status told = WritePort(f.port_file, server->port());
   if (told.ok()) {
-    spdlog::info("serving {} as '{}' on {}:{}", f.model, f.served_model_name, f.server.host, server->port());
+    LogInfo("serving {} as '{}' on {}:{}", f.model, f.served_model_name, f.server.host, server->port());
     AwaitEnd(f, *engine, *server, draining);
   }
   // Whoever posts to connections ends before the server does; what these hold refers to the service.

@@ -40,6 +40,7 @@ fail() {  # what happened, then the end of each log
   exit 1
 }
 
+echo "starting two expert workers and a coordinator with $model" >&2
 # A free port is chosen by the kernel and read back from the coordinator's --port-file, so two runs never collide.
 [ -n "$port" ] || { [ -n "$ask" ] && port=0 || port=8080; }
 workers=()

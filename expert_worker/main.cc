@@ -1,7 +1,6 @@
 // numoe-expert-worker: loads its slice of the experts and serves layer calls until SIGTERM; with --supervise
 // it starts a worker for each NUMA node instead.
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <thread>
 
+#include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/base/version.h"
@@ -180,7 +180,7 @@ void Drain(WorkerService& service, std::chrono::milliseconds timeout) {
     if (stats.sessions == 0 || Clock::now() - last_call > kIdle) return;
     std::this_thread::sleep_for(kLook);
   }
-  spdlog::warn("coordinators that still compute at the drain timeout lose this worker");
+  LogWarning("coordinators that still compute at the drain timeout lose this worker");
 }
 
 WorkerServiceOptions ServiceOptions(const WorkerFlags& f, const Loaded& loaded) {
@@ -219,21 +219,21 @@ absl::Status Serve(WorkerFlags& f) {
   std::optional<ProgressReport> report(std::in_place, [&] { return progress.bytes_done(); });
   ASSIGN_OR_RETURN(const Loaded loaded, Load(f.model, f.executor));
   const ExpertExecutor& executor = *loaded.executor;
-  spdlog::info("instruction sets: {}", DescribeIsas());
+  LogInfo("instruction sets: {}", DescribeIsas());
   ASSIGN_OR_RETURN(const auto service, WorkerService::Start(*loaded.executor, ServiceOptions(f, loaded)));
   for (const Finding& finding : findings)
-    if (!finding.good) spdlog::info("preflight: {}; {}", finding.what, finding.advice);
+    if (!finding.good) LogInfo("preflight: {}; {}", finding.what, finding.advice);
   ExportExecutor(metrics, executor);
   const std::string isa(IsaName(*SelectIsa(f.executor.isa)));
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), isa}).Set(1);
   metrics.OnScrape([&] { metrics.Set(GaugeId::kExpertSessions, service->Stats().sessions); });
-  spdlog::info("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor.Describe(),
-               exposer->port());
+  LogInfo("serving {} at {}: {}; metrics on port {}", f.model, service->address(), executor.Describe(),
+          exposer->port());
   if (health != nullptr) health->Set("", true);
   report.reset();
   const int signal = AwaitSignal();
-  spdlog::info("signal {}: draining for at most {} ms; another signal ends it at once", signal,
-               f.drain_timeout_ms);
+  LogInfo("signal {}: draining for at most {} ms; another signal ends it at once", signal,
+          f.drain_timeout_ms);
   if (health != nullptr) health->Set("", false);
   Drain(*service, std::chrono::milliseconds(f.drain_timeout_ms));
   exposer.reset();  // it reads from the executor and the service
@@ -262,8 +262,8 @@ absl::Status Supervise(const WorkerFlags& f, int argc, char** argv) {
                            .health = f.tls.given() ? PrivateHealth() : ""}));
   for (const FleetWorker& worker : plan.workers) RETURN_IF_ERROR(CheckListenAddress(worker.listen));
   ASSIGN_OR_RETURN(const auto health, StartHealth(f));
-  for (const std::string& warning : topology.warnings) spdlog::warn("topology: {}", warning);
-  spdlog::info("supervising {}", plan.ToString());
+  for (const std::string& warning : topology.warnings) LogWarning("topology: {}", warning);
+  LogInfo("supervising {}", plan.ToString());
   // A worker that stays past its own timeout is stuck.
   constexpr std::chrono::milliseconds kGrace{10'000};
   const std::chrono::milliseconds drain_max = std::chrono::milliseconds(f.drain_timeout_ms) + kGrace;

@@ -29,26 +29,26 @@ void AddServiceFlags(Flags& flags, WorkerFlags& f) {
   flags
       .Add("drain-timeout-ms", f.drain_timeout_ms,
            "How long coordinators that still compute are served after SIGTERM")
-      ->check(CLI::NonNegativeNumber);
+      .NonNegative();
   flags.Add("metrics-host", f.metrics_host, "Address of the Prometheus endpoint");
   flags
       .Add("metrics-port", f.metrics_port,
            fmt::format("Port of the Prometheus endpoint; -1: {} + worker-index, 0: any free one",
                        kFirstMetricsPort))
-      ->check(CLI::Range(-1, 65535));
+      .Range(-1, 65535);
 }
 
-CLI::Option* AddSliceFlags(Flags& flags, WorkerFlags& f) {
+Flag AddSliceFlags(Flags& flags, WorkerFlags& f) {
   flags.Add("slice", f.slice, "intermediate: 1/N of every expert; expert: whole experts")
-      ->check(CLI::IsMember({"intermediate", "expert"}));
+      .OneOf({"intermediate", "expert"});
   flags
       .Add("worker-index", f.executor.slice.worker_index,
            "This worker's slice, 0 to worker-count - 1; with --supervise the first one's")
-      ->check(CLI::Range(0, limits::kWorkersMax - 1));
+      .Range(0, limits::kWorkersMax - 1);
   return flags
       .Add("worker-count", f.executor.slice.worker_count,
            "Slices in all; with --supervise by default those that it starts")
-      ->check(CLI::Range(1, limits::kWorkersMax));
+      .Range(1, limits::kWorkersMax);
 }
 
 void AddComputeFlags(Flags& flags, WorkerFlags& f) {
@@ -56,12 +56,12 @@ void AddComputeFlags(Flags& flags, WorkerFlags& f) {
   flags
       .Add("packed", f.packed,
            "Packed weights: map them from the page cache, or copy them into huge pages of the worker's nodes")
-      ->check(CLI::IsMember({"map", "copy"}));
+      .OneOf({"map", "copy"});
   flags
       .Add("hugepages", f.hugepages,
            "Huge pages that are reserved for the weights: 2M or 1G, refused where too few are free; off: "
            "transparent ones")
-      ->check(CLI::IsMember({"off", "2M", "1G"}));
+      .OneOf({"off", "2M", "1G"});
   flags.Add("isa", f.executor.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
   flags.Add("activations", f.executor.activations,
             "auto: INT8 where many tokens share an expert, else BF16 or two INT8 rows; bf16: those always; "
@@ -71,7 +71,7 @@ void AddComputeFlags(Flags& flags, WorkerFlags& f) {
       .Add(
           "numa-nodes", f.executor.numa_nodes,
           "NUMA nodes to live on, separated by commas (sub-NUMA clusters of a socket); none: by worker-index")
-      ->delimiter(',');
+      .CommaSeparated();
 }
 
 void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
@@ -79,32 +79,32 @@ void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
       .Add("pinning", f.pinning,
            "required: refuse to start where CPUs are of several nodes, or shared with others; preferred: say "
            "so")
-      ->check(CLI::IsMember({"preferred", "required"}));
+      .OneOf({"preferred", "required"});
   flags
       .Add(
           "exclusive-cpus", f.exclusive_cpus,
           "CPUs that were promised to this process alone (Kubernetes: its CPU request); another number found "
           "means shared ones; 0: not known")
-      ->check(CLI::Range(0, limits::kThreadsMax));
+      .Range(0, limits::kThreadsMax);
   flags.AddSwitch("supervise", f.supervise,
                   "Start a worker for each NUMA node that this process may use, and keep them running");
   flags
       .Add("worker-per", f.worker_per,
            "With --supervise: a worker for each node, or for each package (socket)")
-      ->check(CLI::IsMember({"node", "package"}));
+      .OneOf({"node", "package"});
   flags
       .Add("local-workers", f.local_workers,
            "With --supervise: workers to start; 0: one for each node or package")
-      ->check(CLI::Range(0, limits::kWorkersMax));
+      .Range(0, limits::kWorkersMax);
   flags
       .Add("hung-after-ms", f.hung_after_ms,
            "With --supervise: a worker that has served and does not say so for this long is killed and "
            "started again; at least what it may take to drain")
-      ->check(CLI::PositiveNumber);
+      .Positive();
   flags
       .Add("load-stalled-after-ms", f.load_stalled_after_ms,
            "With --supervise: the same for one that loads and has read nothing for this long")
-      ->check(CLI::PositiveNumber);
+      .Positive();
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ int ParseWorkerFlags(int argc, char** argv, WorkerFlags& f) {
             "Checkpoint directory (config.json, *.safetensors), .gguf file, or what numoe-pack made of one; "
             "required");
   AddServiceFlags(flags, f);
-  const CLI::Option* const worker_count = AddSliceFlags(flags, f);
+  const Flag worker_count = AddSliceFlags(flags, f);
   AddComputeFlags(flags, f);
   AddPlaceFlags(flags, f);
   flags.AddSwitch("preflight", f.preflight, "Check this machine's settings, print what is wrong, and exit");
@@ -126,7 +126,7 @@ int ParseWorkerFlags(int argc, char** argv, WorkerFlags& f) {
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
   flags.Add("log-format", f.log.format, "text or json");
   const int code = flags.Parse(argc, argv);
-  f.worker_count_given = worker_count->count() > 0;
+  f.worker_count_given = worker_count.Given();
   return code;
 }
 

@@ -5,24 +5,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
-#include <regex>
 #include <string_view>
-#include <vector>
+
+#include "common/base/check.h"
 
 namespace numoe {
 namespace {
 
-constexpr std::string_view kNotConfigured = "INI was not able to parse ";  // CLI::ConfigError
-
-// The commands that were given, from the program down.
-std::vector<const CLI::App*> Chain(const CLI::App& app) {
-  std::vector<const CLI::App*> chain = {&app};
-  for (auto given = app.get_subcommands(); !given.empty(); given = given[0]->get_subcommands())
-    chain.push_back(given[0]);
-  return chain;
-}
-
-// Levenshtein's.
+// The Levenshtein distance.
 size_t Distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -38,7 +28,7 @@ size_t Distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// "; did you mean NAME?" where one of them is so near that it may be meant, else nothing.
+// Returns "; did you mean NAME?" where one of the names is so near that it may be meant, else "".
 std::string Suggestion(std::string_view found, const std::vector<std::string>& names) {
   const std::string* best = nullptr;
   size_t least = std::max<size_t>(2, found.size() / 3) + 1;
@@ -52,103 +42,138 @@ std::string Suggestion(std::string_view found, const std::vector<std::string>& n
   return best == nullptr ? "" : fmt::format("; did you mean {}?", *best);
 }
 
-std::vector<std::string> FlagNames(const CLI::App& app) {
+std::string NearestFlag(std::string_view found, const WrongCommandLine& wrong) {
   std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
+  for (const WrongCommandLine::KnownFlag& flag : wrong.flags) names.push_back(flag.name);
+  return Suggestion(found, names);
 }
 
-std::vector<std::string> CommandNames(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  return names;
-}
-
-std::string UnknownWord(const CLI::App& app, const std::vector<std::string>& words) {
+// REQUIRES: `wrong.unplaced` is not empty.
+std::string UnknownWord(const WrongCommandLine& wrong) {
+  const std::vector<std::string>& words = wrong.unplaced;
   const auto flag = std::find_if(words.begin(), words.end(),
                                  [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
   if (flag != words.end()) {
     const std::string name = flag->substr(0, flag->find('='));
-    return fmt::format("unknown flag {}{}", name, Suggestion(name, FlagNames(app)));
+    return fmt::format("unknown flag {}{}", name, NearestFlag(name, wrong));
   }
-  const std::vector<std::string> commands = CommandNames(app);
-  if (!commands.empty()) {
+  if (!wrong.commands.empty()) {
+    const std::string suggestion = Suggestion(words[0], wrong.commands);
     return fmt::format("unknown command \"{}\"{} expected one of {}", words[0],
-                       Suggestion(words[0], commands).empty() ? ":" : Suggestion(words[0], commands),
-                       fmt::format("{}", fmt::join(commands, ", ")));
+                       suggestion.empty() ? ":" : suggestion, fmt::join(wrong.commands, ", "));
   }
   return fmt::format("\"{}\" belongs to no flag: expected --NAME VALUE", words[0]);
 }
 
-const char* Expected(const CLI::Option& option) {
-  if (option.get_expected_max() == 0) return "true or false";
-  const std::string type = option.get_type_name();
-  if (type.rfind("INT", 0) == 0) return "a whole number";
-  if (type.rfind("UINT", 0) == 0) return "a whole number, 0 or more";
-  if (type.rfind("FLOAT", 0) == 0) return "a number";
-  return "another value";
-}
-
-// "0 to 65535" of the bounds that CLI11 prints; those that are no limit are left out.
+// Returns "0 to 65535" for two bounds that the parser printed. An upper bound that limits nothing is left
+// out.
 std::string Bounds(const std::string& low, const std::string& high) {
   constexpr double kUnlimited = 1e18;
   const double least = std::strtod(low.c_str(), nullptr), most = std::strtod(high.c_str(), nullptr);
   return most < kUnlimited ? fmt::format("{} to {}", least, most) : fmt::format("{} or more", least);
 }
 
-// What was found and expected, from the words of CLI11's that do not say both.
-std::optional<std::string> WrongValue(const CLI::App& app, const std::string& what) {
-  static const std::regex converted("Could not convert: (\\S+) = (.*)");
-  static const std::regex range("(\\S+): Value (.*) not in range (\\S+) to (\\S+)");
-  static const std::regex member("(\\S+): (.*) not in \\{(.*)\\}");
-  static const std::regex missing("(\\S+): 1 required .* missing");
-  static const std::regex repeated("(\\S+): At Most 1 required but received (\\d+)");
-  static const std::regex file("(.*) was not readable \\(missing\\?\\)");
-  std::smatch m;
-  if (std::regex_match(what, m, converted)) {
-    const CLI::Option* option = app.get_option_no_throw(m[1]);
-    if (option != nullptr)
-      return fmt::format("{}={}: expected {}", m[1].str(), m[2].str(), Expected(*option));
+// The text behind `prefix`, or nothing where `text` does not begin with it.
+std::optional<std::string_view> Behind(std::string_view prefix, std::string_view text) {
+  if (!text.starts_with(prefix)) return std::nullopt;
+  return text.substr(prefix.size());
+}
+// The text before `suffix`, or nothing where `text` does not end with it.
+std::optional<std::string_view> Before(std::string_view suffix, std::string_view text) {
+  if (!text.ends_with(suffix)) return std::nullopt;
+  return text.substr(0, text.size() - suffix.size());
+}
+
+// The two parts of a text beside a word that is in it. Nothing where the word is not in the text.
+struct Halves {
+  std::string left, right;
+};
+std::optional<Halves> Cut(std::string_view text, size_t at, std::string_view word) {
+  if (at == std::string_view::npos) return std::nullopt;
+  return Halves{.left = std::string(text.substr(0, at)), .right = std::string(text.substr(at + word.size()))};
+}
+std::optional<Halves> CutAtFirst(std::string_view word, std::string_view text) {
+  return Cut(text, text.find(word), word);
+}
+std::optional<Halves> CutAtLast(std::string_view word, std::string_view text) {
+  return Cut(text, text.rfind(word), word);
+}
+
+// Explains "Could not convert: FLAG = VALUE".
+std::optional<std::string> NotConverted(const WrongCommandLine& wrong) {
+  const auto rest = Behind("Could not convert: ", wrong.message);
+  const auto found = rest ? CutAtFirst(" = ", *rest) : std::nullopt;
+  if (!found) return std::nullopt;
+  for (const WrongCommandLine::KnownFlag& flag : wrong.flags) {
+    if (flag.name == found->left)
+      return fmt::format("{}={}: expected {}", flag.name, found->right, flag.expected);
   }
-  if (std::regex_match(what, m, range))
-    return fmt::format("{}={}: expected {}", m[1].str(), m[2].str(), Bounds(m[3], m[4]));
-  if (std::regex_match(what, m, member)) {
-    const std::string list = std::regex_replace(m[3].str(), std::regex(","), ", ");
-    return fmt::format("{}={}: expected one of {}", m[1].str(), m[2].str(), list);
-  }
-  if (std::regex_match(what, m, missing)) return fmt::format("{} is given without a value", m[1].str());
-  if (std::regex_match(what, m, repeated))
-    return fmt::format("{} is given {} times: expected once", m[1].str(), m[2].str());
-  if (std::regex_match(what, m, file)) return fmt::format("--config={}: cannot be read", m[1].str());
   return std::nullopt;
 }
 
-std::string Reason(const CLI::App& app, const std::string& what) {
-  if (auto wrong = WrongValue(app, what)) return *wrong;
-  if (what.rfind(kNotConfigured, 0) == 0) {
-    const std::string name = "--" + what.substr(kNotConfigured.size());
-    return fmt::format("--config: the file sets {}, which is no flag{}", name.substr(2),
-                       Suggestion(name, FlagNames(app)));
+// Explains "Value VALUE not in range LOW to HIGH".
+std::optional<std::string> OutOfRange(const std::string& flag, std::string_view problem) {
+  const auto rest = Behind("Value ", problem);
+  const auto found = rest ? CutAtLast(" not in range ", *rest) : std::nullopt;
+  const auto bounds = found ? CutAtFirst(" to ", found->right) : std::nullopt;
+  if (!bounds) return std::nullopt;
+  return fmt::format("{}={}: expected {}", flag, found->left, Bounds(bounds->left, bounds->right));
+}
+
+// Explains "VALUE not in {ONE,ANOTHER}".
+std::optional<std::string> NoneOf(const std::string& flag, std::string_view problem) {
+  const auto rest = Before("}", problem);
+  const auto found = rest ? CutAtLast(" not in {", *rest) : std::nullopt;
+  if (!found) return std::nullopt;
+  std::string words;
+  for (const char c : found->right) words += c == ',' ? ", " : std::string(1, c);
+  return fmt::format("{}={}: expected one of {}", flag, found->left, words);
+}
+
+// Explains "1 required TYPE missing" and "At Most 1 required but received COUNT".
+std::optional<std::string> WrongCount(const std::string& flag, std::string_view problem) {
+  if (problem.starts_with("1 required ") && problem.ends_with(" missing"))
+    return fmt::format("{} is given without a value", flag);
+  const auto count = Behind("At Most 1 required but received ", problem);
+  if (!count) return std::nullopt;
+  return fmt::format("{} is given {} times: expected once", flag, *count);
+}
+
+// Explains the parser's messages that do not say both what was found and what was expected. Most of them
+// begin with the flag's name and a colon.
+std::optional<std::string> WrongValue(const WrongCommandLine& wrong) {
+  if (auto line = NotConverted(wrong)) return line;
+  const auto named = CutAtFirst(": ", wrong.message);
+  if (named && named->left.find(' ') == std::string::npos) {
+    if (auto line = NoneOf(named->left, named->right)) return line;
+    if (auto line = OutOfRange(named->left, named->right)) return line;
+    if (auto line = WrongCount(named->left, named->right)) return line;
   }
-  if (what.rfind("A subcommand", 0) == 0)
-    return fmt::format("a command is missing: expected one of {}", fmt::join(CommandNames(app), ", "));
-  return what;
+  if (const auto file = Before(" was not readable (missing?)", wrong.message))
+    return fmt::format("--config={}: cannot be read", *file);
+  return std::nullopt;
+}
+
+std::string Reason(const WrongCommandLine& wrong) {
+  if (auto line = WrongValue(wrong)) return *line;
+  if (const auto name = Behind("INI was not able to parse ", wrong.message)) {  // NAME follows, from the file
+    return fmt::format("--config: the file sets {}, which is no flag{}", *name,
+                       NearestFlag(fmt::format("--{}", *name), wrong));
+  }
+  if (const auto name = Before(": This option is not allowed in a configuration file", wrong.message))
+    return fmt::format("--config: the file sets {}, which only the command line may", *name);
+  if (wrong.message.starts_with("A subcommand"))
+    return fmt::format("a command is missing: expected one of {}", fmt::join(wrong.commands, ", "));
+  return wrong.message;
 }
 
 }  // namespace
 
-std::string ExplainCommandLine(const CLI::App& app, const CLI::Error& error) {
-  const std::vector<const CLI::App*> chain = Chain(app);
-  const CLI::App& last = *chain.back();
-  const std::vector<std::string> words = app.remaining(/*recurse=*/true);
-  std::string line = words.empty() ? Reason(last, error.what()) : UnknownWord(last, words);
+std::string ExplainCommandLine(const WrongCommandLine& wrong) {
+  NUMOE_CHECK(!wrong.chain.empty());
+  std::string line = wrong.unplaced.empty() ? Reason(wrong) : UnknownWord(wrong);
   std::replace(line.begin(), line.end(), '\n', ' ');
-  line += "; see";
-  for (const CLI::App* command : chain) line += " " + command->get_name();
-  return line + " --help";
+  return fmt::format("{}; see {} --help", line, fmt::join(wrong.chain, " "));
 }
 
 }  // namespace numoe

@@ -1,110 +1,109 @@
-// Command-line flags for all programs: from the command line, a config file and the environment, with one way
-// to fail.
+// Command-line flags of every program, with one way to fail.
 //
 // Every flag --some-name can also be given as some-name = value in the TOML file named by --config, and as
-// the environment variable NUMOE_SOME_NAME; the command line wins, then the environment, then the file. A
+// the environment variable NUMOE_SOME_NAME; the command line wins, then the environment, then the file. Tools
+// that measure or convert something take their flags from the command line alone, and may have commands. A
 // wrong flag, or a name in the file that is no flag, ends the program with one line on stderr that says so,
-// and exit code 2. Programs with commands use CLI::App and ParseCommandLine. Used by main functions only.
+// and exit code 2; --help and --version print and end it with 0. The parser is CLI11: its headers take
+// seconds to compile, so flags.cc alone includes them. A main function owns the Flags, on its one thread, and
+// the values that they fill in.
 #pragma once
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "CLI/CLI.hpp"
-#include "common/base/command_line.h"
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace numoe {
 
-/// Exit code to leave with at once (0 after --help, 2 after an error), or -1 to go on. The last argument
-/// comes first, as CLI11 wants it.
-inline int ParseCommandLine(CLI::App& app, std::vector<std::string> arguments) {
-  try {
-    app.parse(std::move(arguments));
-    return -1;
-  } catch (const CLI::Success& success) {  // --help
-    return app.exit(success);
-  } catch (const CLI::Error& error) {
-    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), ExplainCommandLine(app, error).c_str());
-    return 2;
-  }
-}
-inline int ParseCommandLine(CLI::App& app, int argc, char** argv) {
-  std::vector<std::string> arguments(argv + 1, argv + argc);
-  std::reverse(arguments.begin(), arguments.end());
-  return ParseCommandLine(app, std::move(arguments));
-}
+/// The variable that a flag fills in. What it holds before Parse is the flag's default.
+using FlagValue = std::variant<std::string*, std::filesystem::path*, int*, int64_t*, uint64_t*, double*,
+                               std::vector<std::string>*, std::vector<int>*, std::vector<double>*>;
 
-class Flags {
+/// A handle on one flag, valid as long as the program's Flags. Every function but Given changes the flag and
+/// returns the handle again.
+class Flag {
  public:
-  Flags(const std::string& program, const std::string& description) : app_(description, program) {
-    app_.set_config("--config", "", "TOML file with the same names as these flags");
-    app_.allow_config_extras(CLI::config_extras_mode::error);
-    app_.set_help_flag("-h,--help", "Show this and exit");
-    app_.get_formatter()->column_width(44);
-  }
+  explicit Flag(CLI::Option* option) : option_(option) {}
 
-  template <typename T>
-  CLI::Option* Add(const std::string& name, T& value, const std::string& help) {
-    return Named(name, Option(name, value, help));
-  }
-  /// From the command line alone: the variable of this name is another program's.
-  template <typename T>
-  CLI::Option* AddLocal(const std::string& name, T& value, const std::string& help) {
-    return Option(name, value, help);
-  }
-  /// Words of the command line that belong to no flag.
-  CLI::Option* AddPositional(const std::string& name, std::vector<std::string>& words,
-                             const std::string& help) {
-    return app_.add_option(name, words, help);
-  }
-  CLI::Option* AddSwitch(const std::string& name, bool& value, const std::string& help) {
-    return Named(name, app_.add_flag("--" + name, value, help));
-  }
+  Flag Required() const;
+  /// The flag fills in a list, and a comma ends one value of it and begins the next.
+  Flag CommaSeparated() const;
+  /// The value is from `low` to `high`, both included.
+  Flag Range(int low, int high) const { return Range(int64_t{low}, int64_t{high}); }
+  Flag Range(int64_t low, int64_t high) const;
+  Flag Range(double low, double high) const;
+  Flag Positive() const;
+  Flag NonNegative() const;
+  Flag OneOf(const std::vector<std::string>& words) const;
+  /// `wrong` returns what is wrong with a value, or "" for a good one. --help shows `kind` as the name of the
+  /// good values.
+  Flag Check(std::function<std::string(const std::string&)> wrong, const std::string& kind) const;
+  /// Reads this environment variable, in place of NUMOE_SOME_NAME, where the command line does not have the
+  /// flag. "" reads none.
+  Flag Variable(const std::string& name) const;
+  /// --help does not show the default.
+  Flag HideDefault() const;
 
-  /// As ParseCommandLine.
-  int Parse(int argc, char** argv) { return ParseCommandLine(app_, WithEnvironment(argc, argv)); }
+  /// Whether the flag was given, on the command line or elsewhere. REQUIRES: Parse has returned.
+  bool Given() const;
 
  private:
+  CLI::Option* option_;
+};
+
+/// kEverywhere: the command line, the environment and the file. kCommandLine: the command line alone.
+enum class FlagSources { kEverywhere, kCommandLine };
+
+/// The flags of a program, or of one of its commands.
+class Flags {
+ public:
+  Flags(const std::string& program, const std::string& description,
+        FlagSources sources = FlagSources::kEverywhere);
+  Flags(const Flags&) = delete;
+  Flags& operator=(const Flags&) = delete;
+  ~Flags();
+
   template <typename T>
-  CLI::Option* Option(const std::string& name, T& value, const std::string& help) {
-    // A list takes the word behind its name, and not what follows.
-    return app_.add_option("--" + name, value, help)->capture_default_str()->allow_extra_args(false);
+  Flag Add(const std::string& name, T& value, const std::string& help) {
+    return AddValue(name, &value, help);
+  }
+  /// A flag without a value, which sets `value`.
+  Flag AddSwitch(const std::string& name, bool& value, const std::string& help);
+  /// Words of the command line that belong to no flag.
+  template <typename T>
+  Flag AddPositional(const std::string& name, T& value, const std::string& help) {
+    return AddPositionalValue(name, &value, help);
   }
 
-  static std::string EnvironmentName(const std::string& flag) {
-    std::string name = "NUMOE_";
-    for (const char c : flag)
-      name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    return name;
-  }
+  /// Adds a command and returns its flags, which this object owns. The command line of a program with
+  /// commands must name one of them.
+  Flags& Command(const std::string& name, const std::string& description);
+  /// Whether the command line names this command. REQUIRES: the program's Parse has returned.
+  bool Given() const;
 
-  CLI::Option* Named(const std::string& name, CLI::Option* option) {
-    names_.push_back(name);
-    return option->envname(EnvironmentName(name));  // in --help
-  }
+  /// Returns the exit code to leave with at once (0 after --help and --version, 2 after an error), or -1 to
+  /// go on. REQUIRES: these are the program's flags, not a command's.
+  int Parse(int argc, char** argv);
 
-  // CLI11 lets the file win over the environment. So variables become arguments, unless the command line
-  // names the flag. The last argument comes first, as CLI11 wants it.
-  std::vector<std::string> WithEnvironment(int argc, char** argv) const {
-    std::vector<std::string> arguments(argv + 1, argv + argc);
-    const size_t given = arguments.size();
-    for (const std::string& name : names_) {
-      const char* value = std::getenv(EnvironmentName(name).c_str());
-      const std::string flag = "--" + name;
-      const bool on_command_line =
-          std::any_of(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(given),
-                      [&](const std::string& a) { return a == flag || a.rfind(flag + "=", 0) == 0; });
-      if (value != nullptr && !on_command_line) arguments.push_back(flag + "=" + value);
-    }
-    std::reverse(arguments.begin(), arguments.end());
-    return arguments;
-  }
+ private:
+  Flags(CLI::App* command, FlagSources sources);
+  Flag AddValue(const std::string& name, FlagValue value, const std::string& help);
+  Flag AddPositionalValue(const std::string& name, FlagValue value, const std::string& help);
+  std::vector<std::string> WithEnvironment(int argc, char** argv) const;
 
-  CLI::App app_;
-  std::vector<std::string> names_;
+  const FlagSources sources_;
+  const std::unique_ptr<CLI::App> program_;  // null for a command
+  CLI::App* const app_;                      // the program, or a command that the program's app owns
+  std::vector<std::unique_ptr<Flags>> commands_;
 };
 
 }  // namespace numoe

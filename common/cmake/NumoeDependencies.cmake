@@ -22,7 +22,9 @@ if(NUMOE_TESTS)
 endif()
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # Units behind a precompiled header are cached, too: ccache asks for this, because it does not see which macros the
+  # header was compiled with. They are those of the unit, or gcc refuses the header (-Winvalid-pch).
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 if(NUMOE_CUDA)
   # The toolkit is where its compiler is: NVIDIA's installers and its Python wheels lay it out alike.

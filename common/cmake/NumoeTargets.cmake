@@ -4,19 +4,40 @@
 #   numoe_cuda_library(NAME SRCS ... DEPS ...)      .cu files: NAME by nvcc for the device where NUMOE_CUDA is on, and
 #                                                   NAME_host as C++ for the tests' twin of a GPU
 #   numoe_binary(NAME SRCS ... DEPS ...)            a program in bin/
-#   numoe_test(NAME SRCS ... DEPS ... [LABELS ...]) a GoogleTest program registered with ctest; where NUMOE_CUDA is on
-#                                                   and it uses numoe_test_{device,runtime}_host, NAME_gpu for a device, too
+#   numoe_tests(NAME SRCS ... DEPS ... [HELPERS ...] [THREADS ...] [PREFIX ...] [BOUNDARY])
+#                                                   the GoogleTest program of a room, registered with ctest source by
+#                                                   source: x_test.cc is the test x_test (PREFIX before it where two
+#                                                   rooms have a file of this name). THREADS: the sources that also
+#                                                   run under TSan. HELPERS: sources that hold no tests. BOUNDARY:
+#                                                   the room reads bytes from outside or shares memory with another
+#                                                   process, so every gate run has its tests under ASan. Where
+#                                                   NUMOE_CUDA is on and DEPS has numoe_test_{device,runtime}_host,
+#                                                   NAME_gpu is the same program for a device.
 #   numoe_fuzz(NAME SRCS ... DEPS ... [RUNS n])     a libFuzzer target (fuzz preset) and, always, a corpus replay test
-#                                                   of so many mutations; 100,000 if it does not say
+#                                                   with n mutations (default 100,000)
 set(NUMOE_WARNINGS -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers -Wno-psabi)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   list(APPEND NUMOE_WARNINGS -Wthread-safety)
 else()
-  list(APPEND NUMOE_WARNINGS -Wno-restrict)  # false alarms of gcc 12 on std::string operator+ (GCC PR 105651)
+  # False alarms of gcc 12 on std::string operator+ (GCC PR 105651); -O3 makes the other two kinds of them.
+  list(APPEND NUMOE_WARNINGS -Wno-restrict $<$<CONFIG:Release>:-Wno-stringop-overflow> $<$<CONFIG:Release>:-Wno-array-bounds>)
 endif()
 
+# Programs are position-independent, and libraries too, so that every unit can use the same precompiled header.
 add_library(numoe_options INTERFACE)
 target_include_directories(numoe_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+target_compile_options(numoe_options INTERFACE -fPIE -pthread)
+target_link_options(numoe_options INTERFACE -pie)
+# What Debian compiles its own daemons with. Sanitizers bring their own checks.
+if(NOT NUMOE_SANITIZE)
+  target_compile_options(numoe_options INTERFACE -fstack-protector-strong -fcf-protection
+                         $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
+  target_link_options(numoe_options INTERFACE -Wl,-z,relro,-z,now)
+endif()
+find_program(NUMOE_MOLD mold)  # links several times as fast as the system's linker, and is not needed
+if(NUMOE_MOLD)
+  target_link_options(numoe_options INTERFACE -fuse-ld=mold)
+endif()
 if(NUMOE_SANITIZE)
   target_compile_options(numoe_options INTERFACE -fsanitize=${NUMOE_SANITIZE} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)
@@ -28,10 +49,78 @@ endif()
 if(NUMOE_FUZZERS)  # libraries tell libFuzzer which of their code an input reached, or it would be blind
   target_compile_options(numoe_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
-add_custom_target(threads_tests)  # the tests labelled threads, which run under TSan
+add_custom_target(threads_tests)   # the programs with tests labelled threads, which run under TSan
+add_custom_target(boundary_tests)  # the programs with tests labelled boundary, which every gate run has under ASan
+
+# Most of a build's time goes into the same templates (nlohmann-json, fmt, absl::StatusOr) in unit after unit. So the
+# sources of a target are compiled several at a time, and headers that nearly all of them include are read once
+# (common/base/precompiled.h). tests/tidy/thread_safety.sh proves that every source also compiles by itself.
+# CMake's own UNITY_BUILD would do the same with absolute paths in what it generates: a compiler cache would then not
+# know a unit again in another clone.
+option(NUMOE_COMBINE "Compile several sources of a target at a time, with a precompiled header" ON)
+set(NUMOE_TEST_OPTIONS $<$<CONFIG:Release>:-O2>)  # -O3 is for what is shipped
+set(NUMOE_COMBINE_MAX 10)  # sources in one unit: a change recompiles them all, within seconds
+if(NUMOE_COMBINE)
+  add_library(numoe_headers OBJECT ${CMAKE_SOURCE_DIR}/common/base/precompiled.cc)
+  target_link_libraries(numoe_headers PRIVATE numoe_options fmt::fmt absl::statusor)
+  target_precompile_headers(numoe_headers PRIVATE <common/base/precompiled.h>)
+  if(NUMOE_TESTS)
+    add_library(numoe_test_headers OBJECT ${CMAKE_SOURCE_DIR}/common/base/precompiled.cc)
+    target_link_libraries(numoe_test_headers PRIVATE numoe_options fmt::fmt absl::statusor GTest::gtest GTest::gmock)
+    target_compile_options(numoe_test_headers PRIVATE ${NUMOE_TEST_OPTIONS})
+    target_precompile_headers(numoe_test_headers PRIVATE <common/base/precompiled.h> <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
+endif()
+
+# Generates a unit that includes the sources, by their paths from the root, and adds it to UNITS of the caller. A source
+# by itself needs none.
+function(_numoe_combined_unit name sources)
+  list(LENGTH sources count)
+  if(count LESS 2)
+    set(units ${units} ${sources} PARENT_SCOPE)
+    return()
+  endif()
+  list(LENGTH units number)
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  list(TRANSFORM sources REPLACE "(.+)" "#include \"${folder}/\\1\"\n")
+  list(JOIN sources "" text)
+  set(unit ${CMAKE_CURRENT_BINARY_DIR}/${name}_${number}.cc)
+  file(CONFIGURE OUTPUT ${unit} CONTENT "${text}" @ONLY)
+  set(units ${units} ${unit} PARENT_SCOPE)
+endfunction()
+
+# REQUIRES: properties of sources are set before. A source that is generated or has options of its own stays alone.
+function(_numoe_combine name headers)
+  if(NOT NUMOE_COMBINE)
+    return()
+  endif()
+  get_target_property(sources ${name} SOURCES)
+  set(units "")
+  set(batch "")
+  foreach(source IN LISTS sources)
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+    if(options OR definitions OR IS_ABSOLUTE ${source})
+      list(APPEND units ${source})
+      continue()
+    endif()
+    list(APPEND batch ${source})
+    list(LENGTH batch count)
+    if(count EQUAL NUMOE_COMBINE_MAX)
+      _numoe_combined_unit(${name} "${batch}")
+      set(batch "")
+    endif()
+  endforeach()
+  _numoe_combined_unit(${name} "${batch}")
+  set_target_properties(${name} PROPERTIES SOURCES "${units}")
+  # gcc takes a class of an included source for one of a header, which would be wrong to have private parts.
+  # -fpch-preprocess: ccache must see that a precompiled header is used.
+  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage -fpch-preprocess>)
+  target_precompile_headers(${name} REUSE_FROM ${headers})
+endfunction()
 
 function(_numoe_target name)
-  cmake_parse_arguments(T "" "ISA;RUNS" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(T "BOUNDARY" "ISA;RUNS;PREFIX" "SRCS;DEPS;HELPERS;THREADS" ${ARGN})
   target_compile_options(${name} PRIVATE ${NUMOE_WARNINGS})
   target_link_libraries(${name} PUBLIC numoe_options ${T_DEPS})
 endfunction()
@@ -40,6 +129,7 @@ function(numoe_library name)
   cmake_parse_arguments(T "" "" "SRCS;DEPS" ${ARGN})
   add_library(${name} STATIC ${T_SRCS})
   _numoe_target(${name} ${ARGN})
+  _numoe_combine(${name} numoe_headers)
 endfunction()
 
 # x86-64-v3 is the AVX2 level; AVX-VNNI is a separate bit and gets its own level.
@@ -52,7 +142,10 @@ function(numoe_kernel name)
   cmake_parse_arguments(T "" "ISA" "SRCS;DEPS" ${ARGN})
   add_library(${name} STATIC ${T_SRCS})
   _numoe_target(${name} ${ARGN})
-  target_compile_options(${name} PRIVATE ${NUMOE_ISA_FLAGS_${T_ISA}} $<$<NOT:$<CONFIG:Debug>>:-O3> -ffp-contract=fast)
+  target_compile_options(${name} PRIVATE ${NUMOE_ISA_FLAGS_${T_ISA}} -ffp-contract=fast)
+  if(NOT NUMOE_SANITIZE)  # with sanitizers -O3 takes eight times as long to compile as the -O1 of the rest
+    target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3>)
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # false alarms in gcc 12's own AVX-512 headers (GCC PR 105593)
     target_compile_options(${name} PRIVATE -Wno-maybe-uninitialized -Wno-uninitialized)
   endif()
@@ -73,7 +166,8 @@ function(numoe_cuda_library name)
     set_source_files_properties(${T_SRCS} PROPERTIES LANGUAGE CXX)
     add_library(${name}_host STATIC EXCLUDE_FROM_ALL ${T_SRCS})
     _numoe_target(${name}_host ${ARGN})
-    target_compile_options(${name}_host PRIVATE -x c++ -fno-strict-aliasing -ffp-contract=off -Wno-unknown-pragmas)
+    target_compile_options(${name}_host PRIVATE -x c++ -fno-strict-aliasing -ffp-contract=off -Wno-unknown-pragmas
+                           "SHELL:-include ${CMAKE_SOURCE_DIR}/tests/cuda_host/words_host.h")
     target_link_libraries(${name}_host PUBLIC cuda_host)
   endif()
   if(NUMOE_CUDA)
@@ -106,34 +200,62 @@ function(numoe_binary name)
   cmake_parse_arguments(T "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${name} ${T_SRCS})
   _numoe_target(${name} ${ARGN})
+  _numoe_combine(${name} numoe_headers)
 endfunction()
 
-function(numoe_test name)
-  cmake_parse_arguments(T "" "" "SRCS;DEPS;LABELS" ${ARGN})
-  add_executable(${name} ${T_SRCS})
+function(_numoe_test_program name)
+  cmake_parse_arguments(T "BOUNDARY" "PREFIX" "SRCS;DEPS;HELPERS;THREADS" ${ARGN})
+  add_executable(${name} ${T_SRCS} ${T_HELPERS})
   _numoe_target(${name} ${ARGN})
-  target_link_libraries(${name} PRIVATE GTest::gtest GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE numoe_test_main)
+  _numoe_combine(${name} numoe_test_headers)
+  target_compile_options(${name} PRIVATE ${NUMOE_TEST_OPTIONS} -Wno-shadow)  # a test's local name may be another file's constant
+endfunction()
+
+function(numoe_tests name)
+  cmake_parse_arguments(T "BOUNDARY" "PREFIX" "SRCS;DEPS;HELPERS;THREADS" ${ARGN})
+  _numoe_test_program(${name} ${ARGN})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS "unit;${T_LABELS}" TIMEOUT 1500)
-  if(threads IN_LIST T_LABELS)
+  foreach(source IN LISTS T_SRCS)
+    get_filename_component(test ${source} NAME_WE)
+    if(NOT test MATCHES "^${T_PREFIX}")
+      set(test ${T_PREFIX}${test})
+    endif()
+    get_property(tests GLOBAL PROPERTY numoe_tests)
+    if(test IN_LIST tests)
+      message(FATAL_ERROR "two rooms have a test ${test}: give one of them a PREFIX")
+    endif()
+    set_property(GLOBAL APPEND PROPERTY numoe_tests ${test})
+    add_test(NAME ${test} COMMAND ${name} --source=${source} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set(labels unit)
+    if(source IN_LIST T_THREADS)
+      list(APPEND labels threads)
+    endif()
+    if(T_BOUNDARY)
+      list(APPEND labels boundary)
+    endif()
+    set_tests_properties(${test} PROPERTIES LABELS "${labels}" TIMEOUT 1500)
+  endforeach()
+  if(T_THREADS)
     add_dependencies(threads_tests ${name})
   endif()
+  if(T_BOUNDARY)
+    add_dependencies(boundary_tests ${name})
+  endif()
   if(NUMOE_CUDA AND (numoe_test_device_host IN_LIST T_DEPS OR numoe_test_runtime_host IN_LIST T_DEPS))
-    _numoe_gpu_test(${name} ${ARGN})
+    _numoe_gpu_tests(${name} ${ARGN})
   endif()
 endfunction()
 
-# The same test on a device, in tests_gpu/: every library X_host makes way for X. `gpu_tests` builds all of them; ctest
-# does not know them, because the machine that builds need not have a device.
+# The same program for a device, in tests_gpu/: every library X_host makes way for X. `gpu_tests` builds all of them;
+# ctest does not know them, because the machine that builds need not have a device.
 add_custom_target(gpu_tests)
-function(_numoe_gpu_test name)
-  cmake_parse_arguments(T "" "" "SRCS;DEPS;LABELS" ${ARGN})
+function(_numoe_gpu_tests name)
+  cmake_parse_arguments(T "BOUNDARY" "PREFIX" "SRCS;DEPS;HELPERS;THREADS" ${ARGN})
   list(TRANSFORM T_DEPS REPLACE "_host$" "")
-  add_executable(${name}_gpu EXCLUDE_FROM_ALL ${T_SRCS})
-  _numoe_target(${name}_gpu DEPS ${T_DEPS})
-  target_link_libraries(${name}_gpu PRIVATE GTest::gtest GTest::gmock GTest::gtest_main)
-  set_target_properties(${name}_gpu PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests_gpu)
+  _numoe_test_program(${name}_gpu SRCS ${T_SRCS} HELPERS ${T_HELPERS} DEPS ${T_DEPS})
+  set_target_properties(${name}_gpu PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests_gpu
+                        EXCLUDE_FROM_ALL ON)
   add_dependencies(gpu_tests ${name}_gpu)
 endfunction()
 
@@ -147,13 +269,16 @@ function(numoe_fuzz name)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
   endif()
   # Without libFuzzer the same entry point mutates the seed corpus for a bounded number of runs.
-  add_executable(${name}_replay ${T_SRCS} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cc)
+  add_executable(${name}_replay ${T_SRCS})
   _numoe_target(${name}_replay ${ARGN})
+  _numoe_combine(${name}_replay numoe_headers)
+  target_link_libraries(${name}_replay PRIVATE numoe_replay_main)
   set_target_properties(${name}_replay PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   set(runs 100000)
   if(T_RUNS)
     set(runs ${T_RUNS})
   endif()
   add_test(NAME ${name}_replay COMMAND ${name}_replay ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name} --runs=${runs})
-  set_tests_properties(${name}_replay PROPERTIES LABELS fuzz TIMEOUT 1500)
+  set_tests_properties(${name}_replay PROPERTIES LABELS "fuzz;boundary" TIMEOUT 1500)
+  add_dependencies(boundary_tests ${name}_replay)
 endfunction()

@@ -41,8 +41,8 @@ struct PackedMatrix {
 inline constexpr int kPanelRows = 32;
 
 /// y[t * y_stride + (o - row_begin)] = sum_k W[o][k] x[t * x_stride + k] for o in [row_begin, row_end), t <
-/// tokens. Activations are fp32 and stay fp32, and a row's result does not depend on how many rows are
-/// computed beside it: always `exact`. REQUIRES: row_begin % kPanelRows == 0; row_end % kPanelRows == 0 or
+/// tokens. Activations are fp32 and stay fp32, and a token's result never depends on how many tokens are
+/// computed in the same call. REQUIRES: row_begin % kPanelRows == 0; row_end % kPanelRows == 0 or
 /// row_end == rows.
 struct MatmulArgs {
   PackedMatrix weight;
@@ -53,7 +53,6 @@ struct MatmulArgs {
   int tokens = 0;
   float* y = nullptr;
   int64_t y_stride = 0;  // floats
-  bool exact = false;
 };
 
 }  // namespace numoe

@@ -1,9 +1,9 @@
 // Logs: one line per event on stderr, as text or as JSON, with the request they belong to.
 //
-// SetupLogging is called once, by main, before any thread starts; from then on spdlog's ordinary calls work
-// from any thread. What a line says is data: control characters in it are escaped, so that no client can
-// forge a line. A LogScope names the request that this thread works on: all lines written meanwhile carry its
-// id.
+// SetupLogging is called once, by main, before any thread starts; from then on LogInfo and its siblings
+// (common/base/log.h) work from any thread. What a line says is data: control characters in it are escaped,
+// so that no client can forge a line. A LogScope names the request that this thread works on: all lines
+// written meanwhile carry its id.
 #pragma once
 
 #include <string>

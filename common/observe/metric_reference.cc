@@ -22,11 +22,11 @@ constexpr std::string_view kCoordinator = "coordinator", kWorker = "worker", kBo
 #define NUMOE_HISTOGRAM_ROW(id, name, owner, labels, buckets, help) {name, "histogram", owner, labels, help},
 constexpr Row kRows[] = {NUMOE_METRICS(NUMOE_COUNTER_ROW, NUMOE_GAUGE_ROW, NUMOE_HISTOGRAM_ROW)};
 
-struct Alias {
+struct AliasRow {
   std::string_view name, ours, label, alias_label;
 };
 #define NUMOE_ALIAS_ROW(name, ours, label, alias_label) {name, ours, label, alias_label},
-constexpr Alias kAliases[] = {NUMOE_METRIC_ALIASES(NUMOE_ALIAS_ROW)};
+constexpr AliasRow kAliasRows[] = {NUMOE_METRIC_ALIASES(NUMOE_ALIAS_ROW)};
 
 }  // namespace
 
@@ -49,7 +49,7 @@ std::string MetricReference() {
       "\n## vLLM's names\n\n"
       "The coordinator's metrics under the names that dashboards and autoscalers know, with the labels "
       "`model_name` and\n`engine=\"0\"`.\n\n| vLLM's | NUMoE's | labels renamed |\n|---|---|---|\n";
-  for (const Alias& alias : kAliases) {
+  for (const AliasRow& alias : kAliasRows) {
     const std::string renamed =
         alias.label.empty() ? "" : fmt::format("{} is {}", alias.label, alias.alias_label);
     text += fmt::format("| `{}` | `{}` | {} |\n", alias.name, alias.ours, renamed);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <mutex>
 #include <string_view>
 
 #include "common/base/check.h"
+#include "common/base/mutex.h"
 #include "prometheus/text_serializer.h"
 
 namespace numoe {
@@ -143,7 +143,7 @@ class Metrics::Collector final : public prometheus::Collectable {
 
   std::vector<prometheus::MetricFamily> Collect() const override {
     // Held throughout: a refresher or source is never called by two scrapers at a time.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& refresh : refreshers_) refresh();
     std::vector<prometheus::MetricFamily> families = registry_.Collect();
     for (const Source& source : sources_) families.push_back(Read(source));
@@ -153,20 +153,21 @@ class Metrics::Collector final : public prometheus::Collectable {
   }
 
   void SetModelName(const std::string& name) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     model_name_ = name;
   }
   void AddRefresher(std::function<void()> refresh) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     refreshers_.push_back(std::move(refresh));
   }
   void AddSource(const MetricSpec& spec, prometheus::MetricType type, std::function<void(SampleSink)> emit) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     sources_.push_back({spec, type, LabelNames(spec), std::move(emit)});
   }
 
  private:
-  void AddAliases(std::vector<prometheus::MetricFamily>& families) const {
+  void AddAliases(std::vector<prometheus::MetricFamily>& families) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const size_t ours = families.size();
     for (const AliasSpec& alias : kAliases) {
       for (size_t i = 0; i < ours; ++i)
@@ -194,10 +195,10 @@ class Metrics::Collector final : public prometheus::Collectable {
   }
 
   const prometheus::Registry& registry_;
-  mutable std::mutex mutex_;
-  std::vector<std::function<void()>> refreshers_;
-  std::vector<Source> sources_;
-  std::string model_name_;  // of the aliases; none: they are not served
+  mutable Mutex mutex_;
+  std::vector<std::function<void()>> refreshers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Source> sources_ ABSL_GUARDED_BY(mutex_);
+  std::string model_name_ ABSL_GUARDED_BY(mutex_);  // of the aliases; none: they are not served
 };
 
 Metrics::Metrics(MetricOwner daemon) : daemon_(daemon), collector_(std::make_shared<Collector>(registry_)) {

@@ -1,5 +1,7 @@
 #include "common/topology/available_memory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <optional>
@@ -47,7 +49,7 @@ std::string OwnGroup(const std::filesystem::path& root, bool version2) {
   for (std::string line; std::getline(file, line);) {  // ID:CONTROLLERS:/PATH
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos || line.size() < second + 2) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
     const bool ours = version2 ? controllers == ",," : controllers.find(",memory,") != std::string::npos;
     const std::string path = line.substr(second + 2);
     if (ours && path.find("..") == std::string::npos) return path;

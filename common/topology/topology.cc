@@ -8,13 +8,11 @@
 #include <fstream>
 #include <memory>
 
+#include "common/base/limits.h"
 #include "common/base/status.h"
 
 namespace numoe {
 namespace {
-
-// Far above any machine's CPUs: a larger number is a slip of the pen.
-constexpr int kThreadsMax = 4096;
 
 struct TopologyDeleter {
   void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
@@ -148,9 +146,9 @@ absl::Status CheckRequest(const PlacementRequest& request) {
                                                   request.worker_index, request.worker_count - 1,
                                                   request.worker_count));
   }
-  if (request.threads < 0 || request.threads > kThreadsMax) {
-    return absl::InvalidArgumentError(
-        fmt::format("--threads={}: expected 1 to {} (or 0 for automatic)", request.threads, kThreadsMax));
+  if (request.threads < 0 || request.threads > limits::kThreadsMax) {
+    return absl::InvalidArgumentError(fmt::format("--threads={}: expected 1 to {} (or 0 for automatic)",
+                                                  request.threads, limits::kThreadsMax));
   }
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/transport/call_layout.h"
+#include "common/transport/transport_limits.h"
 
 namespace numoe {
 namespace {

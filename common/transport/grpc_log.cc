@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 #include <grpc/support/log.h>
-#include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <map>
-#include <mutex>
+
+#include "common/base/log.h"
+#include "common/base/mutex.h"
 
 namespace numoe {
 namespace {
@@ -17,12 +18,13 @@ constexpr size_t kLinesKept = 64;  // different ones at once are a handful
 
 // Whether the same line was not said just now.
 bool IsNew(const std::string& line) {
-  static std::mutex mutex;
-  static std::map<std::string, Clock::time_point> said;
-  const std::lock_guard lock(mutex);
+  static Mutex mutex;
+  // Never destroyed: threads of gRPC may still log while the process ends.
+  static auto* const said ABSL_PT_GUARDED_BY(mutex) = new std::map<std::string, Clock::time_point>;
+  const MutexLock lock(mutex);
   const Clock::time_point now = Clock::now();
-  if (said.size() >= kLinesKept) said.clear();
-  const auto [found, first] = said.emplace(line, now);
+  if (said->size() >= kLinesKept) said->clear();
+  const auto [found, first] = said->emplace(line, now);
   if (!first && now - found->second < kSilence) return false;
   found->second = now;
   return true;
@@ -32,9 +34,9 @@ void Write(gpr_log_func_args* arguments) {
   const std::string line = ExplainGrpcLine(arguments->message);
   if (!IsNew(line)) return;
   if (arguments->severity == GPR_LOG_SEVERITY_ERROR) {
-    spdlog::warn("{}", line);
+    LogWarning("{}", line);
   } else {
-    spdlog::debug("{}", line);
+    LogDebug("{}", line);
   }
 }
 

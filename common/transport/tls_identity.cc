@@ -4,7 +4,6 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <pthread.h>
-#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -15,9 +14,10 @@
 #include <iterator>
 #include <vector>
 
-#include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/transport/certificate.h"
+#include "common/transport/transport_limits.h"
 
 namespace numoe {
 namespace {
@@ -128,9 +128,9 @@ absl::StatusOr<std::shared_ptr<TlsIdentityWatch>> TlsIdentityWatch::Open(const T
   // Watched from before it is read: a change meanwhile is seen later.
   std::shared_ptr<TlsIdentityWatch> watch(new TlsIdentityWatch(files, role));
   ASSIGN_OR_RETURN(TlsIdentity identity, ReadTlsIdentity(files, role));
-  spdlog::info("--{}ssl-certfile: {}", files.flag_prefix, identity.description);
+  LogInfo("--{}ssl-certfile: {}", files.flag_prefix, identity.description);
   {
-    const std::lock_guard lock(watch->mutex_);
+    const MutexLock lock(watch->mutex_);
     watch->current_ = std::make_shared<const TlsIdentity>(std::move(identity));
   }
   watch->thread_ = std::thread([watch = watch.get()] { watch->Watch(); });
@@ -139,25 +139,29 @@ absl::StatusOr<std::shared_ptr<TlsIdentityWatch>> TlsIdentityWatch::Open(const T
 
 TlsIdentityWatch::~TlsIdentityWatch() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
-  stopped_.notify_all();
+  stopped_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
 std::shared_ptr<const TlsIdentity> TlsIdentityWatch::Current() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return current_;
 }
 
 void TlsIdentityWatch::Watch() {
   pthread_setname_np(pthread_self(), "tls-watch");
-  std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, kLookInterval, [this] { return stop_; })) {
-    lock.unlock();
+  MutexLock lock(mutex_);
+  while (true) {
+    const auto next_look = std::chrono::steady_clock::now() + kLookInterval;
+    while (!stop_ && stopped_.WaitUntil(mutex_, next_look)) {
+    }
+    if (stop_) return;
+    lock.Unlock();
     Look();
-    lock.lock();
+    lock.Lock();
   }
 }
 
@@ -167,9 +171,9 @@ void TlsIdentityWatch::Look() {
   changed |= ca_certs_.Changed();
   if (!changed) return;
   absl::StatusOr<TlsIdentity> fresh = ReadTlsIdentity(files_, role_);
-  if (!fresh.ok()) return spdlog::error("{}; what was read before stays in use", Words(fresh.status()));
-  spdlog::info("--{}ssl-certfile: changed and is used: {}", files_.flag_prefix, fresh->description);
-  const std::lock_guard lock(mutex_);
+  if (!fresh.ok()) return LogError("{}; what was read before stays in use", Words(fresh.status()));
+  LogInfo("--{}ssl-certfile: changed and is used: {}", files_.flag_prefix, fresh->description);
+  const MutexLock lock(mutex_);
   current_ = std::make_shared<const TlsIdentity>(*std::move(fresh));
 }
 

@@ -9,15 +9,13 @@
 // wrong; it looks once a second, on a thread of its own.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "common/base/mutex.h"
 #include "common/base/watched_file.h"
 
 namespace numoe {
@@ -62,8 +60,8 @@ class TlsIdentityWatch {
   const TlsFiles files_;
   const TlsRole role_;
   WatchedFile certificate_, key_, ca_certs_;  // the thread's
-  mutable std::mutex mutex_;
-  std::condition_variable stopped_;
+  mutable Mutex mutex_;
+  CondVar stopped_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<const TlsIdentity> current_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;

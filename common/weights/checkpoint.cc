@@ -10,7 +10,6 @@
 #include <system_error>
 #include <utility>
 
-#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/fingerprint.h"
 #include "common/weights/gguf_checkpoint.h"
@@ -20,6 +19,7 @@
 #include "common/weights/matrix_checks.h"
 #include "common/weights/nearest_names.h"
 #include "common/weights/safetensors.h"
+#include "common/weights/weights_limits.h"
 
 namespace numoe {
 namespace {

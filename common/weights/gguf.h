@@ -3,11 +3,11 @@
 //
 // Format (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md), little-endian: "GGUF", u32 version, u64
 // tensor count, u64 key count, the keys, the tensors' headers, zeros up to general.alignment (32 unless it
-// says otherwise), data. Checked: counts against limits.h and the file's size, types, lengths, booleans, no
-// arrays of arrays, duplicate keys and names, dimensions, whole blocks in each row, sizes without overflow,
-// offsets (aligned, in order, no overlap, no hole but padding) and that the file holds all data. Pure: works
-// on bytes, so that it can be fuzzed. Errors name the file, the key or tensor, what was found and what was
-// expected. Everything returned is a view of the file's bytes.
+// says otherwise), data. Checked: counts against weights_limits.h and the file's size, types, lengths,
+// booleans, no arrays of arrays, duplicate keys and names, dimensions, whole blocks in each row, sizes
+// without overflow, offsets (aligned, in order, no overlap, no hole but padding) and that the file holds all
+// data. Pure: works on bytes, so that it can be fuzzed. Errors name the file, the key or tensor, what was
+// found and what was expected. Everything returned is a view of the file's bytes.
 #pragma once
 
 #include <cstdint>

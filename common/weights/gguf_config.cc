@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/weights/config_fields.h"
 #include "common/weights/json_reader.h"
+#include "common/weights/weights_limits.h"
 
 namespace numoe {
 namespace {

@@ -7,9 +7,9 @@
 #include <system_error>
 #include <utility>
 
-#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
+#include "common/weights/weights_limits.h"
 
 namespace numoe {
 namespace {

@@ -107,6 +107,10 @@ absl::StatusOr<nlohmann::json> ParseStrictJson(std::string_view text, std::strin
   return nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
 }
 
+std::string DumpJson(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 std::string Printable(std::string_view text) {
   const std::string quoted = Dump(std::string(text));
   return Cut(quoted.substr(1, quoted.size() - 2));

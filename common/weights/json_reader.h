@@ -21,6 +21,9 @@ absl::StatusOr<nlohmann::json> ParseStrictJson(std::string_view text, std::strin
 /// up by walking).
 absl::StatusOr<nlohmann::ordered_json> ParseBoundedJson(std::string_view text);
 
+/// On one line. Text that is not UTF-8 is replaced, never an error.
+std::string DumpJson(const nlohmann::ordered_json& json);
+
 /// `text` without quotes, at most about 200 bytes of it.
 std::string Printable(std::string_view text);
 /// `value` as JSON, at most about 200 bytes of it.

@@ -12,6 +12,7 @@
 #include "common/weights/gguf_model.h"
 #include "common/weights/json_reader.h"
 #include "common/weights/mapped_file.h"
+#include "common/weights/weights_limits.h"
 
 namespace numoe {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
+#include "common/weights/weights_limits.h"
 
 namespace numoe {
 namespace {

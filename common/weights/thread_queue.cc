@@ -3,11 +3,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 
+#include "common/base/mutex.h"
 #include "common/weights/range_reader.h"
 
 namespace numoe {
@@ -25,24 +24,24 @@ class ThreadQueue final : public ReadQueue {
   }
   ~ThreadQueue() override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stop_ = true;
     }
-    submitted_.notify_all();
+    submitted_.NotifyAll();
     for (std::thread& thread : threads_) thread.join();
   }
 
   void Submit(const Read& read) override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       reads_.push_back(read);
     }
-    submitted_.notify_one();
+    submitted_.NotifyOne();
   }
 
   Result Wait() override {
-    std::unique_lock lock(mutex_);
-    completed_.wait(lock, [this] { return !results_.empty(); });
+    const MutexLock lock(mutex_);
+    while (results_.empty()) completed_.Wait(mutex_);
     const Result result = results_.front();
     results_.pop_front();
     return result;
@@ -50,27 +49,27 @@ class ThreadQueue final : public ReadQueue {
 
  private:
   void Loop() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (true) {
-      submitted_.wait(lock, [this] { return stop_ || !reads_.empty(); });
+      while (!stop_ && reads_.empty()) submitted_.Wait(mutex_);
       if (reads_.empty()) return;
       const Read read = reads_.front();
       reads_.pop_front();
-      lock.unlock();
+      lock.Unlock();
       const ssize_t got = pread(read.fd, read.out, read.size, static_cast<off_t>(read.offset));
       const Result result{.slot = read.slot, .bytes = got < 0 ? -errno : got};
-      lock.lock();
+      lock.Lock();
       results_.push_back(result);
-      completed_.notify_one();
+      completed_.NotifyOne();
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable submitted_;
-  std::condition_variable completed_;
-  std::deque<Read> reads_;
-  std::deque<Result> results_;
-  bool stop_ = false;
+  Mutex mutex_;
+  CondVar submitted_;
+  CondVar completed_;
+  std::deque<Read> reads_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Result> results_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

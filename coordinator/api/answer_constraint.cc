@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/grammar/token_trie.h"
@@ -18,10 +19,6 @@ std::vector<TokenId> TokensOf(const OutputFormat& format, std::initializer_list<
     if (std::find(marks.begin(), marks.end(), mark) != marks.end()) tokens.push_back(token);
   }
   return tokens;
-}
-
-bool IsIn(TokenId token, const std::vector<TokenId>& tokens) {
-  return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
 }
 
 ApiError Refusal(const std::string& param, const absl::Status& status) {
@@ -115,10 +112,10 @@ void AnswerConstraint::Accept(TokenId token) {
   }
   if (phase_ == Phase::kFree) return;
   if (phase_ == Phase::kReasoning) {
-    if (IsIn(token, think_end_)) phase_ = Phase::kBegin;
+    if (absl::c_linear_search(think_end_, token)) phase_ = Phase::kBegin;
     return;
   }
-  if (phase_ == Phase::kBegin && IsIn(token, think_begin_)) {
+  if (phase_ == Phase::kBegin && absl::c_linear_search(think_begin_, token)) {
     think_begin_.clear();
     phase_ = Phase::kReasoning;
     return;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "coordinator/chat/tool_history.h"
 
 namespace numoe {
@@ -40,10 +41,6 @@ std::vector<TokenId> EchoOf(const GenerationRequest& request, absl::Span<const T
   return request.echo ? std::vector<TokenId>(prompt.begin(), prompt.end()) : std::vector<TokenId>();
 }
 
-bool IsIn(TokenId token, const std::vector<TokenId>& ids) {
-  return std::find(ids.begin(), ids.end(), token) != ids.end();
-}
-
 }  // namespace
 
 Choice::Choice(const GenerationRequest& request, const ChoiceSetup& setup)
@@ -73,8 +70,8 @@ ChoiceStep Choice::Take(const TokenEvent& event) {
     ++completion_tokens_;
     if (keep_tokens_) tokens_.push_back(token);
     // The token that ended it is not part of the answer.
-    if (event.finish == FinishReason::kStop && IsIn(token, stop_ids_)) {
-      if (IsIn(token, own_stop_ids_)) stop_reason_ = token;
+    if (event.finish == FinishReason::kStop && absl::c_linear_search(stop_ids_, token)) {
+      if (absl::c_linear_search(own_stop_ids_, token)) stop_reason_ = token;
       continue;
     }
     if (i < event.logprobs.size()) logprobs_.push_back(event.logprobs[i]);

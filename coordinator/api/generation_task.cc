@@ -33,7 +33,7 @@ ApiError FromEngine(const absl::Status& status) {
 }  // namespace
 
 void RunningTasks::Add(const std::string& id, const std::shared_ptr<GenerationTask>& task) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   tasks_.emplace(id, task);
   if (tasks_.size() < sweep_size_) return;
   for (auto it = tasks_.begin(); it != tasks_.end();)
@@ -43,7 +43,7 @@ void RunningTasks::Add(const std::string& id, const std::shared_ptr<GenerationTa
 
 std::vector<std::shared_ptr<GenerationTask>> RunningTasks::Find(const std::string& id) {
   std::vector<std::shared_ptr<GenerationTask>> found;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [key, weak] : tasks_) {
     auto task = id.empty() || key == id ? weak.lock() : nullptr;
     // One may go by several ids.

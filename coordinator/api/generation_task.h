@@ -11,11 +11,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "coordinator/api/answer_writer.h"
 #include "coordinator/api/api_deps.h"
 #include "coordinator/api/preparation.h"
@@ -45,10 +45,10 @@ class RunningTasks {
  private:
   static constexpr size_t kSweepSizeMin = 64;
 
-  std::mutex mutex_;
-  size_t sweep_size_ =
-      kSweepSizeMin;  // ended ones are dropped when there are so many, which doubles what is left
-  std::multimap<std::string, std::weak_ptr<GenerationTask>> tasks_;
+  Mutex mutex_;
+  // Tasks that have ended are dropped when tasks_ has this size, which is then set to twice what is left.
+  size_t sweep_size_ ABSL_GUARDED_BY(mutex_) = kSweepSizeMin;
+  std::multimap<std::string, std::weak_ptr<GenerationTask>> tasks_ ABSL_GUARDED_BY(mutex_);
 };
 
 /// "chatcmpl-" and 32 random hexadecimal digits. Thread-safe.

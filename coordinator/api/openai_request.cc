@@ -1,9 +1,10 @@
 #include "coordinator/api/openai_request.h"
 
-#include "common/base/limits.h"
+#include "coordinator/api/api_limits.h"
 #include "coordinator/api/sampling_fields.h"
 #include "coordinator/api/structure_fields.h"
 #include "coordinator/chat/chat_messages.h"
+#include "coordinator/http/http_limits.h"
 
 namespace numoe {
 namespace {

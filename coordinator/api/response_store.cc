@@ -14,7 +14,7 @@ void ResponseStore::Erase(std::map<Key, Entry>::iterator entry) {
 
 void ResponseStore::Put(uint64_t owner, const std::string& id, StoredResponse stored) {
   const Key key(owner, id);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto old = entries_.find(key); old != entries_.end()) Erase(old);
   if (Bytes(key, stored) > bytes_max_) return;
   bytes_ += Bytes(key, stored);
@@ -23,14 +23,14 @@ void ResponseStore::Put(uint64_t owner, const std::string& id, StoredResponse st
 }
 
 std::optional<StoredResponse> ResponseStore::Get(uint64_t owner, const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = entries_.find({owner, id});
   if (it == entries_.end()) return std::nullopt;
   return it->second.stored;
 }
 
 bool ResponseStore::Remove(uint64_t owner, const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = entries_.find({owner, id});
   if (it == entries_.end()) return false;
   Erase(it);
@@ -38,7 +38,7 @@ bool ResponseStore::Remove(uint64_t owner, const std::string& id) {
 }
 
 size_t ResponseStore::bytes() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes_;
 }
 

@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <list>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "common/base/limits.h"
+#include "common/base/mutex.h"
+#include "coordinator/http/http_limits.h"
 
 namespace numoe {
 
@@ -42,13 +42,13 @@ class ResponseStore {
   };
 
   static size_t Bytes(const Key& key, const StoredResponse& stored);
-  void Erase(std::map<Key, Entry>::iterator entry);
+  void Erase(std::map<Key, Entry>::iterator entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t count_max_, bytes_max_;
-  std::mutex mutex_;
-  std::map<Key, Entry> entries_;
-  std::list<Key> ages_;  // the oldest first
-  size_t bytes_ = 0;
+  Mutex mutex_;
+  std::map<Key, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  std::list<Key> ages_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace numoe

@@ -7,6 +7,7 @@
 
 #include "coordinator/api/api_service.h"
 #include "coordinator/api/json_fields.h"
+#include "coordinator/api/json_reply.h"
 #include "coordinator/api/responses_request.h"
 #include "coordinator/api/responses_writer.h"
 
@@ -27,10 +28,6 @@ uint64_t OwnerOf(const HttpRequest& request) {
 ApiError NoSuchResponse(const std::string& id) {
   return {.http_status = 404,
           .message = "no such response: " + id.substr(0, 100) + "; it was not stored, or is no longer"};
-}
-
-void ReplyJson(const std::shared_ptr<Exchange>& exchange, const ordered_json& json) {
-  exchange->Reply({.body = DumpJson(json)});
 }
 
 bool AsksForBackground(const std::string& body) {

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "common/base/limits.h"
+#include "coordinator/api/api_limits.h"
 
 namespace numoe {
 namespace {

@@ -5,15 +5,12 @@
 
 #include <string>
 
+#include "common/weights/json_reader.h"
 #include "nlohmann/json.hpp"
 
 namespace numoe {
 
 inline constexpr char kSseDone[] = "data: [DONE]\n\n";
-
-inline std::string DumpJson(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
 
 inline std::string SseEvent(const nlohmann::ordered_json& json) { return "data: " + DumpJson(json) + "\n\n"; }
 

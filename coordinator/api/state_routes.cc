@@ -6,16 +6,13 @@
 #include "common/base/version.h"
 #include "coordinator/api/api_service.h"
 #include "coordinator/api/json_fields.h"
+#include "coordinator/api/json_reply.h"
 #include "coordinator/api/probe_routes.h"
 
 namespace numoe {
 namespace {
 
 using nlohmann::ordered_json;
-
-void ReplyJson(const std::shared_ptr<Exchange>& exchange, const ordered_json& json, int status = 200) {
-  exchange->Reply({.status = status, .body = DumpJson(json)});
-}
 
 // The fields that bench clients read after a run.
 ordered_json InternalStates(const EngineStats& stats) {

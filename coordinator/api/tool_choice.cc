@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/limits.h"
+#include "coordinator/api/api_limits.h"
 
 namespace numoe {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/gguf_model.h"
 #include "common/weights/json_reader.h"
 #include "common/weights/mapped_file.h"
+#include "common/weights/weights_limits.h"
 #include "coordinator/chat/jinja_interpreter.h"
 #include "coordinator/chat/jinja_parser.h"
 #include "coordinator/chat/jinja_text.h"

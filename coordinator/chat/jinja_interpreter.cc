@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/base/limits.h"
+#include "coordinator/chat/chat_limits.h"
 #include "coordinator/chat/jinja_builtins.h"
 
 namespace numoe::jinja {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/base/limits.h"
+#include "coordinator/chat/chat_limits.h"
 #include "coordinator/chat/jinja_ast.h"
 #include "coordinator/chat/jinja_lexer.h"
 

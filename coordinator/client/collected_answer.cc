@@ -1,6 +1,6 @@
 #include "coordinator/client/collected_answer.h"
 
-#include "common/base/limits.h"
+#include "coordinator/client/client_limits.h"
 
 namespace numoe {
 

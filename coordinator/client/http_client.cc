@@ -17,6 +17,7 @@
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
 #include "coordinator/client/answer_chunk.h"
+#include "coordinator/client/client_limits.h"
 
 namespace numoe {
 namespace {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/base/limits.h"
+#include "coordinator/client/client_limits.h"
 #include "coordinator/client/url.h"
 
 namespace numoe {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "common/base/limits.h"
 #include "common/base/status.h"
+#include "coordinator/client/client_limits.h"
 
 namespace numoe {
 namespace {

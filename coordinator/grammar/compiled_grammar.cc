@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/grammar/front_ends.h"
+#include "coordinator/grammar/grammar_limits.h"
 
 namespace numoe {
 

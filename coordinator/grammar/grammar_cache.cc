@@ -6,11 +6,11 @@ namespace numoe {
 
 absl::StatusOr<std::shared_ptr<const CompiledGrammar>> GrammarCache::Get(const GrammarSource& source) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (auto known = Find(source); known != nullptr) return known;
   }
   ASSIGN_OR_RETURN(auto compiled, CompiledGrammar::Compile(source, vocabulary_));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (auto known = Find(source); known != nullptr) return known;
   entries_.push_front({source, compiled});
   by_source_.emplace(source, entries_.begin());
@@ -19,7 +19,7 @@ absl::StatusOr<std::shared_ptr<const CompiledGrammar>> GrammarCache::Get(const G
 }
 
 size_t GrammarCache::size() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return entries_.size();
 }
 

@@ -8,10 +8,11 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "coordinator/grammar/compiled_grammar.h"
+#include "coordinator/grammar/grammar_limits.h"
 
 namespace numoe {
 
@@ -30,14 +31,15 @@ class GrammarCache {
     std::shared_ptr<const CompiledGrammar> grammar;
   };
 
-  std::shared_ptr<const CompiledGrammar> Find(const GrammarSource& source);
-  void DropOldest();
+  std::shared_ptr<const CompiledGrammar> Find(const GrammarSource& source)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<const GrammarVocabulary> vocabulary_;
   const size_t bytes_max_;
-  mutable std::mutex mutex_;
-  std::list<Entry> entries_;  // most recently used first
-  std::map<GrammarSource, std::list<Entry>::iterator> by_source_;
+  mutable Mutex mutex_;
+  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // most recently used first
+  std::map<GrammarSource, std::list<Entry>::iterator> by_source_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace numoe

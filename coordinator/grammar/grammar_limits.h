@@ -1,12 +1,40 @@
-// GrammarLimits: how large a grammar from a client may become while it is compiled.
+// Limits of structured output, and GrammarLimits: how large a grammar from a client may become while it is
+// compiled.
 //
-// Every stage that can grow beyond its input counts against one of these and refuses with RESOURCE_EXHAUSTED
-// naming it. The defaults are those of common/base/limits.h; tests and fuzz targets pass smaller ones.
+// Constants with the unit in the name: bytes, tokens, steps, or how many. Every stage that can grow beyond
+// its input counts against one of GrammarLimits and refuses with RESOURCE_EXHAUSTED naming it; its defaults
+// are the constants, tests and fuzz targets pass smaller ones. What is kept for speed is kept up to its limit
+// and computed each time beyond it.
 #pragma once
 
 #include <cstddef>
 
-#include "common/base/limits.h"
+namespace numoe::limits {
+
+// --- structured output -----------------------------------------------------------------------------------
+// Sources are a few kB; 1 MB of any of them compiles or is refused within a second or so.
+inline constexpr size_t kGrammarSourceBytesMax = 1 << 20;
+inline constexpr size_t kGrammarNestingMax = 200;  // as templates; every level is a few stack frames
+inline constexpr size_t kGrammarExpressionsMax = 1'000'000;
+// A property of a schema takes about 30 states; 400,000 are 16 MB while compiling.
+inline constexpr size_t kGrammarNfaStatesMax = 400'000;
+inline constexpr size_t kGrammarDfaStatesMax = 60'000;
+inline constexpr size_t kGrammarSubsetItemsMax = 4'000'000;  // 16 MB
+// Derivations of one text that are followed at once. JSON needs a handful; ambiguous EBNF can ask for any
+// number.
+inline constexpr size_t kGrammarThreadsMax = 1'024;
+// Automaton steps for one mask; walking Kimi's whole vocabulary with one derivation takes 0.4 million.
+inline constexpr size_t kGrammarMaskStepsMax = 4'000'000;
+inline constexpr size_t kGrammarCrossingBytesMax = 1 << 20;  // token remainders kept for one state
+// Steps for masks computed while compiling; a few ms, and all states of usual schemas.
+inline constexpr size_t kGrammarWarmStepsMax = 1'000'000;
+// Masks kept for one grammar; 20 kB each at Kimi's vocabulary where most tokens are allowed. Beyond, they are
+// computed each time.
+inline constexpr size_t kGrammarMaskBytesMax = 64ull << 20;
+inline constexpr size_t kGrammarCacheBytesMax = 512ull << 20;  // grammars of past requests
+inline constexpr size_t kGrammarRollbackTokensMax = 64;        // drafted tokens of one speculative step
+
+}  // namespace numoe::limits
 
 namespace numoe {
 

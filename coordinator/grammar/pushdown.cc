@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
-#include "common/base/limits.h"
+#include "coordinator/grammar/grammar_limits.h"
 
 namespace numoe::grammar {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/base/check.h"
-#include "common/base/limits.h"
+#include "coordinator/grammar/grammar_limits.h"
 #include "coordinator/grammar/string_tokens.h"
 
 namespace numoe::grammar {

@@ -11,7 +11,7 @@
 
 #include "absl/types/span.h"
 #include "common/base/ids.h"
-#include "common/base/limits.h"
+#include "coordinator/grammar/grammar_limits.h"
 #include "coordinator/grammar/pushdown.h"
 
 namespace numoe::grammar {

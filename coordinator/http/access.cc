@@ -1,10 +1,10 @@
 #include "coordinator/http/access.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <fstream>
 
+#include "common/base/log.h"
 #include "common/base/status.h"
 
 namespace numoe {
@@ -44,7 +44,7 @@ std::string KeyOf(const HttpRequest& request) {
 }  // namespace
 
 Access::Slot::~Slot() {
-  const std::lock_guard lock(access_.mutex_);
+  const MutexLock lock(access_.mutex_);
   const auto it = access_.running_.find(key_);
   if (--it->second == 0) access_.running_.erase(it);
 }
@@ -54,6 +54,7 @@ Access::Access(AccessOptions options) : options_(std::move(options)), watched_(o
 absl::StatusOr<std::unique_ptr<Access>> Access::Create(AccessOptions options) {
   auto access = std::unique_ptr<Access>(new Access(std::move(options)));
   if (!access->options_.key_file.empty()) {
+    const MutexLock lock(access->mutex_);
     ASSIGN_OR_RETURN(access->file_keys_, ReadKeys(access->options_.key_file));
   }
   return access;
@@ -63,10 +64,10 @@ void Access::Refresh() {
   if (!watched_.Changed()) return;
   absl::StatusOr<std::vector<std::string>> keys = ReadKeys(options_.key_file);
   if (!keys.ok()) {
-    spdlog::error("{}; the keys stay as they were", std::string(keys.status().message()));
+    LogError("{}; the keys stay as they were", std::string(keys.status().message()));
     return;
   }
-  spdlog::info("--api-key-file: {} changed, {} keys", options_.key_file.string(), keys->size());
+  LogInfo("--api-key-file: {} changed, {} keys", options_.key_file.string(), keys->size());
   file_keys_ = *std::move(keys);
 }
 
@@ -79,7 +80,7 @@ bool Access::Known(std::string_view key) const {
 }
 
 absl::StatusOr<std::shared_ptr<Access::Slot>> Access::Enter(const HttpRequest& request, bool counted) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Refresh();
   std::string key;  // everybody's, where there are none
   if (!options_.keys.empty() || !file_keys_.empty()) {

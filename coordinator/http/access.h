@@ -9,13 +9,13 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/mutex.h"
 #include "common/base/watched_file.h"
 #include "coordinator/http/exchange.h"
 
@@ -49,14 +49,14 @@ class Access {
 
  private:
   explicit Access(AccessOptions options);
-  void Refresh();
-  bool Known(std::string_view key) const;
+  void Refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Known(std::string_view key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AccessOptions options_;
-  std::mutex mutex_;
-  WatchedFile watched_;
-  std::vector<std::string> file_keys_;
-  std::map<std::string, int> running_;  // by key; only keys with requests
+  Mutex mutex_;
+  WatchedFile watched_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> file_keys_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int> running_ ABSL_GUARDED_BY(mutex_);  // by key; only keys with requests
 };
 
 }  // namespace numoe

@@ -1,7 +1,6 @@
 #include "coordinator/http/connection.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
@@ -16,7 +15,9 @@
 
 #include "common/base/check.h"
 #include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/observe/logging.h"
+#include "coordinator/http/http_limits.h"
 #include "coordinator/http/response_head.h"
 #include "coordinator/http/url_text.h"
 
@@ -412,7 +413,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>>, publ
     const std::string pattern = route_ == nullptr ? "none" : route_->pattern;
     parts_.metrics.With(CounterId::kHttpRequests, {pattern, std::to_string(status)}).Increment();
     const LogScope scope(request.id);
-    spdlog::info("path={} status={} ms={:.1f} tokens={}", request.path.substr(0, 100), status, ms, tokens_);
+    LogInfo("path={} status={} ms={:.1f} tokens={}", request.path.substr(0, 100), status, ms, tokens_);
     route_ = nullptr;
   }
 
@@ -448,19 +449,31 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>>, publ
 }  // namespace
 
 void OpenConnections::Enter(Member* member) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   members_.insert(member);
 }
 
 void OpenConnections::Leave(Member* member) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   members_.erase(member);
 }
 
+std::set<OpenConnections::Member*> OpenConnections::All() {
+  const MutexLock lock(mutex_);
+  return members_;
+}
+
+bool OpenConnections::Has(Member* member) {
+  const MutexLock lock(mutex_);
+  return members_.count(member) > 0;
+}
+
+// Without the lock while a member drops its answer: the last one who holds a connection ends it, which
+// leaves.
 void OpenConnections::DropAnswers() {
-  for (const std::set<Member*> all = members_; Member * member : all) {
+  for (Member* const member : All()) {
     // One may end another: a task that forwards holds both.
-    if (members_.count(member) > 0) member->DropAnswer();
+    if (Has(member)) member->DropAnswer();
   }
 }
 

@@ -10,9 +10,9 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <memory>
-#include <mutex>
 #include <set>
 
+#include "common/base/mutex.h"
 #include "common/observe/metrics.h"
 #include "coordinator/http/server.h"
 
@@ -30,11 +30,15 @@ class OpenConnections {
   };
   void Enter(Member* member);
   void Leave(Member* member);
+  /// REQUIRES: the server's threads have ended.
   void DropAnswers();
 
  private:
-  std::mutex mutex_;
-  std::set<Member*> members_;
+  std::set<Member*> All();
+  bool Has(Member* member);
+
+  Mutex mutex_;
+  std::set<Member*> members_ ABSL_GUARDED_BY(mutex_);
 };
 
 /// What all connections of a server share, and outlives them.

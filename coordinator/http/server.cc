@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
@@ -14,6 +13,7 @@
 #include <memory>
 #include <thread>
 
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/watched_file.h"
 #include "common/transport/certificate.h"
@@ -143,7 +143,7 @@ class BeastServer final : public Server {
   // Out of descriptors, mostly: trying again at once would keep a core busy until some are free.
   void AcceptLater(boost::system::error_code error) {
     if (!acceptor_.is_open()) return;
-    spdlog::warn("cannot accept a connection: {}", error.message());
+    LogWarning("cannot accept a connection: {}", error.message());
     pause_.expires_after(std::chrono::milliseconds(100));
     pause_.async_wait([this](boost::system::error_code cancelled) {
       if (!cancelled) Accept();
@@ -158,7 +158,7 @@ class BeastServer final : public Server {
     if (!certificate && !key) return;
     auto fresh = LoadTls(options_);
     if (!fresh.ok())
-      return spdlog::error("{}; what was read before stays in use", std::string(fresh.status().message()));
+      return LogError("{}; what was read before stays in use", std::string(fresh.status().message()));
     tls_ = *std::move(fresh);
     SayTls("changed and is used: ");
   }
@@ -175,7 +175,7 @@ class BeastServer final : public Server {
 
   void SayTls(const char* what) {
     const X509& used = *SSL_CTX_get0_certificate(tls_->native_handle());
-    spdlog::info("--ssl-certfile: {}{}", what, DescribeCertificate(used));
+    LogInfo("--ssl-certfile: {}{}", what, DescribeCertificate(used));
     parts_.metrics.With(GaugeId::kCertificateExpiry, {"ssl-certfile"})
         .Set(static_cast<double>(ExpiryOf(used)));
   }

@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/first_error.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/threading/thread_binding.h"
 #include "common/threading/thread_pool.h"
@@ -77,14 +78,14 @@ HotExperts::HotExperts(std::unique_ptr<Model> model, const Checkpoint& checkpoin
 
 HotExperts::~HotExperts() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
   if (options_.heat_file.empty()) return;
   if (const absl::Status saved = heat_.Save(options_.heat_file); !saved.ok())
-    spdlog::warn("expert heat is not saved: {}", std::string(saved.message()));
+    LogWarning("expert heat is not saved: {}", std::string(saved.message()));
 }
 
 absl::Status HotExperts::FillSlot(const ExpertSwap& swap) {
@@ -97,20 +98,13 @@ absl::Status HotExperts::FillSlot(const ExpertSwap& swap) {
 // CPU that packs here is one that a worker of this host may be computing on.
 absl::Status HotExperts::FillAll() {
   const std::vector<ExpertSwap> fills = PlanSwaps(heat_, held_);
-  spdlog::info("copying {} experts to the device, {} of each layer", fills.size(), slots_.spec().slots);
+  LogInfo("copying {} experts to the device, {} of each layer", fills.size(), slots_.spec().slots);
   ThreadPool pool({.name = "fill", .cpus = CpusOfThisThread()});
-  absl::Status first_error;
-  std::mutex mutex;
+  FirstError first_error;
   pool.Run(static_cast<int>(fills.size()), [&](int i, int) {
-    {
-      const std::lock_guard lock(mutex);
-      if (!first_error.ok()) return;
-    }
-    const absl::Status filled = FillSlot(fills[static_cast<size_t>(i)]);
-    const std::lock_guard lock(mutex);
-    if (first_error.ok()) first_error = filled;
+    if (first_error.status().ok()) first_error.Note(FillSlot(fills[static_cast<size_t>(i)]));
   });
-  RETURN_IF_ERROR(first_error);
+  RETURN_IF_ERROR(first_error.status());
   for (const ExpertSwap& fill : fills) {
     slots_.Assign(fill.layer, fill.slot, fill.expert);
     held_[static_cast<size_t>(fill.layer)][static_cast<size_t>(fill.slot)] = fill.expert;
@@ -172,22 +166,22 @@ void HotExperts::AdvanceExchange() {
   if (!exchange_->filling) {
     if (++exchange_->steps < kStepsBeforeFill) return;
     exchange_->filling = true;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     wanted_ = exchange_->swap;
-    changed_.notify_all();
+    changed_.NotifyAll();
     return;
   }
   std::optional<absl::Status> filled;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     filled.swap(filled_);
   }
   if (!filled) return;
   const ExpertSwap swap = exchange_->swap;
   exchange_.reset();
   if (!filled->ok()) {
-    spdlog::warn("expert {} of layer {} stays with the workers: {}", swap.expert, swap.layer,
-                 std::string(filled->message()));
+    LogWarning("expert {} of layer {} stays with the workers: {}", swap.expert, swap.layer,
+               std::string(filled->message()));
     return;
   }
   held_[static_cast<size_t>(swap.layer)][static_cast<size_t>(swap.slot)] = swap.expert;
@@ -197,15 +191,15 @@ void HotExperts::AdvanceExchange() {
 
 void HotExperts::FillFromQueue() {
   pthread_setname_np(pthread_self(), "hot-experts");
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return stop_ || wanted_; });
+    while (!stop_ && !wanted_) changed_.Wait(mutex_);
     if (stop_) return;
     const ExpertSwap swap = *wanted_;
     wanted_.reset();
-    lock.unlock();
+    lock.Unlock();
     absl::Status status = FillSlot(swap);
-    lock.lock();
+    lock.Lock();
     filled_ = std::move(status);
   }
 }

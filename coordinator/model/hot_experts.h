@@ -9,16 +9,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
+#include "common/base/mutex.h"
 #include "common/weights/checkpoint.h"
 #include "coordinator/device/expert_slots.h"
 #include "coordinator/model/hot_plan.h"
@@ -90,8 +88,8 @@ class HotExperts final : public Model {
   Clock::time_point counted_at_ = Clock::now();
   Clock::time_point saved_at_ = Clock::now();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   std::optional<ExpertSwap> wanted_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> filled_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;

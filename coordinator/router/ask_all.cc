@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/limits.h"
+#include "coordinator/client/client_limits.h"
 #include "coordinator/router/forwarded_head.h"
+#include "coordinator/router/router_limits.h"
 
 namespace numoe {
 namespace {

@@ -2,16 +2,18 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
 #include "coordinator/router/backend_health.h"
+#include "coordinator/router/router_limits.h"
 
 namespace numoe {
 namespace {
@@ -57,12 +59,13 @@ absl::StatusOr<std::unique_ptr<Backends>> Backends::Create(const std::vector<std
                                                   parsed.size(), limits::kRouterBackendsMax));
   }
   std::unique_ptr<Backends> backends(new Backends(metrics, refresh_s));
-  const std::lock_guard lock(backends->mutex_);
+  const MutexLock lock(backends->mutex_);
   for (const auto& [url, group] : parsed) {
     if (group) {
-      backends->groups_.push_back(std::make_unique<Group>(url, backends->context_));
+      backends->groups_.push_back(std::make_unique<Group>(backends->groups_.size(), url, backends->context_));
+      backends->group_details_.emplace_back("its name is not looked up yet");
     } else {
-      backends->Add(url, url.ToString(), /*of_group=*/false);
+      backends->Add(url, url.ToString(), /*of_group=*/false, /*client=*/nullptr);
     }
   }
   return backends;
@@ -115,21 +118,22 @@ void Backends::Watch() {
 }
 
 Backends::MemberPtr Backends::Find(int backend) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = members_.find(backend);
-  return it == members_.end() ? nullptr : it->second;
+  return it == members_.end() ? nullptr : it->second.member;
 }
 
 std::vector<Backends::MemberPtr> Backends::All() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<MemberPtr> all;
-  for (const auto& [number, member] : members_) all.push_back(member);
+  for (const auto& [number, entry] : members_) all.push_back(entry.member);
   return all;
 }
 
-Backends::MemberPtr Backends::Add(const Url& url, std::string name, bool of_group) {
+Backends::MemberPtr Backends::Add(const Url& url, std::string name, bool of_group,
+                                  std::shared_ptr<HttpClient> client) {
   const auto member = std::make_shared<Member>(balancer_.Add(), url, std::move(name), of_group, context_);
-  members_.emplace(member->number, member);
+  members_.emplace(member->number, Entry{member, std::move(client)});
   return member;
 }
 
@@ -139,9 +143,9 @@ std::string Backends::NameOf(int backend) const {
 }
 
 std::shared_ptr<HttpClient> Backends::ClientOf(int backend) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = members_.find(backend);
-  return it == members_.end() ? nullptr : it->second->client;
+  return it == members_.end() ? nullptr : it->second.client;
 }
 
 void Backends::Lose(int backend, const std::string& why) {
@@ -157,9 +161,11 @@ std::string Backends::Missing() const {
     const BackendState state = balancer_.StateOf(member->number);
     if (state.health != BackendHealth::kReady) add(member->name, state.detail);
   }
-  const std::lock_guard lock(mutex_);
-  for (const auto& group : groups_)
-    if (!group->detail.empty()) add(group->name, group->detail);
+  const MutexLock lock(mutex_);
+  for (const auto& group : groups_) {
+    const std::string& detail = group_details_[group->number];
+    if (!detail.empty()) add(group->name, detail);
+  }
   return missing;
 }
 
@@ -170,8 +176,8 @@ double Backends::Now() const {
 void Backends::Hear(const Member& member, BackendHealth health, const std::string& detail) {
   const auto before = balancer_.Hear(member.number, health, detail, Now());
   if (before && *before != health)
-    spdlog::info("backend {} is {}{}{}", member.name, HealthName(health), detail.empty() ? "" : ": ",
-                 Printable(detail));
+    LogInfo("backend {} is {}{}{}", member.name, HealthName(health), detail.empty() ? "" : ": ",
+            Printable(detail));
 }
 
 void Backends::Wait(const MemberPtr& member) {
@@ -213,12 +219,15 @@ void Backends::Resolve(const MemberPtr& member) {
       });
 }
 
-absl::Status Backends::Use(Member& member, HttpClient::Endpoints endpoints) {
-  if (member.client != nullptr && member.client->endpoints() == endpoints) return absl::OkStatus();
+absl::Status Backends::Use(const Member& member, HttpClient::Endpoints endpoints) {
+  const std::shared_ptr<HttpClient> before = ClientOf(member.number);
+  if (before != nullptr && before->endpoints() == endpoints) return absl::OkStatus();
   ASSIGN_OR_RETURN(std::unique_ptr<HttpClient> client,
                    HttpClient::CreateAt(member.url, std::move(endpoints)));
-  const std::lock_guard lock(mutex_);
-  member.client = std::move(client);
+  const MutexLock lock(mutex_);
+  const auto it = members_.find(member.number);
+  NUMOE_CHECK(it != members_.end()) << member.name << " has gone, and only the members of groups go";
+  it->second.client = std::move(client);
   return absl::OkStatus();
 }
 
@@ -250,8 +259,8 @@ void Backends::LookUp(Group& group) {
   group.resolver.async_resolve(
       group.url.host, group.url.port, [this, &group](boost::system::error_code error, const Found& found) {
         {
-          const std::lock_guard lock(mutex_);
-          group.detail = error ? "its name is not known: " + error.message() : "";
+          const MutexLock lock(mutex_);
+          group_details_[group.number] = error ? "its name is not known: " + error.message() : "";
         }
         // Where names cannot be looked up, those that were known go on.
         if (!error) Follow(group, found);
@@ -272,7 +281,7 @@ void Backends::Follow(Group& group, const Found& found) {
     if (named.contains(endpoint) == !member->leaving) continue;
     member->leaving = !member->leaving;
     member->leaving ? balancer_.Leave(member->number) : balancer_.Return(member->number);
-    spdlog::info("{} {} {}", group.name, member->leaving ? "has no more" : "has again", member->name);
+    LogInfo("{} {} {}", group.name, member->leaving ? "has no more" : "has again", member->name);
   }
   bool crowded = false;
   for (const Endpoint& endpoint : named) {
@@ -281,8 +290,8 @@ void Backends::Follow(Group& group, const Found& found) {
     if (!crowded) Join(group, endpoint);
   }
   if (crowded && !group.crowded)
-    spdlog::warn("{} has {} addresses, and there are {} backends, as many as there may be: some are left out",
-                 group.name, named.size(), limits::kRouterBackendsMax);
+    LogWarning("{} has {} addresses, and there are {} backends, as many as there may be: some are left out",
+               group.name, named.size(), limits::kRouterBackendsMax);
   group.crowded = crowded;
 }
 
@@ -293,15 +302,14 @@ void Backends::Join(Group& group, const Endpoint& endpoint) {
   for (const MemberPtr& other : All())
     if (other->name == name) return;  // of another URL
   auto client = HttpClient::CreateAt(group.url, {endpoint});
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!client.ok()) {
-    group.detail = std::string(client.status().message());
+    group_details_[group.number] = std::string(client.status().message());
     return;
   }
-  const MemberPtr member = Add(group.url, name, /*of_group=*/true);
-  member->client = *std::move(client);
+  const MemberPtr member = Add(group.url, name, /*of_group=*/true, *std::move(client));
   group.members.emplace(endpoint, member);
-  spdlog::info("{} has {}", group.name, name);
+  LogInfo("{} has {}", group.name, name);
   asio::post(context_, [this, member] { Look(member); });
 }
 
@@ -316,7 +324,8 @@ void Backends::Part(Group& group) {
     member->gone = true;
     member->timer.cancel();
     it = group.members.erase(it);
-    const std::lock_guard lock(mutex_);
+    const std::shared_ptr<HttpClient> client = ClientOf(member->number);  // ends after the lock
+    const MutexLock lock(mutex_);
     members_.erase(member->number);
   }
 }

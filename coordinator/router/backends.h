@@ -14,16 +14,16 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/base/limits.h"
+#include "common/base/mutex.h"
 #include "common/observe/metrics.h"
 #include "coordinator/client/http_client.h"
 #include "coordinator/router/balancer.h"
+#include "coordinator/router/router_limits.h"
 
 namespace numoe {
 
@@ -66,8 +66,7 @@ class Backends {
     const int number;  // in the balancer
     const Url url;     // of a group's: with the group's name, which certificates have
     const std::string name;
-    const bool of_group;                 // its address never changes
-    std::shared_ptr<HttpClient> client;  // guarded by mutex_
+    const bool of_group;  // its address never changes
     // Of the watching thread:
     boost::asio::steady_timer timer;
     boost::asio::ip::tcp::resolver resolver;
@@ -78,14 +77,23 @@ class Backends {
     std::string body;
   };
   using MemberPtr = std::shared_ptr<Member>;
+  // A member and its client, which stands beside it because the mutex that guards it is not the member's.
+  struct Entry {
+    MemberPtr member;
+    std::shared_ptr<HttpClient> client;  // null: its name is not known yet
+  };
 
   struct Group {
-    Group(Url its_url, boost::asio::io_context& context)
-        : url(std::move(its_url)), name("dns+" + url.ToString()), timer(context), resolver(context) {}
+    Group(size_t its_number, Url its_url, boost::asio::io_context& context)
+        : number(its_number),
+          url(std::move(its_url)),
+          name("dns+" + url.ToString()),
+          timer(context),
+          resolver(context) {}
 
+    const size_t number;  // in groups_
     const Url url;
     const std::string name;
-    std::string detail = "its name is not looked up yet";  // guarded by mutex_; "" when it is known
     // Of the watching thread:
     boost::asio::steady_timer timer;
     boost::asio::ip::tcp::resolver resolver;
@@ -98,15 +106,15 @@ class Backends {
   void Hear(const Member& member, BackendHealth health, const std::string& detail);
   MemberPtr Find(int backend) const;
   std::vector<MemberPtr> All() const;
-  /// With mutex_ held.
-  MemberPtr Add(const Url& url, std::string name, bool of_group);
+  MemberPtr Add(const Url& url, std::string name, bool of_group, std::shared_ptr<HttpClient> client)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Emit(Metrics& metrics);
 
   void Wait(const MemberPtr& member);
   void Look(const MemberPtr& member);
   void Resolve(const MemberPtr& member);
   void Ask(const MemberPtr& member, const std::shared_ptr<HttpClient>& client);
-  absl::Status Use(Member& member, HttpClient::Endpoints endpoints);
+  absl::Status Use(const Member& member, HttpClient::Endpoints endpoints);
 
   void LookUp(Group& group);
   void Follow(Group& group, const Found& found);
@@ -117,9 +125,11 @@ class Backends {
   Balancer balancer_;
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   boost::asio::io_context context_;
-  std::vector<std::unique_ptr<Group>> groups_;
-  std::map<int, MemberPtr> members_;  // guarded by mutex_
-  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Group>> groups_;  // unchanged after Create
+  mutable Mutex mutex_;
+  std::map<int, Entry> members_ ABSL_GUARDED_BY(mutex_);
+  // [group]: why its name is not known; "" when it is.
+  std::vector<std::string> group_details_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

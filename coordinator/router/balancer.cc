@@ -6,7 +6,7 @@
 
 #include "absl/hash/hash.h"
 #include "common/base/check.h"
-#include "common/base/limits.h"
+#include "coordinator/router/router_limits.h"
 
 namespace numoe {
 namespace {
@@ -39,23 +39,23 @@ Balancer::State* Balancer::Find(int backend) {
 }
 
 int Balancer::Add() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   states_.try_emplace(next_);
   return next_++;
 }
 
 void Balancer::Leave(int backend) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (State* const state = Find(backend)) state->leaving = true;
 }
 
 void Balancer::Return(int backend) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (State* const state = Find(backend)) state->leaving = false;
 }
 
 bool Balancer::Remove(int backend) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const State* const state = Find(backend);
   if (state == nullptr) return true;
   if (state->running > 0) return false;
@@ -67,7 +67,7 @@ bool Balancer::Remove(int backend) {
 
 std::optional<BackendHealth> Balancer::Hear(int backend, BackendHealth health, const std::string& detail,
                                             double now_s) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   State* const state = Find(backend);
   if (state == nullptr) return std::nullopt;
   const BackendHealth before = state->health;
@@ -86,7 +86,7 @@ std::optional<BackendHealth> Balancer::Hear(int backend, BackendHealth health, c
 }
 
 double Balancer::NextLook(int backend) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const State* const state = Find(backend);
   return state == nullptr ? std::numeric_limits<double>::infinity() : state->next_look_s;
 }
@@ -104,15 +104,19 @@ BackendSet Balancer::Candidates(const BackendSet& tried) const {
 
 std::optional<int> Balancer::LeastLoaded(const BackendSet& candidates) const {
   std::optional<int> least;
-  const auto rank = [this](int i) { return std::make_pair(states_.at(i).load, prefixes_.size_of(i)); };
+  std::pair<double, size_t> least_rank;
   for (const auto& [backend, state] : states_) {
-    if (candidates.contains(backend) && (!least || rank(backend) < rank(*least))) least = backend;
+    if (!candidates.contains(backend)) continue;
+    const std::pair<double, size_t> rank(state.load, prefixes_.size_of(backend));
+    if (least && !(rank < least_rank)) continue;
+    least = backend;
+    least_rank = rank;
   }
   return least;
 }
 
 std::optional<Placement> Balancer::Place(const PromptPrefix& prompt, const BackendSet& tried) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const BackendSet candidates = Candidates(tried);
   const std::optional<int> least = LeastLoaded(candidates);
   if (!least) return std::nullopt;
@@ -126,7 +130,7 @@ std::optional<Placement> Balancer::Place(const PromptPrefix& prompt, const Backe
 }
 
 std::optional<Placement> Balancer::PlaceAt(int backend) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (Find(backend) == nullptr) return std::nullopt;
   return Enter(backend, PlacedBy::kResponse, 1);
 }
@@ -137,7 +141,7 @@ Placement Balancer::Enter(int backend, PlacedBy by, double load) {
   ++entered.running;
   entered.load += load;
   return {backend, by, std::shared_ptr<void>(nullptr, [this, backend, load](void*) {
-            const std::lock_guard lock(mutex_);
+            const MutexLock lock(mutex_);
             State& state = states_.at(backend);  // it is not removed before
             --state.running;
             state.load = state.running == 0 ? 0 : state.load - load;  // no rest of rounding
@@ -145,29 +149,29 @@ Placement Balancer::Enter(int backend, PlacedBy by, double load) {
 }
 
 void Balancer::CountRetry(int backend) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (State* const state = Find(backend)) ++state->retries;
 }
 
 void Balancer::RememberResponse(const std::string& key, int backend) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (Find(backend) != nullptr) responses_.Remember({ResponseMark(key)}, backend);
 }
 
 std::optional<int> Balancer::ResponseBackend(const std::string& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = responses_.Find({ResponseMark(key)}, [](int) { return true; });
   if (!known) return std::nullopt;
   return known->backend;
 }
 
 void Balancer::ForgetPrefixes() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [backend, state] : states_) prefixes_.Forget(backend);
 }
 
 BackendState Balancer::StateOf(int backend) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const State* const state = Find(backend);
   if (state == nullptr) return {.detail = "it is no more", .leaving = true};
   BackendState said{state->health, state->detail,  state->running,
@@ -180,12 +184,12 @@ BackendState Balancer::StateOf(int backend) const {
 }
 
 size_t Balancer::prefixes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return prefixes_.size();
 }
 
 std::vector<int> Balancer::backends() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<int> numbers;
   for (const auto& [backend, state] : states_) numbers.push_back(backend);
   return numbers;

@@ -10,15 +10,16 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "common/base/limits.h"
+#include "common/base/mutex.h"
+#include "coordinator/http/http_limits.h"
 #include "coordinator/router/prefix_map.h"
 #include "coordinator/router/prompt_prefix.h"
+#include "coordinator/router/router_limits.h"
 
 namespace numoe {
 
@@ -99,17 +100,19 @@ class Balancer {
     uint64_t retries = 0;
   };
 
-  State* Find(int backend);
-  const State* Find(int backend) const { return const_cast<Balancer*>(this)->Find(backend); }
-  std::optional<int> LeastLoaded(const BackendSet& candidates) const;
-  BackendSet Candidates(const BackendSet& tried) const;
-  Placement Enter(int backend, PlacedBy by, double load);
+  State* Find(int backend) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  const State* Find(int backend) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return const_cast<Balancer*>(this)->Find(backend);
+  }
+  std::optional<int> LeastLoaded(const BackendSet& candidates) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  BackendSet Candidates(const BackendSet& tried) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Placement Enter(int backend, PlacedBy by, double load) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable std::mutex mutex_;
-  std::map<int, State> states_;
-  int next_ = 0;
-  PrefixMap prefixes_{limits::kRouterPrefixesMax};
-  PrefixMap responses_{limits::kStoredResponsesMax * limits::kRouterBackendsMax};
+  mutable Mutex mutex_;
+  std::map<int, State> states_ ABSL_GUARDED_BY(mutex_);
+  int next_ ABSL_GUARDED_BY(mutex_) = 0;
+  PrefixMap prefixes_ ABSL_GUARDED_BY(mutex_){limits::kRouterPrefixesMax};
+  PrefixMap responses_ ABSL_GUARDED_BY(mutex_){limits::kStoredResponsesMax * limits::kRouterBackendsMax};
 };
 
 }  // namespace numoe

@@ -1,13 +1,14 @@
 #include "coordinator/router/forward_task.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <utility>
 
-#include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/observe/logging.h"
+#include "coordinator/client/client_limits.h"
 #include "coordinator/router/forwarded_head.h"
+#include "coordinator/router/router_limits.h"
 
 namespace numoe {
 
@@ -121,7 +122,7 @@ void ForwardTask::OnEnd(const absl::Status& end) {
   const std::string why(end.message());
   if (!connected_) return Unreached(why);
   const LogScope scope(exchange_->request().id);
-  spdlog::warn("backend {}: {}", backend_, why);
+  LogWarning("backend {}: {}", backend_, why);
   if (streaming_) return exchange_->Break();
   Fail(502,
        "the coordinator's connection ended before its answer; it may have run, so it is not tried again");

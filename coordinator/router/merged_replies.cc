@@ -18,10 +18,6 @@ std::vector<ordered_json> Objects(const std::vector<NamedReply>& replies) {
   return objects;
 }
 
-std::string Dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 }  // namespace
 
 std::string MergeModels(const std::vector<NamedReply>& replies) {
@@ -38,7 +34,7 @@ std::string MergeModels(const std::vector<NamedReply>& replies) {
     }
   }
   objects[0]["data"] = std::move(all);
-  return Dump(objects[0]);
+  return DumpJson(objects[0]);
 }
 
 std::string MergeServerInfo(const std::vector<NamedReply>& replies) {
@@ -57,7 +53,7 @@ std::string MergeServerInfo(const std::vector<NamedReply>& replies) {
     if (merged.empty()) merged = *std::move(info);
   }
   if (!merged.empty()) merged["internal_states"] = std::move(all);
-  return Dump(merged);
+  return DumpJson(merged);
 }
 
 std::string MergeSums(const std::vector<NamedReply>& replies) {
@@ -74,7 +70,7 @@ std::string MergeSums(const std::vector<NamedReply>& replies) {
       }
     }
   }
-  return Dump(objects[0]);
+  return DumpJson(objects[0]);
 }
 
 }  // namespace numoe

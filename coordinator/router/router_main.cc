@@ -1,10 +1,9 @@
 // numoe-router: one port in front of several coordinators, each request to the one that suits it best.
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "common/base/descriptors.h"
 #include "common/base/flags.h"
-#include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/base/version.h"
@@ -12,6 +11,7 @@
 #include "coordinator/http/server.h"
 #include "coordinator/http/server_flags.h"
 #include "coordinator/router/backends.h"
+#include "coordinator/router/router_limits.h"
 #include "coordinator/router/router_service.h"
 
 namespace numoe {
@@ -34,13 +34,13 @@ int ParseRouterFlags(int argc, char** argv, RouterFlags& f) {
       .Add("backends", f.backends,
            "URLs of all coordinators, separated by commas: http://HOST:PORT; dns+http://HOST:PORT: one for "
            "every address that the name has, which are followed")
-      ->delimiter(',')
-      ->required();
+      .CommaSeparated()
+      .Required();
   flags.Add("dns-refresh-ms", f.dns_refresh_ms, "How often the names of dns+ backends are looked up")
-      ->check(CLI::PositiveNumber);
+      .Positive();
   AddServerFlags(flags, {f.server, f.access, f.port_file});
   flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM")
-      ->check(CLI::NonNegativeNumber);
+      .NonNegative();
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
   flags.Add("log-format", f.log.format, "text or json");
   return flags.Parse(argc, argv);
@@ -49,12 +49,11 @@ int ParseRouterFlags(int argc, char** argv, RouterFlags& f) {
 // Until a signal comes and what runs has been answered.
 void AwaitEnd(const RouterFlags& f, RouterService& service, Server& server) {
   const int signal = AwaitSignal();
-  spdlog::info("signal {}: draining for at most {} ms; another signal ends it at once", signal,
-               f.drain_timeout_ms);
+  LogInfo("signal {}: draining for at most {} ms; another signal ends it at once", signal,
+          f.drain_timeout_ms);
   service.Drain();
   const ScopedDeadlySignals at_once;
-  if (!server.Finish(f.drain_timeout_ms))
-    spdlog::warn("requests still running at the drain timeout are ended");
+  if (!server.Finish(f.drain_timeout_ms)) LogWarning("requests still running at the drain timeout are ended");
 }
 
 absl::Status Serve(const RouterFlags& f) {
@@ -73,7 +72,7 @@ absl::Status Serve(const RouterFlags& f) {
   RETURN_IF_ERROR(server->Start());
   const absl::Status told = WritePort(f.port_file, server->port());
   if (told.ok()) {
-    spdlog::info("serving {} on {}:{}", fmt::join(f.backends, ","), f.server.host, server->port());
+    LogInfo("serving {} on {}:{}", fmt::join(f.backends, ","), f.server.host, server->port());
     AwaitEnd(f, service, *server);
   }
   // What the server's connections hold refers to the service and the backends.

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 
-#include "common/base/limits.h"
 #include "common/base/version.h"
+#include "common/weights/json_reader.h"
+#include "coordinator/http/http_limits.h"
 #include "coordinator/router/forward_task.h"
 #include "coordinator/router/merged_replies.h"
 #include "nlohmann/json.hpp"
@@ -24,10 +25,6 @@ bool IsPlainId(const std::string& id) {
          std::all_of(id.begin(), id.end(), [](unsigned char c) {
            return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
          });
-}
-
-std::string Dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -55,7 +52,7 @@ void RouterService::RegisterOwn(Router& router) {
     add(path, "Whether any backend serves, and which do not",
         [this](const std::shared_ptr<Exchange>& e) { Health(e); });
   add("/version", "The program's version", [](const std::shared_ptr<Exchange>& e) {
-    e->Reply({.body = Dump({{"version", Version()}})});
+    e->Reply({.body = DumpJson({{"version", Version()}})});
   });
   add("/metrics", "Prometheus text", [this](const std::shared_ptr<Exchange>& e) {
     e->Reply({.body = metrics_.Serialise(), .type = "text/plain; version=0.0.4; charset=utf-8"});
@@ -128,8 +125,9 @@ void RouterService::Health(const std::shared_ptr<Exchange>& exchange) {
                    {"running", state.running}});
   }
   const char* const status = draining_ ? "draining" : serves ? "ready" : "degraded";
-  exchange->Reply({.status = serves && !draining_ ? 200 : 503,
-                   .body = Dump({{"status", status}, {"detail", backends_.Missing()}, {"backends", all}})});
+  exchange->Reply(
+      {.status = serves && !draining_ ? 200 : 503,
+       .body = DumpJson({{"status", status}, {"detail", backends_.Missing()}, {"backends", all}})});
 }
 
 bool RouterService::Refused(const std::shared_ptr<Exchange>& exchange) {

@@ -8,7 +8,7 @@ namespace numoe {
 namespace {
 
 // Logits whose largest is found together.
-constexpr size_t kBlock = 1024;
+constexpr size_t kScanBlock = 1024;
 constexpr int32_t kExponentBits = 0x7f800000;
 
 }  // namespace
@@ -28,8 +28,8 @@ absl::StatusOr<TokenId> FindBest(absl::Span<const float> logits) {
   size_t best_block = 0;
   int32_t best = std::numeric_limits<int32_t>::min();
   int bad = 0;
-  for (size_t block = 0; block < logits.size(); block += kBlock) {
-    const size_t end = std::min(block + kBlock, logits.size());
+  for (size_t block = 0; block < logits.size(); block += kScanBlock) {
+    const size_t end = std::min(block + kScanBlock, logits.size());
     int32_t top = std::numeric_limits<int32_t>::min();
     for (size_t i = block; i < end; ++i) {
       const int32_t key = OrderKey(logits[i]);

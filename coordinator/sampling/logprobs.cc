@@ -12,7 +12,7 @@ namespace numoe {
 namespace {
 
 // Logits that are looked at one by one if their largest is among the best so far: few blocks are.
-constexpr size_t kBlock = 256;
+constexpr size_t kRankBlock = 256;
 
 // The largest logits of a row, best first.
 class BestOf {
@@ -20,8 +20,8 @@ class BestOf {
   explicit BestOf(int most) : most_(static_cast<size_t>(most)) {}
 
   void Read(absl::Span<const float> logits) {
-    for (size_t begin = 0; begin < logits.size() && most_ > 0; begin += kBlock) {
-      const size_t end = std::min(begin + kBlock, logits.size());
+    for (size_t begin = 0; begin < logits.size() && most_ > 0; begin += kRankBlock) {
+      const size_t end = std::min(begin + kRankBlock, logits.size());
       if (count_ == most_ && LargestKey(logits.subspan(begin, end - begin)) <= worst_) continue;
       for (size_t i = begin; i < end; ++i) {
         if (count_ < most_ || OrderKey(logits[i]) > worst_) Insert(OrderKey(logits[i]), i);

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
-#include <condition_variable>
-#include <mutex>
+#include <chrono>
 #include <random>
 #include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 
 namespace numoe {
@@ -28,22 +27,22 @@ class EngineLoop final : public Engine {
 
   ~EngineLoop() override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stop_ = true;
     }
-    wake_.notify_all();
+    wake_.NotifyAll();
     thread_.join();
   }
 
   bool HasRoom() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return !draining_ && WaitingNow() < options_.queue_max;
   }
 
   absl::StatusOr<SequenceId> Submit(GenerateRequest request) override {
     ASSIGN_OR_RETURN(SequencePtr sequence, MakeSequence(std::move(request), scheduler_.sequence_limits()));
     const auto prompt = static_cast<double>(sequence->prompt_tokens);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (draining_ || stop_) return absl::UnavailableError("the server is draining and takes no new requests");
     if (WaitingNow() >= options_.queue_max) {
       metrics_.Add(CounterId::kRequestsRejected);
@@ -56,24 +55,24 @@ class EngineLoop final : public Engine {
     const SequenceId id = sequence->id = ++last_id_;
     submitted_.push_back(std::move(sequence));
     metrics_.Add(CounterId::kTokensPrompt, prompt);
-    wake_.notify_all();
+    wake_.NotifyAll();
     return id;
   }
 
   void Cancel(SequenceId sequence) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     cancelled_.insert(sequence);
-    wake_.notify_all();
+    wake_.NotifyAll();
   }
 
   void ResetPrefixCache() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     reset_prefixes_ = true;
-    wake_.notify_all();
+    wake_.NotifyAll();
   }
 
   EngineStats Stats() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     EngineStats stats = stats_;
     stats.waiting = WaitingNow();
     stats.ready = experts_.Ready();
@@ -86,9 +85,12 @@ class EngineLoop final : public Engine {
   }
 
   bool Drain(int64_t deadline_ms) override {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     draining_ = true;
-    return idle_.wait_for(lock, std::chrono::milliseconds(deadline_ms), [&] { return LiveNow() == 0; });
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms);
+    while (LiveNow() != 0 && idle_.WaitUntil(mutex_, deadline)) {
+    }
+    return LiveNow() == 0;
   }
 
  private:
@@ -105,11 +107,10 @@ class EngineLoop final : public Engine {
   bool TakeMail() {
     absl::flat_hash_set<SequenceId> cancelled;
     {
-      std::unique_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       if (scheduler_.idle() && submitted_.empty()) {
         scheduler_.CheckIdle();
-        wake_.wait(lock,
-                   [&] { return stop_ || !submitted_.empty() || !cancelled_.empty() || reset_prefixes_; });
+        while (!stop_ && submitted_.empty() && cancelled_.empty() && !reset_prefixes_) wake_.Wait(mutex_);
       }
       if (std::exchange(reset_prefixes_, false)) scheduler_.ForgetPrefixes();
       for (SequencePtr& sequence : submitted_) scheduler_.Add(std::move(sequence));
@@ -127,11 +128,11 @@ class EngineLoop final : public Engine {
     metrics_.Set(GaugeId::kRequestsWaiting, now.waiting);
     metrics_.Set(GaugeId::kKvBlocksUsed, now.kv_blocks_used);
     metrics_.Set(GaugeId::kKvUsage, static_cast<double>(now.kv_blocks_used) / now.kv_blocks_total);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     turned_ = options_.now();
     if (now.steps != stats_.steps) moved_ = turned_;
     stats_ = now;
-    if (LiveNow() == 0) idle_.notify_all();
+    if (LiveNow() == 0) idle_.NotifyAll();
   }
 
   int WaitingNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -146,9 +147,9 @@ class EngineLoop final : public Engine {
   Metrics& metrics_;
   Scheduler scheduler_;  // engine thread only, but for its limits and counts
 
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable idle_;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  CondVar idle_;
   std::vector<SequencePtr> submitted_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<SequenceId> cancelled_ ABSL_GUARDED_BY(mutex_);
   EngineStats stats_ ABSL_GUARDED_BY(mutex_);

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "common/base/limits.h"
+#include "coordinator/scheduler/scheduler_limits.h"
 
 namespace numoe {
 

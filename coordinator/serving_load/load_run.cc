@@ -6,7 +6,6 @@
 #include <deque>
 
 #include "common/base/check.h"
-#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "coordinator/client/answer_chunk.h"
 #include "coordinator/client/sse_reader.h"
@@ -104,7 +103,7 @@ class Flight {
 class Runner {
  public:
   Runner(HttpClient& client, const LoadPlan& plan,
-         const std::function<void(const LoadProgress&)>& on_progress)
+         const std::function<void(const LoadRunProgress&)>& on_progress)
       : client_(client), plan_(plan), on_progress_(on_progress), arrival_(context_), report_(context_) {
     NUMOE_CHECK_EQ(plan.requests.size(), plan.arrivals.size());
     result_.requests.resize(plan.requests.size());
@@ -126,7 +125,7 @@ class Runner {
   double Elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   bool finished() const { return progress_.done == plan_.requests.size(); }
 
-  LoadProgress Progress() {
+  LoadRunProgress Progress() {
     progress_.elapsed_s = Elapsed();
     return progress_;
   }
@@ -196,14 +195,14 @@ class Runner {
 
   HttpClient& client_;
   const LoadPlan& plan_;
-  const std::function<void(const LoadProgress&)>& on_progress_;
+  const std::function<void(const LoadRunProgress&)>& on_progress_;
   asio::io_context context_{1};
   asio::steady_timer arrival_, report_;
   std::vector<std::string> bodies_;
   std::deque<size_t> waiting_;  // arrived, held back by max_concurrency
   size_t arrived_ = 0;
   Clock::time_point start_;
-  LoadProgress progress_;
+  LoadRunProgress progress_;
   LoadResult result_;
 };
 
@@ -227,7 +226,7 @@ std::string RequestBody(const LoadRequest& request, const LoadRequestFormat& for
 }
 
 LoadResult RunLoad(HttpClient& client, const LoadPlan& plan,
-                   const std::function<void(const LoadProgress&)>& on_progress) {
+                   const std::function<void(const LoadRunProgress&)>& on_progress) {
   return Runner(client, plan, on_progress).Run();
 }
 

@@ -46,7 +46,7 @@ struct RequestResult {
   std::string text;
 };
 
-struct LoadProgress {
+struct LoadRunProgress {
   size_t done = 0, failed = 0, running = 0, total = 0;
   int64_t pieces = 0;
   double elapsed_s = 0;
@@ -60,7 +60,7 @@ struct LoadResult {
 
 /// `on_progress` may be empty; it is called a few times a second and at the end.
 LoadResult RunLoad(HttpClient& client, const LoadPlan& plan,
-                   const std::function<void(const LoadProgress&)>& on_progress);
+                   const std::function<void(const LoadRunProgress&)>& on_progress);
 
 std::string RequestBody(const LoadRequest& request, const LoadRequestFormat& format);
 

@@ -131,7 +131,8 @@ int main(int argc, char** argv) {
   numoe::Flags flags("numoe-chat", "Talks to an OpenAI-compatible server.");
   flags.Add("url", f.url, "Of the server, http:// or https://");
   flags.Add("api-key", f.api_key, "Sent as Authorization: Bearer");
-  flags.AddLocal("model", f.model, "Name in the API; none: the first that the server has");
+  flags.Add("model", f.model, "Name in the API; none: the first that the server has")
+      .Variable("");  // NUMOE_MODEL names the daemons' checkpoint.
   flags.Add("system", f.system, "System message");
   flags.Add("tools", f.tools, "File with OpenAI's list of tools; you are asked for the results of calls");
   flags.Add("temperature", f.temperature, "Of sampling; none: the server's own");

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "common/base/limits.h"
 #include "common/base/status.h"
+#include "coordinator/client/client_limits.h"
 #include "coordinator/client/model_list.h"
 #include "coordinator/client/sse_reader.h"
 

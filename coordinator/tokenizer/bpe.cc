@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "common/base/check.h"
-#include "common/base/limits.h"
+#include "common/weights/weights_limits.h"
 
 namespace numoe {
 namespace {

@@ -1,7 +1,7 @@
 #include "coordinator/tokenizer/bpe_tokenizer.h"
 
 #include "common/base/check.h"
-#include "common/base/limits.h"
+#include "common/weights/weights_limits.h"
 #include "coordinator/tokenizer/bpe.h"
 #include "coordinator/tokenizer/nfc.h"
 #include "coordinator/tokenizer/segment_encoder.h"

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
+#include "common/weights/weights_limits.h"
 #include "coordinator/tokenizer/bpe_tokenizer.h"
 #include "coordinator/tokenizer/byte_names.h"
 #include "coordinator/tokenizer/pattern.h"
@@ -46,9 +46,9 @@ bool IsContent(std::string_view name) {
   return name.find("tool") != std::string_view::npos || name.find("think") != std::string_view::npos;
 }
 
-class Reader {
+class GgufVocabularyReader {
  public:
-  Reader(const GgufFile& file, const std::string& path) : file_(file), path_(path) {}
+  GgufVocabularyReader(const GgufFile& file, const std::string& path) : file_(file), path_(path) {}
 
   absl::StatusOr<std::unique_ptr<Tokenizer>> Read() {
     if (const std::string model = file_.Text("tokenizer.ggml.model"); model != "gpt2")
@@ -188,7 +188,7 @@ class Reader {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeGgufTokenizer(const GgufFile& file, const std::string& path) {
-  return Reader(file, path).Read();
+  return GgufVocabularyReader(file, path).Read();
 }
 
 }  // namespace numoe

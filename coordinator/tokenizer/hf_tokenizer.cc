@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
 #include "common/weights/mapped_file.h"
+#include "common/weights/weights_limits.h"
 #include "coordinator/tokenizer/bpe_tokenizer.h"
 #include "coordinator/tokenizer/byte_names.h"
 #include "coordinator/tokenizer/pattern.h"
@@ -27,9 +27,9 @@ std::string EscapeRegex(std::string_view text) {
   return out;
 }
 
-class Reader {
+class TokenizerJsonReader {
  public:
-  explicit Reader(const std::string& path) : path_(path) {}
+  explicit TokenizerJsonReader(const std::string& path) : path_(path) {}
 
   absl::StatusOr<std::unique_ptr<Tokenizer>> Read(std::string_view text, const TokenizerConfig& config) {
     ASSIGN_OR_RETURN(const json root, ParseStrictJson(text, path_));
@@ -228,7 +228,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadHfTokenizer(const std::filesystem
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeHfTokenizer(std::string_view json_text,
                                                            const TokenizerConfig& config,
                                                            const std::string& source) {
-  return Reader(source).Read(json_text, config);
+  return TokenizerJsonReader(source).Read(json_text, config);
 }
 
 }  // namespace numoe

@@ -6,13 +6,14 @@
 #include <optional>
 
 #include "absl/strings/escaping.h"
-#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/mapped_file.h"
+#include "common/weights/weights_limits.h"
 #include "coordinator/tokenizer/bpe.h"
 #include "coordinator/tokenizer/pattern.h"
 #include "coordinator/tokenizer/segment_encoder.h"
 #include "coordinator/tokenizer/tokenizer_config.h"
+#include "coordinator/tokenizer/tokenizer_limits.h"
 
 namespace numoe {
 namespace {

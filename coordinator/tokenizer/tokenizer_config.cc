@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
 #include "common/weights/mapped_file.h"
+#include "common/weights/weights_limits.h"
 
 namespace numoe {
 

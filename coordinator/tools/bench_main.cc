@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <random>
 
-#include "CLI/CLI.hpp"
 #include "common/base/flags.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
@@ -158,87 +157,65 @@ class ModelBench {
   int context_ = 0;  // tokens in the cache when decoding begins
 };
 
-void AddModelBench(CLI::App& app, ModelBenchOptions& o) {
-  CLI::App* model =
-      app.add_subcommand("model", "Prefill and decode of one sequence, in one process, without a network");
-  model->add_option("--model", o.model, "Checkpoint folder")->required();
-  model->add_option("--prefill", o.prefill, "Tokens of the prompt")
-      ->check(CLI::Range(1, 1 << 17))
-      ->capture_default_str();
-  model->add_option("--decode", o.decode, "Tokens to decode")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
+void AddModelBench(Flags& flags, ModelBenchOptions& o) {
+  Flags& model =
+      flags.Command("model", "Prefill and decode of one sequence, in one process, without a network");
+  model.Add("model", o.model, "Checkpoint folder").Required();
+  model.Add("prefill", o.prefill, "Tokens of the prompt").Range(1, 1 << 17);
+  model.Add("decode", o.decode, "Tokens to decode").Range(1, 1 << 16);
   model
-      ->add_option("--context", o.context,
-                   "Tokens in the cache when decoding begins: the prompt is followed by more, not timed")
-      ->check(CLI::Range(0, 1 << 17))
-      ->capture_default_str();
-  model->add_option("--chunk", o.chunk, "Tokens of the prompt in one step")
-      ->check(CLI::Range(1, 8192))
-      ->capture_default_str();
-  model->add_option("--format", o.local.format, "Of the experts: auto, " + WeightFormatNames())
-      ->capture_default_str();
-  model->add_option("--dense-format", o.local.dense_format, "Of dense matrices: auto, bf16, int8, int4")
-      ->capture_default_str();
-  model->add_option("--kv-cache-dtype", o.local.kv_cache_dtype, "auto, bf16, fp8_e4m3")
-      ->capture_default_str();
-  model->add_option("--activations", o.local.activations, "auto, bf16, fp32")->capture_default_str();
-  model->add_option("--isa", o.local.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
-  model->add_option("--threads", o.local.threads, "Compute threads; 0: every CPU")
-      ->check(CLI::Range(0, limits::kThreadsMax))
-      ->capture_default_str();
-  model->add_flag("--json", o.json, "One JSON object per line");
+      .Add("context", o.context,
+           "Tokens in the cache when decoding begins: the prompt is followed by more, not timed")
+      .Range(0, 1 << 17);
+  model.Add("chunk", o.chunk, "Tokens of the prompt in one step").Range(1, 8192);
+  model.Add("format", o.local.format, "Of the experts: auto, " + WeightFormatNames());
+  model.Add("dense-format", o.local.dense_format, "Of dense matrices: auto, bf16, int8, int4");
+  model.Add("kv-cache-dtype", o.local.kv_cache_dtype, "auto, bf16, fp8_e4m3");
+  model.Add("activations", o.local.activations, "auto, bf16, fp32");
+  model.Add("isa", o.local.isa, "auto, scalar, avx2, avx512, amx");
+  model.Add("threads", o.local.threads, "Compute threads; 0: every CPU").Range(0, limits::kThreadsMax);
+  model.AddSwitch("json", o.json, "One JSON object per line");
 }
 
-CLI::App* AddDeviceBench(CLI::App& app, DeviceBenchOptions& d) {
-  CLI::App* device = app.add_subcommand(
-      "device", "Dense products and attention of the CPU device against this machine's limits");
-  device->add_option("--shape", d.shape, "qwen3-30b, qwen3-235b, k2, deepseek-v3")->capture_default_str();
-  device->add_option("--dense-format", d.dense_format, "bf16, fp8, int8, int4")->capture_default_str();
-  device->add_option("--kv-cache-dtype", d.kv_cache_dtype, "bf16, fp8_e4m3")->capture_default_str();
-  device->add_option("--isa", d.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
-  device->add_option("--tokens", d.tokens, "Tokens of a step, separated by commas")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 8192))
-      ->capture_default_str();
-  device->add_option("--contexts", d.contexts, "Context lengths of attention, separated by commas")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 17))
-      ->capture_default_str();
-  device->add_option("--threads", d.threads, "Compute threads; 0: every CPU")
-      ->check(CLI::Range(0, limits::kThreadsMax))
-      ->capture_default_str();
-  device->add_flag("--json", d.json, "One JSON object per line");
+Flags& AddDeviceBench(Flags& flags, DeviceBenchOptions& d) {
+  Flags& device =
+      flags.Command("device", "Dense products and attention of the CPU device against this machine's limits");
+  device.Add("shape", d.shape, "qwen3-30b, qwen3-235b, k2, deepseek-v3");
+  device.Add("dense-format", d.dense_format, "bf16, fp8, int8, int4");
+  device.Add("kv-cache-dtype", d.kv_cache_dtype, "bf16, fp8_e4m3");
+  device.Add("isa", d.isa, "auto, scalar, avx2, avx512, amx");
+  device.Add("tokens", d.tokens, "Tokens of a step, separated by commas").CommaSeparated().Range(1, 8192);
+  device.Add("contexts", d.contexts, "Context lengths of attention, separated by commas")
+      .CommaSeparated()
+      .Range(1, 1 << 17);
+  device.Add("threads", d.threads, "Compute threads; 0: every CPU").Range(0, limits::kThreadsMax);
+  device.AddSwitch("json", d.json, "One JSON object per line");
   return device;
 }
 
-CLI::App* AddTextBench(CLI::App& app, TextBenchOptions& t) {
-  CLI::App* text = app.add_subcommand("text", "Tokenising, templates and parsing of answers, on one thread");
-  text->add_option("--model", t.model, "A folder with a tokeniser, or a GGUF file")->required();
-  text->add_option("--template", t.templates, "Chat template file; several allowed; none: the model's own");
-  text->add_option("--text", t.texts,
-                   "Text file to tokenise; several allowed; none: English and Chinese made here");
-  text->add_option("--save-texts", t.save_texts, "Folder to write the texts to");
-  text->add_option("--save-tokens", t.save_tokens, "Folder to write the tokens of the texts to");
-  text->add_flag("--json", t.json, "One JSON object per line");
+Flags& AddTextBench(Flags& flags, TextBenchOptions& t) {
+  Flags& text = flags.Command("text", "Tokenising, templates and parsing of answers, on one thread");
+  text.Add("model", t.model, "A folder with a tokeniser, or a GGUF file").Required();
+  text.Add("template", t.templates, "Chat template file; several allowed; none: the model's own")
+      .HideDefault();
+  text.Add("text", t.texts, "Text file to tokenise; several allowed; none: English and Chinese made here")
+      .HideDefault();
+  text.Add("save-texts", t.save_texts, "Folder to write the texts to");
+  text.Add("save-tokens", t.save_tokens, "Folder to write the tokens of the texts to");
+  text.AddSwitch("json", t.json, "One JSON object per line");
   return text;
 }
 
-CLI::App* AddStreamBench(CLI::App& app, StreamBenchOptions& s) {
-  CLI::App* streams = app.add_subcommand("streams", "Many streams at once on one core, without a model");
-  streams->add_option("--model", s.model, "A folder with a tokeniser and a chat template, or a GGUF file")
-      ->required();
-  streams->add_option("--streams", s.streams)->check(CLI::Range(1, 30'000))->capture_default_str();
-  streams->add_option("--tokens-per-second", s.tokens_per_second, "Of each stream")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  streams->add_flag("--together", s.together, "All streams' tokens at the same moment, not evenly spread");
-  streams->add_option("--prompt-bytes", s.prompt_bytes, "Text of each request")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  streams->add_option("--seconds", s.seconds)->check(CLI::Range(1, 3600))->capture_default_str();
-  streams->add_option("--http-threads", s.http_threads)->check(CLI::Range(1, 64))->capture_default_str();
-  streams->add_flag("--json", s.json, "One JSON object per line");
+Flags& AddStreamBench(Flags& flags, StreamBenchOptions& s) {
+  Flags& streams = flags.Command("streams", "Many streams at once on one core, without a model");
+  streams.Add("model", s.model, "A folder with a tokeniser and a chat template, or a GGUF file").Required();
+  streams.Add("streams", s.streams, "").Range(1, 30'000);
+  streams.Add("tokens-per-second", s.tokens_per_second, "Of each stream").Range(1, 1000);
+  streams.AddSwitch("together", s.together, "All streams' tokens at the same moment, not evenly spread");
+  streams.Add("prompt-bytes", s.prompt_bytes, "Text of each request").Range(1, 1 << 20);
+  streams.Add("seconds", s.seconds, "").Range(1, 3600);
+  streams.Add("http-threads", s.http_threads, "").Range(1, 64);
+  streams.AddSwitch("json", s.json, "One JSON object per line");
   return streams;
 }
 
@@ -247,23 +224,23 @@ CLI::App* AddStreamBench(CLI::App& app, StreamBenchOptions& s) {
 
 int main(int argc, char** argv) {
   numoe::ModelBenchOptions o;
-  CLI::App app("Measures what a whole model reaches on this machine.", "numoe-bench");
-  app.require_subcommand(1);
-  numoe::AddModelBench(app, o);
+  numoe::Flags flags("numoe-bench", "Measures what a whole model reaches on this machine.",
+                     numoe::FlagSources::kCommandLine);
+  numoe::AddModelBench(flags, o);
   numoe::DeviceBenchOptions d;
-  CLI::App* device = numoe::AddDeviceBench(app, d);
+  numoe::Flags& device = numoe::AddDeviceBench(flags, d);
   numoe::TextBenchOptions t;
-  CLI::App* text = numoe::AddTextBench(app, t);
+  numoe::Flags& text = numoe::AddTextBench(flags, t);
   numoe::StreamBenchOptions many;
-  CLI::App* streams = numoe::AddStreamBench(app, many);
+  numoe::Flags& streams = numoe::AddStreamBench(flags, many);
   numoe::ServeBenchOptions s;
-  CLI::App* serve = numoe::AddServeBench(app, s);
-  if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;
+  numoe::Flags& serve = numoe::AddServeBench(flags, s);
+  if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   absl::Status status = numoe::SetupLogging({.level = "warning", .program = "numoe-bench"});
-  if (status.ok() && *text) return numoe::RunTextBench(t);
-  if (status.ok() && *streams) return numoe::RunStreamBench(many);
-  if (status.ok() && *device) return numoe::RunDeviceBench(d);
-  if (status.ok() && *serve) return numoe::RunServeBench(s);
+  if (status.ok() && text.Given()) return numoe::RunTextBench(t);
+  if (status.ok() && streams.Given()) return numoe::RunStreamBench(many);
+  if (status.ok() && device.Given()) return numoe::RunDeviceBench(d);
+  if (status.ok() && serve.Given()) return numoe::RunServeBench(s);
   if (status.ok()) status = numoe::ModelBench(o).Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "numoe-bench: %s\n", std::string(status.message()).c_str());

@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/weights/mapped_file.h"
 #include "coordinator/grammar/compiled_grammar.h"
+#include "coordinator/grammar/grammar_limits.h"
 #include "coordinator/grammar/literal_choice.h"
 
 namespace numoe {
@@ -242,14 +242,14 @@ class GrammarBench {
 }  // namespace numoe
 
 int main(int argc, char** argv) {
-  CLI::App app("Times structured output's compilation and token masks.", "numoe-grammar-bench");
+  numoe::Flags flags("numoe-grammar-bench", "Times structured output's compilation and token masks.",
+                     numoe::FlagSources::kCommandLine);
   numoe::Options options;
-  app.add_option("--model", options.model, "folder with the tokenizer's files")->required();
-  app.add_option("--schema", options.schemas, "JSON schema file, in place of the built-in cases");
-  app.add_option("--documents", options.documents, "documents drawn for each")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--compiles", options.compiles, "compilations timed for each")
-      ->check(CLI::Range(1, 1 << 20));
-  if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;
+  flags.Add("model", options.model, "folder with the tokenizer's files").Required();
+  flags.Add("schema", options.schemas, "JSON schema file, in place of the built-in cases").HideDefault();
+  flags.Add("documents", options.documents, "documents drawn for each").Range(1, 1 << 20).HideDefault();
+  flags.Add("compiles", options.compiles, "compilations timed for each").Range(1, 1 << 20).HideDefault();
+  if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   const absl::Status status = numoe::GrammarBench(options).Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "numoe-grammar-bench: %s\n", std::string(status.message()).c_str());

@@ -10,9 +10,9 @@
 namespace numoe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
-int64_t Now() { return Clock::now().time_since_epoch().count(); }
+int64_t Now() { return SteadyClock::now().time_since_epoch().count(); }
 
 }  // namespace
 
@@ -32,7 +32,7 @@ PacedEngine::~PacedEngine() {
 
 absl::StatusOr<SequenceId> PacedEngine::Submit(GenerateRequest request) {
   const auto seed = static_cast<size_t>(request.sampling.seed.value_or(0));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (seed >= streams_.size() || streams_[seed].id != 0) {
     return absl::InvalidArgumentError(
         fmt::format("seed: found {}, expected one below {} that no stream has", seed, streams_.size()));
@@ -43,7 +43,7 @@ absl::StatusOr<SequenceId> PacedEngine::Submit(GenerateRequest request) {
 }
 
 void PacedEngine::Cancel(SequenceId sequence) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = by_id_.find(sequence);
   if (found == by_id_.end()) return;
   streams_[static_cast<size_t>(found->second)] = {};
@@ -51,7 +51,7 @@ void PacedEngine::Cancel(SequenceId sequence) {
 }
 
 EngineStats PacedEngine::Stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {.running = static_cast<int>(by_id_.size()), .ready = true};
 }
 
@@ -60,7 +60,7 @@ int64_t PacedEngine::EmittedAt(int stream, int64_t n) const {
 }
 
 void PacedEngine::Emit(int stream) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Stream& s = streams_[static_cast<size_t>(stream)];
   if (s.id == 0) return;
   emitted_at_[static_cast<size_t>(stream * kKeptTokens + s.emitted++ % kKeptTokens)] = Now();

@@ -7,14 +7,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "coordinator/scheduler/engine.h"
 
 namespace numoe {
@@ -54,11 +53,11 @@ class PacedEngine final : public Engine {
   void Emit(int stream);
 
   const PacedEngineOptions options_;
-  mutable std::mutex mutex_;
-  std::vector<Stream> streams_;                   // [seed]
-  std::map<SequenceId, int> by_id_;               // of those that run
-  std::vector<std::atomic<int64_t>> emitted_at_;  // [seed][token % kKeptTokens]
-  SequenceId last_id_ = 0;
+  mutable Mutex mutex_;
+  std::vector<Stream> streams_ ABSL_GUARDED_BY(mutex_);      // [seed]
+  std::map<SequenceId, int> by_id_ ABSL_GUARDED_BY(mutex_);  // of those that run
+  std::vector<std::atomic<int64_t>> emitted_at_;             // [seed][token % kKeptTokens]
+  SequenceId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };

@@ -187,14 +187,14 @@ int main(int argc, char** argv) {
   numoe::PerplexityFlags f;
   numoe::Flags flags("numoe-perplexity",
                      "Perplexity of expert formats, and their divergence from a reference.");
-  flags.Add("model", f.model, "Checkpoint folder")->required();
+  flags.Add("model", f.model, "Checkpoint folder").Required();
   flags
       .Add("text", f.text,
            "JSON lines, one document each: {\"text\": ...} or {\"parts\": [{\"text\": ..., \"judged\": "
            "true}, ...]}")
-      ->required();
+      .Required();
   flags.Add("format", f.formats, "Expert formats, separated by commas: auto, " + numoe::WeightFormatNames())
-      ->delimiter(',');
+      .CommaSeparated();
   flags.Add("reference", f.reference, "Expert format that the others are compared with");
   flags.Add("reference-model", f.reference_model,
             "Checkpoint folder of what they are compared with, such as the weights before they were "
@@ -207,8 +207,8 @@ int main(int argc, char** argv) {
   flags
       .Add("max-deferred-experts-per-token", f.deferred_experts,
            "Routed experts of a token that arrive one layer later, not the reference's")
-      ->check(CLI::NonNegativeNumber);
-  flags.Add("context", f.context, "Tokens of a document that count")->check(CLI::Range(2, 1 << 16));
+      .NonNegative();
+  flags.Add("context", f.context, "Tokens of a document that count").Range(2, 1 << 16);
   flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
   flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use");
   flags.AddSwitch("json", f.json, "One JSON object per line");

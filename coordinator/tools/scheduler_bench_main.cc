@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "common/base/check.h"
 #include "common/base/flags.h"
 #include "coordinator/scheduler/scheduler.h"
+#include "coordinator/scheduler/scheduler_limits.h"
 
 namespace numoe {
 namespace {
@@ -141,10 +141,11 @@ class SchedulerBench {
 }  // namespace numoe
 
 int main(int argc, char** argv) {
-  CLI::App app("Times the scheduler's steps on a model that takes no time.", "numoe-scheduler-bench");
+  numoe::Flags flags("numoe-scheduler-bench", "Times the scheduler's steps on a model that takes no time.",
+                     numoe::FlagSources::kCommandLine);
   int steps = 3000;
-  app.add_option("--steps", steps, "steps timed for each load")->check(CLI::Range(1, 1 << 24));
-  if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;
+  flags.Add("steps", steps, "steps timed for each load").Range(1, 1 << 24).HideDefault();
+  if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   for (const numoe::Load& load :
        {numoe::Load{.name = "decode", .running = 32}, numoe::Load{.name = "decode"},
         numoe::Load{.name = "decode", .running = 1024, .kv_tokens = 8 << 20},

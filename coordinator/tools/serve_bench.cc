@@ -167,7 +167,7 @@ class ServeBench {
         {.request_rate = load.request_rate, .burstiness = options_.burstiness, .seed = options_.seed});
     const bool bar = isatty(STDERR_FILENO) == 1 && !options_.disable_tqdm;
     const LoadResult result =
-        RunLoad(*client_, plan, bar ? ShowProgress : std::function<void(const LoadProgress&)>());
+        RunLoad(*client_, plan, bar ? ShowProgress : std::function<void(const LoadRunProgress&)>());
     if (bar) std::fputs("\r\x1b[K", stderr);
     const LoadReport report = Summarise(result);
     all_answered_ = all_answered_ && report.completed > 0;
@@ -222,7 +222,7 @@ class ServeBench {
     return fmt::format("{} requests a load, {}, backend {}", options_.num_prompts, lengths, options_.backend);
   }
 
-  static void ShowProgress(const LoadProgress& progress) {
+  static void ShowProgress(const LoadRunProgress& progress) {
     const auto share = static_cast<double>(progress.done) / static_cast<double>(progress.total);
     const int full = static_cast<int>(share * kBarCells);
     std::string line = fmt::format(
@@ -248,90 +248,75 @@ class ServeBench {
   bool all_answered_ = true;
 };
 
-// CLI11's own check takes infinity for no number.
+// What is wrong with a rate, which may be infinite.
 std::string CheckRate(const std::string& text) {
-  double value = 0;
-  if (CLI::detail::lexical_cast(text, value) && value > 0) return "";
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (!text.empty() && end == text.c_str() + text.size() && value > 0) return "";
   return text + " is no number above 0, nor inf";
 }
 
-void AddLoadOptions(CLI::App& serve, ServeBenchOptions& o) {
+void AddLoadFlags(Flags& serve, ServeBenchOptions& o) {
   serve
-      .add_option(
-          "--request-rate", o.request_rates,
-          "Requests a second, Poisson arrivals; inf: all at once. Several, separated by commas: a load each")
-      ->delimiter(',')
-      ->check(CLI::Validator(CheckRate, "POSITIVE"))
-      ->capture_default_str();
+      .Add("request-rate", o.request_rates,
+           "Requests a second, Poisson arrivals; inf: all at once. Several, separated by commas: a load each")
+      .CommaSeparated()
+      .Check(CheckRate, "POSITIVE");
+  serve.Add("burstiness", o.burstiness, "Shape of the gaps: 1 Poisson, below 1 burstier, above more even")
+      .Check(CheckRate, "POSITIVE");
   serve
-      .add_option("--burstiness", o.burstiness,
-                  "Shape of the gaps: 1 Poisson, below 1 burstier, above more even")
-      ->check(CLI::Validator(CheckRate, "POSITIVE"))
-      ->capture_default_str();
-  serve
-      .add_option("--max-concurrency", o.max_concurrencies,
-                  "Requests at once; others wait and their clocks start later. Several, separated by commas: "
-                  "a load each")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20));
-  serve.add_option("--seed", o.seed, "Of prompts, lengths and arrivals")->capture_default_str();
-  serve.add_option("--warmup-requests", o.warmup_requests, "Sent before, of at most 32 tokens each")
-      ->check(CLI::Range(0, 1 << 16))
-      ->capture_default_str();
-  serve.add_flag("--flush-cache", o.flush_cache, "Empty the server's prefix cache before each load");
-  serve.add_flag("--disable-ignore-eos", o.disable_ignore_eos, "Let answers end where the model ends them");
-  serve.add_option("--extra-request-body", o.extra_request_body, "JSON object, merged into every request");
-  serve.add_flag("--disable-tqdm", o.disable_tqdm, "No progress bar");
-  serve.add_option("--output-file", o.output_file, "A JSON line for each load is appended to it");
-  serve.add_flag("--output-details", o.output_details, "With every request's lengths, times, text and error");
-  serve.add_option("--plot", o.plot,
-                   "Draw latency against throughput, a point for each load, as this SVG file");
+      .Add("max-concurrency", o.max_concurrencies,
+           "Requests at once; others wait and their clocks start later. Several, separated by commas: "
+           "a load each")
+      .CommaSeparated()
+      .Range(1, 1 << 20)
+      .HideDefault();
+  serve.Add("seed", o.seed, "Of prompts, lengths and arrivals");
+  serve.Add("warmup-requests", o.warmup_requests, "Sent before, of at most 32 tokens each").Range(0, 1 << 16);
+  serve.AddSwitch("flush-cache", o.flush_cache, "Empty the server's prefix cache before each load");
+  serve.AddSwitch("disable-ignore-eos", o.disable_ignore_eos, "Let answers end where the model ends them");
+  serve.Add("extra-request-body", o.extra_request_body, "JSON object, merged into every request");
+  serve.AddSwitch("disable-tqdm", o.disable_tqdm, "No progress bar");
+  serve.Add("output-file", o.output_file, "A JSON line for each load is appended to it");
+  serve.AddSwitch("output-details", o.output_details, "With every request's lengths, times, text and error");
+  serve.Add("plot", o.plot, "Draw latency against throughput, a point for each load, as this SVG file");
 }
 
 }  // namespace
 
-CLI::App* AddServeBench(CLI::App& app, ServeBenchOptions& o) {
-  CLI::App* serve = app.add_subcommand(
-      "serve", "Load on a server: what its clients see, as sglang.bench_serving reports it");
+Flags& AddServeBench(Flags& flags, ServeBenchOptions& o) {
+  Flags& serve =
+      flags.Command("serve", "Load on a server: what its clients see, as sglang.bench_serving reports it");
   std::vector<std::string> backends, datasets = {"random", "sharegpt", "custom"};
   for (const auto& [name, chat] : Backends()) backends.push_back(name);
-  serve->add_option("--backend", o.backend, "/v1/completions; ...-chat: /v1/chat/completions")
-      ->check(CLI::IsMember(backends))
-      ->capture_default_str();
-  serve->add_option("--base-url", o.base_url, "http:// or https://; else --host and --port");
-  serve->add_option("--host", o.host, "Of the server")->capture_default_str();
-  serve->add_option("--port", o.port, "Of the server")->check(CLI::Range(1, 65535))->capture_default_str();
-  serve->add_option("--model", o.model, "Name in the API; none: the first that the server has");
-  serve->add_option("--api-key", o.api_key, "Sent as Authorization: Bearer")->envname("OPENAI_API_KEY");
-  serve->add_option("--header", o.headers, "KEY=VALUE, sent with every request; may be given again");
-  serve->add_option("--dataset-name", o.dataset_name, "Where prompts come from")
-      ->check(CLI::IsMember(datasets))
-      ->capture_default_str();
-  serve->add_option(
-      "--dataset-path", o.dataset_path,
+  serve.Add("backend", o.backend, "/v1/completions; ...-chat: /v1/chat/completions").OneOf(backends);
+  serve.Add("base-url", o.base_url, "http:// or https://; else --host and --port");
+  serve.Add("host", o.host, "Of the server");
+  serve.Add("port", o.port, "Of the server").Range(1, 65535);
+  serve.Add("model", o.model, "Name in the API; none: the first that the server has");
+  serve.Add("api-key", o.api_key, "Sent as Authorization: Bearer").Variable("OPENAI_API_KEY");
+  serve.Add("header", o.headers, "KEY=VALUE, sent with every request; may be given again").HideDefault();
+  serve.Add("dataset-name", o.dataset_name, "Where prompts come from").OneOf(datasets);
+  serve.Add(
+      "dataset-path", o.dataset_path,
       "sharegpt: its JSON file; custom: JSON or JSON lines of {\"prompt\": ..., \"output_tokens\": ...}");
-  serve->add_option("--tokenizer", o.tokenizer,
-                    "Checkpoint whose tokenizer counts prompts; none: the server's /tokenize");
-  serve->add_option("--num-prompts", o.num_prompts, "Requests of each load")
-      ->check(CLI::Range(1, 10'000'000))
-      ->capture_default_str();
-  const auto length = CLI::Range(1, 1 << 20);
-  serve->add_option("--random-input-len", o.random_input_len, "Tokens of a random prompt, at most")
-      ->check(length)
-      ->capture_default_str();
-  serve->add_option("--random-output-len", o.random_output_len, "Tokens of its answer, at most")
-      ->check(length)
-      ->capture_default_str();
+  serve.Add("tokenizer", o.tokenizer,
+            "Checkpoint whose tokenizer counts prompts; none: the server's /tokenize");
+  serve.Add("num-prompts", o.num_prompts, "Requests of each load").Range(1, 10'000'000);
+  constexpr int kLengthMax = 1 << 20;
+  serve.Add("random-input-len", o.random_input_len, "Tokens of a random prompt, at most")
+      .Range(1, kLengthMax);
+  serve.Add("random-output-len", o.random_output_len, "Tokens of its answer, at most").Range(1, kLengthMax);
   serve
-      ->add_option("--random-range-ratio", o.random_range_ratio,
-                   "Lengths are uniform from this share of the most; 1: all equal")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+      .Add("random-range-ratio", o.random_range_ratio,
+           "Lengths are uniform from this share of the most; 1: all equal")
+      .Range(0.0, 1.0);
   serve
-      ->add_option("--sharegpt-output-len", o.sharegpt_output_len,
-                   "Tokens of every answer of a file; none: as its rows say")
-      ->check(length);
-  AddLoadOptions(*serve, o);
+      .Add("sharegpt-output-len", o.sharegpt_output_len,
+           "Tokens of every answer of a file; none: as its rows say")
+      .Range(1, kLengthMax)
+      .HideDefault();
+  AddLoadFlags(serve, o);
   return serve;
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
+#include "common/base/flags.h"
 
 namespace numoe {
 
@@ -43,7 +43,8 @@ struct ServeBenchOptions {
   std::string plot;
 };
 
-CLI::App* AddServeBench(CLI::App& app, ServeBenchOptions& options);
+/// The command, with flags that fill in the options.
+Flags& AddServeBench(Flags& flags, ServeBenchOptions& options);
 
 /// The program's exit code: 1 where a load had no request that succeeded, 2 where none could be made.
 int RunServeBench(const ServeBenchOptions& options);

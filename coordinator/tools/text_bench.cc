@@ -9,9 +9,9 @@
 #include <fstream>
 
 #include "common/base/check.h"
-#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/mapped_file.h"
+#include "common/weights/weights_limits.h"
 #include "coordinator/api/choice.h"
 #include "coordinator/api/messages_writer.h"
 #include "coordinator/api/openai_writer.h"
@@ -178,8 +178,8 @@ class TextBench {
          {std::pair<const char*, std::string_view>{"english", english_}, {"chinese", chinese_}}) {
       const std::vector<TokenId> tokens = AnswerTokens(format, Pieces(text, kAnswerBytes / 3));
       Parse(language, format, tokens);
-      const auto say = [&](const char* dialect, auto make_writer) {
-        Say(fmt::format("{} {}", dialect, language), format, tokens, make_writer);
+      const auto say = [&, name = language](const char* dialect, auto make_writer) {
+        Say(fmt::format("{} {}", dialect, name), format, tokens, make_writer);
       };
       say("chat", [](const auto& request, auto context) { return ChatWriter(request, context); });
       say("completions", [](const auto& request, auto context) { return TextWriter(request, context); });

@@ -1,26 +1,26 @@
 #include "coordinator/tracing/tracer.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 
-#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "coordinator/client/http_client.h"
 #include "coordinator/tracing/otlp_json.h"
+#include "coordinator/tracing/tracing_limits.h"
 
 namespace numoe {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
 
 constexpr seconds kBatchEvery{1};
 constexpr int kTriesMax = 3;
@@ -33,10 +33,10 @@ class CollectorTracer final : public Tracer {
 
   ~CollectorTracer() override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stop_ = true;
     }
-    wake_.notify_one();
+    wake_.NotifyOne();
     thread_.join();
   }
 
@@ -51,7 +51,7 @@ class CollectorTracer final : public Tracer {
     size_t dropped = 0;
     bool full = false;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const size_t room = limits::kTraceSpansMax - std::min(limits::kTraceSpansMax, queue_.size());
       // A request's spans are of use together only.
       if (spans.size() > room) {
@@ -62,7 +62,7 @@ class CollectorTracer final : public Tracer {
       full = queue_.size() >= limits::kTraceBatchSpansMax;
     }
     if (dropped > 0) metrics_.Add(CounterId::kTraceSpansDropped, static_cast<double>(dropped));
-    if (full) wake_.notify_one();
+    if (full) wake_.NotifyOne();
   }
 
  private:
@@ -71,9 +71,10 @@ class CollectorTracer final : public Tracer {
     for (bool ending = false; !ending;) {
       std::vector<Span> batch;
       {
-        std::unique_lock lock(mutex_);
-        wake_.wait_for(lock, kBatchEvery,
-                       [this] { return stop_ || queue_.size() >= limits::kTraceBatchSpansMax; });
+        const MutexLock lock(mutex_);
+        const auto due = Clock::now() + kBatchEvery;
+        while (!stop_ && queue_.size() < limits::kTraceBatchSpansMax && wake_.WaitUntil(mutex_, due)) {
+        }
         ending = stop_;
         batch = TakeBatch();
       }
@@ -82,8 +83,7 @@ class CollectorTracer final : public Tracer {
     }
   }
 
-  // REQUIRES: the lock is held.
-  std::vector<Span> TakeBatch() {
+  std::vector<Span> TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto count = static_cast<int64_t>(std::min(queue_.size(), limits::kTraceBatchSpansMax));
     std::vector<Span> batch(std::make_move_iterator(queue_.begin()),
                             std::make_move_iterator(queue_.begin() + count));
@@ -95,22 +95,24 @@ class CollectorTracer final : public Tracer {
     for (int attempt = 1;; ++attempt) {
       const absl::Status sent = Send(batch, seconds(limits::kTraceSendSeconds));
       if (sent.ok()) return Sent(batch, "");
-      std::unique_lock lock(mutex_);
-      const bool stop = wake_.wait_for(lock, attempt * kBetweenTries, [this] { return stop_; });
-      if (!stop && attempt < kTriesMax) continue;
-      lock.unlock();
+      MutexLock lock(mutex_);
+      const auto next_try = Clock::now() + attempt * kBetweenTries;
+      while (!stop_ && wake_.WaitUntil(mutex_, next_try)) {
+      }
+      if (!stop_ && attempt < kTriesMax) continue;
+      lock.Unlock();
       return Sent(batch, std::string(sent.message()));
     }
   }
 
   void Flush(std::vector<Span> batch) {
-    const auto deadline = std::chrono::steady_clock::now() + seconds(limits::kTraceFlushSeconds);
+    const auto deadline = Clock::now() + seconds(limits::kTraceFlushSeconds);
     while (!batch.empty()) {
-      const auto left = std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
+      const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
       const absl::Status sent =
           left > milliseconds(0) ? Send(batch, left) : absl::DeadlineExceededError("late");
       Sent(batch, sent.ok() ? "" : std::string(sent.message()));
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       batch = TakeBatch();
     }
   }
@@ -122,9 +124,9 @@ class CollectorTracer final : public Tracer {
     if (error.empty() == well_) return;
     well_ = error.empty();
     if (well_) {
-      spdlog::info("traces reach {} again", url_.ToString());
+      LogInfo("traces reach {} again", url_.ToString());
     } else {
-      spdlog::warn("traces do not reach --otlp-endpoint={} and are dropped: {}", url_.ToString(), error);
+      LogWarning("traces do not reach --otlp-endpoint={} and are dropped: {}", url_.ToString(), error);
     }
   }
 
@@ -158,10 +160,10 @@ class CollectorTracer final : public Tracer {
   Metrics& metrics_;
   std::unique_ptr<HttpClient> client_;  // the thread's
   bool well_ = true;                    // the thread's
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Span> queue_;  // by mutex_, as stop_
-  bool stop_ = false;
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<Span> queue_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -76,34 +76,34 @@ absl::Span<std::byte> ExpertMemory::Bytes(const SharedLayer& layer) const {
 }
 
 bool ExpertMemory::BeginUse() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   in_use_ = base_ != nullptr;
   return in_use_;
 }
 
 void ExpertMemory::EndUse() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   in_use_ = false;
 }
 
 void ExpertMemory::Pin(std::shared_ptr<void> pins) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   NUMOE_CHECK(in_use_);
   pins_ = std::move(pins);
 }
 
 void ExpertMemory::Unpin() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pins_.reset();
 }
 
 bool ExpertMemory::pinned() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return pins_ != nullptr;
 }
 
 bool ExpertMemory::Retire() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (in_use_) return false;
   pins_.reset();
   if (base_ != nullptr) munmap(base_, directory_.bytes);

@@ -7,11 +7,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/base/mutex.h"
 #include "common/transport/shared_experts.h"
 
 namespace numoe {
@@ -59,7 +58,7 @@ class ExpertMemory {
 
   const SharedExperts directory_;
   const ExpertShare share_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   bool in_use_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<void> pins_ ABSL_GUARDED_BY(mutex_);
   void* base_ = nullptr;  // null: retired; changes only while it is not in use

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/host_id.h"
@@ -66,8 +66,7 @@ SharedExperts ReadDirectory(const v1::SharedExperts& shared) {
   return directory;
 }
 
-// --- shared memory
-// ------------------------------------------------------------------------------------------
+// --- shared memory -----------------------------------------------------------------------------------------
 
 class RingLink final : public WorkerLink {
  public:
@@ -102,7 +101,7 @@ class RingLink final : public WorkerLink {
     channel_ = std::make_shared<RingChannel>(std::move(segment), Side::kCoordinator);
     if (shared != nullptr) {
       if (const absl::Status mapped = MapExperts(*shared); !mapped.ok())
-        spdlog::warn("the worker's weights are not mapped: {}", std::string(mapped.message()));
+        LogWarning("the worker's weights are not mapped: {}", std::string(mapped.message()));
     }
     // The thread that holds our side must live as long as the session: robust mutexes belong to threads.
     std::atomic<bool> held{false};
@@ -205,8 +204,7 @@ class RingLink final : public WorkerLink {
   std::thread holder_;
 };
 
-// --- gRPC stream
-// --------------------------------------------------------------------------------------------
+// --- gRPC stream -------------------------------------------------------------------------------------------
 
 class StreamLink final : public WorkerLink {
  public:

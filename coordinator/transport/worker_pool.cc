@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <spdlog/spdlog.h>
 
 #include <chrono>
 
 #include "common/base/check.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 
 namespace numoe {
@@ -28,21 +28,21 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(const WorkerPoolO
   if (options.addresses.empty())
     return absl::InvalidArgumentError("--workers: expected at least one address");
   auto pool = std::unique_ptr<WorkerPool>(new WorkerPool(options, metrics));
-  std::unique_lock lock(pool->mutex_);
-  const auto done = [&] { return !pool->fatal_.ok() || pool->AllUp(); };
-  bool settled = true;
+  const MutexLock lock(pool->mutex_);
   if (options.start_deadline_ms == 0) {
-    pool->changed_.wait(lock, done);
+    while (!pool->Settled()) pool->changed_.Wait(pool->mutex_);
   } else {
-    settled = pool->changed_.wait_for(lock, std::chrono::milliseconds(options.start_deadline_ms), done);
+    const auto deadline = Clock::now() + std::chrono::milliseconds(options.start_deadline_ms);
+    while (!pool->Settled() && pool->changed_.WaitUntil(pool->mutex_, deadline)) {
+    }
   }
   if (!pool->fatal_.ok()) return pool->fatal_;
-  if (!settled)
+  if (!pool->Settled())
     return absl::DeadlineExceededError(
         fmt::format("workers not ready after {} ms: {}", options.start_deadline_ms, pool->Missing()));
   for (const Worker& worker : pool->workers_) {
-    spdlog::info("worker {}: {} through {}", worker.status.address, worker.status.identity.description,
-                 worker.status.identity.shared_memory ? "shared memory" : "gRPC");
+    LogInfo("worker {}: {} through {}", worker.status.address, worker.status.identity.description,
+            worker.status.identity.shared_memory ? "shared memory" : "gRPC");
   }
   return pool;
 }
@@ -65,37 +65,39 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, Metrics& metrics)
 
 WorkerPool::~WorkerPool() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 
 void WorkerPool::Maintain() {
   pthread_setname_np(pthread_self(), "worker-pool");
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stop_) {
-    lock.unlock();
+    lock.Unlock();
     RetireExperts();
-    lock.lock();
+    lock.Lock();
     for (size_t i = 0; i < workers_.size() && !stop_; ++i) {
       if (workers_[i].link != nullptr || Clock::now() < workers_[i].retry_at) continue;
-      lock.unlock();
+      lock.Unlock();
       TryConnect(i);
-      lock.lock();
+      lock.Lock();
     }
-    lock.unlock();
+    lock.Unlock();
     CheckLinks();
-    lock.lock();
-    changed_.wait_for(lock, kLookInterval, [&] { return stop_; });
+    lock.Lock();
+    const auto next_look = Clock::now() + kLookInterval;
+    while (!stop_ && changed_.WaitUntil(mutex_, next_look)) {
+    }
   }
 }
 
 void WorkerPool::TryConnect(size_t index) {
   const std::string& address = options_.addresses[index];
   absl::StatusOr<std::unique_ptr<WorkerLink>> link = WorkerLink::Connect(address, options_.link);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Worker& worker = workers_[index];
   if (!link.ok()) {
     worker.status.error = std::string(link.status().message());
@@ -110,9 +112,9 @@ void WorkerPool::TryConnect(size_t index) {
     worker.status.error.clear();
     metrics_.With(GaugeId::kWorkerUp, {address}).Set(1);
     if (AllUp()) fatal_ = CheckSlices();
-    spdlog::info("worker {} is up", address);
+    LogInfo("worker {} is up", address);
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 // Ends sessions whose worker died, and frees the engine from a stream that outlives its deadline.
@@ -121,7 +123,7 @@ void WorkerPool::CheckLinks() {
     std::shared_ptr<WorkerLink> link;
     bool overdue = false;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       link = workers_[i].link;
       overdue =
           in_call_ && Clock::now() - watch_since_ > std::chrono::milliseconds(options_.link.call_deadline_ms);
@@ -137,12 +139,12 @@ void WorkerPool::CheckLinks() {
 
 // A device that waits for a reply has no deadline of its own.
 void WorkerPool::Release() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (release_ != nullptr) release_->store(1);
 }
 
 void WorkerPool::Lose(size_t index, const std::shared_ptr<WorkerLink>& link, const absl::Status& why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Worker& worker = workers_[index];
   if (worker.link != link) return;  // lost and replaced already
   if (auto experts = link->experts(); experts != nullptr) retiring_.push_back(std::move(experts));
@@ -151,7 +153,7 @@ void WorkerPool::Lose(size_t index, const std::shared_ptr<WorkerLink>& link, con
   worker.status.error = std::string(why.message());
   metrics_.With(GaugeId::kWorkerUp, {worker.status.address}).Set(0);
   metrics_.With(CounterId::kWorkerLost, {worker.status.address}).Increment();
-  spdlog::warn("worker {} is lost: {}", worker.status.address, worker.status.error);
+  LogWarning("worker {} is lost: {}", worker.status.address, worker.status.error);
 }
 
 // Unpinning may wait for the device, and what the device waits for may be this thread's to notice: so only
@@ -159,19 +161,19 @@ void WorkerPool::Lose(size_t index, const std::shared_ptr<WorkerLink>& link, con
 void WorkerPool::RetireExperts() {
   std::vector<std::shared_ptr<ExpertMemory>> lost;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (in_call_) return;
     lost.swap(retiring_);
   }
   std::vector<std::shared_ptr<ExpertMemory>> used;
   for (auto& memory : lost)
     if (!memory->Retire()) used.push_back(std::move(memory));  // unpinning many pages takes a while
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   retiring_.insert(retiring_.end(), used.begin(), used.end());
 }
 
 std::vector<std::shared_ptr<ExpertMemory>> WorkerPool::MappedExperts() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::shared_ptr<ExpertMemory>> all(workers_.size());
   for (const Worker& worker : workers_) {
     auto experts = worker.link == nullptr ? nullptr : worker.link->experts();
@@ -228,7 +230,7 @@ absl::Status WorkerPool::BeginCall(std::atomic<uint32_t>* release) {
     DropDeferred();
     EndCall();
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!AllUp()) return absl::UnavailableError("a slice of the experts is missing: " + Missing());
   // In slice order, whatever the order of the addresses: sums must not depend on it.
   calling_.assign(workers_.size(), {});
@@ -241,7 +243,7 @@ absl::Status WorkerPool::BeginCall(std::atomic<uint32_t>* release) {
 }
 
 void WorkerPool::Watch(bool waits) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   in_call_ = waits;
   watch_since_ = Clock::now();
 }
@@ -249,7 +251,7 @@ void WorkerPool::Watch(bool waits) {
 void WorkerPool::EndCall() {
   calling_.clear();
   deferred_values_ = 0;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   in_call_ = false;
   watch_since_ = Clock::now();
   release_ = nullptr;
@@ -363,35 +365,36 @@ void WorkerPool::DropDeferred() {
 }
 
 absl::Status WorkerPool::AwaitReady(int64_t deadline_ms) {
-  std::unique_lock lock(mutex_);
-  const bool ready =
-      changed_.wait_for(lock, std::chrono::milliseconds(deadline_ms), [&] { return AllUp() && fatal_.ok(); });
-  if (ready) return absl::OkStatus();
+  const MutexLock lock(mutex_);
+  const auto deadline = Clock::now() + std::chrono::milliseconds(deadline_ms);
+  while (!CanServe() && changed_.WaitUntil(mutex_, deadline)) {
+  }
+  if (CanServe()) return absl::OkStatus();
   return absl::DeadlineExceededError("experts are missing: " +
                                      (fatal_.ok() ? Missing() : std::string(fatal_.message())));
 }
 
 bool WorkerPool::Ready() const {
-  const std::lock_guard lock(mutex_);
-  return AllUp() && fatal_.ok();
+  const MutexLock lock(mutex_);
+  return CanServe();
 }
 
 std::vector<WorkerStatus> WorkerPool::Workers() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<WorkerStatus> statuses;
   for (const Worker& worker : workers_) statuses.push_back(worker.status);
   return statuses;
 }
 
 CallActivity WorkerPool::Activity() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {.in_call = in_call_, .seconds = std::chrono::duration<double>(Clock::now() - watch_since_).count()};
 }
 
 absl::StatusOr<ExpertRows> WorkerPool::CountedRows() const {
   std::vector<std::shared_ptr<WorkerLink>> links;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const Worker& worker : workers_) {
       if (worker.link != nullptr) links.push_back(worker.link);
     }

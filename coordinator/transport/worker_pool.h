@@ -7,16 +7,15 @@
 // CountedRows by any.
 #pragma once
 
-#include <condition_variable>
+#include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "common/base/mutex.h"
 #include "common/observe/metrics.h"
 #include "coordinator/transport/expert_backend.h"
 #include "coordinator/transport/worker_link.h"
@@ -94,6 +93,9 @@ class WorkerPool final : public ExpertBackend {
   void Watch(bool waits);
   void Release();
   absl::Status CheckSlices() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether Create need not wait any longer.
+  bool Settled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !fatal_.ok() || AllUp(); }
+  bool CanServe() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return AllUp() && fatal_.ok(); }
   bool AllUp() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -112,8 +114,8 @@ class WorkerPool final : public ExpertBackend {
   std::vector<float> dropped_;  // DropDeferred's
   std::chrono::steady_clock::time_point call_started_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable Mutex mutex_;
+  CondVar changed_;
   std::vector<Worker> workers_ ABSL_GUARDED_BY(mutex_);
   absl::Status fatal_ ABSL_GUARDED_BY(mutex_);                        // a worker that will never fit
   bool in_call_ ABSL_GUARDED_BY(mutex_) = false;                      // for the watchdog

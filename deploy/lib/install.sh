@@ -25,16 +25,52 @@ install_packages() {
   rm -f "$log"
 }
 
-# build_preset PRESET [TARGET...]: configures once and builds what changed; quiet unless it fails.
+# show_progress NAME: reads a build's output, keeps quiet about everything but how far it is. On a terminal that is one line
+# that moves, elsewhere a line every 20 seconds.
+show_progress() {
+  local name=$1 line done_steps="" all_steps="" begin=$SECONDS shown=$SECONDS status left moving=""
+  [ ! -t 2 ] || moving=1
+  while true; do
+    status=0
+    IFS= read -r -t 5 line || status=$?
+    [ $status -eq 0 ] || [ $status -gt 128 ] || break  # above 128: nothing came for 5 seconds
+    if [[ $status -eq 0 && $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then
+      done_steps=${BASH_REMATCH[1]} all_steps=${BASH_REMATCH[2]}
+    fi
+    [ -n "$done_steps" ] || continue
+    [ -n "$moving" ] || [ $((SECONDS - shown)) -ge 20 ] || continue
+    shown=$SECONDS
+    left=""
+    [ "$done_steps" -lt 10 ] || left=", about $(((SECONDS - begin) * (all_steps - done_steps) / done_steps)) s left"
+    if [ -n "$moving" ]; then
+      printf '\r\033[Kbuilding %s: %d of %d steps, %d s%s' "$name" "$done_steps" "$all_steps" $((SECONDS - begin)) "$left" >&2
+    else
+      printf 'building %s: %d of %d steps, %d s%s\n' "$name" "$done_steps" "$all_steps" $((SECONDS - begin)) "$left" >&2
+    fi
+  done
+  [ -z "$moving" ] || printf '\r\033[K' >&2
+}
+
+# build_preset PRESET [TARGET...]: configures once and builds what changed. Says how far it is; when it fails, what the
+# compiler said of the error and no more.
 build_preset() {
-  local preset=$1 log
+  local preset=$1 log status
   shift
   log=build/$preset.log
   mkdir -p build
-  [ -f "build/$preset/build.ninja" ] || echo "configuring and building '$preset' (the first build takes some minutes)" >&2
-  if ! { cmake --preset "$preset" && cmake --build --preset "$preset" -- "$@"; } >"$log" 2>&1; then
+  if [ ! -f "build/$preset/build.ninja" ]; then
+    echo "configuring the build '$preset'" >&2
+  fi
+  status=0
+  cmake --preset "$preset" >"$log" 2>&1 || status=$?
+  if [ $status -eq 0 ]; then
+    { NINJA_STATUS='[%f/%t] ' cmake --build --preset "$preset" -- "$@" 2>&1 || echo "build failed"; } |
+      tee -a "$log" | show_progress "$preset"
+    [ "$(tail -n 1 "$log")" != "build failed" ] || status=1
+  fi
+  if [ $status -ne 0 ]; then
     grep -E 'error|Error|FAILED' -A 5 "$log" | head -n 60 >&2
-    echo "build of preset '$preset' failed; the whole log is in $log" >&2
+    echo "The build '$preset' failed; the whole log is in $log." >&2
     return 1
   fi
 }

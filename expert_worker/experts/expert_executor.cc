@@ -1,7 +1,6 @@
 #include "expert_worker/experts/expert_executor.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
@@ -13,11 +12,13 @@
 #include <set>
 
 #include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/kernels/layout.h"
 #include "common/threading/thread_binding.h"
 #include "common/threading/thread_pool.h"
 #include "common/topology/topology.h"
+#include "common/transport/transport_limits.h"
 #include "expert_worker/experts/expert_slice.h"
 #include "expert_worker/experts/packed_slice.h"
 #include "expert_worker/grouping/token_groups.h"
@@ -140,8 +141,7 @@ class SliceExecutor final : public ExpertExecutor {
   const ExpertSlice& Weights() const override { return slice_; }
   void BindCaller() override {
     if (!BindThread(pthread_self(), {placement_.cpus.front()})) {
-      spdlog::warn("cannot bind a thread to CPU {}: it runs unbound, which is slower",
-                   placement_.cpus.front());
+      LogWarning("cannot bind a thread to CPU {}: it runs unbound, which is slower", placement_.cpus.front());
     }
   }
 
@@ -342,8 +342,7 @@ class SliceExecutor final : public ExpertExecutor {
                     .x_stride = static_cast<int64_t>(x.stride / sizeof(float)),
                     .tokens = x.count,
                     .y = y,
-                    .y_stride = row_end - row_begin,
-                    .exact = precision_ == Precision::kFloat});
+                    .y_stride = row_end - row_begin});
       return;
     }
     MatmulRounded(isa_, {.weight = weight,
@@ -450,9 +449,9 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> LoadFrom(const SliceSource& sour
                                                                  .worker_count = options.slice.worker_count,
                                                                  .nodes = options.numa_nodes,
                                                                  .threads = options.threads}));
-  for (const std::string& warning : topology.warnings) spdlog::warn("topology: {}", warning);
+  for (const std::string& warning : topology.warnings) LogWarning("topology: {}", warning);
   if (options.slice.worker_count < static_cast<int>(topology.nodes.size()) && options.numa_nodes.empty()) {
-    spdlog::warn(
+    LogWarning(
         "{} NUMA nodes and {} workers: some nodes serve nobody; start a worker for each, or give this one "
         "several with --numa-nodes",
         topology.nodes.size(), options.slice.worker_count);
@@ -461,7 +460,7 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> LoadFrom(const SliceSource& sour
   auto executor = std::make_unique<SliceExecutor>(std::move(placement), isa, precision);
   RETURN_IF_ERROR(executor->LoadWeights(source, config));
   if (executor->WeightBytes() > memory_bytes) {
-    spdlog::warn(
+    LogWarning(
         "{:.1f} GiB of weights do not fit the {:.1f} GiB of this worker's nodes: part of them lies elsewhere",
         static_cast<double>(executor->WeightBytes()) / (1 << 30),
         static_cast<double>(memory_bytes) / (1 << 30));

@@ -1,10 +1,10 @@
 #include "expert_worker/experts/expert_formats.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <set>
 
+#include "common/base/log.h"
 #include "common/base/status.h"
 
 namespace numoe {
@@ -23,10 +23,10 @@ struct GgufUse {
   }
   void Log() const {
     if (exact.empty() && rounded.empty()) return;
-    spdlog::info("experts in GGUF formats are held{}{}{}",
-                 exact.empty() ? "" : fmt::format(" exactly: {}", fmt::join(exact, ", ")),
-                 exact.empty() || rounded.empty() ? "" : ";",
-                 rounded.empty() ? "" : fmt::format(" rounded: {}", fmt::join(rounded, ", ")));
+    LogInfo("experts in GGUF formats are held{}{}{}",
+            exact.empty() ? "" : fmt::format(" exactly: {}", fmt::join(exact, ", ")),
+            exact.empty() || rounded.empty() ? "" : ";",
+            rounded.empty() ? "" : fmt::format(" rounded: {}", fmt::join(rounded, ", ")));
   }
 };
 

@@ -1,11 +1,11 @@
 #include "expert_worker/experts/expert_slice.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
-#include <mutex>
 #include <tuple>
 
+#include "common/base/first_error.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/topology/available_memory.h"
 #include "expert_worker/experts/packed_shard.h"
@@ -63,18 +63,13 @@ absl::Status LocateLayer(const Checkpoint& checkpoint, const ModelConfig& config
                          LayerId layer, std::byte* block, ThreadPool& pool, std::vector<MatrixLoad>& loads) {
   const size_t first = loads.size();
   loads.resize(first + kExpertMatrices * layout.experts().size());
-  std::mutex mutex;
-  absl::Status first_error;
+  FirstError first_error;
   pool.Run(static_cast<int>(layout.experts().size()), [&](int place, int) {
     const auto at = static_cast<size_t>(place);
-    const absl::Status status =
-        PlanExpert(checkpoint, config, layout, layer, at, block,
-                   absl::MakeSpan(&loads[first + kExpertMatrices * at], kExpertMatrices));
-    if (status.ok()) return;
-    const std::lock_guard lock(mutex);
-    if (first_error.ok()) first_error = status;
+    first_error.Note(PlanExpert(checkpoint, config, layout, layer, at, block,
+                                absl::MakeSpan(&loads[first + kExpertMatrices * at], kExpertMatrices)));
   });
-  return first_error;
+  return first_error.status();
 }
 
 ExpertSlice::ExpertSlice(const SliceLayout& layout, const ModelConfig& config)
@@ -138,7 +133,7 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
   }
   const bool reserved = options.memory.pages != HugePages::kTransparent;
   if (const uint64_t available = AvailableMemory(); !reserved && slice.bytes > available) {
-    spdlog::warn(
+    LogWarning(
         "the slice takes {:.1f} GiB and about {:.1f} GiB of memory are available: expect the kernel to end "
         "this process; more workers, a smaller --format or free memory would do",
         static_cast<double>(slice.bytes) / (1 << 30), static_cast<double>(available) / (1 << 30));

@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "common/base/check.h"
-#include "common/base/limits.h"
+#include "common/transport/transport_limits.h"
+#include "expert_worker/experts/experts_limits.h"
 
 namespace numoe {
 namespace {

@@ -1,11 +1,11 @@
 #include "expert_worker/experts/load_progress.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
-#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "expert_worker/experts/experts_limits.h"
 
 namespace numoe {
 namespace {
@@ -30,15 +30,15 @@ void LoadProgress::Add(uint64_t bytes, bool direct) {
   const int64_t now = Now();
   int64_t due = report_ns_.load(std::memory_order_relaxed);
   if (now < due || !report_ns_.compare_exchange_strong(due, now + kReportNanoseconds)) return;
-  spdlog::info("loading experts: {}", ToString());
+  LogInfo("loading experts: {}", ToString());
 }
 
 void LoadProgress::Finish(const std::string& what) {
   end_ns_.store(Now());
   const double done = static_cast<double>(bytes_done());
-  spdlog::info("loaded {}: {:.3f} GiB read in {:.1f} s ({:.2f} GiB/s), {:.0f}% of it past the page cache",
-               what, done / kGib, seconds(), done / kGib / std::max(seconds(), 1e-9),
-               100 * static_cast<double>(bytes_direct()) / std::max(done, 1.0));
+  LogInfo("loaded {}: {:.3f} GiB read in {:.1f} s ({:.2f} GiB/s), {:.0f}% of it past the page cache", what,
+          done / kGib, seconds(), done / kGib / std::max(seconds(), 1e-9),
+          100 * static_cast<double>(bytes_direct()) / std::max(done, 1.0));
 }
 
 double LoadProgress::seconds() const {

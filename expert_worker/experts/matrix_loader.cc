@@ -1,22 +1,23 @@
 #include "expert_worker/experts/matrix_loader.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <numeric>
 #include <tuple>
 
 #include "common/base/check.h"
-#include "common/base/limits.h"
+#include "common/base/first_error.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/topology/node_memory.h"
 #include "common/weights/matrix_checks.h"
 #include "common/weights/range_reader.h"
+#include "expert_worker/experts/experts_limits.h"
 
 namespace numoe {
 namespace {
@@ -60,7 +61,7 @@ struct Chunk {
 // Cuts rows [begin, end) of matrix number `matrix` into pieces of about `bytes`, at the same rows of the
 // matrix wherever the range begins, and where a block of scales ends that the range begins within: a piece's
 // first row counts as the first of its block.
-std::vector<Chunk> Cut(const MatrixView& m, int matrix, int64_t begin, int64_t end, size_t bytes) {
+std::vector<Chunk> CutIntoChunks(const MatrixView& m, int matrix, int64_t begin, int64_t end, size_t bytes) {
   const int64_t step = PieceRows(m, bytes);
   std::vector<Chunk> chunks;
   for (int64_t row = begin; row < end;) {
@@ -76,10 +77,13 @@ std::vector<Chunk> Cut(const MatrixView& m, int matrix, int64_t begin, int64_t e
 class SharedFile {
  public:
   SharedFile(const MappedFile& mapped, bool direct) : mapped_(mapped), direct_(direct) {}
-  void AddUse() { ++uses_; }
+  void AddUse() {
+    const MutexLock lock(mutex_);
+    ++uses_;
+  }
 
   absl::StatusOr<InputFile*> Acquire() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (file_ == nullptr) {
       ASSIGN_OR_RETURN(file_, InputFile::Open(mapped_, direct_));
     }
@@ -87,7 +91,7 @@ class SharedFile {
   }
   // After the last use: checks that the file is still the one it was, and closes it.
   absl::Status Release() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (--uses_ > 0) return absl::OkStatus();
     const absl::Status status = file_->CheckUnchanged();
     file_.reset();
@@ -100,9 +104,9 @@ class SharedFile {
  private:
   const MappedFile& mapped_;
   const bool direct_;
-  std::mutex mutex_;
-  int64_t uses_ = 0;
-  std::unique_ptr<InputFile> file_;
+  Mutex mutex_;
+  int64_t uses_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::unique_ptr<InputFile> file_ ABSL_GUARDED_BY(mutex_);
 };
 
 // What all threads share: the chunks in the order of reading, the files, and how it went.
@@ -111,7 +115,7 @@ class LoadPlan {
   LoadPlan(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& matrices, const LoadOptions& options)
       : checkpoint_(checkpoint), matrices_(matrices), options_(options) {}
 
-  void CutIntoChunks(int threads) {
+  void Cut(int threads) {
     size_t packed = 0;
     for (const MatrixLoad& matrix : matrices_) packed += matrix.out.size();
     const size_t budget = std::min(limits::kLoadStagingBytesMax, packed / 32);
@@ -120,7 +124,8 @@ class LoadPlan {
     for (size_t i = 0; i < matrices_.size(); ++i) {
       const MatrixLoad& m = matrices_[i];
       NUMOE_CHECK_EQ(m.row_begin % kPanelRows, 0);
-      for (const Chunk& chunk : Cut(m.stored, static_cast<int>(i), m.row_begin, m.row_begin + m.rows, target))
+      for (const Chunk& chunk :
+           CutIntoChunks(m.stored, static_cast<int>(i), m.row_begin, m.row_begin + m.rows, target))
         AddChunk(chunk);
     }
     // Addresses order as offsets do, and files as their mappings.
@@ -178,11 +183,10 @@ class LoadPlan {
   bool FirstReader() { return !reading_.exchange(true); }
   void Fail(const absl::Status& status) {
     if (status.ok()) return;
-    const std::lock_guard lock(mutex_);
-    if (first_error_.ok()) first_error_ = status;
+    first_error_.Note(status);
     failed_.store(true);
   }
-  absl::Status first_error() const { return first_error_; }  // when all threads are done
+  absl::Status first_error() const { return first_error_.status(); }  // when all threads are done
 
   uint64_t bytes() const { return bytes_; }
   size_t data_bytes() const { return data_bytes_; }
@@ -218,8 +222,7 @@ class LoadPlan {
   std::atomic<size_t> next_{0};
   std::atomic<bool> failed_{false};
   std::atomic<bool> reading_{false};
-  std::mutex mutex_;
-  absl::Status first_error_;
+  FirstError first_error_;
 };
 
 // One thread's share: buffers, reads in flight, and the packing of what has arrived.
@@ -301,9 +304,9 @@ class LoadThread {
       reader_ = std::make_unique<RangeReader>(RangeReaderOptions{
           .depth = kParts * static_cast<int>(stages_.size()), .io_uring = plan_.options().io_uring});
       if (plan_.FirstReader()) {
-        spdlog::info("reading weights by {}{}, {} pieces of up to {:.1f} MiB in flight for each thread",
-                     reader_->method(), file->direct() ? " past the page cache" : "", stages_.size(),
-                     static_cast<double>(plan_.data_bytes()) / (1 << 20));
+        LogInfo("reading weights by {}{}, {} pieces of up to {:.1f} MiB in flight for each thread",
+                reader_->method(), file->direct() ? " past the page cache" : "", stages_.size(),
+                static_cast<double>(plan_.data_bytes()) / (1 << 20));
       }
     }
     const AlignedRead range = AlignRead(plan_.FileOf(part).OffsetOf(part), part.size());
@@ -342,8 +345,8 @@ class LoadThread {
   absl::StatusOr<bool> PackCached(const Chunk& chunk) {
     const Stage& stage = *idle_.back();
     const MatrixView& matrix = plan_.MatrixOf(chunk).stored;
-    for (const Chunk& part :
-         Cut(matrix, chunk.matrix, chunk.row, chunk.row + chunk.rows, limits::kLoadCachedChunkBytes)) {
+    for (const Chunk& part : CutIntoChunks(matrix, chunk.matrix, chunk.row, chunk.row + chunk.rows,
+                                           limits::kLoadCachedChunkBytes)) {
       const Piece stored = plan_.PieceOfChunk(part);
       ASSIGN_OR_RETURN(const bool data, ReadCached(stored.data, stage.data));
       if (!data) return false;
@@ -375,7 +378,7 @@ class LoadThread {
 absl::Status LoadMatrices(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& matrices,
                           ThreadPool& pool, const LoadOptions& options, LoadProgress& progress) {
   LoadPlan plan(checkpoint, matrices, options);
-  plan.CutIntoChunks(pool.threads());
+  plan.Cut(pool.threads());
   progress.Begin(plan.bytes());
   pool.Run(pool.threads(), [&](int, int) { plan.Fail(LoadThread(plan, progress).Run()); });
   return plan.first_error();

@@ -3,8 +3,8 @@
 // The pool's threads each keep a few reads in flight and pack what has arrived, so the disk never waits for
 // the packing nor the packing for the disk. Matrices are cut into pieces of whole panels; pieces are read in
 // the order in which they lie on disk. What the page cache holds is copied from there, the rest is read past
-// it, into buffers whose sum is bounded (limits.h), and packed straight to where it stays. Errors name the
-// file and the tensor: DataLoss where bytes are missing, InvalidArgument where they make no sense,
+// it, into buffers whose sum is bounded (experts_limits.h), and packed straight to where it stays. Errors
+// name the file and the tensor: DataLoss where bytes are missing, InvalidArgument where they make no sense,
 // FailedPrecondition where a file changed meanwhile. `out` is undefined then.
 #pragma once
 

@@ -9,14 +9,15 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <mutex>
 #include <optional>
 
 #include "common/base/check.h"
+#include "common/base/first_error.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/input_file.h"
 #include "common/weights/json_reader.h"
+#include "common/weights/weights_limits.h"
 #include "expert_worker/experts/expert_formats.h"
 
 namespace numoe {
@@ -164,17 +165,12 @@ absl::Status WriteFully(int fd, const std::filesystem::path& path, const std::by
 // Runs body(block, begin, size) for each block of `bytes`; the first error.
 template <typename Body>
 absl::Status ForBlocks(uint64_t bytes, ThreadPool& pool, Body body) {
-  std::mutex mutex;
-  absl::Status first_error;
+  FirstError first_error;
   pool.Run(static_cast<int>(BlocksOf(bytes)), [&](int block, int) {
     const uint64_t begin = static_cast<uint64_t>(block) * kShardBlockBytes;
-    const absl::Status status =
-        body(static_cast<size_t>(block), begin, std::min(kShardBlockBytes, bytes - begin));
-    if (status.ok()) return;
-    const std::lock_guard lock(mutex);
-    if (first_error.ok()) first_error = status;
+    first_error.Note(body(static_cast<size_t>(block), begin, std::min(kShardBlockBytes, bytes - begin)));
   });
-  return first_error;
+  return first_error.status();
 }
 
 // Data first, past the page cache but for the end that fills no block of the disk; then the head.

@@ -6,14 +6,16 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <memory>
-#include <mutex>
 
-#include "common/base/limits.h"
+#include "common/base/first_error.h"
 #include "common/base/status.h"
 #include "common/weights/input_file.h"
 #include "common/weights/range_reader.h"
+#include "common/weights/weights_limits.h"
+#include "expert_worker/experts/experts_limits.h"
 #include "expert_worker/experts/packed_shard.h"
 
 namespace numoe {
@@ -44,19 +46,17 @@ absl::Status ForAllBlocks(const std::vector<OpenShard>& shards, ThreadPool& pool
     for (size_t block = 0; block < shards[shard].header.checksums.size(); ++block)
       blocks.push_back({shard, block});
   }
-  std::mutex mutex;
   std::atomic<bool> failed = false;
-  absl::Status first_error;
+  FirstError first_error;
   pool.Run(static_cast<int>(blocks.size()), [&](int i, int thread) {
     if (failed.load(std::memory_order_relaxed)) return;
     const BlockRange& range = blocks[static_cast<size_t>(i)];
     const absl::Status status = body(shards[range.shard], range.block, thread);
     if (status.ok()) return;
     failed.store(true);
-    const std::lock_guard lock(mutex);
-    if (first_error.ok()) first_error = status;
+    first_error.Note(status);
   });
-  return first_error;
+  return first_error.status();
 }
 
 struct Extent {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 
+#include "common/base/first_error.h"
 #include "common/base/status.h"
 
 namespace numoe {
@@ -17,16 +17,13 @@ uint64_t Aligned(uint64_t bytes) { return (bytes + kLayerAlignment - 1) / kLayer
 
 absl::Status PopulateAll(const NodeMemory& memory, ThreadPool& pool) {
   const auto parts = static_cast<int>((memory.size() + kPopulateBytes - 1) / kPopulateBytes);
-  std::mutex mutex;
-  absl::Status first_error;
+  FirstError first_error;
   pool.Run(parts, [&](int part, int) {
     const uint64_t begin = static_cast<uint64_t>(part) * kPopulateBytes;
-    const absl::Status status =
-        memory.Populate(memory.bytes().subspan(begin, std::min(kPopulateBytes, memory.size() - begin)));
-    const std::lock_guard lock(mutex);
-    if (first_error.ok()) first_error = status;
+    first_error.Note(
+        memory.Populate(memory.bytes().subspan(begin, std::min(kPopulateBytes, memory.size() - begin))));
   });
-  return first_error;
+  return first_error.status();
 }
 
 }  // namespace

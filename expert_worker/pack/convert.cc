@@ -2,11 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <sys/file.h>
 
 #include <algorithm>
 
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/threading/thread_binding.h"
 #include "common/topology/available_memory.h"
@@ -102,7 +102,7 @@ class Converter {
         const Job job{layer, &layout};
         const absl::Status there = CheckShard(job);
         if (there.ok()) continue;
-        if (!absl::IsNotFound(there)) spdlog::warn("{}: converting it again", std::string(there.message()));
+        if (!absl::IsNotFound(there)) LogWarning("{}: converting it again", std::string(there.message()));
         missing.push_back(job);
       }
     }
@@ -132,7 +132,7 @@ class Converter {
                       static_cast<double>(disk) / kGib, static_cast<double>(space.available) / kGib));
     }
     if (memory > AvailableMemory()) {
-      spdlog::warn(
+      LogWarning(
           "one shard takes {:.1f} GiB of memory, about {:.1f} GiB are available: more --workers make smaller "
           "shards",
           static_cast<double>(memory) / kGib, static_cast<double>(AvailableMemory()) / kGib);
@@ -168,7 +168,7 @@ class Converter {
 }  // namespace
 
 ConvertProgress::State ConvertProgress::Read() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   State state = state_;
   double done = state.done;
   if (current_ != nullptr && current_->bytes_total() > 0)
@@ -180,25 +180,25 @@ ConvertProgress::State ConvertProgress::Read() const {
 }
 
 void ConvertProgress::Begin(int shards) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_.shards = shards;
 }
 
 void ConvertProgress::Skip() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++state_.done;
   ++state_.skipped;
 }
 
 std::shared_ptr<LoadProgress> ConvertProgress::BeginShard() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (begin_ == std::chrono::steady_clock::time_point()) begin_ = std::chrono::steady_clock::now();
   current_ = std::make_shared<LoadProgress>();
   return current_;
 }
 
 void ConvertProgress::FinishShard(uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   current_ = nullptr;
   ++state_.done;
   state_.written += bytes;

@@ -6,12 +6,13 @@
 // process at a time works in a folder (a lock says so). Errors name the file and what to do.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/base/mutex.h"
 #include "expert_worker/experts/load_progress.h"
 #include "expert_worker/experts/slice_layout.h"
 
@@ -47,10 +48,10 @@ class ConvertProgress {
   void FinishShard(uint64_t bytes);
 
  private:
-  mutable std::mutex mutex_;
-  State state_;
-  std::shared_ptr<LoadProgress> current_;  // null between shards
-  std::chrono::steady_clock::time_point begin_;
+  mutable Mutex mutex_;
+  State state_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<LoadProgress> current_ ABSL_GUARDED_BY(mutex_);  // null between shards
+  std::chrono::steady_clock::time_point begin_ ABSL_GUARDED_BY(mutex_);
 };
 
 /// The number of shards that were written.

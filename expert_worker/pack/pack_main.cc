@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <thread>
 
-#include "CLI/CLI.hpp"
 #include "common/base/flags.h"
 #include "common/observe/logging.h"
 #include "expert_worker/pack/convert.h"
@@ -82,34 +81,28 @@ int RunInspect(const InspectOptions& options) {
 }  // namespace numoe
 
 int main(int argc, char** argv) {
-  CLI::App app("Looks into checkpoints, and packs their experts ahead of time for workers to map.",
-               "numoe-pack");
-  app.require_subcommand(1);
+  numoe::Flags flags("numoe-pack",
+                     "Looks into checkpoints, and packs their experts ahead of time for workers to map.",
+                     numoe::FlagSources::kCommandLine);
   numoe::InspectOptions inspect;
-  CLI::App* look = app.add_subcommand("inspect", "What a checkpoint or a packed folder holds, and what fits");
-  look->add_option("model", inspect.model, "Checkpoint or folder of packed shards")->required();
-  look->add_option("--workers", inspect.workers, "Slices in all")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  look->add_flag("--verify", inspect.verify, "Packed shards: read all of them and compare checksums");
-  look->add_option("--threads", inspect.threads, "For --verify; 0: every CPU")->check(CLI::Range(0, 4096));
+  numoe::Flags& look = flags.Command("inspect", "What a checkpoint or a packed folder holds, and what fits");
+  look.AddPositional("model", inspect.model, "Checkpoint or folder of packed shards").Required();
+  look.Add("workers", inspect.workers, "Slices in all").Range(1, 64);
+  look.AddSwitch("verify", inspect.verify, "Packed shards: read all of them and compare checksums");
+  look.Add("threads", inspect.threads, "For --verify; 0: every CPU").Range(0, 4096).HideDefault();
   numoe::ConvertOptions convert;
   std::string slice = "intermediate";
-  CLI::App* pack = app.add_subcommand("convert", "Packs experts into shards; goes on where it was stopped");
-  pack->add_option("model", convert.model, "Checkpoint")->required();
-  pack->add_option("--out", convert.out, "Folder for the shards")->required();
-  pack->add_option("--format", convert.format, "auto (as published), raw_int4, int4, int8, bf16, fp8")
-      ->capture_default_str();
-  pack->add_option("--workers", convert.workers, "Slices in all")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  pack->add_option("--slice", slice, "intermediate: 1/N of every expert; expert: whole experts")
-      ->check(CLI::IsMember({"intermediate", "expert"}))
-      ->capture_default_str();
-  pack->add_option("--threads", convert.threads, "0: every CPU")->check(CLI::Range(0, 4096));
-  pack->add_flag("--verify", convert.verify, "Check the data of shards that are there, too");
-  if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;
+  numoe::Flags& pack = flags.Command("convert", "Packs experts into shards; goes on where it was stopped");
+  pack.AddPositional("model", convert.model, "Checkpoint").Required();
+  pack.Add("out", convert.out, "Folder for the shards").Required();
+  pack.Add("format", convert.format, "auto (as published), raw_int4, int4, int8, bf16, fp8");
+  pack.Add("workers", convert.workers, "Slices in all").Range(1, 64);
+  pack.Add("slice", slice, "intermediate: 1/N of every expert; expert: whole experts")
+      .OneOf({"intermediate", "expert"});
+  pack.Add("threads", convert.threads, "0: every CPU").Range(0, 4096).HideDefault();
+  pack.AddSwitch("verify", convert.verify, "Check the data of shards that are there, too");
+  if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-pack"}).ok()) return 2;
   convert.mode = slice == "expert" ? numoe::SliceMode::kExpert : numoe::SliceMode::kIntermediate;
-  return *look ? numoe::RunInspect(inspect) : numoe::RunConvert(convert);
+  return look.Given() ? numoe::RunInspect(inspect) : numoe::RunConvert(convert);
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "common/base/limits.h"
+#include "common/transport/transport_limits.h"
 
 namespace numoe {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -11,10 +10,11 @@
 #include <cstring>
 #include <random>
 
-#include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/transport/ring_channel.h"
 #include "common/transport/shared_experts.h"
+#include "common/transport/transport_limits.h"
 
 namespace numoe {
 namespace {
@@ -34,7 +34,7 @@ std::string UniqueName() {
 }  // namespace
 
 absl::Status SharedExecutor::Execute(const LayerCallView& call, absl::Span<float> out) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   calls_.fetch_add(1, std::memory_order_relaxed);
   rows_.fetch_add(call.experts.size(), std::memory_order_relaxed);
   return executor_.Execute(call, out);
@@ -111,7 +111,7 @@ void RingServer::Serve(int socket) {
   absl::StatusOr<RingSegment> segment = RingSegment::Create(
       RequestBytes(limits::kCallTokensMax, options_.experts_per_token, shape.hidden_size));
   if (!segment.ok()) {
-    spdlog::error("shared-memory session: {}", segment.status().ToString());
+    LogError("shared-memory session: {}", segment.status().ToString());
     close(socket);
     return;
   }
@@ -126,11 +126,11 @@ void RingServer::Serve(int socket) {
     if (absl::IsDeadlineExceeded(message.status())) continue;
     if (!message.ok()) {
       if (!absl::IsUnavailable(message.status()))
-        spdlog::warn("shared-memory session ends: {}", message.status().ToString());
+        LogWarning("shared-memory session ends: {}", message.status().ToString());
       break;
     }
     if (const absl::Status decoded = DecodeRequest(*message, shape, call); !decoded.ok()) {
-      spdlog::warn("shared-memory session ends: {}", decoded.ToString());
+      LogWarning("shared-memory session ends: {}", decoded.ToString());
       break;
     }
     split.Split(call.view);

@@ -2,18 +2,18 @@
 //
 // Listens on an abstract Unix socket (no file to leave behind). Each connection is one session with a thread
 // of its own, which creates the segment, holds the worker's side of it and answers calls until the
-// coordinator goes away. The executor is shared by all sessions: calls are serialised by `execute_mutex`. The
-// destructor ends all sessions.
+// coordinator goes away. All sessions, those over gRPC included, share one SharedExecutor, whose mutex lets
+// one call run at a time. The destructor ends all sessions.
 #pragma once
 
 #include <atomic>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "common/base/mutex.h"
 #include "common/transport/call_codec.h"
 #include "common/transport/layer_call.h"
 
@@ -35,8 +35,8 @@ class SharedExecutor {
   uint64_t rows() const { return rows_.load(); }
 
  private:
-  LayerExecutor& executor_;
-  std::mutex mutex_;
+  Mutex mutex_;
+  LayerExecutor& executor_ ABSL_GUARDED_BY(mutex_);
   std::atomic<uint64_t> calls_{0};
   std::atomic<uint64_t> rows_{0};
 };

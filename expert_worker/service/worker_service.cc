@@ -3,17 +3,17 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
 
-#include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/host_id.h"
 #include "common/transport/tls_credentials.h"
+#include "expert_worker/experts/experts_limits.h"
 #include "expert_worker/service/layer_message.h"
 #include "expert_worker/service/listen_address.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
@@ -50,8 +50,8 @@ class Service final : public v1::ExpertWorker::Service {
 
   grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest* request,
                          v1::HandshakeReply* reply) override {
-    spdlog::info("handshake from coordinator '{}' (protocol {})", request->coordinator(),
-                 request->protocol_version());
+    LogInfo("handshake from coordinator '{}' (protocol {})", request->coordinator(),
+            request->protocol_version());
     if (draining_.load()) return ToGrpc(absl::UnavailableError("the worker is draining"));
     reply->set_protocol_version(kProtocolVersion);
     reply->set_model_fingerprint(options_.model_fingerprint);

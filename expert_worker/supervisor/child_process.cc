@@ -163,20 +163,23 @@ ProgressReport::ProgressReport(std::function<uint64_t()> bytes) {
   if (!NumberIn(kPipeVariable)) return;
   thread_ = std::thread([this, bytes = std::move(bytes)] {
     pthread_setname_np(pthread_self(), "progress");
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     do {
       ReportToSupervisor(fmt::format("{}{}\n", kProgress, bytes()));
-    } while (!wake_.wait_for(lock, kProgressEvery, [this] { return stop_; }));
+      const auto next_report = std::chrono::steady_clock::now() + kProgressEvery;
+      while (!stop_ && wake_.WaitUntil(mutex_, next_report)) {
+      }
+    } while (!stop_);
   });
 }
 
 ProgressReport::~ProgressReport() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   thread_.join();
 }
 

@@ -1,17 +1,17 @@
 #include "expert_worker/supervisor/supervisor.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <sys/wait.h>
 
 #include <atomic>
 #include <csignal>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "expert_worker/service/health_probe.h"
 #include "expert_worker/service/health_server.h"
@@ -66,7 +66,7 @@ class HealthWatch {
  private:
   // A look that began before the drain must not have the last word.
   void Tell(bool ready) {
-    const std::lock_guard lock(telling_);
+    const MutexLock lock(telling_);
     if (health_ != nullptr) health_->Set("", ready && !draining_.load());
   }
 
@@ -76,7 +76,7 @@ class HealthWatch {
       bool all = true;
       for (size_t i = 0; i < posts_.size() && !stop_.load(); ++i) all &= Look(*posts_[i], i);
       if (all != all_ready_ && !draining_.load())
-        spdlog::info("{} of the {} workers ready", all ? "all" : "not all", posts_.size());
+        LogInfo("{} of the {} workers ready", all ? "all" : "not all", posts_.size());
       all_ready_ = all;
       Tell(all);
       std::this_thread::sleep_for(kHealthEvery);
@@ -89,7 +89,7 @@ class HealthWatch {
     if (ready) post.ready_last.store(now);
     if (ready && post.ready_since.load() == 0) post.ready_since.store(now);
     if (ready != was_ready_[i] && !draining_.load())
-      spdlog::info("worker {} {}", post.worker.index, ready ? "is ready" : "is not ready");
+      LogInfo("worker {} {}", post.worker.index, ready ? "is ready" : "is not ready");
     was_ready_[i] = ready;
     if (health_ != nullptr) health_->Set(fmt::format("worker/{}", post.worker.index), ready);
     return ready;
@@ -99,7 +99,7 @@ class HealthWatch {
   HealthServer* const health_;
   std::vector<bool> was_ready_;
   bool all_ready_ = false;
-  std::mutex telling_;
+  Mutex telling_;  // guards an order and no member: what Tell finds and what it says are one step
   std::atomic<bool> draining_{false};
   std::atomic<bool> stop_{false};
   std::thread thread_;
@@ -151,7 +151,7 @@ class FleetKeeper {
       post->hang.OnStart();
       post->hung = false;
       post->running.store(true);
-      spdlog::info("worker {} is process {}", post->worker.index, post->child->pid());
+      LogInfo("worker {} is process {}", post->worker.index, post->child->pid());
     }
   }
 
@@ -171,8 +171,8 @@ class FleetKeeper {
   }
 
   void PassOn(int signal) {
-    spdlog::info("signal {}: {}", signal,
-                 ended_ ? "passed on again: the workers end at once" : "passed on, waiting for the workers");
+    LogInfo("signal {}: {}", signal,
+            ended_ ? "passed on again: the workers end at once" : "passed on, waiting for the workers");
     End(absl::OkStatus());
     for (const auto& post : posts_)
       if (post->child != nullptr) post->child->Signal(signal);
@@ -193,7 +193,7 @@ class FleetKeeper {
   void KillAll() {
     for (const auto& post : posts_) {
       if (post->child == nullptr) continue;
-      spdlog::warn("worker {} has not ended in time: killed", post->worker.index);
+      LogWarning("worker {} has not ended in time: killed", post->worker.index);
       post->child->Signal(SIGKILL);
     }
     kill_at_.reset();
@@ -209,9 +209,9 @@ class FleetKeeper {
       const bool served = post->ready_since.load() != 0;
       post->hung = post->hang.Look(passed, served, post->ready_last.load(), post->child->Progress());
       if (!post->hung) continue;
-      spdlog::error("worker {} hangs: process {} has {} for {} s; it is killed", post->worker.index,
-                    post->child->pid(), served ? "not said that it serves" : "loaded nothing",
-                    post->hang.silence().count() / 1000);
+      LogError("worker {} hangs: process {} has {} for {} s; it is killed", post->worker.index,
+               post->child->pid(), served ? "not said that it serves" : "loaded nothing",
+               post->hang.silence().count() / 1000);
       post->child->Signal(SIGKILL);
     }
   }
@@ -241,8 +241,8 @@ class FleetKeeper {
       return End(absl::AbortedError(fmt::format("worker {} could not be started in {} tries: {}",
                                                 post.worker.index, options_.restarts.starts_max, end)));
     }
-    spdlog::warn("worker {} ended with {}; it is started again in {} ms", post.worker.index, end,
-                 delay->count());
+    LogWarning("worker {} ended with {}; it is started again in {} ms", post.worker.index, end,
+               delay->count());
     post.start = Clock::now() + *delay;
   }
 

@@ -1,6 +1,5 @@
 // numoe-kernel-bench: what NUMoE's parts reach on this machine, beside what the machine can do. The tool an
 // operator runs on new hardware. Every subcommand prints a table, or one JSON object per line with --json.
-#include "CLI/CLI.hpp"
 #include "common/base/flags.h"
 #include "common/base/limits.h"
 #include "common/kernels/kernels.h"
@@ -11,67 +10,49 @@
 #include "expert_worker/tools/transport_bench.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Measures what NUMoE's parts reach on this machine.", "numoe-kernel-bench");
-  app.require_subcommand(1);
+  numoe::Flags flags("numoe-kernel-bench", "Measures what NUMoE's parts reach on this machine.",
+                     numoe::FlagSources::kCommandLine);
   bool json = false;
   numoe::MoeBenchOptions moe;
-  const CLI::App* transport =
-      app.add_subcommand("transport", "Shared-memory ring against gRPC, same payloads, pinned cores");
-  const CLI::App* limits =
-      app.add_subcommand("limits", "Read bandwidth and arithmetic peaks by instruction set");
-  CLI::App* layer = app.add_subcommand("moe", "One MoE layer through the worker's executor");
-  layer->add_option("--shape", moe.shape, "k2, deepseek-v3, qwen3-30b, qwen3-235b; tiny: a call's own cost")
-      ->capture_default_str();
-  layer->add_option("--experts", moe.experts, "Experts held in memory; 0: all of the model's")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
-  layer
-      ->add_option("--of", moe.of,
-                   "Experts that tokens are routed to, of which those held compute; 0: those held")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
-  layer->add_option("--tokens", moe.tokens, "Tokens in a call, separated by commas")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 8192))
-      ->capture_default_str();
-  layer->add_option("--format", moe.format, numoe::WeightFormatNames())->capture_default_str();
-  layer->add_option("--isa", moe.isa, "auto, scalar, avx2, avx512, amx")->capture_default_str();
-  layer->add_option("--routing", moe.routing, "uniform, or skewed: popular experts take most tokens (Zipf)")
-      ->capture_default_str();
-  layer->add_option("--activations", moe.activations, "auto, bf16, fp32: as for the worker")
-      ->capture_default_str();
-  layer->add_flag("--outliers", moe.outliers,
-                  "A few channels of the activations are 20 to 50 times as large");
-  layer->add_flag(
-      "--disturb", moe.disturb,
+  numoe::Flags& transport =
+      flags.Command("transport", "Shared-memory ring against gRPC, same payloads, pinned cores");
+  numoe::Flags& limits = flags.Command("limits", "Read bandwidth and arithmetic peaks by instruction set");
+  numoe::Flags& layer = flags.Command("moe", "One MoE layer through the worker's executor");
+  layer.Add("shape", moe.shape, "k2, deepseek-v3, qwen3-30b, qwen3-235b; tiny: a call's own cost");
+  layer.Add("experts", moe.experts, "Experts held in memory; 0: all of the model's").Range(0, 4096);
+  layer.Add("of", moe.of, "Experts that tokens are routed to, of which those held compute; 0: those held")
+      .Range(0, 4096);
+  layer.Add("tokens", moe.tokens, "Tokens in a call, separated by commas").CommaSeparated().Range(1, 8192);
+  layer.Add("format", moe.format, numoe::WeightFormatNames());
+  layer.Add("isa", moe.isa, "auto, scalar, avx2, avx512, amx");
+  layer.Add("routing", moe.routing, "uniform, or skewed: popular experts take most tokens (Zipf)");
+  layer.Add("activations", moe.activations, "auto, bf16, fp32: as for the worker");
+  layer.AddSwitch("outliers", moe.outliers, "A few channels of the activations are 20 to 50 times as large");
+  layer.AddSwitch(
+      "disturb", moe.disturb,
       "Also the share of the rate that is left beside a busy process on every CPU, with a CPU quota of "
       "half the CPUs, and with two threads on every CPU (holds the experts twice)");
   numoe::LoadBenchOptions load;
-  CLI::App* loading = app.add_subcommand("load", "Loading a slice of a checkpoint, from page cache and disk");
-  loading->add_option("--model", load.model, "Checkpoint, or packed by numoe-pack")->required();
-  loading->add_option("--packed", load.packed, "A packed model's shards: map or copy")
-      ->check(CLI::IsMember({"map", "copy"}))
-      ->capture_default_str();
-  loading->add_option("--format", load.format, "As for the worker")->capture_default_str();
-  loading->add_option("--worker-count", load.worker_count, "The slice of worker 0 of so many")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  loading->add_option("--rounds", load.rounds, "Rounds, of which the median counts")
-      ->check(CLI::Range(1, 99))
-      ->capture_default_str();
-  for (CLI::App* command : app.get_subcommands({})) {
-    command->add_flag("--json", json, "One JSON object per line");
-    if (command == transport) continue;
-    command->add_option("--threads", moe.threads, "Compute threads; 0: every CPU")
-        ->check(CLI::Range(0, numoe::limits::kThreadsMax));
+  numoe::Flags& loading = flags.Command("load", "Loading a slice of a checkpoint, from page cache and disk");
+  loading.Add("model", load.model, "Checkpoint, or packed by numoe-pack").Required();
+  loading.Add("packed", load.packed, "A packed model's shards: map or copy").OneOf({"map", "copy"});
+  loading.Add("format", load.format, "As for the worker");
+  loading.Add("worker-count", load.worker_count, "The slice of worker 0 of so many").Range(1, 64);
+  loading.Add("rounds", load.rounds, "Rounds, of which the median counts").Range(1, 99);
+  for (numoe::Flags* command : {&transport, &limits, &layer, &loading}) {
+    command->AddSwitch("json", json, "One JSON object per line");
+    if (command == &transport) continue;
+    command->Add("threads", moe.threads, "Compute threads; 0: every CPU")
+        .Range(0, numoe::limits::kThreadsMax)
+        .HideDefault();
   }
-  if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;
+  if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-kernel-bench"}).ok()) return 2;
   moe.json = json;
   load.json = json;
   load.threads = moe.threads;
-  if (*loading) return numoe::RunLoadBench(load);
-  if (*transport) return numoe::RunTransportBench(json);
-  if (*limits) return numoe::RunLimitsBench(moe.threads, json);
+  if (loading.Given()) return numoe::RunLoadBench(load);
+  if (transport.Given()) return numoe::RunTransportBench(json);
+  if (limits.Given()) return numoe::RunLimitsBench(moe.threads, json);
   return numoe::RunMoeBench(moe);
 }

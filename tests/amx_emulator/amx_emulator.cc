@@ -15,7 +15,7 @@ namespace {
 // initial-exec: the first access must not allocate, it happens inside a signal handler.
 thread_local TileUnit tile_unit __attribute__((tls_model("initial-exec")));
 
-std::atomic<uint64_t> counts[kOps];
+std::atomic<uint64_t> op_counts[kOps];
 std::atomic<FaultHook> fault_hook{nullptr};
 bool installed = false;
 struct sigaction previous;
@@ -95,7 +95,7 @@ bool Step(ucontext_t& context) {
     if (hook == nullptr) Die(fault, instruction.op, reason);
     hook(fault, instruction.op, reason);
   } else {
-    counts[static_cast<int>(instruction.op)].fetch_add(1, std::memory_order_relaxed);
+    op_counts[static_cast<int>(instruction.op)].fetch_add(1, std::memory_order_relaxed);
   }
   rip += instruction.length;
   return true;
@@ -129,10 +129,10 @@ void Uninstall() {
 
 bool StepOver(void* context) { return installed && Step(*static_cast<ucontext_t*>(context)); }
 
-uint64_t Count(Op op) { return counts[static_cast<int>(op)].load(std::memory_order_relaxed); }
+uint64_t Count(Op op) { return op_counts[static_cast<int>(op)].load(std::memory_order_relaxed); }
 
 void ResetCounts() {
-  for (std::atomic<uint64_t>& count : counts) count.store(0, std::memory_order_relaxed);
+  for (std::atomic<uint64_t>& count : op_counts) count.store(0, std::memory_order_relaxed);
 }
 
 void SetFaultHook(FaultHook hook) { fault_hook.store(hook); }

@@ -13,10 +13,10 @@
 namespace numoe::amx_emulator {
 namespace {
 
-struct Config {
+struct TileConfig {
   uint8_t bytes[kConfigBytes] = {1};
 
-  Config& Tile(int tile, int rows, int row_bytes) {
+  TileConfig& Tile(int tile, int rows, int row_bytes) {
     bytes[48 + tile] = static_cast<uint8_t>(rows);
     bytes[16 + 2 * tile] = static_cast<uint8_t>(row_bytes);
     bytes[17 + 2 * tile] = static_cast<uint8_t>(row_bytes >> 8);
@@ -37,7 +37,7 @@ template <typename Word>
 std::vector<Word> RunDot(DotShape s, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
                          const std::vector<Word>& c, const auto& dot) {
   TileUnit unit;
-  Config config;
+  TileConfig config;
   config.Tile(0, s.m, 4 * s.n).Tile(1, s.m, 4 * s.k).Tile(2, s.k, 4 * s.n);
   EXPECT_EQ(Why(unit.LoadConfig(config.bytes)), "");
   EXPECT_EQ(Why(unit.Load(0, Address(c.data()), 4 * s.n)), "");
@@ -151,7 +151,7 @@ TEST(TileUnitTest, Bf16KnownValue) {
 
 TEST(TileUnitTest, LoadsZeroTheRestAndStoresOnlyTheTile) {
   TileUnit unit;
-  Config config;
+  TileConfig config;
   ASSERT_EQ(Why(unit.LoadConfig(config.Tile(3, 5, 12).bytes)), "");
   uint8_t in[5 * 20];
   for (int i = 0; i < 100; ++i) in[i] = static_cast<uint8_t>(i + 1);
@@ -170,7 +170,7 @@ TEST(TileUnitTest, LoadsZeroTheRestAndStoresOnlyTheTile) {
 
 TEST(TileUnitTest, NegativeStrideRunsBackwards) {
   TileUnit unit;
-  Config config;
+  TileConfig config;
   ASSERT_EQ(Why(unit.LoadConfig(config.Tile(0, 2, 4).bytes)), "");
   const uint32_t in[2] = {7, 9};
   uint32_t out[2] = {};
@@ -182,7 +182,7 @@ TEST(TileUnitTest, NegativeStrideRunsBackwards) {
 
 TEST(TileUnitTest, ConfigurationRoundTripsAndReleaseForgetsIt) {
   TileUnit unit;
-  Config config;
+  TileConfig config;
   config.Tile(0, 16, 64).Tile(7, 3, 20);
   ASSERT_EQ(Why(unit.LoadConfig(config.bytes)), "");
   uint8_t stored[kConfigBytes];
@@ -199,7 +199,7 @@ TEST(TileUnitTest, ConfigurationRoundTripsAndReleaseForgetsIt) {
 
 TEST(TileUnitTest, StartRowContinuesAnInterruptedLoad) {
   TileUnit unit;
-  Config config;
+  TileConfig config;
   config.Tile(0, 2, 4);
   config.bytes[1] = 1;
   ASSERT_EQ(Why(unit.LoadConfig(config.bytes)), "");
@@ -216,17 +216,17 @@ TEST(TileUnitTest, StartRowContinuesAnInterruptedLoad) {
 
 TEST(TileUnitTest, RefusesBadConfigurations) {
   TileUnit unit;
-  const auto why = [&](const Config& config) { return Why(unit.LoadConfig(config.bytes)); };
-  EXPECT_EQ(why(Config().Tile(0, 17, 64)), "a tile has more than 16 rows");
-  EXPECT_EQ(why(Config().Tile(0, 16, 65)), "a tile has more than 64 bytes a row");
-  EXPECT_EQ(why(Config().Tile(0, 16, 0)), "a tile has rows or row bytes, but not both");
-  EXPECT_EQ(why(Config().Tile(0, 0, 64)), "a tile has rows or row bytes, but not both");
-  EXPECT_EQ(why(Config().Tile(8, 0, 64)), "row bytes of tiles 8 to 15 are not zero");
-  EXPECT_EQ(why(Config().Tile(8, 1, 0)), "rows of tiles 8 to 15 are not zero");
-  Config reserved;
+  const auto why = [&](const TileConfig& config) { return Why(unit.LoadConfig(config.bytes)); };
+  EXPECT_EQ(why(TileConfig().Tile(0, 17, 64)), "a tile has more than 16 rows");
+  EXPECT_EQ(why(TileConfig().Tile(0, 16, 65)), "a tile has more than 64 bytes a row");
+  EXPECT_EQ(why(TileConfig().Tile(0, 16, 0)), "a tile has rows or row bytes, but not both");
+  EXPECT_EQ(why(TileConfig().Tile(0, 0, 64)), "a tile has rows or row bytes, but not both");
+  EXPECT_EQ(why(TileConfig().Tile(8, 0, 64)), "row bytes of tiles 8 to 15 are not zero");
+  EXPECT_EQ(why(TileConfig().Tile(8, 1, 0)), "rows of tiles 8 to 15 are not zero");
+  TileConfig reserved;
   reserved.bytes[15] = 1;
   EXPECT_EQ(why(reserved), "reserved bytes 2 to 15 are not zero");
-  Config palette;
+  TileConfig palette;
   palette.bytes[0] = 2;
   EXPECT_EQ(why(palette), "palette is not 0 or 1");
 }
@@ -236,7 +236,7 @@ TEST(TileUnitTest, RefusesBadOperands) {
   uint32_t memory[256] = {};
   EXPECT_EQ(Why(unit.Zero(0)), "tiles are not configured");
   EXPECT_EQ(Why(unit.Store(0, Address(memory), 64)), "tiles are not configured");
-  Config config;
+  TileConfig config;
   config.Tile(0, 4, 16).Tile(1, 4, 32).Tile(2, 8, 16).Tile(3, 4, 10).Tile(4, 8, 12).Tile(5, 7, 16).Tile(6, 3,
                                                                                                         32);
   ASSERT_EQ(Why(unit.LoadConfig(config.bytes)), "");

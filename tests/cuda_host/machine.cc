@@ -99,8 +99,7 @@ uint32_t Machine::Random() {  // xorshift64
   return static_cast<uint32_t>(random_ >> 32);
 }
 
-// --- grids and blocks
-// ----------------------------------------------------------------------------------------
+// --- grids and blocks --------------------------------------------------------------------------------------
 
 void Machine::Run(const Grid& grid, void (*body)(void*), void* argument) {
   if (current_ != nullptr) Fail("a kernel launches a kernel", Place::current());
@@ -159,7 +158,7 @@ void Machine::RunBlock() {
     warps_[warp].meeting_count = 0;
     warps_[warp].live = LaneMask(thread_count_ - warp * kWarpLanes);
   }
-  for (Barrier& barrier : barriers_) barrier.arrived = barrier.waiting = barrier.nonzero = 0;
+  barrier_.waiting = barrier_.nonzero = 0;
   live_ = thread_count_;
   ready_count_ = 0;
   for (int i = 0; i < thread_count_; ++i) {
@@ -199,16 +198,12 @@ void Machine::ExitThread() {
       Fail("thread exits while lanes of its warp wait for it", warp.meetings[i].place);
     }
   }
-  const Barrier& block_barrier = barriers_[0];
-  if (block_barrier.arrived > 0 && block_barrier.wanted == 0) {
-    Fail("thread exits while others wait at __syncthreads", block_barrier.place);
-  }
+  if (barrier_.waiting > 0) Fail("thread exits while others wait at __syncthreads", barrier_.place);
   Release(&exit_order_);
   SwitchToNext();
 }
 
-// --- who runs next
-// -------------------------------------------------------------------------------------------
+// --- who runs next -----------------------------------------------------------------------------------------
 
 void Machine::MakeReady(Thread* thread) {
   thread->waits_for = nullptr;
@@ -252,15 +247,14 @@ void Machine::ReleaseLanes(int warp, unsigned lanes) {
   }
 }
 
-// --- barriers
-// ------------------------------------------------------------------------------------------------
+// --- barriers ----------------------------------------------------------------------------------------------
 
-void Machine::ReleaseBarrier(Barrier& barrier) {
-  const int waiting = barrier.waiting;
-  barrier.result[barrier.generation & 1] = barrier.nonzero;
-  barrier.arrived = barrier.waiting = barrier.nonzero = 0;
-  ++barrier.generation;
-  Thread** waiters = barrier.waiters;
+void Machine::ReleaseBarrier() {
+  const int waiting = barrier_.waiting;
+  barrier_.result[barrier_.generation & 1] = barrier_.nonzero;
+  barrier_.waiting = barrier_.nonzero = 0;
+  ++barrier_.generation;
+  Thread** waiters = barrier_.waiters;
   for (int i = 1; i < waiting; ++i) {  // they came nearly sorted
     Thread* thread = waiters[i];
     int j = i;
@@ -271,46 +265,27 @@ void Machine::ReleaseBarrier(Barrier& barrier) {
   for (int i = 0; i < waiting; ++i) MakeReady(waiters[descending ? i : waiting - 1 - i]);
 }
 
-void Machine::ArriveAt(Barrier& barrier, int id, int wanted, Place place) {
-  if (id < 0 || id >= kBarriers) Fail("barrier: ids are 0 to 15", place);
-  if (wanted % kWarpLanes != 0) Fail("named barrier: the count is no multiple of 32", place);
-  if (barrier.arrived > 0 && barrier.wanted != wanted)
-    Fail("named barrier: threads name different counts", place);
-  if (wanted == 0 && barrier.arrived > 0 && barrier.place.line() != place.line()) {
-    Fail("divergent barrier: threads wait at different source lines", place);
-  }
-  if (wanted == 0 && live_ != thread_count_) Fail("barrier after threads of the block have exited", place);
-  barrier.place = place;
-  barrier.wanted = wanted;
-  ++barrier.arrived;
-  Release(&barrier.order[barrier.generation & 1]);
-}
-
-int Machine::Wait(int id, int wanted, int vote, Place place) {
+int Machine::Wait(int vote, Place place) {
   Thread& me = *current_;
-  me.waits_for = id == 0 ? "__syncthreads" : "a named barrier";
+  me.waits_for = "__syncthreads";
   me.place = place;
   me.mask = 0;
-  Barrier& barrier = barriers_[id & (kBarriers - 1)];
-  ArriveAt(barrier, id, wanted, place);
-  const unsigned generation = barrier.generation & 1;
-  barrier.nonzero += vote != 0 ? 1 : 0;
-  barrier.waiters[barrier.waiting++] = &me;
-  if (barrier.arrived == (wanted == 0 ? thread_count_ : wanted)) ReleaseBarrier(barrier);
+  if (barrier_.waiting > 0 && barrier_.place.line() != place.line()) {
+    Fail("divergent barrier: threads wait at different source lines", place);
+  }
+  if (live_ != thread_count_) Fail("barrier after threads of the block have exited", place);
+  const unsigned generation = barrier_.generation & 1;
+  barrier_.place = place;
+  Release(&barrier_.order[generation]);
+  barrier_.nonzero += vote != 0 ? 1 : 0;
+  barrier_.waiters[barrier_.waiting++] = &me;
+  if (barrier_.waiting == thread_count_) ReleaseBarrier();
   SwitchToNext();
-  Acquire(&barrier.order[generation]);
-  return barrier.result[generation];
+  Acquire(&barrier_.order[generation]);
+  return barrier_.result[generation];
 }
 
-void Machine::Arrive(int id, int wanted, Place place) {
-  Barrier& barrier = barriers_[id & (kBarriers - 1)];
-  if (wanted == 0) Fail("an arrival without waiting names its count", place);
-  ArriveAt(barrier, id, wanted, place);
-  if (barrier.arrived == wanted) ReleaseBarrier(barrier);
-}
-
-// --- lanes that meet
-// -----------------------------------------------------------------------------------------
+// --- lanes that meet ---------------------------------------------------------------------------------------
 
 void Machine::FinishMeeting(int warp_index, int index, MeetingFunction meet) {
   Warp& warp = warps_[warp_index];
@@ -356,8 +331,7 @@ void Machine::Meet(int kind, const char* name, unsigned mask, void* argument, Me
   if (kind == kSyncwarp) Acquire(order);
 }
 
-// --- diagnosis
-// -----------------------------------------------------------------------------------------------
+// --- diagnosis ---------------------------------------------------------------------------------------------
 
 void Machine::Fail(const char* what, Place place) {
   std::fprintf(stderr, "cuda_host: %s: %s (%s:%u)", grid_.kernel, what, place.file_name(), place.line());

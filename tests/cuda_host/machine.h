@@ -22,7 +22,6 @@ namespace numoe::cuda_host {
 
 inline constexpr int kWarpLanes = 32;
 inline constexpr int kBlockThreadsMax = 1024;
-inline constexpr int kBarriers = 16;
 inline constexpr size_t kBlockSharedBytesMax = 227 << 10;  // sm_90; sm_80 has 163 KiB, sm_86 and sm_89 99 KiB
 inline constexpr size_t kStaticSharedBytesMax = 48 << 10;  // what ptxas allows
 inline constexpr int kPendingCopiesMax = 512;              // of one thread
@@ -68,8 +67,9 @@ struct Warp {
   uint64_t order[2];
 };
 
+/// That of __syncthreads.
 struct Barrier {
-  int arrived, wanted, waiting;
+  int waiting;
   int nonzero;  // votes of __syncthreads_count and its kin
   Place place;
   unsigned generation;
@@ -105,10 +105,8 @@ class Machine {
   /// Storage of one static __shared__ variable.
   void* StaticShared(int slot);
 
-  /// `wanted` 0: all threads of the block (__syncthreads). Returns how many came with a non-zero vote.
-  int Wait(int id, int wanted, int vote, Place place);
-  /// Counts as an arrival, does not wait (bar.arrive).
-  void Arrive(int id, int wanted, Place place);
+  /// Waits for all threads of the block. Returns how many came with a non-zero vote.
+  int Wait(int vote, Place place);
   /// Returns when all live lanes of `mask` came with this kind; `meet` ran once over their arguments.
   void Meet(int kind, const char* name, unsigned mask, void* argument, MeetingFunction meet, Place place);
   /// Lets every other thread that can run go first.
@@ -131,8 +129,7 @@ class Machine {
   void SwitchToNext();
   void MakeReady(Thread* thread);
   void ReleaseLanes(int warp, unsigned lanes);
-  void ReleaseBarrier(Barrier& barrier);
-  void ArriveAt(Barrier& barrier, int id, int wanted, Place place);
+  void ReleaseBarrier();
   void FinishMeeting(int warp, int index, MeetingFunction meet);
 
   static inline constinit thread_local Machine* current_machine_ = nullptr;
@@ -155,7 +152,7 @@ class Machine {
   Thread* ready_[kBlockThreadsMax] = {};  // last in, first out
   Thread threads_[kBlockThreadsMax] = {};
   Warp warps_[kBlockThreadsMax / kWarpLanes] = {};
-  Barrier barriers_[kBarriers] = {};
+  Barrier barrier_ = {};
   static constexpr int kSharedSlotsMax = 512;
   void* shared_[kSharedSlotsMax] = {};
   uint64_t runs_ = 0;

@@ -132,7 +132,7 @@ TEST(MachineDeathTest, CollectivesThatDoNotFitTogetherStopAndSayWhere) {
   EXPECT_DEATH(cuda::LaunchCollective(Mistake::kSkippedBarrier, out),
                "exits while others wait at __syncthreads");
   EXPECT_DEATH(cuda::LaunchCollective(Mistake::kDeadlock, out),
-               "deadlock(.|\n)*threads 0..31: a named barrier");
+               "deadlock(.|\n)*threads 0..15: __syncwarp(.|\n)*threads 16..63: __syncthreads");
   EXPECT_DEATH(cuda::LaunchCollective(Mistake::kWrongMask, out), "the calling lane is not named in the mask");
   EXPECT_DEATH(cuda::LaunchCollective(Mistake::kLaneMissing, out), "exit");
   EXPECT_DEATH(cuda::LaunchCollective(Mistake::kDivergentShuffle, out), "divergent warp operation");
@@ -195,14 +195,6 @@ TEST(MachineTest, WarpWordsMatchTheirDefinition) {
         EXPECT_EQ(out[word * 32 + static_cast<size_t>(lane)], expected[word]) << "word " << word;
       }
     }
-  });
-}
-
-TEST(MachineTest, NamedBarriersHandOverBetweenWarps) {
-  RunUnderAllSchedules([] {
-    std::vector<int> out(8, -1);
-    cuda::LaunchHandOver(out.data());
-    EXPECT_THAT(out, testing::ElementsAre(0, 1, 4, 9, 16, 25, 36, 49));
   });
 }
 

@@ -80,7 +80,13 @@ __global__ void Collective(int* out) {
     if (thread >= 40) return;
     __syncthreads();
   }
-  if (kMistake == Mistake::kDeadlock && thread < 32) NamedBarrierSync(1, 64);
+  if (kMistake == Mistake::kDeadlock) {
+    if (thread < 16) {
+      __syncwarp();
+    } else {
+      __syncthreads();
+    }
+  }
   if (kMistake == Mistake::kWrongMask) value = __shfl_sync(0xffffu, value, 0);
   if (kMistake == Mistake::kLaneMissing && thread % 32 != 5) value = __shfl_sync(~0u, value, 0);
   if (kMistake == Mistake::kDivergentShuffle) {
@@ -122,25 +128,6 @@ __global__ void WaitForFlag(const uint32_t* flag, uint32_t* answer) {
   }
   __syncthreads();
   if (threadIdx.x == 1) StoreReleaseSystem(answer, 7);
-}
-
-// Warp 0 fills a slot, warps 1 and 2 read it: barrier 1 says full, barrier 2 says empty.
-__global__ void HandOver(int* out) {
-  NUMOE_SHARED(int, slot, [32]);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  constexpr int kAll = 96;
-  for (int i = 0; i < 8; ++i) {
-    if (warp == 0) {
-      if (i > 0) NamedBarrierSync(2, kAll);
-      slot[lane] = i * i;
-      NamedBarrierArrive(1, kAll);
-    } else {
-      NamedBarrierSync(1, kAll);
-      if (lane == 31 && warp == 2) out[i] = slot[3];
-      if (i < 7) NamedBarrierArrive(2, kAll);
-    }
-  }
 }
 
 __global__ void Indices(int* out) {
@@ -216,8 +203,6 @@ void LaunchWarpWords(const int* in, int* out) {
 void LaunchWaitForFlag(const uint32_t* flag, uint32_t* answer) {
   NUMOE_LAUNCH(WaitForFlag, (LaunchShape{dim3(1), dim3(64)}), nullptr, flag, answer);
 }
-
-void LaunchHandOver(int* out) { NUMOE_LAUNCH(HandOver, (LaunchShape{dim3(1), dim3(96)}), nullptr, out); }
 
 void LaunchShares(size_t dynamic_bytes, int* out) {
   NUMOE_LAUNCH((Shares<(32 << 10)>), (LaunchShape{dim3(1), dim3(32), dynamic_bytes}), nullptr, out);

@@ -20,7 +20,7 @@ enum class Mistake {
   kUnwrittenShared,
   kDivergentBarrier,  // two branches, each with its own __syncthreads
   kSkippedBarrier,    // some threads leave before it
-  kDeadlock,          // a named barrier expects more threads than come
+  kDeadlock,          // half a warp waits at __syncwarp, the other half at __syncthreads
   kWrongMask,         // the mask does not name the caller
   kLaneMissing,       // the mask names a lane that does not come
   kDivergentShuffle,
@@ -42,8 +42,6 @@ inline constexpr int kWarpWords = 14;
 void LaunchWarpWords(const int* in, int* out);
 /// Waits until *flag is 1, then writes 7 to *answer.
 void LaunchWaitForFlag(const uint32_t* flag, uint32_t* answer);
-/// Producer and consumer warps hand 8 values over through named barriers; out[i] = i * i.
-void LaunchHandOver(int* out);
 /// out[i] = i, through 32 KiB of static shared memory beside so much dynamic.
 void LaunchShares(size_t dynamic_bytes, int* out);
 /// out[i] = block * 1000 + thread for a grid of 2 x 3 blocks of 4 x 8 x 2 threads; counts visits.

@@ -1,17 +1,15 @@
 #include "tests/cuda_host/matrix.h"
 
 #include "common/formats/bf16.h"
-#include "common/formats/fp16.h"
 
 namespace numoe::cuda_host {
 namespace {
 
 constexpr int kLoadKind = 40;  // + matrices, + 8 if transposed
 constexpr int kBf16Kind = 60;
-constexpr int kF16Kind = 61;
-constexpr int kS8Kind = 62;
 constexpr int kRows = 16;     // of A and C
 constexpr int kColumns = 8;   // of B and C
+constexpr int kDepth = 16;    // columns of A, rows of B
 constexpr int kTileRows = 8;  // of an ldmatrix matrix, 16 bytes each
 
 struct LoadLane {
@@ -25,7 +23,7 @@ struct LoadLane {
 struct MultiplyLane {
   const uint32_t* a;
   const uint32_t* b;
-  void* c;
+  float* c;
 };
 
 void CountConflicts(void* const* arguments, int matrix) {
@@ -57,24 +55,22 @@ void MeetLoad(void* const* arguments, unsigned) {
   }
 }
 
-/// C += A B with A [kRows][K] and B [K][kColumns] gathered from the lanes' registers: kPerWord consecutive
-/// elements of k in each, K = 8 kPerWord.
-template <class Sum, int kPerWord, Sum (*kElement)(uint32_t word, int i)>
+float Bf16Element(uint32_t word, int i) { return DecodeBf16(static_cast<uint16_t>(word >> 16 * i)); }
+
+/// C += A B with A [kRows][kDepth] and B [kDepth][kColumns] gathered from the lanes' registers: each register
+/// of A or B holds two consecutive elements of k.
 void MeetMultiply(void* const* arguments, unsigned) {
-  constexpr int kDepth = 8 * kPerWord;
-  Sum a[kRows][kDepth], b[kDepth][kColumns], c[kRows][kColumns];
+  float a[kRows][kDepth], b[kDepth][kColumns], c[kRows][kColumns];
   const auto lane_of = [&](int lane) { return *static_cast<const MultiplyLane*>(arguments[lane]); };
   for (int lane = 0; lane < kWarpLanes; ++lane) {
     const int group = lane / 4;
-    const int pair = lane % 4;
+    const int pair = lane % 4 * 2;
     const MultiplyLane in = lane_of(lane);
-    for (int e = 0; e < kPerWord; ++e) {
-      for (int i = 0; i < 4; ++i) {
-        a[group + i % 2 * 8][pair * kPerWord + i / 2 * (kDepth / 2) + e] = kElement(in.a[i], e);
-      }
-      for (int i = 0; i < 2; ++i) b[pair * kPerWord + i * (kDepth / 2) + e][group] = kElement(in.b[i], e);
+    for (int e = 0; e < 2; ++e) {
+      for (int i = 0; i < 4; ++i) a[group + i % 2 * 8][pair + i / 2 * 8 + e] = Bf16Element(in.a[i], e);
+      for (int i = 0; i < 2; ++i) b[pair + i * 8 + e][group] = Bf16Element(in.b[i], e);
     }
-    for (int i = 0; i < 4; ++i) c[group + i / 2 * 8][pair * 2 + i % 2] = static_cast<const Sum*>(in.c)[i];
+    for (int i = 0; i < 4; ++i) c[group + i / 2 * 8][pair + i % 2] = in.c[i];
   }
   for (int row = 0; row < kRows; ++row) {
     for (int k = 0; k < kDepth; ++k) {
@@ -82,19 +78,9 @@ void MeetMultiply(void* const* arguments, unsigned) {
     }
   }
   for (int lane = 0; lane < kWarpLanes; ++lane) {
-    Sum* out = static_cast<Sum*>(lane_of(lane).c);
+    float* out = lane_of(lane).c;
     for (int i = 0; i < 4; ++i) out[i] = c[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
   }
-}
-
-float Bf16Element(uint32_t word, int i) { return DecodeBf16(static_cast<uint16_t>(word >> 16 * i)); }
-float F16Element(uint32_t word, int i) { return DecodeF16(static_cast<uint16_t>(word >> 16 * i)); }
-int S8Element(uint32_t word, int i) { return static_cast<int8_t>(word >> 8 * i); }
-
-void Multiply(int kind, const char* name, void* c, const uint32_t* a, const uint32_t* b, MeetingFunction meet,
-              Place place) {
-  MultiplyLane argument{a, b, c};
-  Machine::Current().Meet(kind, name, ~0u, &argument, meet, place);
 }
 
 }  // namespace
@@ -122,13 +108,8 @@ void LoadMatrices(uint32_t* result, uint4 row, const void* address, int matrices
 }
 
 void MultiplyBf16(float* c, const uint32_t* a, const uint32_t* b, Place place) {
-  Multiply(kBf16Kind, "mma.bf16", c, a, b, MeetMultiply<float, 2, Bf16Element>, place);
-}
-void MultiplyF16(float* c, const uint32_t* a, const uint32_t* b, Place place) {
-  Multiply(kF16Kind, "mma.f16", c, a, b, MeetMultiply<float, 2, F16Element>, place);
-}
-void MultiplyS8(int* c, const uint32_t* a, const uint32_t* b, Place place) {
-  Multiply(kS8Kind, "mma.s8", c, a, b, MeetMultiply<int, 4, S8Element>, place);
+  MultiplyLane argument{a, b, c};
+  Machine::Current().Meet(kBf16Kind, "mma.bf16", ~0u, &argument, MeetMultiply, place);
 }
 
 }  // namespace numoe::cuda_host

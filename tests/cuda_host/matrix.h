@@ -1,8 +1,8 @@
 // ldmatrix and mma.sync of the host twin.
 //
-// Fragment layouts are those of the PTX ISA, "Matrix Fragments for mma.m16n8k16" and "... m16n8k32": with
-// group = lane / 4 and pair = lane % 4, lane holds of A rows group and group + 8, of B column group, of C
-// columns 2 pair and 2 pair + 1. Products are exact and summed in fp32 in ascending k onto C, which is one of
+// Fragment layouts are those of the PTX ISA, "Matrix Fragments for mma.m16n8k16": with group = lane / 4 and
+// pair = lane % 4, a lane holds rows group and group + 8 of A, column group of B, and columns 2 pair and
+// 2 pair + 1 of C. Products are exact and summed in fp32 in ascending k onto C, which is one of
 // the orders the hardware may take (it also truncates where this rounds: tolerances must allow both). All 32
 // lanes take part.
 #pragma once
@@ -23,9 +23,6 @@ bool PassesMatrixRow(const void* address, int matrices, Place place);
 
 /// c[4] += A[16x16] B[16x8]; a has four registers, b two.
 void MultiplyBf16(float* c, const uint32_t* a, const uint32_t* b, Place place);
-void MultiplyF16(float* c, const uint32_t* a, const uint32_t* b, Place place);
-/// c[4] += A[16x32] B[32x8] of signed bytes.
-void MultiplyS8(int* c, const uint32_t* a, const uint32_t* b, Place place);
 
 /// How often rows of one 8x8 load shared a bank group, and how many loads there were: of the calling thread's
 /// launches so far. A layout without conflicts has 0.

@@ -27,27 +27,20 @@ __global__ void Loads(const uint16_t* rows, uint32_t* out) {
   for (const uint32_t value : four) *mine++ = value;
 }
 
-enum class Kind { kBf16, kF16, kS8 };
-
-template <Kind kKind, class Sum>
-__global__ void Mma(const uint32_t* a, const uint32_t* b, Sum* c) {
+__global__ void Mma(const uint32_t* a, const uint32_t* b, float* c) {
   const int lane = static_cast<int>(threadIdx.x);
   uint32_t a_registers[4];
-  Sum sums[4];
+  float sums[4];
   for (int i = 0; i < 4; ++i) a_registers[i] = a[lane * 4 + i];
   for (int i = 0; i < 4; ++i) sums[i] = c[lane * 4 + i];
-  const uint32_t b0 = b[lane * 2], b1 = b[lane * 2 + 1];
-  if constexpr (kKind == Kind::kBf16) MmaBf16(sums, a_registers, b0, b1);
-  if constexpr (kKind == Kind::kF16) MmaF16(sums, a_registers, b0, b1);
-  if constexpr (kKind == Kind::kS8) MmaS8(sums, a_registers, b0, b1);
+  MmaBf16(sums, a_registers, b[lane * 2], b[lane * 2 + 1]);
   for (int i = 0; i < 4; ++i) c[lane * 4 + i] = sums[i];
 }
 
-__global__ void Fp8(const uint32_t* codes, float4* values, uint2* bf16, uint32_t* back) {
+__global__ void Fp8(const uint32_t* codes, float4* values, uint2* bf16) {
   const int thread = static_cast<int>(threadIdx.x);  // of 64, 4 codes each
   values[thread] = UnpackE4m3(codes[thread]);
   bf16[thread] = E4m3ToBf16(codes[thread]);
-  back[thread] = PackE4m3(values[thread]);
 }
 
 __global__ void Fma(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* out) {
@@ -66,18 +59,11 @@ void LaunchMisalignedLoad(const uint16_t* rows, uint32_t* out) {
   NUMOE_LAUNCH(Loads<true>, kOneWarp, nullptr, rows, out);
 }
 void LaunchMmaBf16(const uint32_t* a, const uint32_t* b, float* c) {
-  NUMOE_LAUNCH((Mma<Kind::kBf16, float>), kOneWarp, nullptr, a, b, c);
+  NUMOE_LAUNCH(Mma, kOneWarp, nullptr, a, b, c);
 }
-void LaunchMmaF16(const uint32_t* a, const uint32_t* b, float* c) {
-  NUMOE_LAUNCH((Mma<Kind::kF16, float>), kOneWarp, nullptr, a, b, c);
-}
-void LaunchMmaS8(const uint32_t* a, const uint32_t* b, int* c) {
-  NUMOE_LAUNCH((Mma<Kind::kS8, int>), kOneWarp, nullptr, a, b, c);
-}
-void LaunchFp8(const uint8_t* codes, float* values, uint16_t* bf16, uint8_t* back) {
+void LaunchFp8(const uint8_t* codes, float* values, uint16_t* bf16) {
   NUMOE_LAUNCH(Fp8, (LaunchShape{dim3(1), dim3(64)}), nullptr, reinterpret_cast<const uint32_t*>(codes),
-               reinterpret_cast<float4*>(values), reinterpret_cast<uint2*>(bf16),
-               reinterpret_cast<uint32_t*>(back));
+               reinterpret_cast<float4*>(values), reinterpret_cast<uint2*>(bf16));
 }
 void LaunchFmaBf16(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* out) {
   NUMOE_LAUNCH(Fma, kOneWarp, nullptr, a, b, c, out);

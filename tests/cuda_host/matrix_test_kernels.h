@@ -14,10 +14,8 @@ void LaunchLoads(const uint16_t* rows, uint32_t* out);
 void LaunchMisalignedLoad(const uint16_t* rows, uint32_t* out);
 /// a [lane][4], b [lane][2], c [lane][4] in and out.
 void LaunchMmaBf16(const uint32_t* a, const uint32_t* b, float* c);
-void LaunchMmaF16(const uint32_t* a, const uint32_t* b, float* c);
-void LaunchMmaS8(const uint32_t* a, const uint32_t* b, int* c);
-/// codes: 256 E4M3 codes. values [256] their fp32, bf16 [256] their BF16 bits, back [256] their codes again.
-void LaunchFp8(const uint8_t* codes, float* values, uint16_t* bf16, uint8_t* back);
+/// codes: 256 E4M3 codes. values [256]: each code's fp32; bf16 [256]: its BF16 bits.
+void LaunchFp8(const uint8_t* codes, float* values, uint16_t* bf16);
 /// out[i] = a[i] * b[i] + c[i] on 32 BF16 pairs.
 void LaunchFmaBf16(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* out);
 

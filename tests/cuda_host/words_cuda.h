@@ -30,15 +30,15 @@
 
 #define NUMOE_HERE ::numoe::cuda_host::Place place = ::numoe::cuda_host::Place::current()
 
-inline void __syncthreads(NUMOE_HERE) { numoe::cuda_host::Machine::Current().Wait(0, 0, 0, place); }
+inline void __syncthreads(NUMOE_HERE) { numoe::cuda_host::Machine::Current().Wait(0, place); }
 inline int __syncthreads_count(int vote, NUMOE_HERE) {
-  return numoe::cuda_host::Machine::Current().Wait(0, 0, vote, place);
+  return numoe::cuda_host::Machine::Current().Wait(vote, place);
 }
 inline int __syncthreads_or(int vote, NUMOE_HERE) {
-  return numoe::cuda_host::Machine::Current().Wait(0, 0, vote, place) != 0;
+  return numoe::cuda_host::Machine::Current().Wait(vote, place) != 0;
 }
 inline int __syncthreads_and(int vote, NUMOE_HERE) {
-  return numoe::cuda_host::Machine::Current().Wait(0, 0, vote == 0, place) == 0;
+  return numoe::cuda_host::Machine::Current().Wait(vote == 0, place) == 0;
 }
 inline void __syncwarp(unsigned mask = ~0u, NUMOE_HERE) {
   using numoe::cuda_host::Machine;
@@ -99,8 +99,7 @@ NUMOE_REDUCE_WORD(unsigned, __reduce_or_sync, kOr)
 NUMOE_REDUCE_WORD(unsigned, __reduce_xor_sync, kXor)
 #undef NUMOE_REDUCE_WORD
 
-// --- atomics: integers only (float sums in the order of arrival are not deterministic)
-// -----------------------
+// --- atomics: integers only (float sums in the order of arrival are not deterministic) ---------------------
 
 template <class T>
 T atomicAdd(T* address, T value) {
@@ -150,8 +149,7 @@ inline void __nanosleep(unsigned nanoseconds) {
   std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
 }
 
-// --- arithmetic and bits
-// -------------------------------------------------------------------------------------
+// --- arithmetic and bits -----------------------------------------------------------------------------------
 
 template <class T>
 T __ldg(const T* address) {

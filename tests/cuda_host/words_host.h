@@ -1,7 +1,8 @@
 // The kernels' vocabulary on the host: what coordinator/device/cuda/words.h stands for without nvcc.
 //
 // Each word has the name, the arguments and the meaning of its device twin in words_device.h; what a word
-// does is said there. Only kernels' .cu files include it, through words.h.
+// does is said there. No file includes this header: numoe_cuda_library (NumoeTargets.cmake) has the compiler
+// include it before each .cu file of a host library, and words.h checks by NUMOE_HOST_WORDS that it did.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,8 @@
 #include "tests/cuda_host/schedule.h"
 #include "tests/cuda_host/vector_types.h"
 #include "tests/cuda_host/words_cuda.h"
+
+#define NUMOE_HOST_WORDS  // for words.h
 
 #define NUMOE_SHARED(type, name, ...)     \
   using name##Storage = type __VA_ARGS__; \
@@ -81,8 +84,7 @@ inline float FmaToOdd(float a, float b, float c) {
 
 namespace numoe::cuda {
 
-// --- conversions
-// ---------------------------------------------------------------------------------------------
+// --- conversions -------------------------------------------------------------------------------------------
 
 inline float ToFloat(Bf16 value) { return DecodeBf16(value.bits); }
 inline Bf16 ToBf16(float value) { return {EncodeBf16(value)}; }
@@ -93,7 +95,6 @@ inline uint32_t PackBf16(float low, float high) { return EncodeBf16(low) | uint3
 inline float2 UnpackF16(uint32_t pair) {
   return {DecodeF16(static_cast<uint16_t>(pair)), DecodeF16(static_cast<uint16_t>(pair >> 16))};
 }
-inline uint32_t PackF16(float low, float high) { return EncodeF16(low) | uint32_t{EncodeF16(high)} << 16; }
 inline float4 UnpackE4m3(uint32_t four) {
   return {DecodeFp8(static_cast<uint8_t>(four)), DecodeFp8(static_cast<uint8_t>(four >> 8)),
           DecodeFp8(static_cast<uint8_t>(four >> 16)), DecodeFp8(static_cast<uint8_t>(four >> 24))};
@@ -102,28 +103,19 @@ inline uint2 E4m3ToBf16(uint32_t four) {
   const float4 values = UnpackE4m3(four);
   return {PackBf16(values.x, values.y), PackBf16(values.z, values.w)};
 }
-inline uint32_t PackE4m3(float4 values) {
-  return EncodeFp8(values.x) | uint32_t{EncodeFp8(values.y)} << 8 | uint32_t{EncodeFp8(values.z)} << 16 |
-         uint32_t{EncodeFp8(values.w)} << 24;
-}
 inline uint32_t AndOr(uint32_t a, uint32_t b, uint32_t c) { return (a & b) | c; }
 inline uint32_t FmaBf16(uint32_t a, uint32_t b, uint32_t c) {
   const float2 x = UnpackBf16(a), y = UnpackBf16(b), z = UnpackBf16(c);
   return PackBf16(cuda_host::FmaToOdd(x.x, y.x, z.x), cuda_host::FmaToOdd(x.y, y.y, z.y));
 }
 
-// --- fast arithmetic
-// -----------------------------------------------------------------------------------------
+// --- fast arithmetic ---------------------------------------------------------------------------------------
 
 inline float FastExp2(float value) { return std::exp2(value); }
-inline float FastRsqrt(float value) { return 1.0f / std::sqrt(value); }
-inline float FastReciprocal(float value) { return 1.0f / value; }
 
-// --- memory
-// --------------------------------------------------------------------------------------------------
+// --- memory ------------------------------------------------------------------------------------------------
 
 inline uint4 LoadStreaming(const uint4* address) { return *address; }
-inline void StoreStreaming(uint4* address, uint4 value) { *address = value; }
 template <class T>
 T LoadAcquireSystem(const T* address) {
   return cuda_host::LoadFlag(address, __ATOMIC_ACQUIRE);
@@ -135,10 +127,6 @@ T LoadVolatile(const T* address) {
 template <class T>
 void StoreReleaseSystem(T* address, std::type_identity_t<T> value) {
   __atomic_store_n(address, value, __ATOMIC_RELEASE);
-}
-template <class T>
-void StoreVolatile(T* address, std::type_identity_t<T> value) {
-  __atomic_store_n(address, value, __ATOMIC_RELAXED);
 }
 
 template <int kBytes>
@@ -153,18 +141,7 @@ void CpAsyncWait() {
 }
 inline void CpAsyncWaitAll() { cuda_host::WaitAllCopies(); }
 
-// --- barriers
-// ------------------------------------------------------------------------------------------------
-
-inline void NamedBarrierSync(int id, int threads, NUMOE_HERE) {
-  cuda_host::Machine::Current().Wait(id, threads, 0, place);
-}
-inline void NamedBarrierArrive(int id, int threads, NUMOE_HERE) {
-  cuda_host::Machine::Current().Arrive(id, threads, place);
-}
-
-// --- matrices
-// ------------------------------------------------------------------------------------------------
+// --- matrices ----------------------------------------------------------------------------------------------
 
 template <int kMatrices, bool kTransposed>
 inline void LdMatrixAny(uint32_t (&result)[kMatrices], const void* row, cuda_host::Place place) {
@@ -183,14 +160,6 @@ void LdMatrixTrans(uint32_t (&result)[kMatrices], const void* row, NUMOE_HERE) {
 inline void MmaBf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, NUMOE_HERE) {
   const uint32_t b[2] = {b0, b1};
   cuda_host::MultiplyBf16(c, a, b, place);
-}
-inline void MmaF16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, NUMOE_HERE) {
-  const uint32_t b[2] = {b0, b1};
-  cuda_host::MultiplyF16(c, a, b, place);
-}
-inline void MmaS8(int (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, NUMOE_HERE) {
-  const uint32_t b[2] = {b0, b1};
-  cuda_host::MultiplyS8(c, a, b, place);
 }
 
 }  // namespace numoe::cuda

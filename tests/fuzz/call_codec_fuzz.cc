@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/transport/call_codec.h"
+#include "common/transport/transport_limits.h"
 
 namespace numoe {
 namespace {

@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/weights/model_config.h"
+#include "common/weights/weights_limits.h"
 
 namespace numoe {
 

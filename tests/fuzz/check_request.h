@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "common/base/check.h"
-#include "common/base/limits.h"
+#include "coordinator/api/api_limits.h"
 #include "coordinator/api/preparation.h"
 
 namespace numoe {

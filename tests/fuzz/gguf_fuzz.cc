@@ -4,9 +4,9 @@
 #include <string>
 
 #include "common/base/check.h"
-#include "common/base/limits.h"
 #include "common/weights/gguf.h"
 #include "common/weights/gguf_config.h"
+#include "common/weights/weights_limits.h"
 #include "tests/fuzz/check_config.h"
 
 namespace numoe {

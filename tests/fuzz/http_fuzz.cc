@@ -2,13 +2,13 @@
 // lets the connection go, and serves the next.
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/log.h"
 #include "coordinator/http/server.h"
 
 namespace numoe {
@@ -19,7 +19,7 @@ constexpr int kHangSeconds = 20;  // far beyond what an answer takes, below the 
 class FuzzServer {
  public:
   FuzzServer() {
-    spdlog::set_level(spdlog::level::off);
+    numoe::SilenceLog();
     const auto add = [&](const char* method, const char* pattern, auto handle) {
       router_.Add({.method = method, .pattern = pattern, .summary = "", .handle = handle});
     };

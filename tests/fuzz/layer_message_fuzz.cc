@@ -2,6 +2,7 @@
 // say.
 #include "common/base/check.h"
 #include "common/base/limits.h"
+#include "common/transport/transport_limits.h"
 #include "expert_worker/service/layer_message.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

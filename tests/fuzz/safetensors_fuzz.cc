@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/base/limits.h"
 #include "common/weights/safetensors.h"
+#include "common/weights/weights_limits.h"
 
 namespace numoe {
 namespace {

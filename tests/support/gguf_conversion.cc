@@ -117,12 +117,6 @@ GgmlType Fitting(GgmlType type, int cols) {
   return cols % 32 == 0 ? GgmlType::kQ8_0 : GgmlType::kF32;
 }
 
-template <typename T>
-std::vector<std::byte> BytesOf(const std::vector<T>& values) {
-  const auto* begin = reinterpret_cast<const std::byte*>(values.data());
-  return {begin, begin + values.size() * sizeof(T)};
-}
-
 class Converter {
  public:
   Converter(const Checkpoint& source, const ModelConfig& config, const GgufOptions& options)

@@ -13,16 +13,6 @@
 #include "nlohmann/json.hpp"
 
 namespace numoe {
-namespace {
-
-template <typename T>
-std::vector<std::byte> BytesOf(const std::vector<T>& values) {
-  const auto* begin = reinterpret_cast<const std::byte*>(values.data());
-  return {begin, begin + values.size() * sizeof(T)};
-}
-
-}  // namespace
-
 void SafetensorsWriter::Add(const std::string& name, DType dtype, const Shape& shape,
                             std::vector<std::byte> data) {
   size_t bytes = DTypeBytes(dtype);

@@ -44,6 +44,13 @@ class SafetensorsWriter {
   std::mt19937 random_;
 };
 
+/// The values as they lie in memory, which is how a file of this machine holds them.
+template <typename T>
+std::vector<std::byte> BytesOf(const std::vector<T>& values) {
+  const auto* begin = reinterpret_cast<const std::byte*>(values.data());
+  return {begin, begin + values.size() * sizeof(T)};
+}
+
 /// A fresh folder, removed with everything in it at the end of the test.
 class TemporaryFolder {
  public:

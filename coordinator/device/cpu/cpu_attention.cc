@@ -194,12 +194,8 @@ void CpuAttention::ExpandRows(const Call& call, int head, int first, int count, 
       Reserve<float>(scratch.outputs,
                      static_cast<size_t>(count) * static_cast<size_t>(std::max(key_up.rows, value_up.rows)));
   const auto multiply = [&](const PackedMatrix& weight) {
-    Multiply(isa_, {.weight = weight,
-                    .row_end = weight.rows,
-                    .x = rows,
-                    .y = outputs,
-                    .y_stride = weight.rows,
-                    .exact = call.precision != Precision::kFast});
+    Multiply(isa_,
+             {.weight = weight, .row_end = weight.rows, .x = rows, .y = outputs, .y_stride = weight.rows});
   };
   const auto to_bf16 = VectorOpsFor(isa_).to_bf16;
   multiply(key_up);
@@ -253,8 +249,7 @@ void CpuAttention::ScoreKeys(const Call& call, const Group& group, const InputRo
                   .row_end = limit,
                   .x = queries,
                   .y = scores,
-                  .y_stride = kPartKeys,
-                  .exact = call.precision != Precision::kFast};
+                  .y_stride = kPartKeys};
   if (group.way != Way::kPanelByPanel) return Multiply(isa_, product);
   for (int key = 0; key < limit; key += kPanelRows) {
     product.row_begin = key;
@@ -285,8 +280,7 @@ void CpuAttention::AddValues(const Call& call, const Group& group, const InputRo
                   .row_end = width,
                   .x = weights,
                   .y = context,
-                  .y_stride = width,
-                  .exact = call.precision != Precision::kFast});
+                  .y_stride = width});
 }
 
 // Softmax of each row over the keys up to its own position; rows before the part get no weights.

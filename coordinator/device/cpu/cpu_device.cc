@@ -200,8 +200,7 @@ void CpuDevice::GateLogits(const StoredGate& gate, Tensor in) {
                     .row_end = std::min(begin + kPanelRows, experts),
                     .x = x,
                     .y = &gate_logits_[static_cast<size_t>(token * experts + begin)],
-                    .y_stride = experts,
-                    .exact = true});
+                    .y_stride = experts});
   });
 }
 

@@ -110,8 +110,7 @@ void CpuDevice::HeadProducts(const StoredHeads& matrices, HeadView in, HeadView 
                     .row_end = weight.rows,
                     .x = x,
                     .y = Window(out, run.begin, h),
-                    .y_stride = out.tensor.cols,
-                    .exact = StepPrecision() != Precision::kFast});
+                    .y_stride = out.tensor.cols});
   });
 }
 

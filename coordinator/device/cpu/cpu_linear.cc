@@ -97,13 +97,9 @@ void CpuDevice::RunLinear(const PackedMatrix& weight, int row_begin, int row_end
     y = Reserve(thread_sums_[static_cast<size_t>(thread)],
                 static_cast<size_t>(rows_) * static_cast<size_t>(width));
   }
-  Multiply(isa_, {.weight = weight,
-                  .row_begin = row_begin,
-                  .row_end = row_end,
-                  .x = x,
-                  .y = y,
-                  .y_stride = stride,
-                  .exact = StepPrecision() != Precision::kFast});
+  Multiply(
+      isa_,
+      {.weight = weight, .row_begin = row_begin, .row_end = row_end, .x = x, .y = y, .y_stride = stride});
   for (int t = 0; target.accumulate && t < rows_; ++t, y += width) {
     float* row = Window(target.out, t, 0) + row_begin;
     for (int o = 0; o < width; ++o) row[o] += y[o];
@@ -127,14 +123,12 @@ void CpuDevice::GatedLinear(Tensor in, const GatedMatrix& matrices, Tensor out) 
     const int width = linear_tasks_[static_cast<size_t>(index)].row_end - begin;
     const size_t values = static_cast<size_t>(rows_) * static_cast<size_t>(width);
     float* gated = Reserve(thread_sums_[static_cast<size_t>(thread)], 2 * values);
-    const bool exact = StepPrecision() != Precision::kFast;
     Multiply(isa_, {.weight = gate_weight,
                     .row_begin = begin,
                     .row_end = begin + width,
                     .x = gate_x,
                     .y = gated,
                     .y_stride = width,
-                    .exact = exact,
                     .next = up_weight.data + static_cast<size_t>(begin / kPanelRows) *
                                                  layout::PanelBytes(up_weight.format, up_weight.cols)});
     Multiply(isa_, {.weight = up_weight,
@@ -142,8 +136,7 @@ void CpuDevice::GatedLinear(Tensor in, const GatedMatrix& matrices, Tensor out) 
                     .row_end = begin + width,
                     .x = up_x,
                     .y = gated + values,
-                    .y_stride = width,
-                    .exact = exact});
+                    .y_stride = width});
     SwiGlu(isa_, gated, gated + values, static_cast<int64_t>(values));
     for (int t = 0; t < rows_; ++t, gated += width) std::copy_n(gated, width, Row(out, t) + begin);
   });

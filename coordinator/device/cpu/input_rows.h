@@ -49,7 +49,6 @@ struct Product {
   InputRows x;
   float* y = nullptr;  // row t's output o at y[t * y_stride + o - row_begin]
   int64_t y_stride = 0;
-  bool exact = false;               // for kFloat rows: no tiles
   const std::byte* next = nullptr;  // RoundedMatmulArgs::next
 };
 
@@ -62,8 +61,7 @@ inline void Multiply(Isa isa, const Product& p) {
                  .x_stride = static_cast<int64_t>(p.x.stride / sizeof(float)),
                  .tokens = p.x.count,
                  .y = p.y,
-                 .y_stride = p.y_stride,
-                 .exact = p.exact});
+                 .y_stride = p.y_stride});
   } else {
     MatmulRounded(isa, {.weight = p.weight,
                         .row_begin = p.row_begin,

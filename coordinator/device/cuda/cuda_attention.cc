@@ -67,8 +67,7 @@ PrefillArgs CudaDevice::PrefillArgsOf(size_t pass, Tensor query, Tensor out, int
           .out = Data<Bf16>(out)};
 }
 
-// --- grouped-query attention
-// ---------------------------------------------------------------------------------
+// --- grouped-query attention -------------------------------------------------------------------------------
 
 void CudaDevice::Attend(const AttendArgs& args) {
   if (!Enqueues()) return;
@@ -108,8 +107,7 @@ void CudaDevice::DecodeGrouped(const AttendArgs& args, const DecodeShape& shape,
                    stream_);
 }
 
-// --- latent attention
-// ----------------------------------------------------------------------------------------
+// --- latent attention --------------------------------------------------------------------------------------
 
 void CudaDevice::AttendLatent(const LatentAttendArgs& args) {
   if (!Enqueues()) return;

@@ -93,8 +93,7 @@ absl::Status CudaDevice::ChooseAttention(const KvCacheSpec& spec) {
                   row.key_width, row.value_width, facts_.name));
 }
 
-// --- the life of a step
-// --------------------------------------------------------------------------------------
+// --- the life of a step ------------------------------------------------------------------------------------
 
 bool CudaDevice::MayBeGraph(const StepLayout& layout, const StepBucket& bucket) const {
   if (!exchange_->direct() || bucket.rows > std::min(kGraphRowsMax, bounds_.rows)) return false;

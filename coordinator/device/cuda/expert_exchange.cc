@@ -1,13 +1,13 @@
 #include "coordinator/device/cuda/expert_exchange.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 
 #include "common/base/check.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/transport/call_layout.h"
 #include "coordinator/device/cuda/kernels/elementwise.h"
@@ -66,8 +66,8 @@ absl::Status ExpertExchange::Open(ExpertBackend& experts, bool exact, absl::Span
     const DirectPort& port = direct.ports[p];
     const absl::StatusOr<std::byte*> device = DeviceAddress(port);
     if (!device.ok()) {
-      spdlog::warn("workers are reached through the host from now on: {}",
-                   std::string(device.status().message()));
+      LogWarning("workers are reached through the host from now on: {}",
+                 std::string(device.status().message()));
       direct_ = false;
       RETURN_IF_ERROR(Close(absl::OkStatus(), /*ran=*/false));
       return absl::UnavailableError("the step is made again, through the host");

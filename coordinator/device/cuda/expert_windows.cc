@@ -1,12 +1,12 @@
 #include "coordinator/device/cuda/expert_windows.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "common/base/check.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/kernels/kernels.h"
 #include "coordinator/device/cuda/kernels/experts_repack.h"
@@ -82,9 +82,9 @@ absl::Status ExpertWindows::Adopt(ExpertBackend& experts) {
   adopted_ = PlanLayers();
   if (adopted_.ok()) adopted_ = Pin();
   if (adopted_.ok()) {
-    spdlog::info("prompts fetch experts from the memory of {} workers", memories_.size());
+    LogInfo("prompts fetch experts from the memory of {} workers", memories_.size());
   } else {
-    spdlog::warn("prompts stay with the workers: {}", std::string(adopted_.message()));
+    LogWarning("prompts stay with the workers: {}", std::string(adopted_.message()));
   }
   EndUse();
   return adopted_;

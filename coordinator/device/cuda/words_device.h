@@ -54,8 +54,7 @@ void Launch(const char* name, const LaunchShape& shape, Stream stream, Arguments
   LaunchFunction(name, kKernel, shape, stream, static_cast<Arguments&&>(arguments)...);
 }
 
-// --- conversions
-// ---------------------------------------------------------------------------------------------
+// --- conversions -------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ float ToFloat(Bf16 value) {
   return __uint_as_float(static_cast<uint32_t>(value.bits) << 16);
@@ -80,11 +79,6 @@ __device__ __forceinline__ float2 UnpackF16(uint32_t pair) {
       : "r"(pair));
   return values;
 }
-__device__ __forceinline__ uint32_t PackF16(float low, float high) {
-  uint32_t pair;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
 __device__ __forceinline__ uint32_t FmaBf16(uint32_t a, uint32_t b, uint32_t c) {
   uint32_t result;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
@@ -98,8 +92,7 @@ __device__ __forceinline__ uint32_t AndOr(uint32_t a, uint32_t b, uint32_t c) {
 }
 // E4M3 has BF16's layout with 4 exponent bits (bias 7) and 3 mantissa bits: moved to BF16's place it is the
 // value times 2^(7 - 127), subnormals included, and one exact multiplication puts it right. 0x7f and 0xff
-// (NaN) read as
-// +-480: no checkpoint holds them. Works on sm_80, which has no FP8 instructions.
+// (NaN) read as +-480: no checkpoint holds them. Works on sm_80, which has no FP8 instructions.
 __device__ __forceinline__ uint2 E4m3ToBf16(uint32_t four) {
   constexpr uint32_t kTwoTo120 = 0x7b807b80u;
   constexpr uint32_t kMinusZero = 0x80008000u;
@@ -115,51 +108,16 @@ __device__ __forceinline__ float4 UnpackE4m3(uint32_t four) {
   const float2 high = UnpackBf16(pairs.y);
   return make_float4(low.x, low.y, high.x, high.y);
 }
-/// Nearest even, saturating at 448, as EncodeFp8 of common/formats/fp8.h.
-__device__ __forceinline__ uint32_t EncodeE4m3(float value) {
-  const uint32_t sign = __float_as_uint(value) >> 24 & 0x80u;
-  const float magnitude = fabsf(value);
-  if (!(magnitude == magnitude)) return sign | 0x7fu;
-  if (magnitude >= 448.0f) return sign | 0x7eu;
-  if (magnitude < 0x1p-6f) return sign | static_cast<uint32_t>(__float2int_rn(magnitude * 0x1p9f));
-  const uint32_t bits = __float_as_uint(magnitude);
-  const uint32_t rounded = bits + 0x7ffffu + ((bits >> 20) & 1u);
-  const uint32_t code = (rounded >> 20) - ((127u - 7u) << 3);
-  return sign | (code > 0x7eu ? 0x7eu : code);
-}
-__device__ __forceinline__ uint32_t PackE4m3(float4 values) {
-#if __CUDA_ARCH__ >= 890
-  uint16_t low, high;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(low) : "f"(values.y), "f"(values.x));
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(high) : "f"(values.w), "f"(values.z));
-  return low | static_cast<uint32_t>(high) << 16;
-#else
-  return EncodeE4m3(values.x) | EncodeE4m3(values.y) << 8 | EncodeE4m3(values.z) << 16 |
-         EncodeE4m3(values.w) << 24;
-#endif
-}
 
-// --- fast arithmetic
-// -----------------------------------------------------------------------------------------
+// --- fast arithmetic ---------------------------------------------------------------------------------------
 
 __device__ __forceinline__ float FastExp2(float value) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
   return result;
 }
-__device__ __forceinline__ float FastRsqrt(float value) {
-  float result;
-  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
-  return result;
-}
-__device__ __forceinline__ float FastReciprocal(float value) {
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
-  return result;
-}
 
-// --- memory
-// --------------------------------------------------------------------------------------------------
+// --- memory ------------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ uint32_t SharedAddress(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -172,7 +130,6 @@ __device__ __forceinline__ uint4 LoadStreaming(const uint4* address) {
                : "l"(__cvta_generic_to_global(address)));
   return v;
 }
-__device__ __forceinline__ void StoreStreaming(uint4* address, uint4 value) { __stcs(address, value); }
 
 __device__ __forceinline__ uint32_t LoadAcquireSystem(const uint32_t* address) {
   uint32_t value;
@@ -193,10 +150,6 @@ __device__ __forceinline__ void StoreReleaseSystem(uint64_t* address, uint64_t v
 template <class T>
 __device__ __forceinline__ T LoadVolatile(const T* address) {
   return *static_cast<const volatile T*>(address);
-}
-template <class T>
-__device__ __forceinline__ void StoreVolatile(T* address, T value) {
-  *static_cast<volatile T*>(address) = value;
 }
 
 template <int kBytes>
@@ -219,18 +172,7 @@ __device__ __forceinline__ void CpAsyncWait() {
 }
 __device__ __forceinline__ void CpAsyncWaitAll() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// --- barriers
-// ------------------------------------------------------------------------------------------------
-
-__device__ __forceinline__ void NamedBarrierSync(int id, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-__device__ __forceinline__ void NamedBarrierArrive(int id, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
-// --- matrices
-// ------------------------------------------------------------------------------------------------
+// --- matrices ----------------------------------------------------------------------------------------------
 
 template <int kMatrices>
 __device__ __forceinline__ void LdMatrix(uint32_t (&r)[kMatrices], const void* row) {
@@ -279,20 +221,6 @@ __device__ __forceinline__ void MmaBf16(float (&c)[4], const uint32_t (&a)[4], u
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void MmaF16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void MmaS8(int (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 

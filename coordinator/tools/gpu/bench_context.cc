@@ -14,13 +14,13 @@ constexpr int kWarmUps = 2;
 constexpr int kReadBlocks = 2;                     // of a multiprocessor
 constexpr size_t kRandomBytes = size_t{32} << 20;  // what is drawn; more is filled with copies of it
 
+}  // namespace
+
 double Median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
                    values.end());
   return values[values.size() / 2];
 }
-
-}  // namespace
 
 absl::StatusOr<BenchContext> BenchContext::Create(Runtime& runtime, const LimitSizes& sizes,
                                                   BenchReport report) {

@@ -35,6 +35,9 @@ struct LimitSizes {
   int repetitions = 20;
 };
 
+/// REQUIRES: there are values. The upper one of two in the middle.
+double Median(std::vector<double> values);
+
 using BenchReport = std::function<void(const nlohmann::ordered_json&)>;
 
 class BenchContext {

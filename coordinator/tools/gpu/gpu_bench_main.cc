@@ -5,7 +5,6 @@
 
 #include <cstdio>
 
-#include "CLI/CLI.hpp"
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/observe/logging.h"
@@ -88,17 +87,19 @@ absl::Status Run(const std::string& part, int ordinal, bool json) {
 }  // namespace numoe::cuda
 
 int main(int argc, char** argv) {
-  CLI::App app("Measures what NUMoE's CUDA device reaches on this machine's card.", "numoe-gpu-bench");
+  numoe::Flags flags("numoe-gpu-bench", "Measures what NUMoE's CUDA device reaches on this machine's card.",
+                     numoe::FlagSources::kCommandLine);
   bool json = false;
   int ordinal = 0;
   std::string part;
-  app.add_option("part", part, "driver, limits, attention, experts, fetch, handover, step, hybrid, overlap")
-      ->required()
-      ->check(CLI::IsMember(
-          {"driver", "limits", "attention", "experts", "fetch", "handover", "step", "hybrid", "overlap"}));
-  app.add_flag("--json", json, "One JSON object per line");
-  app.add_option("--gpu", ordinal, "Which card")->check(CLI::Range(0, 63))->capture_default_str();
-  if (const int code = numoe::ParseCommandLine(app, argc, argv); code >= 0) return code;
+  flags
+      .AddPositional("part", part,
+                     "driver, limits, attention, experts, fetch, handover, step, hybrid, overlap")
+      .Required()
+      .OneOf({"driver", "limits", "attention", "experts", "fetch", "handover", "step", "hybrid", "overlap"});
+  flags.AddSwitch("json", json, "One JSON object per line");
+  flags.Add("gpu", ordinal, "Which card").Range(0, 63);
+  if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-gpu-bench"}).ok()) return 2;
   const absl::Status status = numoe::cuda::Run(part, ordinal, json);
   if (status.ok()) return 0;

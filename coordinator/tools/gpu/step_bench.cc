@@ -21,13 +21,7 @@ namespace {
 
 constexpr int kBlockTokens = 16;
 constexpr int kUncounted = 4;  // steps: through the host, captured, and two to warm up
-constexpr int64_t kPatienceMs = 120'000;
-
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
+constexpr int64_t kStepPatienceMs = 120'000;
 
 /// Bytes of weights that a decode step reads: of the embedding one row, of kv_b_proj not the form of prompts.
 double StepWeightBytes(const ModelConfig& c) {
@@ -68,8 +62,8 @@ class StepModel {
                                                 .link = {.data_path = DataPath::kSharedMemory,
                                                          .hidden_size = config.hidden_size,
                                                          .num_experts = config.num_experts,
-                                                         .call_deadline_ms = kPatienceMs},
-                                                .start_deadline_ms = kPatienceMs},
+                                                         .call_deadline_ms = kStepPatienceMs},
+                                                .start_deadline_ms = kStepPatienceMs},
                                                metrics));
     const SyntheticModel checkpoint(config);
     ASSIGN_OR_RETURN(model_, Model::Load(checkpoint, config,

@@ -6,8 +6,7 @@
 namespace numoe::cuda {
 namespace {
 
-// --- logits
-// --------------------------------------------------------------------------------------------------
+// --- logits ------------------------------------------------------------------------------------------------
 
 constexpr int kLogitWarps = 8;
 constexpr int kLogitThreads = 32 * kLogitWarps;
@@ -76,8 +75,7 @@ void LaunchLogits(const GateLogitsArgs<T>& args, Stream stream) {
   LaunchLogitsOf<16, 4>(args, stream);
 }
 
-// --- selection
-// -----------------------------------------------------------------------------------------------
+// --- selection ---------------------------------------------------------------------------------------------
 
 constexpr int kSelectWarps = 4;  // one row each
 constexpr int kExpertsOfLane = kGateExpertsMax / 32;

@@ -1,46 +1,44 @@
 // What a program says to a wrong command line: the wrong word before what it led to, and what was expected.
 #include "common/base/command_line.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "common/base/flags.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/common/base/parsed_flags.h"
 
 namespace numoe {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 class CommandLineTest : public ::testing::Test {
  protected:
   CommandLineTest() {
-    app_.add_option("--model", model_)->required();
-    app_.add_option("--port", port_)->check(CLI::Range(0, 65535));
-    app_.add_option("--deadline-ms", count_)->check(CLI::NonNegativeNumber);
-    app_.add_option("--count", count_);
-    app_.add_option("--path", path_)->check(CLI::IsMember({"auto", "shm"}));
-    app_.add_flag("--quick", quick_);
+    flags_.Add("model", model_, "").Required();
+    flags_.Add("port", port_, "").Range(0, 65535);
+    flags_.Add("deadline-ms", count_, "").NonNegative();
+    flags_.Add("count", count_, "");
+    flags_.Add("path", path_, "").OneOf({"auto", "shm"});
+    flags_.AddSwitch("quick", quick_, "");
   }
 
-  static std::string Explain(CLI::App& app, std::vector<std::string> words) {
-    std::reverse(words.begin(), words.end());
-    try {
-      app.parse(words);
-    } catch (const CLI::Error& error) {
-      return ExplainCommandLine(app, error);
-    }
-    return "fine";
+  // The program's line, without its own name and the line's end.
+  static std::string Explain(Flags& flags, const std::vector<std::string>& words) {
+    const ParsedFlags parsed = ParseWords(flags, words);
+    if (parsed.code == -1) return "fine";
+    EXPECT_EQ(parsed.code, 2);
+    EXPECT_EQ(parsed.out, "");
+    const std::string name = "program: ";
+    EXPECT_EQ(parsed.error.substr(0, name.size()), name);
+    EXPECT_EQ(parsed.error.find('\n'), parsed.error.size() - 1);
+    return parsed.error.substr(name.size(), parsed.error.size() - name.size() - 1);
   }
-  std::string Explain(const std::vector<std::string>& words) { return Explain(app_, words); }
+  std::string Explain(const std::vector<std::string>& words) { return Explain(flags_, words); }
 
-  CLI::App app_{"A test's.", "program"};
   std::string model_, path_;
   int port_ = 0, count_ = 0;
   bool quick_ = false;
+  Flags flags_{"program", "A test's.", FlagSources::kCommandLine};
 };
 
 TEST_F(CommandLineTest, AnUnknownFlagIsNamedBeforeTheOneThatIsMissingForIt) {
@@ -77,11 +75,9 @@ TEST_F(CommandLineTest, WrongValuesSayWhatWasExpected) {
 }
 
 TEST_F(CommandLineTest, CommandsAreNamedAndSuggested) {
-  CLI::App app("A test's.", "program");
-  app.require_subcommand(1);
-  CLI::App* serve = app.add_subcommand("serve", "");
-  serve->add_option("--rate", count_);
-  app.add_subcommand("device", "");
+  Flags app("program", "A test's.", FlagSources::kCommandLine);
+  app.Command("serve", "").Add("rate", count_, "");
+  app.Command("device", "");
   EXPECT_EQ(Explain(app, {}), "a command is missing: expected one of serve, device; see program --help");
   EXPECT_EQ(
       Explain(app, {"sevre"}),
@@ -92,27 +88,27 @@ TEST_F(CommandLineTest, CommandsAreNamedAndSuggested) {
             "unknown flag --rat; did you mean --rate?; see program serve --help");
 }
 
-// Flags names flags of the file as well, and takes no word for a list that stands behind its value.
-TEST(FlagsTest, OneLineAndCodeTwo) {
-  std::vector<std::string> workers;
-  Flags flags("program", "A test's.");
-  flags.Add("workers", workers, "")->delimiter(',');
-  const auto parse = [&flags](std::vector<std::string> words) {
-    std::vector<char*> argv = {const_cast<char*>("program")};
-    for (std::string& word : words) argv.push_back(word.data());
-    ::testing::internal::CaptureStderr();
-    const int code = flags.Parse(static_cast<int>(argv.size()), argv.data());
-    return std::pair(code, ::testing::internal::GetCapturedStderr());
-  };
-  EXPECT_EQ(parse({"--workers", "a,b"}), std::pair(-1, std::string()));
-  EXPECT_EQ(workers, (std::vector<std::string>{"a", "b"}));
-  const auto [code, text] = parse({"--workers", "a", "b"});
-  EXPECT_EQ(code, 2);
-  EXPECT_EQ(text, "program: \"b\" belongs to no flag: expected --NAME VALUE; see program --help\n");
-  const auto [no_file, line] = parse({"--config", "/nowhere/at-all.toml"});
-  EXPECT_EQ(no_file, 2);
-  EXPECT_THAT(line, HasSubstr("--config=/nowhere/at-all.toml: cannot be read"));
-  EXPECT_THAT(line.substr(0, line.size() - 1), Not(HasSubstr("\n")));
+TEST_F(CommandLineTest, WordsOfTheParserWithinAValueDoNotMislead) {
+  EXPECT_EQ(Explain({"--model", "x", "--path=Value 3 not in range 1 to 2"}),
+            "--path=Value 3 not in range 1 to 2: expected one of auto, shm; see program --help");
+  EXPECT_EQ(Explain({"--model", "x", "--port=1 not in {a,b}"}),
+            "--port=1 not in {a,b}: expected 0 to 65535; see program --help");
+  EXPECT_EQ(Explain({"--model", "x", "--count=a = b: c"}),
+            "--count=a = b: c: expected a whole number; see program --help");
+  EXPECT_EQ(Explain({"--model", "x", "--path=two\nlines"}),
+            "--path=two lines: expected one of auto, shm; see program --help");
+}
+
+TEST(ExplainCommandLineTest, AMessageThatIsNotKnownIsPassedOnInOneLine) {
+  EXPECT_EQ(ExplainCommandLine({.message = "nobody knows\nwhy", .chain = {"program", "serve"}}),
+            "nobody knows why; see program serve --help");
+}
+
+TEST(ExplainCommandLineTest, AFlagThatIsNotKnownHasNoExpectedKind) {
+  WrongCommandLine wrong{.message = "Could not convert: --count = many", .chain = {"program"}};
+  EXPECT_EQ(ExplainCommandLine(wrong), "Could not convert: --count = many; see program --help");
+  wrong.flags = {{.name = "--count", .expected = "a whole number"}};
+  EXPECT_EQ(ExplainCommandLine(wrong), "--count=many: expected a whole number; see program --help");
 }
 
 }  // namespace

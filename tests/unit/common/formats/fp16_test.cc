@@ -6,14 +6,14 @@
 namespace numoe {
 namespace {
 
-constexpr Minifloat kDefinition{.mantissa_bits = 10, .exponent_bits = 5};
+constexpr Minifloat kFp16Definition{.mantissa_bits = 10, .exponent_bits = 5};
 
 TEST(Fp16Test, DecodesAllCodes) {
-  ExpectDecodesAll(kDefinition, [](uint32_t code) { return DecodeF16(code); });
+  ExpectDecodesAll(kFp16Definition, [](uint32_t code) { return DecodeF16(code); });
 }
 
 TEST(Fp16Test, EncodesToNearestEven) {
-  ExpectRoundsToNearestEven(kDefinition, [](float value) { return uint32_t{EncodeF16(value)}; });
+  ExpectRoundsToNearestEven(kFp16Definition, [](float value) { return uint32_t{EncodeF16(value)}; });
 }
 
 TEST(Fp16Test, EndsOfTheRange) {

@@ -6,14 +6,14 @@
 namespace numoe {
 namespace {
 
-constexpr Minifloat kDefinition{.mantissa_bits = 3, .exponent_bits = 4, .has_infinity = false};
+constexpr Minifloat kFp8Definition{.mantissa_bits = 3, .exponent_bits = 4, .has_infinity = false};
 
 TEST(Fp8Test, DecodesAllCodes) {
-  ExpectDecodesAll(kDefinition, [](uint32_t code) { return DecodeFp8(code); });
+  ExpectDecodesAll(kFp8Definition, [](uint32_t code) { return DecodeFp8(code); });
 }
 
 TEST(Fp8Test, EncodesToNearestEven) {
-  ExpectRoundsToNearestEven(kDefinition, [](float value) { return uint32_t{EncodeFp8(value)}; });
+  ExpectRoundsToNearestEven(kFp8Definition, [](float value) { return uint32_t{EncodeFp8(value)}; });
 }
 
 TEST(Fp8Test, PublishedValues) {

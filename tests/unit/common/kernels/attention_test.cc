@@ -390,8 +390,7 @@ std::vector<SoftmaxPart> AttendPart(Isa isa, const Cache& cache, int begin, int 
                .x_stride = kKeyWidth,
                .tokens = kRows,
                .y = scores.data(),
-               .y_stride = keys,
-               .exact = true});
+               .y_stride = keys});
   std::vector<SoftmaxPart> parts;
   for (int r = 0; r < kRows; ++r) {
     auto* row = reinterpret_cast<std::byte*>(&weights[static_cast<size_t>(r * 256)]);
@@ -407,8 +406,7 @@ std::vector<SoftmaxPart> AttendPart(Isa isa, const Cache& cache, int begin, int 
                .x_stride = 256,
                .tokens = kRows,
                .y = context.data(),
-               .y_stride = kValueWidth,
-               .exact = true});
+               .y_stride = kValueWidth});
   return parts;
 }
 

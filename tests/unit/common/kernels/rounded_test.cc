@@ -65,7 +65,7 @@ double FormError(ActivationForm form, WeightFormat format, double magnitude, dou
 }
 
 // Every weight that the packed bytes stand for, row-major.
-std::vector<double> Unpacked(const PackedMatrix& m) {
+std::vector<double> UnpackedWeights(const PackedMatrix& m) {
   std::vector<double> weights;
   weights.reserve(static_cast<size_t>(m.rows) * m.cols);
   for (int row = 0; row < m.rows; ++row) {
@@ -74,13 +74,14 @@ std::vector<double> Unpacked(const PackedMatrix& m) {
   return weights;
 }
 
-struct Expected {
+struct RoundedExpected {
   double value = 0;
   double tolerance = 0;
 };
 
 // One output of `m` from its row of weights `w`.
-Expected Reference(const PackedMatrix& m, const double* w, const float* x, ActivationForm form) {
+RoundedExpected RoundedReference(const PackedMatrix& m, const double* w, const float* x,
+                                 ActivationForm form) {
   double sum = 0, magnitude = 0, quantisation = 0, cancelled = 0;
   for (int group = 0; group < m.cols; group += 32) {
     double top = 0, weights = 0, largest = 0, inputs = 0;
@@ -125,12 +126,13 @@ void ExpectAgreementOn(const std::vector<float>& x, Isa isa, const PackedMatrix&
                       .y = y.data(),
                       .y_stride = y_stride,
                       .next = tokens % 2 == 0 ? m.data : nullptr});
-  const std::vector<double> weights = Unpacked(m);
+  const std::vector<double> weights = UnpackedWeights(m);
   for (int t = 0; t < tokens; ++t) {
     const float* out = &y[static_cast<size_t>(t * y_stride)];
     for (int row = first; row < m.rows; ++row) {
-      const Expected e = Reference(m, &weights[static_cast<size_t>(row) * static_cast<size_t>(m.cols)],
-                                   &x[static_cast<size_t>(t * m.cols)], form);
+      const RoundedExpected e =
+          RoundedReference(m, &weights[static_cast<size_t>(row) * static_cast<size_t>(m.cols)],
+                           &x[static_cast<size_t>(t * m.cols)], form);
       ASSERT_NEAR(out[row - first], e.value, e.tolerance)
           << m.rows << "x" << m.cols << " tokens " << tokens << " token " << t << " output " << row;
     }
@@ -138,7 +140,7 @@ void ExpectAgreementOn(const std::vector<float>& x, Isa isa, const PackedMatrix&
   }
 }
 
-void ExpectAgreement(Isa isa, const PackedMatrix& m, int first, int tokens, ActivationForm form) {
+void ExpectRoundedAgreement(Isa isa, const PackedMatrix& m, int first, int tokens, ActivationForm form) {
   std::mt19937 random(static_cast<unsigned>(tokens));
   const std::vector<float> x =
       RandomFloats(static_cast<size_t>(tokens) * static_cast<size_t>(m.cols), random);
@@ -154,7 +156,7 @@ TEST_P(RoundedTest, AgreesWithDoublePrecision) {
       const ActivationForm form = FormFor(tokens);
       if (form == ActivationForm::kFloat) continue;
       // Of three panels the last two; of fewer all.
-      ASSERT_NO_FATAL_FAILURE(ExpectAgreement(isa_, packed.matrix, rows > 64 ? 32 : 0, tokens, form));
+      ASSERT_NO_FATAL_FAILURE(ExpectRoundedAgreement(isa_, packed.matrix, rows > 64 ? 32 : 0, tokens, form));
       ++checked;
     }
   }
@@ -248,7 +250,7 @@ TEST_P(RoundedTest, AgreesInPortions) {
     for (const int tokens : {16, 33, 70, 257, 300}) {
       const ActivationForm form = FormFor(tokens);
       if (form == ActivationForm::kFloat) continue;
-      ASSERT_NO_FATAL_FAILURE(ExpectAgreement(isa_, packed.matrix, 0, tokens, form));
+      ASSERT_NO_FATAL_FAILURE(ExpectRoundedAgreement(isa_, packed.matrix, 0, tokens, form));
       ++checked;
     }
   }
@@ -295,7 +297,7 @@ TEST_P(RoundedTest, TilesRunWhereTheContractSaysSo) {
     if (form == ActivationForm::kFloat)
       GTEST_SKIP() << "this instruction set takes fp32 here, which is not rounded";
     amx_emulator::ResetCounts();
-    ASSERT_NO_FATAL_FAILURE(ExpectAgreement(isa_, packed.matrix, 0, tokens, form));
+    ASSERT_NO_FATAL_FAILURE(ExpectRoundedAgreement(isa_, packed.matrix, 0, tokens, form));
     const bool tiles = isa_ == Isa::kAmx && tokens == 16 && std::get<2>(GetParam()) == Precision::kFast;
     // 32 outputs x 64 inputs: two tiles of 16 outputs by two of 32 inputs.
     EXPECT_EQ(amx_emulator::Count(amx_emulator::Op::kDotBf16), tiles ? 4u : 0u) << tokens;

@@ -19,7 +19,7 @@ namespace {
 using amx_emulator::InstructionCounts;
 using amx_emulator::Op;
 
-constexpr int kRows = 32, kCols = 1024;
+constexpr int kBudgetRows = 32, kCols = 1024;
 
 class TileBudgetTest : public ::testing::TestWithParam<WeightFormat> {
  protected:
@@ -29,23 +29,23 @@ class TileBudgetTest : public ::testing::TestWithParam<WeightFormat> {
 #endif
     if (!UseEmulator()) GTEST_SKIP() << "needs AVX-512, and no AMX: single steps go through the emulator";
     std::mt19937 random(1);
-    packed_ = RandomPacked(GetParam(), kRows, kCols, random);
+    packed_ = RandomPacked(GetParam(), kBudgetRows, kCols, random);
   }
 
   InstructionCounts Count(int tokens) const {
     const ActivationForm form = ChooseForm(Isa::kAmx, GetParam(), tokens, Precision::kFast);
     const size_t stride = rounded::RowBytes(form, kCols);
     const std::vector<std::byte> rows(static_cast<size_t>(tokens) * stride);
-    std::vector<float> y(static_cast<size_t>(tokens) * kRows);
+    std::vector<float> y(static_cast<size_t>(tokens) * kBudgetRows);
     return amx_emulator::CountInstructions([&] {
       MatmulRounded(Isa::kAmx, {.weight = packed_.matrix,
-                                .row_end = kRows,
+                                .row_end = kBudgetRows,
                                 .form = form,
                                 .x = rows.data(),
                                 .x_stride = stride,
                                 .tokens = tokens,
                                 .y = y.data(),
-                                .y_stride = kRows});
+                                .y_stride = kBudgetRows});
     });
   }
 
@@ -55,7 +55,7 @@ class TileBudgetTest : public ::testing::TestWithParam<WeightFormat> {
 TEST_P(TileBudgetTest, OneLoadAProductAndFewStores) {
   for (const int tokens : {32, 64, 256}) {
     const InstructionCounts c = Count(tokens);
-    const uint64_t products = static_cast<uint64_t>(tokens / 16) * (kRows / 16) * (kCols / 32);
+    const uint64_t products = static_cast<uint64_t>(tokens / 16) * (kBudgetRows / 16) * (kCols / 32);
     EXPECT_EQ(c.Tile(Op::kDotBf16), products) << tokens << " rows";
     // Sums of a block wait in memory between pieces: 4 loads and stores for 64 products.
     EXPECT_LE(c.Tile(Op::kTileLoad), products + (tokens > 32 ? products / 16 : 0)) << tokens << " rows";
@@ -70,7 +70,7 @@ TEST_P(TileBudgetTest, OneLoadAProductAndFewStores) {
 
 TEST_P(TileBudgetTest, ARestOfRowsCostsNoTileMore) {
   const InstructionCounts c = Count(40);  // 16 + 16 and 8
-  EXPECT_EQ(c.Tile(Op::kDotBf16), 3u * (kRows / 16) * (kCols / 32));
+  EXPECT_EQ(c.Tile(Op::kDotBf16), 3u * (kBudgetRows / 16) * (kCols / 32));
 }
 
 TEST_P(TileBudgetTest, WeightsAreDecodedOnceForAllRows) {
@@ -80,7 +80,8 @@ TEST_P(TileBudgetTest, WeightsAreDecodedOnceForAllRows) {
       {WeightFormat::kQ4_0, 256},    {WeightFormat::kQ4_1, 266},  {WeightFormat::kIq4Nl, 256},
       {WeightFormat::kIq4Xs, 256},   {WeightFormat::kMxfp4, 256}, {WeightFormat::kQ6K, 338}};
   for (const int tokens : {16, 32, 256}) {
-    EXPECT_LE(Count(tokens).vector * 1024 / (kRows * kCols), budget.at(GetParam())) << tokens << " rows";
+    EXPECT_LE(Count(tokens).vector * 1024 / (kBudgetRows * kCols), budget.at(GetParam()))
+        << tokens << " rows";
   }
 }
 

@@ -1,11 +1,10 @@
 // Log lines: levels, both formats, request ids, and that nothing inside a message can forge a line.
 #include "common/observe/logging.h"
 
-#include <spdlog/spdlog.h>
-
 #include <string>
 #include <thread>
 
+#include "common/base/log.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -26,16 +25,16 @@ std::string LinesOf(F write) {
 
 TEST(LoggingTest, TextLineHasTimeLevelProgramAndMessage) {
   ASSERT_TRUE(SetupLogging({.program = "numoe-test"}).ok());
-  EXPECT_THAT(LinesOf([] { spdlog::warn("disk {} is full", 3); }),
+  EXPECT_THAT(LinesOf([] { LogWarning("disk {} is full", 3); }),
               MatchesRegex("20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9:]*\\.[0-9][0-9][0-9]Z warning numoe-test "
                            "disk 3 is full\n"));
 }
 
 TEST(LoggingTest, LevelCutsWhatIsBelow) {
   ASSERT_TRUE(SetupLogging({.level = "warning", .program = "p"}).ok());
-  EXPECT_EQ(LinesOf([] { spdlog::info("unwanted"); }), "");
+  EXPECT_EQ(LinesOf([] { LogInfo("unwanted"); }), "");
   ASSERT_TRUE(SetupLogging({.level = "debug", .program = "p"}).ok());
-  EXPECT_THAT(LinesOf([] { spdlog::debug("wanted"); }), HasSubstr("wanted"));
+  EXPECT_THAT(LinesOf([] { LogDebug("wanted"); }), HasSubstr("wanted"));
 }
 
 TEST(LoggingTest, ScopesNestAndBelongToTheirThread) {
@@ -44,10 +43,10 @@ TEST(LoggingTest, ScopesNestAndBelongToTheirThread) {
     const LogScope outer("outer-id");
     {
       const LogScope inner("inner-id");
-      spdlog::info("first");
+      LogInfo("first");
     }
-    spdlog::info("second");
-    std::thread([] { spdlog::info("third"); }).join();
+    LogInfo("second");
+    std::thread([] { LogInfo("third"); }).join();
   });
   EXPECT_THAT(lines, HasSubstr("[request inner-id] first\n"));
   EXPECT_THAT(lines, HasSubstr("[request outer-id] second\n"));
@@ -59,7 +58,7 @@ TEST(LoggingTest, JsonLineParsesWhateverTheMessage) {
   const std::string message = "a \"quote\", a \\, a\nnewline, \x01 and \xC3\xA4";
   const std::string line = LinesOf([&] {
     const LogScope scope("id\"}\n{");
-    spdlog::error("{}", message);
+    LogError("{}", message);
   });
   EXPECT_EQ(line.find('\n'), line.size() - 1);
   const nlohmann::json parsed = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -72,7 +71,7 @@ TEST(LoggingTest, JsonLineParsesWhateverTheMessage) {
 
 TEST(LoggingTest, TextMessageCannotForgeALine) {
   ASSERT_TRUE(SetupLogging({.program = "p"}).ok());
-  const std::string line = LinesOf([] { spdlog::info("{}", "x\n2026-01-01 error p forged\x1b[31m"); });
+  const std::string line = LinesOf([] { LogInfo("{}", "x\n2026-01-01 error p forged\x1b[31m"); });
   EXPECT_EQ(line.find('\n'), line.size() - 1);
   EXPECT_THAT(line, HasSubstr("x\\n2026"));
   EXPECT_THAT(line, Not(HasSubstr("\x1b")));

@@ -9,7 +9,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-std::string ErrorOf(std::string_view text) {
+std::string JsonErrorOf(std::string_view text) {
   const auto parsed = ParseStrictJson(text, "some.json");
   return parsed.ok() ? "parsed" : std::string(parsed.status().message());
 }
@@ -24,31 +24,32 @@ TEST(JsonReaderTest, ReadsJson) {
 }
 
 TEST(JsonReaderTest, NamesFilePositionFoundAndExpected) {
-  EXPECT_EQ(ErrorOf(R"({"a": 1,})"),
+  EXPECT_EQ(JsonErrorOf(R"({"a": 1,})"),
             "some.json: not valid JSON at byte 9: syntax error while parsing object key - unexpected '}'; "
             "expected string "
             "literal");
-  EXPECT_THAT(ErrorOf(""), HasSubstr("unexpected end of input"));
-  EXPECT_THAT(ErrorOf("{} x"), HasSubstr("expected end of input"));
-  EXPECT_THAT(ErrorOf("[1e999]"), StartsWith("some.json: not valid JSON at byte "));
+  EXPECT_THAT(JsonErrorOf(""), HasSubstr("unexpected end of input"));
+  EXPECT_THAT(JsonErrorOf("{} x"), HasSubstr("expected end of input"));
+  EXPECT_THAT(JsonErrorOf("[1e999]"), StartsWith("some.json: not valid JSON at byte "));
 }
 
 TEST(JsonReaderTest, RefusesDuplicateKeysAtAnyDepth) {
-  EXPECT_EQ(ErrorOf(R"({"a": 1, "b": 2, "a": 1})"), "some.json: key \"a\" occurs twice, expected once");
-  EXPECT_EQ(ErrorOf(R"([{"x": {"k": 1, "\u006b": 2}}])"), "some.json: key \"k\" occurs twice, expected once");
+  EXPECT_EQ(JsonErrorOf(R"({"a": 1, "b": 2, "a": 1})"), "some.json: key \"a\" occurs twice, expected once");
+  EXPECT_EQ(JsonErrorOf(R"([{"x": {"k": 1, "\u006b": 2}}])"),
+            "some.json: key \"k\" occurs twice, expected once");
 }
 
 TEST(JsonReaderTest, RefusesInvalidUtf8) {
-  EXPECT_THAT(ErrorOf("{\"a\xff\": 1}"), HasSubstr("not valid JSON at byte 4"));
-  EXPECT_THAT(ErrorOf("\"\xc3\""), HasSubstr("not valid JSON"));
-  EXPECT_THAT(ErrorOf("\"\xed\xa0\x80\""), HasSubstr("not valid JSON")) << "a surrogate encoded as UTF-8";
+  EXPECT_THAT(JsonErrorOf("{\"a\xff\": 1}"), HasSubstr("not valid JSON at byte 4"));
+  EXPECT_THAT(JsonErrorOf("\"\xc3\""), HasSubstr("not valid JSON"));
+  EXPECT_THAT(JsonErrorOf("\"\xed\xa0\x80\""), HasSubstr("not valid JSON")) << "a surrogate encoded as UTF-8";
 }
 
 TEST(JsonReaderTest, RefusesDeepNesting) {
-  EXPECT_EQ(ErrorOf(std::string(64, '[') + std::string(64, ']')), "parsed");
-  EXPECT_EQ(ErrorOf(std::string(65, '[') + std::string(65, ']')),
+  EXPECT_EQ(JsonErrorOf(std::string(64, '[') + std::string(64, ']')), "parsed");
+  EXPECT_EQ(JsonErrorOf(std::string(65, '[') + std::string(65, ']')),
             "some.json: nested deeper than expected, at most 64 levels");
-  EXPECT_THAT(ErrorOf(std::string(1'000'000, '[')), HasSubstr("nested deeper"));
+  EXPECT_THAT(JsonErrorOf(std::string(1'000'000, '[')), HasSubstr("nested deeper"));
 }
 
 TEST(PrintableTest, IsOneShortLineOfValidUtf8) {

@@ -14,7 +14,7 @@ namespace numoe {
 namespace {
 
 template <typename T>
-absl::Span<const std::byte> BytesOf(const std::vector<T>& values) {
+absl::Span<const std::byte> RawBytesOf(const std::vector<T>& values) {
   return {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(T)};
 }
 
@@ -25,7 +25,7 @@ TEST(MatrixChecksTest, FindsEveryScaleThatIsNoNumber) {
                           .rows = kRows,
                           .cols = kCols * 32,
                           .data = {},
-                          .scales = BytesOf(scales),
+                          .scales = RawBytesOf(scales),
                           .scale_dtype = DType::kBF16,
                           .block_rows = 1,
                           .block_cols = 32};
@@ -47,14 +47,14 @@ TEST(MatrixChecksTest, ScalesOfEveryTypeAndBlock) {
                     .rows = 256,
                     .cols = 300,
                     .data = {},
-                    .scales = BytesOf(floats),
+                    .scales = RawBytesOf(floats),
                     .block_rows = 128,
                     .block_cols = 128};
   EXPECT_TRUE(CheckScales(matrix, 0).ok());
   floats[5] = -std::numeric_limits<float>::infinity();
   EXPECT_EQ(CheckScales(matrix, 384).message(), "scale [4, 2] is -inf, expected a finite number");
   std::vector<uint16_t> halves = {0x7bff, 0x0001, 0, 0, 0, 0};
-  matrix.scales = BytesOf(halves);
+  matrix.scales = RawBytesOf(halves);
   matrix.scale_dtype = DType::kF16;
   EXPECT_TRUE(CheckScales(matrix, 0).ok());
   halves[1] = 0xfc00;
@@ -65,7 +65,7 @@ TEST(MatrixChecksTest, OnlyFp8CodesCanBeNan) {
   std::vector<uint8_t> codes(100 * 100);
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i % 127 + i % 2 * 128);
   MatrixView matrix{
-      .format = MatrixFormat::kFp8Block, .rows = 100, .cols = 100, .data = BytesOf(codes), .scales = {}};
+      .format = MatrixFormat::kFp8Block, .rows = 100, .cols = 100, .data = RawBytesOf(codes), .scales = {}};
   EXPECT_TRUE(CheckCodes(matrix, 0).ok());
   codes[9'999] = 0x7f;
   EXPECT_EQ(CheckCodes(matrix, 128).message(), "element [227, 99] is NaN, expected a number");

@@ -28,7 +28,7 @@ std::vector<std::byte> FileOf(const std::string& header, size_t data_bytes) {
   return FileOf(header, data_bytes, header.size());
 }
 
-std::string ErrorOf(const std::vector<std::byte>& file) {
+std::string SafetensorsErrorOf(const std::vector<std::byte>& file) {
   const auto header = ParseSafetensorsHeader(file, "dir/m.safetensors");
   if (header.ok()) return "parsed";
   EXPECT_TRUE(absl::IsInvalidArgument(header.status()));
@@ -40,7 +40,7 @@ std::string ErrorOf(const std::vector<std::byte>& file) {
 
 // One tensor "t" with this entry, in a file of `data_bytes`.
 std::string EntryError(const std::string& entry, size_t data_bytes) {
-  return ErrorOf(FileOf("{\"t\":" + entry + "}", data_bytes));
+  return SafetensorsErrorOf(FileOf("{\"t\":" + entry + "}", data_bytes));
 }
 
 TEST(SafetensorsTest, ReadsTensorsInAnyOrderPaddingAndMetadata) {
@@ -61,46 +61,50 @@ TEST(SafetensorsTest, ReadsTensorsInAnyOrderPaddingAndMetadata) {
 }
 
 TEST(SafetensorsTest, EmptyHeaderAndEmptyTensorsAreLegal) {
-  EXPECT_EQ(ErrorOf(FileOf("{}", 0)), "parsed");
-  EXPECT_EQ(ErrorOf(FileOf(R"({"z":{"dtype":"F16","shape":[0,7],"data_offsets":[0,0]},)"
-                           R"("y":{"dtype":"I8","shape":[2],"data_offsets":[0,2]},)"
-                           R"("x":{"dtype":"I8","shape":[3,0],"data_offsets":[2,2]}})",
-                           2)),
+  EXPECT_EQ(SafetensorsErrorOf(FileOf("{}", 0)), "parsed");
+  EXPECT_EQ(SafetensorsErrorOf(FileOf(R"({"z":{"dtype":"F16","shape":[0,7],"data_offsets":[0,0]},)"
+                                      R"("y":{"dtype":"I8","shape":[2],"data_offsets":[0,2]},)"
+                                      R"("x":{"dtype":"I8","shape":[3,0],"data_offsets":[2,2]}})",
+                                      2)),
             "parsed");
 }
 
 TEST(SafetensorsTest, TruncatedLengthAndHeader) {
-  EXPECT_EQ(ErrorOf({}), "0 bytes, expected at least 8; is the file truncated?");
-  EXPECT_EQ(ErrorOf(std::vector<std::byte>(7)), "7 bytes, expected at least 8; is the file truncated?");
-  EXPECT_EQ(ErrorOf(FileOf("{}", 0, 3)),
+  EXPECT_EQ(SafetensorsErrorOf({}), "0 bytes, expected at least 8; is the file truncated?");
+  EXPECT_EQ(SafetensorsErrorOf(std::vector<std::byte>(7)),
+            "7 bytes, expected at least 8; is the file truncated?");
+  EXPECT_EQ(SafetensorsErrorOf(FileOf("{}", 0, 3)),
             "header of 3 bytes, expected at most the 2 bytes that follow its length; is the file truncated?");
 }
 
 TEST(SafetensorsTest, HeaderOver100MB) {
-  EXPECT_EQ(ErrorOf(FileOf("{}", 0, 100'000'001)),
+  EXPECT_EQ(SafetensorsErrorOf(FileOf("{}", 0, 100'000'001)),
             "header of 100000001 bytes, expected at most 100000000; is this a safetensors file?");
-  EXPECT_THAT(ErrorOf(FileOf("{}", 0, UINT64_MAX)), HasSubstr("expected at most 100000000"));
-  EXPECT_THAT(ErrorOf(FileOf("{}", 0, 100'000'000)), HasSubstr("truncated")) << "the limit itself is allowed";
+  EXPECT_THAT(SafetensorsErrorOf(FileOf("{}", 0, UINT64_MAX)), HasSubstr("expected at most 100000000"));
+  EXPECT_THAT(SafetensorsErrorOf(FileOf("{}", 0, 100'000'000)), HasSubstr("truncated"))
+      << "the limit itself is allowed";
 }
 
 TEST(SafetensorsTest, HeaderThatIsNoJsonObject) {
-  EXPECT_EQ(ErrorOf(FileOf("[]", 0)), "header begins with \"[\", expected '{'; is this a safetensors file?");
-  EXPECT_EQ(ErrorOf(FileOf("", 0)), "header begins with \"\", expected '{'; is this a safetensors file?");
-  EXPECT_THAT(ErrorOf(FileOf(" {}", 0)), HasSubstr("header begins with \" \""));
-  EXPECT_THAT(ErrorOf(FileOf("{\"a\":}", 0)), StartsWith("header: not valid JSON at byte 6: "));
-  EXPECT_THAT(ErrorOf(FileOf("{\"\xff\":1}", 0)), StartsWith("header: not valid JSON at byte "));
+  EXPECT_EQ(SafetensorsErrorOf(FileOf("[]", 0)),
+            "header begins with \"[\", expected '{'; is this a safetensors file?");
+  EXPECT_EQ(SafetensorsErrorOf(FileOf("", 0)),
+            "header begins with \"\", expected '{'; is this a safetensors file?");
+  EXPECT_THAT(SafetensorsErrorOf(FileOf(" {}", 0)), HasSubstr("header begins with \" \""));
+  EXPECT_THAT(SafetensorsErrorOf(FileOf("{\"a\":}", 0)), StartsWith("header: not valid JSON at byte 6: "));
+  EXPECT_THAT(SafetensorsErrorOf(FileOf("{\"\xff\":1}", 0)), StartsWith("header: not valid JSON at byte "));
 }
 
 TEST(SafetensorsTest, DuplicateTensor) {
   const std::string entry = R"({"dtype":"I8","shape":[1],"data_offsets":[0,1]})";
-  EXPECT_EQ(ErrorOf(FileOf("{\"t\":" + entry + ",\"t\":" + entry + "}", 1)),
+  EXPECT_EQ(SafetensorsErrorOf(FileOf("{\"t\":" + entry + ",\"t\":" + entry + "}", 1)),
             "header: key \"t\" occurs twice, expected once");
 }
 
 TEST(SafetensorsTest, MetadataThatIsNoMapOfStrings) {
-  EXPECT_EQ(ErrorOf(FileOf(R"({"__metadata__":{"a":1}})", 0)),
+  EXPECT_EQ(SafetensorsErrorOf(FileOf(R"({"__metadata__":{"a":1}})", 0)),
             "__metadata__ is {\"a\":1}, expected an object of strings");
-  EXPECT_EQ(ErrorOf(FileOf(R"({"__metadata__":"pt"})", 0)),
+  EXPECT_EQ(SafetensorsErrorOf(FileOf(R"({"__metadata__":"pt"})", 0)),
             "__metadata__ is \"pt\", expected an object of strings");
 }
 
@@ -154,9 +158,9 @@ TEST(SafetensorsTest, BytesThatAreNotShapeTimesDtype) {
 
 TEST(SafetensorsTest, OverlapHoleAndLeadingGap) {
   const auto two = [](const std::string& a, const std::string& b, size_t bytes) {
-    return ErrorOf(FileOf(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":)" + a +
-                              R"(},"b":{"dtype":"I8","shape":[4],"data_offsets":)" + b + "}}",
-                          bytes));
+    return SafetensorsErrorOf(FileOf(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":)" + a +
+                                         R"(},"b":{"dtype":"I8","shape":[4],"data_offsets":)" + b + "}}",
+                                     bytes));
   };
   EXPECT_EQ(two("[0,4]", "[4,8]", 8), "parsed");
   EXPECT_EQ(two("[0,4]", "[3,7]", 7),
@@ -173,7 +177,7 @@ TEST(SafetensorsTest, BytesAfterTheLastTensor) {
 }
 
 TEST(SafetensorsTest, TensorNamesCannotBreakTheLine) {
-  const std::string error = ErrorOf(FileOf(R"({"a\nb":7})", 0));
+  const std::string error = SafetensorsErrorOf(FileOf(R"({"a\nb":7})", 0));
   EXPECT_THAT(error, StartsWith("tensor a\\nb: "));
 }
 

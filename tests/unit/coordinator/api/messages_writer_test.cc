@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::unique_ptr<AnswerWriter> Write(const GenerationRequest& request, AnswerContext context) {
+std::unique_ptr<AnswerWriter> WriteMessages(const GenerationRequest& request, AnswerContext context) {
   return std::make_unique<MessagesWriter>(request, std::move(context));
 }
 
@@ -86,7 +86,7 @@ TEST_P(MessagesWriterTest, StreamsAddUpToWholeMessages) {
   std::mt19937 random(11);
   std::map<std::string, int> blocks, reasons;
   for (int run = 0; run < 1500; ++run) {
-    const SaidTwice said = SayTwice(SaidFormats()[GetParam()], RandomRequest(random), Write, random);
+    const SaidTwice said = SayTwice(SaidFormats()[GetParam()], RandomRequest(random), WriteMessages, random);
     const ordered_json whole = ordered_json::parse(said.whole);
     ASSERT_EQ(MessageStream().Read(ReadNamedEvents(said.stream)), whole) << said.said;
     std::string text;

@@ -27,14 +27,14 @@ Parsed ReadRequest(std::string_view body, bool chat, const GenerationDefaults& d
 }
 
 // A valid request with `fields` ("\"n\": 1") after the one that must be there.
-Parsed Parse(const std::string& fields, bool chat) {
+Parsed ParseOpenaiRequest(const std::string& fields, bool chat) {
   const std::string required =
       chat ? R"("messages": [{"role": "user", "content": "hi"}])" : R"("prompt": "p")";
   return ReadRequest(fmt::format("{{{}{}{}}}", required, fields.empty() ? "" : ", ", fields), chat,
                      kDefaults);
 }
 
-GenerationRequest Accepted(const Parsed& parsed) {
+GenerationRequest AcceptedOpenaiRequest(const Parsed& parsed) {
   if (const auto* error = std::get_if<ApiError>(&parsed)) {
     ADD_FAILURE() << "refused: " << error->message;
     return {};
@@ -43,7 +43,7 @@ GenerationRequest Accepted(const Parsed& parsed) {
 }
 
 // The parameter that a refusal names; "(none)" without one.
-std::string RefusedParam(const Parsed& parsed) {
+std::string RefusedParamOpenaiRequest(const Parsed& parsed) {
   const auto* error = std::get_if<ApiError>(&parsed);
   if (error == nullptr) return "(accepted)";
   EXPECT_EQ(error->http_status, 400);
@@ -53,7 +53,7 @@ std::string RefusedParam(const Parsed& parsed) {
 }
 
 std::string RefusedMessages(const std::string& messages) {
-  return RefusedParam(ReadRequest(fmt::format(R"({{"messages": {}}})", messages), true, {}));
+  return RefusedParamOpenaiRequest(ReadRequest(fmt::format(R"({{"messages": {}}})", messages), true, {}));
 }
 
 TEST(OpenAiRequestTest, AbsentAndNullFieldsTakeTheModelsDefaults) {
@@ -63,7 +63,7 @@ TEST(OpenAiRequestTest, AbsentAndNullFieldsTakeTheModelsDefaults) {
                "stream_options": null, "stop_token_ids": null, "ignore_eos": null, "model": null,
                "chat_template_kwargs": null, "tool_choice": null, "parallel_tool_calls": null)"}) {
     for (const bool chat : {true, false}) {
-      const GenerationRequest request = Accepted(Parse(fields, chat));
+      const GenerationRequest request = AcceptedOpenaiRequest(ParseOpenaiRequest(fields, chat));
       EXPECT_EQ(request.conversation.has_value(), chat);
       EXPECT_EQ(request.prompts.size(), chat ? 0u : 1u);
       EXPECT_EQ(request.sampling.temperature, kDefaults.temperature);
@@ -84,7 +84,7 @@ TEST(OpenAiRequestTest, AbsentAndNullFieldsTakeTheModelsDefaults) {
 }
 
 TEST(OpenAiRequestTest, EveryFieldIsRead) {
-  const GenerationRequest request = Accepted(Parse(
+  const GenerationRequest request = AcceptedOpenaiRequest(ParseOpenaiRequest(
       R"("model": "m", "temperature": 0, "top_p": 0.5, "top_k": 7, "min_p": 0.25, "seed": -1, "stop": "\n",
          "stop_token_ids": [0, 2147483647], "ignore_eos": true, "stream": true, "n": 1,
          "stream_options": {"include_usage": true, "unknown": 1}, "tools": [{"type": "function"}],
@@ -131,50 +131,59 @@ TEST(OpenAiRequestTest, AWrongValueIsRefusedByItsName) {
   for (const auto& [name, values] : wrong) {
     for (const std::string& value : values) {
       for (const bool chat : {true, false}) {
-        EXPECT_EQ(RefusedParam(Parse(fmt::format("\"{}\": {}", name, value), chat)), name) << value;
+        EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(fmt::format("\"{}\": {}", name, value), chat)),
+                  name)
+            << value;
       }
     }
   }
   for (const char* value : {"1", "{}", "\"f\""}) {
-    EXPECT_EQ(RefusedParam(Parse(fmt::format("\"tools\": {}", value), true)), "tools");
-    EXPECT_EQ(RefusedParam(Parse(fmt::format("\"max_completion_tokens\": [{}]", value), true)),
+    EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(fmt::format("\"tools\": {}", value), true)),
+              "tools");
+    EXPECT_EQ(RefusedParamOpenaiRequest(
+                  ParseOpenaiRequest(fmt::format("\"max_completion_tokens\": [{}]", value), true)),
               "max_completion_tokens");
   }
-  EXPECT_EQ(RefusedParam(Parse(R"("chat_template_kwargs": [])", true)), "chat_template_kwargs");
-  EXPECT_EQ(RefusedParam(Parse(R"("stream_options": {"include_usage": 1})", true)),
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("chat_template_kwargs": [])", true)),
+            "chat_template_kwargs");
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("stream_options": {"include_usage": 1})", true)),
             "stream_options.include_usage");
 }
 
 TEST(OpenAiRequestTest, TheFirstWrongFieldIsNamedAndUnknownOnesAreNot) {
-  EXPECT_EQ(RefusedParam(Parse(R"("stop": 1, "temperature": "hot")", true)), "temperature");
-  Accepted(Parse(R"("user": "u", "store": [], "metadata": 7, "x": null)", true));
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("stop": 1, "temperature": "hot")", true)),
+            "temperature");
+  AcceptedOpenaiRequest(ParseOpenaiRequest(R"("user": "u", "store": [], "metadata": 7, "x": null)", true));
 }
 
 TEST(OpenAiRequestTest, ToolChoice) {
   constexpr char kTools[] = R"("tools": [{"type": "function", "function": {"name": "f"}}])";
   const auto parse = [&](const std::string& choice) {
-    return Parse(fmt::format(R"({}, "parallel_tool_calls": false, "tool_choice": {})", kTools, choice), true);
+    return ParseOpenaiRequest(
+        fmt::format(R"({}, "parallel_tool_calls": false, "tool_choice": {})", kTools, choice), true);
   };
-  EXPECT_EQ(Accepted(parse(R"("auto")")).conversation->tools.size(), 1u);
-  EXPECT_FALSE(Accepted(parse("null")).conversation->calls.parallel);
-  EXPECT_TRUE(Accepted(parse(R"("none")")).conversation->tools.is_null())
+  EXPECT_EQ(AcceptedOpenaiRequest(parse(R"("auto")")).conversation->tools.size(), 1u);
+  EXPECT_FALSE(AcceptedOpenaiRequest(parse("null")).conversation->calls.parallel);
+  EXPECT_TRUE(AcceptedOpenaiRequest(parse(R"("none")")).conversation->tools.is_null())
       << "the model cannot call what it is not shown";
   for (const char* forced : {R"("required")", R"({"type": "function", "function": {"name": "f"}})"}) {
-    const Conversation request = *Accepted(parse(forced)).conversation;
+    const Conversation request = *AcceptedOpenaiRequest(parse(forced)).conversation;
     EXPECT_TRUE(request.calls.demanded()) << forced;
     EXPECT_EQ(request.calls.calls.size(), 1u);
     EXPECT_EQ(request.tools.size(), 1u);
   }
   for (const char* wrong : {R"("f")", "1", "[]", R"({"type": "function", "function": {"name": "g"}})"})
-    EXPECT_EQ(RefusedParam(parse(wrong)), "tool_choice") << wrong;
-  EXPECT_EQ(RefusedParam(Parse(R"("tool_choice": "required")", true)), "tool_choice");
-  EXPECT_EQ(RefusedParam(Parse(R"("parallel_tool_calls": 1)", true)), "parallel_tool_calls");
+    EXPECT_EQ(RefusedParamOpenaiRequest(parse(wrong)), "tool_choice") << wrong;
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("tool_choice": "required")", true)),
+            "tool_choice");
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("parallel_tool_calls": 1)", true)),
+            "parallel_tool_calls");
 }
 
 TEST(OpenAiRequestTest, ReasoningOfEarlierTurnsComesUnderEitherName) {
   for (const char* field : {R"("reasoning_content": "r")", R"("reasoning": "r")",
                             R"("reasoning": "r", "reasoning_content": null)"}) {
-    const GenerationRequest request = Accepted(ReadRequest(
+    const GenerationRequest request = AcceptedOpenaiRequest(ReadRequest(
         fmt::format(R"({{"messages": [{{"role": "assistant", "content": "a", {}}}]}})", field), true, {}));
     EXPECT_EQ(request.conversation->messages[0].value("reasoning_content", ""), "r") << field;
   }
@@ -184,73 +193,91 @@ TEST(OpenAiRequestTest, ReasoningOfEarlierTurnsComesUnderEitherName) {
 TEST(OpenAiRequestTest, WhatIsNotAnObjectNamesNoParameter) {
   for (const char* body :
        {"", "{", "[]", "1", "null", "\"{}\"", "{} {}", "{\"prompt\": \"\xff\"}", "\xef\xbb"})
-    EXPECT_EQ(RefusedParam(ReadRequest(body, false, {})), "(none)") << body;
+    EXPECT_EQ(RefusedParamOpenaiRequest(ReadRequest(body, false, {})), "(none)") << body;
 }
 
 TEST(OpenAiRequestTest, TheNewerNameOfMaxTokensWinsInChatsOnly) {
   constexpr char kBoth[] = R"("max_tokens": 3, "max_completion_tokens": 9)";
-  EXPECT_EQ(Accepted(Parse(kBoth, true)).sampling.max_tokens, 9);
-  EXPECT_EQ(Accepted(Parse(kBoth, false)).sampling.max_tokens, 3);
-  EXPECT_EQ(Accepted(Parse(R"("max_tokens": 3, "max_completion_tokens": null)", true)).sampling.max_tokens,
-            3);
+  EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(kBoth, true)).sampling.max_tokens, 9);
+  EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(kBoth, false)).sampling.max_tokens, 3);
+  EXPECT_EQ(
+      AcceptedOpenaiRequest(ParseOpenaiRequest(R"("max_tokens": 3, "max_completion_tokens": null)", true))
+          .sampling.max_tokens,
+      3);
 }
 
 TEST(OpenAiRequestTest, LimitsAreIncluded) {
-  EXPECT_EQ(Accepted(Parse(R"("max_tokens": 2147483647)", true)).sampling.max_tokens, INT32_MAX);
-  EXPECT_EQ(Accepted(Parse(R"("temperature": 2, "top_p": 1)", true)).sampling.temperature, 2);
-  EXPECT_EQ(Accepted(Parse(R"("top_k": -1)", true)).sampling.top_k, 0) << "-1 is off";
+  EXPECT_EQ(
+      AcceptedOpenaiRequest(ParseOpenaiRequest(R"("max_tokens": 2147483647)", true)).sampling.max_tokens,
+      INT32_MAX);
+  EXPECT_EQ(
+      AcceptedOpenaiRequest(ParseOpenaiRequest(R"("temperature": 2, "top_p": 1)", true)).sampling.temperature,
+      2);
+  EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(R"("top_k": -1)", true)).sampling.top_k, 0)
+      << "-1 is off";
   std::string stops = "\"s\"";
   for (int i = 1; i < 16; ++i) stops += ", \"s\"";
-  EXPECT_EQ(Accepted(Parse(fmt::format("\"stop\": [{}]", stops), true)).stop.size(), 16u);
-  EXPECT_EQ(RefusedParam(Parse(fmt::format("\"stop\": [{}, \"s\"]", stops), true)), "stop");
+  EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(fmt::format("\"stop\": [{}]", stops), true)).stop.size(),
+            16u);
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(fmt::format("\"stop\": [{}, \"s\"]", stops), true)),
+            "stop");
 }
 
 TEST(OpenAiRequestTest, PromptsAreTextOrIdsOneOrMany) {
   const auto parse = [](const std::string& prompt) {
     return ReadRequest(fmt::format(R"({{"prompt": {}}})", prompt), false, {});
   };
-  EXPECT_EQ(Accepted(parse(R"("once")")).prompts[0].text, "once");
-  EXPECT_EQ(Accepted(parse(R"(["once"])")).prompts[0].text, "once");
-  EXPECT_EQ(Accepted(parse("[1, 2]")).prompts[0].tokens, (std::vector<TokenId>{1, 2}));
-  EXPECT_EQ(Accepted(parse("[[1, 2]]")).prompts[0].tokens, (std::vector<TokenId>{1, 2}));
-  const GenerationRequest many = Accepted(parse(R"(["a", [3], "b"])"));
+  EXPECT_EQ(AcceptedOpenaiRequest(parse(R"("once")")).prompts[0].text, "once");
+  EXPECT_EQ(AcceptedOpenaiRequest(parse(R"(["once"])")).prompts[0].text, "once");
+  EXPECT_EQ(AcceptedOpenaiRequest(parse("[1, 2]")).prompts[0].tokens, (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(AcceptedOpenaiRequest(parse("[[1, 2]]")).prompts[0].tokens, (std::vector<TokenId>{1, 2}));
+  const GenerationRequest many = AcceptedOpenaiRequest(parse(R"(["a", [3], "b"])"));
   ASSERT_EQ(many.prompts.size(), 3u);
   EXPECT_EQ(many.prompts[1].tokens, std::vector<TokenId>{3});
   EXPECT_EQ(many.prompts[2].text, "b");
   for (const char* wrong :
        {"null", "1", "{}", R"([1, "a"])", "[-1]", "[1.5]", "[2147483648]", "[[[1]]]", "[null]"})
-    EXPECT_EQ(RefusedParam(parse(wrong)), "prompt") << wrong;
-  EXPECT_EQ(RefusedParam(ReadRequest("{}", false, {})), "prompt");
+    EXPECT_EQ(RefusedParamOpenaiRequest(parse(wrong)), "prompt") << wrong;
+  EXPECT_EQ(RefusedParamOpenaiRequest(ReadRequest("{}", false, {})), "prompt");
 }
 
 TEST(OpenAiRequestTest, LogprobsAreASwitchInChatsAndANumberInCompletions) {
-  EXPECT_EQ(Accepted(Parse(R"("logprobs": true)", true)).sampling.logprobs, 0);
-  EXPECT_EQ(Accepted(Parse(R"("logprobs": true, "top_logprobs": 20)", true)).sampling.logprobs, 20);
-  EXPECT_FALSE(Accepted(Parse(R"("logprobs": false)", true)).sampling.logprobs.has_value());
-  EXPECT_EQ(RefusedParam(Parse(R"("top_logprobs": 2)", true)), "top_logprobs");
-  EXPECT_EQ(RefusedParam(Parse(R"("logprobs": true, "top_logprobs": 21)", true)), "top_logprobs");
-  EXPECT_EQ(RefusedParam(Parse(R"("logprobs": 1)", true)), "logprobs");
-  EXPECT_EQ(Accepted(Parse(R"("logprobs": 3)", false)).sampling.logprobs, 3);
-  EXPECT_FALSE(Accepted(Parse(R"("logprobs": 3)", false)).sampling.prompt_logprobs.has_value());
-  EXPECT_EQ(Accepted(Parse(R"("logprobs": 3, "echo": true)", false)).sampling.prompt_logprobs, 3);
-  EXPECT_EQ(RefusedParam(Parse(R"("logprobs": true)", false)), "logprobs");
-  EXPECT_EQ(RefusedParam(Parse(R"("prompt_logprobs": 1, "stream": true)", true)), "prompt_logprobs");
+  EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(R"("logprobs": true)", true)).sampling.logprobs, 0);
+  EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(R"("logprobs": true, "top_logprobs": 20)", true))
+                .sampling.logprobs,
+            20);
+  EXPECT_FALSE(
+      AcceptedOpenaiRequest(ParseOpenaiRequest(R"("logprobs": false)", true)).sampling.logprobs.has_value());
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("top_logprobs": 2)", true)), "top_logprobs");
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("logprobs": true, "top_logprobs": 21)", true)),
+            "top_logprobs");
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("logprobs": 1)", true)), "logprobs");
+  EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(R"("logprobs": 3)", false)).sampling.logprobs, 3);
+  EXPECT_FALSE(AcceptedOpenaiRequest(ParseOpenaiRequest(R"("logprobs": 3)", false))
+                   .sampling.prompt_logprobs.has_value());
+  EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(R"("logprobs": 3, "echo": true)", false))
+                .sampling.prompt_logprobs,
+            3);
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("logprobs": true)", false)), "logprobs");
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("prompt_logprobs": 1, "stream": true)", true)),
+            "prompt_logprobs");
 }
 
 TEST(OpenAiRequestTest, SeveralChoicesAndTheBestOfMore) {
-  EXPECT_EQ(Accepted(Parse(R"("n": 3)", true)).best_of, 3);
-  const GenerationRequest best = Accepted(Parse(R"("n": 2, "best_of": 5)", false));
+  EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(R"("n": 3)", true)).best_of, 3);
+  const GenerationRequest best = AcceptedOpenaiRequest(ParseOpenaiRequest(R"("n": 2, "best_of": 5)", false));
   EXPECT_EQ(best.n, 2);
   EXPECT_EQ(best.best_of, 5);
-  EXPECT_EQ(Accepted(Parse(R"("n": 3, "best_of": 1)", true)).best_of, 3)
+  EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(R"("n": 3, "best_of": 1)", true)).best_of, 3)
       << "benchmarks send 1 with everything";
-  EXPECT_EQ(RefusedParam(Parse(R"("n": 3, "best_of": 2)", false)), "best_of");
-  EXPECT_EQ(RefusedParam(Parse(R"("best_of": 2, "stream": true)", false)), "best_of");
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("n": 3, "best_of": 2)", false)), "best_of");
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("best_of": 2, "stream": true)", false)),
+            "best_of");
 }
 
 TEST(OpenAiRequestTest, EffortSwitchesThinkingByTheTemplatesNames) {
   const auto kwargs = [](const std::string& fields) {
-    return Accepted(Parse(fields, true)).conversation->template_kwargs;
+    return AcceptedOpenaiRequest(ParseOpenaiRequest(fields, true)).conversation->template_kwargs;
   };
   EXPECT_EQ(kwargs(R"("reasoning_effort": "none")"),
             ordered_json({{"thinking", false}, {"enable_thinking", false}, {"reasoning_effort", "none"}}));
@@ -258,7 +285,8 @@ TEST(OpenAiRequestTest, EffortSwitchesThinkingByTheTemplatesNames) {
             ordered_json({{"thinking", false}, {"enable_thinking", true}, {"reasoning_effort", "high"}}))
       << "what the client says itself stays";
   EXPECT_TRUE(kwargs("").is_null());
-  EXPECT_EQ(RefusedParam(Parse(R"("reasoning_effort": "lots")", true)), "reasoning_effort");
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("reasoning_effort": "lots")", true)),
+            "reasoning_effort");
 }
 
 TEST(OpenAiRequestTest, StructuredOutputIsAskedForInEveryDialect) {
@@ -282,7 +310,7 @@ TEST(OpenAiRequestTest, StructuredOutputIsAskedForInEveryDialect) {
       {R"("ebnf": "root ::= \"a\"")", Kind::kEbnf, R"(root ::= "a")"}};
   for (const auto& [fields, kind, text] : asked) {
     for (const bool chat : {true, false}) {
-      const GenerationRequest request = Accepted(Parse(fields, chat));
+      const GenerationRequest request = AcceptedOpenaiRequest(ParseOpenaiRequest(fields, chat));
       ASSERT_TRUE(request.structure.has_value()) << fields;
       EXPECT_EQ(*request.structure, (GrammarSource{kind, text})) << fields;
       EXPECT_EQ(request.structure_param, fields.substr(1, fields.find('"', 1) - 1));
@@ -290,26 +318,31 @@ TEST(OpenAiRequestTest, StructuredOutputIsAskedForInEveryDialect) {
   }
   for (const char* fields : {R"("response_format": {"type": "text"})", R"("response_format": null)",
                              R"("structured_outputs": {"json_object": false, "regex": null})"})
-    EXPECT_FALSE(Accepted(Parse(fields, true)).structure.has_value()) << fields;
+    EXPECT_FALSE(AcceptedOpenaiRequest(ParseOpenaiRequest(fields, true)).structure.has_value()) << fields;
 }
 
 TEST(OpenAiRequestTest, WrongStructuredOutputIsRefused) {
   for (const char* value : {"1", "\"json_object\"", "{}", R"({"type": 1})", R"({"type": "structural_tag"})",
                             R"({"type": "json_schema"})", R"({"type": "json_schema", "json_schema": {}})",
                             R"({"type": "json_schema", "json_schema": {"schema": 1}})"})
-    EXPECT_EQ(RefusedParam(Parse(fmt::format(R"("response_format": {})", value), true)), "response_format")
+    EXPECT_EQ(
+        RefusedParamOpenaiRequest(ParseOpenaiRequest(fmt::format(R"("response_format": {})", value), true)),
+        "response_format")
         << value;
   for (const char* value : {"1", R"({"regex": 1})", R"({"choice": "a"})", R"({"grammar": []})",
                             R"({"regex": "a", "choice": ["a"]})"})
-    EXPECT_EQ(RefusedParam(Parse(fmt::format(R"("structured_outputs": {})", value), true)),
+    EXPECT_EQ(RefusedParamOpenaiRequest(
+                  ParseOpenaiRequest(fmt::format(R"("structured_outputs": {})", value), true)),
               "structured_outputs")
         << value;
-  EXPECT_EQ(RefusedParam(Parse(R"("response_format": {"type": "json_object"}, "regex": "a")", true)), "regex")
+  EXPECT_EQ(RefusedParamOpenaiRequest(
+                ParseOpenaiRequest(R"("response_format": {"type": "json_object"}, "regex": "a")", true)),
+            "regex")
       << "one kind only";
 }
 
 TEST(OpenAiRequestTest, ContentInPartsIsJoined) {
-  const GenerationRequest request = Accepted(ReadRequest(
+  const GenerationRequest request = AcceptedOpenaiRequest(ReadRequest(
       R"({"messages": [{"role": "developer", "content": "s"},
           {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "ü"}]}]})",
       true, {}));
@@ -319,7 +352,7 @@ TEST(OpenAiRequestTest, ContentInPartsIsJoined) {
 }
 
 TEST(OpenAiRequestTest, MalformedMessagesAreRefused) {
-  EXPECT_EQ(RefusedParam(ReadRequest("{}", true, {})), "messages");
+  EXPECT_EQ(RefusedParamOpenaiRequest(ReadRequest("{}", true, {})), "messages");
   for (const char* wrong :
        {"null", "[]", "{}", "\"hi\"", "[1]", "[{}]", R"([{"role": 1, "content": "x"}])",
         R"([{"role": "robot", "content": "x"}])", R"([{"role": "user"}])",

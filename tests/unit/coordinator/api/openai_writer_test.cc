@@ -11,7 +11,7 @@ namespace {
 using nlohmann::ordered_json;
 
 // The JSON of the SSE events: "data: ", one line, an empty line.
-std::vector<ordered_json> FromSse(std::string_view frames) {
+std::vector<ordered_json> FromOpenaiSse(std::string_view frames) {
   std::vector<ordered_json> events;
   while (!frames.empty()) {
     const size_t end = frames.find("\n\n");
@@ -51,7 +51,7 @@ class OpenAiWriterTest : public ::testing::Test {
 TEST_F(OpenAiWriterTest, TheFirstChunkOfAChatCarriesTheRoleAndTheLastTheReason) {
   OneAnswer answer = Make(ChatOf());
   answer.Take(Said("a\nb"));
-  const ordered_json first = FromSse(answer.last_events).at(0);
+  const ordered_json first = FromOpenaiSse(answer.last_events).at(0);
   EXPECT_EQ(first.at("id"), "id-1");
   EXPECT_EQ(first.at("object"), "chat.completion.chunk");
   EXPECT_EQ(first.at("model"), "m");
@@ -60,9 +60,10 @@ TEST_F(OpenAiWriterTest, TheFirstChunkOfAChatCarriesTheRoleAndTheLastTheReason) 
   EXPECT_TRUE(first.at("choices")[0].at("logprobs").is_null());
   EXPECT_FALSE(first.contains("usage") || first.contains("prompt_token_ids"));
   answer.Take(Said("c"));
-  EXPECT_EQ(FromSse(answer.last_events).at(0).at("choices")[0].at("delta"), ordered_json({{"content", "c"}}));
+  EXPECT_EQ(FromOpenaiSse(answer.last_events).at(0).at("choices")[0].at("delta"),
+            ordered_json({{"content", "c"}}));
   answer.Take({.finish = FinishReason::kLength, .error = {}});
-  const ordered_json last = FromSse(answer.last_events).at(0);
+  const ordered_json last = FromOpenaiSse(answer.last_events).at(0);
   EXPECT_EQ(last.at("choices")[0].at("delta"), ordered_json::object());
   EXPECT_EQ(last.at("choices")[0].at("finish_reason"), "length");
   EXPECT_EQ(answer.End(), kSseDone) << "usage only when asked";
@@ -73,12 +74,12 @@ TEST_F(OpenAiWriterTest, UsageComesLastAndInEveryChunkIfAskedSo) {
   request.include_usage = true;
   OneAnswer answer = Make(request);
   answer.Take(Said("abc"));
-  const ordered_json chunk = FromSse(answer.last_events).at(0);
+  const ordered_json chunk = FromOpenaiSse(answer.last_events).at(0);
   EXPECT_EQ(chunk.at("object"), "text_completion");
   EXPECT_EQ(chunk.at("choices")[0].at("text"), "abc");
   EXPECT_TRUE(chunk.at("usage").is_null());
   answer.Take({.finish = FinishReason::kLength, .error = {}});
-  const ordered_json usage = FromSse(answer.End()).at(0);
+  const ordered_json usage = FromOpenaiSse(answer.End()).at(0);
   EXPECT_TRUE(usage.at("choices").empty());
   EXPECT_EQ(usage.at("usage"), ordered_json({{"prompt_tokens", 5},
                                              {"completion_tokens", 3},
@@ -88,7 +89,7 @@ TEST_F(OpenAiWriterTest, UsageComesLastAndInEveryChunkIfAskedSo) {
   request.continuous_usage = true;
   OneAnswer continuous = Make(request);
   continuous.Take(Said("ab"));
-  EXPECT_EQ(FromSse(continuous.last_events).at(0).at("usage").at("completion_tokens"), 2);
+  EXPECT_EQ(FromOpenaiSse(continuous.last_events).at(0).at("usage").at("completion_tokens"), 2);
 }
 
 TEST_F(OpenAiWriterTest, LogprobsInBothShapes) {
@@ -97,7 +98,7 @@ TEST_F(OpenAiWriterTest, LogprobsInBothShapes) {
   OneAnswer answer = Make(chat);
   answer.Take(Said("hi", FinishReason::kLength));
   const ordered_json whole = ordered_json::parse(answer.Whole()).at("choices")[0].at("logprobs");
-  EXPECT_EQ(whole, FromSse(answer.events).at(0).at("choices")[0].at("logprobs"));
+  EXPECT_EQ(whole, FromOpenaiSse(answer.events).at(0).at("choices")[0].at("logprobs"));
   ASSERT_EQ(whole.at("content").size(), 2u);
   EXPECT_EQ(whole.at("content")[0].at("token"), "h");
   EXPECT_EQ(whole.at("content")[0].at("bytes"), ordered_json({104}));
@@ -108,7 +109,7 @@ TEST_F(OpenAiWriterTest, LogprobsInBothShapes) {
   OneAnswer completion = Make(text);
   completion.Take(Said("h"));
   completion.Take(Said("i", FinishReason::kLength));
-  const std::vector<ordered_json> events = FromSse(completion.events);
+  const std::vector<ordered_json> events = FromOpenaiSse(completion.events);
   EXPECT_EQ(events.at(1).at("choices")[0].at("logprobs").at("text_offset"), ordered_json({1}));
   EXPECT_EQ(events.at(1).at("choices")[0].at("logprobs").at("tokens"), ordered_json({"i"}));
   EXPECT_EQ(events.at(1).at("choices")[0].at("logprobs").at("top_logprobs")[0],
@@ -142,7 +143,7 @@ TEST_F(OpenAiWriterTest, TokenIdsIfAsked) {
   const ordered_json whole = ordered_json::parse(answer.Whole());
   EXPECT_EQ(whole.at("prompt_token_ids"), ordered_json(prompt_));
   EXPECT_EQ(whole.at("choices")[0].at("token_ids"), ordered_json({104, 105}));
-  const ordered_json event = FromSse(answer.events).at(0);
+  const ordered_json event = FromOpenaiSse(answer.events).at(0);
   EXPECT_EQ(event.at("prompt_token_ids"), ordered_json(prompt_));
   EXPECT_EQ(event.at("choices")[0].at("token_ids"), ordered_json({104, 105}));
 }

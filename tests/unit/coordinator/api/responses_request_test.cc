@@ -7,9 +7,9 @@ namespace numoe {
 namespace {
 
 using nlohmann::ordered_json;
-using Parsed = std::variant<GenerationRequest, ApiError>;
+using ParsedResponses = std::variant<GenerationRequest, ApiError>;
 
-Parsed Parse(const std::string& fields, ResponsesFields& out) {
+ParsedResponses ParseResponsesRequest(const std::string& fields, ResponsesFields& out) {
   const auto history = [](const std::string& id) -> std::optional<ordered_json> {
     if (id != "resp_1") return std::nullopt;
     return ordered_json::parse(R"([{"role": "user", "content": "2+2?"},
@@ -17,12 +17,12 @@ Parsed Parse(const std::string& fields, ResponsesFields& out) {
   };
   return ReadResponsesRequest(ordered_json::parse("{" + fields + "}"), {.temperature = 0.6}, history, out);
 }
-Parsed Parse(const std::string& fields) {
+ParsedResponses ParseResponsesRequest(const std::string& fields) {
   ResponsesFields ignored;
-  return Parse(fields, ignored);
+  return ParseResponsesRequest(fields, ignored);
 }
 
-GenerationRequest Accepted(const Parsed& parsed) {
+GenerationRequest AcceptedResponsesRequest(const ParsedResponses& parsed) {
   if (const auto* error = std::get_if<ApiError>(&parsed)) {
     ADD_FAILURE() << "refused: " << error->message;
     return {};
@@ -30,7 +30,7 @@ GenerationRequest Accepted(const Parsed& parsed) {
   return std::get<GenerationRequest>(parsed);
 }
 
-std::string RefusedParam(const Parsed& parsed) {
+std::string RefusedParamResponsesRequest(const ParsedResponses& parsed) {
   const auto* error = std::get_if<ApiError>(&parsed);
   if (error == nullptr) return "(accepted)";
   EXPECT_EQ(error->http_status, 400);
@@ -39,7 +39,8 @@ std::string RefusedParam(const Parsed& parsed) {
 
 TEST(ResponsesRequestTest, TextIsAUsersMessage) {
   ResponsesFields fields;
-  const GenerationRequest request = Accepted(Parse(R"("input": "hi", "instructions": "Be brief.")", fields));
+  const GenerationRequest request = AcceptedResponsesRequest(
+      ParseResponsesRequest(R"("input": "hi", "instructions": "Be brief.")", fields));
   EXPECT_EQ(request.conversation->messages, ordered_json::parse(R"([
     {"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}])"));
   EXPECT_EQ(request.sampling.temperature, 0.6);
@@ -51,7 +52,7 @@ TEST(ResponsesRequestTest, TextIsAUsersMessage) {
 }
 
 TEST(ResponsesRequestTest, ItemsOfOneTurnAreOneMessage) {
-  const GenerationRequest request = Accepted(Parse(R"("input": [
+  const GenerationRequest request = AcceptedResponsesRequest(ParseResponsesRequest(R"("input": [
     {"role": "user", "content": [{"type": "input_text", "text": "Add "}, {"type": "input_text", "text": "them"}]},
     {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
     {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "ok"}]},
@@ -75,24 +76,25 @@ TEST(ResponsesRequestTest, ItemsOfOneTurnAreOneMessage) {
 
 TEST(ResponsesRequestTest, WhatWasSaidBeforeComesFirst) {
   ResponsesFields fields;
-  const GenerationRequest request =
-      Accepted(Parse(R"("input": "And 3?", "previous_response_id": "resp_1")", fields));
+  const GenerationRequest request = AcceptedResponsesRequest(
+      ParseResponsesRequest(R"("input": "And 3?", "previous_response_id": "resp_1")", fields));
   EXPECT_EQ(request.conversation->messages, ordered_json::parse(R"([
     {"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"},
     {"role": "user", "content": "And 3?"}])"));
   EXPECT_EQ(fields.input.size(), 3u);
   EXPECT_EQ(fields.repeated.at("previous_response_id"), "resp_1");
-  const Parsed unknown = Parse(R"("input": "x", "previous_response_id": "resp_2")");
-  EXPECT_EQ(RefusedParam(unknown), "previous_response_id");
+  const ParsedResponses unknown = ParseResponsesRequest(R"("input": "x", "previous_response_id": "resp_2")");
+  EXPECT_EQ(RefusedParamResponsesRequest(unknown), "previous_response_id");
   EXPECT_EQ(std::get<ApiError>(unknown).code, "previous_response_not_found");
-  EXPECT_EQ(RefusedParam(Parse(R"("input": [{"role": "x"}], "previous_response_id": "resp_1")")),
+  EXPECT_EQ(RefusedParamResponsesRequest(
+                ParseResponsesRequest(R"("input": [{"role": "x"}], "previous_response_id": "resp_1")")),
             "input[0].role")
       << "places are the client's";
 }
 
 TEST(ResponsesRequestTest, FieldsOfTheirOwnNames) {
   ResponsesFields fields;
-  const GenerationRequest request = Accepted(Parse(
+  const GenerationRequest request = AcceptedResponsesRequest(ParseResponsesRequest(
       R"("input": "x", "max_output_tokens": 7, "temperature": 0.5, "top_p": 0.25, "stream": true, "store": false,
          "n": 4, "metadata": {"k": "v"}, "user": "u", "truncation": "auto", "service_tier": "auto",
          "include": ["reasoning.encrypted_content"], "reasoning": {"effort": "none"},
@@ -133,8 +135,9 @@ TEST(ResponsesRequestTest, RefusalsNameThePlace) {
       {R"("input": "x", "metadata": 1)", "metadata"},
       {R"("input": "x", "background": true, "store": false)", "store"},
       {R"("input": "x", "background": true, "stream": true)", "stream"}};
-  for (const auto& [fields, param] : cases) EXPECT_EQ(RefusedParam(Parse(fields)), param) << fields;
-  const Parsed search = Parse(R"("input": "x", "tools": [{"type": "web_search"}])");
+  for (const auto& [fields, param] : cases)
+    EXPECT_EQ(RefusedParamResponsesRequest(ParseResponsesRequest(fields)), param) << fields;
+  const ParsedResponses search = ParseResponsesRequest(R"("input": "x", "tools": [{"type": "web_search"}])");
   EXPECT_NE(std::get<ApiError>(search).message.find("web_search"), std::string::npos);
 }
 

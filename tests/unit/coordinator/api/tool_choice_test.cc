@@ -12,14 +12,14 @@ using Choice = CallPolicy::Choice;
 using Kind = GrammarSource::Kind;
 using ::testing::HasSubstr;
 
-constexpr char kTools[] = R"([
+constexpr char kDeclaredTools[] = R"([
   {"type": "function", "function": {"name": "look", "strict": true, "parameters":
     {"type": "object", "properties": {"at": {"enum": ["a", "b"]}}, "required": ["at"]}}},
   {"type": "function", "function": {"name": "wait", "parameters": {"properties": {"s": {"type": "integer"}}}}},
   {"type": "custom", "custom": {"name": "c"}},
   {"type": "function", "function": {"name": "stop"}}])";
 
-std::variant<CallPolicy, ApiError> Read(const std::string& choice, const std::string& tools = kTools,
+std::variant<CallPolicy, ApiError> Read(const std::string& choice, const std::string& tools = kDeclaredTools,
                                         bool parallel = true) {
   const ordered_json declared = ordered_json::parse(tools), chosen = ordered_json::parse(choice);
   const ordered_json messages = ordered_json::parse(R"([{"role": "user"},
@@ -31,7 +31,7 @@ std::variant<CallPolicy, ApiError> Read(const std::string& choice, const std::st
                          .parallel = parallel});
 }
 
-CallPolicy Accepted(const std::variant<CallPolicy, ApiError>& read) {
+CallPolicy AcceptedChoice(const std::variant<CallPolicy, ApiError>& read) {
   const auto* error = std::get_if<ApiError>(&read);
   EXPECT_EQ(error, nullptr) << error->message;
   return error == nullptr ? std::get<CallPolicy>(read) : CallPolicy();
@@ -54,7 +54,7 @@ using List = std::vector<std::string>;
 
 TEST(ToolChoiceTest, AutoConstrainsTheArgumentsOfStrictTools) {
   for (const char* choice : {"null", R"("auto")"}) {
-    const CallPolicy policy = Accepted(Read(choice));
+    const CallPolicy policy = AcceptedChoice(Read(choice));
     EXPECT_EQ(policy.choice, Choice::kAuto);
     EXPECT_EQ(Names(policy), (List{"look", "wait", "stop"}));
     EXPECT_EQ(policy.calls[0].arguments.kind, Kind::kJsonSchema);
@@ -62,20 +62,20 @@ TEST(ToolChoiceTest, AutoConstrainsTheArgumentsOfStrictTools) {
     EXPECT_EQ(policy.first_index, 3) << "calls of the conversation, whatever their ids say";
     EXPECT_TRUE(policy.parallel && !policy.demanded());
   }
-  EXPECT_FALSE(Accepted(Read("null", kTools, false)).parallel);
+  EXPECT_FALSE(AcceptedChoice(Read("null", kDeclaredTools, false)).parallel);
 }
 
 TEST(ToolChoiceTest, NothingIsCalledWithoutToolsOrWhereNoneIsAsked) {
-  EXPECT_EQ(Accepted(Read("null", "null")).choice, Choice::kNone);
-  EXPECT_EQ(Accepted(Read(R"("none")", "null")).choice, Choice::kNone);
-  EXPECT_EQ(Accepted(Read(R"("auto")", "null")).choice, Choice::kNone);
-  const CallPolicy none = Accepted(Read(R"("none")"));
+  EXPECT_EQ(AcceptedChoice(Read("null", "null")).choice, Choice::kNone);
+  EXPECT_EQ(AcceptedChoice(Read(R"("none")", "null")).choice, Choice::kNone);
+  EXPECT_EQ(AcceptedChoice(Read(R"("auto")", "null")).choice, Choice::kNone);
+  const CallPolicy none = AcceptedChoice(Read(R"("none")"));
   EXPECT_EQ(none.choice, Choice::kNone);
   EXPECT_TRUE(none.calls.empty());
 }
 
 TEST(ToolChoiceTest, DemandedCallsMatchTheirSchemas) {
-  const CallPolicy policy = Accepted(Read(R"("required")"));
+  const CallPolicy policy = AcceptedChoice(Read(R"("required")"));
   EXPECT_EQ(policy.choice, Choice::kRequired);
   EXPECT_EQ(Names(policy), (List{"look", "wait", "stop"}));
   for (const DeclaredCall& call : policy.calls) {
@@ -90,7 +90,7 @@ TEST(ToolChoiceTest, DemandedCallsMatchTheirSchemas) {
 TEST(ToolChoiceTest, ANamedToolIsCalledOnce) {
   for (const char* choice :
        {R"({"type": "function", "function": {"name": "wait"}})", R"({"type": "function", "name": "wait"})"}) {
-    const CallPolicy policy = Accepted(Read(choice));
+    const CallPolicy policy = AcceptedChoice(Read(choice));
     EXPECT_EQ(policy.choice, Choice::kNamed);
     EXPECT_EQ(Names(policy), List{"wait"});
     EXPECT_FALSE(policy.parallel);
@@ -98,11 +98,11 @@ TEST(ToolChoiceTest, ANamedToolIsCalledOnce) {
 }
 
 TEST(ToolChoiceTest, AllowedToolsAreSomeOfThem) {
-  const CallPolicy chosen = Accepted(Read(R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto",
+  const CallPolicy chosen = AcceptedChoice(Read(R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto",
     "tools": [{"type": "function", "function": {"name": "look"}}, {"type": "function", "name": "stop"}]}})"));
   EXPECT_EQ(chosen.choice, Choice::kAuto);
   EXPECT_EQ(Names(chosen), (List{"look", "stop"}));
-  const CallPolicy required = Accepted(Read(
+  const CallPolicy required = AcceptedChoice(Read(
       R"({"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "stop"}]})"));
   EXPECT_EQ(required.choice, Choice::kRequired);
   EXPECT_EQ(Names(required), List{"stop"});
@@ -130,14 +130,14 @@ TEST(ToolChoiceTest, WrongToolsAreRefused) {
         R"("name": "f", "strict": 1)", R"("name": "f", "strict": true, "parameters": [])",
         R"("name": "f", "strict": true, "parameters": {"type": "string"})"}) {
     EXPECT_EQ(Refused(Read("null", tool(wrong))).param, "tools") << wrong;
-    Accepted(Read(R"("none")", tool(wrong)));
+    AcceptedChoice(Read(R"("none")", tool(wrong)));
   }
   EXPECT_EQ(Refused(Read("null", tool("\"name\": \"" + std::string(300, 'a') + "\""))).param, "tools");
   const char* kNoObject = R"("name": "f", "parameters": {"type": ["array", "null"]})";
   EXPECT_THAT(Refused(Read(R"("required")", tool(kNoObject))).message, HasSubstr("parameters of f"));
-  EXPECT_EQ(Accepted(Read("null", tool(kNoObject))).calls.size(), 1u) << "nobody looks at them";
-  EXPECT_EQ(Accepted(Read(R"("required")",
-                          tool(R"("name": "时.f-1:2", "parameters": {"type": ["object", "null"]})")))
+  EXPECT_EQ(AcceptedChoice(Read("null", tool(kNoObject))).calls.size(), 1u) << "nobody looks at them";
+  EXPECT_EQ(AcceptedChoice(Read(R"("required")",
+                                tool(R"("name": "时.f-1:2", "parameters": {"type": ["object", "null"]})")))
                 .calls[0]
                 .name,
             "时.f-1:2");

@@ -144,7 +144,7 @@ TEST(ChatTemplateTest, PublishedTemplatesEqualJinja2) {
     GTEST_SKIP() << "published templates are not in ../shared/data/templates";
   const std::string output = Oracle("--published ../shared/data/templates");
   if (output.empty())
-    GTEST_SKIP() << "python3, or $NUMOE_ORACLE_PYTHON, has no jinja2 (tests/requirements.txt)";
+    GTEST_SKIP() << "not installed: jinja2 for python3 or $NUMOE_ORACLE_PYTHON (tests/requirements.txt)";
   const auto cases = ordered_json::parse(output);
   ASSERT_GT(cases.size(), 500u);
   ExpectOracle(cases);

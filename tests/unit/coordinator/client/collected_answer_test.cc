@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/base/limits.h"
+#include "coordinator/client/client_limits.h"
 
 namespace numoe {
 namespace {

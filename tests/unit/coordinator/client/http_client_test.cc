@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "common/base/limits.h"
+#include "coordinator/client/client_limits.h"
 #include "tests/support/canned_server.h"
 
 namespace numoe {

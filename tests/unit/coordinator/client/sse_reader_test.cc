@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "common/base/limits.h"
+#include "coordinator/client/client_limits.h"
 
 namespace numoe {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 
 // Type and data of each event, "type|data"; `cut(i)` bytes at a time.
-std::vector<std::string> Read(std::string_view bytes, const std::function<size_t()>& cut) {
+std::vector<std::string> ReadEvents(std::string_view bytes, const std::function<size_t()>& cut) {
   std::vector<std::string> events;
   SseReader reader([&](const SseEvent& event) { events.push_back(event.type + "|" + event.data); });
   while (!bytes.empty()) {
@@ -25,33 +25,33 @@ std::vector<std::string> Read(std::string_view bytes, const std::function<size_t
   }
   return events;
 }
-std::vector<std::string> Read(std::string_view bytes) {
-  return Read(bytes, [] { return size_t{1} << 20; });
+std::vector<std::string> ReadEvents(std::string_view bytes) {
+  return ReadEvents(bytes, [] { return size_t{1} << 20; });
 }
 
 TEST(SseReader, EventsOfTheStandard) {
-  EXPECT_THAT(Read("data: one\n\ndata: two\n\n"), ElementsAre("message|one", "message|two"));
-  EXPECT_THAT(Read("data: a\ndata: b\ndata:\ndata\n\n"), ElementsAre("message|a\nb\n\n"));
-  EXPECT_THAT(Read("data:none\ndata:  two\n\n"), ElementsAre("message|none\n two"));
-  EXPECT_THAT(Read(": a comment\nevent: add\nid: 7\nretry: 9\nunknown: x\ndata: y\n\n"),
+  EXPECT_THAT(ReadEvents("data: one\n\ndata: two\n\n"), ElementsAre("message|one", "message|two"));
+  EXPECT_THAT(ReadEvents("data: a\ndata: b\ndata:\ndata\n\n"), ElementsAre("message|a\nb\n\n"));
+  EXPECT_THAT(ReadEvents("data:none\ndata:  two\n\n"), ElementsAre("message|none\n two"));
+  EXPECT_THAT(ReadEvents(": a comment\nevent: add\nid: 7\nretry: 9\nunknown: x\ndata: y\n\n"),
               ElementsAre("add|y"));
-  EXPECT_THAT(Read("event: lost\n\ndata: x\n\n"), ElementsAre("message|x")) << "no data: no event";
-  EXPECT_THAT(Read("data\n\n"), ElementsAre("message|"));
-  EXPECT_THAT(Read("\xef\xbb\xbf"
-                   "data: x\n\n"),
+  EXPECT_THAT(ReadEvents("event: lost\n\ndata: x\n\n"), ElementsAre("message|x")) << "no data: no event";
+  EXPECT_THAT(ReadEvents("data\n\n"), ElementsAre("message|"));
+  EXPECT_THAT(ReadEvents("\xef\xbb\xbf"
+                         "data: x\n\n"),
               ElementsAre("message|x"));
-  EXPECT_THAT(Read("data: x\n\n\n\n"), ElementsAre("message|x"));
+  EXPECT_THAT(ReadEvents("data: x\n\n\n\n"), ElementsAre("message|x"));
 }
 
 TEST(SseReader, EveryLineEnd) {
-  EXPECT_THAT(Read("data: a\r\rdata: b\r\n\r\ndata: c\n\r\n"),
+  EXPECT_THAT(ReadEvents("data: a\r\rdata: b\r\n\r\ndata: c\n\r\n"),
               ElementsAre("message|a", "message|b", "message|c"));
-  EXPECT_THAT(Read("data: a\r\ndata: b\r\n\r\n"), ElementsAre("message|a\nb")) << "CR LF is one end";
+  EXPECT_THAT(ReadEvents("data: a\r\ndata: b\r\n\r\n"), ElementsAre("message|a\nb")) << "CR LF is one end";
 }
 
 TEST(SseReader, WhatTheEndCutsOffIsNoEvent) {
-  EXPECT_THAT(Read("data: a\n\ndata: b\n"), ElementsAre("message|a"));
-  EXPECT_THAT(Read("data: a"), ElementsAre());
+  EXPECT_THAT(ReadEvents("data: a\n\ndata: b\n"), ElementsAre("message|a"));
+  EXPECT_THAT(ReadEvents("data: a"), ElementsAre());
 }
 
 TEST(SseReader, AnyCuttingGivesTheSameEvents) {
@@ -61,9 +61,9 @@ TEST(SseReader, AnyCuttingGivesTheSameEvents) {
   for (int round = 0; round < 2000; ++round) {
     std::string bytes;
     for (int i = 0; i < 40; ++i) bytes += alphabet[random() % std::size(alphabet)];
-    const auto whole = Read(bytes);
-    EXPECT_EQ(Read(bytes, [] { return size_t{1}; }), whole) << bytes;
-    EXPECT_EQ(Read(bytes, [&] { return size_t{1} + random() % 9; }), whole) << bytes;
+    const auto whole = ReadEvents(bytes);
+    EXPECT_EQ(ReadEvents(bytes, [] { return size_t{1}; }), whole) << bytes;
+    EXPECT_EQ(ReadEvents(bytes, [&] { return size_t{1} + random() % 9; }), whole) << bytes;
   }
 }
 

@@ -14,13 +14,13 @@
 namespace numoe {
 namespace {
 
-struct Case {
+struct CpuDeviceCase {
   Isa isa;
   Precision precision;
   int tokens;
 };
 
-class CpuDeviceTest : public ::testing::TestWithParam<Case> {
+class CpuDeviceTest : public ::testing::TestWithParam<CpuDeviceCase> {
  protected:
   void SetUp() override {
     if (!SelectIsa(IsaName(GetParam().isa)).ok())
@@ -293,13 +293,13 @@ TEST_P(CpuDeviceTest, LogitRowsAreCompacted) {
   }
 }
 
-std::string Name(const ::testing::TestParamInfo<Case>& info) {
+std::string CpuDeviceName(const ::testing::TestParamInfo<CpuDeviceCase>& info) {
   constexpr const char* kPrecisions[] = {"fast", "bf16", "fp32"};
   return std::string(IsaName(info.param.isa)) + "_" + kPrecisions[static_cast<size_t>(info.param.precision)] +
          "_" + std::to_string(info.param.tokens);
 }
-std::vector<Case> Cases() {
-  std::vector<Case> cases;
+std::vector<CpuDeviceCase> Cases() {
+  std::vector<CpuDeviceCase> cases;
   for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
     for (const Precision precision : {Precision::kFast, Precision::kFloat}) {
       for (const int tokens : {1, 3, 70}) cases.push_back({isa, precision, tokens});
@@ -307,7 +307,7 @@ std::vector<Case> Cases() {
   }
   return cases;
 }
-INSTANTIATE_TEST_SUITE_P(All, CpuDeviceTest, ::testing::ValuesIn(Cases()), Name);
+INSTANTIATE_TEST_SUITE_P(All, CpuDeviceTest, ::testing::ValuesIn(Cases()), CpuDeviceName);
 
 }  // namespace
 }  // namespace numoe

@@ -18,20 +18,20 @@ namespace numoe {
 namespace {
 
 constexpr int kHeads = 6, kNope = 32, kRope = 16, kValue = 40;
-constexpr int kBlockTokens = 16;
+constexpr int kLatentBlockTokens = 16;
 constexpr float kScale = 0.15f;
 
 struct Piece {
   int sequence, begin, end;
 };
 
-struct Case {
+struct LatentCase {
   Isa isa;
   Precision precision;
   CacheType cache = CacheType::kBf16;
 };
 
-class LatentTest : public ::testing::TestWithParam<Case> {
+class LatentTest : public ::testing::TestWithParam<LatentCase> {
  protected:
   static constexpr int kContext = 640;
   static constexpr int kSequences = 3;
@@ -48,8 +48,8 @@ class LatentTest : public ::testing::TestWithParam<Case> {
     ASSERT_TRUE(device_
                     ->ReserveKvCache({.type = GetParam().cache,
                                       .layers = 1,
-                                      .blocks = kSequences * kContext / kBlockTokens,
-                                      .block_tokens = kBlockTokens,
+                                      .blocks = kSequences * kContext / kLatentBlockTokens,
+                                      .block_tokens = kLatentBlockTokens,
                                       .row = {.key_width = key_width_, .plain_width = kRope}})
                     .ok());
     key_up_ = RandomBf16(kHeads * kNope * latent_, 0.1f);
@@ -87,7 +87,7 @@ class LatentTest : public ::testing::TestWithParam<Case> {
   }
   void Begin(const std::vector<Piece>& pieces) {
     layout_ = {};
-    layout_.blocks_per_sequence_max = kContext / kBlockTokens;
+    layout_.blocks_per_sequence_max = kContext / kLatentBlockTokens;
     for (size_t i = 0; i < pieces.size(); ++i) {
       for (int b = 0; b < layout_.blocks_per_sequence_max; ++b)
         layout_.block_tables.push_back(b * kSequences + pieces[i].sequence);
@@ -220,22 +220,22 @@ TEST_P(LatentTest, ExactStepsDoNotDependOnTheBatch) {
             std::vector<float>(whole.end() - 10 * kRow, whole.end()));
 }
 
-std::string Name(const ::testing::TestParamInfo<Case>& info) {
+std::string LatentName(const ::testing::TestParamInfo<LatentCase>& info) {
   return std::string(IsaName(info.param.isa)) +
          (info.param.precision == Precision::kFloat ? "_fp32" : "_fast") +
          (info.param.cache == CacheType::kFp8 ? "_fp8_cache" : "");
 }
 INSTANTIATE_TEST_SUITE_P(All, LatentTest,
-                         ::testing::Values(Case{Isa::kScalar, Precision::kFloat},
-                                           Case{Isa::kScalar, Precision::kFast},
-                                           Case{Isa::kAvx2, Precision::kFast},
-                                           Case{Isa::kAvx512, Precision::kFloat},
-                                           Case{Isa::kAvx512, Precision::kFast},
-                                           Case{Isa::kScalar, Precision::kFloat, CacheType::kFp8},
-                                           Case{Isa::kAvx2, Precision::kFast, CacheType::kFp8},
-                                           Case{Isa::kAvx512, Precision::kFloat, CacheType::kFp8},
-                                           Case{Isa::kAvx512, Precision::kFast, CacheType::kFp8}),
-                         Name);
+                         ::testing::Values(LatentCase{Isa::kScalar, Precision::kFloat},
+                                           LatentCase{Isa::kScalar, Precision::kFast},
+                                           LatentCase{Isa::kAvx2, Precision::kFast},
+                                           LatentCase{Isa::kAvx512, Precision::kFloat},
+                                           LatentCase{Isa::kAvx512, Precision::kFast},
+                                           LatentCase{Isa::kScalar, Precision::kFloat, CacheType::kFp8},
+                                           LatentCase{Isa::kAvx2, Precision::kFast, CacheType::kFp8},
+                                           LatentCase{Isa::kAvx512, Precision::kFloat, CacheType::kFp8},
+                                           LatentCase{Isa::kAvx512, Precision::kFast, CacheType::kFp8}),
+                         LatentName);
 
 constexpr LatentShape kK2 = {.heads = 64, .nope = 128, .rope = 64, .value = 128, .latent = 512, .threads = 4};
 

@@ -16,7 +16,7 @@ struct Case {
   std::vector<const char*> invalid;
 };
 
-void Check(const std::vector<Case>& cases) {
+void CheckSchema(const std::vector<Case>& cases) {
   std::mt19937_64 random(1);
   for (const Case& c : cases) {
     SCOPED_TRACE(c.schema);
@@ -30,120 +30,124 @@ void Check(const std::vector<Case>& cases) {
 }
 
 TEST(JsonSchemaTest, Types) {
-  Check({{"true", {"1", "\"a\"", "[{}]", "null"}, {"", "nul", "1 2"}},
-         {R"({"type":"string"})", {R"("")", R"("a\"b\\\/\u00E9é")"}, {"1", "\"", "\"\\\""}},
-         {R"({"type":"integer"})",
-          {"0", "-12", "123456789012345678901234567890"},
-          {"1.5", "01", "1e3", "--1", "+1"}},
-         {R"({"type":"number"})", {"0", "-1.50", "1e5", "2E-12", "0.0"}, {".5", "1.", "1e", "1e+", "00"}},
-         {R"({"type":"boolean"})", {"true", "false"}, {"True", "1"}},
-         {R"({"type":"null"})", {"null"}, {"nul", "0"}},
-         {R"({"type":["string","null"]})", {"\"x\"", "null"}, {"1"}},
-         {R"({"type":"string","nullable":true})", {"\"x\"", "null"}, {"1"}},
-         {R"({"type":"array"})", {"[]", "[1, \"a\",{}]"}, {"[,]", "[1,]", "[ ]", "{}"}},
-         {R"({"type":"object"})", {"{}", R"({"x": 1,"y":[]})"}, {"[]", R"({"x"})"}},
-         {R"({"description":"anything","default":3})", {"1", "{}"}, {"x"}}});
+  CheckSchema(
+      {{"true", {"1", "\"a\"", "[{}]", "null"}, {"", "nul", "1 2"}},
+       {R"({"type":"string"})", {R"("")", R"("a\"b\\\/\u00E9é")"}, {"1", "\"", "\"\\\""}},
+       {R"({"type":"integer"})",
+        {"0", "-12", "123456789012345678901234567890"},
+        {"1.5", "01", "1e3", "--1", "+1"}},
+       {R"({"type":"number"})", {"0", "-1.50", "1e5", "2E-12", "0.0"}, {".5", "1.", "1e", "1e+", "00"}},
+       {R"({"type":"boolean"})", {"true", "false"}, {"True", "1"}},
+       {R"({"type":"null"})", {"null"}, {"nul", "0"}},
+       {R"({"type":["string","null"]})", {"\"x\"", "null"}, {"1"}},
+       {R"({"type":"string","nullable":true})", {"\"x\"", "null"}, {"1"}},
+       {R"({"type":"array"})", {"[]", "[1, \"a\",{}]"}, {"[,]", "[1,]", "[ ]", "{}"}},
+       {R"({"type":"object"})", {"{}", R"({"x": 1,"y":[]})"}, {"[]", R"({"x"})"}},
+       {R"({"description":"anything","default":3})", {"1", "{}"}, {"x"}}});
 }
 
 TEST(JsonSchemaTest, EnumAndConst) {
-  Check({{R"({"enum":["a","b\"",1,2.5,null,true,{"k":[1,2]}]})",
-          {"\"a\"", R"("b\"")", "1", "2.5", "null", "true", R"({"k": [1,2]})", R"({"k":[1, 2]})"},
-          {"\"c\"", "\"ab\"", "3", "false", R"({"k":[1]})"}},
-         {R"({"const":"日本"})", {"\"日本\""}, {"\"日\"", "\"\""}},
-         {R"({"type":"string","enum":["a",1,null]})", {"\"a\""}, {"1", "null"}},
-         {R"({"type":"string","enum":["a"],"nullable":true})", {"\"a\"", "null"}, {"\"b\""}},
-         {R"({"enum":["a","bb","ccc"],"minLength":2,"pattern":"^[bc]"})", {"\"bb\"", "\"ccc\""}, {"\"a\""}},
-         {R"({"enum":[1,5,10],"minimum":2,"exclusiveMaximum":10})", {"5"}, {"1", "10"}},
-         {R"({"allOf":[{"enum":[1,2,3]},{"enum":[2,3,4]}],"const":3.0})", {"3"}, {"2", "4"}}});
+  CheckSchema(
+      {{R"({"enum":["a","b\"",1,2.5,null,true,{"k":[1,2]}]})",
+        {"\"a\"", R"("b\"")", "1", "2.5", "null", "true", R"({"k": [1,2]})", R"({"k":[1, 2]})"},
+        {"\"c\"", "\"ab\"", "3", "false", R"({"k":[1]})"}},
+       {R"({"const":"日本"})", {"\"日本\""}, {"\"日\"", "\"\""}},
+       {R"({"type":"string","enum":["a",1,null]})", {"\"a\""}, {"1", "null"}},
+       {R"({"type":"string","enum":["a"],"nullable":true})", {"\"a\"", "null"}, {"\"b\""}},
+       {R"({"enum":["a","bb","ccc"],"minLength":2,"pattern":"^[bc]"})", {"\"bb\"", "\"ccc\""}, {"\"a\""}},
+       {R"({"enum":[1,5,10],"minimum":2,"exclusiveMaximum":10})", {"5"}, {"1", "10"}},
+       {R"({"allOf":[{"enum":[1,2,3]},{"enum":[2,3,4]}],"const":3.0})", {"3"}, {"2", "4"}}});
 }
 
 TEST(JsonSchemaTest, Strings) {
-  Check({{R"({"type":"string","minLength":2,"maxLength":3})",
-          {"\"ab\"", "\"日本語\"", R"("\n\ud83d\ude00")", R"("\"\\")"},
-          {"\"a\"", "\"abcd\"", "\"日本語x\"", R"("\u0041")"}},
-         {R"({"minLength":1})", {"\"a\""}, {"\"\"", "1"}},
-         {R"({"type":"string","pattern":"^a+$"})", {"\"a\"", "\"aaa\""}, {"\"\"", "\"ab\"", "\"ba\""}},
-         {R"({"type":"string","pattern":"b"})", {"\"b\"", "\"abc\"", R"("\nb\"")"}, {"\"\"", "\"ac\""}},
-         {R"j({"type":"string","pattern":"^(a|b$)"})j", {"\"ax\"", "\"b\""}, {"\"bx\"", "\"c\""}},
-         {R"({"type":"string","pattern":"^\"[\\\\/]\\n$"})", {R"("\"\\\n")", R"("\"/\n")"}, {R"("\"\/\n")"}},
-         {R"({"type":"string","pattern":"^[a-z]+$","minLength":2,"maxLength":3})",
-          {"\"ab\"", "\"abc\""},
-          {"\"a\"", "\"abcd\"", "\"AB\""}},
-         {R"({"allOf":[{"pattern":"a"},{"pattern":"b"}],"type":"string"})",
-          {"\"ab\"", "\"b a\""},
-          {"\"a\"", "\"b\""}},
-         {R"({"type":"string","format":"date"})",
-          {"\"2024-02-29\"", "\"0001-01-31\""},
-          {"\"2023-02-29\"", "\"2024-13-01\"", "\"2024-04-31\"", "\"1900-02-29\"", "\"0000-01-01\""}},
-         {R"({"type":"string","format":"date-time"})",
-          {"\"2024-01-01T00:00:00Z\"", "\"2024-01-01T23:59:59.123+02:00\""},
-          {"\"2024-01-01 00:00:00Z\"", "\"2024-01-01T24:00:00Z\"", "\"2024-01-01T00:00:00\""}},
-         {R"({"type":"string","format":"time"})", {"\"10:11:12Z\""}, {"\"10:11Z\""}},
-         {R"({"type":"string","format":"email"})",
-          {"\"a.b+c@x-y.example.com\""},
-          {"\"a\"", "\"a@b\"", "\"a..b@x.com\"", "\"a@-x.com\""}},
-         {R"({"type":"string","format":"uuid"})",
-          {"\"123e4567-E89b-12d3-a456-426614174000\""},
-          {"\"123e4567e89b12d3a456426614174000\""}},
-         {R"({"type":"string","format":"ipv4"})",
-          {"\"192.168.0.255\""},
-          {"\"256.1.1.1\"", "\"1.2.3\"", "\"01.2.3.4\""}},
-         {R"({"type":"string","format":"ipv6"})",
-          {"\"::1\"", "\"2001:db8::8a2e:370:7334\"", "\"1:2:3:4:5:6:7:8\"", "\"::\""},
-          {"\":::\"", "\"1:2:3:4:5:6:7\"", "\"1::2::3\"", "\"12345::\""}},
-         {R"({"type":"string","format":"uri"})",
-          {"\"https://a.b/c?d=e#f\"", "\"mailto:x@y.z\"", "\"http://u@h:80/%20\""},
-          {"\"no scheme\"", "\"http://a b\"", "\"//x\""}},
-         {R"({"type":"string","format":"hostname"})", {"\"a.b-c.d\""}, {"\"-a\"", "\"a..b\"", "\"\""}},
-         {R"({"type":"string","format":"duration"})",
-          {"\"P1Y2M3DT4H5M6S\"", "\"PT5M\"", "\"P3W\""},
-          {"\"P\"", "\"PT\"", "\"1D\""}},
-         {R"({"type":"string","format":"int64"})", {"\"whatever\""}, {"1"}}});
+  CheckSchema(
+      {{R"({"type":"string","minLength":2,"maxLength":3})",
+        {"\"ab\"", "\"日本語\"", R"("\n\ud83d\ude00")", R"("\"\\")"},
+        {"\"a\"", "\"abcd\"", "\"日本語x\"", R"("\u0041")"}},
+       {R"({"minLength":1})", {"\"a\""}, {"\"\"", "1"}},
+       {R"({"type":"string","pattern":"^a+$"})", {"\"a\"", "\"aaa\""}, {"\"\"", "\"ab\"", "\"ba\""}},
+       {R"({"type":"string","pattern":"b"})", {"\"b\"", "\"abc\"", R"("\nb\"")"}, {"\"\"", "\"ac\""}},
+       {R"j({"type":"string","pattern":"^(a|b$)"})j", {"\"ax\"", "\"b\""}, {"\"bx\"", "\"c\""}},
+       {R"({"type":"string","pattern":"^\"[\\\\/]\\n$"})", {R"("\"\\\n")", R"("\"/\n")"}, {R"("\"\/\n")"}},
+       {R"({"type":"string","pattern":"^[a-z]+$","minLength":2,"maxLength":3})",
+        {"\"ab\"", "\"abc\""},
+        {"\"a\"", "\"abcd\"", "\"AB\""}},
+       {R"({"allOf":[{"pattern":"a"},{"pattern":"b"}],"type":"string"})",
+        {"\"ab\"", "\"b a\""},
+        {"\"a\"", "\"b\""}},
+       {R"({"type":"string","format":"date"})",
+        {"\"2024-02-29\"", "\"0001-01-31\""},
+        {"\"2023-02-29\"", "\"2024-13-01\"", "\"2024-04-31\"", "\"1900-02-29\"", "\"0000-01-01\""}},
+       {R"({"type":"string","format":"date-time"})",
+        {"\"2024-01-01T00:00:00Z\"", "\"2024-01-01T23:59:59.123+02:00\""},
+        {"\"2024-01-01 00:00:00Z\"", "\"2024-01-01T24:00:00Z\"", "\"2024-01-01T00:00:00\""}},
+       {R"({"type":"string","format":"time"})", {"\"10:11:12Z\""}, {"\"10:11Z\""}},
+       {R"({"type":"string","format":"email"})",
+        {"\"a.b+c@x-y.example.com\""},
+        {"\"a\"", "\"a@b\"", "\"a..b@x.com\"", "\"a@-x.com\""}},
+       {R"({"type":"string","format":"uuid"})",
+        {"\"123e4567-E89b-12d3-a456-426614174000\""},
+        {"\"123e4567e89b12d3a456426614174000\""}},
+       {R"({"type":"string","format":"ipv4"})",
+        {"\"192.168.0.255\""},
+        {"\"256.1.1.1\"", "\"1.2.3\"", "\"01.2.3.4\""}},
+       {R"({"type":"string","format":"ipv6"})",
+        {"\"::1\"", "\"2001:db8::8a2e:370:7334\"", "\"1:2:3:4:5:6:7:8\"", "\"::\""},
+        {"\":::\"", "\"1:2:3:4:5:6:7\"", "\"1::2::3\"", "\"12345::\""}},
+       {R"({"type":"string","format":"uri"})",
+        {"\"https://a.b/c?d=e#f\"", "\"mailto:x@y.z\"", "\"http://u@h:80/%20\""},
+        {"\"no scheme\"", "\"http://a b\"", "\"//x\""}},
+       {R"({"type":"string","format":"hostname"})", {"\"a.b-c.d\""}, {"\"-a\"", "\"a..b\"", "\"\""}},
+       {R"({"type":"string","format":"duration"})",
+        {"\"P1Y2M3DT4H5M6S\"", "\"PT5M\"", "\"P3W\""},
+        {"\"P\"", "\"PT\"", "\"1D\""}},
+       {R"({"type":"string","format":"int64"})", {"\"whatever\""}, {"1"}}});
 }
 
 TEST(JsonSchemaTest, Integers) {
-  Check({{R"({"type":"integer","minimum":0})", {"0", "7", "1000"}, {"-1", "-0", "1.0"}},
-         {R"({"type":"integer","minimum":-5,"maximum":120})",
-          {"-5", "-1", "0", "9", "99", "120"},
-          {"-6", "121", "1000", "-10"}},
-         {R"({"type":"integer","exclusiveMinimum":9,"exclusiveMaximum":12})", {"10", "11"}, {"9", "12"}},
-         {R"({"type":"integer","minimum":1.5,"maximum":3.5})", {"2", "3"}, {"1", "4"}},
-         {R"({"type":"integer","minimum":-3.5,"maximum":-1.5})", {"-3", "-2"}, {"-4", "-1", "2"}},
-         {R"({"type":"integer","maximum":-100})", {"-100", "-101", "-9999"}, {"-99", "0", "100"}},
-         {R"({"type":"integer","minimum":0,"exclusiveMinimum":true,"maximum":3})", {"1", "3"}, {"0"}},
-         {R"({"type":"integer","minimum":98765,"maximum":1234567})",
-          {"98765", "100000", "1234567", "999999"},
-          {"98764", "1234568"}},
-         {R"({"type":"integer","multipleOf":7,"minimum":1,"maximum":30})",
-          {"7", "14", "28"},
-          {"0", "8", "35", "-7"}},
-         {R"({"type":"integer","multipleOf":10})", {"0", "-20", "100"}, {"5", "-1"}},
-         {R"({"type":"integer","minimum":1e20})", {"100000000000000000000"}, {"99999999999999999999"}}});
+  CheckSchema(
+      {{R"({"type":"integer","minimum":0})", {"0", "7", "1000"}, {"-1", "-0", "1.0"}},
+       {R"({"type":"integer","minimum":-5,"maximum":120})",
+        {"-5", "-1", "0", "9", "99", "120"},
+        {"-6", "121", "1000", "-10"}},
+       {R"({"type":"integer","exclusiveMinimum":9,"exclusiveMaximum":12})", {"10", "11"}, {"9", "12"}},
+       {R"({"type":"integer","minimum":1.5,"maximum":3.5})", {"2", "3"}, {"1", "4"}},
+       {R"({"type":"integer","minimum":-3.5,"maximum":-1.5})", {"-3", "-2"}, {"-4", "-1", "2"}},
+       {R"({"type":"integer","maximum":-100})", {"-100", "-101", "-9999"}, {"-99", "0", "100"}},
+       {R"({"type":"integer","minimum":0,"exclusiveMinimum":true,"maximum":3})", {"1", "3"}, {"0"}},
+       {R"({"type":"integer","minimum":98765,"maximum":1234567})",
+        {"98765", "100000", "1234567", "999999"},
+        {"98764", "1234568"}},
+       {R"({"type":"integer","multipleOf":7,"minimum":1,"maximum":30})",
+        {"7", "14", "28"},
+        {"0", "8", "35", "-7"}},
+       {R"({"type":"integer","multipleOf":10})", {"0", "-20", "100"}, {"5", "-1"}},
+       {R"({"type":"integer","minimum":1e20})", {"100000000000000000000"}, {"99999999999999999999"}}});
 }
 
 TEST(JsonSchemaTest, NumbersWithBounds) {
-  Check({{R"({"type":"number","minimum":0,"maximum":1})",
-          {"0", "0.5", "1", "1.0", "1.000", "0.00"},
-          {"1.01", "-0.1", "2", "1e-1"}},
-         {R"({"type":"number","exclusiveMinimum":0})", {"0.001", "1", "12.5"}, {"0", "0.0", "-1"}},
-         {R"({"type":"number","minimum":-1.25,"exclusiveMaximum":2.5})",
-          {"-1.25", "-1.250", "-1.2", "-1", "-0.5", "0", "2.49", "2.4999", "2"},
-          {"-1.26", "-1.251", "2.5", "2.50", "3", "-2"}},
-         {R"({"type":"number","maximum":-0.5})",
-          {"-0.5", "-0.51", "-1", "-10.25"},
-          {"-0.49", "0", "1", "-0.4"}},
-         {R"({"type":"number","minimum":12.34,"maximum":12.36})",
-          {"12.34", "12.35", "12.359", "12.36", "12.3600"},
-          {"12.33", "12.361", "12", "12.3", "13"}},
-         {R"({"type":"number","multipleOf":0.05,"minimum":0,"maximum":2})",
-          {"0.05", "1.1", "2", "0.10", "1.250"},
-          {"0.01", "1.251", "2.05"}},
-         {R"({"minimum":3})", {"3", "3.5"}, {"2", "\"x\""}},
-         {R"({"type":["integer","string"],"minimum":3})", {"3", "\"\""}, {"2", "3.5"}}});
+  CheckSchema({{R"({"type":"number","minimum":0,"maximum":1})",
+                {"0", "0.5", "1", "1.0", "1.000", "0.00"},
+                {"1.01", "-0.1", "2", "1e-1"}},
+               {R"({"type":"number","exclusiveMinimum":0})", {"0.001", "1", "12.5"}, {"0", "0.0", "-1"}},
+               {R"({"type":"number","minimum":-1.25,"exclusiveMaximum":2.5})",
+                {"-1.25", "-1.250", "-1.2", "-1", "-0.5", "0", "2.49", "2.4999", "2"},
+                {"-1.26", "-1.251", "2.5", "2.50", "3", "-2"}},
+               {R"({"type":"number","maximum":-0.5})",
+                {"-0.5", "-0.51", "-1", "-10.25"},
+                {"-0.49", "0", "1", "-0.4"}},
+               {R"({"type":"number","minimum":12.34,"maximum":12.36})",
+                {"12.34", "12.35", "12.359", "12.36", "12.3600"},
+                {"12.33", "12.361", "12", "12.3", "13"}},
+               {R"({"type":"number","multipleOf":0.05,"minimum":0,"maximum":2})",
+                {"0.05", "1.1", "2", "0.10", "1.250"},
+                {"0.01", "1.251", "2.05"}},
+               {R"({"minimum":3})", {"3", "3.5"}, {"2", "\"x\""}},
+               {R"({"type":["integer","string"],"minimum":3})", {"3", "\"\""}, {"2", "3.5"}}});
 }
 
 TEST(JsonSchemaTest, Arrays) {
-  Check(
+  CheckSchema(
       {{R"({"type":"array","items":{"type":"integer"}})",
         {"[]", "[1]", "[1, 2,3]"},
         {"[\"a\"]", "[1 ,2]", "[1,  2]"}},
@@ -170,7 +174,7 @@ TEST(JsonSchemaTest, Arrays) {
 }
 
 TEST(JsonSchemaTest, Objects) {
-  Check(
+  CheckSchema(
       {{R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a"]})",
         {R"({"a":1})", R"({"a": 1, "b":"x"})"},
         {"{}", R"({"b":"x"})", R"({"b":"x","a":1})", R"({"a":1,"c":2})", R"({"a":1,"a":2})"}},
@@ -216,7 +220,7 @@ TEST(JsonSchemaTest, Objects) {
 }
 
 TEST(JsonSchemaTest, Combinations) {
-  Check(
+  CheckSchema(
       {{R"({"anyOf":[{"type":"string"},{"type":"integer","minimum":0}]})", {"\"a\"", "3"}, {"-1", "null"}},
        {R"({"oneOf":[{"type":"object","properties":{"k":{"const":"a"},"x":{"type":"integer"}},"required":["k","x"]},
                        {"type":"object","properties":{"k":{"const":"b"},"y":{"type":"string"}},"required":["k"]}]})",
@@ -239,7 +243,7 @@ TEST(JsonSchemaTest, Combinations) {
 }
 
 TEST(JsonSchemaTest, References) {
-  Check(
+  CheckSchema(
       {{R"({"$ref":"#/$defs/n","$defs":{"n":{"type":"integer"}}})", {"1"}, {"\"a\""}},
        {R"({"type":"object","properties":{"value":{"type":"integer"},"next":{"$ref":"#"}},"required":["value"]})",
         {R"({"value":1})", R"({"value":1,"next":{"value":2,"next":{"value":3}}})"},

@@ -118,7 +118,7 @@ TEST(RandomSchemaTest, WalksAreValidForPythonsJsonschema) {
   const int status = pclose(pipe);
   unlink(path.c_str());
   if (WIFEXITED(status) && (WEXITSTATUS(status) == 77 || WEXITSTATUS(status) == 127))
-    GTEST_SKIP() << "python3, or $NUMOE_ORACLE_PYTHON, has no jsonschema (tests/requirements.txt)";
+    GTEST_SKIP() << "not installed: jsonschema for python3 or $NUMOE_ORACLE_PYTHON (tests/requirements.txt)";
   EXPECT_EQ(status, 0) << output;
 }
 

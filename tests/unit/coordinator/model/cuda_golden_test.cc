@@ -201,8 +201,7 @@ TEST_P(CudaGoldenTest, TokensAreDrawnWhereTheLogitsAre) {
   EXPECT_EQ(*Step(8, 9), *first) << "nothing is drawn, by the same graph";
 }
 
-// --- expert deferral
-// ----------------------------------------------------------------------------------------
+// --- expert deferral ---------------------------------------------------------------------------------------
 
 // Expected is what the CPU device makes of the model with experts that arrive late by themselves.
 class CudaDeferralTest : public CudaGoldenTest {

@@ -28,7 +28,7 @@
 namespace numoe {
 namespace {
 
-constexpr int kBlockTokens = 4;
+constexpr int kGoldenBlockTokens = 4;
 constexpr int kBlocks = 40;
 // Mean error of logits over their mean size. The trained model's is 1 %; random weights hand every rounding
 // on to the choice of experts (10 % measured).
@@ -78,7 +78,7 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
   }
 
   static ModelOptions Options() {
-    return {.kv_block_tokens = kBlockTokens, .kv_blocks = kBlocks, .kv_cache_type = GetParam().cache};
+    return {.kv_block_tokens = kGoldenBlockTokens, .kv_blocks = kBlocks, .kv_cache_type = GetParam().cache};
   }
   void LoadExpected(const std::filesystem::path& dir) {
     absl::StatusOr<MappedFile> file = MappedFile::Open(dir / "expected.safetensors");
@@ -154,7 +154,7 @@ TEST_P(GoldenTest, MeasuringCountsWhatLoadingHolds) {
   EXPECT_EQ(measured.weights, held.weights);
   EXPECT_EQ(measured.scratch, held.scratch);
   EXPECT_EQ(measured.kv_cache,
-            static_cast<uint64_t>(model_->KvBytesPerToken()) * uint64_t{kBlocks} * kBlockTokens);
+            static_cast<uint64_t>(model_->KvBytesPerToken()) * uint64_t{kBlocks} * kGoldenBlockTokens);
   EXPECT_EQ(measured.kv_cache, held.kv_cache);
   EXPECT_GT(measured.weights, 10'000u);
 }
@@ -235,8 +235,7 @@ INSTANTIATE_TEST_SUITE_P(
         Golden{.name = "nano", .mode = SliceMode::kIntermediate, .workers = 2, .cache = CacheType::kFp8}),
     Name);
 
-// --- expert deferral
-// ----------------------------------------------------------------------------------------
+// --- expert deferral ---------------------------------------------------------------------------------------
 
 double Worst(const std::vector<float>& a, const std::vector<float>& b) {
   EXPECT_EQ(a.size(), b.size());

@@ -15,7 +15,7 @@
 namespace numoe {
 namespace {
 
-constexpr int kBlockTokens = 4;
+constexpr int kOverlapBlockTokens = 4;
 constexpr int kSequences = 5;
 constexpr int kBlocksEach = 20;
 
@@ -49,7 +49,7 @@ class TwoBatchOverlapTest : public ::testing::TestWithParam<const char*> {
     backend_ = std::make_unique<FaultyBackend>(*local_);
     std::mt19937 random(11);
     for (auto& tokens : tokens_) {
-      tokens.resize(kBlocksEach * kBlockTokens);
+      tokens.resize(kBlocksEach * kOverlapBlockTokens);
       for (TokenId& token : tokens) token = static_cast<TokenId>(random() % 200);
     }
     for (int b = 0; b < kSequences * kBlocksEach; ++b) blocks_.push_back(b);
@@ -62,7 +62,7 @@ class TwoBatchOverlapTest : public ::testing::TestWithParam<const char*> {
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);
     auto model = Model::Load(*checkpoint_, config_,
-                             {.kv_block_tokens = kBlockTokens,
+                             {.kv_block_tokens = kOverlapBlockTokens,
                               .kv_blocks = kSequences * kBlocksEach,
                               .deferred_experts = deferred,
                               .overlap_tokens = overlap_tokens,

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "common/base/limits.h"
+#include "coordinator/router/router_limits.h"
 #include "gtest/gtest.h"
 
 namespace numoe {

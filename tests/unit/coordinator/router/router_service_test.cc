@@ -10,7 +10,6 @@
 #include <future>
 #include <thread>
 
-#include "common/base/limits.h"
 #include "coordinator/client/http_client.h"
 #include "coordinator/http/server.h"
 #include "gmock/gmock.h"

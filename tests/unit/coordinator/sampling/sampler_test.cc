@@ -90,7 +90,7 @@ TEST(SamplerTest, IdsBeyondTheVocabularyAndBadLogits) {
 }
 
 // What the header promises, by sorting everything.
-TokenId Reference(const std::vector<float>& logits, const SamplingChoice& choice) {
+TokenId SamplerReference(const std::vector<float>& logits, const SamplingChoice& choice) {
   std::vector<std::pair<double, TokenId>> sorted;
   for (size_t i = 0; i < logits.size(); ++i) sorted.emplace_back(-logits[i], static_cast<TokenId>(i));
   std::sort(sorted.begin(), sorted.end());
@@ -133,7 +133,7 @@ TEST(SamplerTest, DrawsWhatSortingEverythingWouldDraw) {
         choice.position = i;
         const absl::StatusOr<TokenId> token = sampler.Sample(logits, choice);
         ASSERT_TRUE(token.ok());
-        differences += *token != Reference(logits, choice) ? 1 : 0;
+        differences += *token != SamplerReference(logits, choice) ? 1 : 0;
         ++draws;
       }
     }

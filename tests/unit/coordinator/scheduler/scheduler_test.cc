@@ -21,7 +21,7 @@ std::vector<TokenId> RandomTokens(std::mt19937& random, size_t count, unsigned k
   return tokens;
 }
 
-constexpr TokenId kEnd = 3;
+constexpr TokenId kSchedulerEnd = 3;
 
 // So many even tokens, and then the end. Asked once for each, whatever is lost, preempted or left to the
 // host.
@@ -31,11 +31,11 @@ class EvenTokens final : public TokenConstraint {
   absl::StatusOr<absl::Span<const uint64_t>> Mask() override {
     EXPECT_FALSE(std::exchange(asked_, true)) << "with " << left_ << " left";
     mask_ = left_ > 0 ? std::array<uint64_t, 2>{0x5555555555555555, 0x5555555555555555}
-                      : std::array<uint64_t, 2>{uint64_t{1} << kEnd, 0};
+                      : std::array<uint64_t, 2>{uint64_t{1} << kSchedulerEnd, 0};
     return absl::MakeConstSpan(mask_);
   }
   void Accept(TokenId token) override {
-    EXPECT_TRUE(left_ > 0 ? token % 2 == 0 : token == kEnd) << token;
+    EXPECT_TRUE(left_ > 0 ? token % 2 == 0 : token == kSchedulerEnd) << token;
     EXPECT_TRUE(std::exchange(asked_, false));
     --left_;
   }
@@ -74,7 +74,7 @@ SimulationOptions RandomOptions(std::mt19937& random) {
   options.engine.kv_blocks = below(2) == 0 ? tiny + below(tiny) : 20 * tiny;
   options.engine.max_model_len = 10'000;
   options.engine.vocab = ScriptedModel::kVocab;
-  options.engine.eos_token_ids = {kEnd};
+  options.engine.eos_token_ids = {kSchedulerEnd};
   options.engine.prefix_caching = below(4) != 0;
   options.engine.worker_deadline_ms = 2'000;
   double at = 0;

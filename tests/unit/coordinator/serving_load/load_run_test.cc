@@ -24,7 +24,7 @@ LoadPlan PlanOf(size_t count) {
 }
 
 LoadResult RunOn(const CannedServer& server, const LoadPlan& plan,
-                 const std::function<void(const LoadProgress&)>& on_progress = {}) {
+                 const std::function<void(const LoadRunProgress&)>& on_progress = {}) {
   const auto client = *HttpClient::Create(*ParseUrl(server.url()), "");
   return RunLoad(*client, plan, on_progress);
 }
@@ -102,15 +102,15 @@ TEST(LoadRun, ConcurrencyIsKept) {
   CannedServer server([](const CannedRequest&) { return StreamReply({Chunk("a"), Chunk("b")}, 3); });
   LoadPlan plan = PlanOf(24);
   plan.max_concurrency = 4;
-  std::vector<LoadProgress> seen;
+  std::vector<LoadRunProgress> seen;
   const LoadResult result =
-      RunOn(server, plan, [&](const LoadProgress& progress) { seen.push_back(progress); });
+      RunOn(server, plan, [&](const LoadRunProgress& progress) { seen.push_back(progress); });
   for (const RequestResult& request : result.requests) EXPECT_TRUE(request.ok) << request.error;
   EXPECT_LE(Summarise(result).max_concurrent_requests, 4);
   ASSERT_FALSE(seen.empty());
   EXPECT_EQ(seen.back().done, 24u);
   EXPECT_EQ(seen.back().pieces, 48);
-  for (const LoadProgress& progress : seen) EXPECT_LE(progress.running, 4u);
+  for (const LoadRunProgress& progress : seen) EXPECT_LE(progress.running, 4u);
 }
 
 // Nothing is answered until all have arrived: a loop that waits for answers would never end.

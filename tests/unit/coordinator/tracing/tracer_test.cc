@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "common/base/limits.h"
+#include "coordinator/tracing/tracing_limits.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/canned_server.h"

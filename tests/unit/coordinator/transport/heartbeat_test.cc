@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kPatienceMs = 120'000;
+constexpr int64_t kHeartbeatPatienceMs = 120'000;
 
 class Zeros final : public LayerExecutor {
  public:
@@ -41,10 +41,10 @@ class HeartbeatTest : public ::testing::Test {
                                     .link = {.data_path = DataPath::kGrpc,
                                              .hidden_size = 4,
                                              .num_experts = 2,
-                                             .call_deadline_ms = kPatienceMs,
+                                             .call_deadline_ms = kHeartbeatPatienceMs,
                                              .heartbeat_ms = 10,
                                              .heartbeat_deadline_ms = deadline_ms},
-                                    .start_deadline_ms = kPatienceMs},
+                                    .start_deadline_ms = kHeartbeatPatienceMs},
                                    metrics_);
     ASSERT_TRUE(pool.ok()) << pool.status();
     pool_ = *std::move(pool);
@@ -65,7 +65,7 @@ class HeartbeatTest : public ::testing::Test {
   }
   // Until the worker is as `up` says; whether it came to that.
   bool Await(bool up) const {
-    for (int i = 0; i < kPatienceMs / 5; ++i) {
+    for (int i = 0; i < kHeartbeatPatienceMs / 5; ++i) {
       if (pool_->Workers()[0].up == up) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -93,10 +93,10 @@ TEST_F(HeartbeatTest, ACallInACutLinkEndsLongBeforeItsDeadline) {
   const auto begun = std::chrono::steady_clock::now();
   const absl::Status ended = Call();
   EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(kPatienceMs / 2));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(kHeartbeatPatienceMs / 2));
   EXPECT_FALSE(pool_->Ready());
   relay_->Cut(false);
-  ASSERT_TRUE(pool_->AwaitReady(kPatienceMs).ok());
+  ASSERT_TRUE(pool_->AwaitReady(kHeartbeatPatienceMs).ok());
 }
 
 TEST_F(HeartbeatTest, ALinkThatIsOnlySlowIsKept) {

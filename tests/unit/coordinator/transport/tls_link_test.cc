@@ -20,7 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr int64_t kPatienceMs = 120'000;
+constexpr int64_t kTlsLinkPatienceMs = 120'000;
 
 class Ones final : public LayerExecutor {
  public:
@@ -61,10 +61,10 @@ class TlsLinkTest : public ::testing::Test {
                                .link = {.data_path = DataPath::kGrpc,
                                         .hidden_size = 4,
                                         .num_experts = 2,
-                                        .call_deadline_ms = kPatienceMs,
-                                        .heartbeat_deadline_ms = kPatienceMs,
+                                        .call_deadline_ms = kTlsLinkPatienceMs,
+                                        .heartbeat_deadline_ms = kTlsLinkPatienceMs,
                                         .tls = tls},
-                               .start_deadline_ms = kPatienceMs},
+                               .start_deadline_ms = kTlsLinkPatienceMs},
                               metrics_);
   }
   // The refusal of a start; the words that it has are the test.
@@ -180,14 +180,14 @@ TEST_F(TlsLinkTest, AClientWithoutACertificateIsRefused) {
       LocalhostAddress(),
       grpc::SslCredentials({.pem_root_certs = ours_.pem(), .pem_private_key = "", .pem_cert_chain = ""}));
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(kPatienceMs));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(kTlsLinkPatienceMs));
   v1::StatsReply reply;
   const grpc::Status asked = v1::ExpertWorker::NewStub(channel)->GetStats(&context, {}, &reply);
   EXPECT_EQ(asked.error_code(), grpc::StatusCode::UNAVAILABLE) << asked.error_message();
 }
 
 TEST_F(TlsLinkTest, TheProbeFindsNothingWrongWhereNothingIs) {
-  constexpr std::chrono::milliseconds kPatience(kPatienceMs);
+  constexpr std::chrono::milliseconds kPatience(kTlsLinkPatienceMs);
   Serve(worker_, ours_.pem());
   const auto tls = Coordinator(client_, ours_.pem());
   EXPECT_TRUE(ProbeTls(service_->address(), tls->Current().get(), kPatience).ok());
@@ -214,7 +214,7 @@ TEST_F(TlsLinkTest, RenewedCertificatesOfAnotherCaAreTakenUpByBoth) {
   WriteIdentity(folder_.path(), "coordinator", fresh_client, other_.pem(), "worker-");
   EXPECT_TRUE(Call(**pool).ok()) << "the session that is there goes on";
   // New sessions: until the service has looked at its files it is refused, and then it is not.
-  for (int i = 0; i < kPatienceMs / 100; ++i) {
+  for (int i = 0; i < kTlsLinkPatienceMs / 100; ++i) {
     if (tls->Current()->certificate_pem == fresh_client.certificate_pem && Connect(tls).ok()) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
@@ -232,7 +232,7 @@ TEST_F(TlsLinkTest, AServiceWhoseFilesDoNotFitTogetherHealsWhenTheyDo) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1'500));  // it looks once a second
   WriteIdentity(folder_.path(), "worker", fresh, ours_.pem());
   const auto pool = Connect(tls);
-  for (int i = 0; i < kPatienceMs / 100 && !Connect(tls).ok(); ++i)
+  for (int i = 0; i < kTlsLinkPatienceMs / 100 && !Connect(tls).ok(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const auto healed = Connect(tls);
   ASSERT_TRUE(healed.ok()) << healed.status();

@@ -18,12 +18,12 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kHidden = 64;
-constexpr int kExperts = 8;
+constexpr int kWorkerPoolExperts = 8;
 constexpr uint64_t kFingerprint = 42;
-constexpr int kPerToken = 3;              // of deferring calls
-constexpr int kDeferred = 1;              // of them
-constexpr int kDeferredHangs = 7;         // layer
-constexpr int64_t kPatienceMs = 120'000;  // under TSan on a busy machine one call can take seconds
+constexpr int kPerToken = 3;                        // of deferring calls
+constexpr int kDeferred = 1;                        // of them
+constexpr int kDeferredHangs = 7;                   // layer
+constexpr int64_t kWorkerPoolPatienceMs = 120'000;  // under TSan on a busy machine one call can take seconds
 
 // Something an executor could compute, different for every slice, layer, expert and channel.
 class Formula final : public LayerExecutor {
@@ -70,7 +70,7 @@ class WorkerPoolTest : public ::testing::Test {
                                                             .worker_index = index,
                                                             .worker_count = count,
                                                             .hidden_size = kHidden,
-                                                            .num_experts = kExperts,
+                                                            .num_experts = kWorkerPoolExperts,
                                                             .experts_per_token = 2,
                                                             .description = "formula",
                                                             .statistics = statistics});
@@ -81,13 +81,13 @@ class WorkerPoolTest : public ::testing::Test {
     return "unix:" + ::testing::TempDir() + "/pool-" + std::to_string(getpid()) + name;
   }
   absl::StatusOr<std::unique_ptr<WorkerPool>> Connect(std::vector<std::string> addresses, DataPath path,
-                                                      int64_t deadline_ms = kPatienceMs) {
+                                                      int64_t deadline_ms = kWorkerPoolPatienceMs) {
     return WorkerPool::Create({.addresses = std::move(addresses),
                                .link = {.data_path = path,
                                         .model_fingerprint = kFingerprint,
                                         .hidden_size = kHidden,
-                                        .num_experts = kExperts,
-                                        .call_deadline_ms = kPatienceMs},
+                                        .num_experts = kWorkerPoolExperts,
+                                        .call_deadline_ms = kWorkerPoolPatienceMs},
                                .start_deadline_ms = deadline_ms},
                               metrics_);
   }
@@ -98,7 +98,7 @@ class WorkerPoolTest : public ::testing::Test {
     experts_.resize(static_cast<size_t>(tokens) * 2);
     weights_.resize(experts_.size());
     for (size_t i = 0; i < experts_.size(); ++i) {
-      experts_[i] = static_cast<ExpertId>((i * 5 + i / 2) % kExperts);
+      experts_[i] = static_cast<ExpertId>((i * 5 + i / 2) % kWorkerPoolExperts);
       weights_[i] = 0.1f * static_cast<float>(i % 7 + 1);
     }
     std::vector<float> out(hidden_.size(), 0.5f);
@@ -121,7 +121,7 @@ class WorkerPoolTest : public ::testing::Test {
     experts_.resize(static_cast<size_t>(tokens) * kPerToken);
     weights_.resize(experts_.size());
     for (size_t i = 0; i < experts_.size(); ++i) {
-      experts_[i] = static_cast<ExpertId>((i * 3 + i / 3) % kExperts);
+      experts_[i] = static_cast<ExpertId>((i * 3 + i / 3) % kWorkerPoolExperts);
       weights_[i] = 0.1f * static_cast<float>(i % 7 + 1);
     }
     return backend.Start({.layer = layer,
@@ -267,13 +267,13 @@ TEST_F(WorkerPoolTest, AWorkerLostWithDeferredExpertsLosesTheStepOnly) {
       killer.join();
       if (before_finish) (void)(*pool)->Finish(absl::MakeSpan(sums));  // may have come just in time
       dies = Serve(1, 2, Path("t"));
-      ASSERT_TRUE((*pool)->AwaitReady(kPatienceMs).ok());
+      ASSERT_TRUE((*pool)->AwaitReady(kWorkerPoolPatienceMs).ok());
       const auto again = CallDeferring(**pool, 2, kDeferredHangs);
       if (again.ok()) {
         EXPECT_EQ(*again, *expected);
       } else {  // its death was noticed only now
         EXPECT_TRUE(absl::IsUnavailable(again.status())) << again.status();
-        ASSERT_TRUE((*pool)->AwaitReady(kPatienceMs).ok());
+        ASSERT_TRUE((*pool)->AwaitReady(kWorkerPoolPatienceMs).ok());
         EXPECT_EQ(*CallDeferring(**pool, 2, kDeferredHangs), *expected);
       }
     }
@@ -286,7 +286,7 @@ TEST_F(WorkerPoolTest, AnErrorOfDeferredCallsIsReportedAndTheSessionRecovers) {
     const auto pool = Connect({service->address()}, path);
     ASSERT_TRUE(pool.ok()) << pool.status();
     EXPECT_THAT(CallDeferring(**pool, 1, /*layer=*/99).status().ToString(), HasSubstr("layer 99"));
-    ASSERT_TRUE((*pool)->AwaitReady(kPatienceMs).ok());
+    ASSERT_TRUE((*pool)->AwaitReady(kWorkerPoolPatienceMs).ok());
     EXPECT_TRUE(CallDeferring(**pool, 1).ok());
   }
 }
@@ -297,7 +297,7 @@ TEST_F(WorkerPoolTest, AnExecutorsErrorIsReportedAndTheSessionRecovers) {
     const auto pool = Connect({service->address()}, path);
     ASSERT_TRUE(pool.ok()) << pool.status();
     EXPECT_THAT(Call(**pool, 1, /*layer=*/99).status().ToString(), HasSubstr("layer 99"));
-    ASSERT_TRUE((*pool)->AwaitReady(kPatienceMs).ok());
+    ASSERT_TRUE((*pool)->AwaitReady(kWorkerPoolPatienceMs).ok());
     EXPECT_TRUE(Call(**pool, 1).ok());
   }
 }
@@ -333,7 +333,7 @@ TEST_F(WorkerPoolTest, ALostWorkerIsNoticedAndComesBack) {
     EXPECT_FALSE((*pool)->Ready());
     EXPECT_THAT((*pool)->AwaitReady(30).ToString(), HasSubstr(address));
     service = Serve(0, 1, address);
-    ASSERT_TRUE((*pool)->AwaitReady(kPatienceMs).ok());
+    ASSERT_TRUE((*pool)->AwaitReady(kWorkerPoolPatienceMs).ok());
     EXPECT_EQ(*Call(**pool, 2), *before);
   }
 }
@@ -361,7 +361,7 @@ TEST_F(WorkerPoolTest, TwoCoordinatorsShareAWorker) {
 
 TEST_F(WorkerPoolTest, RowsOfExpertsAreCountedOnce) {
   for (const bool slice_by_expert : {false, true}) {
-    ExpertStatistics first(2, kExperts), second(2, kExperts);
+    ExpertStatistics first(2, kWorkerPoolExperts), second(2, kWorkerPoolExperts);
     const auto count = [](ExpertStatistics& statistics, ExpertId expert, int rows) {
       const ExpertGroup group{.expert = expert, .row_begin = 0, .rows = rows};
       statistics.Count(/*layer=*/1, rows, {&group, 1}, std::chrono::microseconds(1));
@@ -370,36 +370,36 @@ TEST_F(WorkerPoolTest, RowsOfExpertsAreCountedOnce) {
     count(second, slice_by_expert ? 3 : 2, 5);
     const auto zero = Serve(0, 2, Path("i"), kFingerprint, &first, slice_by_expert);
     const auto one = Serve(1, 2, "127.0.0.1:0", kFingerprint, &second, slice_by_expert);
-    std::vector<uint64_t> expected(2 * kExperts);
-    expected[kExperts + 2] = 5;
-    if (slice_by_expert) expected[kExperts + 3] = 5;
+    std::vector<uint64_t> expected(2 * kWorkerPoolExperts);
+    expected[kWorkerPoolExperts + 2] = 5;
+    if (slice_by_expert) expected[kWorkerPoolExperts + 3] = 5;
     for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc}) {
       const auto pool = Connect({zero->address(), one->address()}, path);
       ASSERT_TRUE(pool.ok()) << pool.status();
       const auto rows = (*pool)->CountedRows();
       ASSERT_TRUE(rows.ok()) << rows.status();
       EXPECT_EQ(rows->layers, 2);
-      EXPECT_EQ(rows->experts, kExperts);
+      EXPECT_EQ(rows->experts, kWorkerPoolExperts);
       EXPECT_EQ(rows->rows, expected);
     }
   }
 }
 
 TEST_F(WorkerPoolTest, RowsOfExpertsComeFromThoseWhoAnswer) {
-  ExpertStatistics statistics(1, kExperts);
+  ExpertStatistics statistics(1, kWorkerPoolExperts);
   const auto silent = Serve(0, 2, Path("j"));  // keeps none
   auto counting = Serve(1, 2, Path("k"), kFingerprint, &statistics);
   const auto pool = Connect({silent->address(), counting->address()}, DataPath::kAuto);
   ASSERT_TRUE(pool.ok()) << pool.status();
   const auto rows = (*pool)->CountedRows();
   ASSERT_TRUE(rows.ok()) << rows.status();
-  EXPECT_EQ(rows->rows.size(), static_cast<size_t>(kExperts));
+  EXPECT_EQ(rows->rows.size(), static_cast<size_t>(kWorkerPoolExperts));
   counting.reset();
   EXPECT_THAT((*pool)->CountedRows().status().ToString(), HasSubstr("no worker tells its statistics"));
 }
 
 TEST_F(WorkerPoolTest, StatisticsOfAnotherShapeAreRefused) {
-  ExpertStatistics statistics(1, kExperts + 1);
+  ExpertStatistics statistics(1, kWorkerPoolExperts + 1);
   const auto service = Serve(0, 1, Path("l"), kFingerprint, &statistics);
   const auto pool = Connect({service->address()}, DataPath::kAuto);
   ASSERT_TRUE(pool.ok()) << pool.status();
@@ -464,7 +464,7 @@ TEST_F(WorkerPoolTest, ADeviceIsReleasedWhenItsWorkerIsGone) {
   const absl::Status ended = (*pool)->EndDirect(0, 0, absl::UnavailableError("the device waited in vain"));
   EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
   service = Serve(0, 1, Path("n"));
-  ASSERT_TRUE((*pool)->AwaitReady(kPatienceMs).ok());
+  ASSERT_TRUE((*pool)->AwaitReady(kWorkerPoolPatienceMs).ok());
   EXPECT_TRUE(Call(**pool, 2).ok());
 }
 
@@ -480,11 +480,12 @@ TEST_F(WorkerPoolTest, NoDirectCallsThroughAStream) {
 TEST_F(WorkerPoolTest, ALiveSocketIsNotStolen) {
   const auto service = Serve(0, 1, Path("h"));
   Formula formula(0);
-  EXPECT_THAT(WorkerService::Start(
-                  formula, {.listen = service->address(), .hidden_size = kHidden, .num_experts = kExperts})
-                  .status()
-                  .ToString(),
-              HasSubstr("another process"));
+  EXPECT_THAT(
+      WorkerService::Start(
+          formula, {.listen = service->address(), .hidden_size = kHidden, .num_experts = kWorkerPoolExperts})
+          .status()
+          .ToString(),
+      HasSubstr("another process"));
 }
 
 }  // namespace

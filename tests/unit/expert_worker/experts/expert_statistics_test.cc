@@ -5,7 +5,7 @@
 #include <numeric>
 #include <thread>
 
-#include "common/base/limits.h"
+#include "expert_worker/experts/experts_limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

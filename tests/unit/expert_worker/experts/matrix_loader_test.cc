@@ -94,8 +94,8 @@ struct Loaded {
   size_t matrix_bytes = 0;
 };
 
-Loaded Load(const Stored& stored, WeightFormat format, const Rectangle& r = {},
-            const LoadOptions& options = {}, LoadProgress* progress = nullptr) {
+Loaded LoadMatrices(const Stored& stored, WeightFormat format, const Rectangle& r = {},
+                    const LoadOptions& options = {}, LoadProgress* progress = nullptr) {
   Loaded loaded;
   loaded.matrix_bytes = PackedBytes(format, r.rows, r.cols);
   loaded.memory = *NodeMemory::Allocate(2 * loaded.matrix_bytes);
@@ -150,11 +150,12 @@ TEST_P(MatrixLoaderTest, PiecesArePackedAsTheWhole) {
     for (const bool io_uring : {true, false}) {
       for (const bool direct : {true, false}) {
         stored.MakeCold();
-        ExpectPackedAtOnce(Load(stored, held, r, {.io_uring = io_uring, .direct = direct}), stored, held, r);
+        ExpectPackedAtOnce(LoadMatrices(stored, held, r, {.io_uring = io_uring, .direct = direct}), stored,
+                           held, r);
       }
     }
     stored.MakeHot();
-    ExpectPackedAtOnce(Load(stored, held, r), stored, held, r);
+    ExpectPackedAtOnce(LoadMatrices(stored, held, r), stored, held, r);
   }
 }
 
@@ -174,7 +175,8 @@ TEST(MatrixLoaderFileTest, LoadsFromMemoryFileSystems) {
   if (!std::filesystem::is_directory(kSharedMemory)) GTEST_SKIP() << "no " << kSharedMemory;
   const Stored stored(MatrixFormat::kBF16, kSharedMemory);
   LoadProgress progress;
-  ExpectPackedAtOnce(Load(stored, WeightFormat::kBf16, {}, {}, &progress), stored, WeightFormat::kBf16, {});
+  ExpectPackedAtOnce(LoadMatrices(stored, WeightFormat::kBf16, {}, {}, &progress), stored,
+                     WeightFormat::kBf16, {});
   EXPECT_EQ(progress.bytes_direct(), 0u);
 }
 
@@ -182,7 +184,7 @@ TEST(MatrixLoaderFileTest, LoadsWhereIoUringIsForbidden) {
   const Stored stored(MatrixFormat::kInt4Group);
   stored.MakeCold();
   WithoutSystemCall(SYS_io_uring_setup, [&] {
-    ExpectPackedAtOnce(Load(stored, WeightFormat::kRawInt4), stored, WeightFormat::kRawInt4, {});
+    ExpectPackedAtOnce(LoadMatrices(stored, WeightFormat::kRawInt4), stored, WeightFormat::kRawInt4, {});
   });
 }
 
@@ -191,7 +193,7 @@ TEST(MatrixLoaderFileTest, AColdFileStaysOutOfThePageCacheAndAHotOneInIt) {
   if (!stored.MakeCold()) GTEST_SKIP() << "this file system keeps what it should forget";
   const MappedFile mapped = stored.Mapped();
   LoadProgress cold;
-  ASSERT_TRUE(Load(stored, WeightFormat::kRawInt4, {}, {}, &cold).status.ok());
+  ASSERT_TRUE(LoadMatrices(stored, WeightFormat::kRawInt4, {}, {}, &cold).status.ok());
   EXPECT_EQ(cold.bytes_done(), cold.bytes_total());
   EXPECT_EQ(cold.bytes_direct(), cold.bytes_total());
   EXPECT_EQ(cold.bytes_total(), 2u * (kRows * kCols / 2 + kRows * kCols / 32 * 2));
@@ -202,7 +204,7 @@ TEST(MatrixLoaderFileTest, AColdFileStaysOutOfThePageCacheAndAHotOneInIt) {
   }
   stored.MakeHot();
   LoadProgress hot;
-  ASSERT_TRUE(Load(stored, WeightFormat::kRawInt4, {}, {}, &hot).status.ok());
+  ASSERT_TRUE(LoadMatrices(stored, WeightFormat::kRawInt4, {}, {}, &hot).status.ok());
   EXPECT_EQ(hot.bytes_direct(), 0u);
   EXPECT_TRUE(InPageCache(mapped.bytes()));
 }
@@ -217,7 +219,7 @@ TEST(MatrixLoaderFileTest, AValueThatIsNoNumberIsNamedWithItsPlace) {
   const Stored stored(writer);
   for (const bool hot : {false, true}) {
     hot ? stored.MakeHot() : static_cast<void>(stored.MakeCold());
-    const absl::Status status = Load(stored, WeightFormat::kRawInt4).status;
+    const absl::Status status = LoadMatrices(stored, WeightFormat::kRawInt4).status;
     EXPECT_TRUE(absl::IsInvalidArgument(status));
     EXPECT_EQ(
         status.message(),
@@ -233,7 +235,7 @@ TEST(MatrixLoaderFileTest, AWeightThatCannotBeQuantisedIsNamedWithItsPlace) {
   std::memcpy(writer.Bytes("a.weight").data() + (1000 * kCols + 5) * sizeof infinity, &infinity,
               sizeof infinity);
   const Stored stored(writer);
-  const std::string error(Load(stored, WeightFormat::kInt8).status.message());
+  const std::string error(LoadMatrices(stored, WeightFormat::kInt8).status.message());
   EXPECT_THAT(error, HasSubstr(stored.path().string() + ": tensor a.weight: counting rows from "));
   EXPECT_THAT(error, HasSubstr(", 5] is inf, format int8 needs finite weights"));
 }
@@ -244,7 +246,7 @@ TEST(MatrixLoaderFileTest, AFileThatWasCutShortIsAnError) {
       const Stored stored(MatrixFormat::kInt4Group);
       hot ? stored.MakeHot() : static_cast<void>(stored.MakeCold());
       ASSERT_EQ(truncate(stored.path().c_str(), left), 0);
-      const absl::Status status = Load(stored, WeightFormat::kRawInt4).status;
+      const absl::Status status = LoadMatrices(stored, WeightFormat::kRawInt4).status;
       EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
       EXPECT_THAT(std::string(status.message()), HasSubstr(stored.path().string() + ": tensor "));
       EXPECT_THAT(std::string(status.message()), HasSubstr("has changed since it was opened"));
@@ -263,7 +265,8 @@ TEST(MatrixLoaderFileTest, AFileThatShrinksWhileItIsReadIsAnErrorAndNoSignal) {
       ASSERT_EQ(truncate(stored.path().c_str(), 100'000), 0);
     });
     const absl::Status status =
-        Load(stored, WeightFormat::kBf16, {}, {.io_uring = round % 4 < 2, .direct = round % 3 != 0}).status;
+        LoadMatrices(stored, WeightFormat::kBf16, {}, {.io_uring = round % 4 < 2, .direct = round % 3 != 0})
+            .status;
     shrink.join();
     if (status.ok()) continue;  // the load was faster
     ++errors;

@@ -7,26 +7,26 @@ namespace numoe {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr RestartLimits kLimits{.starts_max = 3,
-                                .delay_min = milliseconds(100),
-                                .delay_max = milliseconds(500),
-                                .settled = milliseconds(10'000)};
+constexpr RestartLimits kRestartLimits{.starts_max = 3,
+                                       .delay_min = milliseconds(100),
+                                       .delay_max = milliseconds(500),
+                                       .settled = milliseconds(10'000)};
 
 TEST(RestartPolicyTest, AWorkerThatNeverStartsIsGivenUp) {
-  RestartPolicy policy(kLimits);
+  RestartPolicy policy(kRestartLimits);
   EXPECT_EQ(policy.OnEnd(std::nullopt), milliseconds(100));
   EXPECT_EQ(policy.OnEnd(std::nullopt), milliseconds(200));
   EXPECT_EQ(policy.OnEnd(std::nullopt), std::nullopt);
 }
 
 TEST(RestartPolicyTest, OneThatWasReadyIsStartedForEver) {
-  RestartPolicy policy(kLimits);
+  RestartPolicy policy(kRestartLimits);
   for (const int expected : {100, 200, 400, 500, 500, 500, 500})
     EXPECT_EQ(policy.OnEnd(milliseconds(20)), milliseconds(expected));
 }
 
 TEST(RestartPolicyTest, HavingBeenReadyForgivesFailedStartsAndHavingLivedForgivesAll) {
-  RestartPolicy policy(kLimits);
+  RestartPolicy policy(kRestartLimits);
   policy.OnEnd(std::nullopt);
   policy.OnEnd(std::nullopt);
   EXPECT_EQ(policy.OnEnd(milliseconds(20)), milliseconds(400));

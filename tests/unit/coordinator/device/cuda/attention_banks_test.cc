@@ -49,7 +49,7 @@ TEST(AttentionBanksTest, LatentDecode) {
     PagedCache cache({.fp8 = s.fp8, .key_width = width, .plain_width = s.widths.rope}, {70}, random);
     OneRow row(kernel.keys);
     DeviceBuffer<float> maxima(64);
-    DeviceBuffer<Bf16> query(RoundAll(RandomFloats(static_cast<size_t>(64 * width), 1.0f, random)));
+    DeviceBuffer<Bf16> query(RoundAll(ScaledFloats(static_cast<size_t>(64 * width), 1.0f, random)));
     DeviceBuffer<Bf16> out(static_cast<size_t>(64 * s.widths.latent));
     ExpectNoConflicts("latent " + std::to_string(width) + " keys " + std::to_string(kernel.keys), [&] {
       LaunchLatentDecode({.kernel = kernel,
@@ -72,7 +72,7 @@ TEST(AttentionBanksTest, GroupedDecodeAndPagedPrefill) {
     for (const bool fp8 : {false, true}) {
       PagedCache cache({.fp8 = fp8, .key_width = width, .value_width = width}, {70}, random);
       OneRow row(kGroupedTileKeys);
-      DeviceBuffer<Bf16> query(RoundAll(RandomFloats(static_cast<size_t>(70 * width), 1.0f, random)));
+      DeviceBuffer<Bf16> query(RoundAll(ScaledFloats(static_cast<size_t>(70 * width), 1.0f, random)));
       DeviceBuffer<Bf16> out(static_cast<size_t>(70 * width));
       const StepTables tables = cache.Tables(row.positions.data(), row.sequences.data());
       ExpectNoConflicts("decode " + std::to_string(width), [&] {
@@ -109,7 +109,7 @@ TEST(AttentionBanksTest, ExpandedPrefill) {
   std::mt19937 random(3);
   for (const Widths& w : {Widths{128, 64, 128}, Widths{32, 16, 32}, Widths{32, 32, 32}}) {
     const auto rows = [&](int width) {
-      return RoundAll(RandomFloats(static_cast<size_t>(70 * width), 1.0f, random));
+      return RoundAll(ScaledFloats(static_cast<size_t>(70 * width), 1.0f, random));
     };
     DeviceBuffer<Bf16> query(rows(w.nope + w.rope)), keys(rows(w.nope)), ropes(rows(w.rope)),
         values(rows(w.value));

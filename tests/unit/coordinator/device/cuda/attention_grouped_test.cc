@@ -70,7 +70,7 @@ TEST_P(GroupedDecodeTest, MatchesDoublePrecision) {
   PagedCache cache(CacheShape(c), kLengths, random);
   const auto width = static_cast<size_t>(c.width);
   const std::vector<Bf16> query =
-      RoundAll(RandomFloats(kRagged.positions.size() * static_cast<size_t>(c.heads) * width, 1.0f, random));
+      RoundAll(ScaledFloats(kRagged.positions.size() * static_cast<size_t>(c.heads) * width, 1.0f, random));
   const DeviceBuffer<Bf16> query_device(query);
   std::vector<Bf16> first;
   RunUnderAllSchedules([&] {
@@ -115,7 +115,7 @@ TEST(GroupedDecodeExactTest, RowDoesNotHangOnItsBatch) {
   std::mt19937 random(32);
   Case c{.name = "", .width = 64, .exact = true};
   PagedCache cache(CacheShape(c), kLengths, random);
-  DeviceBuffer<Bf16> query(RoundAll(RandomFloats(size_t{3} * 8 * 64, 1.0f, random)));
+  DeviceBuffer<Bf16> query(RoundAll(ScaledFloats(size_t{3} * 8 * 64, 1.0f, random)));
   const std::vector<Bf16> one = Decode(c, {{1099}, {5}}, cache, query);
   c.workers = 11;
   const std::vector<Bf16> many = Decode(c, {{1099, -1, 130}, {5, 0, 2}}, cache, query);

@@ -113,9 +113,9 @@ TEST(MergePartsTest, AddsPartsByTheirWeights) {
   const DecodeShape shape{.rows = kRows, .workers = 1, .tile = 16, .pieces_max = kParts + 2};
   // Row 0: eleven pieces. Row 1: none. Row 2: one, finished by its worker. Row 3: none, at the end.
   DeviceBuffer<int32_t> row_first({0, kParts, kParts, kParts + 1, kParts + 1});
-  const std::vector<float> sums = RandomFloats(size_t{kParts + 2} * kHeads * kWidth, 1.0f, random);
-  std::vector<float> maxima = RandomFloats(size_t{kParts + 2} * kHeads, 5.0f, random);
-  std::vector<float> totals = RandomFloats(size_t{kParts + 2} * kHeads, 1.0f, random);
+  const std::vector<float> sums = ScaledFloats(size_t{kParts + 2} * kHeads * kWidth, 1.0f, random);
+  std::vector<float> maxima = ScaledFloats(size_t{kParts + 2} * kHeads, 5.0f, random);
+  std::vector<float> totals = ScaledFloats(size_t{kParts + 2} * kHeads, 1.0f, random);
   for (float& total : totals) total = 1 + std::fabs(total);
   DeviceBuffer<float> sums_device(sums), maxima_device(maxima), totals_device(totals);
   const std::vector<Bf16> before(size_t{kRows} * kHeads * kWidth, Bf16{0x4242});

@@ -50,8 +50,8 @@ struct Expanded {
   Expanded(const ExpandedCase& c, std::mt19937& random) {
     for (const PrefillRun& run : c.runs) {
       const auto positions = static_cast<size_t>(run.position + run.rows);
-      pairs[run.sequence] = RoundAll(RandomFloats(positions * Width(c), 1.0f, random));
-      ropes[run.sequence] = RoundAll(RandomFloats(positions * static_cast<size_t>(c.rope), 1.0f, random));
+      pairs[run.sequence] = RoundAll(ScaledFloats(positions * Width(c), 1.0f, random));
+      ropes[run.sequence] = RoundAll(ScaledFloats(positions * static_cast<size_t>(c.rope), 1.0f, random));
     }
   }
   static size_t Width(const ExpandedCase& c) { return static_cast<size_t>(c.heads * (c.nope + c.value)); }
@@ -101,7 +101,7 @@ TEST_P(ExpandedPrefillTest, MatchesDoublePrecision) {
   const size_t heads = static_cast<size_t>(c.heads), value = static_cast<size_t>(c.value);
   const size_t key = static_cast<size_t>(c.nope + c.rope);
   const std::vector<Bf16> query =
-      RoundAll(RandomFloats(static_cast<size_t>(rows) * heads * key, 1.0f, random));
+      RoundAll(ScaledFloats(static_cast<size_t>(rows) * heads * key, 1.0f, random));
   const float scale = 1.5f / std::sqrt(static_cast<float>(key));
   DeviceBuffer<Bf16> query_device(query);
   const size_t places = static_cast<size_t>(rows) * heads;
@@ -176,7 +176,7 @@ TEST_P(PagedPrefillTest, MatchesDoublePrecision) {
                                         {.row = 150, .rows = 9, .sequence = 1, .position = 0},
                                         {.row = 165, .rows = 33, .sequence = 2, .position = 70}};
   const auto width = static_cast<size_t>(c.width);
-  const std::vector<Bf16> query = RoundAll(RandomFloats(size_t{kStepRows} * kHeads * width, 1.0f, random));
+  const std::vector<Bf16> query = RoundAll(ScaledFloats(size_t{kStepRows} * kHeads * width, 1.0f, random));
   const float scale = 1.5f / std::sqrt(static_cast<float>(c.width));
   DeviceBuffer<Bf16> query_device(query);
   const std::vector<PrefillPass> passes = PlanPrefill(runs, 0);

@@ -46,7 +46,7 @@ struct SmallCache {
 // Extremes of every kind beside ordinary values: zeros of both signs, values far below their group's largest,
 // groups at both ends of fp32, a group with an infinity and one with a NaN.
 std::vector<float> HardRow(int width, int kind, std::mt19937& random) {
-  std::vector<float> row = RandomFloats(static_cast<size_t>(width), 1.0f, random);
+  std::vector<float> row = ScaledFloats(static_cast<size_t>(width), 1.0f, random);
   for (size_t i = 0; i < row.size(); ++i) {
     if (kind == 1) row[i] = std::ldexp(row[i], static_cast<int>(random() % 60) - 40);
     if (kind == 2) row[i] = std::ldexp(row[i], i / 128 % 2 == 0 ? 125 : -140);
@@ -123,7 +123,7 @@ TEST_P(CacheTest, Bf16RowsAreStoredAsTheirFloats) {
   std::mt19937 random(4);
   const int width = shape.heads * (shape.key_width + shape.value_width);
   const std::vector<Bf16> narrow =
-      RoundAll(RandomFloats(size_t{3} * static_cast<size_t>(width), 1.0f, random));
+      RoundAll(ScaledFloats(size_t{3} * static_cast<size_t>(width), 1.0f, random));
   std::vector<float> wide;
   for (const Bf16 value : narrow) wide.push_back(DecodeBf16(value.bits));
   DeviceBuffer<Bf16> narrow_device(narrow);
@@ -186,8 +186,8 @@ TEST(CacheFormTest, SizesOfTheHeadersTable) {
 TEST(WriteLatentTest, NormsRotatesAndStores) {
   constexpr int kLatentWidth = 512, kRope = 64, kWidth = kLatentWidth + kRope;
   std::mt19937 random(6);
-  const std::vector<Bf16> compressed = RoundAll(RandomFloats(size_t{3} * kWidth, 0.7f, random));
-  const std::vector<float> weight = RandomFloats(kLatentWidth, 1.0f, random);
+  const std::vector<Bf16> compressed = RoundAll(ScaledFloats(size_t{3} * kWidth, 0.7f, random));
+  const std::vector<float> weight = ScaledFloats(kLatentWidth, 1.0f, random);
   std::vector<float> inverse(kRope / 2);
   for (size_t i = 0; i < inverse.size(); ++i)
     inverse[i] = std::pow(50000.0f, -2.0f * static_cast<float>(i) / kRope);

@@ -15,9 +15,9 @@
 namespace numoe::cuda {
 namespace {
 
-constexpr float kUntouched = 77.0f;
+constexpr float kDenseTilesUntouched = 77.0f;
 
-struct Case {
+struct DenseTilesCase {
   DeviceFormat format;
   int rows, cols, tokens;
   bool gated;
@@ -25,7 +25,7 @@ struct Case {
   int multiprocessors;  // few: no splits
 };
 
-std::string Name(const Case& c) {
+std::string Name(const DenseTilesCase& c) {
   return fmt::format("format {} {}x{} {} tokens gated {} output {} on {}", static_cast<int>(c.format), c.rows,
                      c.cols, c.tokens, c.gated, static_cast<int>(c.output), c.multiprocessors);
 }
@@ -65,8 +65,8 @@ double AsDouble(float v) { return v; }
 double AsDouble(Bf16 v) { return DecodeBf16(v.bits); }
 
 template <class T>
-void ExpectWindow(const Case& c, const PackedOnDevice& w, const GemmPlan& plan, const std::vector<Bf16>& x,
-                  int x_stride, Window<T>& window, T fill) {
+void ExpectWindow(const DenseTilesCase& c, const PackedOnDevice& w, const GemmPlan& plan,
+                  const std::vector<Bf16>& x, int x_stride, Window<T>& window, T fill) {
   const std::vector<T> got = window.values.Download();
   const std::vector<float> weights = w.Values(0);
   for (int t = 0; t < c.tokens; ++t) {
@@ -80,7 +80,7 @@ void ExpectWindow(const Case& c, const PackedOnDevice& w, const GemmPlan& plan, 
       }
       Bounded e = expected[static_cast<size_t>(o)];
       if (c.output == GemmOutput::kAddFp32)
-        e.value += kUntouched, e.error += (std::fabs(e.value) + 200) * 0x1p-23;
+        e.value += kDenseTilesUntouched, e.error += (std::fabs(e.value) + 200) * 0x1p-23;
       if (c.output == GemmOutput::kBf16) e = RoundedToBf16(e);
       ASSERT_NEAR(AsDouble(value), e.value, e.error) << Name(c) << ": token " << t << " output " << o;
     }
@@ -88,7 +88,7 @@ void ExpectWindow(const Case& c, const PackedOnDevice& w, const GemmPlan& plan, 
 }
 
 template <class T>
-void RunCase(const Case& c, T fill, int offset) {
+void RunCase(const DenseTilesCase& c, T fill, int offset) {
   std::mt19937 random(static_cast<unsigned>(c.rows * 31 + c.tokens));
   const PackedOnDevice w(c.format, c.rows, c.cols, c.gated, 1, random);
   const int x_stride = (c.cols + 7) / 8 * 8 + 8;
@@ -112,9 +112,9 @@ void RunCase(const Case& c, T fill, int offset) {
   });
 }
 
-void Check(const Case& c, int offset) {
-  if (c.output == GemmOutput::kBf16) return RunCase<Bf16>(c, {EncodeBf16(kUntouched)}, offset);
-  RunCase<float>(c, kUntouched, offset);
+void CheckDenseTiles(const DenseTilesCase& c, int offset) {
+  if (c.output == GemmOutput::kBf16) return RunCase<Bf16>(c, {EncodeBf16(kDenseTilesUntouched)}, offset);
+  RunCase<float>(c, kDenseTilesUntouched, offset);
 }
 
 constexpr DeviceFormat kFormats[] = {DeviceFormat::kBf16, DeviceFormat::kFp8, DeviceFormat::kInt4};
@@ -123,36 +123,36 @@ TEST(DenseTilesTest, EveryFormatAndNumberOfTokens) {
   for (const DeviceFormat format : kFormats) {
     for (const int tokens : {1, 8, 13, 30, 61, 135}) {
       const bool many = tokens > 60;
-      Check({format, many ? 96 : 168, many ? 160 : 352, tokens, false, GemmOutput::kFp32, 1}, 8);
+      CheckDenseTiles({format, many ? 96 : 168, many ? 160 : 352, tokens, false, GemmOutput::kFp32, 1}, 8);
     }
   }
 }
 
 TEST(DenseTilesTest, EveryKindOfOutput) {
   for (const DeviceFormat format : kFormats) {
-    Check({format, 200, 96, 5, false, GemmOutput::kBf16, 1}, 8);
-    Check({format, 200, 96, 5, false, GemmOutput::kAddFp32, 1}, 4);
-    Check({format, 152, 96, 12, true, GemmOutput::kBf16, 1}, 4);
+    CheckDenseTiles({format, 200, 96, 5, false, GemmOutput::kBf16, 1}, 8);
+    CheckDenseTiles({format, 200, 96, 5, false, GemmOutput::kAddFp32, 1}, 4);
+    CheckDenseTiles({format, 152, 96, 12, true, GemmOutput::kBf16, 1}, 4);
   }
 }
 
 // Nothing aligned: outputs that end within a lane's eight, windows that begin anywhere, inputs that end
 // within 16 bytes.
 TEST(DenseTilesTest, RaggedShapes) {
-  Check({DeviceFormat::kBf16, 37, 75, 3, false, GemmOutput::kBf16, 1}, 3);
-  Check({DeviceFormat::kBf16, 13, 8, 9, false, GemmOutput::kAddFp32, 1}, 1);
-  Check({DeviceFormat::kFp8, 33, 130, 17, true, GemmOutput::kBf16, 1}, 5);
-  Check({DeviceFormat::kInt4, 17, 96, 2, true, GemmOutput::kBf16, 1}, 1);
-  Check({DeviceFormat::kInt4, 1, 32, 1, false, GemmOutput::kFp32, 1}, 0);
+  CheckDenseTiles({DeviceFormat::kBf16, 37, 75, 3, false, GemmOutput::kBf16, 1}, 3);
+  CheckDenseTiles({DeviceFormat::kBf16, 13, 8, 9, false, GemmOutput::kAddFp32, 1}, 1);
+  CheckDenseTiles({DeviceFormat::kFp8, 33, 130, 17, true, GemmOutput::kBf16, 1}, 5);
+  CheckDenseTiles({DeviceFormat::kInt4, 17, 96, 2, true, GemmOutput::kBf16, 1}, 1);
+  CheckDenseTiles({DeviceFormat::kInt4, 1, 32, 1, false, GemmOutput::kFp32, 1}, 0);
 }
 
 TEST(DenseTilesTest, SplitsAddUpInOrder) {
   for (const DeviceFormat format : kFormats) {
-    const Case few{format, 72, 1088, 3, false, GemmOutput::kAddFp32, 132};
-    Check(few, 4);
-    Check({format, 40, 576, 10, true, GemmOutput::kBf16, 132}, 4);
+    const DenseTilesCase few{format, 72, 1088, 3, false, GemmOutput::kAddFp32, 132};
+    CheckDenseTiles(few, 4);
+    CheckDenseTiles({format, 40, 576, 10, true, GemmOutput::kBf16, 132}, 4);
   }
-  Check({DeviceFormat::kInt4, 40, 576, 129, false, GemmOutput::kFp32, 132}, 0);
+  CheckDenseTiles({DeviceFormat::kInt4, 40, 576, 129, false, GemmOutput::kFp32, 132}, 0);
 }
 
 TEST(DenseTilesTest, SeveralTargetsShareALaunch) {
@@ -261,7 +261,8 @@ TEST(DenseTilesTest, ExactPlansGiveATokenTheSameBitsInAnyBatch) {
 
 TEST(DenseTilesTest, NoBankConflicts) {
   const auto count = CountBankConflicts([] {
-    for (const DeviceFormat format : kFormats) Check({format, 40, 128, 20, false, GemmOutput::kFp32, 1}, 0);
+    for (const DeviceFormat format : kFormats)
+      CheckDenseTiles({format, 40, 128, 20, false, GemmOutput::kFp32, 1}, 0);
   });
   if (!count) GTEST_SKIP() << "a device does not say";
   EXPECT_GT(count->loads, 0u);

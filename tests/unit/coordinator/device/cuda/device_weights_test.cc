@@ -13,11 +13,11 @@
 namespace numoe::cuda {
 namespace {
 
-struct Case {
+struct DeviceWeightsCase {
   WeightFormat source;
   DeviceFormat format;
 };
-constexpr Case kCases[] = {
+constexpr DeviceWeightsCase kCases[] = {
     {WeightFormat::kRawInt4, DeviceFormat::kInt4}, {WeightFormat::kFp8, DeviceFormat::kFp8},
     {WeightFormat::kBf16, DeviceFormat::kBf16},    {WeightFormat::kRawInt4, DeviceFormat::kBf16},
     {WeightFormat::kFp8, DeviceFormat::kBf16},     {WeightFormat::kQ4K, DeviceFormat::kBf16}};
@@ -37,7 +37,7 @@ std::vector<std::byte> Garbage(size_t size) { return std::vector<std::byte>(size
 
 TEST(DeviceWeightsTest, KeepsEveryWeightAndPadsWithZeros) {
   std::mt19937 random(1);
-  for (const Case& c : kCases) {
+  for (const DeviceWeightsCase& c : kCases) {
     for (const auto& [rows, cols] : {std::pair{32, 64}, {200, 352}, {1, 256}, {33, 32}, {64, 544}}) {
       const Stored stored = RandomStored(c.source, rows, c.source == WeightFormat::kQ4K ? 512 : cols, random);
       const int width = static_cast<int>(stored.view.cols);
@@ -60,7 +60,7 @@ TEST(DeviceWeightsTest, KeepsEveryWeightAndPadsWithZeros) {
 
 TEST(DeviceWeightsTest, AGatedPairHasBothHalvesInOnePanel) {
   std::mt19937 random(2);
-  for (const Case& c : kCases) {
+  for (const DeviceWeightsCase& c : kCases) {
     const int rows = 152, cols = 512;
     const Stored gate = RandomStored(c.source, rows, cols, random);
     const Stored up = RandomStored(c.source, rows, cols, random);

@@ -22,8 +22,8 @@ using cuda::Bf16;
 constexpr double kBf16Half = 0x1p-8;  // relative error of rounding to BF16 (8 significant bits)
 constexpr double kFloatHalf = 0x1p-24;
 
-float Value(float value) { return value; }
-float Value(Bf16 value) { return DecodeBf16(value.bits); }
+float Widened(float value) { return value; }
+float Widened(Bf16 value) { return DecodeBf16(value.bits); }
 template <class T>
 T Make(float value);
 template <>
@@ -36,7 +36,7 @@ Bf16 Make<Bf16>(float value) {
 }
 
 template <class T>
-std::vector<T> Random(size_t size, uint64_t seed, double scale = 1) {
+std::vector<T> RandomValues(size_t size, uint64_t seed, double scale = 1) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0, scale);
   std::vector<T> values(size);
@@ -56,7 +56,7 @@ std::vector<double> NormReference(const std::vector<double>& in, const float* we
 
 /// One rounding to BF16 of what fp32 computed: the sum of squares is off by its depth of roundings at most.
 void ExpectNorm(double expected, Bf16 got, const std::string& where) {
-  EXPECT_NEAR(Value(got), expected, std::fabs(expected) * (kBf16Half + 128 * kFloatHalf) + 1e-38) << where;
+  EXPECT_NEAR(Widened(got), expected, std::fabs(expected) * (kBf16Half + 128 * kFloatHalf) + 1e-38) << where;
 }
 
 template <class T>
@@ -65,8 +65,8 @@ void TestNorm(int rows, int heads, int width, bool in_place) {
   const int offset = 8;
   const int row_stride = heads * stride + 16;
   const size_t size = static_cast<size_t>(rows * row_stride);
-  const std::vector<T> in = Random<T>(size, static_cast<uint64_t>(width), 3);
-  const std::vector<float> weight = Random<float>(static_cast<size_t>(width), 5);
+  const std::vector<T> in = RandomValues<T>(size, static_cast<uint64_t>(width), 3);
+  const std::vector<float> weight = RandomValues<float>(static_cast<size_t>(width), 5);
   const std::string where = "rows " + std::to_string(rows) + " width " + std::to_string(width);
   RunUnderAllSchedules([&] {
     DeviceBuffer<T> x(in);
@@ -95,13 +95,13 @@ void TestNorm(int rows, int heads, int width, bool in_place) {
       for (int head = 0; head < heads; ++head) {
         const size_t at = static_cast<size_t>(row * row_stride + head * stride + offset);
         std::vector<double> window;
-        for (int i = 0; i < width; ++i) window.push_back(Value(in[at + static_cast<size_t>(i)]));
+        for (int i = 0; i < width; ++i) window.push_back(Widened(in[at + static_cast<size_t>(i)]));
         const std::vector<double> expected = NormReference(window, weight.data(), 1e-6);
         for (size_t i = 0; i < window.size(); ++i) ExpectNorm(expected[i], got[at + i], where);
       }
     }
     if (!in_place) {
-      EXPECT_TRUE(std::isnan(Value(got[0]))) << "channels outside the windows are not written";
+      EXPECT_TRUE(std::isnan(Widened(got[0]))) << "channels outside the windows are not written";
     }
   });
 }
@@ -117,9 +117,9 @@ TEST(CudaElementwiseTest, RmsNormOfEveryWidth) {
 template <class T>
 void TestAddNorm(int rows, int width) {
   const size_t size = static_cast<size_t>(rows) * static_cast<size_t>(width);
-  const std::vector<float> residual = Random<float>(size, 1, 4);
-  const std::vector<T> delta = Random<T>(size, 2);
-  const std::vector<float> weight = Random<float>(static_cast<size_t>(width), 3);
+  const std::vector<float> residual = RandomValues<float>(size, 1, 4);
+  const std::vector<T> delta = RandomValues<T>(size, 2);
+  const std::vector<float> weight = RandomValues<float>(static_cast<size_t>(width), 3);
   RunUnderAllSchedules([&] {
     DeviceBuffer<float> r(residual);
     DeviceBuffer<T> d(delta);
@@ -139,7 +139,7 @@ void TestAddNorm(int rows, int width) {
       std::vector<double> window;
       for (size_t i = 0; i < static_cast<size_t>(width); ++i) {
         const size_t at = row * static_cast<size_t>(width) + i;
-        EXPECT_EQ(sums[at], residual[at] + Value(delta[at]));
+        EXPECT_EQ(sums[at], residual[at] + Widened(delta[at]));
         window.push_back(sums[at]);
       }
       const std::vector<double> expected = NormReference(window, weight.data(), 1e-5);
@@ -172,11 +172,11 @@ TEST(CudaElementwiseTest, NormsOfZeroRowsAreZero) {
 
 TEST(CudaElementwiseTest, EmbedTakesRowsOfBothFormatsAndZerosForPadding) {
   constexpr int kVocabulary = 300, kHidden = 264, kRows = 7;
-  const std::vector<Bf16> table = Random<Bf16>(size_t{kVocabulary} * kHidden, 1);
+  const std::vector<Bf16> table = RandomValues<Bf16>(size_t{kVocabulary} * kHidden, 1);
   std::vector<uint8_t> codes(size_t{kVocabulary} * kHidden);
   std::mt19937 random(4);
   for (uint8_t& code : codes) code = static_cast<uint8_t>(random() % 127 + (random() % 2) * 128);  // no NaN
-  const std::vector<float> scales = Random<float>(3 * 3, 2);
+  const std::vector<float> scales = RandomValues<float>(3 * 3, 2);
   const std::vector<int32_t> tokens = {299, 0, -1, 128, 127, -1, 5};
   RunUnderAllSchedules([&] {
     DeviceBuffer<Bf16> bf16(table);
@@ -204,7 +204,7 @@ TEST(CudaElementwiseTest, EmbedTakesRowsOfBothFormatsAndZerosForPadding) {
           continue;
         }
         const size_t from = static_cast<size_t>(tokens[row]) * kHidden + i;
-        EXPECT_EQ(a[at], Value(table[from]));
+        EXPECT_EQ(a[at], Widened(table[from]));
         EXPECT_EQ(b[at],
                   DecodeFp8(codes[from]) * scales[static_cast<size_t>(tokens[row]) / 128 * 3 + i / 128]);
       }
@@ -221,7 +221,7 @@ void TestRope(bool interleaved, bool in_place, int heads, int pairs) {
   std::vector<float> inverse;
   for (int i = 0; i < pairs; ++i)
     inverse.push_back(static_cast<float>(std::pow(50000.0, -double(i) / pairs)));
-  const std::vector<Bf16> in = Random<Bf16>(size, 9);
+  const std::vector<Bf16> in = RandomValues<Bf16>(size, 9);
   constexpr float kMultiplier = 1.25f;
   RunUnderAllSchedules([&] {
     DeviceBuffer<int32_t> p(positions);
@@ -262,15 +262,17 @@ void TestRope(bool interleaved, bool in_place, int heads, int pairs) {
           const double angle = double{inverse[static_cast<size_t>(i)]} * position;
           const double on = position < 0 ? 0 : kMultiplier;
           const double cosine = std::cos(angle) * on, sine = std::sin(angle) * on;
-          const double a = Value(in[first]), b = Value(in[second]);
+          const double a = Widened(in[first]), b = Widened(in[second]);
           // One rounding to BF16 and the fp32 roundings of two products and their sum.
           const double slack = (std::fabs(a) + std::fabs(b)) * on * 4 * kFloatHalf;
           const double x0 = a * cosine - b * sine, x1 = b * cosine + a * sine;
-          EXPECT_NEAR(Value(got[first]), x0, std::fabs(x0) * kBf16Half + slack) << position << " pair " << i;
-          EXPECT_NEAR(Value(got[second]), x1, std::fabs(x1) * kBf16Half + slack) << position << " pair " << i;
+          EXPECT_NEAR(Widened(got[first]), x0, std::fabs(x0) * kBf16Half + slack)
+              << position << " pair " << i;
+          EXPECT_NEAR(Widened(got[second]), x1, std::fabs(x1) * kBf16Half + slack)
+              << position << " pair " << i;
         }
         if (!in_place) {
-          EXPECT_TRUE(std::isnan(Value(got[at - 1])) && std::isnan(Value(got[at + size_t(2 * pairs)])));
+          EXPECT_TRUE(std::isnan(Widened(got[at - 1])) && std::isnan(Widened(got[at + size_t(2 * pairs)])));
         }
       }
     }
@@ -286,7 +288,7 @@ TEST(CudaElementwiseTest, RopeOfBothLayoutsAtFarPositions) {
 
 TEST(CudaElementwiseTest, SiluMulOfHalvesOfARow) {
   constexpr int kRows = 3, kWidth = 72;
-  const std::vector<Bf16> in = Random<Bf16>(size_t{kRows} * 2 * kWidth, 7, 4);
+  const std::vector<Bf16> in = RandomValues<Bf16>(size_t{kRows} * 2 * kWidth, 7, 4);
   RunUnderAllSchedules([&] {
     DeviceBuffer<Bf16> x(in), y(size_t{kRows} * kWidth);
     cuda::LaunchSiluMul({.gate = x.data(),
@@ -299,9 +301,9 @@ TEST(CudaElementwiseTest, SiluMulOfHalvesOfARow) {
     const std::vector<Bf16> got = y.Download();
     for (size_t i = 0; i < got.size(); ++i) {
       const size_t at = i / kWidth * 2 * kWidth + i % kWidth;
-      const double gate = Value(in[at]);
-      const double expected = gate / (1 + std::exp(-gate)) * Value(in[at + kWidth]);
-      EXPECT_NEAR(Value(got[i]), expected, std::fabs(expected) * (kBf16Half + 1e-5));
+      const double gate = Widened(in[at]);
+      const double expected = gate / (1 + std::exp(-gate)) * Widened(in[at + kWidth]);
+      EXPECT_NEAR(Widened(got[i]), expected, std::fabs(expected) * (kBf16Half + 1e-5));
     }
   });
 }
@@ -316,14 +318,14 @@ TEST(CudaElementwiseTest, SiluMulOfExtremesIsFinite) {
       nullptr);
   const std::vector<Bf16> got = y.Download();
   for (size_t i = 0; i < 8; ++i) {
-    EXPECT_NEAR(Value(got[i]), i < 5 ? 0.0f : Value(in[i]), 1e-30 + 1e-2 * (i < 5 ? 0 : Value(in[i])));
+    EXPECT_NEAR(Widened(got[i]), i < 5 ? 0.0f : Widened(in[i]), 1e-30 + 1e-2 * (i < 5 ? 0 : Widened(in[i])));
   }
 }
 
 TEST(CudaElementwiseTest, SumsAndConversionsOfEverySize) {
   for (const int64_t size : {8, 2040, 2048, 2056}) {
-    const std::vector<float> a = Random<float>(static_cast<size_t>(size), 1);
-    const std::vector<Bf16> b = Random<Bf16>(static_cast<size_t>(size), 2);
+    const std::vector<float> a = RandomValues<float>(static_cast<size_t>(size), 1);
+    const std::vector<Bf16> b = RandomValues<Bf16>(static_cast<size_t>(size), 2);
     RunUnderAllSchedules([&] {
       DeviceBuffer<float> sum(a), add(a), wide(static_cast<size_t>(size));
       DeviceBuffer<Bf16> half(b), narrow(static_cast<size_t>(size));
@@ -334,9 +336,9 @@ TEST(CudaElementwiseTest, SumsAndConversionsOfEverySize) {
       const std::vector<float> sums = sum.Download(), wides = wide.Download();
       const std::vector<Bf16> narrows = narrow.Download();
       for (size_t i = 0; i < a.size(); ++i) {
-        EXPECT_EQ(sums[i], (a[i] + a[i]) + Value(b[i]));
+        EXPECT_EQ(sums[i], (a[i] + a[i]) + Widened(b[i]));
         EXPECT_EQ(narrows[i].bits, EncodeBf16(a[i]));
-        EXPECT_EQ(wides[i], Value(b[i]));
+        EXPECT_EQ(wides[i], Widened(b[i]));
       }
     });
   }
@@ -344,7 +346,7 @@ TEST(CudaElementwiseTest, SumsAndConversionsOfEverySize) {
 
 TEST(CudaElementwiseTest, SelectedRowsComeInOrderAndMissingOnesAreZero) {
   constexpr size_t kCols = 12;
-  const std::vector<float> in = Random<float>(6 * kCols, 3);
+  const std::vector<float> in = RandomValues<float>(6 * kCols, 3);
   const std::vector<int32_t> index = {5, 0, -1, 3};
   RunUnderAllSchedules([&] {
     DeviceBuffer<float> x(in), y(4 * kCols);

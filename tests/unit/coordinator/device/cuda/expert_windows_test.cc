@@ -29,7 +29,7 @@ constexpr int kHidden = 160;
 constexpr int kWidth = 384;
 constexpr int kExperts = 6;
 constexpr int kLayers = 4;
-constexpr int kRows = 21;
+constexpr int kExpertWindowsRows = 21;
 constexpr int kPerToken = 3;
 
 ModelConfig Config() {
@@ -114,7 +114,7 @@ class Machine {
       : runtime_(NewSimulatedRuntime({.others_first = others_first})), stream_(*runtime_->NewStream()) {
     const ExpertSlotSpec spec =
         *SlotSpecOf(checkpoint, Config(), std::max<int>(1, static_cast<int>(hot.size())), window);
-    products_ = *ExpertProducts::Create(spec, kRows, *runtime_, stream_);
+    products_ = *ExpertProducts::Create(spec, kExpertWindowsRows, *runtime_, stream_);
     hot_ = *CudaExperts::Create(spec, *runtime_, stream_);
     if (window > 0) windows_ = *ExpertWindows::Create(spec, *runtime_, stream_);
     for (LayerId layer = 1; layer < kLayers; ++layer) {
@@ -126,13 +126,13 @@ class Machine {
     }
     std::mt19937 random(5);
     std::uniform_real_distribution<float> uniform(-1, 1);
-    hidden_ = *runtime_->Allocate(kRows * kHidden * sizeof(Bf16));
-    for (int i = 0; i < kRows * kHidden; ++i)
+    hidden_ = *runtime_->Allocate(kExpertWindowsRows * kHidden * sizeof(Bf16));
+    for (int i = 0; i < kExpertWindowsRows * kHidden; ++i)
       reinterpret_cast<uint16_t*>(hidden_->device())[i] = EncodeBf16(uniform(random));
-    const size_t pairs = size_t{kRows} * kPerToken;
+    const size_t pairs = size_t{kExpertWindowsRows} * kPerToken;
     experts_ = *runtime_->Allocate(pairs * sizeof(int32_t));
     weights_ = *runtime_->Allocate(pairs * sizeof(float));
-    for (int t = 0; t < kRows; ++t) {
+    for (int t = 0; t < kExpertWindowsRows; ++t) {
       std::vector<int32_t> chosen = {0, 1, 2, 3, 4, 5};
       std::shuffle(chosen.begin(), chosen.end(), random);
       for (int k = 0; k < kPerToken; ++k) {
@@ -141,7 +141,7 @@ class Machine {
         reinterpret_cast<float*>(weights_->device())[t * kPerToken + k] = uniform(random);
       }
     }
-    sums_ = *runtime_->Allocate(size_t{kLayers} * kRows * kHidden * sizeof(float));
+    sums_ = *runtime_->Allocate(size_t{kLayers} * kExpertWindowsRows * kHidden * sizeof(float));
   }
 
   ExpertWindows& windows() { return *windows_; }
@@ -154,11 +154,12 @@ class Machine {
     runtime_->Clear(sums_->device(), sums_->bytes(), stream_);
     for (LayerId layer = 1; layer < kLayers; ++layer) {
       ExpertsCall call{.layer = layer,
-                       .rows = kRows,
+                       .rows = kExpertWindowsRows,
                        .hidden = reinterpret_cast<const Bf16*>(hidden_->device()),
                        .experts = reinterpret_cast<const int32_t*>(experts_->device()),
                        .weights = reinterpret_cast<const float*>(weights_->device())};
-      float* const sums = reinterpret_cast<float*>(sums_->device()) + int64_t{layer} * kRows * kHidden;
+      float* const sums =
+          reinterpret_cast<float*>(sums_->device()) + int64_t{layer} * kExpertWindowsRows * kHidden;
       const SlotSet slots = hot_->Slots(layer);
       const int32_t* const left = products_->EnqueueSort(call, slots);
       products_->EnqueueProducts(call, slots);
@@ -171,7 +172,7 @@ class Machine {
     EXPECT_TRUE(runtime_->Synchronize(stream_).ok());
     if (windows_ != nullptr) windows_->EndStep();
     const auto* sums = reinterpret_cast<const float*>(sums_->device());
-    return {sums, sums + kLayers * kRows * kHidden};
+    return {sums, sums + kLayers * kExpertWindowsRows * kHidden};
   }
 
  private:
@@ -184,7 +185,7 @@ class Machine {
 };
 
 // All experts from slots of the checkpoint's matrices.
-std::vector<float> Expected(const Checkpoint& checkpoint) {
+std::vector<float> ExpectedWindow(const Checkpoint& checkpoint) {
   Machine machine(checkpoint, /*window=*/0, /*others_first=*/false, {0, 1, 2, 3, 4, 5});
   machine.Enqueue();
   return machine.Finish();
@@ -208,7 +209,7 @@ TEST(ExpertWindowsTest, FetchedExpertsAreTheCheckpoints) {
   for (const MatrixFormat format : {MatrixFormat::kBF16, MatrixFormat::kFp8Block, MatrixFormat::kInt4Group}) {
     const TemporaryFolder folder;
     const auto checkpoint = Write(folder, format);
-    const std::vector<float> expected = Expected(*checkpoint);
+    const std::vector<float> expected = ExpectedWindow(*checkpoint);
     for (const Sharing& sharing :
          {Sharing{SliceMode::kIntermediate, 1}, {SliceMode::kIntermediate, 3}, {SliceMode::kExpert, 2}}) {
       SharedSlices workers(*checkpoint, sharing.mode, sharing.workers, "auto");
@@ -227,7 +228,7 @@ TEST(ExpertWindowsTest, FetchedExpertsAreTheCheckpoints) {
 TEST(ExpertWindowsTest, WindowsOfAPartOfALayerBesideHotExperts) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
-  const std::vector<float> expected = Expected(*checkpoint);
+  const std::vector<float> expected = ExpectedWindow(*checkpoint);
   for (const Sharing& sharing : {Sharing{SliceMode::kIntermediate, 2}, {SliceMode::kExpert, 2}}) {
     SharedSlices workers(*checkpoint, sharing.mode, sharing.workers, "auto");
     for (const std::vector<ExpertId>& hot : {std::vector<ExpertId>{}, {4, 1}, {0, 1, 2, 3, 4, 5}}) {
@@ -265,7 +266,7 @@ TEST(ExpertWindowsTest, WorkersMayHoldLessThanTheCheckpoint) {
 TEST(ExpertWindowsTest, Int8OfTheWorkersBecomesBf16) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kBF16);
-  const std::vector<float> expected = Expected(*checkpoint);
+  const std::vector<float> expected = ExpectedWindow(*checkpoint);
   for (const int count : {1, 3}) {
     SharedSlices int8(*checkpoint, SliceMode::kIntermediate, count, "int8");
     Machine machine(*checkpoint, kExperts, count > 1, {});
@@ -297,7 +298,7 @@ TEST(ExpertWindowsTest, WhatWindowsHaveNoRoomForStaysWithTheWorkers) {
 TEST(ExpertWindowsTest, WorkersThatComeBackAreMappedAnew) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kFp8Block);
-  const std::vector<float> expected = Expected(*checkpoint);
+  const std::vector<float> expected = ExpectedWindow(*checkpoint);
   SharedSlices workers(*checkpoint, SliceMode::kExpert, 2, "auto");
   Machine machine(*checkpoint, 2, true, {3});
   ASSERT_TRUE(machine.Begin(workers));
@@ -321,7 +322,7 @@ TEST(ExpertWindowsTest, WorkersThatComeBackAreMappedAnew) {
 TEST(ExpertWindowsTest, AStepThatEndsEarlyDoesNotDisturbTheNext) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
-  const std::vector<float> expected = Expected(*checkpoint);
+  const std::vector<float> expected = ExpectedWindow(*checkpoint);
   SharedSlices workers(*checkpoint, SliceMode::kIntermediate, 2, "auto");
   for (const bool others_first : {false, true}) {
     Machine machine(*checkpoint, 2, others_first, {});
@@ -338,7 +339,7 @@ TEST(ExpertWindowsTest, AStepThatEndsEarlyDoesNotDisturbTheNext) {
 TEST(ExpertWindowsTest, AnExchangeWhileAStepRunsIsTheNextSteps) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
-  const std::vector<float> expected = Expected(*checkpoint);
+  const std::vector<float> expected = ExpectedWindow(*checkpoint);
   SharedSlices workers(*checkpoint, SliceMode::kIntermediate, 2, "auto");
   for (const bool others_first : {false, true}) {
     Machine machine(*checkpoint, 4, others_first, {4, 1});
@@ -356,7 +357,7 @@ TEST(ExpertWindowsTest, AnExchangeWhileAStepRunsIsTheNextSteps) {
 TEST(ExpertWindowsTest, MeasuringDoesNotDisturbTheStepsAroundIt) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
-  const std::vector<float> expected = Expected(*checkpoint);
+  const std::vector<float> expected = ExpectedWindow(*checkpoint);
   SharedSlices workers(*checkpoint, SliceMode::kIntermediate, 2, "auto");
   for (const bool others_first : {false, true}) {
     Machine machine(*checkpoint, 2, others_first, {1});

@@ -26,7 +26,8 @@ std::vector<std::byte> PackForWorker(WeightFormat format, const MatrixView& view
   return {bytes, bytes + lines.size() * sizeof(Line)};
 }
 
-constexpr DeviceFormat kFormats[] = {DeviceFormat::kBf16, DeviceFormat::kFp8, DeviceFormat::kInt4};
+constexpr DeviceFormat kExpertsRepackFormats[] = {DeviceFormat::kBf16, DeviceFormat::kFp8,
+                                                  DeviceFormat::kInt4};
 
 void RepackInto(DeviceBuffer<std::byte>& out, const DeviceMatrix& shape, const MatrixView& view, int half,
                 const std::vector<Slice>& slices) {
@@ -50,7 +51,7 @@ void CheckPlain(DeviceFormat format, int rows, int cols, const std::vector<Slice
 }
 
 TEST(ExpertsRepackTest, WholeMatrices) {
-  for (const DeviceFormat format : kFormats) {
+  for (const DeviceFormat format : kExpertsRepackFormats) {
     CheckPlain(format, 96, 320, {{0, 96, 0, 320}});
     CheckPlain(format, 41, 96, {{0, 41, 0, 96}});
   }
@@ -58,7 +59,7 @@ TEST(ExpertsRepackTest, WholeMatrices) {
 
 TEST(ExpertsRepackTest, SeveralExpertsAtOnce) {
   constexpr int kRows = 96, kCols = 192, kCount = 3;
-  for (const DeviceFormat format : kFormats) {
+  for (const DeviceFormat format : kExpertsRepackFormats) {
     std::mt19937 random(9);
     const size_t bytes = DeviceBytes(format, kRows, kCols, false);
     const size_t stride = PackedBytes(SourceOf(format), kRows, kCols) + 128;
@@ -88,13 +89,13 @@ TEST(ExpertsRepackTest, SeveralExpertsAtOnce) {
 
 // `down` of workers that share the intermediate dimension: each has some of the inputs.
 TEST(ExpertsRepackTest, SlicesOfTheInputs) {
-  for (const DeviceFormat format : kFormats)
+  for (const DeviceFormat format : kExpertsRepackFormats)
     CheckPlain(format, 72, 320, {{0, 72, 128, 192}, {0, 72, 0, 128}});
 }
 
 // `gate` and `up` of such workers: each has some of the outputs.
 TEST(ExpertsRepackTest, GatedPairsFromSlicesOfTheOutputs) {
-  for (const DeviceFormat format : kFormats) {
+  for (const DeviceFormat format : kExpertsRepackFormats) {
     for (const int rows : {256, 168}) {
       std::mt19937 random(3);
       const int cols = 160;

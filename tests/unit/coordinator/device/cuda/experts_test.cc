@@ -52,8 +52,8 @@ std::vector<int32_t> Routes(int rows) {
   return ids;
 }
 
-void ExpectRow(const DeviceMatrix& m, const std::vector<float>& weights, const Bf16* x, const GemmPlan& plan,
-               const Bf16* got, const char* what, int pair) {
+void ExpectExpertRow(const DeviceMatrix& m, const std::vector<float>& weights, const Bf16* x,
+                     const GemmPlan& plan, const Bf16* got, const char* what, int pair) {
   const std::vector<Bounded> expected = Products(m, weights, x, plan);
   for (size_t i = 0; i < expected.size(); ++i) {
     const Bounded e = RoundedToBf16(expected[i]);
@@ -61,7 +61,7 @@ void ExpectRow(const DeviceMatrix& m, const std::vector<float>& weights, const B
   }
 }
 
-void Check(DeviceFormat format, int rows, int hidden, int width, int multiprocessors) {
+void CheckExperts(DeviceFormat format, int rows, int hidden, int width, int multiprocessors) {
   std::mt19937 random(static_cast<unsigned>(rows));
   const int k = 2, pairs = rows * k;
   const Layer layer(format, hidden, width, random);
@@ -99,33 +99,33 @@ void Check(DeviceFormat format, int rows, int hidden, int width, int multiproces
       ASSERT_EQ(place >= 0, id >= 0 && kSlots[id] >= 0);
       if (place < 0) continue;
       const Bf16* activation = &middle[static_cast<size_t>(place * width)];
-      ExpectRow(layer.up.matrix, up[kSlots[id]], &x[static_cast<size_t>(p / k * hidden)], plan.up, activation,
-                "gate and up", p);
-      ExpectRow(layer.down.matrix, down[kSlots[id]], activation, plan.down,
-                &got[static_cast<size_t>(place * hidden)], "down", p);
+      ExpectExpertRow(layer.up.matrix, up[kSlots[id]], &x[static_cast<size_t>(p / k * hidden)], plan.up,
+                      activation, "gate and up", p);
+      ExpectExpertRow(layer.down.matrix, down[kSlots[id]], activation, plan.down,
+                      &got[static_cast<size_t>(place * hidden)], "down", p);
     }
     for (const uint32_t value : arrivals.Download()) ASSERT_EQ(value, 0u);
   });
 }
 
-constexpr DeviceFormat kFormats[] = {DeviceFormat::kBf16, DeviceFormat::kFp8, DeviceFormat::kInt4};
+constexpr DeviceFormat kExpertsFormats[] = {DeviceFormat::kBf16, DeviceFormat::kFp8, DeviceFormat::kInt4};
 
 TEST(ExpertsTest, FewRowsAnExpert) {
-  for (const DeviceFormat format : kFormats) {
-    Check(format, 1, 160, 96, 1);
-    Check(format, 7, 160, 64, 1);
+  for (const DeviceFormat format : kExpertsFormats) {
+    CheckExperts(format, 1, 160, 96, 1);
+    CheckExperts(format, 7, 160, 64, 1);
   }
-  Check(DeviceFormat::kBf16, 4, 104, 72, 1);
-  Check(DeviceFormat::kFp8, 4, 104, 72, 1);
+  CheckExperts(DeviceFormat::kBf16, 4, 104, 72, 1);
+  CheckExperts(DeviceFormat::kFp8, 4, 104, 72, 1);
 }
 
 TEST(ExpertsTest, FewRowsWithSplitInputs) {
-  for (const DeviceFormat format : kFormats) Check(format, 3, 576, 544, 132);
+  for (const DeviceFormat format : kExpertsFormats) CheckExperts(format, 3, 576, 544, 132);
 }
 
 // Expert 0 meets more rows than a piece of work holds.
 TEST(ExpertsTest, ManyRowsAnExpert) {
-  for (const DeviceFormat format : kFormats) Check(format, 190, 64, 32, 1);
+  for (const DeviceFormat format : kExpertsFormats) CheckExperts(format, 190, 64, 32, 1);
 }
 
 TEST(ExpertsTest, ThePlanFollowsTheLikelyRows) {

@@ -16,9 +16,9 @@
 namespace numoe::cuda {
 namespace {
 
-constexpr int kHidden = 64;
-constexpr int kExperts = 8;
-constexpr int kPerToken = 3;
+constexpr int kHandoverHidden = 64;
+constexpr int kHandoverExperts = 8;
+constexpr int kHandoverPerToken = 3;
 constexpr int kRowsMax = 24;
 constexpr int kWorkers = 2;
 constexpr int kRefusedLayer = 99;
@@ -37,8 +37,8 @@ class Formula final : public LayerExecutor {
         const ExpertId expert = call.experts[entry];
         if (expert == kNoExpert) continue;
         const float weight = call.weights[entry];
-        for (int c = 0; c < kHidden; ++c) {
-          const auto at = static_cast<size_t>(t * kHidden + c);
+        for (int c = 0; c < kHandoverHidden; ++c) {
+          const auto at = static_cast<size_t>(t * kHandoverHidden + c);
           out[at] +=
               weight * std::sin(call.hidden[at] * static_cast<float>(expert + 1 + slice_ + call.layer));
         }
@@ -62,18 +62,18 @@ class HandoverTest : public ::testing::Test {
     }
     auto pool = WorkerPool::Create({.addresses = addresses,
                                     .link = {.data_path = DataPath::kSharedMemory,
-                                             .hidden_size = kHidden,
-                                             .num_experts = kExperts,
+                                             .hidden_size = kHandoverHidden,
+                                             .num_experts = kHandoverExperts,
                                              .call_deadline_ms = kPatienceMs},
                                     .start_deadline_ms = kPatienceMs},
                                    metrics_);
     ASSERT_TRUE(pool.ok()) << pool.status();
     pool_ = *std::move(pool);
     stream_ = *runtime_->NewStream();
-    hidden_ = New(kRowsMax * kHidden * 2);
-    experts_ = New(kRowsMax * kPerToken * 4);
-    weights_ = New(kRowsMax * kPerToken * 4);
-    residual_ = New(kRowsMax * kHidden * 4);
+    hidden_ = New(kRowsMax * kHandoverHidden * 2);
+    experts_ = New(kRowsMax * kHandoverPerToken * 4);
+    weights_ = New(kRowsMax * kHandoverPerToken * 4);
+    residual_ = New(kRowsMax * kHandoverHidden * 4);
     step_ = New(sizeof(HandoverStep));
     counters_ = New(kPortsMax * 4);
     std::memset(counters_->device(), 0, counters_->bytes());
@@ -86,9 +86,9 @@ class HandoverTest : public ::testing::Test {
     auto service = WorkerService::Start(*formulas_.back(), {.listen = address,
                                                             .worker_index = index,
                                                             .worker_count = kWorkers,
-                                                            .hidden_size = kHidden,
-                                                            .num_experts = kExperts,
-                                                            .experts_per_token = kPerToken});
+                                                            .hidden_size = kHandoverHidden,
+                                                            .num_experts = kHandoverExperts,
+                                                            .experts_per_token = kHandoverPerToken});
     ASSERT_TRUE(service.ok()) << service.status();
     services_.push_back(*std::move(service));
   }
@@ -97,31 +97,31 @@ class HandoverTest : public ::testing::Test {
   const HandoverFault& Fault() const { return *reinterpret_cast<HandoverFault*>(fault_->host()); }
 
   void FillInputs(int rows, int seed) {
-    for (int i = 0; i < kRowsMax * kHidden; ++i) {
+    for (int i = 0; i < kRowsMax * kHandoverHidden; ++i) {
       reinterpret_cast<uint16_t*>(hidden_->device())[i] =
           EncodeBf16(std::sin(static_cast<float>(i * (seed + 1))));
       reinterpret_cast<float*>(residual_->device())[i] = static_cast<float>(i % 13);
     }
-    for (int i = 0; i < kRowsMax * kPerToken; ++i) {
-      const bool none = i / kPerToken >= rows || (i + seed) % 5 == 0;
+    for (int i = 0; i < kRowsMax * kHandoverPerToken; ++i) {
+      const bool none = i / kHandoverPerToken >= rows || (i + seed) % 5 == 0;
       reinterpret_cast<int32_t*>(experts_->device())[i] =
-          none ? kNoExpert : (i % kPerToken) * 2 + (i / kPerToken + seed) % 2;
+          none ? kNoExpert : (i % kHandoverPerToken) * 2 + (i / kHandoverPerToken + seed) % 2;
       reinterpret_cast<float*>(weights_->device())[i] = none ? 0.0f : 0.25f * static_cast<float>(i % 4 + 1);
     }
   }
 
   // residual + slice 0's sums + slice 1's, in that order.
   std::vector<float> Expected(int rows, int layer) {
-    const auto values = static_cast<size_t>(rows * kHidden);
+    const auto values = static_cast<size_t>(rows * kHandoverHidden);
     std::vector<float> hidden(values), out(values), part(values);
     for (size_t i = 0; i < values; ++i) {
       hidden[i] = DecodeBf16(reinterpret_cast<uint16_t*>(hidden_->device())[i]);
       out[i] = reinterpret_cast<float*>(residual_->device())[i];
     }
-    const auto entries = static_cast<size_t>(rows * kPerToken);
+    const auto entries = static_cast<size_t>(rows * kHandoverPerToken);
     const LayerCallView call{.layer = layer,
                              .tokens = rows,
-                             .experts_per_token = kPerToken,
+                             .experts_per_token = kHandoverPerToken,
                              .hidden = hidden,
                              .experts = {reinterpret_cast<int32_t*>(experts_->device()), entries},
                              .weights = {reinterpret_cast<float*>(weights_->device()), entries}};
@@ -164,8 +164,8 @@ class HandoverTest : public ::testing::Test {
                      .hidden = reinterpret_cast<Bf16*>(hidden_->device()),
                      .experts = reinterpret_cast<int32_t*>(experts_->device()),
                      .weights = reinterpret_cast<float*>(weights_->device()),
-                     .hidden_size = kHidden,
-                     .experts_per_token = kPerToken,
+                     .hidden_size = kHandoverHidden,
+                     .experts_per_token = kHandoverPerToken,
                      .deferred_experts = deferred_experts,
                      .rows_max = kRowsMax,
                      .ports_max = kWorkers,
@@ -186,7 +186,7 @@ class HandoverTest : public ::testing::Test {
     LaunchAddReplies({.step = step,
                       .fault = fault,
                       .residual = reinterpret_cast<float*>(residual_->device()),
-                      .hidden_size = kHidden,
+                      .hidden_size = kHandoverHidden,
                       .rows_max = kRowsMax,
                       .deferred = deferred},
                      stream_);
@@ -261,7 +261,8 @@ TEST_F(HandoverTest, DeferredSumsComeByThemselves) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   for (const int rows : {3, 24, 1}) {
     FillInputs(rows, rows);
-    const auto values = static_cast<size_t>(rows * kHidden), entries = static_cast<size_t>(rows * kPerToken);
+    const auto values = static_cast<size_t>(rows * kHandoverHidden),
+               entries = static_cast<size_t>(rows * kHandoverPerToken);
     auto* residual = reinterpret_cast<float*>(residual_->device());
     std::vector<float> hidden(values), expected(residual, residual + values), part(values);
     for (size_t i = 0; i < values; ++i)
@@ -270,7 +271,7 @@ TEST_F(HandoverTest, DeferredSumsComeByThemselves) {
       SplitCall split;
       split.Split({.layer = call + 4,
                    .tokens = rows,
-                   .experts_per_token = kPerToken,
+                   .experts_per_token = kHandoverPerToken,
                    .deferred_experts = call != 1 ? 2 : 0,
                    .hidden = hidden,
                    .experts = {reinterpret_cast<int32_t*>(experts_->device()), entries},

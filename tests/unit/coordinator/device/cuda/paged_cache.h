@@ -24,7 +24,7 @@
 
 namespace numoe::cuda {
 
-inline std::vector<float> RandomFloats(size_t count, float scale, std::mt19937& random) {
+inline std::vector<float> ScaledFloats(size_t count, float scale, std::mt19937& random) {
   std::normal_distribution<float> normal(0, scale);
   std::vector<float> values(count);
   for (float& value : values) value = normal(random);
@@ -109,7 +109,7 @@ class PagedCache {
       }
     }
     const int width = layer_.heads * (layer_.keys.width + layer_.values.width);
-    DeviceBuffer<float> rows(RandomFloats(positions.size() * static_cast<size_t>(width), 1.0f, random));
+    DeviceBuffer<float> rows(ScaledFloats(positions.size() * static_cast<size_t>(width), 1.0f, random));
     DeviceBuffer<int32_t> positions_device(positions);
     DeviceBuffer<int32_t> sequences_device(sequences);
     LaunchWriteKv(WriteKvArgs<float>{.cache = layer_,

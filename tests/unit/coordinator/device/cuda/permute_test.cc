@@ -38,7 +38,7 @@ struct Shape {
   int rows, k, experts, slots, piece_rows, padding;
 };
 
-void Check(const Shape& s, std::mt19937& random) {
+void CheckPermute(const Shape& s, std::mt19937& random) {
   const int pairs = s.rows * s.k;
   const std::vector<int32_t> ids = RandomRoutes(s.rows, s.k, s.experts, s.padding, random);
   const std::vector<int32_t> table = RandomSlots(s.experts, s.slots, random);
@@ -97,18 +97,18 @@ void Check(const Shape& s, std::mt19937& random) {
 
 TEST(PermuteTest, AFewPairsAreOneBlock) {
   std::mt19937 random(1);
-  Check({1, 8, 384, 4, 8, 0}, random);
-  Check({5, 3, 7, 7, 8, 2}, random);        // every expert here
-  Check({128, 8, 384, 384, 8, 5}, random);  // exactly a block
-  Check({100, 8, 16, 1, 16, 3}, random);    // one busy expert: many pieces
-  Check({3, 2, 600, 512, 8, 1}, random);    // nothing but padding
+  CheckPermute({1, 8, 384, 4, 8, 0}, random);
+  CheckPermute({5, 3, 7, 7, 8, 2}, random);        // every expert here
+  CheckPermute({128, 8, 384, 384, 8, 5}, random);  // exactly a block
+  CheckPermute({100, 8, 16, 1, 16, 3}, random);    // one busy expert: many pieces
+  CheckPermute({3, 2, 600, 512, 8, 1}, random);    // nothing but padding
 }
 
 TEST(PermuteTest, ManyPairsAreSeveralBlocks) {
   std::mt19937 random(2);
-  Check({129, 8, 384, 100, 8, 7}, random);
-  Check({700, 8, 48, 48, 128, 11}, random);
-  Check({1111, 3, 520, 512, 32, 0}, random);
+  CheckPermute({129, 8, 384, 100, 8, 7}, random);
+  CheckPermute({700, 8, 48, 48, 128, 11}, random);
+  CheckPermute({1111, 3, 520, 512, 32, 0}, random);
 }
 
 TEST(PermuteTest, CombineAddsThisDevicesShare) {

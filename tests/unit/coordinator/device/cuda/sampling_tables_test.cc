@@ -17,7 +17,7 @@
 namespace numoe::cuda {
 namespace {
 
-constexpr int kIn = 64;
+constexpr int kSamplingTablesIn = 64;
 constexpr int kTokens = 40;   // of the embedding, the last of which is NaN
 constexpr int kVocab = 1000;  // of the head
 constexpr int kKnown = 997;   // that a tokeniser has
@@ -37,17 +37,18 @@ class Drawing {
         CudaDevice::Create({.rows = 32, .sequences = slots, .blocks_per_sequence = 1}, NewSimulatedRuntime());
     EXPECT_TRUE(created.ok()) << created.status();
     device_ = *std::move(created);
-    residual_ = device_->NewTensor(kIn, TensorUse::kResidual);
-    selected_ = device_->NewTensor(kIn, TensorUse::kResidual);
-    normed_ = device_->NewTensor(kIn);
+    residual_ = device_->NewTensor(kSamplingTablesIn, TensorUse::kResidual);
+    selected_ = device_->NewTensor(kSamplingTablesIn, TensorUse::kResidual);
+    normed_ = device_->NewTensor(kSamplingTablesIn);
     logits_ = device_->NewTensor(vocab, TensorUse::kLogits);
     std::mt19937 random(3);
     table_ = RandomBf16(kTokens, random);
-    std::fill(table_.end() - kIn, table_.end(), EncodeBf16(std::numeric_limits<float>::quiet_NaN()));
+    std::fill(table_.end() - kSamplingTablesIn, table_.end(),
+              EncodeBf16(std::numeric_limits<float>::quiet_NaN()));
     weights_ = RandomBf16(vocab, random);
     embedding_ = *device_->LoadEmbedding(View(table_, kTokens));
     head_ = *device_->LoadMatrix(View(weights_, vocab));
-    ones_ = device_->LoadVector(std::vector<float>(kIn, 1.0f));
+    ones_ = device_->LoadVector(std::vector<float>(kSamplingTablesIn, 1.0f));
     const absl::Status reserved =
         device_->ReserveKvCache({.layers = 1,
                                  .blocks = 1,
@@ -70,7 +71,7 @@ class Drawing {
     device_->BeginStep(layout);
     device_->Embed(embedding_, residual_);
     device_->SelectLogitRows(residual_, selected_);
-    device_->RmsNorm({selected_}, kIn, ones_, 1e-6f, {normed_});
+    device_->RmsNorm({selected_}, kSamplingTablesIn, ones_, 1e-6f, {normed_});
     device_->Linear(normed_, {{head_, {logits_}}});
     device_->DrawTokens(logits_);
     const auto values = device_->ReadLogits(logits_);
@@ -85,14 +86,14 @@ class Drawing {
  private:
   static std::vector<uint16_t> RandomBf16(int rows, std::mt19937& random) {
     std::uniform_real_distribution<float> uniform(-1, 1);
-    std::vector<uint16_t> values(static_cast<size_t>(rows) * kIn);
+    std::vector<uint16_t> values(static_cast<size_t>(rows) * kSamplingTablesIn);
     for (uint16_t& value : values) value = EncodeBf16(uniform(random));
     return values;
   }
   static MatrixView View(const std::vector<uint16_t>& values, int rows) {
     return {.format = MatrixFormat::kBF16,
             .rows = rows,
-            .cols = kIn,
+            .cols = kSamplingTablesIn,
             .data = absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()),
                                         values.size() * sizeof(uint16_t))};
   }

@@ -29,7 +29,7 @@ using cuda::SampleStatus;
 using cuda::SamplingRow;
 
 /// A step's rows for both samplers.
-struct Step {
+struct SamplingStep {
   int vocab = 0;
   std::vector<std::vector<float>> logits;
   std::vector<SamplingChoice> choices;
@@ -38,7 +38,7 @@ struct Step {
   std::vector<SamplingRow> rows;
   std::vector<TokenRule> device_rules;
 
-  explicit Step(int tokens) : vocab(tokens) {}
+  explicit SamplingStep(int tokens) : vocab(tokens) {}
 
   SamplingRow& Add(std::vector<float> row, const SamplingChoice& choice) {
     logits.push_back(std::move(row));
@@ -166,7 +166,7 @@ SamplingChoice RandomChoice(std::mt19937_64& random, int vocab) {
 TEST(CudaSamplingTest, DrawsWhatTheHostDraws) {
   std::mt19937_64 random(1);
   for (const int vocab : {1, 7, 1000, 5003}) {
-    Step step(vocab);
+    SamplingStep step(vocab);
     for (int row = 0; row < 40; ++row) step.Add(RandomRow(random, vocab), RandomChoice(random, vocab));
     RunUnderAllSchedules([&] {
       const std::vector<SampledToken> got = step.RunOnDevice();
@@ -185,7 +185,7 @@ TEST(CudaSamplingTest, DrawsWhatTheHostDraws) {
 TEST(CudaSamplingTest, KeepsTheSameTokensWhereTopPIsOnABoundary) {
   std::mt19937_64 random(8);
   std::normal_distribution<float> normal;
-  Step step(9);
+  SamplingStep step(9);
   for (int row = 0; row < 300; ++row) {
     std::vector<float> logits(9);
     for (float& logit : logits) logit = normal(random);
@@ -209,7 +209,7 @@ TEST(CudaSamplingTest, KeepsTheSameTokensWhereTopPIsOnABoundary) {
 TEST(CudaSamplingTest, MasksAndRulesComeFirst) {
   std::mt19937_64 random(2);
   constexpr int kVocab = 777;
-  Step step(kVocab);
+  SamplingStep step(kVocab);
   for (int row = 0; row < 60; ++row) {
     std::normal_distribution<float> normal(0, 3);
     std::vector<float> logits(kVocab);
@@ -252,7 +252,7 @@ TEST(CudaSamplingTest, MasksAndRulesComeFirst) {
 }
 
 TEST(CudaSamplingTest, RulesGiveWayToAMaskAndOnlyToAMask) {
-  Step step(100);
+  SamplingStep step(100);
   const std::vector<float> logits = [] {
     std::vector<float> row(100);
     for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(i);
@@ -287,7 +287,7 @@ TEST(CudaSamplingTest, RulesGiveWayToAMaskAndOnlyToAMask) {
 
 TEST(CudaSamplingTest, RowsThatAreNoNumbersAndRowsThatAreNone) {
   const float infinity = std::numeric_limits<float>::infinity();
-  Step step(3000);
+  SamplingStep step(3000);
   for (const float bad : {std::nanf(""), infinity, -infinity, 0.0f}) {
     std::vector<float> row(3000, 1.0f);
     row[2999] = bad;
@@ -318,7 +318,7 @@ TEST(CudaSamplingTest, RowsThatAreNoNumbersAndRowsThatAreNone) {
 TEST(CudaSamplingTest, LogprobsMatchTheHosts) {
   std::mt19937_64 random(5);
   for (const int vocab : {1, 13, 4099}) {
-    Step step(vocab);
+    SamplingStep step(vocab);
     for (int row = 0; row < 24; ++row) {
       const int top = static_cast<int>(random() % (cuda::kTopLogprobsMax + 1));
       step.Add(RandomRow(random, vocab), RandomChoice(random, vocab)).top_logprobs = top;
@@ -346,7 +346,7 @@ TEST(CudaSamplingTest, LogprobsMatchTheHosts) {
 // What the header promises about the unit of mass: 2^-44 of the best one's weight.
 TEST(CudaSamplingTest, TokensBelowTheUnitOfMassAreNeverDrawnAndNearOnesAre) {
   constexpr int kVocab = 2048;
-  Step step(kVocab);
+  SamplingStep step(kVocab);
   for (int row = 0; row < 32; ++row) {
     std::vector<float> logits(kVocab, -31.0f);  // exp(-31) is 2^-44.7
     logits[77] = 0;
@@ -366,7 +366,7 @@ TEST(CudaSamplingTest, TokensBelowTheUnitOfMassAreNeverDrawnAndNearOnesAre) {
 }
 
 TEST(CudaSamplingTest, DrawsFollowTheDistribution) {
-  Step step(4);
+  SamplingStep step(4);
   const std::vector<float> logits = {0.0f, 1.0f, 2.0f, 3.0f};
   constexpr int kDraws = 1000;
   for (int i = 0; i < kDraws; ++i) step.Add(logits, {.temperature = 1, .seed = 9, .position = i});

@@ -10,7 +10,7 @@
 namespace numoe::cuda {
 namespace {
 
-constexpr StepBounds kBounds{.rows = 40, .sequences = 5, .blocks_per_sequence = 11};
+constexpr StepBounds kStepBuffersBounds{.rows = 40, .sequences = 5, .blocks_per_sequence = 11};
 
 StepLayout RandomLayout(int rows, int sequences, int blocks, std::mt19937& random) {
   StepLayout layout{.blocks_per_sequence_max = blocks};
@@ -26,16 +26,16 @@ StepLayout RandomLayout(int rows, int sequences, int blocks, std::mt19937& rando
 
 TEST(StepBucketTest, HoldsItsStepAndGrowsInSteps) {
   StepLayout layout;
-  for (int rows = 1; rows <= kBounds.rows; ++rows) {
+  for (int rows = 1; rows <= kStepBuffersBounds.rows; ++rows) {
     layout.tokens.assign(static_cast<size_t>(rows), 0);
-    for (int blocks = 0; blocks <= kBounds.blocks_per_sequence; ++blocks) {
+    for (int blocks = 0; blocks <= kStepBuffersBounds.blocks_per_sequence; ++blocks) {
       layout.blocks_per_sequence_max = blocks;
-      const StepBucket bucket = BucketFor(layout, kBounds);
+      const StepBucket bucket = BucketFor(layout, kStepBuffersBounds);
       EXPECT_GE(bucket.rows, rows);
       EXPECT_LT(bucket.rows, rows + 8);
-      EXPECT_LE(bucket.rows, kBounds.rows);
+      EXPECT_LE(bucket.rows, kStepBuffersBounds.rows);
       EXPECT_GE(bucket.blocks_per_sequence, blocks);
-      EXPECT_LE(bucket.blocks_per_sequence, kBounds.blocks_per_sequence);
+      EXPECT_LE(bucket.blocks_per_sequence, kStepBuffersBounds.blocks_per_sequence);
       EXPECT_GE(bucket.blocks_per_sequence, 1);
     }
   }
@@ -45,20 +45,20 @@ TEST(StepBucketTest, HoldsItsStepAndGrowsInSteps) {
 TEST(StepBuffersTest, StepsThatDeferHaveOtherBuckets) {
   StepLayout layout;
   layout.tokens.assign(4, 0);
-  const StepBucket plain = BucketFor(layout, kBounds);
+  const StepBucket plain = BucketFor(layout, kStepBuffersBounds);
   layout.deferred_experts = 2;
-  EXPECT_NE(BucketFor(layout, kBounds), plain);
+  EXPECT_NE(BucketFor(layout, kStepBuffersBounds), plain);
 }
 
 TEST(StepBuffersTest, TheDeviceReadsWhatTheStepSays) {
   const auto runtime = NewSimulatedRuntime();
-  auto buffers = StepBuffers::Create(kBounds, *runtime);
+  auto buffers = StepBuffers::Create(kStepBuffersBounds, *runtime);
   ASSERT_TRUE(buffers.ok()) << buffers.status();
   const Stream stream = *runtime->NewStream();
   std::mt19937 random(4);
   for (const auto& [rows, sequences, blocks] : {std::tuple{40, 5, 11}, {3, 3, 2}, {9, 1, 0}, {1, 1, 5}}) {
     const StepLayout layout = RandomLayout(rows, sequences, blocks, random);
-    const StepBucket bucket = BucketFor(layout, kBounds);
+    const StepBucket bucket = BucketFor(layout, kStepBuffersBounds);
     buffers->Fill(layout, {.decode_positions = layout.positions}, bucket);
     ASSERT_EQ(buffers->handovers().size(), 1u);
     buffers->handovers()[0].first_call_id = 77;
@@ -87,7 +87,7 @@ TEST(StepBuffersTest, TheDeviceReadsWhatTheStepSays) {
 // Each half has its own padding and hand-over; logit rows follow their tokens.
 TEST(StepBuffersTest, HalvesLieBehindEachOther) {
   const auto runtime = NewSimulatedRuntime();
-  auto buffers = StepBuffers::Create(kBounds, *runtime);
+  auto buffers = StepBuffers::Create(kStepBuffersBounds, *runtime);
   ASSERT_TRUE(buffers.ok()) << buffers.status();
   const Stream stream = *runtime->NewStream();
   std::mt19937 random(5);
@@ -95,12 +95,12 @@ TEST(StepBuffersTest, HalvesLieBehindEachOther) {
   StepLayout layout = RandomLayout(kRows, 3, 2, random);
   layout.second_half = kCut;
   layout.logit_rows = {4, 5, 15};
-  const StepBucket bucket = BucketFor(layout, kBounds);
+  const StepBucket bucket = BucketFor(layout, kStepBuffersBounds);
   EXPECT_EQ(bucket.second_half, 8);
   EXPECT_EQ(bucket.rows, 24);
   StepLayout whole = layout;
   whole.second_half = 0;
-  EXPECT_NE(BucketFor(whole, kBounds), bucket);
+  EXPECT_NE(BucketFor(whole, kStepBuffersBounds), bucket);
   buffers->Fill(layout, {.decode_positions = layout.positions}, bucket);
   ASSERT_EQ(buffers->handovers().size(), 2u);
   buffers->Upload(*runtime, stream);

@@ -1,0 +1,190 @@
+#include "common/base/flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "common/base/check.h"
+#include "common/base/command_line.h"
+#include "common/base/version.h"
+
+namespace numoe {
+namespace {
+
+constexpr size_t kWideColumn = 44;  // Most flags fit into it with the names of their variables.
+
+std::string EnvironmentName(const std::string& flag) {
+  std::string name = "NUMOE_";
+  for (const char c : flag)
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+// Says what a value should have been that cannot be converted to the flag's type.
+const char* Expected(const CLI::Option& option) {
+  if (option.get_expected_max() == 0) return "true or false";
+  const std::string type = option.get_type_name();
+  if (type.rfind("INT", 0) == 0) return "a whole number";
+  if (type.rfind("UINT", 0) == 0) return "a whole number, 0 or more";
+  if (type.rfind("FLOAT", 0) == 0) return "a number";
+  return "another value";
+}
+
+WrongCommandLine WhatIsWrong(const CLI::App& program, const CLI::Error& error) {
+  WrongCommandLine wrong{.message = error.what(), .unplaced = program.remaining(/*recurse=*/true)};
+  const CLI::App* last = &program;
+  wrong.chain.push_back(last->get_name());
+  for (auto given = last->get_subcommands(); !given.empty(); given = last->get_subcommands()) {
+    last = given[0];
+    wrong.chain.push_back(last->get_name());
+  }
+  for (const CLI::Option* option : last->get_options()) {
+    for (const std::string& name : option->get_lnames())
+      wrong.flags.push_back({.name = "--" + name, .expected = Expected(*option)});
+  }
+  for (const CLI::App* command : last->get_subcommands([](const CLI::App*) { return true; }))
+    wrong.commands.push_back(command->get_name());
+  return wrong;
+}
+
+}  // namespace
+
+Flag Flag::Required() const {
+  option_->required();
+  return *this;
+}
+
+Flag Flag::CommaSeparated() const {
+  option_->delimiter(',');
+  return *this;
+}
+
+Flag Flag::Range(int64_t low, int64_t high) const {
+  NUMOE_CHECK_LE(low, high);
+  option_->check(CLI::Range(low, high));
+  return *this;
+}
+
+Flag Flag::Range(double low, double high) const {
+  NUMOE_CHECK_LE(low, high);
+  option_->check(CLI::Range(low, high));
+  return *this;
+}
+
+Flag Flag::Positive() const {
+  option_->check(CLI::PositiveNumber);
+  return *this;
+}
+
+Flag Flag::NonNegative() const {
+  option_->check(CLI::NonNegativeNumber);
+  return *this;
+}
+
+Flag Flag::OneOf(const std::vector<std::string>& words) const {
+  NUMOE_CHECK(!words.empty());
+  option_->check(CLI::IsMember(words));
+  return *this;
+}
+
+Flag Flag::Check(std::function<std::string(const std::string&)> wrong, const std::string& kind) const {
+  option_->check(CLI::Validator(std::move(wrong), kind));
+  return *this;
+}
+
+Flag Flag::Variable(const std::string& name) const {
+  option_->envname(name);
+  return *this;
+}
+
+Flag Flag::HideDefault() const {
+  option_->default_str("");
+  return *this;
+}
+
+bool Flag::Given() const { return option_->count() > 0; }
+
+Flags::Flags(const std::string& program, const std::string& description, FlagSources sources)
+    : sources_(sources), program_(std::make_unique<CLI::App>(description, program)), app_(program_.get()) {
+  if (sources_ == FlagSources::kEverywhere) {
+    app_->set_config("--config", "", "TOML file with the same names as these flags");
+    app_->allow_config_extras(CLI::config_extras_mode::error);
+    app_->set_help_flag("-h,--help", "Show this and exit");
+    app_->get_formatter()->column_width(kWideColumn);
+  }
+  app_->set_version_flag("--version", fmt::format("{} {}", program, Version()), "Print the version and exit");
+}
+
+Flags::Flags(CLI::App* command, FlagSources sources) : sources_(sources), app_(command) {}
+
+Flags::~Flags() = default;
+
+Flag Flags::AddValue(const std::string& name, FlagValue value, const std::string& help) {
+  CLI::Option* const option =
+      std::visit([&](auto* v) { return app_->add_option("--" + name, *v, help); }, value);
+  option->capture_default_str();
+  if (sources_ == FlagSources::kEverywhere) {
+    // A list takes the one word behind its name; later words are not its values.
+    option->allow_extra_args(false)->envname(EnvironmentName(name));
+  }
+  return Flag(option);
+}
+
+Flag Flags::AddSwitch(const std::string& name, bool& value, const std::string& help) {
+  CLI::Option* const option = app_->add_flag("--" + name, value, help);
+  if (sources_ == FlagSources::kEverywhere) option->envname(EnvironmentName(name));
+  return Flag(option);
+}
+
+Flag Flags::AddPositionalValue(const std::string& name, FlagValue value, const std::string& help) {
+  return Flag(std::visit([&](auto* v) { return app_->add_option(name, *v, help); }, value));
+}
+
+Flags& Flags::Command(const std::string& name, const std::string& description) {
+  app_->require_subcommand(1);
+  CLI::App* const command = app_->add_subcommand(name, description);
+  commands_.push_back(std::unique_ptr<Flags>(new Flags(command, sources_)));
+  return *commands_.back();
+}
+
+bool Flags::Given() const { return app_->parsed(); }
+
+int Flags::Parse(int argc, char** argv) {
+  NUMOE_CHECK(program_ != nullptr);
+  NUMOE_CHECK_GE(argc, 1);
+  try {
+    app_->parse(WithEnvironment(argc, argv));
+    return -1;
+  } catch (const CLI::Success& success) {  // --help and --version
+    return app_->exit(success);
+  } catch (const CLI::Error& error) {
+    std::fprintf(stderr, "%s: %s\n", app_->get_name().c_str(),
+                 ExplainCommandLine(WhatIsWrong(*app_, error)).c_str());
+    return 2;
+  }
+}
+
+// CLI11 lets the file win over the environment, so this turns variables into arguments, unless the command
+// line names the flag. CLI11 wants the last argument first.
+std::vector<std::string> Flags::WithEnvironment(int argc, char** argv) const {
+  const std::vector<std::string> given(argv + 1, argv + argc);
+  std::vector<std::string> arguments = given;
+  for (const CLI::Option* option : std::as_const(*app_).get_options()) {
+    if (option->get_envname().empty()) continue;
+    const char* const value = std::getenv(option->get_envname().c_str());
+    const std::string flag = option->get_name();
+    const bool on_command_line = std::any_of(given.begin(), given.end(), [&](const std::string& a) {
+      return a == flag || a.rfind(flag + "=", 0) == 0;
+    });
+    if (value != nullptr && !on_command_line) arguments.push_back(flag + "=" + value);
+  }
+  std::reverse(arguments.begin(), arguments.end());
+  return arguments;
+}
+
+}  // namespace numoe

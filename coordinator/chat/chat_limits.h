@@ -1,0 +1,17 @@
+// Limits of one rendering of a chat template: steps, bytes of output, depth of nesting.
+//
+// Constants only, with the unit in the name: bytes, or how many. Templates come with checkpoints and are not
+// trusted: one beyond a limit ends with an error that names it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace numoe::limits {
+
+// --- chat templates --------------------------------------------------------------------------------------
+inline constexpr int64_t kTemplateStepsMax = 2'000'000;  // a 200-message conversation takes about 20,000
+inline constexpr size_t kTemplateOutputBytesMax = 64ull << 20;
+inline constexpr int kTemplateDepthMax = 200;
+
+}  // namespace numoe::limits

@@ -1,0 +1,160 @@
+// Flags from the command line, the environment and a file: which one wins, what a list takes, what --help and
+// --version print, and commands.
+#include "common/base/flags.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "common/base/version.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/common/base/parsed_flags.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~ScopedVariable() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+class FlagsTest : public ::testing::Test {
+ protected:
+  void WriteFile(const std::string& text) { std::ofstream(path_) << text; }
+  ~FlagsTest() override { std::remove(path_.c_str()); }
+
+  const std::string path_ = ::testing::TempDir() + "flags_test." + std::to_string(getpid()) + ".toml";
+  int port_ = 1;
+  std::vector<std::string> workers_;
+};
+
+// Flags names flags of the file as well, and takes no word for a list that stands behind its value.
+TEST_F(FlagsTest, OneLineAndCodeTwo) {
+  Flags flags("program", "A test's.");
+  flags.Add("workers", workers_, "").CommaSeparated();
+  const ParsedFlags good = ParseWords(flags, {"--workers", "a,b"});
+  EXPECT_EQ(good.code, -1);
+  EXPECT_EQ(good.error, "");
+  EXPECT_THAT(workers_, ElementsAre("a", "b"));
+  const ParsedFlags stray = ParseWords(flags, {"--workers", "a", "b"});
+  EXPECT_EQ(stray.code, 2);
+  EXPECT_EQ(stray.error, "program: \"b\" belongs to no flag: expected --NAME VALUE; see program --help\n");
+  const ParsedFlags no_file = ParseWords(flags, {"--config", "/nowhere/at-all.toml"});
+  EXPECT_EQ(no_file.code, 2);
+  EXPECT_THAT(no_file.error, HasSubstr("--config=/nowhere/at-all.toml: cannot be read"));
+  EXPECT_THAT(no_file.error.substr(0, no_file.error.size() - 1), Not(HasSubstr("\n")));
+}
+
+TEST_F(FlagsTest, TheCommandLineWinsThenTheEnvironmentThenTheFile) {
+  WriteFile("port = 2\n");
+  Flags flags("program", "A test's.");
+  const Flag port = flags.Add("port", port_, "");
+  EXPECT_EQ(ParseWords(flags, {}).code, -1);
+  EXPECT_EQ(port_, 1);
+  EXPECT_FALSE(port.Given());
+  EXPECT_EQ(ParseWords(flags, {"--config", path_}).code, -1);
+  EXPECT_EQ(port_, 2);
+  EXPECT_TRUE(port.Given());
+  const ScopedVariable variable("NUMOE_PORT", "3");
+  EXPECT_EQ(ParseWords(flags, {"--config", path_}).code, -1);
+  EXPECT_EQ(port_, 3);
+  EXPECT_EQ(ParseWords(flags, {"--config", path_, "--port=4"}).code, -1);
+  EXPECT_EQ(port_, 4);
+}
+
+TEST_F(FlagsTest, AVariableCanBeAnotherOneOrNone) {
+  std::string key = "none", model = "none";
+  Flags flags("program", "A test's.");
+  flags.Add("key", key, "").Variable("PROGRAM_KEY");
+  flags.Add("model", model, "").Variable("");
+  const ScopedVariable named("PROGRAM_KEY", "given"), by_rule("NUMOE_KEY", "x"), other("NUMOE_MODEL", "x");
+  EXPECT_EQ(ParseWords(flags, {}).code, -1);
+  EXPECT_EQ(key, "given");
+  EXPECT_EQ(model, "none");
+}
+
+TEST_F(FlagsTest, NamesInTheFileThatAreNoFlagsAreRefused) {
+  Flags flags("program", "A test's.");
+  flags.Add("port", port_, "");
+  WriteFile("prot = 2\n");
+  EXPECT_EQ(ParseWords(flags, {"--config", path_}).error,
+            "program: --config: the file sets prot, which is no flag; did you mean --port?; see program "
+            "--help\n");
+  WriteFile("version = true\n");
+  EXPECT_EQ(
+      ParseWords(flags, {"--config", path_}).error,
+      "program: --config: the file sets version, which only the command line may; see program --help\n");
+}
+
+TEST_F(FlagsTest, AToolReadsTheCommandLineAlone) {
+  Flags flags("program", "A test's.", FlagSources::kCommandLine);
+  flags.Add("port", port_, "");
+  const ScopedVariable variable("NUMOE_PORT", "3");
+  EXPECT_EQ(ParseWords(flags, {}).code, -1);
+  EXPECT_EQ(port_, 1);
+  EXPECT_THAT(ParseWords(flags, {"--config", path_}).error, HasSubstr("unknown flag --config"));
+}
+
+TEST_F(FlagsTest, VersionIsPrintedWhateverElseIsMissing) {
+  for (const FlagSources sources : {FlagSources::kEverywhere, FlagSources::kCommandLine}) {
+    Flags flags("program", "A test's.", sources);
+    flags.Add("port", port_, "").Required();
+    flags.Command("serve", "");
+    const ParsedFlags parsed = ParseWords(flags, {"--version"});
+    EXPECT_EQ(parsed.code, 0);
+    EXPECT_EQ(parsed.out, "program " + std::string(Version()) + "\n");
+    EXPECT_EQ(parsed.error, "");
+  }
+}
+
+TEST_F(FlagsTest, HelpHasDefaultsUnlessTheyAreHidden) {
+  int length = 77;
+  Flags flags("program", "A test's.");
+  flags.Add("port", port_, "Of the server").Range(0, 9);
+  flags.Add("length", length, "Of a text").HideDefault();
+  const ParsedFlags parsed = ParseWords(flags, {"--help"});
+  EXPECT_EQ(parsed.code, 0);
+  EXPECT_EQ(parsed.error, "");
+  EXPECT_THAT(parsed.out, HasSubstr("--version"));
+  EXPECT_THAT(parsed.out, HasSubstr("--port INT:INT in [0 - 9]=1 (Env:NUMOE_PORT)"));
+  EXPECT_THAT(parsed.out, HasSubstr("--length INT (Env:NUMOE_LENGTH)"));
+}
+
+TEST_F(FlagsTest, ACommandHasFlagsOfItsOwn) {
+  std::string model;
+  double rate = 0;
+  const auto wrong = [](const std::string& text) {
+    return text == "fast" ? text + " is no rate" : std::string();
+  };
+  Flags flags("program", "A test's.", FlagSources::kCommandLine);
+  Flags& serve = flags.Command("serve", "Serves");
+  serve.Add("rate", rate, "").Check(wrong, "RATE");
+  Flags& pack = flags.Command("pack", "Packs");
+  pack.AddPositional("model", model, "").Required();
+  EXPECT_EQ(ParseWords(flags, {"pack", "here"}).code, -1);
+  EXPECT_TRUE(pack.Given());
+  EXPECT_FALSE(serve.Given());
+  EXPECT_EQ(model, "here");
+  EXPECT_EQ(ParseWords(flags, {"serve", "--rate=0.5"}).code, -1);
+  EXPECT_TRUE(serve.Given());
+  EXPECT_EQ(rate, 0.5);
+  EXPECT_THAT(ParseWords(flags, {"serve", "--rate=fast"}).error, HasSubstr("--rate: fast is no rate"));
+  EXPECT_THAT(ParseWords(flags, {"serve", "--help"}).out, HasSubstr("--rate FLOAT:RATE=0"));
+  EXPECT_THAT(ParseWords(flags, {"pack"}).error, HasSubstr("model is required; see program pack --help"));
+}
+
+}  // namespace
+}  // namespace numoe
