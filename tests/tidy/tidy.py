@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the house: layers, header contracts, sizes, raw prints, exceptions, unfinished work, dead files, README paths.
+"""Checks the house: layers, header contracts, sizes, raw prints, exceptions, unfinished work, dead files, README paths;
+heavy headers (heavy.py), what targets link (targets.py), commits that benchmarks name (commits.py).
 
 Prints `file:line: problem` for each finding and exits 1 if there is any. Standard library only. Usage: tidy.py [ROOT]
 """
@@ -10,7 +11,10 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import commits  # noqa: E402
+import heavy  # noqa: E402
 import source  # noqa: E402
+import targets  # noqa: E402
 
 FILE_LINES_MAX, FUNCTION_LINES_MAX = 500, 70
 KERNEL_FILE_LINES_MAX, KERNEL_FUNCTION_LINES_MAX = 800, 150
@@ -22,7 +26,7 @@ CODE = (".cc", ".h", ".inc", ".cu", ".cuh")
 PAGE = (".js", ".css", ".html")
 TEXT = CODE + PAGE + (".py", ".sh", ".md", ".txt", ".cmake", ".json", ".yaml", ".yml", ".proto", ".def")
 KERNEL = re.compile(r"^common/kernels/|\.(inc|cu|cuh)$|_(avx2|avx512|amx)\.cc$")
-MAY_PRINT = re.compile(r"(^|/)(main|[a-z0-9_]+_main)\.cc$|^common/base/(check\.cc|flags\.h)$|/tools/|^tests/")
+MAY_PRINT = re.compile(r"(^|/)(main|[a-z0-9_]+_main)\.cc$|^common/base/(check|flags)\.cc$|/tools/|^tests/")
 RAW_PRINT = re.compile(r"std::(cout|cerr|clog)\b|(?<![\w:.>])(std::)?(v?f?printf|puts|fputs|perror)\s*\(")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 DEAD_CODE = re.compile(
@@ -107,13 +111,8 @@ class Tidy:
     def check_layers(self):
         edges = self.read_layers()
         self.check_table(edges)
-
-        def room_of(path):
-            folder = os.path.dirname(path)
-            while folder and folder not in edges:
-                folder = os.path.dirname(folder)
-            return folder
-
+        room_of = functools.partial(self.room_of, edges)
+        targets.check(self, edges, room_of)
         for path in self.code:
             if not path.startswith(ROOMS):
                 continue
@@ -130,6 +129,14 @@ class Tidy:
                     self.say(path, number, f"{room} may not include {match[1]} ({LAYERS})")
                 elif not match[1].startswith(ROOMS) and "/" not in match[1] and self.sibling(path, match[1]):
                     self.say(path, number, f"include {match[1]} by its path from the repository's root")
+
+    @staticmethod
+    def room_of(edges, path):
+        """The innermost folder above it that the table has; empty where there is none."""
+        folder = os.path.dirname(path)
+        while folder and folder not in edges:
+            folder = os.path.dirname(folder)
+        return folder
 
     def sibling(self, path, name):
         return os.path.join(os.path.dirname(path), name) in self.files
@@ -221,7 +228,7 @@ class Tidy:
         included = set(re.findall(r'#\s*include\s*"([^"]+)"', "\n".join(self.read(f) for f in self.code)))
         for path in self.code:
             if path.endswith((".h", ".cuh", ".inc")):
-                if path not in included:
+                if path not in included and not self.is_named_by_rule(path):
                     self.say(path, 1, "nobody includes this file")
             elif not self.is_built(path):
                 self.say(path, 1, "no CMakeLists.txt builds this file")
@@ -235,10 +242,14 @@ class Tidy:
                 parts = [re.escape(part) for part in re.split(r"\$\{\w+\}", word)]
                 if any(parts) and re.fullmatch("[a-z0-9_]+".join(parts), rest):
                     return True
-            if not folder:  # or a rule names it for every user of the rule
-                return any(f"/{path}" in self.read(f) for f in self.files if f.endswith(".cmake"))
+            if not folder:
+                return self.is_named_by_rule(path)
             folder, last = os.path.split(folder)
             rest = f"{last}/{rest}"
+
+    def is_named_by_rule(self, path):
+        """A rule of a .cmake file compiles or includes it for every user of the rule."""
+        return any(re.search(rf"[/<]{re.escape(path)}\b", self.read(f)) for f in self.files if f.endswith(".cmake"))
 
     def check_readme(self):
         steps = 0
@@ -256,6 +267,8 @@ class Tidy:
         for check in (self.check_layers, self.check_sizes, self.check_headers, self.check_code_lines, self.check_text_lines,
                       self.check_dead_files, self.check_readme):
             check()
+        heavy.check(self)
+        commits.check(self)
         return sorted(self.found)
 
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Tests of tidy.py: a small clean tree, and one bad change of it for each finding. Usage: tidy_test.py"""
+import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import preprocessed  # noqa: E402
 import source  # noqa: E402
 from tidy import Tidy  # noqa: E402
 
@@ -18,6 +21,7 @@ CLEAN = {
     "tests/tidy/layers.txt": "# rooms\ncommon/base:\ncommon/tensor:\ncommon/kernels: common/tensor\n"
                              "coordinator/model: common/tensor\nexpert_worker: common/tensor\n",
     "tests/tidy/ratchet.txt": "# none\n",
+    "tests/tidy/heavy.txt": "# heavy\npreprocessed-lines-max 9\n",
     "common/base/check.h": CONTRACT + "void Check();\n",
     "common/base/check.cc": '#include "common/base/check.h"\nvoid Check() { std::fprintf(stderr, "x"); }\n',
     "common/base/CMakeLists.txt": "numoe_library(numoe_base SRCS check.cc)\n",
@@ -71,6 +75,52 @@ class TidyTest(unittest.TestCase):
         self.expect({"tests/tidy/layers.txt": table.replace("common/tensor:\n", "common/tensor: common/kernels\n")}, "cycle:")
         self.expect({"tests/tidy/layers.txt": table + "common/x: common/nowhere\n"}, "no room of the table")
         self.expect({"tests/tidy/layers.txt": table + "coordinator: expert_worker\n"}, "daemons never include each other")
+
+    def test_who_includes_heavy_headers(self):
+        table = lambda rows: {"tests/tidy/heavy.txt": rows + "\n"}
+        log = self.with_line("#include <log/log.h>")
+        self.expect({**log, **table("log/: common/base/check.cc")})
+        self.expect({**log, **table("log/: nobody")}, "check.cc:3: <log/log.h> is heavy: only nobody may include it")
+        self.expect({**log, **table("log/: tests/fuzz/replay_main.cc")}, "check.cc:3: <log/log.h> is heavy: only tests/fuzz/replay_main.cc",
+                    "heavy.txt:1: tests/fuzz/replay_main.cc does not include log/: remove it")
+        self.expect({**self.with_line("#include <regex>", "tests/fuzz/replay_main.cc"), **table("regex: nobody")}, "<regex> is heavy")
+        self.expect(table("log/ 3"), 'heavy.txt:1: "log/ 3": expected HEADER: FILE')
+
+    def test_heavy_headers_in_headers_of_the_product(self):
+        row = lambda count: {"tests/tidy/heavy.txt": f"json/json.hpp in product headers {count}\n"}
+        heavy = '#include "json/json.hpp"\n#include "json/forward.hpp"'
+        of_tensor = self.with_line(heavy, "common/tensor/tensor.h")
+        self.expect({**of_tensor, **row(1)})
+        self.expect({**of_tensor, **row(0)}, "tensor.h:6: a header that includes <json/json.hpp>: one of 1, at most 0")
+        self.expect({**of_tensor, **row(2)}, "heavy.txt:1: json/json.hpp in product headers shrank to 1: lower its entry from 2")
+        self.expect({**self.with_line(heavy), **self.with_line(heavy, "common/base/check.h"), **row(0)})
+
+    def test_programs_of_tests(self):
+        row = lambda count: {"tests/tidy/heavy.txt": f"numoe_tests {count}  # why\n"}
+        programs = {"tests/unit/CMakeLists.txt": "numoe_tests(a SRCS)\nnumoe_tests(b SRCS)\nnumoe_fuzz(c SRCS)\n"}
+        self.expect({**programs, **row(2)})
+        self.expect({**programs, **row(1)}, "CMakeLists.txt:1: a program of numoe_tests: one of 2, at most 1", "CMakeLists.txt:2:")
+        self.expect({**programs, **row(3)}, "heavy.txt:1: numoe_tests shrank to 2")
+
+    def test_the_product_does_not_include_tests(self):
+        include = '#include "tests/support/a.h"'
+        support = {"tests/support/a.h": CONTRACT, "tests/tidy/layers.txt": CLEAN["tests/tidy/layers.txt"] + "tests/support:\n"}
+        self.expect({**self.with_line(include, "tests/fuzz/replay_main.cc"), **support})
+        self.expect({**self.with_line(include), **support}, "check.cc:3: the product does not include tests: tests/support/a.h")
+
+    def test_what_targets_link(self):
+        lists = lambda path, text: {path: CLEAN.get(path, "") + text}
+        of_kernels = "common/kernels/CMakeLists.txt"
+        tensor = {"common/tensor/CMakeLists.txt": "foreach(isa avx2)\n  numoe_kernel(numoe_t_${isa} SRCS tensor_${isa}.cc)\nendforeach()\n"}
+        self.expect({**tensor, **lists(of_kernels, "numoe_library(k SRCS DEPS numoe_base numoe_t_avx2 fmt::fmt Threads::Threads)\n")})
+        self.expect(lists("common/base/CMakeLists.txt", "numoe_library(numoe_more DEPS numoe_base)  # numoe_library(b DEPS k)\n"))
+        self.expect({**tensor, **lists("common/base/CMakeLists.txt", "numoe_binary(b SRCS\n  DEPS numoe_t_avx2)\n")},
+                    "common/base/CMakeLists.txt:2: b of common/base may not link numoe_t_avx2 of common/tensor")
+        self.expect({**lists(of_kernels, "numoe_cuda_library(k SRCS)\n"),
+                     **lists("coordinator/model/CMakeLists.txt", "target_link_libraries(m PUBLIC k_host)\n")},
+                    "coordinator/model/CMakeLists.txt:1: m of coordinator/model may not link k_host of common/kernels")
+        self.expect({**lists("tests/CMakeLists.txt", "numoe_library(numoe_support SRCS)\n"), **lists(of_kernels, "numoe_library(k DEPS numoe_support)\n")},
+                    "common/kernels/CMakeLists.txt:1: k links numoe_support of tests/CMakeLists.txt: the product does not link tests")
 
     def test_headers(self):
         self.expect({"common/base/check.h": "// Short.\n#pragma once\n"}, "check.h:1: a header begins with a contract")
@@ -127,6 +177,8 @@ class TidyTest(unittest.TestCase):
 
     def test_dead_files(self):
         self.expect({"common/base/lost.h": CONTRACT}, "lost.h:1: nobody includes this file")
+        self.expect({"common/base/lost.h": CONTRACT,
+                     "common/cmake/More.cmake": "target_compile_options(x -include ${CMAKE_SOURCE_DIR}/common/base/lost.h)\n"})
         self.expect({"common/base/lost.cc": "int x;\n"}, "lost.cc:1: no CMakeLists.txt builds this file")
         self.expect({"common/tensor/tensor.cc": "int x;\n"}, "tensor.cc:1: no CMakeLists.txt builds this file")
         self.expect({"common/base/sub/a.cc": "int x;\n", "common/base/CMakeLists.txt": "SRCS check.cc sub/a.cc"})
@@ -134,6 +186,58 @@ class TidyTest(unittest.TestCase):
     def test_readme(self):
         self.expect({"README.md": None}, "README.md:1: the life of a token has 0 steps")
         self.expect({"coordinator/chat/README.md": None}, "README.md:2: the life of a token names coordinator/chat")
+
+
+class CommitsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = folder.name
+        try:
+            self.git("init", "-q")
+        except FileNotFoundError:
+            self.skipTest("not installed: git")
+        self.git("commit", "-q", "--allow-empty", "-m", "first")
+        self.first = self.git("rev-parse", "HEAD").strip()
+        self.git("commit", "-q", "--allow-empty", "-m", "second")
+
+    def git(self, *arguments):
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+        return subprocess.run(["git", "-C", self.root, *who, *arguments], capture_output=True, text=True, check=True).stdout
+
+    def found(self, *rows, root=None):
+        os.makedirs(os.path.join(root or self.root, "tests/bench"), exist_ok=True)
+        with open(os.path.join(root or self.root, "tests/bench/a.jsonl"), "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(row) + "\n" for row in rows)
+        return [(line, what) for path, line, what in Tidy(root or self.root).run() if path.startswith("tests/bench")]
+
+    def test_rows_name_commits_of_the_history(self):
+        lost = "0123abc"
+        self.assertEqual(self.found({"commit": self.first[:7]}, {"commit": lost, "commit_note": "rebased away"}), [])
+        (line, what), = self.found({"commit": self.first}, {"commit": lost})
+        self.assertEqual((line, f"commit {lost} is not in the history" in what), (2, True), what)
+        self.git("reset", "-q", "--hard", self.first)
+        newest = self.git("rev-parse", "ORIG_HEAD").strip()  # git still has it, and no clone gets it
+        self.assertEqual([line for line, _ in self.found({"commit": newest})], [1])
+        self.assertIn("names its commit", self.found({"x": 1})[0][1])
+
+    def test_nothing_is_said_where_git_does_not_know(self):
+        with tempfile.TemporaryDirectory() as root:
+            self.assertEqual(self.found({"commit": "0123abc"}, root=root), [])
+            subprocess.run(["git", "clone", "-q", "--depth", "1", "file://" + self.root, root + "/clone"], check=True)
+            self.assertEqual(self.found({"commit": self.first}, root=root + "/clone"), [])
+
+
+class PreprocessedTest(unittest.TestCase):
+    def test_folders_and_definitions_of_a_build(self):
+        with tempfile.TemporaryDirectory() as root:
+            commands = [{"command": "g++ -DA=1 -I/x -isystem /y -O2 -include pch.hxx -c a.cc"}, {"arguments": ["g++", "-DA=2", "-DB", "-I/x"]}]
+            for path, text in (("a.h", "int a;\n\nint b;\n"), ("a.cc", '#include "a.h"\nint c;\n'), ("c.json", json.dumps(commands))):
+                with open(os.path.join(root, path), "w", encoding="utf-8") as f:
+                    f.write(text)
+            self.assertEqual(preprocessed.flags_of(root + "/c.json"), ["-DA=1", "-I/x", "-isystem", "/y", "-DB"])
+            self.assertEqual(preprocessed.lines_of(root + "/a.cc", []), 3)
+        self.assertGreater(preprocessed.limit(), 0)
 
 
 class SourceTest(unittest.TestCase):

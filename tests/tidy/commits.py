@@ -1,0 +1,47 @@
+"""Checks that whoever reads a benchmark can get its program: every row of tests/bench/*.jsonl names a commit of the history.
+
+A row with a "commit_note" says itself what became of its commit. Nothing is said where git does not know the whole history:
+there is none here, or the clone is shallow.
+"""
+import bisect
+import json
+import re
+import subprocess
+
+BENCH = re.compile(r"tests/bench/[^/]+\.jsonl$")
+
+
+def git(root, *arguments):
+    return subprocess.run(["git", "-C", root, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def history(root):
+    """The ids of all commits that HEAD comes from, sorted; None where git does not know them."""
+    try:
+        if git(root, "rev-parse", "--is-shallow-repository").strip() != "false":
+            return None
+        return sorted(git(root, "rev-list", "HEAD").split())
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def is_in(commits, start):
+    """Whether one of the sorted ids begins so."""
+    at = bisect.bisect_left(commits, start)
+    return at < len(commits) and commits[at].startswith(start)
+
+
+def check(tidy):
+    commits = history(tidy.root)
+    if not commits:
+        return
+    for path in filter(BENCH.match, tidy.files):
+        for number, line in enumerate(tidy.lines(path), 1):
+            try:
+                row = json.loads(line)
+                commit = row["commit"]
+            except (ValueError, TypeError, KeyError):
+                tidy.say(path, number, "expected a JSON object that names its commit")
+                continue
+            if not row.get("commit_note") and not (re.fullmatch("[0-9a-f]{7,40}", commit) and is_in(commits, commit)):
+                tidy.say(path, number, f"commit {commit} is not in the history: measure again, or say in a commit_note what became of it")
