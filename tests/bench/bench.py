@@ -6,6 +6,7 @@
 
 COMMAND prints one JSON object a line. Strings and whole numbers identify a line, the other numbers are its figures.
 Timings never decide a test: compare exits 1 only when told --tolerance and a figure is further off than that.
+A baseline may carry a "commit_note" that qualifies its commit; compare does not take it for part of the identity.
 """
 import argparse
 import json
@@ -70,7 +71,7 @@ def compare(path, command, runs, tolerance):
             line = json.loads(text)
             if line.pop("machine")["cpu"] != machine()["cpu"]:
                 continue
-            line.pop("commit"), line.pop("runs")
+            line.pop("commit"), line.pop("commit_note", None), line.pop("runs")
             baseline[identity(line)] = line
     if not baseline:
         print(f"{path}: no baseline from a {machine()['cpu']}; bench.py record makes one", file=sys.stderr)
