@@ -2,7 +2,8 @@
 """Real clients against real daemons that serve the trained model: OpenAI's and Anthropic's SDKs, LangChain, bench clients.
 
 Usage: run.py --bin build/release/bin [TEST...]   Each client that is not installed (requirements.txt, package.json) is
-skipped with a line that says so; the raw requests of bench clients need nothing.
+skipped with a line that says so, and where NUMOE_REQUIRE=1 is set that is a failure; the raw requests of bench clients
+need nothing.
 """
 import argparse
 import glob
@@ -17,7 +18,8 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
-sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+sys.path[:0] = [os.path.join(ROOT, "tests", "e2e"), os.path.join(ROOT, "tests", "support")]
+import skips  # noqa: E402
 from daemons import Cluster  # noqa: E402
 
 MODEL = os.path.join(ROOT, "deploy/models/nano")
@@ -40,7 +42,7 @@ def user(text):
     return [{"role": "user", "content": text}]
 
 
-@unittest.skipUnless(installed("openai"), "no openai package for this Python (pip install -r tests/clients/requirements.txt)")
+@unittest.skipUnless(installed("openai"), "not installed: openai for this Python (pip install -r tests/clients/requirements.txt)")
 class OpenAiPython(unittest.TestCase):
     def setUp(self):
         import openai
@@ -168,7 +170,7 @@ class OpenAiPython(unittest.TestCase):
         raise AssertionError(f"{response_id} does not end")
 
 
-@unittest.skipUnless(installed("anthropic"), "no anthropic package for this Python (pip install -r tests/clients/requirements.txt)")
+@unittest.skipUnless(installed("anthropic"), "not installed: anthropic for this Python (pip install -r tests/clients/requirements.txt)")
 class AnthropicPython(unittest.TestCase):
     def setUp(self):
         import anthropic
@@ -223,7 +225,7 @@ class AnthropicPython(unittest.TestCase):
         self.assertEqual(caught.exception.body["error"]["type"], "not_found_error")
 
 
-@unittest.skipUnless(installed("langchain_openai"), "no langchain-openai for this Python (pip install -r tests/clients/requirements.txt)")
+@unittest.skipUnless(installed("langchain_openai"), "not installed: langchain-openai for this Python (pip install -r tests/clients/requirements.txt)")
 class LangChain(unittest.TestCase):
     def setUp(self):
         from langchain_openai import ChatOpenAI
@@ -250,7 +252,7 @@ class OpenAiJavaScript(unittest.TestCase):
     def test_everything(self):
         modules = os.environ.get("NUMOE_NODE_MODULES", "")
         if not shutil.which("node") or not os.path.isdir(os.path.join(modules, "openai")):
-            self.skipTest("no node, or NUMOE_NODE_MODULES names no folder with the openai package (tests/clients/package.json)")
+            self.skipTest("not installed: node, or openai in the folder that NUMOE_NODE_MODULES names (tests/clients/package.json)")
         # Modules are looked for beside the script.
         script = os.path.join(os.path.dirname(modules), "openai_sdk.mjs")
         shutil.copy(os.path.join(HERE, "openai_sdk.mjs"), script)
@@ -398,14 +400,14 @@ class WithoutSdk(unittest.TestCase):
 class Document(unittest.TestCase):
     def test_openapi_is_valid(self):
         if not installed("openapi_spec_validator"):
-            self.skipTest("no openapi-spec-validator for this Python (pip install -r tests/clients/requirements.txt)")
+            self.skipTest("not installed: openapi-spec-validator for this Python (pip install -r tests/clients/requirements.txt)")
         from openapi_spec_validator import OpenAPIV31SpecValidator
         document = json.loads(CLUSTER.request("GET", "/openapi.json")[2])
         self.assertEqual([str(error) for error in OpenAPIV31SpecValidator(document).iter_errors()], [])
 
     def test_answers_are_as_described(self):
         if not installed("jsonschema"):
-            self.skipTest("no jsonschema for this Python")
+            self.skipTest("not installed: jsonschema for this Python")
         import jsonschema
         document = json.loads(CLUSTER.request("GET", "/openapi.json")[2])
         asks = {"messages": user(SUM), "temperature": 0, "max_tokens": 20}
@@ -433,7 +435,7 @@ def main():
     if not glob.glob(os.path.join(BIN, "numoe-coordinator")):
         parser.error(f"no numoe-coordinator in {BIN}")
     with Cluster(BIN, MODEL, coordinator_flags=["--max-num-seqs", "8"]) as CLUSTER:
-        return 0 if unittest.main(argv=[sys.argv[0], *rest], exit=False, verbosity=2).result.wasSuccessful() else 1
+        return skips.finish(unittest.main(argv=[sys.argv[0], *rest], exit=False, verbosity=2).result)
 
 
 if __name__ == "__main__":

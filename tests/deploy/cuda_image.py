@@ -21,7 +21,7 @@ class TheCudaImage(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         if not TOOLKIT:
-            raise unittest.SkipTest("no nvcc of CUDA 13 here: the CUDA image is not built (tests/gpu/toolkit.sh gets one)")
+            raise unittest.SkipTest("not installed: nvcc of CUDA 13 (tests/gpu/toolkit.sh gets one), so the CUDA image is not built")
         cls.podman = Podman(BIN)
         cls.addClassCleanup(cls.podman.close)
         probe = cls.podman.run("run", "--rm", IMAGE, "true", check=False)

@@ -2,6 +2,7 @@
 """Tests of what is deployed: images, pod, hosts, dashboards, units.
 
 Usage: run.py --bin build/release/bin [--cuda-coordinator FILE --cuda TOOLKIT] [TEST...]
+Where NUMOE_REQUIRE=1 is set, a test that skips because something is not installed is a failure.
 """
 import argparse
 import os
@@ -10,12 +11,14 @@ import sys
 import traceback
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]
 os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # ip and iptables
 import cuda_image  # noqa: E402
 import hosts  # noqa: E402
 import observability  # noqa: E402
 import pod  # noqa: E402
+import skips  # noqa: E402
 import units  # noqa: E402
 from cuda_image import TheCudaImage  # noqa: E402,F401
 from hosts import TwoHosts, TwoHostsWithTls  # noqa: E402,F401
@@ -45,6 +48,6 @@ if __name__ == "__main__":
     pod.BIN = cuda_image.BIN = units.BIN = hosts.BIN = observability.BIN = os.path.abspath(options.bin)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+        sys.exit(skips.finish(unittest.main(argv=[sys.argv[0], *rest], exit=False, verbosity=2).result))
     except KeyboardInterrupt:
         end_interrupted()

@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
 # Builds the images from programs that are built already and runs what is deployed: run.sh [--bin DIR] [TEST...]
 # The CUDA variant's coordinator is built by tests/gpu/compile.sh, where there is an nvcc. Installs
-# tests/deploy/packages.txt; what cannot be installed or is not allowed here skips, with the reason.
+# tests/deploy/packages.txt; what cannot be installed or is not allowed here skips, with the reason;
+# where NUMOE_REQUIRE=1 is set, what cannot be installed is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source deploy/lib/install.sh
 bin=build/release/bin
 if [ "${1:-}" = --bin ]; then bin=$2; shift 2; fi
-install_packages tests/deploy/packages.txt || echo "some packages of tests/deploy cannot be installed: their tests skip" >&2
+if ! install_packages tests/deploy/packages.txt; then
+  echo "SKIPPED some tests of tests/deploy: not installed: packages of tests/deploy/packages.txt" >&2
+  [ "${NUMOE_REQUIRE:-}" != 1 ] || exit 1
+fi
 cuda=()
 if nvcc=$(tests/gpu/toolkit.sh --present); then
   tests/gpu/compile.sh >/dev/null

@@ -1,5 +1,7 @@
-"""Every program told something wrong: one line on stderr that names it, exit code 2, and soon."""
+"""Every program told something wrong: one line on stderr that names it, exit code 2, and soon. And what each of them says of
+itself: --version and --help."""
 import os
+import re
 import socket
 import subprocess
 import tempfile
@@ -127,11 +129,19 @@ CASES = [
 ]
 
 
+# numoe-gpu-bench is there only where CUDA is.
+PROGRAMS = sorted({argv[0] for argv, _ in CASES} | {"numoe-gpu-bench"})
+
+
+def run(argv):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMOE_")}
+    return subprocess.run([os.path.join(BIN, argv[0]), *argv[1:]], capture_output=True, text=True, timeout=30,
+                          stdin=subprocess.DEVNULL, env=environment)
+
+
 class CommandLines(unittest.TestCase):
     def refused(self, argv, words):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMOE_")}
-        done = subprocess.run([os.path.join(BIN, argv[0]), *argv[1:]], capture_output=True, text=True, timeout=30,
-                              stdin=subprocess.DEVNULL, env=environment)
+        done = run(argv)
         self.assertEqual(done.returncode, 2, done.stderr)
         lines = done.stderr.strip().splitlines()
         self.assertEqual(len(lines), 1, done.stderr)
@@ -143,6 +153,19 @@ class CommandLines(unittest.TestCase):
         for argv, words in CASES:
             with self.subTest(argv=" ".join(argv)):
                 self.refused(argv, words)
+
+    def test_every_program_says_its_version(self):
+        with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as f:
+            version = re.search(r"project\(numoe VERSION ([0-9.]+)", f.read())[1]
+        for program in PROGRAMS:
+            if program == "numoe-gpu-bench" and not os.path.exists(os.path.join(BIN, program)):
+                continue
+            with self.subTest(program=program):
+                done = run([program, "--version"])
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"{program} {version}\n", ""))
+                explained = run([program, "--help"])
+                self.assertEqual((explained.returncode, explained.stderr), (0, ""))
+                self.assertIn("--version", explained.stdout)
 
     def test_a_taken_port_is_named_before_anything_is_loaded(self):
         with socket.socket() as taken:

@@ -179,6 +179,22 @@ def metric(cluster, name):
     return sum(values)
 
 
+def until(what, done, seconds=60):
+    """Waits for done(); what says, as a text or as a function that makes one, what did not come about in time."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}")
+        time.sleep(0.02)
+
+
+def until_idle(cluster):
+    """Waits until the engine holds no request. A client can have a whole answer a moment before the engine's next step
+    gives its sequence back."""
+    until("the engine is idle", lambda: all(metric(cluster, name) == 0 for name in
+                                            ("numoe_requests_running", "numoe_requests_waiting", "numoe_kv_blocks_used")))
+
+
 def stream_text(events):
     text = ""
     for event in events:

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from daemons import Cluster, Daemon, free_port, stream_text
+from daemons import Cluster, Daemon, free_port, stream_text, until
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")
@@ -56,14 +56,6 @@ def put(files, places):
     for source, place in zip(files, places):
         shutil.copy(source, place + ".new")
         os.replace(place + ".new", place)
-
-
-def until(what, done, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what()}")
-        time.sleep(0.05)
 
 
 class MutualTls(unittest.TestCase):

@@ -11,7 +11,7 @@ import time
 import unittest
 import urllib.request
 
-from daemons import Cluster, Daemon, free_port, stream_text
+from daemons import Cluster, Daemon, free_port, stream_text, until
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")
@@ -34,14 +34,6 @@ def runs_worker(pid):
 
 def probe(address):
     return subprocess.run([worker_binary(), "--probe", address], capture_output=True, text=True, timeout=30)
-
-
-def until(what, done, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what}")
-        time.sleep(0.02)
 
 
 def arrived(cluster):

@@ -2,7 +2,7 @@
 """The page at "/" in headless Chromium, against real daemons that serve the trained model.
 
 Usage: run.py --bin build/release/bin [--shots DIR] [TEST...]   (--shots: keep pictures to look at)
-Skips, and says so, where Chromium or its driver is not installed.
+Skips, and says so, where Chromium or its driver is not installed; where NUMOE_REQUIRE=1 is set that is a failure.
 """
 import argparse
 import glob
@@ -15,9 +15,10 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
-sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "e2e")]
+sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "e2e"), os.path.join(ROOT, "tests", "support")]
 import browser  # noqa: E402
 import routing  # noqa: E402
+import skips  # noqa: E402
 from daemons import Cluster  # noqa: E402
 
 MODEL = os.path.join(ROOT, "deploy/models/nano")
@@ -492,12 +493,11 @@ def main():
     args = parser.parse_args()
     BIN, SHOTS = os.path.abspath(args.bin), args.shots
     if absent := browser.missing():
-        print(f"page: skipped, {absent} is not installed here (apt-get install chromium chromium-driver)", file=sys.stderr)
-        return
+        return skips.status_of("page", f"not installed: {absent} (apt-get install chromium chromium-driver)")
     if SHOTS:
         os.makedirs(SHOTS, exist_ok=True)
-    unittest.main(argv=[sys.argv[0], *args.tests], verbosity=2)
+    return skips.finish(unittest.main(argv=[sys.argv[0], *args.tests], exit=False, verbosity=2).result)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
