@@ -1,67 +1,148 @@
 #!/usr/bin/env bash
-# Installs what is needed, builds, and runs every test. Options: --quick (no sanitizer builds).
-#   1 tidy      layers, header contracts, sizes, layout    tests/tidy
-#   2 release   unit, differential, golden, fuzz replay    ctest
-#   3 e2e       real daemons over HTTP                     tests/e2e
-#   4 page      the page at / in headless Chromium         tests/page
-#   5 clients   SDKs and bench clients over HTTP           tests/clients
-#   6 quality   what the trained model answers, served     tests/quality
-#   7 chart     renderings, schemas, its pods' commands    tests/helm
-#   8 device    device code compiles with nvcc             tests/gpu
-#   9 deploy    the images under podman, hosts, alerts     tests/deploy
-#  10 asan      the same unit tests under ASan and UBSan
-#  11 fuzz      a minute for a third of the fuzz targets   tests/fuzz/README.md
-#  12 tsan      the threaded rooms' tests under TSan
+# Installs what is needed, builds, and runs the tests: what shows that the product works, within 25 minutes on two cores.
+#   tests/run.sh                 the parts that tests/parts.txt marks "always"
+#   tests/run.sh --all           every part
+#   tests/run.sh --gate          what the gate runs for this commit: the rest takes turns (tests/turns.py)
+#   tests/run.sh PART...         these parts alone, after what they need
+#   tests/run.sh --list          the parts, with what each one does
+# tests/README.md says what each part costs and when it runs. A part that cannot run here says "SKIPPED" and why; where
+# NUMOE_REQUIRE=1 is set (the gate), such a skip is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/lib/install.sh
 export CCACHE_BASEDIR=$PWD  # what one preset compiled serves another with the same flags
-quick=""
-[ "${1:-}" = --quick ] && quick=1
-
-step() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
-step "packages"
-install_packages deploy/packages.txt
 jobs=$(nproc)
+bin=build/release/bin
 
-step "tidy"
-python3 tests/tidy/tidy.py
-tests/tidy/format.sh
+# What a part does: WHAT[NAME]; part_NAME does it.
+declare -A WHAT=(
+  [tidy]="layers, header contracts, sizes, layout of the sources"
+  [build]="the release build, its compiler flags and hardening"
+  [unit]="unit, differential and golden tests, fuzz replays (release)"
+  [e2e]="real daemons over HTTP, faults included"
+  [download]="downloading a model from a server that misbehaves"
+  [page]="the page in headless Chromium"
+  [clients]="SDKs and bench clients of other projects"
+  [quality]="what the trained model answers, served"
+  [chart]="the Helm chart: renderings, schemas, its pods' commands"
+  [asan]="ASan and UBSan: what reads outside bytes or shares memory"
+  [fuzz]="a minute of new mutations for a third of the fuzz targets (ASan)"
+  [tsan]="TSan: the threaded rooms"
+  [analysis]="Clang's thread-safety analysis; every source compiles by itself"
+  [asan-compute]="ASan and UBSan: the other rooms (kernels, devices, models, scheduler)"
+  [images]="images, pod, two hosts, systemd units, dashboards and alerts"
+  [device-code]="device code compiles with nvcc for every card"
+)
 
-step "build release"
-build_preset release all
-step "unit tests (release)"
-ctest --test-dir build/release --output-on-failure -j "$jobs" | tail -n 60
-step "end to end"
-python3 tests/e2e/run.py --bin build/release/bin
-step "downloading a model from a bad server"
-python3 tests/deploy/download_test.py
-step "the page in a browser"
-python3 tests/page/run.py --bin build/release/bin
-step "real clients"
-"${NUMOE_ORACLE_PYTHON:-python3}" tests/clients/run.py --bin build/release/bin
-step "quality of the trained model"
-python3 tests/quality/quality.py --format raw_int4 --slack 0.03
-step "the chart"
-tests/helm/run.sh
+# skip PART REASON: for what cannot be had on this machine.
+skipped=()
+skip() {
+  echo "SKIPPED $1: $2" >&2
+  skipped+=("$1: $2")
+  [ "${NUMOE_REQUIRE:-}" != 1 ] || return 1
+}
+# run_ctest PRESET [OPTION...]: ctest, and then what the tests say they skipped: ctest shows it of no test that passes, but
+# writes it to its log. The tests of a suite that differ in a parameter (All/Suite.Name/7) share a line.
+run_ctest() {
+  local status=0 log=build/$1/Testing/Temporary/LastTest.log
+  rm -f "$log"
+  ctest --test-dir "build/$1" --output-on-failure -j "$jobs" "${@:2}" | tail -n 60 || status=$?
+  [ ! -f "$log" ] || awk '/^SKIPPED [^ ]+: / {
+      name = substr($2, 1, length($2) - 1); reason = substr($0, length($1 $2) + 3)
+      if (name ~ "/") { sub("/[^/]*$", "", name); sub("[.].*", "", name) }
+      ++count[name ": " reason]
+    }
+    END { for (line in count) print "SKIPPED " line (count[line] > 1 ? " (" count[line] " tests)" : "") }' "$log" | sort
+  return "$status"
+}
 
-if [ -z "$quick" ]; then
-  step "device code"
-  tests/gpu/compile.sh | tail -n 1
-  step "the images, their pod, two hosts, what watches them"
-  tests/deploy/run.sh --bin build/release/bin
-  step "build asan"
-  build_preset asan all
-  step "unit tests (ASan, UBSan)"
-  LSAN_OPTIONS="suppressions=$PWD/tests/lsan_suppressions.txt:print_suppressions=0" \
-    ctest --test-dir build/asan --output-on-failure -j "$jobs" | tail -n 40
-  step "fuzz (ASan, UBSan)"
+part_tidy() {
+  python3 tests/tidy/tidy.py
+  tests/tidy/format.sh
+  python3 tests/turns_test.py
+}
+part_build() {
+  build_preset release all
+  python3 tests/tidy/hardening.py build/release
+  python3 tests/tidy/preprocessed.py build/release/compile_commands.json
+}
+part_unit() { run_ctest release; }
+part_e2e() { python3 tests/e2e/run.py --bin $bin; }
+part_download() { python3 tests/deploy/download_test.py; }
+part_page() { python3 tests/page/run.py --bin $bin; }
+part_clients() { "${NUMOE_ORACLE_PYTHON:-python3}" tests/clients/run.py --bin $bin; }
+part_quality() { python3 tests/quality/quality.py --format raw_int4 --slack 0.03; }
+part_chart() { tests/helm/run.sh; }
+asan_tests() {
+  LSAN_OPTIONS="suppressions=$PWD/tests/lsan_suppressions.txt:print_suppressions=0" run_ctest asan "$@"
+}
+part_asan() {
+  build_preset asan boundary_tests
+  asan_tests -L boundary
+}
+part_fuzz() {
+  build_preset asan boundary_tests
   tests/fuzz/run.sh build/asan/tests
-  step "build tsan"
+}
+part_tsan() {
   build_preset tsan threads_tests
-  step "unit tests (TSan)"
   # setarch -R: TSan of gcc 12 cannot place its shadow under the address randomisation of newer kernels.
-  TSAN_OPTIONS="suppressions=$PWD/tests/tsan_suppressions.txt" \
-    setarch -R ctest --test-dir build/tsan --output-on-failure -j "$jobs" -L threads | tail -n 40
-fi
-step "all tests passed"
+  TSAN_OPTIONS="suppressions=$PWD/tests/tsan_suppressions.txt" setarch -R \
+    ctest --test-dir build/tsan --output-on-failure -j "$jobs" -L threads | tail -n 40
+}
+part_analysis() {
+  build_preset release numoe_proto
+  tests/tidy/thread_safety.sh build/release
+}
+part_asan-compute() {
+  build_preset asan all
+  asan_tests -LE boundary
+}
+part_images() { tests/deploy/run.sh --bin $bin; }
+part_device-code() { tests/gpu/compile.sh | tail -n 1; }
+
+all_parts() { sed -e 's/#.*//' tests/parts.txt | awk 'NF {print $1}'; }
+always_parts() { sed -e 's/#.*//' tests/parts.txt | awk '$2 == "always" {print $1}'; }
+
+parts=()
+case ${1:-} in
+  "") mapfile -t parts < <(always_parts) ;;
+  --all) mapfile -t parts < <(all_parts) ;;
+  --gate)
+    decisions=$(python3 tests/turns.py)
+    echo "What this run of the gate has, and what it leaves to another commit's:"
+    awk -F'\t' '{printf "  %-4s  %-13s %s\n", $2 == "run" ? "run" : "-", $1, $3}' <<<"$decisions"
+    mapfile -t parts < <(awk -F'\t' '$2 == "run" {print $1}' <<<"$decisions")
+    ;;
+  --list) for part in $(all_parts); do printf '%-13s %s\n' "$part" "${WHAT[$part]}"; done; exit 0 ;;
+  -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -*) echo "unknown option '$1': expected --all, --gate, --list or names of parts" >&2; exit 2 ;;
+  *)
+    for part in "$@"; do
+      [ -n "${WHAT[$part]:-}" ] || { echo "unknown part '$part': expected one of $(all_parts | xargs)" >&2; exit 2; }
+    done
+    parts=("$@")
+    ;;
+esac
+
+# A row for each part that has run, printed however the run ends.
+rows=() current=packages
+summary() {
+  local status=$?
+  [ $status -eq 0 ] || rows+=("$(printf '%-13s %5ss  FAILED' "$current" $((SECONDS - begin)))")
+  printf '\n%-13s %6s\n' part time
+  printf '%s\n' "${rows[@]}"
+  for reason in "${skipped[@]}"; do echo "SKIPPED $reason"; done
+  echo "$SECONDS s in all, on $jobs cores"
+  if [ $status -eq 0 ]; then echo "All parts passed."; else echo "$current failed."; fi
+}
+begin=0
+trap summary EXIT
+install_packages deploy/packages.txt
+rows+=("$(printf '%-13s %5ss' packages "$SECONDS")")
+for current in "${parts[@]}"; do
+  begin=$SECONDS
+  printf '\n== %s: %s (at %s s)\n' "$current" "${WHAT[$current]}" "$SECONDS"
+  "part_$current"
+  rows+=("$(printf '%-13s %5ss' "$current" $((SECONDS - begin)))")
+done

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 nvcc=$(tests/gpu/toolkit.sh)
 cmake --preset cuda -DNUMOE_NVCC="$nvcc" ${NUMOE_CUDA_TARGETS:+-DNUMOE_CUDA_TARGETS="$NUMOE_CUDA_TARGETS"} >/dev/null
 programs=(numoe-coordinator numoe-expert-worker numoe-kernel-bench numoe-gpu-bench)
-cpu_tests=(attention_test kernels_test matmul_test packing_test rounded_test tile_budget_test)
+cpu_tests=(kernels_tests)
 cmake --build build/cuda --target gpu_tests "${programs[@]}" "${cpu_tests[@]}"
 bundle=build/gpu_bundle
 built=$bundle/build/cuda

@@ -114,25 +114,41 @@ run_facts() {
   say "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1 || echo 'no nvidia-smi here')"
 }
 
-kernel_tests() { for test in "$built"/tests_gpu/*_gpu; do [[ $test == *cuda_golden_test_gpu ]] || echo "$test"; done; }
-
-run_tests() {
-  for test in $(kernel_tests); do check 90 "$(basename "$test")" "${loader[@]}" "$test" --gtest_brief=1; done
+# PROGRAM SOURCE for every file of tests: each is run by itself, so that one that hangs does not hide the others.
+sources_of() { "${loader[@]}" "$built/tests_gpu/$1" --list-sources | sed "s/^/$1 /"; }
+kernel_tests() {
+  for program in "$built"/tests_gpu/*_gpu; do
+    [[ $program == *cuda_golden_tests_gpu ]] || sources_of "$(basename "$program")"
+  done
+}
+# test_source SECONDS PROGRAM SOURCE [COMMAND...]: the tests of one source, under COMMAND if there is one.
+test_source() {
+  local limit=$1 program=$2 source=$3
+  shift 3
+  check "$limit" "${*:+$(basename "$1") $3 }${source%.cc}" "$@" "${loader[@]}" "$built/tests_gpu/$program" \
+    --source="$source" --gtest_brief=1 </dev/null
 }
 
-run_golden() { check 240 cuda_golden_test_gpu "${loader[@]}" "$built/tests_gpu/cuda_golden_test_gpu" --gtest_brief=1; }
+run_tests() {
+  local program source
+  while read -r program source; do test_source 90 "$program" "$source"; done < <(kernel_tests)
+}
+
+run_golden() {
+  local program source
+  while read -r program source; do test_source 240 "$program" "$source"; done < <(sources_of cuda_golden_tests_gpu)
+}
 
 run_sanitize() {
   local sanitizer
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) ||
     { say "skipped: there is no compute-sanitizer here"; return; }
-  local tool test
+  local tool program source
   for tool in memcheck racecheck synccheck; do
-    for test in $(kernel_tests); do
-      [[ $test == *gpu_bench_test_gpu ]] && continue  # forks
-      check 90 "$tool $(basename "$test")" "$sanitizer" --tool "$tool" --error-exitcode 9 "${loader[@]}" "$test" \
-        --gtest_brief=1
-    done
+    while read -r program source; do
+      [[ $source == gpu_bench_test.cc ]] && continue  # it forks, which compute-sanitizer does not follow
+      test_source 90 "$program" "$source" "$sanitizer" --tool "$tool" --error-exitcode 9
+    done < <(kernel_tests)
   done
 }
 
@@ -162,8 +178,9 @@ run_bench() {
 
 run_amx() {
   lscpu | grep -q amx_tile || { say "skipped: this CPU has no AMX"; return; }
-  for test in attention_test kernels_test matmul_test packing_test rounded_test tile_budget_test; do
-    check 120 "$test" "${loader[@]}" "$built/tests/$test" --gtest_brief=1
+  local source
+  for source in $("${loader[@]}" "$built/tests/kernels_tests" --list-sources); do
+    check 120 "${source%.cc}" "${loader[@]}" "$built/tests/kernels_tests" --source="$source" --gtest_brief=1
   done
   bench 60 "CPU limits" "$bin/numoe-kernel-bench" limits --json
   for isa in amx avx512; do

@@ -2,7 +2,7 @@
 """A real kube-apiserver with Pod Security admission takes what the chart renders; controllers make pods of it.
 
 Namespaces enforce "restricted" and warnings are errors. Objects of operators are taken by kinds without schemas. Without KWOK
-the tests of running pods skip. Upgrades begin at every rendering in released/.
+the tests of running pods skip, or fail where NUMOE_REQUIRE=1 is set. Upgrades begin at every rendering in released/.
 """
 import glob
 import os
@@ -13,12 +13,14 @@ import unittest
 
 import yaml
 
-import chart
-import cluster
-import schemas
-import test_refusals
-
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "support"))
+import chart  # noqa: E402
+import cluster  # noqa: E402
+import schemas  # noqa: E402
+import skips  # noqa: E402
+import test_refusals  # noqa: E402
+
 OPERATORS = (("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors"), ("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"),
              ("monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules"), ("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects"),
              ("cert-manager.io", "v1", "Certificate", "certificates"), ("cert-manager.io", "v1", "Issuer", "issuers"))
@@ -149,7 +151,7 @@ class ApiServer(unittest.TestCase):
         return (status.get("readyReplicas", 0) == replicas == status["replicas"]
                 and status.get("updatedReplicas", 0) == replicas and status["currentRevision"] == status["updateRevision"])
 
-    @unittest.skipUnless(cluster.KWOK, "KWOK names no kwok: nothing plays the kubelets")
+    @unittest.skipUnless(cluster.KWOK, "not installed: kwok, which KWOK names and which plays the kubelets")
     def test_life_of_a_release(self):
         """Up, a worker host more, another image, down by one: pods come and go in order, and all get ready."""
         namespace = self.namespace("life")
@@ -168,7 +170,7 @@ class ApiServer(unittest.TestCase):
         for pod in self.cluster.list("pods", namespace):
             self.assertEqual({c["image"] for c in pod["spec"]["containers"]}, {"numoe:next"})
 
-    @unittest.skipUnless(cluster.KWOK, "KWOK names no kwok: nothing plays the kubelets")
+    @unittest.skipUnless(cluster.KWOK, "not installed: kwok, which KWOK names and which plays the kubelets")
     def test_disruption_budget(self):
         namespace = self.namespace("budget")
         values = chart.merged(SMALL, {"persistence": {"accessModes": ["ReadWriteMany"]}, "podAntiAffinity": "none", "replicas": 2})
@@ -176,7 +178,7 @@ class ApiServer(unittest.TestCase):
         self.settle(namespace, "two hosts", lambda: self.ready(namespace, "numoe", 2))
         self.cluster.wait("the budget", lambda: self.cluster.get("pdb", "numoe", namespace)["status"].get("disruptionsAllowed") == 1)
 
-    @unittest.skipUnless(cluster.KWOK, "KWOK names no kwok: nothing plays the kubelets")
+    @unittest.skipUnless(cluster.KWOK, "not installed: kwok, which KWOK names and which plays the kubelets")
     def test_download_ends(self):
         namespace = self.namespace("download")
         self.apply(namespace, test_refusals.DOWNLOAD)
@@ -190,7 +192,7 @@ class ApiServer(unittest.TestCase):
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        unittest.main(verbosity=2)
+        sys.exit(skips.finish(unittest.main(exit=False, verbosity=2).result))
     except KeyboardInterrupt:
         ApiServer.doClassCleanups()  # unittest forgets them
         sys.exit("interrupted")

@@ -3,7 +3,8 @@
 #   tests/helm/run.sh               lint, templates, refusals, scripts, handbook, real daemons, manifests, schemas of three Kubernetes versions
 #   tests/helm/run.sh --apiserver   and a real kube-apiserver with controllers and kwok (builds them: minutes once, etcd)
 # Options: --bin DIR (of this tree's programs, whose --help must know every flag; default build/release/bin).
-# Programs that HELM, KUBECTL_VALIDATE, CLUSTER and KWOK name are not built. What cannot be had is said, and skipped.
+# Programs that HELM, KUBECTL_VALIDATE, CLUSTER and KWOK name are not built. What cannot be had is said, and skipped;
+# where NUMOE_REQUIRE=1 is set, that is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source deploy/lib/install.sh
@@ -26,7 +27,11 @@ done
 export NUMOE_BIN=$export_bin GOTOOLCHAIN=local CGO_ENABLED=0 GOBIN=$tools PYTHONDONTWRITEBYTECODE=1
 mkdir -p "$tools"
 
-skip() { echo "SKIPPED $1: $2" >&2; }
+# skip WHAT REASON: for what cannot be had here; ends the run where nothing may be missing.
+skip() {
+  echo "SKIPPED $1: $2" >&2
+  [ "${NUMOE_REQUIRE:-}" != 1 ] || { echo "$1 may not be skipped where NUMOE_REQUIRE=1 is set." >&2; exit 1; }
+}
 
 # go_install VARIABLE NAME MODULE [LDFLAGS]: the program that VARIABLE names, or one that Go builds; 1 if it cannot be had.
 go_install() {
@@ -67,24 +72,24 @@ build_cluster() {
 }
 
 packages=tests/helm/packages.txt
-install_packages "$packages" || skip "installing $packages" "apt-get cannot"
+install_packages "$packages" || skip "installing $packages" "not installed: apt-get cannot install them"
 python=python3
 "$python" -c 'import yaml' 2>/dev/null || python=/usr/bin/python3
-"$python" -c 'import yaml' 2>/dev/null || { skip "everything" "there is no python3-yaml"; exit 0; }
+"$python" -c 'import yaml' 2>/dev/null || { skip "everything" "not installed: python3-yaml"; exit 0; }
 capabilities="-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34"
-go_install HELM helm "helm.sh/helm/v3/cmd/helm@$HELM_VERSION" "$capabilities" || { skip "everything" "helm cannot be built: no Go, or no module proxy"; exit 0; }
+go_install HELM helm "helm.sh/helm/v3/cmd/helm@$HELM_VERSION" "$capabilities" || { skip "everything" "not installed: helm, which cannot be built (no Go, or no module proxy)"; exit 0; }
 
 echo "== helm lint"
 for values in helm/numoe/values-*.yaml; do "$HELM" lint --strict --quiet helm/numoe -f "$values"; done
 echo "== manifests are what the chart renders"
 deploy/manifests/render.sh --check
 echo "== templates, refusals, scripts, handbook, daemons"
-(cd tests/helm && "$python" -m unittest test_chart test_gpus test_router test_refusals test_scripts test_handbook test_daemons)
+(cd tests/helm && "$python" ../support/skips.py test_chart test_gpus test_router test_refusals test_scripts test_handbook test_daemons)
 
 echo "== schemas"
 if go_install KUBECTL_VALIDATE kubectl-validate "sigs.k8s.io/kubectl-validate@$VALIDATE_VERSION"; then
   # The modules of Kubernetes hold its OpenAPI documents.
-  for version in $SCHEMA_VERSIONS; do (cd "$tools" && go mod download "k8s.io/kubernetes@$version") || skip "schemas of $version" "the module cannot be had"; done
+  for version in $SCHEMA_VERSIONS; do (cd "$tools" && go mod download "k8s.io/kubernetes@$version") || skip "schemas of $version" "not installed: its module cannot be had"; done
   versions=$(mktemp -d)
   trap 'rm -rf "$versions"' EXIT
   for version in $SCHEMA_VERSIONS; do
@@ -96,26 +101,26 @@ if go_install KUBECTL_VALIDATE kubectl-validate "sigs.k8s.io/kubectl-validate@$V
     if (cd "$tools" && go mod download "${source%:*}"); then
       cp "$(go env GOMODCACHE)/${source%:*}/${source##*:}"/*.yaml "$versions/crds/"
     else
-      skip "schemas of ${source%:*}" "the module cannot be had"
+      skip "schemas of ${source%:*}" "not installed: its module cannot be had"
     fi
   done
   KUBERNETES_MODULES=$versions OPERATOR_CRDS=$versions/crds "$python" tests/helm/schemas.py
 else
-  skip "schemas" "kubectl-validate cannot be built"
+  skip "schemas" "not installed: kubectl-validate, which cannot be built"
 fi
 
 if [ -z "$apiserver" ]; then
-  skip "the API server" "--apiserver asks for it"
+  echo "SKIPPED the API server: only --apiserver asks for it" >&2
   exit 0
 fi
 echo "== a real API server"
-command -v etcd >/dev/null || { skip "the API server" "there is no etcd"; exit 0; }
-build_cluster || { skip "the API server" "it cannot be built"; exit 0; }
+command -v etcd >/dev/null || { skip "the API server" "not installed: etcd"; exit 0; }
+build_cluster || { skip "the API server" "not installed: it cannot be built"; exit 0; }
 if go_install KWOK kwok "sigs.k8s.io/kwok/cmd/kwok@$KWOK_VERSION"; then
   KWOK_STAGES=$(go env GOMODCACHE)/sigs.k8s.io/kwok@$KWOK_VERSION/kustomize/stage
   export KWOK_STAGES
 else
-  skip "running pods" "kwok cannot be built"
+  skip "running pods" "not installed: kwok, which cannot be built"
 fi
 echo "== kustomize"
 "$CLUSTER" kubectl kustomize deploy/manifests >/dev/null

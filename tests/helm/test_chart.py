@@ -121,7 +121,7 @@ class EveryValuesFile(unittest.TestCase):
         programs = {p: subprocess.run([f"{folder}/{p}", "--help"], capture_output=True, text=True, check=True).stdout
                     for p in ("numoe-coordinator", "numoe-expert-worker", "numoe-router") if os.path.exists(f"{folder}/{p}")}
         if not programs:
-            self.skipTest(f"no programs in {folder}")
+            self.skipTest(f"not built: there are no programs in {folder}")
         script = os.path.join(chart.ROOT, "deploy", "download", "numoe-download")
         programs["numoe-download"] = subprocess.run(["bash", script, "--help"], capture_output=True, text=True, check=True).stdout
         for objects in self.each():

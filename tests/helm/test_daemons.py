@@ -49,7 +49,7 @@ def free_ports(count):
                 s.close()
 
 
-@unittest.skipUnless(all(os.path.exists(os.path.join(BIN, p)) for p in PROGRAMS), f"not all of {PROGRAMS} in {BIN}")
+@unittest.skipUnless(all(os.path.exists(os.path.join(BIN, p)) for p in PROGRAMS), f"not built: not all of {', '.join(PROGRAMS)} are in {BIN}")
 class Daemons(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="numoe.")

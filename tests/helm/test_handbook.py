@@ -33,8 +33,6 @@ class Handbook(unittest.TestCase):
 
     def test_every_alert_has_a_section(self):
         path = os.path.join(chart.CHART, "files", "alerts.yaml")
-        if not os.path.exists(path):
-            self.skipTest("no alerts")
         with open(path, encoding="utf-8") as f:
             alerts = re.findall(r"alert: (\w+)", f.read())
         self.assertTrue(alerts)
@@ -48,7 +46,7 @@ class Handbook(unittest.TestCase):
         folder = os.environ.get("NUMOE_BIN", os.path.join(chart.ROOT, "build", "release", "bin"))
         programs = [p for p in ("numoe-coordinator", "numoe-expert-worker", "numoe-pack", "numoe-chat", "numoe-router") if os.path.exists(f"{folder}/{p}")]
         if len(programs) < 5:
-            self.skipTest(f"not all programs in {folder}")
+            self.skipTest(f"not built: not all programs are in {folder}")
         calls = [[p, "--help"] for p in programs] + [["numoe-pack", command, "--help"] for command in ("convert", "inspect")]
         known = "".join(subprocess.run([f"{folder}/{c[0]}", *c[1:]], capture_output=True, text=True, check=True).stdout for c in calls)
         others = {"--server-side", "--set", "--apiserver", "--check", "--from-literal", "--from-file", "--previous", "--build-arg", "--cuda"}  # helm's, kubectl's, scripts'

@@ -45,7 +45,7 @@ class Router(unittest.TestCase):
             self.assertNotIn("ipFamilyPolicy", headless["spec"], "one family: a pod with two addresses is one backend")
 
     def test_as_many_as_the_router_takes(self):
-        with open(os.path.join(chart.ROOT, "common", "base", "limits.h"), encoding="utf-8") as f:
+        with open(os.path.join(chart.ROOT, "coordinator", "router", "router_limits.h"), encoding="utf-8") as f:
             most = int(re.search(r"kRouterBackendsMax = (\d+);", f.read()).group(1))
         gpus = {"coordinator": {"gpu": {"count": 4}}}
         for count, more in ((most, {}), (most // 4, gpus), (most, {"autoscaling": {"enabled": True}})):
