@@ -39,7 +39,7 @@ class ABSL_LOCKABLE Mutex {
   std::mutex mutex_;
 };
 
-/// Holds the mutex from its construction to its destruction, but for what lies between Unlock and Lock.
+/// Holds the mutex while it exists. Unlock gives the mutex back early, and Lock takes it again.
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
   [[nodiscard]] explicit MutexLock(Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) {
