@@ -56,7 +56,7 @@ pids+=($!)
 
 for _ in $(seq 600); do
   for pid in "${pids[@]}"; do kill -0 "$pid" 2>/dev/null || fail "a daemon stopped while starting"; done
-  if [ -s "$run/port" ] && curl -sf -o /dev/null "http://127.0.0.1:$(cat "$run/port")/health"; then ready=1; break; fi
+  if [ -s "$run/port" ] && curl --noproxy '*' -sf -o /dev/null "http://127.0.0.1:$(cat "$run/port")/health"; then ready=1; break; fi
   sleep 0.1
 done
 [ -n "${ready:-}" ] || fail "the coordinator was not ready after 60 s"
@@ -65,7 +65,7 @@ url=http://127.0.0.1:$(cat "$run/port")
 if [ -n "$ask" ]; then
   body=$(python3 -c 'import json, sys
 print(json.dumps({"messages": [{"role": "user", "content": sys.argv[1]}], "temperature": 0, "max_tokens": 1024}))' "$ask")
-  reply=$(curl -sf "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "$body") || fail "the request failed"
+  reply=$(curl --noproxy '*' -sf "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "$body") || fail "the request failed"
   python3 -c 'import json, sys
 print(json.load(sys.stdin)["choices"][0]["message"]["content"])' <<<"$reply"
   exit 0

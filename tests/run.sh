@@ -2,17 +2,19 @@
 # Installs what is needed, builds, and runs the tests: what shows that the product works, within 25 minutes on two cores.
 #   tests/run.sh                 the parts that tests/parts.txt marks "always"
 #   tests/run.sh --all           every part
-#   tests/run.sh --gate          what the gate runs for this commit: the rest takes turns (tests/turns.py)
-#   tests/run.sh PART...         these parts alone, after what they need
+#   tests/run.sh --gate          what the gate runs for this commit: the parts "always" and "gate", and those of the
+#                                others whose turn it is (tests/turns.py)
+#   tests/run.sh PART...         these parts alone, after the build that they need
 #   tests/run.sh --list          the parts, with what each one does
 # tests/README.md says what each part costs and when it runs. A part that cannot run here says "SKIPPED" and why; where
-# NUMOE_REQUIRE=1 is set (the gate), such a skip is a failure.
+# NUMOE_REQUIRE=1 is set (the gate in CI), such a skip is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/lib/install.sh
-export CCACHE_BASEDIR=$PWD  # what one preset compiled serves another with the same flags
 jobs=$(nproc)
 bin=build/release/bin
+# The release build, once in a run.
+release() { [ -n "${released:-}" ] || build_preset release all; released=1; }
 
 # What a part does: WHAT[NAME]; part_NAME does it.
 declare -A WHAT=(
@@ -28,7 +30,7 @@ declare -A WHAT=(
   [asan]="ASan and UBSan: what reads outside bytes or shares memory"
   [fuzz]="a minute of new mutations for a third of the fuzz targets (ASan)"
   [tsan]="TSan: the threaded rooms"
-  [analysis]="Clang's thread-safety analysis; every source compiles by itself"
+  [analysis]="Clang's thread-safety analysis; every source of the product compiles by itself"
   [asan-compute]="ASan and UBSan: the other rooms (kernels, devices, models, scheduler)"
   [images]="images, pod, two hosts, systemd units, dashboards and alerts"
   [device-code]="device code compiles with nvcc for every card"
@@ -41,7 +43,8 @@ run_ctest() {
   # TSan of gcc 12 cannot place its shadow memory under the address randomisation of newer kernels.
   [ "$1" != tsan ] || launcher=(setarch -R)
   rm -f "$log"
-  "${launcher[@]}" ctest --test-dir "build/$1" --output-on-failure -j "$jobs" "${@:2}" | tail -n 60 || status=$?
+  "${launcher[@]}" ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$jobs" "${@:2}" |
+    { grep --line-buffered -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test +#[0-9]+: .* Passed )' || true; } || status=$?
   [ ! -f "$log" ] || awk '/^SKIPPED [^ ]+: / {
       name = substr($2, 1, length($2) - 1); reason = substr($0, length($1 $2) + 3)
       if (name ~ "/") { sub("/[^/]*$", "", name); sub("[.].*", "", name) }
@@ -57,19 +60,19 @@ part_tidy() {
   python3 tests/turns_test.py
 }
 part_build() {
-  build_preset release all
+  release
   python3 tests/tidy/hardening.py build/release
   python3 tests/tidy/preprocessed.py build/release/compile_commands.json
 }
-part_unit() { run_ctest release; }
-part_e2e() { python3 tests/e2e/run.py --bin $bin; }
+part_unit() { release; run_ctest release; }
+part_e2e() { release; python3 tests/e2e/run.py --bin $bin; }
 part_download() { python3 tests/deploy/download_test.py; }
-part_page() { python3 tests/page/run.py --bin $bin; }
-part_clients() { "${NUMOE_ORACLE_PYTHON:-python3}" tests/clients/run.py --bin $bin; }
-part_quality() { python3 tests/quality/quality.py --format raw_int4 --slack 0.03; }
-part_chart() { tests/helm/run.sh; }
+part_page() { release; python3 tests/page/run.py --bin $bin; }
+part_clients() { release; "${NUMOE_ORACLE_PYTHON:-python3}" tests/clients/run.py --bin $bin; }
+part_quality() { release; python3 tests/quality/quality.py --format raw_int4 --slack 0.03; }
+part_chart() { release; tests/helm/run.sh; }
 asan_tests() {
-  LSAN_OPTIONS="suppressions=$PWD/tests/lsan_suppressions.txt:print_suppressions=0" run_ctest asan "$@"
+  LSAN_OPTIONS="suppressions='$PWD/tests/lsan_suppressions.txt':print_suppressions=0" run_ctest asan "$@"
 }
 part_asan() {
   build_preset asan boundary_tests
@@ -81,7 +84,7 @@ part_fuzz() {
 }
 part_tsan() {
   build_preset tsan threads_tests
-  TSAN_OPTIONS="suppressions=$PWD/tests/tsan_suppressions.txt" run_ctest tsan -L threads
+  TSAN_OPTIONS="suppressions='$PWD/tests/tsan_suppressions.txt'" run_ctest tsan -L threads
 }
 part_analysis() {
   build_preset release numoe_proto
@@ -91,12 +94,15 @@ part_asan-compute() {
   build_preset asan all
   asan_tests -LE boundary
 }
-part_images() { tests/deploy/run.sh --bin $bin; }
-part_device-code() { tests/gpu/compile.sh | tail -n 1; }
+part_images() { release; tests/deploy/run.sh --bin $bin; }
+part_device-code() { tests/gpu/compile.sh; }
 
 all_parts() { sed -e 's/#.*//' tests/parts.txt | awk 'NF {print $1}'; }
 always_parts() { sed -e 's/#.*//' tests/parts.txt | awk '$2 == "always" {print $1}'; }
 
+case ${1:-} in
+  --*) [ $# -eq 1 ] || { echo "found '$2' after $1: expected nothing" >&2; exit 2; } ;;
+esac
 parts=()
 case ${1:-} in
   "") mapfile -t parts < <(always_parts) ;;
@@ -107,8 +113,8 @@ case ${1:-} in
     awk -F'\t' '{printf "  %-4s  %-13s %s\n", $2 == "run" ? "run" : "-", $1, $3}' <<<"$decisions"
     mapfile -t parts < <(awk -F'\t' '$2 == "run" {print $1}' <<<"$decisions")
     ;;
-  --list) for part in $(all_parts); do printf '%-13s %s\n' "$part" "${WHAT[$part]}"; done; exit 0 ;;
-  -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  --list) for part in $(all_parts); do printf '%-13s %s\n' "$part" "${WHAT[$part]:?tests/run.sh does not know this part of tests/parts.txt}"; done; exit 0 ;;
+  -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
   -*) echo "unknown option '$1': expected --all, --gate, --list or names of parts" >&2; exit 2 ;;
   *)
     for part in "$@"; do
@@ -118,18 +124,19 @@ case ${1:-} in
     ;;
 esac
 
-# A row for each part that has run, printed however the run ends.
-rows=() current=packages
+# A row for each part that has run, printed however the run ends: an interrupted run has not passed.
+rows=() current=packages finished=""
 summary() {
-  local status=$?
-  [ $status -eq 0 ] || rows+=("$(printf '%-13s %5ss  FAILED' "$current" $((SECONDS - begin)))")
+  [ -n "$finished" ] || rows+=("$(printf '%-13s %5ss  FAILED' "$current" $((SECONDS - begin)))")
   printf '\n%-13s %6s\n' part time
   printf '%s\n' "${rows[@]}"
   echo "$SECONDS s in all, on $jobs cores"
-  if [ $status -eq 0 ]; then echo "All parts passed."; else echo "$current failed."; fi
+  if [ -n "$finished" ]; then echo "All parts passed."; else echo "$current failed."; fi
 }
 begin=0
 trap summary EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 install_packages deploy/packages.txt
 rows+=("$(printf '%-13s %5ss' packages "$SECONDS")")
 for current in "${parts[@]}"; do
@@ -138,3 +145,4 @@ for current in "${parts[@]}"; do
   "part_$current"
   rows+=("$(printf '%-13s %5ss' "$current" $((SECONDS - begin)))")
 done
+finished=1

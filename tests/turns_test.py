@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Tests of turns.py: which parts a run of the gate has. Usage: turns_test.py"""
+"""Tests of turns.py and of tests/parts.txt: which parts a run of the gate has. Usage: turns_test.py"""
+import glob
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import turns  # noqa: E402
@@ -13,7 +16,26 @@ PARTS = [("unit", "always", None, []), ("tsan", "gate", None, []), ("images", "t
 
 
 def runs(commit, changed):
-    return [name for name, runs, _ in turns.decide(PARTS, commit, changed) if runs]
+    return [name for name, runs, _ in turns.decide(PARTS, commit, changed, "f3d58fd") if runs]
+
+
+def paths_of(part):
+    return next(paths for name, _, _, paths in turns.read_parts(os.path.join(turns.ROOT, "tests/parts.txt")) if name == part)
+
+
+def read(path):
+    with open(os.path.join(turns.ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def rooms_without_boundary():
+    """{folder below tests/: the words of its numoe_tests} of the rooms whose tests only asan-compute runs under ASan."""
+    rooms = {}
+    for path in glob.glob("tests/**/CMakeLists.txt", root_dir=turns.ROOT, recursive=True):
+        for call in re.findall(r"^\s*numoe_tests\s*\(([^()]*)\)", re.sub("#.*", "", read(path)), re.M | re.I):
+            if "BOUNDARY" not in call.split():
+                rooms.setdefault(os.path.dirname(path), []).extend(call.split())
+    return rooms
 
 
 class Turns(unittest.TestCase):
@@ -22,6 +44,12 @@ class Turns(unittest.TestCase):
         self.assertEqual(runs("000000000002", []), ["unit", "tsan"])
         self.assertEqual(runs("000000000002", ["deploy/image/build.sh"]), ["unit", "tsan", "images"])
         self.assertEqual(runs("000000000002", ["deploy/images/build.sh"]), ["unit", "tsan"])
+        self.assertIn("none of its files in tests/parts.txt has changed since f3d58fd",
+                      turns.decide(PARTS, "000000000002", [], "f3d58fd")[2][2])
+
+    def test_paths_have_the_braces_of_a_shell(self):
+        self.assertEqual(turns.expand("a/{b,c}.{h,cc}"), ["a/b.h", "a/b.cc", "a/c.h", "a/c.cc"])
+        self.assertEqual(turns.expand("{,t/}a/{b,c}"), ["a/b", "a/c", "t/a/b", "t/a/c"])
 
     def test_nothing_is_left_out_where_git_does_not_know(self):
         self.assertEqual(runs("", []), ["unit", "tsan", "images"])
@@ -31,7 +59,7 @@ class Turns(unittest.TestCase):
         parts = turns.read_parts(os.path.join(turns.ROOT, "tests/parts.txt"))
         for first in range(5):
             seen = {name for n in range(first, first + turns.TURNS)
-                    for name, runs, _ in turns.decide(parts, f"{n:012x}", []) if runs}
+                    for name, runs, _ in turns.decide(parts, f"{n:012x}", [], "") if runs}
             self.assertEqual(seen, {name for name, _, _, _ in parts})
 
     def test_a_wrong_line_is_named(self):
@@ -47,15 +75,94 @@ class Turns(unittest.TestCase):
             for path in paths:
                 self.assertTrue(os.path.exists(os.path.join(turns.ROOT, path)), f"{name}: {path}")
 
+    def test_asan_compute_names_every_room_whose_tests_no_other_part_has_under_asan(self):
+        paths, rooms = paths_of("asan-compute"), rooms_without_boundary()
+        self.assertGreater(len(rooms), 10)
+        for folder, words in rooms.items():
+            room = folder.removeprefix("tests/unit/")
+            places = {folder, room}
+            if folder == "tests/unit/coordinator":  # other rooms are below it: what is tested stands beside main.cc
+                tests = [word for word in words if word.endswith("_test.cc")]
+                places = {f"{where}/CMakeLists.txt" for where in places} | {f"{folder}/{test}" for test in tests}
+                places |= {f"{room}/{test.removesuffix('_test.cc')}.{end}" for test in tests for end in ("cc", "h")}
+            for place in places:
+                self.assertTrue(turns.is_below(place, paths), f"tests/parts.txt: asan-compute lacks {place}")
+
+    def test_device_code_names_every_header_that_nvcc_reads(self):
+        paths, seen = paths_of("device-code"), set()
+        waiting = [path for room in ("common", "coordinator")
+                   for path in glob.glob(room + "/**/*.cu", root_dir=turns.ROOT, recursive=True)]
+        self.assertGreater(len(waiting), 10)
+        while waiting:
+            path = waiting.pop()
+            if path not in seen:
+                seen.add(path)
+                self.assertTrue(turns.is_below(path, paths), f"tests/parts.txt: device-code lacks {path}")
+                waiting += re.findall(r'^\s*#\s*include\s*"([^"]+)"', read(path), re.M)
+
     def test_run_sh_and_the_handbook_know_every_part(self):
-        listed = subprocess.run([os.path.join(turns.ROOT, "tests/run.sh"), "--list"], capture_output=True, text=True, check=True)
+        listed = subprocess.run([os.path.join(turns.ROOT, "tests/run.sh"), "--list"], capture_output=True, text=True)
+        self.assertEqual(listed.returncode, 0, listed.stderr)
         names = [line.split()[0] for line in listed.stdout.splitlines()]
         parts = turns.read_parts(os.path.join(turns.ROOT, "tests/parts.txt"))
         self.assertEqual(names, [name for name, _, _, _ in parts])
-        with open(os.path.join(turns.ROOT, "tests/README.md"), encoding="utf-8") as f:
-            handbook = f.read()
         for name in names:
-            self.assertIn(f"| `{name}` |", handbook)
+            self.assertIn(f"| `{name}` |", read("tests/README.md"))
+
+
+class ChangedFiles(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        patch = mock.patch.object(turns, "ROOT", folder.name)
+        patch.start()
+        self.addCleanup(patch.stop)
+        try:
+            self.git("init", "-q")
+        except FileNotFoundError:
+            self.skipTest("not installed: git")
+        self.write(".gitignore", "build/\n")
+        self.first = self.commit("old/a.sh", hour=1)
+        self.second = self.commit("old/b.sh", hour=2)
+        self.third = self.commit("old/c.sh", hour=7)
+
+    def git(self, *arguments, hour=0):
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+        date = f"2026-01-01T{hour:02}:00:00Z"
+        return subprocess.run(["git", "-C", turns.ROOT, *who, *arguments], capture_output=True, text=True, check=True,
+                              env={**os.environ, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}).stdout
+
+    def write(self, path, text):
+        os.makedirs(os.path.join(turns.ROOT, os.path.dirname(path)), exist_ok=True)
+        with open(os.path.join(turns.ROOT, path), "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def commit(self, path, hour):
+        self.write(path, f"{path}\n" * 20)
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", path, hour=hour)
+        return self.git("rev-parse", "--short", "HEAD").strip()
+
+    def test_the_last_four_hours_of_commits_or_since_a_base(self):
+        self.assertEqual(turns.changed_files(""), (["old/c.sh"], self.second))
+        self.assertEqual(turns.comparison(self.second), f"compared with {self.second}, 1 commit before")
+        self.assertEqual(turns.changed_files("HEAD~2"), (["old/b.sh", "old/c.sh"], self.first))
+        self.assertEqual(turns.comparison(self.first), f"compared with {self.first}, 2 commits before")
+
+    def test_what_moved_counts_where_it_was_and_so_does_what_is_not_committed(self):
+        os.makedirs(turns.ROOT + "/new")
+        self.git("mv", "old/a.sh", "new/a.sh")
+        self.git("commit", "-q", "-m", "moved", hour=8)
+        self.write("old/b.sh", "other\n")
+        self.write("new/with space \u00e9", "untracked\n")
+        self.write("build/ignored", "ignored\n")
+        self.assertEqual(turns.changed_files(self.third)[0], ["new/a.sh", "new/with space \u00e9", "old/a.sh", "old/b.sh"])
+
+    def test_nothing_is_known_of_a_commit_that_git_lacks(self):
+        self.assertEqual(turns.changed_files("0123abc"), (None, ""))
+        self.git("checkout", "-q", self.first)
+        self.assertEqual(turns.changed_files(""), (None, ""))
+        self.assertIn("nothing is left out", turns.comparison(""))
 
 
 if __name__ == "__main__":

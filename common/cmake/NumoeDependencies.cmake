@@ -21,10 +21,12 @@ if(NUMOE_TESTS)
   find_package(GTest REQUIRED)
 endif()
 find_program(CCACHE ccache)
-if(CCACHE)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Units behind a precompiled header are cached, too: ccache asks for this, because it does not see which macros the
-  # header was compiled with. They are those of the unit, or gcc refuses the header (-Winvalid-pch).
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  # header was compiled with. They are those of the unit, or gcc refuses the header (-Winvalid-pch). With the base
+  # directory what one preset or clone compiled serves another with the same flags.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${CCACHE})
 endif()
 if(NUMOE_CUDA)
   # The toolkit is where its compiler is: NVIDIA's installers and its Python wheels lay it out alike.

@@ -31,11 +31,11 @@ target_link_options(numoe_options INTERFACE -pie)
 # What Debian compiles its own daemons with. Sanitizers bring their own checks.
 if(NOT NUMOE_SANITIZE)
   target_compile_options(numoe_options INTERFACE -fstack-protector-strong -fcf-protection
-                         $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
+                         $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE> $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
   target_link_options(numoe_options INTERFACE -Wl,-z,relro,-z,now)
 endif()
 find_program(NUMOE_MOLD mold)  # links several times as fast as the system's linker, and is not needed
-if(NUMOE_MOLD)
+if(NUMOE_MOLD AND NOT (CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12.1))
   target_link_options(numoe_options INTERFACE -fuse-ld=mold)
 endif()
 if(NUMOE_SANITIZE)
@@ -54,7 +54,8 @@ add_custom_target(boundary_tests)  # the programs with tests labelled boundary, 
 
 # Most of a build's time goes into the same templates (nlohmann-json, fmt, absl::StatusOr) in unit after unit. So the
 # sources of a target are compiled several at a time, and headers that nearly all of them include are read once
-# (common/base/precompiled.h). tests/tidy/thread_safety.sh proves that every source also compiles by itself.
+# (common/base/precompiled.h). tests/tidy/thread_safety.sh proves that every source of the product also compiles
+# by itself.
 # CMake's own UNITY_BUILD would do the same with absolute paths in what it generates: a compiler cache would then not
 # know a unit again in another clone.
 option(NUMOE_COMBINE "Compile several sources of a target at a time, with a precompiled header" ON)
@@ -121,6 +122,9 @@ endfunction()
 
 function(_numoe_target name)
   cmake_parse_arguments(T "BOUNDARY" "ISA;RUNS;PREFIX" "SRCS;DEPS;HELPERS;THREADS" ${ARGN})
+  if(T_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "${name}: nothing here is called ${T_UNPARSED_ARGUMENTS}")
+  endif()
   target_compile_options(${name} PRIVATE ${NUMOE_WARNINGS})
   target_link_libraries(${name} PUBLIC numoe_options ${T_DEPS})
 endfunction()
@@ -167,7 +171,7 @@ function(numoe_cuda_library name)
     add_library(${name}_host STATIC EXCLUDE_FROM_ALL ${T_SRCS})
     _numoe_target(${name}_host ${ARGN})
     target_compile_options(${name}_host PRIVATE -x c++ -fno-strict-aliasing -ffp-contract=off -Wno-unknown-pragmas
-                           "SHELL:-include ${CMAKE_SOURCE_DIR}/tests/cuda_host/words_host.h")
+                           "SHELL:-include \"${CMAKE_SOURCE_DIR}/tests/cuda_host/words_host.h\"")
     target_link_libraries(${name}_host PUBLIC cuda_host)
   endif()
   if(NUMOE_CUDA)
@@ -214,6 +218,11 @@ endfunction()
 
 function(numoe_tests name)
   cmake_parse_arguments(T "BOUNDARY" "PREFIX" "SRCS;DEPS;HELPERS;THREADS" ${ARGN})
+  foreach(source IN LISTS T_THREADS)
+    if(NOT source IN_LIST T_SRCS)
+      message(FATAL_ERROR "${name}: THREADS names ${source}, which is not among its SRCS")
+    endif()
+  endforeach()
   _numoe_test_program(${name} ${ARGN})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   foreach(source IN LISTS T_SRCS)

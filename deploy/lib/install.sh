@@ -1,8 +1,13 @@
-# Sourced by quickstart.sh and tests/run.sh: installs the distribution packages that are missing, once.
+# Sourced by quickstart.sh and tests/run.sh, which set pipefail: installs the distribution packages that are missing, and
+# builds.
 
 # install_packages FILE: every package named in FILE (one a line, # comments). Nothing is done when all are there.
 install_packages() {
   local missing=() package
+  if ! command -v apt-get >/dev/null; then
+    echo "There is no apt-get here to install packages with. $1 names Debian 12's; yours may have other names." >&2
+    return 0  # CMake says what is missing
+  fi
   while read -r package; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
   done < <(sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' "$1")
@@ -16,8 +21,8 @@ install_packages() {
   # apt prints a screenful; it is kept and shown only when it fails.
   local log
   log=$(mktemp)
-  if ! { "${sudo[@]}" apt-get update && DEBIAN_FRONTEND=noninteractive \
-         "${sudo[@]}" apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+  local apt=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120)
+  if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}"; } </dev/null >"$log" 2>&1; then
     tail -n 30 "$log" >&2
     echo "apt-get failed; the whole log is in $log" >&2
     return 1
@@ -51,6 +56,16 @@ show_progress() {
   [ -z "$moving" ] || printf '\r\033[K' >&2
 }
 
+# build_jobs: how many compilers may run at once. One takes up to 2 GB, which a desktop with many cores does not have for
+# each. CMAKE_BUILD_PARALLEL_LEVEL decides where it is set.
+build_jobs() {
+  local by_cores by_memory
+  by_cores=$(($(nproc) + 1))  # while one reads, another computes
+  by_memory=$(awk '/^MemAvailable:/ {print int($2 / 2097152)}' /proc/meminfo)
+  [ "$by_memory" -ge 1 ] || by_memory=1
+  echo "${CMAKE_BUILD_PARALLEL_LEVEL:-$((by_cores < by_memory ? by_cores : by_memory))}"
+}
+
 # build_preset PRESET [TARGET...]: configures once and builds what changed. Says how far it is; when it fails, what the
 # compiler said of the error and no more.
 build_preset() {
@@ -64,12 +79,13 @@ build_preset() {
   status=0
   cmake --preset "$preset" >"$log" 2>&1 || status=$?
   if [ $status -eq 0 ]; then
-    { NINJA_STATUS='[%f/%t] ' cmake --build --preset "$preset" -- "$@" 2>&1 || echo "build failed"; } |
-      tee -a "$log" | show_progress "$preset"
-    [ "$(tail -n 1 "$log")" != "build failed" ] || status=1
+    NINJA_STATUS='[%f/%t] ' cmake --build --preset "$preset" --parallel "$(build_jobs)" -- "$@" 2>&1 |
+      tee -a "$log" | show_progress "$preset" || status=1
   fi
   if [ $status -ne 0 ]; then
-    grep -E 'error|Error|FAILED' -A 5 "$log" | head -n 60 >&2
+    # Awk reads to the end, because a closed pipe would end this script before its last line.
+    awk '/error|Error|FAILED/ {show = 6} show-- > 0 && shown++ < 60' "$log" >&2
+    grep -qE 'error|Error|FAILED' "$log" || tail -n 30 "$log" >&2
     echo "The build '$preset' failed; the whole log is in $log." >&2
     return 1
   fi

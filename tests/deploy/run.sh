@@ -14,7 +14,7 @@ if ! install_packages tests/deploy/packages.txt; then
 fi
 cuda=()
 if nvcc=$(tests/gpu/toolkit.sh --present); then
-  tests/gpu/compile.sh >/dev/null
+  tests/gpu/compile.sh
   cuda=(--cuda-coordinator build/cuda/bin/numoe-coordinator --cuda "$(dirname "$(dirname "$(realpath "$nvcc")")")")
 fi
 exec python3 tests/deploy/run.py --bin "$bin" "${cuda[@]}" "$@"

@@ -1,8 +1,7 @@
 // main of every test program: GoogleTest's, and two options by which ctest runs the tests of one source file.
 //
-//   --source=x_test.cc   runs the tests that this file defines; that there are none is an error. A
-//   --gtest_filter
-//                        beside it decides alone which tests run.
+//   --source=x_test.cc   runs the tests that this file defines, and fails if there are none. With a
+//                        --gtest_filter beside it, the filter alone decides.
 //   --list-sources       prints the names of all files that define tests
 //
 // At the end it prints a line `SKIPPED Suite.Name: reason` for every skipped test, which tests/run.sh shows.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the layout of all C++ files that git tracks with Debian 12's clang-format; --fix rewrites them. Says "SKIPPED"
+# Checks the layout of all C++ sources that tidy.py knows with Debian 12's clang-format; --fix rewrites them. Says "SKIPPED"
 # without version 14, because other versions lay out some lines differently; where NUMOE_REQUIRE=1 that is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,4 +14,4 @@ case ${1:-} in
   --fix) mode=(-i) ;;
   *) echo "usage: format.sh [--fix]" >&2; exit 2 ;;
 esac
-git ls-files -z '*.cc' '*.h' '*.inc' '*.cu' '*.cuh' | xargs -0 clang-format "${mode[@]}"
+python3 tests/tidy/tidy.py --files | xargs -d '\n' -r clang-format "${mode[@]}"

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Checks that a build is hardened as Debian's own daemons are: `hardening.py BUILD` looks at the programs numoe-* in BUILD/bin
-and at the static libraries of the product.
+and at the static libraries of the product, of those that Ninja has built: what an old target left behind is not judged.
 
 Programs: position-independent, relocations read-only and bound at start, no executable stack, stack protector and fortified C
 library calls in use. Libraries: every object carries control-flow protection (IBT and SHSTK); programs cannot show it, because
 Debian's own C start-up files have none. Uses readelf (binutils). Prints `FILE: what is missing` for each finding and exits 1 if
 there is any.
 """
-import glob
 import os
+import re
 import subprocess
 import sys
 
@@ -39,11 +39,22 @@ def findings(program):
     return [what for what, holds in checks.items() if not holds]
 
 
+def targets(listing):
+    """(programs, libraries) of the product in what `ninja -t targets all` says; an alias of one is no file."""
+    files = sorted(path for path, _, rule in (line.rpartition(": ") for line in listing.splitlines()) if "_LINKER__" in rule)
+    return ([path for path in files if re.fullmatch(r"bin/numoe-[^/]+", path)],
+            [path for path in files if re.fullmatch(r"(common|coordinator|expert_worker)/(.+/)?lib[^/]+\.a", path)])
+
+
 def main():
     build = sys.argv[1]
-    programs = sorted(p for p in glob.glob(os.path.join(build, "bin", "numoe-*")) if os.access(p, os.X_OK))
-    libraries = [p for room in ("common", "coordinator", "expert_worker")
-                 for p in sorted(glob.glob(os.path.join(build, room, "**", "lib*.a"), recursive=True))]
+    try:
+        listing = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"hardening: found no Ninja build in {build}: {error}", file=sys.stderr)
+        return 1
+    programs, libraries = ([path for path in (os.path.join(build, name) for name in names) if os.path.exists(path)]
+                           for names in targets(listing))
     if not programs or not libraries:
         print(f"hardening: found {len(programs)} programs in {build}/bin and {len(libraries)} libraries, expected some",
               file=sys.stderr)

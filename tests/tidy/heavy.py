@@ -1,7 +1,7 @@
 """Keeps the compile times that were won: who includes heavy headers, how many programs of tests there are (heavy.txt).
 
-check(tidy) says what it finds through tidy.say. Numbers are ratchets: what exceeds one is said, and so is a number that the
-tree has left behind, which must be lowered.
+check(tidy) says what it finds through tidy.say. A number may only shrink, but for a new room's test program, whose reason
+stands in heavy.txt: what exceeds a number is said, and so is a number that the tree has left behind, which must be lowered.
 """
 import functools
 import re
@@ -11,11 +11,12 @@ ROOMS = ("common/", "coordinator/", "expert_worker/", "proto/")
 INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
 PROGRAMS = ("numoe_tests", "numoe_fuzz")
 IN_HEADERS = " in product headers"
-LINES_MAX = "preprocessed-lines-max"
+LINES = " preprocessed-lines"  # preprocessed.py compares these
+RULE = f"may only shrink, but for a new room's test program, whose reason stands in {HEAVY}"
 
 
 def read(tidy):
-    """({header: (files, line)}, {name: (number, line)}) of heavy.txt; says which lines are neither."""
+    """({header or command(): (files, line)}, {name: (number, line)}) of heavy.txt; says which lines are neither."""
     users, numbers = {}, {}
     for number, row in enumerate(tidy.lines(HEAVY), 1):
         if not row.strip() or row.startswith("#"):
@@ -25,11 +26,11 @@ def read(tidy):
         name, _, count = row.rpartition(" ")
         if colon and files.split():
             users[header] = ([] if files == "nobody" else files.split(), number)
-        elif count.isdigit() and (name in (*PROGRAMS, LINES_MAX) or name.endswith(IN_HEADERS)):
+        elif count.isdigit() and (name in PROGRAMS or name.endswith((IN_HEADERS, LINES))):
             numbers[name] = (int(count), number)
         else:
-            tidy.say(HEAVY, number, f'"{row}": expected HEADER: FILE..., HEADER{IN_HEADERS} N, or one of '
-                                    f'{", ".join((*PROGRAMS, LINES_MAX))} and a number')
+            tidy.say(HEAVY, number, f'"{row}": expected HEADER: FILE..., COMMAND(): FILE..., HEADER{IN_HEADERS} N, '
+                                    f'UNIT{LINES} N, {" N or ".join(PROGRAMS)} N')
     return users, numbers
 
 
@@ -48,25 +49,37 @@ def check_ratchet(tidy, name, found, allowed, line):
     """Compares what was found, a list of (path, line, what to say of one too many), with a number of heavy.txt."""
     if len(found) > allowed:
         for path, where, what in found:
-            tidy.say(path, where, f"{what}: one of {len(found)}, at most {allowed} ({HEAVY})")
+            tidy.say(path, where, f"{what}: one of {len(found)}, at most {allowed}, which {RULE}")
     elif len(found) < allowed:
         tidy.say(HEAVY, line, f"{name} shrank to {len(found)}: lower its entry from {allowed}")
 
 
+def calls(tidy, command):
+    """[(path, line)] of a command in all files of CMake, which takes upper case and spaces before the bracket, too."""
+    call = re.compile(rf"\s*{command}\s*\(", re.I)
+    return [(path, where) for path in tidy.files if path.endswith(("CMakeLists.txt", ".cmake"))
+            for where, row in enumerate(tidy.lines(path), 1) if call.match(row)]
+
+
 def check_users(tidy, users):
-    for header, (files, line) in users.items():
-        real = [path for path in tidy.code for _, include in includes(tidy, path) if is_of(include, header)]
-        for path in sorted(set(files) - set(real)):
-            tidy.say(HEAVY, line, f"{path} does not include {header}: remove it")
-        for path in tidy.code:
-            for where, include in includes(tidy, path):
-                if is_of(include, header) and path not in files:
-                    tidy.say(path, where, f"<{include}> is heavy: only {', '.join(files) or 'nobody'} may include it ({HEAVY})")
+    for name, (files, line) in users.items():
+        who = ", ".join(files) or "nobody"
+        if name.endswith("()"):
+            found = [(path, where, f"{name} is for {who} alone: declare a program of tests with numoe_tests or numoe_fuzz")
+                     for path, where in calls(tidy, name.removesuffix("()"))]
+        else:
+            found = [(path, where, f"<{include}> is heavy: only {who} may include it") for path in tidy.code
+                     for where, include in includes(tidy, path) if is_of(include, name)]
+        for path in sorted(set(files) - {path for path, _, _ in found}):
+            tidy.say(HEAVY, line, f"{path} does not {'call' if name.endswith('()') else 'include'} {name}: remove it")
+        for path, where, what in found:
+            if path not in files:
+                tidy.say(path, where, f"{what} ({HEAVY})")
 
 
 def check_headers(tidy, numbers):
     """A header counts once, whatever it includes of a library."""
-    headers = [f for f in tidy.code if f.endswith((".h", ".cuh")) and f.startswith(ROOMS) and not f.startswith("common/base/")]
+    headers = [f for f in tidy.code if f.endswith((".h", ".cuh")) and f.startswith(ROOMS)]
     for name, (allowed, line) in numbers.items():
         if not name.endswith(IN_HEADERS):
             continue
@@ -82,9 +95,14 @@ def check_programs(tidy, numbers):
     for program in PROGRAMS:
         if program not in numbers:
             continue
-        found = [(path, where, f"a program of {program}") for path in tidy.files if path.endswith("CMakeLists.txt")
-                 for where, row in enumerate(tidy.lines(path), 1) if re.match(rf"\s*{program}\(", row)]
+        found = [(path, where, f"a program of {program}") for path, where in calls(tidy, program)]
         check_ratchet(tidy, program, found, *numbers[program])
+
+
+def check_units(tidy, numbers):
+    for name, (_, line) in numbers.items():
+        if name.endswith(LINES) and name.removesuffix(LINES) not in tidy.code:
+            tidy.say(HEAVY, line, f"{name.removesuffix(LINES)} does not exist: remove it")
 
 
 def check_tests_are_not_included(tidy):
@@ -99,4 +117,5 @@ def check(tidy):
     check_users(tidy, users)
     check_headers(tidy, numbers)
     check_programs(tidy, numbers)
+    check_units(tidy, numbers)
     check_tests_are_not_included(tidy)

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Tests of tidy.py: a small clean tree, and one bad change of it for each finding. Usage: tidy_test.py"""
+import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import hardening  # noqa: E402
 import preprocessed  # noqa: E402
 import source  # noqa: E402
 from tidy import Tidy  # noqa: E402
@@ -21,7 +24,7 @@ CLEAN = {
     "tests/tidy/layers.txt": "# rooms\ncommon/base:\ncommon/tensor:\ncommon/kernels: common/tensor\n"
                              "coordinator/model: common/tensor\nexpert_worker: common/tensor\n",
     "tests/tidy/ratchet.txt": "# none\n",
-    "tests/tidy/heavy.txt": "# heavy\npreprocessed-lines-max 9\n",
+    "tests/tidy/heavy.txt": "# heavy\ncommon/base/check.cc preprocessed-lines 9\n",
     "common/base/check.h": CONTRACT + "void Check();\n",
     "common/base/check.cc": '#include "common/base/check.h"\nvoid Check() { std::fprintf(stderr, "x"); }\n',
     "common/base/CMakeLists.txt": "numoe_library(numoe_base SRCS check.cc)\n",
@@ -67,8 +70,17 @@ class TidyTest(unittest.TestCase):
         self.expect(self.with_line(include), "common/base/check.cc:3: common/base may not include common/tensor/tensor.h")
         self.expect({"expert_worker/main.cc": '#include "coordinator/model/m.h"\n', "expert_worker/CMakeLists.txt": "main.cc",
                      "coordinator/model/m.h": CONTRACT}, "expert_worker may not include coordinator/model/m.h")
-        self.expect({"common/new/a.cc": "int a;\n", "common/new/CMakeLists.txt": "a.cc"}, "its room is not in")
+        self.expect({"common/new/a.cc": "int a;\n", "common/new/CMakeLists.txt": "a.cc"}, "its room, common/new, is not in")
         self.expect({"common/base/check.cc": '#include "check.h"\n#include "common/base/check.h"\n'}, "from the repository's root")
+
+    def test_a_new_room_does_not_have_the_rights_of_the_folder_above(self):
+        parent = {"tests/tidy/layers.txt": CLEAN["tests/tidy/layers.txt"] + "coordinator: common/tensor\n"}
+        source = lambda path: {**parent, path: '#include "common/tensor/tensor.h"\n', os.path.dirname(path) + "/CMakeLists.txt": "a.cc"}
+        self.expect(source("coordinator/a.cc"))
+        self.expect(source("coordinator/model/deep/a.cc"))
+        self.expect(source("coordinator/more/a.cc"), "coordinator/more/a.cc:1: its room, coordinator/more, is not in")
+        self.expect(source("coordinator/more/deep/a.cc"), "a.cc:1: its room, coordinator/more, is not in")
+        self.expect(source("expert_worker/more/a.cc"), "a.cc:1: its room, expert_worker/more, is not in")
 
     def test_table_of_layers(self):
         table = CLEAN["tests/tidy/layers.txt"]
@@ -93,7 +105,8 @@ class TidyTest(unittest.TestCase):
         self.expect({**of_tensor, **row(1)})
         self.expect({**of_tensor, **row(0)}, "tensor.h:6: a header that includes <json/json.hpp>: one of 1, at most 0")
         self.expect({**of_tensor, **row(2)}, "heavy.txt:1: json/json.hpp in product headers shrank to 1: lower its entry from 2")
-        self.expect({**self.with_line(heavy), **self.with_line(heavy, "common/base/check.h"), **row(0)})
+        self.expect({**self.with_line(heavy), **row(0)})
+        self.expect({**self.with_line(heavy, "common/base/check.h"), **row(0)}, "check.h:6: a header that includes <json/json.hpp>")
 
     def test_programs_of_tests(self):
         row = lambda count: {"tests/tidy/heavy.txt": f"numoe_tests {count}  # why\n"}
@@ -101,6 +114,25 @@ class TidyTest(unittest.TestCase):
         self.expect({**programs, **row(2)})
         self.expect({**programs, **row(1)}, "CMakeLists.txt:1: a program of numoe_tests: one of 2, at most 1", "CMakeLists.txt:2:")
         self.expect({**programs, **row(3)}, "heavy.txt:1: numoe_tests shrank to 2")
+        for more in ("NUMOE_TESTS(d SRCS)", "  numoe_tests (d SRCS)", "Numoe_Tests\t(d"):
+            self.expect({"tests/unit/CMakeLists.txt": programs["tests/unit/CMakeLists.txt"] + more + "\n", **row(3)})
+            self.expect({**programs, "tests/more.cmake": more + "\n", **row(3)})
+        self.expect({**programs, "tests/more.cmake": "#   numoe_tests(NAME)\nfunction(numoe_tests name)\n", **row(2)})
+
+    def test_programs_of_tests_are_declared_by_the_rules_alone(self):
+        row = lambda who: {"tests/tidy/heavy.txt": f"add_test(): {who}\n"}
+        plain = {"tests/unit/CMakeLists.txt": "add_custom_target(a)\nadd_test(NAME a COMMAND b)\n"}
+        self.expect({**plain, **row("tests/unit/CMakeLists.txt")})
+        self.expect({**plain, **row("nobody")}, "tests/unit/CMakeLists.txt:2: add_test() is for nobody alone: declare a program")
+        self.expect({"tests/a.cmake": "ADD_TEST (NAME a COMMAND b)\n", **row("nobody")}, "tests/a.cmake:1: add_test() is for nobody")
+        self.expect(row("tests/unit/CMakeLists.txt"), "heavy.txt:1: tests/unit/CMakeLists.txt does not call add_test(): remove it")
+        rules = "common/cmake/Rules.cmake"
+        self.expect({"tests/tidy/heavy.txt": f"add_executable(): {rules}\n"})
+        self.expect({"tests/unit/CMakeLists.txt": "add_executable(a a.cc)\n", "tests/tidy/heavy.txt": f"add_executable(): {rules}\n"},
+                    f"tests/unit/CMakeLists.txt:1: add_executable() is for {rules} alone")
+
+    def test_units_whose_lines_are_counted_exist(self):
+        self.expect({"tests/tidy/heavy.txt": "common/base/gone.cc preprocessed-lines 9\n"}, "heavy.txt:1: common/base/gone.cc does not exist")
 
     def test_the_product_does_not_include_tests(self):
         include = '#include "tests/support/a.h"'
@@ -188,6 +220,34 @@ class TidyTest(unittest.TestCase):
         self.expect({"coordinator/chat/README.md": None}, "README.md:2: the life of a token names coordinator/chat")
 
 
+class FilesTest(unittest.TestCase):
+    def listed(self, root):
+        """What tidy.py --files prints of a tree with five sources, one of them below build/."""
+        for path in ("a.cc", "sub/with space.h", "gone.cc", "ignored/b.cc", "build/c.cc", "a.py"):
+            os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+            with open(os.path.join(root, path), "w", encoding="utf-8") as f:
+                f.write("x\n")
+        if os.path.isdir(root + "/.git"):
+            with open(root + "/.gitignore", "w", encoding="utf-8") as f:
+                f.write("ignored/\nbuild/\n")
+            subprocess.run(["git", "-C", root, "add", "gone.cc"], check=True)
+        os.remove(root + "/gone.cc")
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tidy.py")
+        return subprocess.run([sys.executable, program, "--files", root], capture_output=True, text=True, check=True).stdout.splitlines()
+
+    def test_sources_that_git_does_not_track_yet_belong_to_them_and_deleted_ones_do_not(self):
+        with tempfile.TemporaryDirectory() as root:
+            try:
+                subprocess.run(["git", "init", "-q", root], check=True)
+            except FileNotFoundError:
+                self.skipTest("not installed: git")
+            self.assertEqual(self.listed(root), ["a.cc", "sub/with space.h"])
+
+    def test_there_is_a_list_where_there_is_no_git(self):
+        with tempfile.TemporaryDirectory() as root:
+            self.assertEqual(self.listed(root), ["a.cc", "ignored/b.cc", "sub/with space.h"])
+
+
 class CommitsTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -237,7 +297,38 @@ class PreprocessedTest(unittest.TestCase):
                     f.write(text)
             self.assertEqual(preprocessed.flags_of(root + "/c.json"), ["-DA=1", "-I/x", "-isystem", "/y", "-DB"])
             self.assertEqual(preprocessed.lines_of(root + "/a.cc", []), 3)
-        self.assertGreater(preprocessed.limit(), 0)
+
+    def test_a_unit_may_have_two_percent_more_lines_than_its_number(self):
+        self.assertTrue(preprocessed.limits())
+        self.assertEqual(preprocessed.verdicts({"a.cc": 1020, "b.cc": 10}, {"a.cc": 1000, "b.cc": 1000}), [])
+        found = preprocessed.verdicts({"a.cc": 1021, "b.cc": 1021}, {"a.cc": 1000, "b.cc": 1021})
+        self.assertEqual([line[:29] for line in found], ["a.cc:1: 1,021 lines when comp"])
+
+    def judged(self, release):
+        """The exit status where a unit has ten times its lines."""
+        with mock.patch("preprocessed.platform.freedesktop_os_release", return_value=release), \
+             mock.patch("preprocessed.limits", return_value={"a.cc": 10}), mock.patch("preprocessed.flags_of", return_value=[]), \
+             mock.patch("preprocessed.lines_of", return_value=100), mock.patch("sys.argv", ["preprocessed.py", "c.json"]), \
+             mock.patch("sys.stdout", io.StringIO()) as said, mock.patch("sys.stderr", said):
+            return preprocessed.main(), said.getvalue()
+
+    def test_only_debian_12_is_judged(self):
+        status, said = self.judged({"ID": "debian", "VERSION_ID": "12"})
+        self.assertEqual((status, "a.cc:1: 100 lines" in said), (1, True), said)
+        for release in ({"ID": "debian", "VERSION_ID": "13"}, {"ID": "ubuntu", "VERSION_ID": "24.04"}, {"ID": "arch"}):
+            status, said = self.judged(release)
+            self.assertEqual((status, "a.cc 100 of 10" in said, "not judged on" in said), (0, True, True), said)
+
+
+class HardeningTest(unittest.TestCase):
+    def test_what_ninja_builds_of_the_product_is_judged(self):
+        listing = ("bin/numoe-pack: CXX_EXECUTABLE_LINKER__numoe-pack_Release\nnumoe-pack: phony\nnumoe-old: phony\n"
+                   "tests/base_tests: CXX_EXECUTABLE_LINKER__base_tests_Release\n"
+                   "coordinator/libnumoe_health.a: CXX_STATIC_LIBRARY_LINKER__numoe_health_Release\nlibnumoe_health.a: phony\n"
+                   "common/base/libnumoe_base.a: CXX_STATIC_LIBRARY_LINKER__numoe_base_Release\n"
+                   "tests/cuda_host/libcuda_host.a: CXX_STATIC_LIBRARY_LINKER__cuda_host_Release\n")
+        self.assertEqual(hardening.targets(listing),
+                         (["bin/numoe-pack"], ["common/base/libnumoe_base.a", "coordinator/libnumoe_health.a"]))
 
 
 class SourceTest(unittest.TestCase):

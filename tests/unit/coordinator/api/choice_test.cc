@@ -50,7 +50,7 @@ class ChoiceTest : public ::testing::Test {
   }
 
   std::unique_ptr<Tokenizer> tokenizer_;
-  const OutputFormat format_;  // no marks: everything is content
+  const OutputFormat format_{};  // no marks: everything is content
   const std::vector<TokenId> prompt_ = {1, 2, 3, 4, 5};
   TokenId eos_ = 0;
   std::vector<TokenId> eos_ids_;

@@ -124,9 +124,9 @@ class OneMessageTest : public ::testing::Test {
   }
 
   const ByteTokenizer tokenizer_{{"[EOS]"}};
-  const OutputFormat format_;
+  const OutputFormat format_{};
   const std::vector<TokenId> eos_ = {256}, prompt_ = {1, 2, 3, 4, 5};
-  const GenerationRequest request_;
+  const GenerationRequest request_{};
   MessagesWriter writer_{
       request_, {.tokenizer = tokenizer_, .id = "msg_1", .model = "m", .created = 0, .prompts = {prompt_}}};
   const Choices choices_ = [this] {

@@ -76,7 +76,7 @@ class NativeAnswersTest : public ::testing::Test {
   }
 
   const ByteTokenizer tokenizer_{{"[EOS]"}};
-  const OutputFormat format_;
+  const OutputFormat format_{};
   const std::vector<TokenId> eos_ = {256}, prompt_ = {'a', 'b', 'c'};
 };
 

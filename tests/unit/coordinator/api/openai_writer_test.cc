@@ -43,7 +43,7 @@ class OpenAiWriterTest : public ::testing::Test {
   }
 
   const ByteTokenizer tokenizer_{{"[EOS]"}};
-  const OutputFormat format_;  // no marks: everything is content
+  const OutputFormat format_{};  // no marks: everything is content
   const std::vector<TokenId> eos_ = {256};
   const std::vector<TokenId> prompt_ = {1, 2, 3, 4, 5};
 };

@@ -131,9 +131,9 @@ class OneResponseTest : public ::testing::Test {
   }
 
   const ByteTokenizer tokenizer_{{"[EOS]"}};
-  const OutputFormat format_;
+  const OutputFormat format_{};
   const std::vector<TokenId> eos_ = {256}, prompt_ = {1, 2, 3};
-  const GenerationRequest request_;
+  const GenerationRequest request_{};
   ordered_json kept_;
   ResponsesWriter writer_{
       {.tokenizer = tokenizer_, .id = "resp_1", .model = "m", .created = 0, .prompts = {prompt_}},
