@@ -98,7 +98,7 @@ part_images() { release; tests/deploy/run.sh --bin $bin; }
 part_device-code() { tests/gpu/compile.sh; }
 
 all_parts() { sed -e 's/#.*//' tests/parts.txt | awk 'NF {print $1}'; }
-always_parts() { sed -e 's/#.*//' tests/parts.txt | awk '$2 == "always" {print $1}'; }
+always_parts() { sed -e 's/#.*//' tests/parts.txt | awk '$3 == "always" {print $1}'; }
 
 case ${1:-} in
   --*) [ $# -eq 1 ] || { echo "found '$2' after $1: expected nothing" >&2; exit 2; } ;;

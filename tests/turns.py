@@ -4,17 +4,28 @@
 Prints a line for each part: NAME, then `run` or `skip`, then the reason, separated by tabs; and to stderr with which commit
 it compared the working tree. That is BASE, the commit before the change that is judged (default: NUMOE_BASE, or else the
 newest commit that is four hours older than HEAD, because a change may be many commits). Where git cannot say what changed,
-every part runs. Standard library only.
+everything counts as changed. Parts that run because their files have changed, and not because it is their turn, run while the
+whole stays within LIMIT_MINUTES, the shortest first. Standard library only.
 """
 import argparse
 import os
 import re
 import subprocess
 import sys
+from typing import NamedTuple, Optional
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 TURNS = 3
 WINDOW_S = 4 * 3600
+LIMIT_MINUTES = 80  # the gate may take 90, and machines differ
+
+
+class Part(NamedTuple):
+    name: str
+    minutes: float  # on two cores with an empty compiler cache
+    when: str  # always, gate or turn
+    turn: Optional[int]
+    paths: list
 
 
 def expand(path):
@@ -30,21 +41,23 @@ def is_below(file, paths):
 
 
 def read_parts(path):
-    """[(name, when, turn or None, paths)] of a file like tests/parts.txt; raises ValueError that names the line."""
+    """The parts of a file like tests/parts.txt; raises ValueError that names the line."""
     parts = []
     with open(path, encoding="utf-8") as f:
         for number, line in enumerate(f, 1):
             words = line.split()
             if not words or words[0].startswith("#"):
                 continue
-            name, when = words[0], words[1] if len(words) > 1 else ""
-            if when in ("always", "gate") and len(words) == 2:
-                parts.append((name, when, None, []))
-            elif when == "turn" and len(words) > 2 and words[2].isdigit() and int(words[2]) < TURNS:
-                parts.append((name, when, int(words[2]), [path for word in words[3:] for path in expand(word)]))
+            name, minutes, when, *rest = words + [""] * (3 - len(words))
+            known = re.fullmatch(r"\d+(\.\d+)?", minutes) is not None
+            if known and when in ("always", "gate") and not rest:
+                parts.append(Part(name, float(minutes), when, None, []))
+            elif known and when == "turn" and rest and rest[0].isdigit() and int(rest[0]) < TURNS:
+                paths = [path for word in rest[1:] for path in expand(word)]
+                parts.append(Part(name, float(minutes), when, int(rest[0]), paths))
             else:
-                raise ValueError(f"{path}:{number}: expected NAME always, NAME gate, or NAME turn 0..{TURNS - 1} PATH..., "
-                                 f"found \"{line.strip()}\"")
+                raise ValueError(f"{path}:{number}: expected NAME MINUTES always, NAME MINUTES gate, or "
+                                 f"NAME MINUTES turn 0..{TURNS - 1} PATH..., found \"{line.strip()}\"")
     return parts
 
 
@@ -79,21 +92,31 @@ def comparison(base):
 def decide(parts, commit, changed, base):
     """[(name, runs, reason)] of what changed_files says."""
     turn = int(commit[:12], 16) % TURNS if commit else None
-    decisions = []
-    for name, when, its_turn, paths in parts:
-        touched = [file for file in changed or [] if is_below(file, paths)]
-        if when != "turn":
-            decisions.append((name, True, "every run has it"))
+    reasons = {}  # of the parts that run
+    touched = []  # (minutes, name, reason) of those that only changes ask for
+    for part in parts:
+        files = [file for file in changed or [] if is_below(file, part.paths)]
+        if part.when != "turn":
+            reasons[part.name] = "every run has it"
+        elif part.turn == turn:
+            reasons[part.name] = f"it is its turn: {commit[:12]} modulo {TURNS} is {turn}"
         elif turn is None or changed is None:
-            decisions.append((name, True, "git does not say what changed, so nothing is left out"))
-        elif its_turn == turn:
-            decisions.append((name, True, f"it is its turn: {commit[:12]} modulo {TURNS} is {turn}"))
-        elif touched:
-            decisions.append((name, True, f"{touched[0]} has changed" + (f" and {len(touched) - 1} more" if touched[1:] else "")))
+            touched.append((part.minutes, part.name, "git does not say what has changed"))
+        elif files:
+            touched.append((part.minutes, part.name, f"{files[0]} has changed" + (f" and {len(files) - 1} more" if files[1:] else "")))
+    minutes = sum(part.minutes for part in parts if part.name in reasons)
+    left_out = {}
+    for cost, name, reason in sorted(touched):
+        if minutes + cost <= LIMIT_MINUTES:
+            reasons[name] = reason
+            minutes += cost
         else:
-            decisions.append((name, False, f"its turn is {its_turn}, {commit[:12]} modulo {TURNS} is {turn}, and none of its "
-                                           f"files in tests/parts.txt has changed since {base}"))
-    return decisions
+            left_out[name] = (f"{reason}, but with it the run would take {minutes + cost:.0f} minutes of at most {LIMIT_MINUTES}; "
+                              f"tests/run.sh {name} runs it")
+    return [(part.name, part.name in reasons,
+             reasons.get(part.name) or left_out.get(part.name) or
+             f"its turn is {part.turn}, {commit[:12]} modulo {TURNS} is {turn}, and none of its files in tests/parts.txt has "
+             f"changed since {base}") for part in parts]
 
 
 def main():

@@ -12,7 +12,8 @@ from unittest import mock
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import turns  # noqa: E402
 
-PARTS = [("unit", "always", None, []), ("tsan", "gate", None, []), ("images", "turn", 1, ["deploy/image", "tests/deploy"])]
+PARTS = [turns.Part("unit", 1, "always", None, []), turns.Part("tsan", 1, "gate", None, []),
+         turns.Part("images", 1, "turn", 1, ["deploy/image", "tests/deploy"])]
 
 
 def runs(commit, changed):
@@ -20,7 +21,7 @@ def runs(commit, changed):
 
 
 def paths_of(part):
-    return next(paths for name, _, _, paths in turns.read_parts(os.path.join(turns.ROOT, "tests/parts.txt")) if name == part)
+    return next(p.paths for p in turns.read_parts(os.path.join(turns.ROOT, "tests/parts.txt")) if p.name == part)
 
 
 def read(path):
@@ -47,6 +48,22 @@ class Turns(unittest.TestCase):
         self.assertIn("none of its files in tests/parts.txt has changed since f3d58fd",
                       turns.decide(PARTS, "000000000002", [], "f3d58fd")[2][2])
 
+    def test_what_changed_runs_while_the_run_stays_within_its_limit(self):
+        parts = [turns.Part("unit", 60, "always", None, []), turns.Part("long", 12, "turn", 0, ["a"]),
+                 turns.Part("short", 8, "turn", 1, ["a"]), turns.Part("its_turn", 5, "turn", 2, ["a"])]
+        for changed in (["a/b"], None):
+            decisions = {name: (runs, reason) for name, runs, reason in turns.decide(parts, "000000000002", changed, "f3d58fd")}
+            self.assertEqual([name for name, (runs, _) in decisions.items() if runs], ["unit", "short", "its_turn"])
+            self.assertIn("would take 85 minutes of at most 80; tests/run.sh long runs it", decisions["long"][1])
+
+    def test_the_gate_fits_with_any_turn(self):
+        parts = turns.read_parts(os.path.join(turns.ROOT, "tests/parts.txt"))
+        for turn in range(turns.TURNS):
+            decided = turns.decide(parts, f"{turn:012x}", None, "")
+            minutes = sum(part.minutes for part, (_, runs, _) in zip(parts, decided) if runs)
+            self.assertLessEqual(minutes, turns.LIMIT_MINUTES)
+            self.assertTrue(all(runs for part, (_, runs, _) in zip(parts, decided) if part.when != "turn" or part.turn == turn))
+
     def test_paths_have_the_braces_of_a_shell(self):
         self.assertEqual(turns.expand("a/{b,c}.{h,cc}"), ["a/b.h", "a/b.cc", "a/c.h", "a/c.cc"])
         self.assertEqual(turns.expand("{,t/}a/{b,c}"), ["a/b", "a/c", "t/a/b", "t/a/c"])
@@ -60,20 +77,20 @@ class Turns(unittest.TestCase):
         for first in range(5):
             seen = {name for n in range(first, first + turns.TURNS)
                     for name, runs, _ in turns.decide(parts, f"{n:012x}", [], "") if runs}
-            self.assertEqual(seen, {name for name, _, _, _ in parts})
+            self.assertEqual(seen, {part.name for part in parts})
 
     def test_a_wrong_line_is_named(self):
-        for line in ("unit sometimes", "images turn 7 deploy", "images turn", "unit always deploy"):
+        for line in ("unit 1 sometimes", "images 1 turn 7 deploy", "images 1 turn", "unit 1 always deploy", "unit always", "unit"):
             with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
                 f.write("# parts\n" + line + "\n")
                 f.flush()
-                with self.assertRaisesRegex(ValueError, f":2: expected NAME always.*\"{line}\""):
+                with self.assertRaisesRegex(ValueError, f":2: expected NAME MINUTES always.*\"{line}\""):
                     turns.read_parts(f.name)
 
     def test_parts_that_depend_on_files_name_some_that_exist(self):
-        for name, _, _, paths in turns.read_parts(os.path.join(turns.ROOT, "tests/parts.txt")):
-            for path in paths:
-                self.assertTrue(os.path.exists(os.path.join(turns.ROOT, path)), f"{name}: {path}")
+        for part in turns.read_parts(os.path.join(turns.ROOT, "tests/parts.txt")):
+            for path in part.paths:
+                self.assertTrue(os.path.exists(os.path.join(turns.ROOT, path)), f"{part.name}: {path}")
 
     def test_asan_compute_names_every_room_whose_tests_no_other_part_has_under_asan(self):
         paths, rooms = paths_of("asan-compute"), rooms_without_boundary()
@@ -105,7 +122,7 @@ class Turns(unittest.TestCase):
         self.assertEqual(listed.returncode, 0, listed.stderr)
         names = [line.split()[0] for line in listed.stdout.splitlines()]
         parts = turns.read_parts(os.path.join(turns.ROOT, "tests/parts.txt"))
-        self.assertEqual(names, [name for name, _, _, _ in parts])
+        self.assertEqual(names, [part.name for part in parts])
         for name in names:
             self.assertIn(f"| `{name}` |", read("tests/README.md"))
 
