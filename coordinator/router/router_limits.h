@@ -14,8 +14,8 @@ inline constexpr int kRouterBackendsMax = 64;
 // Beginnings of prompts that are remembered, 80 bytes each: those of 8,000 conversations of 4k tokens.
 inline constexpr size_t kRouterPrefixesMax = 1 << 19;
 // A backend that computed a prompt's beginning gets the request while it has no more to do than this factor
-// of what the least loaded one has, plus so many requests: on an idle house nothing is spread for its own
-// sake.
+// of what the least loaded one has, plus kRouterLoadSlack requests: while the service is idle, nothing is
+// spread for its own sake.
 inline constexpr double kRouterLoadFactorMax = 1.5;
 inline constexpr int kRouterLoadSlack = 4;
 inline constexpr double kRouterLookSeconds = 1;          // between looks at a backend's health

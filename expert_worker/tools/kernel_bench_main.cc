@@ -37,7 +37,10 @@ int main(int argc, char** argv) {
   loading.Add("model", load.model, "Checkpoint, or packed by numoe-pack").Required();
   loading.Add("packed", load.packed, "A packed model's shards: map or copy").OneOf({"map", "copy"});
   loading.Add("format", load.format, "As for the worker");
-  loading.Add("worker-count", load.worker_count, "The slice of worker 0 of so many").Range(1, 64);
+  loading
+      .Add("worker-count", load.worker_count,
+           "Number of workers that share the model; worker 0's slice is loaded")
+      .Range(1, 64);
   loading.Add("rounds", load.rounds, "Rounds, of which the median counts").Range(1, 99);
   for (numoe::Flags* command : {&transport, &limits, &layer, &loading}) {
     command->AddSwitch("json", json, "One JSON object per line");

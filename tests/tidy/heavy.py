@@ -1,7 +1,7 @@
 """Keeps the compile times that were won: who includes heavy headers, how many programs of tests there are (heavy.txt).
 
-check(tidy) says what it finds through tidy.say. A number may only shrink, but for a new room's test program, whose reason
-stands in heavy.txt: what exceeds a number is said, and so is a number that the tree has left behind, which must be lowered.
+check(tidy) says what it finds through tidy.say. A number may only shrink; a new room may add its one test program and gives the
+reason in heavy.txt: what exceeds a number is said, and so is a number that the tree has left behind, which must be lowered.
 """
 import functools
 import re
@@ -12,7 +12,7 @@ INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
 PROGRAMS = ("numoe_tests", "numoe_fuzz")
 IN_HEADERS = " in product headers"
 LINES = " preprocessed-lines"  # preprocessed.py compares these
-RULE = f"may only shrink, but for a new room's test program, whose reason stands in {HEAVY}"
+RULE = f"may only shrink; a new room may add its one test program and gives the reason in {HEAVY}"
 
 
 def read(tidy):
