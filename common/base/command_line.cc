@@ -66,11 +66,12 @@ std::string UnknownWord(const WrongCommandLine& wrong) {
 }
 
 // Returns "0 to 65535" for two bounds that the parser printed. An upper bound that limits nothing is left
-// out.
+// out, and the least number above 0 is called that.
 std::string Bounds(const std::string& low, const std::string& high) {
-  constexpr double kUnlimited = 1e18;
+  constexpr double kUnlimited = 1e18, kLeastAboveZero = 1e-300;
   const double least = std::strtod(low.c_str(), nullptr), most = std::strtod(high.c_str(), nullptr);
-  return most < kUnlimited ? fmt::format("{} to {}", least, most) : fmt::format("{} or more", least);
+  if (most < kUnlimited) return fmt::format("{} to {}", least, most);
+  return least > 0 && least < kLeastAboveZero ? "more than 0" : fmt::format("{} or more", least);
 }
 
 // The text behind `prefix`, or nothing where `text` does not begin with it.

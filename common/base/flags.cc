@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -76,9 +77,14 @@ Flag Flag::Range(double low, double high) const {
   return *this;
 }
 
+// In the parser's own words the least value would be "0.000000".
 Flag Flag::Positive() const {
-  option_->check(CLI::PositiveNumber);
-  return *this;
+  const auto wrong = [](const std::string& value) -> std::string {
+    if (CLI::PositiveNumber(value).empty()) return "";
+    return fmt::format("Value {} not in range {} to {}", value, std::numeric_limits<double>::min(),
+                       std::numeric_limits<double>::max());
+  };
+  return Check(wrong, "POSITIVE");
 }
 
 Flag Flag::NonNegative() const {

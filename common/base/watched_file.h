@@ -1,11 +1,17 @@
 // WatchedFile: notices that a file has changed, for keys and certificates that are replaced while we serve.
 //
-// Looks at most once a second and compares the time of modification, so asking costs nothing. Follows
-// symbolic links: Kubernetes swaps the link of a mounted secret. One thread at a time.
+// Looks at most once a second, and at what the file's inode says: which it is, its size, and when it was
+// written and changed. A time alone would miss a file that is put in its place with an older or the same one.
+// Follows symbolic links: Kubernetes swaps the link of a mounted secret. One thread at a time.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 namespace numoe {
@@ -13,29 +19,37 @@ namespace numoe {
 class WatchedFile {
  public:
   /// As it is now counts as seen.
-  explicit WatchedFile(std::filesystem::path path) : path_(std::move(path)), seen_(Modified()) {}
+  explicit WatchedFile(std::filesystem::path path) : path_(std::move(path)), seen_(Look()) {}
 
   /// True once for every change. A file that is missing has not changed.
   bool Changed() {
     const auto now = std::chrono::steady_clock::now();
     if (path_.empty() || now - looked_ < std::chrono::seconds(1)) return false;
     looked_ = now;
-    const auto modified = Modified();
-    if (modified == seen_ || modified == std::filesystem::file_time_type()) return false;
-    seen_ = modified;
+    const std::optional<State> state = Look();
+    missing_ = !state;
+    if (!state || state == seen_) return false;
+    seen_ = state;
     return true;
   }
+  /// When Changed looked last, the file was not there.
+  bool missing() const { return missing_; }
 
  private:
-  std::filesystem::file_time_type Modified() const {
-    std::error_code error;
-    const auto time = std::filesystem::last_write_time(path_, error);
-    return error ? std::filesystem::file_time_type() : time;
+  // Device, inode, size, and the times of modification and change in seconds and nanoseconds.
+  using State = std::tuple<dev_t, ino_t, off_t, int64_t, int64_t, int64_t, int64_t>;
+
+  std::optional<State> Look() const {
+    struct stat s = {};
+    if (path_.empty() || stat(path_.c_str(), &s) != 0) return std::nullopt;
+    return State(s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec,
+                 s.st_ctim.tv_nsec);
   }
 
   std::filesystem::path path_;
-  std::filesystem::file_time_type seen_;
+  std::optional<State> seen_;
   std::chrono::steady_clock::time_point looked_;
+  bool missing_ = false;
 };
 
 }  // namespace numoe

@@ -17,6 +17,7 @@ class CommandLineTest : public ::testing::Test {
     flags_.Add("model", model_, "").Required();
     flags_.Add("port", port_, "").Range(0, 65535);
     flags_.Add("deadline-ms", count_, "").NonNegative();
+    flags_.Add("patience-ms", count_, "").Positive();
     flags_.Add("count", count_, "");
     flags_.Add("path", path_, "").OneOf({"auto", "shm"});
     flags_.AddSwitch("quick", quick_, "");
@@ -67,6 +68,10 @@ TEST_F(CommandLineTest, WrongValuesSayWhatWasExpected) {
   EXPECT_EQ(explain("--port=70000"), "--port=70000: expected 0 to 65535; see program --help");
   EXPECT_EQ(explain("--port=abc"), "--port=abc: expected 0 to 65535; see program --help");
   EXPECT_EQ(explain("--deadline-ms=-1"), "--deadline-ms=-1: expected 0 or more; see program --help");
+  EXPECT_EQ(explain("--patience-ms=1"), "fine");
+  for (const std::string value : {"0", "-1", "soon"})
+    EXPECT_EQ(explain("--patience-ms=" + value),
+              "--patience-ms=" + value + ": expected more than 0; see program --help");
   EXPECT_EQ(explain("--count=many"), "--count=many: expected a whole number; see program --help");
   EXPECT_EQ(explain("--path=tcp"), "--path=tcp: expected one of auto, shm; see program --help");
   EXPECT_EQ(explain("--quick=perhaps"), "--quick=perhaps: expected true or false; see program --help");
