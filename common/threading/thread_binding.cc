@@ -34,16 +34,18 @@ bool BindThread(pthread_t thread, const std::vector<int>& cpus) {
   return pthread_setaffinity_np(thread, bytes, set.get()) == 0;
 }
 
-std::vector<int> CpusOfThisThread() {
+std::vector<int> CpusOfThread(pthread_t thread) {
   const size_t bytes = CPU_ALLOC_SIZE(kCpusMax);
   const CpuSet set = EmptyCpuSet();
   std::vector<int> cpus;
-  if (sched_getaffinity(0, bytes, set.get()) != 0) return cpus;
+  if (pthread_getaffinity_np(thread, bytes, set.get()) != 0) return cpus;
   for (size_t cpu = 0; cpu < kCpusMax; ++cpu) {
     if (CPU_ISSET_S(cpu, bytes, set.get())) cpus.push_back(static_cast<int>(cpu));
   }
   return cpus;
 }
+
+std::vector<int> CpusOfThisThread() { return CpusOfThread(pthread_self()); }
 
 ScopedThreadBinding::ScopedThreadBinding(const std::vector<int>& cpus) : before_(CpusOfThisThread()) {
   BindThread(pthread_self(), cpus);

@@ -13,7 +13,8 @@ namespace numoe {
 
 /// False: refused, the thread runs where it ran before.
 bool BindThread(pthread_t thread, const std::vector<int>& cpus);
-/// The CPUs the calling thread may run on, ascending.
+/// The CPUs that a thread may run on, ascending; none where the kernel does not say.
+std::vector<int> CpusOfThread(pthread_t thread);
 std::vector<int> CpusOfThisThread();
 
 class ScopedThreadBinding {

@@ -6,8 +6,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
+#include <set>
 
 #include "common/base/check.h"
 #include "common/threading/thread_binding.h"
@@ -32,22 +34,60 @@ void FutexWake(std::atomic<uint32_t>& word, int threads) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(const ThreadPoolOptions& options) : options_(options) {
+ThreadPool::ThreadPool(const ThreadPoolOptions& options)
+    : options_(options), working_(static_cast<uint32_t>(options.cpus.size())), bound_to_(options.cpus) {
   for (size_t i = 1; i < options.cpus.size(); ++i) {
     std::thread& thread = threads_.emplace_back([this, i] { Loop(static_cast<int>(i)); });
     const std::string name = (options_.name + "-" + std::to_string(i)).substr(0, 15);
-    pthread_setname_np(thread.native_handle(), name.c_str());
-    // Refused where a container's cpuset shrank since it was read: the thread then runs unbound, which is
-    // only slower.
-    bound_ = BindThread(thread.native_handle(), {options_.cpus[i]}) && bound_;
+    handles_.push_back(thread.native_handle());
+    pthread_setname_np(handles_.back(), name.c_str());
   }
+  const MutexLock lock(moving_);
+  Bind();
 }
 
 ThreadPool::~ThreadPool() {
   stop_.store(true);
+  working_.store(UINT32_MAX);  // no thread's number: none waits for a CPU any more
+  FutexWake(working_, INT_MAX);
   epoch_.fetch_add(1);
   FutexWake(epoch_, INT_MAX);
   for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::Bind() {
+  // Refused where a container's cpuset shrank since it was read: the thread then runs unbound, which is only
+  // slower.
+  for (size_t i = 1; i < bound_to_.size(); ++i) BindThread(handles_[i - 1], {bound_to_[i]});
+}
+
+void ThreadPool::MoveTo(std::vector<int> cpus) {
+  NUMOE_CHECK(!cpus.empty());
+  const MutexLock lock(moving_);
+  bound_to_ = std::move(cpus);
+  bound_to_.resize(std::min(bound_to_.size(), handles_.size() + 1));
+  Bind();
+  working_.store(static_cast<uint32_t>(bound_to_.size()));
+  FutexWake(working_, INT_MAX);
+}
+
+bool ThreadPool::bound() const {
+  const MutexLock lock(moving_);
+  for (size_t i = 1; i < bound_to_.size(); ++i)
+    if (CpusOfThread(handles_[i - 1]) != std::vector<int>{bound_to_[i]}) return false;
+  return true;
+}
+
+bool ThreadPool::apart() const {
+  const MutexLock lock(moving_);
+  return std::set<int>(bound_to_.begin(), bound_to_.end()).size() == bound_to_.size();
+}
+
+// Until the thread has a CPU.
+void ThreadPool::Park(int thread) {
+  for (uint32_t working = working_.load(std::memory_order_relaxed); static_cast<uint32_t>(thread) >= working;
+       working = working_.load())
+    FutexWait(working_, working);
 }
 
 void ThreadPool::Run(int tasks, absl::FunctionRef<void(int task, int thread)> body) {
@@ -96,9 +136,10 @@ void ThreadPool::TellCaller() {
 void ThreadPool::Loop(int thread) {
   uint32_t seen = 0;
   while (true) {
+    Park(thread);
     seen = AwaitRun(seen);
     if (stop_.load()) return;
-    Work(thread);
+    if (thread < working()) Work(thread);
   }
 }
 

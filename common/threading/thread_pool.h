@@ -6,8 +6,11 @@
 // runs one after the other, each begun by the thread that ends the one before; a phase sees what those before
 // wrote. Idle threads, and a caller whose tasks are still out, spin for spin_us - the next run of a step
 // comes soon - and then sleep on a futex: nothing spins for ever, and who waits holds no task. One Run at a
-// time, from any one thread; body must not call Run. More threads than CPUs is legal, only slower.
+// time, from any one thread; body must not call Run. More threads than CPUs is legal, only slower. MoveTo
+// gives CPUs back to others, or takes them again: threads without one sleep.
 #pragma once
+
+#include <pthread.h>
 
 #include <atomic>
 #include <cstdint>
@@ -17,13 +20,14 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "common/base/mutex.h"
 
 namespace numoe {
 
 struct ThreadPoolOptions {
   std::string name = "pool";  // threads are named name-1, name-2, ...
-  std::vector<int>
-      cpus;          // one thread for each, bound to it; cpus[0] stands for the caller, which is not bound
+  // One thread for each, bound to it. cpus[0] stands for the caller, who binds itself (caller_threads.h).
+  std::vector<int> cpus;
   int spin_us = 50;  // how long an idle thread spins before it sleeps
 };
 
@@ -40,10 +44,17 @@ class ThreadPool {
                  absl::FunctionRef<void(int phase, int task, int thread)> body);
   /// The caller included.
   int threads() const { return static_cast<int>(threads_.size()) + 1; }
-  /// One for each thread, as asked for.
+  /// One for each thread, as asked for when the pool was made.
   absl::Span<const int> cpus() const { return options_.cpus; }
-  /// Whether the kernel let every thread of the pool be bound to its CPU.
-  bool bound() const { return bound_; }
+  /// From now on thread i computes on cpus[i], and threads beyond these sleep; CPUs beyond threads() are
+  /// nobody's. Any thread, also while another one runs tasks. REQUIRES: at least one CPU.
+  void MoveTo(std::vector<int> cpus);
+  /// Threads that have a CPU, the caller included.
+  int working() const { return static_cast<int>(working_.load()); }
+  /// Whether every thread with a CPU may run there and nowhere else, as the kernel says now.
+  bool bound() const;
+  /// Whether no CPU has two of the threads.
+  bool apart() const;
 
  private:
   void Loop(int thread);
@@ -52,10 +63,15 @@ class ThreadPool {
   void Work(int thread);
   bool Open(int phase);
   void TellCaller();
+  void Park(int thread);
+  void Bind() ABSL_EXCLUSIVE_LOCKS_REQUIRED(moving_);
 
   const ThreadPoolOptions options_;
   std::vector<std::thread> threads_;
-  bool bound_ = true;
+  std::vector<pthread_t> handles_;  // of threads_
+  std::atomic<uint32_t> working_;   // futex word: threads from this number on have no CPU
+  mutable Mutex moving_;
+  std::vector<int> bound_to_ ABSL_GUARDED_BY(moving_);  // [threads with a CPU]
 
   // Two lines of memory, because a line that moves from core to core is what a run costs: one that begins a
   // phase and one that ends it.

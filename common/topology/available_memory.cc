@@ -1,11 +1,12 @@
 #include "common/topology/available_memory.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <fstream>
 #include <optional>
+#include <sstream>
 #include <string>
+
+#include "common/topology/control_groups.h"
 
 namespace numoe {
 namespace {
@@ -19,6 +20,8 @@ std::optional<uint64_t> ReadNumber(const std::filesystem::path& path, const std:
   if (!(file >> value)) return std::nullopt;
   return value;
 }
+
+constexpr const char* kController = "memory";  // of version 1
 
 // Both versions of cgroups have these under names of their own.
 struct GroupFiles {
@@ -43,38 +46,59 @@ uint64_t AvailableIn(const std::filesystem::path& group, const GroupFiles& files
   return *limit - std::min(needed, *limit);
 }
 
-// Where this process is below the mount: "" in a container that sees its own group as the root, or no other.
-std::string OwnGroup(const std::filesystem::path& root, bool version2) {
-  std::ifstream file(root / "proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {  // ID:CONTROLLERS:/PATH
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos || line.size() < second + 2) continue;
-    const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
-    const bool ours = version2 ? controllers == ",," : controllers.find(",memory,") != std::string::npos;
-    const std::string path = line.substr(second + 2);
-    if (ours && path.find("..") == std::string::npos) return path;
-  }
-  return "";
+// Of the process's group and those around it, as far as they limit anything.
+void AddGroups(const std::filesystem::path& root, MemoryBound::Of of, std::vector<MemoryBound>& bounds) {
+  const bool version2 = of == MemoryBound::Of::kGroupVersion2;
+  const GroupFiles& files = version2 ? kVersion2 : kVersion1;
+  const auto add = [&](const std::filesystem::path& group) {
+    const uint64_t available = AvailableIn(root / files.mount / group, files);
+    if (available != UINT64_MAX) bounds.push_back({of, group.string(), available});
+  };
+  add("");
+  std::filesystem::path group;
+  for (const std::filesystem::path& step :
+       std::filesystem::path(ControlGroupOf(root, "self", version2 ? "" : kController)))
+    add(group /= step);
 }
 
-// The least that the process's group and those around it leave.
-uint64_t AvailableInGroups(const std::filesystem::path& root, const GroupFiles& files, bool version2) {
-  uint64_t available = AvailableIn(root / files.mount, files);
-  std::filesystem::path group = root / files.mount;
-  for (const std::filesystem::path& step : std::filesystem::path(OwnGroup(root, version2))) {
-    group /= step;
-    available = std::min(available, AvailableIn(group, files));
+// ZFS keeps files in a cache of its own, which it gives up as the page cache is, and which MemAvailable does
+// not count.
+uint64_t GivenUpByZfs(const std::filesystem::path& root) {
+  std::ifstream file(root / "proc/spl/kstat/zfs/arcstats");  // NAME TYPE VALUE
+  uint64_t size = 0, kept = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    uint64_t type = 0, value = 0;
+    if (!(words >> name >> type >> value)) continue;
+    if (name == "size") size = value;
+    if (name == "c_min") kept = value;
   }
-  return available;
+  return size - std::min(kept, size);
 }
 
 }  // namespace
 
+std::vector<MemoryBound> MemoryBounds(const std::filesystem::path& root) {
+  std::vector<MemoryBound> bounds;
+  if (const auto kilobytes = ReadNumber(root / "proc/meminfo", "MemAvailable:"))
+    bounds.push_back({MemoryBound::Of::kMachine, "", (*kilobytes << 10) + GivenUpByZfs(root)});
+  AddGroups(root, MemoryBound::Of::kGroupVersion2, bounds);
+  AddGroups(root, MemoryBound::Of::kGroupVersion1, bounds);
+  return bounds;
+}
+
+bool CountsIn(const MemoryBound& bound, int process, const std::filesystem::path& root) {
+  if (bound.of == MemoryBound::Of::kMachine || bound.group.empty()) return true;
+  const bool version2 = bound.of == MemoryBound::Of::kGroupVersion2;
+  const std::string group = ControlGroupOf(root, std::to_string(process), version2 ? "" : kController);
+  return group == bound.group || group.rfind(bound.group + "/", 0) == 0;
+}
+
 uint64_t AvailableMemory(const std::filesystem::path& root) {
   uint64_t available = UINT64_MAX;
-  if (const auto kilobytes = ReadNumber(root / "proc/meminfo", "MemAvailable:")) available = *kilobytes << 10;
-  return std::min({available, AvailableInGroups(root, kVersion2, /*version2=*/true),
-                   AvailableInGroups(root, kVersion1, /*version2=*/false)});
+  for (const MemoryBound& bound : MemoryBounds(root)) available = std::min(available, bound.available);
+  return available;
 }
 
 }  // namespace numoe

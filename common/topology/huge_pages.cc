@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "common/base/check.h"
+#include "common/topology/control_groups.h"
 
 namespace numoe {
 namespace {
@@ -24,7 +25,7 @@ SizeNames NamesOf(HugePages pages) {
 }
 
 // UINT64_MAX: there is no such file, or it says "max".
-uint64_t ReadNumber(const fs::path& path) {
+uint64_t ReadCount(const fs::path& path) {
   std::ifstream file(path);
   uint64_t value = 0;
   return file >> value ? value : UINT64_MAX;
@@ -36,14 +37,17 @@ fs::path NodeFolder(const fs::path& root, int node) {
 
 absl::Status RequireCgroup(const fs::path& root, HugePages pages, uint64_t bytes) {
   const std::string name = fmt::format("hugetlb.{}", NamesOf(pages).cgroup);
-  const uint64_t limit = ReadNumber(root / "sys/fs/cgroup" / (name + ".max"));
-  const uint64_t used = ReadNumber(root / "sys/fs/cgroup" / (name + ".current"));
-  if (limit == UINT64_MAX || used == UINT64_MAX || (used <= limit && limit - used >= bytes))
-    return absl::OkStatus();
-  return absl::ResourceExhaustedError(fmt::format(
-      "the cgroup may use {} bytes of {} pages and uses {} of them, {} are needed; raise {}.max (Kubernetes: "
-      "the container's limit hugepages-{}i)",
-      limit, HugePagesName(pages), used, bytes, name, HugePagesName(pages)));
+  for (const fs::path& group : ControlGroupFolders(root, "hugetlb")) {
+    const uint64_t limit = ReadCount(group / (name + ".max"));
+    const uint64_t used = ReadCount(group / (name + ".current"));
+    if (limit == UINT64_MAX || used == UINT64_MAX || (used <= limit && limit - used >= bytes)) continue;
+    return absl::ResourceExhaustedError(
+        fmt::format("the cgroup may use {} bytes of {} pages and uses {} of them, {} are needed; raise "
+                    "{}.max (Kubernetes: "
+                    "the container's limit hugepages-{}i)",
+                    limit, HugePagesName(pages), used, bytes, name, HugePagesName(pages)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -68,8 +72,8 @@ std::vector<HugePagePool> HugePagePools(const fs::path& root, HugePages pages) {
   constexpr int kNodesMax = 1024;  // the kernel's largest configuration
   for (int node = 0; node < kNodesMax; ++node) {
     const fs::path folder = NodeFolder(root, node) / "hugepages" / NamesOf(pages).sysfs;
-    const uint64_t free = ReadNumber(folder / "free_hugepages");
-    const uint64_t total = ReadNumber(folder / "nr_hugepages");
+    const uint64_t free = ReadCount(folder / "free_hugepages");
+    const uint64_t total = ReadCount(folder / "nr_hugepages");
     if (free != UINT64_MAX && total != UINT64_MAX) pools.push_back({node, free, total});
   }
   return pools;

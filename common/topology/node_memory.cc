@@ -14,16 +14,18 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
 
+#include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 
 namespace numoe {
 namespace {
 
+constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE of Linux 5.14
 
 absl::Status Refused(const char* what, size_t bytes, const MemoryKind& kind) {
   const std::string pages =
@@ -38,12 +40,23 @@ unsigned SizeFlag(HugePages pages) {
   return pages == HugePages::kTransparent ? 0 : pages == HugePages::k1G ? MFD_HUGE_1GB : MFD_HUGE_2MB;
 }
 
+// Linux 5.1 has the seal. Found out before memory is filled, which takes minutes.
+absl::Status RequireContentSeal() {
+  const FileDescriptor probe(memfd_create("numoe-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (probe.get() >= 0 && fcntl(probe.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "memory that other processes map must be sealed against their writing: F_SEAL_FUTURE_WRITE: "
+      "{}; expected Linux 5.1 or later, or a start without --share-experts",
+      std::strerror(errno)));
+}
+
 absl::StatusOr<int> NewFile(size_t bytes, const MemoryKind& kind) {
+  RETURN_IF_ERROR(RequireContentSeal());
   const unsigned huge = kind.pages == HugePages::kTransparent ? 0u : MFD_HUGETLB | SizeFlag(kind.pages);
   const int fd = memfd_create("numoe-weights", MFD_CLOEXEC | MFD_ALLOW_SEALING | huge);
   if (fd < 0) return Refused("memfd_create", bytes, kind);
   if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 &&
-      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
     return fd;
   const absl::Status refused = Refused("ftruncate", bytes, kind);
   close(fd);
@@ -75,16 +88,31 @@ absl::Status NodeMemory::Map(const MemoryKind& kind) {
   if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_FIXED | sharing | huge, fd_, 0) == MAP_FAILED)
     return Refused("mmap", bytes, kind);
   data_ = aligned;
+  paged_ = bytes;
   if (kind.pages == HugePages::kTransparent) madvise(data_, bytes, MADV_HUGEPAGE);
   return absl::OkStatus();
 }
 
-absl::Status NodeMemory::Populate(absl::Span<std::byte> part) const {
-  if (madvise(part.data(), part.size(), kPopulateWrite) == 0 || errno == EINVAL) return absl::OkStatus();
+absl::Status PopulatePages(absl::Span<std::byte> part, HugePages pages, int advice) {
+  if (madvise(part.data(), part.size(), advice) == 0) return absl::OkStatus();
+  if (errno == EINVAL) {
+    // A reserved page that is missing would end this process; RequireHugePages has counted them.
+    for (size_t at = 0; pages == HugePages::kTransparent && at < part.size(); at += kPage)
+      *static_cast<volatile std::byte*>(part.data() + at) = std::byte{0};
+    return absl::OkStatus();
+  }
   return absl::ResourceExhaustedError(
       fmt::format("cannot make {} bytes of memory's pages: {}; others took them meanwhile, or the cgroup's "
                   "limit is lower",
                   part.size(), std::strerror(errno)));
+}
+
+absl::Status NodeMemory::SealContent() const {
+  // F_SEAL_SEAL last: it forbids every other one.
+  if (fcntl(fd_, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0 && fcntl(fd_, F_ADD_SEALS, F_SEAL_SEAL) == 0)
+    return absl::OkStatus();
+  return absl::InternalError(
+      fmt::format("shared memory of {} bytes: sealing: {}", size_, std::strerror(errno)));
 }
 
 absl::StatusOr<NodeMemory> NodeMemory::Allocate(size_t bytes, const MemoryKind& kind) {
@@ -96,8 +124,9 @@ absl::StatusOr<NodeMemory> NodeMemory::Allocate(size_t bytes, const MemoryKind& 
     return memory;
   }
   // Blocks below a huge page gain nothing from alignment.
-  const size_t alignment = bytes >= kHugePage ? kHugePage : 4096;
-  memory.mapped_ = (bytes + 2 * alignment - 1) / alignment * alignment;
+  const size_t alignment = bytes >= kHugePage ? kHugePage : kPage;
+  memory.paged_ = (bytes + kPage - 1) / kPage * kPage;
+  memory.mapped_ = memory.paged_ + alignment - kPage;
   memory.mapping_ = mmap(nullptr, memory.mapped_, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory.mapping_ == MAP_FAILED) {
@@ -116,6 +145,7 @@ NodeMemory::NodeMemory(NodeMemory&& other) noexcept { *this = std::move(other); 
 NodeMemory& NodeMemory::operator=(NodeMemory&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(paged_, other.paged_);
   std::swap(mapping_, other.mapping_);
   std::swap(mapped_, other.mapped_);
   std::swap(fd_, other.fd_);
@@ -171,9 +201,48 @@ std::optional<double> HugePageShare(const MemorySpans& spans) {
   return static_cast<double>(huge) / static_cast<double>(resident);
 }
 
+std::optional<std::map<int, double>> ReadNodeShares(const std::filesystem::path& root,
+                                                    const MemorySpans& spans) {
+  // "ADDRESS POLICY key=value ... N0=PAGES N1=PAGES kernelpagesize_kB=4", by address, each line up to the
+  // next.
+  std::ifstream maps(root / "proc/self/numa_maps");
+  std::map<int, double> shares, before;  // of all mappings of the spans; of the line before this one
+  double resident = 0;
+  uint64_t begin = 0;
+  const auto count = [&](uint64_t end) {
+    if (!before.empty() && Overlaps(spans, begin, end)) {
+      for (const auto& [node, bytes] : before) {
+        shares[node] += bytes;
+        resident += bytes;
+      }
+    }
+    before.clear();
+  };
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    uint64_t address = 0;
+    if (!(words >> std::hex >> address)) continue;
+    count(address);
+    begin = address;
+    double page = kPage;
+    for (std::string word; words >> word;) {
+      int node = 0;
+      unsigned long pages = 0, kilobytes = 0;
+      if (std::sscanf(word.c_str(), "N%d=%lu", &node, &pages) == 2)
+        before[node] += static_cast<double>(pages);
+      if (std::sscanf(word.c_str(), "kernelpagesize_kB=%lu", &kilobytes) == 1)
+        page = static_cast<double>(kilobytes) * 1024;
+    }
+    for (auto& [node, bytes] : before) bytes *= page;
+  }
+  count(UINT64_MAX);
+  if (resident == 0) return std::nullopt;
+  for (auto& [node, share] : shares) share /= resident;
+  return shares;
+}
+
 std::optional<std::map<int, double>> NodeShares(const MemorySpans& spans) {
   constexpr size_t kSamplesMax = 4096;
-  constexpr size_t kPage = 4096;
   size_t total = 0;
   for (const auto& span : spans) total += span.size();
   const size_t stride = std::max(kPage, total / kSamplesMax / kPage * kPage);
@@ -183,14 +252,14 @@ std::optional<std::map<int, double>> NodeShares(const MemorySpans& spans) {
   }
   std::vector<int> nodes(pages.size());
   // Without target nodes, move_pages moves nothing and reports where each page is.
-  if (pages.empty() ||
-      syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, nodes.data(), 0) != 0) {
-    return std::nullopt;
-  }
+  if (pages.empty()) return std::nullopt;
+  if (syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, nodes.data(), 0) != 0)
+    return ReadNodeShares("/", spans);
   std::map<int, double> shares;
   double resident = 0;
   for (const int node : nodes) {
-    if (node < 0) continue;  // an error: not resident
+    // An error: not resident, or looked at by NUMA balancing just now, when the kernel tells no node.
+    if (node < 0) continue;
     ++resident;
     ++shares[node];
   }
@@ -212,15 +281,14 @@ std::optional<double> LocalShare(const MemorySpans& spans, const std::vector<int
 void MoveToNodes(const MemorySpans& spans, const std::vector<int>& nodes) {
   constexpr int kBind = 2;            // MPOL_BIND
   constexpr unsigned kMove = 1 << 1;  // MPOL_MF_MOVE
-  constexpr uintptr_t kPage = 4096;
-  unsigned long mask[16] = {};  // 1024 nodes, the kernel's largest configuration
+  unsigned long mask[16] = {};        // 1024 nodes, the kernel's largest configuration
   for (const int node : nodes) {
     if (node >= 0 && node < 1024) mask[node / 64] |= 1ul << (node % 64);
   }
   for (const auto& span : spans) {
     const uintptr_t begin = reinterpret_cast<uintptr_t>(span.data()) / kPage * kPage;
     const uintptr_t end = reinterpret_cast<uintptr_t>(span.data()) + span.size();
-    syscall(SYS_mbind, begin, end - begin, kBind, mask, sizeof mask * 8, kMove);
+    syscall(SYS_mbind, begin, end - begin, kBind, mask, sizeof mask * 8 + 1, kMove);
   }
 }
 

@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <set>
+#include <tuple>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/topology/number_list.h"
 
 namespace numoe {
 namespace {
@@ -32,6 +36,9 @@ absl::StatusOr<TopologyPtr> Load(std::string_view synthetic) {
     return absl::InvalidArgumentError(
         fmt::format("topology \"{}\" is not an hwloc synthetic description", synthetic));
   }
+  // All of the machine: what a cpuset leaves of it is cut by us, who name what is missing.
+  if (hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0)
+    return absl::InternalError("hwloc does not know disallowed CPUs; it is older than 2.1");
   if (hwloc_topology_load(raw) != 0) return absl::InternalError("hwloc cannot read this machine's topology");
   return topology;
 }
@@ -71,69 +78,94 @@ BitmapPtr MemoryNodesOfThisProcess() {
   return nodes;
 }
 
-// The kernel moves pages towards threads it saw touching them: work for nothing where threads are bound.
-bool NumaBalancing() {
-  std::ifstream setting("/proc/sys/kernel/numa_balancing");
-  int value = 0;
-  return setting >> value && value != 0;
-}
-
-// The node's usable CPUs, first hyperthreads of all cores before second ones.
-std::vector<int> CpusOf(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset,
-                        hwloc_const_bitmap_t allowed) {
-  std::vector<std::pair<int, int>> order;  // (hyperthread of its core, cpu)
+// Sets the node's usable CPUs, one of each core before the second ones, and their cores. By the rank within
+// the core and not within the parent: some virtual machines have a cache of its own for each hyperthread in
+// between.
+void SetCpus(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset, hwloc_const_bitmap_t allowed,
+             NumaNode& node) {
+  std::map<hwloc_obj_t, int> taken;              // usable hyperthreads of each core so far
+  std::map<hwloc_obj_t, int> numbers;            // of the cores
+  std::vector<std::tuple<int, int, int>> order;  // (hyperthread of its core, cpu, core)
+  int cores = 0;
   unsigned cpu;
   hwloc_bitmap_foreach_begin(cpu, cpuset) {
     if (hwloc_bitmap_isset(allowed, cpu)) {
       const hwloc_obj_t pu = hwloc_get_pu_obj_by_os_index(topology, cpu);
-      order.push_back({pu == nullptr ? 0 : static_cast<int>(pu->sibling_rank), static_cast<int>(cpu)});
+      const hwloc_obj_t core =
+          pu == nullptr ? nullptr : hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, pu);
+      // Without cores every CPU is one.
+      const bool known = core != nullptr && numbers.count(core) > 0;
+      const int number = known ? numbers[core] : cores++;
+      if (core != nullptr) numbers[core] = number;
+      order.push_back({core == nullptr ? 0 : taken[core]++, static_cast<int>(cpu), number});
     }
   }
   hwloc_bitmap_foreach_end();
   std::sort(order.begin(), order.end());
-  std::vector<int> cpus;
-  for (const auto& [rank, number] : order) cpus.push_back(number);
-  return cpus;
+  for (const auto& [rank, number, core] : order) {
+    node.cpus.push_back(number);
+    node.cores.push_back(core);
+  }
 }
 
-// Why a node cannot be a worker's home; empty: it can.
-std::string Unusable(const NumaNode& node, hwloc_const_bitmap_t memory, const std::vector<NumaNode>& before) {
-  if (node.cpus.empty()) return "none of its CPUs may be used";
-  if (!hwloc_bitmap_isset(memory, static_cast<unsigned>(node.os_index))) return "its memory may not be used";
-  // High-bandwidth and ordinary memory of one socket are two nodes with the same CPUs: one worker, not two.
-  for (const NumaNode& other : before) {
-    if (other.cpus == node.cpus) return fmt::format("it has the CPUs of node {}", other.os_index);
+// All nodes of the machine, by OS number.
+std::vector<hwloc_obj_t> NodesOf(hwloc_topology_t topology) {
+  std::vector<hwloc_obj_t> nodes;
+  const int count = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
+  for (int i = 0; i < count; ++i)
+    nodes.push_back(hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i)));
+  std::sort(nodes.begin(), nodes.end(),
+            [](hwloc_obj_t a, hwloc_obj_t b) { return a->os_index < b->os_index; });
+  return nodes;
+}
+
+// Each CPU is one node's, and the kernel says whose. Memory without CPUs (a socket's high-bandwidth memory,
+// CXL) is shown with those of the nodes that are near: it is no home, whether a process may use it or not.
+bool HasNoCpus(const std::vector<hwloc_obj_t>& nodes, hwloc_obj_t node, bool synthetic) {
+  if (!synthetic) {
+    const auto own = ReadNumberList(fmt::format("/sys/devices/system/node/node{}/cpulist", node->os_index));
+    if (own) return own->empty();
   }
-  return "";
+  if (hwloc_bitmap_iszero(node->cpuset) != 0) return true;
+  const auto own = std::find(nodes.begin(), nodes.end(), node);
+  return std::any_of(nodes.begin(), own, [&](hwloc_obj_t before) {
+    return hwloc_bitmap_intersects(before->cpuset, node->cpuset) != 0;
+  });
 }
 
 absl::StatusOr<Topology> Read(std::string_view synthetic, hwloc_const_bitmap_t cpus,
                               hwloc_const_bitmap_t memory) {
   ASSIGN_OR_RETURN(const TopologyPtr topology, Load(synthetic));
-  Topology result{.nodes = {}, .warnings = {}, .synthetic = !synthetic.empty()};
-  const int count = hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_NUMANODE);
-  for (int i = 0; i < count; ++i) {
-    const hwloc_obj_t object =
-        hwloc_get_obj_by_type(topology.get(), HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i));
+  Topology result{.synthetic = !synthetic.empty()};
+  result.confined = hwloc_bitmap_isincluded(hwloc_get_root_obj(topology.get())->cpuset, cpus) == 0;
+  const std::vector<hwloc_obj_t> nodes = NodesOf(topology.get());
+  for (const hwloc_obj_t object : nodes) {
     const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology.get(), HWLOC_OBJ_PACKAGE, object);
     NumaNode node{.os_index = static_cast<int>(object->os_index),
                   .package = package == nullptr ? -1 : static_cast<int>(package->logical_index),
-                  .cpus = CpusOf(topology.get(), object->cpuset, cpus),
+                  .cpus = {},
+                  .cores = {},
                   .memory_bytes = object->attr->numanode.local_memory};
-    if (const std::string reason = Unusable(node, memory, result.nodes); !reason.empty()) {
-      result.warnings.push_back(fmt::format("node {} is left out: {}", node.os_index, reason));
-      continue;
+    SetCpus(topology.get(), object->cpuset, cpus, node);
+    if (HasNoCpus(nodes, object, result.synthetic)) {
+      result.notes.push_back(fmt::format("node {} has no CPUs of its own: it is memory only", node.os_index));
+      result.memory_only.push_back(node.os_index);
+    } else if (node.cpus.empty()) {
+      result.notes.push_back(
+          fmt::format("node {} is left to others: none of its CPUs may be used", node.os_index));
+    } else if (hwloc_bitmap_isset(memory, object->os_index) == 0) {
+      result.warnings.push_back(
+          fmt::format("node {} is left out: its CPUs may be used, but not its memory", node.os_index));
+    } else {
+      result.nodes.push_back(std::move(node));
     }
-    result.nodes.push_back(std::move(node));
   }
-  if (result.nodes.empty()) {
-    return absl::FailedPreconditionError(
-        fmt::format("no NUMA node has both CPUs and memory that this process may use ({})",
-                    fmt::join(result.warnings, "; ")));
-  }
-  std::sort(result.nodes.begin(), result.nodes.end(),
-            [](const NumaNode& a, const NumaNode& b) { return a.os_index < b.os_index; });
-  return result;
+  if (!result.nodes.empty()) return result;
+  result.warnings.insert(result.warnings.end(), result.notes.begin(), result.notes.end());
+  return absl::FailedPreconditionError(
+      fmt::format("no NUMA node has both CPUs and memory that this process may use ({}); expected memory of "
+                  "the CPUs' own node (cpuset.mems, AllowedMemoryNodes=, --cpuset-mems)",
+                  fmt::join(result.warnings, "; ")));
 }
 
 absl::Status CheckRequest(const PlacementRequest& request) {
@@ -145,6 +177,11 @@ absl::Status CheckRequest(const PlacementRequest& request) {
     return absl::InvalidArgumentError(fmt::format("--worker-index={}: expected 0 to {} for --worker-count={}",
                                                   request.worker_index, request.worker_count - 1,
                                                   request.worker_count));
+  }
+  if (request.local_workers < 0 || request.local_workers > request.worker_count) {
+    return absl::InvalidArgumentError(
+        fmt::format("--local-workers={}: expected at most --worker-count={}, whose part of this host it is",
+                    request.local_workers, request.worker_count));
   }
   if (request.threads < 0 || request.threads > limits::kThreadsMax) {
     return absl::InvalidArgumentError(fmt::format("--threads={}: expected 1 to {} (or 0 for automatic)",
@@ -159,11 +196,46 @@ std::vector<int> NumbersOf(const std::vector<NumaNode>& nodes) {
   return numbers;
 }
 
-// The asked nodes, or the one that is this worker's turn; ascending.
+// Of the workers of the set those on this host, and which of them this one is: hosts have successive slices.
+struct Local {
+  int index = 0;
+  int workers = 1;
+};
+Local LocalOf(const PlacementRequest& request) {
+  const int workers = request.local_workers > 0 ? request.local_workers : request.worker_count;
+  return {request.worker_index % workers, workers};
+}
+
+// With fewer workers than nodes each has its part of them, counted socket by socket, but none of another
+// socket than its first one's.
+std::vector<NumaNode> HomesByIndex(const Topology& topology, const Local& local) {
+  std::vector<NumaNode> nodes = topology.nodes;
+  const auto index = static_cast<size_t>(local.index), workers = static_cast<size_t>(local.workers);
+  if (workers >= nodes.size()) return {nodes[index % nodes.size()]};
+  std::stable_sort(nodes.begin(), nodes.end(),
+                   [](const NumaNode& a, const NumaNode& b) { return a.package < b.package; });
+  const size_t begin = nodes.size() * index / workers, end = nodes.size() * (index + 1) / workers;
+  std::vector<NumaNode> homes = {nodes[begin]};
+  for (size_t i = begin + 1; i < end && nodes[i].package >= 0; ++i)
+    if (nodes[i].package == homes[0].package) homes.push_back(nodes[i]);
+  return homes;
+}
+
+// That no worker of the set takes.
+std::vector<int> IdleNodes(const Topology& topology, const PlacementRequest& request) {
+  if (!request.nodes.empty()) return {};  // others are told theirs as well
+  std::vector<int> idle = NumbersOf(topology.nodes);
+  const int workers = LocalOf(request).workers;
+  for (int worker = 0; worker < workers; ++worker) {
+    for (const NumaNode& home : HomesByIndex(topology, {worker, workers}))
+      idle.erase(std::remove(idle.begin(), idle.end(), home.os_index), idle.end());
+  }
+  return idle;
+}
+
+// The asked nodes, or those that are this worker's by its index; ascending.
 absl::StatusOr<std::vector<NumaNode>> HomesOf(const Topology& topology, const PlacementRequest& request) {
-  if (request.nodes.empty())
-    return std::vector<NumaNode>{
-        topology.nodes[static_cast<size_t>(request.worker_index) % topology.nodes.size()]};
+  if (request.nodes.empty()) return HomesByIndex(topology, LocalOf(request));
   std::vector<NumaNode> homes;
   for (const NumaNode& node : topology.nodes) {
     if (std::count(request.nodes.begin(), request.nodes.end(), node.os_index) > 0) homes.push_back(node);
@@ -174,16 +246,37 @@ absl::StatusOr<std::vector<NumaNode>> HomesOf(const Topology& topology, const Pl
                                                 fmt::join(NumbersOf(topology.nodes), ",")));
 }
 
+// A CPU and which core's it is.
+struct Hyperthread {
+  int cpu = 0;
+  std::pair<int, size_t> core;  // its number in the node, the node: in this order the nodes take turns
+};
+
 // The nodes take turns, so that the first N threads are spread over all of them.
-std::vector<int> InTurns(const std::vector<NumaNode>& homes) {
-  std::vector<int> cpus;
-  for (size_t i = 0, before = SIZE_MAX; before != cpus.size(); ++i) {
-    before = cpus.size();
-    for (const NumaNode& node : homes) {
-      if (i < node.cpus.size()) cpus.push_back(node.cpus[i]);
+std::vector<Hyperthread> InTurns(const std::vector<NumaNode>& homes) {
+  std::vector<Hyperthread> all;
+  for (size_t i = 0, before = SIZE_MAX; before != all.size(); ++i) {
+    before = all.size();
+    for (size_t node = 0; node < homes.size(); ++node) {
+      if (i < homes[node].cpus.size()) all.push_back({homes[node].cpus[i], {homes[node].cores[i], node}});
     }
   }
-  return cpus;
+  return all;
+}
+
+// [begin, end) of `count` things that fall to one part; at least one where there are any.
+std::pair<int, int> PartOf(int count, const CpuShare& share) {
+  const int begin = std::min(count * share.place / share.sharing, count - 1);
+  return {begin, std::max(begin + 1, count * (share.place + 1) / share.sharing)};
+}
+
+// How this worker divides its nodes' CPUs with others. `cut`: they were given to it by a mask or a cpuset.
+CpuShare ShareFor(const Topology& topology, const PlacementRequest& request, bool cut) {
+  if (!request.nodes.empty() || request.alone) return {};
+  if (cut && request.local_workers == 0) return request.found.value_or(CpuShare{});
+  const Local local = LocalOf(request);
+  const int nodes = static_cast<int>(topology.nodes.size());
+  return {local.index / nodes, (local.workers - local.index % nodes + nodes - 1) / nodes};
 }
 
 }  // namespace
@@ -200,11 +293,22 @@ std::string Topology::ToString() const {
 absl::StatusOr<Topology> DetectTopology() {
   ASSIGN_OR_RETURN(Topology topology,
                    Read("", AffinityOfThisProcess().get(), MemoryNodesOfThisProcess().get()));
-  if (topology.nodes.size() > 1 && NumaBalancing()) {
+  if (const std::string offline = OfflineCpus("/"); !offline.empty() && !topology.memory_only.empty()) {
     topology.warnings.push_back(
-        "the kernel moves pages between nodes; sysctl kernel.numa_balancing=0 stops it");
+        fmt::format("CPUs {} are offline: a node that has no others gets no worker; echo 1 > "
+                    "/sys/devices/system/cpu/cpuN/online brings each of them back",
+                    offline));
   }
   return topology;
+}
+
+std::string OfflineCpus(const std::filesystem::path& root) {
+  const std::filesystem::path folder = root / "sys/devices/system/cpu";
+  NumberList offline = ReadNumberList(folder / "present").value_or(NumberList{});
+  const std::optional<NumberList> online = ReadNumberList(folder / "online");
+  if (!online) return "";
+  for (const int cpu : *online) offline.erase(cpu);
+  return ToText(offline);
 }
 
 absl::StatusOr<Topology> SyntheticTopology(std::string_view description, const TopologyCut& cut) {
@@ -218,27 +322,52 @@ absl::StatusOr<Topology> SyntheticTopology(std::string_view description, const T
   return Read(description, cpus.get(), mems.get());
 }
 
+std::vector<int> ShareOfCpus(const std::vector<NumaNode>& nodes, int place, int sharing) {
+  std::vector<Hyperthread> all = InTurns(nodes);
+  std::set<std::pair<int, size_t>> cores;
+  for (const Hyperthread& each : all) cores.insert(each.core);
+  std::vector<int> cpus;
+  if (static_cast<int>(cores.size()) < sharing) {  // hyperthreads of one core then have several owners
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Hyperthread& a, const Hyperthread& b) { return a.core < b.core; });
+    const auto [begin, end] = PartOf(static_cast<int>(all.size()), {place, sharing});
+    for (int i = begin; i < end; ++i) cpus.push_back(all[static_cast<size_t>(i)].cpu);
+    return cpus;
+  }
+  const auto [begin, end] = PartOf(static_cast<int>(cores.size()), {place, sharing});
+  const std::set<std::pair<int, size_t>> own(std::next(cores.begin(), begin), std::next(cores.begin(), end));
+  for (const Hyperthread& each : all)
+    if (own.count(each.core) > 0) cpus.push_back(each.cpu);
+  return cpus;
+}
+
 absl::StatusOr<Placement> PlanPlacement(const Topology& topology, const PlacementRequest& request) {
   RETURN_IF_ERROR(CheckRequest(request));
   ASSIGN_OR_RETURN(const std::vector<NumaNode> homes, HomesOf(topology, request));
-  Placement plan{.nodes = NumbersOf(homes), .cpus = {}, .memory_bytes = 0, .why = {}};
-  for (const NumaNode& node : homes) plan.memory_bytes += node.memory_bytes;
-  const std::vector<int> cpus = InTurns(homes);
-  const int available = static_cast<int>(cpus.size());
+  Placement plan{
+      .nodes = NumbersOf(homes), .node_cpus = ShareOfCpus(homes, 0, 1), .idle = IdleNodes(topology, request)};
+  const bool several = topology.nodes.size() > 1;
+  const bool told = !request.nodes.empty() || request.alone;
+  const bool cut = topology.confined && !several;
+  plan.own = topology.confined || (!request.nodes.empty() && several);
+  plan.asks = cut && !told && request.local_workers == 0;
   // Workers that share a node divide its CPUs; with more workers than CPUs they share them.
-  const int nodes = static_cast<int>(topology.nodes.size());
-  const bool alone = !request.nodes.empty();
-  const int sharing = alone ? 1 : (request.worker_count - request.worker_index % nodes + nodes - 1) / nodes;
-  const int place = alone ? 0 : request.worker_index / nodes;
-  const int begin = available * place / sharing;
-  const int end = std::max(begin + 1, available * (place + 1) / sharing);
-  const int threads = request.threads > 0 ? request.threads : end - begin;
-  for (int i = 0; i < threads; ++i) plan.cpus.push_back(cpus[(begin + i) % available]);
+  const CpuShare share = ShareFor(topology, request, cut);
+  std::vector<int> order = ShareOfCpus(homes, share.place, share.sharing);
+  const int own = static_cast<int>(order.size());
+  if (!plan.asks && request.local_workers == 0) plan.left = static_cast<int>(plan.node_cpus.size()) - own;
+  // More threads than that run beside others.
+  for (const int cpu : plan.node_cpus)
+    if (std::find(order.begin(), order.begin() + own, cpu) == order.begin() + own) order.push_back(cpu);
+  int threads = request.threads > 0 ? request.threads : own;
+  if (request.threads == 0 && request.threads_max > 0) threads = std::min(own, request.threads_max);
+  for (int i = 0; i < threads; ++i) plan.cpus.push_back(order[static_cast<size_t>(i) % order.size()]);
   const std::string where =
       fmt::format("node{} {}", plan.nodes.size() == 1 ? "" : "s", fmt::join(plan.nodes, ", "));
-  plan.why = request.threads > 0
-                 ? fmt::format("{} threads asked for on {}", request.threads, where)
-                 : fmt::format("{}, shared by {} worker{}", where, sharing, sharing == 1 ? "" : "s");
+  plan.why = request.threads > 0 ? fmt::format("{} threads asked for on {}", request.threads, where)
+             : plan.asks && share.sharing == 1 ? fmt::format("{}, alone on the CPUs that it may use", where)
+                                               : fmt::format("{}, shared by {} worker{}", where,
+                                                             share.sharing, share.sharing == 1 ? "" : "s");
   return plan;
 }
 

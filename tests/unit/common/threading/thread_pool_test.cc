@@ -177,6 +177,61 @@ TEST(ThreadPoolLifeTest, SaysWhenBindingWasRefused) {
   EXPECT_FALSE(pool.bound());
 }
 
+// Others come to the same CPUs, while calls run, and go again.
+TEST(ThreadPoolLifeTest, ThreadsWithoutACpuSleepAndComeBack) {
+  ThreadPool pool({.cpus = Cpus(4), .spin_us = 5});
+  const std::vector<int> cpus = Cpus(4);
+  std::atomic<bool> stop = false;
+  std::thread mover([&] {
+    for (size_t count = 1; !stop.load(); count = count % 4 + 1)
+      pool.MoveTo({cpus.begin(), cpus.begin() + static_cast<int64_t>(count)});
+  });
+  for (int run = 0; run < 2'000; ++run) {
+    std::atomic<int> done = 0;
+    pool.Run(16, [&](int, int thread) {
+      EXPECT_LT(thread, 4);
+      done.fetch_add(1);
+    });
+    ASSERT_EQ(done.load(), 16);
+  }
+  stop = true;
+  mover.join();
+  pool.MoveTo({cpus[0], cpus[1]});
+  EXPECT_EQ(pool.working(), 2);
+  EXPECT_EQ(pool.threads(), 4);
+  EXPECT_TRUE(pool.bound());
+  // One that was in the middle of its work when it lost its CPU ends that.
+  std::atomic<int> late = 0, last[4] = {-1, -1, -1, -1};
+  for (int run = 0; run < 200; ++run) {
+    pool.Run(8, [&](int, int thread) {
+      if (last[thread].exchange(run) != run && thread >= 2) late.fetch_add(1);
+      std::this_thread::yield();
+    });
+  }
+  EXPECT_LE(late.load(), 2);
+  pool.MoveTo(Cpus(9));
+  EXPECT_EQ(pool.working(), 4);
+  pool.MoveTo({cpus[0]});
+  EXPECT_TRUE(pool.apart());
+  pool.MoveTo({cpus[0], cpus[0]});
+  EXPECT_FALSE(pool.apart()) << "two threads have one CPU";
+}
+
+TEST(ThreadPoolLifeTest, ABindingThatSomebodyElseUndoesIsNoticed) {
+  const std::vector<int> all = CpusOfThisThread();
+  if (all.size() < 2) GTEST_SKIP() << "this process has one CPU";
+  ThreadPool pool({.cpus = {all[0], all[1]}});
+  EXPECT_TRUE(pool.bound());
+  std::atomic<bool> undone = false;
+  while (!undone.load()) {
+    pool.Run(4, [&](int, int thread) {
+      if (thread == 1) undone = BindThread(pthread_self(), all);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+  }
+  EXPECT_FALSE(pool.bound());
+}
+
 TEST(ThreadPoolLifeTest, PoolsOfOneProcessDoNotMix) {
   std::vector<std::thread> owners;
   for (int p = 0; p < 3; ++p) {

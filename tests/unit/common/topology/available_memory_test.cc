@@ -75,6 +75,16 @@ TEST_F(AvailableMemoryTest, TheLeastOfTheGroupsAroundTheProcess) {
   }
 }
 
+TEST_F(AvailableMemoryTest, WhatZfsWouldGiveUpCountsToo) {
+  Write("proc/meminfo", "MemAvailable:     60 kB");
+  Write(
+      "proc/spl/kstat/zfs/arcstats",
+      "13 1 0x01 98 26656 3411 1234\nname  type data\nhits 4 7\nsize 4 50000\nc_min 4 20000\nc_max 4 90000");
+  EXPECT_EQ(AvailableMemory(folder_.path()), (60u << 10) + 30000);
+  Write("proc/spl/kstat/zfs/arcstats", "size 4 50000\nc_min 4 60000");
+  EXPECT_EQ(AvailableMemory(folder_.path()), 60u << 10);
+}
+
 TEST(AvailableMemoryOfThisMachineTest, IsSome) { EXPECT_GT(AvailableMemory(), 1u << 20); }
 
 }  // namespace

@@ -2,10 +2,12 @@
 // reserve them.
 #include "common/topology/huge_pages.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 
@@ -84,6 +86,31 @@ void ExpectShared(const NodeMemory& memory) {
   munmap(other, static_cast<size_t>(info.st_size));
 }
 
+// Once it is sealed this process alone writes: no way that a descriptor gives leads to its bytes.
+void ExpectSealed(const NodeMemory& memory) {
+  const absl::Status sealed = memory.SealContent();
+  ASSERT_TRUE(sealed.ok()) << sealed;
+  struct stat info {};
+  ASSERT_EQ(fstat(memory.fd(), &info), 0);
+  const auto bytes = static_cast<size_t>(info.st_size);
+  memory.data()[0] = std::byte{43};  // the owner still may
+  EXPECT_EQ(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd(), 0), MAP_FAILED);
+  EXPECT_EQ(errno, EPERM);
+  const char byte = 1;
+  EXPECT_EQ(pwrite(memory.fd(), &byte, 1, 0), -1);
+  EXPECT_NE(fallocate(memory.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+  void* const read = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, memory.fd(), 0);
+  ASSERT_NE(read, MAP_FAILED);
+  EXPECT_NE(mprotect(read, bytes, PROT_READ | PROT_WRITE), 0);
+  const int again = open(("/proc/self/fd/" + std::to_string(memory.fd())).c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(again, 0);
+  EXPECT_EQ(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0), MAP_FAILED);
+  close(again);
+  EXPECT_EQ(static_cast<const std::byte*>(read)[0], std::byte{43});
+  munmap(read, bytes);
+  EXPECT_NE(fcntl(memory.fd(), F_ADD_SEALS, F_SEAL_WRITE), 0) << "no seal may be added either";
+}
+
 TEST_F(HugePagesTest, SharedMemoryIsMappedByItsDescriptor) {
   absl::StatusOr<NodeMemory> memory = NodeMemory::Allocate((3 << 20) + 17, {.shared = true});
   ASSERT_TRUE(memory.ok()) << memory.status();
@@ -92,6 +119,7 @@ TEST_F(HugePagesTest, SharedMemoryIsMappedByItsDescriptor) {
   ExpectShared(*memory);
   NodeMemory moved = *std::move(memory);
   ExpectShared(moved);
+  ExpectSealed(moved);
   EXPECT_EQ(NodeMemory::Allocate(100)->fd(), -1);
 }
 
@@ -126,13 +154,14 @@ TEST_F(HugePagesTest, ReservedPagesHoldMemoryPrivateAndShared) {
     const absl::StatusOr<NodeMemory> memory =
         NodeMemory::Allocate(kBytes, {.pages = HugePages::k2M, .shared = shared});
     ASSERT_TRUE(memory.ok()) << memory.status();
-    const absl::Status made = memory->Populate(memory->bytes());
+    const absl::Status made = PopulatePages(memory->bytes());
     ASSERT_TRUE(made.ok()) << made;
     EXPECT_EQ(memory->data()[kBytes - 1], std::byte{0});
     std::memset(memory->data(), 7, kBytes);
     EXPECT_EQ(HugePageShare({memory->bytes()}), 1.0);
     EXPECT_TRUE(NodeShares({memory->bytes()}).has_value());
     if (shared) ExpectShared(*memory);
+    if (shared) ExpectSealed(*memory);
   }
   const absl::StatusOr<NodeMemory> more = NodeMemory::Allocate(uint64_t{1} << 40, {.pages = HugePages::k2M});
   EXPECT_EQ(more.status().code(), absl::StatusCode::kResourceExhausted);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "common/topology/topology.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/safetensors_writer.h"
 
 namespace numoe {
 namespace {
@@ -72,6 +74,40 @@ TEST(NodeMemoryTest, LocalShareKnowsTheNode) {
   MoveToNodes(blocks, {topology->nodes[0].os_index});
   EXPECT_EQ(memory.data()[kHugePage], std::byte{1});
   EXPECT_EQ(NodeShares(blocks), (std::map<int, double>{{topology->nodes[0].os_index, 1.0}}));
+}
+
+// Kernels before 5.14 refuse what they are asked for, as every kernel refuses what it does not know.
+TEST(NodeMemoryTest, PagesAreMadeWhereTheKernelDoesNotKnowHow) {
+  constexpr int kUnknown = 12'345;
+  const NodeMemory memory = Allocate(3 * kHugePage + 100);
+  ASSERT_TRUE(PopulatePages(memory.pages(), HugePages::k2M, kUnknown).ok());
+  EXPECT_EQ(NodeShares({memory.bytes()}), std::nullopt) << "reserved pages are left to their first write";
+  ASSERT_TRUE(PopulatePages(memory.pages(), HugePages::kTransparent, kUnknown).ok());
+  const auto shares = NodeShares({memory.bytes()});
+  if (!shares) GTEST_SKIP() << "the kernel does not say where pages are";
+  double all = 0;
+  for (const auto& [node, share] : *shares) all += share;
+  EXPECT_NEAR(all, 1.0, 1e-9);
+  for (const std::byte byte : memory.bytes()) ASSERT_EQ(byte, std::byte{0});
+}
+
+// What is told where move_pages is refused: mappings of two nodes, one of which is in huge pages.
+TEST(NodeMemoryTest, NumaMapsTellWherePagesAre) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "proc/self");
+  std::ofstream(folder.path() / "proc/self/numa_maps")
+      << "10000000 default file=/usr/bin/x mapped=2 N0=9000 kernelpagesize_kB=4\n"
+         "20000000 bind:1 huge anon=3 dirty=3 N1=3 kernelpagesize_kB=2048\n"
+         "20800000 default anon=512 dirty=512 N0=512 kernelpagesize_kB=4\n"
+         "30000000 default stack anon=1 N0=700 kernelpagesize_kB=4\n";
+  const auto span = [](uintptr_t address, size_t bytes) {
+    return absl::Span<const std::byte>(reinterpret_cast<const std::byte*>(address), bytes);
+  };
+  EXPECT_EQ(ReadNodeShares(folder.path(), {span(0x20000000, 100), span(0x20800000, 4096)}),
+            (std::map<int, double>{{0, 0.25}, {1, 0.75}}));
+  EXPECT_EQ(ReadNodeShares(folder.path(), {span(0x20200000, 4096)}), (std::map<int, double>{{1, 1.0}}));
+  EXPECT_EQ(ReadNodeShares(folder.path(), {}), std::nullopt);
+  EXPECT_EQ(ReadNodeShares("/nowhere", {span(0x20000000, 100)}), std::nullopt);
 }
 
 TEST(NodeMemoryTest, HugePageShareFollowsTheKernelsSetting) {

@@ -5,11 +5,13 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 #include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/safetensors_writer.h"
 
 namespace numoe {
 namespace {
@@ -58,6 +60,22 @@ TEST(TopologyTest, NodesKnowTheirSocket) {
 
 TEST(TopologyTest, OneThreadOfEachCoreComesFirst) {
   EXPECT_THAT(Synthetic("numa:1 core:3 pu:2").nodes[0].cpus, ElementsAre(0, 2, 4, 1, 3, 5));
+  // Some virtual machines show a first-level cache for each hyperthread.
+  EXPECT_THAT(Synthetic("numa:1 core:2 l1d:2 pu:1").nodes[0].cpus, ElementsAre(0, 2, 1, 3));
+  // A core's second hyperthread is its first one where the other may not be used.
+  EXPECT_THAT(Synthetic("numa:1 core:3 pu:2", {.cpus = {1, 2, 3}}).nodes[0].cpus, ElementsAre(1, 2, 3));
+}
+
+TEST(TopologyTest, CpusThatAreSwitchedOffAreNamed) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(OfflineCpus(folder.path()), "") << "the kernel does not say";
+  const std::filesystem::path cpus = folder.path() / "sys/devices/system/cpu";
+  std::filesystem::create_directories(cpus);
+  std::ofstream(cpus / "present") << "0-3\n";
+  std::ofstream(cpus / "online") << "0-3\n";
+  EXPECT_EQ(OfflineCpus(folder.path()), "");
+  std::ofstream(cpus / "online") << "0-1\n";
+  EXPECT_EQ(OfflineCpus(folder.path()), "2-3");
 }
 
 TEST(TopologyTest, ACpusetCutsTheNodes) {
@@ -72,14 +90,16 @@ TEST(TopologyTest, ANodeWithoutUsableCpusIsLeftOutAndNamed) {
   ASSERT_EQ(topology.nodes.size(), 1u);
   EXPECT_EQ(topology.nodes[0].os_index, 1);
   EXPECT_THAT(topology.nodes[0].cpus, ElementsAre(4, 6));
-  EXPECT_THAT(topology.warnings, ElementsAre("node 0 is left out: none of its CPUs may be used"));
+  EXPECT_THAT(topology.notes, ElementsAre("node 0 is left to others: none of its CPUs may be used"));
+  EXPECT_THAT(topology.warnings, IsEmpty()) << "a cpuset of one node is what an operator wants";
+  EXPECT_TRUE(topology.confined);
 }
 
 TEST(TopologyTest, ANodeWithoutUsableMemoryIsLeftOutAndNamed) {
   const Topology topology = Synthetic("pack:4 numa:1 core:1 pu:1", {.mems = "0,2-3"});
   ASSERT_EQ(topology.nodes.size(), 3u);
   EXPECT_EQ(topology.nodes[1].os_index, 2);
-  EXPECT_THAT(topology.warnings, ElementsAre("node 1 is left out: its memory may not be used"));
+  EXPECT_THAT(topology.warnings, ElementsAre("node 1 is left out: its CPUs may be used, but not its memory"));
 }
 
 TEST(TopologyTest, TwoMemoriesOfOneSocketAreOneHome) {
@@ -87,15 +107,23 @@ TEST(TopologyTest, TwoMemoriesOfOneSocketAreOneHome) {
   ASSERT_EQ(topology.nodes.size(), 2u);
   EXPECT_THAT(topology.nodes[0].cpus, ElementsAre(0, 1));
   EXPECT_THAT(topology.nodes[1].cpus, ElementsAre(2, 3));
-  ASSERT_EQ(topology.warnings.size(), 2u);
-  EXPECT_THAT(topology.warnings[0], HasSubstr("it has the CPUs of node"));
+  EXPECT_EQ(topology.memory_only.size(), 2u);
+  ASSERT_EQ(topology.notes.size(), 2u);
+  EXPECT_THAT(topology.notes[0], HasSubstr("has no CPUs of its own: it is memory only"));
+  EXPECT_THAT(topology.warnings, IsEmpty()) << "nothing is wrong with it";
 }
 
 TEST(TopologyTest, NothingLeftSaysWhy) {
   const auto topology = SyntheticTopology("pack:2 numa:1 core:2 pu:1", {.cpus = {0, 1}, .mems = "1"});
   ASSERT_FALSE(topology.ok());
   EXPECT_THAT(topology.status().ToString(), HasSubstr("no NUMA node has both CPUs and memory"));
-  EXPECT_THAT(topology.status().ToString(), HasSubstr("node 0 is left out: its memory may not be used"));
+  EXPECT_THAT(topology.status().ToString(),
+              HasSubstr("node 0 is left out: its CPUs may be used, but not its memory"));
+  // CPUs of node 1 and memory of node 0: node 1 is the one that matters.
+  const auto crossed = SyntheticTopology("pack:2 numa:1 core:2 pu:1", {.cpus = {2, 3}, .mems = "0"});
+  ASSERT_FALSE(crossed.ok());
+  EXPECT_THAT(crossed.status().ToString(),
+              HasSubstr("node 1 is left out: its CPUs may be used, but not its memory"));
 }
 
 TEST(TopologyTest, BadDescriptionsAreErrors) {
@@ -156,6 +184,117 @@ TEST(PlacementTest, WorkersOfOneNodeDivideItsCpus) {
   }
 }
 
+TEST(PlacementTest, AWorkerAloneOnItsCpusetTakesAllOfIt) {
+  const Topology cut = Synthetic("pack:2 numa:1 core:4 pu:1", {.cpus = {4, 5, 6, 7}});
+  const Placement plan = Plan(cut, {.worker_index = 1, .worker_count = 2});
+  EXPECT_THAT(plan.cpus, ElementsAre(4, 5, 6, 7));
+  EXPECT_TRUE(plan.asks) << "nothing tells whether others were left the same CPUs";
+  EXPECT_TRUE(plan.own);
+  EXPECT_EQ(plan.left, 0);
+  EXPECT_EQ(plan.why, "node 1, alone on the CPUs that it may use");
+  EXPECT_EQ(Plan(cut, {.worker_index = 7, .worker_count = 8, .threads = 2}).cpus.size(), 2u);
+  // The whole of a machine with one node is shared, but where somebody promised that it is not.
+  const Topology whole = Synthetic("numa:1 core:4 pu:1");
+  EXPECT_FALSE(whole.confined);
+  EXPECT_EQ(Plan(whole, {.worker_index = 1, .worker_count = 2}).cpus.size(), 2u);
+  EXPECT_FALSE(Plan(whole, {.worker_index = 1, .worker_count = 2}).asks);
+  EXPECT_THAT(Plan(whole, {.worker_index = 1, .worker_count = 2, .alone = true}).cpus,
+              ElementsAre(0, 1, 2, 3));
+}
+
+// LXC, Slurm, a container or a slice with all daemons.
+TEST(PlacementTest, WorkersOfOneCpusetDivideItByWhoIsThere) {
+  const Topology cut = Synthetic("pack:2 numa:1 core:4 pu:2", {.cpus = {8, 9, 10, 11, 12, 13, 14, 15}});
+  PlacementRequest request{.worker_index = 1, .worker_count = 4};
+  request.found = CpuShare{.place = 0, .sharing = 2};
+  EXPECT_THAT(Plan(cut, request).cpus, ElementsAre(8, 10, 9, 11));
+  EXPECT_EQ(Plan(cut, request).why, "node 1, shared by 2 workers");
+  request.found = CpuShare{.place = 1, .sharing = 2};
+  EXPECT_THAT(Plan(cut, request).cpus, ElementsAre(12, 14, 13, 15));
+  // A promise counts more, and so does what was told.
+  request.alone = true;
+  EXPECT_EQ(Plan(cut, request).cpus.size(), 8u);
+  EXPECT_FALSE(Plan(cut, request).asks);
+  request.alone = false;
+  request.local_workers = 4;
+  EXPECT_THAT(Plan(cut, request).cpus, ElementsAre(10, 11));
+  EXPECT_FALSE(Plan(cut, request).asks);
+}
+
+// Four hosts with a worker each, and two with two each.
+TEST(PlacementTest, WorkersOfOtherHostsLeaveThisOneAlone) {
+  const Topology one = Synthetic("numa:1 core:8 pu:1");
+  const Placement untold = Plan(one, {.worker_index = 3, .worker_count = 4});
+  EXPECT_EQ(untold.cpus.size(), 2u);
+  EXPECT_EQ(untold.left, 6) << "which is worth a warning";
+  const Placement told = Plan(one, {.worker_index = 3, .worker_count = 4, .local_workers = 1});
+  EXPECT_EQ(told.cpus.size(), 8u);
+  EXPECT_EQ(told.left, 0);
+  EXPECT_EQ(told.why, "node 0, shared by 1 worker");
+  const Topology two = Synthetic("pack:2 numa:2 core:2 pu:1");
+  EXPECT_THAT(Plan(two, {.worker_index = 2, .worker_count = 4, .local_workers = 2}).nodes, ElementsAre(0, 1));
+  EXPECT_THAT(Plan(two, {.worker_index = 3, .worker_count = 4, .local_workers = 2}).nodes, ElementsAre(2, 3));
+  EXPECT_THAT(Plan(two, {.worker_index = 3, .worker_count = 4, .local_workers = 1}).idle, ElementsAre(2, 3));
+  EXPECT_THAT(PlanError({.worker_count = 2, .local_workers = 3}),
+              HasSubstr("--local-workers=3: expected at most --worker-count=2"));
+}
+
+TEST(PlacementTest, WorkersOfOneNodeNeverMeetOnACore) {
+  const Topology topology = Synthetic("numa:1 core:8 pu:2");
+  std::set<int> cores;
+  for (int worker = 0; worker < 2; ++worker) {
+    const Placement plan = Plan(topology, {.worker_index = worker, .worker_count = 2, .threads = 4});
+    EXPECT_EQ(plan.cpus.size(), 4u);
+    for (const int cpu : plan.cpus) cores.insert(cpu / 2);
+    const Placement share = Plan(topology, {.worker_index = worker, .worker_count = 2});
+    EXPECT_EQ(share.cpus.size(), 8u);
+    for (const int cpu : share.cpus) EXPECT_EQ(cpu / 2 / 4, worker);
+  }
+  EXPECT_EQ(cores.size(), 8u);
+  // More threads than that: the second hyperthreads of its own cores come before others' cores.
+  EXPECT_THAT(Plan(topology, {.worker_index = 1, .worker_count = 2, .threads = 9}).cpus,
+              ElementsAre(8, 10, 12, 14, 9, 11, 13, 15, 0));
+}
+
+TEST(PlacementTest, AQuotaLimitsTheThreadsThatNobodyAskedFor) {
+  const Topology topology = Synthetic("numa:1 core:8 pu:1");
+  EXPECT_THAT(Plan(topology, {.threads_max = 3}).cpus, ElementsAre(0, 1, 2));
+  EXPECT_EQ(Plan(topology, {.threads_max = 20}).cpus.size(), 8u);
+  EXPECT_EQ(Plan(topology, {.threads = 5, .threads_max = 3}).cpus.size(), 5u);
+}
+
+TEST(PlacementTest, CpusAreAWorkersOwnWhereSomebodyCutThemOut) {
+  EXPECT_FALSE(Plan(Synthetic("numa:1 core:4 pu:1"), {}).own) << "a desktop's coordinator computes there too";
+  EXPECT_FALSE(Plan(Synthetic("numa:1 core:4 pu:1"), {.nodes = {0}, .alone = true}).own);
+  EXPECT_TRUE(Plan(Synthetic("numa:1 core:4 pu:1", {.cpus = {2, 3}}), {}).own);
+  EXPECT_TRUE(Plan(Synthetic("pack:2 numa:1 core:4 pu:1"), {.nodes = {1}}).own);
+}
+
+TEST(PlacementTest, FewerWorkersThanNodesAreSpreadOverTheSockets) {
+  const Topology clusters = Synthetic("pack:2 numa:2 core:2 pu:1");
+  const Placement first = Plan(clusters, {.worker_index = 0, .worker_count = 2});
+  EXPECT_THAT(first.nodes, ElementsAre(0, 1));
+  EXPECT_THAT(first.cpus, ElementsAre(0, 2, 1, 3));
+  EXPECT_THAT(first.idle, IsEmpty());
+  EXPECT_THAT(Plan(clusters, {.worker_index = 1, .worker_count = 2}).nodes, ElementsAre(2, 3));
+  // One worker stays on one socket, and says what it leaves.
+  const Placement only = Plan(clusters, {});
+  EXPECT_THAT(only.nodes, ElementsAre(0, 1));
+  EXPECT_THAT(only.idle, ElementsAre(2, 3));
+  EXPECT_THAT(Plan(Synthetic("pack:2 numa:1 core:2 pu:1"), {}).nodes, ElementsAre(0));
+  // No node has two workers, however many there are.
+  for (int workers = 2; workers <= 6; ++workers) {
+    std::multiset<int> nodes;
+    const Topology thirds = Synthetic("pack:2 numa:3 core:1 pu:1");
+    for (int w = 0; w < workers; ++w) {
+      const Placement plan = Plan(thirds, {.worker_index = w, .worker_count = workers});
+      nodes.insert(plan.nodes.begin(), plan.nodes.end());
+      EXPECT_EQ(plan.node_cpus.size(), plan.nodes.size());
+    }
+    EXPECT_EQ(std::set<int>(nodes.begin(), nodes.end()).size(), nodes.size()) << workers << " workers";
+  }
+}
+
 TEST(PlacementTest, MoreWorkersThanCpusStillHaveOneEach) {
   const Topology topology = Synthetic("numa:1 core:2 pu:1");
   for (int w = 0; w < 9; ++w)
@@ -187,7 +326,6 @@ TEST(PlacementTest, AWorkerOnSeveralNodesTakesTurnsBetweenThem) {
   const Placement second = Plan(clusters, {.worker_index = 1, .worker_count = 2, .nodes = {3, 2}});
   EXPECT_THAT(second.nodes, ElementsAre(2, 3));
   EXPECT_THAT(second.cpus, ElementsAre(12, 18, 14, 20, 16, 22, 13, 19, 15, 21, 17, 23));
-  EXPECT_EQ(second.memory_bytes, clusters.nodes[2].memory_bytes + clusters.nodes[3].memory_bytes);
   EXPECT_EQ(second.why, "nodes 2, 3, shared by 1 worker");
   EXPECT_THAT(Plan(clusters, {.nodes = {0, 1}, .threads = 4}).cpus, ElementsAre(0, 6, 2, 8));
 }

@@ -1,0 +1,105 @@
+// Policies as the kernel has them, where it lets this process set any, and inherited ones as it writes them.
+#include "common/topology/memory_policy.h"
+
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "common/topology/node_memory.h"
+#include "common/topology/topology.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/safetensors_writer.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The policy of the mapping that begins there, as /proc/self/numa_maps has it.
+std::string PolicyAt(const void* address) {
+  std::ifstream maps("/proc/self/numa_maps");
+  char begin[32];
+  std::snprintf(begin, sizeof begin, "%lx ", reinterpret_cast<unsigned long>(address));
+  for (std::string line; std::getline(maps, line);) {
+    const size_t at = line.find(begin);
+    if (at != std::string::npos && line.find_first_not_of('0') == at)
+      return line.substr(line.find(' ') + 1, line.find(' ', line.find(' ') + 1) - line.find(' ') - 1);
+  }
+  return "";
+}
+
+class MemoryPolicyTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    absl::Status allowed;
+    std::thread([&] { allowed = SetThreadMemoryPolicy(MemoryPolicy::kLocal, {}); }).join();
+    if (!allowed.ok()) GTEST_SKIP() << "this process may set no memory policy: " << allowed;
+    node_ = DetectTopology()->nodes[0].os_index;
+  }
+  int node_ = 0;
+};
+
+TEST_F(MemoryPolicyTest, MemoryIsBoundBeforeItIsWritten) {
+  const NodeMemory memory = *NodeMemory::Allocate(size_t{4} << 20);
+  const absl::Status bound = SetMemoryPolicy(memory.pages(), MemoryPolicy::kBind, {node_});
+  ASSERT_TRUE(bound.ok()) << bound;
+  const std::string policy = PolicyAt(memory.data());
+  if (policy.empty()) GTEST_SKIP() << "this kernel has no numa_maps";
+  EXPECT_EQ(policy, "bind:" + std::to_string(node_));
+  std::memset(memory.data(), 1, memory.size());
+  EXPECT_EQ(LocalShare({memory.bytes()}, {node_}).value_or(1), 1.0);
+  ASSERT_TRUE(SetMemoryPolicy(memory.pages(), MemoryPolicy::kLocal, {}).ok());
+  EXPECT_EQ(PolicyAt(memory.data()), "local");
+}
+
+TEST_F(MemoryPolicyTest, NodesThatDoNotExistAreRefused) {
+  const NodeMemory memory = *NodeMemory::Allocate(4096);
+  EXPECT_FALSE(SetMemoryPolicy(memory.pages(), MemoryPolicy::kBind, {1000}).ok());
+  EXPECT_FALSE(SetMemoryPolicy(memory.pages(), MemoryPolicy::kBind, {}).ok());
+}
+
+TEST_F(MemoryPolicyTest, AScopeGivesTheThreadItsOldPolicyBack) {
+  std::thread([&] {
+    const auto policy_of_new_memory = [&] {
+      const NodeMemory memory = *NodeMemory::Allocate(4096);
+      return PolicyAt(memory.data());  // its own has none: the main thread's is shown
+    };
+    const std::string before = policy_of_new_memory();
+    {
+      const ScopedMemoryPolicy outer(MemoryPolicy::kLocal, {});
+      const ScopedMemoryPolicy inner(MemoryPolicy::kBind, {node_});
+      const NodeMemory memory = *NodeMemory::Allocate(4096);
+      memory.data()[0] = std::byte{1};
+      EXPECT_EQ(LocalShare({memory.bytes()}, {node_}).value_or(1), 1.0);
+    }
+    EXPECT_EQ(policy_of_new_memory(), before);
+  }).join();
+}
+
+TEST(InheritedPolicyTest, IsReadAsTheKernelWritesIt) {
+  const TemporaryFolder folder;
+  EXPECT_FALSE(ReadInheritedPolicy(folder.path())) << "the kernel does not say";
+  std::filesystem::create_directories(folder.path() / "proc/self");
+  const auto read = [&](const std::string& policy) {
+    std::ofstream(folder.path() / "proc/self/numa_maps") << "55d0 " << policy << " file=/a:b mapped=2 N0=2\n";
+    return ReadInheritedPolicy(folder.path());
+  };
+  EXPECT_FALSE(read("default"));
+  EXPECT_EQ(read("bind:0-1,3")->text, "bind:0-1,3");
+  EXPECT_THAT(read("bind:0-1,3")->nodes, ElementsAre(0, 1, 3));
+  EXPECT_THAT(read("prefer (many):2")->nodes, ElementsAre(2));
+  EXPECT_EQ(read("prefer (many):2")->text, "prefer (many):2");
+  EXPECT_THAT(read("bind=static|balancing:1")->nodes, ElementsAre(1));
+  EXPECT_THAT(read("weighted interleave:0-1")->nodes, ElementsAre(0, 1));
+  EXPECT_THAT(read("local")->nodes, ::testing::IsEmpty());
+  EXPECT_TRUE(read("bind:0-1")->KeepsTo({1})) << "the nearest of them is taken";
+  EXPECT_FALSE(read("bind:0")->KeepsTo({1}));
+  EXPECT_FALSE(read("interleave:0-1")->KeepsTo({1}));
+  EXPECT_TRUE(read("interleave:0-1")->KeepsTo({0, 1}));
+  EXPECT_TRUE(read("local")->KeepsTo({1}));
+}
+
+}  // namespace
+}  // namespace numoe
