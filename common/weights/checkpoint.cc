@@ -24,6 +24,7 @@
 namespace numoe {
 namespace {
 
+constexpr char kConfigName[] = "config.json";
 constexpr char kIndexName[] = "model.safetensors.index.json";
 constexpr char kSingleName[] = "model.safetensors";
 
@@ -85,8 +86,6 @@ class SafetensorsCheckpoint final : public Checkpoint {
                       "*.safetensors",
                       dir_.string(), error ? error.message() : "not a folder"));
     }
-    absl::StatusOr<std::string> config = ReadTextFile(dir_ / "config.json", limits::kJsonFileBytesMax);
-    if (config.ok()) fingerprint_ = AddToFingerprint(fingerprint_, config->data(), config->size());
     absl::StatusOr<std::string> index = ReadTextFile(dir_ / kIndexName, limits::kJsonFileBytesMax);
     if (index.ok()) return OpenIndexed(*index);
     if (!absl::IsNotFound(index.status())) return index.status();
@@ -154,7 +153,21 @@ class SafetensorsCheckpoint final : public Checkpoint {
     return names;
   }
   uint64_t TotalBytes() const override { return total_bytes_; }
-  uint64_t Fingerprint() const override { return fingerprint_; }
+
+  absl::StatusOr<uint64_t> Fingerprint() const override {
+    ASSIGN_OR_RETURN(const std::string config, ReadTextFile(dir_ / kConfigName, limits::kJsonFileBytesMax));
+    FingerprintRecord record;
+    record.AddText(kFingerprintName);
+    record.AddText(kConfigName);
+    record.AddHash(config);
+    std::vector<FingerprintTensor> tensors;
+    for (const auto& [name, tensor] : tensors_) {
+      const TensorView& view = tensor.view;
+      tensors.push_back(
+          {.name = name, .type = DTypeName(view.dtype), .shape = view.shape, .data = view.data});
+    }
+    return FingerprintOf(std::move(record), tensors, files_);
+  }
 
   const MappedFile* FileOf(absl::Span<const std::byte> bytes) const override {
     const auto it =
@@ -182,10 +195,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
     ASSIGN_OR_RETURN(const std::vector<std::byte> head, ReadHead(file));
     ASSIGN_OR_RETURN(SafetensorsHeader header,
                      ParseSafetensorsHeader(head, file.bytes(), (dir_ / shard).string()));
-    const uint64_t size = file.bytes().size();
-    fingerprint_ = AddToFingerprint(fingerprint_, &size, sizeof size);
-    fingerprint_ = AddToFingerprint(fingerprint_, header.json.data(), header.json.size());
-    total_bytes_ += size;
+    total_bytes_ += file.bytes().size();
     files_.push_back(std::move(file));
     for (auto& [name, view] : header.tensors) {
       const auto [it, inserted] = tensors_.emplace(name, Entry{std::move(view), shard});
@@ -328,7 +338,6 @@ class SafetensorsCheckpoint final : public Checkpoint {
   std::vector<MappedFile> files_;
   std::map<std::string, Entry, std::less<>> tensors_;
   uint64_t total_bytes_ = 0;
-  uint64_t fingerprint_ = kFingerprintStart;
 };
 
 }  // namespace

@@ -78,8 +78,9 @@ class Checkpoint {
   virtual std::string DescribeBytes(absl::Span<const std::byte>) const { return "tensor in memory"; }
   virtual std::vector<std::string> TensorNames() const = 0;  // sorted
   virtual uint64_t TotalBytes() const = 0;
-  /// Hash of config.json and of every shard's header and size: equal iff two processes opened the same model.
-  virtual uint64_t Fingerprint() const = 0;
+  /// By which two processes know that they opened the same weights (fingerprint.h). Reads a sample of every
+  /// tensor, each time that it is called.
+  virtual absl::StatusOr<uint64_t> Fingerprint() const = 0;
 };
 
 }  // namespace numoe

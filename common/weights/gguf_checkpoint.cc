@@ -115,7 +115,7 @@ class GgufCheckpoint final : public Checkpoint {
     return names;
   }
   uint64_t TotalBytes() const override { return model_->TotalBytes(); }
-  uint64_t Fingerprint() const override { return model_->Fingerprint(); }
+  absl::StatusOr<uint64_t> Fingerprint() const override { return model_->Fingerprint(); }
 
  private:
   struct Named {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/weights/fingerprint.h"
 #include "common/weights/json_reader.h"
 #include "common/weights/weights_limits.h"
 
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 constexpr char kExtension[] = ".gguf";
 constexpr std::string_view kOf = "-of-";
 constexpr size_t kNumberDigits = 5;
+constexpr std::string_view kSplitKeys = "split.";  // say which part of how many a file is
 
 struct SplitName {
   std::string stem;  // without -0000I-of-0000N
@@ -117,10 +119,7 @@ absl::Status GgufModel::AddPart(const fs::path& file, int part, int parts) {
     }
   }
   if (part == 1) contents_.metadata = std::move(header.metadata);
-  const uint64_t size = mapped->bytes().size();
-  fingerprint_ = AddToFingerprint(fingerprint_, &size, sizeof size);
-  fingerprint_ = AddToFingerprint(fingerprint_, header.header.data(), header.header.size());
-  total_bytes_ += size;
+  total_bytes_ += mapped->bytes().size();
   files_.push_back(*std::move(mapped));
   return absl::OkStatus();
 }
@@ -152,6 +151,30 @@ absl::Status GgufModel::CheckTensorCount() const {
   return absl::InvalidArgumentError(
       fmt::format("{}: key split.tensors.count: is {}, expected the {} tensors of all parts", path_,
                   count->Describe(), contents_.tensors.size()));
+}
+
+absl::StatusOr<uint64_t> GgufModel::Fingerprint() const {
+  std::vector<std::pair<std::string_view, const GgufValue*>> keys;
+  for (const auto& [key, value] : contents_.metadata) {
+    if (!key.starts_with(kSplitKeys)) keys.emplace_back(key, &value);
+  }
+  FingerprintRecord record;
+  record.AddText(kFingerprintName);
+  record.AddText("metadata");
+  record.AddNumber(keys.size());
+  for (const auto& [key, value] : keys) {
+    record.AddText(key);
+    record.AddNumber(static_cast<uint64_t>(value->type));
+    record.AddNumber(value->is_array ? 1 : 0);
+    record.AddNumber(value->count);
+    record.AddHash(value->data);
+  }
+  std::vector<FingerprintTensor> tensors;
+  for (const auto& [name, tensor] : contents_.tensors) {
+    tensors.push_back(
+        {.name = name, .type = TraitsOf(tensor.type).name, .shape = tensor.shape, .data = tensor.data});
+  }
+  return FingerprintOf(std::move(record), tensors, files_);
 }
 
 const MappedFile* GgufModel::FileOf(absl::Span<const std::byte> bytes) const {

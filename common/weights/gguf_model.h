@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/weights/fingerprint.h"
 #include "common/weights/gguf.h"
 #include "common/weights/mapped_file.h"
 
@@ -33,8 +32,8 @@ class GgufModel {
   /// The part that maps these bytes of a tensor; null: none does.
   const MappedFile* FileOf(absl::Span<const std::byte> bytes) const;
   uint64_t TotalBytes() const { return total_bytes_; }
-  /// Hash of every part's header and size.
-  uint64_t Fingerprint() const { return fingerprint_; }
+  /// Checkpoint::Fingerprint: the same for a model in one file and in parts.
+  absl::StatusOr<uint64_t> Fingerprint() const;
 
  private:
   explicit GgufModel(const std::filesystem::path& file) : path_(file.string()) {}
@@ -46,7 +45,6 @@ class GgufModel {
   std::vector<MappedFile> files_;
   GgufFile contents_;
   uint64_t total_bytes_ = 0;
-  uint64_t fingerprint_ = kFingerprintStart;
 };
 
 }  // namespace numoe

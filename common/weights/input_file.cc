@@ -41,29 +41,46 @@ bool IsCached(int fd, uint64_t offset, absl::Span<const std::byte> mapped) {
   return found.cached == last - first + 1;
 }
 
+const char* KindOf(mode_t mode) {
+  return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO (named pipe)" : "a device";
+}
+
+absl::Status NotRegular(const std::filesystem::path& path, const char* found) {
+  return absl::InvalidArgumentError(
+      fmt::format("{}: is {}, expected a regular file; put the file itself there", path.string(), found));
+}
+
+// The same file once more, past the page cache; -1: its file system does not take that. By its descriptor, as
+// another file may have its name by now; where /proc does not help, by the name, and only if it is the same.
+FileDescriptor OpenDirect(int buffered, const std::filesystem::path& path, const FileIdentity& identity) {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_DIRECT;
+  FileDescriptor direct(open(fmt::format("/proc/self/fd/{}", buffered).c_str(), kFlags));
+  if (direct.get() >= 0 || errno == EINVAL) return direct;
+  direct = FileDescriptor(open(path.c_str(), kFlags | O_NONBLOCK));
+  const absl::StatusOr<FileIdentity> found = IdentityOf(direct.get(), path);
+  if (!found.ok() || *found != identity || fcntl(direct.get(), F_SETFL, O_DIRECT) != 0)
+    return FileDescriptor();
+  return direct;
+}
+
 }  // namespace
 
-FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
-absl::StatusOr<FileDescriptor> OpenRegularFile(const std::filesystem::path& path, int flags) {
-  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | flags));
+// Opening a FIFO waits for somebody who writes to it, which may be never: not with O_NONBLOCK. It is taken
+// off again, as io_uring refuses to wait for a regular file's blocks where it is set.
+absl::StatusOr<FileDescriptor> OpenRegularFile(const std::filesystem::path& path) {
+  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) {
     const int code = errno;
+    if (code == ENXIO) return NotRegular(path, "a socket, or a device that is not there");
     const std::string message = fmt::format("{}: cannot open: {}", path.string(), std::strerror(code));
     return code == ENOENT ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
   }
   struct stat info;
-  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
-    return absl::InvalidArgumentError(fmt::format("{}: not a regular file", path.string()));
+  if (fstat(fd.get(), &info) != 0)
+    return absl::UnavailableError(fmt::format("{}: cannot stat: {}", path.string(), std::strerror(errno)));
+  if (!S_ISREG(info.st_mode)) return NotRegular(path, KindOf(info.st_mode));
+  if (fcntl(fd.get(), F_SETFL, 0) != 0)
+    return absl::UnavailableError(fmt::format("{}: cannot prepare: {}", path.string(), std::strerror(errno)));
   return fd;
 }
 
@@ -92,8 +109,9 @@ absl::Status ReadFully(int fd, const std::filesystem::path& path, uint64_t offse
     const ssize_t got = pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
-      return absl::DataLossError(fmt::format("{}: cannot read {} bytes at offset {}: {}", path.string(),
-                                             out.size(), offset, std::strerror(errno)));
+      return absl::DataLossError(fmt::format(
+          "{}: cannot read {} bytes at offset {}: {}; check the disk or the share that it lies on",
+          path.string(), out.size(), offset, std::strerror(errno)));
     }
     if (got == 0) return ShortReadError(path, offset, done, out.size());
     done += static_cast<size_t>(got);
@@ -116,7 +134,7 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const MappedFile& map
   struct statfs system;
   file->in_memory_ = fstatfs(file->buffered_fd_.get(), &system) == 0 && system.f_type == TMPFS_MAGIC;
   if (direct && !file->in_memory_)
-    file->direct_fd_ = FileDescriptor(open(file->path_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
+    file->direct_fd_ = OpenDirect(file->buffered_fd_.get(), file->path_, file->identity_);
   file->direct_.store(file->direct_fd_.get() >= 0);
   return file;
 }

@@ -15,25 +15,14 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/base/file_descriptor.h"
 #include "common/weights/mapped_file.h"
 
 namespace numoe {
 
-/// Closes its file descriptor when destroyed. Move-only.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept;
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-  ~FileDescriptor();
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-/// Read-only; `flags` beside O_RDONLY. NotFound where there is no such file.
-absl::StatusOr<FileDescriptor> OpenRegularFile(const std::filesystem::path& path, int flags = 0);
+/// Read-only. NotFound where there is no such file, InvalidArgument at once where it
+/// is a FIFO, a socket, a device or a directory.
+absl::StatusOr<FileDescriptor> OpenRegularFile(const std::filesystem::path& path);
 absl::StatusOr<FileIdentity> IdentityOf(int fd, const std::filesystem::path& path);
 /// Fills `out` or fails: DataLoss where the file ends before.
 absl::Status ReadFully(int fd, const std::filesystem::path& path, uint64_t offset, absl::Span<std::byte> out);
@@ -60,6 +49,8 @@ class InputFile {
   /// The descriptor to read from, and whether it is a direct one.
   bool direct() const { return direct_.load(std::memory_order_relaxed); }
   int fd() const { return direct() ? direct_fd_.get() : buffered_fd_.get(); }
+  /// Its file system is memory (tmpfs).
+  bool in_memory() const { return in_memory_; }
   /// The file system took O_DIRECT at open and refused it at a read: buffered from now on.
   void GiveUpDirect() { direct_.store(false); }
 

@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kDepthMax = 64;
 constexpr size_t kClientDepthMax = 100;
 constexpr int kClientKeysMax = 2000;
+// 100 times as many take a second at most; a conversation of 50,000 messages has fewer.
+constexpr int kClientAllKeysMax = 200'000;
 constexpr size_t kMessageBytesMax = 200;
 
 std::string Dump(const nlohmann::json& value) {
@@ -75,6 +77,7 @@ class StrictChecker : public nlohmann::json_sax<nlohmann::json> {
 // safe.
 absl::Status CheckBounds(std::string_view text) {
   std::vector<int> keys;  // of each open bracket
+  int all_keys = 0;
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -89,8 +92,13 @@ absl::Status CheckBounds(std::string_view text) {
         return absl::InvalidArgumentError(fmt::format("nested deeper than {} levels", kClientDepthMax));
     } else if ((c == '}' || c == ']') && !keys.empty()) {
       keys.pop_back();
-    } else if (c == ':' && !keys.empty() && ++keys.back() > kClientKeysMax) {
-      return absl::InvalidArgumentError(fmt::format("an object of more than {} keys", kClientKeysMax));
+    } else if (c == ':' && !keys.empty()) {
+      if (++keys.back() > kClientKeysMax)
+        return absl::InvalidArgumentError(fmt::format("an object of more than {} keys", kClientKeysMax));
+      if (++all_keys > kClientAllKeysMax) {
+        return absl::InvalidArgumentError(
+            fmt::format("objects of more than {} keys together", kClientAllKeysMax));
+      }
     }
   }
   return absl::OkStatus();

@@ -17,8 +17,8 @@ namespace numoe {
 absl::StatusOr<nlohmann::json> ParseStrictJson(std::string_view text, std::string_view file);
 
 /// What a client sent, keys in their order. InvalidArgument: not JSON, nested deeper than 100 (the library
-/// recurses once a level when it copies and prints), or an object of over 2000 keys (ordered_json looks a key
-/// up by walking).
+/// recurses once a level when it copies and prints), an object of over 2000 keys (ordered_json looks a key up
+/// by walking), or over 200,000 keys in all.
 absl::StatusOr<nlohmann::ordered_json> ParseBoundedJson(std::string_view text);
 
 /// On one line. Text that is not UTF-8 is replaced, never an error.

@@ -51,9 +51,9 @@ bool RangeReader::Complete(Slot& s, int64_t result, absl::Status& status) {
     return false;
   }
   if (result < 0) {
-    status =
-        absl::DataLossError(fmt::format("{}: cannot read {} bytes at offset {}: {}", s.file->path().string(),
-                                        s.out.size(), s.offset, std::strerror(static_cast<int>(-result))));
+    status = absl::DataLossError(fmt::format(
+        "{}: cannot read {} bytes at offset {}: {}; check the disk or the share that it lies on",
+        s.file->path().string(), s.out.size(), s.offset, std::strerror(static_cast<int>(-result))));
     return true;
   }
   s.done += static_cast<size_t>(result);

@@ -41,9 +41,31 @@ absl::StatusOr<FileDescriptor> LockFolder(const fs::path& dir) {
   return folder;
 }
 
+// What an older program packed does not say of which weights it is, so no worker takes it any more. One that
+// maps it keeps it until it ends.
+absl::Status RemoveOldShards(const fs::path& dir) {
+  LogWarning("{}: an older program packed this folder; everything is converted again", dir.string());
+  std::error_code error;
+  for (auto it = fs::directory_iterator(dir, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    if (it->path().extension() == kShardExtension) fs::remove(it->path(), error);
+    if (error) break;
+  }
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(fmt::format(
+      "{}: an older program's shards cannot be removed: {}; empty the folder, or give --out another",
+      dir.string(), error.message()));
+}
+
 absl::Status PrepareFolder(const PackedModel& model) {
   if (!IsPackedModel(model.dir)) return WriteManifest(model);
-  ASSIGN_OR_RETURN(const PackedModel found, ReadManifest(model.dir));
+  const absl::StatusOr<PackedModel> read = ReadManifest(model.dir);
+  if (absl::IsFailedPrecondition(read.status())) {
+    RETURN_IF_ERROR(RemoveOldShards(model.dir));
+    return WriteManifest(model);
+  }
+  RETURN_IF_ERROR(read.status());
+  const PackedModel& found = *read;
   if (SerialiseManifest(found) == SerialiseManifest(model)) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
       "{}: holds shards of model {:016x} as {} for {} workers by {}, asked for model {:016x} as {} for {} by "
@@ -210,11 +232,12 @@ absl::StatusOr<int> Convert(const ConvertOptions& options, ConvertProgress& prog
   const SliceSpec any_worker{.mode = options.mode, .worker_count = options.workers};
   ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats,
                    ChooseFormats(*checkpoint, config, any_worker, options.format));
+  ASSIGN_OR_RETURN(const uint64_t fingerprint, checkpoint->Fingerprint());
   PackedModel model{.dir = options.out,
                     .formats = std::move(formats),
                     .mode = options.mode,
                     .worker_count = options.workers,
-                    .model_fingerprint = checkpoint->Fingerprint(),
+                    .model_fingerprint = fingerprint,
                     .config = config};
   return Converter(*checkpoint, config, std::move(model), options, progress).Run();
 }

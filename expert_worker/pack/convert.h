@@ -2,8 +2,9 @@
 //
 // One shard at a time: read, checked and packed by all threads as a worker would (the bytes are the same),
 // then written. A shard that is complete is skipped, so a conversion that was stopped goes on where it was;
-// what another model, format or slicing left in the folder is an error. Needs memory for one shard. One
-// process at a time works in a folder (a lock says so). Errors name the file and what to do.
+// what another model, format or slicing left in the folder is an error, what an older program packed there is
+// removed. Needs memory for one shard. One process at a time works in a folder (a lock says so). Errors name
+// the file and what to do.
 #pragma once
 
 #include <chrono>

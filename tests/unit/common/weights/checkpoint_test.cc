@@ -92,20 +92,6 @@ TEST_F(CheckpointTest, ShardsOfAnyNameIncludingLinks) {
   EXPECT_THAT(Open().TensorNames(), ElementsAre("a", "b"));
 }
 
-TEST_F(CheckpointTest, FingerprintFollowsConfigAndHeaders) {
-  AddBytes("a");
-  WriteShard("model.safetensors");
-  WriteText("config.json", "{}");
-  const uint64_t first = Open().Fingerprint();
-  EXPECT_EQ(Open().Fingerprint(), first);
-  WriteText("config.json", "{ }");
-  const uint64_t other_config = Open().Fingerprint();
-  EXPECT_NE(other_config, first);
-  AddBytes("b");
-  WriteShard("model.safetensors");
-  EXPECT_NE(Open().Fingerprint(), other_config);
-}
-
 TEST_F(CheckpointTest, FolderThatIsNone) {
   EXPECT_EQ(Checkpoint::Open(Path("absent")).status().message(),
             Path("absent") +

@@ -2,6 +2,7 @@
 #include "common/weights/gguf_model.h"
 
 #include <fstream>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -35,6 +36,14 @@ class GgufModelTest : public ::testing::Test {
   std::string OpenError(const std::string& file) const {
     const auto model = GgufModel::Open(Path(file));
     return model.ok() ? "opened" : std::string(model.status().message());
+  }
+
+  uint64_t Fingerprint(const std::string& file) const {
+    const auto model = GgufModel::Open(Path(file));
+    EXPECT_TRUE(model.ok()) << model.status();
+    const absl::StatusOr<uint64_t> fingerprint = model.ok() ? (*model)->Fingerprint() : model.status();
+    EXPECT_TRUE(fingerprint.ok()) << fingerprint.status();
+    return fingerprint.value_or(0);
   }
 
   TemporaryFolder folder_;
@@ -83,14 +92,44 @@ TEST_F(GgufModelTest, PartsAreMerged) {
   }
 }
 
-TEST_F(GgufModelTest, FingerprintFollowsHeadersOfAllParts) {
-  writer_.WriteParts(folder_.path(), "m", 2);
-  const uint64_t first = (*GgufModel::Open(Path("m-00001-of-00002.gguf")))->Fingerprint();
-  EXPECT_EQ((*GgufModel::Open(Path("m-00001-of-00002.gguf")))->Fingerprint(), first);
-  writer_.RemoveTensor("t3");  // in the second part
-  writer_.AddTensor("renamed", GgmlType::kF32, {8}, std::vector<std::byte>(32));
-  writer_.WriteParts(folder_.path(), "m", 2);
-  EXPECT_NE((*GgufModel::Open(Path("m-00001-of-00002.gguf")))->Fingerprint(), first);
+TEST_F(GgufModelTest, FingerprintIsThatOfTheTensorsHoweverTheyAreSplit) {
+  writer_.Write(Path("whole.gguf"));
+  const uint64_t expected = Fingerprint("whole.gguf");
+  for (const int parts : {2, 3}) {
+    writer_.WriteParts(folder_.path(), "m", parts);
+    EXPECT_EQ(Fingerprint("m-00001-of-0000" + std::to_string(parts) + ".gguf"), expected) << parts;
+  }
+  writer_.RemoveTensor("t1");  // is written last from now on
+  writer_.AddTensor("t1", GgmlType::kF32, {8}, std::vector<std::byte>(32, std::byte{1}));
+  writer_.Write(Path("whole.gguf"));
+  EXPECT_EQ(Fingerprint("whole.gguf"), expected);
+}
+
+TEST_F(GgufModelTest, FingerprintFollowsKeysNamesTypesShapesAndWeights) {
+  std::set<uint64_t> all;
+  const auto add = [&](const GgufWriter& writer) {
+    writer.WriteParts(folder_.path(), "m", 2);
+    all.insert(Fingerprint("m-00001-of-00002.gguf"));
+  };
+  const auto with_t3 = [&](const char* name, GgmlType type, const Shape& shape, int byte) {
+    GgufWriter writer = writer_;
+    writer.RemoveTensor("t3");  // in the second part
+    writer.AddTensor(name, type, shape, std::vector<std::byte>(32, static_cast<std::byte>(byte)));
+    return writer;
+  };
+  add(writer_);
+  add(with_t3("renamed", GgmlType::kF32, {8}, 3));
+  add(with_t3("t3", GgmlType::kF16, {16}, 3));
+  add(with_t3("t3", GgmlType::kF32, {2, 4}, 3));
+  add(with_t3("t3", GgmlType::kF32, {8}, 5));  // the same headers
+  GgufWriter keys = writer_;
+  keys.Set("a.number", uint32_t{0});
+  add(keys);
+  keys.Set("a.number", uint32_t{1});
+  add(keys);
+  keys.Set("a.number", std::vector<int32_t>{1});
+  add(keys);
+  EXPECT_EQ(all.size(), 8u);
 }
 
 TEST_F(GgufModelTest, MissingAndMisplacedParts) {

@@ -82,6 +82,14 @@ TEST(BoundedJsonTest, DepthAndKeysAreBounded) {
   EXPECT_TRUE(ParseBoundedJson(object(2000)).ok());
   EXPECT_THAT(ParseBoundedJson(object(2001)).status().ToString(),
               ::testing::HasSubstr("more than 2000 keys"));
+  const auto objects = [&](int count) {
+    std::string text = "[" + object(1000);
+    for (int i = 1; i < count; ++i) text += "," + object(1000);
+    return text + "]";
+  };
+  EXPECT_TRUE(ParseBoundedJson(objects(100)).ok()) << "with as many keys within";
+  EXPECT_THAT(ParseBoundedJson(objects(101)).status().ToString(),
+              ::testing::HasSubstr("more than 200000 keys together"));
   EXPECT_THAT(ParseBoundedJson("{\"a\":").status().ToString(), ::testing::HasSubstr("not valid JSON"));
 }
 

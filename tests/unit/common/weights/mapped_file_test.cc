@@ -1,7 +1,13 @@
 #include "common/weights/mapped_file.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
 #include <fstream>
 
+#include "common/weights/input_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/safetensors_writer.h"
@@ -50,7 +56,36 @@ TEST_F(MappedFileTest, FolderIsNoFile) {
   const absl::Status status = MappedFile::Open(folder_.path()).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), StartsWith(folder_.path().string() + ": "));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("not a regular file"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is a directory, expected a regular file"));
+}
+
+// A FIFO that nobody writes to would be waited for without an end.
+TEST_F(MappedFileTest, WhatIsNoRegularFileIsRefusedAtOnce) {
+  const std::filesystem::path fifo = folder_.path() / "fifo", link = folder_.path() / "link";
+  const std::filesystem::path sock = folder_.path() / "sock";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  std::filesystem::create_symlink(fifo, link);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  ASSERT_LT(sock.string().size(), sizeof address.sun_path);
+  sock.string().copy(address.sun_path, sizeof address.sun_path - 1);
+  const FileDescriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const std::pair<std::filesystem::path, std::string> cases[] = {{fifo, "is a FIFO (named pipe)"},
+                                                                 {link, "is a FIFO (named pipe)"},
+                                                                 {sock, "is a socket"},
+                                                                 {"/dev/null", "is a device"}};
+  for (const auto& [path, kind] : cases) {
+    for (const absl::Status& status : {MappedFile::Open(path).status(), ReadTextFile(path, 100).status()}) {
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+      EXPECT_THAT(std::string(status.message()), StartsWith(path.string() + ": " + kind));
+    }
+  }
+}
+
+TEST_F(MappedFileTest, ARegularFileIsWaitedFor) {
+  const auto fd = OpenRegularFile(Write("text", "12345"));
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  EXPECT_EQ(fcntl(fd->get(), F_GETFL) & O_NONBLOCK, 0) << "io_uring would not wait for its blocks";
 }
 
 TEST_F(MappedFileTest, ReadsTextUpToTheLimit) {

@@ -241,7 +241,6 @@ TEST_F(ConvertTest, AnExecutorComputesTheSameFromShards) {
   const auto config = ReadModelConfig(model());
   const auto packed = ReadManifest(out());
   ASSERT_TRUE(checkpoint.ok() && config.ok() && packed.ok()) << packed.status();
-  EXPECT_EQ(packed->model_fingerprint, (*checkpoint)->Fingerprint());
   const auto from_checkpoint = ExpertExecutor::Load(**checkpoint, *config, {.threads = 2});
   ASSERT_TRUE(from_checkpoint.ok()) << from_checkpoint.status();
   std::vector<float> hidden(5 * kHidden);
@@ -331,6 +330,45 @@ TEST_F(ConvertTest, AFolderOfSomethingElseIsRefused) {
   EXPECT_THAT(ConvertError({.format = "bf16", .workers = 2}), HasSubstr("holds shards of model"));
 }
 
+// Its headers are the same, byte for byte: half of its shards beside half of the other's would be a model of
+// nobody.
+TEST_F(ConvertTest, AnotherModelOfTheSameSizesIsRefused) {
+  Store(MatrixFormat::kBF16, /*seed=*/1);
+  ASSERT_TRUE(Convert({.workers = 2}).ok());
+  fs::remove(Shard(1, 2, 2));
+  Store(MatrixFormat::kBF16, /*seed=*/2);
+  EXPECT_THAT(ConvertError({.workers = 2}), HasSubstr("holds shards of model"));
+  Store(MatrixFormat::kBF16, /*seed=*/1);
+  EXPECT_EQ(*Convert({.workers = 2}), 1);
+}
+
+TEST_F(ConvertTest, APackedModelIsItsCheckpointAndDoesNotNeedIt) {
+  for (const int seed : {1, 2}) {
+    Store(MatrixFormat::kInt4Group, static_cast<uint32_t>(seed));
+    const absl::StatusOr<uint64_t> expected = (*Checkpoint::Open(model()))->Fingerprint();
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    ASSERT_TRUE(Convert({.workers = 2}).ok());
+    fs::remove_all(model());
+    EXPECT_EQ(ReadManifest(out())->model_fingerprint, *expected) << seed;
+    EXPECT_TRUE(LoadPacked({.worker_index = 1, .worker_count = 2}, true).ok());
+    fs::remove_all(out());
+  }
+}
+
+TEST_F(ConvertTest, WhatAnOlderProgramPackedIsNotServedAndIsConvertedAgain) {
+  Store(MatrixFormat::kBF16);
+  ASSERT_TRUE(Convert({.workers = 2}).ok());
+  const fs::path manifest = out() / kManifestName;
+  std::string text = *ReadTextFile(manifest, 1 << 20);
+  text.replace(text.find("\"version\": 2"), 12, "\"version\": 1");
+  std::ofstream(manifest) << text;
+  EXPECT_THAT(LoadError({.worker_count = 2}),
+              HasSubstr("numoe-pack.json: version is 1, expected 2: an older program packed it; convert the "
+                        "checkpoint again into the same folder"));
+  EXPECT_EQ(*Convert({.workers = 2}), 4) << "all of them";
+  EXPECT_TRUE(LoadPacked({.worker_count = 2}, true).ok());
+}
+
 TEST_F(ConvertTest, OneProcessAtATimeWorksInAFolder) {
   Store(MatrixFormat::kBF16);
   fs::create_directories(out());
@@ -371,7 +409,9 @@ TEST_F(ConvertTest, SharedWeightsAreCopiedNotMapped) {
               ::testing::AllOf(HasSubstr("--share-experts"), HasSubstr("--packed=copy")));
   const auto shared = LoadShared(/*map=*/false), mapped = LoadPacked({}, /*map=*/true);
   ASSERT_TRUE(shared.ok() && mapped.ok()) << shared.status();
-  EXPECT_GE(shared->memory.fd(), 0);
+  ASSERT_GE(shared->memory.fd(), 0);
+  EXPECT_EQ(mmap(nullptr, 1, PROT_READ | PROT_WRITE, MAP_SHARED, shared->memory.fd(), 0), MAP_FAILED)
+      << "a process that has the descriptor must not be able to write to the weights";
   ExpectSameWeights(*shared, *mapped);
 }
 
@@ -426,8 +466,11 @@ TEST_F(ConvertTest, ManifestsAreReadAsWrittenAndCheckedCompletely) {
     EXPECT_NE(at, std::string::npos) << from;
     return std::string(ParseManifest(changed.replace(at, from.size(), to), "m").status().message());
   };
-  EXPECT_THAT(error("\"version\": 1", "\"version\": 2"),
-              HasSubstr("m: version is 2, expected 1 to 1; convert"));
+  for (const char* other : {"3", "0", "2.0", "null", "\"2\""}) {
+    EXPECT_THAT(
+        error("\"version\": 2", fmt::format("\"version\": {}", other)),
+        ::testing::AllOf(HasSubstr("m: version is "), HasSubstr("expected 2: another program's numoe-pack")));
+  }
   EXPECT_THAT(error("\"worker_count\": 2", "\"worker_count\": 0"), HasSubstr("worker_count is 0"));
   EXPECT_THAT(error("intermediate\"", "layers\""), HasSubstr("expected intermediate or expert"));
   EXPECT_THAT(error("\"num_layers\": 3", "\"num_layers\": 2"), HasSubstr("moe_layers"));
