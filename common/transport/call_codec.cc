@@ -13,8 +13,6 @@
 namespace numoe {
 namespace {
 
-constexpr size_t kErrorTextMax = 1000;  // of a worker's error that is passed on
-
 size_t Entries(int tokens, int experts_per_token) {
   return static_cast<size_t>(tokens) * static_cast<size_t>(experts_per_token);
 }
@@ -35,11 +33,16 @@ size_t ReplyBytes(int tokens, int hidden_size) {
   return kDescriptorBytes + Values(tokens, hidden_size) * sizeof(float);
 }
 
+int MessageBytesMax(size_t call_bytes) {
+  return static_cast<int>(std::min<size_t>(call_bytes + limits::kMessageSlackBytes, INT32_MAX));
+}
+
 size_t EncodeRequest(uint64_t call_id, const LayerCallView& call, absl::Span<std::byte> slot) {
   const size_t bytes = kDescriptorBytes + call.hidden.size() * sizeof(float) +
                        call.experts.size() * sizeof(ExpertId) + call.weights.size() * sizeof(float);
   NUMOE_CHECK_LE(bytes, slot.size());
   const RequestDescriptor d{call_id,
+                            call.instance,
                             call.layer,
                             call.tokens,
                             call.experts_per_token,
@@ -95,7 +98,8 @@ absl::Status DecodeRequest(absl::Span<const std::byte> message, const CallShape&
   }
   if (reinterpret_cast<uintptr_t>(hidden) % alignof(float) != 0) return Bad("hidden states are not aligned");
   out.call_id = d.call_id;
-  out.view = {.layer = d.layer,
+  out.view = {.instance = d.instance,
+              .layer = d.layer,
               .tokens = d.tokens,
               .experts_per_token = d.experts_per_token,
               .deferred_experts = d.deferred_experts,
@@ -136,7 +140,7 @@ absl::StatusOr<absl::Span<const float>> DecodeReply(absl::Span<const std::byte> 
     if (d.text_bytes > message.size() - kDescriptorBytes)
       return absl::InvalidArgumentError("reply with an error text beyond its end");
     const std::string text(reinterpret_cast<const char*>(message.data()) + kDescriptorBytes,
-                           std::min<size_t>(d.text_bytes, kErrorTextMax));
+                           std::min<size_t>(d.text_bytes, limits::kPeerTextBytesMax));
     return absl::InternalError(fmt::format("the worker refused the call (code {}): {}", d.status_code, text));
   }
   if (message.size() != kDescriptorBytes + values * sizeof(float)) {

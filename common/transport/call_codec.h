@@ -15,7 +15,7 @@
 
 namespace numoe {
 
-inline constexpr uint32_t kProtocolVersion = 3;
+inline constexpr uint32_t kProtocolVersion = 5;
 
 struct CallShape {
   int hidden_size = 0;
@@ -32,6 +32,8 @@ struct DecodedCall {
 
 size_t RequestBytes(int tokens, int experts_per_token, int hidden_size);
 size_t ReplyBytes(int tokens, int hidden_size);
+/// What gRPC may take in at once where a call's arrays have `call_bytes`.
+int MessageBytesMax(size_t call_bytes);
 
 /// Returns the length. REQUIRES: slot is large enough (RequestBytes).
 size_t EncodeRequest(uint64_t call_id, const LayerCallView& call, absl::Span<std::byte> slot);

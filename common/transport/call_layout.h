@@ -18,6 +18,7 @@ inline constexpr uint32_t kExactFlag = 1;
 
 struct RequestDescriptor {
   uint64_t call_id;
+  uint64_t instance;  // of the worker that the call is for, as its handshake said
   int32_t layer;
   int32_t tokens;
   int32_t experts_per_token;

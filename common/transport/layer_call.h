@@ -22,6 +22,7 @@ namespace numoe {
 enum class ReplyPart : uint8_t { kImmediate = 0, kDeferred = 1 };
 
 struct LayerCallView {
+  uint64_t instance = 0;  // of the worker process that it is for; 0 where there is no process between
   LayerId layer = 0;
   int tokens = 0;
   int experts_per_token = 0;

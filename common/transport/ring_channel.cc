@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <immintrin.h>
 #include <linux/futex.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A sleeping side looks at its peer this often: the bound on noticing a death.
+// A sleeping side looks at its peer this often.
 constexpr timespec kSlice{0, 500'000};
 constexpr int kSpinsPerCheck = 64;
 constexpr int kAwakeSpinUs = 500;  // as long as a sleep, so that a death is noticed as soon
@@ -41,20 +42,17 @@ bool SpinFor(const Mailbox& mail, uint32_t seen, int spin_us) {
 
 }  // namespace
 
-void RingChannel::Hold() { pthread_mutex_lock(&segment_.header().alive[static_cast<int>(side_)]); }
-void RingChannel::Release() { pthread_mutex_unlock(&segment_.header().alive[static_cast<int>(side_)]); }
-
-bool RingChannel::PeerAlive() {
-  if (peer_died_.load(std::memory_order_relaxed)) return false;
-  pthread_mutex_t& mutex = segment_.header().alive[static_cast<int>(Peer())];
-  const int result = pthread_mutex_trylock(&mutex);
-  if (result == EBUSY) return true;
-  if (result == 0 || result == EOWNERDEAD) pthread_mutex_unlock(&mutex);
-  // Remembered, not asked again: glibc's trylock of an unrecoverable mutex leaves it locked, which looks like
-  // life.
-  if (result != 0) peer_died_.store(true, std::memory_order_relaxed);
-  return false;
+bool RingChannel::PeerAlive() const {
+  // Looked at and left there: a socket that has ended, or has a byte too many, says so each time.
+  char byte = 0;
+  ssize_t got = 0;
+  do {
+    got = recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
+  return got < 0 && errno == EAGAIN;
 }
+
+void RingChannel::Close() { shutdown(socket_.get(), SHUT_RDWR); }
 
 absl::Span<std::byte> RingChannel::Slot(const RingSegment& segment, Side writer, ReplyPart part) {
   const absl::Span<std::byte> all(segment.slot(writer), segment.slot_bytes());
@@ -69,10 +67,16 @@ Mailbox& RingChannel::Mail(const RingSegment& segment, Side writer, ReplyPart pa
 
 void RingChannel::Publish(size_t length, ReplyPart part) {
   Mailbox& mail = Mail(segment_, side_, part);
-  mail.length = length;
-  mail.published.fetch_add(
-      1);  // sequentially consistent with the reader's sleeping flag: one of the two sees the other
+  mail.length.store(length, std::memory_order_relaxed);
+  // Sequentially consistent with the reader's sleeping flag: one of the two sees the other.
+  mail.published.store(++sent_[static_cast<size_t>(part)]);
   if (mail.sleeping.load() != 0) FutexWake(mail.published);
+}
+
+void RingChannel::Advance(uint32_t calls, uint32_t deferred) {
+  sent_[static_cast<size_t>(ReplyPart::kImmediate)] += calls;
+  received_[static_cast<size_t>(ReplyPart::kImmediate)] += calls;
+  received_[static_cast<size_t>(ReplyPart::kDeferred)] += deferred;
 }
 
 void RingChannel::HoldPeerAwake(bool awake) {
@@ -84,7 +88,7 @@ void RingChannel::HoldPeerAwake(bool awake) {
 absl::StatusOr<absl::Span<const std::byte>> RingChannel::Receive(int64_t deadline_ms, int spin_us,
                                                                  ReplyPart part) {
   Mailbox& mail = Mail(segment_, Peer(), part);
-  uint32_t& received = Received(part);
+  uint32_t& received = received_[static_cast<size_t>(part)];
   const Clock::time_point start = Clock::now();
   if (!SpinFor(mail, received, spin_us)) {
     while (mail.published.load(std::memory_order_acquire) == received) {
@@ -103,8 +107,15 @@ absl::StatusOr<absl::Span<const std::byte>> RingChannel::Receive(int64_t deadlin
       mail.sleeping.store(0);
     }
   }
+  // Copied once, then checked.
+  const uint32_t published = mail.published.load(std::memory_order_acquire);
+  const uint64_t length = mail.length.load(std::memory_order_relaxed);
+  if (published != received + 1) {
+    return absl::InvalidArgumentError(fmt::format(
+        "the peer's counter of messages is {}, expected {}: it does not keep to one call at a time",
+        published, received + 1));
+  }
   ++received;
-  const uint64_t length = mail.length;  // copied once, then checked
   const absl::Span<const std::byte> slot = Slot(segment_, Peer(), part);
   if (length > slot.size()) {
     return absl::InvalidArgumentError(

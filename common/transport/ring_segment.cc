@@ -2,77 +2,118 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "common/base/status.h"
 
 namespace numoe {
 namespace {
 
-constexpr uint64_t kMagic = 0x33474e4952454f4dull;  // "MOERING3"
+constexpr uint64_t kMagic = 0x35474e4952454f4dull;  // "MOERING5"
 constexpr size_t kHeaderBytes = 4096;
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
-static_assert(std::atomic<uint32_t>::is_always_lock_free);
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
+// As a device writes it.
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) &&
+              sizeof(std::atomic<uint64_t>) == sizeof(uint64_t));
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 absl::Status SystemError(const char* what) {
   return absl::InternalError(fmt::format("ring segment: {}: {}", what, std::strerror(errno)));
 }
 
+// A slot begins where a page does.
+size_t WholePages(size_t bytes) { return (bytes + kHeaderBytes - 1) / kHeaderBytes * kHeaderBytes; }
+
+// All descriptors that came with a message, whoever asked for them.
+std::vector<FileDescriptor> TakeDescriptors(msghdr& message) {
+  std::vector<FileDescriptor> taken;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+      taken.emplace_back(fd);
+    }
+  }
+  return taken;
+}
+
 }  // namespace
 
-absl::StatusOr<RingSegment> RingSegment::Create(size_t slot_bytes) {
+size_t RingSegment::BytesFor(size_t slot_bytes) { return kHeaderBytes + 2 * WholePages(slot_bytes); }
+
+absl::StatusOr<RingSegment> RingSegment::Create(size_t slot_bytes, uint64_t session) {
   RingSegment segment;
-  segment.slot_bytes_ = (slot_bytes + kHeaderBytes - 1) / kHeaderBytes * kHeaderBytes;
-  segment.bytes_ = kHeaderBytes + 2 * segment.slot_bytes_;
-  segment.fd_ = memfd_create("numoe-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (segment.fd_ < 0) return SystemError("memfd_create");
-  if (ftruncate(segment.fd_, static_cast<off_t>(segment.bytes_)) != 0) return SystemError("ftruncate");
-  if (fcntl(segment.fd_, F_ADD_SEALS, kSeals) != 0) return SystemError("sealing");
+  segment.slot_bytes_ = WholePages(slot_bytes);
+  segment.bytes_ = BytesFor(slot_bytes);
+  segment.fd_ = FileDescriptor(memfd_create("numoe-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (segment.fd() < 0) return SystemError("memfd_create");
+  if (ftruncate(segment.fd(), static_cast<off_t>(segment.bytes_)) != 0) return SystemError("ftruncate");
+  if (fcntl(segment.fd(), F_ADD_SEALS, kSeals) != 0) return SystemError("sealing");
   RETURN_IF_ERROR(segment.Map());
   auto* header = new (segment.base_) SegmentHeader();
-  header->magic = kMagic;
-  header->slot_bytes = segment.slot_bytes_;
-  pthread_mutexattr_t attributes;
-  pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  for (pthread_mutex_t& mutex : header->alive) pthread_mutex_init(&mutex, &attributes);
-  pthread_mutexattr_destroy(&attributes);
+  header->magic.store(kMagic);
+  header->slot_bytes.store(segment.slot_bytes_);
+  header->session.store(session);
+  segment.session_ = session;
   return segment;
 }
 
-absl::StatusOr<RingSegment> RingSegment::Attach(int fd) {
+absl::StatusOr<RingSegment> RingSegment::Attach(FileDescriptor fd, size_t slot_bytes_max) {
   RingSegment segment;
-  segment.fd_ = fd;
-  struct stat info;
-  if (fstat(fd, &info) != 0) return SystemError("fstat");
-  if ((fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) {
+  segment.fd_ = std::move(fd);
+  // What cannot be cut any more keeps the size that it is asked for afterwards.
+  if (!HasSeals(segment.fd(), kSeals)) {
     return absl::InvalidArgumentError(
         "ring segment: the worker's segment is not sealed; it could shrink under us");
   }
-  segment.bytes_ = static_cast<size_t>(info.st_size);
-  if (segment.bytes_ < kHeaderBytes)
-    return absl::InvalidArgumentError(fmt::format("ring segment: {} bytes, too few", segment.bytes_));
-  RETURN_IF_ERROR(segment.Map());
-  segment.slot_bytes_ = segment.header().slot_bytes;
-  if (segment.header().magic != kMagic || segment.slot_bytes_ > segment.bytes_ ||
-      segment.bytes_ != kHeaderBytes + 2 * segment.slot_bytes_) {
-    return absl::InvalidArgumentError("ring segment: header does not describe a segment of this size");
+  struct statfs system {};
+  if (fstatfs(segment.fd(), &system) != 0) return SystemError("fstatfs");
+  if (system.f_type == HUGETLBFS_MAGIC) {
+    return absl::InvalidArgumentError(
+        "ring segment: it lies in reserved huge pages, expected pages of any size, which a process can give "
+        "up; run the same release on both sides");
   }
+  struct stat info {};
+  if (fstat(segment.fd(), &info) != 0) return SystemError("fstat");
+  // Read, not mapped: a segment that is larger than it may be costs nothing.
+  uint64_t words[3] = {};  // magic, slot_bytes, session
+  if (pread(segment.fd(), words, sizeof words, 0) != sizeof words) return SystemError("reading its header");
+  segment.bytes_ = static_cast<size_t>(info.st_size);
+  segment.slot_bytes_ = words[1];
+  segment.session_ = words[2];
+  if (words[0] != kMagic || segment.slot_bytes_ % kHeaderBytes != 0 || segment.slot_bytes_ > segment.bytes_ ||
+      segment.bytes_ != kHeaderBytes + 2 * segment.slot_bytes_) {
+    return absl::InvalidArgumentError(fmt::format(
+        "ring segment: its header says slots of {} bytes, which is no segment of {} bytes of this release; "
+        "run the same release on both sides",
+        segment.slot_bytes_, segment.bytes_));
+  }
+  if (segment.slot_bytes_ > WholePages(slot_bytes_max)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "ring segment: its slots have {} bytes, expected at most {}, which the largest call of this "
+        "model takes; run the same release on both sides",
+        segment.slot_bytes_, WholePages(slot_bytes_max)));
+  }
+  RETURN_IF_ERROR(segment.Map());
   return segment;
 }
 
 absl::Status RingSegment::Map() {
-  base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_, 0);
+  base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd(), 0);
   if (base_ == MAP_FAILED) {
     base_ = nullptr;
     return SystemError("mmap");
@@ -83,20 +124,27 @@ absl::Status RingSegment::Map() {
 RingSegment::RingSegment(RingSegment&& other) noexcept { *this = std::move(other); }
 
 RingSegment& RingSegment::operator=(RingSegment&& other) noexcept {
-  std::swap(fd_, other.fd_);
+  fd_ = std::move(other.fd_);
   std::swap(base_, other.base_);
   std::swap(bytes_, other.bytes_);
   std::swap(slot_bytes_, other.slot_bytes_);
+  std::swap(session_, other.session_);
   return *this;
 }
 
 RingSegment::~RingSegment() {
   if (base_ != nullptr) munmap(base_, bytes_);
-  if (fd_ >= 0) close(fd_);
 }
+
+void RingSegment::SealMappings() const { fcntl(fd(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL); }
 
 std::byte* RingSegment::slot(Side side) const {
   return static_cast<std::byte*>(base_) + kHeaderBytes + static_cast<size_t>(side) * slot_bytes_;
+}
+
+bool HasSeals(int fd, int seals) {
+  const int found = fcntl(fd, F_GET_SEALS);
+  return found >= 0 && (found & seals) == seals;  // -1, of other files, has every bit
 }
 
 absl::Status SendDescriptor(int socket, int fd) {
@@ -116,23 +164,26 @@ absl::Status SendDescriptor(int socket, int fd) {
   return sendmsg(socket, &message, MSG_NOSIGNAL) == 1 ? absl::OkStatus() : SystemError("sendmsg");
 }
 
-absl::StatusOr<int> ReceiveDescriptor(int socket) {
+absl::StatusOr<FileDescriptor> ReceiveDescriptor(int socket) {
   char byte = 0;
   iovec data{&byte, 1};
-  int fd = -1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+  // Padding makes room for more than the one: what the kernel has installed is ours to close.
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1) return SystemError("recvmsg");
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof fd)) {
-    return absl::InvalidArgumentError("ring segment: the worker sent no descriptor");
-  }
-  std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-  return fd;
+  const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  if (got == 0 || (got < 0 && errno == ECONNRESET))
+    return absl::UnavailableError(
+        "the worker closed the ring socket: it ended, or it refuses this process, and then its log says why");
+  if (got < 0) return SystemError("recvmsg");
+  std::vector<FileDescriptor> taken = TakeDescriptors(message);
+  if (taken.size() == 1 && (message.msg_flags & MSG_CTRUNC) == 0) return std::move(taken.front());
+  return absl::InvalidArgumentError(fmt::format(
+      "ring segment: the worker sent {} descriptors{}, expected 1; run the same release on both sides",
+      taken.size(), (message.msg_flags & MSG_CTRUNC) == 0 ? "" : " and more"));
 }
 
 }  // namespace numoe

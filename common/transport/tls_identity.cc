@@ -1,19 +1,20 @@
 #include "common/transport/tls_identity.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
+#include "common/base/file_descriptor.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/transport/certificate.h"
@@ -33,15 +34,20 @@ std::string Words(const absl::Status& status) { return std::string(status.messag
 
 absl::StatusOr<std::string> ReadPem(const std::string& flag, const std::string& path) {
   struct stat info {};
-  std::ifstream file(path, std::ios::binary);
-  if (stat(path.c_str(), &info) != 0 || !file)
+  // Not waiting for a writer, should it be a FIFO.
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0 || fstat(file.get(), &info) != 0)
     return Wrong(flag, path, std::strerror(errno), "a PEM file that this process may read");
   if (!S_ISREG(info.st_mode)) return Wrong(flag, path, "is no file", "a PEM file");
   if (static_cast<uint64_t>(info.st_size) > limits::kTlsFileBytesMax) {
     return Wrong(flag, path, fmt::format("has {} bytes", info.st_size),
                  fmt::format("a PEM file of at most {}", limits::kTlsFileBytesMax));
   }
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  std::string pem(static_cast<size_t>(info.st_size), '\0');
+  const ssize_t got = pread(file.get(), pem.data(), pem.size(), 0);
+  if (got < 0) return Wrong(flag, path, std::strerror(errno), "a PEM file that can be read");
+  pem.resize(static_cast<size_t>(got));
+  return pem;
 }
 
 absl::Status CheckCertificate(const std::string& flag, const std::string& path, X509& certificate,

@@ -36,6 +36,7 @@ struct ExpertCall {
 
 /// One worker's mailboxes, for a device that reaches them itself (common/transport/CONTRACT.md).
 struct DirectPort {
+  uint64_t instance = 0;                // of the worker process, which every call repeats
   absl::Span<std::byte> segment;        // shared memory that holds all that follows
   std::shared_ptr<const void> mapping;  // keeps it mapped: a device pins it beyond the session's end
   absl::Span<std::byte> request;        // slot

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,12 +12,26 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/transport/ring_segment.h"
 
 namespace numoe {
 namespace {
 
+// More than a process can map; sums of sizes below it do not overflow.
+constexpr uint64_t kMappedBytesMax = uint64_t{1} << 48;
+
+// A layer begins at a multiple of the alignment.
+uint64_t WholeLayers(uint64_t bytes) {
+  return (bytes + kSharedLayerAlignment - 1) / kSharedLayerAlignment * kSharedLayerAlignment;
+}
+
 absl::Status CheckDirectory(const SharedExperts& directory, const ExpertShare& share) {
   LayerId before = -1;
+  uint64_t layers_bytes = 0;
+  if (directory.bytes > kMappedBytesMax) {
+    return absl::InvalidArgumentError(fmt::format("shared experts: memory of {} bytes, expected at most {}",
+                                                  directory.bytes, kMappedBytesMax));
+  }
   for (const SharedLayer& layer : directory.layers) {
     const auto experts = static_cast<uint64_t>(share.held());
     const bool inside =
@@ -31,36 +44,39 @@ absl::Status CheckDirectory(const SharedExperts& directory, const ExpertShare& s
           layer.layer, before, experts, layer.expert_bytes, layer.offset, directory.bytes));
     }
     before = layer.layer;
+    layers_bytes += WholeLayers(layer.expert_bytes * experts);
   }
   if (directory.layers.empty() || directory.width < 1 || directory.first < 0)
     return absl::InvalidArgumentError("shared experts: the directory is empty");
+  if (directory.bytes % kSharedLayerAlignment != 0 || directory.bytes > layers_bytes) {
+    return absl::InvalidArgumentError(fmt::format(
+        "shared experts: memory of {} bytes, expected at most the {} of its layers, a multiple of {}; "
+        "run the same release on both sides",
+        directory.bytes, layers_bytes, kSharedLayerAlignment));
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<ExpertMemory>> ExpertMemory::Map(int fd, SharedExperts directory,
+absl::StatusOr<std::shared_ptr<ExpertMemory>> ExpertMemory::Map(FileDescriptor fd, SharedExperts directory,
                                                                 const ExpertShare& share) {
   auto memory = std::shared_ptr<ExpertMemory>(new ExpertMemory(std::move(directory), share));
   const size_t bytes = memory->directory_.bytes;
+  RETURN_IF_ERROR(CheckDirectory(memory->directory_, share));
   struct stat info {};
-  const bool sealed = fstat(fd, &info) == 0 && static_cast<uint64_t>(info.st_size) >= bytes &&
-                      (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) != 0;
-  absl::Status status = CheckDirectory(memory->directory_, share);
-  if (status.ok() && !sealed)
-    status = absl::InvalidArgumentError(fmt::format(
-        "shared experts: memory of {} bytes, expected {} that cannot shrink", info.st_size, bytes));
-  if (status.ok()) {
-    // Written by nobody here, but a device's driver may refuse to pin what is mapped to be read.
-    void* const base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (base == MAP_FAILED) {
-      status = absl::InternalError(fmt::format("shared experts: mmap: {}", std::strerror(errno)));
-    } else {
-      memory->base_ = base;
-    }
+  // What cannot be cut any more keeps the size that it is asked for afterwards.
+  const bool sealed = HasSeals(fd.get(), F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
+  if (fstat(fd.get(), &info) != 0 || !sealed || static_cast<uint64_t>(info.st_size) < bytes) {
+    return absl::InvalidArgumentError(fmt::format(
+        "shared experts: memory of {} bytes, expected {} that cannot shrink and that nobody but the worker "
+        "can write to; run the same release on both sides",
+        info.st_size, bytes));
   }
-  close(fd);
-  RETURN_IF_ERROR(status);
+  void* const base = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  if (base == MAP_FAILED)
+    return absl::InternalError(fmt::format("shared experts: mmap: {}", std::strerror(errno)));
+  memory->base_ = base;
   return memory;
 }
 
@@ -69,9 +85,9 @@ ExpertMemory::~ExpertMemory() {
   if (base_ != nullptr) munmap(base_, directory_.bytes);
 }
 
-absl::Span<std::byte> ExpertMemory::Bytes(const SharedLayer& layer) const {
+absl::Span<const std::byte> ExpertMemory::Bytes(const SharedLayer& layer) const {
   NUMOE_CHECK(base_ != nullptr);
-  return {static_cast<std::byte*>(base_) + layer.offset,
+  return {static_cast<const std::byte*>(base_) + layer.offset,
           layer.expert_bytes * static_cast<size_t>(share_.held())};
 }
 

@@ -1,6 +1,8 @@
 // ExpertMemory: one worker's weights, mapped from the memory that it shares with this host.
 //
-// The mapping stays valid when the worker dies (the file is sealed), but while it lives so do the pages, and
+// Mapped to be read, and only where no process but the worker can write to it (write-sealed).
+//   The mapping stays valid when the worker dies (the file is sealed), but while it lives so do the pages,
+//   and
 // a worker that starts again needs as many: so the pool retires the memory of a lost worker as soon as nobody
 // uses it. A device brackets its use with BeginUse and EndUse, and leaves here what it pinned the memory
 // with; that goes with the memory. The engine's thread uses, the pool's thread retires.
@@ -10,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/base/file_descriptor.h"
 #include "common/base/mutex.h"
 #include "common/transport/shared_experts.h"
 
@@ -30,8 +33,8 @@ struct ExpertShare {
 
 class ExpertMemory {
  public:
-  /// Takes the descriptor. INVALID_ARGUMENT: the memory is not what the directory says, or could shrink.
-  static absl::StatusOr<std::shared_ptr<ExpertMemory>> Map(int fd, SharedExperts directory,
+  /// INVALID_ARGUMENT: the memory is not what the directory says, could shrink, or others could write to it.
+  static absl::StatusOr<std::shared_ptr<ExpertMemory>> Map(FileDescriptor fd, SharedExperts directory,
                                                            const ExpertShare& share);
   ~ExpertMemory();
   ExpertMemory(const ExpertMemory&) = delete;
@@ -40,7 +43,7 @@ class ExpertMemory {
   const SharedExperts& directory() const { return directory_; }
   const ExpertShare& share() const { return share_; }
   /// The layer's experts, page-aligned. REQUIRES: between BeginUse and EndUse.
-  absl::Span<std::byte> Bytes(const SharedLayer& layer) const;
+  absl::Span<const std::byte> Bytes(const SharedLayer& layer) const;
 
   /// False: it was retired.
   bool BeginUse();

@@ -1,10 +1,14 @@
-// Heartbeat: notices that a worker on another host, or the network to it, is silent.
+// Heartbeat: notices that a worker, or the network to it, is silent.
 //
-// Asks the worker's statistics every second and gives it up after some seconds without an answer. gRPC's own
-// keepalive cannot do that for a client that makes synchronous calls: between two calls nobody reads its
-// connection but a timer of five seconds, so that a ping's answer would come too late on the best network.
-// Look reads the connection itself, never blocks, and notices at once where the connection breaks. A process
-// that is stopped answers no more than a network that is cut. One thread at a time.
+// The same for both data paths: a process that is stopped keeps its sockets and its shared memory, and only
+// an answer tells that it lives. Asks the worker's statistics every second and gives it up after some seconds
+// without an answer. gRPC's own keepalive cannot do that for a client that makes synchronous calls: between
+// two calls nobody reads its connection but a timer of five seconds, so that a ping's answer would come too
+// late on the best network. Look reads the connection itself, never blocks, and notices at once where the
+// connection breaks; a refusal is a sign of life, too. For a ring session a broken connection says little, as
+// the calls do not go through it and the ring's socket tells of a death: it is asked again, over another
+// connection, until the deadline. The questions say of which ring session this end is,
+// so that the worker knows that it lives. One thread at a time.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -22,6 +26,8 @@ class Heartbeat {
  public:
   /// `stub` outlives this.
   Heartbeat(v1::ExpertWorker::Stub& stub, int64_t every_ms, int64_t deadline_ms);
+  /// Questions are a sign of life of this ring session from now on.
+  void SpeakFor(uint64_t ring_session) { request_.set_ring_session(ring_session); }
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
   ~Heartbeat();
@@ -37,9 +43,11 @@ class Heartbeat {
   const int64_t deadline_ms_;
   grpc::CompletionQueue queue_;
   std::chrono::steady_clock::time_point next_;
+  std::chrono::steady_clock::time_point last_sign_;
   // Of the question that waits for its answer; null: none does.
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::ClientAsyncResponseReader<v1::StatsReply>> question_;
+  v1::StatsRequest request_;
   v1::StatsReply reply_;
   grpc::Status status_;
 };

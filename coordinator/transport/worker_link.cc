@@ -6,18 +6,22 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <cerrno>
 #include <cstring>
-#include <thread>
+#include <string_view>
 #include <vector>
 
+#include "absl/strings/escaping.h"
+#include "common/base/file_descriptor.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/host_id.h"
+#include "common/transport/peer_credentials.h"
 #include "common/transport/ring_channel.h"
 #include "common/transport/tls_credentials.h"
+#include "common/transport/transport_limits.h"
 #include "coordinator/transport/heartbeat.h"
 #include "coordinator/transport/tls_probe.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
@@ -68,58 +72,84 @@ SharedExperts ReadDirectory(const v1::SharedExperts& shared) {
 
 // --- shared memory -----------------------------------------------------------------------------------------
 
+// A worker may not have us connect to whatever else listens on this host.
+constexpr std::string_view kRingNamePrefix = "numoe-ring-";
+constexpr size_t kRingNameDigits = 32, kRingNameBytes = kRingNamePrefix.size() + kRingNameDigits;
+
+bool IsRingName(std::string_view name) {
+  return name.size() == kRingNameBytes && name.substr(0, kRingNamePrefix.size()) == kRingNamePrefix &&
+         name.find_first_not_of("0123456789abcdef", kRingNamePrefix.size()) == std::string_view::npos;
+}
+
+// Connected, and its other end is somebody whose memory we map.
+absl::StatusOr<FileDescriptor> ConnectRing(const std::string& name, std::optional<gid_t> group) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  static_assert(kRingNameBytes < sizeof address.sun_path);
+  if (!IsRingName(name)) {
+    return absl::InvalidArgumentError(
+        fmt::format("the name of the ring socket is \"{}\", expected {} and {} hexadecimal digits; run the "
+                    "same release on "
+                    "both sides",
+                    absl::CHexEscape(name.substr(0, kRingNameBytes)), kRingNamePrefix, kRingNameDigits));
+  }
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  FileDescriptor ring(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval timeout{kConnectTimeoutMs / 1000, 0};
+  setsockopt(ring.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  setsockopt(ring.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);  // connect's, too
+  if (connect(ring.get(), reinterpret_cast<sockaddr*>(&address), length) != 0)
+    return absl::UnavailableError(fmt::format("ring socket {}: {}", name, std::strerror(errno)));
+  RETURN_IF_ERROR(CheckPeerOf(ring.get(), group));
+  return ring;
+}
+
+// The largest call: how many experts a token has is the worker's to say.
+size_t SlotBytesMax(int hidden_size) {
+  return RequestBytes(limits::kCallTokensMax, limits::kExpertsPerTokenMax, hidden_size);
+}
+
+absl::Status Say(int socket, char what) {
+  if (send(socket, &what, 1, MSG_NOSIGNAL) == 1) return absl::OkStatus();
+  return absl::UnavailableError("the worker closed the ring socket");
+}
+
 class RingLink final : public WorkerLink {
  public:
   RingLink(WorkerIdentity identity, const LinkOptions& options, std::shared_ptr<grpc::Channel> control)
-      : identity_(std::move(identity)), options_(options), control_(std::move(control)) {}
+      : identity_(std::move(identity)),
+        options_(options),
+        control_(std::move(control)),
+        stub_(v1::ExpertWorker::NewStub(control_)),
+        heartbeat_(*stub_, options.heartbeat_ms, options.heartbeat_deadline_ms) {}
 
+  // A device may keep the channel longer than the session lasts: the worker is told by the socket.
   ~RingLink() override {
-    if (holder_.joinable()) {
-      close_.store(true);
-      close_.notify_all();
-      holder_.join();
-    }
-    if (socket_ >= 0) close(socket_);
+    if (channel_ != nullptr) channel_->Close();
   }
 
   // `shared`: of the handshake, where the weights are wanted and shared; else null.
   absl::Status Attach(const std::string& name, const v1::SharedExperts* shared) {
-    socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (name.size() + 1 > sizeof address.sun_path)
-      return absl::FailedPreconditionError("ring socket name is too long");
-    std::memcpy(address.sun_path + 1, name.data(), name.size());
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    const timeval timeout{kConnectTimeoutMs / 1000, 0};
-    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-    if (connect(socket_, reinterpret_cast<sockaddr*>(&address), length) != 0) {
-      return absl::UnavailableError(fmt::format("ring socket {}: {}", name, std::strerror(errno)));
-    }
-    ASSIGN_OR_RETURN(const int fd, ReceiveDescriptor(socket_));
-    ASSIGN_OR_RETURN(RingSegment segment, RingSegment::Attach(fd));
-    channel_ = std::make_shared<RingChannel>(std::move(segment), Side::kCoordinator);
+    ASSIGN_OR_RETURN(FileDescriptor ring, ConnectRing(name, options_.ring_group));
+    ASSIGN_OR_RETURN(FileDescriptor fd, ReceiveDescriptor(ring.get()));
+    ASSIGN_OR_RETURN(RingSegment segment,
+                     RingSegment::Attach(std::move(fd), SlotBytesMax(options_.hidden_size)));
     if (shared != nullptr) {
-      if (const absl::Status mapped = MapExperts(*shared); !mapped.ok())
+      if (const absl::Status mapped = MapExperts(ring.get(), *shared); !mapped.ok())
         LogWarning("the worker's weights are not mapped: {}", std::string(mapped.message()));
     }
-    // The thread that holds our side must live as long as the session: robust mutexes belong to threads.
-    std::atomic<bool> held{false};
-    holder_ = std::thread([this, &held] {
-      pthread_setname_np(pthread_self(), "ring-holder");
-      channel_->Hold();
-      held.store(true);
-      held.notify_all();
-      close_.wait(false);
-      channel_->Release();
-    });
-    held.wait(false);
-    return Say(kAttached);
+    heartbeat_.SpeakFor(segment.session());
+    RETURN_IF_ERROR(Say(ring.get(), kAttached));
+    channel_ = std::make_shared<RingChannel>(std::move(segment), Side::kCoordinator, std::move(ring));
+    return absl::OkStatus();
   }
 
   const WorkerIdentity& identity() const override { return identity_; }
 
-  absl::Status Send(uint64_t call_id, const LayerCallView& call) override {
+  absl::Status Send(uint64_t call_id, const LayerCallView& view) override {
+    LayerCallView call = view;
+    call.instance = identity_.instance;
     const absl::Span<std::byte> slot = channel_->Outgoing();
     const size_t needed = RequestBytes(call.tokens, call.experts_per_token, options_.hidden_size);
     if (needed > slot.size())
@@ -133,9 +163,9 @@ class RingLink final : public WorkerLink {
     return absl::OkStatus();
   }
 
-  absl::Status Receive(uint64_t call_id, ReplyPart part, absl::Span<float> out) override {
-    ASSIGN_OR_RETURN(const auto message,
-                     channel_->Receive(options_.call_deadline_ms, options_.spin_us, part));
+  absl::Status Receive(uint64_t call_id, ReplyPart part, int64_t deadline_ms,
+                       absl::Span<float> out) override {
+    ASSIGN_OR_RETURN(const auto message, channel_->Receive(deadline_ms, options_.spin_us, part));
     ASSIGN_OR_RETURN(const auto partial, DecodeReply(message, call_id, out.size()));
     AddTo(out, partial.data());
     return absl::OkStatus();
@@ -147,24 +177,24 @@ class RingLink final : public WorkerLink {
     Mailbox& requests = RingChannel::Mail(segment, Side::kCoordinator, ReplyPart::kImmediate);
     Mailbox& replies = RingChannel::Mail(segment, Side::kWorker, ReplyPart::kImmediate);
     Mailbox& deferred = RingChannel::Mail(segment, Side::kWorker, ReplyPart::kDeferred);
-    return DirectPort{.segment = segment.bytes(),
+    return DirectPort{.instance = identity_.instance,
+                      .segment = segment.bytes(),
                       .mapping = channel_,
                       .request = channel_->Outgoing(),
                       .request_published = reinterpret_cast<uint32_t*>(&requests.published),
-                      .request_length = &requests.length,
+                      .request_length = reinterpret_cast<uint64_t*>(&requests.length),
                       .reply = RingChannel::Slot(segment, Side::kWorker, ReplyPart::kImmediate),
                       .reply_published = reinterpret_cast<const uint32_t*>(&replies.published),
                       .deferred_reply = RingChannel::Slot(segment, Side::kWorker, ReplyPart::kDeferred),
                       .deferred_published = reinterpret_cast<const uint32_t*>(&deferred.published),
-                      .requests = requests.published.load(),
+                      .requests = channel_->sent(ReplyPart::kImmediate),
                       .replies = channel_->received(ReplyPart::kImmediate),
                       .deferred = channel_->received(ReplyPart::kDeferred)};
   }
 
   void EndDirect(int calls, int deferring) override {
     channel_->HoldPeerAwake(false);
-    channel_->Advance(static_cast<uint32_t>(calls), ReplyPart::kImmediate);
-    channel_->Advance(static_cast<uint32_t>(deferring), ReplyPart::kDeferred);
+    channel_->Advance(static_cast<uint32_t>(calls), static_cast<uint32_t>(deferring));
   }
 
   absl::StatusOr<ExpertRows> CountedRows(int64_t deadline_ms) override {
@@ -173,20 +203,15 @@ class RingLink final : public WorkerLink {
 
   std::shared_ptr<ExpertMemory> experts() const override { return experts_; }
   absl::Status Alive() override {
-    return channel_->PeerAlive() ? absl::OkStatus() : absl::UnavailableError("the worker is gone");
+    return channel_->PeerAlive() ? heartbeat_.Look() : absl::UnavailableError("the worker is gone");
   }
-  void Abort() override {}  // Receive has its own deadline
+  void Abort() override { channel_->Close(); }
 
  private:
-  absl::Status Say(char what) {
-    if (send(socket_, &what, 1, MSG_NOSIGNAL) == 1) return absl::OkStatus();
-    return absl::UnavailableError("the worker closed the ring socket");
-  }
-
-  absl::Status MapExperts(const v1::SharedExperts& shared) {
-    RETURN_IF_ERROR(Say(kWantExperts));
-    ASSIGN_OR_RETURN(const int fd, ReceiveDescriptor(socket_));
-    ASSIGN_OR_RETURN(experts_, ExpertMemory::Map(fd, ReadDirectory(shared),
+  absl::Status MapExperts(int ring, const v1::SharedExperts& shared) {
+    RETURN_IF_ERROR(Say(ring, kWantExperts));
+    ASSIGN_OR_RETURN(FileDescriptor fd, ReceiveDescriptor(ring));
+    ASSIGN_OR_RETURN(experts_, ExpertMemory::Map(std::move(fd), ReadDirectory(shared),
                                                  {.by_expert = identity_.slice_by_expert,
                                                   .worker_index = identity_.worker_index,
                                                   .worker_count = identity_.worker_count,
@@ -197,11 +222,10 @@ class RingLink final : public WorkerLink {
   const WorkerIdentity identity_;
   const LinkOptions options_;
   const std::shared_ptr<grpc::Channel> control_;
-  int socket_ = -1;
+  const std::unique_ptr<v1::ExpertWorker::Stub> stub_;
+  Heartbeat heartbeat_;
   std::shared_ptr<RingChannel> channel_;
   std::shared_ptr<ExpertMemory> experts_;
-  std::atomic<bool> close_{false};
-  std::thread holder_;
 };
 
 // --- gRPC stream -------------------------------------------------------------------------------------------
@@ -214,18 +238,21 @@ class StreamLink final : public WorkerLink {
         channel_(std::move(channel)),
         stub_(v1::ExpertWorker::NewStub(channel_)),
         heartbeat_(*stub_, options.heartbeat_ms, options.heartbeat_deadline_ms) {
+    // Sent with the first call: a worker that allows no stream would let us wait here for ever.
+    context_.set_initial_metadata_corked(true);
     stream_ = stub_->LayerCalls(&context_);
   }
 
   ~StreamLink() override {
     context_.TryCancel();
-    stream_->Finish();
+    if (!finished_) stream_->Finish();
   }
 
   const WorkerIdentity& identity() const override { return identity_; }
 
   absl::Status Send(uint64_t call_id, const LayerCallView& call) override {
     request_.set_call_id(call_id);
+    request_.set_instance(identity_.instance);
     request_.set_layer(call.layer);
     request_.set_tokens(call.tokens);
     request_.set_experts_per_token(call.experts_per_token);
@@ -238,8 +265,10 @@ class StreamLink final : public WorkerLink {
                                     : absl::UnavailableError("the stream to the worker broke");
   }
 
-  absl::Status Receive(uint64_t call_id, ReplyPart part, absl::Span<float> out) override {
-    if (!stream_->Read(&reply_)) return absl::UnavailableError("the stream to the worker broke");
+  // The pool's watchdog ends a stream that is not answered in time.
+  absl::Status Receive(uint64_t call_id, ReplyPart part, int64_t /*deadline_ms*/,
+                       absl::Span<float> out) override {
+    if (!stream_->Read(&reply_)) return Broken();
     if (reply_.call_id() != call_id)
       return absl::InvalidArgumentError(
           fmt::format("reply to call {}, expected {}", reply_.call_id(), call_id));
@@ -249,7 +278,8 @@ class StreamLink final : public WorkerLink {
     }
     if (reply_.status_code() != 0) {
       return absl::InternalError(fmt::format("the worker refused the call (code {}): {}",
-                                             reply_.status_code(), reply_.status_message()));
+                                             reply_.status_code(),
+                                             reply_.status_message().substr(0, limits::kPeerTextBytesMax)));
     }
     if (reply_.partial().size() != out.size() * sizeof(float)) {
       return absl::InvalidArgumentError(
@@ -273,6 +303,14 @@ class StreamLink final : public WorkerLink {
   void Abort() override { context_.TryCancel(); }
 
  private:
+  // What the worker ended the stream with, once a Read has found it ended.
+  absl::Status Broken() {
+    if (finished_) return absl::UnavailableError("the stream to the worker broke");
+    finished_ = true;
+    return absl::UnavailableError(
+        fmt::format("the stream to the worker broke: {}", stream_->Finish().error_message()));
+  }
+
   const WorkerIdentity identity_;
   const LinkOptions options_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -283,13 +321,13 @@ class StreamLink final : public WorkerLink {
   v1::LayerCall request_;
   v1::LayerReply reply_;
   std::vector<float> partial_;
+  bool finished_ = false;
 };
 
-absl::Status CheckHandshake(const std::string& address, const v1::HandshakeReply& reply,
-                            const LinkOptions& options) {
+absl::Status CheckHandshake(const v1::HandshakeReply& reply, const LinkOptions& options) {
   const auto mismatch = [&](const char* what, const auto& found, const auto& expected, const char* advice) {
     return absl::FailedPreconditionError(
-        fmt::format("worker {}: {} is {}, expected {}; {}", address, what, found, expected, advice));
+        fmt::format("its {} is {}, expected {}; {}", what, found, expected, advice));
   };
   if (reply.protocol_version() != kProtocolVersion)
     return mismatch("protocol version", reply.protocol_version(), kProtocolVersion,
@@ -303,17 +341,25 @@ absl::Status CheckHandshake(const std::string& address, const v1::HandshakeReply
     return mismatch("hidden size", reply.hidden_size(), options.hidden_size, "it serves another checkpoint");
   if (reply.num_experts() != options.num_experts)
     return mismatch("expert count", reply.num_experts(), options.num_experts, "it serves another checkpoint");
-  if (reply.worker_count() < 1 || reply.worker_index() < 0 || reply.worker_index() >= reply.worker_count()) {
+  if (reply.worker_count() < 1 || reply.worker_count() > limits::kWorkersMax || reply.worker_index() < 0 ||
+      reply.worker_index() >= reply.worker_count()) {
     return mismatch("slice", fmt::format("{}/{}", reply.worker_index(), reply.worker_count()),
-                    "an index below the count", "check --worker-index and --worker-count");
+                    fmt::format("an index below the count, and at most {} workers", limits::kWorkersMax),
+                    "check --worker-index and --worker-count");
+  }
+  if (reply.slice_mode() != v1::SLICE_MODE_INTERMEDIATE && reply.slice_mode() != v1::SLICE_MODE_EXPERT) {
+    return mismatch("slice mode", static_cast<int>(reply.slice_mode()), "1 (intermediate) or 2 (expert)",
+                    "run the same release on both sides");
   }
   return absl::OkStatus();
 }
 
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const TlsIdentity* tls) {
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const TlsIdentity* tls,
+                                           int hidden_size) {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxReceiveMessageSize(MessageBytesMax(ReplyBytes(limits::kCallTokensMax, hidden_size)));
   arguments.SetMaxSendMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);  // the limit is of what it would become
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
                    1);  // a reconnect must not inherit a dead connection's back-off
   return grpc::CreateCustomChannel(
@@ -335,7 +381,7 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
                                                                 const LinkOptions& options) {
   const bool secure = options.tls != nullptr && !IsUnix(address);
   const std::shared_ptr<const TlsIdentity> tls = secure ? options.tls->Current() : nullptr;
-  const std::shared_ptr<grpc::Channel> channel = OpenChannel(address, tls.get());
+  const std::shared_ptr<grpc::Channel> channel = OpenChannel(address, tls.get(), options.hidden_size);
   const auto stub = v1::ExpertWorker::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(In(kConnectTimeoutMs));
@@ -345,17 +391,20 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
   v1::HandshakeReply reply;
   const grpc::Status shaken = stub->Handshake(&context, request, &reply);
   if (!shaken.ok()) return ExplainFailure(address, tls.get(), *channel, shaken);
-  RETURN_IF_ERROR(CheckHandshake(address, reply, options));
+  RETURN_IF_ERROR(CheckHandshake(reply, options));
   WorkerIdentity identity{.slice_by_expert = reply.slice_mode() == v1::SLICE_MODE_EXPERT,
                           .worker_index = reply.worker_index(),
                           .worker_count = reply.worker_count(),
-                          .description = reply.description(),
+                          .instance = reply.instance(),
+                          .description = reply.description().substr(0, limits::kPeerTextBytesMax),
+                          .arithmetic = reply.arithmetic().substr(0, limits::kPeerTextBytesMax),
                           .shared_memory = false};
   const bool same_host =
       !reply.ring_socket().empty() && !reply.host_id().empty() && reply.host_id() == HostId();
   if (options.data_path == DataPath::kSharedMemory && !same_host) {
-    return absl::FailedPreconditionError(fmt::format(
-        "worker {}: --data-path=shm, but it is on another host or offers no shared memory", address));
+    return absl::FailedPreconditionError(
+        "it is on another host or offers no shared memory, which --data-path=shm expects; give this "
+        "coordinator --data-path=auto, or start the worker here without --no-shared-memory");
   }
   if (options.data_path != DataPath::kGrpc && same_host) {
     identity.shared_memory = true;
@@ -363,8 +412,18 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
     const bool map = options.map_experts && reply.has_shared_experts();
     const absl::Status attached = link->Attach(reply.ring_socket(), map ? &reply.shared_experts() : nullptr);
     if (attached.ok()) return link;
-    // Another network namespace cannot reach an abstract socket: the stream works there.
-    if (options.data_path == DataPath::kSharedMemory) return Annotate(attached, address);
+    // Whoever is not believed with memory is not believed with answers either.
+    if (absl::IsPermissionDenied(attached)) {
+      return absl::FailedPreconditionError(fmt::format(
+          "{}; if that is the right worker, --data-path=grpc takes its answers without sharing memory",
+          std::string(attached.message())));
+    }
+    if (options.data_path == DataPath::kSharedMemory) return attached;
+    // Another network namespace cannot reach an abstract socket, and a worker may refuse a coordinator that
+    // believes it: root's does, and one without our --ring-group. The stream works there.
+    LogWarning(
+        "worker {}: layer calls go through gRPC, which is slower, because shared memory cannot be had: {}",
+        address, std::string(attached.message()));
     identity.shared_memory = false;
   }
   return std::make_unique<StreamLink>(identity, options, channel);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/base/log.h"
@@ -14,10 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often the maintenance thread looks: the bound on noticing an idle worker's death, and the reconnect
-// interval.
+// How often the maintenance thread looks: the bound on noticing an idle worker's death.
 constexpr std::chrono::milliseconds kLookInterval(5);
-// After a refusal that somebody has to change something for: another model, another CA.
+// After a refusal that somebody has to change something for: another model, another slice, another CA.
 constexpr std::chrono::seconds kRefusedInterval(1);
 constexpr int64_t kCountedRowsDeadlineMs = 1'000;  // of one worker; its answer takes milliseconds
 
@@ -36,8 +37,8 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(const WorkerPoolO
     while (!pool->Settled() && pool->changed_.WaitUntil(pool->mutex_, deadline)) {
     }
   }
-  if (!pool->fatal_.ok()) return pool->fatal_;
-  if (!pool->Settled())
+  RETURN_IF_ERROR(pool->Refusal());
+  if (!pool->AllUp())
     return absl::DeadlineExceededError(
         fmt::format("workers not ready after {} ms: {}", options.start_deadline_ms, pool->Missing()));
   for (const Worker& worker : pool->workers_) {
@@ -61,6 +62,8 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, Metrics& metrics)
                        &metrics.With(CounterId::kReceivedBytes, {address})});
   }
   thread_ = std::thread([this] { Maintain(); });
+  for (size_t i = 0; i < options.addresses.size(); ++i)
+    connectors_.emplace_back([this, i] { KeepConnected(i); });
 }
 
 WorkerPool::~WorkerPool() {
@@ -70,6 +73,7 @@ WorkerPool::~WorkerPool() {
   }
   changed_.NotifyAll();
   thread_.join();
+  for (std::thread& connector : connectors_) connector.join();
 }
 
 void WorkerPool::Maintain() {
@@ -78,18 +82,27 @@ void WorkerPool::Maintain() {
   while (!stop_) {
     lock.Unlock();
     RetireExperts();
-    lock.Lock();
-    for (size_t i = 0; i < workers_.size() && !stop_; ++i) {
-      if (workers_[i].link != nullptr || Clock::now() < workers_[i].retry_at) continue;
-      lock.Unlock();
-      TryConnect(i);
-      lock.Lock();
-    }
-    lock.Unlock();
     CheckLinks();
     lock.Lock();
     const auto next_look = Clock::now() + kLookInterval;
     while (!stop_ && changed_.WaitUntil(mutex_, next_look)) {
+    }
+  }
+}
+
+void WorkerPool::KeepConnected(size_t index) {
+  pthread_setname_np(pthread_self(), "worker-connect");
+  MutexLock lock(mutex_);
+  while (!stop_) {
+    const Worker& worker = workers_[index];
+    if (worker.link != nullptr) {
+      changed_.Wait(mutex_);
+    } else if (const auto retry_at = worker.retry_at; Clock::now() < retry_at) {
+      (void)changed_.WaitUntil(mutex_, retry_at);
+    } else {
+      lock.Unlock();
+      TryConnect(index);
+      lock.Lock();
     }
   }
 }
@@ -99,22 +112,38 @@ void WorkerPool::TryConnect(size_t index) {
   absl::StatusOr<std::unique_ptr<WorkerLink>> link = WorkerLink::Connect(address, options_.link);
   const MutexLock lock(mutex_);
   Worker& worker = workers_[index];
-  if (!link.ok()) {
-    worker.status.error = std::string(link.status().message());
-    if (absl::IsFailedPrecondition(link.status())) {
-      fatal_ = link.status();
-      worker.retry_at = Clock::now() + kRefusedInterval;
-    }
-  } else {
+  const absl::Status fits = link.ok() ? CheckFits((*link)->identity(), index, Statuses()) : link.status();
+  if (fits.ok()) {
     worker.link = *std::move(link);
     worker.status.identity = worker.link->identity();
     worker.status.up = true;
     worker.status.error.clear();
+    worker.up_since = Clock::now();
+    worker.refusal = fits;
+    worker.refusal_said.clear();
     metrics_.With(GaugeId::kWorkerUp, {address}).Set(1);
-    if (AllUp()) fatal_ = CheckSlices();
     LogInfo("worker {} is up", address);
+  } else {
+    NoteDown(worker, fits);
   }
   changed_.NotifyAll();
+}
+
+void WorkerPool::NoteDown(Worker& worker, const absl::Status& why) {
+  const std::string error(why.message());
+  const bool refused = absl::IsFailedPrecondition(why);
+  worker.status.error = error;
+  worker.refusal = refused ? why : absl::OkStatus();
+  if (!refused) return PutOff(worker);
+  worker.retry_at = Clock::now() + kRefusedInterval;
+  // Said once, and not each time that it is asked again.
+  if (std::exchange(worker.refusal_said, error) != error)
+    LogWarning("worker {} is not used: {}", worker.status.address, error);
+}
+
+void WorkerPool::PutOff(Worker& worker) {
+  worker.retry_at = Clock::now() + worker.wait;
+  worker.wait = std::min(2 * worker.wait, kRetryMax);
 }
 
 // Ends sessions whose worker died, and frees the engine from a stream that outlives its deadline.
@@ -132,7 +161,8 @@ void WorkerPool::CheckLinks() {
     const absl::Status alive = link->Alive();
     if (!alive.ok()) Lose(i, link, alive);  // first, or the engine's call says less when it ends
     if (!overdue && alive.ok()) continue;
-    link->Abort();
+    // A call through shared memory ends by itself at its deadline, and the others' sessions go on.
+    if (!alive.ok() || !link->identity().shared_memory) link->Abort();
     Release();
   }
 }
@@ -149,27 +179,33 @@ void WorkerPool::Lose(size_t index, const std::shared_ptr<WorkerLink>& link, con
   if (worker.link != link) return;  // lost and replaced already
   if (auto experts = link->experts(); experts != nullptr) retiring_.push_back(std::move(experts));
   worker.link.reset();
+  if (Clock::now() - worker.up_since > kRetryMax) worker.wait = kRetryMin;
+  PutOff(worker);
   worker.status.up = false;
   worker.status.error = std::string(why.message());
   metrics_.With(GaugeId::kWorkerUp, {worker.status.address}).Set(0);
   metrics_.With(CounterId::kWorkerLost, {worker.status.address}).Increment();
   LogWarning("worker {} is lost: {}", worker.status.address, worker.status.error);
+  changed_.NotifyAll();
 }
 
 // Unpinning may wait for the device, and what the device waits for may be this thread's to notice: so only
-// while no call is out. None begins before the lost worker is greeted again, by this thread.
+// while no call is out, and none begins meanwhile.
 void WorkerPool::RetireExperts() {
   std::vector<std::shared_ptr<ExpertMemory>> lost;
   {
     const MutexLock lock(mutex_);
-    if (in_call_) return;
+    if (in_call_ || retiring_.empty()) return;
     lost.swap(retiring_);
+    retiring_now_ = true;
   }
   std::vector<std::shared_ptr<ExpertMemory>> used;
   for (auto& memory : lost)
     if (!memory->Retire()) used.push_back(std::move(memory));  // unpinning many pages takes a while
   const MutexLock lock(mutex_);
   retiring_.insert(retiring_.end(), used.begin(), used.end());
+  retiring_now_ = false;
+  changed_.NotifyAll();
 }
 
 std::vector<std::shared_ptr<ExpertMemory>> WorkerPool::MappedExperts() {
@@ -200,29 +236,16 @@ std::string WorkerPool::Missing() const {
   return text;
 }
 
-absl::Status WorkerPool::CheckSlices() const {
-  std::vector<std::string> served(workers_.size());
-  for (const Worker& worker : workers_) {
-    const WorkerIdentity& id = worker.status.identity;
-    if (id.worker_count != static_cast<int>(workers_.size())) {
-      return absl::FailedPreconditionError(fmt::format(
-          "worker {} is slice {} of {}, but --workers names {}; give every worker --worker-count={}",
-          worker.status.address, id.worker_index, id.worker_count, workers_.size(), workers_.size()));
-    }
-    if (id.slice_by_expert != workers_[0].status.identity.slice_by_expert) {
-      return absl::FailedPreconditionError(
-          fmt::format("worker {} slices in another way than {}; give all the same --slice",
-                      worker.status.address, workers_[0].status.address));
-    }
-    std::string& owner = served[id.worker_index];
-    if (!owner.empty()) {
-      return absl::FailedPreconditionError(
-          fmt::format("workers {} and {} both serve slice {}; give each its own --worker-index", owner,
-                      worker.status.address, id.worker_index));
-    }
-    owner = worker.status.address;
-  }
+absl::Status WorkerPool::Refusal() const {
+  for (const Worker& worker : workers_)
+    if (!worker.refusal.ok()) return Annotate(worker.refusal, "worker " + worker.status.address);
   return absl::OkStatus();
+}
+
+std::vector<WorkerStatus> WorkerPool::Statuses() const {
+  std::vector<WorkerStatus> statuses;
+  for (const Worker& worker : workers_) statuses.push_back(worker.status);
+  return statuses;
 }
 
 absl::Status WorkerPool::BeginCall(std::atomic<uint32_t>* release) {
@@ -231,21 +254,25 @@ absl::Status WorkerPool::BeginCall(std::atomic<uint32_t>* release) {
     EndCall();
   }
   const MutexLock lock(mutex_);
+  while (retiring_now_) changed_.Wait(mutex_);
   if (!AllUp()) return absl::UnavailableError("a slice of the experts is missing: " + Missing());
   // In slice order, whatever the order of the addresses: sums must not depend on it.
   calling_.assign(workers_.size(), {});
-  for (size_t i = 0; i < workers_.size(); ++i)
-    calling_[workers_[i].status.identity.worker_index] = {workers_[i].link, i};
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    const auto slice = static_cast<size_t>(workers_[i].status.identity.worker_index);
+    NUMOE_CHECK(slice < calling_.size() && calling_[slice].link == nullptr) << "slice " << slice;
+    calling_[slice] = {workers_[i].link, i};
+  }
   in_call_ = true;
   release_ = release;
-  watch_since_ = call_started_ = Clock::now();
+  watch_since_ = call_started_ = wait_started_ = Clock::now();
   return absl::OkStatus();
 }
 
 void WorkerPool::Watch(bool waits) {
   const MutexLock lock(mutex_);
   in_call_ = waits;
-  watch_since_ = Clock::now();
+  watch_since_ = wait_started_ = Clock::now();
 }
 
 void WorkerPool::EndCall() {
@@ -317,11 +344,16 @@ absl::Status WorkerPool::Start(const ExpertCall& call) {
   return absl::UnavailableError(fmt::format("expert worker: {}", std::string(result.message())));
 }
 
+int64_t WorkerPool::LeftMs() const {
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - wait_started_);
+  return std::max<int64_t>(options_.link.call_deadline_ms - waited.count(), 0);
+}
+
 absl::Status WorkerPool::Receive(ReplyPart part, absl::Span<float> out) {
   absl::Status result;
   for (InFlight& call : calling_) {
     if (call.link == nullptr) continue;
-    const absl::Status received = call.link->Receive(call_id_, part, out);
+    const absl::Status received = call.link->Receive(call_id_, part, LeftMs(), out);
     if (received.ok()) {
       if (part == ReplyPart::kImmediate) {  // the other one may lie there for long, and nobody waits for it
         series_[call.worker].duration->Observe(
@@ -367,23 +399,20 @@ void WorkerPool::DropDeferred() {
 absl::Status WorkerPool::AwaitReady(int64_t deadline_ms) {
   const MutexLock lock(mutex_);
   const auto deadline = Clock::now() + std::chrono::milliseconds(deadline_ms);
-  while (!CanServe() && changed_.WaitUntil(mutex_, deadline)) {
+  while (!AllUp() && changed_.WaitUntil(mutex_, deadline)) {
   }
-  if (CanServe()) return absl::OkStatus();
-  return absl::DeadlineExceededError("experts are missing: " +
-                                     (fatal_.ok() ? Missing() : std::string(fatal_.message())));
+  if (AllUp()) return absl::OkStatus();
+  return absl::DeadlineExceededError("experts are missing: " + Missing());
 }
 
 bool WorkerPool::Ready() const {
   const MutexLock lock(mutex_);
-  return CanServe();
+  return AllUp();
 }
 
 std::vector<WorkerStatus> WorkerPool::Workers() const {
   const MutexLock lock(mutex_);
-  std::vector<WorkerStatus> statuses;
-  for (const Worker& worker : workers_) statuses.push_back(worker.status);
-  return statuses;
+  return Statuses();
 }
 
 CallActivity WorkerPool::Activity() const {

@@ -4,10 +4,17 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 
 #include <chrono>
 
 namespace numoe {
+namespace {
+
+constexpr int kQuestionBytesMax = 4'096;
+constexpr size_t kMemoryBytesMax = 16 << 20;  // of all connections
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::string& address) {
   std::unique_ptr<HealthServer> health(new HealthServer());
@@ -17,6 +24,11 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::str
   // gRPC does not start a server without a service; this one answers that there is none.
   builder.RegisterCallbackGenericService(health->nothing_else_.get());
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Anybody may ask, and a question has some bytes.
+  builder.SetMaxReceiveMessageSize(kQuestionBytesMax);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  grpc::ResourceQuota quota("health");
+  builder.SetResourceQuota(quota.Resize(kMemoryBytesMax));
   health->server_ = builder.BuildAndStart();
   if (health->server_ == nullptr || health->port_ == 0) {
     return absl::UnavailableError(fmt::format(

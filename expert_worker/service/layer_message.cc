@@ -46,7 +46,8 @@ absl::StatusOr<LayerCallView> ReadLayerMessage(const v1::LayerCall& call, int hi
         fmt::format("layer call: {} + {} + {} bytes, expected {} + {} + {}", call.hidden().size(),
                     call.experts().size(), call.weights().size(), values * 4, entries * 4, entries * 4));
   }
-  return LayerCallView{.layer = call.layer(),
+  return LayerCallView{.instance = call.instance(),
+                       .layer = call.layer(),
                        .tokens = call.tokens(),
                        .experts_per_token = call.experts_per_token(),
                        .deferred_experts = call.deferred_experts(),

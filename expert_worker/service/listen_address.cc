@@ -1,5 +1,6 @@
 #include "expert_worker/service/listen_address.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 
 namespace numoe {
@@ -56,6 +58,20 @@ absl::Status CheckUnixPath(const std::string& path, bool& stale) {
   }
   stale = true;
   return absl::OkStatus();
+}
+
+absl::Status GroupError(gid_t group, const std::string& what, int error) {
+  return absl::InvalidArgumentError(fmt::format(
+      "--ring-group: {} cannot be given to group {}: {}; expected a group that this process's user {} "
+      "is in: add the user to it, or start the process with it (systemd: SupplementaryGroups=)",
+      what, group, std::strerror(error), geteuid()));
+}
+
+// Asks the kernel with a socket that has no file.
+absl::Status CheckGroup(gid_t group) {
+  const FileDescriptor trial(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (fchown(trial.get(), static_cast<uid_t>(-1), group) == 0) return absl::OkStatus();
+  return GroupError(group, "the socket of --listen", errno);
 }
 
 absl::Status TryBind(const std::string& flag, const std::string& address, const addrinfo& place) {
@@ -103,10 +119,34 @@ absl::Status CheckPortAddress(const std::string& flag, const std::string& addres
   return TryBind(flag, address, *places);
 }
 
-absl::Status CheckListenAddress(const std::string& address) {
+absl::Status CheckListenAddress(const std::string& address, std::optional<gid_t> group) {
   if (address.rfind(kUnixPrefix, 0) != 0) return CheckPortAddress("--listen", address, "unix:PATH");
   bool stale = false;
-  return CheckUnixPath(UnixPath(address), stale);
+  RETURN_IF_ERROR(CheckUnixPath(UnixPath(address), stale));
+  return group.has_value() ? CheckGroup(*group) : absl::OkStatus();
+}
+
+PrivateFiles::PrivateFiles() : before_(umask(077)) {}
+PrivateFiles::~PrivateFiles() { umask(before_); }
+
+absl::Status ShareSocket(const std::string& path, gid_t group) {
+  constexpr mode_t kUserAndGroup = 0660;
+  // By descriptor: in a folder of others the path may have become another file, or a link to one.
+  const FileDescriptor file(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info {};
+  if (file.get() < 0 || fstat(file.get(), &info) != 0 || !S_ISSOCK(info.st_mode) ||
+      info.st_uid != geteuid()) {
+    return absl::InvalidArgumentError(
+        fmt::format("--listen=unix:{}: the socket was replaced by another file after it was made; expected a "
+                    "folder that nobody else writes to",
+                    path));
+  }
+  // The group first: until then the file is our user's alone, whatever group a folder gave it.
+  if (fchownat(file.get(), "", static_cast<uid_t>(-1), group, AT_EMPTY_PATH) != 0)
+    return GroupError(group, path, errno);
+  if (chmod(fmt::format("/proc/self/fd/{}", file.get()).c_str(), kUserAndGroup) != 0)
+    return GroupError(group, path, errno);
+  return absl::OkStatus();
 }
 
 }  // namespace numoe

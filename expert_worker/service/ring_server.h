@@ -1,40 +1,63 @@
 // RingServer: hands out ring segments to coordinators on this host and serves layer calls through them.
 //
-// Listens on an abstract Unix socket (no file to leave behind). Each connection is one session with a thread
-// of its own, which creates the segment, holds the worker's side of it and answers calls until the
-// coordinator goes away. All sessions, those over gRPC included, share one SharedExecutor, whose mutex lets
-// one call run at a time. The destructor ends all sessions.
+// Listens on an abstract Unix socket (no file to leave behind, but no permissions either: the kernel says who
+// connects, and others than our own user, root and the group of the options are refused before anything is
+// made for them). Each connection is one session with a thread of its own, which creates the segment and
+// answers calls until the coordinator goes away; there are at most limits::kRingSessionsMax of them, and one
+// that leaves before it has attached is given up at once. One whose coordinator is connected and silent for
+// long ends, too. A session's thread is bound to the worker's CPUs before it makes its ring, which lies on
+// the worker's nodes. All sessions, those over gRPC included, share one SharedExecutor, whose mutex lets one
+// call run at a time. The destructor ends all sessions.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
+#include <chrono>
 #include <list>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/file_descriptor.h"
 #include "common/base/mutex.h"
+#include "common/threading/caller_threads.h"
 #include "common/transport/call_codec.h"
 #include "common/transport/layer_call.h"
+#include "common/transport/ring_channel.h"
+#include "expert_worker/service/ring_place.h"
 
 namespace numoe {
 
 struct RingServerOptions {
   CallShape shape;
   int experts_per_token = 8;
-  int spin_us = 200;    // between calls of a step
-  int experts_fd = -1;  // of the weights, for coordinators that ask; -1: they are not shared
+  int spin_us = 200;           // between calls of a step
+  int experts_fd = -1;         // of the weights, for coordinators that ask; -1: they are not shared
+  std::optional<gid_t> group;  // whose processes may connect, too
+  // Of a coordinator that lives, but says and asks nothing: it is stopped.
+  std::chrono::milliseconds silence_max{10'000};
+  CallerThreads* callers = nullptr;  // that sessions' threads are of; null: they run anywhere
+  std::vector<int> nodes = {};       // that rings should lie on, OS numbers; empty: anywhere
 };
 
-/// Serialises calls of all sessions, ring and stream alike, and counts them.
+/// Serialises calls of all sessions, ring and stream alike, and counts them. Refuses what is for another
+/// process than this one: it may hold another slice.
 class SharedExecutor {
  public:
-  explicit SharedExecutor(LayerExecutor& executor) : executor_(executor) {}
+  SharedExecutor(LayerExecutor& executor, uint64_t instance) : instance_(instance), executor_(executor) {}
+  /// FAILED_PRECONDITION: the call is for another instance.
   absl::Status Execute(const LayerCallView& call, absl::Span<float> out);
+  uint64_t instance() const { return instance_; }
   uint64_t calls() const { return calls_.load(); }
   uint64_t rows() const { return rows_.load(); }
 
  private:
+  const uint64_t instance_;
   Mutex mutex_;
   LayerExecutor& executor_ ABSL_GUARDED_BY(mutex_);
   std::atomic<uint64_t> calls_{0};
@@ -50,6 +73,11 @@ class RingServer {
   /// Abstract socket name that the handshake passes on.
   const std::string& socket_name() const { return name_; }
   int sessions() const { return live_sessions_.load(); }
+  /// The coordinator of this session lives. A session whose coordinator neither calls nor is noted here for
+  /// `silence_max` ends. Any thread; a number that no session has is nobody's.
+  void NoteSign(uint64_t session);
+  /// The least share of a session's ring that lies on the nodes of the options; nullopt: not known.
+  std::optional<double> rings_local() const { return places_.least(); }
 
  private:
   struct Session {
@@ -59,18 +87,31 @@ class RingServer {
   RingServer(SharedExecutor& executor, const RingServerOptions& options)
       : executor_(executor), options_(options) {}
   void AcceptLoop();
-  void Serve(int socket);
-  // Hands out what the coordinator asks for until it has attached.
+  // Whether the connection may become a session; says in the log why not.
+  bool MayEnter(int socket);
+  void Refuse(const absl::Status& status);
+  void Serve(FileDescriptor socket);
+  // Hands out what the coordinator asks for until it has attached; false: it left, or took too long.
   bool AwaitAttached(int socket) const;
+  // Whether the session's coordinator has kept silent for too long.
+  bool IsSilent(uint64_t session) const;
+  void ForgetSession(uint64_t session);
+  absl::Status ServeCall(RingChannel& channel, DecodedCall& call, SplitCall& split);
   void Reap(bool all);
 
   SharedExecutor& executor_;
   const RingServerOptions options_;
   std::string name_;
-  int listener_ = -1;
+  FileDescriptor listener_;
   std::atomic<bool> stop_{false};
   std::atomic<int> live_sessions_{0};
-  std::list<Session> sessions_;  // accept thread only
+  RingPlaces places_;
+  mutable Mutex mutex_;
+  std::map<uint64_t, std::chrono::steady_clock::time_point> signs_ ABSL_GUARDED_BY(mutex_);  // of life
+  // Accept thread only.
+  std::list<Session> sessions_;
+  std::chrono::steady_clock::time_point next_refusal_line_;  // of the log
+  uint64_t refused_ = 0;                                     // since the last such line
   std::thread accept_thread_;
 };
 

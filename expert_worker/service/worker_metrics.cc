@@ -64,6 +64,42 @@ void ExportProgress(Metrics& metrics, const LoadProgress& progress) {
   });
 }
 
+PlaceMetrics::PlaceMetrics(Metrics& metrics) {
+  metrics.Expose(GaugeId::kWeightsLocal, [this](SampleSink sink) {
+    const std::optional<ExecutorStats> stats = Stats();
+    if (stats && stats->local_share) sink({}, *stats->local_share);
+  });
+  metrics.Expose(GaugeId::kWeightsHugePages, [this](SampleSink sink) {
+    const std::optional<ExecutorStats> stats = Stats();
+    if (stats && stats->huge_page_share) sink({}, *stats->huge_page_share);
+  });
+  metrics.Expose(GaugeId::kWeightsOnNode, [this](SampleSink sink) {
+    const std::optional<ExecutorStats> stats = Stats();
+    if (!stats) return;
+    for (const auto& [node, share] : stats->node_shares) sink({std::to_string(node)}, share);
+  });
+  metrics.Expose(GaugeId::kRingLocal, [this](SampleSink sink) {
+    if (const std::optional<double> share = RingsLocal()) sink({}, *share);
+  });
+}
+
+void PlaceMetrics::Follow(const ExpertExecutor& executor,
+                          std::function<std::optional<double>()> rings_local) {
+  const MutexLock lock(mutex_);
+  executor_ = &executor;
+  rings_local_ = std::move(rings_local);
+}
+
+std::optional<ExecutorStats> PlaceMetrics::Stats() const {
+  const MutexLock lock(mutex_);
+  return executor_ == nullptr ? std::nullopt : std::optional(executor_->Stats());
+}
+
+std::optional<double> PlaceMetrics::RingsLocal() const {
+  const MutexLock lock(mutex_);
+  return rings_local_ == nullptr ? std::nullopt : rings_local_();
+}
+
 void ExportExecutor(Metrics& metrics, const ExpertExecutor& executor) {
   const auto followers = std::make_shared<CallFollowers>(CallFollowers{
       .tokens = {metrics, HistogramId::kExpertCallTokens, ExpertStatistics::SizeBounds()},
@@ -74,10 +110,6 @@ void ExportExecutor(Metrics& metrics, const ExpertExecutor& executor) {
     metrics.Set(GaugeId::kPinned, stats.pinned ? 1 : 0);
     metrics.Set(GaugeId::kThreads, stats.threads);
     metrics.Set(GaugeId::kWeightsBytes, static_cast<double>(stats.weight_bytes));
-    metrics.Set(GaugeId::kWeightsHugePages, stats.huge_page_share.value_or(0));
-    metrics.Set(GaugeId::kWeightsLocal, stats.local_share.value_or(0));
-    for (const auto& [node, share] : stats.node_shares)
-      metrics.With(GaugeId::kWeightsOnNode, {std::to_string(node)}).Set(share);
     for (const int node : stats.nodes) metrics.With(GaugeId::kWorkerNode, {std::to_string(node)}).Set(1);
     const CallSnapshot calls = executor.Statistics().Calls();
     followers->tokens.Follow(calls.tokens);

@@ -3,16 +3,22 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 #include <unistd.h>
 
-#include <cstring>
-#include <filesystem>
+#include <chrono>
+#include <map>
+#include <string_view>
 
+#include "common/base/limits.h"
 #include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/random_id.h"
 #include "common/base/status.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/host_id.h"
 #include "common/transport/tls_credentials.h"
+#include "common/transport/transport_limits.h"
 #include "expert_worker/experts/experts_limits.h"
 #include "expert_worker/service/layer_message.h"
 #include "expert_worker/service/listen_address.h"
@@ -20,10 +26,6 @@
 
 namespace numoe {
 namespace {
-
-// Largest LayerCall or LayerReply: the limit on tokens times the widest supported hidden size would be 2 GB;
-// gRPC's own framing limits it to INT_MAX.
-constexpr int kMessageBytesMax = INT32_MAX;
 
 // A coordinator whose host or network is gone says no goodbye: its session would be counted for ever.
 constexpr int kKeepaliveMs = 10'000;
@@ -43,16 +45,69 @@ void Write(const SharedExperts& experts, v1::SharedExperts& out) {
   }
 }
 
-class Service final : public v1::ExpertWorker::Service {
- public:
-  Service(SharedExecutor& executor, const WorkerServiceOptions& options, const RingServer* ring)
-      : executor_(executor), options_(options), ring_(ring) {}
+// What a coordinator calls itself, for the log: its words, but not as many as it likes.
+std::string PrintableName(std::string_view name) {
+  std::string text(name.substr(0, limits::kCoordinatorNameBytesMax));
+  for (char& c : text)
+    if (c < ' ' || c > '~') c = '?';
+  return text;
+}
 
-  grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest* request,
-                         v1::HandshakeReply* reply) override {
-    LogInfo("handshake from coordinator '{}' (protocol {})", request->coordinator(),
-            request->protocol_version());
-    if (draining_.load()) return ToGrpc(absl::UnavailableError("the worker is draining"));
+// Of the log: at most one for a name in some time, whoever asks how often.
+class HandshakeLines {
+ public:
+  bool MayWrite(const std::string& name) {
+    constexpr std::chrono::seconds kEvery{10};
+    const auto now = std::chrono::steady_clock::now();
+    const MutexLock lock(mutex_);
+    std::erase_if(written_, [&](const auto& line) { return now - line.second >= kEvery; });
+    return written_.size() < kNamesMax && written_.emplace(name, now).second;
+  }
+
+ private:
+  static constexpr size_t kNamesMax = 64;
+  Mutex mutex_;
+  std::map<std::string, std::chrono::steady_clock::time_point> written_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Counts a stream for as long as it lives.
+class StreamCount {
+ public:
+  explicit StreamCount(std::atomic<int>& streams) : streams_(streams), number_(streams.fetch_add(1) + 1) {}
+  StreamCount(const StreamCount&) = delete;
+  StreamCount& operator=(const StreamCount&) = delete;
+  ~StreamCount() { streams_.fetch_sub(1); }
+  int number() const { return number_; }
+
+ private:
+  std::atomic<int>& streams_;
+  const int number_;
+};
+
+// Questions are answered through callbacks: whoever does not take the answer holds its bytes and no thread.
+// Only streams of layer calls have threads of their own.
+using Questions = v1::ExpertWorker::WithCallbackMethod_Handshake<
+    v1::ExpertWorker::WithCallbackMethod_GetStats<v1::ExpertWorker::WithCallbackMethod_GetExpertStats<
+        v1::ExpertWorker::WithCallbackMethod_Drain<v1::ExpertWorker::Service>>>>;
+
+grpc::ServerUnaryReactor* Finish(grpc::CallbackServerContext* context, const absl::Status& status) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpc(status));
+  return reactor;
+}
+
+class Service final : public Questions {
+ public:
+  // `anybody`: who asks has neither shown a certificate nor opened a socket's file.
+  Service(SharedExecutor& executor, const WorkerServiceOptions& options, RingServer* ring, bool anybody)
+      : executor_(executor), options_(options), ring_(ring), anybody_(anybody) {}
+
+  grpc::ServerUnaryReactor* Handshake(grpc::CallbackServerContext* context,
+                                      const v1::HandshakeRequest* request,
+                                      v1::HandshakeReply* reply) override {
+    if (const std::string name = PrintableName(request->coordinator()); handshake_lines_.MayWrite(name))
+      LogInfo("handshake from coordinator '{}' (protocol {})", name, request->protocol_version());
+    if (draining_.load()) return Finish(context, absl::UnavailableError("the worker is draining"));
     reply->set_protocol_version(kProtocolVersion);
     reply->set_model_fingerprint(options_.model_fingerprint);
     reply->set_slice_mode(options_.slice_by_expert ? v1::SLICE_MODE_EXPERT : v1::SLICE_MODE_INTERMEDIATE);
@@ -62,17 +117,24 @@ class Service final : public v1::ExpertWorker::Service {
     reply->set_num_experts(options_.num_experts);
     reply->set_experts_per_token(options_.experts_per_token);
     reply->set_description(options_.description);
+    reply->set_arithmetic(options_.arithmetic);
     reply->set_host_id(HostId());
+    reply->set_instance(executor_.instance());
     if (ring_ != nullptr) {
       reply->set_ring_socket(ring_->socket_name());
       if (options_.experts_fd >= 0) Write(options_.shared_experts, *reply->mutable_shared_experts());
     }
-    return grpc::Status::OK;
+    return Finish(context, absl::OkStatus());
   }
 
   grpc::Status LayerCalls(grpc::ServerContext*,
                           grpc::ServerReaderWriter<v1::LayerReply, v1::LayerCall>* stream) override {
-    streams_.fetch_add(1);
+    const StreamCount count(streams_);
+    if (count.number() > limits::kStreamsMax) {
+      return ToGrpc(absl::ResourceExhaustedError(fmt::format(
+          "this is stream {} of layer calls to this worker, expected at most {}; end some coordinators",
+          count.number(), limits::kStreamsMax)));
+    }
     v1::LayerCall call;
     LayerMessageBuffers buffers;
     SplitCall split;
@@ -90,21 +152,24 @@ class Service final : public v1::ExpertWorker::Service {
         open = open && stream->Write(Answer(call.call_id(), split.part(part), part, answering));
       }
     }
-    streams_.fetch_sub(1);
     return ToGrpc(status);
   }
 
-  grpc::Status GetStats(grpc::ServerContext*, const v1::StatsRequest*, v1::StatsReply* reply) override {
+  grpc::ServerUnaryReactor* GetStats(grpc::CallbackServerContext* context, const v1::StatsRequest* request,
+                                     v1::StatsReply* reply) override {
+    if (ring_ != nullptr) ring_->NoteSign(request->ring_session());
     reply->set_calls(executor_.calls());
     reply->set_rows(executor_.rows());
     reply->set_sessions(sessions());
-    return grpc::Status::OK;
+    return Finish(context, absl::OkStatus());
   }
 
-  grpc::Status GetExpertStats(grpc::ServerContext*, const v1::ExpertStatsRequest*,
-                              v1::ExpertStatsReply* reply) override {
+  grpc::ServerUnaryReactor* GetExpertStats(grpc::CallbackServerContext* context,
+                                           const v1::ExpertStatsRequest*,
+                                           v1::ExpertStatsReply* reply) override {
     if (options_.statistics == nullptr)
-      return ToGrpc(absl::UnimplementedError("this worker's executor keeps no statistics of experts"));
+      return Finish(context,
+                    absl::UnimplementedError("this worker's executor keeps no statistics of experts"));
     const ExpertSnapshot experts = options_.statistics->Experts();
     reply->set_layers(experts.layers);
     reply->set_experts(experts.experts);
@@ -112,12 +177,20 @@ class Service final : public v1::ExpertWorker::Service {
     reply->mutable_calls()->Add(experts.calls.begin(), experts.calls.end());
     reply->mutable_decayed_rows()->Add(experts.decayed.begin(), experts.decayed.end());
     reply->set_half_life_seconds(limits::kExpertHalfLifeSeconds);
-    return grpc::Status::OK;
+    return Finish(context, absl::OkStatus());
   }
 
-  grpc::Status Drain(grpc::ServerContext*, const v1::DrainRequest*, v1::DrainReply*) override {
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context, const v1::DrainRequest*,
+                                  v1::DrainReply*) override {
+    if (anybody_) {
+      return Finish(context,
+                    absl::PermissionDeniedError(
+                        "a worker is not drained over TCP without TLS, where anybody could ask for it; send "
+                        "its process "
+                        "SIGTERM, or start it with --ssl-certfile, --ssl-keyfile and --ssl-ca-certs"));
+    }
     BeginDrain();
-    return grpc::Status::OK;
+    return Finish(context, absl::OkStatus());
   }
 
   void BeginDrain() {
@@ -136,6 +209,8 @@ class Service final : public v1::ExpertWorker::Service {
                                Answering& answering) {
     auto& [partial, reply] = answering;
     partial.resize(view.hidden.size());
+    // On any of the node's CPUs, as every thread of this process: gRPC takes another one for each call, and
+    // binding it would cost more than it brings.
     const absl::Status done = executor_.Execute(view, absl::MakeSpan(partial));
     reply.set_call_id(call_id);
     reply.set_deferred(part == ReplyPart::kDeferred);
@@ -147,7 +222,9 @@ class Service final : public v1::ExpertWorker::Service {
 
   SharedExecutor& executor_;
   const WorkerServiceOptions& options_;
-  const RingServer* ring_;
+  RingServer* ring_;
+  const bool anybody_;
+  HandshakeLines handshake_lines_;
   grpc::Server* server_ = nullptr;
   std::atomic<bool> draining_{false};
   std::atomic<int> streams_{0};
@@ -156,7 +233,7 @@ class Service final : public v1::ExpertWorker::Service {
 class GrpcWorkerService final : public WorkerService {
  public:
   GrpcWorkerService(LayerExecutor& executor, const WorkerServiceOptions& options)
-      : options_(options), executor_(executor) {}
+      : options_(options), executor_(executor, RandomId()) {}
 
   ~GrpcWorkerService() override {
     if (server_ != nullptr)
@@ -170,16 +247,19 @@ class GrpcWorkerService final : public WorkerService {
       ASSIGN_OR_RETURN(ring_,
                        RingServer::Start(executor_, {.shape = {options_.hidden_size, options_.num_experts},
                                                      .experts_per_token = options_.experts_per_token,
-                                                     .experts_fd = options_.experts_fd}));
+                                                     .experts_fd = options_.experts_fd,
+                                                     .group = options_.ring_group,
+                                                     .callers = options_.callers,
+                                                     .nodes = options_.nodes}));
     }
-    service_ = std::make_unique<Service>(executor_, options_, ring_.get());
     const std::string unix_path = UnixPath(options_.listen);
     const bool is_unix = !unix_path.empty();
     if (is_unix) RETURN_IF_ERROR(ClearUnixPath(unix_path));
+    const bool secure = options_.tls.given() && !is_unix;
+    service_ = std::make_unique<Service>(executor_, options_, ring_.get(), /*anybody=*/!secure && !is_unix);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     int port = 0;
-    const bool secure = options_.tls.given() && !is_unix;
     builder.AddListeningPort(options_.listen,
                              secure ? TlsServerCredentials(options_.tls) : grpc::InsecureServerCredentials(),
                              &port);
@@ -189,15 +269,20 @@ class GrpcWorkerService final : public WorkerService {
       builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
       builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // any number
     }
-    builder.SetMaxReceiveMessageSize(kMessageBytesMax);
-    builder.SetMaxSendMessageSize(kMessageBytesMax);
+    Limit(builder);
     builder.RegisterService(service_.get());
-    server_ = builder.BuildAndStart();
+    {
+      std::optional<PrivateFiles> for_the_group;
+      if (is_unix && options_.ring_group.has_value()) for_the_group.emplace();
+      server_ = builder.BuildAndStart();
+    }
     if (server_ == nullptr || port == 0) {
       return absl::UnavailableError(fmt::format(
           "--listen={}: cannot listen there; is the address in use or not this host's?", options_.listen));
     }
     unix_path_ = unix_path;
+    if (is_unix && options_.ring_group.has_value())
+      RETURN_IF_ERROR(ShareSocket(unix_path, *options_.ring_group));
     address_ = is_unix ? options_.listen
                        : options_.listen.substr(0, options_.listen.rfind(':') + 1) + std::to_string(port);
     service_->set_server(server_.get());
@@ -206,11 +291,30 @@ class GrpcWorkerService final : public WorkerService {
 
   const std::string& address() const override { return address_; }
   WorkerServiceStats Stats() const override {
-    return {executor_.calls(), executor_.rows(), service_->sessions()};
+    return {.calls = executor_.calls(),
+            .rows = executor_.rows(),
+            .sessions = service_->sessions(),
+            .rings_local = ring_ == nullptr ? std::nullopt : ring_->rings_local()};
   }
   void Drain() override { service_->BeginDrain(); }
 
  private:
+  // What somebody who reaches the address can make us hold: messages of one call of this model, and so many
+  // streams and threads.
+  void Limit(grpc::ServerBuilder& builder) const {
+    const int message_bytes = MessageBytesMax(
+        RequestBytes(limits::kCallTokensMax, limits::kExpertsPerTokenMax, options_.hidden_size));
+    builder.SetMaxReceiveMessageSize(message_bytes);
+    builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION,
+                               0);      // or the limit would be of little
+    builder.SetMaxSendMessageSize(-1);  // our own
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kConnectionStreamsMax);
+    builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);  // its threads count, too
+    grpc::ResourceQuota quota("expert-worker");
+    quota.Resize(limits::kMessagesMax * static_cast<size_t>(message_bytes));
+    builder.SetResourceQuota(quota.SetMaxThreads(limits::kServiceThreadsMax));
+  }
+
   const WorkerServiceOptions options_;
   SharedExecutor executor_;
   std::unique_ptr<RingServer> ring_;

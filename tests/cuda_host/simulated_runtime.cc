@@ -187,6 +187,10 @@ class SimulatedRuntime final : public Runtime {
     }
     return std::make_unique<RegisteredMemory>(memory, &registered_);
   }
+  absl::StatusOr<std::unique_ptr<Memory>> RegisterHostReadOnly(absl::Span<const std::byte> memory) override {
+    // Kernels run in this process: one that writes there is ended by the mapping itself.
+    return RegisterHost({const_cast<std::byte*>(memory.data()), memory.size()});
+  }
 
   absl::StatusOr<Stream> NewStream(bool) override {
     streams_.push_back(std::make_unique<SimulatedStream>());

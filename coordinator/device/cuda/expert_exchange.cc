@@ -73,7 +73,8 @@ absl::Status ExpertExchange::Open(ExpertBackend& experts, bool exact, absl::Span
       return absl::UnavailableError("the step is made again, through the host");
     }
     const std::byte* host = port.segment.data();
-    step.port[p] = {.request = Moved(port.request.data(), host, *device),
+    step.port[p] = {.instance = port.instance,
+                    .request = Moved(port.request.data(), host, *device),
                     .request_published = Moved(port.request_published, host, *device),
                     .request_length = Moved(port.request_length, host, *device),
                     .reply = Moved(port.reply.data(), host, *device),

@@ -127,10 +127,10 @@ absl::Status ExpertWindows::Pin() {
     const auto pins = std::make_shared<Pins>();
     for (const SharedLayer& layer : memory->directory().layers) {
       // Whole pages: a layer's end is padded to the next layer's beginning.
-      const absl::Span<std::byte> bytes = memory->Bytes(layer);
+      const absl::Span<const std::byte> bytes = memory->Bytes(layer);
       const size_t whole =
           (bytes.size() + kSharedLayerAlignment - 1) / kSharedLayerAlignment * kSharedLayerAlignment;
-      ASSIGN_OR_RETURN(auto pinned, runtime_.RegisterHost({bytes.data(), whole}));
+      ASSIGN_OR_RETURN(auto pinned, runtime_.RegisterHostReadOnly({bytes.data(), whole}));
       pins->layers.push_back(std::move(pinned));
     }
     memory->Pin(pins);

@@ -86,6 +86,9 @@ class Runtime {
   virtual absl::StatusOr<std::unique_ptr<Memory>> AllocateHost(size_t bytes) = 0;
   /// Maps memory that exists, page-aligned, and does not own it.
   virtual absl::StatusOr<std::unique_ptr<Memory>> RegisterHost(absl::Span<std::byte> memory) = 0;
+  /// The same of memory that this process itself may only read: the device must not write to it.
+  virtual absl::StatusOr<std::unique_ptr<Memory>> RegisterHostReadOnly(
+      absl::Span<const std::byte> memory) = 0;
 
   /// `urgent`: its kernels' blocks go before those of others that wait for room on the device.
   virtual absl::StatusOr<Stream> NewStream(bool urgent = false) = 0;

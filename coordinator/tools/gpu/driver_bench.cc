@@ -31,7 +31,7 @@ class DriverBench {
     ASSIGN_OR_RETURN(other_, runtime_.NewStream(/*urgent=*/true));
     ASSIGN_OR_RETURN(device_, runtime_.Allocate(sizes_.pinned_bytes));
     ASSIGN_OR_RETURN(shared_, NodeMemory::Allocate(2 * sizes_.pinned_bytes, {.shared = true}));
-    RETURN_IF_ERROR(shared_.Populate(shared_.bytes()));
+    RETURN_IF_ERROR(PopulatePages(shared_.bytes()));
     CheckPinning();
     CheckCapture();
     CheckBesideAWaitingKernel();

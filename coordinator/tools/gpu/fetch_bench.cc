@@ -42,9 +42,10 @@ class SharedWeights final : public ExpertBackend {
                                   .up_format = "raw_int4",
                                   .down_format = "raw_int4"});
     }
-    const int fd = dup(weights->memory_.fd());
+    RETURN_IF_ERROR(weights->memory_.SealContent());
+    FileDescriptor fd(dup(weights->memory_.fd()));
     ASSIGN_OR_RETURN(weights->mapped_,
-                     ExpertMemory::Map(fd, std::move(directory), {.num_experts = sizes.experts}));
+                     ExpertMemory::Map(std::move(fd), std::move(directory), {.num_experts = sizes.experts}));
     weights->layer_bytes_ = static_cast<double>(expert) * sizes.experts;
     return weights;
   }

@@ -37,6 +37,9 @@ class TimedRuntime final : public Runtime {
   absl::StatusOr<std::unique_ptr<Memory>> RegisterHost(absl::Span<std::byte> memory) override {
     return inner_->RegisterHost(memory);
   }
+  absl::StatusOr<std::unique_ptr<Memory>> RegisterHostReadOnly(absl::Span<const std::byte> memory) override {
+    return inner_->RegisterHostReadOnly(memory);
+  }
   absl::StatusOr<Stream> NewStream(bool urgent) override { return inner_->NewStream(urgent); }
   absl::StatusOr<Event> NewEvent() override { return inner_->NewEvent(); }
   void Copy(void* to, const void* from, size_t bytes, Stream stream) override {

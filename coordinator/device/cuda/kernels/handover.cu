@@ -60,6 +60,7 @@ __global__ void __launch_bounds__(kThreads) SendCalls(SendCallsArgs args) {
   args.blocks_done[port_index] = 0;
   *reinterpret_cast<RequestDescriptor*>(port.request) = {
       step.first_call_id + static_cast<uint64_t>(args.call),
+      port.instance,
       args.layer,
       step.rows,
       args.experts_per_token,

@@ -26,6 +26,7 @@ inline constexpr int kPortsMax = 16;  // workers on one host
 
 /// One worker's mailboxes, at addresses of the device (DirectPort of coordinator/transport/expert_backend.h).
 struct HandoverPort {
+  uint64_t instance = 0;  // that a call repeats
   std::byte* request = nullptr;
   uint32_t* request_published = nullptr;
   uint64_t* request_length = nullptr;

@@ -1,6 +1,8 @@
 // Every way in which the three files of an identity can be wrong, said with flag and file; and their renewal.
 #include "common/transport/tls_identity.h"
 
+#include <sys/stat.h>
+
 #include <fstream>
 #include <thread>
 
@@ -54,6 +56,9 @@ TEST_F(TlsIdentityTest, FilesThatCannotBeReadAreNamed) {
                                     HasSubstr("expected a PEM file")));
   files.key = folder_.path();
   EXPECT_THAT(Refusal(files), HasSubstr("is no file"));
+  files.key = folder_.path() / "fifo";
+  ASSERT_EQ(mkfifo(files.key.c_str(), 0600), 0);
+  EXPECT_THAT(Refusal(files), HasSubstr("is no file")) << "and nobody waits for a writer";
   files.key = folder_.path() / "large";
   std::ofstream(files.key) << std::string((1 << 20) + 1, 'x');
   EXPECT_THAT(Refusal(files), HasSubstr("has 1048577 bytes; expected a PEM file of at most 1048576"));

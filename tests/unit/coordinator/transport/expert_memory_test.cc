@@ -26,13 +26,13 @@ constexpr int64_t kPatienceMs = 120'000;
 
 SharedExperts Directory() {
   return {
-      .bytes = 3 * kSharedLayerAlignment,
+      .bytes = 2 * kSharedLayerAlignment,
       .width = 64,
       .first = 128,
       .layers = {
           {.layer = 1, .offset = 0, .expert_bytes = kExpertBytes, .up_format = "int4", .down_format = "fp8"},
           {.layer = 4,
-           .offset = 2 * kSharedLayerAlignment,
+           .offset = kSharedLayerAlignment,
            .expert_bytes = 2 * kExpertBytes,
            .up_format = "bf16",
            .down_format = "bf16"}}};
@@ -43,10 +43,11 @@ class ExpertMemoryTest : public ::testing::Test {
   ExpertMemoryTest() : memory_(*NodeMemory::Allocate(Directory().bytes, {.shared = true})) {
     std::mt19937 random(1);
     for (size_t i = 0; i < memory_.size(); i += 512) memory_.data()[i] = static_cast<std::byte>(random());
+    EXPECT_TRUE(memory_.SealContent().ok());
   }
   absl::StatusOr<std::shared_ptr<ExpertMemory>> Map(SharedExperts directory, bool by_expert = false) {
     return ExpertMemory::Map(
-        dup(memory_.fd()), std::move(directory),
+        FileDescriptor(dup(memory_.fd())), std::move(directory),
         {.by_expert = by_expert, .worker_index = 1, .worker_count = 2, .num_experts = kExperts});
   }
   NodeMemory memory_;
@@ -74,7 +75,7 @@ TEST_F(ExpertMemoryTest, DirectoriesThatLieAreRefused) {
   for (const absl::Status& status :
        {error([](SharedExperts& d) { d.bytes *= 2; }), error([](SharedExperts& d) { d.layers.clear(); }),
         error([](SharedExperts& d) { d.layers[0].offset = 4096; }),
-        error([](SharedExperts& d) { d.layers[1].offset = 3 * kSharedLayerAlignment; }),
+        error([](SharedExperts& d) { d.layers[1].offset = 2 * kSharedLayerAlignment; }),
         error([](SharedExperts& d) {
           d.layers[1].offset = UINT64_MAX / 2 / kSharedLayerAlignment * kSharedLayerAlignment;
         }),
@@ -87,9 +88,38 @@ TEST_F(ExpertMemoryTest, DirectoriesThatLieAreRefused) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(status.ToString(), HasSubstr("shared experts"));
   }
-  const int pipe_end = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  EXPECT_TRUE(
-      absl::IsInvalidArgument(ExpertMemory::Map(pipe_end, Directory(), {.num_experts = kExperts}).status()));
+}
+
+// What the coordinator maps is what the layers take, and nothing behind it.
+TEST_F(ExpertMemoryTest, MemoryBeyondItsLayersIsRefused) {
+  const NodeMemory large = *NodeMemory::Allocate(uint64_t{64} << 20, {.shared = true});
+  ASSERT_TRUE(large.SealContent().ok());
+  for (const uint64_t bytes : {large.size(), Directory().bytes - 4096, uint64_t{1} << 60, UINT64_MAX}) {
+    SharedExperts directory = Directory();
+    directory.bytes = bytes;
+    const absl::Status refused =
+        ExpertMemory::Map(FileDescriptor(dup(large.fd())), directory, {.num_experts = kExperts}).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  }
+}
+
+TEST_F(ExpertMemoryTest, MemoryThatOthersCouldWriteOrCutIsRefused) {
+  const auto refused = [](int fd) {
+    const absl::Status status =
+        ExpertMemory::Map(FileDescriptor(fd), Directory(), {.num_experts = kExperts}).status();
+    EXPECT_THAT(status.ToString(),
+                HasSubstr("that cannot shrink and that nobody but the worker can write to"));
+    return absl::IsInvalidArgument(status);
+  };
+  EXPECT_TRUE(refused(open("/dev/null", O_RDONLY | O_CLOEXEC)));
+  const NodeMemory unsealed = *NodeMemory::Allocate(Directory().bytes, {.shared = true});
+  EXPECT_TRUE(refused(dup(unsealed.fd())));
+  // A file that is as long as it should be, and has no seals at all.
+  const std::string path = ::testing::TempDir() + "/experts-file-" + std::to_string(getpid());
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(ftruncate(file, static_cast<off_t>(Directory().bytes)), 0);
+  EXPECT_TRUE(refused(file));
+  unlink(path.c_str());
 }
 
 TEST_F(ExpertMemoryTest, RetiresOnlyWhileNobodyUsesIt) {
@@ -147,7 +177,7 @@ TEST_F(SharedWorkerTest, WhoWantsThemMapsTheWorkersWeights) {
   EXPECT_EQ(mapped[0]->directory(), Directory());
   ASSERT_TRUE(mapped[0]->BeginUse());
   const auto bytes = mapped[0]->Bytes(Directory().layers[1]);
-  EXPECT_EQ(std::memcmp(bytes.data(), memory_.data() + 2 * kSharedLayerAlignment, bytes.size()), 0);
+  EXPECT_EQ(std::memcmp(bytes.data(), memory_.data() + kSharedLayerAlignment, bytes.size()), 0);
   mapped[0]->EndUse();
 }
 
@@ -192,6 +222,7 @@ TEST_F(SharedWorkerTest, AWorkerThatComesBackIsMappedAnewAndTheOldMemoryGivenUp)
   EXPECT_EQ(before[0]->Bytes(Directory().layers[0])[0], memory_.data()[0]);  // a step still runs
   const NodeMemory other = *NodeMemory::Allocate(Directory().bytes, {.shared = true});
   std::memset(other.data(), 99, other.size());
+  ASSERT_TRUE(other.SealContent().ok());
   Serve(other.fd());
   ASSERT_TRUE(pool->AwaitReady(kPatienceMs).ok());
   const auto after = pool->MappedExperts();

@@ -1,6 +1,8 @@
-// A link that is cut without a word to either end: noticed in no more than the heartbeat's time, between two
-// calls and in the middle of one, and healed.
+// A link that is cut without a word to either end, and a worker that is stopped: noticed in no more than the
+// heartbeat's time, between two calls and in the middle of one, and healed.
 #include "coordinator/transport/heartbeat.h"
+
+#include <atomic>
 
 #include "coordinator/transport/worker_pool.h"
 #include "expert_worker/service/worker_service.h"
@@ -18,9 +20,19 @@ constexpr int64_t kHeartbeatPatienceMs = 120'000;
 class Zeros final : public LayerExecutor {
  public:
   absl::Status Execute(const LayerCallView&, absl::Span<float> out) override {
+    hang_.wait(true);
     std::fill(out.begin(), out.end(), 0.0f);
     return absl::OkStatus();
   }
+  // Calls are not computed until GoOn.
+  void Hang() { hang_.store(true); }
+  void GoOn() {
+    hang_.store(false);
+    hang_.notify_all();
+  }
+
+ private:
+  std::atomic<bool> hang_{false};
 };
 
 class HeartbeatTest : public ::testing::Test {
@@ -36,9 +48,9 @@ class HeartbeatTest : public ::testing::Test {
     const std::string& address = service_->address();
     relay_ = std::make_unique<CutRelay>(std::stoi(address.substr(address.rfind(':') + 1)));
   }
-  void Connect(int64_t deadline_ms) {
+  void Connect(int64_t deadline_ms, DataPath path = DataPath::kGrpc) {
     auto pool = WorkerPool::Create({.addresses = {relay_->address()},
-                                    .link = {.data_path = DataPath::kGrpc,
+                                    .link = {.data_path = path,
                                              .hidden_size = 4,
                                              .num_experts = 2,
                                              .call_deadline_ms = kHeartbeatPatienceMs,
@@ -99,8 +111,34 @@ TEST_F(HeartbeatTest, ACallInACutLinkEndsLongBeforeItsDeadline) {
   ASSERT_TRUE(pool_->AwaitReady(kHeartbeatPatienceMs).ok());
 }
 
+// A worker that is stopped, as its peers see it: it answers nothing, and no socket of it closes.
+TEST_F(HeartbeatTest, AStoppedWorkerIsNoticedOnTheRingBetweenCalls) {
+  Connect(/*deadline_ms=*/500, DataPath::kSharedMemory);
+  ASSERT_TRUE(Call().ok());
+  relay_->Cut(true);
+  ASSERT_TRUE(Await(/*up=*/false));
+  relay_->Cut(false);
+  ASSERT_TRUE(Await(/*up=*/true));
+  EXPECT_TRUE(Call().ok());
+}
+
+TEST_F(HeartbeatTest, AStoppedWorkerIsNoticedOnTheRingInACall) {
+  Connect(/*deadline_ms=*/500, DataPath::kSharedMemory);
+  zeros_.Hang();
+  relay_->Cut(true);
+  const auto begun = std::chrono::steady_clock::now();
+  const absl::Status ended = Call();
+  EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(kHeartbeatPatienceMs / 2));
+  EXPECT_FALSE(pool_->Ready());
+  zeros_.GoOn();
+  relay_->Cut(false);
+  ASSERT_TRUE(pool_->AwaitReady(kHeartbeatPatienceMs).ok());
+  EXPECT_TRUE(Call().ok());
+}
+
 TEST_F(HeartbeatTest, ALinkThatIsOnlySlowIsKept) {
-  Connect(/*deadline_ms=*/kPatienceMs);
+  Connect(/*deadline_ms=*/kHeartbeatPatienceMs);
   relay_->Cut(true);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // many a question's time
   relay_->Cut(false);
@@ -118,18 +156,39 @@ TEST_F(HeartbeatTest, WhatWasSeenIsSaid) {
   while (seen.ok()) seen = heartbeat.Look();
   EXPECT_THAT(seen.ToString(), HasSubstr("no sign of life for 300 ms"));
   relay_->Cut(false);
-  Heartbeat broken(*stub, /*every_ms=*/1, /*deadline_ms=*/kPatienceMs);
+  Heartbeat broken(*stub, /*every_ms=*/1, /*deadline_ms=*/kHeartbeatPatienceMs);
   service_.reset();
   seen = absl::OkStatus();
   while (seen.ok()) seen = broken.Look();
   EXPECT_TRUE(absl::IsUnavailable(seen)) << seen;
 }
 
+// Refuses whatever it is asked, as one that is overloaded does.
+TEST(HeartbeatRefusalTest, ARefusalIsASignOfLife) {
+  v1::ExpertWorker::Service refuses;  // UNIMPLEMENTED
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&refuses);
+  const auto server = builder.BuildAndStart();
+  ASSERT_NE(server, nullptr);
+  const auto channel =
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
+  const auto stub = v1::ExpertWorker::NewStub(channel);
+  ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::minutes(2)));
+  Heartbeat heartbeat(*stub, /*every_ms=*/1, /*deadline_ms=*/kHeartbeatPatienceMs);
+  for (int look = 0; look < 200; ++look) {
+    const absl::Status seen = heartbeat.Look();
+    ASSERT_TRUE(seen.ok()) << seen;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 TEST_F(HeartbeatTest, ItEndsWhileAQuestionWaits) {
   const auto channel = grpc::CreateChannel(relay_->address(), grpc::InsecureChannelCredentials());
   const auto stub = v1::ExpertWorker::NewStub(channel);
   relay_->Cut(true);
-  Heartbeat heartbeat(*stub, /*every_ms=*/0, /*deadline_ms=*/kPatienceMs);
+  Heartbeat heartbeat(*stub, /*every_ms=*/0, /*deadline_ms=*/kHeartbeatPatienceMs);
   EXPECT_TRUE(heartbeat.Look().ok());
 }
 

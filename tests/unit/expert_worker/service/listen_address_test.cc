@@ -1,9 +1,12 @@
 // Addresses are refused before a model is loaded, and no file is lost to one.
 #include "expert_worker/service/listen_address.h"
 
+#include <grp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -17,7 +20,10 @@
 namespace numoe {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+
+constexpr gid_t kForeignGroup = 64998;  // that no user of this host is in
 
 std::string Refusal(const std::string& address) {
   const absl::Status status = CheckListenAddress(address);
@@ -32,6 +38,12 @@ int BindUnix(const std::string& path) {
   std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
   EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   return fd;
+}
+
+struct stat InfoOf(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(stat(path.c_str(), &info), 0);
+  return info;
 }
 
 TEST(ListenAddressTest, WhatIsNoAddressIsRefused) {
@@ -79,6 +91,62 @@ TEST(ListenAddressTest, ASocketIsTakenOverOnceNobodyServesIt) {
   EXPECT_TRUE(std::filesystem::exists(path)) << "asking removes nothing";
   EXPECT_TRUE(ClearUnixPath(path).ok());
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(ListenAddressTest, ASharedSocketIsOurUsersAndTheGroupsAndWasNeverAnyElses) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "socket").string();
+  const gid_t group = geteuid() == 0 ? kForeignGroup : getegid();
+  const mode_t before = umask(0);
+  {
+    const PrivateFiles only_ours;
+    close(BindUnix(path));
+  }
+  EXPECT_EQ(umask(before), 0u) << "what is made later is as it was";
+  EXPECT_EQ(InfoOf(path).st_mode & 077, 0u);
+  const absl::Status shared = ShareSocket(path, group);
+  EXPECT_TRUE(shared.ok()) << shared;
+  EXPECT_EQ(InfoOf(path).st_mode & 07777, 0660u);
+  EXPECT_EQ(InfoOf(path).st_gid, group);
+}
+
+TEST(ListenAddressTest, NothingButASocketIsShared) {
+  const TemporaryFolder folder;
+  const std::string socket = (folder.path() / "socket").string(), file = (folder.path() / "file").string(),
+                    link = (folder.path() / "link").string();
+  close(BindUnix(socket));
+  std::ofstream(file) << "text";
+  std::filesystem::create_symlink(socket, link);
+  const mode_t mode = InfoOf(socket).st_mode, file_mode = InfoOf(file).st_mode;
+  for (const std::string& path : {file, link, (folder.path() / "nothing").string()})
+    EXPECT_THAT(ShareSocket(path, getegid()).ToString(), HasSubstr("--listen=unix:" + path)) << path;
+  EXPECT_EQ(InfoOf(socket).st_mode, mode);
+  EXPECT_EQ(InfoOf(file).st_mode, file_mode);
+}
+
+// Before a model is loaded, too, as loading takes minutes.
+TEST(ListenAddressTest, AGroupThatWeAreNotInIsRefused) {
+  constexpr uid_t kNobody = 65534;
+  const TemporaryFolder folder;
+  const std::string path = "socket";  // of that folder, which the other user may not find by its name
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (chdir(folder.path().c_str()) != 0) _exit(1);
+    if (geteuid() == 0 && (setgroups(0, nullptr) != 0 || setgid(kNobody) != 0 || setuid(kNobody) != 0))
+      _exit(1);
+    close(BindUnix(path));
+    const auto refusal = AllOf(HasSubstr("--ring-group"), HasSubstr("cannot be given to group 64998"));
+    const auto refused = [&](const absl::Status& status) {
+      return absl::IsInvalidArgument(status) && ::testing::Value(std::string(status.message()), refusal);
+    };
+    const bool asked = refused(CheckListenAddress("unix:" + path, kForeignGroup)) &&
+                       CheckListenAddress("unix:" + path, getegid()).ok();
+    _exit(asked && refused(ShareSocket(path, kForeignGroup)) ? 0 : 2);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

@@ -1,8 +1,14 @@
 // What a worker tells of its experts, as metrics (per layer) and through the control service (every one).
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
+#include <sstream>
+#include <thread>
 #include <vector>
 
+#include "common/threading/thread_binding.h"
+#include "expert_worker/experts/worker_home.h"
+#include "expert_worker/service/ring_place.h"
 #include "expert_worker/service/worker_metrics.h"
 #include "expert_worker/service/worker_service.h"
 #include "gmock/gmock.h"
@@ -20,10 +26,15 @@ using ::testing::Not;
 
 class WorkerStatisticsTest : public ::testing::Test {
  protected:
-  WorkerStatisticsTest() {
+  WorkerStatisticsTest() { Load(/*own=*/true); }
+  // `own`: the CPUs are this worker's and no coordinator's.
+  void Load(bool own) {
     const auto checkpoint = OpenCheckpoint(TinyTensors(MatrixFormat::kBF16), folder_);
+    absl::StatusOr<Placement> home = FindHome({.threads = 1});
+    NUMOE_CHECK(home.ok()) << home.status();
+    home->own = own;
     absl::StatusOr<std::unique_ptr<ExpertExecutor>> executor =
-        ExpertExecutor::Load(*checkpoint, TinyConfig(), {.threads = 1, .progress = &progress_});
+        ExpertExecutor::Load(*checkpoint, TinyConfig(), {.home = *home, .progress = &progress_});
     NUMOE_CHECK(executor.ok()) << executor.status();
     executor_ = *std::move(executor);
   }
@@ -84,6 +95,96 @@ TEST_F(WorkerStatisticsTest, MetricsSumUpByLayer) {
   EXPECT_GT(progress_.bytes_total(), 0u);
   EXPECT_THAT(metrics.Serialise(),
               HasSubstr("numoe_load_bytes_done " + std::to_string(progress_.bytes_total()) + "\n"));
+}
+
+TEST_F(WorkerStatisticsTest, ThePlaceOfMemoryIsAbsentUntilItIsKnown) {
+  Metrics metrics(MetricOwner::kWorker);
+  PlaceMetrics places(metrics);
+  const auto samples = [&] {
+    std::vector<std::string> names;
+    std::istringstream text(metrics.Serialise());
+    for (std::string line; std::getline(text, line);) {
+      for (const char* const name :
+           {"numoe_weights_local_ratio", "numoe_weights_node_ratio", "numoe_ring_local_ratio"})
+        if (line.rfind(name, 0) == 0) names.push_back(line);
+    }
+    return names;
+  };
+  EXPECT_THAT(samples(), ::testing::IsEmpty()) << "0 would be an alert while the worker loads";
+  std::optional<double> rings;
+  places.Follow(*executor_, [&] { return rings; });
+  const ExecutorStats stats = executor_->Stats();
+  const std::string node = std::to_string(stats.nodes.at(0));
+  if (stats.local_share) {
+    EXPECT_THAT(samples(), ElementsAre("numoe_weights_local_ratio 1",
+                                       "numoe_weights_node_ratio{node=\"" + node + "\"} 1"));
+  } else {
+    EXPECT_THAT(samples(), ::testing::IsEmpty()) << "the kernel does not say";
+  }
+  rings = 0.25;
+  EXPECT_THAT(samples(), ::testing::Contains("numoe_ring_local_ratio 0.25"));
+  rings.reset();
+  EXPECT_THAT(samples(), Not(::testing::Contains(HasSubstr("numoe_ring_local_ratio"))));
+}
+
+TEST_F(WorkerStatisticsTest, TheShareOfHugePagesIsAbsentUntilItIsKnown) {
+  Metrics metrics(MetricOwner::kWorker);
+  PlaceMetrics places(metrics);
+  ExportExecutor(metrics, *executor_);
+  const std::string series = "\nnumoe_weights_huge_page_ratio ";
+  EXPECT_THAT(metrics.Serialise(), Not(HasSubstr(series))) << "0 would mean that there are none";
+  places.Follow(*executor_, [] { return std::nullopt; });
+  const bool known = executor_->Stats().huge_page_share.has_value();
+  EXPECT_EQ(metrics.Serialise().find(series) != std::string::npos, known);
+}
+
+TEST_F(WorkerStatisticsTest, WhoCallsIsBoundAndCounted) {
+  std::thread([&] {
+    ASSERT_TRUE(executor_->Stats().pinned);
+    const ScopedCaller caller(&executor_->Callers());
+    EXPECT_EQ(CpusOfThisThread().size(), 1u) << "the CPU of the pool's thread 0";
+    EXPECT_TRUE(executor_->Stats().pinned);
+  }).join();
+}
+
+// As of a desktop: every other CPU has a thread of the worker, so the coordinator tends to be on the first
+// one.
+TEST_F(WorkerStatisticsTest, WhoCallsEvadesTheCoordinatorOnCpusThatAreItsToo) {
+  Load(/*own=*/false);
+  std::vector<int> cpus = FindHome({.threads = 1})->node_cpus;
+  std::sort(cpus.begin(), cpus.end());
+  std::thread([&] {
+    const ScopedCaller caller(&executor_->Callers());
+    EXPECT_EQ(CpusOfThisThread(), cpus);
+    EXPECT_TRUE(executor_->Stats().pinned) << "it is where it should be";
+  }).join();
+}
+
+TEST_F(WorkerStatisticsTest, ThreadsFollowTheCpusThatAreLeft) {
+  const int cpu = FindHome({.threads = 1})->node_cpus.back();
+  executor_->MoveTo({cpu});
+  std::thread([&] {
+    const ScopedCaller caller(&executor_->Callers());
+    EXPECT_THAT(CpusOfThisThread(), ElementsAre(cpu));
+    EXPECT_EQ(executor_->Stats().threads, 1);
+  }).join();
+}
+
+// A ring of the real size, on this machine's first node, made by a thread that may only run there.
+TEST_F(WorkerStatisticsTest, TheRingLiesOnTheWorkersNode) {
+  const std::vector<int> nodes = executor_->Stats().nodes;
+  RingPlaces places;
+  EXPECT_EQ(places.least(), std::nullopt);
+  {
+    const absl::StatusOr<RingSegment> ring = CreateRingOn(nodes, 1 << 20, /*session=*/1);
+    ASSERT_TRUE(ring.ok()) << ring.status();
+    const ScopedRingPlace here(places, *ring, nodes);
+    if (!places.least()) GTEST_SKIP() << "the kernel does not say where pages are";
+    EXPECT_EQ(places.least(), 1.0);
+    const ScopedRingPlace elsewhere(places, *ring, {777});
+    EXPECT_EQ(places.least(), 0.0) << "the worst one counts";
+  }
+  EXPECT_EQ(places.least(), std::nullopt);
 }
 
 TEST_F(WorkerStatisticsTest, TheControlServiceKnowsEveryExpert) {

@@ -78,7 +78,7 @@ class SharedSlices final : public ExpertBackend {
   void Map() {
     mapped_.clear();
     for (const ExpertSlice& slice : slices_) {
-      auto memory = ExpertMemory::Map(dup(slice.memory.fd()), slice.Directory(),
+      auto memory = ExpertMemory::Map(FileDescriptor(dup(slice.memory.fd())), slice.Directory(),
                                       {.by_expert = slice.spec.mode == SliceMode::kExpert,
                                        .worker_index = slice.spec.worker_index,
                                        .worker_count = slice.spec.worker_count,

@@ -138,7 +138,8 @@ class HandoverTest : public ::testing::Test {
         .first_call_id = direct.first_call_id, .rows = rows, .ports = static_cast<int>(direct.ports.size())};
     for (size_t p = 0; p < direct.ports.size(); ++p) {
       const DirectPort& port = direct.ports[p];
-      step.port[p] = {.request = port.request.data(),
+      step.port[p] = {.instance = port.instance,
+                      .request = port.request.data(),
                       .request_published = port.request_published,
                       .request_length = port.request_length,
                       .reply = port.reply.data(),

@@ -1,0 +1,37 @@
+#include "expert_worker/service/ring_place.h"
+
+#include "common/topology/memory_policy.h"
+#include "common/topology/node_memory.h"
+#include "common/topology/node_room.h"
+
+namespace numoe {
+
+absl::StatusOr<RingSegment> CreateRingOn(const std::vector<int>& nodes, size_t slot_bytes, uint64_t session) {
+  if (nodes.empty()) return RingSegment::Create(slot_bytes, session);
+  static Mutex one_at_a_time;  // or two would count on the same room
+  const MutexLock lock(one_at_a_time);
+  const uint64_t bytes = RingSegment::BytesFor(slot_bytes);
+  const bool room = AvailableOn(ReadNodeRooms("/", nodes)) >= bytes;
+  const ScopedMemoryPolicy policy(room ? MemoryPolicy::kBind : MemoryPolicy::kLocal, nodes);
+  return RingSegment::Create(slot_bytes, session);
+}
+
+std::optional<double> RingPlaces::least() const {
+  const MutexLock lock(mutex_);
+  return shares_.empty() ? std::nullopt : std::optional(*shares_.begin());
+}
+
+ScopedRingPlace::ScopedRingPlace(RingPlaces& places, const RingSegment& ring, const std::vector<int>& nodes)
+    : places_(places), share_(nodes.empty() ? std::nullopt : LocalShare({ring.bytes()}, nodes)) {
+  if (!share_) return;
+  const MutexLock lock(places_.mutex_);
+  places_.shares_.insert(*share_);
+}
+
+ScopedRingPlace::~ScopedRingPlace() {
+  if (!share_) return;
+  const MutexLock lock(places_.mutex_);
+  places_.shares_.extract(*share_);
+}
+
+}  // namespace numoe
