@@ -7,11 +7,12 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <random>
 #include <string_view>
 #include <thread>
 
+#include "common/base/core_dumps.h"
 #include "common/base/log.h"
+#include "common/base/random_id.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
 #include "common/base/version.h"
@@ -19,24 +20,33 @@
 #include "common/observe/logging.h"
 #include "common/observe/metrics_exposer.h"
 #include "common/topology/topology.h"
+#include "common/transport/call_codec.h"
 #include "common/transport/grpc_log.h"
+#include "common/transport/ring_segment.h"
 #include "common/transport/tls_identity.h"
+#include "common/transport/transport_limits.h"
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/experts/expert_formats.h"
 #include "expert_worker/experts/expert_slice.h"
 #include "expert_worker/experts/packed_slice.h"
+#include "expert_worker/experts/worker_home.h"
 #include "expert_worker/preflight/preflight.h"
+#include "expert_worker/preflight/worker_memory.h"
 #include "expert_worker/service/health_probe.h"
 #include "expert_worker/service/health_server.h"
 #include "expert_worker/service/listen_address.h"
 #include "expert_worker/service/worker_metrics.h"
 #include "expert_worker/service/worker_service.h"
+#include "expert_worker/shared_home.h"
 #include "expert_worker/supervisor/child_process.h"
 #include "expert_worker/supervisor/supervisor.h"
 #include "expert_worker/worker_flags.h"
 
 namespace numoe {
 namespace {
+
+// Sockets in no file, which end with their process: where a supervisor asks workers that speak TLS.
+constexpr std::string_view kAbstractPrefix = "unix-abstract:";
 
 struct Loaded {
   std::unique_ptr<ExpertExecutor> executor;
@@ -57,17 +67,13 @@ absl::StatusOr<Loaded> Load(const std::string& model, const ExecutorOptions& opt
   }
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(model));
   ASSIGN_OR_RETURN(loaded.config, ReadModelConfig(model));
+  ASSIGN_OR_RETURN(loaded.fingerprint, checkpoint->Fingerprint());
   ASSIGN_OR_RETURN(loaded.executor, ExpertExecutor::Load(*checkpoint, loaded.config, options));
-  loaded.fingerprint = checkpoint->Fingerprint();
   return loaded;
 }
 
-// What the slice takes of the memory, without loading it.
-struct WeightNeeds {
-  uint64_t bytes = 0;
-  uint64_t block_bytes = 0;  // in reserved pages
-};
-absl::StatusOr<WeightNeeds> WeightNeedsOf(const WorkerFlags& f) {
+// What the slice takes, without loading it.
+absl::StatusOr<uint64_t> WeightBytesOf(const WorkerFlags& f) {
   const SliceSpec& spec = f.executor.slice;
   ModelConfig config;
   std::vector<ExpertFormats> formats;
@@ -81,31 +87,93 @@ absl::StatusOr<WeightNeeds> WeightNeedsOf(const WorkerFlags& f) {
     ASSIGN_OR_RETURN(formats, ChooseFormats(*checkpoint, config, spec, f.executor.format));
   }
   ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(config, spec, std::move(formats)));
-  WeightNeeds needs{.block_bytes = SliceMemory::BlockBytes(layout, config)};
-  for (LayerId layer = 0; layer < config.num_layers; ++layer)
-    if (config.layer_is_moe[static_cast<size_t>(layer)]) needs.bytes += layout.layer_bytes(layer);
-  return needs;
+  return SliceMemory::BlockBytes(layout, config);
+}
+
+// Of one session through shared memory, which is planned for; a host with more coordinators needs more.
+absl::StatusOr<uint64_t> RingBytesOf(const WorkerFlags& f) {
+  if (f.no_shared_memory) return 0;
+  ModelConfig config;
+  if (IsPackedModel(f.model)) {
+    ASSIGN_OR_RETURN(PackedModel packed, ReadManifest(f.model));
+    config = std::move(packed.config);
+  } else {
+    ASSIGN_OR_RETURN(config, ReadModelConfig(f.model));
+  }
+  return RingSegment::BytesFor(
+      RequestBytes(limits::kCallTokensMax, config.experts_per_token, config.hidden_size));
 }
 
 PinningRequest PinningFor(const WorkerFlags& f) {
   return {.nodes = f.executor.numa_nodes, .any_nodes = f.supervise, .exclusive_cpus = f.exclusive_cpus};
 }
 
+PlacementRequest PlacementFor(const WorkerFlags& f) {
+  return {.worker_index = f.executor.slice.worker_index,
+          .worker_count = f.executor.slice.worker_count,
+          .local_workers = f.executor.local_workers,
+          .nodes = f.executor.numa_nodes,
+          .threads = f.executor.threads,
+          .alone = f.executor.alone};
+}
+
+// An address that nobody else on this host has, up to the worker's number.
+std::string PrivateHealth() {
+  return fmt::format("{}numoe-health-{}-{:016x}-", kAbstractPrefix, getpid(), RandomId());
+}
+
+absl::StatusOr<FleetPlan> PlanFleetFor(const WorkerFlags& f, const Topology& topology) {
+  return PlanFleet(topology, {.local_workers = f.executor.local_workers,
+                              .first_index = f.executor.slice.worker_index,
+                              .worker_count = f.worker_count_given ? f.executor.slice.worker_count : 0,
+                              .per_package = f.worker_per == "package",
+                              .own_home = f.pinning == "required",
+                              .listen = f.listen,
+                              .metrics_port = f.metrics_port,
+                              .health = f.tls.given() ? PrivateHealth() : ""});
+}
+
+// The nodes of each worker that these flags would start here; sets how many slices there are.
+absl::StatusOr<std::vector<std::vector<int>>> HomesFor(WorkerFlags& f) {
+  const absl::StatusOr<Topology> topology = DetectTopology();
+  if (!topology.ok()) return std::vector<std::vector<int>>(1);  // which is a finding of its own
+  std::vector<std::vector<int>> homes;
+  if (f.supervise) {
+    ASSIGN_OR_RETURN(const FleetPlan plan, PlanFleetFor(f, *topology));
+    f.executor.slice.worker_count = plan.worker_count;
+    for (const FleetWorker& worker : plan.workers) homes.push_back(worker.nodes);
+  } else {
+    ASSIGN_OR_RETURN(Placement home, PlanPlacement(*topology, PlacementFor(f)));
+    homes.push_back(std::move(home.nodes));
+  }
+  return homes;
+}
+
+WorkerNeeds NeedsOf(const WorkerFlags& f, uint64_t weight_bytes, uint64_t ring_bytes) {
+  return {
+      .weight_bytes = weight_bytes, .worker_count = f.executor.slice.worker_count, .ring_bytes = ring_bytes};
+}
+
 absl::StatusOr<bool> RunPreflight(WorkerFlags& f) {
-  std::optional<uint64_t> weight_bytes;
+  RETURN_IF_ERROR(SetupLogging(f.log));  // stdout is the findings'
+  std::vector<WorkerOnNodes> workers;
   std::vector<Finding> reserved;
   if (!f.model.empty()) {
     RETURN_IF_ERROR(CompleteFlags(f));
-    ASSIGN_OR_RETURN(const WeightNeeds needs, WeightNeedsOf(f));
-    weight_bytes = needs.bytes;
-    if (const HugePages pages = f.executor.memory.pages; pages != HugePages::kTransparent) {
-      const std::vector<int> nodes =
-          f.executor.numa_nodes.empty() ? NodesOfOwnCpus("/") : f.executor.numa_nodes;
-      reserved = CheckReservedPagesFor("/", pages, needs.block_bytes, nodes);
-      weight_bytes = 0;  // of other memory
+    ASSIGN_OR_RETURN(const std::vector<std::vector<int>> homes, HomesFor(f));
+    ASSIGN_OR_RETURN(const uint64_t weight_bytes, WeightBytesOf(f));
+    ASSIGN_OR_RETURN(const uint64_t ring_bytes, RingBytesOf(f));
+    const HugePages pages = f.executor.memory.pages;
+    // Reserved pages are other memory.
+    const WorkerNeeds needs = NeedsOf(f, pages == HugePages::kTransparent ? weight_bytes : 0, ring_bytes);
+    for (const std::vector<int>& nodes : homes) {
+      workers.push_back({.needs = needs, .nodes = nodes});
+      if (pages == HugePages::kTransparent) continue;
+      for (Finding& finding : CheckReservedPagesFor("/", pages, weight_bytes, nodes))
+        reserved.push_back(std::move(finding));
     }
   }
-  std::vector<Finding> findings = Preflight(PinningFor(f), weight_bytes);
+  std::vector<Finding> findings = Preflight(PinningFor(f), workers, f.memory_reservations);
   findings.insert(findings.end(), reserved.begin(), reserved.end());
   std::fputs(ToString(findings).c_str(), stdout);
   return std::all_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.good; });
@@ -123,7 +191,9 @@ absl::StatusOr<std::optional<NodeClaim>> CheckPlace(const WorkerFlags& f) {
 
 std::vector<Finding> FindSettings(const WorkerFlags& f) {
   std::vector<Finding> findings = CheckPinning("/", PinningFor(f));
-  for (Finding& finding : CheckSettings("/")) findings.push_back(std::move(finding));
+  findings.push_back(CheckPolicies("/"));
+  const bool policies_allowed = findings.back().good;
+  for (Finding& finding : CheckSettings("/", policies_allowed)) findings.push_back(std::move(finding));
   return findings;
 }
 
@@ -139,9 +209,6 @@ void ExportRestarts(Metrics& metrics) {
   metrics.With(CounterId::kWorkerRestarts, {"ended"}).Increment(restarts->ended);
   metrics.With(CounterId::kWorkerRestarts, {"hung"}).Increment(restarts->hung);
 }
-
-// Sockets in no file, which end with their process: where a supervisor asks workers that speak TLS.
-constexpr std::string_view kAbstractPrefix = "unix-abstract:";
 
 absl::StatusOr<std::unique_ptr<HealthServer>> StartHealth(const WorkerFlags& f) {
   if (f.health_listen == "none") return nullptr;
@@ -194,36 +261,56 @@ WorkerServiceOptions ServiceOptions(const WorkerFlags& f, const Loaded& loaded) 
       .num_experts = loaded.config.num_experts,
       .experts_per_token = loaded.config.experts_per_token,
       .description = loaded.executor->Describe(),
+      .arithmetic = fmt::format("--format={} --activations={}", loaded.executor->Weights().format_names,
+                                f.executor.activations),
       .shared_memory = !f.no_shared_memory,
+      .ring_group = f.ring_group,
       .tls = f.tls,
       .shared_experts = f.executor.memory.shared ? loaded.executor->Weights().Directory() : SharedExperts{},
       .experts_fd = loaded.executor->Weights().memory.fd(),
+      .callers = &loaded.executor->Callers(),
+      .nodes = f.executor.home->nodes,
       .statistics = &loaded.executor->Statistics()};
 }
 
 absl::Status Serve(WorkerFlags& f) {
-  RETURN_IF_ERROR(CheckListenAddress(f.listen));
-  ASSIGN_OR_RETURN(const auto tls, OpenTls(f));
+  RETURN_IF_ERROR(CheckListenAddress(f.listen, f.ring_group));
   ASSIGN_OR_RETURN(const auto claim, CheckPlace(f));
+  const std::vector<Finding> findings = FindSettings(f);
+  // From here on every thread and what it writes is on the worker's nodes: nothing may start before.
+  ASSIGN_OR_RETURN(const auto home, SharedHome::Find(LimitByQuota(PlacementFor(f))));
+  f.executor.home = home->placement();
+  SettleAt(*f.executor.home);
+  home->Follow();
+  ASSIGN_OR_RETURN(const auto tls, OpenTls(f));
   ASSIGN_OR_RETURN(const auto health, StartHealth(f));
   LoadProgress progress;
   Metrics metrics(MetricOwner::kWorker);
+  PlaceMetrics places(metrics);
   ExportProgress(metrics, progress);
   ExportRestarts(metrics);
   ExportTls(metrics, tls);
-  const std::vector<Finding> findings = FindSettings(f);
   ExportPreflight(metrics, findings);
   // Before the weights are there: who waits for them wants to see how far they are.
   ASSIGN_OR_RETURN(auto exposer, MetricsExposer::Start(metrics, f.metrics_host, f.metrics_port));
   f.executor.progress = &progress;
-  std::optional<ProgressReport> report(std::in_place, [&] { return progress.bytes_done(); });
+  MemoryReservation reservation;
+  f.executor.ask_for_memory = [&](uint64_t weight_bytes) -> absl::Status {
+    ASSIGN_OR_RETURN(const uint64_t ring_bytes, RingBytesOf(f));
+    ASSIGN_OR_RETURN(reservation, ReserveWorkerMemory(NeedsOf(f, weight_bytes, ring_bytes),
+                                                      f.memory_reservations, f.log.program));
+    return absl::OkStatus();
+  };
+  std::optional<ProgressReport> report(std::in_place, [&] { return progress.moves(); });
   ASSIGN_OR_RETURN(const Loaded loaded, Load(f.model, f.executor));
   const ExpertExecutor& executor = *loaded.executor;
+  const SharedHome::Move move(*home, *loaded.executor);
   LogInfo("instruction sets: {}", DescribeIsas());
   ASSIGN_OR_RETURN(const auto service, WorkerService::Start(*loaded.executor, ServiceOptions(f, loaded)));
   for (const Finding& finding : findings)
     if (!finding.good) LogInfo("preflight: {}; {}", finding.what, finding.advice);
   ExportExecutor(metrics, executor);
+  places.Follow(executor, [&] { return service->Stats().rings_local; });
   const std::string isa(IsaName(*SelectIsa(f.executor.isa)));
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), isa}).Set(1);
   metrics.OnScrape([&] { metrics.Set(GaugeId::kExpertSessions, service->Stats().sessions); });
@@ -240,29 +327,16 @@ absl::Status Serve(WorkerFlags& f) {
   return absl::OkStatus();
 }
 
-// An address that nobody else on this host has, up to the worker's number.
-std::string PrivateHealth() {
-  std::random_device random;
-  return fmt::format("{}numoe-health-{}-{:08x}-", kAbstractPrefix, getpid(), random());
-}
-
 absl::Status Supervise(const WorkerFlags& f, int argc, char** argv) {
   RETURN_IF_ERROR(OpenTls(f).status());
   ASSIGN_OR_RETURN(const auto claim, CheckPlace(f));
   ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
-  ASSIGN_OR_RETURN(
-      const FleetPlan plan,
-      PlanFleet(topology, {.local_workers = f.local_workers,
-                           .first_index = f.executor.slice.worker_index,
-                           .worker_count = f.worker_count_given ? f.executor.slice.worker_count : 0,
-                           .per_package = f.worker_per == "package",
-                           .own_home = f.pinning == "required",
-                           .listen = f.listen,
-                           .metrics_port = f.metrics_port,
-                           .health = f.tls.given() ? PrivateHealth() : ""}));
-  for (const FleetWorker& worker : plan.workers) RETURN_IF_ERROR(CheckListenAddress(worker.listen));
+  ASSIGN_OR_RETURN(const FleetPlan plan, PlanFleetFor(f, topology));
+  for (const FleetWorker& worker : plan.workers)
+    RETURN_IF_ERROR(CheckListenAddress(worker.listen, f.ring_group));
   ASSIGN_OR_RETURN(const auto health, StartHealth(f));
   for (const std::string& warning : topology.warnings) LogWarning("topology: {}", warning);
+  for (const std::string& note : topology.notes) LogInfo("topology: {}", note);
   LogInfo("supervising {}", plan.ToString());
   // A worker that stays past its own timeout is stuck.
   constexpr std::chrono::milliseconds kGrace{10'000};
@@ -278,9 +352,15 @@ absl::Status Supervise(const WorkerFlags& f, int argc, char** argv) {
                    health.get());
 }
 
+// Flags, files and machines that another try does not mend.
+bool IsFinal(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
+}
+
 int Fail(const absl::Status& status) {
   const std::string line(status.message());
-  if (!ReportToSupervisor(line)) std::fprintf(stderr, "numoe-expert-worker: %s\n", line.c_str());
+  if (!ReportToSupervisor(line, IsFinal(status)))
+    std::fprintf(stderr, "numoe-expert-worker: %s\n", line.c_str());
   return 2;
 }
 
@@ -291,9 +371,11 @@ int Probe(const std::string& address) {
   return status.ok() ? 0 : 1;
 }
 
-absl::Status Run(WorkerFlags& f, int argc, char** argv) {
+// `no_dumps`: of ForbidCoreDumps.
+absl::Status Run(WorkerFlags& f, const absl::Status& no_dumps, int argc, char** argv) {
   RETURN_IF_ERROR(CompleteFlags(f));
   RETURN_IF_ERROR(SetupLogging(f.log));
+  if (!no_dumps.ok()) LogWarning("{}", std::string(no_dumps.message()));
   RouteGrpcLog();
   return f.supervise ? Supervise(f, argc, argv) : Serve(f);
 }
@@ -309,8 +391,9 @@ int main(int argc, char** argv) {
     const absl::StatusOr<bool> good = numoe::RunPreflight(flags);
     return good.ok() ? (*good ? 0 : 1) : numoe::Fail(good.status());
   }
+  const absl::Status no_dumps = flags.core_dumps ? absl::OkStatus() : numoe::ForbidCoreDumps();
   numoe::BlockSignals();
   if (flags.supervise) numoe::BlockChildSignals();
-  const absl::Status status = numoe::Run(flags, argc, argv);
+  const absl::Status status = numoe::Run(flags, no_dumps, argc, argv);
   return status.ok() ? 0 : numoe::Fail(status);
 }

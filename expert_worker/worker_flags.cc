@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
+#include "common/base/core_dumps.h"
 #include "common/base/flags.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/kernels/kernels.h"
+#include "common/topology/number_list.h"
+#include "common/transport/peer_credentials.h"
 
 namespace numoe {
 namespace {
@@ -24,6 +29,11 @@ void AddServiceFlags(Flags& flags, WorkerFlags& f) {
   flags.Add("ssl-keyfile", f.tls.key, "PEM file with its key");
   flags.Add("ssl-ca-certs", f.tls.ca_certs, "PEM file with the CAs that coordinators' certificates are of");
   flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");
+  flags.Add(
+      "ring-group", f.ring_group_name,
+      "Group, by name or number, whose processes may share memory with this one besides those of its own "
+      "user and root, and connect to --listen unix:PATH; this process must be in it; give both ends the "
+      "same; default: none");
   flags.AddSwitch("share-experts", f.executor.memory.shared,
                   "Let coordinators on this host map the weights, for prompts that a GPU computes itself");
   flags
@@ -75,10 +85,15 @@ void AddComputeFlags(Flags& flags, WorkerFlags& f) {
 }
 
 void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
+  flags.Add(
+      "memory-reservations", f.memory_reservations,
+      "Folder in which the daemons of one user on this host tell each other what memory they will take: with "
+      "mode 700, for this alone, the same for all of them; auto: /dev/shm/numoe-UID");
   flags
       .Add("pinning", f.pinning,
-           "required: refuse to start where CPUs are of several nodes, or shared with others; preferred: say "
-           "so")
+           "required: refuse to start where CPUs are of several nodes or shared with others, or where the "
+           "nodes "
+           "have no room for the weights; preferred: say so")
       .OneOf({"preferred", "required"});
   flags
       .Add(
@@ -93,8 +108,10 @@ void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
            "With --supervise: a worker for each node, or for each package (socket)")
       .OneOf({"node", "package"});
   flags
-      .Add("local-workers", f.local_workers,
-           "With --supervise: workers to start; 0: one for each node or package")
+      .Add("local-workers", f.executor.local_workers,
+           "How many of --worker-count run on this host (successive slices): they divide its nodes and CPUs. "
+           "0: all of them; on a cpuset of one node, those found there. With --supervise: how many to start; "
+           "0: one for each node or package")
       .Range(0, limits::kWorkersMax);
   flags
       .Add("hung-after-ms", f.hung_after_ms,
@@ -103,7 +120,7 @@ void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
       .Positive();
   flags
       .Add("load-stalled-after-ms", f.load_stalled_after_ms,
-           "With --supervise: the same for one that loads and has read nothing for this long")
+           "With --supervise: the same for one that loads and has neither read nor made memory for this long")
       .Positive();
 }
 
@@ -123,6 +140,7 @@ int ParseWorkerFlags(int argc, char** argv, WorkerFlags& f) {
   flags.AddSwitch("preflight", f.preflight, "Check this machine's settings, print what is wrong, and exit");
   flags.Add("probe", f.probe,
             "Ask the gRPC health of HOST:PORT or unix:PATH, and exit with 0 if it serves, else with 1");
+  flags.AddSwitch("core-dumps", f.core_dumps, kCoreDumpsHelp);
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
   flags.Add("log-format", f.log.format, "text or json");
   const int code = flags.Parse(argc, argv);
@@ -134,12 +152,18 @@ absl::Status CompleteFlags(WorkerFlags& f) {
   if (f.model.empty()) return absl::InvalidArgumentError("--model is required; see --help");
   f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
   f.executor.map_packed = f.packed == "map";
+  f.executor.local_required = f.pinning == "required";
+  // A promise that is not kept says nothing: these are the CPUs that everybody has.
+  const std::optional<NumberList> cpus = ReadStatusList("/", "Cpus_allowed_list:");
+  const bool kept = cpus && static_cast<int>(cpus->size()) == f.exclusive_cpus;
+  f.executor.alone = f.executor.local_required || kept;
   ASSIGN_OR_RETURN(f.executor.memory.pages, ParseHugePages(f.hugepages));
   if (f.executor.memory.shared && f.no_shared_memory) {
     return absl::InvalidArgumentError(
         "--share-experts with --no-shared-memory: expected one of them, weights are shared as layer calls "
         "are");
   }
+  ASSIGN_OR_RETURN(f.ring_group, ParseRingGroup(f.ring_group_name));
   if (f.supervise && !f.executor.numa_nodes.empty()) {
     return absl::InvalidArgumentError(
         "--numa-nodes with --supervise: the supervisor gives each worker its nodes; limit the supervisor's "
@@ -153,8 +177,6 @@ absl::Status CompleteFlags(WorkerFlags& f) {
                     "expected HOST:PORT, or no --ssl-certfile",
                     f.listen));
   }
-  if (!f.supervise && f.local_workers > 0)
-    return absl::InvalidArgumentError("--local-workers without --supervise: expected both");
   if (f.metrics_port == -1)
     f.metrics_port = kFirstMetricsPort + (f.supervise ? 0 : f.executor.slice.worker_index);
   return absl::OkStatus();

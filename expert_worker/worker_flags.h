@@ -4,7 +4,10 @@
 // no single flag shows and fills in what follows from others: INVALID_ARGUMENT names the flags.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,18 +28,21 @@ struct WorkerFlags {
   std::string metrics_host = "127.0.0.1";
   int metrics_port = -1;  // by worker_index
   bool no_shared_memory = false;
+  std::string ring_group_name;
+  std::optional<gid_t> ring_group;  // the same, looked up
   std::string hugepages = "off";
   int64_t drain_timeout_ms = 40'000;
+  std::string memory_reservations = "auto";
   std::string pinning = "preferred";
   int exclusive_cpus = 0;
   bool supervise = false;
   std::string worker_per = "node";
-  int local_workers = 0;
   int64_t hung_after_ms = 60'000;
   int64_t load_stalled_after_ms = 600'000;
   bool worker_count_given = false;
   bool preflight = false;
   std::string probe;
+  bool core_dumps = false;
   ExecutorOptions executor;
   LogOptions log{.program = "numoe-expert-worker"};
 };

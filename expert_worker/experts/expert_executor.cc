@@ -9,10 +9,8 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
-#include <set>
 
 #include "common/base/limits.h"
-#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/kernels/layout.h"
 #include "common/threading/thread_binding.h"
@@ -20,7 +18,10 @@
 #include "common/topology/topology.h"
 #include "common/transport/transport_limits.h"
 #include "expert_worker/experts/expert_slice.h"
+#include "expert_worker/experts/memory_place.h"
 #include "expert_worker/experts/packed_slice.h"
+#include "expert_worker/experts/weight_places.h"
+#include "expert_worker/experts/worker_home.h"
 #include "expert_worker/grouping/token_groups.h"
 
 namespace numoe {
@@ -79,17 +80,16 @@ class SliceExecutor final : public ExpertExecutor {
         isa_(isa),
         precision_(precision),
         pool_({.name = "expert", .cpus = placement_.cpus}),
-        pinned_(pool_.bound() && std::set<int>(placement_.cpus.begin(), placement_.cpus.end()).size() ==
-                                     placement_.cpus.size()),
+        callers_(OfLoneCaller(placement_.cpus), placement_.node_cpus),
         blocks_(static_cast<size_t>(pool_.threads())) {}
 
-  absl::Status LoadWeights(const SliceSource& load, const ModelConfig& config) {
+  absl::Status LoadWeights(const SliceSource& load, const ModelConfig& config, bool local_required) {
     const ScopedThreadBinding binding(
         placement_.cpus);  // this thread packs too, and pages land where it runs
     ASSIGN_OR_RETURN(slice_, load(pool_, placement_));
     statistics_.emplace(config.num_layers, config.num_experts);
     huge_page_share_ = HugePageShare(slice_.Spans());
-    return absl::OkStatus();
+    return CheckWhereTheyLie(slice_.Spans(), {.nodes = placement_.nodes, .required = local_required});
   }
 
   absl::Status Execute(const LayerCallView& call, absl::Span<float> out) override {
@@ -118,34 +118,41 @@ class SliceExecutor final : public ExpertExecutor {
   uint64_t WeightBytes() const override { return slice_.bytes; }
   std::string Describe() const override {
     return fmt::format(
-        "slice {}/{} by {}, format {}, isa {}, {} threads ({}), {:.3f} GiB of weights ({} in huge pages, "
+        "slice {}/{} by {}, format {}, isa {}, {} thread{} ({}), {:.3f} GiB of weights ({} in huge pages, "
         "{} on its nodes), pinned {}",
         slice_.spec.worker_index, slice_.spec.worker_count,
         slice_.spec.mode == SliceMode::kExpert ? "expert" : "intermediate", slice_.format_names,
-        IsaName(isa_), pool_.threads(), placement_.why, static_cast<double>(slice_.bytes) / (1 << 30),
-        Percent(huge_page_share_), Percent(LocalShare(slice_.Spans(), placement_.nodes)),
-        pinned_ ? "yes" : "no");
+        IsaName(isa_), pool_.working(), pool_.working() == 1 ? "" : "s", placement_.why,
+        static_cast<double>(slice_.bytes) / (1 << 30), Percent(huge_page_share_),
+        Percent(LocalShare(slice_.Spans(), placement_.nodes)), IsPinned() ? "yes" : "no");
   }
   ExecutorStats Stats() const override {
+    WeightPlaces::Shares shares = places_.Look(slice_.Spans(), placement_.nodes);
     return {.failed_calls = failed_calls_.load(),
             .weight_bytes = slice_.bytes,
             .weight_bytes_used = weight_bytes_used_.load(),
-            .threads = pool_.threads(),
-            .pinned = pinned_,
+            .threads = pool_.working(),
+            .pinned = IsPinned(),
             .nodes = placement_.nodes,
             .huge_page_share = huge_page_share_,
-            .local_share = LocalShare(slice_.Spans(), placement_.nodes),
-            .node_shares = NodeShares(slice_.Spans()).value_or(std::map<int, double>{})};
+            .local_share = shares.local,
+            .node_shares = std::move(shares.by_node)};
   }
   const ExpertStatistics& Statistics() const override { return *statistics_; }
   const ExpertSlice& Weights() const override { return slice_; }
-  void BindCaller() override {
-    if (!BindThread(pthread_self(), {placement_.cpus.front()})) {
-      LogWarning("cannot bind a thread to CPU {}: it runs unbound, which is slower", placement_.cpus.front());
-    }
+  CallerThreads& Callers() override { return callers_; }
+  void MoveTo(const std::vector<int>& cpus) override {
+    pool_.MoveTo(cpus);
+    callers_.MoveTo(OfLoneCaller(cpus));
   }
 
  private:
+  // Where others compute on these CPUs too, the first one is theirs as well: every other has a thread.
+  std::vector<int> OfLoneCaller(const std::vector<int>& cpus) const {
+    return placement_.own ? std::vector<int>{cpus.front()} : placement_.node_cpus;
+  }
+  bool IsPinned() const { return pool_.apart() && pool_.bound() && callers_.bound(); }
+
   // Whole experts whose intermediate values fit the scratch together.
   struct Batch {
     absl::Span<const ExpertGroup> groups;
@@ -248,8 +255,8 @@ class SliceExecutor final : public ExpertExecutor {
     const int groups = static_cast<int>(batch.groups.size());
     // Down reads whole steps of what GateAndUp wrote, and each of its tasks meets all experts.
     gate_cut_ =
-        CutRows(slice_.width, layout::kStepCols, groups, int64_t{2} * slice_.hidden_size, pool_.threads());
-    down_cut_ = CutRows(slice_.hidden_size, kPanelRows, 1, int64_t{groups} * slice_.width, pool_.threads());
+        CutRows(slice_.width, layout::kStepCols, groups, int64_t{2} * slice_.hidden_size, pool_.working());
+    down_cut_ = CutRows(slice_.hidden_size, kPanelRows, 1, int64_t{groups} * slice_.width, pool_.working());
     OrderGroups(batch);
   }
 
@@ -418,9 +425,10 @@ class SliceExecutor final : public ExpertExecutor {
   const Isa isa_;
   const Precision precision_;
   ThreadPool pool_;
-  const bool pinned_;
+  CallerThreads callers_;
   ExpertSlice slice_;
   std::optional<double> huge_page_share_;
+  WeightPlaces places_;
 
   TokenGroups groups_;
   std::vector<Inputs> inputs_;                 // [groups of the batch]
@@ -444,27 +452,17 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> LoadFrom(const SliceSource& sour
                                                          const ExecutorOptions& options) {
   ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
   ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(options.activations));
-  ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
-  ASSIGN_OR_RETURN(Placement placement, PlanPlacement(topology, {.worker_index = options.slice.worker_index,
-                                                                 .worker_count = options.slice.worker_count,
-                                                                 .nodes = options.numa_nodes,
-                                                                 .threads = options.threads}));
-  for (const std::string& warning : topology.warnings) LogWarning("topology: {}", warning);
-  if (options.slice.worker_count < static_cast<int>(topology.nodes.size()) && options.numa_nodes.empty()) {
-    LogWarning(
-        "{} NUMA nodes and {} workers: some nodes serve nobody; start a worker for each, or give this one "
-        "several with --numa-nodes",
-        topology.nodes.size(), options.slice.worker_count);
+  std::optional<Placement> home = options.home;
+  if (!home) {
+    ASSIGN_OR_RETURN(home, FindHome(LimitByQuota({.worker_index = options.slice.worker_index,
+                                                  .worker_count = options.slice.worker_count,
+                                                  .local_workers = options.local_workers,
+                                                  .nodes = options.numa_nodes,
+                                                  .threads = options.threads,
+                                                  .alone = options.alone})));
   }
-  const uint64_t memory_bytes = placement.memory_bytes;
-  auto executor = std::make_unique<SliceExecutor>(std::move(placement), isa, precision);
-  RETURN_IF_ERROR(executor->LoadWeights(source, config));
-  if (executor->WeightBytes() > memory_bytes) {
-    LogWarning(
-        "{:.1f} GiB of weights do not fit the {:.1f} GiB of this worker's nodes: part of them lies elsewhere",
-        static_cast<double>(executor->WeightBytes()) / (1 << 30),
-        static_cast<double>(memory_bytes) / (1 << 30));
-  }
+  auto executor = std::make_unique<SliceExecutor>(*std::move(home), isa, precision);
+  RETURN_IF_ERROR(executor->LoadWeights(source, config, options.local_required));
   return executor;
 }
 
@@ -475,8 +473,10 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> ExpertExecutor::Load(const Check
                                                                      const ExecutorOptions& options) {
   return LoadFrom(
       [&](ThreadPool& pool, const Placement& placement) {
-        return LoadSlice(checkpoint, config, options.slice, options.format, pool,
-                         {.progress = options.progress, .memory = options.memory, .nodes = placement.nodes});
+        LoadOptions load{.progress = options.progress, .memory = options.memory, .nodes = placement.nodes};
+        load.local_required = options.local_required;
+        load.ask_for_memory = options.ask_for_memory;
+        return LoadSlice(checkpoint, config, options.slice, options.format, pool, load);
       },
       config, options);
 }
@@ -488,8 +488,10 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> ExpertExecutor::LoadPacked(const
         return LoadPackedSlice(model, options.slice, options.format, pool,
                                {.map = options.map_packed,
                                 .nodes = placement.nodes,
+                                .local_required = options.local_required,
                                 .memory = options.memory,
-                                .progress = options.progress});
+                                .progress = options.progress,
+                                .ask_for_memory = options.ask_for_memory});
       },
       model.config, options);
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,7 +17,9 @@
 
 #include "absl/status/statusor.h"
 #include "common/kernels/kernels.h"
+#include "common/threading/caller_threads.h"
 #include "common/topology/node_memory.h"
+#include "common/topology/topology.h"
 #include "common/transport/layer_call.h"
 #include "common/weights/checkpoint.h"
 #include "common/weights/model_config.h"
@@ -36,10 +39,17 @@ struct ExecutorOptions {
   std::string activations =
       "auto";       // auto: INT8 where many tokens share an expert, more exact where few do | bf16 | fp32
   int threads = 0;  // 0: every CPU of the home nodes that this process may use
-  std::vector<int> numa_nodes = {};  // OS numbers; empty: the node that is worker_index's turn
+  std::vector<int> numa_nodes = {};  // OS numbers; empty: those that are worker_index's
+  int local_workers = 0;             // of the set, on this host; 0: not told, taken for all
+  bool alone = false;                // no other worker has the CPUs that this process may use
+  bool local_required = false;       // refuse where the weights do not lie on the home nodes
+  std::optional<Placement> home;     // as FindHome said it; nullopt: Load asks it
   bool map_packed = true;  // packed shards: use them where the page cache has them; false: copy them
   MemoryKind memory;       // of weights that are not mapped from packed shards
   LoadProgress* progress = nullptr;  // for metrics; null: the log only
+  // Told once how many bytes the weights will take of this host's free memory, before they take any; an error
+  // ends the load. Null: nobody plans.
+  std::function<absl::Status(uint64_t weight_bytes)> ask_for_memory = nullptr;
 };
 
 /// What a worker reports about itself beside ExpertStatistics. Counters since the start.
@@ -48,10 +58,11 @@ struct ExecutorStats {
   uint64_t weight_bytes = 0;
   uint64_t weight_bytes_used = 0;  // of the experts that calls needed, once for each call
   int threads = 0;
-  bool pinned = false;                    // every pool thread bound to a CPU of its own
+  bool pinned = false;                    // every thread that computes bound to its CPU, as of now
   std::vector<int> nodes;                 // home, OS numbers
   std::optional<double> huge_page_share;  // of the weights; nullopt: the kernel does not say
-  // Of the weights' pages, measured when asked (about a millisecond): on the home nodes, and by node.
+  // Of the weights' pages that the kernel tells the node of, measured when asked (about a millisecond): on
+  // the home nodes, and by node; nullopt and empty: it tells of none.
   std::optional<double> local_share;
   std::map<int, double> node_shares;
 };
@@ -73,9 +84,11 @@ class ExpertExecutor : public LayerExecutor {
   virtual ExecutorStats Stats() const = 0;
   virtual const ExpertStatistics& Statistics() const = 0;
   virtual const ExpertSlice& Weights() const = 0;
-  /// Binds the calling thread to the slice's first CPU. For the thread that will call Execute: it computes
-  /// too.
-  virtual void BindCaller() = 0;
+  /// Of the threads that call Execute: they compute, too, and are to be bound while they do (ScopedCaller).
+  virtual CallerThreads& Callers() = 0;
+  /// From now on its threads compute on these CPUs, as many of them as there are; the others sleep. Any
+  /// thread.
+  virtual void MoveTo(const std::vector<int>& cpus) = 0;
 };
 
 }  // namespace numoe

@@ -5,9 +5,7 @@
 #include <tuple>
 
 #include "common/base/first_error.h"
-#include "common/base/log.h"
 #include "common/base/status.h"
-#include "common/topology/available_memory.h"
 #include "expert_worker/experts/packed_shard.h"
 
 namespace numoe {
@@ -120,8 +118,16 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
                                       const LoadOptions& options) {
   ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats, ChooseFormats(checkpoint, config, spec, format));
   ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(config, spec, std::move(formats)));
+  if (options.ask_for_memory) {
+    const bool takes_free = options.memory.pages == HugePages::kTransparent;  // reserved pages are not free
+    RETURN_IF_ERROR(options.ask_for_memory(takes_free ? SliceMemory::BlockBytes(layout, config) : 0));
+  }
   ExpertSlice slice(layout, config);
-  ASSIGN_OR_RETURN(slice.memory, SliceMemory::Reserve(layout, config, options.memory, options.nodes, pool));
+  const MemoryPlace place{.kind = options.memory,
+                          .nodes = options.nodes,
+                          .required = options.local_required,
+                          .progress = options.progress};
+  ASSIGN_OR_RETURN(slice.memory, SliceMemory::Reserve(layout, config, place, pool));
   std::vector<MatrixLoad> loads;
   int loaded_layers = 0;
   for (LayerId layer = 0; layer < config.num_layers; ++layer) {
@@ -131,16 +137,10 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
     slice.AddLayer(layout, layer, block);
     ++loaded_layers;
   }
-  const bool reserved = options.memory.pages != HugePages::kTransparent;
-  if (const uint64_t available = AvailableMemory(); !reserved && slice.bytes > available) {
-    LogWarning(
-        "the slice takes {:.1f} GiB and about {:.1f} GiB of memory are available: expect the kernel to end "
-        "this process; more workers, a smaller --format or free memory would do",
-        static_cast<double>(slice.bytes) / (1 << 30), static_cast<double>(available) / (1 << 30));
-  }
   LoadProgress log_only;
   LoadProgress& progress = options.progress == nullptr ? log_only : *options.progress;
   RETURN_IF_ERROR(LoadMatrices(checkpoint, loads, pool, options, progress));
+  RETURN_IF_ERROR(slice.memory.Seal());
   progress.Finish(fmt::format("the experts of {} layers", loaded_layers));
   return slice;
 }

@@ -27,10 +27,20 @@ void LoadProgress::Begin(uint64_t bytes) {
 void LoadProgress::Add(uint64_t bytes, bool direct) {
   done_.fetch_add(bytes, std::memory_order_relaxed);
   if (direct) direct_.fetch_add(bytes, std::memory_order_relaxed);
+  if (IsDue()) LogInfo("loading experts: {}", ToString());
+}
+
+void LoadProgress::AddPages(uint64_t bytes) {
+  const uint64_t made = pages_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  if (IsDue()) LogInfo("making pages for the experts: {:.3f} GiB", static_cast<double>(made) / kGib);
+}
+
+// For one of the threads that ask, and for nobody before the first interval has passed.
+bool LoadProgress::IsDue() {
   const int64_t now = Now();
   int64_t due = report_ns_.load(std::memory_order_relaxed);
-  if (now < due || !report_ns_.compare_exchange_strong(due, now + kReportNanoseconds)) return;
-  LogInfo("loading experts: {}", ToString());
+  if (now < due || !report_ns_.compare_exchange_strong(due, now + kReportNanoseconds)) return false;
+  return due != 0;
 }
 
 void LoadProgress::Finish(const std::string& what) {

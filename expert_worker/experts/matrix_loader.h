@@ -8,6 +8,7 @@
 // FailedPrecondition where a file changed meanwhile. `out` is undefined then.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct LoadOptions {
   LoadProgress* progress = nullptr;  // for metrics; null: the log only
   MemoryKind memory;                 // of a slice
   std::vector<int> nodes;            // OS numbers of the nodes it should lie on
+  bool local_required = false;       // refuse where it does not (memory_place.h)
+  std::function<absl::Status(uint64_t weight_bytes)> ask_for_memory = nullptr;  // of a slice: ExecutorOptions
 };
 
 absl::Status LoadMatrices(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& matrices,

@@ -15,7 +15,24 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kManifestVersion = 1;
+// Version 1's model_fingerprint knew the weights' names and sizes, but not what they are.
+constexpr int kManifestVersion = 2;
+
+// FailedPrecondition: an older program wrote it, and nothing is lost when what it describes is removed.
+absl::Status CheckVersion(const json& manifest, const std::string& name) {
+  const json version = manifest.is_object() && manifest.contains("version") ? manifest["version"] : json();
+  if (version.is_number_integer() && version == kManifestVersion) return absl::OkStatus();
+  const std::string found = fmt::format("{}: version is {}, expected {}", name,
+                                        version.is_null() ? "missing" : Brief(version), kManifestVersion);
+  if (version.is_number_integer() && version >= 1 && version < kManifestVersion) {
+    return absl::FailedPreconditionError(
+        found + ": an older program packed it; convert the checkpoint again into the same folder");
+  }
+  return absl::InvalidArgumentError(
+      found +
+      ": another program's numoe-pack wrote it, or it is damaged; convert the checkpoint again with "
+      "this program's numoe-pack into an empty folder");
+}
 
 // Fields that must be there and within their bounds; the first that is not is the error.
 class ManifestReader {
@@ -36,9 +53,9 @@ class ManifestReader {
   }
   void Fail(const char* key, const json& value, const std::string& expected) {
     if (!status_.ok()) return;
-    status_ =
-        absl::InvalidArgumentError(fmt::format("{}: {} is {}, {}; convert the checkpoint again", name_, key,
-                                               value.is_null() ? "missing" : Brief(value), expected));
+    status_ = absl::InvalidArgumentError(
+        fmt::format("{}: {} is {}, {}; convert the checkpoint again into an empty folder", name_, key,
+                    value.is_null() ? "missing" : Brief(value), expected));
   }
   json Get(const char* key) const {
     return manifest_.is_object() && manifest_.contains(key) ? manifest_[key] : json();
@@ -113,9 +130,9 @@ std::string SerialiseManifest(const PackedModel& model) {
 
 absl::StatusOr<PackedModel> ParseManifest(std::string_view text, const std::string& name) {
   ASSIGN_OR_RETURN(const json manifest, ParseStrictJson(text, name));
+  RETURN_IF_ERROR(CheckVersion(manifest, name));
   ManifestReader reader(manifest, name);
   PackedModel model;
-  reader.Int("version", kManifestVersion, kManifestVersion);
   const std::string slice = reader.Text("slice");
   model.mode = slice == SliceModeName(SliceMode::kExpert) ? SliceMode::kExpert : SliceMode::kIntermediate;
   if (slice != SliceModeName(model.mode)) reader.Fail("slice", slice, "expected intermediate or expert");

@@ -215,8 +215,8 @@ ShardHeader DescribeShard(const SliceLayout& layout, LayerId layer, uint64_t mod
 }
 
 std::string ShardName(const SliceSpec& slice, LayerId layer) {
-  return fmt::format("experts-of-{}-part-{}-layer-{:03}.numoe", slice.worker_count, slice.worker_index,
-                     layer);
+  return fmt::format("experts-of-{}-part-{}-layer-{:03}{}", slice.worker_count, slice.worker_index, layer,
+                     kShardExtension);
 }
 
 std::string SerialiseShardHeader(const ShardHeader& header) {

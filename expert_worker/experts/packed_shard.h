@@ -43,6 +43,7 @@ struct ShardHeader {
 
 /// What a shard of this slice and layer says, without checksums.
 ShardHeader DescribeShard(const SliceLayout& layout, LayerId layer, uint64_t model_fingerprint);
+inline constexpr char kShardExtension[] = ".numoe";
 /// "experts-of-2-part-0-layer-003.numoe"
 std::string ShardName(const SliceSpec& slice, LayerId layer);
 

@@ -12,6 +12,7 @@
 
 #include "common/base/first_error.h"
 #include "common/base/status.h"
+#include "common/topology/memory_policy.h"
 #include "common/weights/input_file.h"
 #include "common/weights/range_reader.h"
 #include "common/weights/weights_limits.h"
@@ -218,6 +219,16 @@ void BeginProgress(const std::vector<OpenShard>& shards, LoadProgress& progress)
   progress.Begin(bytes);
 }
 
+// Of free memory. Reserved huge pages are not free, and a mapped file that lies in memory (tmpfs) has taken
+// its own. What is mapped from a disk has to stay in the page cache: it counts like a copy.
+uint64_t BytesToTake(const std::vector<OpenShard>& shards, const PackedLoadOptions& options) {
+  if (options.memory.pages != HugePages::kTransparent) return 0;
+  uint64_t bytes = 0;
+  for (const OpenShard& shard : shards)
+    if (!options.map || !shard.file->in_memory()) bytes += shard.header.data_bytes;
+  return bytes;
+}
+
 absl::Status CheckUnchanged(const std::vector<OpenShard>& shards) {
   for (const OpenShard& shard : shards) RETURN_IF_ERROR(shard.file->CheckUnchanged());
   return absl::OkStatus();
@@ -298,16 +309,24 @@ absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const Slic
   }
   ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(model.config, spec, model.formats));
   ASSIGN_OR_RETURN(std::vector<OpenShard> shards, OpenAll(model, layout, !options.map));
+  if (options.ask_for_memory) RETURN_IF_ERROR(options.ask_for_memory(BytesToTake(shards, options)));
   ExpertSlice slice(layout, model.config);
   LoadProgress log_only;
   LoadProgress& progress = options.progress == nullptr ? log_only : *options.progress;
+  const MemoryPlace place{.kind = options.memory,
+                          .nodes = options.nodes,
+                          .required = options.local_required,
+                          .progress = options.progress};
   if (options.map) {
+    ASSIGN_OR_RETURN(const bool bind, FindRoom(place, BytesToTake(shards, options)));
+    // A file comes to lie in the page cache where the policy of the thread says that reads it first.
+    const ScopedMemoryPolicy policy(bind ? MemoryPolicy::kBind : MemoryPolicy::kLocal, options.nodes);
     RETURN_IF_ERROR(MapAll(shards, pool, progress));
   } else {
-    ASSIGN_OR_RETURN(slice.memory,
-                     SliceMemory::Reserve(layout, model.config, options.memory, options.nodes, pool));
+    ASSIGN_OR_RETURN(slice.memory, SliceMemory::Reserve(layout, model.config, place, pool));
     for (OpenShard& shard : shards) shard.copy = slice.memory.layer(shard.header.layer);
     RETURN_IF_ERROR(CopyAll(shards, pool, progress));
+    RETURN_IF_ERROR(slice.memory.Seal());
   }
   progress.Finish(fmt::format("{} packed layers", shards.size()));
   for (OpenShard& shard : shards) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +29,7 @@ struct PackedModel {
   std::vector<ExpertFormats> formats;  // [layers]
   SliceMode mode = SliceMode::kIntermediate;
   int worker_count = 1;
-  uint64_t model_fingerprint = 0;  // of the checkpoint that was packed
+  uint64_t model_fingerprint = 0;  // of the checkpoint that was packed (fingerprint.h): a worker's answer
   ModelConfig config;              // sizes and MoE layers only
 };
 
@@ -37,15 +38,18 @@ bool IsPackedModel(const std::filesystem::path& dir);
 absl::StatusOr<PackedModel> ReadManifest(const std::filesystem::path& dir);
 /// Replaces the manifest of model.dir at once or not at all.
 absl::Status WriteManifest(const PackedModel& model);
-/// The manifest's text, and back; `name` is for errors. ParseManifest leaves `dir` empty.
+/// The manifest's text, and back; `name` is for errors. ParseManifest leaves `dir` empty. FailedPrecondition:
+/// an older program packed it.
 std::string SerialiseManifest(const PackedModel& model);
 absl::StatusOr<PackedModel> ParseManifest(std::string_view text, const std::string& name);
 
 struct PackedLoadOptions {
   bool map = true;                   // false: copy
   std::vector<int> nodes;            // OS numbers of the nodes the weights should lie on
+  bool local_required = false;       // refuse where they do not (memory_place.h)
   MemoryKind memory;                 // where they are copied to
   LoadProgress* progress = nullptr;  // for metrics; null: the log only
+  std::function<absl::Status(uint64_t weight_bytes)> ask_for_memory = nullptr;  // ExecutorOptions
 };
 
 absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const SliceSpec& spec,

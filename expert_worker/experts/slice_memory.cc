@@ -6,22 +6,24 @@
 
 #include "common/base/first_error.h"
 #include "common/base/status.h"
+#include "common/topology/memory_policy.h"
 
 namespace numoe {
 namespace {
 
+constexpr size_t kPage = 4096;
 constexpr uint64_t kLayerAlignment = uint64_t{2} << 20;
 constexpr uint64_t kPopulateBytes = uint64_t{1} << 30;  // of one thread at a time: a page of the largest size
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kLayerAlignment - 1) / kLayerAlignment * kLayerAlignment; }
 
-absl::Status PopulateAll(const NodeMemory& memory, ThreadPool& pool) {
+absl::Status PopulateAll(const NodeMemory& memory, HugePages pages, ThreadPool& pool) {
   const auto parts = static_cast<int>((memory.size() + kPopulateBytes - 1) / kPopulateBytes);
   FirstError first_error;
   pool.Run(parts, [&](int part, int) {
     const uint64_t begin = static_cast<uint64_t>(part) * kPopulateBytes;
     first_error.Note(
-        memory.Populate(memory.bytes().subspan(begin, std::min(kPopulateBytes, memory.size() - begin))));
+        PopulatePages(memory.bytes().subspan(begin, std::min(kPopulateBytes, memory.size() - begin)), pages));
   });
   return first_error.status();
 }
@@ -36,8 +38,8 @@ uint64_t SliceMemory::BlockBytes(const SliceLayout& layout, const ModelConfig& c
 }
 
 absl::StatusOr<SliceMemory> SliceMemory::Reserve(const SliceLayout& layout, const ModelConfig& config,
-                                                 const MemoryKind& kind, const std::vector<int>& nodes,
-                                                 ThreadPool& pool) {
+                                                 const MemoryPlace& place, ThreadPool& pool) {
+  const MemoryKind& kind = place.kind;
   const bool reserved = kind.pages != HugePages::kTransparent;
   const bool one_block = reserved || kind.shared;
   SliceMemory memory;
@@ -45,29 +47,40 @@ absl::StatusOr<SliceMemory> SliceMemory::Reserve(const SliceLayout& layout, cons
   if (one_block) {
     const uint64_t bytes = BlockBytes(layout, config);
     if (reserved) {
-      RETURN_IF_ERROR(Annotate(RequireHugePages("/", kind.pages, bytes, nodes),
+      RETURN_IF_ERROR(Annotate(RequireHugePages("/", kind.pages, bytes, place.nodes),
                                fmt::format("--hugepages={}", HugePagesName(kind.pages))));
     }
     ASSIGN_OR_RETURN(NodeMemory block, NodeMemory::Allocate(bytes, kind));
     if (reserved) {
-      RETURN_IF_ERROR(PopulateAll(block, pool));
+      // Where the kernel refuses, the threads that make them are on the right node.
+      SetMemoryPolicy(block.pages(), MemoryPolicy::kBind, place.nodes).IgnoreError();
+      RETURN_IF_ERROR(PopulateAll(block, kind.pages, pool));
     }
     memory.blocks_.push_back(std::move(block));
   }
+  std::vector<absl::Span<std::byte>> parts;  // of a layer each
   uint64_t offset = 0;
   for (LayerId layer = 0; layer < config.num_layers; ++layer) {
     if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
     if (one_block) {
+      const size_t pages = (layout.layer_bytes(layer) + kPage - 1) / kPage * kPage;
       memory.layers_[static_cast<size_t>(layer)] = memory.blocks_.front().data() + offset;
+      parts.push_back(memory.blocks_.front().pages().subspan(offset, pages));
       offset += Aligned(layout.layer_bytes(layer));
       continue;
     }
     ASSIGN_OR_RETURN(NodeMemory block, NodeMemory::Allocate(layout.layer_bytes(layer)));
     memory.layers_[static_cast<size_t>(layer)] = block.data();
+    parts.push_back(block.pages());
     memory.blocks_.push_back(std::move(block));
+  }
+  if (!reserved) {
+    RETURN_IF_ERROR(BindMemory(parts, place, pool));
   }
   return memory;
 }
+
+absl::Status SliceMemory::Seal() const { return fd() < 0 ? absl::OkStatus() : blocks_.front().SealContent(); }
 
 MemorySpans SliceMemory::Spans() const {
   MemorySpans spans;

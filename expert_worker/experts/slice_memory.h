@@ -1,7 +1,7 @@
 // SliceMemory: where a slice's packed weights lie: a block for every MoE layer.
 //
-// By default each layer is a block of its own, in transparent huge pages, and pages land where the threads
-// that fill them run. Reserved huge pages, and memory that another process maps, are one block in which every
+// By default each layer is a block of its own, in transparent huge pages, bound to the worker's nodes
+// (memory_place.h). Reserved huge pages, and memory that another process maps, are one block in which every
 // layer begins at a huge page: one descriptor, and no 1G page is cut short by a layer's end. Reserved pages
 // are made here, by the pool's threads, so that one that is missing is an error now and not the end of the
 // process later. Move-only.
@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/threading/thread_pool.h"
 #include "common/topology/node_memory.h"
+#include "expert_worker/experts/memory_place.h"
 #include "expert_worker/experts/slice_layout.h"
 
 namespace numoe {
@@ -19,15 +20,16 @@ namespace numoe {
 class SliceMemory {
  public:
   SliceMemory() = default;
-  /// `nodes`: the worker's, OS numbers. RESOURCE_EXHAUSTED says what is missing and what to set.
+  /// RESOURCE_EXHAUSTED says what is missing and what to set.
   static absl::StatusOr<SliceMemory> Reserve(const SliceLayout& layout, const ModelConfig& config,
-                                             const MemoryKind& kind, const std::vector<int>& nodes,
-                                             ThreadPool& pool);
+                                             const MemoryPlace& place, ThreadPool& pool);
   /// Bytes of the one block of all layers.
   static uint64_t BlockBytes(const SliceLayout& layout, const ModelConfig& config);
 
   std::byte* layer(LayerId layer) const { return layers_[static_cast<size_t>(layer)]; }
   MemorySpans Spans() const;
+  /// What others can map, nobody but this process can write to from now on. To be called once it is filled.
+  absl::Status Seal() const;
   /// -1: nobody can map it.
   int fd() const { return blocks_.empty() ? -1 : blocks_.front().fd(); }
   /// Of the block behind fd().

@@ -7,84 +7,29 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <fstream>
-#include <map>
 #include <optional>
-#include <set>
-#include <sstream>
 #include <string>
 #include <string_view>
+
+#include "common/topology/control_groups.h"
+#include "common/topology/memory_policy.h"
+#include "common/topology/number_list.h"
 
 namespace numoe {
 namespace {
 
 namespace fs = std::filesystem;
 
-using Numbers = std::set<int>;
-
-// A list as the kernel writes it, "0-3,8"; nullopt where it is none.
-std::optional<Numbers> ParseList(std::string_view text) {
-  Numbers numbers;
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), part.size() + 1));
-    int first = 0, last = 0;
-    const char* const end = part.data() + part.size();
-    auto read = std::from_chars(part.data(), end, first);
-    last = first;
-    if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-')
-      read = std::from_chars(read.ptr + 1, end, last);
-    constexpr int kNumberMax = 1 << 16;
-    if (read.ec != std::errc() || read.ptr != end || first < 0 || last < first || last > kNumberMax)
-      return std::nullopt;
-    for (int n = first; n <= last; ++n) numbers.insert(n);
-  }
-  return numbers;
-}
-
-std::optional<Numbers> ReadList(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  if (!file || !std::getline(file, line)) return std::nullopt;
-  return ParseList(line);
-}
-
-// "Cpus_allowed_list:\t0-3" of a status file.
-std::optional<Numbers> StatusList(const fs::path& root, std::string_view key) {
-  std::ifstream file(root / "proc/self/status");
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind(key, 0) != 0) continue;
-    const size_t begin = line.find_first_not_of(" \t", key.size());
-    if (begin != std::string::npos) return ParseList(std::string_view(line).substr(begin));
-  }
-  return std::nullopt;
-}
-
-// The kernel's form again.
-std::string ToText(const Numbers& numbers) {
-  std::string text;
-  for (auto it = numbers.begin(); it != numbers.end();) {
-    const int first = *it;
-    int last = first;
-    for (++it; it != numbers.end() && *it == last + 1; ++it) last = *it;
-    text += fmt::format("{}{}", text.empty() ? "" : ",", first);
-    if (last > first) text += fmt::format("-{}", last);
-  }
-  return text;
-}
-
 // Nodes with CPUs among `cpus`.
-Numbers NodesOf(const fs::path& root, const Numbers& cpus) {
-  Numbers nodes;
+NumberList NodesOf(const fs::path& root, const NumberList& cpus) {
+  NumberList nodes;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(root / "sys/devices/system/node", error)) {
     const std::string name = entry.path().filename();
     if (name.rfind("node", 0) != 0) continue;
-    const std::optional<Numbers> own = ReadList(entry.path() / "cpulist");
-    const auto number = ParseList(std::string_view(name).substr(4));
+    const std::optional<NumberList> own = ReadNumberList(entry.path() / "cpulist");
+    const auto number = ParseNumberList(std::string_view(name).substr(4));
     if (!own || !number || number->size() != 1) continue;
     if (std::any_of(own->begin(), own->end(), [&](int cpu) { return cpus.count(cpu) > 0; }))
       nodes.insert(*number->begin());
@@ -92,23 +37,16 @@ Numbers NodesOf(const fs::path& root, const Numbers& cpus) {
   return nodes;
 }
 
-// cgroup v2's "QUOTA PERIOD" in microseconds; nullopt: none.
-std::optional<double> QuotaCpus(const fs::path& root) {
-  std::ifstream file(root / "sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  if (!(file >> quota >> period) || period <= 0) return std::nullopt;
-  return quota / period;
-}
-
 constexpr const char* kGuaranteed =
     "give it CPUs of its own (Kubernetes: Guaranteed QoS with whole CPUs and cpuManagerPolicy static; "
     "systemd: "
     "AllowedCPUs=; podman: --cpuset-cpus)";
 
-Finding CheckExclusive(const fs::path& root, const PinningRequest& request, const Numbers& cpus) {
+Finding CheckExclusive(const fs::path& root, const PinningRequest& request, const NumberList& cpus) {
   const std::string check = "cpus_exclusive";
   const std::string found = fmt::format("{} CPUs ({})", cpus.size(), ToText(cpus));
-  if (const auto quota = QuotaCpus(root)) {
+  // Kubernetes before 1.33 gives exclusive CPUs a quota of as many CPUs' time, which limits nothing.
+  if (const auto quota = CpuQuotaOf(root); quota && *quota < static_cast<double>(cpus.size())) {
     return {check, false, fmt::format("{} with a quota of {:.2f}: shared with others", found, *quota),
             kGuaranteed};
   }
@@ -117,18 +55,19 @@ Finding CheckExclusive(const fs::path& root, const PinningRequest& request, cons
             fmt::format("{}, but {} were promised: these are the shared ones", found, request.exclusive_cpus),
             kGuaranteed};
   }
-  const auto online = ReadList(root / "sys/devices/system/cpu/online");
+  const auto online = ReadNumberList(root / "sys/devices/system/cpu/online");
   if (request.exclusive_cpus == 0 && online && *online == cpus) {
     return {check, false, fmt::format("{}: the whole machine's, which everything else runs on too", found),
-            kGuaranteed};
+            fmt::format("{}; or, where this machine is NUMoE's alone, promise it with --exclusive-cpus={}",
+                        kGuaranteed, cpus.size())};
   }
-  return {check, true, fmt::format("{}, without a quota", found), ""};
+  return {check, true, fmt::format("{}, without a quota that is less", found), ""};
 }
 
-Finding CheckOneNode(const PinningRequest& request, const Numbers& nodes) {
+Finding CheckOneNode(const PinningRequest& request, const NumberList& nodes) {
   const std::string check = "cpus_one_node";
   const std::string found = fmt::format("CPUs lie on node{} {}", nodes.size() == 1 ? "" : "s", ToText(nodes));
-  const Numbers asked(request.nodes.begin(), request.nodes.end());
+  const NumberList asked(request.nodes.begin(), request.nodes.end());
   const bool covered = std::includes(asked.begin(), asked.end(), nodes.begin(), nodes.end());
   if (request.any_nodes || nodes.size() == 1 || covered) return {check, true, found, ""};
   return {
@@ -137,7 +76,7 @@ Finding CheckOneNode(const PinningRequest& request, const Numbers& nodes) {
       "fits a node; elsewhere --numa-nodes, a cpuset, or --supervise)"};
 }
 
-Finding CheckMemoryNodes(const Numbers& nodes, const Numbers& mems) {
+Finding CheckMemoryNodes(const NumberList& nodes, const NumberList& mems) {
   const std::string check = "memory_nodes";
   const std::string found =
       fmt::format("memory may come from node{} {}", mems.size() == 1 ? "" : "s", ToText(mems));
@@ -148,24 +87,39 @@ Finding CheckMemoryNodes(const Numbers& nodes, const Numbers& mems) {
       "podman: --cpuset-mems)"};
 }
 
+// What numactl or systemd's NUMAPolicy= gave this process. The worker places its memory itself where the
+// kernel lets it, but whoever asked for another place should know.
+Finding CheckMemoryPolicy(const NumberList& home, const InheritedPolicy& policy) {
+  const std::string check = "memory_policy";
+  const std::string found = fmt::format("this process was started with the memory policy {}", policy.text);
+  if (policy.KeepsTo(home)) return {check, true, found, ""};
+  return {
+      check, false, fmt::format("{}, CPUs are on {}", found, ToText(home)),
+      "start it without numactl's --membind, --preferred or --interleave (systemd: without NUMAPolicy=), or "
+      "with nodes of its CPUs: it places its memory itself"};
+}
+
 std::string ClaimName(int node) { return fmt::format("numoe-expert-worker-node-{}", node); }
 
 }  // namespace
 
 std::vector<Finding> CheckPinning(const fs::path& root, const PinningRequest& request) {
-  const auto cpus = StatusList(root, "Cpus_allowed_list:");
+  const auto cpus = ReadStatusList(root, "Cpus_allowed_list:");
   if (!cpus || cpus->empty()) return {};
   std::vector<Finding> findings = {CheckExclusive(root, request, *cpus)};
-  const Numbers nodes = NodesOf(root, *cpus);
+  const NumberList nodes = NodesOf(root, *cpus);
   if (nodes.empty()) return findings;
   findings.push_back(CheckOneNode(request, nodes));
-  if (const auto mems = StatusList(root, "Mems_allowed_list:"))
+  if (const auto mems = ReadStatusList(root, "Mems_allowed_list:"))
     findings.push_back(CheckMemoryNodes(nodes, *mems));
+  const NumberList asked(request.nodes.begin(), request.nodes.end());
+  if (const auto policy = ReadInheritedPolicy(root))
+    findings.push_back(CheckMemoryPolicy(asked.empty() ? nodes : asked, *policy));
   return findings;
 }
 
 std::vector<int> NodesOfOwnCpus(const fs::path& root) {
-  const Numbers nodes = NodesOf(root, StatusList(root, "Cpus_allowed_list:").value_or(Numbers{}));
+  const NumberList nodes = NodesOf(root, ReadStatusList(root, "Cpus_allowed_list:").value_or(NumberList{}));
   return {nodes.begin(), nodes.end()};
 }
 

@@ -1,7 +1,8 @@
 // Pinning: whether the CPUs and memory that this process was given are its own, and of one place.
 //
 // From files below a root ("/" but in tests): what the kernel lets the main thread use (/proc/self/status),
-// the nodes' CPUs, the machine's CPUs and the cgroup's quota. Kubernetes gives exclusive CPUs only to
+// the nodes' CPUs, the machine's CPUs, the quota of the cgroups around this process and the memory policy
+// that it was started with. Look before this process binds itself. Kubernetes gives exclusive CPUs only to
 // Guaranteed pods with whole CPUs under the static CPU manager, and says nothing where a condition is missed:
 // this is where it is said. Nothing here needs a privilege.
 #pragma once
@@ -20,7 +21,8 @@ struct PinningRequest {
   int exclusive_cpus = 0;       // that were promised; 0: not known
 };
 
-/// The checks "cpus_exclusive", "cpus_one_node" and "memory_nodes"; none where the kernel does not say.
+/// The checks "cpus_exclusive", "cpus_one_node", "memory_nodes" and "memory_policy" (where there is one);
+/// none where the kernel does not say.
 std::vector<Finding> CheckPinning(const std::filesystem::path& root, const PinningRequest& request);
 /// The nodes that this process's CPUs lie on, ascending; empty where the kernel does not say.
 std::vector<int> NodesOfOwnCpus(const std::filesystem::path& root);

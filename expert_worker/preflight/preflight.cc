@@ -2,12 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <optional>
+#include <thread>
 
 #include "common/kernels/kernels.h"
 #include "common/threading/thread_binding.h"
+#include "common/topology/available_memory.h"
+#include "common/topology/memory_policy.h"
 #include "common/topology/node_memory.h"
+#include "common/topology/node_room.h"
+#include "common/topology/number_list.h"
 #include "common/topology/topology.h"
 #include "common/weights/range_reader.h"
 
@@ -22,6 +29,13 @@ std::string Percent(std::optional<double> share) {
 // it is.
 Finding TryMemory(const NumaNode& node) {
   constexpr size_t kTrialBytes = size_t{64} << 20;
+  // Memory that is not there would end this process where a cpuset lets it have this node's only.
+  const std::optional<NodeRoom> room = ReadNodeRoom("/", node.os_index);
+  if (room && std::min(room->Available(), AvailableMemory()) < 2 * kTrialBytes) {
+    return {"local_memory", false,
+            fmt::format("{}: too little to try where its memory comes to lie", Describe({*room})),
+            "end what holds the memory of that node, shared memory (/dev/shm, memfd) included"};
+  }
   const ScopedThreadBinding binding(node.cpus);
   const absl::StatusOr<NodeMemory> block = NodeMemory::Allocate(kTrialBytes);
   MemorySpans memory;
@@ -54,17 +68,37 @@ void CheckTopology(std::vector<Finding>& findings) {
                         ""});
     findings.push_back(TryMemory(node));
   }
+  for (const std::string& note : topology->notes) findings.push_back({"topology", true, note, ""});
   for (const std::string& warning : topology->warnings) {
-    // Settings have a finding of their own.
-    if (warning.find("numa_balancing") == std::string::npos)
-      findings.push_back({"topology", false, "topology: " + warning,
-                          "widen the cpuset, or leave the node to another worker"});
+    findings.push_back({"topology", false, warning,
+                        "give this process the memory of its CPUs' nodes (cpuset.mems; systemd: "
+                        "AllowedMemoryNodes=; podman: --cpuset-mems), and switch on CPUs that are offline"});
   }
 }
 
 }  // namespace
 
-std::vector<Finding> Preflight(const PinningRequest& pinning, std::optional<uint64_t> weight_bytes) {
+Finding CheckPolicies(const std::filesystem::path& root) {
+  const std::string check = "memory_policies";
+  const std::vector<int> home = NodesOfOwnCpus(root);
+  const NumberList mems = ReadStatusList(root, "Mems_allowed_list:").value_or(NumberList{});
+  if (!mems.empty() && std::includes(home.begin(), home.end(), mems.begin(), mems.end()))
+    return {check, true, "memory comes from the nodes of this process's CPUs only", ""};
+  absl::Status status;
+  // A thread of its own: the policy ends with it.
+  std::thread([&] { status = SetThreadMemoryPolicy(MemoryPolicy::kLocal, {}); }).join();
+  if (status.ok()) return {check, true, "this process may say on which node its memory lies", ""};
+  return {check, false,
+          fmt::format("this process may not say on which node its memory lies ({})",
+                      std::string(status.message())),
+          "allow mbind and set_mempolicy (containers: the capability SYS_NICE, or a seccomp profile that has "
+          "them), "
+          "or keep its memory to its CPUs' nodes from outside (cpuset.mems; Kubernetes: memoryManagerPolicy "
+          "Static): else weights lie where threads touch them first, as long as there is room"};
+}
+
+std::vector<Finding> Preflight(const PinningRequest& pinning, const std::vector<WorkerOnNodes>& workers,
+                               const std::string& reservations) {
   std::vector<Finding> findings;
   CheckTopology(findings);
   findings.push_back({"isa", true, "instruction sets: " + DescribeIsas(), ""});
@@ -78,8 +112,10 @@ std::vector<Finding> Preflight(const PinningRequest& pinning, std::optional<uint
                     std::make_move_iterator(more.end()));
   };
   append(CheckPinning("/", pinning));
-  append(CheckSettings("/"));
-  if (weight_bytes) append(CheckMemoryFor("/", *weight_bytes));
+  const Finding policies = CheckPolicies("/");
+  append(CheckSettings("/", policies.good));
+  append({policies});
+  if (!workers.empty()) append(CheckMemoryFor("/", workers, reservations));
   return findings;
 }
 

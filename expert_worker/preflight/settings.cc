@@ -1,16 +1,20 @@
 #include <fmt/format.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 
-#include "common/topology/available_memory.h"
+#include "common/topology/control_groups.h"
+#include "common/topology/host_memory.h"
 #include "common/topology/huge_pages.h"
+#include "common/topology/node_room.h"
+#include "common/topology/number_list.h"
 #include "expert_worker/preflight/preflight.h"
+#include "expert_worker/preflight/worker_memory.h"
 
 namespace numoe {
 namespace {
@@ -60,44 +64,36 @@ void CheckReservedPages(const fs::path& root, std::vector<Finding>& out) {
     out.push_back({"reserved_pages", true, "no huge pages are reserved: transparent ones are used", ""});
 }
 
-// A line "Node 0 MemFree:  1234 kB" in bytes.
-uint64_t NodeMemoryLine(const fs::path& meminfo, const std::string& key) {
-  std::ifstream file(meminfo);
-  for (std::string line; std::getline(file, line);) {
-    const size_t at = line.find(" " + key + ":");
-    if (at != std::string::npos) return std::strtoull(line.c_str() + at + key.size() + 2, nullptr, 10) << 10;
-  }
-  return 0;
-}
-
-// First touch takes another node's page rather than giving up cached files of this one.
-void CheckNodeMemory(const fs::path& root, std::vector<Finding>& out) {
+// A node's memory that others hold is missing to its worker. Cached files are given up for memory that is
+// bound to the node; where policies are forbidden, the first touch takes another node's page instead.
+void CheckNodeMemory(const fs::path& root, bool policies_allowed, std::vector<Finding>& out) {
   const fs::path nodes = root / "sys/devices/system/node";
   const bool several = fs::exists(nodes / "node1");
   constexpr double kGib = 1 << 30;
   for (int node = 0; fs::exists(nodes / fmt::format("node{}", node)); ++node) {
-    const fs::path meminfo = nodes / fmt::format("node{}/meminfo", node);
-    const auto total = static_cast<double>(NodeMemoryLine(meminfo, "MemTotal"));
-    const auto free = static_cast<double>(NodeMemoryLine(meminfo, "MemFree"));
-    const auto files = static_cast<double>(NodeMemoryLine(meminfo, "FilePages"));
-    if (total == 0) continue;
-    const bool good = !several || free >= files;
+    const std::optional<NodeRoom> room = ReadNodeRoom(root, node);
+    if (!room) continue;
+    const bool held = several && 2 * (room->free + room->files + room->reclaimed) < room->total;
+    const bool cached = several && !policies_allowed && room->free < room->files;
     out.push_back(
-        {"node_memory", good,
+        {"node_memory", !held && !cached,
          fmt::format("memory of node {}: {:.1f} GiB, of which {:.1f} free and {:.1f} cached files", node,
-                     total / kGib, free / kGib, files / kGib),
-         good ? ""
-              : "echo 1 > /proc/sys/vm/drop_caches before the worker starts: where cached files fill a "
-                "node, its weights spill to another one"});
+                     static_cast<double>(room->total) / kGib, static_cast<double>(room->free) / kGib,
+                     static_cast<double>(room->files) / kGib),
+         held     ? "more than half of it is held by others, shared memory (/dev/shm, memfd) included: "
+                    "end them before a worker of this node starts, or its weights find no room there"
+         : cached ? "echo 1 > /proc/sys/vm/drop_caches before the worker starts: memory policies are "
+                    "forbidden here, and where cached files fill a node, its weights spill to another one"
+                  : ""});
   }
 }
 
 void CheckLimits(const fs::path& root, std::vector<Finding>& out) {
-  if (const auto limit = ReadLine(root / "sys/fs/cgroup/memory.max"); limit && *limit != "max") {
-    out.push_back({"memory_limit", true,
-                   fmt::format("the cgroup may use {:.1f} GiB of memory",
-                               std::strtod(limit->c_str(), nullptr) / (1 << 30)),
-                   ""});
+  if (const auto limit = MemoryLimitOf(root)) {
+    out.push_back(
+        {"memory_limit", true,
+         fmt::format("the cgroup may use {:.1f} GiB of memory", static_cast<double>(*limit) / (1 << 30)),
+         ""});
   }
   if (const auto mode = ReadLine(root / "proc/sys/vm/overcommit_memory"); mode && *mode == "2") {
     out.push_back(
@@ -122,16 +118,23 @@ void CheckGovernors(const fs::path& root, std::vector<Finding>& out) {
   }
 }
 
-// cgroup v2's "QUOTA PERIOD" or "max PERIOD", in microseconds.
 void CheckQuota(const fs::path& root, std::vector<Finding>& out) {
-  const auto line = ReadLine(root / "sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  if (!line || !(std::istringstream(*line) >> quota >> period) || period <= 0) return;
+  const std::optional<double> quota = CpuQuotaOf(root);
+  if (!quota) return;
+  const auto cpus = ReadStatusList(root, "Cpus_allowed_list:");
+  if (cpus && *quota >= static_cast<double>(cpus->size())) {
+    out.push_back(
+        {"cpu_quota", true,
+         fmt::format("the cgroup may use {:.2f} CPUs on average, no less than this process has", *quota),
+         ""});
+    return;
+  }
   out.push_back(
-      {"cpu_quota", false,
-       fmt::format("the cgroup may use {:.2f} CPUs on average (cpu.max: {})", quota / period, *line),
-       "whole CPUs instead of a quota (Kubernetes: Guaranteed QoS with the static CPU manager): a quota "
-       "stops all threads in the middle of a layer until its period ends"});
+      {"cpu_quota", false, fmt::format("the cgroup may use {:.2f} CPUs on average", *quota),
+       "whole CPUs instead of a quota (Kubernetes: Guaranteed QoS with the static CPU manager; systemd: "
+       "AllowedCPUs= instead of CPUQuota=, also of the slices around the unit): a quota stops all threads in "
+       "the "
+       "middle of a layer until its period ends"});
 }
 
 void CheckSwap(const fs::path& root, std::vector<Finding>& out) {
@@ -148,9 +151,20 @@ void CheckSwap(const fs::path& root, std::vector<Finding>& out) {
 void CheckNumaBalancing(const fs::path& root, std::vector<Finding>& out) {
   const auto value = ReadLine(root / "proc/sys/kernel/numa_balancing");
   if (!value || *value == "0" || !fs::exists(root / "sys/devices/system/node/node1")) return;
+  out.push_back({"numa_balancing", false, "kernel.numa_balancing is " + *value,
+                 "sysctl kernel.numa_balancing=0: the kernel looks for pages to move that are already where "
+                 "they belong, "
+                 "and moves those that no memory policy holds"});
+}
+
+// To memory without CPUs (CXL), which is slower: bound memory is not exempt.
+void CheckDemotion(const fs::path& root, std::vector<Finding>& out) {
+  const auto value = ReadLine(root / "sys/kernel/mm/numa/demotion_enabled");
+  if (!value || (*value != "true" && *value != "1")) return;
   out.push_back(
-      {"numa_balancing", false, "kernel.numa_balancing is " + *value,
-       "sysctl kernel.numa_balancing=0: the kernel moves pages that are already where they belong"});
+      {"demotion", false, "/sys/kernel/mm/numa/demotion_enabled is " + *value,
+       "echo false > /sys/kernel/mm/numa/demotion_enabled: where a node is short of memory, the kernel "
+       "moves weights that were not read for a while to slower memory instead of giving up files"});
 }
 
 // "Max open files            1024                 1048576              files": the soft one; nullopt:
@@ -193,6 +207,13 @@ void CheckLockedMemory(const fs::path& root, std::vector<Finding>& out) {
                        "there, and without them weights are read by threads"});
 }
 
+// What an error found, then what to do.
+Finding OfError(const char* check, const std::string& what, const absl::Status& error) {
+  const std::string text(error.message());
+  const size_t end = std::min(text.find("; "), text.size());
+  return {check, false, what + text.substr(0, end), text.substr(std::min(end + 2, text.size()))};
+}
+
 // Layer calls go through memfd segments, which no mount limits: a small /dev/shm is no fault, unlike with
 // servers that keep their tensors there.
 void CheckSharedMemory(const fs::path& root, std::vector<Finding>& out) {
@@ -207,16 +228,17 @@ void CheckSharedMemory(const fs::path& root, std::vector<Finding>& out) {
 
 }  // namespace
 
-std::vector<Finding> CheckSettings(const fs::path& root) {
+std::vector<Finding> CheckSettings(const fs::path& root, bool policies_allowed) {
   std::vector<Finding> findings;
   CheckHugePages(root, findings);
   CheckReservedPages(root, findings);
-  CheckNodeMemory(root, findings);
+  CheckNodeMemory(root, policies_allowed, findings);
   CheckLimits(root, findings);
   CheckGovernors(root, findings);
   CheckQuota(root, findings);
   CheckSwap(root, findings);
   CheckNumaBalancing(root, findings);
+  CheckDemotion(root, findings);
   CheckDescriptors(root, findings);
   CheckLockedMemory(root, findings);
   CheckSharedMemory(root, findings);
@@ -226,34 +248,48 @@ std::vector<Finding> CheckSettings(const fs::path& root) {
 std::vector<Finding> CheckReservedPagesFor(const fs::path& root, HugePages pages, uint64_t bytes,
                                            const std::vector<int>& nodes) {
   const absl::Status enough = RequireHugePages(root, pages, bytes, nodes);
-  if (enough.ok())
-    return {
-        {"reserved_pages", true, fmt::format("--hugepages={}: enough are free", HugePagesName(pages)), ""}};
-  const std::string text(enough.message());
-  const size_t advice = text.find("; ");  // what was found, then what to do
-  return {{"reserved_pages", false,
-           fmt::format("--hugepages={}: {}", HugePagesName(pages), text.substr(0, advice)),
-           text.substr(advice + 2)}};
+  const std::string flag = fmt::format("--hugepages={}: ", HugePagesName(pages));
+  if (enough.ok()) return {{"reserved_pages", true, flag + "enough are free", ""}};
+  return {OfError("reserved_pages", flag, enough)};
 }
 
-std::vector<Finding> CheckMemoryFor(const fs::path& root, uint64_t weight_bytes) {
-  // Beside the weights: code, threads, a batch's scratch, rings and buffers of loading.
-  const uint64_t needed = weight_bytes + weight_bytes / 20 + (uint64_t{256} << 20);
-  const auto gib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
-  std::vector<Finding> findings;
-  if (const auto line = ReadLine(root / "sys/fs/cgroup/memory.max"); line && *line != "max") {
-    const uint64_t limit = std::strtoull(line->c_str(), nullptr, 10);
-    findings.push_back(
-        {"memory_limit", limit >= needed,
-         fmt::format("the cgroup may use {:.2f} GiB, the worker needs {:.2f}", gib(limit), gib(needed)),
-         limit >= needed ? "" : "a higher memory limit, more workers, or a smaller --format"});
+std::vector<Finding> CheckMemoryFor(const fs::path& root, const std::vector<WorkerOnNodes>& workers,
+                                    const std::string& reservations) {
+  constexpr double kGib = 1 << 30;
+  uint64_t all = 0;
+  std::vector<WorkerNeeds> needs;
+  std::map<std::vector<int>, uint64_t> by_nodes;
+  for (const WorkerOnNodes& worker : workers) {
+    all += worker.needs.total();
+    needs.push_back(worker.needs);
+    by_nodes[worker.nodes] += worker.needs.total();
   }
-  const uint64_t available = AvailableMemory(root);
-  if (available == UINT64_MAX) return findings;
-  findings.push_back(
-      {"memory_available", available >= needed,
-       fmt::format("{:.2f} GiB are available, the worker needs {:.2f}", gib(available), gib(needed)),
-       available >= needed ? "" : "free memory, more workers on other machines, or a smaller --format"});
+  std::vector<Finding> findings;
+  const auto compare = [&](const char* check, const std::string& has, uint64_t available, uint64_t needed,
+                           const char* advice) {
+    findings.push_back(
+        {check, available >= needed,
+         fmt::format("{}, {} {:.2f}", has, workers.size() == 1 ? "the worker needs" : "its workers need",
+                     static_cast<double>(needed) / kGib),
+         available >= needed ? "" : advice});
+  };
+  if (const auto limit = MemoryLimitOf(root)) {
+    compare("memory_limit", fmt::format("the cgroup may use {:.2f} GiB", static_cast<double>(*limit) / kGib),
+            *limit, all, "a higher memory limit, more workers, or a smaller --format");
+  }
+  if (const absl::StatusOr<HostMemory> host = HostMemory::Look(reservations, root); !host.ok()) {
+    findings.push_back(OfError("memory_available", "", host.status()));
+  } else if (host->available() != UINT64_MAX) {
+    findings.push_back(CompareWorkerMemory(needs, host->available(), host->Others()));
+  }
+  for (const auto& [nodes, needed] : by_nodes) {
+    const std::vector<NodeRoom> rooms = ReadNodeRooms(root, nodes);
+    if (rooms.empty()) continue;
+    compare(
+        "memory_on_nodes", Describe(rooms), AvailableOn(rooms), needed,
+        "free memory on these nodes, more nodes for the worker (--numa-nodes), more workers, or a smaller "
+        "--format: what does not fit lies on other nodes and is slower, or is refused (--pinning required)");
+  }
   return findings;
 }
 

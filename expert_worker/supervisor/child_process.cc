@@ -27,6 +27,7 @@ constexpr const char* kPipeVariable = "NUMOE_SUPERVISOR_PIPE";
 constexpr const char* kEndedVariable = "NUMOE_SUPERVISOR_ENDED";
 constexpr const char* kHungVariable = "NUMOE_SUPERVISOR_HUNG";
 constexpr std::string_view kProgress = "progress ";  // begins a line with a number
+constexpr std::string_view kFinal = "final";         // a line of its own before the words
 constexpr std::chrono::seconds kProgressEvery{1};
 constexpr size_t kWordsBytesMax = 4096;                  // what a pipe takes at once, whoever reads (POSIX)
 constexpr size_t kUnreadBytesMax = 16 * kWordsBytesMax;  // a child that says more is not listened to
@@ -112,7 +113,7 @@ ChildProcess::~ChildProcess() { close(pipe_); }
 
 void ChildProcess::Signal(int signal) const { kill(pid_, signal); }
 
-// Takes whole lines of progress out of what has come; what is left are words.
+// Takes whole lines of progress and finality out of what has come; what is left are words.
 void ChildProcess::Read() {
   std::array<char, kWordsBytesMax> piece;
   ssize_t bytes = 0;
@@ -125,6 +126,9 @@ void ChildProcess::Read() {
         std::from_chars(line.data() + kProgress.size(), line.data() + line.size(), number).ec ==
             std::errc()) {
       progress_ = number;
+      unread_.erase(begin, end + 1 - begin);
+    } else if (line == kFinal) {
+      final_ = true;
       unread_.erase(begin, end + 1 - begin);
     } else {
       begin = end + 1;
@@ -148,9 +152,17 @@ std::string DescribeEnd(int wait_status) {
   return fmt::format("exit code {}", WEXITSTATUS(wait_status));
 }
 
-bool ReportToSupervisor(const std::string& line) {
+namespace {
+
+bool Tell(const std::string& text) {
   const std::optional<int> pipe = NumberIn(kPipeVariable);
-  return pipe && write(*pipe, line.data(), std::min(line.size(), kWordsBytesMax)) > 0;
+  return pipe && write(*pipe, text.data(), std::min(text.size(), kWordsBytesMax)) > 0;
+}
+
+}  // namespace
+
+bool ReportToSupervisor(const std::string& line, bool final) {
+  return Tell(final ? fmt::format("{}\n{}", kFinal, line) : line);
 }
 
 std::optional<Restarts> RestartsBySupervisor() {
@@ -165,7 +177,7 @@ ProgressReport::ProgressReport(std::function<uint64_t()> bytes) {
     pthread_setname_np(pthread_self(), "progress");
     const MutexLock lock(mutex_);
     do {
-      ReportToSupervisor(fmt::format("{}{}\n", kProgress, bytes()));
+      Tell(fmt::format("{}{}\n", kProgress, bytes()));
       const auto next_report = std::chrono::steady_clock::now() + kProgressEvery;
       while (!stop_ && wake_.WaitUntil(mutex_, next_report)) {
       }

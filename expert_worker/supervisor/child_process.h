@@ -45,6 +45,8 @@ class ChildProcess {
   uint64_t Progress();
   /// What it reported, once it has ended; "" if it said nothing.
   std::string LastWords();
+  /// Whether it said that another try would end alike. After LastWords.
+  bool gave_up_for_good() const { return final_; }
 
  private:
   ChildProcess(pid_t pid, int pipe) : pid_(pid), pipe_(pipe) {}
@@ -54,13 +56,15 @@ class ChildProcess {
   const int pipe_;  // its reading end
   std::string unread_;
   uint64_t progress_ = 0;
+  bool final_ = false;
 };
 
 /// "signal 9 (Killed)" or "exit code 2", of waitpid's status.
 std::string DescribeEnd(int wait_status);
 
-/// Tells the supervisor that started this process why it gives up; false if there is none.
-bool ReportToSupervisor(const std::string& line);
+/// Tells the supervisor that started this process why it gives up, and whether for good: `final`, where
+/// another try would end alike. False if there is no supervisor.
+bool ReportToSupervisor(const std::string& line, bool final);
 
 /// What that supervisor says; nullopt if there is none.
 std::optional<Restarts> RestartsBySupervisor();

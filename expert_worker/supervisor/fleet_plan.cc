@@ -41,8 +41,9 @@ absl::Status CheckCounts(const FleetRequest& request, int local, int homes) {
   if (request.worker_count > 0 && request.first_index + local > request.worker_count) {
     return absl::InvalidArgumentError(fmt::format(
         "--worker-count={}: {} workers from --worker-index={} on do not fit; expected at least {}, or fewer "
-        "--local-workers (this host has {} homes for workers)",
-        request.worker_count, local, request.first_index, request.first_index + local, homes));
+        "--local-workers (this host has {} home{} for workers)",
+        request.worker_count, local, request.first_index, request.first_index + local, homes,
+        homes == 1 ? "" : "s"));
   }
   if (request.own_home && local > homes) {
     return absl::FailedPreconditionError(
@@ -77,30 +78,22 @@ absl::StatusOr<Base> ParseBase(const std::string& listen, int workers) {
   return base;
 }
 
-// The part of `cpus` for one of `sharing` workers; at least one CPU.
-std::vector<int> ShareOf(const std::vector<int>& cpus, int place, int sharing) {
-  const int available = static_cast<int>(cpus.size());
-  const int begin = std::min(available * place / sharing, available - 1);
-  const int end = std::max(begin + 1, available * (place + 1) / sharing);
-  return {cpus.begin() + begin, cpus.begin() + end};
-}
-
 // Fewer workers than homes take several each, more take turns.
 void Place(const std::vector<Home>& homes, int local, int place, FleetWorker& worker) {
   const int count = static_cast<int>(homes.size());
   const bool alone = local <= count;
   const int begin = alone ? count * place / local : place % count;
   const int end = alone ? count * (place + 1) / local : begin + 1;
-  std::vector<int> cpus;
+  Home nodes;
   for (int h = begin; h < end; ++h) {
     for (const NumaNode& node : homes[static_cast<size_t>(h)]) {
       worker.nodes.push_back(node.os_index);
-      cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
+      nodes.push_back(node);
     }
   }
   std::sort(worker.nodes.begin(), worker.nodes.end());
   const int sharing = alone ? 1 : (local - begin + count - 1) / count;
-  worker.cpus = ShareOf(cpus, alone ? 0 : place / count, sharing);
+  worker.cpus = ShareOfCpus(nodes, alone ? 0 : place / count, sharing);
 }
 
 // What the supervisor decides for its workers; the switch takes no word of its own.

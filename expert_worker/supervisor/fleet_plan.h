@@ -1,7 +1,7 @@
 // Which workers a supervisor starts: where each lives, what it is told. Planning only, pure functions.
 //
 // A home is a NUMA node, or with `per_package` a socket with all its clusters. As many workers as homes, or
-// as are asked for: fewer take several homes each, more share a home and divide its CPUs. A worker is its
+// as are asked for: fewer take several homes each, more share a home and divide its cores. A worker is its
 // slice's index, never its node's number. Unix sockets are named by the slice; ports count up from the given
 // one by the worker's place on this host, so that all hosts of a set look alike.
 #pragma once

@@ -230,13 +230,16 @@ class FleetKeeper {
     const std::string words = post.child->LastWords();
     std::string end = words.empty() ? DescribeEnd(status) : fmt::format("{}: {}", DescribeEnd(status), words);
     if (post.hung) end += ", because it hung";
+    const bool for_good = post.child->gave_up_for_good();
     post.child.reset();
     if (ended_) return;
     std::optional<Milliseconds> ready_for;
     if (const int64_t since = post.ready_since.load(); since != 0)
       ready_for = std::chrono::duration_cast<Milliseconds>(Clock::duration(post.ready_last.load() - since));
     ++(post.hung ? post.restarts.hung : post.restarts.ended);
-    const std::optional<Milliseconds> delay = post.policy.OnEnd(ready_for);
+    const std::optional<Milliseconds> delay = post.policy.OnEnd(ready_for, for_good);
+    if (!delay && for_good)
+      return End(absl::AbortedError(fmt::format("worker {} cannot be started: {}", post.worker.index, end)));
     if (!delay) {
       return End(absl::AbortedError(fmt::format("worker {} could not be started in {} tries: {}",
                                                 post.worker.index, options_.restarts.starts_max, end)));

@@ -350,7 +350,7 @@ absl::Status RunAll(const MoeBenchOptions& options) {
   if (options.disturb) {
     ASSIGN_OR_RETURN(disturbances.crowded, load(2 * cpus.size()));
   }
-  executor->BindCaller();
+  const ScopedCaller caller(&executor->Callers());
   ThreadPool pool({.name = "limits", .cpus = cpus});
   ASSIGN_OR_RETURN(MachineLimits limits, MachineLimits::Create(pool));
   if (!options.json) {

@@ -35,7 +35,7 @@ class SyntheticCheckpoint final : public Checkpoint {
                                         const ModelConfig& config) const override;
   std::vector<std::string> TensorNames() const override { return {}; }
   uint64_t TotalBytes() const override { return pool_.size(); }
-  uint64_t Fingerprint() const override { return 0; }
+  absl::StatusOr<uint64_t> Fingerprint() const override { return 0; }
 
  private:
   ModelConfig config_;

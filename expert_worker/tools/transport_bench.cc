@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,12 +54,15 @@ struct RingEcho {
 
 RingEcho StartRingEcho(int cpu) {
   absl::StatusOr<RingSegment> segment = RingSegment::Create(kSlotBytes);
-  absl::StatusOr<RingSegment> theirs = RingSegment::Attach(dup(segment->fd()));
+  absl::StatusOr<RingSegment> theirs = RingSegment::Attach(FileDescriptor(dup(segment->fd())), kSlotBytes);
+  int sockets[2] = {-1, -1};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) std::abort();
+  FileDescriptor ours(sockets[0]), childs(sockets[1]);
   RingEcho echo;
   echo.child = std::make_unique<Child>([&] {
     PinTo(cpu);
-    RingChannel channel(*std::move(theirs), Side::kWorker);
-    channel.Hold();
+    close(ours.get());
+    RingChannel channel(*std::move(theirs), Side::kWorker, std::move(childs));
     while (true) {
       const auto message = channel.Receive(-1, 300);
       if (!message.ok()) return;
@@ -66,9 +70,7 @@ RingEcho StartRingEcho(int cpu) {
       channel.Publish(message->size());
     }
   });
-  echo.channel = std::make_unique<RingChannel>(*std::move(segment), Side::kCoordinator);
-  echo.channel->Hold();
-  while (!echo.channel->PeerAlive()) usleep(1000);
+  echo.channel = std::make_unique<RingChannel>(*std::move(segment), Side::kCoordinator, std::move(ours));
   return echo;
 }
 

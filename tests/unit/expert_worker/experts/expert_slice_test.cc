@@ -1,6 +1,8 @@
 // What a slice refuses to load, each with a line that says what to do, and what it holds when it loads.
 #include "expert_worker/experts/expert_slice.h"
 
+#include <sys/mman.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -66,12 +68,38 @@ TEST(ExpertSliceTest, SharedWeightsAreTheSameInOneBlockOfAlignedLayers) {
       LoadSlice(*checkpoint, TinyConfig(), {}, "auto", pool, {.memory = {.shared = true}, .nodes = {0}});
   ASSERT_TRUE(own.ok() && shared.ok()) << shared.status();
   EXPECT_EQ(own->memory.fd(), -1);
-  EXPECT_GE(shared->memory.fd(), 0);
+  ASSERT_GE(shared->memory.fd(), 0);
+  EXPECT_EQ(mmap(nullptr, 1, PROT_READ | PROT_WRITE, MAP_SHARED, shared->memory.fd(), 0), MAP_FAILED)
+      << "a process that has the descriptor must not be able to write to the weights";
   EXPECT_EQ(shared->memory.offset(kMoeLayer), 0u);
   EXPECT_EQ(shared->memory.bytes() % (2 << 20), 0u);
   EXPECT_GE(shared->memory.bytes(), shared->bytes);
   EXPECT_EQ(shared->memory.layer(kDenseLayer), nullptr);
   EXPECT_EQ(std::memcmp(own->memory.layer(kMoeLayer), shared->memory.layer(kMoeLayer), own->bytes), 0);
+}
+
+TEST(ExpertSliceTest, MemoryIsAskedForBeforeItIsTakenAndNotTakenWhereItIsRefused) {
+  const TemporaryFolder folder;
+  const auto checkpoint = OpenCheckpoint(TinyTensors(MatrixFormat::kBF16), folder);
+  ThreadPool pool({.cpus = {0}});
+  std::vector<uint64_t> asked;
+  absl::Status answer = absl::OkStatus();
+  LoadOptions options;
+  options.ask_for_memory = [&](uint64_t weight_bytes) {
+    asked.push_back(weight_bytes);
+    return answer;
+  };
+  const auto load = [&] { return LoadSlice(*checkpoint, TinyConfig(), {}, "auto", pool, options); };
+  const auto slice = load();
+  ASSERT_TRUE(slice.ok()) << slice.status();
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_GE(asked[0], slice->bytes);
+  EXPECT_LT(asked[0], slice->bytes + (uint64_t{4} << 20)) << "huge pages may be filled in part";
+  answer = absl::ResourceExhaustedError("the host is full");
+  EXPECT_EQ(load().status(), answer);
+  options.memory = {.pages = HugePages::k2M};
+  EXPECT_EQ(load().status(), answer) << "before reserved pages are looked for";
+  EXPECT_EQ(asked.back(), 0u) << "which are not what is free";
 }
 
 TEST(ExpertSliceTest, ReservedPagesThatAreNotThereAreRefusedWithWhatToSet) {

@@ -79,10 +79,34 @@ TEST_F(PinningTest, AQuotaMeansShared) {
   EXPECT_THAT(Refusal(), HasSubstr("4 CPUs (0-3) with a quota of 3.50: shared with others"));
 }
 
+// Guaranteed pods before Kubernetes 1.33 have exclusive CPUs and their time as a quota.
+TEST_F(PinningTest, AQuotaOfAsManyCpusLimitsNothing) {
+  Allow("0-3", "0");
+  Write("sys/fs/cgroup/cpu.max", "400000 100000");
+  EXPECT_THAT(Bad(), IsEmpty());
+  EXPECT_THAT(Bad({.exclusive_cpus = 4}), IsEmpty());
+  Write("sys/fs/cgroup/cpu.max", "350000 100000");
+  EXPECT_THAT(Bad({.exclusive_cpus = 4}), ElementsAre("cpus_exclusive"));
+}
+
+// CPUQuota= of a unit, and of the slice around it: the process sees the whole tree, whose root has no quota.
+TEST_F(PinningTest, AQuotaOfTheOwnGroupOrOneAroundItCounts) {
+  Allow("0-3", "0");
+  Write("proc/self/cgroup", "0::/numoe.slice/numoe-expert-worker@0.service");
+  Write("sys/fs/cgroup/numoe.slice/numoe-expert-worker@0.service/cpu.max", "50000 100000");
+  EXPECT_THAT(Bad(), ElementsAre("cpus_exclusive"));
+  EXPECT_THAT(Refusal(), HasSubstr("with a quota of 0.50: shared with others"));
+  Write("sys/fs/cgroup/numoe.slice/cpu.max", "25000 100000");
+  EXPECT_THAT(Refusal(), HasSubstr("with a quota of 0.25: shared with others")) << "the least one rules";
+  Write("proc/self/cgroup", "0::/elsewhere");
+  EXPECT_THAT(Bad(), IsEmpty());
+}
+
 TEST_F(PinningTest, TheWholeMachineIsEverybodys) {
   Allow("0-15", "0-1");
   EXPECT_THAT(Bad({.any_nodes = true}), ElementsAre("cpus_exclusive"));
   EXPECT_THAT(Refusal({.any_nodes = true}), HasSubstr("the whole machine's"));
+  EXPECT_THAT(Refusal({.any_nodes = true}), HasSubstr("promise it with --exclusive-cpus=16"));
   // Unless it was promised: a virtual machine that is given whole.
   EXPECT_THAT(Bad({.any_nodes = true, .exclusive_cpus = 16}), IsEmpty());
 }
@@ -102,6 +126,29 @@ TEST_F(PinningTest, MemoryOfOtherNodesAloneIsWrong) {
   EXPECT_THAT(Refusal(), HasSubstr("memory may come from node 1, CPUs are on 0"));
   Allow("1-3", "0-1");  // the first touch decides
   EXPECT_THAT(Bad(), IsEmpty());
+}
+
+TEST_F(PinningTest, AnInheritedPolicyForMemoryOfOtherNodesIsWrong) {
+  Allow("4-7", "0-1");
+  const auto start_with = [&](const std::string& policy) {
+    Write("proc/self/numa_maps",
+          "563572f02000 " + policy + " file=/usr/bin/x mapped=2 N0=2 kernelpagesize_kB=4");
+  };
+  for (const char* const policy : {"default", "local", "bind:1", "bind:0-1", "prefer:1", "prefer (many):1"}) {
+    start_with(policy);
+    EXPECT_THAT(Bad(), IsEmpty()) << policy;
+  }
+  for (const char* const policy : {"bind:0", "bind=static:0", "prefer:0", "prefer (many):0-1",
+                                   "interleave:0-1", "weighted interleave:0-1"}) {
+    start_with(policy);
+    EXPECT_THAT(Bad(), ElementsAre("memory_policy")) << policy;
+  }
+  start_with("bind:0");
+  EXPECT_THAT(Refusal(),
+              HasSubstr("--pinning required: this process was started with the memory policy bind:0, "
+                        "CPUs are on 1; start it without numactl's --membind"));
+  start_with("interleave:0-1");
+  EXPECT_THAT(Bad({.nodes = {0, 1}}), IsEmpty());
 }
 
 TEST(NodeClaimTest, ANodeHasOneWorkerUntilThatIsGone) {

@@ -104,6 +104,12 @@ TEST(FleetPlanTest, NoCpuHasTwoOwnersAndNoHomeIsForgotten) {
   }
 }
 
+TEST(FleetPlanTest, WorkersOfOneHomeDivideItsCores) {
+  const FleetPlan plan = Plan("numa:1 core:4 pu:2", {.local_workers = 2});
+  EXPECT_THAT(plan.workers[0].cpus, ElementsAre(0, 2, 1, 3));
+  EXPECT_THAT(plan.workers[1].cpus, ElementsAre(4, 6, 5, 7));
+}
+
 TEST(FleetPlanTest, MoreWorkersThanCpusStillHaveOneEach) {
   const FleetPlan plan = Plan("numa:1 core:2 pu:1", {.local_workers = 5});
   for (const FleetWorker& worker : plan.workers) EXPECT_EQ(worker.cpus.size(), 1u);

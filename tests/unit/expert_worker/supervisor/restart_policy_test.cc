@@ -31,9 +31,16 @@ TEST(RestartPolicyTest, HavingBeenReadyForgivesFailedStartsAndHavingLivedForgive
   policy.OnEnd(std::nullopt);
   EXPECT_EQ(policy.OnEnd(milliseconds(20)), milliseconds(400));
   EXPECT_EQ(policy.OnEnd(milliseconds(20'000)), milliseconds(100));
-  EXPECT_TRUE(policy.OnEnd(std::nullopt).has_value());
-  EXPECT_TRUE(policy.OnEnd(std::nullopt).has_value());
-  EXPECT_FALSE(policy.OnEnd(std::nullopt).has_value());
+  for (const int expected : {200, 400, 500, 500, 500, 500})
+    EXPECT_EQ(policy.OnEnd(std::nullopt), milliseconds(expected)) << "the others serve meanwhile";
+}
+
+TEST(RestartPolicyTest, ARefusalForGoodCountsOnlyBeforeItWasEverReady) {
+  RestartPolicy policy(kRestartLimits);
+  EXPECT_EQ(policy.OnEnd(std::nullopt, /*for_good=*/true), std::nullopt);
+  RestartPolicy served(kRestartLimits);
+  EXPECT_EQ(served.OnEnd(milliseconds(20)), milliseconds(100));
+  EXPECT_EQ(served.OnEnd(std::nullopt, /*for_good=*/true), milliseconds(200));
 }
 
 }  // namespace

@@ -89,6 +89,39 @@ TEST_F(SupervisorTest, AWorkerThatCannotStartEndsItWithItsOwnWords) {
   EXPECT_EQ(Lines("tries").size(), 3u);
 }
 
+TEST_F(SupervisorTest, AWorkerThatRefusesForGoodIsNotStartedAgain) {
+  const absl::Status status = Run(
+      1,
+      "echo x >> tries; printf 'final\\n64 over 4 workers' > /proc/self/fd/$NUMOE_SUPERVISOR_PIPE; exit 2");
+  EXPECT_EQ(status.message(), "worker 0 cannot be started: exit code 2: 64 over 4 workers");
+  EXPECT_EQ(Lines("tries").size(), 1u);
+}
+
+// It served, lost its place for a while (memory that another one took, a CPU that is offline), and finds it
+// again.
+TEST_F(SupervisorTest, ARefusalOfOneThatHasServedEndsNobody) {
+  const auto worker = HealthServer::Start("unix:" + Path("0.sock"));
+  const auto health = HealthServer::Start("127.0.0.1:0");
+  ASSERT_TRUE(worker.ok() && health.ok());
+  (*worker)->Set("", true);
+  const HealthProbe probe("127.0.0.1:" + std::to_string((*health)->port()));
+  std::thread end = Beside([&] {
+    Await("it is ready", [&] { return probe.Ask("", milliseconds(2'000)).ok(); });
+    (*worker)->Set("", false);
+    std::ofstream(Path("full")) << "x";
+    kill(std::stoi(Lines("started").back()), SIGKILL);
+    Await("it was refused more often than a new one may be", [&] { return Lines("tries").size() > 5; });
+    std::filesystem::remove(Path("full"));
+    Await("it comes back", [&] { return Lines("started").size() == 2; });
+  });
+  const std::string refuse =
+      "[ -e full ] && { echo x >> tries; printf 'final\\nno room' > /proc/self/fd/$NUMOE_SUPERVISOR_PIPE; "
+      "exit 2; "
+      "}; ";
+  EXPECT_TRUE(Run(1, refuse + kServe, health->get()).ok());
+  end.join();
+}
+
 TEST_F(SupervisorTest, TheOthersDrainWhenOneCannotStart) {
   const absl::Status status = Run(
       2,

@@ -1,0 +1,77 @@
+#include "expert_worker/experts/worker_home.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/threading/thread_binding.h"
+#include "common/topology/control_groups.h"
+#include "common/topology/memory_policy.h"
+#include "common/topology/number_list.h"
+
+namespace numoe {
+
+PlacementRequest LimitByQuota(PlacementRequest request, const std::filesystem::path& root) {
+  const std::optional<double> quota = CpuQuotaOf(root);
+  const auto cpus = ReadStatusList(root, "Cpus_allowed_list:");
+  // As many CPUs' time as there are CPUs limits nothing.
+  if (!quota || request.threads > 0 || (cpus && *quota >= static_cast<double>(cpus->size()))) return request;
+  request.threads_max = std::max(1, static_cast<int>(std::min(*quota, double{limits::kThreadsMax})));
+  LogWarning(
+      "a quota leaves this process the time of {:.2f} CPUs: it computes with at most {} threads (or what "
+      "--threads says), and is stopped in the middle of layers where others use the quota too; give it whole "
+      "CPUs instead (cpuset)",
+      *quota, request.threads_max);
+  return request;
+}
+
+absl::StatusOr<Placement> FindHome(const PlacementRequest& request) {
+  ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
+  ASSIGN_OR_RETURN(Placement home, PlanPlacement(topology, request));
+  for (const std::string& warning : topology.warnings) LogWarning("topology: {}", warning);
+  for (const std::string& note : topology.notes) LogDebug("topology: {}", note);
+  if (!home.idle.empty()) {
+    LogWarning(
+        "NUMA node{} {} serve{} nobody with {} worker{}: start a worker for each socket, or give this one "
+        "several "
+        "nodes with --numa-nodes",
+        home.idle.size() == 1 ? "" : "s", fmt::join(home.idle, ", "), home.idle.size() == 1 ? "s" : "",
+        request.worker_count, request.worker_count == 1 ? "" : "s");
+  }
+  if (home.left > 0) {
+    LogWarning(
+        "this worker leaves {} of its node's CPUs to others of the set, as if all {} workers ran on this "
+        "host; say with --local-workers how many of them do ({} if that is so)",
+        home.left, request.worker_count, request.worker_count);
+  }
+  return home;
+}
+
+void SettleAt(const Placement& home) {
+  if (!BindThread(pthread_self(), home.node_cpus)) {
+    LogWarning(
+        "the kernel refuses this process the CPUs of its node{} {}: threads beside the compute threads run "
+        "anywhere; did the cpuset shrink since the start?",
+        home.nodes.size() == 1 ? "" : "s", fmt::join(home.nodes, ", "));
+  }
+  const auto policy = ReadInheritedPolicy("/");
+  if (policy && !policy->KeepsTo({home.nodes.begin(), home.nodes.end()})) {
+    LogWarning(
+        "this process was started with the memory policy {}, and lives on node{} {}: it places its memory "
+        "itself, as far as the kernel lets it; start it without that policy",
+        policy->text, home.nodes.size() == 1 ? "" : "s", fmt::join(home.nodes, ", "));
+  }
+  if (const absl::Status local = SetThreadMemoryPolicy(MemoryPolicy::kLocal, {}); !local.ok()) {
+    LogInfo(
+        "this process may set no memory policy ({}): memory lies where threads write it first, which are "
+        "kept "
+        "to their node",
+        std::string(local.message()));
+  }
+}
+
+}  // namespace numoe

@@ -1,0 +1,102 @@
+#include "expert_worker/preflight/worker_memory.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+
+namespace numoe {
+namespace {
+
+std::string InBrackets(const std::string& text) { return text.empty() ? "" : fmt::format(" ({})", text); }
+
+// What workers of one host take together.
+struct Sum {
+  uint64_t weight_bytes = 0;
+  uint64_t buffer_bytes = 0;
+  uint64_t ring_bytes = 0;
+  uint64_t total() const { return weight_bytes + buffer_bytes + ring_bytes; }
+};
+
+Sum SumOf(const std::vector<WorkerNeeds>& workers) {
+  Sum sum;
+  for (const WorkerNeeds& needs : workers) {
+    sum.weight_bytes += needs.weight_bytes;
+    sum.buffer_bytes += kWorkerBytesBesideWeights;
+    sum.ring_bytes += needs.ring_bytes;
+  }
+  return sum;
+}
+
+// How many workers the set needs for as many as there are here to fit; 0: no number does.
+uint64_t FittingWorkers(const Sum& sum, int worker_count, uint64_t available) {
+  const uint64_t beside = sum.buffer_bytes + sum.ring_bytes;
+  if (available <= beside) return 0;
+  const uint64_t for_weights = available - beside;
+  const uint64_t of_all = sum.weight_bytes * static_cast<uint64_t>(worker_count);
+  const uint64_t workers = (of_all + for_weights - 1) / for_weights;
+  return workers <= limits::kWorkersMax ? workers : 0;
+}
+
+// What to do, flags only where they could be enough.
+std::string WaysToFit(const Sum& sum, int worker_count, uint64_t available, bool others) {
+  constexpr uint64_t kSmallestFormatShare = 4;  // INT4 with its scales takes more than a quarter of BF16
+  std::vector<std::string> ways = {others ? "end or shrink those named" : "free memory"};
+  if (sum.weight_bytes / kSmallestFormatShare + sum.buffer_bytes + sum.ring_bytes < available)
+    ways.push_back("hold the weights in less with --format=int8 or int4");
+  if (sum.total() - sum.ring_bytes <= available)
+    ways.push_back("do without rings (--no-shared-memory: layer calls are slower)");
+  if (const uint64_t workers = FittingWorkers(sum, worker_count, available); workers > 0) {
+    ways.push_back(
+        fmt::format("start more workers on other hosts: the slice of --worker-count={} fits here (now {})",
+                    workers, worker_count));
+  }
+  return fmt::format("{}", fmt::join(ways, ", or "));
+}
+
+}  // namespace
+
+Finding CompareWorkerMemory(const std::vector<WorkerNeeds>& workers, uint64_t available,
+                            const std::string& others) {
+  const Sum sum = SumOf(workers);
+  const bool fits = sum.total() <= available;
+  const std::string who =
+      workers.size() == 1 ? "the worker takes" : fmt::format("its {} workers take", workers.size());
+  return {"memory_available", fits,
+          fmt::format("{} are available to this process{}, {}{} {}: weights {}, buffers {}, {} {}",
+                      MemorySize(available), InBrackets(others), fits ? "" : "but ", who,
+                      MemorySize(sum.total()), MemorySize(sum.weight_bytes), MemorySize(sum.buffer_bytes),
+                      workers.size() == 1 ? "ring" : "rings", MemorySize(sum.ring_bytes)),
+          fits ? "" : WaysToFit(sum, workers.front().worker_count, available, !others.empty())};
+}
+
+absl::Status CheckWorkerMemory(const WorkerNeeds& needs, uint64_t available, const std::string& others) {
+  const Finding finding = CompareWorkerMemory({needs}, available, others);
+  if (finding.good) return absl::OkStatus();
+  return absl::ResourceExhaustedError(fmt::format("{}; {}", finding.what, finding.advice));
+}
+
+absl::StatusOr<MemoryReservation> ReserveWorkerMemory(const WorkerNeeds& needs, const std::string& folder,
+                                                      const std::string& program,
+                                                      const std::filesystem::path& root) {
+  std::string found;
+  MemoryReservation reservation;
+  {
+    ASSIGN_OR_RETURN(const HostMemory host, HostMemory::Look(folder, root));
+    const std::string others = host.Others();
+    RETURN_IF_ERROR(CheckWorkerMemory(needs, host.available(), others));
+    ASSIGN_OR_RETURN(reservation, host.Reserve(program, needs.total()));
+    found = fmt::format("{} available{}", MemorySize(host.available()), InBrackets(others));
+  }
+  LogInfo(
+      "memory plan: {} of {}; weights {}, buffers {}, ring {} (of one coordinator; each further one on this "
+      "host takes "
+      "as much)",
+      MemorySize(needs.total()), found, MemorySize(needs.weight_bytes), MemorySize(kWorkerBytesBesideWeights),
+      MemorySize(needs.ring_bytes));
+  return reservation;
+}
+
+}  // namespace numoe
