@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/mutex.h"
+#include "prometheus/collectable.h"
 #include "prometheus/text_serializer.h"
 
 namespace numoe {
@@ -274,7 +275,5 @@ void Metrics::ServeAliases(const std::string& model_name) { collector_->SetModel
 std::string Metrics::Serialise() const {
   return prometheus::TextSerializer().Serialize(collector_->Collect());
 }
-
-std::shared_ptr<prometheus::Collectable> Metrics::collectable() const { return collector_; }
 
 }  // namespace numoe

@@ -17,7 +17,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "common/observe/metric_list.h"
-#include "prometheus/collectable.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
@@ -82,9 +81,6 @@ class Metrics {
 
   /// The body of /metrics: Prometheus text exposition format 0.0.4.
   std::string Serialise() const;
-  /// For an exposer (metrics_exposer.h); shares this object's life but not its ownership: destroy the exposer
-  /// first.
-  std::shared_ptr<prometheus::Collectable> collectable() const;
 
  private:
   class Collector;

@@ -1,33 +1,186 @@
 #include "common/observe/metrics_exposer.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <atomic>
+#include <cerrno>
 #include <chrono>
-#include <exception>
-#include <thread>
+#include <list>
+#include <optional>
+#include <string_view>
+#include <vector>
 
-#include "prometheus/exposer.h"
+#include "common/base/check.h"
+#include "common/base/file_descriptor.h"
 
 namespace numoe {
 namespace {
 
-// A connection that is closed at once: makes a listener look up from its poll.
-void Knock(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  // Refused once the listener is gone, or where it listens on no local address: then it stops by its own
-  // poll.
-  static_cast<void>(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address));
-  close(fd);
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kClientsMax = 256;             // the oldest goes for one more
+constexpr std::chrono::seconds kClientTime(5);  // half of what Prometheus waits
+constexpr int kLookMs = 250;                    // for clients whose time is over
+constexpr size_t kHeadBytesMax = 8u << 10;
+constexpr int kWaitingMax = 128;  // of connections that are not accepted yet
+
+struct Client {
+  FileDescriptor socket;
+  Clock::time_point until;
+  std::string head;    // of the request, as far as it has come
+  std::string answer;  // "": the request is not whole
+  size_t sent = 0;     // of the answer
+};
+
+std::string Answer(std::string_view status, std::string_view headers, std::string_view body, bool with_body) {
+  return fmt::format("HTTP/1.1 {}\r\n{}Content-Length: {}\r\nConnection: close\r\n\r\n{}", status, headers,
+                     body.size(), with_body ? body : "");
+}
+
+// To a request whose head is `head`.
+std::string AnswerTo(std::string_view head, const Metrics& metrics) {
+  const std::string_view line = head.substr(0, head.find("\r\n"));
+  const size_t space = line.find(' ');
+  const std::string_view method = line.substr(0, space);
+  const std::string_view target = space == std::string_view::npos ? "" : line.substr(space + 1);
+  const std::string_view path = target.substr(0, target.find_first_of(" ?"));
+  constexpr std::string_view kText = "Content-Type: text/plain; charset=utf-8\r\n";
+  const bool with_body = method != "HEAD";
+  if (path != "/metrics") return Answer("404 Not Found", kText, "expected /metrics\n", with_body);
+  if (method != "GET" && method != "HEAD") {
+    return Answer("405 Method Not Allowed", "Allow: GET, HEAD\r\n", "", with_body);
+  }
+  return Answer("200 OK", "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n", metrics.Serialise(),
+                with_body);
+}
+
+bool WouldWait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+// Reads what has come; false: the client has gone, or what it sends is no request.
+bool Read(Client& client, const Metrics& metrics) {
+  char bytes[4096];
+  const ssize_t got = recv(client.socket.get(), bytes, sizeof bytes, 0);
+  if (got < 0) return WouldWait();
+  if (got == 0) return false;
+  client.head.append(bytes, static_cast<size_t>(got));
+  if (client.head.find("\r\n\r\n") != std::string::npos) client.answer = AnswerTo(client.head, metrics);
+  return !client.answer.empty() || client.head.size() <= kHeadBytesMax;
+}
+
+// Sends what the socket takes; false: that was all, or the client has gone.
+bool Send(Client& client) {
+  const std::string_view rest = std::string_view(client.answer).substr(client.sent);
+  const ssize_t sent = send(client.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+  if (sent < 0) return WouldWait();
+  client.sent += static_cast<size_t>(sent);
+  return client.sent < client.answer.size();
+}
+
+}  // namespace
+
+// What the thread runs. Nothing here waits but poll().
+class MetricsExposer::Loop {
+ public:
+  Loop(const Metrics& metrics, FileDescriptor listener)
+      : metrics_(metrics), listener_(std::move(listener)), stop_(eventfd(0, EFD_CLOEXEC)) {
+    NUMOE_CHECK_GE(stop_.get(), 0);
+  }
+
+  void Run() {
+    std::vector<pollfd> polled;
+    for (;;) {
+      polled = {{stop_.get(), POLLIN, 0}, {accepts_ ? listener_.get() : -1, POLLIN, 0}};
+      for (const Client& client : clients_) {
+        const int wanted = client.answer.empty() ? POLLIN : POLLOUT;
+        polled.push_back({client.socket.get(), static_cast<short>(wanted), 0});
+      }
+      const bool idle = clients_.empty() && accepts_;
+      if (poll(polled.data(), polled.size(), idle ? -1 : kLookMs) < 0) continue;  // a signal
+      if (polled[0].revents != 0) return;
+      Serve(polled);
+      accepts_ = true;
+      if (polled[1].revents != 0) Accept();
+    }
+  }
+
+  void Stop() {
+    const uint64_t one = 1;
+    NUMOE_CHECK_EQ(write(stop_.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+  }
+
+ private:
+  void Serve(const std::vector<pollfd>& polled) {
+    size_t index = 2;
+    for (auto it = clients_.begin(); it != clients_.end(); ++index) {
+      bool stays = Clock::now() < it->until;  // also of one that sends a byte now and then
+      if (stays && polled[index].revents != 0) stays = it->answer.empty() ? Read(*it, metrics_) : Send(*it);
+      it = stays ? std::next(it) : clients_.erase(it);
+    }
+  }
+
+  // All that are there. Where descriptors have run out, the oldest client's is taken; where there is none,
+  // the listener is left alone until the next look.
+  void Accept() {
+    for (;;) {
+      FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (socket.get() < 0 && WouldWait()) return;
+      if (socket.get() < 0 && errno != ECONNABORTED) {
+        accepts_ = !clients_.empty();
+        if (accepts_) clients_.pop_front();
+        return;
+      }
+      if (socket.get() < 0) continue;
+      if (clients_.size() == kClientsMax) clients_.pop_front();
+      clients_.push_back(
+          {.socket = std::move(socket), .until = Clock::now() + kClientTime, .head = "", .answer = ""});
+    }
+  }
+
+  const Metrics& metrics_;
+  const FileDescriptor listener_;
+  const FileDescriptor stop_;  // readable once Stop is called
+  bool accepts_ = true;
+  std::list<Client> clients_;  // the oldest first
+};
+
+namespace {
+
+struct Listener {
+  FileDescriptor socket;
+  int port = 0;
+};
+
+// Of the addresses that `host` has, the first that can be listened on.
+std::optional<Listener> Listen(std::string host, int port) {
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  addrinfo wanted{};
+  wanted.ai_family = AF_UNSPEC;
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0) return std::nullopt;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, freeaddrinfo);
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    Listener listener{FileDescriptor(
+        socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address->ai_protocol))};
+    const int fd = listener.socket.get();
+    const int on = 1;
+    sockaddr_storage bound{};
+    socklen_t size = sizeof bound;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, kWaitingMax) != 0 ||
+        getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0)
+      continue;
+    listener.port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(bound).sin6_port
+                                                      : reinterpret_cast<sockaddr_in&>(bound).sin_port);
+    return listener;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -37,37 +190,26 @@ absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(const Metr
   if (port < 0 || port > 65535) {
     return absl::InvalidArgumentError(fmt::format("metrics port is {}, expected 0 to 65535", port));
   }
-  const std::string address = fmt::format("{}:{}", host, port);
-  try {
-    auto exposer = std::make_unique<prometheus::Exposer>(address);
-    exposer->RegisterCollectable(metrics.collectable());
-    return std::unique_ptr<MetricsExposer>(new MetricsExposer(std::move(exposer)));
-  } catch (const std::exception&) {  // which says nothing of the cause
-    return absl::UnavailableError(
-        fmt::format("cannot serve metrics on {}: the port is taken, or the host is none of this machine's; "
-                    "choose another "
-                    "--metrics-port (0: any) or --metrics-host",
-                    address));
+  std::optional<Listener> listener = Listen(host, port);
+  if (!listener) {
+    return absl::UnavailableError(fmt::format(
+        "cannot serve metrics on {}:{}: the port is taken, or the host is none of this machine's; "
+        "choose another --metrics-port (0: any) or --metrics-host",
+        host, port));
   }
+  auto loop = std::make_unique<Loop>(metrics, std::move(listener->socket));
+  return std::unique_ptr<MetricsExposer>(new MetricsExposer(std::move(loop), listener->port));
 }
 
-MetricsExposer::MetricsExposer(std::unique_ptr<prometheus::Exposer> exposer) : exposer_(std::move(exposer)) {}
+MetricsExposer::MetricsExposer(std::unique_ptr<Loop> loop, int port)
+    : loop_(std::move(loop)), port_(port), thread_([this] {
+        pthread_setname_np(pthread_self(), "metrics");
+        loop_->Run();
+      }) {}
 
 MetricsExposer::~MetricsExposer() {
-  // The HTTP server looks at its stop flag every 2 s or at a connection; a daemon's stop should not wait for
-  // it.
-  std::atomic<bool> stopped = false;
-  std::thread knocker([&stopped, port = port()] {
-    while (!stopped.load()) {
-      Knock(port);
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  });
-  exposer_.reset();
-  stopped.store(true);
-  knocker.join();
+  loop_->Stop();
+  thread_.join();
 }
-
-int MetricsExposer::port() const { return exposer_->GetListeningPorts().front(); }
 
 }  // namespace numoe

@@ -1,19 +1,18 @@
 // MetricsExposer: serves a daemon's metrics over HTTP on a port of their own (GET /metrics).
 //
-// For the expert worker, which has no other HTTP; the coordinator answers /metrics itself. Owns its listener
-// and two threads until destroyed, and must be destroyed before the Metrics. UNAVAILABLE names an address it
-// cannot listen on.
+// For the expert worker, which has no other HTTP; the coordinator answers /metrics itself. One thread serves
+// all connections without waiting for any of them: each has a few seconds and one request, and of too many
+// the oldest goes, so that no number of slow or silent clients keeps a scrape away. Owns its listener and its
+// thread until destroyed, and must be destroyed before the Metrics. UNAVAILABLE names an address it cannot
+// listen on.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/status/statusor.h"
 #include "common/observe/metrics.h"
-
-namespace prometheus {
-class Exposer;
-}
 
 namespace numoe {
 
@@ -24,12 +23,15 @@ class MetricsExposer {
                                                                const std::string& host, int port);
   ~MetricsExposer();
 
-  int port() const;
+  int port() const { return port_; }
 
  private:
-  explicit MetricsExposer(std::unique_ptr<prometheus::Exposer> exposer);
+  class Loop;
+  MetricsExposer(std::unique_ptr<Loop> loop, int port);
 
-  std::unique_ptr<prometheus::Exposer> exposer_;
+  const std::unique_ptr<Loop> loop_;
+  const int port_;
+  std::thread thread_;
 };
 
 }  // namespace numoe

@@ -39,8 +39,9 @@ struct ApiDeps {
   GrammarCache& grammars;
   /// Sampling parameters that no request may choose otherwise, by name: ("temperature", 1.0).
   std::vector<std::pair<std::string, double>> locked;
-  double request_timeout_s = 0;  // 0: none
-  Tracer* tracer = nullptr;      // null: nothing is traced
+  double request_timeout_s = 0;     // 0: none
+  bool share_prefix_cache = false;  // between API keys
+  Tracer* tracer = nullptr;         // null: nothing is traced
   std::function<HealthReport()> health;
   std::function<HealthReport()> live;
   std::function<absl::StatusOr<std::string>()> expert_stats;  // JSON; waits for the workers

@@ -30,15 +30,25 @@ constexpr int kPreparers = 2;
 
 }  // namespace
 
-ApiService::ApiService(const ApiDeps& deps) : deps_(deps), preparers_(kPreparers) {}
+ApiService::ApiService(const ApiDeps& deps) : deps_(deps), preparers_(kPreparers) {
+  waiters_.emplace(1);
+  background_.emplace(1);
+}
 
 ApiService::~ApiService() { Stop(); }
 
 void ApiService::Stop() {
-  for (auto* threads : {&preparers_, &waiters_}) {
-    threads->stop();
-    threads->join();
+  preparers_.Stop();
+  for (auto* threads : {&waiters_, &background_}) {
+    if (!threads->has_value()) continue;
+    (*threads)->stop();
+    (*threads)->join();
   }
+}
+
+void ApiService::DropWork() {
+  waiters_.reset();
+  background_.reset();
 }
 
 void ApiService::Register(Router& router) {
@@ -54,8 +64,12 @@ void ApiService::Register(Router& router) {
               .pattern = "/openapi.json",
               .summary = "This document",
               .handle =
-                  [&router](const std::shared_ptr<Exchange>& exchange) {
-                    exchange->Reply({.body = DumpJson(OpenApiDocument(router, std::string(Version())))});
+                  [this, &router](const std::shared_ptr<Exchange>& exchange) {
+                    // When it is asked for first the router has all its routes.
+                    std::call_once(openapi_made_, [this, &router] {
+                      openapi_ = DumpJson(OpenApiDocument(router, std::string(Version())));
+                    });
+                    exchange->Reply({.body = openapi_});
                   },
               .open = true});
 }

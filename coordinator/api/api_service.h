@@ -2,15 +2,19 @@
 //
 // Generation (OpenAI's chat and completions, ...), tokens, models and the server's state. The list of routes
 // is in api_service.cc; /openapi.json describes it. Owns the threads that prepare requests or wait for
-// workers; `deps` outlives it, and it outlives the server.
+// workers; `deps` outlives it but for the engine, and it outlives the server.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <variant>
 
 #include "coordinator/api/api_deps.h"
 #include "coordinator/api/generation_task.h"
+#include "coordinator/api/preparation_pool.h"
 #include "coordinator/api/response_store.h"
 #include "coordinator/http/router.h"
 
@@ -25,6 +29,9 @@ class ApiService {
   void Register(Router& router);
   /// Nothing is prepared or waited for any more once it returns.
   void Stop();
+  /// Lets go of the connections that what is left to do holds. REQUIRES: stopped, and the engine has ended,
+  /// which posts answers; the server has not.
+  void DropWork();
 
  private:
   using Answer = void (ApiService::*)(const std::shared_ptr<Exchange>&);
@@ -54,6 +61,10 @@ class ApiService {
   void CancelResponse(const std::shared_ptr<Exchange>& exchange);
   void ResponseInput(const std::shared_ptr<Exchange>& exchange);
 
+  std::variant<nlohmann::ordered_json, ApiError> Cancelled(const HttpRequest& request);
+  std::variant<nlohmann::ordered_json, ApiError> InputPage(const HttpRequest& request);
+  void ReplyPrepared(const std::shared_ptr<Exchange>& exchange,
+                     std::variant<nlohmann::ordered_json, ApiError> (ApiService::*make)(const HttpRequest&));
   void CreateInBackground(const std::shared_ptr<Exchange>& exchange, uint64_t owner);
   /// `accepted` is given the response that is answered at once; null: it is not made in the background.
   Dialect ResponsesDialect(uint64_t owner, std::function<void(const nlohmann::ordered_json&)> accepted);
@@ -63,8 +74,11 @@ class ApiService {
   const ApiDeps& deps_;
   RunningTasks running_;
   ResponseStore responses_;
-  boost::asio::thread_pool preparers_;
-  boost::asio::thread_pool waiters_{1};  // for what waits for workers
+  std::once_flag openapi_made_;
+  std::string openapi_;
+  PreparationPool preparers_;
+  std::optional<boost::asio::thread_pool> waiters_;     // for what waits for workers
+  std::optional<boost::asio::thread_pool> background_;  // for answers that nobody waits for
 };
 
 }  // namespace numoe

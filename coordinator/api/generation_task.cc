@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <random>
 
 #include "common/base/check.h"
+#include "coordinator/api/tenant.h"
 
 namespace numoe {
 
@@ -41,51 +41,67 @@ void RunningTasks::Add(const std::string& id, const std::shared_ptr<GenerationTa
   sweep_size_ = std::max(kSweepSizeMin, 2 * tasks_.size());
 }
 
-std::vector<std::shared_ptr<GenerationTask>> RunningTasks::Find(const std::string& id) {
+std::vector<std::shared_ptr<GenerationTask>> RunningTasks::Find(const std::string& id, const Caller& caller) {
   std::vector<std::shared_ptr<GenerationTask>> found;
   const MutexLock lock(mutex_);
   for (const auto& [key, weak] : tasks_) {
     auto task = id.empty() || key == id ? weak.lock() : nullptr;
+    const bool may = task != nullptr && (caller.admin || task->caller().tenant == caller.tenant);
     // One may go by several ids.
-    if (task != nullptr && std::find(found.begin(), found.end(), task) == found.end())
-      found.push_back(std::move(task));
+    if (may && std::find(found.begin(), found.end(), task) == found.end()) found.push_back(std::move(task));
   }
   return found;
 }
 
-int RunningTasks::size() { return static_cast<int>(Find("").size()); }
+int RunningTasks::size() { return static_cast<int>(Find("", {.admin = true}).size()); }
 
-void GenerationTask::Start(boost::asio::thread_pool& preparers) {
+void GenerationTask::Start(PreparationPool& preparers) {
   trace_ = RequestTrace::Begin(deps_.tracer, exchange_->request());
   // Refused before any work: an overloaded server must not tokenise.
-  if (!deps_.engine.HasRoom()) {
+  if (!deps_.engine.HasRoom(TenantOf(caller_), preparers.Lines())) {
     deps_.metrics.Add(CounterId::kRequestsRejected);
-    const ApiError error =
-        FromStatus(deps_.health().status == "draining"
-                       ? absl::UnavailableError("the server is draining and takes no new requests")
-                       : absl::ResourceExhaustedError("the queue is full; try again later"));
+    const bool draining = deps_.health().status == "draining";
+    ApiError error =
+        FromStatus(draining ? absl::UnavailableError("the server is draining and takes no new requests")
+                            : absl::ResourceExhaustedError("the queue is full; try again later"));
+    if (draining) error.code = "draining";  // which numoe-router reads
     if (trace_) trace_->End(error.http_status, error.code.value_or(error.type), choices_);
     return exchange_->ReplyError(error);
   }
   running_.Add(exchange_->request().id, shared_from_this());
   exchange_->OnGone([self = shared_from_this()] {
+    self->gone_->store(true);
     self->CancelAll();
     self->trace_.reset();  // which says that nobody was answered
   });
-  boost::asio::post(preparers, [self = shared_from_this()] {
+  preparers.AddRequest(exchange_, gone_, [self = shared_from_this()]() -> PreparationPool::Then {
     auto prepared = std::make_shared<std::variant<Prepared, ApiError>>(
         Prepare(self->exchange_->TakeBody(), self->dialect_.read, self->deps_));
-    self->exchange_->Post([self, prepared] {
+    return [self, prepared] {
       if (const auto* error = std::get_if<ApiError>(&*prepared)) return self->Fail(*error);
       self->Submit(std::get<Prepared>(std::move(*prepared)));
-    });
+    };
   });
+}
+
+// The key's places are as many sequences, however few requests they come in.
+bool GenerationTask::TakePlaces(size_t sequences) {
+  const std::shared_ptr<RequestPlace> place = exchange_->Place();
+  return place == nullptr || place->Widen(static_cast<int>(sequences));
 }
 
 void GenerationTask::Submit(Prepared prepared) {
   if (over_) return;
   prepared_ = std::move(prepared);
   const GenerationRequest& request = prepared_.request;
+  const size_t count = prepared_.prompts.size() * static_cast<size_t>(request.best_of);
+  if (!TakePlaces(count)) {
+    deps_.metrics.Add(CounterId::kRequestsRejected);
+    return Fail(FromStatus(absl::ResourceExhaustedError(
+        fmt::format("this request's {} answers and those of the key's that are made are more than may be at "
+                    "once; ask for fewer, or try again when one has ended",
+                    count))));
+  }
   const std::string id = request.request_id.empty() ? NewAnswerId(dialect_.id_prefix) : request.request_id;
   running_.Add(id, shared_from_this());
   const double timeout_s = request.timeout_s.value_or(deps_.request_timeout_s);
@@ -94,7 +110,6 @@ void GenerationTask::Submit(Prepared prepared) {
         std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                std::chrono::duration<double>(timeout_s));
   }
-  const size_t count = prepared_.prompts.size() * static_cast<size_t>(request.best_of);
   sequences_.resize(count);
   submitted_.resize(count);
   for (size_t index = 0; index < count; ++index) {
@@ -112,11 +127,16 @@ void GenerationTask::Submit(Prepared prepared) {
   // writer.
   prepared_.request.conversation.reset();
   prepared_.request.prompts.clear();
-  writer_ = dialect_.write(request, {.tokenizer = deps_.tokenizer,
-                                     .id = id,
-                                     .model = deps_.model_name,
-                                     .created = std::time(nullptr),
-                                     .prompts = prepared_.prompts});
+  auto writer = dialect_.write(request, {.tokenizer = deps_.tokenizer,
+                                         .id = id,
+                                         .model = deps_.model_name,
+                                         .created = std::time(nullptr),
+                                         .prompts = prepared_.prompts});
+  if (!writer.ok()) {
+    deps_.metrics.Add(CounterId::kRequestsRejected);
+    return Fail(FromStatus(writer.status()));
+  }
+  writer_ = *std::move(writer);
   for (size_t index = 0; index < count && !over_; index += static_cast<size_t>(request.best_of))
     SubmitChoice(index);
 }
@@ -127,10 +147,11 @@ void GenerationTask::SubmitChoice(size_t index) {
   submitted_[index] = true;
   GenerateRequest generate{.request_id = exchange_->request().id,
                            .prompt = prepared_.prompts[prompt],
-                           .cache_salt = request.cache_salt,
+                           .cache_salt = PrefixSalt(caller_, deps_) + request.cache_salt,
                            .sampling = request.sampling,
                            .constraint = std::move(prepared_.constraints[index]),
                            .on_event = nullptr,
+                           .tenant = TenantOf(caller_),
                            .priority = request.priority,
                            .deadline = deadline_};
   // Or all choices of a prompt would be one.

@@ -7,7 +7,7 @@
 // needed.
 #pragma once
 
-#include <boost/asio/thread_pool.hpp>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,10 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "coordinator/api/answer_writer.h"
 #include "coordinator/api/api_deps.h"
 #include "coordinator/api/preparation.h"
+#include "coordinator/api/preparation_pool.h"
 #include "coordinator/api/request_trace.h"
 #include "coordinator/http/exchange.h"
 
@@ -27,7 +29,8 @@ namespace numoe {
 /// How one API asks and is answered.
 struct Dialect {
   RequestReader read;
-  std::function<std::unique_ptr<AnswerWriter>(const GenerationRequest&, AnswerContext)> write;
+  // An error: nothing is generated.
+  std::function<absl::StatusOr<std::unique_ptr<AnswerWriter>>(const GenerationRequest&, AnswerContext)> write;
   const char* id_prefix;  // of the answer's id
   ErrorShape errors = ErrorShape::kOpenAi;
 };
@@ -38,8 +41,9 @@ class GenerationTask;
 class RunningTasks {
  public:
   void Add(const std::string& id, const std::shared_ptr<GenerationTask>& task);
-  /// Those of this id; of any id where it is empty.
-  std::vector<std::shared_ptr<GenerationTask>> Find(const std::string& id);
+  /// Those of this id that the caller may change: its own key's, or anybody's if it is an admin. Of any id
+  /// where it is empty.
+  std::vector<std::shared_ptr<GenerationTask>> Find(const std::string& id, const Caller& caller);
   int size();
 
  private:
@@ -58,15 +62,22 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
  public:
   GenerationTask(const ApiDeps& deps, RunningTasks& running, std::shared_ptr<Exchange> exchange,
                  Dialect dialect)
-      : deps_(deps), running_(running), exchange_(std::move(exchange)), dialect_(std::move(dialect)) {}
+      : deps_(deps),
+        running_(running),
+        exchange_(std::move(exchange)),
+        caller_(exchange_->request().caller),
+        dialect_(std::move(dialect)) {}
 
   /// Refuses before any work where the engine has no room.
-  void Start(boost::asio::thread_pool& preparers);
+  void Start(PreparationPool& preparers);
   /// From any thread: ends every choice where it is, with finish reason "abort".
   void Abort();
+  /// Whose it is; from any thread.
+  const Caller& caller() const { return caller_; }
 
  private:
   void Submit(Prepared prepared);
+  bool TakePlaces(size_t sequences);
   void SubmitChoice(size_t index);
   void OnEvent(size_t index, const TokenEvent& event);
   void Tell(const Choice& choice, const ChoiceStep& step);
@@ -77,6 +88,7 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   const ApiDeps& deps_;
   RunningTasks& running_;
   const std::shared_ptr<Exchange> exchange_;
+  const Caller caller_;
   const Dialect dialect_;
   Prepared prepared_;
   std::unique_ptr<AnswerWriter> writer_;
@@ -85,6 +97,7 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   std::vector<std::optional<SequenceId>> sequences_;  // [choice], while it runs
   std::vector<bool> submitted_;                       // [choice]
   std::optional<std::chrono::steady_clock::time_point> deadline_;
+  const std::shared_ptr<std::atomic<bool>> gone_ = std::make_shared<std::atomic<bool>>(false);
   bool streaming_ = false;  // the head of the stream is out
   bool over_ = false;
 };

@@ -1,6 +1,4 @@
 // /v1/messages/count_tokens: how long a conversation would be as a prompt.
-#include <boost/asio/post.hpp>
-
 #include "coordinator/api/api_service.h"
 #include "coordinator/api/messages_request.h"
 
@@ -30,15 +28,16 @@ void ApiService::RegisterMessages(Router& router) {
               .pattern = "/v1/messages/count_tokens",
               .summary = "The length of a conversation in tokens (Anthropic)",
               .handle = [this](std::shared_ptr<Exchange> exchange) { CountTokens(exchange); },
+              .counted = false,
               .errors = ErrorShape::kAnthropic});
 }
 
 void ApiService::CountTokens(const std::shared_ptr<Exchange>& exchange) {
-  boost::asio::post(preparers_, [this, exchange] {
-    exchange->Post([exchange, counted = CountPrompt(exchange->request().body, deps_)] {
+  preparers_.Add(exchange, [this, exchange]() -> PreparationPool::Then {
+    return [exchange, counted = CountPrompt(exchange->TakeBody(), deps_)] {
       if (const auto* error = std::get_if<ApiError>(&counted)) return exchange->ReplyError(*error);
       exchange->Reply({.body = DumpJson({{"input_tokens", std::get<size_t>(counted)}})});
-    });
+    };
   });
 }
 

@@ -31,6 +31,21 @@ std::optional<ApiError> ApplyLocks(const ApiDeps& deps, ordered_json& body) {
   return std::nullopt;
 }
 
+std::optional<ApiError> CheckLength(const std::string& found, int64_t tokens, const char* param,
+                                    const ApiDeps& deps) {
+  if (tokens < deps.max_model_len) return std::nullopt;
+  ApiError error = BadRequest(
+      param, fmt::format("the prompt has {}, but the context length is {}", found, deps.max_model_len));
+  error.code = "context_length_exceeded";
+  return error;
+}
+
+// Megabytes take seconds to become tokens; by their bytes alone they may be too many already.
+std::optional<ApiError> CheckLength(size_t text_bytes, const char* param, const ApiDeps& deps) {
+  const auto fewest = static_cast<int64_t>(deps.tokenizer.FewestTokens(text_bytes));
+  return CheckLength(fmt::format("at least {} tokens", fewest), fewest, param, deps);
+}
+
 std::variant<TokenIds, ApiError> TokeniseConversation(const GenerationRequest& request, const ApiDeps& deps) {
   if (deps.chat_template == nullptr)
     return BadRequest("messages", "this model has no chat template; use /v1/completions");
@@ -40,6 +55,9 @@ std::variant<TokenIds, ApiError> TokeniseConversation(const GenerationRequest& r
     return BadRequest("messages", "the chat template refuses this conversation: " +
                                       std::string(segments.status().message()));
   }
+  size_t bytes = 0;
+  for (const TextSegment& segment : *segments) bytes += segment.text.size();
+  if (auto error = CheckLength(bytes, "messages", deps)) return *std::move(error);
   return deps.tokenizer.EncodeSegments(*segments);
 }
 
@@ -50,13 +68,7 @@ std::optional<ApiError> CheckPrompt(const TokenIds& ids, const char* param, cons
         param, fmt::format("token id {} is outside the vocabulary of {}", id, deps.tokenizer.VocabSize()));
   }
   if (ids.empty()) return BadRequest(param, "the prompt is empty");
-  if (static_cast<int64_t>(ids.size()) >= deps.max_model_len) {
-    ApiError error = BadRequest(param, fmt::format("the prompt has {} tokens, but the context length is {}",
-                                                   ids.size(), deps.max_model_len));
-    error.code = "context_length_exceeded";
-    return error;
-  }
-  return std::nullopt;
+  return CheckLength(fmt::format("{} tokens", ids.size()), static_cast<int64_t>(ids.size()), param, deps);
 }
 
 // What the first token must be and what it may be can be compared at once; later ones' cannot.
@@ -120,6 +132,7 @@ std::variant<std::vector<TokenIds>, ApiError> TokenisePrompts(const GenerationRe
     prompts.push_back(std::get<TokenIds>(std::move(ids)));
   }
   for (const Prompt& prompt : request.prompts) {
+    if (auto error = CheckLength(prompt.text.size(), "prompt", deps)) return *std::move(error);
     prompts.push_back(prompt.tokens.empty() ? deps.tokenizer.Encode(prompt.text, Specials::kAsText)
                                             : prompt.tokens);
   }
@@ -141,6 +154,7 @@ std::variant<Prepared, ApiError> Prepare(std::string_view body, const RequestRea
       .request = std::get<GenerationRequest>(std::move(request)), .prompts = {}, .constraints = {}};
   const GenerationRequest& r = prepared.request;
   if (auto error = CheckModel(r, deps)) return *error;
+  if (auto error = CheckTokenIds(r.sampling, deps.tokenizer.VocabSize())) return *error;
   auto prompts = TokenisePrompts(r, deps);
   if (const auto* error = std::get_if<ApiError>(&prompts)) return *error;
   prepared.prompts = std::get<std::vector<TokenIds>>(std::move(prompts));

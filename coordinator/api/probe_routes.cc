@@ -2,6 +2,7 @@
 
 #include "common/base/version.h"
 #include "coordinator/api/sse.h"
+#include "coordinator/http/metrics_text.h"
 
 namespace numoe {
 
@@ -35,9 +36,10 @@ void AddProbeRoutes(Router& router, Metrics& metrics, const std::function<Health
   add("/version", "The program's version", [](const std::shared_ptr<Exchange>& e) {
     e->Reply({.body = DumpJson(ordered_json{{"version", Version()}})});
   });
-  add("/metrics", "Prometheus text", [&metrics](const std::shared_ptr<Exchange>& e) {
-    e->Reply({.body = metrics.Serialise(), .type = "text/plain; version=0.0.4; charset=utf-8"});
-  });
+  add("/metrics", "Prometheus text",
+      [text = std::make_shared<MetricsText>(metrics)](const std::shared_ptr<Exchange>& e) {
+        e->Reply({.body = text->Get(), .type = "text/plain; version=0.0.4; charset=utf-8"});
+      });
 }
 
 void AddStartingRoutes(Router& router, Metrics& metrics, const std::function<std::string()>& doing) {

@@ -1,5 +1,7 @@
 #include "coordinator/api/response_store.h"
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 size_t ResponseStore::Bytes(const Key& key, const StoredResponse& stored) {
@@ -7,19 +9,56 @@ size_t ResponseStore::Bytes(const Key& key, const StoredResponse& stored) {
 }
 
 void ResponseStore::Erase(std::map<Key, Entry>::iterator entry) {
-  bytes_ -= Bytes(entry->first, entry->second.stored);
-  ages_.erase(entry->second.age);
+  const bool in_progress = entry->second.stored.in_progress;
+  const size_t bytes = Bytes(entry->first, entry->second.stored);
+  const auto owner = owners_.find(entry->first.first);
+  bytes_ -= bytes;
+  owner->second.bytes -= bytes;
+  owner->second.in_progress_bytes -= in_progress ? bytes : 0;
+  (in_progress ? owner->second.in_progress : owner->second.finished).erase(entry->second.age);
+  if (--owner->second.count == 0) owners_.erase(owner);
   entries_.erase(entry);
 }
 
-void ResponseStore::Put(uint64_t owner, const std::string& id, StoredResponse stored) {
+bool ResponseStore::HasRoomInProgress(uint64_t owner, size_t bytes) {
+  const auto having = owners_.find(owner);
+  if (having == owners_.end()) return bytes <= bytes_max_ / 2;
+  return having->second.in_progress.size() < count_max_ / 2 &&
+         having->second.in_progress_bytes + bytes <= bytes_max_ / 2;
+}
+
+// REQUIRES: all owners together are above `all_max`, so that one of them is above its share.
+void ResponseStore::EraseOldest(size_t Owner::*measure, size_t all_max) {
+  const size_t share = all_max / owners_.size();
+  const auto rank = [measure](const Owner& owner) {
+    return std::pair(!owner.finished.empty(), owner.*measure);
+  };
+  const Owner* loser = nullptr;
+  for (const auto& [number, owner] : owners_) {
+    if (owner.*measure <= share || (loser != nullptr && rank(owner) <= rank(*loser))) continue;
+    loser = &owner;
+  }
+  NUMOE_CHECK(loser != nullptr);
+  Erase(entries_.find((loser->finished.empty() ? loser->in_progress : loser->finished).front()));
+}
+
+bool ResponseStore::Put(uint64_t owner, const std::string& id, StoredResponse stored) {
   const Key key(owner, id);
+  const size_t bytes = Bytes(key, stored);
   const MutexLock lock(mutex_);
   if (const auto old = entries_.find(key); old != entries_.end()) Erase(old);
-  if (Bytes(key, stored) > bytes_max_) return;
-  bytes_ += Bytes(key, stored);
-  entries_.emplace(key, Entry{std::move(stored), ages_.insert(ages_.end(), key)});
-  while (entries_.size() > count_max_ || bytes_ > bytes_max_) Erase(entries_.find(ages_.front()));
+  if (bytes > bytes_max_) return false;
+  if (stored.in_progress && !HasRoomInProgress(owner, bytes)) return false;
+  Owner& having = owners_[owner];
+  bytes_ += bytes;
+  having.bytes += bytes;
+  having.in_progress_bytes += stored.in_progress ? bytes : 0;
+  ++having.count;
+  std::list<Key>& line = stored.in_progress ? having.in_progress : having.finished;
+  entries_.emplace(key, Entry{std::move(stored), line.insert(line.end(), key)});
+  while (entries_.size() > count_max_) EraseOldest(&Owner::count, count_max_);
+  while (bytes_ > bytes_max_) EraseOldest(&Owner::bytes, bytes_max_);
+  return entries_.count(key) > 0;
 }
 
 std::optional<StoredResponse> ResponseStore::Get(uint64_t owner, const std::string& id) {

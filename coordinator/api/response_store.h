@@ -1,7 +1,10 @@
 // ResponseStore: answers of /v1/responses, kept so that they can be asked for again and gone on from.
 //
-// Held as JSON text, so that its size is known: so many and so many bytes are kept, then the oldest go. Each
-// belongs to an owner, and is not there for anybody else. Lost when the program ends. Thread-safe.
+// Held as JSON text, so that its size is known: so many and so many bytes are kept. Then the oldest go of the
+// owner who has most; who has no more than an equal share never loses any. What is in progress is to be asked
+// for and cancelled: it counts as its owner's and may take half of the room, and goes last, where nobody
+// above a share has anything else. Each belongs to an owner, and is not there for anybody else. Lost when the
+// program ends. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +22,7 @@ namespace numoe {
 struct StoredResponse {
   std::string response;  // the object, as it was answered
   std::string input;     // the list of items it answers, the conversation's before it included
+  bool in_progress = false;
 };
 
 class ResponseStore {
@@ -27,8 +31,8 @@ class ResponseStore {
                          size_t bytes_max = limits::kStoredResponsesBytesMax)
       : count_max_(count_max), bytes_max_(bytes_max) {}
 
-  /// Replaces the one of this id. One that is larger than all may be is not kept.
-  void Put(uint64_t owner, const std::string& id, StoredResponse stored);
+  /// Replaces the one of this id. False: it is not kept, as its owner's room has no place for it.
+  bool Put(uint64_t owner, const std::string& id, StoredResponse stored);
   std::optional<StoredResponse> Get(uint64_t owner, const std::string& id);
   /// False: there was none.
   bool Remove(uint64_t owner, const std::string& id);
@@ -38,16 +42,24 @@ class ResponseStore {
   using Key = std::pair<uint64_t, std::string>;
   struct Entry {
     StoredResponse stored;
-    std::list<Key>::iterator age;
+    std::list<Key>::iterator age;  // in its owner's line
+  };
+  struct Owner {
+    size_t bytes = 0;
+    size_t count = 0;
+    size_t in_progress_bytes = 0;
+    std::list<Key> finished, in_progress;  // the oldest first
   };
 
   static size_t Bytes(const Key& key, const StoredResponse& stored);
   void Erase(std::map<Key, Entry>::iterator entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasRoomInProgress(uint64_t owner, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EraseOldest(size_t Owner::*measure, size_t all_max) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t count_max_, bytes_max_;
   Mutex mutex_;
   std::map<Key, Entry> entries_ ABSL_GUARDED_BY(mutex_);
-  std::list<Key> ages_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  std::map<uint64_t, Owner> owners_ ABSL_GUARDED_BY(mutex_);  // who has any
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

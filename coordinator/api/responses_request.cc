@@ -121,6 +121,33 @@ class ItemsReader {
   ordered_json turn_;  // the assistant's; null: none
 };
 
+template <size_t kCount>
+ordered_json Known(const ordered_json& object, const std::string_view (&names)[kCount]) {
+  ordered_json known = ordered_json::object();
+  for (const auto& [name, value] : object.items()) {
+    if (std::find(std::begin(names), std::end(names), name) != std::end(names)) known[name] = value;
+  }
+  return known;
+}
+
+// The item without fields that OpenAI's description does not name: they are accepted, and not kept.
+ordered_json KnownItem(const ordered_json& item) {
+  static constexpr std::string_view kItem[] = {"type",    "id",        "status",           "role",
+                                               "content", "summary",   "call_id",          "name",
+                                               "output",  "arguments", "encrypted_content"};
+  static constexpr std::string_view kPart[] = {"type", "text", "annotations"};
+  if (!item.is_object()) return item;
+  ordered_json known = Known(item, kItem);
+  for (const char* parts : {"content", "summary", "output"}) {
+    const auto found = known.find(parts);
+    if (found == known.end() || !found->is_array()) continue;
+    for (ordered_json& part : *found) {
+      if (part.is_object()) part = Known(part, kPart);
+    }
+  }
+  return known;
+}
+
 void ReadInput(JsonFields& in, ResponsesFields& fields) {
   const ordered_json* input = in.Get("input");
   if (input == nullptr) return in.Fail("input", "a string or a list of items, found nothing");
@@ -128,7 +155,7 @@ void ReadInput(JsonFields& in, ResponsesFields& fields) {
     const ordered_json part = {{"type", "input_text"}, {"text", *input}};
     fields.input.push_back({{"type", "message"}, {"role", "user"}, {"content", ordered_json::array({part})}});
   } else if (input->is_array() && !input->empty()) {
-    for (const ordered_json& item : *input) fields.input.push_back(item);
+    for (const ordered_json& item : *input) fields.input.push_back(KnownItem(item));
   } else {
     in.Fail("input", "a string or a list of items, found " + JsonFields::Short(*input));
   }

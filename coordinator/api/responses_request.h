@@ -2,7 +2,8 @@
 //
 // Source: OpenAI's API description 2.3.0. Items of the input become the messages that templates know:
 // reasoning, an assistant's message and the calls after it are one. Functions are the only tools; the
-// built-in ones are refused by name. Unknown fields are accepted. Pure functions, but for `history`.
+// built-in ones are refused by name. Unknown fields are accepted, and those of items are not kept. Pure
+// functions, but for `history`.
 #pragma once
 
 #include <functional>

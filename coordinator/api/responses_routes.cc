@@ -19,8 +19,10 @@ using nlohmann::ordered_json;
 constexpr int kItemsPerPage = 20;
 constexpr int kItemsPerPageMax = 100;
 
-// Whose a response is: the key's that came with it. The key itself is not kept.
+// Whose a response is: the key's that came with it, also where the server has none to compare it with. The
+// key itself is not kept.
 uint64_t OwnerOf(const HttpRequest& request) {
+  if (request.caller.tenant != 0) return static_cast<uint64_t>(request.caller.tenant);
   return std::hash<std::string>{}(std::string(request.Header("authorization")) + "\n" +
                                   std::string(request.Header("x-api-key")));
 }
@@ -52,6 +54,7 @@ class BackgroundExchange final : public Exchange {
   void Accept(const ordered_json& queued, std::function<void(const ApiError&)> fail) {
     fail_ = std::move(fail);
     asked_->Post([asked = asked_, queued] { ReplyJson(asked, queued); });
+    asked_.reset();  // its connection may be closed long before the answer is made
   }
 
   const HttpRequest& request() const override { return request_; }
@@ -70,13 +73,13 @@ class BackgroundExchange final : public Exchange {
   void OnGone(std::function<void()>) override {}  // it is not for one connection
   void Post(std::function<void()> work) override { boost::asio::post(strand_, std::move(work)); }
   boost::asio::any_io_executor Executor() override { return strand_; }
-  std::shared_ptr<void> Place() override { return place_; }
+  std::shared_ptr<RequestPlace> Place() override { return place_; }
   void CountTokens(int) override {}
 
  private:
   HttpRequest request_;
-  const std::shared_ptr<Exchange> asked_;
-  const std::shared_ptr<void> place_;
+  std::shared_ptr<Exchange> asked_;  // null: accepted
+  const std::shared_ptr<RequestPlace> place_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;
   std::function<void(const ApiError&)> fail_;
 };
@@ -90,7 +93,9 @@ void ApiService::RegisterResponses(Router& router) {
                 .summary = summary,
                 .handle = [this, answer](std::shared_ptr<Exchange> e) { (this->*answer)(e); },
                 // Answers in the background fill a key's places: it must still be able to look and to cancel.
-                .counted = answer == &ApiService::CreateResponse});
+                .counted = answer == &ApiService::CreateResponse,
+                .body_max = answer == &ApiService::CreateResponse ? limits::kHttpBodyBytesMax
+                                                                  : limits::kHttpCommandBytesMax});
   };
   add("POST", "/v1/responses", "An answer to items of a conversation, kept for later (OpenAI)",
       &ApiService::CreateResponse);
@@ -118,14 +123,23 @@ Dialect ApiService::ResponsesDialect(uint64_t owner, std::function<void(const or
     return ReadResponsesRequest(
         body, defaults, [this, owner](const std::string& id) { return ResponseItems(owner, id); }, *fields);
   };
-  dialect.write = [this, owner, fields, accepted](const GenerationRequest&, AnswerContext context) {
+  dialect.write = [this, owner, fields, accepted](
+                      const GenerationRequest&,
+                      AnswerContext context) -> absl::StatusOr<std::unique_ptr<AnswerWriter>> {
     const auto keep = [this, owner, fields](const ordered_json& response) {
-      if (!fields->store) return;
-      responses_.Put(owner, response["id"], {DumpJson(response), DumpJson(fields->input)});
+      return !fields->store || responses_.Put(owner, response["id"],
+                                              {DumpJson(response), DumpJson(fields->input),
+                                               response["status"] == "in_progress"});
     };
     if (accepted == nullptr) return std::make_unique<ResponsesWriter>(std::move(context), *fields, keep);
     ordered_json response = NewResponse(context, *fields, "in_progress");
-    keep(response);
+    if (!keep(response)) {
+      return absl::ResourceExhaustedError(fmt::format(
+          "the responses that are made in the background for this key have no room for this one: "
+          "expected at most {} MiB and {} of them together; try again when one of them has ended, "
+          "or send a shorter input",
+          (limits::kStoredResponsesBytesMax / 2) >> 20, limits::kStoredResponsesMax / 2));
+    }
     response["status"] = "queued";
     accepted(response);
     // One that was deleted meanwhile stays so.
@@ -139,18 +153,17 @@ Dialect ApiService::ResponsesDialect(uint64_t owner, std::function<void(const or
 
 void ApiService::CreateResponse(const std::shared_ptr<Exchange>& exchange) {
   const uint64_t owner = OwnerOf(exchange->request());
-  boost::asio::post(preparers_, [this, exchange, owner] {
-    const bool background = AsksForBackground(exchange->request().body);
-    exchange->Post([this, exchange, owner, background] {
+  preparers_.Add(exchange, [this, exchange, owner]() -> PreparationPool::Then {
+    return [this, exchange, owner, background = AsksForBackground(exchange->request().body)] {
       if (background) return CreateInBackground(exchange, owner);
       std::make_shared<GenerationTask>(deps_, running_, exchange, ResponsesDialect(owner, nullptr))
           ->Start(preparers_);
-    });
+    };
   });
 }
 
 void ApiService::CreateInBackground(const std::shared_ptr<Exchange>& exchange, uint64_t owner) {
-  const auto background = std::make_shared<BackgroundExchange>(exchange, preparers_);
+  const auto background = std::make_shared<BackgroundExchange>(exchange, *background_);
   // The task holds the exchange, and this function.
   const std::weak_ptr<BackgroundExchange> weak = background;
   auto accepted = [this, weak, owner](const ordered_json& queued) {
@@ -179,33 +192,53 @@ void ApiService::GetResponse(const std::shared_ptr<Exchange>& exchange) {
 }
 
 void ApiService::DeleteResponse(const std::shared_ptr<Exchange>& exchange) {
-  const std::string& id = exchange->request().captures[0];
-  if (!responses_.Remove(OwnerOf(exchange->request()), id)) return exchange->ReplyError(NoSuchResponse(id));
-  for (const auto& task : running_.Find(id)) task->Abort();
+  const HttpRequest& request = exchange->request();
+  const std::string& id = request.captures[0];
+  if (!responses_.Remove(OwnerOf(request), id)) return exchange->ReplyError(NoSuchResponse(id));
+  for (const auto& task : running_.Find(id, request.caller)) task->Abort();
   ReplyJson(exchange, {{"id", id}, {"object", "response"}, {"deleted", true}});
 }
 
-void ApiService::CancelResponse(const std::shared_ptr<Exchange>& exchange) {
-  const std::string& id = exchange->request().captures[0];
-  const uint64_t owner = OwnerOf(exchange->request());
+std::variant<ordered_json, ApiError> ApiService::Cancelled(const HttpRequest& request) {
+  const std::string& id = request.captures[0];
+  const uint64_t owner = OwnerOf(request);
   const auto stored = responses_.Get(owner, id);
-  if (!stored) return exchange->ReplyError(NoSuchResponse(id));
+  if (!stored) return NoSuchResponse(id);
   ordered_json response = ordered_json::parse(stored->response);
   if (response["background"] != true)
-    return exchange->ReplyError(BadRequest("", "only a response with background: true can be cancelled"));
+    return BadRequest("", "only a response with background: true can be cancelled");
   if (response["status"] == "in_progress") {
     response["status"] = "cancelled";
     responses_.Put(owner, id, {DumpJson(response), stored->input});
-    for (const auto& task : running_.Find(id)) task->Abort();
+    for (const auto& task : running_.Find(id, request.caller)) task->Abort();
   }
-  ReplyJson(exchange, response);
+  return response;
+}
+
+void ApiService::CancelResponse(const std::shared_ptr<Exchange>& exchange) {
+  ReplyPrepared(exchange, &ApiService::Cancelled);
 }
 
 void ApiService::ResponseInput(const std::shared_ptr<Exchange>& exchange) {
-  const HttpRequest& request = exchange->request();
+  ReplyPrepared(exchange, &ApiService::InputPage);
+}
+
+// What is kept may be megabytes, which no connection's thread reads.
+void ApiService::ReplyPrepared(
+    const std::shared_ptr<Exchange>& exchange,
+    std::variant<ordered_json, ApiError> (ApiService::*make)(const HttpRequest& request)) {
+  preparers_.Add(exchange, [this, exchange, make]() -> PreparationPool::Then {
+    auto made = (this->*make)(exchange->request());
+    if (auto* error = std::get_if<ApiError>(&made))
+      return [exchange, error = std::move(*error)] { exchange->ReplyError(error); };
+    return [exchange, body = DumpJson(std::get<ordered_json>(made))] { exchange->Reply({.body = body}); };
+  });
+}
+
+std::variant<ordered_json, ApiError> ApiService::InputPage(const HttpRequest& request) {
   const std::string& id = request.captures[0];
   const auto stored = responses_.Get(OwnerOf(request), id);
-  if (!stored) return exchange->ReplyError(NoSuchResponse(id));
+  if (!stored) return NoSuchResponse(id);
   ordered_json items = ordered_json::parse(stored->input);
   for (size_t i = 0; i < items.size(); ++i) {
     if (!items[i].contains("id")) items[i]["id"] = fmt::format("in_{}_{}", id, i);
@@ -223,11 +256,11 @@ void ApiService::ResponseInput(const std::shared_ptr<Exchange>& exchange) {
     if (begun) page.push_back(item);
     begun = begun || item["id"] == std::string(after);
   }
-  ReplyJson(exchange, {{"object", "list"},
-                       {"data", page},
-                       {"first_id", page.empty() ? ordered_json() : page.front()["id"]},
-                       {"last_id", page.empty() ? ordered_json() : page.back()["id"]},
-                       {"has_more", more}});
+  return ordered_json{{"object", "list"},
+                      {"data", page},
+                      {"first_id", page.empty() ? ordered_json() : page.front()["id"]},
+                      {"last_id", page.empty() ? ordered_json() : page.back()["id"]},
+                      {"has_more", more}};
 }
 
 }  // namespace numoe

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "coordinator/api/api_limits.h"
 
@@ -13,6 +14,7 @@ using nlohmann::ordered_json;
 
 constexpr size_t kStopStringsMax = 16;
 constexpr size_t kLogitBiasMax = 1024;  // OpenAI's bound is 300
+constexpr size_t kStopTokensMax = 1024;
 // Those of ReadSampling that are numbers.
 constexpr const char* kNumbers[] = {"temperature",
                                     "top_p",
@@ -45,6 +47,14 @@ void ReadLogitBias(JsonFields& in, SamplingParams& out) {
   }
 }
 
+// Each once, in order: every answer of the request has a copy.
+void ReadTokenSet(JsonFields& in, const char* name, std::vector<TokenId>& out) {
+  in.Tokens(name, out);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  out.shrink_to_fit();
+}
+
 void ReadSeed(JsonFields& in, SamplingParams& out) {
   for (const char* name : {"seed", "sampling_seed"}) {
     if (in.Get(name) == nullptr) continue;
@@ -74,6 +84,19 @@ absl::Status CheckSamplingValue(const std::string& name, double value) {
   return in.error() ? absl::InvalidArgumentError(in.error()->message) : absl::OkStatus();
 }
 
+std::optional<ApiError> CheckTokenIds(const SamplingParams& sampling, int vocab_size) {
+  for (const auto& [name, ids] : {std::pair("stop_token_ids", &sampling.stop_token_ids),
+                                  std::pair("allowed_token_ids", &sampling.allowed_token_ids)}) {
+    const auto outside =
+        std::find_if(ids->begin(), ids->end(), [vocab_size](TokenId id) { return id >= vocab_size; });
+    if (outside == ids->end()) continue;
+    return BadRequest(name, fmt::format("'{}': expected token ids below {}, as the vocabulary has so many, "
+                                        "found {}",
+                                        name, vocab_size, *outside));
+  }
+  return std::nullopt;
+}
+
 void SetSamplingDefaults(const GenerationDefaults& defaults, GenerationRequest& out) {
   out.sampling.temperature = defaults.temperature;
   out.sampling.top_p = defaults.top_p;
@@ -98,8 +121,12 @@ void ReadSampling(JsonFields& in, GenerationRequest& out) {
   in.Number("min_new_tokens", 0, INT32_MAX, s.min_tokens);
   in.Bool("ignore_eos", s.ignore_eos);
   in.Strings("stop", kStopStringsMax, out.stop);
-  in.Tokens("stop_token_ids", s.stop_token_ids);
-  in.Tokens("allowed_token_ids", s.allowed_token_ids);
+  ReadTokenSet(in, "stop_token_ids", s.stop_token_ids);
+  if (s.stop_token_ids.size() > kStopTokensMax) {
+    in.Fail("stop_token_ids",
+            fmt::format("at most {} different token ids, found {}", kStopTokensMax, s.stop_token_ids.size()));
+  }
+  ReadTokenSet(in, "allowed_token_ids", s.allowed_token_ids);
   in.Bool("include_stop_str_in_output", out.include_stop);
   in.Bool("no_stop_trim", out.include_stop);
   in.Bool("skip_special_tokens", out.skip_special_tokens);

@@ -6,6 +6,7 @@
 // dialect. Pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -17,7 +18,10 @@ namespace numoe {
 
 /// What holds where the client says nothing.
 void SetSamplingDefaults(const GenerationDefaults& defaults, GenerationRequest& out);
+/// Lists of token ids come out sorted, each id once.
 void ReadSampling(JsonFields& in, GenerationRequest& out);
+/// What no reader knows: that stop_token_ids and allowed_token_ids are tokens of this model; none: they are.
+std::optional<ApiError> CheckTokenIds(const SamplingParams& sampling, int vocab_size);
 /// Whether a server may lock the parameter of this name at this number. INVALID_ARGUMENT says what there is.
 absl::Status CheckSamplingValue(const std::string& name, double value);
 /// A number as clients write it: whole ones without a point, which counts do not take.

@@ -8,6 +8,8 @@
 #include "coordinator/api/json_fields.h"
 #include "coordinator/api/json_reply.h"
 #include "coordinator/api/probe_routes.h"
+#include "coordinator/api/tenant.h"
+#include "coordinator/http/http_limits.h"
 
 namespace numoe {
 namespace {
@@ -49,7 +51,9 @@ void ApiService::RegisterState(Router& router) {
     router.Add({.method = method,
                 .pattern = path,
                 .summary = summary,
-                .handle = [this, answer](std::shared_ptr<Exchange> exchange) { (this->*answer)(exchange); }});
+                .handle = [this, answer](std::shared_ptr<Exchange> exchange) { (this->*answer)(exchange); },
+                .counted = false,
+                .body_max = limits::kHttpCommandBytesMax});
   };
   AddProbeRoutes(router, deps_.metrics, deps_.health, deps_.live);
   add("GET", "/health_generate", "The same, proven by one token", &ApiService::HealthGenerate);
@@ -63,10 +67,13 @@ void ApiService::RegisterState(Router& router) {
   add("GET", "/expert_stats", "Rows that every expert of every layer has computed", &ApiService::ExpertStats);
   for (const char* path : {"/load", "/get_load"})
     add("GET", path, "Requests that run and wait (vLLM)", &ApiService::Load);
-  add("POST", "/reset_prefix_cache", "Forgets computed prefixes (vLLM)", &ApiService::ResetPrefixCache);
+  add("POST", "/reset_prefix_cache",
+      "Forgets the key's computed prefixes; an admin key's: everybody's (vLLM)",
+      &ApiService::ResetPrefixCache);
   for (const char* method : {"GET", "POST"})
-    add(method, "/flush_cache", "Forgets computed prefixes (SGLang)", &ApiService::ResetPrefixCache);
-  add("POST", "/abort_request", "Ends requests where they are: {rid} or {abort_all} (SGLang)",
+    add(method, "/flush_cache", "The same (SGLang)", &ApiService::ResetPrefixCache);
+  add("POST", "/abort_request",
+      "Ends the key's requests where they are: {rid} or {abort_all}; an admin key's: anybody's (SGLang)",
       &ApiService::AbortRequest);
 }
 
@@ -78,7 +85,8 @@ void ApiService::HealthGenerate(const std::shared_ptr<Exchange>& exchange) {
                            .cache_salt = "",
                            .sampling = {.temperature = 0, .seed = {}, .max_tokens = 1},
                            .constraint = nullptr,
-                           .on_event = nullptr};
+                           .on_event = nullptr,
+                           .tenant = TenantOf(exchange->request().caller)};
   generate.on_event = [exchange, report](const TokenEvent& event) {
     exchange->Post([exchange, report, status = event.error] {
       if (!status.ok()) return exchange->ReplyError(FromStatus(status));
@@ -123,7 +131,7 @@ void ApiService::ServerInfo(const std::shared_ptr<Exchange>& exchange) {
 }
 
 void ApiService::ExpertStats(const std::shared_ptr<Exchange>& exchange) {
-  boost::asio::post(waiters_, [this, exchange] {
+  boost::asio::post(*waiters_, [this, exchange] {
     exchange->Post([exchange, stats = deps_.expert_stats()] {
       if (!stats.ok()) return exchange->ReplyError(FromStatus(stats.status()));
       exchange->Reply({.body = *stats});
@@ -139,7 +147,17 @@ void ApiService::Load(const std::shared_ptr<Exchange>& exchange) {
 }
 
 void ApiService::ResetPrefixCache(const std::shared_ptr<Exchange>& exchange) {
-  deps_.engine.ResetPrefixCache();
+  const Caller& caller = exchange->request().caller;
+  const std::string own = PrefixSalt(caller, deps_);
+  if (!caller.admin && own.empty()) {
+    return exchange->ReplyError({.http_status = 403,
+                                 .message =
+                                     "all keys share the prefix cache (--share-prefix-cache): expected "
+                                     "one of --admin-api-key-file to empty it for everybody",
+                                 .type = "permission_error",
+                                 .code = "admin_key_needed"});
+  }
+  deps_.engine.ResetPrefixCache(caller.admin ? "" : own);
   ReplyJson(exchange, ordered_json::object());
 }
 
@@ -153,7 +171,7 @@ void ApiService::AbortRequest(const std::shared_ptr<Exchange>& exchange) {
   in.Bool("abort_all", all);
   if (id.empty() && !all) in.Fail("rid", "the id of a request, or abort_all: true");
   if (in.error()) return exchange->ReplyError(*in.error());
-  const auto tasks = running_.Find(all ? "" : id);
+  const auto tasks = running_.Find(all ? "" : id, exchange->request().caller);
   for (const auto& task : tasks) task->Abort();
   ReplyJson(exchange, {{"aborted", tasks.size()}});
 }

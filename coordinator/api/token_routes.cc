@@ -1,6 +1,6 @@
 // /tokenize and /detokenize, as vLLM has them: what the model would see of a text or a conversation, and
 // back.
-#include <boost/asio/post.hpp>
+#include <algorithm>
 
 #include "coordinator/api/api_service.h"
 #include "coordinator/api/json_fields.h"
@@ -43,10 +43,10 @@ HttpReply DetokenizeReply(const std::string& body, const ApiDeps& deps) {
   if (in.Get("tokens") == nullptr) in.Fail("tokens", "a list of token ids, found nothing");
   in.Tokens("tokens", tokens);
   in.Bool("skip_special_tokens", skip_special);
-  for (const TokenId token : tokens) {
-    if (token >= deps.tokenizer.VocabSize())
-      in.Fail("tokens", fmt::format("ids below {}, found {}", deps.tokenizer.VocabSize(), token));
-  }
+  const auto wrong = std::find_if(tokens.begin(), tokens.end(),
+                                  [&](TokenId token) { return token >= deps.tokenizer.VocabSize(); });
+  if (wrong != tokens.end())
+    in.Fail("tokens", fmt::format("ids below {}, found {}", deps.tokenizer.VocabSize(), *wrong));
   if (in.error()) return ErrorReply(*in.error());
   const std::string text = deps.tokenizer.Decode(tokens, skip_special);
   return {.body = DumpJson({{"prompt", text}, {"text", text}})};  // vLLM's name and SGLang's
@@ -59,7 +59,8 @@ void ApiService::RegisterTokens(Router& router) {
     router.Add({.method = "POST",
                 .pattern = path,
                 .summary = summary,
-                .handle = [this, answer](std::shared_ptr<Exchange> e) { (this->*answer)(e); }});
+                .handle = [this, answer](std::shared_ptr<Exchange> e) { (this->*answer)(e); },
+                .counted = false});
   };
   for (const char* path : {"/tokenize", "/v1/tokenize"})
     add(path, "The token ids of a prompt or a conversation", &ApiService::Tokenize);
@@ -69,16 +70,14 @@ void ApiService::RegisterTokens(Router& router) {
 
 // Both on the preparers' threads: a prompt may be megabytes.
 void ApiService::Tokenize(const std::shared_ptr<Exchange>& exchange) {
-  boost::asio::post(preparers_, [this, exchange] {
-    exchange->Post(
-        [exchange, reply = TokenizeReply(exchange->request().body, deps_)] { exchange->Reply(reply); });
+  preparers_.Add(exchange, [this, exchange]() -> PreparationPool::Then {
+    return [exchange, reply = TokenizeReply(exchange->TakeBody(), deps_)] { exchange->Reply(reply); };
   });
 }
 
 void ApiService::Detokenize(const std::shared_ptr<Exchange>& exchange) {
-  boost::asio::post(preparers_, [this, exchange] {
-    exchange->Post(
-        [exchange, reply = DetokenizeReply(exchange->request().body, deps_)] { exchange->Reply(reply); });
+  preparers_.Add(exchange, [this, exchange]() -> PreparationPool::Then {
+    return [exchange, reply = DetokenizeReply(exchange->TakeBody(), deps_)] { exchange->Reply(reply); };
   });
 }
 

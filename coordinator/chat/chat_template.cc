@@ -23,13 +23,14 @@ constexpr std::string_view kContinueWord = kContinueTag.substr(0, kContinueTag.s
 
 class JinjaTemplate final : public ChatTemplate {
  public:
-  JinjaTemplate(jinja::Block block, std::string source, std::string name)
-      : block_(std::move(block)), source_(std::move(source)), name_(std::move(name)) {}
+  JinjaTemplate(jinja::Block block, std::string source)
+      : block_(std::move(block)), source_(std::move(source)) {}
 
+  // Errors go to clients, whom the template's place on this server does not concern.
   absl::StatusOr<std::vector<TextSegment>> Render(const ChatTemplateInput& input) const override {
     absl::StatusOr<jinja::Str> text =
         input.continue_final_message ? RenderOpen(input) : RenderMessages(input, input.messages);
-    if (!text.ok()) return Annotate(text.status(), name_);
+    if (!text.ok()) return text.status();
     return text->Segments();
   }
   const std::string& source() const override { return source_; }
@@ -81,7 +82,6 @@ class JinjaTemplate final : public ChatTemplate {
 
   const jinja::Block block_;
   const std::string source_;
-  const std::string name_;
 };
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> LoadFromGguf(const std::filesystem::path& file) {
@@ -99,7 +99,7 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Parse(std::string_vi
                                                                   const std::string& name) {
   absl::StatusOr<jinja::Block> block = jinja::Parse(source);
   if (!block.ok()) return Annotate(block.status(), name);
-  return std::make_unique<JinjaTemplate>(*std::move(block), std::string(source), name);
+  return std::make_unique<JinjaTemplate>(*std::move(block), std::string(source));
 }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::filesystem::path& dir) {

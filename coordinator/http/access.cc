@@ -2,10 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <utility>
 
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "coordinator/http/http_limits.h"
 
 namespace numoe {
 namespace {
@@ -18,63 +25,239 @@ bool ConstantTimeEqual(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-absl::StatusOr<std::vector<std::string>> ReadKeys(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::vector<std::string> keys;
-  for (std::string line; std::getline(file, line);) {
-    line.erase(0, line.find_first_not_of(" \t\r"));
-    line.erase(line.find_last_not_of(" \t\r") + 1);
-    if (!line.empty() && line[0] != '#') keys.push_back(line);
+// What a header can carry as one word.
+bool IsKey(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
+bool IsName(std::string_view text) {
+  return !text.empty() && text.size() <= limits::kApiKeyNameBytesMax &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                  c == '_' || c == '.';
+         });
+}
+
+constexpr std::string_view kName = "name=", kWeight = "weight=";
+
+// One of the words behind a key; false: it is none that is known, or its value is wrong.
+bool ReadWord(std::string_view word, Caller& caller) {
+  if (word.starts_with(kName)) {
+    caller.name = std::string(word.substr(kName.size()));
+    return IsName(caller.name);
   }
-  if (keys.empty()) {
-    return absl::InvalidArgumentError(fmt::format(
-        "--api-key-file: {} has no key, or cannot be read; expected one key a line", path.string()));
+  if (!word.starts_with(kWeight)) return false;
+  word.remove_prefix(kWeight.size());
+  const auto read = std::from_chars(word.data(), word.data() + word.size(), caller.weight);
+  return read.ec == std::errc() && read.ptr == word.data() + word.size() && caller.weight >= 1 &&
+         caller.weight <= limits::kApiKeyWeightMax;
+}
+
+// All of them; what is wrong with one, or "". It is not shown: it may be a key.
+std::string_view ReadWords(std::istringstream& words, Caller& caller) {
+  bool named = false, weighted = false;
+  for (std::string word; words >> word && word[0] != '#';) {
+    if (!ReadWord(word, caller)) return "is not understood";
+    // Or a key that is taken away could be kept by the new one that wants its name.
+    if (caller.name.starts_with("key-")) return "is a name that only keys without one get (key-...)";
+    if (std::exchange(word.starts_with(kName) ? named : weighted, true)) return "comes twice";
   }
-  return keys;
+  return "";
+}
+
+// Who has said something: "--api-key", or "--api-key and --admin-api-key".
+std::string Flags(std::string_view first, std::string_view second) {
+  return first == second ? std::string(first) : fmt::format("{} and {}", first, second);
+}
+
+// The file's text; nullopt: it is no file, too long, or cannot be read.
+std::optional<std::string> ReadWhole(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;  // a pipe would be waited for
+  std::ifstream file(path, std::ios::binary);
+  std::string text(limits::kApiKeyFileBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || !file.eof()) return std::nullopt;
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // a byte order mark, which some editors begin with
+  return text;
 }
 
 std::string KeyOf(const HttpRequest& request) {
-  constexpr std::string_view kBearer = "Bearer ";
+  constexpr std::string_view kBearer = "bearer ";  // a scheme's case does not count (RFC 9110, 11.1)
   const std::string_view authorization = request.Header("authorization");
-  if (authorization.substr(0, kBearer.size()) == kBearer)
-    return std::string(authorization.substr(kBearer.size()));
+  const bool bearer =
+      authorization.size() >= kBearer.size() &&
+      std::equal(kBearer.begin(), kBearer.end(), authorization.begin(),
+                 [](char wanted, char c) { return wanted == (c >= 'A' && c <= 'Z' ? c + 32 : c); });
+  if (bearer) return std::string(authorization.substr(kBearer.size()));
   return std::string(request.Header("x-api-key"));
 }
 
 }  // namespace
 
 Access::Slot::~Slot() {
+  if (!counted_) return;
   const MutexLock lock(access_.mutex_);
-  const auto it = access_.running_.find(key_);
-  if (--it->second == 0) access_.running_.erase(it);
+  const auto it = access_.running_.find(caller_.tenant);
+  it->second -= sequences_;
+  if (it->second == 0) access_.running_.erase(it);
 }
 
-Access::Access(AccessOptions options) : options_(std::move(options)), watched_(options_.key_file) {}
+bool Access::Slot::Widen(int sequences) {
+  if (!counted_) return true;
+  const int most = access_.options_.requests_per_key_max;
+  const MutexLock lock(access_.mutex_);
+  const int wanted = most > 0 ? std::min(sequences, most) : sequences;
+  int& running = access_.running_.at(caller_.tenant);
+  const int more = std::max(0, wanted - sequences_);
+  // Without keys nobody is told from anybody else.
+  if (most > 0 && caller_.tenant != 0 && running + more > most) return false;
+  running += more;
+  sequences_ += more;
+  return true;
+}
+
+Access::Access(AccessOptions options) : options_(std::move(options)) {
+  for (const bool admin : {false, true}) {
+    const std::filesystem::path& path = admin ? options_.admin_key_file : options_.key_file;
+    if (!path.empty())
+      files_.push_back(
+          {admin ? "--admin-api-key-file" : "--api-key-file", path, admin, WatchedFile(path), {}});
+  }
+}
 
 absl::StatusOr<std::unique_ptr<Access>> Access::Create(AccessOptions options) {
-  auto access = std::unique_ptr<Access>(new Access(std::move(options)));
-  if (!access->options_.key_file.empty()) {
-    const MutexLock lock(access->mutex_);
-    ASSIGN_OR_RETURN(access->file_keys_, ReadKeys(access->options_.key_file));
+  const bool admins = !options.admin_keys.empty() || !options.admin_key_file.empty();
+  if (admins && options.keys.empty() && options.key_file.empty()) {
+    return absl::InvalidArgumentError(
+        "--admin-api-key without --api-key-file: expected keys for the others, too; without any, everybody "
+        "may do everything");
   }
+  auto access = std::unique_ptr<Access>(new Access(std::move(options)));
+  const MutexLock lock(access->mutex_);
+  for (KeyFile& file : access->files_) {
+    ASSIGN_OR_RETURN(file.keys, ReadKeys(file));
+    if (file.keys.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: {} has no key; expected one key a line", file.flag, file.path.string()));
+    }
+  }
+  RETURN_IF_ERROR(access->Rebuild());
   return access;
 }
 
-void Access::Refresh() {
-  if (!watched_.Changed()) return;
-  absl::StatusOr<std::vector<std::string>> keys = ReadKeys(options_.key_file);
-  if (!keys.ok()) {
-    LogError("{}; the keys stay as they were", std::string(keys.status().message()));
-    return;
+absl::StatusOr<std::vector<Access::Key>> Access::ReadKeys(const KeyFile& file) {
+  const std::string where = fmt::format("{}: {}", file.flag, file.path.string());
+  const std::optional<std::string> text = ReadWhole(file.path);
+  if (!text) {
+    return absl::NotFoundError(
+        fmt::format("{} cannot be read; expected a file of at most {} bytes with one "
+                    "key a line",
+                    where, limits::kApiKeyFileBytesMax));
   }
-  LogInfo("--api-key-file: {} changed, {} keys", options_.key_file.string(), keys->size());
-  file_keys_ = *std::move(keys);
+  std::vector<Key> keys;
+  std::istringstream lines(*text);
+  int number = 1;
+  for (std::string line; std::getline(lines, line); ++number) {
+    std::istringstream words(line);
+    std::string word;
+    if (!(words >> word) || word[0] == '#') continue;
+    if (!IsKey(word)) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}, line {}: the key has characters that no header carries; expected visible ASCII",
+                      where, number));
+    }
+    keys.push_back({word, {.admin = file.admin}, file.flag});
+    if (const std::string_view wrong = ReadWords(words, keys.back().caller); !wrong.empty()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}, line {}: a word behind the key {}; expected at most one name=NAME of letters, digits, "
+          "'-', '_' and '.', and one weight=N from 1 to {}",
+          where, number, wrong, limits::kApiKeyWeightMax));
+    }
+  }
+  return keys;
 }
 
-bool Access::Known(std::string_view key) const {
-  bool found = false;
-  for (const auto* list : {&options_.keys, &file_keys_}) {
-    for (const std::string& known : *list) found = ConstantTimeEqual(known, key) || found;
+absl::StatusOr<std::vector<Access::Key>> Access::FlagKeys() const {
+  std::vector<Key> keys;
+  for (const bool admin : {false, true}) {
+    const char* const flag = admin ? "--admin-api-key" : "--api-key";
+    for (const std::string& key : admin ? options_.admin_keys : options_.keys) {
+      if (!IsKey(key)) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}: found a key that is empty or has characters that no header carries; expected "
+                        "visible ASCII (is a variable of the shell unset?)",
+                        flag));
+      }
+      keys.push_back({key, {.admin = admin}, flag});
+    }
+  }
+  return keys;
+}
+
+// What flags and files have together; a key that stays keeps its number, and nobody ever gets another's.
+absl::Status Access::Rebuild() {
+  ASSIGN_OR_RETURN(std::vector<Key> keys, FlagKeys());
+  for (const KeyFile& file : files_) keys.insert(keys.end(), file.keys.begin(), file.keys.end());
+  if (keys.size() > limits::kApiKeysMax) {
+    return absl::InvalidArgumentError(fmt::format("{}: found {} keys in all, expected at most {}",
+                                                  Flags(keys.front().flag, keys.back().flag), keys.size(),
+                                                  limits::kApiKeysMax));
+  }
+  int last = last_tenant_;
+  std::map<std::string_view, const char*> texts, names;  // and the flags that they came by
+  for (Key& key : keys) {
+    if (const auto [first, once] = texts.emplace(key.text, key.flag); !once) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: a key comes twice; expected each once", Flags(first->second, key.flag)));
+    }
+    const auto old =
+        std::find_if(keys_.begin(), keys_.end(), [&](const Key& known) { return known.text == key.text; });
+    key.caller.tenant = old != keys_.end() ? old->caller.tenant : ++last;
+    if (key.caller.name.empty()) key.caller.name = fmt::format("key-{}", key.caller.tenant);
+    if (const auto [first, once] = names.emplace(key.caller.name, key.flag); !once) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: two keys have the name {}; expected a name of its own for each",
+                      Flags(first->second, key.flag), key.caller.name));
+    }
+  }
+  last_tenant_ = last;
+  keys_ = std::move(keys);
+  return absl::OkStatus();
+}
+
+void Access::Refresh() {
+  for (KeyFile& file : files_) {
+    const bool changed = file.watched.Changed();
+    if (file.watched.missing() && !file.gone) {
+      LogError("{}: {} has gone; its keys stay as they were. Empty the file to take them away", file.flag,
+               file.path.string());
+    }
+    file.gone = file.watched.missing();
+    if (changed) Reread(file);
+  }
+}
+
+void Access::Reread(KeyFile& file) {
+  absl::StatusOr<std::vector<Key>> keys = ReadKeys(file);
+  absl::Status status = keys.status();
+  if (status.ok()) {
+    std::swap(file.keys, *keys);
+    status = Rebuild();
+    if (!status.ok()) std::swap(file.keys, *keys);
+  }
+  if (!status.ok()) return LogError("{}; the keys stay as they were", std::string(status.message()));
+  if (file.keys.empty()) {
+    return LogWarning("{}: {} is empty now: its keys are no longer accepted", file.flag, file.path.string());
+  }
+  LogInfo("{}: {} changed, {} keys", file.flag, file.path.string(), file.keys.size());
+}
+
+const Caller* Access::Find(std::string_view key) const {
+  const Caller* found = nullptr;
+  for (const Key& known : keys_) {
+    if (ConstantTimeEqual(known.text, key)) found = &known.caller;
   }
   return found;
 }
@@ -82,22 +265,23 @@ bool Access::Known(std::string_view key) const {
 absl::StatusOr<std::shared_ptr<Access::Slot>> Access::Enter(const HttpRequest& request, bool counted) {
   const MutexLock lock(mutex_);
   Refresh();
-  std::string key;  // everybody's, where there are none
-  if (!options_.keys.empty() || !file_keys_.empty()) {
-    key = KeyOf(request);
-    if (!Known(key))
+  Caller caller{.admin = true};  // everybody, where no source of keys was named
+  if (!options_.keys.empty() || !files_.empty()) {
+    const Caller* const known = Find(KeyOf(request));
+    if (known == nullptr)
       return absl::UnauthenticatedError(
           "missing or wrong API key: send Authorization: Bearer KEY, or x-api-key: KEY");
-    if (!counted) return nullptr;
-    int& running = running_[key];
-    if (options_.requests_per_key_max > 0 && running >= options_.requests_per_key_max) {
-      return absl::ResourceExhaustedError(fmt::format(
-          "{} requests of this key are running, as many as may; try again when one has ended", running));
+    caller = *known;
+    const auto running = running_.find(caller.tenant);
+    if (counted && options_.requests_per_key_max > 0 && running != running_.end() &&
+        running->second >= options_.requests_per_key_max) {
+      return absl::ResourceExhaustedError(
+          fmt::format("{} requests of this key are running, as many as may; try again when one has ended",
+                      running->second));
     }
   }
-  if (!counted) return nullptr;
-  ++running_[key];
-  return std::make_shared<Slot>(*this, std::move(key));
+  if (counted) ++running_[caller.tenant];
+  return std::make_shared<Slot>(*this, std::move(caller), counted);
 }
 
 }  // namespace numoe

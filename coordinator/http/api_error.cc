@@ -50,7 +50,11 @@ ApiError BadRequest(const std::string& param, const std::string& message) {
 
 ApiError FromStatus(const absl::Status& status) {
   ApiError error{.message = std::string(status.message())};
-  if (absl::IsResourceExhausted(status)) {
+  if (absl::IsUnauthenticated(status)) {
+    error.http_status = 401;
+    error.type = "authentication_error";
+    error.code = "invalid_api_key";
+  } else if (absl::IsResourceExhausted(status)) {
     error.http_status = 429;
     error.type = "rate_limit_error";
     error.code = "queue_full";

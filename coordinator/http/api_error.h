@@ -25,7 +25,8 @@ struct ApiError {
 };
 
 ApiError BadRequest(const std::string& param, const std::string& message);
-/// RESOURCE_EXHAUSTED 429, UNAVAILABLE 503, DEADLINE_EXCEEDED 504, INVALID_ARGUMENT 400, everything else 500.
+/// UNAUTHENTICATED 401, RESOURCE_EXHAUSTED 429, UNAVAILABLE 503, DEADLINE_EXCEEDED 504, INVALID_ARGUMENT 400,
+/// everything else 500.
 ApiError FromStatus(const absl::Status& status);
 
 }  // namespace numoe

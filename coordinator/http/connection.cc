@@ -11,15 +11,14 @@
 #include <boost/beast/http.hpp>
 #include <deque>
 #include <optional>
-#include <random>
 
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/observe/logging.h"
+#include "coordinator/http/answer.h"
 #include "coordinator/http/http_limits.h"
-#include "coordinator/http/response_head.h"
-#include "coordinator/http/url_text.h"
+#include "coordinator/http/message_heads.h"
 
 namespace numoe {
 namespace {
@@ -28,60 +27,31 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using tcp = asio::ip::tcp;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
 using TlsStream = asio::ssl::stream<tcp::socket>;
 
-std::string NewRequestId() {
-  thread_local std::mt19937_64 random{std::random_device{}()};
-  return fmt::format("req-{:016x}{:016x}", random(), random());
-}
-
-std::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
-
-HttpRequest FromBeast(http::request<http::string_body> message) {
-  HttpRequest request;
-  request.method = std::string(View(message.method_string()));
-  request.target = std::string(View(message.target()));
-  request.path = PathOf(View(message.target()));
-  request.query = QueryOf(View(message.target()));
-  for (const auto& field : message) {
-    std::string name(View(field.name_string()));
-    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    request.headers.emplace_back(std::move(name), View(field.value()));
-  }
-  request.body = std::move(message.body());
-  const std::string_view id = request.Header("x-request-id");
-  request.id = id.empty() || id.size() > limits::kHttpRequestIdBytesMax ? NewRequestId() : std::string(id);
-  return request;
-}
-
-HttpReply EventStream() {
-  return {
-      .body = "",
-      .type = "text/event-stream; charset=utf-8",
-      .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};  // nginx would gather events
-}
-
-ApiError FromAccess(const absl::Status& status) {
-  if (!absl::IsUnauthenticated(status)) return FromStatus(status);
-  return {.http_status = 401,
-          .message = std::string(status.message()),
-          .type = "authentication_error",
-          .code = "invalid_api_key"};
+ApiError NoRoom(const std::string& what) {
+  return {.http_status = 503,
+          .message = fmt::format("the server has {}, as many as it takes; try again later", what),
+          .type = "server_error",
+          .code = "overloaded"};
 }
 
 // `Stream`: tcp::socket or TlsStream.
 template <typename Stream>
-class Connection : public std::enable_shared_from_this<Connection<Stream>>, public OpenConnections::Member {
+class Connection final : public std::enable_shared_from_this<Connection<Stream>>,
+                         public OpenConnections::Member,
+                         public AnswerSink {
  public:
   Connection(Stream stream, std::shared_ptr<asio::ssl::context> tls, const ServerParts& parts)
       : tls_(std::move(tls)),
         stream_(std::move(stream)),
         parts_(parts),
         read_timer_(stream_.get_executor()),
-        write_timer_(stream_.get_executor()) {
-    parts_.connections->Enter(this);
-  }
+        write_timer_(stream_.get_executor()),
+        spare_(!parts_.connections->Enter(this)) {}
   ~Connection() override { parts_.connections->Leave(this); }
 
   void DropAnswer() override {
@@ -93,204 +63,305 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>>, publ
     sent_ = nullptr;
   }
 
+  void GiveWay() override {
+    // One whose destructor waits to leave has no owner any more.
+    if (auto self = this->weak_from_this().lock(); self != nullptr) {
+      const asio::any_io_executor executor = stream_.get_executor();
+      asio::post(executor, [self = std::move(self)] { self->Close(); });
+    }
+  }
+
   void Run() {
     asio::dispatch(stream_.get_executor(), [self = this->shared_from_this()] {
       if constexpr (std::is_same_v<Stream, TlsStream>) {
-        self->Limit(self->read_timer_, limits::kHttpReadTimeoutSeconds);
-        self->stream_.async_handshake(asio::ssl::stream_base::server, [self](beast::error_code error) {
-          self->read_timer_.cancel();
-          if (!error) self->ReadRequest();
-        });
+        self->Limit(self->read_timer_, self->ReadTimeout());
+        self->stream_.async_handshake(asio::ssl::stream_base::server,
+                                      self->IfOpen([](Connection& c, beast::error_code error, size_t) {
+                                        error ? c.Close() : c.ReadRequest();
+                                      }));
       } else {
         self->ReadRequest();
       }
     });
   }
 
+  // --- what handlers say (answer.h)
+  bool Answers(uint64_t round) const override { return round_ == round && !answered_; }
+  void OnGone(std::function<void()> gone) override { gone_ = std::move(gone); }
+  std::shared_ptr<RequestPlace> Place() override { return slot_; }
+  void CountTokens(int tokens) override { tokens_ = tokens; }
+  asio::any_io_executor Executor() override { return stream_.get_executor(); }
+  void ReplyError(const ApiError& error) override { Reply(ReplyOf(error)); }
+  void Reply(HttpReply reply) override { Write(ResponseOf(std::move(reply))); }
+
+  void BeginBody(const HttpReply& head) override {
+    NUMOE_CHECK(!streaming_);
+    streaming_ = true;
+    status_ = head.status;
+    queue_ += ChunkedHead(exchange_->request(), head, parts_.options, keep_alive_);
+    head.body.empty() ? WriteQueue() : SendChunk(head.body);
+  }
+
+  void SendChunk(const std::string& data) override {
+    NUMOE_CHECK(streaming_);
+    if (data.empty()) return;  // an empty chunk ends the stream
+    fmt::format_to(std::back_inserter(queue_), "{:x}\r\n", data.size());
+    queue_ += data;
+    queue_ += "\r\n";
+    // A client that reads slower than its stream grows.
+    queue_.size() > limits::kHttpStreamQueueBytesMax ? CutOff() : WriteQueue();
+  }
+
+  void EndStream() override {
+    NUMOE_CHECK(streaming_ && !answered_);
+    queue_ += "0\r\n\r\n";
+    answered_ = true;
+    slot_.reset();
+    gone_ = nullptr;
+    Log(status_);
+    WriteQueue();
+  }
+
+  void Break() override {
+    NUMOE_CHECK(streaming_ && !answered_);
+    Log(status_);
+    gone_ = nullptr;  // who breaks it knows
+    Close();
+  }
+
+  void OnSent(std::function<void()> sent) override {
+    NUMOE_CHECK(streaming_ && sent_ == nullptr);
+    sent_ = std::move(sent);
+    WriteQueue();
+  }
+
  private:
-  // The answer to the request that is served now; `round` tells it from those before and after.
-  class Answer final : public Exchange {
-   public:
-    Answer(std::shared_ptr<Connection> connection, HttpRequest request, uint64_t round)
-        : connection_(std::move(connection)), request_(std::move(request)), round_(round) {}
+  // What comes of an operation; nothing does once the connection is closed.
+  template <typename Then>
+  auto IfOpen(Then then) {
+    return
+        [self = this->shared_from_this(), then = std::move(then)](beast::error_code error, size_t bytes = 0) {
+          if (!self->closed_) then(*self, error, bytes);
+        };
+  }
 
-    const HttpRequest& request() const override { return request_; }
-    std::string TakeBody() override { return std::move(request_.body); }
-    void Reply(HttpReply reply) override {
-      if (live()) connection_->Reply(std::move(reply));
-    }
-    void ReplyError(const ApiError& error) override {
-      if (live()) connection_->ReplyError(error);
-    }
-    void BeginStream() override { BeginBody(EventStream()); }
-    void BeginBody(HttpReply head) override {
-      if (live()) connection_->BeginBody(head);
-    }
-    void Send(std::string data) override {
-      if (live()) connection_->SendChunk(data);
-    }
-    void EndStream() override {
-      if (live()) connection_->EndStream();
-    }
-    void Break() override {
-      if (live()) connection_->Break();
-    }
-    void OnSent(std::function<void()> sent) override {
-      if (live()) connection_->OnSent(std::move(sent));
-    }
-    void OnGone(std::function<void()> gone) override {
-      if (live()) connection_->gone_ = std::move(gone);
-    }
-    void Post(std::function<void()> work) override {
-      asio::post(connection_->stream_.get_executor(),
-                 [connection = connection_, round = round_, work = std::move(work)] {
-                   if (connection->round_ == round && !connection->answered_) work();
-                 });
-    }
-    asio::any_io_executor Executor() override { return connection_->stream_.get_executor(); }
-    std::shared_ptr<void> Place() override { return live() ? connection_->slot_ : nullptr; }
-    void CountTokens(int tokens) override {
-      if (live()) connection_->tokens_ = tokens;
-    }
-
-   private:
-    bool live() const { return connection_->round_ == round_ && !connection_->answered_; }
-
-    const std::shared_ptr<Connection> connection_;
-    HttpRequest request_;
-    const uint64_t round_;
-    friend class Connection;
-  };
-
-  void Limit(asio::steady_timer& timer, int limit_s) {
-    timer.expires_after(seconds(limit_s));
-    timer.async_wait([weak = this->weak_from_this()](beast::error_code error) {
-      if (const auto self = weak.lock(); self != nullptr && !error) self->Close();
+  void Limit(asio::steady_timer& timer, milliseconds limit, void (Connection::*then)() = &Connection::Close) {
+    timer.expires_after(limit);
+    timer.async_wait([weak = this->weak_from_this(), &timer, then](beast::error_code error) {
+      const auto self = weak.lock();
+      // One that is called off when it has run out already may still come here.
+      if (self != nullptr && !self->closed_ && !error && timer.expiry() <= Clock::now())
+        (self.get()->*then)();
     });
+  }
+  static void CallOff(asio::steady_timer& timer) { timer.expires_at(Clock::time_point::max()); }
+
+  milliseconds ReadTimeout() const {
+    const milliseconds usual = parts_.options.read_timeout;
+    return spare_ ? std::min<milliseconds>(usual, seconds(limits::kHttpSpareReadTimeoutSeconds)) : usual;
+  }
+
+  milliseconds WriteTimeout() const {
+    const milliseconds usual = parts_.options.write_timeout;
+    return asks_ ? usual : std::min<milliseconds>(usual, seconds(limits::kHttpOpenWriteTimeoutSeconds));
   }
 
   void ReadRequest() {
     parser_.emplace();
     parser_->body_limit(limits::kHttpBodyBytesMax);
     parser_->header_limit(limits::kHttpHeaderBytesMax);
-    Limit(read_timer_, limits::kHttpReadTimeoutSeconds);
+    Limit(read_timer_, ReadTimeout());
     http::async_read_header(stream_, buffer_, *parser_,
-                            [self = this->shared_from_this()](beast::error_code error, size_t) {
-                              error ? self->OnRequest(error) : self->OnHeader();
-                            });
+                            IfOpen([](Connection& c, beast::error_code error, size_t) {
+                              error ? c.OnBroken(error) : c.OnHead();
+                            }));
   }
 
-  void OnHeader() {
+  void Begin(HttpRequest request) {
+    ++round_;
+    started_ = Clock::now();
+    answered_ = streaming_ = asks_ = false;
+    tokens_ = 0;
+    route_ = nullptr;
+    errors_ = ErrorShape::kOpenAi;
+    exchange_ = std::make_shared<Answer>(this->shared_from_this(), std::move(request), round_, parts_.bodies);
+  }
+
+  // Who may not ask, or asks for what is not there or takes no body, is answered at once. A body that is on
+  // its way then ends the connection unread. The connection gives way to others until a whole request is let
+  // in.
+  void OnHead() {
+    Begin(RequestOf(parser_->get()));
+    const bool whole = parser_->is_done();
+    keep_alive_ = !spare_ && parser_->get().keep_alive();
+    std::optional<HttpResponse> refusal = Refusal();
+    const bool let_in = !refusal && !route_->open;
+    if (let_in && !whole) return parts_.connections->Await(this) ? AskForBody() : Close();
+    if (let_in && !Ask()) return Close();
+    keep_alive_ = keep_alive_ && whole;
+    BeginAnswering();
+    if (whole) WatchClient();
+    refusal ? Write(*std::move(refusal)) : route_->handle(exchange_);
+  }
+
+  bool Ask() {
+    asks_ = parts_.connections->Ask(this);
+    return asks_;
+  }
+
+  // Finds the route. Open ones are spared: health checks and scrapes are wanted most when there is no room.
+  std::optional<HttpResponse> Refusal() {
+    const HttpRequest& request = exchange_->request();
+    if (const auto wrong = WrongHead(parser_->get())) {
+      keep_alive_ =
+          false;  // where the next request begins may be another place for whoever forwarded this one
+      return ResponseOf(ReplyOf(*wrong));
+    }
+    if (request.method == "OPTIONS") return PreflightResponse(request, parts_.options);
+    const Router& router = *parts_.router.load();
+    // HEAD asks for what GET would say, without the body.
+    auto found = router.Find(request.method == "HEAD" ? "GET" : request.method, request.path);
+    if (const auto* error = std::get_if<ApiError>(&found)) {
+      HttpReply reply = ReplyOf(*error);
+      if (error->http_status == 405) reply.headers = {{"Allow", router.Allowed(request.path)}};
+      return ResponseOf(std::move(reply));
+    }
+    const auto& match = std::get<RouteMatch>(found);
+    route_ = match.route;
+    errors_ = route_->errors;
+    exchange_->incoming().captures = match.captures;
+    if (route_->open) return std::nullopt;
+    if (spare_) {
+      return ResponseOf(ReplyOf(NoRoom(fmt::format("{} connections", parts_.options.connections_max))));
+    }
+    auto slot = parts_.access.Enter(request, route_->counted);
+    if (!slot.ok()) return ResponseOf(ReplyOf(FromStatus(slot.status())));
+    slot_ = *std::move(slot);
+    exchange_->incoming().caller = slot_->caller();
+    parser_->body_limit(route_->body_max);
+    if (parser_->content_length().value_or(0) > route_->body_max) return ResponseOf(ReplyOf(TooLarge()));
+    exchange_->body_share().BelongTo(slot_->caller().tenant);
+    if (!parts_.bodies->HasRoom(slot_->caller().tenant, parser_->content_length().value_or(0)))
+      return ResponseOf(ReplyOf(NoRoomForBody()));
+    return std::nullopt;
+  }
+
+  ApiError NoRoomForBody() const {
+    return NoRoom(fmt::format("{} MiB of requests in hand", parts_.bodies->bytes_max() >> 20));
+  }
+
+  void AskForBody() {
+    parser_->eager(true);
     if (!beast::iequals(parser_->get()[http::field::expect], "100-continue")) return ReadBody();
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    asio::async_write(stream_, asio::buffer(kContinue),
-                      [self = this->shared_from_this()](beast::error_code error, size_t) {
-                        error ? self->Close() : self->ReadBody();
-                      });
+    asio::async_write(
+        stream_, asio::buffer(kContinue),
+        IfOpen([](Connection& c, beast::error_code error, size_t) { error ? c.Close() : c.ReadBody(); }));
   }
 
   void ReadBody() {
-    http::async_read(
-        stream_, buffer_, *parser_,
-        [self = this->shared_from_this()](beast::error_code error, size_t) { self->OnRequest(error); });
+    http::async_read_some(stream_, buffer_, *parser_,
+                          IfOpen([](Connection& c, beast::error_code error, size_t) {
+                            error ? c.OnBroken(error) : c.OnBody();
+                          }));
   }
 
-  void OnRequest(beast::error_code error) {
-    read_timer_.cancel();
-    ++round_;
-    started_ = std::chrono::steady_clock::now();
-    answered_ = streaming_ = false;
-    tokens_ = 0;
-    errors_ = ErrorShape::kOpenAi;
-    const bool too_large = error == http::error::body_limit || error == http::error::header_limit;
-    const bool not_http = error &&
-                          error.category() == http::make_error_code(http::error::bad_method).category() &&
-                          error != http::error::end_of_stream && error != http::error::partial_message;
-    if (error && !too_large && !not_http) return Close();
-    keep_alive_ = !error && parser_->get().keep_alive();
-    BeginAnswering();
-    exchange_ = std::make_shared<Answer>(
-        this->shared_from_this(), error ? HttpRequest{.id = NewRequestId()} : FromBeast(parser_->release()),
-        round_);
-    if (too_large) {
-      return ReplyError({.http_status = 413,
-                         .message = fmt::format("the request is larger than {} bytes, or its headers than {}",
-                                                limits::kHttpBodyBytesMax, limits::kHttpHeaderBytesMax),
-                         .code = "request_too_large"});
+  void OnBody() {
+    std::string& body = parser_->get().body();
+    if (!exchange_->body_share().Grow(body.size())) {
+      keep_alive_ = false;
+      BeginAnswering();
+      return ReplyError(NoRoomForBody());
     }
-    if (error) return ReplyError(BadRequest("", "not a valid HTTP request: " + error.message()));
+    if (!parser_->is_done()) return ReadBody();
+    if (!Ask()) return Close();
+    exchange_->incoming().body = std::move(body);
+    BeginAnswering();
     WatchClient();
-    Route();
+    route_->handle(exchange_);
+  }
+
+  void OnBroken(beast::error_code error) {
+    const bool too_large = error == http::error::body_limit || error == http::error::header_limit ||
+                           error == http::error::buffer_overflow;
+    const bool not_http = error.category() == http::make_error_code(http::error::bad_method).category() &&
+                          error != http::error::end_of_stream && error != http::error::partial_message;
+    if (!too_large && !not_http) return Close();
+    if (exchange_ == nullptr) Begin({.id = NewRequestId()});
+    keep_alive_ = false;
+    BeginAnswering();
+    ReplyError(too_large ? TooLarge() : BadRequest("", "not a valid HTTP request: " + error.message()));
+  }
+
+  ApiError TooLarge() const {
+    return {.http_status = 413,
+            .message = fmt::format("the request's body is larger than the {} bytes that this path takes, or "
+                                   "its headers, trailers or the line before a chunk are larger than {}",
+                                   route_ == nullptr ? limits::kHttpBodyBytesMax : route_->body_max,
+                                   limits::kHttpHeaderBytesMax),
+            .code = "request_too_large"};
   }
 
   // Until the answer's last byte is the system's, or nobody is there to get it.
   void BeginAnswering() {
     NUMOE_CHECK_EQ(answering_.use_count(), 0);
+    CallOff(read_timer_);
     parts_.answering->fetch_add(1);
     answering_ = std::shared_ptr<void>(nullptr, [count = parts_.answering](void*) { count->fetch_sub(1); });
   }
 
-  void Route() {
-    const HttpRequest& request = exchange_->request();
-    if (request.method == "OPTIONS") return Write(PreflightResponse(request, parts_.options));
-    const Router& router = *parts_.router.load();
-    // HEAD asks for what GET would say, without the body.
-    auto found = router.Find(request.method == "HEAD" ? "GET" : request.method, request.path);
-    if (const auto* error = std::get_if<ApiError>(&found)) {
-      HttpReply reply{.status = error->http_status, .body = error->ToJson()};
-      if (error->http_status == 405) reply.headers = {{"Allow", router.Allowed(request.path)}};
-      return Reply(std::move(reply));
-    }
-    const auto& match = std::get<RouteMatch>(found);
-    route_ = match.route;
-    errors_ = match.route->errors;
-    exchange_->request_.captures = match.captures;
-    if (!match.route->open) {
-      auto slot = parts_.access.Enter(request, match.route->counted);
-      if (!slot.ok()) return ReplyError(FromAccess(slot.status()));
-      slot_ = *std::move(slot);
-    }
-    match.route->handle(exchange_);
-  }
-
   // What comes while a request is answered belongs to the next one; that nothing can come means that the
-  // client has gone.
+  // client has gone, also if it had sent something ahead.
   void WatchClient() {
-    if (buffer_.size() > 0) return;
     watching_ = true;
-    buffer_.shrink_to_fit();  // it has held the last request, and will hold nothing for as long as a stream
-                              // takes
-    stream_.async_read_some(buffer_.prepare(limits::kHttpWatchBytes),
-                            [self = this->shared_from_this()](beast::error_code error, size_t bytes) {
-                              self->watching_ = false;
-                              self->read_timer_.cancel();
-                              if (error) return self->ClientGone();
-                              self->buffer_.commit(bytes);
-                              if (self->idle_) self->Next();
-                            });
+    // It has held the last request, and will mostly hold nothing for as long as a stream takes.
+    if (buffer_.size() == 0) buffer_.shrink_to_fit();
+    // A full buffer reads nothing, and is found too full at once.
+    const size_t room = std::min(limits::kHttpWatchBytes, buffer_.max_size() - buffer_.size());
+    stream_.async_read_some(buffer_.prepare(room), IfOpen([](Connection& c, beast::error_code error,
+                                                             size_t bytes) { c.OnWatched(error, bytes); }));
   }
 
-  void ClientGone() {
-    answered_ = true;
-    if (auto gone = std::exchange(gone_, nullptr); gone != nullptr) gone();
+  void OnWatched(beast::error_code error, size_t bytes) {
+    watching_ = false;
+    CallOff(read_timer_);
+    const bool called_off = idle_ && error == asio::error::operation_aborted;
+    if (error && !called_off) return Close();
+    buffer_.commit(bytes);
+    if (idle_) return Next();
+    buffer_.size() <= limits::kHttpAheadBytesMax ? WatchClient() : Close();
+  }
+
+  // The client has not taken what it was sent.
+  void CutOff() {
+    if (exchange_ == nullptr) return Close();
+    parts_.metrics.Add(CounterId::kHttpAnswersCut);
+    const LogScope scope(exchange_->request().id);
+    LogWarning("path={} tokens={}: cut off, as the client does not read its answer",
+               exchange_->request().path.substr(0, 100), tokens_);
     Close();
   }
 
+  // However a connection ends: who makes its answer is told, once, that nobody will take it.
   void Close() {
+    if (std::exchange(closed_, true)) return;
+    parts_.connections->Leave(this);
     ++round_;
+    idle_ = false;
+    if (auto gone = std::exchange(gone_, nullptr); gone != nullptr) gone();
     DropAnswer();
-    read_timer_.cancel();
-    write_timer_.cancel();
+    CallOff(read_timer_);
+    CallOff(write_timer_);
     beast::error_code ignored;
     beast::get_lowest_layer(stream_).shutdown(tcp::socket::shutdown_both, ignored);
     beast::get_lowest_layer(stream_).close(ignored);
   }
 
-  void ReplyError(const ApiError& error) {
-    Reply({.status = error.http_status, .body = error.ToJson(errors_)});
+  HttpReply ReplyOf(const ApiError& error) const {
+    return {.status = error.http_status, .body = error.ToJson(errors_)};
   }
-  void Reply(HttpReply reply) {
-    Write(MakeResponse(exchange_->request(), std::move(reply), parts_.options, keep_alive_));
+  HttpResponse ResponseOf(HttpReply reply) const {
+    return MakeResponse(exchange_->request(), std::move(reply), parts_.options, keep_alive_);
   }
 
   void Write(HttpResponse message) {
@@ -301,53 +372,11 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>>, publ
     message.keep_alive(keep_alive_);
     auto response = std::make_shared<HttpResponse>(std::move(message));
     Log(static_cast<int>(response->result_int()));
-    Limit(write_timer_, limits::kHttpWriteTimeoutSeconds);
-    auto done = [self = this->shared_from_this(), response](beast::error_code error, size_t) {
-      self->write_timer_.cancel();
-      error ? self->Close() : self->Finished();
-    };
-    http::async_write(stream_, *response, std::move(done));
-  }
-
-  void BeginBody(const HttpReply& head) {
-    NUMOE_CHECK(!streaming_);
-    streaming_ = true;
-    status_ = head.status;
-    queue_ += ChunkedHead(exchange_->request(), head, parts_.options, keep_alive_);
-    head.body.empty() ? WriteQueue() : SendChunk(head.body);
-  }
-
-  void SendChunk(const std::string& data) {
-    NUMOE_CHECK(streaming_);
-    if (data.empty()) return;  // an empty chunk ends the stream
-    fmt::format_to(std::back_inserter(queue_), "{:x}\r\n", data.size());
-    queue_ += data;
-    queue_ += "\r\n";
-    // A client that reads slower than its stream grows is cut off here.
-    if (queue_.size() > limits::kHttpStreamQueueBytesMax) return ClientGone();
-    WriteQueue();
-  }
-
-  void EndStream() {
-    NUMOE_CHECK(streaming_ && !answered_);
-    queue_ += "0\r\n\r\n";
-    answered_ = true;
-    slot_.reset();
-    gone_ = nullptr;
-    Log(status_);
-    WriteQueue();
-  }
-
-  void Break() {
-    NUMOE_CHECK(streaming_ && !answered_);
-    Log(status_);
-    Close();
-  }
-
-  void OnSent(std::function<void()> sent) {
-    NUMOE_CHECK(streaming_ && sent_ == nullptr);
-    sent_ = std::move(sent);
-    WriteQueue();
+    Limit(write_timer_, WriteTimeout(), &Connection::CutOff);
+    http::async_write(stream_, *response, IfOpen([response](Connection& c, beast::error_code error, size_t) {
+                        CallOff(c.write_timer_);
+                        error ? c.Close() : c.Finished();
+                      }));
   }
 
   // One packet for what has gathered.
@@ -360,26 +389,31 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>>, publ
     }
     writing_ = true;
     auto data = std::make_shared<std::string>(std::exchange(queue_, {}));
-    Limit(write_timer_, limits::kHttpWriteTimeoutSeconds);
-    asio::async_write(
-        stream_, asio::buffer(*data),
-        [self = this->shared_from_this(), data, round = round_](beast::error_code error, size_t) {
-          self->writing_ = false;
-          self->write_timer_.cancel();
-          if (self->round_ != round) return;
-          error ? self->ClientGone() : self->WriteQueue();
-        });
+    Limit(write_timer_, WriteTimeout(), &Connection::CutOff);
+    asio::async_write(stream_, asio::buffer(*data),
+                      IfOpen([data](Connection& c, beast::error_code error, size_t) {
+                        c.writing_ = false;
+                        CallOff(c.write_timer_);
+                        error ? c.Close() : c.WriteQueue();
+                      }));
   }
 
   void Finished() {
     exchange_.reset();
     answering_.reset();
     slot_.reset();
+    parts_.connections->Rest(this);
     ++round_;
     if (!keep_alive_) return watching_ ? Close() : Linger();
     idle_ = true;
-    if (watching_) return Limit(read_timer_, limits::kHttpIdleTimeoutSeconds);
-    Next();
+    if (!watching_) return Next();
+    if (buffer_.size() == 0) return Limit(read_timer_, seconds(limits::kHttpIdleTimeoutSeconds));
+    // The next request, or its beginning, is here: the read that waits for more is called off, and goes on
+    // with it. Over TLS it may stay for the rest of a record, which is waited for no longer than for a
+    // request.
+    Limit(read_timer_, ReadTimeout());
+    beast::error_code ignored;
+    beast::get_lowest_layer(stream_).cancel(ignored);
   }
 
   // What the client still sends is read and dropped for a while: closing at once would reset the connection
@@ -387,7 +421,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>>, publ
   void Linger() {
     beast::error_code ignored;
     beast::get_lowest_layer(stream_).shutdown(tcp::socket::shutdown_send, ignored);
-    Limit(read_timer_, limits::kHttpLingerSeconds);
+    Limit(read_timer_, seconds(limits::kHttpLingerSeconds));
     Drop();
   }
 
@@ -395,9 +429,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>>, publ
     buffer_.consume(buffer_.size());
     beast::get_lowest_layer(stream_).async_read_some(
         buffer_.prepare(limits::kHttpHeaderBytesMax),
-        [self = this->shared_from_this()](beast::error_code error, size_t) {
-          error ? self->Close() : self->Drop();
-        });
+        IfOpen([](Connection& c, beast::error_code error, size_t) { error ? c.Close() : c.Drop(); }));
   }
 
   void Next() {
@@ -406,8 +438,7 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>>, publ
   }
 
   void Log(int status) {
-    const double ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - started_).count();
+    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - started_).count();
     const HttpRequest& request = exchange_->request();
     // Patterns, not paths: a client must not be able to make any number of time series.
     const std::string pattern = route_ == nullptr ? "none" : route_->pattern;
@@ -422,8 +453,10 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>>, publ
   const ServerParts parts_;
   asio::steady_timer read_timer_;
   asio::steady_timer write_timer_;
-  beast::flat_buffer buffer_;
+  beast::flat_buffer buffer_{limits::kHttpHeaderBytesMax + limits::kHttpAheadBytesMax};
   std::optional<http::request_parser<http::string_body>> parser_;
+  const bool spare_;  // beyond --max-connections: one request, and soon
+  bool closed_ = false;
   bool keep_alive_ = true;
   bool idle_ = false;      // between requests
   bool watching_ = false;  // a read is pending while a request is answered, or after
@@ -436,8 +469,9 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>>, publ
   ErrorShape errors_ = ErrorShape::kOpenAi;
   std::function<void()> gone_;
   std::function<void()> sent_;
-  std::chrono::steady_clock::time_point started_;
+  Clock::time_point started_;
   uint64_t round_ = 0;
+  bool asks_ = false;  // it was let in and is whole: the connection does not give way
   bool answered_ = false;
   bool streaming_ = false;
   int status_ = 0;  // of the stream
@@ -447,35 +481,6 @@ class Connection : public std::enable_shared_from_this<Connection<Stream>>, publ
 };
 
 }  // namespace
-
-void OpenConnections::Enter(Member* member) {
-  const MutexLock lock(mutex_);
-  members_.insert(member);
-}
-
-void OpenConnections::Leave(Member* member) {
-  const MutexLock lock(mutex_);
-  members_.erase(member);
-}
-
-std::set<OpenConnections::Member*> OpenConnections::All() {
-  const MutexLock lock(mutex_);
-  return members_;
-}
-
-bool OpenConnections::Has(Member* member) {
-  const MutexLock lock(mutex_);
-  return members_.count(member) > 0;
-}
-
-// Without the lock while a member drops its answer: the last one who holds a connection ends it, which
-// leaves.
-void OpenConnections::DropAnswers() {
-  for (Member* const member : All()) {
-    // One may end another: a task that forwards holds both.
-    if (Has(member)) member->DropAnswer();
-  }
-}
 
 void ServeConnection(tcp::socket socket, std::shared_ptr<asio::ssl::context> tls, const ServerParts& parts) {
   if (tls == nullptr) {

@@ -1,45 +1,24 @@
 // Connection: one client connection. Reads requests, has the router's handlers answer them one after the
 // other, and notices when the client leaves.
 //
-// Lives on its own strand: everything but Exchange::Post runs there. While a request is answered a read is
+// Lives on its own strand: everything but Exchange::Post and TakeBody runs there. What a request's head alone
+// decides - path, key, room - is answered before its body is read. While a request is answered a read is
 // pending: what it brings belongs to the next request, and if it fails the client has gone. Times without
-// progress are bounded in every state: handshake, idle, reading, writing.
+// progress are bounded in every state: handshake, idle, reading, writing. However a connection ends, who
+// makes its answer is told once (Exchange::OnGone), unless the answer was whole by then.
 #pragma once
 
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <memory>
-#include <set>
 
-#include "common/base/mutex.h"
 #include "common/observe/metrics.h"
+#include "coordinator/http/open_connections.h"
+#include "coordinator/http/request_bodies.h"
 #include "coordinator/http/server.h"
 
 namespace numoe {
-
-/// Connections that are open. One that is answering and its answer hold each other, until the answer is out
-/// or the client has gone; a server that ends before that drops the answers.
-class OpenConnections {
- public:
-  class Member {
-   public:
-    virtual ~Member() = default;
-    /// Lets go of the answer, without a word to anybody. The server's threads have ended.
-    virtual void DropAnswer() = 0;
-  };
-  void Enter(Member* member);
-  void Leave(Member* member);
-  /// REQUIRES: the server's threads have ended.
-  void DropAnswers();
-
- private:
-  std::set<Member*> All();
-  bool Has(Member* member);
-
-  Mutex mutex_;
-  std::set<Member*> members_ ABSL_GUARDED_BY(mutex_);
-};
 
 /// What all connections of a server share, and outlives them.
 struct ServerParts {
@@ -49,9 +28,12 @@ struct ServerParts {
   const ServerOptions& options;
   std::shared_ptr<std::atomic<int>> answering;  // requests whose answers are not yet out
   std::shared_ptr<OpenConnections> connections;
+  std::shared_ptr<RequestBodies> bodies;
 };
 
-/// Serves the socket until it closes. `tls`: null for plain text.
+/// Serves the socket until it closes. `tls`: null for plain text. A connection that came while
+/// --max-connections others had whole requests of keys in hand answers one request that needs no key; to all
+/// others it says that there is no room.
 void ServeConnection(boost::asio::ip::tcp::socket socket, std::shared_ptr<boost::asio::ssl::context> tls,
                      const ServerParts& parts);
 

@@ -2,9 +2,9 @@
 //
 // A handler answers in one of two ways: Reply once, or BeginStream (or BeginBody), any number of Send,
 // EndStream (or Break). Handlers run on the connection's executor, and everything here but Post and TakeBody
-// must be called there; Post brings work from other threads to it. When the client goes away the exchange is
-// over: OnGone's function is called once, what is sent from then on is dropped, and so is what was posted.
-// Whoever will answer holds the exchange.
+// must be called there; Post brings work from other threads to it. When the client goes away or is cut off,
+// the exchange is over: OnGone's function is called once, what is sent from then on is dropped, and so is
+// what was posted. Whoever will answer holds the exchange.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "coordinator/http/api_error.h"
+#include "coordinator/http/caller.h"
 
 namespace numoe {
 
@@ -28,6 +29,7 @@ struct HttpRequest {
   std::vector<std::string> captures;                         // what the route's {...} stand for
   std::string body;
   std::string id;  // the client's x-request-id, or one made here
+  Caller caller;   // whose it is; nobody's on a route that is asked without a key
 
   /// The first header of this name (lower case); "" if there is none.
   std::string_view Header(std::string_view name) const;
@@ -42,13 +44,23 @@ struct HttpReply {
   std::vector<std::pair<std::string, std::string>> headers;  // besides those that every reply has
 };
 
+/// A request's place among those of its key; given back when the last holder lets go. Thread-safe.
+class RequestPlace {
+ public:
+  virtual ~RequestPlace() = default;
+  /// The request is as much work as `sequences` that have one each, from now on. False: its key may not have
+  /// so many at once. Where it may never have so many, all that it may have will do.
+  [[nodiscard]] virtual bool Widen(int sequences) = 0;
+};
+
 class Exchange {
  public:
   virtual ~Exchange() = default;
 
   virtual const HttpRequest& request() const = 0;
-  /// The request's body, once: whoever has read a long prompt does not keep its text while it is answered.
-  /// From the one thread that reads it.
+  /// The request's body, once, by whoever reads it now: a long prompt's text is not kept while it is
+  /// answered, and has left the budget of what waits to be read (request_bodies.h). From the one thread that
+  /// reads it.
   virtual std::string TakeBody() = 0;
   virtual void Reply(HttpReply reply) = 0;
   /// In the shape that the route's clients know.
@@ -71,7 +83,7 @@ class Exchange {
   virtual boost::asio::any_io_executor Executor() = 0;
   /// The request's place among those of its key, for work that goes on when it has been answered: the place
   /// is taken until the last holder lets go. Null: it has none.
-  virtual std::shared_ptr<void> Place() = 0;
+  virtual std::shared_ptr<RequestPlace> Place() = 0;
   /// For the request's line in the log.
   virtual void CountTokens(int tokens) = 0;
 };

@@ -36,6 +36,7 @@ std::optional<std::vector<std::string>> Match(std::string_view pattern, std::str
 void Router::Add(Route route) {
   for (const Route& other : routes_)
     NUMOE_CHECK(other.method != route.method || other.pattern != route.pattern) << route.pattern;
+  if (route.method == "GET" || route.method == "DELETE") route.body_max = 0;
   routes_.push_back(std::move(route));
 }
 

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/limits.h"
 #include "coordinator/http/api_error.h"
 #include "coordinator/http/exchange.h"
 
@@ -25,6 +26,8 @@ struct Route {
   bool open = false;                        // asked without a key
   bool counted = true;                      // among the requests that its key may have at once
   ErrorShape errors = ErrorShape::kOpenAi;  // what its clients expect
+  // Larger bodies are refused before they are read. Add makes it 0 for GET and DELETE, which take none.
+  size_t body_max = limits::kHttpBodyBytesMax;
 };
 
 struct RouteMatch {

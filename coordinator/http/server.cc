@@ -27,6 +27,7 @@ using tcp = asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kFinishLook(2);
 constexpr std::chrono::seconds kTlsLook(1);
+constexpr std::chrono::seconds kTrimLook(limits::kHttpTrimSeconds);
 
 absl::StatusOr<std::shared_ptr<asio::ssl::context>> LoadTls(const ServerOptions& options) {
   auto tls = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
@@ -53,12 +54,14 @@ class BeastServer final : public Server {
                metrics,
                options_,
                std::make_shared<std::atomic<int>>(0),
-               std::make_shared<OpenConnections>()},
+               std::make_shared<OpenConnections>(static_cast<size_t>(options.connections_max)),
+               std::make_shared<RequestBodies>(options.bodies_bytes_max)},
         certificate_(options.tls_certificate),
         key_(options.tls_key),
         acceptor_(asio::make_strand(context_)),
         pause_(acceptor_.get_executor()),
-        tls_look_(acceptor_.get_executor()) {}
+        tls_look_(acceptor_.get_executor()),
+        trim_look_(acceptor_.get_executor()) {}
 
   ~BeastServer() override {
     Stop();
@@ -87,6 +90,7 @@ class BeastServer final : public Server {
     if (error) return Fail("cannot listen", error);
     Accept();
     if (tls_ != nullptr) WatchTls();
+    WatchMemory();
     for (int i = 0; i < options_.threads; ++i) {
       threads_.emplace_back([this, i] {
         pthread_setname_np(pthread_self(), fmt::format("http-{}", i).c_str());
@@ -129,9 +133,14 @@ class BeastServer final : public Server {
   }
 
   void Accept() {
+    const auto usual = static_cast<size_t>(options_.connections_max);
+    const size_t most = usual + limits::kHttpSpareConnections, open = parts_.connections->size();
+    if (open >= most)
+      return AcceptLater(fmt::format("{} are open, as many as may (--max-connections)", most));
+    waits_ = waits_ && open >= usual;
     acceptor_.async_accept(asio::make_strand(context_),
                            [this](boost::system::error_code error, tcp::socket socket) {
-                             if (error) return AcceptLater(error);
+                             if (error) return AcceptLater(error.message());
                              boost::system::error_code ignored;
                              socket.set_option(tcp::no_delay(true), ignored);
                              RefreshTls();
@@ -140,10 +149,12 @@ class BeastServer final : public Server {
                            });
   }
 
-  // Out of descriptors, mostly: trying again at once would keep a core busy until some are free.
-  void AcceptLater(boost::system::error_code error) {
+  // Too many connections, or no descriptor for another: trying again at once would keep a core busy until
+  // some are free. Clients wait in the system's queue.
+  void AcceptLater(const std::string& why) {
     if (!acceptor_.is_open()) return;
-    LogWarning("cannot accept a connection: {}", error.message());
+    if (!waits_) LogWarning("connections wait to be accepted: {}", why);
+    waits_ = true;
     pause_.expires_after(std::chrono::milliseconds(100));
     pause_.async_wait([this](boost::system::error_code cancelled) {
       if (!cancelled) Accept();
@@ -173,6 +184,16 @@ class BeastServer final : public Server {
     });
   }
 
+  // Here and not where a request ends: no answer waits for it, and many large requests cost one look.
+  void WatchMemory() {
+    trim_look_.expires_after(kTrimLook);
+    trim_look_.async_wait([this](boost::system::error_code cancelled) {
+      if (cancelled) return;
+      parts_.bodies->TrimMemory();
+      WatchMemory();
+    });
+  }
+
   void SayTls(const char* what) {
     const X509& used = *SSL_CTX_get0_certificate(tls_->native_handle());
     LogInfo("--ssl-certfile: {}{}", what, DescribeCertificate(used));
@@ -187,7 +208,8 @@ class BeastServer final : public Server {
   std::shared_ptr<asio::ssl::context> tls_;  // null: plain text; the acceptor's strand
   asio::io_context context_;
   tcp::acceptor acceptor_;
-  asio::steady_timer pause_, tls_look_;
+  asio::steady_timer pause_, tls_look_, trim_look_;
+  bool waits_ = false;  // connections do, which has been said
   int port_ = 0;
   std::vector<std::thread> threads_;
 };

@@ -1,10 +1,12 @@
 // The HTTP server: Boost.Beast, asynchronous, a few threads for any number of connections; plain or TLS.
 //
-// Knows nothing of what is served: a Router says which handler answers what (exchange.h). Bodies, headers,
-// idle and reading times are bounded (limits::kHttp*); a certificate that is replaced on disk is used for the
-// connections that come after. Cross-origin requests are answered as CORS asks (Fetch Standard, 3.2).
+// Knows nothing of what is served: a Router says which handler answers what (exchange.h). Connections,
+// bodies, headers, idle and reading times are bounded (http_limits.h); a certificate that is replaced on disk
+// is used for the connections that come after. Cross-origin requests are answered as CORS asks (Fetch
+// Standard, 3.2).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -14,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "common/observe/metrics.h"
 #include "coordinator/http/access.h"
+#include "coordinator/http/http_limits.h"
 #include "coordinator/http/router.h"
 
 namespace numoe {
@@ -25,6 +28,10 @@ struct ServerOptions {
   std::filesystem::path tls_certificate;             // PEM, the whole chain; empty: no TLS
   std::filesystem::path tls_key;                     // PEM
   std::vector<std::string> allowed_origins = {"*"};  // whose pages may ask; "*": all; empty: none
+  int connections_max = limits::kHttpConnectionsMax;
+  size_t bodies_bytes_max = limits::kHttpBodiesBytesMax;  // of all connections together
+  std::chrono::milliseconds read_timeout = std::chrono::seconds(limits::kHttpReadTimeoutSeconds);
+  std::chrono::milliseconds write_timeout = std::chrono::seconds(limits::kHttpWriteTimeoutSeconds);
 };
 
 class Server {

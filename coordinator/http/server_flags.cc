@@ -2,22 +2,70 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 
 namespace numoe {
+namespace {
+
+// An unset variable of a shell must not open the port; where it leaves nothing behind "=", the parser takes
+// the next flag for the value.
+std::string MissingIsWrong(const std::string& value) {
+  const bool missing = value.find_first_not_of(" \t\r\n") == std::string::npos || value.starts_with("--");
+  return missing ? "found no value, expected one (is a variable of the shell unset?)" : "";
+}
+
+void AddKeyFlags(Flags& flags, AccessOptions& access) {
+  flags
+      .Add(
+          "api-key-file", access.key_file,
+          "File with one API key a line, as in KEY name=NAME weight=N (what it is called in /metrics, key-1, "
+          "key-2 ... in the order of all keys if there is none; its share beside the others, 1 if there is "
+          "none); read again when it changes: emptied it takes all its keys away, gone or broken it changes "
+          "nothing; default: open to everybody")
+      .Check(MissingIsWrong, "FILE");
+  flags
+      .Add("api-key", access.keys,
+           "API keys, separated by commas; every user of this host can read them in the list of processes: "
+           "--api-key-file keeps them to itself")
+      .CommaSeparated()
+      .Check(MissingIsWrong, "KEYS");
+  flags
+      .Add(
+          "admin-api-key-file", access.admin_key_file,
+          "The same for keys that may abort anybody's requests and forget everybody's prefixes; others do so "
+          "with their own")
+      .Check(MissingIsWrong, "FILE");
+  flags
+      .Add("admin-api-key", access.admin_keys,
+           "Such keys, separated by commas; to be read by every user of this host, too")
+      .CommaSeparated()
+      .Check(MissingIsWrong, "KEYS");
+}
+
+}  // namespace
 
 void AddServerFlags(Flags& flags, ServerFlags f) {
   flags.Add("host", f.server.host, "IP address to serve on");
   flags.Add("port", f.server.port, "Port to serve on; 0: any free one").Range(0, 65535);
   flags.Add("port-file", f.port_file, "File to write the port to once it serves");
-  flags.Add("api-key", f.access.keys, "Accepted API keys, separated by commas; default: open")
-      .CommaSeparated();
-  flags.Add("api-key-file", f.access.key_file, "File with one API key a line; read again when it changes");
+  AddKeyFlags(flags, f.access);
   flags
       .Add("max-requests-per-key", f.access.requests_per_key_max,
-           "Requests of one API key at once before 429; 0: any number")
+           "Requests of one API key that compute at once before 429; one with several prompts or answers "
+           "counts "
+           "for as many as it has, and is taken alone where it has more; 0: any number")
       .NonNegative();
+  flags
+      .Add("max-connections", f.server.connections_max,
+           "Connections of clients at once; a new one takes the place of the one that has asked for nothing "
+           "longest, or of one whose request is not whole; where all wait for answers, /health, /metrics and "
+           "what else needs no key is answered, "
+           "all else is 503")
+      .Range(1, 60'000);
   flags.Add("ssl-certfile", f.server.tls_certificate,
             "PEM file with the TLS certificate chain; default: no TLS");
   flags.Add("ssl-keyfile", f.server.tls_key, "PEM file with its key");
@@ -33,6 +81,20 @@ absl::Status CheckServerFlags(const ServerOptions& options) {
   return absl::InvalidArgumentError(fmt::format(
       "{} is given without {}: expected both, or neither for plain HTTP",
       has_key ? "--ssl-keyfile" : "--ssl-certfile", has_key ? "--ssl-certfile" : "--ssl-keyfile"));
+}
+
+absl::Status CheckPortFile(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(path, error);
+  const std::string tried = path + ".tmp";  // as WritePort writes it
+  if (folder || !std::ofstream(tried)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--port-file: cannot write {}: {}; expected a file in a folder that this user may write to", path,
+        folder ? "it is a folder" : std::strerror(errno)));
+  }
+  std::filesystem::remove(tried, error);
+  return absl::OkStatus();
 }
 
 absl::Status WritePort(const std::string& path, int port) {

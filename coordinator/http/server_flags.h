@@ -21,6 +21,8 @@ struct ServerFlags {
 void AddServerFlags(Flags& flags, ServerFlags f);
 /// INVALID_ARGUMENT names a flag that lacks another.
 absl::Status CheckServerFlags(const ServerOptions& options);
+/// --port-file: whether it can be written, which is asked before anything takes long.
+absl::Status CheckPortFile(const std::string& path);
 /// --port-file: the file is there once it is whole. "": none is asked for.
 absl::Status WritePort(const std::string& path, int port);
 

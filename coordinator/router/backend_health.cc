@@ -26,4 +26,11 @@ HealthAnswer ReadHealth(int http_status, std::string_view body) {
                       Printable(detail))};
 }
 
+std::string ErrorCodeOf(std::string_view body) {
+  const auto json = ParseBoundedJson(body);
+  if (!json.ok() || !json->is_object()) return "";
+  const auto error = json->find("error");
+  return error != json->end() && error->is_object() ? Field(*error, "code") : "";
+}
+
 }  // namespace numoe

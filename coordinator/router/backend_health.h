@@ -1,4 +1,4 @@
-// What a backend's /health says, read.
+// What a backend's /health says, and its errors, read.
 //
 // 200 is ready. A coordinator that answers "degraded" (a worker is lost) or "stuck" takes requests that wait
 // until it is well again; "starting", "draining" and what nobody knows takes none. Pure function of outside
@@ -18,5 +18,7 @@ struct HealthAnswer {
 };
 
 HealthAnswer ReadHealth(int http_status, std::string_view body);
+/// The code of an error that a coordinator answers; "" if there is none.
+std::string ErrorCodeOf(std::string_view body);
 
 }  // namespace numoe

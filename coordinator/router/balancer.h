@@ -78,7 +78,7 @@ class Balancer {
 
   void RememberResponse(const std::string& key, int backend);
   std::optional<int> ResponseBackend(const std::string& key);
-  /// Backends have forgotten what they computed.
+  /// All backends have forgotten what they computed.
   void ForgetPrefixes();
 
   /// Of one that is no more: kOut.

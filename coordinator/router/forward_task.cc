@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/observe/logging.h"
 #include "coordinator/client/client_limits.h"
+#include "coordinator/router/backend_health.h"
 #include "coordinator/router/forwarded_head.h"
 #include "coordinator/router/router_limits.h"
 
@@ -37,7 +38,7 @@ void ForwardTask::Begin(std::optional<Placement> placement) {
 
 void ForwardTask::Try() {
   ++attempt_;
-  connected_ = streaming_ = false;
+  connected_ = streaming_ = refused_ = false;
   status_ = 0;
   whole_.reset();
   backend_ = backends_.NameOf(placement_->backend);
@@ -84,13 +85,13 @@ HttpEvents ForwardTask::Events(std::shared_ptr<HttpClient> client) {
 
 void ForwardTask::OnHead(const HttpHeaders& headers) {
   if (gone_) return;
-  if (status_ == 429 || status_ == 503) {
-    const std::shared_ptr<HttpExchange> refusing = upstream_.lock();
-    if (status_ == 503) backends_.Lose(placement_->backend, "answered 503");
-    if (TryElsewhere()) return refusing->Cancel();
+  HttpReply reply = ForwardedReply(status_, headers);
+  refused_ = status_ == 429 || status_ == 503;
+  if (refused_) {
+    whole_ = std::move(reply);
+    return;
   }
   exchange_->TakeBody();  // it will not be tried again
-  HttpReply reply = ForwardedReply(status_, headers);
   const bool no_body = exchange_->request().method == "HEAD" || status_ == 204 || status_ == 304;
   if (no_body || IsShort(headers, limits::kRouterWholeBytesMax)) {
     whole_ = std::move(reply);
@@ -118,6 +119,7 @@ absl::Status ForwardTask::OnBody(std::string_view bytes) {
 void ForwardTask::OnEnd(const absl::Status& end) {
   placement_->running.reset();
   if (gone_) return;
+  if (refused_) return OnRefusal();  // whether or not its last word came
   if (end.ok()) return whole_ ? exchange_->Reply(*std::move(whole_)) : exchange_->EndStream();
   const std::string why(end.message());
   if (!connected_) return Unreached(why);
@@ -126,6 +128,16 @@ void ForwardTask::OnEnd(const absl::Status& end) {
   if (streaming_) return exchange_->Break();
   Fail(502,
        "the coordinator's connection ended before its answer; it may have run, so it is not tried again");
+}
+
+// Many things are refused for a moment; only who starts or drains takes nobody's requests.
+void ForwardTask::OnRefusal() {
+  const std::string code = ErrorCodeOf(whole_->body);
+  if (status_ == 503 && (code == "starting" || code == "draining"))
+    backends_.Lose(placement_->backend, "answered 503 " + code);
+  if (TryElsewhere()) return;
+  exchange_->TakeBody();
+  exchange_->Reply(*std::move(whole_));
 }
 
 void ForwardTask::Unreached(const std::string& why) {

@@ -34,6 +34,7 @@ class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
   void OnHead(const HttpHeaders& headers);
   absl::Status OnBody(std::string_view bytes);
   void OnEnd(const absl::Status& end);
+  void OnRefusal();
   void Unreached(const std::string& why);
   /// Whether another backend tries it now.
   bool TryElsewhere();
@@ -53,6 +54,7 @@ class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
   bool connected_ = false;
   int status_ = 0;
   bool streaming_ = false;
+  bool refused_ = false;            // 429 or 503: whole_ says why
   std::optional<HttpReply> whole_;  // an answer that is passed on in one piece
 };
 

@@ -1,6 +1,7 @@
 // numoe-router: one port in front of several coordinators, each request to the one that suits it best.
 #include <fmt/format.h>
 
+#include "common/base/core_dumps.h"
 #include "common/base/descriptors.h"
 #include "common/base/flags.h"
 #include "common/base/log.h"
@@ -24,6 +25,7 @@ struct RouterFlags {
   AccessOptions access;
   ServerOptions server{.threads = 4};
   int64_t drain_timeout_ms = 30'000;
+  bool core_dumps = false;
   LogOptions log{.program = "numoe-router"};
 };
 
@@ -41,6 +43,7 @@ int ParseRouterFlags(int argc, char** argv, RouterFlags& f) {
   AddServerFlags(flags, {f.server, f.access, f.port_file});
   flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM")
       .NonNegative();
+  flags.AddSwitch("core-dumps", f.core_dumps, kCoreDumpsHelp);
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
   flags.Add("log-format", f.log.format, "text or json");
   return flags.Parse(argc, argv);
@@ -56,9 +59,12 @@ void AwaitEnd(const RouterFlags& f, RouterService& service, Server& server) {
   if (!server.Finish(f.drain_timeout_ms)) LogWarning("requests still running at the drain timeout are ended");
 }
 
-absl::Status Serve(const RouterFlags& f) {
+// `no_dumps`: of ForbidCoreDumps.
+absl::Status Serve(const RouterFlags& f, const absl::Status& no_dumps) {
   RETURN_IF_ERROR(SetupLogging(f.log));
+  if (!no_dumps.ok()) LogWarning("{}", std::string(no_dumps.message()));
   RETURN_IF_ERROR(CheckServerFlags(f.server));
+  RETURN_IF_ERROR(CheckPortFile(f.port_file));
   Metrics metrics(MetricOwner::kRouter);
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), "none"}).Set(1);
   ASSIGN_OR_RETURN(const auto backends,
@@ -88,9 +94,10 @@ absl::Status Serve(const RouterFlags& f) {
 int main(int argc, char** argv) {
   numoe::RouterFlags flags;
   if (const int code = numoe::ParseRouterFlags(argc, argv, flags); code >= 0) return code;
+  const absl::Status no_dumps = flags.core_dumps ? absl::OkStatus() : numoe::ForbidCoreDumps();
   numoe::BlockSignals();
   numoe::RaiseDescriptorLimit();
-  if (const absl::Status status = numoe::Serve(flags); !status.ok()) {
+  if (const absl::Status status = numoe::Serve(flags, no_dumps); !status.ok()) {
     std::fprintf(stderr, "numoe-router: %s\n", std::string(status.message()).c_str());
     return 2;
   }

@@ -8,6 +8,7 @@
 #include "common/base/version.h"
 #include "common/weights/json_reader.h"
 #include "coordinator/http/http_limits.h"
+#include "coordinator/http/metrics_text.h"
 #include "coordinator/router/forward_task.h"
 #include "coordinator/router/merged_replies.h"
 #include "nlohmann/json.hpp"
@@ -25,6 +26,12 @@ bool IsPlainId(const std::string& id) {
          std::all_of(id.begin(), id.end(), [](unsigned char c) {
            return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
          });
+}
+
+// Others' keys reach what is their own. A router without keys cannot tell an admin's.
+bool AsksForEverybody(const HttpRequest& request) {
+  if (request.caller.tenant != 0) return request.caller.admin;
+  return request.Header("authorization").empty() && request.Header("x-api-key").empty();
 }
 
 }  // namespace
@@ -54,9 +61,10 @@ void RouterService::RegisterOwn(Router& router) {
   add("/version", "The program's version", [](const std::shared_ptr<Exchange>& e) {
     e->Reply({.body = DumpJson({{"version", Version()}})});
   });
-  add("/metrics", "Prometheus text", [this](const std::shared_ptr<Exchange>& e) {
-    e->Reply({.body = metrics_.Serialise(), .type = "text/plain; version=0.0.4; charset=utf-8"});
-  });
+  add("/metrics", "Prometheus text",
+      [text = std::make_shared<MetricsText>(metrics_)](const std::shared_ptr<Exchange>& e) {
+        e->Reply({.body = text->Get(), .type = "text/plain; version=0.0.4; charset=utf-8"});
+      });
 }
 
 void RouterService::RegisterForwarded(Router& router) {
@@ -85,7 +93,8 @@ void RouterService::RegisterForwarded(Router& router) {
                 .pattern = path,
                 .summary = "Of the backend that keeps this answer",
                 .handle = by_response,
-                .counted = false});
+                .counted = false,
+                .body_max = limits::kHttpCommandBytesMax});
   }
   const auto anywhere = [this](const std::shared_ptr<Exchange>& e) { Anywhere(e); };
   for (const char* path : {"/", "/page/{}", "/openapi.json"}) {
@@ -102,7 +111,8 @@ void RouterService::RegisterMerged(Router& router) {
                 .summary = command ? "Told to all backends" : "Of all backends together",
                 .handle = [this, merge,
                            command](const std::shared_ptr<Exchange>& e) { AskEverybody(e, merge, command); },
-                .counted = false});
+                .counted = false,
+                .body_max = limits::kHttpCommandBytesMax});
   };
   add("GET", "/v1/models", MergeModels, false);
   for (const char* path : {"/load", "/get_load"}) add("GET", path, MergeSums, false);
@@ -198,10 +208,11 @@ void RouterService::AskEverybody(const std::shared_ptr<Exchange>& exchange, Merg
     if (command || backends_.balancer().StateOf(i).health != BackendHealth::kOut)
       question.backends.push_back(i);
   }
-  // What they computed is forgotten, so where it was need not be remembered.
-  if (command && request.path != "/abort_request") backends_.balancer().ForgetPrefixes();
+  // What all computed for everybody is forgotten, so where it was need not be remembered.
+  const bool forgets = command && request.path != "/abort_request" && AsksForEverybody(request);
+  const size_t asked = question.backends.size();
   AskAll(backends_, exchange, std::move(question),
-         [this, exchange, merge](const std::vector<BackendReply>& replies) {
+         [this, exchange, merge, forgets, asked](const std::vector<BackendReply>& replies) {
            if (replies.empty()) {
              return exchange->ReplyError(FromStatus(
                  absl::UnavailableError("no coordinator serves at the moment: " + backends_.Missing())));
@@ -211,6 +222,7 @@ void RouterService::AskEverybody(const std::shared_ptr<Exchange>& exchange, Merg
              if (reply.status != 200) return exchange->Reply({.status = reply.status, .body = reply.body});
              named.push_back({backends_.NameOf(reply.backend), reply.body});
            }
+           if (forgets && named.size() == asked) backends_.balancer().ForgetPrefixes();
            exchange->Reply({.body = merge(named)});
          });
 }

@@ -1,5 +1,7 @@
 #include "coordinator/tokenizer/bpe_tokenizer.h"
 
+#include <algorithm>
+
 #include "common/base/check.h"
 #include "common/weights/weights_limits.h"
 #include "coordinator/tokenizer/bpe.h"
@@ -27,6 +29,9 @@ class BpeTokenizer final : public Tokenizer {
         tokens_(std::move(model.tokens)),
         specials_(std::move(model.specials)) {
     role_tokens_ = std::move(model.role_tokens);
+    size_t longest = specials_.LongestName();
+    for (const std::string& token : tokens_) longest = std::max(longest, token.size());
+    token_text_bytes_max_ = longest * (nfc_ ? kNfcShrinkMax : 1);
   }
 
   std::vector<TokenId> EncodeSegments(absl::Span<const TextSegment> segments) const override {

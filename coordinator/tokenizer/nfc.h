@@ -5,10 +5,16 @@
 // https://www.unicode.org/reports/tr15/ (sections 9 and 9.1).
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace numoe {
+
+/// A normal form has at least one byte for so many bytes of its text. Taking each character of the form as
+/// the longest that it can come of, parts first, gives 3.5 (U+0390 of U+1FBE, U+0308 and U+0301); the test
+/// looks at all.
+inline constexpr size_t kNfcShrinkMax = 4;
 
 /// `text`, or its normal form held in `buffer` if that is another. REQUIRES: `text` is valid UTF-8.
 std::string_view Nfc(std::string_view text, std::string& buffer);

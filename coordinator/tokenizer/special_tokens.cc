@@ -21,6 +21,12 @@ std::optional<SpecialTokens::Match> SpecialTokens::Find(std::string_view text, s
   return std::nullopt;
 }
 
+size_t SpecialTokens::LongestName() const {
+  size_t longest = 0;
+  for (const std::string& name : names_) longest = std::max(longest, name.size());
+  return longest;
+}
+
 // Narrows the sorted names to those that go on like the text, character by character.
 size_t SpecialTokens::LongestAt(std::string_view text) const {
   size_t longest = 0;

@@ -33,6 +33,8 @@ class SpecialTokens {
 
   const std::map<std::string, SpecialToken, std::less<>>& by_name() const { return by_name_; }
   const std::map<TokenId, std::string>& by_id() const { return by_id_; }
+  /// Bytes of the longest name; 0: there is none.
+  size_t LongestName() const;
   /// The token of this id is marked special.
   bool IsSpecial(TokenId id) const;
 

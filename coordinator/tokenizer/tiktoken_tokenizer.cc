@@ -71,6 +71,9 @@ class TiktokenTokenizer final : public Tokenizer {
         specials_.Add(fmt::format("<|reserved_token_{}|>", id), {id, true});
     }
     vocab_size_ = specials_.by_id().rbegin()->first + 1;
+    token_text_bytes_max_ = specials_.LongestName();
+    for (const std::string& token : tokens_)
+      token_text_bytes_max_ = std::max(token_text_bytes_max_, token.size());
     return absl::OkStatus();
   }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/gguf_model.h"
 #include "coordinator/tokenizer/gguf_tokenizer.h"
@@ -26,6 +27,11 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem
 std::vector<TokenId> Tokenizer::Encode(std::string_view text, Specials specials) const {
   const TextSegment segment{std::string(text), specials == Specials::kParse};
   return EncodeSegments(absl::MakeConstSpan(&segment, 1));
+}
+
+size_t Tokenizer::FewestTokens(size_t text_bytes) const {
+  NUMOE_CHECK_GT(token_text_bytes_max_, 0u);
+  return (text_bytes + token_text_bytes_max_ - 1) / token_text_bytes_max_;
 }
 
 std::string Tokenizer::Decode(absl::Span<const TokenId> ids, bool skip_special) const {

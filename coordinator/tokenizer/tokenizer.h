@@ -45,10 +45,15 @@ class Tokenizer {
   /// tokenizer_config.json's tokens by role ("bos_token", ...), for templates.
   const std::vector<std::pair<std::string, std::string>>& role_tokens() const { return role_tokens_; }
 
+  /// A text of so many bytes has at least this many tokens, however they are cut: as many as if each were the
+  /// longest that there is.
+  size_t FewestTokens(size_t text_bytes) const;
+
   std::string Decode(absl::Span<const TokenId> ids, bool skip_special) const;
 
  protected:
   std::vector<std::pair<std::string, std::string>> role_tokens_;
+  size_t token_text_bytes_max_ = 0;  // of the text that one token stands for, before it is normalised
 };
 
 /// Decodes one sequence as its tokens come. One thread.

@@ -21,7 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string HttpGet(int port, const std::string& path) {
+int ConnectTo(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -29,15 +29,25 @@ std::string HttpGet(int port, const std::string& path) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
     close(fd);
-    return "cannot connect";
+    return -1;
   }
-  const std::string request = "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n";
-  EXPECT_EQ(send(fd, request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
+  return fd;
+}
+
+// What is answered until the server closes.
+std::string Ask(int port, const std::string& request) {
+  const int fd = ConnectTo(port);
+  if (fd < 0) return "cannot connect";
+  send(fd, request.data(), request.size(), MSG_NOSIGNAL);
   std::string reply;
   char buffer[4096];
   for (ssize_t n; (n = recv(fd, buffer, sizeof buffer, 0)) > 0;) reply.append(buffer, static_cast<size_t>(n));
   close(fd);
   return reply;
+}
+
+std::string HttpGet(int port, const std::string& path) {
+  return Ask(port, "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n");
 }
 
 TEST(MetricsTest, PlainMetricsExistFromTheStart) {
@@ -181,6 +191,38 @@ TEST(MetricsExposerTest, ServesMetricsOnAPortOfTheKernelsChoice) {
   const std::string reply = HttpGet((*exposer)->port(), "/metrics");
   EXPECT_THAT(reply, HasSubstr("200 OK"));
   EXPECT_THAT(reply, HasSubstr("numoe_threads 16\n"));
+}
+
+TEST(MetricsExposerTest, SlowAndSilentClientsDoNotKeepAScrapeAway) {
+  const Metrics metrics(MetricOwner::kWorker);
+  const auto exposer = MetricsExposer::Start(metrics, "127.0.0.1", 0);
+  ASSERT_TRUE(exposer.ok()) << exposer.status();
+  const int port = (*exposer)->port();
+  std::vector<int> slow;
+  for (int i = 0; i < 300; ++i) {  // more than it keeps
+    slow.push_back(ConnectTo(port));
+    ASSERT_GE(slow.back(), 0);
+    const std::string half = i % 2 == 0 ? "" : "GET /metrics HTTP/1.1\r\nHost: x\r\nX-";
+    EXPECT_EQ(send(slow.back(), half.data(), half.size(), 0), static_cast<ssize_t>(half.size()));
+  }
+  EXPECT_THAT(HttpGet(port, "/metrics"), HasSubstr("numoe_threads"));
+  for (const int fd : slow) close(fd);
+  EXPECT_THAT(HttpGet(port, "/metrics"), HasSubstr("numoe_threads"));
+}
+
+TEST(MetricsExposerTest, WhatIsNoScrapeIsToldSo) {
+  const Metrics metrics(MetricOwner::kWorker);
+  const auto exposer = MetricsExposer::Start(metrics, "127.0.0.1", 0);
+  ASSERT_TRUE(exposer.ok()) << exposer.status();
+  const int port = (*exposer)->port();
+  EXPECT_THAT(HttpGet(port, "/other"), HasSubstr("404 Not Found"));
+  EXPECT_THAT(HttpGet(port, "/metrics?name=x"), HasSubstr("200 OK"));
+  EXPECT_THAT(Ask(port, "POST /metrics HTTP/1.1\r\n\r\n"), HasSubstr("405 Method Not Allowed"));
+  EXPECT_THAT(Ask(port, "\r\n\r\n"), HasSubstr("404 Not Found"));
+  const std::string head = Ask(port, "HEAD /metrics HTTP/1.1\r\n\r\n");
+  EXPECT_THAT(head, HasSubstr("200 OK"));
+  EXPECT_THAT(head, Not(HasSubstr("numoe_threads")));
+  EXPECT_EQ(Ask(port, std::string(100'000, 'x')), "") << "no head has an end as late as that";
 }
 
 TEST(MetricsExposerTest, StopsAtOnce) {

@@ -31,6 +31,53 @@ TEST(ResponseStoreTest, TheOldestGo) {
   EXPECT_EQ(store.Get(1, "c")->response, "4");
 }
 
+TEST(ResponseStoreTest, WhoHasMostLosesItsOldest) {
+  ResponseStore store(1000, 10'000);
+  store.Put(1, "small", {"{}", ""});
+  for (int i = 0; i < 20; ++i) store.Put(2, std::to_string(i), {std::string(1'500, 'x'), ""});
+  EXPECT_TRUE(store.Get(1, "small")) << "the oldest of all, but another's";
+  EXPECT_FALSE(store.Get(2, "0"));
+  EXPECT_TRUE(store.Get(2, "19"));
+}
+
+TEST(ResponseStoreTest, WhatIsInProgressStays) {
+  ResponseStore store(3, 1 << 20);
+  store.Put(1, "running", {"1", "", true});
+  for (const char* id : {"a", "b", "c"}) store.Put(1, id, {"2", ""});
+  EXPECT_TRUE(store.Get(1, "running"));
+  EXPECT_FALSE(store.Get(1, "a"));
+  store.Put(1, "running", {"3", ""});  // and is over
+  for (const char* id : {"d", "e", "f"}) store.Put(1, id, {"4", ""});
+  EXPECT_FALSE(store.Get(1, "running"));
+  for (const char* id : {"d", "e", "f"}) store.Remove(1, id);
+  EXPECT_EQ(store.bytes(), 0u);
+}
+
+// Also where what is in progress is all that its owner has.
+TEST(ResponseStoreTest, WhatIsInProgressIsItsOwners) {
+  constexpr size_t kBytesMax = 100'000;
+  ResponseStore store(1000, kBytesMax);
+  EXPECT_TRUE(store.Put(1, "others", {std::string(10'000, 'x'), ""}));
+  int kept = 0;
+  for (int i = 0; i < 20; ++i) kept += store.Put(2, std::to_string(i), {std::string(9'000, 'x'), "", true});
+  EXPECT_EQ(kept, 5) << "half of the room";
+  EXPECT_TRUE(store.Get(1, "others"));
+  for (int i = 0; i < kept; ++i) EXPECT_TRUE(store.Get(2, std::to_string(i))) << "none went for a later one";
+  EXPECT_TRUE(store.Put(3, "third", {std::string(30'000, 'x'), "", true}));
+  EXPECT_TRUE(store.Put(4, "fourth", {std::string(20'000, 'x'), ""}));
+  EXPECT_LE(store.bytes(), kBytesMax);
+  EXPECT_FALSE(store.Get(2, "0")) << "the oldest of who is above a share";
+  EXPECT_TRUE(store.Get(1, "others") && store.Get(4, "fourth"));
+}
+
+TEST(ResponseStoreTest, SoManySmallOnesCostNobodyALargeOne) {
+  ResponseStore store(10, 100'000);
+  store.Put(1, "large", {std::string(30'000, 'x'), ""});
+  for (int i = 0; i < 20; ++i) store.Put(2, std::to_string(i), {"{}", ""});
+  EXPECT_TRUE(store.Get(1, "large"));
+  EXPECT_TRUE(store.Get(2, "19"));
+}
+
 TEST(ResponseStoreTest, BytesAreBounded) {
   constexpr size_t kBytesMax = 10'000;
   ResponseStore store(1000, kBytesMax);

@@ -74,6 +74,20 @@ TEST(ResponsesRequestTest, ItemsOfOneTurnAreOneMessage) {
     {"role": "system", "content": "Go on."}])"));
 }
 
+TEST(ResponsesRequestTest, WhatNoItemHasIsNotKept) {
+  ResponsesFields fields;
+  AcceptedResponsesRequest(ParseResponsesRequest(R"("input": [
+    {"type": "message", "role": "user", "id": "m1", "note": "xxx",
+     "content": [{"type": "input_text", "text": "hi", "note": "xxx"}]},
+    {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", "extra": {"a": ["xxx"]}},
+    {"type": "function_call_output", "call_id": "c", "output": "4", "extra": 1}])",
+                                                 fields));
+  EXPECT_EQ(fields.input, ordered_json::parse(R"([
+    {"type": "message", "role": "user", "id": "m1", "content": [{"type": "input_text", "text": "hi"}]},
+    {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c", "output": "4"}])"));
+}
+
 TEST(ResponsesRequestTest, WhatWasSaidBeforeComesFirst) {
   ResponsesFields fields;
   const GenerationRequest request = AcceptedResponsesRequest(

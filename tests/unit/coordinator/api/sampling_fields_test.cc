@@ -25,6 +25,41 @@ TEST(SamplingFieldsTest, OtherNamesAreToldWhatThereIs) {
     EXPECT_THAT(std::string(CheckSamplingValue(name, 1).message()), HasSubstr("top_k")) << name;
 }
 
+std::optional<ApiError> ReadTokenLists(const nlohmann::ordered_json& body, SamplingParams& out) {
+  JsonFields in(body);
+  GenerationRequest request;
+  ReadSampling(in, request);
+  out = request.sampling;
+  return in.error();
+}
+
+// Every answer of a request has a copy of its lists.
+TEST(SamplingFieldsTest, ListsOfTokensAreBounded) {
+  SamplingParams sampling;
+  const nlohmann::ordered_json same = std::vector<unsigned>(100'000, 7);
+  EXPECT_FALSE(ReadTokenLists({{"stop_token_ids", same}, {"allowed_token_ids", {9u, 7u, 9u}}}, sampling));
+  EXPECT_EQ(sampling.stop_token_ids, std::vector<TokenId>{7});
+  EXPECT_LT(sampling.stop_token_ids.capacity(), 100u);
+  EXPECT_EQ(sampling.allowed_token_ids, (std::vector<TokenId>{7, 9}));
+  std::vector<unsigned> many(1025);
+  for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<unsigned>(i);
+  const auto error = ReadTokenLists({{"stop_token_ids", many}}, sampling);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->http_status, 400);
+  EXPECT_EQ(error->param, "stop_token_ids");
+  EXPECT_THAT(error->message, HasSubstr("at most 1024 different token ids, found 1025"));
+}
+
+TEST(SamplingFieldsTest, TokensOutsideTheVocabularyAreRefused) {
+  EXPECT_FALSE(CheckTokenIds({.stop_token_ids = {99}, .allowed_token_ids = {0, 99}}, 100));
+  const auto stop = CheckTokenIds({.stop_token_ids = {5, 100}}, 100);
+  ASSERT_TRUE(stop);
+  EXPECT_EQ(stop->param, "stop_token_ids");
+  EXPECT_THAT(stop->message, HasSubstr("below 100"));
+  EXPECT_THAT(stop->message, HasSubstr("found 100"));
+  EXPECT_EQ(CheckTokenIds({.allowed_token_ids = {100}}, 100)->param, "allowed_token_ids");
+}
+
 // A count that is locked at 40 must not come as 40.0, which no request may send.
 TEST(SamplingFieldsTest, WholeNumbersHaveNoPoint) {
   EXPECT_TRUE(CheckSamplingValue("top_k", 40).ok());

@@ -222,6 +222,17 @@ TEST(ChatTemplateTest, ErrorsGiveLineAndReason) {
               HasSubstr("no filter named 'nope'"));
 }
 
+// A refusal goes to the client; what a file of the model lacks goes to the operator.
+TEST(ChatTemplateTest, OnlyErrorsOfLoadingNameTheFile) {
+  const auto parsed = ChatTemplate::Parse("{{ raise_exception('no') }}", "/srv/model/chat_template.jinja");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const absl::Status refused = (*parsed)->Render({.messages = ordered_json::array()}).status();
+  EXPECT_THAT(refused.ToString(), HasSubstr("no"));
+  EXPECT_THAT(refused.ToString(), ::testing::Not(HasSubstr("/srv")));
+  EXPECT_THAT(ChatTemplate::Parse("{% if %}", "/srv/model/chat_template.jinja").status().ToString(),
+              HasSubstr("/srv/model/chat_template.jinja"));
+}
+
 TEST(ChatMessagesTest, PartsAreJoinedAndArgumentsParsed) {
   const auto out = NormaliseMessages(ordered_json::parse(R"([
     {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},

@@ -41,7 +41,8 @@ TEST(ApiErrorTest, StatusesBecomeHttpStatuses) {
     const char* type;
     const char* code;  // nullptr: null
   };
-  for (const Case& c : {Case{absl::ResourceExhaustedError("m"), 429, "rate_limit_error", "queue_full"},
+  for (const Case& c : {Case{absl::UnauthenticatedError("m"), 401, "authentication_error", "invalid_api_key"},
+                        Case{absl::ResourceExhaustedError("m"), 429, "rate_limit_error", "queue_full"},
                         Case{absl::UnavailableError("m"), 503, "server_error", "unavailable"},
                         Case{absl::InvalidArgumentError("m"), 400, "invalid_request_error", nullptr},
                         Case{absl::DataLossError("m"), 500, "server_error", "internal_error"},

@@ -31,7 +31,7 @@ class FakeExchange final : public Exchange {
   void OnGone(std::function<void()>) override { ADD_FAILURE(); }
   void Post(std::function<void()>) override { ADD_FAILURE(); }
   boost::asio::any_io_executor Executor() override { return {}; }
-  std::shared_ptr<void> Place() override { return nullptr; }
+  std::shared_ptr<RequestPlace> Place() override { return nullptr; }
   void CountTokens(int) override { ADD_FAILURE(); }
 
   HttpReply reply;

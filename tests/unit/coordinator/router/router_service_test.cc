@@ -316,6 +316,47 @@ TEST_F(RouterServiceTest, CommandsReachEverybodyAndListsAreJoined) {
   EXPECT_EQ(Asked(*b, "/flush_cache"), 1u);
 }
 
+TEST_F(RouterServiceTest, WhoIsOverloadedIsPassedOverAndStaysReady) {
+  const auto a = Backend([](const CannedRequest&) {
+    return JsonReply(503, R"({"error": {"message": "m", "code": "overloaded"}})");
+  });
+  const auto b = Backend([](const CannedRequest&) { return JsonReply(200, "b"); });
+  Start({a->url(), b->url()}, 2);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(Ask("/generate", "{}").body, "b");
+  EXPECT_GT(Asked(*a, "/generate"), 0u);
+  EXPECT_EQ(backends_->balancer().StateOf(0).health, BackendHealth::kReady);
+}
+
+TEST_F(RouterServiceTest, TheLastRefusalIsPassedOnWhole) {
+  const auto only = Backend([](const CannedRequest&) {
+    return JsonReply(503, R"({"error": {"message": "m", "code": "overloaded"}})");
+  });
+  Start({only->url()}, 1);
+  for (int i = 0; i < 2; ++i) {
+    const auto reply = Ask("/generate", "{}");
+    EXPECT_EQ(reply.status, 503);
+    EXPECT_THAT(reply.body, HasSubstr("overloaded")) << "and not that nobody serves";
+  }
+}
+
+TEST_F(RouterServiceTest, OnlyAResetOfEverybodysForgetsPlacements) {
+  std::atomic<int> status{401};
+  const auto answers = [&status](const CannedRequest& request) {
+    return JsonReply(request.target == "/flush_cache" ? status.load() : 200, "{}");
+  };
+  const auto a = Backend(answers), b = Backend([](const CannedRequest&) { return JsonReply(200, "{}"); });
+  Start({a->url(), b->url()}, 2);
+  EXPECT_EQ(Ask("/v1/chat/completions", kQuestion).status, 200);
+  ASSERT_GT(backends_->balancer().prefixes(), 0u);
+  EXPECT_EQ(Ask("/flush_cache").status, 401);
+  EXPECT_GT(backends_->balancer().prefixes(), 0u) << "refused";
+  status = 200;
+  EXPECT_EQ(Ask("/flush_cache", "", {{"X-Api-Key", "a"}}).status, 200);
+  EXPECT_GT(backends_->balancer().prefixes(), 0u) << "a key's own";
+  EXPECT_EQ(Ask("/flush_cache").status, 200);
+  EXPECT_EQ(backends_->balancer().prefixes(), 0u);
+}
+
 TEST_F(RouterServiceTest, NobodyThereIsSaidAndDrainingToo) {
   const auto starting = Backend([](const CannedRequest&) { return JsonReply(503, "{}"); },
                                 R"({"status": "starting", "detail": "reading"})");

@@ -3,6 +3,7 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <vector>
@@ -60,6 +61,33 @@ TEST(NfcTest, AnySequenceOfWhatNormalisationKnows) {
       text += random() % 4 == 0 ? Utf8(static_cast<int32_t>('A' + random() % 60))
                                 : Utf8(known[random() % known.size()]);
     ASSERT_EQ(Nfc(text, buffer), Everything(text)) << round;
+  }
+}
+
+int Utf8Size(int32_t point) { return static_cast<int>(Utf8(point).size()); }
+
+// Of texts with the same decomposition none is longer than one in which each part is the longest character
+// that decomposes into it alone; and none is in normal form but one of them.
+TEST(NfcTest, NoTextShrinksToLessThanTheBound) {
+  std::vector<int> longest(0x110000);
+  std::vector<std::vector<utf8proc_int32_t>> parts(0x110000);
+  for (int32_t point = 0; point < 0x110000; ++point) {
+    if (!utf8proc_codepoint_valid(point)) continue;
+    utf8proc_int32_t found[32];
+    const auto count = utf8proc_decompose_char(point, found, 32, UTF8PROC_DECOMPOSE, nullptr);
+    ASSERT_TRUE(count > 0 && count <= 32);
+    parts[static_cast<size_t>(point)].assign(found, found + count);
+    if (count == 1)
+      longest[static_cast<size_t>(found[0])] =
+          std::max(longest[static_cast<size_t>(found[0])], Utf8Size(point));
+  }
+  for (int32_t point = 0; point < 0x110000; ++point) {
+    int most = 0;
+    for (const utf8proc_int32_t part : parts[static_cast<size_t>(point)])
+      most += longest[static_cast<size_t>(part)];
+    if (most == 0) continue;  // no character
+    ASSERT_LE(Utf8Size(point), most) << std::hex << point << ": longer than its parts";
+    ASSERT_LE(most, static_cast<int>(kNfcShrinkMax) * Utf8Size(point)) << std::hex << point;
   }
 }
 

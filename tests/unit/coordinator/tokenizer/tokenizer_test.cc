@@ -36,7 +36,9 @@ TEST_P(GoldenEncodingTest, EqualsTheOracleAndDecodesBack) {
   ASSERT_GT(cases.size(), 100u);
   for (const auto& c : cases) {
     const auto input = c["text"].get<std::string>();
-    EXPECT_EQ(tokenizer->Encode(input, Specials::kParse), c["parsed"].get<std::vector<TokenId>>()) << input;
+    const auto parsed = tokenizer->Encode(input, Specials::kParse);
+    EXPECT_EQ(parsed, c["parsed"].get<std::vector<TokenId>>()) << input;
+    EXPECT_LE(tokenizer->FewestTokens(input.size()), parsed.size()) << input;
     if (!c.contains("plain")) continue;
     const auto plain = tokenizer->Encode(input, Specials::kAsText);
     EXPECT_EQ(plain, c["plain"].get<std::vector<TokenId>>()) << input;
@@ -45,6 +47,20 @@ TEST_P(GoldenEncodingTest, EqualsTheOracleAndDecodesBack) {
 }
 INSTANTIATE_TEST_SUITE_P(All, GoldenEncodingTest, ::testing::Values("kimi", "qwen3", "deepseek"),
                          [](const auto& param) { return std::string(param.param); });
+
+// A text of the longest token alone is the one that the bound is for.
+TEST(TokenizerTest, ATextHasAtLeastAsManyTokensAsItsBytesSay) {
+  for (const auto& [name, shrink] : {std::pair("kimi", 1u), std::pair("qwen3", 4u)}) {
+    const auto tokenizer = LoadOrDie(kTokenizerData / name);
+    size_t longest = 0;
+    for (TokenId id = 0; id < tokenizer->VocabSize(); ++id)
+      longest = std::max(longest, tokenizer->TokenBytes(id).size());
+    EXPECT_EQ(tokenizer->FewestTokens(0), 0u);
+    EXPECT_EQ(tokenizer->FewestTokens(1), 1u);
+    EXPECT_EQ(tokenizer->FewestTokens(longest * shrink * 10), 10u) << name;
+    EXPECT_EQ(tokenizer->FewestTokens(longest * shrink * 10 + 1), 11u) << name;
+  }
+}
 
 TEST(TokenizerTest, UntrustedSegmentsNeverBecomeControlTokens) {
   const auto tokenizer = LoadOrDie(kTokenizerData / "kimi");

@@ -1,0 +1,45 @@
+// MetricsText: the text that /metrics answers, made anew only so often.
+//
+// The route is asked without a key, and making the text takes milliseconds where there are many series: some
+// are made in every 100 ms, for scrapes and whoever looks closely, and who asks more often gets the last one
+// again. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "common/base/mutex.h"
+#include "common/observe/metrics.h"
+
+namespace numoe {
+
+class MetricsText {
+ public:
+  static constexpr int kMadeMax = 10;
+  static constexpr std::chrono::milliseconds kWindow{100};
+
+  /// `metrics` outlives it.
+  explicit MetricsText(const Metrics& metrics) : metrics_(metrics) {}
+
+  std::string Get(std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now()) {
+    const MutexLock lock(mutex_);
+    if (now >= begun_ + kWindow) {
+      begun_ = now;
+      made_ = 0;
+    }
+    if (made_ < kMadeMax) {
+      ++made_;
+      text_ = metrics_.Serialise();
+    }
+    return text_;
+  }
+
+ private:
+  const Metrics& metrics_;
+  Mutex mutex_;
+  std::chrono::steady_clock::time_point begun_ ABSL_GUARDED_BY(mutex_);
+  int made_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string text_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace numoe
