@@ -128,8 +128,11 @@ void BlockPool::Forget(KvBlockId block) {
   if (idle_.erase({state.released, block}) > 0) blank_.push_back(block);
 }
 
-void BlockPool::ForgetAll() {
-  for (KvBlockId block = 0; block < total_blocks(); ++block) Forget(block);
+void BlockPool::ForgetSalted(std::string_view beginning) {
+  for (KvBlockId block = 0; block < total_blocks(); ++block) {
+    const auto salt = salts_.find(block);
+    if (beginning.empty() || (salt != salts_.end() && salt->second.starts_with(beginning))) Forget(block);
+  }
 }
 
 void BlockPool::CheckInvariants() const {

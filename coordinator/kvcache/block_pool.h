@@ -66,8 +66,9 @@ class BlockPool {
   uint64_t names_lost() const { return names_lost_; }
   /// Takes the name away from a block whose rows cannot be trusted.
   void Forget(KvBlockId block);
-  /// Takes all names away: nothing computed before is used again.
-  void ForgetAll();
+  /// Nothing computed before under a salt that begins so is used again; "": nothing at all. What lies behind
+  /// a prefix that has lost its name is found no more, and goes when its blocks are wanted.
+  void ForgetSalted(std::string_view beginning);
 
   int holders(KvBlockId block) const { return StateOf(block).holders; }
   int free_blocks() const { return static_cast<int>(blank_.size() + idle_.size()); }

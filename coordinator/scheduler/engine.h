@@ -20,6 +20,7 @@
 #include "common/base/ids.h"
 #include "coordinator/sampling/logprobs.h"
 #include "coordinator/sampling/token_constraint.h"
+#include "coordinator/scheduler/tenant_lines.h"
 
 namespace numoe {
 
@@ -62,6 +63,13 @@ struct TokenEvent {
   std::chrono::steady_clock::time_point admitted;  // when it left the queue first; the epoch: it never did
 };
 
+/// Whose a request is. Tenants share the engine by their weights; priorities order the requests of one.
+struct Tenant {
+  int id = 0;
+  int weight = 1;    // from 1 on
+  std::string name;  // its label in the metrics; "": it has none
+};
+
 struct GenerateRequest {
   std::string request_id;       // for logs
   std::vector<TokenId> prompt;  // at least one token
@@ -70,8 +78,9 @@ struct GenerateRequest {
   std::unique_ptr<TokenConstraint>
       constraint;  // null: any token. With one, the model's end tokens always end
   std::function<void(const TokenEvent&)>
-      on_event;      // on the engine's thread until finish != kNone, or the engine has taken a Cancel
-  int priority = 0;  // lower first; equal ones in order of arrival
+      on_event;  // on the engine's thread until finish != kNone, or the engine has taken a Cancel
+  Tenant tenant;
+  int priority = 0;  // among its tenant's: lower first; equal ones in order of arrival
   std::optional<std::chrono::steady_clock::time_point>
       deadline;  // the request ends with DEADLINE_EXCEEDED at the first step's end from then on
 };
@@ -99,16 +108,17 @@ struct EngineStats {
 class Engine {
  public:
   virtual ~Engine() = default;
-  /// True if a request would be queued now; asked before tokenising so that overload costs nothing.
-  virtual bool HasRoom() const = 0;
+  /// True if a request of this tenant would be queued behind those that `come`; asked before tokenising so
+  /// that overload costs nothing.
+  virtual bool HasRoom(const Tenant& tenant, const TenantLines& come) const = 0;
   /// RESOURCE_EXHAUSTED: queue full (429). INVALID_ARGUMENT: prompt + max_tokens can never fit, or a sampling
   /// parameter is out of range (the message begins with its name). UNAVAILABLE: draining.
   virtual absl::StatusOr<SequenceId> Submit(GenerateRequest request) = 0;
   /// Frees the sequence within one step. Unknown or finished ids are ignored.
   virtual void Cancel(SequenceId sequence) = 0;
   virtual EngineStats Stats() const = 0;
-  /// From the next step on nothing computed before is used for new requests.
-  virtual void ResetPrefixCache() = 0;
+  /// From the next step on nothing computed before is used for new requests whose cache_salt begins so.
+  virtual void ResetPrefixCache(const std::string& salt_beginning) = 0;
   /// Refuses new requests; running ones go on. Returns true once nothing is left, false at `deadline_ms`.
   virtual bool Drain(int64_t deadline_ms) = 0;
 };

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
+#include <map>
 #include <random>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -34,9 +38,9 @@ class EngineLoop final : public Engine {
     thread_.join();
   }
 
-  bool HasRoom() const override {
+  bool HasRoom(const Tenant& tenant, const TenantLines& come) const override {
     const MutexLock lock(mutex_);
-    return !draining_ && WaitingNow() < options_.queue_max;
+    return !draining_ && TakesNow(tenant, come);
   }
 
   absl::StatusOr<SequenceId> Submit(GenerateRequest request) override {
@@ -44,7 +48,7 @@ class EngineLoop final : public Engine {
     const auto prompt = static_cast<double>(sequence->prompt_tokens);
     const MutexLock lock(mutex_);
     if (draining_ || stop_) return absl::UnavailableError("the server is draining and takes no new requests");
-    if (WaitingNow() >= options_.queue_max) {
+    if (!TakesNow(sequence->request.tenant, {})) {
       metrics_.Add(CounterId::kRequestsRejected);
       return absl::ResourceExhaustedError(
           fmt::format("the queue is full ({} requests waiting)", WaitingNow()));
@@ -65,9 +69,9 @@ class EngineLoop final : public Engine {
     wake_.NotifyAll();
   }
 
-  void ResetPrefixCache() override {
+  void ResetPrefixCache(const std::string& salt_beginning) override {
     const MutexLock lock(mutex_);
-    reset_prefixes_ = true;
+    reset_prefixes_.insert(salt_beginning);
     wake_.NotifyAll();
   }
 
@@ -110,11 +114,14 @@ class EngineLoop final : public Engine {
       const MutexLock lock(mutex_);
       if (scheduler_.idle() && submitted_.empty()) {
         scheduler_.CheckIdle();
-        while (!stop_ && submitted_.empty() && cancelled_.empty() && !reset_prefixes_) wake_.Wait(mutex_);
+        while (!stop_ && submitted_.empty() && cancelled_.empty() && reset_prefixes_.empty())
+          wake_.Wait(mutex_);
       }
-      if (std::exchange(reset_prefixes_, false)) scheduler_.ForgetPrefixes();
+      for (const std::string& salt_beginning : std::exchange(reset_prefixes_, {}))
+        scheduler_.ForgetPrefixes(salt_beginning);
       for (SequencePtr& sequence : submitted_) scheduler_.Add(std::move(sequence));
       submitted_.clear();
+      tenants_waiting_ = scheduler_.WaitingByTenant();
       cancelled.swap(cancelled_);
       if (stop_) return false;
     }
@@ -129,6 +136,7 @@ class EngineLoop final : public Engine {
     metrics_.Set(GaugeId::kKvBlocksUsed, now.kv_blocks_used);
     metrics_.Set(GaugeId::kKvUsage, static_cast<double>(now.kv_blocks_used) / now.kv_blocks_total);
     const MutexLock lock(mutex_);
+    tenants_waiting_ = scheduler_.WaitingByTenant();
     turned_ = options_.now();
     if (now.steps != stats_.steps) moved_ = turned_;
     stats_ = now;
@@ -137,6 +145,24 @@ class EngineLoop final : public Engine {
 
   int WaitingNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return scheduler_.waiting() + static_cast<int>(submitted_.size());
+  }
+  // A full queue still takes a tenant's part of it: one tenant must not keep the others out.
+  bool TakesNow(const Tenant& tenant, const TenantLines& come) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    int requests = WaitingNow();
+    for (const auto& [other, coming] : come) requests += coming.requests;
+    if (requests < options_.queue_max) return true;
+    TenantLines waiting = tenants_waiting_;
+    for (const SequencePtr& s : submitted_) {
+      TenantLine& line = waiting[s->request.tenant.id];
+      ++line.requests;
+      line.weight = s->request.tenant.weight;
+    }
+    for (const auto& [other, coming] : come) {
+      TenantLine& line = waiting[other];
+      line.requests += coming.requests;
+      line.weight = coming.weight;
+    }
+    return FullQueueTakes(waiting, tenant.id, tenant.weight, options_.queue_max);
   }
   int LiveNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return scheduler_.live() + static_cast<int>(submitted_.size());
@@ -158,7 +184,8 @@ class EngineLoop final : public Engine {
   SequenceId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  bool reset_prefixes_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<std::string> reset_prefixes_ ABSL_GUARDED_BY(mutex_);  // beginnings of salts
+  TenantLines tenants_waiting_ ABSL_GUARDED_BY(mutex_);           // in the scheduler, as of its last turn
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_){std::random_device{}()};
   std::thread thread_;
 };

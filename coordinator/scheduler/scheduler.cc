@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "common/base/check.h"
@@ -66,27 +67,26 @@ void Scheduler::Add(SequencePtr sequence) {
 }
 
 void Scheduler::Queue(SequencePtr s) {
-  const auto later =
-      std::upper_bound(waiting_.begin(), waiting_.end(), s,
-                       [](const SequencePtr& a, const SequencePtr& b) { return a->GoesBefore(*b); });
-  waiting_.insert(later, std::move(s));
-  waiting_count_ = static_cast<int>(waiting_.size());
+  waiting_.Add(std::move(s));
+  waiting_count_ = waiting_.size();
 }
 
 void Scheduler::Cancel(const absl::flat_hash_set<SequenceId>& sequences) {
   if (sequences.empty()) return;
-  const auto cancel = [&](const SequencePtr& s) {
-    if (sequences.contains(s->id)) End(*s, FinishReason::kCancelled);
-  };
-  std::for_each(running_.begin(), running_.end(), cancel);
-  std::for_each(waiting_.begin(), waiting_.end(), cancel);
+  ForEach([&](Sequence& s) {
+    if (sequences.contains(s.id)) End(s, FinishReason::kCancelled);
+  });
   Settle();
 }
 
 void Scheduler::CancelAll() {
-  for (const SequencePtr& s : running_) End(*s, FinishReason::kCancelled);
-  for (const SequencePtr& s : waiting_) End(*s, FinishReason::kCancelled);
+  ForEach([&](Sequence& s) { End(s, FinishReason::kCancelled); });
   Settle();
+}
+
+void Scheduler::ForEach(absl::FunctionRef<void(Sequence&)> visit) {
+  for (const SequencePtr& s : running_) visit(*s);
+  waiting_.ForEach(visit);
 }
 
 void Scheduler::CheckIdle() const {
@@ -98,7 +98,7 @@ void Scheduler::CheckIdle() const {
 EngineStats Scheduler::Stats() const {
   EngineStats stats = stats_;
   stats.running = static_cast<int>(running_.size());
-  stats.waiting = static_cast<int>(waiting_.size());
+  stats.waiting = waiting_.size();
   stats.kv_blocks_used = blocks_.used_blocks();
   stats.kv_blocks_idle = blocks_.idle_blocks();
   stats.kv_blocks_total = blocks_.total_blocks();
@@ -112,14 +112,12 @@ void Scheduler::Turn() {
 
 void Scheduler::EndLate() {
   const EngineClock::time_point now = options_.now();
-  const auto end_late = [&](const SequencePtr& s) {
-    if (!s->request.deadline || *s->request.deadline > now) return;
-    End(*s, FinishReason::kError,
+  ForEach([&](Sequence& s) {
+    if (!s.request.deadline || *s.request.deadline > now) return;
+    End(s, FinishReason::kError,
         absl::DeadlineExceededError(fmt::format("the request's deadline passed after {} of at most {} tokens",
-                                                s->generated(), s->request.sampling.max_tokens)));
-  };
-  std::for_each(running_.begin(), running_.end(), end_late);
-  std::for_each(waiting_.begin(), waiting_.end(), end_late);
+                                                s.generated(), s.request.sampling.max_tokens)));
+  });
   Settle();
 }
 
@@ -137,7 +135,29 @@ void Scheduler::EndAllIfTooLate(const absl::Status& status) {
                                             std::string(status.message()))));
 }
 
+// All places are taken, and a tenant of which nothing runs has waited for long.
+bool Scheduler::SomebodyWaitsTooLong() const {
+  if (static_cast<int>(running_.size()) < options_.limits.sequences_max || waiting_.empty()) return false;
+  std::set<int> run;
+  for (const SequencePtr& s : running_) run.insert(s->request.tenant.id);
+  for (const auto& [tenant, line] : waiting_.Lines()) {
+    if (run.count(tenant) == 0 && SecondsSince(waiting_.FirstArrival(tenant)) > limits::kFairWaitSeconds)
+      return true;
+  }
+  return false;
+}
+
+// Who has most gives one place up, unless it has no other; the planner keeps it for those who have none.
+void Scheduler::MakePlace() {
+  Sequence& last = *running_.back();
+  const auto same = [&](const SequencePtr& s) { return s->request.tenant.id == last.request.tenant.id; };
+  if (std::count_if(running_.begin(), running_.end(), same) < 2) return;
+  Preempt(last);
+  Settle();
+}
+
 void Scheduler::RunStep() {
+  if (SomebodyWaitsTooLong()) MakePlace();
   const StepPlan plan = Plan();
   CarryOut(plan);
   if (plan.parts.empty()) {
@@ -160,10 +180,33 @@ StepPlan Scheduler::Plan() {
   PlannerLimits limits = options_.limits;
   if (!options_.deterministic)
     limits.mixed_prompt_tokens = pacer_.PromptTokens(CountDecoding(), limits.step_tokens);
-  const auto view = [this](int i) { return WaitingView(*waiting_[static_cast<size_t>(i)]); };
+  shares_.Contend(Contenders());
+  const auto view = [this](int tenant, int i) { return WaitingView(waiting_.At(tenant, i)); };
   return PlanNextStep(RunningViews(limits.step_tokens),
-                      {.count = static_cast<int>(waiting_.size()), .view = view}, blocks_.free_blocks(),
-                      limits);
+                      {.counts = waiting_.Counts(), .view = view, .kept = KeptPlaces()},
+                      blocks_.free_blocks(), limits, shares_);
+}
+
+// Places for tenants that have nothing here, and had something a moment ago.
+int Scheduler::KeptPlaces() {
+  std::erase_if(last_seen_,
+                [&](const auto& seen) { return SecondsSince(seen.second) > limits::kFairPlaceSeconds; });
+  if (options_.limits.sequences_max < 2) return 0;
+  std::set<int> away;
+  for (const auto& [tenant, when] : last_seen_) away.insert(tenant);
+  for (const SequencePtr& s : running_) away.erase(s->request.tenant.id);
+  for (const auto& [tenant, count] : waiting_.Counts()) away.erase(tenant);
+  const int most = std::max(1, options_.limits.sequences_max / limits::kFairPlacesPerKept);
+  return std::min(static_cast<int>(away.size()), most);
+}
+
+// The tenants whose prompts run or whose sequences wait, with their weights.
+std::map<int, int> Scheduler::Contenders() const {
+  std::map<int, int> weights = waiting_.Weights();
+  for (const SequencePtr& s : running_) {
+    if (s->uncached() > 1) weights[s->request.tenant.id] = s->request.tenant.weight;
+  }
+  return weights;
 }
 
 int Scheduler::CountDecoding() const {
@@ -183,7 +226,8 @@ std::vector<SequenceView> Scheduler::RunningViews(int prompt_tokens) const {
                      .tokens_max = s->prompt_tokens + s->request.sampling.max_tokens,
                      .cached = s->cached,
                      .blocks = blocks,
-                     .prompt_logits = s->unscored() > 0});
+                     .prompt_logits = s->unscored() > 0,
+                     .tenant = s->request.tenant.id});
   }
   // With so many free ones nobody is preempted, and nobody asks what is shared.
   if (wanted <= blocks_.free_blocks()) return views;
@@ -199,20 +243,25 @@ SequenceView Scheduler::WaitingView(Sequence& s) const {
           .cached = int64_t{count} * blocks_.block_tokens(),
           .blocks = count,
           .idle = tables_.IdleBlocks(s),
-          .prompt_logits = s.unscored() > 0};
+          .prompt_logits = s.unscored() > 0,
+          .tenant = s.request.tenant.id};
+}
+
+// It leaves the running list when the step is settled.
+void Scheduler::Preempt(Sequence& s) {
+  tables_.Release(s);
+  s.preempted = true;
+  ++stats_.preemptions;
+  metrics_.Add(CounterId::kPreemptions);
 }
 
 void Scheduler::CarryOut(const StepPlan& plan) {
   // The parts' indices count the running list as planned: preempted sequences stay in it until Settle.
-  for (const int index : plan.preempted) {
-    Sequence& s = *running_[static_cast<size_t>(index)];
-    tables_.Release(s);
-    s.preempted = true;
-    ++stats_.preemptions;
-    metrics_.Add(CounterId::kPreemptions);
-  }
-  for (int i = 0; i < plan.admitted; ++i) {
-    Sequence& s = *waiting_.front();
+  for (const int index : plan.preempted) Preempt(*running_[static_cast<size_t>(index)]);
+  for (const int tenant : plan.admitted) {
+    running_.push_back(waiting_.TakeFirst(tenant));
+    running_changed_ = true;
+    Sequence& s = *running_.back();
     metrics_.Observe(HistogramId::kQueueWait, SecondsSince(s.arrived));
     if (s.admitted == std::chrono::steady_clock::time_point()) s.admitted = options_.now();
     tables_.TakePrefix(s);  // for all of them before a block is given out, which can end a prefix
@@ -220,10 +269,8 @@ void Scheduler::CarryOut(const StepPlan& plan) {
     stats_.prefix_hit_tokens += static_cast<uint64_t>(s.cached);
     metrics_.Add(CounterId::kPrefixQueryTokens, static_cast<double>(s.tokens.size()));
     metrics_.Add(CounterId::kPrefixHitTokens, static_cast<double>(s.cached));
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
   }
-  waiting_count_ = static_cast<int>(waiting_.size());
+  waiting_count_ = waiting_.size();
   for (const PlannedPart& part : plan.parts) {
     Sequence& s = *running_[static_cast<size_t>(part.sequence)];
     tables_.Grow(s, s.cached + part.tokens);
@@ -274,8 +321,10 @@ void Scheduler::LoseStep(const absl::Status& status, EngineClock::time_point sta
 void Scheduler::RecordStep(const StepPlan& plan, EngineClock::time_point start) {
   int tokens = 0, decodes = 0;
   for (const PlannedPart& part : plan.parts) {
+    const Sequence& s = *running_[static_cast<size_t>(part.sequence)];
     tokens += part.tokens;
-    decodes += running_[static_cast<size_t>(part.sequence)]->uncached() == 1 ? 1 : 0;
+    decodes += s.uncached() == 1 ? 1 : 0;
+    Charge(s.request.tenant, part.tokens);
   }
   step_end_ = options_.now();
   const double seconds = std::chrono::duration<double>(step_end_ - start).count();
@@ -287,6 +336,17 @@ void Scheduler::RecordStep(const StepPlan& plan, EngineClock::time_point start) 
   stats_.last_step_s = seconds;
   stats_.last_step_tokens = tokens;
   stats_.tokens_computed += static_cast<uint64_t>(tokens);
+}
+
+void Scheduler::Charge(const Tenant& tenant, int tokens) {
+  shares_.Charge(tenant.id, tenant.weight, tokens);
+  if (tenant.name.empty()) return;
+  prometheus::Counter*& counter = tenant_tokens_[tenant.id];
+  if (counter == nullptr) {
+    const bool own = tenant_tokens_.size() <= limits::kTenantSeriesMax;
+    counter = &metrics_.With(CounterId::kTenantTokens, {own ? tenant.name : "others"});
+  }
+  counter->Increment(tokens);
 }
 
 void Scheduler::Sample(const StepPlan& plan, const StepLogits& logits) {
@@ -359,8 +419,7 @@ void Scheduler::End(Sequence& s, FinishReason reason, const absl::Status& error)
 }
 
 void Scheduler::EndAll(const absl::Status& error) {
-  for (const SequencePtr& s : running_) End(*s, FinishReason::kError, error);
-  for (const SequencePtr& s : waiting_) End(*s, FinishReason::kError, error);
+  ForEach([&](Sequence& s) { End(s, FinishReason::kError, error); });
   lost_since_.reset();
   Settle();
 }
@@ -378,19 +437,15 @@ void Scheduler::Settle() {
       place = std::move(s);
     }
   }
+  running_changed_ |= stay < running_.size();
   running_.resize(stay);
-  const auto before = [](const SequencePtr& a, const SequencePtr& b) { return a->GoesBefore(*b); };
-  if (!std::is_sorted(running_.begin(), running_.end(), before))
-    std::sort(running_.begin(), running_.end(), before);
-  const auto ended = std::remove_if(waiting_.begin(), waiting_.end(), [this](const SequencePtr& s) {
-    if (s->ending) Finish(*s);
-    return s->ending.has_value();
-  });
-  waiting_.erase(ended, waiting_.end());
-  waiting_count_ = static_cast<int>(waiting_.size());
+  if (std::exchange(running_changed_, false)) OrderByTurns(running_);
+  waiting_.RemoveEnded([this](Sequence& s) { Finish(s); });
+  waiting_count_ = waiting_.size();
 }
 
 void Scheduler::Finish(Sequence& s) {
+  last_seen_[s.request.tenant.id] = options_.now();
   tables_.Release(s);
   metrics_.With(CounterId::kRequestsFinished, {ReasonName(s.ending->finish)}).Increment();
   metrics_.Observe(HistogramId::kRequestDuration, SecondsSince(s.arrived));

@@ -7,14 +7,17 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "common/observe/metrics.h"
 #include "coordinator/model/model.h"
 #include "coordinator/scheduler/block_tables.h"
+#include "coordinator/scheduler/fair_queue.h"
+#include "coordinator/scheduler/fair_shares.h"
 #include "coordinator/scheduler/step_pacer.h"
 #include "coordinator/scheduler/step_planner.h"
 #include "coordinator/scheduler/token_drawer.h"
@@ -50,7 +53,7 @@ class Scheduler {
   /// Ends those of them that it has, without an event.
   void Cancel(const absl::flat_hash_set<SequenceId>& sequences);
   void CancelAll();
-  void ForgetPrefixes() { blocks_.ForgetAll(); }
+  void ForgetPrefixes(const std::string& salt_beginning) { blocks_.ForgetSalted(salt_beginning); }
 
   bool idle() const { return running_.empty() && waiting_.empty(); }
   /// One step, if there is something to do.
@@ -58,6 +61,8 @@ class Scheduler {
   /// CHECKs that nothing is held. REQUIRES: idle.
   void CheckIdle() const;
   EngineStats Stats() const;
+  /// Sequences that wait.
+  TenantLines WaitingByTenant() const { return waiting_.Lines(); }
 
   /// Of any thread; between Add and the end of a sequence.
   int live() const { return live_.load(); }
@@ -70,15 +75,21 @@ class Scheduler {
   bool WorkersReady();
   void RunStep();
   StepPlan Plan();
+  bool SomebodyWaitsTooLong() const;
+  void MakePlace();
+  int KeptPlaces();
   int CountDecoding() const;
+  std::map<int, int> Contenders() const;
   std::vector<SequenceView> RunningViews(int prompt_tokens) const;
   SequenceView WaitingView(Sequence& s) const;
+  void Preempt(Sequence& s);
   void CarryOut(const StepPlan& plan);
   void FillBatch(const StepPlan& plan);
   const SampleSpec* SampleFor(Sequence& s, int tokens);
   static int LogitRows(const Sequence& s, int tokens);
   void LoseStep(const absl::Status& status, EngineClock::time_point start);
   void RecordStep(const StepPlan& plan, EngineClock::time_point start);
+  void Charge(const Tenant& tenant, int tokens);
   void Sample(const StepPlan& plan, const StepLogits& logits);
   absl::Status Advance(Sequence& s, StepRows& rows, size_t end);
   void Emit(Sequence& s, DrawnToken drawn);
@@ -89,6 +100,7 @@ class Scheduler {
   void Settle();
   void Finish(Sequence& s);
   void Queue(SequencePtr s);
+  void ForEach(absl::FunctionRef<void(Sequence&)> visit);
 
   Model& model_;
   ExpertBackend& experts_;
@@ -101,7 +113,11 @@ class Scheduler {
   StepPacer pacer_;
   TokenDrawer drawer_;
   std::vector<SequencePtr> running_;  // in order, but for those that the current step has admitted
-  std::deque<SequencePtr> waiting_;   // in order
+  bool running_changed_ = false;      // since it was put in order
+  FairQueue waiting_;
+  FairShares shares_;
+  std::map<int, EngineClock::time_point> last_seen_;   // when a tenant's last sequence ended, for a while
+  std::map<int, prometheus::Counter*> tenant_tokens_;  // of tenants that have names
   std::optional<EngineClock::time_point> lost_since_;  // begin of the first of the steps lost in a row
   int deadlines_ = 0;                                  // sequences that have one
   StepBatch batch_;

@@ -35,6 +35,7 @@ struct Sequence {
   std::vector<TokenLogprobs> scores;  // of the prompt, until they are handed out
   int64_t scored = 0;                 // prompt tokens after the first whose probability is known
   bool preempted = false;             // loses its place in the running list when the step is settled
+  double turn = 0;                    // its place in the running list (fair_queue.h)
   std::optional<TokenEvent> ending;   // set once it is over, handed out when the step is settled
   uint64_t seed = 0;
   std::chrono::steady_clock::time_point arrived;
@@ -45,7 +46,7 @@ struct Sequence {
   int64_t uncached() const { return static_cast<int64_t>(tokens.size()) - cached; }
   /// Prompt tokens whose probability is still to be told.
   int64_t unscored() const { return request.sampling.prompt_logprobs ? prompt_tokens - 1 - scored : 0; }
-  /// Its place among all: by priority, then arrival.
+  /// Its place among its tenant's: by priority, then arrival.
   bool GoesBefore(const Sequence& other) const {
     return request.priority != other.request.priority ? request.priority < other.request.priority
                                                       : id < other.id;

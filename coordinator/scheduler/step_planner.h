@@ -1,19 +1,21 @@
 // Which sequences take part in the next step, and with how many tokens: a pure function of their sizes.
 //
-// Decoding sequences come first (one token each), then prompts in their order (priority, then arrival) in
-// chunks of what is left of step_tokens; waiting sequences are admitted while sequences and KV blocks allow.
-// When blocks run out, the last running sequence in that order is preempted: it gives its blocks back and
-// waits again. Blocks that hold a prefix several sequences share are counted once for each; preempting one of
-// them frees none. The plan is a printable value; the engine carries it out. Rules and invariants:
-// coordinator/scheduler/CONTRACT.md.
+// Decoding sequences come first (one token each). What is left of step_tokens goes to prompts: tenants take
+// turns (fair_shares.h), and each gives what it gets to its running prompts in order, then to those of its
+// line that are admitted while sequences and KV blocks allow. When blocks run out, the last running sequence
+// in order is preempted: it gives its blocks back and waits again. Blocks that hold a prefix several
+// sequences share are counted once for each; preempting one of them frees none. The plan is a printable
+// value; the engine carries it out. Rules and invariants: coordinator/scheduler/CONTRACT.md.
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "coordinator/scheduler/fair_shares.h"
 #include "coordinator/scheduler/scheduler_limits.h"
 
 namespace numoe {
@@ -41,12 +43,14 @@ struct SequenceView {
   int shared = 0;  // of the blocks of a running one: held by others too, so that preempting it frees them not
   int idle = 0;    // of the blocks of a waiting one: held by nobody yet, so counted as free
   bool prompt_logits = false;  // wants logits for all its prompt
+  int tenant = 0;
 };
 
-/// The queue. Looked at only as far as it is admitted, and one beyond.
-struct WaitingLine {
-  int count = 0;
-  absl::FunctionRef<SequenceView(int index)> view;
+/// The queue: a line for each tenant. A line is looked at only as far as it is admitted, and one beyond.
+struct WaitingLines {
+  std::map<int, int> counts;  // by tenant
+  absl::FunctionRef<SequenceView(int tenant, int index)> view;
+  int kept = 0;  // places for tenants that have nothing here now and are expected back
 };
 
 struct PlannedPart {
@@ -55,14 +59,14 @@ struct PlannedPart {
 };
 
 struct StepPlan {
-  int admitted = 0;            // the first so many of `waiting` join the end of `running`
+  std::vector<int> admitted;   // tenants: of each the next in its line joins the end of `running`
   std::vector<int> preempted;  // indices in `running` (never admitted ones), descending
   std::vector<PlannedPart> parts;
   std::string ToString() const;
 };
 
-/// Both in their order: by priority, then arrival.
-StepPlan PlanNextStep(const std::vector<SequenceView>& running, const WaitingLine& waiting, int free_blocks,
-                      const PlannerLimits& limits);
+/// Both in their order. REQUIRES: in `shares` those tenants contend whose prompts run or who have a line.
+StepPlan PlanNextStep(const std::vector<SequenceView>& running, const WaitingLines& waiting, int free_blocks,
+                      const PlannerLimits& limits, const FairShares& shares);
 
 }  // namespace numoe

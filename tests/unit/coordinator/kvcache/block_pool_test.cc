@@ -105,7 +105,7 @@ TEST(BlockPoolTest, SharedPrefixesAlwaysHoldTheRightRows) {
     } else {
       history.End(random);
     }
-    if (random() % 2000 == 0) history.pool_.ForgetAll();
+    if (random() % 2000 == 0) history.pool_.ForgetSalted("");
     history.Check();
     if (HasFatalFailure()) FAIL() << "round " << round;
   }
@@ -188,12 +188,38 @@ TEST(BlockPoolTest, ARunOfBlocksIsNamedAsOneByOne) {
       one_by_one.Release(*block);
     }
     if (run % 20 == 19) {
-      together.ForgetAll();
-      one_by_one.ForgetAll();
+      together.ForgetSalted("");
+      one_by_one.ForgetSalted("");
     }
     together.CheckInvariants();
   }
   EXPECT_EQ(together.free_blocks(), 4000);
+}
+
+TEST(BlockPoolTest, OneSaltsPrefixesAreForgottenAndNoOthers) {
+  BlockPool pool(6, 2);
+  const std::vector<TokenId> tokens = {1, 2, 3, 4};
+  const auto publish = [&](const char* salt) {
+    std::vector<KvBlockId> blocks = {*pool.Allocate(), *pool.Allocate()};
+    std::vector<PrefixNode> nodes;
+    pool.PublishAll(kEmptyPrefix, salt, tokens, blocks, nodes);
+    for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) pool.Release(*block);
+  };
+  const auto finds = [&](const char* salt) {
+    const auto first = pool.Find(kEmptyPrefix, salt, absl::MakeConstSpan(tokens).subspan(0, 2));
+    return first && pool.Find(*first, salt, absl::MakeConstSpan(tokens).subspan(2, 2)).has_value();
+  };
+  for (const char* salt : {"", "1:mine", "11:"}) publish(salt);
+  pool.ForgetSalted("1:");
+  EXPECT_FALSE(finds("1:mine"));
+  EXPECT_TRUE(finds("11:"));
+  EXPECT_TRUE(finds(""));
+  pool.CheckInvariants();
+  pool.ForgetSalted("");
+  EXPECT_FALSE(finds("11:"));
+  EXPECT_FALSE(finds(""));
+  pool.CheckInvariants();
+  EXPECT_EQ(pool.free_blocks(), 6);
 }
 
 TEST(BlockPoolTest, BlocksForRoundsUp) {

@@ -158,7 +158,7 @@ TEST_F(EngineTest, SharedPrefixesChangeNoText) {
         GenerateRequest request = Request(prompt, 12, collectors[i]);
         if (random() % 5 == 0) request.cache_salt = "apart";
         ASSERT_TRUE(engine_->Submit(std::move(request)).ok());
-        if (i % 40 == 39) engine_->ResetPrefixCache();
+        if (i % 40 == 39) engine_->ResetPrefixCache("");
       }
       for (size_t i = 0; i < collectors.size(); ++i) {
         EXPECT_EQ(collectors[i].Await(), FinishReason::kLength);
@@ -190,7 +190,7 @@ TEST_F(EngineTest, TheNextTurnOfAConversationComputesOnlyWhatIsNew) {
   ASSERT_TRUE(engine_->Submit(std::move(request)).ok());
   EXPECT_EQ(apart.Await(), FinishReason::kLength);
   EXPECT_EQ(apart.cached_prompt_tokens(), 0);
-  engine_->ResetPrefixCache();
+  engine_->ResetPrefixCache("");
   ASSERT_TRUE(engine_->Submit(Request(talk, 10, after_reset)).ok());
   EXPECT_EQ(after_reset.Await(), FinishReason::kLength);
   EXPECT_EQ(after_reset.cached_prompt_tokens(), 0);
@@ -396,8 +396,36 @@ TEST_F(EngineTest, LimitsRefuseWithReasons) {
   while (engine_->Stats().waiting > 0) std::this_thread::yield();
   ASSERT_TRUE(engine_->Submit(Request({1}, 5, second)).ok());
   ASSERT_TRUE(engine_->Submit(Request({1}, 5, third)).ok());
-  EXPECT_FALSE(engine_->HasRoom());
+  EXPECT_FALSE(engine_->HasRoom({}, {}));
   EXPECT_EQ(engine_->Submit(Request({1}, 5, fourth)).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(engine_->HasRoom({.id = 7}, {})) << "a full queue takes the first of another tenant";
+  GenerateRequest other = Request({1}, 5, fourth);
+  other.tenant.id = 7;
+  EXPECT_TRUE(engine_->Submit(std::move(other)).ok());
+  EXPECT_FALSE(engine_->HasRoom({.id = 7}, {})) << "and no second one: its part is one of two";
+  engine_.reset();
+}
+
+// Two prompts with three answers each begin with a sequence for each prompt.
+TEST_F(EngineTest, AFullQueueTakesATenantsPartOfIt) {
+  Start(10, {.limits = {.sequences_max = 1}, .queue_max = 4});
+  backend_.ready_ = false;
+  model_->failures_left_ = 1'000'000;  // the first sequence never leaves its step
+  std::vector<Collector> others(5), own(3);
+  ASSERT_TRUE(engine_->Submit(Request({1}, 5, others[0])).ok());
+  while (engine_->Stats().waiting > 0) std::this_thread::yield();
+  for (size_t i = 1; i < 5; ++i) ASSERT_TRUE(engine_->Submit(Request({1}, 5, others[i])).ok());
+  const Tenant tenant{.id = 7};
+  EXPECT_FALSE(engine_->HasRoom(tenant, {{7, {.requests = 2}}})) << "what is on its way counts";
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(engine_->HasRoom(tenant, {}), i < 2) << i;
+    GenerateRequest request = Request({1}, 5, own[i]);
+    request.tenant = tenant;
+    EXPECT_EQ(engine_->Submit(std::move(request)).ok(), i < 2) << "half of four";
+  }
+  EXPECT_TRUE(engine_->HasRoom({.id = 8, .weight = 2}, {{8, {.requests = 1, .weight = 2}}}))
+      << "half of four by its weight";
+  EXPECT_FALSE(engine_->HasRoom({}, {}));
   engine_.reset();
 }
 

@@ -79,7 +79,7 @@ SimulationOptions RandomOptions(std::mt19937& random) {
   options.engine.worker_deadline_ms = 2'000;
   double at = 0;
   for (int i = below(4); i > 0; --i) {
-    at += below(3000) / 1e3;
+    at += (500 + below(2500)) / 1e3;  // a step gets through: two of them would be as long as the deadline
     options.outages.push_back({at, at + below(1500) / 1e3});
     at = options.outages.back().to_s;
   }
@@ -91,6 +91,7 @@ std::vector<SimulatedRequest> RandomRequests(std::mt19937& random) {
   const auto below = [&](int bound) { return static_cast<int>(random() % static_cast<unsigned>(bound)); };
   std::vector<SimulatedRequest> requests;
   double at = 0;
+  const int tenants = 1 + below(3);
   for (int i = 10 + below(30); i > 0; --i) {
     if (below(3) != 0) at += below(600) / 1e3;
     SimulatedRequest r{.at_s = at};
@@ -102,6 +103,7 @@ std::vector<SimulatedRequest> RandomRequests(std::mt19937& random) {
     if (below(6) == 0) r.cancel_at_s = at + below(4000) / 1e3;
     if (below(6) == 0) r.deadline_s = below(6000) / 1e3;
     if (below(5) == 0) r.cache_salt = "apart";
+    if (tenants > 1) r.tenant = {.id = below(tenants), .weight = 1 + below(3), .name = "t"};
     if (below(5) == 0) {
       r.constraint = [count = below(20)] { return std::make_unique<EvenTokens>(count); };
       r.sampling.min_tokens = below(20);  // gives way to it

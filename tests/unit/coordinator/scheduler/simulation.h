@@ -38,6 +38,7 @@ struct SimulatedRequest {
   std::vector<TokenId> prompt;
   SamplingParams sampling;
   std::string cache_salt = "";
+  Tenant tenant;
   int priority = 0;
   double cancel_at_s = 1e18;
   double deadline_s = 1e18;  // from its arrival
@@ -94,7 +95,7 @@ class Simulation {
         now_s_ = std::max(now_s_, requests[next].at_s);
       }
       for (; reset < options_.resets_s.size() && options_.resets_s[reset] <= now_s_; ++reset)
-        scheduler_.ForgetPrefixes();
+        scheduler_.ForgetPrefixes("");
       for (; next < requests.size() && requests[next].at_s <= now_s_; ++next) Submit(next);
       Cancel(next);
       scheduler_.Turn();
@@ -165,6 +166,7 @@ class Simulation {
                             .sampling = r.sampling,
                             .constraint = r.constraint(),
                             .on_event = [this, i](const TokenEvent& event) { OnEvent(i, event); },
+                            .tenant = r.tenant,
                             .priority = r.priority};
     if (r.deadline_s < 1e9) request.deadline = At(r.at_s + r.deadline_s);
     absl::StatusOr<SequencePtr> s = MakeSequence(std::move(request), scheduler_.sequence_limits());

@@ -4,6 +4,7 @@
 #include "coordinator/scheduler/step_planner.h"
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 #include "gtest/gtest.h"
@@ -17,11 +18,36 @@ struct State {
   PlannerLimits limits;
 };
 
-StepPlan PlanFor(const State& state) {
-  return PlanNextStep(
-      state.running,
-      {static_cast<int>(state.waiting.size()), [&](int i) { return state.waiting[static_cast<size_t>(i)]; }},
-      state.free_blocks, state.limits);
+// The waiting ones of a tenant, in order.
+std::vector<size_t> LineOf(const State& state, int tenant) {
+  std::vector<size_t> line;
+  for (size_t i = 0; i < state.waiting.size(); ++i) {
+    if (state.waiting[i].tenant == tenant) line.push_back(i);
+  }
+  return line;
+}
+
+StepPlan PlanFor(const State& state, FairShares shares = {}) {
+  std::map<int, int> weights, counts;
+  for (const SequenceView& s : state.running) weights.emplace(s.tenant, 1);
+  for (const SequenceView& s : state.waiting) {
+    weights.emplace(s.tenant, 1);
+    ++counts[s.tenant];
+  }
+  shares.Contend(weights);
+  const auto view = [&](int tenant, int i) {
+    return state.waiting[LineOf(state, tenant)[static_cast<size_t>(i)]];
+  };
+  return PlanNextStep(state.running, {.counts = counts, .view = view}, state.free_blocks, state.limits,
+                      shares);
+}
+
+// Whom a plan admits, in order.
+std::vector<size_t> Admitted(const State& state, const StepPlan& plan) {
+  std::map<int, size_t> taken;
+  std::vector<size_t> admitted;
+  for (const int tenant : plan.admitted) admitted.push_back(LineOf(state, tenant).at(taken[tenant]++));
+  return admitted;
 }
 
 int64_t Blocks(int64_t tokens, const PlannerLimits& limits) {
@@ -34,12 +60,14 @@ State RandomState(std::mt19937& random) {
   State state{
       .limits = {.sequences_max = 1 + below(8), .step_tokens = 8 + below(40), .block_tokens = 1 + below(8)}};
   const int total = 10 + below(60);
+  const int tenants = 1 + below(3);
   int64_t used = 0;
   const auto view = [&](bool running) {
     SequenceView s{.tokens = 1 + below(std::max(1, (total - 1) * state.limits.block_tokens / 2)),
                    .cached = 0};
     if (running) s.cached = below(3) == 0 ? below(static_cast<int>(s.tokens)) : s.tokens - 1;
     s.blocks = static_cast<int>(Blocks(s.cached, state.limits));
+    s.tenant = below(tenants);
     return s;
   };
   for (int i = below(state.limits.sequences_max + 1); i > 0; --i) {
@@ -54,9 +82,9 @@ State RandomState(std::mt19937& random) {
 }
 
 void CheckPlan(const State& state, const StepPlan& plan) {
-  ASSERT_LE(plan.admitted, static_cast<int>(state.waiting.size()));
+  ASSERT_LE(plan.admitted.size(), state.waiting.size());
   std::vector<SequenceView> sequences = state.running;
-  sequences.insert(sequences.end(), state.waiting.begin(), state.waiting.begin() + plan.admitted);
+  for (const size_t i : Admitted(state, plan)) sequences.push_back(state.waiting[i]);
   int64_t free_blocks = state.free_blocks;
   std::vector<bool> preempted(sequences.size());
   for (const int index : plan.preempted) {
@@ -86,7 +114,7 @@ void CheckPlan(const State& state, const StepPlan& plan) {
   EXPECT_LE(tokens, state.limits.step_tokens);
   EXPECT_GE(free_blocks, 0) << "more blocks than there are";
   EXPECT_TRUE(std::is_sorted(plan.preempted.rbegin(), plan.preempted.rend())) << "youngest first";
-  EXPECT_TRUE(plan.preempted.empty() || plan.admitted == 0) << "admitted while another is preempted";
+  EXPECT_TRUE(plan.preempted.empty() || plan.admitted.empty()) << "admitted while another is preempted";
   EXPECT_TRUE(sequences.empty() || !plan.parts.empty()) << "nothing moves";
   EXPECT_TRUE(!sequences.empty() || state.waiting.empty()) << "an idle engine admits nobody";
 }
@@ -100,7 +128,7 @@ TEST(StepPlannerTest, PromisesHoldInRandomStates) {
     CheckPlan(state, plan);
     if (HasFailure()) FAIL() << "round " << round << ": " << plan.ToString();
     preempting += plan.preempted.empty() ? 0 : 1;
-    admitting += plan.admitted > 0 ? 1 : 0;
+    admitting += plan.admitted.empty() ? 0 : 1;
   }
   EXPECT_GT(preempting, 100);
   EXPECT_GT(admitting, 1000);
@@ -115,11 +143,12 @@ class Simulation {
         .sequences_max = 1 + below(6), .step_tokens = 8 + below(24), .block_tokens = 1 + below(6)};
     if (below(2) == 0) state_.limits.fixed_chunk_tokens = 1 + below(state_.limits.step_tokens - 6);
     total_ = state_.free_blocks = 4 + below(20);
+    const int tenants = 1 + below(3);
     for (int i = 1 + below(10); i > 0; --i) {
       // Submit's rule: prompt and output together fit the cache, with the block that admission asks for.
       const int fits = (total_ - 1) * state_.limits.block_tokens;
       const int prompt = 1 + below(fits);
-      state_.waiting.push_back({.tokens = prompt});
+      state_.waiting.push_back({.tokens = prompt, .tenant = below(tenants)});
       waiting_ends_.push_back(prompt + 1 + below(std::max(1, fits - prompt)));
     }
   }
@@ -129,7 +158,7 @@ class Simulation {
   int free_blocks_missing() const { return total_ - state_.free_blocks; }
 
   void Step() {
-    const StepPlan plan = PlanFor(state_);
+    const StepPlan plan = PlanFor(state_, shares_);
     CheckPlan(state_, plan);
     // In states that serving leads to, what is given up moves somebody older at once.
     for (const int index : plan.preempted) {
@@ -137,15 +166,20 @@ class Simulation {
                               [&](const PlannedPart& part) { return part.sequence < index; }))
           << "preempted in vain: " << plan.ToString();
     }
-    for (int i = 0; i < plan.admitted; ++i) {
-      state_.running.push_back(state_.waiting.front());
-      ends_.push_back(waiting_ends_.front());
-      state_.waiting.erase(state_.waiting.begin());
-      waiting_ends_.erase(waiting_ends_.begin());
+    const std::vector<size_t> admitted = Admitted(state_, plan);
+    for (const size_t i : admitted) {
+      state_.running.push_back(state_.waiting[i]);
+      ends_.push_back(waiting_ends_[i]);
+    }
+    for (size_t i = state_.waiting.size(); i-- > 0;) {
+      if (std::find(admitted.begin(), admitted.end(), i) == admitted.end()) continue;
+      state_.waiting.erase(state_.waiting.begin() + static_cast<int64_t>(i));
+      waiting_ends_.erase(waiting_ends_.begin() + static_cast<int64_t>(i));
     }
     for (const PlannedPart& part : plan.parts) {
       SequenceView& s = state_.running[static_cast<size_t>(part.sequence)];
       s.cached += part.tokens;
+      shares_.Charge(s.tenant, /*weight=*/1, part.tokens);
       const int blocks = static_cast<int>(Blocks(s.cached, state_.limits));
       state_.free_blocks -= blocks - s.blocks;
       s.blocks = blocks;
@@ -154,7 +188,8 @@ class Simulation {
     // Youngest first, so that the oldest of them ends up at the head of the queue.
     for (const int index : plan.preempted) {
       const auto i = static_cast<size_t>(index);
-      state_.waiting.insert(state_.waiting.begin(), {.tokens = state_.running[i].tokens});
+      state_.waiting.insert(state_.waiting.begin(),
+                            {.tokens = state_.running[i].tokens, .tenant = state_.running[i].tenant});
       waiting_ends_.insert(waiting_ends_.begin(), ends_[i]);
       Remove(i);
       ++preempted_;
@@ -172,6 +207,7 @@ class Simulation {
   }
 
   State state_;
+  FairShares shares_;
   int total_ = 0;
   std::vector<int64_t> ends_, waiting_ends_;  // tokens at which a sequence is over; beside running, waiting
   int preempted_ = 0;
@@ -199,7 +235,7 @@ TEST(StepPlannerTest, APromptIsCutToWhatDecodingLeaves) {
                                  .free_blocks = 100,
                                  .limits = {.sequences_max = 4, .step_tokens = 16, .block_tokens = 4}});
   ASSERT_EQ(plan.parts.size(), 2u);
-  EXPECT_EQ(plan.admitted, 1);
+  EXPECT_EQ(plan.admitted, std::vector<int>{0});
   EXPECT_EQ(plan.parts[0].tokens, 1);
   EXPECT_EQ(plan.parts[1].tokens, 15);
 }
@@ -220,11 +256,11 @@ TEST(StepPlannerTest, AdmissionLeavesRoomToGrow) {
                     .waiting = {{.tokens = 7}},
                     .free_blocks = free_blocks,
                     .limits = {.step_tokens = 64, .block_tokens = 4, .growth_tokens = 32}})
-        .admitted;
+        .admitted.size();
   };
-  EXPECT_EQ(admitted(9, 1000), 0) << "2 blocks for the prompt and its first token, 8 to grow";
-  EXPECT_EQ(admitted(10, 1000), 1);
-  EXPECT_EQ(admitted(2, 12), 1) << "who ends in the blocks that he has does not grow";
+  EXPECT_EQ(admitted(9, 1000), 0u) << "2 blocks for the prompt and its first token, 8 to grow";
+  EXPECT_EQ(admitted(10, 1000), 1u);
+  EXPECT_EQ(admitted(2, 12), 1u) << "who ends in the blocks that he has does not grow";
 }
 
 TEST(StepPlannerTest, FixedChunksDoNotDependOnTheLoad) {
@@ -240,6 +276,56 @@ TEST(StepPlannerTest, FixedChunksDoNotDependOnTheLoad) {
   ASSERT_EQ(beside.parts.size(), 2u);
   EXPECT_EQ(alone.parts[0].tokens % 8, 0);
   EXPECT_EQ(beside.parts[1].tokens, 8);
+}
+
+// A step's tokens go to tenants by turns, whatever the order of those who run.
+TEST(StepPlannerTest, TenantsShareAStepsPrompts) {
+  const PlannerLimits limits{.sequences_max = 8, .step_tokens = 1024, .block_tokens = 16};
+  const State state{.running = {{.tokens = 9000, .blocks = 0, .tenant = 1}},
+                    .waiting = {{.tokens = 9000, .tenant = 1}, {.tokens = 200, .tenant = 2}},
+                    .free_blocks = 5000,
+                    .limits = limits};
+  const StepPlan plan = PlanFor(state);
+  EXPECT_EQ(plan.admitted, std::vector<int>{2}) << "the first of tenant 1 takes all that it has";
+  ASSERT_EQ(plan.parts.size(), 2u) << plan.ToString();
+  EXPECT_EQ(plan.parts[1].tokens, 200);
+  EXPECT_EQ(plan.parts[0].tokens, 1024 - 200) << "what one has no use for, the other gets";
+}
+
+// Rows of logits are a matter of those who want their prompts' probabilities.
+TEST(StepPlannerTest, SpentRowsOfLogitsCloseNobodyElse) {
+  const State state{
+      .running = {{.tokens = 500, .prompt_logits = true, .tenant = 1}},
+      .waiting = {{.tokens = 20, .prompt_logits = true, .tenant = 1}, {.tokens = 30, .tenant = 2}},
+      .free_blocks = 1000,
+      .limits = {.sequences_max = 8, .step_tokens = 1024, .block_tokens = 16, .prompt_logit_rows = 64}};
+  EXPECT_EQ(PlanFor(state).admitted, std::vector<int>{2});
+}
+
+TEST(StepPlannerTest, TheLastPlaceIsForATenantOfWhichNothingRuns) {
+  State state{
+      .running = {{.tokens = 50, .cached = 49, .blocks = 4, .tenant = 1}},
+      .waiting = {{.tokens = 20, .tenant = 1}, {.tokens = 20, .tenant = 1}, {.tokens = 30, .tenant = 2}},
+      .free_blocks = 1000,
+      .limits = {.sequences_max = 2, .step_tokens = 1024, .block_tokens = 16}};
+  FairShares owing;  // tenant 2 had more than its part of earlier rounds
+  owing.Contend({{1, 1}, {2, 1}});
+  owing.Charge(2, 1, 10 * limits::kFairQuantumTokens);
+  EXPECT_EQ(PlanFor(state, owing).admitted, std::vector<int>{2});
+  state.limits.sequences_max = 3;
+  EXPECT_EQ(PlanFor(state, owing).admitted, (std::vector<int>{1, 2}));
+  state.waiting.pop_back();
+  EXPECT_EQ(PlanFor(state).admitted, (std::vector<int>{1, 1})) << "where nobody else waits it has all";
+}
+
+// Who waits and does not fit is not passed over for ever by another tenant's smaller ones.
+TEST(StepPlannerTest, NobodyOvertakesATenantWhoseTurnItIsForWantOfRoom) {
+  State state{.waiting = {{.tokens = 400, .tenant = 1}, {.tokens = 8, .tenant = 2}},
+              .free_blocks = 20,
+              .limits = {.sequences_max = 8, .step_tokens = 1024, .block_tokens = 16}};
+  EXPECT_TRUE(PlanFor(state).admitted.empty());
+  state.free_blocks = 27;
+  EXPECT_EQ(PlanFor(state).admitted, (std::vector<int>{1, 2}));
 }
 
 }  // namespace

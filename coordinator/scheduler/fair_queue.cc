@@ -1,0 +1,88 @@
+#include "coordinator/scheduler/fair_queue.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace numoe {
+namespace {
+
+bool GoesBefore(const SequencePtr& a, const SequencePtr& b) { return a->GoesBefore(*b); }
+
+}  // namespace
+
+void FairQueue::Add(SequencePtr s) {
+  std::deque<SequencePtr>& line = lines_[s->request.tenant.id];
+  line.insert(std::upper_bound(line.begin(), line.end(), s, GoesBefore), std::move(s));
+  ++size_;
+}
+
+SequencePtr FairQueue::TakeFirst(int tenant) {
+  const auto line = lines_.find(tenant);
+  SequencePtr first = std::move(line->second.front());
+  line->second.pop_front();
+  if (line->second.empty()) lines_.erase(line);
+  --size_;
+  return first;
+}
+
+void FairQueue::ForEach(absl::FunctionRef<void(Sequence&)> visit) {
+  for (const auto& [tenant, line] : lines_) {
+    for (const SequencePtr& s : line) visit(*s);
+  }
+}
+
+void FairQueue::RemoveEnded(absl::FunctionRef<void(Sequence&)> finish) {
+  for (auto it = lines_.begin(); it != lines_.end();) {
+    std::deque<SequencePtr>& line = it->second;
+    const auto ended = std::remove_if(line.begin(), line.end(), [&](const SequencePtr& s) {
+      if (s->ending) finish(*s);
+      return s->ending.has_value();
+    });
+    size_ -= static_cast<int>(line.end() - ended);
+    line.erase(ended, line.end());
+    it = line.empty() ? lines_.erase(it) : std::next(it);
+  }
+}
+
+std::map<int, int> FairQueue::Counts() const {
+  std::map<int, int> counts;
+  for (const auto& [tenant, line] : lines_) counts.emplace(tenant, static_cast<int>(line.size()));
+  return counts;
+}
+
+TenantLines FairQueue::Lines() const {
+  TenantLines lines;
+  for (const auto& [tenant, line] : lines_) {
+    lines.emplace(tenant, TenantLine{.requests = static_cast<int>(line.size()),
+                                     .weight = line.front()->request.tenant.weight});
+  }
+  return lines;
+}
+
+std::map<int, int> FairQueue::Weights() const {
+  std::map<int, int> weights;
+  for (const auto& [tenant, line] : lines_) weights.emplace(tenant, line.front()->request.tenant.weight);
+  return weights;
+}
+
+void OrderByTurns(std::vector<SequencePtr>& running) {
+  if (!std::is_sorted(running.begin(), running.end(), GoesBefore))
+    std::sort(running.begin(), running.end(), GoesBefore);
+  struct Line {
+    int taken = 0;
+    int weight = 1;  // one for all of a tenant's, or their order would not be kept
+  };
+  std::map<int, Line> lines;
+  for (const SequencePtr& s : running) {
+    const Tenant& tenant = s->request.tenant;
+    Line& line = lines.try_emplace(tenant.id, Line{.weight = tenant.weight}).first->second;
+    s->turn = static_cast<double>(line.taken++) / line.weight;
+  }
+  if (lines.size() < 2) return;
+  std::sort(running.begin(), running.end(), [](const SequencePtr& a, const SequencePtr& b) {
+    return a->turn != b->turn ? a->turn < b->turn : a->id < b->id;
+  });
+}
+
+}  // namespace numoe
