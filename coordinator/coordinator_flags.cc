@@ -5,10 +5,12 @@
 #include <charconv>
 #include <filesystem>
 
+#include "common/base/core_dumps.h"
 #include "common/base/flags.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/kernels/kernels.h"
+#include "common/transport/peer_credentials.h"
 #include "common/transport/transport_limits.h"
 #include "common/weights/weights_limits.h"
 #include "coordinator/api/sampling_fields.h"
@@ -68,8 +70,14 @@ void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
       .Add("kv-cache-dtype", f.kv_cache_dtype,
            "KV cache in: auto (bf16), bf16 (bfloat16), fp8_e4m3 (fp8): about half the bytes of bf16")
       .OneOf({"auto", "bf16", "bfloat16", "fp8_e4m3", "fp8"});
-  flags.Add("max-queued-requests", f.queue_max, "Requests waiting before 429").Range(1, 1 << 20);
+  flags
+      .Add("max-queued-requests", f.queue_max,
+           "Requests waiting before 429; an API key that has none waiting may always add one")
+      .Range(1, 1 << 20);
   flags.Add("data-path", f.data_path, "Layer calls over: auto, shm, grpc").OneOf({"auto", "shm", "grpc"});
+  flags.Add("ring-group", f.ring_group_name,
+            "Group, by name or number, whose processes' shared memory is used besides that of this one's own "
+            "user and root; this process must be in it; give both ends the same; default: none");
   flags
       .Add("worker-start-timeout-ms", f.worker_start_timeout_ms,
            "How long the start waits for all workers, who may be loading; 0: for ever")
@@ -86,6 +94,9 @@ void AddEngineFlags(Flags& flags, CoordinatorFlags& f) {
                   "The same request and seed give the same text under any load");
   flags.AddSwitch("disable-prefix-caching", f.disable_prefix_caching,
                   "Compute every prompt from its first token, whatever was computed before");
+  flags.AddSwitch("share-prefix-cache", f.share_prefix_cache,
+                  "What was computed for one API key is used for the others, too: how soon an answer begins "
+                  "then tells a key what another one has asked");
   flags
       .Add("decode-stretch-max", f.decode_stretch_max,
            "How much longer a step may take for prompts while others decode, as a factor; 0: any")
@@ -224,6 +235,10 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
       "plan", f.plan,
       "Say what the model takes of memory and end; with --gpu-memory for a GPU that need not be here");
   flags.Add(
+      "memory-reservations", f.memory_reservations,
+      "Folder in which the daemons of one user on this host tell each other what memory they will take: with "
+      "mode 700, for this alone, the same for all of them; auto: /dev/shm/numoe-UID");
+  flags.Add(
       "otlp-endpoint", f.otlp_endpoint,
       "OpenTelemetry collector (OTLP over HTTP, http://HOST:4318) that traces of requests go to; default: "
       "none");
@@ -231,6 +246,7 @@ int ParseCoordinatorFlags(int argc, char** argv, CoordinatorFlags& f) {
       .Add("trace-ratio", f.trace_ratio,
            "Share of the requests that are traced where the client's traceparent does not say, 0 to 1")
       .Range(0.0, 1.0);
+  flags.AddSwitch("core-dumps", f.core_dumps, kCoreDumpsHelp);
   flags.Add("log-level", f.log.level, "debug, info, warning, error");
   flags.Add("log-format", f.log.format, "text or json");
   return flags.Parse(argc, argv);
@@ -258,10 +274,16 @@ absl::Status CompleteFlags(CoordinatorFlags& f) {
   RETURN_IF_ERROR(CompleteOverlap(f));
   RETURN_IF_ERROR(CompletePrefillThreshold(f));
   for (const std::string& worker : f.workers) RETURN_IF_ERROR(CheckWorkerAddress(worker));
+  ASSIGN_OR_RETURN(f.ring_group, ParseRingGroup(f.ring_group_name));
   RETURN_IF_ERROR(CheckAllOrNone(f.worker_tls));
   if (f.served_model_name.empty()) {
     const std::filesystem::path model = std::filesystem::weakly_canonical(f.model);
     f.served_model_name = (model.extension() == ".gguf" ? model.stem() : model.filename()).string();
+  }
+  if (f.share_prefix_cache && f.disable_prefix_caching) {
+    return absl::InvalidArgumentError(
+        "--share-prefix-cache with --disable-prefix-caching: expected one of them, without a cache there is "
+        "nothing to share");
   }
   if (f.max_num_batched_tokens < f.max_num_seqs) {
     return absl::InvalidArgumentError(

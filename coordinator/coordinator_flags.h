@@ -4,7 +4,10 @@
 // what no single flag shows and fills in what follows from others: INVALID_ARGUMENT names the flags.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +25,8 @@ struct CoordinatorFlags {
   std::vector<std::string> workers;
   TlsFiles worker_tls{.flag_prefix = "worker-"};
   std::string data_path = "auto";
+  std::string ring_group_name;
+  std::optional<gid_t> ring_group;  // the same, looked up
   std::string port_file;
   AccessOptions access;
   std::vector<std::string> locked_sampling;
@@ -41,6 +46,7 @@ struct CoordinatorFlags {
   int64_t live_deadline_ms = 300'000;
   bool deterministic = false;
   bool disable_prefix_caching = false;
+  bool share_prefix_cache = false;
   double decode_stretch_max = 2;
   int deferred_experts = 0;
   std::string two_batch_overlap = "auto";
@@ -57,6 +63,8 @@ struct CoordinatorFlags {
   std::string expert_heat_file;
   std::string gpu_memory;  // as given: "80GiB"
   bool plan = false;
+  bool core_dumps = false;
+  std::string memory_reservations = "auto";
   std::string otlp_endpoint;
   double trace_ratio = 1;
   LogOptions log{.program = "numoe-coordinator"};

@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/kernels/kernels.h"
-#include "common/topology/available_memory.h"
+#include "common/topology/control_groups.h"
 #include "common/topology/topology.h"
 #include "coordinator/device/cpu/cpu_device.h"
 #include "coordinator/device/cuda/measuring_device.h"
@@ -44,6 +44,14 @@ absl::StatusOr<std::vector<int>> CpusFor(int threads) {
   ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
   std::vector<int> cpus;
   for (const NumaNode& node : topology.nodes) cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
+  if (const auto quota = CpuQuotaOf("/");
+      threads == 0 && quota && *quota < static_cast<double>(cpus.size())) {
+    cpus.resize(std::max<size_t>(1, static_cast<size_t>(*quota)));
+    LogWarning(
+        "a quota leaves this process the time of {:.2f} CPUs: it computes with {} threads (or what --threads "
+        "says), so that it is not stopped in the middle of a step; give it whole CPUs instead (cpuset)",
+        *quota, cpus.size());
+  }
   if (threads > 0) {
     const std::vector<int> all = cpus;
     cpus.clear();
@@ -129,7 +137,6 @@ absl::StatusOr<DeviceChoice> DeviceChoice::Make(const CoordinatorFlags& flags) {
   }
   if (!choice.gpu_) {
     RETURN_IF_ERROR(CheckNoGpuFlags(flags, no_gpu));
-    choice.available_ = AvailableMemory();
     return choice;
   }
   uint64_t usable = choice.facts_.free_bytes;

@@ -25,8 +25,8 @@ class DeviceChoice {
   static absl::StatusOr<DeviceChoice> Make(const CoordinatorFlags& flags);
 
   bool gpu() const { return gpu_; }
-  /// Bytes that the model may take on the device. For a GPU what is free, or --gpu-memory, less what the
-  /// driver needs.
+  /// Bytes that the model may take on a GPU: what is free, or --gpu-memory, less what the driver needs. 0:
+  /// the model runs on the CPU and shares the host's memory (common/topology/host_memory.h).
   uint64_t available() const { return available_; }
   /// `context_tokens`: of the longest sequence. Each runtime is handed out once.
   absl::StatusOr<std::unique_ptr<Device>> Create(int64_t context_tokens, bool measure_only);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <climits>
 
+#include "common/base/core_dumps.h"
 #include "common/base/descriptors.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
@@ -21,6 +22,7 @@
 #include "coordinator/device_choice.h"
 #include "coordinator/grammar/grammar_limits.h"
 #include "coordinator/health.h"
+#include "coordinator/host_share.h"
 #include "coordinator/http/http_limits.h"
 #include "coordinator/http/server.h"
 #include "coordinator/http/server_flags.h"
@@ -139,7 +141,8 @@ nlohmann::ordered_json ServerInfo(const CoordinatorFlags& f, const ModelOptions&
           {"deterministic", f.deterministic},
           {"max_deferred_experts_per_token", f.deferred_experts},
           {"two_batch_overlap", f.two_batch_overlap},
-          {"prefix_caching", !f.disable_prefix_caching}};
+          {"prefix_caching", !f.disable_prefix_caching},
+          {"share_prefix_cache", f.share_prefix_cache}};
 }
 
 // Stands in for the workers where nothing is computed.
@@ -251,6 +254,7 @@ void AwaitEnd(const CoordinatorFlags& f, Engine& engine, Server& server, std::at
 
 // What is loaded before anybody is served.
 struct Loaded {
+  MemoryReservation reservation;
   std::unique_ptr<Checkpoint> checkpoint;  // experts are read from it as long as it serves
   ModelConfig config;
   GenerationDefaults defaults;
@@ -287,7 +291,8 @@ absl::Status PrintPlan(const CoordinatorFlags& f) {
   Capacity capacity = PlanCapacity(f, config);
   ASSIGN_OR_RETURN(ModelOptions options, ModelOptionsFor(f, config, capacity));
   ASSIGN_OR_RETURN(DeviceChoice choice, DeviceChoice::Make(f));
-  ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(f, choice, *checkpoint, config, capacity, options));
+  ASSIGN_OR_RETURN(MemoryPlan plan, PlanMemory(f, choice, *checkpoint, config, capacity, options));
+  RETURN_IF_ERROR(FindHostShare(f.memory_reservations, plan));
   for (const std::string& line : plan.Table()) std::printf("%s\n", line.c_str());
   return plan.Check();
 }
@@ -341,18 +346,19 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, const std::shared_ptr<Tls
   loaded.options.observe_way = WayObserver(metrics);
   ASSIGN_OR_RETURN(DeviceChoice choice, DeviceChoice::Make(f));
   loaded.options.overlap_tokens = OverlapTokens(f, choice.gpu());
-  ASSIGN_OR_RETURN(const MemoryPlan plan,
+  ASSIGN_OR_RETURN(MemoryPlan plan,
                    PlanMemory(f, choice, *checkpoint, loaded.config, loaded.capacity, loaded.options));
-  for (const std::string& line : plan.Table()) LogInfo("{}", line);
-  RETURN_IF_ERROR(plan.Check());
+  ASSIGN_OR_RETURN(loaded.reservation, ReserveHostShare(f.memory_reservations, f.log.program, plan));
+  ASSIGN_OR_RETURN(const uint64_t fingerprint, checkpoint->Fingerprint());
   doing = "waiting for the expert workers";
   LogInfo("waiting for the workers at {}", fmt::join(f.workers, ", "));
   ASSIGN_OR_RETURN(loaded.pool, WorkerPool::Create({.addresses = f.workers,
                                                     .link = {.data_path = ParseDataPath(f.data_path),
-                                                             .model_fingerprint = checkpoint->Fingerprint(),
+                                                             .model_fingerprint = fingerprint,
                                                              .hidden_size = loaded.config.hidden_size,
                                                              .num_experts = loaded.config.num_experts,
                                                              .map_experts = plan.window > 0,
+                                                             .ring_group = f.ring_group,
                                                              .tls = worker_tls},
                                                     .start_deadline_ms = f.worker_start_timeout_ms},
                                                    metrics));
@@ -397,11 +403,14 @@ absl::StatusOr<std::unique_ptr<Tracer>> CreateTracer(const CoordinatorFlags& f, 
                         metrics);
 }
 
-absl::Status Serve(CoordinatorFlags& f) {
+// `no_dumps`: of ForbidCoreDumps.
+absl::Status Serve(CoordinatorFlags& f, const absl::Status& no_dumps) {
   RETURN_IF_ERROR(SetupLogging(f.log));
+  if (!no_dumps.ok()) LogWarning("{}", std::string(no_dumps.message()));
   RouteGrpcLog();
   RETURN_IF_ERROR(CompleteFlags(f));
   if (f.plan) return PrintPlan(f);
+  RETURN_IF_ERROR(CheckPortFile(f.port_file));
   Metrics metrics(MetricOwner::kCoordinator);
   metrics.ServeAliases(f.served_model_name);
   ASSIGN_OR_RETURN(const auto worker_tls, OpenWorkerTls(f, metrics));
@@ -413,8 +422,8 @@ absl::Status Serve(CoordinatorFlags& f) {
   ASSIGN_OR_RETURN(auto server, Server::Create(starting, *access, metrics, f.server));
   RETURN_IF_ERROR(server->Start());
   ASSIGN_OR_RETURN(const Loaded loaded, Load(f, worker_tls, metrics, doing));
-  const auto& [checkpoint, config, defaults, tokenizer, chat_template, output_format, capacity, options, pool,
-               device, model] = loaded;
+  const auto& [reservation, checkpoint, config, defaults, tokenizer, chat_template, output_format, capacity,
+               options, pool, device, model] = loaded;
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(*SelectIsa(f.isa)))}).Set(1);
   LogInfo("device: {}; KV cache: {} blocks of {} tokens in {}; context {} tokens", device->Describe(),
           capacity.blocks, kBlockTokens, CacheTypeName(options.kv_cache_type), capacity.model_len);
@@ -437,6 +446,7 @@ absl::Status Serve(CoordinatorFlags& f) {
       .grammars = grammars,
       .locked = f.locked,
       .request_timeout_s = f.request_timeout_s,
+      .share_prefix_cache = f.share_prefix_cache,
       .tracer = tracer.get(),
       .health = [&] { return Health(loaded.pool->Workers(), engine->Stats(), draining.load()); },
       .live =
@@ -459,6 +469,7 @@ absl::Status Serve(CoordinatorFlags& f) {
   server->Stop();
   service.Stop();
   engine.reset();
+  service.DropWork();
   server.reset();
   return told;
 }
@@ -469,9 +480,10 @@ absl::Status Serve(CoordinatorFlags& f) {
 int main(int argc, char** argv) {
   numoe::CoordinatorFlags flags;
   if (const int code = numoe::ParseCoordinatorFlags(argc, argv, flags); code >= 0) return code;
+  const absl::Status no_dumps = flags.core_dumps ? absl::OkStatus() : numoe::ForbidCoreDumps();
   numoe::BlockSignals();
   numoe::RaiseDescriptorLimit();
-  if (const absl::Status status = numoe::Serve(flags); !status.ok()) {
+  if (const absl::Status status = numoe::Serve(flags, no_dumps); !status.ok()) {
     std::fprintf(stderr, "numoe-coordinator: %s\n", std::string(status.message()).c_str());
     return 2;
   }

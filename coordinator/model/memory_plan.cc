@@ -11,6 +11,8 @@ std::string Size(uint64_t bytes) {
   return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.2f} GiB", mib / 1024);
 }
 
+std::string Others(const std::string& others) { return others.empty() ? "" : fmt::format(" ({})", others); }
+
 }  // namespace
 
 int64_t FittingCacheBlocks(const DeviceMemory& one_block, uint64_t available) {
@@ -39,16 +41,16 @@ std::vector<std::string> MemoryPlan::Table() const {
     table.push_back(line("windows", needs.windows,
                          fmt::format("two of {} experts of a layer, fetched for long prompts", window)));
   if (grammars > 0) table.push_back(line("grammars", grammars, "at most, of requests to come"));
-  table.push_back(line("total", total(), fmt::format("of {} available", Size(available))));
+  table.push_back(line("total", total(), fmt::format("of {} available{}", Size(available), Others(others))));
   return table;
 }
 
 absl::Status MemoryPlan::Check() const {
   if (total() <= available) return absl::OkStatus();
   std::string what = fmt::format(
-      "{} are available {}, but the model takes {}: weights {}, KV cache {}, scratch {}, grammars {}; ",
-      Size(available), gpu ? "on the GPU" : "to this process", Size(total()), Size(needs.weights),
-      Size(needs.kv_cache), Size(needs.scratch), Size(grammars));
+      "{} are available {}{}, but the model takes {}: weights {}, KV cache {}, scratch {}, grammars {}; ",
+      Size(available), gpu ? "on the GPU" : "to this process", Others(others), Size(total()),
+      Size(needs.weights), Size(needs.kv_cache), Size(needs.scratch), Size(grammars));
   if (gpu_experts > 0) {
     return absl::ResourceExhaustedError(
         what + fmt::format("experts {}: lower --num-gpu-experts (now {}) or make it auto",
@@ -59,10 +61,11 @@ absl::Status MemoryPlan::Check() const {
         what + fmt::format("windows of fetched experts {}: --gpu-prefill-token-threshold=off does without",
                            Size(needs.windows)));
   }
-  const uint64_t others = total() - needs.kv_cache;
-  const double share = others < available && needs.kv_cache > 0
-                           ? static_cast<double>(available - others) / static_cast<double>(needs.kv_cache)
-                           : 0;
+  const uint64_t beside_cache = total() - needs.kv_cache;
+  const double share =
+      beside_cache < available && needs.kv_cache > 0
+          ? static_cast<double>(available - beside_cache) / static_cast<double>(needs.kv_cache)
+          : 0;
   const auto fitting = static_cast<int64_t>(share * static_cast<double>(kv_tokens));
   if (fitting >= 1024) {
     what += fmt::format("--max-total-tokens={} fits (now {}){}", fitting / 256 * 256, kv_tokens,

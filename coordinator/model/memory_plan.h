@@ -2,8 +2,8 @@
 // there.
 //
 // Pure: numbers in, text or an error out. The needs come from a device that only measured; what is available
-// from common/topology/available_memory.h. What the device needs is reserved at the start, so that no request
-// finds memory missing.
+// from common/topology/host_memory.h, next to the other processes of this host. What the device needs is
+// reserved at the start, so that no request finds memory missing.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,7 @@ struct MemoryPlan {
   DeviceMemory needs;
   uint64_t grammars = 0;   // that requests may leave behind
   uint64_t available = 0;  // to this process, or of the GPU, before anything is loaded
+  std::string others;      // what other processes will take of the host, for a sentence; empty: nothing
   bool gpu = false;
   int gpu_experts = 0;    // of each layer
   int window = 0;         // experts of a layer that are fetched at a time for long prompts

@@ -30,11 +30,11 @@ class PacedEngine final : public Engine {
   explicit PacedEngine(const PacedEngineOptions& options);
   ~PacedEngine() override;
 
-  bool HasRoom() const override { return true; }
+  bool HasRoom(const Tenant&, const TenantLines&) const override { return true; }
   absl::StatusOr<SequenceId> Submit(GenerateRequest request) override;
   void Cancel(SequenceId sequence) override;
   EngineStats Stats() const override;
-  void ResetPrefixCache() override {}
+  void ResetPrefixCache(const std::string&) override {}
   bool Drain(int64_t) override { return true; }
 
   /// When the stream's `n`-th token was handed out, in nanoseconds of the steady clock. REQUIRES: one of its

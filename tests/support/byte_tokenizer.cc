@@ -1,5 +1,7 @@
 #include "tests/support/byte_tokenizer.h"
 
+#include <algorithm>
+
 #include "coordinator/tokenizer/segment_encoder.h"
 
 namespace numoe {
@@ -12,6 +14,7 @@ ByteTokenizer::ByteTokenizer(const std::vector<std::string>& control,
     tokens_.push_back(special ? name.substr(1) : name);
     control_.Add(tokens_.back(), {static_cast<TokenId>(tokens_.size() - 1), special});
   }
+  token_text_bytes_max_ = std::max<size_t>(control_.LongestName(), 1);  // pieces are never made of text
   tokens_.insert(tokens_.end(), pieces.begin(), pieces.end());
 }
 

@@ -45,6 +45,15 @@ TEST(MemoryPlanTest, ARefusalNamesWhatWouldFit) {
   EXPECT_TRUE(less.Check().ok());
 }
 
+TEST(MemoryPlanTest, WhatOthersWillTakeIsNamed) {
+  MemoryPlan plan = Plan(17 * kGib + kGib / 2);
+  plan.others = "of 31.50 GiB that are free 14.00 GiB are reserved by numoe-expert-worker, process 7";
+  EXPECT_THAT(plan.Table().back(), HasSubstr("of 17.50 GiB available (of 31.50 GiB that are free 14.00 GiB"));
+  EXPECT_THAT(std::string(plan.Check().message()),
+              HasSubstr("17.50 GiB are available to this process (of 31.50 GiB that are free 14.00 GiB are "
+                        "reserved by numoe-expert-worker, process 7), but the model takes 21.50 GiB: "));
+}
+
 TEST(MemoryPlanTest, WindowsAreToldAndDoneWithoutWhereThatHelps) {
   MemoryPlan plan = Plan(30 * kGib);
   plan.window = 96;

@@ -1,0 +1,36 @@
+#include "coordinator/host_share.h"
+
+#include <optional>
+
+#include "common/base/log.h"
+#include "common/base/status.h"
+
+namespace numoe {
+namespace {
+
+// None: the plan is a GPU's.
+absl::StatusOr<std::optional<HostMemory>> LookFor(const std::string& folder, MemoryPlan& plan) {
+  std::optional<HostMemory> host;
+  if (plan.gpu) return host;
+  ASSIGN_OR_RETURN(host, HostMemory::Look(folder));
+  plan.available = host->available();
+  plan.others = host->Others();
+  return host;
+}
+
+}  // namespace
+
+absl::Status FindHostShare(const std::string& folder, MemoryPlan& plan) {
+  return LookFor(folder, plan).status();
+}
+
+absl::StatusOr<MemoryReservation> ReserveHostShare(const std::string& folder, const std::string& program,
+                                                   MemoryPlan& plan) {
+  ASSIGN_OR_RETURN(const std::optional<HostMemory> host, LookFor(folder, plan));
+  for (const std::string& line : plan.Table()) LogInfo("{}", line);
+  RETURN_IF_ERROR(plan.Check());
+  if (!host) return MemoryReservation();
+  return host->Reserve(program, plan.total());
+}
+
+}  // namespace numoe
