@@ -33,6 +33,7 @@ declare -A WHAT=(
   [analysis]="Clang's thread-safety analysis; every source of the product compiles by itself"
   [asan-compute]="ASan and UBSan: the other rooms (kernels, devices, models, scheduler)"
   [images]="images, pod, two hosts, systemd units, dashboards and alerts"
+  [numa]="emulated machines with several NUMA nodes: where weights, rings and threads lie"
   [device-code]="device code compiles with nvcc for every card"
 )
 
@@ -95,6 +96,15 @@ part_asan-compute() {
   asan_tests -LE boundary
 }
 part_images() { release; tests/deploy/run.sh --bin $bin; }
+part_numa() {
+  release
+  if ! install_packages tests/numa/packages.txt; then
+    echo "SKIPPED numa: not installed: packages of tests/numa/packages.txt" >&2
+    [ "${NUMOE_REQUIRE:-}" != 1 ]
+    return
+  fi
+  python3 tests/numa/run.py --bin $bin
+}
 part_device-code() { tests/gpu/compile.sh; }
 
 all_parts() { sed -e 's/#.*//' tests/parts.txt | awk 'NF {print $1}'; }

@@ -198,6 +198,14 @@ class Supervision(unittest.TestCase):
             self.assertEqual(len(lines), 1, done.stderr)
             self.assertRegex(lines[0], "^numoe-expert-worker: worker 0 could not be started in 4 tries: exit code 2: .*/nonexistent")
 
+    def test_a_refusal_that_another_try_does_not_mend_is_not_tried_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([worker_binary(), "--supervise", "--local-workers", "4", "--model", MODEL, "--listen",
+                                   f"unix:{folder}", "--metrics-port", "0"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr.strip().splitlines()[-1], "^numoe-expert-worker: worker [0-3] cannot be started: exit code 2: .*64")
+        self.assertNotIn("started again", done.stdout + done.stderr)
+
     def test_what_does_not_fit_is_named_at_once(self):
         for flags, words in ((["--listen", "unix:/nonexistent"], ["/nonexistent", "a folder this process may write to"]),
                              (["--listen", "127.0.0.1:0"], ["--listen=127.0.0.1:0"]),
