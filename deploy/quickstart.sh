@@ -45,8 +45,8 @@ echo "starting two expert workers and a coordinator with $model" >&2
 [ -n "$port" ] || { [ -n "$ask" ] && port=0 || port=8080; }
 workers=()
 for i in 0 1; do
-  "$bin/numoe-expert-worker" --model "$model" --worker-index $i --worker-count 2 --listen "unix:$run/worker$i.sock" \
-    --metrics-port 0 >"$run/worker$i.log" 2>&1 &
+  "$bin/numoe-expert-worker" --model "$model" --worker-index $i --worker-count 2 --local-workers 2 \
+    --listen "unix:$run/worker$i.sock" --metrics-port 0 >"$run/worker$i.log" 2>&1 &
   pids+=($!)
   workers+=("unix:$run/worker$i.sock")
 done

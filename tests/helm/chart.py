@@ -27,7 +27,7 @@ EVERYTHING = {
     "coordinator": {"flags": {"max-total-tokens": 50000000, "deterministic": True, "decode-stretch-max": 1.5},
                     "gpu": {"count": 1, "runtimeClassName": "nvidia"}, "resources": {"limits": {"cpu": 4, "memory": "64Gi"}}},
     "router": {"enabled": True, "replicas": 2, "flags": {"log-level": "debug"}},
-    "apiKeys": {"secretName": "api-keys"},
+    "apiKeys": {"secretName": "api-keys", "adminKey": "admins"},
     "tls": {"enabled": True, "certManager": {"enabled": True, "issuerRef": {"name": "ca", "kind": "ClusterIssuer"}}},
     "mtls": {"enabled": True, "certManager": {"enabled": True}},
     "ingress": {"enabled": True, "host": "llm.example.com", "className": "nginx", "tlsSecretName": "llm"},

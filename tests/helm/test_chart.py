@@ -220,6 +220,24 @@ class Workers(unittest.TestCase):
         service = chart.find(objects, "Service", remote["spec"]["serviceName"])
         self.assertTrue(service["spec"]["publishNotReadyAddresses"])
 
+    def test_workers_divide_their_own_host_alone(self):
+        """Without pinning a worker takes its share of the CPUs by how many of the set are on its host, not by all of them."""
+        objects = chart.render(PLAIN, chart.merged(REMOTE, {"remoteWorkers": {"replicas": 3, "workersPerHost": 4}}))
+        for name, of_host in (("numoe", 2), ("numoe-workers", 4)):
+            containers = chart.workers(chart.find(objects, "StatefulSet", name))
+            self.assertEqual([chart.flags(c)["local-workers"] for c in containers], [str(of_host)] * of_host)
+            self.assertEqual({(chart.flags(c)["worker-count"], chart.flags(c)["threads"]) for c in containers}, {("14", "0")})
+
+    def test_whole_cpus_are_a_promise_without_pinning_too(self):
+        """The kubelet's static policy gives them to a container alone, which then divides them with nobody."""
+        for cpu, request, promised in ((8, 8, "8"), ("8", None, "8"), (8, 4, None), ("7500m", "7500m", None)):
+            resources = {"limits": {"cpu": cpu, "memory": "8Gi"}, "requests": {"memory": "8Gi"}}
+            if request is not None:
+                resources["requests"]["cpu"] = request
+            objects = chart.render(PLAIN, {"pinning": "none", "workers": {"resources": resources}})
+            for c in chart.workers(chart.find(objects, "StatefulSet", "numoe")):
+                self.assertEqual(chart.flags(c).get("exclusive-cpus"), promised, (cpu, request))
+
     def test_coordinators_share_remote_workers(self):
         objects = chart.render(PLAIN, chart.merged(REMOTE, {"replicas": 3, "workers": {"count": 0}}))
         hosts = chart.find(objects, "StatefulSet", "numoe")
@@ -333,6 +351,7 @@ class Storage(unittest.TestCase):
         command = pack["spec"]["template"]["spec"]["containers"][0]["args"][0]
         out = "/models/kimi-k2-thinking-01234567-int8-expert-6"
         self.assertIn(f"--out {out} --format int8 --slice expert --workers 6", command)
+        self.assertTrue(command.startswith(f"rm -f {out}/READY && "), "or workers would start beside what a new release packs again")
         hosts = chart.find(objects, "StatefulSet", "numoe")
         self.assertEqual(chart.flags(chart.container(hosts, "worker-0"))["model"], out)
         self.assertEqual(chart.flags(chart.container(hosts, "coordinator"))["model"], "/models/kimi-k2-thinking-01234567")

@@ -180,7 +180,7 @@ class Daemons(unittest.TestCase):
             f.write("first-key-0123456789\nsecond-key-0123456789\n")
         self.start(hosts, "numoe-0")
         self.await_ready(hosts)
-        self.ask(NUMOE_API_KEY="first-key-0123456789\nsecond-key-0123456789\n")
+        self.ask(NUMOE_API_KEY="# of two\n\nfirst-key-0123456789 name=first weight=3\nsecond-key-0123456789\n")
         with self.assertRaises(AssertionError):
             self.ask(NUMOE_API_KEY="no-key-0123456789")
         self.end()

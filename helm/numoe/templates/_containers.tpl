@@ -112,7 +112,9 @@ livenessProbe:
     - '--log-format=json'
     {{- if eq $root.Values.pinning "required" }}
     - '--pinning=required'
-    - '--exclusive-cpus={{ div (include "numoe.milli" (default dict .resources.limits).cpu | int) 1000 }}'
+    {{- end }}
+    {{- with include "numoe.wholeCpus" (dict "resources" .resources "all" (eq $root.Values.pinning "required") "workers" .workers) }}
+    - '--exclusive-cpus={{ . }}'
     {{- end }}
     {{- with .arguments }}
     {{- toYaml . | nindent 4 }}
@@ -161,7 +163,7 @@ livenessProbe:
 {{- else }}
 {{- range $i := until (int .Values.workers.count) }}
 {{ include "numoe.workerContainer" (merge (dict "name" (printf "worker-%d" $i) "place" $i "workers" 1 "listen" (printf "unix:/run/numoe/worker-%d.sock" $i)
-  "arguments" (list (printf "--worker-index=%d" $i)) "resources" (include "numoe.workerResources" (dict "root" $ "index" $i) | fromYaml)) $common) }}
+  "arguments" (list (printf "--worker-index=%d" $i) (printf "--local-workers=%d" (int $.Values.workers.count))) "resources" (include "numoe.workerResources" (dict "root" $ "index" $i) | fromYaml)) $common) }}
 {{- end }}
 {{- end }}
 {{- end -}}

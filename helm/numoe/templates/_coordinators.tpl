@@ -72,6 +72,9 @@
     {{- end }}
     {{- if .Values.apiKeys.secretName }}
     - --api-key-file=/etc/numoe/keys/{{ .Values.apiKeys.key }}
+    {{- with .Values.apiKeys.adminKey }}
+    - --admin-api-key-file=/etc/numoe/keys/{{ . }}
+    {{- end }}
     {{- end }}
     {{- if .Values.tls.enabled }}
     - --ssl-certfile=/etc/numoe/tls/tls.crt

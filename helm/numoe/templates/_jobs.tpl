@@ -89,6 +89,7 @@ template:
         command: [/bin/sh, /etc/numoe/scripts/start.sh, /bin/sh, -c]
         args:
           - >-
+            rm -f {{ $out }}/READY &&
             numoe-pack convert {{ include "numoe.modelPath" . }} --out {{ $out }} --format {{ $p.format }}
             --slice {{ include "numoe.slice" . }} --workers {{ include "numoe.workerTotal" . }} &&
             : >{{ $out }}/READY

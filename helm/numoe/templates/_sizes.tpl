@@ -16,6 +16,17 @@
 {{- if hasSuffix "m" $text }}{{ trimSuffix "m" $text | int64 }}{{ else }}{{ mulf (float64 $text) 1000.0 | int64 }}{{ end -}}
 {{- end -}}
 
+{{/* The CPUs that a container may have for itself, where the kubelet's static policy gives them: a whole number that is both its
+limit and its request. Empty: none. A supervisor divides them among its workers, unless they are pinned. */}}
+{{- define "numoe.wholeCpus" -}}
+{{- $limit := (default dict .resources.limits).cpu -}}
+{{- $request := default $limit (default dict .resources.requests).cpu -}}
+{{- if and $limit (or .all (eq (int .workers) 1)) -}}
+{{- $milli := include "numoe.milli" $limit | int -}}
+{{- if and (eq (mod $milli 1000) 0) (eq $milli (include "numoe.milli" $request | int)) }}{{ div $milli 1000 }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "numoe.remoteHosts" -}}
 {{- ternary (int .Values.remoteWorkers.replicas) 0 .Values.remoteWorkers.enabled -}}
 {{- end -}}

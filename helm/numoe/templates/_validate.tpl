@@ -135,14 +135,14 @@
 {{- $_ := include "numoe.validateFlagsOf" (dict "where" "coordinator.flags" "flags" .Values.coordinator.flags "taken" (dict
   "model" "use model.directory" "workers" "it follows from workers and remoteWorkers" "host" "use listenHost" "port" "use coordinator.port"
   "served-model-name" "use model.servedName" "drain-timeout-ms" "use coordinator.drainSeconds" "worker-deadline-ms" "use coordinator.workerDeadlineSeconds" "worker-start-timeout-ms" "the startup probe is the limit"
-  "device" "use coordinator.gpu" "api-key" $secret "api-key-file" $secret "ssl-certfile" "use tls" "ssl-keyfile" "use tls"
+  "device" "use coordinator.gpu" "api-key" $secret "api-key-file" $secret "admin-api-key" $secret "admin-api-key-file" "use apiKeys.adminKey" "ssl-certfile" "use tls" "ssl-keyfile" "use tls"
   "worker-ssl-certfile" "use mtls" "worker-ssl-keyfile" "use mtls" "worker-ssl-ca-certs" "use mtls" "log-format" "logs are JSON")) -}}
 {{- $_ := include "numoe.validateFlagsOf" (dict "where" "workers.flags" "flags" .Values.workers.flags "taken" (dict
   "model" "use model.directory" "slice" "use workers.slice" "worker-index" "it is the worker's place" "worker-count" "use workers.count"
   "listen" "use workers.port" "metrics-host" "use listenHost" "metrics-port" "use workers.metricsPort" "format" "use workers.format" "hugepages" "use workers.hugepages"
   "activations" "use workers.activations" "packed" "use workers.packed" "share-experts" "use workers.shareExperts" "threads" "use workers.threads" "log-format" "logs are JSON" "health-listen" "use workers.healthPort"
   "drain-timeout-ms" "use coordinator.drainSeconds" "pinning" "use pinning" "exclusive-cpus" "it follows from workers.resources" "supervise" "use workers.mode"
-  "local-workers" "use workers.count" "ssl-certfile" "use mtls" "ssl-keyfile" "use mtls" "ssl-ca-certs" "use mtls")) -}}
+  "local-workers" "use workers.count and remoteWorkers.workersPerHost" "ssl-certfile" "use mtls" "ssl-keyfile" "use mtls" "ssl-ca-certs" "use mtls")) -}}
 {{- end -}}
 
 {{/* Both ends: workers that share, and a GPU that fetches from all of them. */}}
@@ -168,6 +168,9 @@
 {{- $t := .Values.tls -}}
 {{- if and $t.enabled (not $t.secretName) (not $t.certManager.enabled) }}{{ fail "tls.enabled, but there is no certificate: name a Secret of type kubernetes.io/tls in tls.secretName, or set tls.certManager.enabled and issuerRef" }}{{ end -}}
 {{- if and $t.enabled $t.certManager.enabled (not (get $t.certManager.issuerRef "name")) }}{{ fail "tls.certManager.enabled, but tls.certManager.issuerRef has no name: give {name: ..., kind: Issuer or ClusterIssuer}" }}{{ end -}}
+{{- $keys := .Values.apiKeys -}}
+{{- if and $keys.adminKey (not $keys.secretName) }}{{ fail (printf "apiKeys.adminKey is %q, but apiKeys.secretName is empty, so there would be no keys and anybody might use the API: name the Secret that has both entries, or leave apiKeys.adminKey empty" $keys.adminKey) }}{{ end -}}
+{{- if and $keys.adminKey (eq $keys.adminKey $keys.key) }}{{ fail (printf "apiKeys.adminKey and apiKeys.key are both %q, but a key is either an admin's or a client's, so the coordinator would not start: put the admins' keys alone into another entry of Secret %s and name it in apiKeys.adminKey, or leave that empty" $keys.key $keys.secretName) }}{{ end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.host) }}{{ fail "ingress.enabled, but ingress.host is empty: give the name that clients use" }}{{ end -}}
 {{- end -}}
 
@@ -197,6 +200,6 @@
 {{- $keys := "coordinators check the keys, which the router passes on; use apiKeys and coordinator.flags" -}}
 {{- $_ := include "numoe.validateFlagsOf" (dict "where" "router.flags" "flags" .Values.router.flags "taken" (dict
   "backends" "it follows from replicas and coordinator.gpu" "host" "use listenHost" "port" "use coordinator.port" "drain-timeout-ms" "use coordinator.drainSeconds"
-  "api-key" $keys "api-key-file" $keys "max-requests-per-key" $keys "ssl-certfile" "use tls" "ssl-keyfile" "use tls" "log-format" "logs are JSON")) -}}
+  "api-key" $keys "api-key-file" $keys "admin-api-key" $keys "admin-api-key-file" $keys "max-requests-per-key" $keys "ssl-certfile" "use tls" "ssl-keyfile" "use tls" "log-format" "logs are JSON")) -}}
 {{- end -}}
 {{- end -}}
