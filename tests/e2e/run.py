@@ -18,29 +18,19 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]
 import command_lines  # noqa: E402
-from command_lines import CommandLines  # noqa: E402,F401
 from daemons import Cluster, free_port, metric, stream_calls, stream_text, until_idle  # noqa: E402
 import host_memory  # noqa: E402
-from host_memory import HostMemory  # noqa: E402,F401
 import host_peers  # noqa: E402
-from host_peers import ReturningWorkers, RingPeers, TwoUsers  # noqa: E402,F401
-from liveness import Liveness  # noqa: E402,F401
+import liveness  # noqa: E402
 import mutual_tls  # noqa: E402
-from mutual_tls import MutualTls  # noqa: E402,F401
 import resources  # noqa: E402
-from resources import ClientResources, MetricsPort, OddFiles, UntrustedClients  # noqa: E402,F401
 import routing  # noqa: E402
-from routing import RouterFaults, RouterNames, Routing  # noqa: E402,F401
 import skips  # noqa: E402
 import supervision  # noqa: E402
-from supervision import Draining, Pinning, Supervision  # noqa: E402,F401
 import swapped_workers  # noqa: E402
-from swapped_workers import SwappedWorkers  # noqa: E402,F401
 import tenants  # noqa: E402
-from tenants import Keys, Tenants  # noqa: E402,F401
 from terminal import Terminal  # noqa: E402
 import tracing  # noqa: E402
-from tracing import Tracing  # noqa: E402,F401
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")  # random weights: starts at once, says nonsense
@@ -874,6 +864,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     options, rest = parser.parse_known_args()
-    BIN = command_lines.BIN = host_memory.BIN = host_peers.BIN = mutual_tls.BIN = resources.BIN = routing.BIN = supervision.BIN = swapped_workers.BIN = tenants.BIN = tracing.BIN = os.path.abspath(options.bin)
+    BIN = os.path.abspath(options.bin)
+    for module in (command_lines, host_memory, host_peers, liveness, mutual_tls, resources, routing, supervision, swapped_workers, tenants,
+                   tracing):
+        module.BIN = BIN
+        globals().update({name: what for name, what in vars(module).items()
+                          if isinstance(what, type) and issubclass(what, unittest.TestCase)})
     faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True)  # says where, instead of being ended by who waits for it
     sys.exit(skips.finish(unittest.main(argv=[sys.argv[0], *rest], exit=False).result))
