@@ -77,7 +77,8 @@ class ClientResources(unittest.TestCase):
         try:
             for client in held:
                 client.sendall(head(TEXT, len(body)) + body)
-            until("all of them are answered", lambda: self.running() + metric(self.cluster, "numoe_requests_waiting") == 8)
+            for client in held:  # whose request is not whole at the other end would give way to the next one who connects
+                self.assertTrue(client.recv(1))
 
             def refused():
                 status, headers, text = self.cluster.request("POST", TEXT, {"prompt": "x", "max_tokens": 1})
