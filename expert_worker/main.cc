@@ -150,8 +150,10 @@ absl::StatusOr<std::vector<std::vector<int>>> HomesFor(WorkerFlags& f) {
 }
 
 WorkerNeeds NeedsOf(const WorkerFlags& f, uint64_t weight_bytes, uint64_t ring_bytes) {
-  return {
-      .weight_bytes = weight_bytes, .worker_count = f.executor.slice.worker_count, .ring_bytes = ring_bytes};
+  return {.weight_bytes = weight_bytes,
+          .worker_count = f.executor.slice.worker_count,
+          .ring_bytes = ring_bytes,
+          .packed = IsPackedModel(f.model)};
 }
 
 absl::StatusOr<bool> RunPreflight(WorkerFlags& f) {

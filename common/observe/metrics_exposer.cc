@@ -23,6 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int kAcceptsPerLook = 64;
 constexpr size_t kClientsMax = 256;             // the oldest goes for one more
 constexpr std::chrono::seconds kClientTime(5);  // half of what Prometheus waits
 constexpr int kLookMs = 250;                    // for clients whose time is over
@@ -123,10 +124,11 @@ class MetricsExposer::Loop {
     }
   }
 
-  // All that are there. Where descriptors have run out, the oldest client's is taken; where there is none,
-  // the listener is left alone until the next look.
+  // Some of those that are there, so that each is looked at before many others can take its place. Where
+  // descriptors have run out, the oldest client's is taken; where there is none, the listener is left alone
+  // until the next look.
   void Accept() {
-    for (;;) {
+    for (int taken = 0; taken < kAcceptsPerLook; ++taken) {
       FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (socket.get() < 0 && WouldWait()) return;
       if (socket.get() < 0 && errno != ECONNABORTED) {

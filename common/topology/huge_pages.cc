@@ -38,14 +38,15 @@ fs::path NodeFolder(const fs::path& root, int node) {
 absl::Status RequireCgroup(const fs::path& root, HugePages pages, uint64_t bytes) {
   const std::string name = fmt::format("hugetlb.{}", NamesOf(pages).cgroup);
   for (const fs::path& group : ControlGroupFolders(root, "hugetlb")) {
-    const uint64_t limit = ReadCount(group / (name + ".max"));
-    const uint64_t used = ReadCount(group / (name + ".current"));
+    const bool first_version = fs::exists(group / (name + ".limit_in_bytes"));
+    const std::string limited = name + (first_version ? ".limit_in_bytes" : ".max");
+    const uint64_t limit = ReadCount(group / limited);
+    const uint64_t used = ReadCount(group / (name + (first_version ? ".usage_in_bytes" : ".current")));
     if (limit == UINT64_MAX || used == UINT64_MAX || (used <= limit && limit - used >= bytes)) continue;
     return absl::ResourceExhaustedError(
         fmt::format("the cgroup may use {} bytes of {} pages and uses {} of them, {} are needed; raise "
-                    "{}.max (Kubernetes: "
-                    "the container's limit hugepages-{}i)",
-                    limit, HugePagesName(pages), used, bytes, name, HugePagesName(pages)));
+                    "{} (Kubernetes: the container's limit hugepages-{}i)",
+                    limit, HugePagesName(pages), used, bytes, limited, HugePagesName(pages)));
   }
   return absl::OkStatus();
 }

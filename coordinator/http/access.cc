@@ -196,7 +196,8 @@ absl::StatusOr<std::vector<Access::Key>> Access::FlagKeys() const {
   return keys;
 }
 
-// What flags and files have together; a key that stays keeps its number, and nobody ever gets another's.
+// What flags and files have together; a key that stays or comes back keeps its number, and nobody ever gets
+// another's.
 absl::Status Access::Rebuild() {
   ASSIGN_OR_RETURN(std::vector<Key> keys, FlagKeys());
   for (const KeyFile& file : files_) keys.insert(keys.end(), file.keys.begin(), file.keys.end());
@@ -212,9 +213,8 @@ absl::Status Access::Rebuild() {
       return absl::InvalidArgumentError(
           fmt::format("{}: a key comes twice; expected each once", Flags(first->second, key.flag)));
     }
-    const auto old =
-        std::find_if(keys_.begin(), keys_.end(), [&](const Key& known) { return known.text == key.text; });
-    key.caller.tenant = old != keys_.end() ? old->caller.tenant : ++last;
+    const auto old = numbers_.find(key.text);
+    key.caller.tenant = old != numbers_.end() ? old->second : ++last;
     if (key.caller.name.empty()) key.caller.name = fmt::format("key-{}", key.caller.tenant);
     if (const auto [first, once] = names.emplace(key.caller.name, key.flag); !once) {
       return absl::InvalidArgumentError(
@@ -223,35 +223,57 @@ absl::Status Access::Rebuild() {
     }
   }
   last_tenant_ = last;
+  if (numbers_.size() + keys.size() > 4 * limits::kApiKeysMax) numbers_.clear();
+  for (const Key& key : keys) numbers_[key.text] = key.caller.tenant;
   keys_ = std::move(keys);
   return absl::OkStatus();
 }
 
+// Files that change together, as those of one Kubernetes secret do, count together. One that cannot be taken
+// is tried again: it may have been half written, or wait for the other one.
 void Access::Refresh() {
+  bool stale = false;
   for (KeyFile& file : files_) {
-    const bool changed = file.watched.Changed();
+    file.stale |= file.watched.Changed();
+    stale |= file.stale;
     if (file.watched.missing() && !file.gone) {
       LogError("{}: {} has gone; its keys stay as they were. Empty the file to take them away", file.flag,
                file.path.string());
     }
     file.gone = file.watched.missing();
-    if (changed) Reread(file);
   }
+  if (stale && std::chrono::steady_clock::now() >= next_try_) Reread();
 }
 
-void Access::Reread(KeyFile& file) {
-  absl::StatusOr<std::vector<Key>> keys = ReadKeys(file);
-  absl::Status status = keys.status();
-  if (status.ok()) {
-    std::swap(file.keys, *keys);
-    status = Rebuild();
-    if (!status.ok()) std::swap(file.keys, *keys);
+void Access::Reread() {
+  next_try_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  std::vector<std::vector<Key>> before;
+  std::vector<KeyFile*> taken;
+  absl::Status wrong;
+  for (KeyFile& file : files_) {
+    before.push_back(file.keys);
+    if (!file.stale) continue;
+    absl::StatusOr<std::vector<Key>> keys = ReadKeys(file);
+    wrong.Update(keys.status());
+    if (!keys.ok()) continue;
+    file.keys = *std::move(keys);
+    taken.push_back(&file);
   }
-  if (!status.ok()) return LogError("{}; the keys stay as they were", std::string(status.message()));
-  if (file.keys.empty()) {
-    return LogWarning("{}: {} is empty now: its keys are no longer accepted", file.flag, file.path.string());
+  if (const absl::Status together = Rebuild(); !together.ok()) {
+    wrong = together;
+    taken.clear();
+    for (size_t i = 0; i < files_.size(); ++i) files_[i].keys = std::move(before[i]);
   }
-  LogInfo("{}: {} changed, {} keys", file.flag, file.path.string(), file.keys.size());
+  const std::string said = wrong.ok() ? "" : std::string(wrong.message());
+  if (std::exchange(said_, said) != said && !wrong.ok()) LogError("{}; the keys stay as they were", said);
+  for (KeyFile* const file : taken) {
+    file->stale = false;
+    if (file->keys.empty()) {
+      LogWarning("{}: {} is empty now: its keys are no longer accepted", file->flag, file->path.string());
+    } else {
+      LogInfo("{}: {} changed, {} keys", file->flag, file->path.string(), file->keys.size());
+    }
+  }
 }
 
 const Caller* Access::Find(std::string_view key) const {

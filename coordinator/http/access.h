@@ -10,6 +10,7 @@
 // Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -75,7 +76,8 @@ class Access {
     bool admin;
     WatchedFile watched;
     std::vector<Key> keys;
-    bool gone = false;  // and the log has said so
+    bool gone = false;   // and the log has said so
+    bool stale = false;  // it has changed since it was good
   };
 
   explicit Access(AccessOptions options);
@@ -83,7 +85,7 @@ class Access {
   absl::StatusOr<std::vector<Key>> FlagKeys() const;
   absl::Status Rebuild() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Reread(KeyFile& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Reread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   const Caller* Find(std::string_view key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AccessOptions options_;
@@ -91,6 +93,9 @@ class Access {
   std::vector<KeyFile> files_ ABSL_GUARDED_BY(mutex_);
   std::vector<Key> keys_ ABSL_GUARDED_BY(mutex_);  // of flags and files together
   int last_tenant_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, int> numbers_ ABSL_GUARDED_BY(mutex_);  // of keys, also of many that are gone
+  std::chrono::steady_clock::time_point next_try_ ABSL_GUARDED_BY(mutex_);
+  std::string said_ ABSL_GUARDED_BY(mutex_);  // what was wrong with the files when they were read last
   std::map<int, int> running_ ABSL_GUARDED_BY(mutex_);  // by tenant; only tenants with requests
 };
 

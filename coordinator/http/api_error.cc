@@ -33,6 +33,8 @@ std::string ApiError::ToJson(ErrorShape shape) const {
   ordered_json json;
   if (shape == ErrorShape::kAnthropic) {
     json = {{"type", "error"}, {"error", {{"type", AnthropicType(http_status)}, {"message", message}}}};
+    if (code)
+      json["error"]["code"] = *code;  // more than Anthropic's, for who forwards it (coordinator/router)
   } else {
     json["error"] = {{"message", message}, {"type", type}, {"param", nullptr}, {"code", nullptr}};
     if (param) json["error"]["param"] = *param;

@@ -193,7 +193,8 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   void OnHead() {
     Begin(RequestOf(parser_->get()));
     const bool whole = parser_->is_done();
-    keep_alive_ = !spare_ && parser_->get().keep_alive();
+    // An answer of HTTP/1.1 to a client of 1.0 does not say that it stays, so it ends.
+    keep_alive_ = !spare_ && parser_->get().version() >= 11 && parser_->get().keep_alive();
     std::optional<HttpResponse> refusal = Refusal();
     const bool let_in = !refusal && !route_->open;
     if (let_in && !whole) return parts_.connections->Await(this) ? AskForBody() : Close();

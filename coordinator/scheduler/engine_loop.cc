@@ -114,6 +114,7 @@ class EngineLoop final : public Engine {
       const MutexLock lock(mutex_);
       if (scheduler_.idle() && submitted_.empty()) {
         scheduler_.CheckIdle();
+        experts_.AnswersEnded();
         while (!stop_ && submitted_.empty() && cancelled_.empty() && reset_prefixes_.empty())
           wake_.Wait(mutex_);
       }

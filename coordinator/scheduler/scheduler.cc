@@ -133,6 +133,14 @@ void Scheduler::EndAllIfTooLate(const absl::Status& status) {
   if (SecondsSince(*lost_since_) * 1e3 < static_cast<double>(options_.worker_deadline_ms)) return;
   EndAll(absl::UnavailableError(fmt::format("no expert worker for {} ms: {}", options_.worker_deadline_ms,
                                             std::string(status.message()))));
+  experts_.AnswersEnded();
+}
+
+// Workers that compute in other formats have come: everything is computed from its beginning.
+void Scheduler::BeginAnew() {
+  ForgetPrefixes("");
+  for (const SequencePtr& s : running_) Preempt(*s);
+  Settle();
 }
 
 // All places are taken, and a tenant of which nothing runs has waited for long.
@@ -157,6 +165,7 @@ void Scheduler::MakePlace() {
 }
 
 void Scheduler::RunStep() {
+  if (experts_.TakeChange()) BeginAnew();
   if (SomebodyWaitsTooLong()) MakePlace();
   const StepPlan plan = Plan();
   CarryOut(plan);

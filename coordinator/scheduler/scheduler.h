@@ -77,6 +77,7 @@ class Scheduler {
   StepPlan Plan();
   bool SomebodyWaitsTooLong() const;
   void MakePlace();
+  void BeginAnew();
   int KeptPlaces();
   int CountDecoding() const;
   std::map<int, int> Contenders() const;

@@ -96,6 +96,13 @@ class ExpertBackend {
   virtual absl::Status AwaitReady(int64_t deadline_ms) = 0;
   /// True while every slice is served. Any thread.
   virtual bool Ready() const = 0;
+
+  /// No answer is in the making: workers that compute in other formats than those before may take their
+  /// places from now on, until the next call.
+  virtual void AnswersEnded() {}
+  /// True once after workers came that compute in other formats: no call is made before this was asked, and
+  /// what was computed before must not be gone on with.
+  virtual bool TakeChange() { return false; }
 };
 
 }  // namespace numoe

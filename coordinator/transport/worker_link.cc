@@ -30,6 +30,8 @@ namespace numoe {
 namespace {
 
 constexpr int kConnectTimeoutMs = 2'000;
+// A worker makes one ring after the other, hundreds of MiB each, and a session without one is slow for good.
+constexpr int kRingTimeoutMs = 10'000;
 
 bool IsUnix(const std::string& address) { return address.rfind("unix:", 0) == 0; }
 
@@ -96,7 +98,7 @@ absl::StatusOr<FileDescriptor> ConnectRing(const std::string& name, std::optiona
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   FileDescriptor ring(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const timeval timeout{kConnectTimeoutMs / 1000, 0};
+  const timeval timeout{kRingTimeoutMs / 1000, 0};
   setsockopt(ring.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   setsockopt(ring.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);  // connect's, too
   if (connect(ring.get(), reinterpret_cast<sockaddr*>(&address), length) != 0)

@@ -62,6 +62,7 @@ WorkerPool::WorkerPool(const WorkerPoolOptions& options, Metrics& metrics)
                        &metrics.With(CounterId::kReceivedBytes, {address})});
   }
   thread_ = std::thread([this] { Maintain(); });
+  retirer_ = std::thread([this] { KeepRetiring(); });
   for (size_t i = 0; i < options.addresses.size(); ++i)
     connectors_.emplace_back([this, i] { KeepConnected(i); });
 }
@@ -73,6 +74,7 @@ WorkerPool::~WorkerPool() {
   }
   changed_.NotifyAll();
   thread_.join();
+  retirer_.join();
   for (std::thread& connector : connectors_) connector.join();
 }
 
@@ -81,8 +83,25 @@ void WorkerPool::Maintain() {
   MutexLock lock(mutex_);
   while (!stop_) {
     lock.Unlock();
-    RetireExperts();
     CheckLinks();
+    lock.Lock();
+    const auto next_look = Clock::now() + kLookInterval;
+    while (!stop_ && changed_.WaitUntil(mutex_, next_look)) {
+    }
+  }
+}
+
+// Apart from those who look after the workers: with hundreds of GiB it may take many seconds.
+void WorkerPool::KeepRetiring() {
+  pthread_setname_np(pthread_self(), "worker-retire");
+  MutexLock lock(mutex_);
+  while (!stop_) {
+    if (retiring_.empty()) {
+      changed_.Wait(mutex_);
+      continue;
+    }
+    lock.Unlock();
+    RetireExperts();
     lock.Lock();
     const auto next_look = Clock::now() + kLookInterval;
     while (!stop_ && changed_.WaitUntil(mutex_, next_look)) {
@@ -111,11 +130,22 @@ void WorkerPool::TryConnect(size_t index) {
   const std::string& address = options_.addresses[index];
   absl::StatusOr<std::unique_ptr<WorkerLink>> link = WorkerLink::Connect(address, options_.link);
   const MutexLock lock(mutex_);
+  if (!answering_) {  // there is no answer for those who are gone to go on with
+    for (Worker& each : workers_)
+      if (!each.status.up) each.status.identity.arithmetic.clear();
+  }
   Worker& worker = workers_[index];
   const absl::Status fits = link.ok() ? CheckFits((*link)->identity(), index, Statuses()) : link.status();
   if (fits.ok()) {
     worker.link = *std::move(link);
     worker.status.identity = worker.link->identity();
+    const std::string& arithmetic = worker.status.identity.arithmetic;
+    const std::string before = std::exchange(arithmetic_, arithmetic);
+    if (!before.empty() && before != arithmetic) {
+      change_ = true;
+      LogInfo("worker {} computes with {}, those before with {}: nothing of theirs is gone on with", address,
+              arithmetic, before);
+    }
     worker.status.up = true;
     worker.status.error.clear();
     worker.up_since = Clock::now();
@@ -256,6 +286,8 @@ absl::Status WorkerPool::BeginCall(std::atomic<uint32_t>* release) {
   const MutexLock lock(mutex_);
   while (retiring_now_) changed_.Wait(mutex_);
   if (!AllUp()) return absl::UnavailableError("a slice of the experts is missing: " + Missing());
+  if (change_) return absl::UnavailableError("the workers compute otherwise than those before");
+  answering_ = true;
   // In slice order, whatever the order of the addresses: sums must not depend on it.
   calling_.assign(workers_.size(), {});
   for (size_t i = 0; i < workers_.size(); ++i) {
@@ -394,6 +426,16 @@ void WorkerPool::DropDeferred() {
   Watch(true);
   dropped_.resize(deferred_values_);
   (void)Receive(ReplyPart::kDeferred, absl::MakeSpan(dropped_));  // who fails is lost
+}
+
+void WorkerPool::AnswersEnded() {
+  const MutexLock lock(mutex_);
+  answering_ = false;
+}
+
+bool WorkerPool::TakeChange() {
+  const MutexLock lock(mutex_);
+  return std::exchange(change_, false);
 }
 
 absl::Status WorkerPool::AwaitReady(int64_t deadline_ms) {

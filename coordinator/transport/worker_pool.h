@@ -58,6 +58,8 @@ class WorkerPool final : public ExpertBackend {
   bool Ready() const override;
   std::vector<WorkerStatus> Workers() const;
   CallActivity Activity() const;
+  void AnswersEnded() override;
+  bool TakeChange() override;
   /// Rows of every expert, over the workers that answer: asks each in turn and waits, so not for a thread
   /// that serves others. Experts of a lost worker's own slice count 0. UNAVAILABLE: nobody answers.
   absl::StatusOr<ExpertRows> CountedRows() const;
@@ -80,6 +82,7 @@ class WorkerPool final : public ExpertBackend {
   };
   WorkerPool(const WorkerPoolOptions& options, Metrics& metrics);
   void Maintain();
+  void KeepRetiring();
   void KeepConnected(size_t index);
   void TryConnect(size_t index);
   void NoteDown(Worker& worker, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -132,9 +135,12 @@ class WorkerPool final : public ExpertBackend {
   std::chrono::steady_clock::time_point watch_since_ ABSL_GUARDED_BY(mutex_) =
       std::chrono::steady_clock::now();  // when the call began; outside of calls when the last one ended
   std::vector<std::shared_ptr<ExpertMemory>> retiring_ ABSL_GUARDED_BY(mutex_);
+  bool answering_ ABSL_GUARDED_BY(mutex_) = false;     // a call was made since AnswersEnded
+  std::string arithmetic_ ABSL_GUARDED_BY(mutex_);     // of the worker that came last
+  bool change_ ABSL_GUARDED_BY(mutex_) = false;        // nobody has asked TakeChange since it differed
   bool retiring_now_ ABSL_GUARDED_BY(mutex_) = false;  // no call begins meanwhile
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  std::thread thread_, retirer_;
   std::vector<std::thread> connectors_;  // [worker]
 };
 

@@ -30,8 +30,9 @@ absl::Status CheckFits(const WorkerIdentity& found, size_t index, absl::Span<con
     // Also of those that are down, and of its own last session: an answer that began with it goes on.
     if (const std::string& known = other.identity.arithmetic; !known.empty() && known != found.arithmetic) {
       return absl::FailedPreconditionError(fmt::format(
-          "it computes with {}, expected {} as {} did when this coordinator began; start it with these, or "
-          "start the coordinator anew to take others",
+          "it computes with {}, expected {} as {} does or did in the answers that are in the making; start "
+          "it "
+          "as the others, or all of them as this one, which is taken when those answers have ended",
           absl::CHexEscape(found.arithmetic), absl::CHexEscape(known),
           i == index ? "it" : "worker " + other.address));
     }

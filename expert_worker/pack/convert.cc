@@ -5,6 +5,7 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "common/base/log.h"
 #include "common/base/status.h"
@@ -57,13 +58,36 @@ absl::Status RemoveOldShards(const fs::path& dir) {
       dir.string(), error.message()));
 }
 
+// A manifest's lines but those that another version of it says otherwise of the same model.
+std::string WhatWasAskedFor(const std::string& manifest) {
+  std::istringstream lines(manifest);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    const bool identity = line.find("\"version\"") != std::string::npos ||
+                          line.find("\"model_fingerprint\"") != std::string::npos;
+    if (!identity) kept += line + "\n";
+  }
+  return kept;
+}
+
+// Of the same shapes and formats, for as many workers: what lies there is what is asked for again.
+absl::Status ReplaceOldShards(const PackedModel& model) {
+  constexpr uint64_t kManifestBytesMax = 1 << 20;
+  ASSIGN_OR_RETURN(const std::string found, ReadTextFile(model.dir / kManifestName, kManifestBytesMax));
+  if (WhatWasAskedFor(found) != WhatWasAskedFor(SerialiseManifest(model))) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: holds what an older program packed of another model, or in other formats or slices; give --out "
+        "another folder, or empty this one",
+        model.dir.string()));
+  }
+  RETURN_IF_ERROR(RemoveOldShards(model.dir));
+  return WriteManifest(model);
+}
+
 absl::Status PrepareFolder(const PackedModel& model) {
   if (!IsPackedModel(model.dir)) return WriteManifest(model);
   const absl::StatusOr<PackedModel> read = ReadManifest(model.dir);
-  if (absl::IsFailedPrecondition(read.status())) {
-    RETURN_IF_ERROR(RemoveOldShards(model.dir));
-    return WriteManifest(model);
-  }
+  if (absl::IsFailedPrecondition(read.status())) return ReplaceOldShards(model);
   RETURN_IF_ERROR(read.status());
   const PackedModel& found = *read;
   if (SerialiseManifest(found) == SerialiseManifest(model)) return absl::OkStatus();

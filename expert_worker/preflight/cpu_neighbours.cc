@@ -90,16 +90,21 @@ CpuNeighbours::~CpuNeighbours() {
   thread_.join();
 }
 
-bool CpuNeighbours::IsThere(int number) const {
+bool CpuNeighbours::IsThere(int number) {
   const FileDescriptor probe = NewSocket();
   const Address address = AddressOf(name_, number);
   if (probe.get() < 0) return false;
-  // A listener that cannot take more connections is there, and busy.
-  if (connect(probe.get(), address.get(), address.length) != 0) return errno == EAGAIN;
-  return IsOurs(probe.get());
+  if (connect(probe.get(), address.get(), address.length) == 0) {
+    const bool ours = IsOurs(probe.get());
+    if (ours) seen_.insert(number);
+    if (!ours) seen_.erase(number);
+  } else if (errno != EAGAIN) {  // a listener that cannot take more connections is whose it was
+    seen_.erase(number);
+  }
+  return seen_.count(number) > 0;
 }
 
-CpuShare CpuNeighbours::Look() const {
+CpuShare CpuNeighbours::Look() {
   // Those who have looked at us are gone already; nothing is said over these connections.
   while (FileDescriptor(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).get() >= 0) {
   }

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,18 +33,19 @@ class CpuNeighbours {
   ~CpuNeighbours();
 
   /// Who is there now, this one included.
-  CpuShare Look() const;
+  CpuShare Look();
   /// From now on calls `moved` whenever somebody has come or gone since `known`. Once.
   void Follow(const CpuShare& known, std::function<void(const CpuShare&)> moved);
 
  private:
   CpuNeighbours() = default;
-  bool IsThere(int number) const;
+  bool IsThere(int number);
   void Watch(CpuShare known, const std::function<void(const CpuShare&)>& moved);
 
   std::string name_;  // of the sockets, without their number
   int number_ = 0;
   FileDescriptor listener_;
+  std::set<int> seen_;  // numbers whose sockets were our user's when they last took a connection
   Mutex mutex_;
   CondVar wake_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;

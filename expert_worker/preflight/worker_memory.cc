@@ -3,12 +3,23 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 
 namespace numoe {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A process that has just ended gives hundreds of GiB back for seconds: as long as more comes it is waited
+// for.
+constexpr std::chrono::seconds kPatience(30), kUnlessMoreComes(1);
+constexpr std::chrono::milliseconds kLookInterval(200);
 
 std::string InBrackets(const std::string& text) { return text.empty() ? "" : fmt::format(" ({})", text); }
 
@@ -41,17 +52,20 @@ uint64_t FittingWorkers(const Sum& sum, int worker_count, uint64_t available) {
 }
 
 // What to do, flags only where they could be enough.
-std::string WaysToFit(const Sum& sum, int worker_count, uint64_t available, bool others) {
+std::string WaysToFit(const Sum& sum, const WorkerNeeds& first, uint64_t available, bool others) {
   constexpr uint64_t kSmallestFormatShare = 4;  // INT4 with its scales takes more than a quarter of BF16
+  const int worker_count = first.worker_count;
   std::vector<std::string> ways = {others ? "end or shrink those named" : "free memory"};
   if (sum.weight_bytes / kSmallestFormatShare + sum.buffer_bytes + sum.ring_bytes < available)
-    ways.push_back("hold the weights in less with --format=int8 or int4");
+    ways.push_back(first.packed
+                       ? "pack the model again in a smaller format"
+                       : "hold the weights in less with --format=int8 or int4, where they are in more");
   if (sum.total() - sum.ring_bytes <= available)
     ways.push_back("do without rings (--no-shared-memory: layer calls are slower)");
   if (const uint64_t workers = FittingWorkers(sum, worker_count, available); workers > 0) {
     ways.push_back(
-        fmt::format("start more workers on other hosts: the slice of --worker-count={} fits here (now {})",
-                    workers, worker_count));
+        fmt::format("start more workers on other hosts{}: the slice of --worker-count={} fits here (now {})",
+                    first.packed ? ", with the model packed for them" : "", workers, worker_count));
   }
   return fmt::format("{}", fmt::join(ways, ", or "));
 }
@@ -69,7 +83,7 @@ Finding CompareWorkerMemory(const std::vector<WorkerNeeds>& workers, uint64_t av
                       MemorySize(available), InBrackets(others), fits ? "" : "but ", who,
                       MemorySize(sum.total()), MemorySize(sum.weight_bytes), MemorySize(sum.buffer_bytes),
                       workers.size() == 1 ? "ring" : "rings", MemorySize(sum.ring_bytes)),
-          fits ? "" : WaysToFit(sum, workers.front().worker_count, available, !others.empty())};
+          fits ? "" : WaysToFit(sum, workers.front(), available, !others.empty())};
 }
 
 absl::Status CheckWorkerMemory(const WorkerNeeds& needs, uint64_t available, const std::string& others) {
@@ -83,12 +97,23 @@ absl::StatusOr<MemoryReservation> ReserveWorkerMemory(const WorkerNeeds& needs, 
                                                       const std::filesystem::path& root) {
   std::string found;
   MemoryReservation reservation;
-  {
-    ASSIGN_OR_RETURN(const HostMemory host, HostMemory::Look(folder, root));
-    const std::string others = host.Others();
-    RETURN_IF_ERROR(CheckWorkerMemory(needs, host.available(), others));
-    ASSIGN_OR_RETURN(reservation, host.Reserve(program, needs.total()));
-    found = fmt::format("{} available{}", MemorySize(host.available()), InBrackets(others));
+  uint64_t most = 0;
+  for (Clock::time_point begin = Clock::now(), grew = begin; found.empty();) {
+    absl::Status fits;
+    {
+      ASSIGN_OR_RETURN(const HostMemory host, HostMemory::Look(folder, root));
+      const std::string others = host.Others();
+      fits = CheckWorkerMemory(needs, host.available(), others);
+      if (fits.ok()) {
+        ASSIGN_OR_RETURN(reservation, host.Reserve(program, needs.total()));
+        found = fmt::format("{} available{}", MemorySize(host.available()), InBrackets(others));
+        break;
+      }
+      if (host.available() > most) grew = Clock::now();
+      most = std::max(most, host.available());
+    }
+    if (Clock::now() - grew > kUnlessMoreComes || Clock::now() - begin > kPatience) return fits;
+    std::this_thread::sleep_for(kLookInterval);  // and lets others look
   }
   LogInfo(
       "memory plan: {} of {}; weights {}, buffers {}, ring {} (of one coordinator; each further one on this "

@@ -27,6 +27,7 @@ struct WorkerNeeds {
   uint64_t weight_bytes = 0;  // of the slice, as far as they take free memory
   int worker_count = 1;
   uint64_t ring_bytes = 0;  // of the sessions through shared memory that are planned for
+  bool packed = false;      // for this number of workers and in these formats
   uint64_t beside() const { return kWorkerBytesBesideWeights + ring_bytes; }
   uint64_t total() const { return weight_bytes + beside(); }
 };
@@ -38,7 +39,7 @@ Finding CompareWorkerMemory(const std::vector<WorkerNeeds>& workers, uint64_t av
 /// RESOURCE_EXHAUSTED: it does not fit.
 absl::Status CheckWorkerMemory(const WorkerNeeds& needs, uint64_t available, const std::string& others);
 
-/// `folder` as HostMemory::Look takes it, `program` as Reserve does.
+/// `folder` as HostMemory::Look takes it, `program` as Reserve does. Waits as long as memory is given back.
 absl::StatusOr<MemoryReservation> ReserveWorkerMemory(const WorkerNeeds& needs, const std::string& folder,
                                                       const std::string& program,
                                                       const std::filesystem::path& root = "/");

@@ -69,6 +69,10 @@ TEST_F(HugePagesTest, TheCgroupsLimitCounts) {
   EXPECT_THAT(Require(HugePages::k2M, 7 << 20, {0}).ToString(),
               AllOf(HasSubstr("8388608"), HasSubstr("hugetlb.2MB.max"), HasSubstr("hugepages-2Mi")));
   Write("sys/fs/cgroup/hugetlb.2MB.max", "max");
+  Write("sys/fs/cgroup/hugetlb.2MB.limit_in_bytes", "8388608");  // as cgroups of version 1 have it
+  Write("sys/fs/cgroup/hugetlb.2MB.usage_in_bytes", "2097152");
+  EXPECT_THAT(Require(HugePages::k2M, 7 << 20, {0}).ToString(), HasSubstr("hugetlb.2MB.limit_in_bytes"));
+  std::filesystem::remove(folder_.path() / "sys/fs/cgroup/hugetlb.2MB.limit_in_bytes");
   EXPECT_TRUE(Require(HugePages::k2M, 7 << 20, {0}).ok());
 }
 

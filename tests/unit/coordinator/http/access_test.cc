@@ -198,6 +198,36 @@ TEST_F(KeyFileTest, AKeyKeepsItsNumberAndNobodyGetsAnothers) {
   EXPECT_GT(caller("three").tenant, two.tenant);
 }
 
+TEST_F(KeyFileTest, AKeyMovesFromOneFileToTheOtherInWhicheverOrderTheyAreWritten) {
+  const std::filesystem::path admins = folder_ / "admins";
+  const auto write_admins = [&](const std::string& text) { std::ofstream(admins) << text; };
+  Write("one\ntwo\n");
+  write_admins("boss\n");
+  auto access = *Access::Create({.key_file = file(), .admin_key_file = admins});
+  const auto caller = [&](const char* key) { return (*access->Enter(With("x-api-key", key)))->caller(); };
+  const int boss = caller("boss").tenant;
+  Write("one\nboss\nthree\n");  // it is in both: refused, and tried again
+  std::this_thread::sleep_for(std::chrono::milliseconds(1'100));
+  EXPECT_EQ(CodeOf(*access, With("x-api-key", "two")), absl::StatusCode::kOk);
+  write_admins("chief\n");
+  ASSERT_TRUE(Becomes(*access, "three", absl::StatusCode::kOk)) << "what was refused before is taken now";
+  EXPECT_EQ(CodeOf(*access, With("x-api-key", "two")), absl::StatusCode::kUnauthenticated);
+  EXPECT_FALSE(caller("boss").admin);
+  EXPECT_EQ(caller("boss").tenant, boss);
+}
+
+TEST_F(KeyFileTest, AKeyThatWasAwayForAMomentKeepsItsNumber) {
+  Write("one\ntwo\n");
+  auto access = *Access::Create({.key_file = file()});
+  const auto number = [&] { return (*access->Enter(With("x-api-key", "two")))->caller().tenant; };
+  const int before = number();
+  Write("");  // as who writes a file finds it first
+  ASSERT_TRUE(Becomes(*access, "two", absl::StatusCode::kUnauthenticated));
+  Write("two\none\n");
+  ASSERT_TRUE(Becomes(*access, "two", absl::StatusCode::kOk));
+  EXPECT_EQ(number(), before);
+}
+
 TEST_F(KeyFileTest, LinesThatSaySomethingElseAreRefusedWithTheirNumber) {
   for (const char* words :
        {"weight=0", "weight=1001", "weight=-1", "weight=", "weight=1.5", "name=", "name=a/b", "name=a,b",

@@ -120,6 +120,29 @@ TEST_F(TenantsTest, WhoAsksOneThingAfterTheOtherWaitsOnce) {
     EXPECT_LT(took_s[i], took_s[0] - 0.9 * limits::kFairWaitSeconds) << i;
 }
 
+// What others computed is not gone on with: neither what runs nor what the prefix cache holds.
+TEST_F(TenantsTest, WhereWorkersComputeOtherwiseEverythingIsComputedAnew) {
+  std::vector<SimulatedRequest> requests = Many(4, {.id = 1});
+  requests.push_back(requests[0]);
+  requests.back().at_s = 60;
+  SimulationOptions options = Options();
+  Simulation same(options);
+  const auto before = same.Run(requests);
+  EXPECT_GT(same.Stats().prefix_hit_tokens, 0u);
+  EXPECT_EQ(same.Stats().preemptions, 0u);
+  options.changes_s = {0.5};
+  Simulation changing(options);
+  const auto after = changing.Run(requests);
+  EXPECT_EQ(changing.Stats().prefix_hit_tokens, same.Stats().prefix_hit_tokens)
+      << "of what was computed anew";
+  EXPECT_EQ(changing.Stats().preemptions, 4u);
+  options.changes_s = {50};
+  Simulation changed(options);
+  (void)changed.Run(requests);
+  EXPECT_EQ(changed.Stats().prefix_hit_tokens, 0u);
+  for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(before[i].tokens, after[i].tokens) << i;
+}
+
 TEST_F(TenantsTest, ThoseWhoLeaveTheQueueLeaveTheirTurnsToOthers) {
   std::vector<SimulatedRequest> requests = Many(100, {.id = 1});
   for (size_t i = 10; i < 100; ++i) requests[i].cancel_at_s = 0.5;

@@ -84,6 +84,7 @@ SimulationOptions RandomOptions(std::mt19937& random) {
     at = options.outages.back().to_s;
   }
   for (double reset = 0; below(3) != 0;) options.resets_s.push_back(reset += below(3000) / 1e3);
+  if (below(4) == 0) options.changes_s = {below(3000) / 1e3, 3 + below(3000) / 1e3};
   return options;
 }
 

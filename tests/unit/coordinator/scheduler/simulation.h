@@ -64,9 +64,10 @@ struct SimulationOptions {
   EngineOptions engine;
   StepCost cost;
   std::vector<Outage> outages;
-  std::vector<double> resets_s;  // of the prefix cache, ascending
-  bool device_draws = false;     // most tokens, before the scheduler sees logits
-  TokenId nan_token = -1;        // rows that want it are no numbers
+  std::vector<double> resets_s;   // of the prefix cache, ascending
+  std::vector<double> changes_s;  // of the workers' formats, ascending
+  bool device_draws = false;      // most tokens, before the scheduler sees logits
+  TokenId nan_token = -1;         // rows that want it are no numbers
 };
 
 class Simulation {
@@ -134,6 +135,12 @@ class Simulation {
     explicit Backend(Simulation& simulation) : simulation_(simulation) {}
     absl::Status Start(const ExpertCall&) override { return absl::OkStatus(); }
     absl::Status Finish(absl::Span<float>) override { return absl::OkStatus(); }
+    bool TakeChange() override {
+      const std::vector<double>& changes = simulation_.options_.changes_s;
+      const size_t before = changed_;
+      while (changed_ < changes.size() && changes[changed_] <= simulation_.now_s_) ++changed_;
+      return changed_ > before;
+    }
     absl::Status AwaitReady(int64_t deadline_ms) override {
       if (Ready()) return absl::OkStatus();
       simulation_.now_s_ += static_cast<double>(deadline_ms) / 1e3;
@@ -143,6 +150,7 @@ class Simulation {
 
    private:
     Simulation& simulation_;
+    size_t changed_ = 0;
   };
 
   bool IsAway(double begin, double end) const {

@@ -365,6 +365,7 @@ TEST_F(ConvertTest, WhatAnOlderProgramPackedIsNotServedAndIsConvertedAgain) {
   EXPECT_THAT(LoadError({.worker_count = 2}),
               HasSubstr("numoe-pack.json: version is 1, expected 2: an older program packed it; convert the "
                         "checkpoint again into the same folder"));
+  EXPECT_THAT(ConvertError({.workers = 1}), HasSubstr("an older program packed of another"));
   EXPECT_EQ(*Convert({.workers = 2}), 4) << "all of them";
   EXPECT_TRUE(LoadPacked({.worker_count = 2}, true).ok());
 }

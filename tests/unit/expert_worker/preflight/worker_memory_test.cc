@@ -65,6 +65,14 @@ TEST(WorkerMemoryTest, EachFlagIsNamedWhereItIsEnough) {
   EXPECT_THAT(by_count, Not(HasSubstr("--format")));
 }
 
+TEST(WorkerMemoryTest, WhatIsPackedIsPackedAnew) {
+  const WorkerNeeds packed{.weight_bytes = 8 * kGib, .packed = true};
+  const std::string text(CheckWorkerMemory(packed, 4 * kGib, "").message());
+  EXPECT_THAT(text, HasSubstr("pack the model again in a smaller format"));
+  EXPECT_THAT(text, HasSubstr("with the model packed for them: the slice of --worker-count=3"));
+  EXPECT_THAT(text, Not(HasSubstr("--format")));
+}
+
 TEST(WorkerMemoryTest, WorkersOfOneHostAreComparedTogether) {
   const WorkerNeeds needs{.weight_bytes = 9 * kGib, .worker_count = 2};
   const Finding fits = CompareWorkerMemory({needs, needs}, 2 * needs.total(), "");
