@@ -59,6 +59,8 @@ ROWS = [
         ("Wait in the queue", "s", "Part of the time to the first token.", quantiles("numoe_queue_wait_seconds")),
     ]),
     ("Scheduler and KV cache", [
+        ("Throughput of keys", "short", "Tokens a second, of prompts and of answers, by the names of API keys; one line at 0 without keys.",
+         [("{{tenant}}", rate("numoe_tenant_tokens_total", J, "tenant") + " or vector(0)")]),
         ("KV cache in use", "percentunit", "Near 1, sequences are put back (preemptions).",
          [("{{instance}}", f"numoe_kv_usage_ratio{{{J}}}")]),
         ("KV cache blocks", "short", "", [("used", f"sum(numoe_kv_blocks_used{{{J}}})"),

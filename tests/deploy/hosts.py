@@ -150,7 +150,7 @@ class TwoHosts(unittest.TestCase):
     def test_1_the_remote_worker_serves_over_grpc(self):
         asked = {"messages": [{"role": "user", "content": "What is 84 * 3 / 2?"}], "temperature": 0}
         self.assertIn("126", self.server.post("/v1/chat/completions", asked)["choices"][0]["message"]["content"])
-        lines = [line for line in self.net.log("coordinator").splitlines() if " through " in line]
+        lines = [line for line in self.net.log("coordinator").splitlines() if ": slice " in line]
         self.assertEqual([line.endswith("through shared memory") for line in lines], [True, False], lines)
         self.assertIn(f"{self.remote}: slice 1/2", lines[1])
 
