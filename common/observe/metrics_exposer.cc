@@ -157,7 +157,7 @@ struct Listener {
   int port = 0;
 };
 
-// Of the addresses that `host` has, the first that can be listened on.
+// Listens on the first of the addresses of `host` that allows it.
 std::optional<Listener> Listen(std::string host, int port) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   addrinfo wanted{};

@@ -46,7 +46,7 @@ uint64_t AvailableIn(const std::filesystem::path& group, const GroupFiles& files
   return *limit - std::min(needed, *limit);
 }
 
-// Of the process's group and those around it, as far as they limit anything.
+// Adds the bounds that the process's group and the groups around it set.
 void AddGroups(const std::filesystem::path& root, MemoryBound::Of of, std::vector<MemoryBound>& bounds) {
   const bool version2 = of == MemoryBound::Of::kGroupVersion2;
   const GroupFiles& files = version2 ? kVersion2 : kVersion1;

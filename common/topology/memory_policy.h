@@ -24,10 +24,10 @@ namespace numoe {
 
 enum class MemoryPolicy : uint8_t { kLocal, kBind };
 
-/// Of `pages` (whole ones) that nobody has written yet. `nodes`: OS numbers, of kBind.
+/// Sets the policy of `pages` (whole ones) that nobody has written yet. `nodes`: OS numbers, of kBind.
 absl::Status SetMemoryPolicy(absl::Span<std::byte> pages, MemoryPolicy policy, const std::vector<int>& nodes);
-/// Of what the calling thread writes first, and of the threads and processes that it starts from now on. Also
-/// of files that they bring into the page cache.
+/// Sets the policy of memory that the calling thread, and the threads and processes that it starts from now
+/// on, write first, and of files that they bring into the page cache.
 absl::Status SetThreadMemoryPolicy(MemoryPolicy policy, const std::vector<int>& nodes);
 
 /// The calling thread's policy while it lives; then the one before. Must be destroyed on the thread that made

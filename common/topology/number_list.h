@@ -16,7 +16,7 @@ using NumberList = std::set<int>;
 
 /// Spaces and line ends behind the list do not count; an empty text is an empty list.
 std::optional<NumberList> ParseNumberList(std::string_view text);
-/// Of a file's first line.
+/// Reads the list in a file's first line.
 std::optional<NumberList> ReadNumberList(const std::filesystem::path& file);
 /// What /proc/self/status has behind `key`, which ends with a colon: "Cpus_allowed_list:".
 std::optional<NumberList> ReadStatusList(const std::filesystem::path& root, std::string_view key);

@@ -196,7 +196,7 @@ std::vector<int> NumbersOf(const std::vector<NumaNode>& nodes) {
   return numbers;
 }
 
-// Of the workers of the set those on this host, and which of them this one is: hosts have successive slices.
+// How many workers of the set live on this host, and which of them this one is. A host has successive slices.
 struct Local {
   int index = 0;
   int workers = 1;

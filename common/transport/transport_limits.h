@@ -34,7 +34,7 @@ inline constexpr int kConnectionStreamsMax = 32;
 // What a gRPC message may have beside one call's arrays: the fields around them. Messages without arrays are
 // below it, too; the largest of them, the statistics of every expert, has 2 MB.
 inline constexpr size_t kMessageSlackBytes = 4 << 20;
-// Of a peer's own words, which are passed on in logs and errors.
+// A peer's own words that are passed on in logs and errors are cut at this length.
 inline constexpr size_t kPeerTextBytesMax = 1'000;
 inline constexpr size_t kCoordinatorNameBytesMax = 64;  // as a worker's log has it
 

@@ -213,11 +213,21 @@ TEST_F(WorkerStatusTest, WhoComesBackAsAnotherSliceIsNotUsedAndWhoComesBackRight
 // A worker that says what no worker of this release says.
 class Liar final : public v1::ExpertWorker::Service {
  public:
-  explicit Liar(int slice_mode, int worker_count = 1)
-      : slice_mode_(slice_mode), worker_count_(worker_count) {}
+  explicit Liar(int slice_mode, int worker_count = 1, uint32_t protocol = kProtocolVersion)
+      : slice_mode_(slice_mode), worker_count_(worker_count), protocol_(protocol) {}
+  void Listen(const std::string& address = "127.0.0.1:0") {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+    address_ = "127.0.0.1:" + std::to_string(port);
+  }
+  const std::string& address() const { return address_; }
   grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest*,
                          v1::HandshakeReply* reply) override {
-    reply->set_protocol_version(kProtocolVersion);
+    reply->set_protocol_version(protocol_);
     reply->set_slice_mode(static_cast<v1::SliceMode>(slice_mode_));
     reply->set_worker_count(worker_count_);
     ++handshakes;
@@ -237,19 +247,34 @@ class Liar final : public v1::ExpertWorker::Service {
  private:
   const int slice_mode_;
   const int worker_count_;
+  const uint32_t protocol_;
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
 };
+
+// As after one half of an upgrade: whoever speaks another protocol is refused, and who speaks ours is taken.
+TEST_F(WorkerStatusTest, WhoComesBackWithAnotherProtocolIsNotUsed) {
+  ASSERT_EQ(*Call(), 3.0f);
+  for (const uint32_t protocol : {kProtocolVersion - 1, kProtocolVersion + 1}) {
+    services_[0].reset();
+    {
+      Liar other(v1::SLICE_MODE_INTERMEDIATE, 2, protocol);
+      other.Listen(Address(0));
+      EXPECT_THAT(Refused("its protocol version is " + std::to_string(protocol)),
+                  HasSubstr("run the same release on both sides"));
+      EXPECT_TRUE(absl::IsUnavailable(Call().status()));
+    }
+    Serve(0, {.index = 0});
+    ASSERT_TRUE(pool_->AwaitReady(kWorkerStatusPatienceMs).ok());
+    EXPECT_EQ(*Call(), 3.0f);
+  }
+}
 
 TEST(WorkerLinkTest, ASliceModeThatNobodyKnowsIsRefused) {
   for (const int mode : {0, 77}) {
     Liar liar(mode);
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(&liar);
-    const auto server = builder.BuildAndStart();
-    ASSERT_NE(server, nullptr);
-    const auto link =
-        WorkerLink::Connect("127.0.0.1:" + std::to_string(port), {.hidden_size = 4, .num_experts = 2});
+    liar.Listen();
+    const auto link = WorkerLink::Connect(liar.address(), {.hidden_size = 4, .num_experts = 2});
     EXPECT_TRUE(absl::IsFailedPrecondition(link.status())) << link.status();
     EXPECT_THAT(link.status().ToString(),
                 HasSubstr("its slice mode is " + std::to_string(mode) + ", expected 1"));
@@ -259,14 +284,8 @@ TEST(WorkerLinkTest, ASliceModeThatNobodyKnowsIsRefused) {
 TEST(WorkerLinkTest, AWorkerOfMoreWorkersThanThereAreIsRefused) {
   for (const int count : {0, 65, INT32_MAX}) {
     Liar liar(v1::SLICE_MODE_EXPERT, count);
-    int port = 0;
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(&liar);
-    const auto server = builder.BuildAndStart();
-    ASSERT_NE(server, nullptr);
-    const auto link =
-        WorkerLink::Connect("127.0.0.1:" + std::to_string(port), {.hidden_size = 4, .num_experts = 2});
+    liar.Listen();
+    const auto link = WorkerLink::Connect(liar.address(), {.hidden_size = 4, .num_experts = 2});
     EXPECT_TRUE(absl::IsFailedPrecondition(link.status())) << link.status();
     EXPECT_THAT(link.status().ToString(), HasSubstr("at most 64 workers"));
   }
@@ -276,16 +295,11 @@ TEST(WorkerLinkTest, AWorkerOfMoreWorkersThanThereAreIsRefused) {
 TEST(WorkerLinkTest, AWorkerThatIsAwayIsAskedLessAndLessOften) {
   Liar liar(v1::SLICE_MODE_EXPERT);
   liar.away = true;
-  int port = 0;
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&liar);
-  const auto server = builder.BuildAndStart();
-  ASSERT_NE(server, nullptr);
+  liar.Listen();
   const auto begun = std::chrono::steady_clock::now();
   std::thread connects([&] {
     Metrics metrics(MetricOwner::kCoordinator);
-    (void)WorkerPool::Create({.addresses = {"127.0.0.1:" + std::to_string(port)},
+    (void)WorkerPool::Create({.addresses = {liar.address()},
                               .link = {.data_path = DataPath::kGrpc, .hidden_size = 4, .num_experts = 2},
                               .start_deadline_ms = kWorkerStatusPatienceMs},
                              metrics);
@@ -298,18 +312,12 @@ TEST(WorkerLinkTest, AWorkerThatIsAwayIsAskedLessAndLessOften) {
 
 TEST(WorkerLinkTest, ASocketThatIsNoRingsIsNotConnectedTo) {
   Liar liar(v1::SLICE_MODE_EXPERT);
-  int port = 0;
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&liar);
-  const auto server = builder.BuildAndStart();
-  ASSERT_NE(server, nullptr);
+  liar.Listen();
   for (const std::string& name : {std::string("/org/freedesktop/DBus"), std::string("numoe-ring-12"),
                                   "numoe-ring-" + std::string(32, 'g'), std::string(200, 'a')}) {
     liar.ring_socket = name;
-    const auto link =
-        WorkerLink::Connect("127.0.0.1:" + std::to_string(port),
-                            {.data_path = DataPath::kSharedMemory, .hidden_size = 4, .num_experts = 2});
+    const auto link = WorkerLink::Connect(
+        liar.address(), {.data_path = DataPath::kSharedMemory, .hidden_size = 4, .num_experts = 2});
     EXPECT_TRUE(absl::IsInvalidArgument(link.status())) << link.status();
     EXPECT_THAT(link.status().ToString(), HasSubstr("expected numoe-ring- and 32 hexadecimal digits"));
   }
@@ -346,15 +354,9 @@ TEST(WorkerLinkTest, WhoMayNotShareMemoryIsNotBelievedOverAStreamEither) {
   liar.ring_socket = "numoe-ring-" + fmt::format("{:032x}", getpid());
   const pid_t child = ListenAsAnother(liar.ring_socket);
   ASSERT_GT(child, 0);
-  int port = 0;
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&liar);
-  const auto server = builder.BuildAndStart();
-  ASSERT_NE(server, nullptr);
+  liar.Listen();
   const auto connect = [&](DataPath path) {
-    return WorkerLink::Connect("127.0.0.1:" + std::to_string(port),
-                               {.data_path = path, .hidden_size = 4, .num_experts = 2})
+    return WorkerLink::Connect(liar.address(), {.data_path = path, .hidden_size = 4, .num_experts = 2})
         .status();
   };
   for (const DataPath path : {DataPath::kAuto, DataPath::kSharedMemory}) {
