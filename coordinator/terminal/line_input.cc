@@ -87,6 +87,8 @@ class EditedInput final : public LineInput {
     dropped_ = false;
     int size = 0;
     const InterruptKey key;
+    // Before the prompt: el_gets shows it first, and a Ctrl-D that is typed before keys are keys is lost.
+    el_set(edit_, EL_PREP_TERM, 1);
     const char* text = el_gets(edit_, &size);
     if (text == nullptr || size <= 0) {
       if (write(STDOUT_FILENO, "\n", 1) < 0 || !dropped_) return std::nullopt;

@@ -43,7 +43,12 @@ class Terminal:
         deadline = time.monotonic() + seconds
         while self.read(deadline):
             pass
-        _, status = os.waitpid(self.pid, 0)
+        ended, status = 0, 0
+        while ended == 0:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended == 0 and time.monotonic() > deadline:
+                raise AssertionError(f"the program did not end within {seconds} s; seen: {self.seen[-2000:]!r}")
+            time.sleep(0.01)
         self.pid = None
         return os.waitstatus_to_exitcode(status)
 
