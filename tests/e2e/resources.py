@@ -73,12 +73,12 @@ class ClientResources(unittest.TestCase):
     def test_probes_are_answered_where_no_other_client_is_taken(self):
         """Silent connections give way, so that all of them wait for answers."""
         body = json.dumps({**ENDLESS, "stream": True}).encode()
-        held = [connect(self.cluster.port) for _ in range(8)]
+        held = []
         try:
-            for client in held:
-                client.sendall(head(TEXT, len(body)) + body)
-            for client in held:  # whose request is not whole at the other end would give way to the next one who connects
-                self.assertTrue(client.recv(1))
+            for _ in range(8):  # one after the other: a client whose request has not been read gives way to the next one
+                held.append(connect(self.cluster.port))
+                held[-1].sendall(head(TEXT, len(body)) + body)
+                self.assertTrue(held[-1].recv(1))
 
             def refused():
                 status, headers, text = self.cluster.request("POST", TEXT, {"prompt": "x", "max_tokens": 1})
