@@ -45,12 +45,6 @@ void FairQueue::RemoveEnded(absl::FunctionRef<void(Sequence&)> finish) {
   }
 }
 
-std::map<int, int> FairQueue::Counts() const {
-  std::map<int, int> counts;
-  for (const auto& [tenant, line] : lines_) counts.emplace(tenant, static_cast<int>(line.size()));
-  return counts;
-}
-
 TenantLines FairQueue::Lines() const {
   TenantLines lines;
   for (const auto& [tenant, line] : lines_) {
@@ -58,12 +52,6 @@ TenantLines FairQueue::Lines() const {
                                      .weight = line.front()->request.tenant.weight});
   }
   return lines;
-}
-
-std::map<int, int> FairQueue::Weights() const {
-  std::map<int, int> weights;
-  for (const auto& [tenant, line] : lines_) weights.emplace(tenant, line.front()->request.tenant.weight);
-  return weights;
 }
 
 void OrderByTurns(std::vector<SequencePtr>& running) {

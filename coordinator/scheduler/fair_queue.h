@@ -27,15 +27,11 @@ class FairQueue {
 
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  /// How many wait, by tenant; of those only who have one.
-  std::map<int, int> Counts() const;
   TenantLines Lines() const;
   /// When the first of the line came. REQUIRES: the tenant has one.
   std::chrono::steady_clock::time_point FirstArrival(int tenant) const {
     return lines_.at(tenant).front()->arrived;
   }
-  /// The weights of the same tenants.
-  std::map<int, int> Weights() const;
 
  private:
   std::map<int, std::deque<SequencePtr>> lines_;  // none is empty

@@ -192,8 +192,8 @@ StepPlan Scheduler::Plan() {
   shares_.Contend(Contenders());
   const auto view = [this](int tenant, int i) { return WaitingView(waiting_.At(tenant, i)); };
   return PlanNextStep(RunningViews(limits.step_tokens),
-                      {.counts = waiting_.Counts(), .view = view, .kept = KeptPlaces()},
-                      blocks_.free_blocks(), limits, shares_);
+                      {.lines = waiting_.Lines(), .view = view, .kept = KeptPlaces()}, blocks_.free_blocks(),
+                      limits, shares_);
 }
 
 // Places for tenants that have nothing here, and had something a moment ago.
@@ -204,14 +204,15 @@ int Scheduler::KeptPlaces() {
   std::set<int> away;
   for (const auto& [tenant, when] : last_seen_) away.insert(tenant);
   for (const SequencePtr& s : running_) away.erase(s->request.tenant.id);
-  for (const auto& [tenant, count] : waiting_.Counts()) away.erase(tenant);
+  for (const auto& [tenant, line] : waiting_.Lines()) away.erase(tenant);
   const int most = std::max(1, options_.limits.sequences_max / limits::kFairPlacesPerKept);
   return std::min(static_cast<int>(away.size()), most);
 }
 
 // The tenants whose prompts run or whose sequences wait, with their weights.
 std::map<int, int> Scheduler::Contenders() const {
-  std::map<int, int> weights = waiting_.Weights();
+  std::map<int, int> weights;
+  for (const auto& [tenant, line] : waiting_.Lines()) weights.emplace(tenant, line.weight);
   for (const SequencePtr& s : running_) {
     if (s->uncached() > 1) weights[s->request.tenant.id] = s->request.tenant.weight;
   }

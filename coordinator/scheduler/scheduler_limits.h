@@ -17,11 +17,13 @@ inline constexpr int kPromptLogitRowsMax = 128;
 // What a tenant of weight 1 has of a round. A prompt shorter than it is not computed in pieces for the sake
 // of others, and a step of 2048 tokens has 16 turns.
 inline constexpr int kFairQuantumTokens = 128;
-// A tenant of which nothing has run for so long gets the place of the last sequence of who has most.
+// A waiting tenant of which nothing has run for this long gets the place of the last sequence of the tenant
+// that has most.
 inline constexpr int kFairWaitSeconds = 2;
-// A tenant whose last sequence has ended asks again within this, as a program does that asks one thing after
-// the other: its place is kept, of so many places one at most.
+// How long the place of a tenant's last sequence is kept after it has ended, for programs that ask one thing
+// after the other.
 inline constexpr int kFairPlaceSeconds = 2;
+// One place in this many is kept in that way, at most.
 inline constexpr int kFairPlacesPerKept = 8;
 // Tenants with a series of their own in the metrics, in a coordinator's life; later ones share one.
 inline constexpr size_t kTenantSeriesMax = 1'000;

@@ -105,7 +105,7 @@ class Planner {
       lines[running_[i].tenant].prompts.push_back(prompts_.size());
       prompts_.push_back({i, running_[i]});
     }
-    for (const auto& [tenant, count] : waiting_.counts) lines[tenant].waiting = count;
+    for (const auto& [tenant, line] : waiting_.lines) lines[tenant].waiting = line.requests;
     for (int i = 0; i < Running(); ++i) {
       const auto line = lines.find(running_[i].tenant);
       if (line != lines.end() && planned_[i] != kPreempted) ++line->second.running;

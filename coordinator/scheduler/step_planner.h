@@ -48,7 +48,7 @@ struct SequenceView {
 
 /// The queue: a line for each tenant. A line is looked at only as far as it is admitted, and one beyond.
 struct WaitingLines {
-  std::map<int, int> counts;  // by tenant
+  TenantLines lines;
   absl::FunctionRef<SequenceView(int tenant, int index)> view;
   int kept = 0;  // places for tenants that have nothing here now and are expected back
 };

@@ -17,13 +17,18 @@ struct TenantLine {
 /// By tenant; only tenants that have a request.
 using TenantLines = std::map<int, TenantLine>;
 
-/// Whether the tenant may put one more behind those that fill the queue: it has less than its part of it,
-/// which is at least one request.
+/// Whether a full queue takes one more request of the tenant: always its first one; a further one if the
+/// tenant has less than its part of the queue and fewer than twice `queue_max` wait. So at most twice
+/// `queue_max` requests wait, and one more of each tenant.
 inline bool FullQueueTakes(const TenantLines& waiting, int tenant, int weight, int queue_max) {
-  int64_t weights = weight;
-  for (const auto& [other, line] : waiting) weights += other != tenant ? line.weight : 0;
+  int64_t weights = weight, requests = 0;
+  for (const auto& [other, line] : waiting) {
+    weights += other != tenant ? line.weight : 0;
+    requests += line.requests;
+  }
   const auto own = waiting.find(tenant);
-  return own == waiting.end() || own->second.requests * weights < int64_t{queue_max} * weight;
+  if (own == waiting.end()) return true;
+  return requests < 2 * int64_t{queue_max} && own->second.requests * weights < int64_t{queue_max} * weight;
 }
 
 }  // namespace numoe

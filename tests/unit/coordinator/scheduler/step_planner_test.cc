@@ -28,18 +28,18 @@ std::vector<size_t> LineOf(const State& state, int tenant) {
 }
 
 StepPlan PlanFor(const State& state, FairShares shares = {}) {
-  std::map<int, int> weights, counts;
+  std::map<int, int> weights;
+  TenantLines lines;
   for (const SequenceView& s : state.running) weights.emplace(s.tenant, 1);
   for (const SequenceView& s : state.waiting) {
     weights.emplace(s.tenant, 1);
-    ++counts[s.tenant];
+    ++lines[s.tenant].requests;
   }
   shares.Contend(weights);
   const auto view = [&](int tenant, int i) {
     return state.waiting[LineOf(state, tenant)[static_cast<size_t>(i)]];
   };
-  return PlanNextStep(state.running, {.counts = counts, .view = view}, state.free_blocks, state.limits,
-                      shares);
+  return PlanNextStep(state.running, {.lines = lines, .view = view}, state.free_blocks, state.limits, shares);
 }
 
 // Whom a plan admits, in order.
