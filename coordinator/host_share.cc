@@ -30,7 +30,7 @@ absl::StatusOr<MemoryReservation> ReserveHostShare(const std::string& folder, co
   for (const std::string& line : plan.Table()) LogInfo("{}", line);
   RETURN_IF_ERROR(plan.Check());
   if (!host) return MemoryReservation();
-  return host->Reserve(program, plan.total());
+  return host->Reserve(program, plan.total(), PromisedMemory::kPrivate);
 }
 
 }  // namespace numoe

@@ -21,6 +21,7 @@
 
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "common/base/memory_size.h"
 #include "common/base/status.h"
 #include "common/topology/available_memory.h"
 
@@ -88,16 +89,18 @@ ProcessName OwnName(const fs::path& root) {
   return own;
 }
 
-// What the process holds of what is no longer available to others. Files that it maps still are.
-std::optional<uint64_t> HeldBy(const fs::path& process) {
+// Bytes of such memory that the process holds, so that others cannot have them. Files that it maps are not
+// among them.
+std::optional<uint64_t> HeldBy(const fs::path& process, PromisedMemory kind) {
   std::ifstream file(process / "status");
   uint64_t held = 0;
   int found = 0;
   for (std::string line; std::getline(file, line);) {  // "RssAnon:      1234 kB"
-    if (line.rfind("RssAnon:", 0) != 0 && line.rfind("RssShmem:", 0) != 0) continue;
+    const bool shared = line.rfind("RssShmem:", 0) == 0;
+    if (line.rfind("RssAnon:", 0) != 0 && !shared) continue;
     uint64_t kilobytes = 0;
     if (!(std::istringstream(line.substr(line.find(':') + 1)) >> kilobytes)) return std::nullopt;
-    held += kilobytes << 10;
+    if (!shared || kind == PromisedMemory::kAll) held += kilobytes << 10;
     ++found;
   }
   return found == 2 ? std::optional(held) : std::nullopt;
@@ -112,14 +115,22 @@ bool IsProgramName(std::string_view text) {
 struct Promise {
   std::string program;
   uint64_t bytes = 0;  // in all, of which some are held
+  PromisedMemory kind = PromisedMemory::kAll;
 };
 
+constexpr std::string_view kPrivate = "private", kAll = "all";
+
 std::optional<Promise> ParsePromise(std::string_view text) {
-  const size_t space = text.find(' ');
-  if (space == std::string_view::npos || text.back() != '\n') return std::nullopt;
-  const auto bytes = ParseNumber(text.substr(space + 1, text.size() - space - 2));
-  if (!IsProgramName(text.substr(0, space)) || !bytes || *bytes > kPromiseBytesMax) return std::nullopt;
-  return Promise{std::string(text.substr(0, space)), *bytes};
+  const size_t first = text.find(' '), second = text.find(' ', first + 1);
+  if (first == std::string_view::npos || second == std::string_view::npos || text.back() != '\n')
+    return std::nullopt;
+  const auto bytes = ParseNumber(text.substr(first + 1, second - first - 1));
+  const std::string_view kind = text.substr(second + 1, text.size() - second - 2);
+  if (!IsProgramName(text.substr(0, first)) || !bytes || *bytes > kPromiseBytesMax ||
+      (kind != kPrivate && kind != kAll))
+    return std::nullopt;
+  return Promise{std::string(text.substr(0, first)), *bytes,
+                 kind == kPrivate ? PromisedMemory::kPrivate : PromisedMemory::kAll};
 }
 
 // Copied once, then looked at.
@@ -179,8 +190,8 @@ class FoundFile {
     const bool hidden = !start && kill(static_cast<pid_t>(name->pid), 0) == 0;
     if (!hidden && start != name->start) return Ignore(file, "no process of that number started then");
     const auto promise = ReadPromise(opened.get());
-    if (!promise) return Ignore(file, "expected one line, PROGRAM BYTES");
-    const uint64_t held = HeldBy(process).value_or(0);
+    if (!promise) return Ignore(file, "expected one line, PROGRAM BYTES KIND");
+    const uint64_t held = HeldBy(process, promise->kind).value_or(0);
     return HostMemory::Other{promise->program, static_cast<int>(name->pid),
                              promise->bytes - std::min(held, promise->bytes)};
   }
@@ -204,11 +215,6 @@ void WarnAlone(const absl::Status& status) {
 }
 
 }  // namespace
-
-std::string MemorySize(uint64_t bytes) {
-  const double mib = static_cast<double>(bytes) / (1 << 20);
-  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.2f} GiB", mib / 1024);
-}
 
 MemoryReservation& MemoryReservation::operator=(MemoryReservation&& other) noexcept {
   std::swap(folder_, other.folder_);
@@ -327,19 +333,22 @@ std::string HostMemory::Others() const {
   return text;
 }
 
-absl::StatusOr<MemoryReservation> HostMemory::Reserve(const std::string& program, uint64_t bytes) const {
+absl::StatusOr<MemoryReservation> HostMemory::Reserve(const std::string& program, uint64_t bytes,
+                                                      PromisedMemory kind) const {
   NUMOE_CHECK(IsProgramName(program));
   if (folder_.get() < 0) return MemoryReservation();
-  absl::StatusOr<MemoryReservation> reservation = Write(program, bytes);
+  absl::StatusOr<MemoryReservation> reservation = Write(program, bytes, kind);
   if (reservation.ok()) return reservation;
   if (must_) return Annotate(reservation.status(), "--memory-reservations");
   WarnAlone(reservation.status());
   return MemoryReservation();
 }
 
-absl::StatusOr<MemoryReservation> HostMemory::Write(const std::string& program, uint64_t bytes) const {
-  const uint64_t held = HeldBy(root_ / "proc/self").value_or(0);
-  const std::string text = fmt::format("{} {}\n", program, std::min(held + bytes, kPromiseBytesMax));
+absl::StatusOr<MemoryReservation> HostMemory::Write(const std::string& program, uint64_t bytes,
+                                                    PromisedMemory kind) const {
+  const uint64_t held = HeldBy(root_ / "proc/self", kind).value_or(0);
+  const std::string text = fmt::format("{} {} {}\n", program, std::min(held + bytes, kPromiseBytesMax),
+                                       kind == PromisedMemory::kPrivate ? kPrivate : kAll);
   const std::string name = ToString(OwnName(root_));
   MemoryReservation reservation;
   reservation.folder_ = FileDescriptor(openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));

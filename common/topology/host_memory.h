@@ -4,15 +4,18 @@
 // Workers and coordinators start together and take their memory over minutes, so each of them alone finds all
 // of it free. Therefore a process writes down what it will take before it takes it, and plans with what the
 // others leave. What a reservation still withholds from others is what it promises less what its process
-// holds already (anonymous and shared memory: what the kernel no longer calls available). Of a process that
-// /proc hides (hidepid) that is not known, nor which cgroup it is in: it withholds all of it, of the machine.
+// holds of it already: anonymous memory and, unless it promised private memory only, shared memory. A
+// coordinator also maps shared memory that its workers promised (the rings), which must not count twice. Of a
+// process that /proc hides (hidepid) that is not known, nor which cgroup it is in: it withholds all of it, of
+// the machine.
 //
 // A folder holds a file for each process, named by its PID namespace, PID and start time, which says
-// "PROGRAM BYTES". Its process keeps it open and locked (flock): a file without a lock is a dead process's,
-// and whoever finds it removes it. The folder's own lock makes looking and reserving one step. Only files and
-// a folder of this user are believed, links never; what makes no sense is ignored with a warning. "auto" is
-// /dev/shm/numoe-UID: every Linux has it, it ends with the boot, and it is the same for a service and for a
-// shell, which a folder of a login ($XDG_RUNTIME_DIR) or of a unit (/run/numoe) is not.
+// "PROGRAM BYTES KIND", where KIND is private or all. Its process keeps it open and locked (flock): a file
+// without a lock is a dead process's, and whoever finds it removes it. The folder's own lock makes looking
+// and reserving one step. Only files and a folder of this user are believed, links never; what makes no sense
+// is ignored with a warning. "auto" is /dev/shm/numoe-UID: every Linux has it, it ends with the boot, and it
+// is the same for a service and for a shell, which a folder of a login ($XDG_RUNTIME_DIR) or of a unit
+// (/run/numoe) is not.
 //
 // Not seen are processes of other users, and those of other containers even where they share the folder:
 // their limits are the plan there (Kubernetes, podman). A cgroup's limit is shared by the processes in it
@@ -29,8 +32,8 @@
 
 namespace numoe {
 
-/// "12.50 GiB", "3.0 MiB".
-std::string MemorySize(uint64_t bytes);
+/// What a promise is about: private (anonymous) memory, or shared memory as well.
+enum class PromisedMemory : uint8_t { kPrivate, kAll };
 
 /// Memory that this process will take. Given back when destroyed, or when the process ends, however.
 /// Move-only; one in a process.
@@ -69,16 +72,18 @@ class HostMemory {
   /// What others will take, for a sentence: "of 31.50 GiB that are free 20.00 GiB are reserved by
   /// numoe-expert-worker, process 1234"; empty where it is nothing.
   std::string Others() const;
-  /// So much more than this process holds now. `program`: letters, digits and dashes. REQUIRES: this process
-  /// has reserved nothing. What fails is an error or a warning as in Look.
-  absl::StatusOr<MemoryReservation> Reserve(const std::string& program, uint64_t bytes) const;
+  /// Promises `bytes` more of memory of this kind than this process holds now. `program`: letters, digits and
+  /// dashes. REQUIRES: this process has reserved nothing. What fails is an error or a warning as in Look.
+  absl::StatusOr<MemoryReservation> Reserve(const std::string& program, uint64_t bytes,
+                                            PromisedMemory kind) const;
 
  private:
   HostMemory() = default;
   absl::Status OpenFolder();
   absl::StatusOr<std::vector<Other>> ReadOthers() const;
   void Subtract(const std::vector<Other>& all);
-  absl::StatusOr<MemoryReservation> Write(const std::string& program, uint64_t bytes) const;
+  absl::StatusOr<MemoryReservation> Write(const std::string& program, uint64_t bytes,
+                                          PromisedMemory kind) const;
 
   std::filesystem::path root_;
   std::filesystem::path path_;  // of the folder

@@ -2,14 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "common/base/memory_size.h"
+
 namespace numoe {
 namespace {
-
-std::string Size(uint64_t bytes) {
-  constexpr double kMib = 1 << 20;
-  const auto mib = static_cast<double>(bytes) / kMib;
-  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.2f} GiB", mib / 1024);
-}
 
 std::string Others(const std::string& others) { return others.empty() ? "" : fmt::format(" ({})", others); }
 
@@ -25,7 +21,7 @@ std::vector<std::string> MemoryPlan::Table() const {
   const double per_token =
       kv_tokens == 0 ? 0 : static_cast<double>(needs.kv_cache) / static_cast<double>(kv_tokens) / 1024;
   const auto line = [](const char* name, uint64_t bytes, const std::string& what) {
-    return fmt::format("  {:<10}{:>11}  {}", name, Size(bytes), what);
+    return fmt::format("  {:<10}{:>11}  {}", name, MemorySize(bytes), what);
   };
   std::vector<std::string> table = {
       gpu ? "memory plan of the GPU; all of it is reserved now:"
@@ -41,7 +37,8 @@ std::vector<std::string> MemoryPlan::Table() const {
     table.push_back(line("windows", needs.windows,
                          fmt::format("two of {} experts of a layer, fetched for long prompts", window)));
   if (grammars > 0) table.push_back(line("grammars", grammars, "at most, of requests to come"));
-  table.push_back(line("total", total(), fmt::format("of {} available{}", Size(available), Others(others))));
+  table.push_back(
+      line("total", total(), fmt::format("of {} available{}", MemorySize(available), Others(others))));
   return table;
 }
 
@@ -49,17 +46,17 @@ absl::Status MemoryPlan::Check() const {
   if (total() <= available) return absl::OkStatus();
   std::string what = fmt::format(
       "{} are available {}{}, but the model takes {}: weights {}, KV cache {}, scratch {}, grammars {}; ",
-      Size(available), gpu ? "on the GPU" : "to this process", Others(others), Size(total()),
-      Size(needs.weights), Size(needs.kv_cache), Size(needs.scratch), Size(grammars));
+      MemorySize(available), gpu ? "on the GPU" : "to this process", Others(others), MemorySize(total()),
+      MemorySize(needs.weights), MemorySize(needs.kv_cache), MemorySize(needs.scratch), MemorySize(grammars));
   if (gpu_experts > 0) {
     return absl::ResourceExhaustedError(
         what + fmt::format("experts {}: lower --num-gpu-experts (now {}) or make it auto",
-                           Size(needs.experts), gpu_experts));
+                           MemorySize(needs.experts), gpu_experts));
   }
   if (window > 0 && total() - needs.windows <= available) {
     return absl::ResourceExhaustedError(
         what + fmt::format("windows of fetched experts {}: --gpu-prefill-token-threshold=off does without",
-                           Size(needs.windows)));
+                           MemorySize(needs.windows)));
   }
   const uint64_t beside_cache = total() - needs.kv_cache;
   const double share =

@@ -9,6 +9,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/log.h"
+#include "common/base/memory_size.h"
 #include "common/base/status.h"
 
 namespace numoe {
@@ -105,7 +106,7 @@ absl::StatusOr<MemoryReservation> ReserveWorkerMemory(const WorkerNeeds& needs, 
       const std::string others = host.Others();
       fits = CheckWorkerMemory(needs, host.available(), others);
       if (fits.ok()) {
-        ASSIGN_OR_RETURN(reservation, host.Reserve(program, needs.total()));
+        ASSIGN_OR_RETURN(reservation, host.Reserve(program, needs.total(), PromisedMemory::kAll));
         found = fmt::format("{} available{}", MemorySize(host.available()), InBrackets(others));
         break;
       }

@@ -92,6 +92,12 @@ TemporaryFolder::TemporaryFolder(const std::filesystem::path& parent) {
   path_ = name;
 }
 
+void TemporaryFolder::WriteLine(const std::filesystem::path& file, const std::string& text) const {
+  const std::filesystem::path full = path_ / file;
+  std::filesystem::create_directories(full.parent_path());
+  std::ofstream(full) << text << "\n";
+}
+
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;  // a leftover folder in /tmp fails no test
   std::filesystem::remove_all(path_, ignored);

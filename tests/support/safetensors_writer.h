@@ -60,6 +60,8 @@ class TemporaryFolder {
   ~TemporaryFolder();
 
   const std::filesystem::path& path() const { return path_; }
+  /// Writes `text` and the end of a line into a file below the folder, and makes the folders that it lies in.
+  void WriteLine(const std::filesystem::path& file, const std::string& text) const;
 
  private:
   std::filesystem::path path_;

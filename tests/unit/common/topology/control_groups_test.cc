@@ -12,11 +12,6 @@ namespace {
 
 class ControlGroupsTest : public ::testing::Test {
  protected:
-  void Write(const std::string& path, const std::string& text) {
-    const std::filesystem::path full = folder_.path() / path;
-    std::filesystem::create_directories(full.parent_path());
-    std::ofstream(full) << text << "\n";
-  }
   TemporaryFolder folder_;
 };
 
@@ -26,31 +21,31 @@ TEST_F(ControlGroupsTest, NothingLimitsWhereNothingSays) {
 }
 
 TEST_F(ControlGroupsTest, TheLeastOfTheOwnGroupAndThoseAroundItCounts) {
-  Write("proc/self/cgroup", "0::/a.slice/b.service");
-  Write("sys/fs/cgroup/cpu.max", "max 100000");
+  folder_.WriteLine("proc/self/cgroup", "0::/a.slice/b.service");
+  folder_.WriteLine("sys/fs/cgroup/cpu.max", "max 100000");
   EXPECT_EQ(CpuQuotaOf(folder_.path()), std::nullopt);
-  Write("sys/fs/cgroup/a.slice/b.service/cpu.max", "150000 100000");
+  folder_.WriteLine("sys/fs/cgroup/a.slice/b.service/cpu.max", "150000 100000");
   EXPECT_EQ(CpuQuotaOf(folder_.path()), 1.5);
-  Write("sys/fs/cgroup/a.slice/cpu.max", "100000 200000");
+  folder_.WriteLine("sys/fs/cgroup/a.slice/cpu.max", "100000 200000");
   EXPECT_EQ(CpuQuotaOf(folder_.path()), 0.5);
-  Write("sys/fs/cgroup/a.slice/memory.max", "max");
-  Write("sys/fs/cgroup/a.slice/b.service/memory.max", "4096");
+  folder_.WriteLine("sys/fs/cgroup/a.slice/memory.max", "max");
+  folder_.WriteLine("sys/fs/cgroup/a.slice/b.service/memory.max", "4096");
   EXPECT_EQ(MemoryLimitOf(folder_.path()), 4096u);
-  Write("proc/self/cgroup", "0::/../../elsewhere");
+  folder_.WriteLine("proc/self/cgroup", "0::/../../elsewhere");
   EXPECT_EQ(CpuQuotaOf(folder_.path()), std::nullopt) << "a path out of the mount is none";
 }
 
 TEST_F(ControlGroupsTest, VersionOneHasATreeForEachController) {
-  Write("proc/self/cgroup", "5:cpu,cpuacct:/pod/c\n4:memory:/box\n0::/");
-  Write("sys/fs/cgroup/cpu/pod/c/cpu.cfs_quota_us", "-1");
-  Write("sys/fs/cgroup/cpu/pod/c/cpu.cfs_period_us", "100000");
+  folder_.WriteLine("proc/self/cgroup", "5:cpu,cpuacct:/pod/c\n4:memory:/box\n0::/");
+  folder_.WriteLine("sys/fs/cgroup/cpu/pod/c/cpu.cfs_quota_us", "-1");
+  folder_.WriteLine("sys/fs/cgroup/cpu/pod/c/cpu.cfs_period_us", "100000");
   EXPECT_EQ(CpuQuotaOf(folder_.path()), std::nullopt);
-  Write("sys/fs/cgroup/cpu/pod/cpu.cfs_quota_us", "250000");
-  Write("sys/fs/cgroup/cpu/pod/cpu.cfs_period_us", "100000");
+  folder_.WriteLine("sys/fs/cgroup/cpu/pod/cpu.cfs_quota_us", "250000");
+  folder_.WriteLine("sys/fs/cgroup/cpu/pod/cpu.cfs_period_us", "100000");
   EXPECT_EQ(CpuQuotaOf(folder_.path()), 2.5);
-  Write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");
+  folder_.WriteLine("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");
   EXPECT_EQ(MemoryLimitOf(folder_.path()), std::nullopt);
-  Write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "8192");
+  folder_.WriteLine("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "8192");
   EXPECT_EQ(MemoryLimitOf(folder_.path()), 8192u);
 }
 

@@ -38,17 +38,13 @@ class HostMemoryTest : public ::testing::Test {
     fs::create_directories(root() / "proc/self");
     for (const char* const name : {"stat", "status", "ns"})
       fs::create_symlink(fs::path("/proc/self") / name, root() / "proc/self" / name);
-    Write("proc/meminfo", "MemAvailable: 10485760 kB");
+    folder_.WriteLine("proc/meminfo", "MemAvailable: 10485760 kB");
   }
   ~HostMemoryTest() override {
     while (!children_.empty()) End(children_.begin()->first);
   }
   fs::path root() const { return folder_.path(); }
   std::string reservations() const { return (folder_.path() / "reservations").string(); }
-  void Write(const std::string& path, const std::string& text) {
-    fs::create_directories((root() / path).parent_path());
-    std::ofstream(root() / path) << text << "\n";
-  }
   absl::StatusOr<HostMemory> Look() { return HostMemory::Look(reservations(), root()); }
   uint64_t Available() {
     const absl::StatusOr<HostMemory> memory = Look();
@@ -87,12 +83,12 @@ class HostMemoryTest : public ::testing::Test {
     return child;
   }
   pid_t StartReserving(
-      uint64_t bytes, const std::function<void()>& then = [] {}) {
+      uint64_t bytes, const std::function<void()>& then = [] {}, PromisedMemory kind = PromisedMemory::kAll) {
     return Start([&] {
       const absl::StatusOr<HostMemory> memory = Look();
       if (!memory.ok()) return false;
       static absl::StatusOr<MemoryReservation> reservation = MemoryReservation();
-      reservation = memory->Reserve("test-process", bytes);
+      reservation = memory->Reserve("test-process", bytes, kind);
       then();
       return reservation.ok();
     });
@@ -117,8 +113,9 @@ class HostMemoryTest : public ::testing::Test {
     return file;
   }
 
- private:
   TemporaryFolder folder_;
+
+ private:
   std::map<pid_t, int> children_;  // and the pipe by which each said that it is ready
 };
 
@@ -153,16 +150,25 @@ TEST_F(HostMemoryTest, WhoIsSecondFindsWhatTheFirstWillTake) {
   EXPECT_EQ(Available(), 10 * kGib);
 }
 
+// Private and shared memory of a test's process.
+constexpr size_t kTouched = 256 * kMib;
+void TouchBothKinds() {
+  for (const int kind : {MAP_PRIVATE, MAP_SHARED}) {
+    void* const memory = mmap(nullptr, kTouched, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
+    if (memory != MAP_FAILED) std::memset(memory, 1, kTouched);
+  }
+}
+
 TEST_F(HostMemoryTest, WhatIsHeldAlreadyIsNotWithheldTwice) {
-  constexpr size_t kTouched = 256 * kMib;
-  StartReserving(kGib, [] {
-    for (const int kind : {MAP_PRIVATE, MAP_SHARED}) {
-      void* const memory = mmap(nullptr, kTouched, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
-      if (memory != MAP_FAILED) std::memset(memory, 1, kTouched);
-    }
-  });
+  StartReserving(kGib, TouchBothKinds);
   EXPECT_NEAR(static_cast<double>(10 * kGib - Available()), static_cast<double>(kGib - 2 * kTouched),
               64.0 * kMib);
+}
+
+TEST_F(HostMemoryTest, SharedMemoryOfOthersKeepsNoPromiseOfPrivateMemory) {
+  StartReserving(kGib, TouchBothKinds, PromisedMemory::kPrivate);
+  EXPECT_NEAR(static_cast<double>(10 * kGib - Available()), static_cast<double>(kGib - kTouched), 64.0 * kMib)
+      << "a worker promised the rings that a coordinator maps";
 }
 
 TEST_F(HostMemoryTest, WhomProcHidesWithholdsAllThatItPromised) {
@@ -178,10 +184,11 @@ TEST_F(HostMemoryTest, AReservationEndsWithItsOwner) {
   const absl::StatusOr<HostMemory> memory = Look();
   ASSERT_TRUE(memory.ok()) << memory.status();
   {
-    absl::StatusOr<MemoryReservation> reservation = memory->Reserve("test-process", kGib);
+    absl::StatusOr<MemoryReservation> reservation =
+        memory->Reserve("test-process", kGib, PromisedMemory::kAll);
     ASSERT_TRUE(reservation.ok()) << reservation.status();
     EXPECT_EQ(Files().size(), 1u);
-    EXPECT_FALSE(memory->Reserve("test-process", kGib).ok()) << "one in a process";
+    EXPECT_FALSE(memory->Reserve("test-process", kGib, PromisedMemory::kAll).ok()) << "one in a process";
     EXPECT_EQ(Files().size(), 1u);
     MemoryReservation kept;
     kept = *std::move(reservation);
@@ -198,7 +205,8 @@ TEST_F(HostMemoryTest, OfManyWhoStartAtOnceNoMoreReserveThanFit) {
       static MemoryReservation reservation;
       const absl::StatusOr<HostMemory> memory = HostMemory::Look(reservations());  // of the real machine
       if (!memory.ok() || memory->others().size() >= kFit) return memory.ok();
-      absl::StatusOr<MemoryReservation> reserved = memory->Reserve("test-process", 3 * kGib);
+      absl::StatusOr<MemoryReservation> reserved =
+          memory->Reserve("test-process", 3 * kGib, PromisedMemory::kAll);
       if (reserved.ok()) reservation = *std::move(reserved);
       return reserved.ok();
     }));
@@ -269,18 +277,19 @@ TEST_F(HostMemoryTest, APromiseIsReadStrictly) {
     fs::remove(fs::path(reservations()) / name);
     return bytes;
   };
-  EXPECT_GT(withheld("p 4294967296\n"), 3 * kGib) << "4 GiB less what a small process holds";
+  EXPECT_GT(withheld("p 4294967296 all\n"), 3 * kGib) << "4 GiB less what a small process holds";
   for (const std::string& text : std::vector<std::string>{
-           "", "\n", "p\n", "p 4294967296", "p -1\n", "p 4294967296 \n", "p  4294967296\n",
-           "p 0x7fffffffff\n", "p 1e12\n", "p 18446744073709551616\n", "p 18446744073709551615\n",
-           " 4294967296\n", "a/b 4294967296\n", "p 4294967296\np 4294967296\n",
-           std::string(65, 'p') + " 4294967296\n", "p " + std::string(200, '0') + "4294967296\n"})
+           "", "\n", "p\n", "p 4294967296\n", "p 4294967296 all", "p 4294967296 some\n", "p -1 all\n",
+           "p 4294967296 all \n", "p  4294967296 all\n", "p 4294967296 \n", "p 0x7fffffffff all\n",
+           "p 1e12 all\n", "p 18446744073709551616 all\n", "p 18446744073709551615 all\n",
+           " 4294967296 all\n", "a/b 4294967296 all\n", "p 4294967296 all\np 4294967296 all\n",
+           std::string(65, 'p') + " 4294967296 all\n", "p " + std::string(200, '0') + "4294967296 all\n"})
     EXPECT_EQ(withheld(text), 0u) << text;
 }
 
 TEST_F(HostMemoryTest, AFileThatNobodyHoldsIsRemoved) {
   ASSERT_TRUE(Look().ok());
-  close(Forge("1-2-3", "test-process 4294967296\n"));
+  close(Forge("1-2-3", "test-process 4294967296 all\n"));
   EXPECT_EQ(Available(), 10 * kGib);
   EXPECT_TRUE(Files().empty());
 }
@@ -300,7 +309,7 @@ TEST_F(HostMemoryTest, AFolderThatIsNotOursAloneIsRefused) {
   status = Look().status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("expected a folder and no link to one"));
   fs::remove(reservations());
-  Write("reservations", "a file");
+  folder_.WriteLine("reservations", "a file");
   EXPECT_FALSE(Look().ok());
   EXPECT_FALSE(HostMemory::Look((root() / "missing/folder").string(), root()).ok());
   EXPECT_EQ(HostMemory::Look("", root()).status().message(),
@@ -308,21 +317,21 @@ TEST_F(HostMemoryTest, AFolderThatIsNotOursAloneIsRefused) {
 }
 
 TEST_F(HostMemoryTest, ACgroupsLimitIsSharedByThoseWhoAreInIt) {
-  Write("proc/self/cgroup", "0::/numoe.slice/coordinator.service");
-  Write("sys/fs/cgroup/numoe.slice/coordinator.service/memory.max", std::to_string(3 * kGib));
-  Write("sys/fs/cgroup/numoe.slice/coordinator.service/memory.current", "0");
+  folder_.WriteLine("proc/self/cgroup", "0::/numoe.slice/coordinator.service");
+  folder_.WriteLine("sys/fs/cgroup/numoe.slice/coordinator.service/memory.max", std::to_string(3 * kGib));
+  folder_.WriteLine("sys/fs/cgroup/numoe.slice/coordinator.service/memory.current", "0");
   const pid_t worker = StartReserving(6 * kGib);
   const std::string group = "proc/" + std::to_string(worker) + "/cgroup";
-  Write(group, "0::/numoe.slice/worker.service");
+  folder_.WriteLine(group, "0::/numoe.slice/worker.service");
   EXPECT_EQ(Available(), 3 * kGib) << "the worker has a group of its own, and the machine is large enough";
-  Write(group, "0::/numoe.slice/coordinator.service/part");
+  folder_.WriteLine(group, "0::/numoe.slice/coordinator.service/part");
   EXPECT_EQ(Available(), 0u);
-  Write(group, "0::/numoe.slice/coordinator.service2");
+  folder_.WriteLine(group, "0::/numoe.slice/coordinator.service2");
   EXPECT_EQ(Available(), 3 * kGib) << "a longer name is another group";
-  Write("sys/fs/cgroup/numoe.slice/memory.max", std::to_string(8 * kGib));
-  Write("sys/fs/cgroup/numoe.slice/memory.current", "0");
+  folder_.WriteLine("sys/fs/cgroup/numoe.slice/memory.max", std::to_string(8 * kGib));
+  folder_.WriteLine("sys/fs/cgroup/numoe.slice/memory.current", "0");
   EXPECT_NEAR(static_cast<double>(Available()), 2.0 * kGib, 64.0 * kMib) << "the slice is everybody's";
-  Write("proc/meminfo", "MemAvailable: 7340032 kB");
+  folder_.WriteLine("proc/meminfo", "MemAvailable: 7340032 kB");
   EXPECT_NEAR(static_cast<double>(Available()), 1.0 * kGib, 64.0 * kMib) << "and so is the machine";
 }
 
@@ -330,11 +339,6 @@ TEST(HostMemoryOfThisHostTest, IsSomeInTheUsualFolder) {
   const absl::StatusOr<HostMemory> memory = HostMemory::Look("auto");
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_LE(memory->others().size(), 1024u);
-}
-
-TEST(MemorySizeTest, ReadsWell) {
-  EXPECT_EQ(MemorySize(3 * kMib), "3.0 MiB");
-  EXPECT_EQ(MemorySize(12 * kGib + kGib / 2), "12.50 GiB");
 }
 
 }  // namespace

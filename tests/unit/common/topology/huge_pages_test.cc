@@ -24,15 +24,10 @@ using ::testing::HasSubstr;
 
 class HugePagesTest : public ::testing::Test {
  protected:
-  void Write(const std::string& path, const std::string& text) {
-    const std::filesystem::path full = std::filesystem::path(folder_.path()) / path;
-    std::filesystem::create_directories(full.parent_path());
-    std::ofstream(full) << text << "\n";
-  }
   void WritePool(int node, const std::string& size, int free, int total) {
     const std::string folder = "sys/devices/system/node/node" + std::to_string(node) + "/hugepages/" + size;
-    Write(folder + "/free_hugepages", std::to_string(free));
-    Write(folder + "/nr_hugepages", std::to_string(total));
+    folder_.WriteLine(folder + "/free_hugepages", std::to_string(free));
+    folder_.WriteLine(folder + "/nr_hugepages", std::to_string(total));
   }
   absl::Status Require(HugePages pages, uint64_t bytes, const std::vector<int>& nodes) {
     return RequireHugePages(folder_.path(), pages, bytes, nodes);
@@ -63,14 +58,15 @@ TEST_F(HugePagesTest, OnlyTheWorkersNodesCount) {
 
 TEST_F(HugePagesTest, TheCgroupsLimitCounts) {
   WritePool(0, "hugepages-2048kB", 20, 20);
-  Write("sys/fs/cgroup/hugetlb.2MB.max", "8388608");
-  Write("sys/fs/cgroup/hugetlb.2MB.current", "2097152");
+  folder_.WriteLine("sys/fs/cgroup/hugetlb.2MB.max", "8388608");
+  folder_.WriteLine("sys/fs/cgroup/hugetlb.2MB.current", "2097152");
   EXPECT_TRUE(Require(HugePages::k2M, 6 << 20, {0}).ok());
   EXPECT_THAT(Require(HugePages::k2M, 7 << 20, {0}).ToString(),
               AllOf(HasSubstr("8388608"), HasSubstr("hugetlb.2MB.max"), HasSubstr("hugepages-2Mi")));
-  Write("sys/fs/cgroup/hugetlb.2MB.max", "max");
-  Write("sys/fs/cgroup/hugetlb.2MB.limit_in_bytes", "8388608");  // as cgroups of version 1 have it
-  Write("sys/fs/cgroup/hugetlb.2MB.usage_in_bytes", "2097152");
+  folder_.WriteLine("sys/fs/cgroup/hugetlb.2MB.max", "max");
+  folder_.WriteLine("sys/fs/cgroup/hugetlb.2MB.limit_in_bytes",
+                    "8388608");  // as cgroups of version 1 have it
+  folder_.WriteLine("sys/fs/cgroup/hugetlb.2MB.usage_in_bytes", "2097152");
   EXPECT_THAT(Require(HugePages::k2M, 7 << 20, {0}).ToString(), HasSubstr("hugetlb.2MB.limit_in_bytes"));
   std::filesystem::remove(folder_.path() / "sys/fs/cgroup/hugetlb.2MB.limit_in_bytes");
   EXPECT_TRUE(Require(HugePages::k2M, 7 << 20, {0}).ok());

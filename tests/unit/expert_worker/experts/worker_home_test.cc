@@ -13,14 +13,9 @@ namespace {
 class QuotaTest : public ::testing::Test {
  protected:
   int Threads(const std::string& quota, int asked = 0) {
-    Write("proc/self/status", "Cpus_allowed_list:\t0-3");
-    Write("sys/fs/cgroup/cpu.max", quota);
+    folder_.WriteLine("proc/self/status", "Cpus_allowed_list:\t0-3");
+    folder_.WriteLine("sys/fs/cgroup/cpu.max", quota);
     return LimitByQuota({.threads = asked}, folder_.path()).threads_max;
-  }
-  void Write(const std::string& path, const std::string& text) {
-    const std::filesystem::path full = folder_.path() / path;
-    std::filesystem::create_directories(full.parent_path());
-    std::ofstream(full) << text << "\n";
   }
   TemporaryFolder folder_;
 };

@@ -19,19 +19,14 @@ using ::testing::IsEmpty;
 class PinningTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    Write("sys/devices/system/cpu/online", "0-15");
-    Write("sys/devices/system/node/node0/cpulist", "0-3,8-11");
-    Write("sys/devices/system/node/node1/cpulist", "4-7,12-15");
-    Write("sys/devices/system/node/possible", "0-1");
+    folder_.WriteLine("sys/devices/system/cpu/online", "0-15");
+    folder_.WriteLine("sys/devices/system/node/node0/cpulist", "0-3,8-11");
+    folder_.WriteLine("sys/devices/system/node/node1/cpulist", "4-7,12-15");
+    folder_.WriteLine("sys/devices/system/node/possible", "0-1");
   }
   void Allow(const std::string& cpus, const std::string& mems) {
-    Write("proc/self/status", "Name:\tx\nCpus_allowed:\tffff\nCpus_allowed_list:\t" + cpus +
-                                  "\nMems_allowed:\t3\nMems_allowed_list:\t" + mems);
-  }
-  void Write(const std::string& path, const std::string& text) {
-    const std::filesystem::path full = folder_.path() / path;
-    std::filesystem::create_directories(full.parent_path());
-    std::ofstream(full) << text << "\n";
+    folder_.WriteLine("proc/self/status", "Name:\tx\nCpus_allowed:\tffff\nCpus_allowed_list:\t" + cpus +
+                                              "\nMems_allowed:\t3\nMems_allowed_list:\t" + mems);
   }
   std::vector<std::string> Bad(const PinningRequest& request = {}) const {
     std::vector<std::string> checks;
@@ -56,7 +51,7 @@ TEST_F(PinningTest, NothingIsSaidWhereTheKernelDoesNotSay) {
 
 TEST_F(PinningTest, ExclusiveCpusOfOneNodeAreGood) {
   Allow("1-3,9-11", "0");
-  Write("sys/fs/cgroup/cpu.max", "max 100000");
+  folder_.WriteLine("sys/fs/cgroup/cpu.max", "max 100000");
   EXPECT_THAT(Bad(), IsEmpty());
   EXPECT_THAT(Bad({.exclusive_cpus = 6}), IsEmpty());
   EXPECT_EQ(CheckPinning(folder_.path(), {}).size(), 3u);
@@ -74,7 +69,7 @@ TEST_F(PinningTest, TheSharedPoolIsFoundByItsNumber) {
 
 TEST_F(PinningTest, AQuotaMeansShared) {
   Allow("0-3", "0");
-  Write("sys/fs/cgroup/cpu.max", "350000 100000");
+  folder_.WriteLine("sys/fs/cgroup/cpu.max", "350000 100000");
   EXPECT_THAT(Bad(), ElementsAre("cpus_exclusive"));
   EXPECT_THAT(Refusal(), HasSubstr("4 CPUs (0-3) with a quota of 3.50: shared with others"));
 }
@@ -82,23 +77,23 @@ TEST_F(PinningTest, AQuotaMeansShared) {
 // Guaranteed pods before Kubernetes 1.33 have exclusive CPUs and their time as a quota.
 TEST_F(PinningTest, AQuotaOfAsManyCpusLimitsNothing) {
   Allow("0-3", "0");
-  Write("sys/fs/cgroup/cpu.max", "400000 100000");
+  folder_.WriteLine("sys/fs/cgroup/cpu.max", "400000 100000");
   EXPECT_THAT(Bad(), IsEmpty());
   EXPECT_THAT(Bad({.exclusive_cpus = 4}), IsEmpty());
-  Write("sys/fs/cgroup/cpu.max", "350000 100000");
+  folder_.WriteLine("sys/fs/cgroup/cpu.max", "350000 100000");
   EXPECT_THAT(Bad({.exclusive_cpus = 4}), ElementsAre("cpus_exclusive"));
 }
 
 // CPUQuota= of a unit, and of the slice around it: the process sees the whole tree, whose root has no quota.
 TEST_F(PinningTest, AQuotaOfTheOwnGroupOrOneAroundItCounts) {
   Allow("0-3", "0");
-  Write("proc/self/cgroup", "0::/numoe.slice/numoe-expert-worker@0.service");
-  Write("sys/fs/cgroup/numoe.slice/numoe-expert-worker@0.service/cpu.max", "50000 100000");
+  folder_.WriteLine("proc/self/cgroup", "0::/numoe.slice/numoe-expert-worker@0.service");
+  folder_.WriteLine("sys/fs/cgroup/numoe.slice/numoe-expert-worker@0.service/cpu.max", "50000 100000");
   EXPECT_THAT(Bad(), ElementsAre("cpus_exclusive"));
   EXPECT_THAT(Refusal(), HasSubstr("with a quota of 0.50: shared with others"));
-  Write("sys/fs/cgroup/numoe.slice/cpu.max", "25000 100000");
+  folder_.WriteLine("sys/fs/cgroup/numoe.slice/cpu.max", "25000 100000");
   EXPECT_THAT(Refusal(), HasSubstr("with a quota of 0.25: shared with others")) << "the least one rules";
-  Write("proc/self/cgroup", "0::/elsewhere");
+  folder_.WriteLine("proc/self/cgroup", "0::/elsewhere");
   EXPECT_THAT(Bad(), IsEmpty());
 }
 
@@ -131,8 +126,8 @@ TEST_F(PinningTest, MemoryOfOtherNodesAloneIsWrong) {
 TEST_F(PinningTest, AnInheritedPolicyForMemoryOfOtherNodesIsWrong) {
   Allow("4-7", "0-1");
   const auto start_with = [&](const std::string& policy) {
-    Write("proc/self/numa_maps",
-          "563572f02000 " + policy + " file=/usr/bin/x mapped=2 N0=2 kernelpagesize_kB=4");
+    folder_.WriteLine("proc/self/numa_maps",
+                      "563572f02000 " + policy + " file=/usr/bin/x mapped=2 N0=2 kernelpagesize_kB=4");
   };
   for (const char* const policy : {"default", "local", "bind:1", "bind:0-1", "prefer:1", "prefer (many):1"}) {
     start_with(policy);

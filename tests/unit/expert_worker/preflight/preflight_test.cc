@@ -16,11 +16,6 @@ using ::testing::IsEmpty;
 
 class PreflightTest : public ::testing::Test {
  protected:
-  void Write(const std::string& path, const std::string& text) {
-    const std::filesystem::path full = std::filesystem::path(folder_.path()) / path;
-    std::filesystem::create_directories(full.parent_path());
-    std::ofstream(full) << text << "\n";
-  }
   std::string Bad(bool policies_allowed = true) const {
     std::vector<Finding> bad;
     for (Finding& f : CheckSettings(folder_.path(), policies_allowed)) {
@@ -40,16 +35,18 @@ TEST_F(PreflightTest, NothingIsSaidOfFilesThatAreNotThere) {
 }
 
 TEST_F(PreflightTest, GoodSettingsAreGood) {
-  Write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never");
-  Write("sys/kernel/mm/transparent_hugepage/defrag", "always defer defer+madvise [madvise] never");
-  Write("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance");
-  Write("sys/devices/system/node/node0/meminfo",
-        "Node 0 MemTotal:  8388608 kB\nNode 0 MemFree:  1048576 kB\nNode 0 Active(file):  4194304 kB");
-  Write("sys/fs/cgroup/memory.max", "6442450944");
-  Write("proc/sys/vm/overcommit_memory", "0");
-  Write("sys/fs/cgroup/cpu.max", "max 100000");
-  Write("proc/swaps", "Filename Type Size Used Priority");
-  Write("proc/sys/kernel/numa_balancing", "1");  // one node: nothing to move
+  folder_.WriteLine("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never");
+  folder_.WriteLine("sys/kernel/mm/transparent_hugepage/defrag",
+                    "always defer defer+madvise [madvise] never");
+  folder_.WriteLine("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance");
+  folder_.WriteLine(
+      "sys/devices/system/node/node0/meminfo",
+      "Node 0 MemTotal:  8388608 kB\nNode 0 MemFree:  1048576 kB\nNode 0 Active(file):  4194304 kB");
+  folder_.WriteLine("sys/fs/cgroup/memory.max", "6442450944");
+  folder_.WriteLine("proc/sys/vm/overcommit_memory", "0");
+  folder_.WriteLine("sys/fs/cgroup/cpu.max", "max 100000");
+  folder_.WriteLine("proc/swaps", "Filename Type Size Used Priority");
+  folder_.WriteLine("proc/sys/kernel/numa_balancing", "1");  // one node: nothing to move
   EXPECT_EQ(Bad(), "");
   const std::string all = ToString(CheckSettings(folder_.path(), true));
   EXPECT_THAT(all, HasSubstr("memory of node 0: 8.0 GiB, of which 1.0 free and 4.0 cached files"));
@@ -59,11 +56,11 @@ TEST_F(PreflightTest, GoodSettingsAreGood) {
 
 TEST_F(PreflightTest, ReservedHugePagesAreToldAndMissingOnesFound) {
   const std::string pool = "sys/devices/system/node/node0/hugepages/hugepages-2048kB";
-  Write(pool + "/free_hugepages", "0");
-  Write(pool + "/nr_hugepages", "0");
+  folder_.WriteLine(pool + "/free_hugepages", "0");
+  folder_.WriteLine(pool + "/nr_hugepages", "0");
   EXPECT_THAT(ToString(CheckSettings(folder_.path(), true)), HasSubstr("no huge pages are reserved"));
-  Write(pool + "/free_hugepages", "5");
-  Write(pool + "/nr_hugepages", "9");
+  folder_.WriteLine(pool + "/free_hugepages", "5");
+  folder_.WriteLine(pool + "/nr_hugepages", "9");
   EXPECT_THAT(ToString(CheckSettings(folder_.path(), true)),
               HasSubstr("reserved huge pages of 2M on node 0: 5 of 9 are free"));
   const auto needs = [&](uint64_t pages) {
@@ -75,12 +72,13 @@ TEST_F(PreflightTest, ReservedHugePagesAreToldAndMissingOnesFound) {
 }
 
 TEST_F(PreflightTest, BadSettingsAreFoundWithAdvice) {
-  Write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]");
+  folder_.WriteLine("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]");
   for (const char* cpu : {"cpu0", "cpu1"})
-    Write(std::string("sys/devices/system/cpu/") + cpu + "/cpufreq/scaling_governor", "powersave");
-  Write("sys/fs/cgroup/cpu.max", "350000 100000");
-  Write("proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2");
-  Write("proc/sys/kernel/numa_balancing", "1");
+    folder_.WriteLine(std::string("sys/devices/system/cpu/") + cpu + "/cpufreq/scaling_governor",
+                      "powersave");
+  folder_.WriteLine("sys/fs/cgroup/cpu.max", "350000 100000");
+  folder_.WriteLine("proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2");
+  folder_.WriteLine("proc/sys/kernel/numa_balancing", "1");
   std::filesystem::create_directories(std::filesystem::path(folder_.path()) /
                                       "sys/devices/system/node/node1");
   const std::string bad = Bad();
@@ -90,14 +88,16 @@ TEST_F(PreflightTest, BadSettingsAreFoundWithAdvice) {
 }
 
 TEST_F(PreflightTest, MemoryThatCannotBecomeHugeOrLocalIsFound) {
-  Write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never");
-  Write("sys/kernel/mm/transparent_hugepage/defrag", "always defer defer+madvise madvise [never]");
+  folder_.WriteLine("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never");
+  folder_.WriteLine("sys/kernel/mm/transparent_hugepage/defrag",
+                    "always defer defer+madvise madvise [never]");
   for (const char* node : {"0", "1"}) {
-    Write(std::string("sys/devices/system/node/node") + node + "/meminfo",
-          std::string("Node ") + node + " MemTotal:  8388608 kB\nNode " + node + " MemFree:  " +
-              (*node == '0' ? "5242880" : "1048576") + " kB\nNode " + node + " Inactive(file):  2097152 kB");
+    folder_.WriteLine(std::string("sys/devices/system/node/node") + node + "/meminfo",
+                      std::string("Node ") + node + " MemTotal:  8388608 kB\nNode " + node +
+                          " MemFree:  " + (*node == '0' ? "5242880" : "1048576") + " kB\nNode " + node +
+                          " Inactive(file):  2097152 kB");
   }
-  Write("proc/sys/vm/overcommit_memory", "2");
+  folder_.WriteLine("proc/sys/vm/overcommit_memory", "2");
   const std::string bad = Bad();
   EXPECT_THAT(bad, HasSubstr("making huge pages: "));
   EXPECT_THAT(bad, HasSubstr("memory of node 1: 8.0 GiB, of which 1.0 free and 2.0 cached files\n"
@@ -109,11 +109,11 @@ TEST_F(PreflightTest, MemoryThatCannotBecomeHugeOrLocalIsFound) {
 TEST_F(PreflightTest, SharedMemoryIsNoCachedFile) {
   for (const char* node : {"0", "1"}) {
     const std::string line = std::string("Node ") + node + " ";
-    Write(std::string("sys/devices/system/node/node") + node + "/meminfo",
-          line + "MemTotal:  8388608 kB\n" + line + "MemFree:  2097152 kB\n" + line +
-              "FilePages:  5242880 kB\n" + line + "Shmem:  " + (*node == '0' ? "0" : "5242880") + " kB\n" +
-              line + "Active(file):  " + (*node == '0' ? "5242880" : "0") + " kB\n" + line +
-              "SReclaimable:  0 kB");
+    folder_.WriteLine(std::string("sys/devices/system/node/node") + node + "/meminfo",
+                      line + "MemTotal:  8388608 kB\n" + line + "MemFree:  2097152 kB\n" + line +
+                          "FilePages:  5242880 kB\n" + line + "Shmem:  " + (*node == '0' ? "0" : "5242880") +
+                          " kB\n" + line + "Active(file):  " + (*node == '0' ? "5242880" : "0") + " kB\n" +
+                          line + "SReclaimable:  0 kB");
   }
   // Files are given up for memory that is bound to a node; shared memory is not.
   const std::string bad = Bad();
@@ -127,45 +127,45 @@ TEST_F(PreflightTest, SharedMemoryIsNoCachedFile) {
 }
 
 TEST_F(PreflightTest, AQuotaDeepInTheTreeIsFound) {
-  Write("proc/self/cgroup", "0::/numoe.slice/w.service");
-  Write("sys/fs/cgroup/numoe.slice/w.service/cpu.max", "50000 100000");
+  folder_.WriteLine("proc/self/cgroup", "0::/numoe.slice/w.service");
+  folder_.WriteLine("sys/fs/cgroup/numoe.slice/w.service/cpu.max", "50000 100000");
   EXPECT_THAT(Bad(), HasSubstr("the cgroup may use 0.50 CPUs on average"));
 }
 
 TEST_F(PreflightTest, AQuotaOfAsManyCpusIsGood) {
-  Write("proc/self/status", "Cpus_allowed_list:\t0-3");
-  Write("sys/fs/cgroup/cpu.max", "400000 100000");
+  folder_.WriteLine("proc/self/status", "Cpus_allowed_list:\t0-3");
+  folder_.WriteLine("sys/fs/cgroup/cpu.max", "400000 100000");
   EXPECT_EQ(Bad(), "");
-  Write("sys/fs/cgroup/cpu.max", "350000 100000");
+  folder_.WriteLine("sys/fs/cgroup/cpu.max", "350000 100000");
   EXPECT_THAT(Bad(), HasSubstr("the cgroup may use 3.50 CPUs on average"));
 }
 
 TEST_F(PreflightTest, WeightsThatMayBeDemotedAreFound) {
-  Write("sys/kernel/mm/numa/demotion_enabled", "false");
+  folder_.WriteLine("sys/kernel/mm/numa/demotion_enabled", "false");
   EXPECT_EQ(Bad(), "");
-  Write("sys/kernel/mm/numa/demotion_enabled", "true");
+  folder_.WriteLine("sys/kernel/mm/numa/demotion_enabled", "true");
   EXPECT_THAT(Bad(), HasSubstr("/sys/kernel/mm/numa/demotion_enabled is true"));
 }
 
 TEST_F(PreflightTest, MemoryPoliciesAreNotNeededWhereMemoryIsTheNodesOwnAlready) {
-  Write("sys/devices/system/node/node1/cpulist", "4-7");
-  Write("proc/self/status", "Cpus_allowed_list:\t4-5\nMems_allowed_list:\t1");
+  folder_.WriteLine("sys/devices/system/node/node1/cpulist", "4-7");
+  folder_.WriteLine("proc/self/status", "Cpus_allowed_list:\t4-5\nMems_allowed_list:\t1");
   const Finding finding = CheckPolicies(folder_.path());
   EXPECT_TRUE(finding.good);
   EXPECT_THAT(finding.what, HasSubstr("memory comes from the nodes of this process's CPUs only"));
 }
 
 TEST_F(PreflightTest, LimitsOfTheProcessAreFound) {
-  Write("proc/self/limits",
-        "Limit                     Soft Limit           Hard Limit           Units     \n"
-        "Max open files            256                  1048576              files     \n"
-        "Max locked memory         65536                65536                bytes     ");
+  folder_.WriteLine("proc/self/limits",
+                    "Limit                     Soft Limit           Hard Limit           Units     \n"
+                    "Max open files            256                  1048576              files     \n"
+                    "Max locked memory         65536                65536                bytes     ");
   const std::string bad = Bad();
   EXPECT_THAT(bad, HasSubstr("256 files may be open\n       ulimit -n 1024"));
   EXPECT_THAT(bad, HasSubstr("64 KiB of memory may be locked\n       ulimit -l 8192"));
-  Write("proc/self/limits",
-        "Max open files            1024                 1048576              files     \n"
-        "Max locked memory         unlimited            unlimited            bytes     ");
+  folder_.WriteLine("proc/self/limits",
+                    "Max open files            1024                 1048576              files     \n"
+                    "Max locked memory         unlimited            unlimited            bytes     ");
   EXPECT_EQ(Bad(), "");
 }
 
@@ -176,9 +176,9 @@ TEST_F(PreflightTest, ASmallSharedMemoryMountIsNoFault) {
 }
 
 TEST_F(PreflightTest, MemoryIsComparedWithTheWeights) {
-  Write("sys/fs/cgroup/memory.max", "4294967296");
-  Write("sys/fs/cgroup/memory.current", "1073741824");
-  Write("sys/fs/cgroup/memory.stat", "active_file 0\ninactive_file 0");
+  folder_.WriteLine("sys/fs/cgroup/memory.max", "4294967296");
+  folder_.WriteLine("sys/fs/cgroup/memory.current", "1073741824");
+  folder_.WriteLine("sys/fs/cgroup/memory.stat", "active_file 0\ninactive_file 0");
   const auto bad = [&](uint64_t weights) {
     std::vector<std::string> checks;
     for (const Finding& f : MemoryFor({{.needs = {.weight_bytes = weights}, .nodes = {1}}}))
@@ -188,18 +188,19 @@ TEST_F(PreflightTest, MemoryIsComparedWithTheWeights) {
   EXPECT_THAT(bad(uint64_t{2} << 30), IsEmpty());
   EXPECT_THAT(bad(uint64_t{3} << 30), ElementsAre("memory_available"));
   EXPECT_THAT(bad(uint64_t{4} << 30), ElementsAre("memory_limit", "memory_available"));
-  Write("sys/fs/cgroup/memory.max", "max");
+  folder_.WriteLine("sys/fs/cgroup/memory.max", "max");
   EXPECT_THAT(MemoryFor({{.needs = {.weight_bytes = uint64_t{4} << 30}, .nodes = {1}}}), IsEmpty());
 }
 
 TEST_F(PreflightTest, MemoryIsComparedWithTheWorkersNodes) {
-  Write("proc/meminfo", "MemAvailable: 67108864 kB");
+  folder_.WriteLine("proc/meminfo", "MemAvailable: 67108864 kB");
   for (const char* node : {"0", "1"}) {
     const std::string line = std::string("Node ") + node + " ";
-    Write(std::string("sys/devices/system/node/node") + node + "/meminfo",
-          line + "MemTotal: 33554432 kB\n" + line + "MemFree: " + (*node == '0' ? "31457280" : "4194304") +
-              " kB\n" + line + "FilePages: 2097152 kB\n" + line + "Shmem: 2097152 kB\n" + line +
-              "Active(file): 0 kB");
+    folder_.WriteLine(std::string("sys/devices/system/node/node") + node + "/meminfo",
+                      line + "MemTotal: 33554432 kB\n" + line +
+                          "MemFree: " + (*node == '0' ? "31457280" : "4194304") + " kB\n" + line +
+                          "FilePages: 2097152 kB\n" + line + "Shmem: 2097152 kB\n" + line +
+                          "Active(file): 0 kB");
   }
   const auto bad = [&](const std::vector<WorkerOnNodes>& workers) {
     std::vector<Finding> findings;
@@ -225,7 +226,7 @@ TEST_F(PreflightTest, MemoryIsComparedWithTheWorkersNodes) {
 }
 
 TEST_F(PreflightTest, RingsCountAsAtTheStart) {
-  Write("proc/meminfo", "MemAvailable: 4194304 kB");
+  folder_.WriteLine("proc/meminfo", "MemAvailable: 4194304 kB");
   const auto fits = [&](uint64_t ring_bytes, size_t workers) {
     const WorkerNeeds needs{.weight_bytes = uint64_t{3} << 30, .ring_bytes = ring_bytes};
     const WorkerOnNodes worker{.needs = needs, .nodes = {}};
@@ -240,7 +241,7 @@ TEST_F(PreflightTest, RingsCountAsAtTheStart) {
 }
 
 TEST_F(PreflightTest, ReservationsThatCannotBeReadAreFound) {
-  Write("reservations", "no folder");
+  folder_.WriteLine("reservations", "no folder");
   const std::vector<Finding> findings =
       MemoryFor({{.needs = {.weight_bytes = uint64_t{1} << 30}, .nodes = {}}});
   ASSERT_EQ(findings.size(), 1u);
