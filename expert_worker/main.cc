@@ -72,13 +72,23 @@ absl::StatusOr<Loaded> Load(const std::string& model, const ExecutorOptions& opt
   return loaded;
 }
 
+struct SliceBytes {
+  uint64_t weights = 0;
+  uint64_t of_free_memory = 0;  // as loading asks for it: reserved huge pages are other memory
+};
+
 // What the slice takes, without loading it.
-absl::StatusOr<uint64_t> WeightBytesOf(const WorkerFlags& f) {
+absl::StatusOr<SliceBytes> SliceBytesOf(const WorkerFlags& f) {
   const SliceSpec& spec = f.executor.slice;
   ModelConfig config;
   std::vector<ExpertFormats> formats;
+  const bool from_free_memory = f.executor.memory.pages == HugePages::kTransparent;
+  std::optional<uint64_t> mapped;
   if (IsPackedModel(f.model)) {
     ASSIGN_OR_RETURN(PackedModel packed, ReadManifest(f.model));
+    if (f.executor.map_packed && from_free_memory) {
+      ASSIGN_OR_RETURN(mapped, MappedBytesToTake(packed, spec));
+    }
     config = std::move(packed.config);
     formats = std::move(packed.formats);
   } else {
@@ -87,7 +97,8 @@ absl::StatusOr<uint64_t> WeightBytesOf(const WorkerFlags& f) {
     ASSIGN_OR_RETURN(formats, ChooseFormats(*checkpoint, config, spec, f.executor.format));
   }
   ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(config, spec, std::move(formats)));
-  return SliceMemory::BlockBytes(layout, config);
+  const uint64_t weights = SliceMemory::BlockBytes(layout, config);
+  return SliceBytes{.weights = weights, .of_free_memory = from_free_memory ? mapped.value_or(weights) : 0};
 }
 
 // Of one session through shared memory, which is planned for; a host with more coordinators needs more.
@@ -106,15 +117,6 @@ absl::StatusOr<uint64_t> RingBytesOf(const WorkerFlags& f) {
 
 PinningRequest PinningFor(const WorkerFlags& f) {
   return {.nodes = f.executor.numa_nodes, .any_nodes = f.supervise, .exclusive_cpus = f.exclusive_cpus};
-}
-
-PlacementRequest PlacementFor(const WorkerFlags& f) {
-  return {.worker_index = f.executor.slice.worker_index,
-          .worker_count = f.executor.slice.worker_count,
-          .local_workers = f.executor.local_workers,
-          .nodes = f.executor.numa_nodes,
-          .threads = f.executor.threads,
-          .alone = f.executor.alone};
 }
 
 // An address that nobody else on this host has, up to the worker's number.
@@ -143,7 +145,7 @@ absl::StatusOr<std::vector<std::vector<int>>> HomesFor(WorkerFlags& f) {
     f.executor.slice.worker_count = plan.worker_count;
     for (const FleetWorker& worker : plan.workers) homes.push_back(worker.nodes);
   } else {
-    ASSIGN_OR_RETURN(Placement home, PlanPlacement(*topology, PlacementFor(f)));
+    ASSIGN_OR_RETURN(Placement home, PlanPlacement(*topology, RequestFor(f.executor)));
     homes.push_back(std::move(home.nodes));
   }
   return homes;
@@ -163,15 +165,14 @@ absl::StatusOr<bool> RunPreflight(WorkerFlags& f) {
   if (!f.model.empty()) {
     RETURN_IF_ERROR(CompleteFlags(f));
     ASSIGN_OR_RETURN(const std::vector<std::vector<int>> homes, HomesFor(f));
-    ASSIGN_OR_RETURN(const uint64_t weight_bytes, WeightBytesOf(f));
+    ASSIGN_OR_RETURN(const SliceBytes slice, SliceBytesOf(f));
     ASSIGN_OR_RETURN(const uint64_t ring_bytes, RingBytesOf(f));
     const HugePages pages = f.executor.memory.pages;
-    // Reserved pages are other memory.
-    const WorkerNeeds needs = NeedsOf(f, pages == HugePages::kTransparent ? weight_bytes : 0, ring_bytes);
+    const WorkerNeeds needs = NeedsOf(f, slice.of_free_memory, ring_bytes);
     for (const std::vector<int>& nodes : homes) {
       workers.push_back({.needs = needs, .nodes = nodes});
       if (pages == HugePages::kTransparent) continue;
-      for (Finding& finding : CheckReservedPagesFor("/", pages, weight_bytes, nodes))
+      for (Finding& finding : CheckReservedPagesFor("/", pages, slice.weights, nodes))
         reserved.push_back(std::move(finding));
     }
   }
@@ -280,7 +281,7 @@ absl::Status Serve(WorkerFlags& f) {
   ASSIGN_OR_RETURN(const auto claim, CheckPlace(f));
   const std::vector<Finding> findings = FindSettings(f);
   // From here on every thread and what it writes is on the worker's nodes: nothing may start before.
-  ASSIGN_OR_RETURN(const auto home, SharedHome::Find(LimitByQuota(PlacementFor(f))));
+  ASSIGN_OR_RETURN(const auto home, SharedHome::Find(LimitByQuota(RequestFor(f.executor))));
   f.executor.home = home->placement();
   SettleAt(*f.executor.home);
   home->Follow();

@@ -18,6 +18,7 @@ namespace {
 // linux/mempolicy.h; its header names its enumerators as this file would name its own.
 constexpr int kModeBind = 2;
 constexpr int kModeLocal = 4;
+constexpr unsigned kMoveOwnPages = 1 << 1;  // MPOL_MF_MOVE
 constexpr size_t kNodesMax = 1024;
 constexpr size_t kWordBits = 8 * sizeof(unsigned long);
 using NodeMask = std::array<unsigned long, kNodesMax / kWordBits>;
@@ -53,14 +54,21 @@ absl::Status Refused(const char* call) {
 constexpr std::string_view kModes[] = {
     "weighted interleave", "prefer (many)", "interleave", "prefer", "local", "bind"};
 
+absl::Status BindPages(absl::Span<const std::byte> pages, const Policy& policy, unsigned flags) {
+  if (syscall(SYS_mbind, pages.data(), pages.size(), policy.mode, policy.nodes(), policy.bits(), flags) != 0)
+    return Refused("mbind");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status SetMemoryPolicy(absl::Span<std::byte> pages, MemoryPolicy policy,
                              const std::vector<int>& nodes) {
-  const Policy made = Make(policy, nodes);
-  if (syscall(SYS_mbind, pages.data(), pages.size(), made.mode, made.nodes(), made.bits(), 0) != 0)
-    return Refused("mbind");
-  return absl::OkStatus();
+  return BindPages(pages, Make(policy, nodes), 0);
+}
+
+absl::Status MoveMemory(absl::Span<const std::byte> pages, const std::vector<int>& nodes) {
+  return BindPages(pages, Make(MemoryPolicy::kBind, nodes), kMoveOwnPages);
 }
 
 absl::Status SetThreadMemoryPolicy(MemoryPolicy policy, const std::vector<int>& nodes) {

@@ -26,6 +26,8 @@ enum class MemoryPolicy : uint8_t { kLocal, kBind };
 
 /// Sets the policy of `pages` (whole ones) that nobody has written yet. `nodes`: OS numbers, of kBind.
 absl::Status SetMemoryPolicy(absl::Span<std::byte> pages, MemoryPolicy policy, const std::vector<int>& nodes);
+/// Binds `pages` (whole ones) to `nodes` and moves those that exist already and that only this process maps.
+absl::Status MoveMemory(absl::Span<const std::byte> pages, const std::vector<int>& nodes);
 /// Sets the policy of memory that the calling thread, and the threads and processes that it starts from now
 /// on, write first, and of files that they bring into the page cache.
 absl::Status SetThreadMemoryPolicy(MemoryPolicy policy, const std::vector<int>& nodes);

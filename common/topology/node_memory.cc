@@ -279,16 +279,9 @@ std::optional<double> LocalShare(const MemorySpans& spans, const std::vector<int
 }
 
 void MoveToNodes(const MemorySpans& spans, const std::vector<int>& nodes) {
-  constexpr int kBind = 2;            // MPOL_BIND
-  constexpr unsigned kMove = 1 << 1;  // MPOL_MF_MOVE
-  unsigned long mask[16] = {};        // 1024 nodes, the kernel's largest configuration
-  for (const int node : nodes) {
-    if (node >= 0 && node < 1024) mask[node / 64] |= 1ul << (node % 64);
-  }
   for (const auto& span : spans) {
-    const uintptr_t begin = reinterpret_cast<uintptr_t>(span.data()) / kPage * kPage;
-    const uintptr_t end = reinterpret_cast<uintptr_t>(span.data()) + span.size();
-    syscall(SYS_mbind, begin, end - begin, kBind, mask, sizeof mask * 8 + 1, kMove);
+    const size_t before = reinterpret_cast<uintptr_t>(span.data()) % kPage;  // of the page it begins in
+    MoveMemory({span.data() - before, before + span.size()}, nodes).IgnoreError();
   }
 }
 

@@ -17,8 +17,8 @@
 // from byte (piece's size - kFingerprintSampleBytes) / 2 of it on.
 //
 // Not for security, and no checksum: bytes outside of samples change nothing. FingerprintOf reads samples and
-// nothing else, past the mappings, so that a file that was cut short is an error with its name. Pure but for
-// that; threads of its own, gone when it returns.
+// nothing else, past the mappings, so that a file that was cut short is an error with its name. It
+// has no other effect; it starts threads, which have ended when it returns.
 #pragma once
 
 #include <cstddef>

@@ -45,6 +45,12 @@ const char* KindOf(mode_t mode) {
   return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO (named pipe)" : "a device";
 }
 
+// Failures of the system that may be gone at the next try: a share that is away, too many open files.
+bool MayPass(int code) {
+  return code == EIO || code == ESTALE || code == ETIMEDOUT || code == EMFILE || code == ENFILE ||
+         code == ENOMEM || code == EINTR || code == EAGAIN;
+}
+
 absl::Status NotRegular(const std::filesystem::path& path, const char* found) {
   return absl::InvalidArgumentError(
       fmt::format("{}: is {}, expected a regular file; put the file itself there", path.string(), found));
@@ -73,6 +79,7 @@ absl::StatusOr<FileDescriptor> OpenRegularFile(const std::filesystem::path& path
     const int code = errno;
     if (code == ENXIO) return NotRegular(path, "a socket, or a device that is not there");
     const std::string message = fmt::format("{}: cannot open: {}", path.string(), std::strerror(code));
+    if (MayPass(code)) return absl::UnavailableError(message);
     return code == ENOENT ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
   }
   struct stat info;
@@ -160,7 +167,7 @@ void InputFile::DropCache(uint64_t offset, uint64_t size) const {
 absl::Status InputFile::CheckUnchanged() const {
   ASSIGN_OR_RETURN(const FileIdentity now, IdentityOf(buffered_fd_.get(), path_));
   if (now == identity_) return absl::OkStatus();
-  return absl::FailedPreconditionError(
+  return absl::UnavailableError(
       fmt::format("{}: has changed since it was opened ({} bytes, now {}); start again when it is complete",
                   path_.string(), identity_.size, now.size));
 }

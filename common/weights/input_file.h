@@ -20,8 +20,8 @@
 
 namespace numoe {
 
-/// Read-only. NotFound where there is no such file, InvalidArgument at once where it
-/// is a FIFO, a socket, a device or a directory.
+/// Read-only. NotFound where there is no such file, InvalidArgument at once where it is a FIFO, a socket, a
+/// device or a directory, Unavailable where another try may succeed (EIO, ESTALE, EMFILE and the like).
 absl::StatusOr<FileDescriptor> OpenRegularFile(const std::filesystem::path& path);
 absl::StatusOr<FileIdentity> IdentityOf(int fd, const std::filesystem::path& path);
 /// Fills `out` or fails: DataLoss where the file ends before.
@@ -41,7 +41,7 @@ AlignedRead AlignRead(uint64_t offset, size_t size);
 
 class InputFile {
  public:
-  /// Opens what `mapped` maps; FailedPrecondition if the file has been replaced or changed since. Without
+  /// Opens what `mapped` maps; Unavailable if the file has been replaced or changed since. Without
   /// `direct`, through the page cache only.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const MappedFile& mapped, bool direct);
 
@@ -59,7 +59,7 @@ class InputFile {
   bool ReadCached(uint64_t offset, absl::Span<const std::byte> mapped, absl::Span<std::byte> out);
   /// Forgets clean pages of this range.
   void DropCache(uint64_t offset, uint64_t size) const;
-  /// Fails if the file has changed since it was opened.
+  /// Unavailable if the file has changed since it was opened: it may be complete at the next start.
   absl::Status CheckUnchanged() const;
 
  private:

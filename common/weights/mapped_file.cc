@@ -25,8 +25,10 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
     const size_t size = file.identity_.size;
     void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
     if (address == MAP_FAILED) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: cannot map: {}", path.string(), std::strerror(errno)));
+      const int code = errno;
+      const std::string message = fmt::format("{}: cannot map: {}", path.string(), std::strerror(code));
+      return code == ENOMEM || code == EAGAIN || code == ENFILE ? absl::UnavailableError(message)
+                                                                : absl::InvalidArgumentError(message);
     }
     file.bytes_ = absl::MakeConstSpan(static_cast<const std::byte*>(address), size);
   }

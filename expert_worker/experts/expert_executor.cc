@@ -454,12 +454,7 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> LoadFrom(const SliceSource& sour
   ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(options.activations));
   std::optional<Placement> home = options.home;
   if (!home) {
-    ASSIGN_OR_RETURN(home, FindHome(LimitByQuota({.worker_index = options.slice.worker_index,
-                                                  .worker_count = options.slice.worker_count,
-                                                  .local_workers = options.local_workers,
-                                                  .nodes = options.numa_nodes,
-                                                  .threads = options.threads,
-                                                  .alone = options.alone})));
+    ASSIGN_OR_RETURN(home, FindHome(LimitByQuota(RequestFor(options))));
   }
   auto executor = std::make_unique<SliceExecutor>(*std::move(home), isa, precision);
   RETURN_IF_ERROR(executor->LoadWeights(source, config, options.local_required));

@@ -5,7 +5,7 @@
 // the order in which they lie on disk. What the page cache holds is copied from there, the rest is read past
 // it, into buffers whose sum is bounded (experts_limits.h), and packed straight to where it stays. Errors
 // name the file and the tensor: DataLoss where bytes are missing, InvalidArgument where they make no sense,
-// FailedPrecondition where a file changed meanwhile. `out` is undefined then.
+// Unavailable where a file changed meanwhile. `out` is undefined then.
 #pragma once
 
 #include <functional>

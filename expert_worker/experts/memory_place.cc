@@ -53,19 +53,26 @@ bool IsAllThereIs(const MemoryPlace& place) {
          });
 }
 
-// The nodes' room as soon as `bytes` fit, or else after the place's patience: a process that has just ended
-// gives its memory back for seconds.
+// The nodes' room as soon as `bytes` fit, or else when the place's patience is at its end: a process that has
+// just ended gives its memory back for seconds.
 std::vector<NodeRoom> AwaitRoom(const MemoryPlace& place, uint64_t bytes) {
+  using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kLookEvery{200};
-  const auto deadline = std::chrono::steady_clock::now() + place.patience;
+  const auto begin = Clock::now();
+  auto grew = begin;
+  uint64_t most = 0;
   for (bool said = false;; said = true) {
     std::vector<NodeRoom> rooms = ReadNodeRooms(place.root, place.nodes);
-    if (rooms.size() != place.nodes.size() || AvailableOn(rooms) >= bytes ||
-        std::chrono::steady_clock::now() >= deadline)
-      return rooms;
+    if (rooms.size() != place.nodes.size() || AvailableOn(rooms) >= bytes) return rooms;
+    const auto now = Clock::now();
+    if (AvailableOn(rooms) > most) grew = now;
+    most = std::max(most, AvailableOn(rooms));
+    if (now - begin >= place.patience || now - grew >= place.patience_without_more) return rooms;
     if (!said) {
-      LogInfo("{:.2f} GiB of weights do not fit {} yet: {}; waiting {} s for memory that is being given back",
-              Gib(bytes), NodesText(place.nodes), Describe(rooms), place.patience.count() / 1000);
+      LogInfo(
+          "{:.2f} GiB of weights do not fit {} yet: {}; waiting as long as more is being given back, {} s at "
+          "most",
+          Gib(bytes), NodesText(place.nodes), Describe(rooms), place.patience.count() / 1000);
     }
     std::this_thread::sleep_for(kLookEvery);
   }

@@ -26,15 +26,18 @@ namespace numoe {
 
 struct MemoryPlace {
   MemoryKind kind;
-  std::vector<int> nodes = {};                 // OS numbers; empty: anywhere
-  bool required = false;                       // --pinning required: refuse what does not lie there
-  LoadProgress* progress = nullptr;            // told of pages that are made; null: nobody
-  std::chrono::milliseconds patience{10'000};  // for memory that others are just giving back
-  std::filesystem::path root = "/";            // of /proc and /sys; another one in tests
+  std::vector<int> nodes = {};       // OS numbers; empty: anywhere
+  bool required = false;             // --pinning required: refuse what does not lie there
+  LoadProgress* progress = nullptr;  // told of pages that are made; null: nobody
+  // For memory that others are just giving back, all together and since the last of it came.
+  std::chrono::milliseconds patience{10'000};
+  std::chrono::milliseconds patience_without_more{1'000};
+  std::filesystem::path root = "/";  // of /proc and /sys; another one in tests
 };
 
-/// Whether the nodes are known to have room for so many bytes of weights, and memory could come from others.
-/// If they are known not to have it: RESOURCE_EXHAUSTED if that is required, else a warning.
+/// Returns whether the nodes are known to have room for `bytes` of weights while the kernel could take memory
+/// from other nodes, too. If they are known not to have room: RESOURCE_EXHAUSTED if local memory is required,
+/// else a warning in the log.
 absl::StatusOr<bool> FindRoom(const MemoryPlace& place, uint64_t bytes);
 
 /// How one part of a layer is bound.

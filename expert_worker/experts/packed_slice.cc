@@ -298,6 +298,12 @@ absl::Status WriteManifest(const PackedModel& model) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<uint64_t> MappedBytesToTake(const PackedModel& model, const SliceSpec& spec) {
+  ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(model.config, spec, model.formats));
+  ASSIGN_OR_RETURN(const std::vector<OpenShard> shards, OpenAll(model, layout, /*direct=*/false));
+  return BytesToTake(shards, {.map = true});
+}
+
 absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const SliceSpec& spec,
                                             const std::string& format, ThreadPool& pool,
                                             const PackedLoadOptions& options) {

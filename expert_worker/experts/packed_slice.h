@@ -52,6 +52,10 @@ struct PackedLoadOptions {
   std::function<absl::Status(uint64_t weight_bytes)> ask_for_memory = nullptr;  // ExecutorOptions
 };
 
+/// Bytes of free memory that the slice takes where its shards are mapped: none of shards that lie in memory
+/// already (tmpfs); others have to stay in the page cache and count like a copy.
+absl::StatusOr<uint64_t> MappedBytesToTake(const PackedModel& model, const SliceSpec& spec);
+
 absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const SliceSpec& spec,
                                             const std::string& format, ThreadPool& pool,
                                             const PackedLoadOptions& options);

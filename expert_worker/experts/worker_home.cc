@@ -12,8 +12,18 @@
 #include "common/topology/control_groups.h"
 #include "common/topology/memory_policy.h"
 #include "common/topology/number_list.h"
+#include "expert_worker/experts/expert_executor.h"
 
 namespace numoe {
+
+PlacementRequest RequestFor(const ExecutorOptions& options) {
+  return {.worker_index = options.slice.worker_index,
+          .worker_count = options.slice.worker_count,
+          .local_workers = options.local_workers,
+          .nodes = options.numa_nodes,
+          .threads = options.threads,
+          .alone = options.alone};
+}
 
 PlacementRequest LimitByQuota(PlacementRequest request, const std::filesystem::path& root) {
   const std::optional<double> quota = CpuQuotaOf(root);

@@ -14,6 +14,10 @@
 
 namespace numoe {
 
+struct ExecutorOptions;  // expert_executor.h
+
+/// Where a worker with these options asks to live.
+PlacementRequest RequestFor(const ExecutorOptions& options);
 /// With the quota of this process's cgroups, below `root` ("/" but in tests), and a warning where it leaves
 /// CPUs idle.
 PlacementRequest LimitByQuota(PlacementRequest request, const std::filesystem::path& root = "/");

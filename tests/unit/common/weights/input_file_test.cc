@@ -106,13 +106,13 @@ TEST_F(InputFileTest, AFileThatShrankIsAnErrorAndNoSignal) {
   EXPECT_THAT(std::string(file->CheckUnchanged().message()),
               HasSubstr("has changed since it was opened (20580 bytes, now 100)"));
   std::byte out[16];
-  EXPECT_TRUE(absl::IsFailedPrecondition(CopyBytes(mapped_, mapped_.bytes().subspan(8192, 16), out)));
+  EXPECT_TRUE(absl::IsUnavailable(CopyBytes(mapped_, mapped_.bytes().subspan(8192, 16), out)));
 }
 
 TEST_F(InputFileTest, AFileThatWasReplacedIsAnError) {
   std::filesystem::rename(path_, path_.string() + ".old");
   std::filesystem::copy_file(path_.string() + ".old", path_);
-  EXPECT_TRUE(absl::IsFailedPrecondition(InputFile::Open(mapped_, true).status()));
+  EXPECT_TRUE(absl::IsUnavailable(InputFile::Open(mapped_, true).status()));
   std::filesystem::remove(path_);
   EXPECT_TRUE(absl::IsNotFound(InputFile::Open(mapped_, true).status()));
 }

@@ -1,6 +1,7 @@
 #include "common/weights/mapped_file.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -57,6 +58,19 @@ TEST_F(MappedFileTest, FolderIsNoFile) {
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), StartsWith(folder_.path().string() + ": "));
   EXPECT_THAT(std::string(status.message()), HasSubstr("is a directory, expected a regular file"));
+}
+
+// A supervisor ends all its workers where an error is for good, and tries again where it may pass.
+TEST_F(MappedFileTest, WhatMayPassIsUnavailable) {
+  const std::filesystem::path path = Write("good", "text");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status status = MappedFile::Open(path).status();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(MappedFile::Open(path).ok());
 }
 
 // A FIFO that nobody writes to would be waited for without an end.

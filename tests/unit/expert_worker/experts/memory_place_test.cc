@@ -128,7 +128,7 @@ TEST_F(MemoryPlaceTest, NothingIsAskedOrBoundWhereThereIsNoOtherMemory) {
 TEST_F(MemoryPlaceTest, MemoryThatIsJustBeingFreedIsWaitedFor) {
   SetFree(node_, 1);
   place_.required = true;
-  place_.patience = std::chrono::minutes(1);
+  place_.patience = place_.patience_without_more = std::chrono::minutes(1);
   std::atomic<bool> found = false;
   std::thread finder([&] {
     const absl::StatusOr<bool> room = FindRoom(place_, uint64_t{8} << 30);
@@ -139,6 +139,14 @@ TEST_F(MemoryPlaceTest, MemoryThatIsJustBeingFreedIsWaitedFor) {
   EXPECT_FALSE(found.load());
   SetFree(node_, 64);
   finder.join();
+}
+
+TEST_F(MemoryPlaceTest, NobodyWaitsWhereNoMoreMemoryComes) {
+  SetFree(node_, 1);
+  place_.required = true;
+  place_.patience = std::chrono::hours(24);  // the test would not end
+  place_.patience_without_more = std::chrono::milliseconds(300);
+  EXPECT_FALSE(FindRoom(place_, uint64_t{8} << 30).ok());
 }
 
 TEST_F(MemoryPlaceTest, PagesAreThereBeforeAnybodyWritesThem) {

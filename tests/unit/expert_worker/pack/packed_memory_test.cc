@@ -69,6 +69,10 @@ TEST(PackedMemoryTest, IsAskedForUnlessTheFilesLieInMemoryAlready) {
   ASSERT_EQ(statfs(out.c_str(), &system), 0);
   EXPECT_EQ(AskedFor(out, /*map=*/true), system.f_type == TMPFS_MAGIC ? 0 : weights)
       << "what is mapped from a disk has to stay in the page cache";
+  for (const fs::path& dir : {out, in_memory.path()}) {
+    EXPECT_EQ(MappedBytesToTake(*ReadManifest(dir), {}).value(), AskedFor(dir, /*map=*/true))
+        << "--preflight says what a start asks for";
+  }
 }
 
 }  // namespace
