@@ -2,7 +2,7 @@
 //
 // Generation (OpenAI's chat and completions, ...), tokens, models and the server's state. The list of routes
 // is in api_service.cc; /openapi.json describes it. Owns the threads that prepare requests or wait for
-// workers; `deps` outlives it but for the engine, and it outlives the server.
+// workers. All of `deps` but the engine outlives it, and it outlives the server.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -29,8 +29,8 @@ class ApiService {
   void Register(Router& router);
   /// Nothing is prepared or waited for any more once it returns.
   void Stop();
-  /// Lets go of the connections that what is left to do holds. REQUIRES: stopped, and the engine has ended,
-  /// which posts answers; the server has not.
+  /// Drops unfinished work, and with it the connections that it holds. REQUIRES: Stop() was called, the
+  /// engine has ended (it posts answers), and the server has not been destroyed.
   void DropWork();
 
  private:

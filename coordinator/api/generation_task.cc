@@ -59,8 +59,8 @@ void GenerationTask::Start(PreparationPool& preparers) {
   trace_ = RequestTrace::Begin(deps_.tracer, exchange_->request());
   // Refused before any work: an overloaded server must not tokenise.
   if (!deps_.engine.HasRoom(TenantOf(caller_), preparers.Lines())) {
-    deps_.metrics.Add(CounterId::kRequestsRejected);
     const bool draining = deps_.health().status == "draining";
+    if (!draining) deps_.metrics.Add(CounterId::kRequestsRejected);
     ApiError error =
         FromStatus(draining ? absl::UnavailableError("the server is draining and takes no new requests")
                             : absl::ResourceExhaustedError("the queue is full; try again later"));
@@ -96,7 +96,6 @@ void GenerationTask::Submit(Prepared prepared) {
   const GenerationRequest& request = prepared_.request;
   const size_t count = prepared_.prompts.size() * static_cast<size_t>(request.best_of);
   if (!TakePlaces(count)) {
-    deps_.metrics.Add(CounterId::kRequestsRejected);
     return Fail(FromStatus(absl::ResourceExhaustedError(
         fmt::format("this request's {} answers and those of the key's that are made are more than may be at "
                     "once; ask for fewer, or try again when one has ended",
@@ -132,10 +131,7 @@ void GenerationTask::Submit(Prepared prepared) {
                                          .model = deps_.model_name,
                                          .created = std::time(nullptr),
                                          .prompts = prepared_.prompts});
-  if (!writer.ok()) {
-    deps_.metrics.Add(CounterId::kRequestsRejected);
-    return Fail(FromStatus(writer.status()));
-  }
+  if (!writer.ok()) return Fail(FromStatus(writer.status()));
   writer_ = *std::move(writer);
   for (size_t index = 0; index < count && !over_; index += static_cast<size_t>(request.best_of))
     SubmitChoice(index);

@@ -1,10 +1,11 @@
 // ResponseStore: answers of /v1/responses, kept so that they can be asked for again and gone on from.
 //
-// Held as JSON text, so that its size is known: so many and so many bytes are kept. Then the oldest go of the
-// owner who has most; who has no more than an equal share never loses any. What is in progress is to be asked
-// for and cancelled: it counts as its owner's and may take half of the room, and goes last, where nobody
-// above a share has anything else. Each belongs to an owner, and is not there for anybody else. Lost when the
-// program ends. Thread-safe.
+// Answers are held as JSON text, so that their size is known. Their number and their bytes are limited:
+// beyond either limit the store drops the oldest answers of the owner that has most, and never any of an
+// owner that has no more than an equal share. Answers in progress are kept as well, so that they can be asked
+// for and cancelled: they count as their owner's, may take half of the room, and are dropped last, when no
+// owner above an equal share has any other. Only its owner sees an answer. All are lost when the program
+// ends. Thread-safe.
 #pragma once
 
 #include <cstdint>

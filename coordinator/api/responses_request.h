@@ -3,7 +3,7 @@
 // Source: OpenAI's API description 2.3.0. Items of the input become the messages that templates know:
 // reasoning, an assistant's message and the calls after it are one. Functions are the only tools; the
 // built-in ones are refused by name. Unknown fields are accepted, and those of items are not kept. Pure
-// functions, but for `history`.
+// functions, except that `history` is called for earlier answers.
 #pragma once
 
 #include <functional>

@@ -38,17 +38,27 @@ bool AsksForBackground(const std::string& body) {
   return object != nullptr && object->value("background", ordered_json()) == true;
 }
 
+HttpRequest WithoutBody(const HttpRequest& request) {
+  return {.method = request.method,
+          .target = request.target,
+          .path = request.path,
+          .query = request.query,
+          .headers = request.headers,
+          .captures = request.captures,
+          .body = "",
+          .id = request.id,
+          .caller = request.caller};
+}
+
 // The exchange of an answer that nobody waits for: what it says is kept by its writer. Until the request is
 // accepted, whoever asked is told what is wrong with it. It counts among its key's requests until it ends.
 class BackgroundExchange final : public Exchange {
  public:
   BackgroundExchange(std::shared_ptr<Exchange> asked, boost::asio::thread_pool& pool)
-      : request_(asked->request()),
+      : request_(WithoutBody(asked->request())),
         asked_(std::move(asked)),
         place_(asked_->Place()),
-        strand_(boost::asio::make_strand(pool)) {
-    asked_->TakeBody();  // read from here, and not kept twice
-  }
+        strand_(boost::asio::make_strand(pool)) {}
 
   /// `fail` is told of what goes wrong from now on.
   void Accept(const ordered_json& queued, std::function<void(const ApiError&)> fail) {
@@ -58,7 +68,8 @@ class BackgroundExchange final : public Exchange {
   }
 
   const HttpRequest& request() const override { return request_; }
-  std::string TakeBody() override { return std::move(request_.body); }
+  /// REQUIRES: not accepted. The body counts among those in hand until it is read here.
+  std::string TakeBody() override { return asked_->TakeBody(); }
   void Reply(HttpReply) override {}
   void ReplyError(const ApiError& error) override {
     if (fail_ != nullptr) return fail_(error);
@@ -77,7 +88,7 @@ class BackgroundExchange final : public Exchange {
   void CountTokens(int) override {}
 
  private:
-  HttpRequest request_;
+  const HttpRequest request_;        // without its body
   std::shared_ptr<Exchange> asked_;  // null: accepted
   const std::shared_ptr<RequestPlace> place_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;

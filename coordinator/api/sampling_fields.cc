@@ -90,9 +90,9 @@ std::optional<ApiError> CheckTokenIds(const SamplingParams& sampling, int vocab_
     const auto outside =
         std::find_if(ids->begin(), ids->end(), [vocab_size](TokenId id) { return id >= vocab_size; });
     if (outside == ids->end()) continue;
-    return BadRequest(name, fmt::format("'{}': expected token ids below {}, as the vocabulary has so many, "
-                                        "found {}",
-                                        name, vocab_size, *outside));
+    return BadRequest(
+        name, fmt::format("'{}': expected token ids below {}, the size of the vocabulary, found {}", name,
+                          vocab_size, *outside));
   }
   return std::nullopt;
 }

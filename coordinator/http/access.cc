@@ -58,7 +58,8 @@ std::string_view ReadWords(std::istringstream& words, Caller& caller) {
   bool named = false, weighted = false;
   for (std::string word; words >> word && word[0] != '#';) {
     if (!ReadWord(word, caller)) return "is not understood";
-    // Or a key that is taken away could be kept by the new one that wants its name.
+    // Otherwise a new key whose given name is the automatic name of another one (key-3) would make the whole
+    // file wrong, and a key that the same edit removes would stay accepted.
     if (caller.name.starts_with("key-")) return "is a name that only keys without one get (key-...)";
     if (std::exchange(word.starts_with(kName) ? named : weighted, true)) return "comes twice";
   }

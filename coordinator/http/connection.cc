@@ -32,11 +32,9 @@ using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 using TlsStream = asio::ssl::stream<tcp::socket>;
 
-ApiError NoRoom(const std::string& what) {
-  return {.http_status = 503,
-          .message = fmt::format("the server has {}, as many as it takes; try again later", what),
-          .type = "server_error",
-          .code = "overloaded"};
+ApiError NoRoom(const std::string& why) {
+  return {
+      .http_status = 503, .message = why + "; try again later", .type = "server_error", .code = "overloaded"};
 }
 
 // `Stream`: tcp::socket or TlsStream.
@@ -233,7 +231,8 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     exchange_->incoming().captures = match.captures;
     if (route_->open) return std::nullopt;
     if (spare_) {
-      return ResponseOf(ReplyOf(NoRoom(fmt::format("{} connections", parts_.options.connections_max))));
+      return ResponseOf(ReplyOf(NoRoom(fmt::format("the server has {} connections, as many as it takes",
+                                                   parts_.options.connections_max))));
     }
     auto slot = parts_.access.Enter(request, route_->counted);
     if (!slot.ok()) return ResponseOf(ReplyOf(FromStatus(slot.status())));
@@ -248,7 +247,10 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   }
 
   ApiError NoRoomForBody() const {
-    return NoRoom(fmt::format("{} MiB of requests in hand", parts_.bodies->bytes_max() >> 20));
+    return NoRoom(
+        fmt::format("the requests in hand leave no room for this one: those of all clients may have {} MiB "
+                    "together, those of one key half of it",
+                    parts_.bodies->bytes_max() >> 20));
   }
 
   void AskForBody() {
@@ -338,8 +340,8 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     if (exchange_ == nullptr) return Close();
     parts_.metrics.Add(CounterId::kHttpAnswersCut);
     const LogScope scope(exchange_->request().id);
-    LogWarning("path={} tokens={}: cut off, as the client does not read its answer",
-               exchange_->request().path.substr(0, 100), tokens_);
+    LogWarning("path={}: cut off, as the client does not read its answer",
+               exchange_->request().path.substr(0, 100));
     Close();
   }
 

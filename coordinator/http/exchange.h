@@ -44,12 +44,13 @@ struct HttpReply {
   std::vector<std::pair<std::string, std::string>> headers;  // besides those that every reply has
 };
 
-/// A request's place among those of its key; given back when the last holder lets go. Thread-safe.
+/// A request's place among those of its key; given back when the last reference is dropped. Thread-safe.
 class RequestPlace {
  public:
   virtual ~RequestPlace() = default;
-  /// The request is as much work as `sequences` that have one each, from now on. False: its key may not have
-  /// so many at once. Where it may never have so many, all that it may have will do.
+  /// From now on the request counts as `sequences` requests of its key. Returns false if that would exceed
+  /// what the key may have at once. A request that is larger than the key's whole limit counts as the limit,
+  /// so that it can run alone.
   [[nodiscard]] virtual bool Widen(int sequences) = 0;
 };
 

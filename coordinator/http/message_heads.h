@@ -1,7 +1,7 @@
 // The heads of HTTP messages: what a request's says and whether it may, headers that every response has,
 // those of CORS, and where a stream's body begins.
 //
-// Pure functions but for the ids that requests without one get.
+// Pure functions, except that a request without an id gets a random one.
 #pragma once
 
 #include <boost/beast/http.hpp>

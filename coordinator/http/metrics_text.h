@@ -1,8 +1,7 @@
-// MetricsText: the text that /metrics answers, made anew only so often.
+// MetricsText: the text that /metrics answers, with a limit on how often it is made.
 //
-// The route is asked without a key, and making the text takes milliseconds where there are many series: some
-// are made in every 100 ms, for scrapes and whoever looks closely, and who asks more often gets the last one
-// again. Thread-safe.
+// The route needs no key, and making the text takes milliseconds where there are many series. A few texts are
+// made in every 100 ms; a client that asks more often gets the last one again. Thread-safe.
 #pragma once
 
 #include <chrono>

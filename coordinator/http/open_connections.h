@@ -1,11 +1,12 @@
 // OpenConnections: the connections of a server that are open, counted and reachable by whoever ends it.
 //
-// A connection has a usual place, or a spare one where all usual places are taken. Those that have no request
-// in hand that was let in and is whole give way: where all are taken, a new one gets the place of who has
-// asked nothing for longest; where all have asked, of who has been sending its body for longest. So neither
-// silent clients, nor slow ones, nor those who do not read what anybody is told keep others out. A connection
-// that is answering and its answer hold each other, until the answer is out or the client has gone; a server
-// that ends before that drops the answers. Thread-safe but for DropAnswers.
+// A connection has a usual place, or a spare one if all usual places are taken. A connection without a whole
+// request that was admitted can be evicted: if all places are taken, a new connection gets the place of the
+// one that has been silent for longest, or, if all have begun a request, of the one that has been sending its
+// body for longest. So neither silent clients, nor slow ones, nor those that do not read public answers keep
+// others out. A connection that is answering and its answer hold references to each other until the answer
+// has been sent or the client has gone; a server that ends before that drops the answers. Thread-safe except
+// for DropAnswers.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ class OpenConnections {
   class Member {
    public:
     virtual ~Member() = default;
-    /// Lets go of the answer, without a word to anybody. The server's threads have ended.
+    /// Drops the answer without telling its maker or the client. REQUIRES: the server's threads have ended.
     virtual void DropAnswer() = 0;
     /// Its place is another's now: it is to close. Any thread; must neither close nor end it before it
     /// returns.

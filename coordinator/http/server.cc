@@ -136,7 +136,8 @@ class BeastServer final : public Server {
     const auto usual = static_cast<size_t>(options_.connections_max);
     const size_t most = usual + limits::kHttpSpareConnections, open = parts_.connections->size();
     if (open >= most)
-      return AcceptLater(fmt::format("{} are open, as many as may (--max-connections)", most));
+      return AcceptLater(fmt::format("{} are open, expected at most --max-connections={} and {} spare ones",
+                                     open, usual, limits::kHttpSpareConnections));
     waits_ = waits_ && open >= usual;
     acceptor_.async_accept(asio::make_strand(context_),
                            [this](boost::system::error_code error, tcp::socket socket) {

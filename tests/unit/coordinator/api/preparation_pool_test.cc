@@ -13,6 +13,7 @@
 #include "coordinator/http/server.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/becomes.h"
 
 namespace numoe {
 namespace {
@@ -22,20 +23,11 @@ using tcp = asio::ip::tcp;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-bool Becomes(const std::function<bool()>& so) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!so()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
 class PreparationPoolTest : public ::testing::Test {
  protected:
   void SetUp() override {
     router_.Add({.method = "GET",
-                 .pattern = "/work/{}",
+                 .pattern = "/prepared/{}",
                  .summary = "",
                  .handle = [this](const std::shared_ptr<Exchange>& e) {
                    const auto gone = std::make_shared<std::atomic<bool>>(false);
@@ -43,6 +35,10 @@ class PreparationPoolTest : public ::testing::Test {
                      gone->store(true);
                      ++gone_;
                    });
+                   {
+                     const std::lock_guard lock(mutex_);
+                     last_ = e;
+                   }
                    pool_.AddRequest(e, gone, [this, e] { return Work(e); });
                    ++asked_;
                  }});
@@ -77,8 +73,8 @@ class PreparationPoolTest : public ::testing::Test {
   tcp::socket Ask(const std::string& key, const std::string& name) {
     tcp::socket socket(context_);
     socket.connect({asio::ip::make_address("127.0.0.1"), static_cast<uint16_t>(server_->port())});
-    const std::string request =
-        "GET /work/" + name + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nx-api-key: " + key + "\r\n\r\n";
+    const std::string request = "GET /prepared/" + name +
+                                " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nx-api-key: " + key + "\r\n\r\n";
     const int before = asked_;
     asio::write(socket, asio::buffer(request));
     EXPECT_TRUE(name == "refused" || Becomes([&] { return asked_ > before; }));
@@ -104,6 +100,7 @@ class PreparationPoolTest : public ::testing::Test {
   bool opened_ = false;
   std::mutex mutex_;
   std::vector<std::string> worked_;
+  std::weak_ptr<Exchange> last_;  // that was asked
   PreparationPool pool_{1};
   std::unique_ptr<Server> server_;
 };
@@ -146,6 +143,7 @@ TEST_F(PreparationPoolTest, NothingHoldsAConnectionOnceItHasStopped) {
   Open();
   pool_.Stop();
   server_.reset();  // the connections' context ends with it
+  EXPECT_TRUE(last_.expired());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "tests/support/becomes.h"
 
 namespace numoe {
 namespace {
@@ -123,24 +124,20 @@ TEST_F(KeyFileTest, KeysOfAFileAreReadAgainWhenItChanges) {
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "one")), absl::StatusCode::kUnauthenticated);
 }
 
-// Looks until an answer of this kind comes: a file is looked at once a second.
-bool Becomes(Access& access, const char* key, absl::StatusCode code) {
-  for (int tries = 0; tries < 200; ++tries) {
-    if (CodeOf(access, With("x-api-key", key)) == code) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return false;
+// Whether such an answer comes: the file is looked at once a second.
+bool AnswerBecomes(Access& access, const char* key, absl::StatusCode code) {
+  return Becomes([&] { return CodeOf(access, With("x-api-key", key)) == code; });
 }
 
 TEST_F(KeyFileTest, AFileThatIsEmptiedTakesItsKeysAway) {
   Write("one\n");
   auto access = *Access::Create({.key_file = file()});
   Write("# nobody\n");
-  EXPECT_TRUE(Becomes(*access, "one", absl::StatusCode::kUnauthenticated));
+  EXPECT_TRUE(AnswerBecomes(*access, "one", absl::StatusCode::kUnauthenticated));
   EXPECT_EQ(CodeOf(*access, {}), absl::StatusCode::kUnauthenticated) << "no key is not an open door";
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "")), absl::StatusCode::kUnauthenticated);
   Write("two\n");
-  EXPECT_TRUE(Becomes(*access, "two", absl::StatusCode::kOk));
+  EXPECT_TRUE(AnswerBecomes(*access, "two", absl::StatusCode::kOk));
 }
 
 TEST_F(KeyFileTest, AFileThatIsBrokenOrGoneLeavesTheLastKeys) {
@@ -152,14 +149,14 @@ TEST_F(KeyFileTest, AFileThatIsBrokenOrGoneLeavesTheLastKeys) {
   std::ofstream(admins) << "root\nfurther\n";
   std::filesystem::last_write_time(admins,
                                    std::filesystem::file_time_type::clock::now() + std::chrono::seconds(100));
-  EXPECT_TRUE(Becomes(*access, "further", absl::StatusCode::kOk)) << "both have been looked at";
+  EXPECT_TRUE(AnswerBecomes(*access, "further", absl::StatusCode::kOk)) << "both have been looked at";
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "one")), absl::StatusCode::kOk);
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "two")), absl::StatusCode::kUnauthenticated);
   std::filesystem::remove(file());
   std::ofstream(admins) << "root\n";
   std::filesystem::last_write_time(admins,
                                    std::filesystem::file_time_type::clock::now() + std::chrono::seconds(200));
-  EXPECT_TRUE(Becomes(*access, "further", absl::StatusCode::kUnauthenticated));
+  EXPECT_TRUE(AnswerBecomes(*access, "further", absl::StatusCode::kUnauthenticated));
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "one")), absl::StatusCode::kOk);
 }
 
@@ -192,7 +189,7 @@ TEST_F(KeyFileTest, AKeyKeepsItsNumberAndNobodyGetsAnothers) {
   EXPECT_EQ(two.name, "key-2");
   EXPECT_EQ(two.weight, 1);
   Write("three\ntwo weight=1000\n");
-  ASSERT_TRUE(Becomes(*access, "three", absl::StatusCode::kOk));
+  ASSERT_TRUE(AnswerBecomes(*access, "three", absl::StatusCode::kOk));
   EXPECT_EQ(caller("two").tenant, two.tenant);
   EXPECT_EQ(caller("two").weight, 1000);
   EXPECT_GT(caller("three").tenant, two.tenant);
@@ -210,7 +207,8 @@ TEST_F(KeyFileTest, AKeyMovesFromOneFileToTheOtherInWhicheverOrderTheyAreWritten
   std::this_thread::sleep_for(std::chrono::milliseconds(1'100));
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "two")), absl::StatusCode::kOk);
   write_admins("chief\n");
-  ASSERT_TRUE(Becomes(*access, "three", absl::StatusCode::kOk)) << "what was refused before is taken now";
+  ASSERT_TRUE(AnswerBecomes(*access, "three", absl::StatusCode::kOk))
+      << "what was refused before is taken now";
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "two")), absl::StatusCode::kUnauthenticated);
   EXPECT_FALSE(caller("boss").admin);
   EXPECT_EQ(caller("boss").tenant, boss);
@@ -222,9 +220,9 @@ TEST_F(KeyFileTest, AKeyThatWasAwayForAMomentKeepsItsNumber) {
   const auto number = [&] { return (*access->Enter(With("x-api-key", "two")))->caller().tenant; };
   const int before = number();
   Write("");  // as who writes a file finds it first
-  ASSERT_TRUE(Becomes(*access, "two", absl::StatusCode::kUnauthenticated));
+  ASSERT_TRUE(AnswerBecomes(*access, "two", absl::StatusCode::kUnauthenticated));
   Write("two\none\n");
-  ASSERT_TRUE(Becomes(*access, "two", absl::StatusCode::kOk));
+  ASSERT_TRUE(AnswerBecomes(*access, "two", absl::StatusCode::kOk));
   EXPECT_EQ(number(), before);
 }
 

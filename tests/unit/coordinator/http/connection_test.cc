@@ -14,6 +14,7 @@
 #include "coordinator/http/server.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/becomes.h"
 #include "tests/support/test_authority.h"
 
 namespace numoe {
@@ -25,16 +26,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 using TlsClient = asio::ssl::stream<tcp::socket>;
-
-// Waits until something is so, which it becomes soon or never.
-bool Becomes(const std::function<bool()>& so) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!so()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 std::string Head(const std::string& line, const std::string& headers = "") {
   return line + " HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n";
