@@ -22,8 +22,6 @@ namespace {
 
 // How often blocked threads look at the stop flag.
 constexpr int kStopPollMs = 50;
-// A coordinator that connected but does not attach is given up after this.
-constexpr std::chrono::seconds kAttachTimeout(5);
 // Between two lines of the log that say who was refused: somebody may try for ever.
 constexpr std::chrono::seconds kRefusalLineInterval(10);
 
@@ -132,7 +130,7 @@ void RingServer::Reap(bool all) {
 }
 
 bool RingServer::AwaitAttached(int socket) const {
-  const auto deadline = std::chrono::steady_clock::now() + kAttachTimeout;
+  const auto deadline = std::chrono::steady_clock::now() + options_.attach_max;
   bool may_ask = options_.experts_fd >= 0;  // once
   while (!stop_.load() && std::chrono::steady_clock::now() < deadline) {
     pollfd said{socket, POLLIN, 0};

@@ -41,6 +41,8 @@ struct RingServerOptions {
   std::optional<gid_t> group;  // whose processes may connect, too
   // Of a coordinator that lives, but says and asks nothing: it is stopped.
   std::chrono::milliseconds silence_max{10'000};
+  // A coordinator that connected but does not attach is given up after this.
+  std::chrono::milliseconds attach_max{5'000};
   CallerThreads* callers = nullptr;  // that sessions' threads are of; null: they run anywhere
   std::vector<int> nodes = {};       // that rings should lie on, OS numbers; empty: anywhere
 };

@@ -299,14 +299,14 @@ class GrpcWorkerService final : public WorkerService {
   void Drain() override { service_->BeginDrain(); }
 
  private:
-  // What somebody who reaches the address can make us hold: messages of one call of this model, and so many
-  // streams and threads.
+  // Bounds what anybody who reaches the address can make the worker hold: messages no larger than one call of
+  // this model, and limited numbers of streams and threads.
   void Limit(grpc::ServerBuilder& builder) const {
     const int message_bytes = MessageBytesMax(
         RequestBytes(limits::kCallTokensMax, limits::kExpertsPerTokenMax, options_.hidden_size));
     builder.SetMaxReceiveMessageSize(message_bytes);
     builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION,
-                               0);      // or the limit would be of little
+                               0);      // a small compressed message could exceed the limit when inflated
     builder.SetMaxSendMessageSize(-1);  // our own
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kConnectionStreamsMax);
     builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);  // its threads count, too

@@ -89,7 +89,7 @@ class Tenants(unittest.TestCase):
             self.assertEqual(self.cached(A, cluster), 0)
 
     def test_one_request_passes_forty_of_another_key_whatever_their_priority(self):
-        body = {"prompt": "many", "temperature": 0, "max_tokens": 60, "ignore_eos": True, "priority": -2147483648}
+        body = {"prompt": "many", "temperature": 0, "max_tokens": 400, "ignore_eos": True, "priority": -2147483648}
         with concurrent.futures.ThreadPoolExecutor(40) as pool:
             many = [pool.submit(self.ask, A, TEXT, body) for _ in range(40)]
             until("some wait", lambda: metric(self.cluster, "numoe_requests_waiting") >= 30)
@@ -97,7 +97,7 @@ class Tenants(unittest.TestCase):
             self.ask(B, TEXT, {"prompt": "one", "temperature": 0, "max_tokens": 2, "priority": 2147483647})
             self.assertLessEqual(sum(request.done() for request in many) - before, 15)
             for request in many:
-                self.assertEqual(request.result()["usage"]["completion_tokens"], 60)
+                self.assertEqual(request.result()["usage"]["completion_tokens"], 400)
 
     def test_metrics_have_names_and_no_keys(self):
         for key in (A, B):

@@ -64,7 +64,8 @@ class RingServerTest : public ::testing::Test {
     options.shape = {kRingHidden, kRingExperts};
     options.experts_per_token = 2;
     if (options.silence_max == RingServerOptions{}.silence_max)
-      options.silence_max = std::chrono::milliseconds(kRingPatienceMs);  // on a busy machine
+      options.silence_max = std::chrono::hours(24);  // or it would end what the tests expect to end at once
+    options.attach_max = std::chrono::hours(24);
     server_.reset();
     auto server = RingServer::Start(executor_, options);
     ASSERT_TRUE(server.ok()) << server.status();
