@@ -17,7 +17,8 @@ namespace numoe {
 
 class CallerThreads {
  public:
-  /// `alone`: of a caller that is alone, the pool's thread 0's CPU or all; `several`: of several.
+  /// `alone`: the CPUs of a caller while it is the only one (that of the pool's thread 0, or all of the
+  /// node's). `several`: the CPUs that callers share while there are more.
   CallerThreads(std::vector<int> alone, std::vector<int> several)
       : several_(std::move(several)), alone_(std::move(alone)) {}
   CallerThreads(const CallerThreads&) = delete;

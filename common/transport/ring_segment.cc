@@ -91,7 +91,14 @@ absl::StatusOr<RingSegment> RingSegment::Attach(FileDescriptor fd, size_t slot_b
   if (fstat(segment.fd(), &info) != 0) return SystemError("fstat");
   // Read, not mapped: a segment that is larger than it may be costs nothing.
   uint64_t words[3] = {};  // magic, slot_bytes, session
-  if (pread(segment.fd(), words, sizeof words, 0) != sizeof words) return SystemError("reading its header");
+  const ssize_t header = pread(segment.fd(), words, sizeof words, 0);
+  if (header < 0) return SystemError("reading its header");
+  if (static_cast<size_t>(header) < sizeof words) {
+    return absl::InvalidArgumentError(fmt::format(
+        "ring segment: it has {} bytes, expected a header of at least {}; run the same release on "
+        "both sides",
+        header, sizeof words));
+  }
   segment.bytes_ = static_cast<size_t>(info.st_size);
   segment.slot_bytes_ = words[1];
   segment.session_ = words[2];

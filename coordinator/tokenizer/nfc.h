@@ -11,9 +11,9 @@
 
 namespace numoe {
 
-/// A normal form has at least one byte for so many bytes of its text. Taking each character of the form as
-/// the longest that it can come of, parts first, gives 3.5 (U+0390 of U+1FBE, U+0308 and U+0301); the test
-/// looks at all.
+/// A text has at most this many times the bytes of its normal form. The largest ratio of any character of a
+/// normal form to the longest text that composes to it is 3.5 (U+0390 from U+1FBE, U+0308 and U+0301); the
+/// test looks at all characters.
 inline constexpr size_t kNfcShrinkMax = 4;
 
 /// `text`, or its normal form held in `buffer` if that is another. REQUIRES: `text` is valid UTF-8.

@@ -45,8 +45,8 @@ class Tokenizer {
   /// tokenizer_config.json's tokens by role ("bos_token", ...), for templates.
   const std::vector<std::pair<std::string, std::string>>& role_tokens() const { return role_tokens_; }
 
-  /// A text of so many bytes has at least this many tokens, however they are cut: as many as if each were the
-  /// longest that there is.
+  /// A lower bound of the number of tokens of any text of `text_bytes` bytes: their number if each were the
+  /// vocabulary's longest.
   size_t FewestTokens(size_t text_bytes) const;
 
   std::string Decode(absl::Span<const TokenId> ids, bool skip_special) const;

@@ -1,9 +1,8 @@
 // ExpertMemory: one worker's weights, mapped from the memory that it shares with this host.
 //
-// Mapped to be read, and only where no process but the worker can write to it (write-sealed).
-//   The mapping stays valid when the worker dies (the file is sealed), but while it lives so do the pages,
-//   and
-// a worker that starts again needs as many: so the pool retires the memory of a lost worker as soon as nobody
+// It is mapped read-only, and only if no process but the worker can write to it (write-sealed). The mapping
+// stays valid when the worker dies, because the file is sealed. But the mapping keeps the pages alive, and a
+// worker that starts again needs as many: so the pool retires the memory of a lost worker as soon as nobody
 // uses it. A device brackets its use with BeginUse and EndUse, and leaves here what it pinned the memory
 // with; that goes with the memory. The engine's thread uses, the pool's thread retires.
 #pragma once

@@ -22,9 +22,10 @@ struct WorkerStatus {
   std::string error;        // why it is down
 };
 
-/// Whether the worker at place `index` of `workers`, all that --workers names, fits beside those of the
-/// others that are up. FAILED_PRECONDITION says what was found, what was expected and what to do; it does not
-/// name the worker itself.
+/// Whether the worker at place `index` of `workers`, all that --workers names, fits: its slice beside the
+/// slices of the others that are up, and its arithmetic beside that of all whose answers are still being
+/// made, its own last session included. FAILED_PRECONDITION says what was found, what was expected and what
+/// to do; it does not name the worker itself.
 absl::Status CheckFits(const WorkerIdentity& found, size_t index, absl::Span<const WorkerStatus> workers);
 
 }  // namespace numoe
