@@ -20,6 +20,7 @@
 
 #include "common/base/file_descriptor.h"
 #include "common/base/status.h"
+#include "common/topology/memory_policy.h"
 
 namespace numoe {
 namespace {

@@ -95,8 +95,7 @@ absl::StatusOr<RingSegment> RingSegment::Attach(FileDescriptor fd, size_t slot_b
   if (header < 0) return SystemError("reading its header");
   if (static_cast<size_t>(header) < sizeof words) {
     return absl::InvalidArgumentError(fmt::format(
-        "ring segment: it has {} bytes, expected a header of at least {}; run the same release on "
-        "both sides",
+        "ring segment: it has {} bytes, expected a header of at least {}; run the same release on both sides",
         header, sizeof words));
   }
   segment.bytes_ = static_cast<size_t>(info.st_size);

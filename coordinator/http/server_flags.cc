@@ -22,12 +22,9 @@ void AddKeyFlags(Flags& flags, AccessOptions& access) {
   flags
       .Add("api-key-file", access.key_file,
            "File with one API key a line, as in KEY name=NAME weight=N (its name in /metrics, by default "
-           "key-1, "
-           "key-2 ... in the order of the file at the start, a later key gets the next number; its share "
-           "beside "
-           "the others, by default 1); read again when it changes: an emptied file takes all its keys away, "
-           "one "
-           "that is gone or broken changes nothing; default: open to everybody")
+           "key-1, key-2 ... in the order of the file at the start, a later key gets the next number; its "
+           "share beside the others, by default 1); read again when it changes: an emptied file takes all "
+           "its keys away, one that is gone or broken changes nothing; default: open to everybody")
       .Check(MissingIsWrong, "FILE");
   flags
       .Add("api-key", access.keys,

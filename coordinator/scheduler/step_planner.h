@@ -17,6 +17,7 @@
 #include "absl/functional/function_ref.h"
 #include "coordinator/scheduler/fair_shares.h"
 #include "coordinator/scheduler/scheduler_limits.h"
+#include "coordinator/scheduler/tenant_lines.h"
 
 namespace numoe {
 
