@@ -302,7 +302,7 @@ absl::Status PrintPlan(const CoordinatorFlags& f) {
 absl::Status FetchLongPrompts(const CoordinatorFlags& f, const ModelConfig& config, ExpertBackend& experts,
                               Device& device) {
   const bool measured = f.gpu_prefill_tokens < 0;
-  const absl::Status fetching = device.FetchExperts(experts, measured ? INT_MAX : f.gpu_prefill_tokens);
+  const absl::Status fetching = device.FetchExperts(measured ? INT_MAX : f.gpu_prefill_tokens);
   // The device says itself what is amiss, but for workers that share nothing: others may take their place.
   if (absl::IsUnavailable(fetching))
     LogWarning("--gpu-prefill-token-threshold: prompts stay with the workers: {}",
@@ -319,7 +319,7 @@ absl::Status FetchLongPrompts(const CoordinatorFlags& f, const ModelConfig& conf
           ? fmt::format("prompts stay with the workers, as no step has {} tokens (--max-num-batched-tokens)",
                         tokens)
           : fmt::format("prompts of {} tokens and more are computed by the GPU", tokens));
-  return device.FetchExperts(experts, tokens);
+  return device.FetchExperts(tokens);
 }
 
 // What is wrong with flags, files or memory is found before the workers are waited for. `doing` is what

@@ -5,9 +5,9 @@
 
 namespace numoe {
 
-std::unique_ptr<Attention> MakeAttention(const ModelConfig& config, Device& device, StepClock& clock) {
-  if (config.attention == AttentionKind::kMla) return std::make_unique<MlaAttention>(config, device, clock);
-  return std::make_unique<GqaAttention>(config, device, clock);
+std::unique_ptr<Attention> MakeAttention(const ModelConfig& config, DeviceStore& store, StepClock& clock) {
+  if (config.attention == AttentionKind::kMla) return std::make_unique<MlaAttention>(config, store, clock);
+  return std::make_unique<GqaAttention>(config, store, clock);
 }
 
 }  // namespace numoe

@@ -9,8 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "common/weights/checkpoint.h"
-#include "coordinator/device/device.h"
+#include "coordinator/device/operations.h"
 #include "coordinator/device/step_clock.h"
+#include "coordinator/device/store.h"
 
 namespace numoe {
 
@@ -20,13 +21,13 @@ class Attention {
 
   /// Loads layer `layer`'s weights; call once per layer, in order. Errors name the tensor.
   virtual absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) = 0;
-  /// residual += Attention(x). `x` is the layer's normed input [tokens, hidden].
-  virtual void Forward(LayerId layer, Tensor x, Tensor residual) = 0;
+  /// residual += Attention(x) for `rows` of the step. `x` is the layer's normed input [tokens, hidden].
+  virtual void Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) = 0;
   /// What one token keeps in the KV cache of a layer.
   virtual CacheRow CachedPerToken() const = 0;
 };
 
-/// The attention that `config` asks for. `device` and `clock` outlive it.
-std::unique_ptr<Attention> MakeAttention(const ModelConfig& config, Device& device, StepClock& clock);
+/// The attention that `config` asks for. `store` and `clock` outlive it.
+std::unique_ptr<Attention> MakeAttention(const ModelConfig& config, DeviceStore& store, StepClock& clock);
 
 }  // namespace numoe

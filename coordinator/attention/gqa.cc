@@ -9,17 +9,17 @@
 
 namespace numoe {
 
-GqaAttention::GqaAttention(const ModelConfig& config, Device& device, StepClock& clock)
+GqaAttention::GqaAttention(const ModelConfig& config, DeviceStore& store, StepClock& clock)
     : config_(config),
-      device_(device),
+      store_(store),
       clock_(clock),
       scale_(static_cast<float>(YarnSoftmaxFactor(config.rope) / std::sqrt(config.head_dim))) {
   const RopeFrequencies plan = PlanRope(config.rope);
-  rope_ = device.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
-  query_ = device.NewTensor(config.num_heads * config.head_dim);
-  key_ = device.NewTensor(config.num_kv_heads * config.head_dim);
-  cache_row_ = device.NewTensor(CachedPerToken().width());
-  heads_out_ = device.NewTensor(config.num_heads * config.head_dim);
+  rope_ = store.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
+  query_ = store.NewTensor(config.num_heads * config.head_dim);
+  key_ = store.NewTensor(config.num_kv_heads * config.head_dim);
+  cache_row_ = store.NewTensor(CachedPerToken().width());
+  heads_out_ = store.NewTensor(config.num_heads * config.head_dim);
 }
 
 absl::Status GqaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer) {
@@ -29,7 +29,7 @@ absl::Status GqaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer
   const int kv_width = c.num_kv_heads * c.head_dim;
   const auto load = [&](const char* name, int rows, int cols) -> absl::StatusOr<Matrix> {
     ASSIGN_OR_RETURN(const MatrixView view, checkpoint.FindMatrix(prefix + name, rows, cols, c));
-    return device_.LoadMatrix(view);
+    return store_.LoadMatrix(view);
   };
   Weights w;
   ASSIGN_OR_RETURN(w.q, load("q_proj", query_width, c.hidden_size));
@@ -38,14 +38,14 @@ absl::Status GqaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer
   ASSIGN_OR_RETURN(w.out, load("o_proj", c.hidden_size, query_width));
   ASSIGN_OR_RETURN(const auto q_norm, checkpoint.ReadVector(prefix + "q_norm.weight", c.head_dim));
   ASSIGN_OR_RETURN(const auto k_norm, checkpoint.ReadVector(prefix + "k_norm.weight", c.head_dim));
-  w.q_norm = device_.LoadVector(q_norm);
-  w.k_norm = device_.LoadVector(k_norm);
+  w.q_norm = store_.LoadVector(q_norm);
+  w.k_norm = store_.LoadVector(k_norm);
   NUMOE_CHECK_EQ(layers_.size(), static_cast<size_t>(layer));
   layers_.push_back(w);
   return absl::OkStatus();
 }
 
-void GqaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
+void GqaAttention::Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) {
   const ModelConfig& c = config_;
   const Weights& w = layers_[layer];
   const float eps = static_cast<float>(c.rms_norm_eps);
@@ -54,28 +54,28 @@ void GqaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
   const HeadView key{key_, c.num_kv_heads, d, 0};
 
   clock_.Enter(StepPart::kAttentionLinear);
-  device_.Linear(
-      x, {{w.q, {query_}}, {w.k, {key_}}, {w.v, {.tensor = cache_row_, .offset = c.num_kv_heads * d}}});
+  ops.Linear(rows, x,
+             {{w.q, {query_}}, {w.k, {key_}}, {w.v, {.tensor = cache_row_, .offset = c.num_kv_heads * d}}});
 
   clock_.Enter(StepPart::kAttentionRotary);
-  device_.RmsNorm(query, d, w.q_norm, eps, query);
-  device_.Rope(rope_, query, query);
-  device_.RmsNorm(key, d, w.k_norm, eps, key);
-  device_.Rope(rope_, key, {cache_row_, c.num_kv_heads, d, 0});
-  device_.WriteKv(layer, cache_row_);
+  ops.RmsNorm(rows, query, d, w.q_norm, eps, query);
+  ops.Rope(rows, rope_, query, query);
+  ops.RmsNorm(rows, key, d, w.k_norm, eps, key);
+  ops.Rope(rows, rope_, key, {cache_row_, c.num_kv_heads, d, 0});
+  ops.WriteKv(rows, layer, cache_row_);
 
   clock_.Enter(StepPart::kAttentionCore);
-  device_.Attend({.layer = layer,
-                  .query = query_,
-                  .out = heads_out_,
-                  .heads = c.num_heads,
-                  .key_width = d,
-                  .value_width = d,
-                  .kv_heads = c.num_kv_heads,
-                  .value_in_key = false,
-                  .scale = scale_});
+  ops.Attend(rows, {.layer = layer,
+                    .query = query_,
+                    .out = heads_out_,
+                    .heads = c.num_heads,
+                    .key_width = d,
+                    .value_width = d,
+                    .kv_heads = c.num_kv_heads,
+                    .value_in_key = false,
+                    .scale = scale_});
   clock_.Enter(StepPart::kAttentionLinear);
-  device_.Linear(heads_out_, {{w.out, {residual}, /*accumulate=*/true}});
+  ops.Linear(rows, heads_out_, {{w.out, {residual}, /*accumulate=*/true}});
 }
 
 }  // namespace numoe

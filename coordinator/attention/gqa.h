@@ -13,10 +13,10 @@ namespace numoe {
 
 class GqaAttention final : public Attention {
  public:
-  GqaAttention(const ModelConfig& config, Device& device, StepClock& clock);
+  GqaAttention(const ModelConfig& config, DeviceStore& store, StepClock& clock);
 
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) override;
-  void Forward(LayerId layer, Tensor x, Tensor residual) override;
+  void Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) override;
   CacheRow CachedPerToken() const override {
     return {.heads = config_.num_kv_heads, .key_width = config_.head_dim, .value_width = config_.head_dim};
   }
@@ -28,7 +28,7 @@ class GqaAttention final : public Attention {
   };
 
   const ModelConfig config_;
-  Device& device_;
+  DeviceStore& store_;
   StepClock& clock_;
   const float scale_;
   RopeTable rope_;

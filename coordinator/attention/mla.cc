@@ -17,18 +17,18 @@ float SoftmaxScale(const ModelConfig& config) {
 
 }  // namespace
 
-MlaAttention::MlaAttention(const ModelConfig& config, Device& device, StepClock& clock)
-    : config_(config), device_(device), clock_(clock), scale_(SoftmaxScale(config)) {
+MlaAttention::MlaAttention(const ModelConfig& config, DeviceStore& store, StepClock& clock)
+    : config_(config), store_(store), clock_(clock), scale_(SoftmaxScale(config)) {
   const RopeFrequencies plan = PlanRope(config.rope);
   const int row = CachedPerToken().width();
-  rope_ = device.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
-  if (config.q_lora_rank > 0) q_latent_ = device.NewTensor(config.q_lora_rank);
-  query_ = device.NewTensor(config.num_heads * (config.qk_nope_head_dim + config.qk_rope_head_dim));
-  absorbed_ = device.NewTensor(config.num_heads * row);
-  compressed_ = device.NewTensor(row);
-  cache_row_ = device.NewTensor(row);
-  context_ = device.NewTensor(config.num_heads * config.kv_lora_rank);
-  heads_out_ = device.NewTensor(config.num_heads * config.v_head_dim);
+  rope_ = store.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
+  if (config.q_lora_rank > 0) q_latent_ = store.NewTensor(config.q_lora_rank);
+  query_ = store.NewTensor(config.num_heads * (config.qk_nope_head_dim + config.qk_rope_head_dim));
+  absorbed_ = store.NewTensor(config.num_heads * row);
+  compressed_ = store.NewTensor(row);
+  cache_row_ = store.NewTensor(row);
+  context_ = store.NewTensor(config.num_heads * config.kv_lora_rank);
+  heads_out_ = store.NewTensor(config.num_heads * config.v_head_dim);
 }
 
 absl::Status MlaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer) {
@@ -37,13 +37,13 @@ absl::Status MlaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer
   const int query_width = c.num_heads * (c.qk_nope_head_dim + c.qk_rope_head_dim);
   const auto load = [&](const char* name, int rows, int cols) -> absl::StatusOr<Matrix> {
     ASSIGN_OR_RETURN(const MatrixView view, checkpoint.FindMatrix(prefix + name, rows, cols, c));
-    return device_.LoadMatrix(view);
+    return store_.LoadMatrix(view);
   };
   Weights w;
   if (c.q_lora_rank > 0) {
     ASSIGN_OR_RETURN(w.q_a, load("q_a_proj", c.q_lora_rank, c.hidden_size));
     ASSIGN_OR_RETURN(const auto norm, checkpoint.ReadVector(prefix + "q_a_layernorm.weight", c.q_lora_rank));
-    w.q_a_norm = device_.LoadVector(norm);
+    w.q_a_norm = store_.LoadVector(norm);
     ASSIGN_OR_RETURN(w.q_b, load("q_b_proj", query_width, c.q_lora_rank));
   } else {
     ASSIGN_OR_RETURN(w.q_b, load("q_proj", query_width, c.hidden_size));
@@ -51,7 +51,7 @@ absl::Status MlaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer
   ASSIGN_OR_RETURN(w.kv_a, load("kv_a_proj_with_mqa", CachedPerToken().width(), c.hidden_size));
   ASSIGN_OR_RETURN(const auto kv_norm,
                    checkpoint.ReadVector(prefix + "kv_a_layernorm.weight", c.kv_lora_rank));
-  w.kv_a_norm = device_.LoadVector(kv_norm);
+  w.kv_a_norm = store_.LoadVector(kv_norm);
   RETURN_IF_ERROR(LoadKvUp(checkpoint, prefix, w));
   ASSIGN_OR_RETURN(w.out, load("o_proj", c.hidden_size, c.num_heads * c.v_head_dim));
   NUMOE_CHECK_EQ(layers_.size(), static_cast<size_t>(layer));
@@ -80,9 +80,9 @@ absl::Status MlaAttention::LoadKvUp(const Checkpoint& checkpoint, const std::str
         key_up[head + size_t{1} * n * latent + r] = absorbed[head + size_t{1} * r * nope + n];
     }
   }
-  ASSIGN_OR_RETURN(weights.key_up, device_.LoadHeads(key_up, heads, nope, latent));
-  ASSIGN_OR_RETURN(weights.key_absorbed, device_.LoadHeads(absorbed, heads, latent, nope));
-  ASSIGN_OR_RETURN(weights.value_up, device_.LoadHeads(value_up, heads, value, latent));
+  ASSIGN_OR_RETURN(weights.key_up, store_.LoadHeads(key_up, heads, nope, latent));
+  ASSIGN_OR_RETURN(weights.key_absorbed, store_.LoadHeads(absorbed, heads, latent, nope));
+  ASSIGN_OR_RETURN(weights.value_up, store_.LoadHeads(value_up, heads, value, latent));
   return absl::OkStatus();
 }
 
@@ -124,7 +124,7 @@ absl::Status MlaAttention::ReadKvHalves(const Checkpoint& checkpoint, const std:
   return absl::OkStatus();
 }
 
-void MlaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
+void MlaAttention::Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) {
   const ModelConfig& c = config_;
   const Weights& w = layers_[layer];
   const float eps = static_cast<float>(c.rms_norm_eps);
@@ -133,33 +133,33 @@ void MlaAttention::Forward(LayerId layer, Tensor x, Tensor residual) {
   // Query: down, norm, up. The compressed key and value come from the same input.
   clock_.Enter(StepPart::kAttentionLinear);
   if (c.q_lora_rank > 0) {
-    device_.Linear(x, {{w.q_a, {q_latent_}}, {w.kv_a, {compressed_}}});
-    device_.RmsNorm({q_latent_}, c.q_lora_rank, w.q_a_norm, eps, {q_latent_});
-    device_.Linear(q_latent_, {{w.q_b, {query_}}});
+    ops.Linear(rows, x, {{w.q_a, {q_latent_}}, {w.kv_a, {compressed_}}});
+    ops.RmsNorm(rows, {q_latent_}, c.q_lora_rank, w.q_a_norm, eps, {q_latent_});
+    ops.Linear(rows, q_latent_, {{w.q_b, {query_}}});
   } else {
-    device_.Linear(x, {{w.q_b, {query_}}, {w.kv_a, {compressed_}}});
+    ops.Linear(rows, x, {{w.q_b, {query_}}, {w.kv_a, {compressed_}}});
   }
 
   // Cache row: normed latent and the shared rotated key.
   clock_.Enter(StepPart::kAttentionRotary);
   const HeadView query_rope{query_, c.num_heads, c.qk_nope_head_dim + c.qk_rope_head_dim, c.qk_nope_head_dim};
-  device_.Rope(rope_, query_rope, query_rope);
-  device_.RmsNorm({compressed_}, c.kv_lora_rank, w.kv_a_norm, eps, {cache_row_});
-  device_.Rope(rope_, {compressed_, 1, row, c.kv_lora_rank}, {cache_row_, 1, row, c.kv_lora_rank});
-  device_.WriteKv(layer, cache_row_);
+  ops.Rope(rows, rope_, query_rope, query_rope);
+  ops.RmsNorm(rows, {compressed_}, c.kv_lora_rank, w.kv_a_norm, eps, {cache_row_});
+  ops.Rope(rows, rope_, {compressed_, 1, row, c.kv_lora_rank}, {cache_row_, 1, row, c.kv_lora_rank});
+  ops.WriteKv(rows, layer, cache_row_);
 
   clock_.Enter(StepPart::kAttentionCore);
-  device_.AttendLatent({.layer = layer,
-                        .query = query_,
-                        .out = heads_out_,
-                        .absorbed = absorbed_,
-                        .context = context_,
-                        .key_up = w.key_up,
-                        .key_absorbed = w.key_absorbed,
-                        .value_up = w.value_up,
-                        .scale = scale_});
+  ops.AttendLatent(rows, {.layer = layer,
+                          .query = query_,
+                          .out = heads_out_,
+                          .absorbed = absorbed_,
+                          .context = context_,
+                          .key_up = w.key_up,
+                          .key_absorbed = w.key_absorbed,
+                          .value_up = w.value_up,
+                          .scale = scale_});
   clock_.Enter(StepPart::kAttentionLinear);
-  device_.Linear(heads_out_, {{w.out, {residual}, /*accumulate=*/true}});
+  ops.Linear(rows, heads_out_, {{w.out, {residual}, /*accumulate=*/true}});
 }
 
 }  // namespace numoe

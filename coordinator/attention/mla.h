@@ -15,10 +15,10 @@ namespace numoe {
 
 class MlaAttention final : public Attention {
  public:
-  MlaAttention(const ModelConfig& config, Device& device, StepClock& clock);
+  MlaAttention(const ModelConfig& config, DeviceStore& store, StepClock& clock);
 
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) override;
-  void Forward(LayerId layer, Tensor x, Tensor residual) override;
+  void Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) override;
   CacheRow CachedPerToken() const override {
     return {.key_width = config_.kv_lora_rank + config_.qk_rope_head_dim,
             .plain_width = config_.qk_rope_head_dim};
@@ -42,7 +42,7 @@ class MlaAttention final : public Attention {
                             absl::Span<float> absorbed, absl::Span<float> value_up) const;
 
   const ModelConfig config_;
-  Device& device_;
+  DeviceStore& store_;
   StepClock& clock_;
   const float scale_;
   RopeTable rope_;

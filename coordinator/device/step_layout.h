@@ -32,20 +32,12 @@ struct StepLayout {
   int rows() const { return static_cast<int>(tokens.size()); }
 };
 
-/// The rows of a step that operations run on.
-enum class StepSpan : uint8_t { kAll, kFirstHalf, kSecondHalf };
-
-/// Rows [begin, end) of a step.
+/// Tokens [begin, end) of a step, without padding.
 struct RowRange {
   int begin = 0;
   int end = 0;
   int rows() const { return end - begin; }
 };
-
-inline RowRange RangeOf(const StepLayout& layout, StepSpan rows) {
-  return {.begin = rows == StepSpan::kSecondHalf ? layout.second_half : 0,
-          .end = rows == StepSpan::kFirstHalf ? layout.second_half : layout.rows()};
-}
 
 /// Some rows as a step of their own, with all block tables and without logits: row r is row begin + r.
 inline StepLayout SliceRows(const StepLayout& layout, const RowRange& range) {

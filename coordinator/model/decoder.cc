@@ -36,21 +36,22 @@ Decoder::Decoder(const ModelConfig& config, const ModelOptions& options, Device&
       options_(options),
       gate_params_(MakeGateParams(config, options)),
       device_(device),
-      experts_(experts),
       clock_(options.observe),
       overlap_(options.overlap_tokens),
-      attention_(MakeAttention(config, device, clock_)) {
-  hidden_ = device.NewTensor(config.hidden_size, TensorUse::kResidual);
-  normed_ = device.NewTensor(config.hidden_size);
-  selected_ = device.NewTensor(config.hidden_size, TensorUse::kResidual, options.logit_rows_max);
-  logits_ = device.NewTensor(config.vocab_size, TensorUse::kLogits, options.logit_rows_max);
+      attention_(MakeAttention(config, device.store(), clock_)) {
+  device.ConnectExperts(experts);
+  DeviceStore& store = device.store();
+  hidden_ = store.NewTensor(config.hidden_size, TensorUse::kResidual);
+  normed_ = store.NewTensor(config.hidden_size);
+  selected_ = store.NewTensor(config.hidden_size, TensorUse::kResidual, options.logit_rows_max);
+  logits_ = store.NewTensor(config.vocab_size, TensorUse::kLogits, options.logit_rows_max);
   if (config.intermediate_size > 0) {
-    mlp_inner_ = device.NewTensor(config.intermediate_size);
+    mlp_inner_ = store.NewTensor(config.intermediate_size);
   }
   if (config.num_shared_experts > 0) {
-    shared_inner_ = device.NewTensor(config.num_shared_experts * config.moe_intermediate_size);
+    shared_inner_ = store.NewTensor(config.num_shared_experts * config.moe_intermediate_size);
   }
-  routes_ = device.NewRouteTable(config.experts_per_token);
+  routes_ = store.NewRouteTable(config.experts_per_token);
 }
 
 absl::Status Decoder::LoadWeights(const Checkpoint& checkpoint) {
@@ -59,22 +60,22 @@ absl::Status Decoder::LoadWeights(const Checkpoint& checkpoint) {
   const int hidden = config_.hidden_size;
   ASSIGN_OR_RETURN(const MatrixView embedding,
                    checkpoint.FindMatrix(prefix + "model.embed_tokens", vocab, hidden, config_));
-  ASSIGN_OR_RETURN(embedding_, device_.LoadEmbedding(embedding));
+  ASSIGN_OR_RETURN(embedding_, device_.store().LoadEmbedding(embedding));
   for (LayerId layer = 0; layer < config_.num_layers; ++layer) RETURN_IF_ERROR(LoadLayer(checkpoint, layer));
   ASSIGN_OR_RETURN(final_norm_, LoadNorm(checkpoint, prefix + "model.norm.weight"));
   if (config_.tie_word_embeddings) {
-    ASSIGN_OR_RETURN(head_, device_.LoadMatrix(embedding));
+    ASSIGN_OR_RETURN(head_, device_.store().LoadMatrix(embedding));
   } else {
     ASSIGN_OR_RETURN(const MatrixView head,
                      checkpoint.FindMatrix(prefix + "lm_head", vocab, hidden, config_));
-    ASSIGN_OR_RETURN(head_, device_.LoadMatrix(head));
+    ASSIGN_OR_RETURN(head_, device_.store().LoadMatrix(head));
   }
   return device_.ReserveKvCache(CacheOf(options_.kv_blocks));
 }
 
 absl::StatusOr<Vector> Decoder::LoadNorm(const Checkpoint& checkpoint, const std::string& name) {
   ASSIGN_OR_RETURN(const std::vector<float> values, checkpoint.ReadVector(name, config_.hidden_size));
-  return device_.LoadVector(values);
+  return device_.store().LoadVector(values);
 }
 
 absl::StatusOr<Decoder::Mlp> Decoder::LoadMlp(const Checkpoint& checkpoint, const std::string& module,
@@ -86,8 +87,8 @@ absl::StatusOr<Decoder::Mlp> Decoder::LoadMlp(const Checkpoint& checkpoint, cons
   ASSIGN_OR_RETURN(const MatrixView up, find(".up_proj", width, config_.hidden_size));
   ASSIGN_OR_RETURN(const MatrixView down, find(".down_proj", config_.hidden_size, width));
   Mlp mlp;
-  ASSIGN_OR_RETURN(mlp.gate_up, device_.LoadGated(gate, up));
-  ASSIGN_OR_RETURN(mlp.down, device_.LoadMatrix(down));
+  ASSIGN_OR_RETURN(mlp.gate_up, device_.store().LoadGated(gate, up));
+  ASSIGN_OR_RETURN(mlp.down, device_.store().LoadMatrix(down));
   return mlp;
 }
 
@@ -101,7 +102,7 @@ absl::StatusOr<Gate> Decoder::LoadGate(const Checkpoint& checkpoint, const std::
   if (config_.scoring == GateScoring::kSigmoidNoAuxTc) {
     ASSIGN_OR_RETURN(bias, checkpoint.ReadVector(module + ".e_score_correction_bias", experts));
   }
-  return device_.LoadGate(weight, bias, experts);
+  return device_.store().LoadGate(weight, bias, experts);
 }
 
 absl::Status Decoder::LoadLayer(const Checkpoint& checkpoint, LayerId layer) {
@@ -135,103 +136,91 @@ absl::StatusOr<StepLogits> Decoder::Forward(const StepBatch& batch) {
                       .defers = layout.deferred_experts > 0};
   if (overlap_.Halve(size)) layout.second_half = PlanCut(layout.rows());
   const auto begin = std::chrono::steady_clock::now();
-  absl::StatusOr<StepLogits> logits = RunStep(layout);
+  clock_.Enter(StepPart::kEmbed);
+  const std::unique_ptr<Step> step = device_.Begin(layout);
+  absl::StatusOr<StepLogits> logits = RunStep(*step, layout);
   clock_.EndStep();
   if (!logits.ok()) return logits;
-  overlap_.Record(size, device_.Way(),
+  overlap_.Record(size, step->way(),
                   std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  if (options_.observe_way) options_.observe_way(device_.Way());
+  if (options_.observe_way) options_.observe_way(step->way());
   return logits;
 }
 
-absl::StatusOr<StepLogits> Decoder::RunStep(const StepLayout& layout) {
-  clock_.Enter(StepPart::kEmbed);
-  device_.BeginStep(layout);
-  deferred_experts_ = layout.deferred_experts;
-  out_.reset();  // what a lost step left with the workers is dropped by the backend
-  deferred_out_ = false;
-  device_.Embed(embedding_, hidden_);
-  RETURN_IF_ERROR(RunLayers());
-
-  const int rows = static_cast<int>(layout.logit_rows.size());
-  StepLogits logits{.rows = 0, .vocab_size = config_.vocab_size, .values = {}, .drawn = {}};
-  if (rows == 0) return logits;
-  NUMOE_CHECK(options_.logit_rows_max == 0 || rows <= options_.logit_rows_max) << rows;
-  clock_.Enter(StepPart::kHead);
-  device_.SelectLogitRows(hidden_, selected_);
-  device_.RmsNorm({selected_}, config_.hidden_size, final_norm_, static_cast<float>(config_.rms_norm_eps),
-                  {normed_});
-  device_.Linear(normed_, {{head_, {logits_}}});
-  if (device_.CanDraw()) device_.DrawTokens(logits_);
-  ASSIGN_OR_RETURN(logits.values, device_.ReadLogits(logits_));
-  logits.rows = static_cast<int>(logits.values.size()) / config_.vocab_size;
-  logits.drawn = device_.drawn();
-  return logits;
-}
-
-absl::Status Decoder::RunLayers() {
-  constexpr StepSpan kAll[] = {StepSpan::kAll};
-  constexpr StepSpan kHalves[] = {StepSpan::kFirstHalf, StepSpan::kSecondHalf};
-  const auto parts =
-      device_.Way() == StepWay::kHalves ? absl::MakeConstSpan(kHalves) : absl::Span<const StepSpan>(kAll);
+absl::StatusOr<StepLogits> Decoder::RunStep(Step& step, const StepLayout& layout) {
+  step.ops().Embed(step.all(), embedding_, hidden_);
+  ForwardPass pass{.step = step, .out = {}, .deferred = {}};
   for (LayerId layer = 0; layer < config_.num_layers; ++layer) {
-    for (const StepSpan rows : parts) {
-      device_.UseRows(rows);
-      RETURN_IF_ERROR(RunLayer(layer, rows));
-    }
+    for (const Rows rows : step.parts()) RETURN_IF_ERROR(RunLayer(pass, layer, rows));
   }
-  RETURN_IF_ERROR(Join());
-  RETURN_IF_ERROR(JoinDeferred());
-  device_.UseRows(StepSpan::kAll);
-  return absl::OkStatus();
+  RETURN_IF_ERROR(AddExperts(pass));
+  RETURN_IF_ERROR(AddDeferred(pass));
+
+  const int wanted = static_cast<int>(layout.logit_rows.size());
+  StepLogits logits{.rows = 0, .vocab_size = config_.vocab_size, .values = {}, .drawn = {}};
+  if (wanted == 0) return logits;
+  NUMOE_CHECK(options_.logit_rows_max == 0 || wanted <= options_.logit_rows_max) << wanted;
+  clock_.Enter(StepPart::kHead);
+  const Rows rows = step.SelectLogitRows(hidden_, selected_);
+  step.ops().RmsNorm(rows, {selected_}, config_.hidden_size, final_norm_,
+                     static_cast<float>(config_.rms_norm_eps), {normed_});
+  step.ops().Linear(rows, normed_, {{head_, {logits_}}});
+  ASSIGN_OR_RETURN(const StepOutput output, step.ReadLogits(rows, logits_));
+  logits.values = output.logits;
+  logits.rows = static_cast<int>(output.logits.size()) / config_.vocab_size;
+  logits.drawn = output.drawn;
+  return logits;
 }
 
-absl::Status Decoder::RunLayer(LayerId layer, StepSpan rows) {
-  const Layer& w = layers_[layer];
+absl::Status Decoder::RunLayer(ForwardPass& pass, LayerId layer, Rows rows) {
+  Step& step = pass.step;
+  const Layer& w = layers_[static_cast<size_t>(layer)];
   const float eps = static_cast<float>(config_.rms_norm_eps);
-  if (out_ == rows) RETURN_IF_ERROR(Join());  // the other half's may stay out
+  // The other half's call may stay out.
+  if (pass.out && pass.out->work().rows.set == rows.set) RETURN_IF_ERROR(AddExperts(pass));
   clock_.Enter(StepPart::kNorm);
-  device_.RmsNorm({hidden_}, config_.hidden_size, w.input_norm, eps, {normed_});
-  attention_->Forward(layer, normed_, hidden_);
+  step.ops().RmsNorm(rows, {hidden_}, config_.hidden_size, w.input_norm, eps, {normed_});
+  attention_->Forward(step.ops(), rows, layer, normed_, hidden_);
   clock_.Enter(StepPart::kNorm);
-  device_.RmsNorm({hidden_}, config_.hidden_size, w.post_attention_norm, eps, {normed_});
-  if (w.is_moe) return RunExperts(layer, w, rows);
-  RunMlp(w.mlp);
+  step.ops().RmsNorm(rows, {hidden_}, config_.hidden_size, w.post_attention_norm, eps, {normed_});
+  if (w.is_moe) return RunExperts(pass, layer, rows);
+  RunMlp(step, rows, w.mlp);
   return absl::OkStatus();
 }
 
-absl::Status Decoder::RunExperts(LayerId layer, const Layer& w, StepSpan rows) {
+absl::Status Decoder::RunExperts(ForwardPass& pass, LayerId layer, Rows rows) {
+  Step& step = pass.step;
+  const Layer& w = layers_[static_cast<size_t>(layer)];
   clock_.Enter(StepPart::kGate);
-  device_.Route(w.gate, gate_params_, normed_, routes_);
+  step.ops().Route(rows, w.gate, gate_params_, normed_, routes_);
   // Only now, when this layer's input is made: until here they were computed beside its attention.
-  RETURN_IF_ERROR(JoinDeferred());
+  RETURN_IF_ERROR(AddDeferred(pass));
   clock_.Enter(StepPart::kExperts);
-  device_.StageExperts(layer, normed_, routes_);
-  RETURN_IF_ERROR(Join());
-  RETURN_IF_ERROR(device_.StartExperts(experts_, hidden_));
-  out_ = rows;
-  if (w.has_mlp) RunMlp(w.mlp);  // shared experts, while the routed ones are out
+  StagedExperts staged = step.StageExperts(rows, layer, normed_, routes_);
+  RETURN_IF_ERROR(AddExperts(pass));
+  ASSIGN_OR_RETURN(pass.out, step.SendExperts(std::move(staged), hidden_));
+  if (w.has_mlp) RunMlp(step, rows, w.mlp);  // shared experts, while the routed ones are out
   return absl::OkStatus();
 }
 
-absl::Status Decoder::Join() {
-  if (!out_) return absl::OkStatus();
-  out_.reset();
+absl::Status Decoder::AddExperts(ForwardPass& pass) {
+  if (!pass.out) return absl::OkStatus();
   clock_.Enter(StepPart::kExperts);
-  deferred_out_ = deferred_experts_ > 0;
-  return device_.JoinExperts(experts_, hidden_);
+  NUMOE_CHECK(!pass.deferred) << "deferred experts are added before the next call is sent";
+  ASSIGN_OR_RETURN(pass.deferred, pass.step.AddExperts(*std::exchange(pass.out, std::nullopt), hidden_));
+  return absl::OkStatus();
 }
 
-absl::Status Decoder::JoinDeferred() {
-  if (!std::exchange(deferred_out_, false)) return absl::OkStatus();
+absl::Status Decoder::AddDeferred(ForwardPass& pass) {
+  if (!pass.deferred) return absl::OkStatus();
   clock_.Enter(StepPart::kExperts);
-  return device_.JoinDeferredExperts(experts_, hidden_);
+  return pass.step.AddDeferredExperts(*std::exchange(pass.deferred, std::nullopt), hidden_);
 }
 
-void Decoder::RunMlp(const Mlp& mlp) {
+void Decoder::RunMlp(Step& step, Rows rows, const Mlp& mlp) {
   clock_.Enter(StepPart::kDense);
-  device_.GatedLinear(normed_, mlp.gate_up, mlp.inner);
-  device_.Linear(mlp.inner, {{mlp.down, {hidden_}, /*accumulate=*/true}});
+  step.ops().GatedLinear(rows, normed_, mlp.gate_up, mlp.inner);
+  step.ops().Linear(rows, mlp.inner, {{mlp.down, {hidden_}, /*accumulate=*/true}});
 }
 
 KvCacheSpec Decoder::CacheOf(int blocks) const {
@@ -244,7 +233,7 @@ KvCacheSpec Decoder::CacheOf(int blocks) const {
 }
 
 int64_t Decoder::KvBytesPerToken() const {
-  return static_cast<int64_t>(device_.KvCacheBytes(CacheOf(1))) / options_.kv_block_tokens;
+  return static_cast<int64_t>(device_.store().KvCacheBytes(CacheOf(1))) / options_.kv_block_tokens;
 }
 
 }  // namespace numoe

@@ -16,8 +16,8 @@
 //   device   attention A | shared A, attention B | shared B, next attention A | ...
 //   workers              | experts A             | experts B                  | ...
 //
-// No more than one call is ever out: it is joined before the other half's is started. B's attention finds A's
-// rows of its layer in the cache. step_overlap.h says which steps are cut; those that defer are not.
+// No more than one call is ever out: its sums are added before the other half's is sent. B's attention finds
+// A's rows of its layer in the cache. step_overlap.h says which steps are cut; those that defer are not.
 #pragma once
 
 #include <memory>
@@ -62,20 +62,23 @@ class Decoder final : public Model {
   absl::StatusOr<Mlp> LoadMlp(const Checkpoint& checkpoint, const std::string& module, int width);
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer);
   absl::StatusOr<Gate> LoadGate(const Checkpoint& checkpoint, const std::string& module);
-  absl::StatusOr<StepLogits> RunStep(const StepLayout& layout);
-  absl::Status RunLayers();
-  // On the rows in use, which are `rows`.
-  absl::Status RunLayer(LayerId layer, StepSpan rows);
-  absl::Status RunExperts(LayerId layer, const Layer& weights, StepSpan rows);
-  absl::Status Join();
-  absl::Status JoinDeferred();
-  void RunMlp(const Mlp& mlp);
+  /// What a step's layers hand on to each other: which routed work is still with the workers.
+  struct ForwardPass {
+    Step& step;
+    std::optional<SentExperts> out;           // at most one call, of one half or of all rows
+    std::optional<DeferredExperts> deferred;  // those of the MoE layer before
+  };
+  absl::StatusOr<StepLogits> RunStep(Step& step, const StepLayout& layout);
+  absl::Status RunLayer(ForwardPass& pass, LayerId layer, Rows rows);
+  absl::Status RunExperts(ForwardPass& pass, LayerId layer, Rows rows);
+  absl::Status AddExperts(ForwardPass& pass);
+  absl::Status AddDeferred(ForwardPass& pass);
+  void RunMlp(Step& step, Rows rows, const Mlp& mlp);
 
   const ModelConfig config_;
   const ModelOptions options_;
   const GateParams gate_params_;
   Device& device_;
-  ExpertBackend& experts_;
   StepClock clock_;
   StepOverlap overlap_;
   std::unique_ptr<Attention> attention_;
@@ -92,10 +95,6 @@ class Decoder final : public Model {
   Tensor mlp_inner_;     // [intermediate] of dense layers
   Tensor shared_inner_;  // [shared experts' intermediate]
   RouteTable routes_;
-
-  int deferred_experts_ = 0;     // of the current step
-  std::optional<StepSpan> out_;  // whose call is with the workers
-  bool deferred_out_ = false;    // those of the MoE layer before are with the workers
 };
 
 }  // namespace numoe

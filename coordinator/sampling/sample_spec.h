@@ -1,7 +1,7 @@
 // SampleSpec: how a sequence's next token is to be drawn from a row of logits; DrawnToken: what came of it.
 //
 // The scheduler fills a spec before the step, because all that a draw hangs on but the logits is known then:
-// a device that draws by itself reads it (Device::DrawTokens), and gives what Sampler and ReadLogprobs give
+// a device that draws by itself reads it (Step::ReadLogits), and gives what Sampler and ReadLogprobs give
 // for the same row. Spans and pointers are the sequence's and hold until its token has been taken.
 #pragma once
 

@@ -184,15 +184,16 @@ class Bench {
     ASSIGN_OR_RETURN(format, ParseWeightFormat(options_.dense_format));
     const size_t bytes = PackedBytes(format, matrix.rows, matrix.cols);
     for (size_t total = 0; total < kColdBytes; total += bytes) {
-      ASSIGN_OR_RETURN(copies.emplace_back(), device_.LoadMatrix(View(matrix)));
+      ASSIGN_OR_RETURN(copies.emplace_back(), device_.store().LoadMatrix(View(matrix)));
     }
-    const Tensor in = device_.NewTensor(matrix.cols), out = device_.NewTensor(matrix.rows);
+    const Tensor in = device_.store().NewTensor(matrix.cols), out = device_.store().NewTensor(matrix.rows);
     for (const int tokens : options_.tokens) {
       const Peaks peaks = limits_.MeasurePeaks(isa_);
       const ActivationForm form = ChooseForm(isa_, format, tokens, Precision::kFast);
       const bool int8 = form == ActivationForm::kInt8 || form == ActivationForm::kInt8Pair ||
                         form == ActivationForm::kInt16;
-      device_.BeginStep(Layout(tokens, tokens, 1));
+      const StepLayout layout = Layout(tokens, tokens, 1);
+      const std::unique_ptr<Step> running = device_.Begin(layout);
       Measure({.name = matrix.name,
                .tokens = tokens,
                .format = options_.dense_format,
@@ -200,7 +201,8 @@ class Bench {
                .operations = 2.0 * tokens * matrix.rows * matrix.cols,
                .peak = int8 && peaks.int8 ? *peaks.int8 : peaks.bf16.value_or(peaks.fp32)},
               [&](int n) {
-                device_.Linear(in, {{copies[static_cast<size_t>(n) % copies.size()], {out}}});
+                running->ops().Linear(running->all(), in,
+                                      {{copies[static_cast<size_t>(n) % copies.size()], {out}}});
               });
     }
     return absl::OkStatus();
@@ -213,7 +215,7 @@ class Bench {
                      .block_tokens = kBlockTokens,
                      .row = shape_.Row()};
     ASSIGN_OR_RETURN(spec.type, ParseCacheType(options_.kv_cache_dtype));
-    const uint64_t layer_bytes = device_.KvCacheBytes(spec);
+    const uint64_t layer_bytes = device_.store().KvCacheBytes(spec);
     blocks_ = spec.blocks;
     row_bytes_ = static_cast<double>(layer_bytes) / blocks_ / kBlockTokens;
     cache_name_ = CacheTypeName(spec.type);
@@ -226,14 +228,14 @@ class Bench {
     const Shape& s = shape_;
     const int nope = 128, value = 128, rope = s.key_width - s.value_width, latent = s.value_width;
     const std::vector<float> weights(static_cast<size_t>(s.heads * nope * latent), 0.01f);
-    LatentAttendArgs args{.query = device_.NewTensor(s.heads * (nope + rope)),
-                          .out = device_.NewTensor(s.heads * value),
-                          .absorbed = device_.NewTensor(s.heads * s.key_width),
-                          .context = device_.NewTensor(s.heads * latent),
+    LatentAttendArgs args{.query = device_.store().NewTensor(s.heads * (nope + rope)),
+                          .out = device_.store().NewTensor(s.heads * value),
+                          .absorbed = device_.store().NewTensor(s.heads * s.key_width),
+                          .context = device_.store().NewTensor(s.heads * latent),
                           .scale = 0.1f};
-    ASSIGN_OR_RETURN(args.key_up, device_.LoadHeads(weights, s.heads, nope, latent));
-    ASSIGN_OR_RETURN(args.key_absorbed, device_.LoadHeads(weights, s.heads, latent, nope));
-    ASSIGN_OR_RETURN(args.value_up, device_.LoadHeads(weights, s.heads, value, latent));
+    ASSIGN_OR_RETURN(args.key_up, device_.store().LoadHeads(weights, s.heads, nope, latent));
+    ASSIGN_OR_RETURN(args.key_absorbed, device_.store().LoadHeads(weights, s.heads, latent, nope));
+    ASSIGN_OR_RETURN(args.value_up, device_.store().LoadHeads(weights, s.heads, value, latent));
     const LatentShape shape{.heads = s.heads, .nope = nope, .rope = rope, .value = value, .latent = latent};
     for (const int context : options_.contexts) {
       for (const int tokens : options_.tokens) {
@@ -241,7 +243,7 @@ class Bench {
         const Peaks peaks = limits_.MeasurePeaks(isa_);
         const StepLayout layout = Layout(tokens, context, blocks_);
         const TokenRun run{0, tokens};
-        device_.BeginStep(layout);
+        const std::unique_ptr<Step> running = device_.Begin(layout);
         Measure({.name = "latent",
                  .tokens = tokens,
                  .context = context,
@@ -253,7 +255,7 @@ class Bench {
                  .peak = peaks.bf16.value_or(peaks.fp32)},
                 [&](int n) {
                   args.layer = n % layers_;
-                  device_.AttendLatent(args);
+                  running->ops().AttendLatent(running->all(), args);
                 });
       }
     }
@@ -263,15 +265,16 @@ class Bench {
   absl::Status RunAttention() {
     const Shape& s = shape_;
     RETURN_IF_ERROR(ReserveCache());
-    const Tensor query = device_.NewTensor(s.heads * s.key_width),
-                 out = device_.NewTensor(s.heads * s.value_width);
+    const Tensor query = device_.store().NewTensor(s.heads * s.key_width),
+                 out = device_.store().NewTensor(s.heads * s.value_width);
     for (const int context : options_.contexts) {
       for (const int tokens : options_.tokens) {
         if (tokens > context) continue;
         const Peaks peaks = limits_.MeasurePeaks(isa_);
         double pairs = 0;  // of a token and a position it sees
         for (int t = 0; t < tokens; ++t) pairs += context - t;
-        device_.BeginStep(Layout(tokens, context, blocks_));
+        const StepLayout layout = Layout(tokens, context, blocks_);
+        const std::unique_ptr<Step> running = device_.Begin(layout);
         Measure({.name = "attention",
                  .tokens = tokens,
                  .context = context,
@@ -280,15 +283,15 @@ class Bench {
                  .operations = 2.0 * pairs * s.heads * (s.key_width + s.value_width),
                  .peak = peaks.bf16.value_or(peaks.fp32)},
                 [&](int n) {
-                  device_.Attend({.layer = n % layers_,
-                                  .query = query,
-                                  .out = out,
-                                  .heads = s.heads,
-                                  .key_width = s.key_width,
-                                  .value_width = s.value_width,
-                                  .kv_heads = s.kv_heads,
-                                  .value_in_key = s.value_in_key,
-                                  .scale = 0.1f});
+                  running->ops().Attend(running->all(), {.layer = n % layers_,
+                                                         .query = query,
+                                                         .out = out,
+                                                         .heads = s.heads,
+                                                         .key_width = s.key_width,
+                                                         .value_width = s.value_width,
+                                                         .kv_heads = s.kv_heads,
+                                                         .value_in_key = s.value_in_key,
+                                                         .scale = 0.1f});
                 });
       }
     }

@@ -1,10 +1,11 @@
-// Matrix products of the CPU device: tasks are runs of whole panels, so every output has one owner.
+#include "coordinator/device/cpu/cpu_linear.h"
+
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
 #include "common/base/check.h"
 #include "common/kernels/layout.h"
-#include "coordinator/device/cpu/cpu_device.h"
+#include "coordinator/device/cpu/cpu_tasks.h"
 
 namespace numoe {
 namespace {
@@ -14,131 +15,190 @@ constexpr size_t kTaskBytes = 256 << 10;
 // A task is at most such a part of what is left for each thread: the last ones are single panels, and threads
 // finish together.
 constexpr size_t kPartOfLeft = 2;
+// Rows that a gate's panel is multiplied by together.
+constexpr int kGateRows = 64;
 
 size_t PanelBytes(const PackedMatrix& weight) { return layout::PanelBytes(weight.format, weight.cols); }
 size_t BytesOf(const PackedMatrix& weight) {
   return PanelBytes(weight) * static_cast<size_t>(layout::Panels(weight.rows));
 }
 
-// Appends tasks of `rows` outputs whose panels have so many bytes; `left` are the bytes of all that is not
-// cut yet.
-void CutRows(int part, int rows, size_t panel_bytes, int threads, size_t& left,
-             std::vector<LinearTask>& tasks) {
+}  // namespace
+
+class CpuLinear::Inputs {
+ public:
+  Inputs(CpuLinear& linear, const FloatRows& in) : linear_(linear), in_(in) {}
+
+  InputRows In(ActivationForm form) {
+    // Rows of whole kFp32 steps are the tensor's own.
+    if (form == ActivationForm::kFloat ||
+        (form == ActivationForm::kFp32 && in_.cols % layout::kStepCols == 0)) {
+      return {form, reinterpret_cast<const std::byte*>(in_.data),
+              static_cast<size_t>(in_.cols) * sizeof(float), in_.count};
+    }
+    const size_t stride = rounded::RowBytes(form, in_.cols);
+    std::vector<std::byte>& rows = linear_.inputs_[static_cast<size_t>(form)];
+    bool& made = made_[static_cast<size_t>(form)];
+    if (!made) {
+      const size_t bytes = static_cast<size_t>(in_.count) * stride;
+      if (rows.size() < bytes) rows.resize(bytes);
+      ForRows(linear_.pool_, {0, in_.count}, [&](int r) {
+        RoundRow(linear_.isa_, form, in_.row(r), in_.cols, &rows[static_cast<size_t>(r) * stride]);
+      });
+      made = true;
+    }
+    return {form, rows.data(), stride, in_.count};
+  }
+  InputRows For(const PackedMatrix& weight, Precision precision) {
+    NUMOE_CHECK_EQ(weight.cols, in_.cols);
+    return In(ChooseForm(linear_.isa_, weight.format, in_.count, precision));
+  }
+
+ private:
+  CpuLinear& linear_;
+  const FloatRows in_;
+  std::array<bool, kActivationForms> made_ = {};
+};
+
+CpuLinear::CpuLinear(Isa isa, ThreadPool& pool)
+    : isa_(isa), pool_(pool), sums_(static_cast<size_t>(pool.threads())) {}
+
+float* CpuLinear::Sums(int thread, size_t count) {
+  std::vector<float>& sums = sums_[static_cast<size_t>(thread)];
+  if (sums.size() < count) sums.resize(count);
+  return sums.data();
+}
+
+// Appends tasks for `rows` outputs whose panels have `panel_bytes` each; `left` counts the bytes of
+// everything that is not cut yet.
+void CpuLinear::CutRows(int product, int rows, size_t panel_bytes, size_t& left) {
   for (int begin = 0; begin < rows;) {
-    const size_t bytes = std::min(kTaskBytes, left / (kPartOfLeft * static_cast<size_t>(threads)));
+    const size_t bytes = std::min(kTaskBytes, left / (kPartOfLeft * static_cast<size_t>(pool_.threads())));
     const int panels = static_cast<int>(std::max<size_t>(1, bytes / panel_bytes));
     const int end = std::min(rows, begin + panels * kPanelRows);
-    tasks.push_back({part, begin, end});
+    tasks_.push_back({product, begin, end});
     left -= std::min(left, static_cast<size_t>(layout::Panels(end - begin)) * panel_bytes);
     begin = end;
   }
 }
 
-float* Reserve(std::vector<float>& values, size_t count) {
-  if (values.size() < count) values.resize(count);
-  return values.data();
-}
-
-}  // namespace
-
-InputRows CpuDevice::InputsIn(ActivationForm form, Tensor in) {
-  // Whole steps of kFp32 are the tensor's own rows.
-  if (form == ActivationForm::kFloat || (form == ActivationForm::kFp32 && in.cols % layout::kStepCols == 0)) {
-    return {form, reinterpret_cast<const std::byte*>(Row(in, 0)),
-            static_cast<size_t>(in.cols) * sizeof(float), rows_};
-  }
-  const size_t stride = rounded::RowBytes(form, in.cols);
-  std::vector<std::byte>& rows = rounded_[static_cast<size_t>(form)];
-  bool& done = rounded_now_[static_cast<size_t>(form)];
-  if (!done) {
-    if (rows.size() < static_cast<size_t>(rows_) * stride) rows.resize(static_cast<size_t>(rows_) * stride);
-    ForTokens(
-        [&](int t) { RoundRow(isa_, form, Row(in, t), in.cols, &rows[static_cast<size_t>(t) * stride]); });
-    done = true;
-  }
-  return {form, rows.data(), stride, rows_};
-}
-
-void CpuDevice::Linear(Tensor in, absl::Span<const LinearTarget> targets) {
-  struct Part {
-    const LinearTarget* target;
-    const PackedMatrix* weight;
-    InputRows x;
-  };
-  absl::InlinedVector<Part, 4> parts;
-  rounded_now_ = {};
+void CpuLinear::Multiply(const FloatRows& in, absl::Span<const Product> products, Precision precision) {
+  Inputs inputs(*this, in);
+  absl::InlinedVector<InputRows, 4> x;
   size_t left = 0;
-  for (const LinearTarget& target : targets) {
-    const PackedMatrix& weight = matrices_[static_cast<size_t>(target.matrix.id)].packed;
-    NUMOE_CHECK_EQ(weight.cols, in.cols);
-    NUMOE_CHECK_LE(target.out.offset + weight.rows, target.out.tensor.cols);
-    left += BytesOf(weight);
-    parts.push_back({&target, &weight, InputsIn(FormFor(weight.format), in)});
+  for (const Product& product : products) {
+    left += BytesOf(*product.weight);
+    x.push_back(inputs.For(*product.weight, precision));
   }
-  linear_tasks_.clear();
-  for (size_t p = 0; p < parts.size(); ++p) {
-    const PackedMatrix& weight = *parts[p].weight;
-    CutRows(static_cast<int>(p), weight.rows, PanelBytes(weight), pool_.threads(), left, linear_tasks_);
+  tasks_.clear();
+  for (size_t p = 0; p < products.size(); ++p) {
+    const PackedMatrix& weight = *products[p].weight;
+    CutRows(static_cast<int>(p), weight.rows, PanelBytes(weight), left);
   }
-  pool_.Run(static_cast<int>(linear_tasks_.size()), [&](int index, int thread) {
-    const LinearTask& task = linear_tasks_[static_cast<size_t>(index)];
-    const Part& part = parts[static_cast<size_t>(task.part)];
-    RunLinear(*part.weight, task.row_begin, task.row_end, part.x, *part.target, thread);
+  NUMOE_CHECK_EQ(left, 0u);
+  pool_.Run(static_cast<int>(tasks_.size()), [&](int index, int thread) {
+    const Task& task = tasks_[static_cast<size_t>(index)];
+    const auto product = static_cast<size_t>(task.product);
+    RunTask(task, products[product], x[product], thread);
   });
 }
 
-void CpuDevice::RunLinear(const PackedMatrix& weight, int row_begin, int row_end, const InputRows& x,
-                          const LinearTarget& target, int thread) {
-  const int width = row_end - row_begin;
-  float* y = Window(target.out, 0, 0) + row_begin;
-  int64_t stride = target.out.tensor.cols;
-  if (target.accumulate) {
+void CpuLinear::RunTask(const Task& task, const Product& product, const InputRows& x, int thread) {
+  const int width = task.row_end - task.row_begin;
+  NUMOE_DCHECK(width > 0 && task.row_end <= product.weight->rows);
+  float* y = product.out.data + task.row_begin;
+  int64_t stride = product.out.stride;
+  if (product.accumulate) {
     stride = width;
-    y = Reserve(thread_sums_[static_cast<size_t>(thread)],
-                static_cast<size_t>(rows_) * static_cast<size_t>(width));
+    y = Sums(thread, static_cast<size_t>(x.count) * static_cast<size_t>(width));
   }
-  Multiply(
-      isa_,
-      {.weight = weight, .row_begin = row_begin, .row_end = row_end, .x = x, .y = y, .y_stride = stride});
-  for (int t = 0; target.accumulate && t < rows_; ++t, y += width) {
-    float* row = Window(target.out, t, 0) + row_begin;
+  numoe::Multiply(isa_, {.weight = *product.weight,
+                         .row_begin = task.row_begin,
+                         .row_end = task.row_end,
+                         .x = x,
+                         .y = y,
+                         .y_stride = stride});
+  for (int t = 0; product.accumulate && t < x.count; ++t, y += width) {
+    float* row = product.out.row(t) + task.row_begin;
     for (int o = 0; o < width; ++o) row[o] += y[o];
   }
 }
 
-void CpuDevice::GatedLinear(Tensor in, const GatedMatrix& matrices, Tensor out) {
-  const auto& [gate, up] = gated_[static_cast<size_t>(matrices.id)];
-  const PackedMatrix& gate_weight = matrices_[static_cast<size_t>(gate.id)].packed;
-  const PackedMatrix& up_weight = matrices_[static_cast<size_t>(up.id)].packed;
-  NUMOE_CHECK(gate.cols == in.cols && up.cols == in.cols && gate.rows == out.cols && up.rows == out.cols);
-  rounded_now_ = {};
-  const InputRows gate_x = InputsIn(FormFor(gate_weight.format), in);
-  const InputRows up_x = InputsIn(FormFor(up_weight.format), in);
-  size_t left = BytesOf(gate_weight) + BytesOf(up_weight);
-  linear_tasks_.clear();
-  CutRows(0, gate.rows, PanelBytes(gate_weight) + PanelBytes(up_weight), pool_.threads(), left,
-          linear_tasks_);
-  pool_.Run(static_cast<int>(linear_tasks_.size()), [&](int index, int thread) {
-    const int begin = linear_tasks_[static_cast<size_t>(index)].row_begin;
-    const int width = linear_tasks_[static_cast<size_t>(index)].row_end - begin;
-    const size_t values = static_cast<size_t>(rows_) * static_cast<size_t>(width);
-    float* gated = Reserve(thread_sums_[static_cast<size_t>(thread)], 2 * values);
-    Multiply(isa_, {.weight = gate_weight,
-                    .row_begin = begin,
-                    .row_end = begin + width,
-                    .x = gate_x,
-                    .y = gated,
-                    .y_stride = width,
-                    .next = up_weight.data + static_cast<size_t>(begin / kPanelRows) *
-                                                 layout::PanelBytes(up_weight.format, up_weight.cols)});
-    Multiply(isa_, {.weight = up_weight,
-                    .row_begin = begin,
-                    .row_end = begin + width,
-                    .x = up_x,
-                    .y = gated + values,
-                    .y_stride = width});
+void CpuLinear::MultiplyGated(const FloatRows& in, const PackedMatrix& gate, const PackedMatrix& up,
+                              const FloatTarget& out, Precision precision) {
+  NUMOE_CHECK_EQ(gate.rows, up.rows);
+  Inputs inputs(*this, in);
+  const InputRows gate_x = inputs.For(gate, precision);
+  const InputRows up_x = inputs.For(up, precision);
+  size_t left = BytesOf(gate) + BytesOf(up);
+  tasks_.clear();
+  CutRows(0, gate.rows, PanelBytes(gate) + PanelBytes(up), left);
+  NUMOE_CHECK_EQ(left, 0u);
+  pool_.Run(static_cast<int>(tasks_.size()), [&](int index, int thread) {
+    const Task& task = tasks_[static_cast<size_t>(index)];
+    const int begin = task.row_begin, width = task.row_end - begin;
+    const size_t values = static_cast<size_t>(in.count) * static_cast<size_t>(width);
+    float* gated = Sums(thread, 2 * values);
+    numoe::Multiply(isa_, {.weight = gate,
+                           .row_begin = begin,
+                           .row_end = task.row_end,
+                           .x = gate_x,
+                           .y = gated,
+                           .y_stride = width,
+                           .next = up.data + static_cast<size_t>(begin / kPanelRows) * PanelBytes(up)});
+    numoe::Multiply(isa_, {.weight = up,
+                           .row_begin = begin,
+                           .row_end = task.row_end,
+                           .x = up_x,
+                           .y = gated + values,
+                           .y_stride = width});
     SwiGlu(isa_, gated, gated + values, static_cast<int64_t>(values));
-    for (int t = 0; t < rows_; ++t, gated += width) std::copy_n(gated, width, Row(out, t) + begin);
+    for (int t = 0; t < in.count; ++t, gated += width) std::copy_n(gated, width, out.row(t) + begin);
+  });
+}
+
+void CpuLinear::MultiplyGate(const FloatRows& in, const PackedMatrix& weight, float* out) {
+  NUMOE_CHECK_EQ(weight.cols, in.cols);
+  // Of the forms for products with BF16 only kFp32 and kFloat round nothing.
+  const ActivationForm fast = ChooseForm(isa_, WeightFormat::kBf16, in.count, Precision::kBf16);
+  Inputs inputs(*this, in);
+  const InputRows all =
+      inputs.In(fast == ActivationForm::kFp32 ? ActivationForm::kFp32 : ActivationForm::kFloat);
+  const int experts = weight.rows, panels = TasksFor(experts, kPanelRows);
+  pool_.Run(panels * TasksFor(in.count, kGateRows), [&](int task, int) {
+    const int first = task / panels * kGateRows;
+    const int begin = task % panels * kPanelRows;
+    InputRows x = all;
+    x.data += static_cast<size_t>(first) * x.stride;
+    x.count = std::min(kGateRows, in.count - first);
+    numoe::Multiply(isa_, {.weight = weight,
+                           .row_begin = begin,
+                           .row_end = std::min(begin + kPanelRows, experts),
+                           .x = x,
+                           .y = out + int64_t{first} * experts + begin,
+                           .y_stride = experts});
+  });
+}
+
+void CpuLinear::MultiplyHeads(absl::Span<const PackedMatrix> heads, absl::Span<const TokenRun> runs,
+                              const HeadRows<const float>& in, const HeadRows<float>& out,
+                              Precision precision) {
+  pool_.Run(static_cast<int>(runs.size() * heads.size()), [&](int task, int thread) {
+    const TokenRun& run = runs[static_cast<size_t>(task) / heads.size()];
+    const int h = task % static_cast<int>(heads.size());
+    const PackedMatrix& weight = heads[static_cast<size_t>(h)];
+    const ActivationForm form = ChooseForm(isa_, weight.format, run.tokens(), precision);
+    InputRows x{form, nullptr, rounded::RowBytes(form, weight.cols), run.tokens()};
+    auto* row =
+        reinterpret_cast<std::byte*>(Sums(thread, static_cast<size_t>(x.count) * x.stride / sizeof(float)));
+    x.data = row;
+    for (int t = run.begin; t < run.end; ++t, row += x.stride)
+      StoreRow(isa_, form, in.at(t, h), weight.cols, row);
+    numoe::Multiply(isa_, {.weight = weight,
+                           .row_end = weight.rows,
+                           .x = x,
+                           .y = out.at(run.begin, h),
+                           .y_stride = out.row_stride});
   });
 }
 

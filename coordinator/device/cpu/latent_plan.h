@@ -1,5 +1,5 @@
 // Which sequences of a step attend in absorbed and which in expanded form, for multi-head latent attention:
-// pure planning, obeyed by CpuDevice::AttendLatent.
+// pure planning, obeyed by CpuLatentAttention.
 //
 // Absorbed, W_UK goes into each query and attention runs over the latents themselves, shared by all heads:
 // many operations for each query and position, none for a position alone; decoding. Expanded, each head's

@@ -57,7 +57,7 @@ const int32_t* ExpertProducts::EnqueueSort(const ExpertsCall& call, const SlotSe
                  .work = At<GemmWork>(work_),
                  .work_count = At<int32_t>(work_count_)},
                 stream_);
-  return At<int32_t>(left_);
+  return left();
 }
 
 void ExpertProducts::EnqueueProducts(const ExpertsCall& call, const SlotSet& set) {

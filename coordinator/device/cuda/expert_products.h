@@ -40,6 +40,8 @@ class ExpertProducts {
 
   /// The experts that are left, [rows, experts_per_token]: valid until the next sort, which may read it.
   const int32_t* EnqueueSort(const ExpertsCall& call, const SlotSet& set);
+  /// What the last sort left.
+  const int32_t* left() const { return At<const int32_t>(left_); }
   void EnqueueProducts(const ExpertsCall& call, const SlotSet& set);
   /// residual += the slots' weighted outputs.
   void EnqueueCombine(const ExpertsCall& call, const SlotSet& set, float* residual);

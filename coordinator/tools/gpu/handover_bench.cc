@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "common/base/status.h"
-#include "coordinator/device/cuda/expert_exchange.h"
+#include "coordinator/device/cuda/direct_exchange.h"
 #include "coordinator/tools/gpu/gpu_bench.h"
 #include "coordinator/transport/worker_pool.h"
 
@@ -15,7 +15,8 @@ constexpr int64_t kPatienceMs = 60'000;
 absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, WorkerPool& pool, int rows) {
   Runtime& runtime = context.runtime();
   const Stream stream = context.stream();
-  ASSIGN_OR_RETURN(const auto exchange, ExpertExchange::Create(rows, runtime, stream));
+  ASSIGN_OR_RETURN(const auto exchange, DirectExchange::Create(runtime, stream));
+  exchange->Connect(pool);
   const auto values = static_cast<size_t>(rows) * static_cast<size_t>(sizes.hidden);
   const auto entries = static_cast<size_t>(rows) * static_cast<size_t>(sizes.experts_per_token);
   std::vector<ExpertId> chosen(entries);
@@ -27,13 +28,13 @@ absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, Worker
   ASSIGN_OR_RETURN(const auto host_step, runtime.AllocateHost(sizeof(HandoverStep)));
   ASSIGN_OR_RETURN(const auto device_step, runtime.Allocate(sizeof(HandoverStep)));
   auto& step = *new (host_step->host()) HandoverStep;
-  ExchangeCall call{.rows = rows,
-                    .tokens = rows,
-                    .hidden_size = sizes.hidden,
-                    .experts_per_token = sizes.experts_per_token,
-                    .hidden = As<Bf16>(hidden),
-                    .experts = As<ExpertId>(experts),
-                    .weights = As<float>(weights)};
+  RoutedCall call{.rows = rows,
+                  .tokens = rows,
+                  .hidden_size = sizes.hidden,
+                  .experts_per_token = sizes.experts_per_token,
+                  .hidden = As<Bf16>(hidden),
+                  .experts = As<ExpertId>(experts),
+                  .weights = As<float>(weights)};
   RETURN_IF_ERROR(runtime.Synchronize(stream));
   RETURN_IF_ERROR(runtime.BeginCapture(stream));
   for (call.layer = 0; call.layer < sizes.layers; ++call.layer) {
@@ -55,7 +56,7 @@ absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, Worker
     if (open) close(/*ran=*/true);
     exchange->BeginStep();
     step.rows = rows;
-    const absl::Status status = exchange->Open(pool, /*exact=*/false, {&step, 1});
+    const absl::Status status = exchange->Open(/*exact=*/false, {&step, 1});
     if (opened.ok()) opened = status;
     open = status.ok();
     runtime.Copy(device_step->device(), &step, sizeof step, stream);

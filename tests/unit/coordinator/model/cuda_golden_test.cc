@@ -72,7 +72,7 @@ TEST_P(CudaGoldenTest, HotExpertsComeAndGoWhileItServes) {
 // as they did. Without shared memory the workers compute as ever.
 TEST_P(CudaGoldenTest, LongPromptsFetchTheirExperts) {
   const bool fetches = GetParam().path == DataPath::kSharedMemory;
-  const absl::Status fetching = device_->FetchExperts(*pool_, kFetchedTokens);
+  const absl::Status fetching = device_->FetchExperts(kFetchedTokens);
   EXPECT_EQ(fetching.ok(), fetches) << fetching;
   const int count = static_cast<int>(tokens_.size());
   std::vector<float> logits;
@@ -105,7 +105,7 @@ TEST_P(CudaGoldenTest, FetchedPromptsSurviveALostWorker) {
                     .ok());
     slots_->Assign(layer, 2, 1);
   }
-  ASSERT_TRUE(device_->FetchExperts(*pool_, kFetchedTokens).ok());
+  ASSERT_TRUE(device_->FetchExperts(kFetchedTokens).ok());
   const auto first = Step(0, 16);
   ASSERT_TRUE(first.ok()) << first.status();
   service_.reset();

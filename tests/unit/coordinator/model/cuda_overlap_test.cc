@@ -102,7 +102,7 @@ TEST_P(CudaOverlapTest, ALostWorkersStepIsReplayed) {
 TEST_P(CudaOverlapTest, ExpertsOfTheDeviceGoWithTheirHalf) {
   overlap_tokens_ = kOverlapTokensMin;
   ASSERT_NO_FATAL_FAILURE(LoadModel());
-  const bool fetches = device_->FetchExperts(*pool_, kFetchedTokens).ok();
+  const bool fetches = device_->FetchExperts(kFetchedTokens).ok();
   EXPECT_EQ(fetches, GetParam().path == DataPath::kSharedMemory);
   auto hot =
       HotExperts::Create(std::move(model_), *checkpoint_, *slots_,

@@ -44,12 +44,13 @@ std::vector<float> LogitsOn(int compute_major) {
                                    NewSimulatedRuntime({.compute_major = compute_major}));
   EXPECT_TRUE(device.ok()) << device.status();
   CudaDevice& d = **device;
-  const Tensor residual = d.NewTensor(kIn, TensorUse::kResidual), x = d.NewTensor(kIn),
-               inner = d.NewTensor(kOut), logits = d.NewTensor(kIn, TensorUse::kLogits);
-  const Matrix embedding = *d.LoadEmbedding(View(table, kVocabulary, kIn));
-  const GatedMatrix gated = *d.LoadGated(View(gate, kOut, kIn), View(up, kOut, kIn));
-  const Matrix last = *d.LoadMatrix(View(down, kIn, kOut)), head = *d.LoadMatrix(View(down, kIn, kIn));
-  const Vector ones = d.LoadVector(std::vector<float>(kIn, 1.0f));
+  const Tensor residual = d.store().NewTensor(kIn, TensorUse::kResidual), x = d.store().NewTensor(kIn),
+               inner = d.store().NewTensor(kOut), logits = d.store().NewTensor(kIn, TensorUse::kLogits);
+  const Matrix embedding = *d.store().LoadEmbedding(View(table, kVocabulary, kIn));
+  const GatedMatrix gated = *d.store().LoadGated(View(gate, kOut, kIn), View(up, kOut, kIn));
+  const Matrix last = *d.store().LoadMatrix(View(down, kIn, kOut)),
+               head = *d.store().LoadMatrix(View(down, kIn, kIn));
+  const Vector ones = d.store().LoadVector(std::vector<float>(kIn, 1.0f));
   const absl::Status reserved = d.ReserveKvCache({.layers = 1,
                                                   .blocks = 1,
                                                   .block_tokens = 16,
@@ -64,16 +65,17 @@ std::vector<float> LogitsOn(int compute_major) {
     layout.sequences.push_back(0);
     layout.logit_rows.push_back(r);
   }
-  d.BeginStep(layout);
-  d.Embed(embedding, residual);
-  d.RmsNorm({residual}, kIn, ones, 1e-6f, {x});
-  d.GatedLinear(x, gated, inner);
-  d.Linear(inner, {{last, {residual}, /*accumulate=*/true}});
-  d.RmsNorm({residual}, kIn, ones, 1e-6f, {x});
-  d.Linear(x, {{head, {logits}}});
-  const auto values = d.ReadLogits(logits);
-  EXPECT_TRUE(values.ok()) << values.status();
-  return {values->begin(), values->end()};
+  const std::unique_ptr<Step> step = d.Begin(layout);
+  const Rows all = step->all();
+  step->ops().Embed(all, embedding, residual);
+  step->ops().RmsNorm(all, {residual}, kIn, ones, 1e-6f, {x});
+  step->ops().GatedLinear(all, x, gated, inner);
+  step->ops().Linear(all, inner, {{last, {residual}, /*accumulate=*/true}});
+  step->ops().RmsNorm(all, {residual}, kIn, ones, 1e-6f, {x});
+  step->ops().Linear(all, x, {{head, {logits}}});
+  const auto output = step->ReadLogits(all, logits);
+  EXPECT_TRUE(output.ok()) << output.status();
+  return {output->logits.begin(), output->logits.end()};
 }
 
 TEST(CudaDeviceTest, TheLibraryAndTheKernelsAgree) {

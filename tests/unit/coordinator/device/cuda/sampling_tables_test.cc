@@ -24,7 +24,7 @@ constexpr int kKnown = 997;   // that a tokeniser has
 constexpr int kBadToken = kTokens - 1;
 
 /// What a step gives.
-struct Step {
+struct DrawnStep {
   std::vector<std::vector<float>> logits;  // of the rows that were read
   std::vector<DrawnRow> drawn;
 };
@@ -37,18 +37,18 @@ class Drawing {
         CudaDevice::Create({.rows = 32, .sequences = slots, .blocks_per_sequence = 1}, NewSimulatedRuntime());
     EXPECT_TRUE(created.ok()) << created.status();
     device_ = *std::move(created);
-    residual_ = device_->NewTensor(kSamplingTablesIn, TensorUse::kResidual);
-    selected_ = device_->NewTensor(kSamplingTablesIn, TensorUse::kResidual);
-    normed_ = device_->NewTensor(kSamplingTablesIn);
-    logits_ = device_->NewTensor(vocab, TensorUse::kLogits);
+    residual_ = device_->store().NewTensor(kSamplingTablesIn, TensorUse::kResidual);
+    selected_ = device_->store().NewTensor(kSamplingTablesIn, TensorUse::kResidual);
+    normed_ = device_->store().NewTensor(kSamplingTablesIn);
+    logits_ = device_->store().NewTensor(vocab, TensorUse::kLogits);
     std::mt19937 random(3);
     table_ = RandomBf16(kTokens, random);
     std::fill(table_.end() - kSamplingTablesIn, table_.end(),
               EncodeBf16(std::numeric_limits<float>::quiet_NaN()));
     weights_ = RandomBf16(vocab, random);
-    embedding_ = *device_->LoadEmbedding(View(table_, kTokens));
-    head_ = *device_->LoadMatrix(View(weights_, vocab));
-    ones_ = device_->LoadVector(std::vector<float>(kSamplingTablesIn, 1.0f));
+    embedding_ = *device_->store().LoadEmbedding(View(table_, kTokens));
+    head_ = *device_->store().LoadMatrix(View(weights_, vocab));
+    ones_ = device_->store().LoadVector(std::vector<float>(kSamplingTablesIn, 1.0f));
     const absl::Status reserved =
         device_->ReserveKvCache({.layers = 1,
                                  .blocks = 1,
@@ -58,7 +58,7 @@ class Drawing {
     EXPECT_TRUE(reserved.ok()) << reserved;
   }
 
-  Step Run(const std::vector<TokenId>& tokens, const std::vector<const SampleSpec*>& samples = {}) {
+  DrawnStep Run(const std::vector<TokenId>& tokens, const std::vector<const SampleSpec*>& samples = {}) {
     StepLayout layout{.blocks_per_sequence_max = 1};
     layout.block_tables = {0};
     for (const TokenId token : tokens) {
@@ -68,19 +68,19 @@ class Drawing {
       layout.sequences.push_back(0);
     }
     layout.samples = samples;
-    device_->BeginStep(layout);
-    device_->Embed(embedding_, residual_);
-    device_->SelectLogitRows(residual_, selected_);
-    device_->RmsNorm({selected_}, kSamplingTablesIn, ones_, 1e-6f, {normed_});
-    device_->Linear(normed_, {{head_, {logits_}}});
-    device_->DrawTokens(logits_);
-    const auto values = device_->ReadLogits(logits_);
-    EXPECT_TRUE(values.ok()) << values.status();
-    Step step{.logits = {}, .drawn = {device_->drawn().begin(), device_->drawn().end()}};
-    for (size_t at = 0; at < values->size(); at += static_cast<size_t>(vocab_))
-      step.logits.emplace_back(values->begin() + static_cast<std::ptrdiff_t>(at),
-                               values->begin() + static_cast<std::ptrdiff_t>(at) + vocab_);
-    return step;
+    const std::unique_ptr<Step> step = device_->Begin(layout);
+    step->ops().Embed(step->all(), embedding_, residual_);
+    const Rows rows = step->SelectLogitRows(residual_, selected_);
+    step->ops().RmsNorm(rows, {selected_}, kSamplingTablesIn, ones_, 1e-6f, {normed_});
+    step->ops().Linear(rows, normed_, {{head_, {logits_}}});
+    const auto output = step->ReadLogits(rows, logits_);
+    EXPECT_TRUE(output.ok()) << output.status();
+    DrawnStep drawn{.logits = {}, .drawn = {output->drawn.begin(), output->drawn.end()}};
+    const absl::Span<const float> values = output->logits;
+    for (size_t at = 0; at < values.size(); at += static_cast<size_t>(vocab_))
+      drawn.logits.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(at),
+                                values.begin() + static_cast<std::ptrdiff_t>(at) + vocab_);
+    return drawn;
   }
 
  private:
@@ -200,7 +200,7 @@ TEST(SamplingTablesTest, ADevicesTokensAreTokenDrawersOfTheLogitsThatItLetsRead)
         specs[i] = *spec;
         samples[i] = &specs[i];
       }
-      const Step read = device.Run(inputs), step = device.Run(inputs, samples);
+      const DrawnStep read = device.Run(inputs), step = device.Run(inputs, samples);
       ASSERT_EQ(read.logits.size(), ours.size());
       EXPECT_TRUE(read.drawn.empty());
       ASSERT_EQ(step.drawn.size(), ours.size());
@@ -242,7 +242,7 @@ SampleSpec Spec(int64_t position, absl::Span<const uint64_t> allowed = {},
 TEST(SamplingTablesTest, ARowThatIsNoNumbersFailsAlone) {
   Drawing device(/*slots=*/8);
   const SampleSpec spec = Spec(3);
-  const Step step = device.Run({1, kBadToken, 2}, {&spec, &spec, &spec});
+  const DrawnStep step = device.Run({1, kBadToken, 2}, {&spec, &spec, &spec});
   ASSERT_EQ(step.drawn.size(), 3u);
   EXPECT_TRUE(step.logits.empty());
   EXPECT_TRUE(step.drawn[0]->ok() && step.drawn[2]->ok());
@@ -260,7 +260,7 @@ TEST(SamplingTablesTest, WhereThereIsNoRoomTheHostDraws) {
   frozen.choice.temperature = 1e-300;  // its reciprocal is no float
   const std::vector<TokenId> tokens = {1, 2, 3, 4, 5, 6, 7};
   const std::vector<std::vector<float>> logits = device.Run(tokens).logits;
-  const Step step = device.Run(tokens, {&listless, &masked, &plain, &ruled, &masked, &frozen, &plain});
+  const DrawnStep step = device.Run(tokens, {&listless, &masked, &plain, &ruled, &masked, &frozen, &plain});
   ASSERT_EQ(step.drawn.size(), tokens.size());
   for (const size_t row : {1, 2, 3, 6}) ASSERT_TRUE(step.drawn[row] && step.drawn[row]->ok()) << row;
   EXPECT_EQ((*step.drawn[1])->token, 192);
@@ -276,7 +276,7 @@ TEST(SamplingTablesTest, WhereThereIsNoRoomTheHostDraws) {
 TEST(SamplingTablesTest, RowsThatAreNotWholeFoursAreRead) {
   Drawing device(/*slots=*/8, /*vocab=*/998);
   const SampleSpec spec = Spec(3);
-  const Step step = device.Run({1, 2}, {&spec, &spec});
+  const DrawnStep step = device.Run({1, 2}, {&spec, &spec});
   EXPECT_EQ(step.logits.size(), 2u);
   EXPECT_TRUE(step.drawn.empty());
 }

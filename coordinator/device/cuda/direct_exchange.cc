@@ -1,16 +1,16 @@
-#include "coordinator/device/cuda/expert_exchange.h"
+#include "coordinator/device/cuda/direct_exchange.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/transport/call_layout.h"
-#include "coordinator/device/cuda/kernels/elementwise.h"
 
 namespace numoe::cuda {
 namespace {
@@ -23,18 +23,26 @@ T* Moved(T* pointer, const std::byte* from, std::byte* to) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ExpertExchange>> ExpertExchange::Create(int rows_max, Runtime& runtime,
-                                                                       Stream stream) {
-  auto exchange = std::unique_ptr<ExpertExchange>(new ExpertExchange(rows_max, runtime, stream));
+absl::StatusOr<std::unique_ptr<DirectExchange>> DirectExchange::Create(Runtime& runtime, Stream stream) {
+  auto exchange = std::unique_ptr<DirectExchange>(new DirectExchange(runtime, stream));
   ASSIGN_OR_RETURN(exchange->fault_, runtime.AllocateHost(sizeof(HandoverFault)));
   ASSIGN_OR_RETURN(exchange->release_, runtime.AllocateHost(sizeof(std::atomic<uint32_t>)));
   ASSIGN_OR_RETURN(exchange->blocks_done_, runtime.Allocate(kPortsMax * sizeof(uint32_t)));
-  ASSIGN_OR_RETURN(exchange->ready_, runtime.NewEvent());
   runtime.Clear(exchange->blocks_done_->device(), exchange->blocks_done_->bytes(), stream);
   return exchange;
 }
 
-absl::StatusOr<std::byte*> ExpertExchange::DeviceAddress(const DirectPort& port) {
+void DirectExchange::AskOnce() {
+  NUMOE_CHECK(experts_ != nullptr) << "ConnectExperts comes before the first step with routed experts";
+  if (asked_) return;
+  auto* release = new (release_->host()) std::atomic<uint32_t>(0);
+  const absl::Status begun = experts_->BeginDirect(release).status();
+  if (absl::IsUnavailable(begun)) return;  // asked again when the slice is back
+  asked_ = true;
+  possible_ = begun.ok() && experts_->EndDirect(0, 0, absl::OkStatus()).ok();
+}
+
+absl::StatusOr<std::byte*> DirectExchange::DeviceAddress(const DirectPort& port) {
   for (const Registered& known : segments_)
     if (known.mapping == port.mapping) return known.memory->device();
   ASSIGN_OR_RETURN(auto memory, runtime_.RegisterHost(port.segment));
@@ -43,19 +51,19 @@ absl::StatusOr<std::byte*> ExpertExchange::DeviceAddress(const DirectPort& port)
 }
 
 // Of sessions that are gone.
-void ExpertExchange::DropOldSegments(const DirectStep& direct) {
+void DirectExchange::DropOldSegments(const DirectStep& direct) {
   segments_.remove_if([&](const Registered& known) {
     return std::none_of(direct.ports.begin(), direct.ports.end(),
                         [&](const DirectPort& port) { return port.mapping == known.mapping; });
   });
 }
 
-absl::Status ExpertExchange::Open(ExpertBackend& experts, bool exact, absl::Span<HandoverStep> steps) {
-  if (open_ != nullptr) return absl::OkStatus();
+absl::Status DirectExchange::Open(bool exact, absl::Span<HandoverStep> steps) {
+  if (open_) return absl::OkStatus();
   std::memset(fault_->host(), 0, fault_->bytes());
   auto* release = new (release_->host()) std::atomic<uint32_t>(0);
-  ASSIGN_OR_RETURN(const DirectStep direct, experts.BeginDirect(release));
-  open_ = &experts;
+  ASSIGN_OR_RETURN(const DirectStep direct, experts_->BeginDirect(release));
+  open_ = true;
   NUMOE_CHECK_LE(direct.ports.size(), static_cast<size_t>(kPortsMax));
   HandoverStep& step = steps.front();
   step.first_call_id = direct.first_call_id;
@@ -68,7 +76,7 @@ absl::Status ExpertExchange::Open(ExpertBackend& experts, bool exact, absl::Span
     if (!device.ok()) {
       LogWarning("workers are reached through the host from now on: {}",
                  std::string(device.status().message()));
-      direct_ = false;
+      possible_ = false;
       RETURN_IF_ERROR(Close(absl::OkStatus(), /*ran=*/false));
       return absl::UnavailableError("the step is made again, through the host");
     }
@@ -93,7 +101,7 @@ absl::Status ExpertExchange::Open(ExpertBackend& experts, bool exact, absl::Span
   return absl::OkStatus();
 }
 
-void ExpertExchange::EnqueueSend(const ExchangeCall& call, const HandoverStep* step) {
+void DirectExchange::EnqueueSend(const RoutedCall& call, const HandoverStep* step) {
   LaunchSendCalls({.step = step,
                    .fault = reinterpret_cast<HandoverFault*>(fault_->device()),
                    .blocks_done = reinterpret_cast<uint32_t*>(blocks_done_->device()),
@@ -110,7 +118,7 @@ void ExpertExchange::EnqueueSend(const ExchangeCall& call, const HandoverStep* s
                   stream_);
 }
 
-void ExpertExchange::EnqueueAdd(ReplyPart part, float* residual, int rows, int hidden_size,
+void DirectExchange::EnqueueAdd(ReplyPart part, float* residual, int rows, int hidden_size,
                                 const HandoverStep* step) {
   const bool deferred = part == ReplyPart::kDeferred;
   auto* fault = reinterpret_cast<HandoverFault*>(fault_->device());
@@ -131,7 +139,7 @@ void ExpertExchange::EnqueueAdd(ReplyPart part, float* residual, int rows, int h
                    stream_);
 }
 
-absl::Status ExpertExchange::Describe(const HandoverFault& fault) const {
+absl::Status DirectExchange::Describe(const HandoverFault& fault) const {
   switch (static_cast<FaultKind>(fault.kind)) {
     case FaultKind::kNone:
       return absl::OkStatus();
@@ -149,102 +157,13 @@ absl::Status ExpertExchange::Describe(const HandoverFault& fault) const {
   return absl::InternalError(fmt::format("unknown fault {}", fault.kind));
 }
 
-absl::Status ExpertExchange::Close(const absl::Status& result, bool ran) {
-  if (open_ == nullptr) return result;
-  ExpertBackend& experts = *std::exchange(open_, nullptr);
+absl::Status DirectExchange::Close(const absl::Status& result, bool ran) {
+  if (!std::exchange(open_, false)) return result;
   HandoverFault fault;
   std::memcpy(&fault, fault_->host(), sizeof fault);
   const absl::Status status = result.ok() && ran ? Describe(fault) : result;
   if (!ran) replies_ = {};
-  return experts.EndDirect(replies(ReplyPart::kImmediate), replies(ReplyPart::kDeferred), status);
-}
-
-absl::Status ExpertExchange::Reserve(const ExchangeCall& call) {
-  const auto host = [&](std::unique_ptr<Memory>& memory, size_t row_bytes) -> absl::Status {
-    const size_t bytes = row_bytes * static_cast<size_t>(rows_max_);
-    if (memory != nullptr && memory->bytes() >= bytes) return absl::OkStatus();
-    ASSIGN_OR_RETURN(memory, runtime_.AllocateHost(bytes));
-    return absl::OkStatus();
-  };
-  const size_t hidden = static_cast<size_t>(call.hidden_size) * sizeof(float);
-  const size_t entries = static_cast<size_t>(call.experts_per_token) * sizeof(float);
-  RETURN_IF_ERROR(host(host_hidden_, hidden));
-  RETURN_IF_ERROR(host(host_sums_, hidden));
-  if (call.deferred_experts > 0) RETURN_IF_ERROR(host(host_deferred_, hidden));
-  RETURN_IF_ERROR(host(host_experts_, entries));
-  return host(host_weights_, entries);
-}
-
-void ExpertExchange::Ask(ExpertBackend& experts) {
-  auto* release = new (release_->host()) std::atomic<uint32_t>(0);
-  const absl::Status begun = experts.BeginDirect(release).status();
-  if (absl::IsUnavailable(begun)) return;  // asked again when the slice is back
-  asked_ = true;
-  direct_ = begun.ok() && experts.EndDirect(0, 0, absl::OkStatus()).ok();
-}
-
-void ExpertExchange::Stage(const ExchangeCall& call) {
-  staged_ = call;
-  reserved_ = Reserve(call);
-  if (!reserved_.ok()) return;
-  const auto first = static_cast<size_t>(call.first), tokens = static_cast<size_t>(call.tokens);
-  const auto hidden = static_cast<size_t>(call.hidden_size), k = static_cast<size_t>(call.experts_per_token);
-  LaunchConvert(call.hidden, reinterpret_cast<float*>(host_hidden_->device()) + first * hidden,
-                static_cast<int64_t>(tokens * hidden), stream_);
-  runtime_.Copy(host_experts_->host() + first * k * sizeof(ExpertId), call.experts,
-                tokens * k * sizeof(ExpertId), stream_);
-  runtime_.Copy(host_weights_->host() + first * k * sizeof(float), call.weights, tokens * k * sizeof(float),
-                stream_);
-  runtime_.Record(ready_, stream_);
-}
-
-absl::Status ExpertExchange::Start(ExpertBackend& experts) {
-  if (!asked_) Ask(experts);
-  RETURN_IF_ERROR(reserved_);
-  RETURN_IF_ERROR(runtime_.Await(ready_));
-  called_ = staged_;
-  const ExchangeCall& call = called_;
-  const auto first = static_cast<size_t>(call.first), tokens = static_cast<size_t>(call.tokens);
-  const auto hidden = static_cast<size_t>(call.hidden_size), k = static_cast<size_t>(call.experts_per_token);
-  return experts.Start(
-      {.layer = call.layer,
-       .tokens = call.tokens,
-       .hidden_size = call.hidden_size,
-       .experts_per_token = call.experts_per_token,
-       .deferred_experts = call.deferred_experts,
-       .exact = call.exact,
-       .hidden = {reinterpret_cast<const float*>(host_hidden_->host()) + first * hidden, tokens * hidden},
-       .experts = {reinterpret_cast<const ExpertId*>(host_experts_->host()) + first * k, tokens * k},
-       .weights = {reinterpret_cast<const float*>(host_weights_->host()) + first * k, tokens * k}});
-}
-
-// The call's rows. What was there before was added before these rows were staged again, and Start has waited
-// for that.
-absl::Span<float> ExpertExchange::Cleared(const Memory& sums) const {
-  const auto hidden = static_cast<size_t>(called_.hidden_size);
-  const absl::Span<float> cleared(
-      reinterpret_cast<float*>(sums.host()) + static_cast<size_t>(called_.first) * hidden,
-      static_cast<size_t>(called_.tokens) * hidden);
-  std::fill(cleared.begin(), cleared.end(), 0.0f);
-  return cleared;
-}
-
-const float* ExpertExchange::OnDevice(absl::Span<float> sums, const Memory& memory) const {
-  return Moved(static_cast<const float*>(sums.data()), memory.host(), memory.device());
-}
-
-absl::Status ExpertExchange::Finish(ExpertBackend& experts, float* residual) {
-  const absl::Span<float> sums = Cleared(*host_sums_);
-  RETURN_IF_ERROR(experts.Finish(sums));
-  LaunchAdd(residual, OnDevice(sums, *host_sums_), static_cast<int64_t>(sums.size()), stream_);
-  return absl::OkStatus();
-}
-
-absl::Status ExpertExchange::FinishDeferred(ExpertBackend& experts, float* residual) {
-  const absl::Span<float> sums = Cleared(*host_deferred_);
-  RETURN_IF_ERROR(experts.FinishDeferred(sums));
-  LaunchAdd(residual, OnDevice(sums, *host_deferred_), static_cast<int64_t>(sums.size()), stream_);
-  return absl::OkStatus();
+  return experts_->EndDirect(replies(ReplyPart::kImmediate), replies(ReplyPart::kDeferred), status);
 }
 
 }  // namespace numoe::cuda

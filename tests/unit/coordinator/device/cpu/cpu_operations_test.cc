@@ -3,24 +3,25 @@
 //
 // Tolerance of a product, with S the sum of |w x|: BF16 rounding moves an input by 2^-8 of itself at most, so
 // 2^-8 S; fp32 sums of n products err by (n + 2) 2^-24 S. Other operations are a few fp32 roundings.
-#include "coordinator/device/cpu/cpu_device.h"
+#include "coordinator/device/cpu/cpu_operations.h"
 
 #include <cmath>
 #include <random>
 
+#include "coordinator/device/cpu/cpu_device.h"
 #include "gtest/gtest.h"
 #include "tests/unit/common/kernels/random_matrix.h"
 
 namespace numoe {
 namespace {
 
-struct CpuDeviceCase {
+struct CpuOperationsCase {
   Isa isa;
   Precision precision;
   int tokens;
 };
 
-class CpuDeviceTest : public ::testing::TestWithParam<CpuDeviceCase> {
+class CpuOperationsTest : public ::testing::TestWithParam<CpuOperationsCase> {
  protected:
   void SetUp() override {
     if (!SelectIsa(IsaName(GetParam().isa)).ok())
@@ -38,7 +39,7 @@ class CpuDeviceTest : public ::testing::TestWithParam<CpuDeviceCase> {
     }
     layout_.logit_rows = {GetParam().tokens - 1};
     if (GetParam().tokens > 1) layout_.logit_rows.insert(layout_.logit_rows.begin(), 0);
-    device_->BeginStep(layout_);
+    step_ = device_->Begin(layout_);
   }
 
   // A tensor with random values. The device has no way to write one from outside but the embedding.
@@ -49,17 +50,18 @@ class CpuDeviceTest : public ::testing::TestWithParam<CpuDeviceCase> {
                           .cols = cols,
                           .data = absl::MakeSpan(reinterpret_cast<const std::byte*>(table.data()),
                                                  table.size() * sizeof(float))};
-    const Tensor tensor = device_->NewTensor(cols);
-    device_->Embed(*device_->LoadEmbedding(view), tensor);
+    const Tensor tensor = device_->store().NewTensor(cols);
+    step_->ops().Embed(step_->all(), *device_->store().LoadEmbedding(view), tensor);
     return tensor;
   }
   // [tokens, cols] of the step.
-  std::vector<float> Read(Tensor tensor) {
-    const auto values = device_->ReadLogits(tensor);
-    return {values->begin(), values->end()};
+  std::vector<float> Read(Tensor tensor) { return Read(step_->all(), tensor); }
+  std::vector<float> Read(Rows rows, Tensor tensor) {
+    const auto output = step_->ReadLogits(rows, tensor);
+    return {output->logits.begin(), output->logits.end()};
   }
   Matrix Load(const Stored& stored) {
-    const absl::StatusOr<Matrix> matrix = device_->LoadMatrix(stored.view);
+    const absl::StatusOr<Matrix> matrix = device_->store().LoadMatrix(stored.view);
     EXPECT_TRUE(matrix.ok()) << matrix.status();
     return *matrix;
   }
@@ -83,9 +85,10 @@ class CpuDeviceTest : public ::testing::TestWithParam<CpuDeviceCase> {
   std::mt19937 random_{17};
   std::unique_ptr<CpuDevice> device_;
   StepLayout layout_;
+  std::unique_ptr<Step> step_;
 };
 
-TEST_P(CpuDeviceTest, LinearServesSeveralMatricesAtOnce) {
+TEST_P(CpuOperationsTest, LinearServesSeveralMatricesAtOnce) {
   constexpr int kCols = 320;
   const Tensor in = RandomTensor(kCols);
   const Stored stored[3] = {RandomStored(WeightFormat::kBf16, 200, kCols, random_),
@@ -93,9 +96,10 @@ TEST_P(CpuDeviceTest, LinearServesSeveralMatricesAtOnce) {
                             RandomStored(WeightFormat::kBf16, 40, kCols, random_)};
   const Tensor wide = RandomTensor(250);   // first matrix from channel 30 on; what is beside stays
   const Tensor added = RandomTensor(128);  // second matrix is added
-  const Tensor own = device_->NewTensor(40);
+  const Tensor own = device_->store().NewTensor(40);
   const std::vector<float> x = Read(in), wide_before = Read(wide), added_before = Read(added);
-  device_->Linear(in, {{Load(stored[0]), {.tensor = wide, .offset = 30}},
+  step_->ops().Linear(step_->all(), in,
+                      {{Load(stored[0]), {.tensor = wide, .offset = 30}},
                        {Load(stored[1]), {added}, /*accumulate=*/true},
                        {Load(stored[2]), {own}}});
   const std::vector<float> out[3] = {Read(wide), Read(added), Read(own)};
@@ -122,7 +126,7 @@ TEST_P(CpuDeviceTest, LinearServesSeveralMatricesAtOnce) {
 
 // With int8 a weight is off by up to its group's largest magnitude / 254, and where the kernels take INT8
 // inputs an input by its own group's.
-TEST_P(CpuDeviceTest, DenseMatricesTakeTheFormatAskedFor) {
+TEST_P(CpuOperationsTest, DenseMatricesTakeTheFormatAskedFor) {
   EXPECT_FALSE(CpuDevice::Create({.cpus = {0}, .dense_format = "int9"}).ok());
   auto device = CpuDevice::Create({.step_tokens_max = GetParam().tokens,
                                    .cpus = {0, 0},
@@ -130,13 +134,14 @@ TEST_P(CpuDeviceTest, DenseMatricesTakeTheFormatAskedFor) {
                                    .precision = GetParam().precision,
                                    .dense_format = "int8"});
   ASSERT_TRUE(device.ok()) << device.status();
+  step_.reset();
   device_ = *std::move(device);
-  device_->BeginStep(layout_);
+  step_ = device_->Begin(layout_);
   constexpr int kCols = 128, kRows = 70;
-  const Tensor in = RandomTensor(kCols), out = device_->NewTensor(kRows);
+  const Tensor in = RandomTensor(kCols), out = device_->store().NewTensor(kRows);
   const std::vector<float> x = Read(in);
   const Stored stored = RandomStored(WeightFormat::kBf16, kRows, kCols, random_);
-  device_->Linear(in, {{Load(stored), {out}}});
+  step_->ops().Linear(step_->all(), in, {{Load(stored), {out}}});
   const std::vector<float> weights = Decode(stored.view), y = Read(out);
   const auto largest = [](const float* v) {
     float top = 0;
@@ -162,15 +167,15 @@ TEST_P(CpuDeviceTest, DenseMatricesTakeTheFormatAskedFor) {
   EXPECT_GT(off, 1e-3 * GetParam().tokens) << "these are not int8 weights";
 }
 
-TEST_P(CpuDeviceTest, GatedLinearIsSiluOfGateTimesUp) {
+TEST_P(CpuOperationsTest, GatedLinearIsSiluOfGateTimesUp) {
   constexpr int kCols = 192, kRows = 150;
   const Tensor in = RandomTensor(kCols);
   const Stored gate = RandomStored(WeightFormat::kBf16, kRows, kCols, random_);
   const Stored up = RandomStored(WeightFormat::kBf16, kRows, kCols, random_);
-  const Tensor out = device_->NewTensor(kRows);
-  const auto gate_up = device_->LoadGated(gate.view, up.view);
+  const Tensor out = device_->store().NewTensor(kRows);
+  const auto gate_up = device_->store().LoadGated(gate.view, up.view);
   ASSERT_TRUE(gate_up.ok()) << gate_up.status();
-  device_->GatedLinear(in, *gate_up, out);
+  step_->ops().GatedLinear(step_->all(), in, *gate_up, out);
   const std::vector<float> x = Read(in), y = Read(out);
   const std::vector<float> gates = Decode(gate.view), ups = Decode(up.view);
   for (int t = 0; t < GetParam().tokens; ++t) {
@@ -185,12 +190,12 @@ TEST_P(CpuDeviceTest, GatedLinearIsSiluOfGateTimesUp) {
   }
 }
 
-TEST_P(CpuDeviceTest, RmsNormWorksOnWindows) {
+TEST_P(CpuOperationsTest, RmsNormWorksOnWindows) {
   constexpr int kHeads = 3, kWidth = 40, kStride = 50;
   const Tensor in = RandomTensor(kHeads * kStride);
   const std::vector<float> x = Read(in), weight = RandomFloats(kWidth, random_);
-  device_->RmsNorm({in, kHeads, kStride, 5}, kWidth, device_->LoadVector(weight), 1e-5f,
-                   {in, kHeads, kStride, 5});
+  step_->ops().RmsNorm(step_->all(), {in, kHeads, kStride, 5}, kWidth, device_->store().LoadVector(weight),
+                       1e-5f, {in, kHeads, kStride, 5});
   const std::vector<float> y = Read(in);
   for (int t = 0; t < GetParam().tokens; ++t) {
     for (int h = 0; h < kHeads; ++h) {
@@ -208,15 +213,15 @@ TEST_P(CpuDeviceTest, RmsNormWorksOnWindows) {
   }
 }
 
-TEST_P(CpuDeviceTest, RopeTurnsPairsByThePositionsAngle) {
+TEST_P(CpuOperationsTest, RopeTurnsPairsByThePositionsAngle) {
   for (const RopeLayout layout : {RopeLayout::kInterleaved, RopeLayout::kHalf}) {
     for (const int pairs : {4, 32, 40}) {
       const Tensor in = RandomTensor(2 * 2 * pairs);
       const std::vector<float> x = Read(in);
       std::vector<float> inverse;
       for (int i = 0; i < pairs; ++i) inverse.push_back(std::pow(1e4f, -static_cast<float>(i) / pairs));
-      const RopeTable table = device_->LoadRope(inverse, 1.25f, layout);
-      device_->Rope(table, {in, 2, 2 * pairs, 0}, {in, 2, 2 * pairs, 0});  // in place
+      const RopeTable table = device_->store().LoadRope(inverse, 1.25f, layout);
+      step_->ops().Rope(step_->all(), table, {in, 2, 2 * pairs, 0}, {in, 2, 2 * pairs, 0});  // in place
       const std::vector<float> y = Read(in);
       for (int t = 0; t < GetParam().tokens; ++t) {
         for (int h = 0; h < 2; ++h) {
@@ -237,7 +242,7 @@ TEST_P(CpuDeviceTest, RopeTurnsPairsByThePositionsAngle) {
 }
 
 // Whatever the precision of the rest, and whether or not the gate's weights are BF16.
-TEST_P(CpuDeviceTest, TheGateIsExactToFp32) {
+TEST_P(CpuOperationsTest, TheGateIsExactToFp32) {
   constexpr int kExperts = 50, kCols = 256;
   const Tensor in = RandomTensor(kCols);
   const std::vector<float> x = Read(in);
@@ -246,8 +251,9 @@ TEST_P(CpuDeviceTest, TheGateIsExactToFp32) {
         bf16 ? Decode(RandomStored(WeightFormat::kBf16, kExperts, kCols, random_).view)
              : RandomFloats(kExperts * kCols, random_);
     for (float& w : weights) w *= 0.125f;
-    const Gate gate = device_->LoadGate(weights, {}, kExperts);
-    const RouteTable routes = device_->NewRouteTable(kExperts);  // all of them, so that every weight shows
+    const Gate gate = device_->store().LoadGate(weights, {}, kExperts);
+    const RouteTable routes =
+        device_->store().NewRouteTable(kExperts);  // all of them, so that every weight shows
     struct Backend : ExpertBackend {
       absl::Status Start(const ExpertCall& c) override {
         call = c;
@@ -258,11 +264,14 @@ TEST_P(CpuDeviceTest, TheGateIsExactToFp32) {
       bool Ready() const override { return true; }
       ExpertCall call;
     } backend;
-    device_->Route(gate,
-                   {.scoring = GateScoring::kSoftmax, .experts_per_token = kExperts, .norm_topk_prob = false},
-                   in, routes);
-    device_->StageExperts(0, in, routes);
-    ASSERT_TRUE(device_->StartExperts(backend, in).ok());
+    device_->ConnectExperts(backend);
+    step_ = device_->Begin(layout_);
+    step_->ops().Route(
+        step_->all(), gate,
+        {.scoring = GateScoring::kSoftmax, .experts_per_token = kExperts, .norm_topk_prob = false}, in,
+        routes);
+    const auto sent = step_->SendExperts(step_->StageExperts(step_->all(), 0, in, routes), in);
+    ASSERT_TRUE(sent.ok()) << sent.status();
     for (int t = 0; t < GetParam().tokens; ++t) {
       std::vector<double> p;
       double sum = 0;
@@ -280,12 +289,11 @@ TEST_P(CpuDeviceTest, TheGateIsExactToFp32) {
   }
 }
 
-TEST_P(CpuDeviceTest, LogitRowsAreCompacted) {
+TEST_P(CpuOperationsTest, LogitRowsAreCompacted) {
   const Tensor in = RandomTensor(33);
   const std::vector<float> x = Read(in);
-  const Tensor out = device_->NewTensor(33);
-  device_->SelectLogitRows(in, out);
-  const std::vector<float> y = Read(out);
+  const Tensor out = device_->store().NewTensor(33);
+  const std::vector<float> y = Read(step_->SelectLogitRows(in, out), out);
   ASSERT_EQ(y.size(), layout_.logit_rows.size() * 33);
   for (size_t r = 0; r < layout_.logit_rows.size(); ++r) {
     for (size_t i = 0; i < 33; ++i)
@@ -293,13 +301,13 @@ TEST_P(CpuDeviceTest, LogitRowsAreCompacted) {
   }
 }
 
-std::string CpuDeviceName(const ::testing::TestParamInfo<CpuDeviceCase>& info) {
+std::string CpuOperationsName(const ::testing::TestParamInfo<CpuOperationsCase>& info) {
   constexpr const char* kPrecisions[] = {"fast", "bf16", "fp32"};
   return std::string(IsaName(info.param.isa)) + "_" + kPrecisions[static_cast<size_t>(info.param.precision)] +
          "_" + std::to_string(info.param.tokens);
 }
-std::vector<CpuDeviceCase> Cases() {
-  std::vector<CpuDeviceCase> cases;
+std::vector<CpuOperationsCase> Cases() {
+  std::vector<CpuOperationsCase> cases;
   for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
     for (const Precision precision : {Precision::kFast, Precision::kFloat}) {
       for (const int tokens : {1, 3, 70}) cases.push_back({isa, precision, tokens});
@@ -307,7 +315,7 @@ std::vector<CpuDeviceCase> Cases() {
   }
   return cases;
 }
-INSTANTIATE_TEST_SUITE_P(All, CpuDeviceTest, ::testing::ValuesIn(Cases()), CpuDeviceName);
+INSTANTIATE_TEST_SUITE_P(All, CpuOperationsTest, ::testing::ValuesIn(Cases()), CpuOperationsName);
 
 }  // namespace
 }  // namespace numoe

@@ -1,11 +1,11 @@
-// Loading: what the CPU device keeps of a checkpoint.
+#include "coordinator/device/cpu/cpu_store.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "absl/base/casts.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "coordinator/device/cpu/cpu_device.h"
 
 namespace numoe {
 namespace {
@@ -15,64 +15,64 @@ constexpr size_t kTouchBytes = 2u << 20;
 
 }  // namespace
 
-absl::StatusOr<NodeMemory> CpuDevice::StoreWeights(size_t bytes) {
+absl::StatusOr<NodeMemory> CpuStore::StoreWeights(size_t bytes) {
   memory_.weights += bytes;
-  return NodeMemory::Allocate(measure_only_ ? 0 : bytes);
+  return NodeMemory::Allocate(options_.measure_only ? 0 : bytes);
 }
 
-absl::StatusOr<NodeMemory> CpuDevice::CopyOf(absl::Span<const std::byte> bytes) {
+absl::StatusOr<NodeMemory> CpuStore::CopyOf(absl::Span<const std::byte> bytes) {
   ASSIGN_OR_RETURN(NodeMemory memory, StoreWeights(bytes.size()));
-  if (!measure_only_) std::memcpy(memory.data(), bytes.data(), bytes.size());
+  if (!options_.measure_only) std::memcpy(memory.data(), bytes.data(), bytes.size());
   return memory;
 }
 
 // On the pool: pages come to lie where the threads are that will use them.
-void CpuDevice::Touch(absl::Span<std::byte> memory) {
+void CpuStore::Touch(absl::Span<std::byte> memory) {
   pool_.Run(static_cast<int>((memory.size() + kTouchBytes - 1) / kTouchBytes), [&](int task, int) {
     const absl::Span<std::byte> part = memory.subspan(static_cast<size_t>(task) * kTouchBytes, kTouchBytes);
     std::memset(part.data(), 0, part.size());
   });
 }
 
-DeviceMemory CpuDevice::memory() const {
+DeviceMemory CpuStore::memory() const {
   DeviceMemory memory = memory_;
   // What the largest step makes grow: its widest tensor in the form in which it meets weights, and the gate's
   // logits.
-  memory.scratch += static_cast<uint64_t>(step_tokens_max_) * static_cast<uint64_t>(widest_ + gate_experts_) *
-                    sizeof(float);
+  memory.scratch += static_cast<uint64_t>(options_.step_tokens_max) *
+                    static_cast<uint64_t>(widest_ + gate_experts_) * sizeof(float);
   return memory;
 }
 
-Tensor CpuDevice::NewTensor(int cols, TensorUse /*use*/, int rows) {
-  const size_t bytes =
-      static_cast<size_t>(rows > 0 ? rows : step_tokens_max_) * static_cast<size_t>(cols) * sizeof(float);
+Tensor CpuStore::NewTensor(int cols, TensorUse /*use*/, int rows) {
+  const size_t bytes = static_cast<size_t>(rows > 0 ? rows : options_.step_tokens_max) *
+                       static_cast<size_t>(cols) * sizeof(float);
   memory_.scratch += bytes;
   if (rows == 0) widest_ = std::max(widest_, cols);
-  absl::StatusOr<NodeMemory> memory = NodeMemory::Allocate(measure_only_ ? 0 : bytes);
+  absl::StatusOr<NodeMemory> memory = NodeMemory::Allocate(options_.measure_only ? 0 : bytes);
   NUMOE_CHECK(memory.ok()) << memory.status().message();
   tensors_.push_back(*std::move(memory));
   return {.id = static_cast<int>(tensors_.size()) - 1, .cols = cols};
 }
 
-RouteTable CpuDevice::NewRouteTable(int experts_per_token) {
-  const size_t entries = static_cast<size_t>(step_tokens_max_) * experts_per_token;
+RouteTable CpuStore::NewRouteTable(int experts_per_token) {
+  const size_t entries = static_cast<size_t>(options_.step_tokens_max) * experts_per_token;
   routes_.push_back({std::vector<ExpertId>(entries), std::vector<float>(entries)});
   return {.id = static_cast<int>(routes_.size()) - 1, .experts_per_token = experts_per_token};
 }
 
-absl::StatusOr<Matrix> CpuDevice::LoadMatrix(const MatrixView& source) {
-  const WeightFormat format = dense_format_.value_or(NativeFormat(source));
+absl::StatusOr<Matrix> CpuStore::LoadMatrix(const MatrixView& source) {
+  const WeightFormat format = options_.dense_format.value_or(NativeFormat(source));
   const int rows = static_cast<int>(source.rows);
   const int cols = static_cast<int>(source.cols);
   const size_t bytes = PackedBytes(format, rows, cols);
   ASSIGN_OR_RETURN(NodeMemory memory, StoreWeights(bytes));
-  if (!measure_only_) RETURN_IF_ERROR(PackMatrix(format, source, 0, rows, 0, cols, memory.bytes()));
+  if (!options_.measure_only) RETURN_IF_ERROR(PackMatrix(format, source, 0, rows, 0, cols, memory.bytes()));
   const PackedMatrix packed{.format = format, .rows = rows, .cols = cols, .data = memory.data()};
   matrices_.push_back({std::move(memory), packed});
   return Matrix{.id = static_cast<int>(matrices_.size()) - 1, .rows = rows, .cols = cols};
 }
 
-absl::StatusOr<GatedMatrix> CpuDevice::LoadGated(const MatrixView& gate, const MatrixView& up) {
+absl::StatusOr<GatedMatrix> CpuStore::LoadGated(const MatrixView& gate, const MatrixView& up) {
   NUMOE_CHECK(gate.rows == up.rows && gate.cols == up.cols);
   ASSIGN_OR_RETURN(const Matrix stored_gate, LoadMatrix(gate));
   ASSIGN_OR_RETURN(const Matrix stored_up, LoadMatrix(up));
@@ -81,7 +81,7 @@ absl::StatusOr<GatedMatrix> CpuDevice::LoadGated(const MatrixView& gate, const M
       .id = static_cast<int>(gated_.size()) - 1, .rows = stored_gate.rows, .cols = stored_gate.cols};
 }
 
-absl::StatusOr<Matrix> CpuDevice::LoadEmbedding(const MatrixView& source) {
+absl::StatusOr<Matrix> CpuStore::LoadEmbedding(const MatrixView& source) {
   StoredEmbedding stored{.view = source};
   ASSIGN_OR_RETURN(stored.memory, CopyOf(source.data));
   stored.view.data = absl::MakeSpan(stored.memory.data(), source.data.size());
@@ -95,14 +95,14 @@ absl::StatusOr<Matrix> CpuDevice::LoadEmbedding(const MatrixView& source) {
                 .cols = static_cast<int>(source.cols)};
 }
 
-absl::StatusOr<HeadMatrices> CpuDevice::LoadHeads(absl::Span<const float> values, int heads, int rows,
-                                                  int cols) {
+absl::StatusOr<HeadMatrices> CpuStore::LoadHeads(absl::Span<const float> values, int heads, int rows,
+                                                 int cols) {
   NUMOE_CHECK_EQ(values.size(), static_cast<size_t>(heads) * rows * cols);
   const size_t head_bytes = PackedBytes(WeightFormat::kBf16, rows, cols);
   StoredHeads stored;
   ASSIGN_OR_RETURN(stored.memory, StoreWeights(head_bytes * heads));
   const size_t head_values = static_cast<size_t>(rows) * cols;
-  for (int h = 0; h < heads && !measure_only_; ++h) {
+  for (int h = 0; h < heads && !options_.measure_only; ++h) {
     const absl::Span<const float> part = values.subspan(h * head_values, head_values);
     const MatrixView view{
         .format = MatrixFormat::kF32,
@@ -113,24 +113,23 @@ absl::StatusOr<HeadMatrices> CpuDevice::LoadHeads(absl::Span<const float> values
     RETURN_IF_ERROR(PackMatrix(WeightFormat::kBf16, view, 0, rows, 0, cols, absl::MakeSpan(out, head_bytes)));
     stored.heads.push_back({.format = WeightFormat::kBf16, .rows = rows, .cols = cols, .data = out});
   }
-  head_matrices_.push_back(std::move(stored));
-  return HeadMatrices{
-      .id = static_cast<int>(head_matrices_.size()) - 1, .heads = heads, .rows = rows, .cols = cols};
+  heads_.push_back(std::move(stored));
+  return HeadMatrices{.id = static_cast<int>(heads_.size()) - 1, .heads = heads, .rows = rows, .cols = cols};
 }
 
-Vector CpuDevice::LoadVector(absl::Span<const float> values) {
+Vector CpuStore::LoadVector(absl::Span<const float> values) {
   memory_.weights += values.size() * sizeof(float);
   vectors_.emplace_back(values.begin(), values.end());
   return {.id = static_cast<int>(vectors_.size()) - 1, .size = static_cast<int>(values.size())};
 }
 
-RopeTable CpuDevice::LoadRope(absl::Span<const float> inverse_frequencies, float multiplier,
-                              RopeLayout layout) {
+RopeTable CpuStore::LoadRope(absl::Span<const float> inverse_frequencies, float multiplier,
+                             RopeLayout layout) {
   ropes_.push_back({{inverse_frequencies.begin(), inverse_frequencies.end()}, multiplier, layout});
   return {.id = static_cast<int>(ropes_.size()) - 1, .dim = static_cast<int>(inverse_frequencies.size()) * 2};
 }
 
-Gate CpuDevice::LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) {
+Gate CpuStore::LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) {
   NUMOE_CHECK(weight.size() % experts == 0 && (bias.empty() || bias.size() == static_cast<size_t>(experts)));
   StoredGate gate{.bias = {bias.begin(), bias.end()}};
   const int cols = static_cast<int>(weight.size()) / experts;
@@ -162,12 +161,22 @@ Gate CpuDevice::LoadGate(absl::Span<const float> weight, absl::Span<const float>
   return {.id = static_cast<int>(gates_.size()) - 1, .experts = experts};
 }
 
-uint64_t CpuDevice::KvCacheBytes(const KvCacheSpec& spec) const { return CacheMemory::BytesOf(spec); }
+absl::Span<ExpertId> CpuStore::RouteExperts(RouteTable table, int row, int count) {
+  const auto k = static_cast<size_t>(table.experts_per_token);
+  return absl::MakeSpan(routes_.at(static_cast<size_t>(table.id)).experts)
+      .subspan(static_cast<size_t>(row) * k, static_cast<size_t>(count) * k);
+}
 
-absl::Status CpuDevice::ReserveKvCache(const KvCacheSpec& spec) {
+absl::Span<float> CpuStore::RouteWeights(RouteTable table, int row, int count) {
+  const auto k = static_cast<size_t>(table.experts_per_token);
+  return absl::MakeSpan(routes_.at(static_cast<size_t>(table.id)).weights)
+      .subspan(static_cast<size_t>(row) * k, static_cast<size_t>(count) * k);
+}
+
+absl::Status CpuStore::ReserveKvCache(const KvCacheSpec& spec) {
   RETURN_IF_ERROR(CacheMemory::Check(spec));
   memory_.kv_cache = CacheMemory::BytesOf(spec);
-  if (measure_only_) return absl::OkStatus();
+  if (options_.measure_only) return absl::OkStatus();
   RETURN_IF_ERROR(cache_.Reserve(spec));
   Touch(cache_.bytes());
   for (const NodeMemory& tensor : tensors_) Touch(tensor.bytes());

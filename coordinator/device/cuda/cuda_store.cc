@@ -1,4 +1,4 @@
-#include "coordinator/device/cuda/cuda_storage.h"
+#include "coordinator/device/cuda/cuda_store.h"
 
 #include <fmt/format.h>
 
@@ -35,11 +35,11 @@ CacheLayer LayerOf(const KvCacheSpec& spec) {
 
 }  // namespace
 
-uint64_t CudaStorage::StepBytes(const StepBounds& bounds) {
+uint64_t CudaStore::StepBytes(const StepBounds& bounds) {
   return AllocatedBytes(StepBuffers::DeviceBytes(bounds)) + 2 * kAllocationPage;
 }
 
-std::unique_ptr<Memory> CudaStorage::Scratch(size_t bytes) {
+std::unique_ptr<Memory> CudaStore::Scratch(size_t bytes) {
   scratch_bytes_ += AllocatedBytes(bytes);
   if (runtime_ == nullptr || bytes == 0) return nullptr;
   absl::StatusOr<std::unique_ptr<Memory>> memory = runtime_->Allocate(bytes);
@@ -48,7 +48,7 @@ std::unique_ptr<Memory> CudaStorage::Scratch(size_t bytes) {
   return nullptr;
 }
 
-Tensor CudaStorage::NewTensor(int cols, TensorUse use, int rows) {
+Tensor CudaStore::NewTensor(int cols, TensorUse use, int rows) {
   const int all = rows > 0 ? rows : bounds_.rows;
   const size_t element = use == TensorUse::kActivation ? sizeof(Bf16) : sizeof(float);
   tensors_.push_back({.memory = Scratch(static_cast<size_t>(all) * static_cast<size_t>(cols) * element),
@@ -58,76 +58,75 @@ Tensor CudaStorage::NewTensor(int cols, TensorUse use, int rows) {
   return {.id = static_cast<int>(tensors_.size()) - 1, .cols = cols};
 }
 
-RouteTable CudaStorage::NewRouteTable(int experts_per_token) {
+RouteTable CudaStore::NewRouteTable(int experts_per_token) {
   const size_t entries = static_cast<size_t>(bounds_.rows) * static_cast<size_t>(experts_per_token);
   routes_.push_back(
       {.experts = Scratch(entries * sizeof(ExpertId)), .weights = Scratch(entries * sizeof(float))});
   return {.id = static_cast<int>(routes_.size()) - 1, .experts_per_token = experts_per_token};
 }
 
-absl::StatusOr<Matrix> CudaStorage::LoadMatrix(const MatrixView& source) {
-  ASSIGN_OR_RETURN(const DeviceMatrix matrix, store_.Load(source));
+absl::StatusOr<Matrix> CudaStore::LoadMatrix(const MatrixView& source) {
+  ASSIGN_OR_RETURN(const DeviceMatrix matrix, weights_.Load(source));
   matrices_.push_back(matrix);
   return Matrix{.id = static_cast<int>(matrices_.size()) - 1, .rows = matrix.rows, .cols = matrix.cols};
 }
 
-absl::StatusOr<GatedMatrix> CudaStorage::LoadGated(const MatrixView& gate, const MatrixView& up) {
-  ASSIGN_OR_RETURN(const DeviceMatrix matrix, store_.LoadGated(gate, up));
+absl::StatusOr<GatedMatrix> CudaStore::LoadGated(const MatrixView& gate, const MatrixView& up) {
+  ASSIGN_OR_RETURN(const DeviceMatrix matrix, weights_.LoadGated(gate, up));
   gated_.push_back(matrix);
   return GatedMatrix{.id = static_cast<int>(gated_.size()) - 1, .rows = matrix.rows, .cols = matrix.cols};
 }
 
-absl::StatusOr<Matrix> CudaStorage::LoadEmbedding(const MatrixView& source) {
-  StoredEmbedding stored{.cols = static_cast<int>(source.cols)};
-  ASSIGN_OR_RETURN(stored.rows, store_.LoadRows(source));
-  embeddings_.push_back(stored);
+absl::StatusOr<Matrix> CudaStore::LoadEmbedding(const MatrixView& source) {
+  ASSIGN_OR_RETURN(const Bf16* const rows, weights_.LoadRows(source));
+  embeddings_.push_back(rows);
   return Matrix{.id = static_cast<int>(embeddings_.size()) - 1,
                 .rows = static_cast<int>(source.rows),
                 .cols = static_cast<int>(source.cols)};
 }
 
-absl::StatusOr<HeadMatrices> CudaStorage::LoadHeads(absl::Span<const float> values, int heads, int rows,
-                                                    int cols) {
-  ASSIGN_OR_RETURN(const DeviceHeads stored, store_.LoadHeads(values, heads, rows, cols));
+absl::StatusOr<HeadMatrices> CudaStore::LoadHeads(absl::Span<const float> values, int heads, int rows,
+                                                  int cols) {
+  ASSIGN_OR_RETURN(const DeviceHeads stored, weights_.LoadHeads(values, heads, rows, cols));
   heads_.push_back(stored);
   return HeadMatrices{.id = static_cast<int>(heads_.size()) - 1, .heads = heads, .rows = rows, .cols = cols};
 }
 
-Vector CudaStorage::LoadVector(absl::Span<const float> values) {
-  vectors_.push_back(store_.LoadFloats(values));
+Vector CudaStore::LoadVector(absl::Span<const float> values) {
+  vectors_.push_back(weights_.LoadFloats(values));
   return {.id = static_cast<int>(vectors_.size()) - 1, .size = static_cast<int>(values.size())};
 }
 
-RopeTable CudaStorage::LoadRope(absl::Span<const float> inverse_frequencies, float multiplier,
-                                RopeLayout layout) {
+RopeTable CudaStore::LoadRope(absl::Span<const float> inverse_frequencies, float multiplier,
+                              RopeLayout layout) {
   const int dim = 2 * static_cast<int>(inverse_frequencies.size());
-  ropes_.push_back({.inverse = store_.LoadFloats(inverse_frequencies),
+  ropes_.push_back({.inverse = weights_.LoadFloats(inverse_frequencies),
                     .dim = dim,
                     .multiplier = multiplier,
-                    .layout = layout});
+                    .layout = layout,
+                    .cos_sin = {}});
   return {.id = static_cast<int>(ropes_.size()) - 1, .dim = dim};
 }
 
-Gate CudaStorage::LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) {
-  gates_.push_back({.weight = store_.LoadFloats(weight),
-                    .bias = bias.empty() ? nullptr : store_.LoadFloats(bias),
+Gate CudaStore::LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) {
+  gates_.push_back({.weight = weights_.LoadFloats(weight),
+                    .bias = bias.empty() ? nullptr : weights_.LoadFloats(bias),
                     .experts = experts,
                     .hidden = static_cast<int>(weight.size()) / experts});
   return {.id = static_cast<int>(gates_.size()) - 1, .experts = experts};
 }
 
-absl::StatusOr<ExpertSlots*> CudaStorage::ReserveExperts(const ExpertSlotSpec& spec) {
+void CudaStore::CountExperts(const ExpertSlotSpec& spec) {
   expert_bytes_ = SlotBytes(spec);
   window_bytes_ = PlanWindowSizes(spec).total();
   scratch_bytes_ += PlanExpertScratch(spec, bounds_.rows).total();
-  return nullptr;
 }
 
-uint64_t CudaStorage::KvCacheBytes(const KvCacheSpec& spec) const {
+uint64_t CudaStore::KvCacheBytes(const KvCacheSpec& spec) const {
   return static_cast<uint64_t>(CacheLayerBytes(LayerOf(spec))) * static_cast<uint64_t>(spec.layers);
 }
 
-DecodeBounds CudaStorage::AttendBounds(int rows, int blocks_per_sequence, bool exact) const {
+DecodeBounds CudaStore::AttendBounds(int rows, int blocks_per_sequence, bool exact) const {
   const int blocks = exact ? bounds_.blocks_per_sequence : blocks_per_sequence;
   return {
       .rows = rows,
@@ -136,7 +135,7 @@ DecodeBounds CudaStorage::AttendBounds(int rows, int blocks_per_sequence, bool e
       .exact = exact};
 }
 
-int CudaStorage::AttendRows(bool exact) const {
+int CudaStore::AttendRows(bool exact) const {
   int rows = std::min(bounds_.rows, kAttendRowsMax);
   while (rows > 1 && DecodePartBytes(PlanDecode(AttendBounds(rows, bounds_.blocks_per_sequence, exact)),
                                      cache_spec_.query_heads, AttendWidth()) > kAttendPartBytesMax) {
@@ -145,12 +144,12 @@ int CudaStorage::AttendRows(bool exact) const {
   return rows;
 }
 
-bool CudaStorage::UsesLibrary(const DeviceMatrix& matrix, int rows, bool exact) const {
-  return ChooseDenseWay(rows, architecture(), exact) == DenseWay::kExpand &&
+bool CudaStore::UsesLibrary(const DeviceMatrix& matrix, int rows, bool exact) const {
+  return ChooseDenseWay(rows, facts_.compute_major * 10 + facts_.compute_minor, exact) == DenseWay::kExpand &&
          WeightsOf(matrix) <= kLibraryWeightsMax && matrix.cols % 8 == 0;
 }
 
-void CudaStorage::ReserveLibrary() {
+void CudaStore::ReserveLibrary() {
   int64_t weights = 0, gated_rows = 0;
   for (const std::vector<DeviceMatrix>* matrices : {&matrices_, &gated_}) {
     for (const DeviceMatrix& matrix : *matrices) {
@@ -159,23 +158,23 @@ void CudaStorage::ReserveLibrary() {
       if (matrix.gated) gated_rows = std::max(gated_rows, int64_t{2} * matrix.rows);
     }
   }
-  library_weights_ = Scratch(static_cast<size_t>(weights) * sizeof(Bf16));
-  library_gated_ = Scratch(static_cast<size_t>(gated_rows * bounds_.rows) * sizeof(Bf16));
+  products_.library_weights = Scratch(static_cast<size_t>(weights) * sizeof(Bf16));
+  products_.library_gated = Scratch(static_cast<size_t>(gated_rows * bounds_.rows) * sizeof(Bf16));
 }
 
-void CudaStorage::ReserveAttention() {
+void CudaStore::ReserveAttention() {
   int64_t list_bytes = 0, part_bytes = 0;
   for (const bool exact : {false, true}) {
     const DecodeShape shape = PlanDecode(AttendBounds(AttendRows(exact), bounds_.blocks_per_sequence, exact));
     list_bytes = std::max(list_bytes, DecodeListBytes(shape));
     part_bytes = std::max(part_bytes, DecodePartBytes(shape, cache_spec_.query_heads, AttendWidth()));
   }
-  attend_lists_ = Scratch(static_cast<size_t>(list_bytes));
-  attend_parts_ = Scratch(static_cast<size_t>(part_bytes));
+  attend_.lists = Scratch(static_cast<size_t>(list_bytes));
+  attend_.parts = Scratch(static_cast<size_t>(part_bytes));
   if (latent()) ReserveExpansion();
 }
 
-void CudaStorage::ReserveExpansion() {
+void CudaStore::ReserveExpansion() {
   // A layer's head matrices are key_up, key_up transposed and value_up.
   NUMOE_CHECK_GE(heads_.size(), 3u);
   const DeviceMatrix &key_up = heads_[0].first, &value_up = heads_[2].first;
@@ -187,15 +186,15 @@ void CudaStorage::ReserveExpansion() {
   const auto rows = static_cast<size_t>(bounds_.rows);
   const auto keys = static_cast<size_t>(kExpandedRows);
   const auto width = [](int values) { return static_cast<size_t>(values); };
-  gathered_ = Scratch(keys * width(mla_.latent + mla_.rope) * sizeof(Bf16));
-  expanded_keys_ = Scratch(keys * heads * width(mla_.nope) * sizeof(Bf16));
-  expanded_values_ = Scratch(keys * heads * width(mla_.value) * sizeof(Bf16));
-  prefill_sums_ = Scratch(rows * heads * width(mla_.value) * sizeof(float));
-  prefill_maxima_ = Scratch(rows * heads * sizeof(float));
-  prefill_totals_ = Scratch(rows * heads * sizeof(float));
+  attend_.gathered = Scratch(keys * width(mla_.latent + mla_.rope) * sizeof(Bf16));
+  attend_.expanded_keys = Scratch(keys * heads * width(mla_.nope) * sizeof(Bf16));
+  attend_.expanded_values = Scratch(keys * heads * width(mla_.value) * sizeof(Bf16));
+  attend_.prefill_sums = Scratch(rows * heads * width(mla_.value) * sizeof(float));
+  attend_.prefill_maxima = Scratch(rows * heads * sizeof(float));
+  attend_.prefill_totals = Scratch(rows * heads * sizeof(float));
 }
 
-void CudaStorage::PlanDrawing() {
+void CudaStore::PlanDrawing() {
   for (const StoredTensor& tensor : tensors_) {
     if (tensor.use == TensorUse::kLogits)
       sampling_ = PlanSampling(tensor.rows, tensor.cols, bounds_.sequences);
@@ -203,7 +202,7 @@ void CudaStorage::PlanDrawing() {
   scratch_bytes_ += sampling_.total();
 }
 
-absl::Status CudaStorage::ReserveKvCache(const KvCacheSpec& spec) {
+absl::Status CudaStore::ReserveKvCache(const KvCacheSpec& spec) {
   const CacheRow& row = spec.row;
   NUMOE_CHECK_EQ(spec.block_tokens, kCacheBlockTokens);
   if (row.key_width % 16 != 0 || row.value_width % 16 != 0 || row.plain_width % 16 != 0) {
@@ -216,16 +215,15 @@ absl::Status CudaStorage::ReserveKvCache(const KvCacheSpec& spec) {
   ReserveAttention();
   ReserveLibrary();
   PlanDrawing();
-  partials_ = Scratch(kPartialBytesMax);
-  arrivals_ = Scratch(kArrivalsMax * sizeof(uint32_t));
+  products_.partials = Scratch(kPartialBytesMax);
+  products_.arrivals = Scratch(kArrivalsMax * sizeof(uint32_t));
   int experts_max = 0;
   for (const StoredGate& gate : gates_) experts_max = std::max(experts_max, gate.experts);
-  gate_logits_ =
+  products_.gate_logits =
       Scratch(static_cast<size_t>(bounds_.rows) * static_cast<size_t>(experts_max) * sizeof(float));
-  for (const StoredRope& rope : ropes_)
-    turns_.push_back(
-        Scratch(static_cast<size_t>(bounds_.rows) * static_cast<size_t>(rope.dim) * sizeof(float)));
-  RETURN_IF_ERROR(store_.Finish());
+  for (StoredRope& rope : ropes_)
+    rope.cos_sin = Scratch(static_cast<size_t>(bounds_.rows) * static_cast<size_t>(rope.dim) * sizeof(float));
+  RETURN_IF_ERROR(weights_.Finish());
   RETURN_IF_ERROR(first_error_);
   scratch_bytes_ += kAllocationPage;  // what the cache's end may leave of one
   if (runtime_ == nullptr) return absl::OkStatus();
@@ -236,7 +234,7 @@ absl::Status CudaStorage::ReserveKvCache(const KvCacheSpec& spec) {
     cache_layers_.push_back(LayerOf(spec));
     cache_layers_.back().base = cache_->device() + layer * CacheLayerBytes(cache_layers_.back());
   }
-  runtime_->Clear(arrivals_->device(), arrivals_->bytes(), stream_);
+  runtime_->Clear(products_.arrivals->device(), products_.arrivals->bytes(), stream_);
   return runtime_->Synchronize(stream_);
 }
 

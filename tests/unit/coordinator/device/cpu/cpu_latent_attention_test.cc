@@ -1,5 +1,4 @@
-// Latent attention in both its forms, and mixed in one step, against the plain formula in double precision;
-// and which form is chosen.
+// Latent attention in both its forms, and mixed in one step, against the plain formula in double precision.
 //
 // Tolerance. A product with inputs rounded to BF16 errs by 2^-8 of the sum of magnitudes at most; scores go
 // through two of them one after another, values too. Each is a sum of many rounded terms of either sign, so
@@ -10,7 +9,6 @@
 #include <random>
 
 #include "coordinator/device/cpu/cpu_device.h"
-#include "coordinator/device/cpu/latent_plan.h"
 #include "gtest/gtest.h"
 #include "tests/unit/common/kernels/random_matrix.h"
 
@@ -62,21 +60,21 @@ class LatentTest : public ::testing::TestWithParam<LatentCase> {
           transposed[(h * latent + r) * kNope + n] = key_up_[(h * kNope + n) * latent + r];
       }
     }
-    args_ = {.query = device_->NewTensor(kHeads * (kNope + kRope)),
-             .out = device_->NewTensor(kHeads * kValue),
-             .absorbed = device_->NewTensor(kHeads * key_width_),
-             .context = device_->NewTensor(kHeads * latent_),
-             .key_up = *device_->LoadHeads(key_up_, kHeads, kNope, latent_),
-             .key_absorbed = *device_->LoadHeads(transposed, kHeads, latent_, kNope),
-             .value_up = *device_->LoadHeads(value_up_, kHeads, kValue, latent_),
+    args_ = {.query = device_->store().NewTensor(kHeads * (kNope + kRope)),
+             .out = device_->store().NewTensor(kHeads * kValue),
+             .absorbed = device_->store().NewTensor(kHeads * key_width_),
+             .context = device_->store().NewTensor(kHeads * latent_),
+             .key_up = *device_->store().LoadHeads(key_up_, kHeads, kNope, latent_),
+             .key_absorbed = *device_->store().LoadHeads(transposed, kHeads, latent_, kNope),
+             .value_up = *device_->store().LoadHeads(value_up_, kHeads, kValue, latent_),
              .scale = kScale};
     cache_ = RandomBf16(kSequences * kContext * key_width_, 1.0f);
     queries_ = RandomBf16(kSequences * kContext * kHeads * (kNope + kRope), 1.0f);
-    cache_rows_ = device_->NewTensor(key_width_);
+    cache_rows_ = device_->store().NewTensor(key_width_);
     for (int s = 0; s < kSequences; ++s) {
       Begin({{s, 0, kContext}});
       Put(cache_, key_width_, cache_rows_);
-      device_->WriteKv(0, cache_rows_);
+      step_->ops().WriteKv(step_->all(), 0, cache_rows_);
     }
   }
 
@@ -86,6 +84,7 @@ class LatentTest : public ::testing::TestWithParam<LatentCase> {
     return values;
   }
   void Begin(const std::vector<Piece>& pieces) {
+    step_.reset();
     layout_ = {};
     layout_.blocks_per_sequence_max = kContext / kLatentBlockTokens;
     for (size_t i = 0; i < pieces.size(); ++i) {
@@ -97,7 +96,7 @@ class LatentTest : public ::testing::TestWithParam<LatentCase> {
         layout_.sequences.push_back(static_cast<int32_t>(i));
       }
     }
-    device_->BeginStep(layout_);
+    step_ = device_->Begin(layout_);
   }
   // The step's rows of `table` [sequences * positions, cols] into a tensor.
   void Put(const std::vector<float>& table, int cols, Tensor tensor) {
@@ -106,14 +105,14 @@ class LatentTest : public ::testing::TestWithParam<LatentCase> {
                           .cols = cols,
                           .data = absl::MakeSpan(reinterpret_cast<const std::byte*>(table.data()),
                                                  table.size() * sizeof(float))};
-    device_->Embed(*device_->LoadEmbedding(view), tensor);
+    step_->ops().Embed(step_->all(), *device_->store().LoadEmbedding(view), tensor);
   }
   std::vector<float> Attend(const std::vector<Piece>& pieces) {
     Begin(pieces);
     Put(queries_, kHeads * (kNope + kRope), args_.query);
-    device_->AttendLatent(args_);
-    const auto out = device_->ReadLogits(args_.out);
-    return {out->begin(), out->end()};
+    step_->ops().AttendLatent(step_->all(), args_);
+    const auto out = step_->ReadLogits(step_->all(), args_.out);
+    return {out->logits.begin(), out->logits.end()};
   }
 
   // What the cache keeps of the written rows.
@@ -189,6 +188,7 @@ class LatentTest : public ::testing::TestWithParam<LatentCase> {
   std::mt19937 random_{23};
   std::unique_ptr<CpuDevice> device_;
   StepLayout layout_;
+  std::unique_ptr<Step> step_;
   LatentAttendArgs args_;
   Tensor cache_rows_;
   std::vector<float> key_up_, value_up_, cache_, queries_;
@@ -236,63 +236,6 @@ INSTANTIATE_TEST_SUITE_P(All, LatentTest,
                                            LatentCase{Isa::kAvx512, Precision::kFloat, CacheType::kFp8},
                                            LatentCase{Isa::kAvx512, Precision::kFast, CacheType::kFp8}),
                          LatentName);
-
-constexpr LatentShape kK2 = {.heads = 64, .nope = 128, .rope = 64, .value = 128, .latent = 512, .threads = 4};
-
-LatentPlan PlanFor(int position, int tokens, const LatentShape& shape = kK2) {
-  StepLayout layout;
-  for (int t = 0; t < tokens; ++t) {
-    layout.tokens.push_back(0);
-    layout.positions.push_back(position + t);
-    layout.sequences.push_back(0);
-  }
-  return PlanLatent(layout, shape);
-}
-
-TEST(LatentPlanTest, DecodingIsAbsorbedAndPromptsAreExpanded) {
-  for (const int position : {0, 1, 500, 100000}) {
-    EXPECT_TRUE(PlanFor(position, 1).expanded.tasks.empty()) << position;
-    EXPECT_FALSE(PlanFor(position, 1).absorbed.tasks.empty());
-  }
-  EXPECT_TRUE(PlanFor(0, 512).absorbed.tasks.empty());
-  EXPECT_FALSE(PlanFor(0, 512).expanded.tasks.empty());
-  // Deep in a context: (nope + value) * latent / (2 latent - nope - value) = 171 tokens pay for its
-  // expansion.
-  EXPECT_TRUE(PlanFor(100000, 160).expanded.tasks.empty());
-  EXPECT_TRUE(PlanFor(100000, 180).absorbed.tasks.empty());
-}
-
-TEST(LatentPlanTest, ExactStepsAreAbsorbed) {
-  LatentShape shape = kK2;
-  shape.may_expand = false;
-  EXPECT_TRUE(PlanFor(0, 512, shape).expanded.tasks.empty());
-}
-
-TEST(LatentPlanTest, NeighboursAreAbsorbedTogether) {
-  StepLayout layout;
-  const auto add = [&](int sequence, int position, int tokens) {
-    for (int t = 0; t < tokens; ++t) {
-      layout.tokens.push_back(0);
-      layout.positions.push_back(position + t);
-      layout.sequences.push_back(sequence);
-    }
-  };
-  add(0, 70, 1);
-  add(1, 900, 1);
-  add(2, 0, 300);
-  add(3, 12, 1);
-  const LatentPlan plan = PlanLatent(layout, kK2);
-  ASSERT_EQ(plan.absorbed_tokens.size(), 2u);
-  EXPECT_EQ(plan.absorbed_tokens[0].begin, 0);
-  EXPECT_EQ(plan.absorbed_tokens[0].end, 2);
-  EXPECT_EQ(plan.absorbed_tokens[1].begin, 302);
-  EXPECT_EQ(plan.absorbed_tokens[1].end, 303);
-  for (const AttendTask& task : plan.expanded.tasks) {
-    EXPECT_GE(task.token_begin, 2);
-    EXPECT_LE(task.token_end, 302);
-    EXPECT_EQ(task.head_end, task.head_begin + 1);
-  }
-}
 
 }  // namespace
 }  // namespace numoe
