@@ -67,7 +67,8 @@ void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& sc
                                ? task.token_end - task.token_begin
                                : std::max(1, kGroupRows / (task.head_end - task.head_begin));
   for (int part = task.part_begin; part < task.part_end; ++part) {
-    ListPart(call, task, part, scratch.part);
+    scratch.part.List(*call.cache, *call.layout, task, call.args.layer, call.expansion ? 0 : task.kv_head,
+                      part);
     if (way == Way::kExpanded) ExpandPart(call, task.kv_head, scratch);
     if (way == Way::kPacked) PackPart(call, scratch.part, scratch);
     for (int token = task.token_begin; token < task.token_end; token += group_tokens) {
@@ -90,57 +91,15 @@ void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& sc
   }
 }
 
-void CpuAttention::RowList::Clear(int coded_values) {
-  count = 0;
-  coded = coded_values;
-}
-
-void CpuAttention::RowList::Add(const CacheMemory::Row& first, const CacheRowForm& form, int added) {
-  NUMOE_DCHECK(count + added <= kPartKeys);
-  const auto at = static_cast<size_t>(count);
-  for (size_t i = 0; i < static_cast<size_t>(added); ++i) rows[at + i] = first.values + i * form.row_bytes;
-  for (size_t i = 0; coded > 0 && i < static_cast<size_t>(added); ++i)
-    exponents[at + i] = first.exponents + i * static_cast<size_t>(form.groups);
-  count += added;
-}
-
-CacheRows CpuAttention::RowList::Part(int first, int end, int width) const {
-  return {.rows = rows.data() + first,
-          .count = end - first,
-          .width = width,
-          .coded = std::min(coded, width),
-          .exponents = coded > 0 ? exponents.data() + first : nullptr};
-}
-
-// Where a part's keys and values lie in the cache, as far as the task's last token sees them.
-void CpuAttention::ListPart(const Call& call, const AttendTask& task, int part, Part& out) const {
-  const CacheMemory& cache = *call.cache;
-  const int block_tokens = cache.spec().block_tokens;
-  const int sequence = call.layout->sequences[static_cast<size_t>(task.token_begin)];
-  const int last = call.layout->positions[static_cast<size_t>(task.token_end - 1)];
-  const int end = std::min(last + 1, (part + 1) * kPartKeys);
-  out.keys.Clear(cache.keys().coded);
-  out.values.Clear(cache.values().coded);
-  for (int position = part * kPartKeys; position < end;) {
-    const int count = std::min(block_tokens - position % block_tokens, end - position);
-    const LayerId layer = call.args.layer;
-    const int head = call.expansion ? 0 : task.kv_head;
-    out.keys.Add(cache.Key(*call.layout, layer, sequence, position, head), cache.keys(), count);
-    if (cache.values().width > 0)
-      out.values.Add(cache.Value(*call.layout, layer, sequence, position, head), cache.values(), count);
-    position += count;
-  }
-}
-
-CacheRows CpuAttention::Keys(const Call& call, const Part& part) {
+CacheRows CpuAttention::Keys(const Call& call, const CachedPart& part) {
   return part.keys.Part(0, part.count(), call.args.key_width);
 }
 
-CacheRows CpuAttention::Values(const Call& call, const Part& part) {
+CacheRows CpuAttention::Values(const Call& call, const CachedPart& part) {
   return (call.args.value_in_key ? part.keys : part.values).Part(0, part.count(), call.args.value_width);
 }
 
-void CpuAttention::PackPart(const Call& call, const Part& part, Scratch& scratch) {
+void CpuAttention::PackPart(const Call& call, const CachedPart& part, Scratch& scratch) {
   PackKeys(isa_, Keys(call, part), KeyMatrix(call, part.count(), scratch));
   PackValues(isa_, Values(call, part), ValueMatrix(call, part.count(), scratch));
 }

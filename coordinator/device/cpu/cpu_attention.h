@@ -18,6 +18,7 @@
 #include "common/threading/thread_pool.h"
 #include "coordinator/device/cpu/attend_plan.h"
 #include "coordinator/device/cpu/cache_memory.h"
+#include "coordinator/device/cpu/cached_part.h"
 #include "coordinator/device/cpu/input_rows.h"
 
 namespace numoe {
@@ -49,35 +50,16 @@ class CpuAttention {
   struct alignas(64) Line {
     std::byte bytes[64];
   };
-  // Where some rows lie.
-  struct RowList {
-    std::array<const std::byte*, kPartKeys> rows;
-    std::array<const uint8_t*, kPartKeys> exponents;  // where some values are coded
-    int count = 0;
-    int coded = 0;
-
-    void Clear(int coded_values);
-    void Add(const CacheMemory::Row& first, const CacheRowForm& form, int added);
-    // Rows [first, end), `width` values of each.
-    CacheRows Part(int first, int end, int width) const;
-  };
-  // A part's rows in the cache.
-  struct Part {
-    RowList keys;
-    RowList values;  // empty where they are in the keys
-
-    int count() const { return keys.count; }
-  };
   // A thread's own; grown and first touched by it.
   struct Scratch {
-    Part part;
+    CachedPart part;
     std::vector<Line> keys, values;      // the part, packed
     std::vector<Line> queries, weights;  // [group rows] in the form that the kernels want
     std::vector<Line> scores;            // [group rows, kPartKeys]
     std::vector<Line> context;           // [group rows, value_width]
     std::vector<SoftmaxPart> sums;       // [group rows]
     // With an expansion:
-    Part own;                                // rows in own_keys and own_values
+    CachedPart own;                          // rows in own_keys and own_values
     std::vector<Line> own_keys, own_values;  // one head's, BF16
     std::vector<Line> wide;                  // a cached row, BF16
     std::vector<Line> latents;               // [kExpandRows] in the form that the kernels want
@@ -109,13 +91,12 @@ class CpuAttention {
   template <typename T>
   static T* Reserve(std::vector<Line>& lines, size_t values);
   void RunTask(const Call& call, const AttendTask& task, Scratch& scratch);
-  void ListPart(const Call& call, const AttendTask& task, int part, Part& out) const;
-  static CacheRows Keys(const Call& call, const Part& part);
-  static CacheRows Values(const Call& call, const Part& part);
+  static CacheRows Keys(const Call& call, const CachedPart& part);
+  static CacheRows Values(const Call& call, const CachedPart& part);
   Way ChooseWay(const Call& call, const AttendTask& task) const;
   static std::byte* KeyMatrix(const Call& call, int keys, Scratch& scratch);
   static std::byte* ValueMatrix(const Call& call, int keys, Scratch& scratch);
-  void PackPart(const Call& call, const Part& part, Scratch& scratch);
+  void PackPart(const Call& call, const CachedPart& part, Scratch& scratch);
   void ExpandPart(const Call& call, int head, Scratch& scratch);
   void ExpandRows(const Call& call, int head, int first, int count, uint16_t* own_keys, uint16_t* own_values,
                   Scratch& scratch) const;
