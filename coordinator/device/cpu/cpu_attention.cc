@@ -138,7 +138,7 @@ void CpuAttention::ExpandRows(const Call& call, int head, int first, int count, 
   const PackedMatrix& value_up = (*call.expansion->values)[static_cast<size_t>(head)];
   const int latent = key_up.cols;
   const ActivationForm form = ChooseForm(isa_, WeightFormat::kBf16, count, call.precision);
-  InputRows rows{form, nullptr, rounded::RowBytes(form, latent), count};
+  QuantisedRows rows{form, nullptr, rounded::RowBytes(form, latent), count};
   auto* row = Reserve<std::byte>(scratch.latents, static_cast<size_t>(count) * rows.stride);
   rows.data = row;
   const int rope = call.args.key_width - key_up.rows;
@@ -146,7 +146,7 @@ void CpuAttention::ExpandRows(const Call& call, int head, int first, int count, 
   auto* wide = Reserve<uint16_t>(scratch.wide, static_cast<size_t>(cached.width));
   for (int i = 0; i < count; ++i, row += rows.stride) {
     WidenRow(isa_, cached, first + i, wide);
-    StoreBf16Row(isa_, form, wide, latent, row);
+    QuantiseBf16Row(isa_, form, wide, latent, row);
     std::copy_n(wide + latent, rope, own_keys + int64_t{i} * call.args.key_width + key_up.rows);
   }
   auto* outputs =
@@ -173,8 +173,8 @@ void CpuAttention::AttendGroup(const Call& call, const Group& group, Scratch& sc
   const int limit = std::min(reach, group.keys);
   const ActivationForm form = AttentionForm(isa_, group.rows(), call.precision);
   const auto count = static_cast<size_t>(group.rows());
-  InputRows queries{form, nullptr, rounded::RowBytes(form, args.key_width), group.rows()};
-  InputRows weights{form, nullptr, rounded::RowBytes(form, kPartKeys), group.rows()};
+  QuantisedRows queries{form, nullptr, rounded::RowBytes(form, args.key_width), group.rows()};
+  QuantisedRows weights{form, nullptr, rounded::RowBytes(form, kPartKeys), group.rows()};
   auto* query = Reserve<std::byte>(scratch.queries, count * queries.stride);
   auto* weight = Reserve<std::byte>(scratch.weights, count * weights.stride);
   auto* scores = Reserve<float>(scratch.scores, count * kPartKeys);
@@ -183,7 +183,7 @@ void CpuAttention::AttendGroup(const Call& call, const Group& group, Scratch& sc
   weights.data = weight;
   for (int r = 0; r < group.rows(); ++r, query += queries.stride) {
     const float* row = call.query + (int64_t{group.token(r)} * args.heads + group.head(r)) * args.key_width;
-    StoreRow(isa_, form, row, args.key_width, query);
+    QuantiseRow(isa_, form, row, args.key_width, query);
   }
   ScoreKeys(call, group, queries, limit, scores, scratch);
   WeighKeys(call, group, scores, form, weight, scratch);
@@ -191,7 +191,7 @@ void CpuAttention::AttendGroup(const Call& call, const Group& group, Scratch& sc
   KeepGroup(call, group, context, scratch);
 }
 
-void CpuAttention::ScoreKeys(const Call& call, const Group& group, const InputRows& queries, int limit,
+void CpuAttention::ScoreKeys(const Call& call, const Group& group, const QuantisedRows& queries, int limit,
                              float* scores, Scratch& scratch) const {
   const int width = call.args.key_width;
   if (group.way == Way::kAsTheyLie) {
@@ -204,11 +204,11 @@ void CpuAttention::ScoreKeys(const Call& call, const Group& group, const InputRo
   }
   std::byte* matrix = KeyMatrix(call, group.keys, scratch);
   // Keys are the outputs of their matrix: fewer of them are its beginning.
-  Product product{.weight = {WeightFormat::kBf16, limit, width, matrix},
-                  .row_end = limit,
-                  .x = queries,
-                  .y = scores,
-                  .y_stride = kPartKeys};
+  QuantisedProduct product{.weight = {WeightFormat::kBf16, limit, width, matrix},
+                           .row_end = limit,
+                           .x = queries,
+                           .y = scores,
+                           .y_stride = kPartKeys};
   if (group.way != Way::kPanelByPanel) return Multiply(isa_, product);
   for (int key = 0; key < limit; key += kPanelRows) {
     product.row_begin = key;
@@ -222,8 +222,8 @@ void CpuAttention::ScoreKeys(const Call& call, const Group& group, const InputRo
   }
 }
 
-void CpuAttention::AddValues(const Call& call, const Group& group, const InputRows& weights, float* context,
-                             Scratch& scratch) const {
+void CpuAttention::AddValues(const Call& call, const Group& group, const QuantisedRows& weights,
+                             float* context, Scratch& scratch) const {
   const int width = call.args.value_width;
   if (group.way == Way::kAsTheyLie) {
     return WeighFewRows(isa_, {.cache = Values(call, scratch.part),

@@ -15,11 +15,11 @@
 
 #include "common/kernels/attention.h"
 #include "common/kernels/kernels.h"
+#include "common/linear/quantised_product.h"
 #include "common/threading/thread_pool.h"
 #include "coordinator/device/cpu/attend_plan.h"
 #include "coordinator/device/cpu/cache_memory.h"
 #include "coordinator/device/cpu/cached_part.h"
-#include "coordinator/device/cpu/input_rows.h"
 
 namespace numoe {
 
@@ -100,9 +100,9 @@ class CpuAttention {
   void ExpandPart(const Call& call, int head, Scratch& scratch);
   void ExpandRows(const Call& call, int head, int first, int count, uint16_t* own_keys, uint16_t* own_values,
                   Scratch& scratch) const;
-  void ScoreKeys(const Call& call, const Group& group, const InputRows& queries, int limit, float* scores,
+  void ScoreKeys(const Call& call, const Group& group, const QuantisedRows& queries, int limit, float* scores,
                  Scratch& scratch) const;
-  void AddValues(const Call& call, const Group& group, const InputRows& weights, float* context,
+  void AddValues(const Call& call, const Group& group, const QuantisedRows& weights, float* context,
                  Scratch& scratch) const;
   void AttendGroup(const Call& call, const Group& group, Scratch& scratch);
   void WeighKeys(const Call& call, const Group& group, const float* scores, ActivationForm form,

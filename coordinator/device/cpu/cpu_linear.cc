@@ -11,17 +11,9 @@ namespace numoe {
 namespace {
 
 // Weights of one task at most: enough to stream.
-constexpr size_t kTaskBytes = 256 << 10;
-// A task is at most such a part of what is left for each thread: the last ones are single panels, and threads
-// finish together.
-constexpr size_t kPartOfLeft = 2;
+constexpr CutLimits kTaskBytes{.task_cost_max = 256 << 10};
 // Rows that a gate's panel is multiplied by together.
 constexpr int kGateRows = 64;
-
-size_t PanelBytes(const PackedMatrix& weight) { return layout::PanelBytes(weight.format, weight.cols); }
-size_t BytesOf(const PackedMatrix& weight) {
-  return PanelBytes(weight) * static_cast<size_t>(layout::Panels(weight.rows));
-}
 
 }  // namespace
 
@@ -29,27 +21,19 @@ class CpuLinear::Inputs {
  public:
   Inputs(CpuLinear& linear, const FloatRows& in) : linear_(linear), in_(in) {}
 
-  InputRows In(ActivationForm form) {
-    // Rows of whole kFp32 steps are the tensor's own.
-    if (form == ActivationForm::kFloat ||
-        (form == ActivationForm::kFp32 && in_.cols % layout::kStepCols == 0)) {
-      return {form, reinterpret_cast<const std::byte*>(in_.data),
-              static_cast<size_t>(in_.cols) * sizeof(float), in_.count};
-    }
-    const size_t stride = rounded::RowBytes(form, in_.cols);
-    std::vector<std::byte>& rows = linear_.inputs_[static_cast<size_t>(form)];
+  QuantisedRows In(ActivationForm form) {
+    if (IsPlainFp32(form, in_.cols)) return PlainRows(form, in_.data, in_.cols, in_.count);
+    std::vector<std::byte>& bytes = linear_.inputs_[static_cast<size_t>(form)];
+    QuantisedMemory rows{.form = form, .cols = in_.cols, .count = in_.count};
     bool& made = made_[static_cast<size_t>(form)];
-    if (!made) {
-      const size_t bytes = static_cast<size_t>(in_.count) * stride;
-      if (rows.size() < bytes) rows.resize(bytes);
-      ForRows(linear_.pool_, {0, in_.count}, [&](int r) {
-        RoundRow(linear_.isa_, form, in_.row(r), in_.cols, &rows[static_cast<size_t>(r) * stride]);
-      });
-      made = true;
-    }
-    return {form, rows.data(), stride, in_.count};
+    if (!made && bytes.size() < rows.bytes()) bytes.resize(rows.bytes());
+    rows.data = bytes.data();
+    if (!made)
+      ForRows(linear_.pool_, {0, in_.count}, [&](int r) { rows.Write(linear_.isa_, r, in_.row(r)); });
+    made = true;
+    return rows.rows();
   }
-  InputRows For(const PackedMatrix& weight, Precision precision) {
+  QuantisedRows For(const PackedMatrix& weight, Precision precision) {
     NUMOE_CHECK_EQ(weight.cols, in_.cols);
     return In(ChooseForm(linear_.isa_, weight.format, in_.count, precision));
   }
@@ -69,33 +53,29 @@ float* CpuLinear::Sums(int thread, size_t count) {
   return sums.data();
 }
 
-// Appends tasks for `rows` outputs whose panels have `panel_bytes` each; `left` counts the bytes of
-// everything that is not cut yet.
-void CpuLinear::CutRows(int product, int rows, size_t panel_bytes, size_t& left) {
+// Appends tasks for `rows` outputs whose panels have `panel_bytes` each.
+void CpuLinear::CutTasks(int product, int rows, size_t panel_bytes, RowCutter& cutter) {
   for (int begin = 0; begin < rows;) {
-    const size_t bytes = std::min(kTaskBytes, left / (kPartOfLeft * static_cast<size_t>(pool_.threads())));
-    const int panels = static_cast<int>(std::max<size_t>(1, bytes / panel_bytes));
-    const int end = std::min(rows, begin + panels * kPanelRows);
+    const int end = cutter.NextEnd(begin, rows, {.cost = panel_bytes});
     tasks_.push_back({product, begin, end});
-    left -= std::min(left, static_cast<size_t>(layout::Panels(end - begin)) * panel_bytes);
     begin = end;
   }
 }
 
 void CpuLinear::Multiply(const FloatRows& in, absl::Span<const Product> products, Precision precision) {
   Inputs inputs(*this, in);
-  absl::InlinedVector<InputRows, 4> x;
-  size_t left = 0;
+  absl::InlinedVector<QuantisedRows, 4> x;
+  size_t bytes = 0;
   for (const Product& product : products) {
-    left += BytesOf(*product.weight);
+    bytes += MatrixBytes(*product.weight);
     x.push_back(inputs.For(*product.weight, precision));
   }
   tasks_.clear();
+  RowCutter cutter(kTaskBytes, bytes, pool_.threads());
   for (size_t p = 0; p < products.size(); ++p) {
     const PackedMatrix& weight = *products[p].weight;
-    CutRows(static_cast<int>(p), weight.rows, PanelBytes(weight), left);
+    CutTasks(static_cast<int>(p), weight.rows, PanelBytes(weight), cutter);
   }
-  NUMOE_CHECK_EQ(left, 0u);
   pool_.Run(static_cast<int>(tasks_.size()), [&](int index, int thread) {
     const Task& task = tasks_[static_cast<size_t>(index)];
     const auto product = static_cast<size_t>(task.product);
@@ -103,7 +83,7 @@ void CpuLinear::Multiply(const FloatRows& in, absl::Span<const Product> products
   });
 }
 
-void CpuLinear::RunTask(const Task& task, const Product& product, const InputRows& x, int thread) {
+void CpuLinear::RunTask(const Task& task, const Product& product, const QuantisedRows& x, int thread) {
   const int width = task.row_end - task.row_begin;
   NUMOE_DCHECK(width > 0 && task.row_end <= product.weight->rows);
   float* y = product.out.data + task.row_begin;
@@ -128,12 +108,11 @@ void CpuLinear::MultiplyGated(const FloatRows& in, const PackedMatrix& gate, con
                               const FloatTarget& out, Precision precision) {
   NUMOE_CHECK_EQ(gate.rows, up.rows);
   Inputs inputs(*this, in);
-  const InputRows gate_x = inputs.For(gate, precision);
-  const InputRows up_x = inputs.For(up, precision);
-  size_t left = BytesOf(gate) + BytesOf(up);
+  const QuantisedRows gate_x = inputs.For(gate, precision);
+  const QuantisedRows up_x = inputs.For(up, precision);
+  RowCutter cutter(kTaskBytes, MatrixBytes(gate) + MatrixBytes(up), pool_.threads());
   tasks_.clear();
-  CutRows(0, gate.rows, PanelBytes(gate) + PanelBytes(up), left);
-  NUMOE_CHECK_EQ(left, 0u);
+  CutTasks(0, gate.rows, PanelBytes(gate) + PanelBytes(up), cutter);
   pool_.Run(static_cast<int>(tasks_.size()), [&](int index, int thread) {
     const Task& task = tasks_[static_cast<size_t>(index)];
     const int begin = task.row_begin, width = task.row_end - begin;
@@ -145,7 +124,7 @@ void CpuLinear::MultiplyGated(const FloatRows& in, const PackedMatrix& gate, con
                            .x = gate_x,
                            .y = gated,
                            .y_stride = width,
-                           .next = up.data + static_cast<size_t>(begin / kPanelRows) * PanelBytes(up)});
+                           .next = PanelAt(up, begin)});
     numoe::Multiply(isa_, {.weight = up,
                            .row_begin = begin,
                            .row_end = task.row_end,
@@ -162,15 +141,13 @@ void CpuLinear::MultiplyGate(const FloatRows& in, const PackedMatrix& weight, fl
   // Of the forms for products with BF16 only kFp32 and kFloat round nothing.
   const ActivationForm fast = ChooseForm(isa_, WeightFormat::kBf16, in.count, Precision::kBf16);
   Inputs inputs(*this, in);
-  const InputRows all =
+  const QuantisedRows all =
       inputs.In(fast == ActivationForm::kFp32 ? ActivationForm::kFp32 : ActivationForm::kFloat);
   const int experts = weight.rows, panels = TasksFor(experts, kPanelRows);
   pool_.Run(panels * TasksFor(in.count, kGateRows), [&](int task, int) {
     const int first = task / panels * kGateRows;
     const int begin = task % panels * kPanelRows;
-    InputRows x = all;
-    x.data += static_cast<size_t>(first) * x.stride;
-    x.count = std::min(kGateRows, in.count - first);
+    const QuantisedRows x = all.From(first, std::min(kGateRows, in.count - first));
     numoe::Multiply(isa_, {.weight = weight,
                            .row_begin = begin,
                            .row_end = std::min(begin + kPanelRows, experts),
@@ -188,15 +165,12 @@ void CpuLinear::MultiplyHeads(absl::Span<const PackedMatrix> heads, absl::Span<c
     const int h = task % static_cast<int>(heads.size());
     const PackedMatrix& weight = heads[static_cast<size_t>(h)];
     const ActivationForm form = ChooseForm(isa_, weight.format, run.tokens(), precision);
-    InputRows x{form, nullptr, rounded::RowBytes(form, weight.cols), run.tokens()};
-    auto* row =
-        reinterpret_cast<std::byte*>(Sums(thread, static_cast<size_t>(x.count) * x.stride / sizeof(float)));
-    x.data = row;
-    for (int t = run.begin; t < run.end; ++t, row += x.stride)
-      StoreRow(isa_, form, in.at(t, h), weight.cols, row);
+    QuantisedMemory x{.form = form, .cols = weight.cols, .count = run.tokens()};
+    x.data = reinterpret_cast<std::byte*>(Sums(thread, x.bytes() / sizeof(float)));
+    for (int row = 0; row < x.count; ++row) x.Write(isa_, row, in.at(run.begin + row, h));
     numoe::Multiply(isa_, {.weight = weight,
                            .row_end = weight.rows,
-                           .x = x,
+                           .x = x.rows(),
                            .y = out.at(run.begin, h),
                            .y_stride = out.row_stride});
   });

@@ -12,9 +12,11 @@
 
 #include "absl/types/span.h"
 #include "common/kernels/kernels.h"
+#include "common/linear/quantised_product.h"
+#include "common/linear/quantised_rows.h"
+#include "common/linear/row_cutter.h"
 #include "common/threading/thread_pool.h"
 #include "coordinator/device/cpu/attend_plan.h"
-#include "coordinator/device/cpu/input_rows.h"
 
 namespace numoe {
 
@@ -76,8 +78,8 @@ class CpuLinear {
   };
   /// One input in the forms that a call has asked for so far.
   class Inputs;
-  void CutRows(int product, int rows, size_t panel_bytes, size_t& left);
-  void RunTask(const Task& task, const Product& product, const InputRows& x, int thread);
+  void CutTasks(int product, int rows, size_t panel_bytes, RowCutter& cutter);
+  void RunTask(const Task& task, const Product& product, const QuantisedRows& x, int thread);
   float* Sums(int thread, size_t count);
 
   const Isa isa_;

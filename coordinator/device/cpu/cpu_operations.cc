@@ -62,9 +62,7 @@ CpuOperations::CpuOperations(const StepLayout& layout, const CpuParts& parts)
   for (const RowSet half : {RowSet::kFirstHalf, RowSet::kSecondHalf}) part(half).layout = &part(half).slice;
 }
 
-Precision CpuOperations::precision() const {
-  return layout_.exact && parts_.precision == Precision::kFast ? Precision::kBf16 : parts_.precision;
-}
+Precision CpuOperations::precision() const { return EffectivePrecision(parts_.precision, layout_.exact); }
 
 CpuOperations::AttendPart& CpuOperations::PartOf(Rows rows) {
   NUMOE_CHECK(rows.set != RowSet::kLogits) << "rows of logits attend to nothing";
