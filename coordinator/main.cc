@@ -148,7 +148,7 @@ nlohmann::ordered_json ServerInfo(const CoordinatorFlags& f, const ModelOptions&
 // Stands in for the workers where nothing is computed.
 class NoExperts final : public ExpertBackend {
  public:
-  absl::Status Start(const ExpertCall&) override { return Absent(); }
+  absl::Status Start(const LayerCallView&) override { return Absent(); }
   absl::Status Finish(absl::Span<float>) override { return Absent(); }
   absl::Status AwaitReady(int64_t) override { return Absent(); }
   bool Ready() const override { return false; }

@@ -28,9 +28,9 @@ struct LayerCallView {
   int experts_per_token = 0;
   int deferred_experts = 0;            // the last so many places of each token are answered by themselves
   bool exact = false;                  // kernels may not choose by batch (deterministic serving)
-  absl::Span<const float> hidden;      // [tokens, hidden_size]
-  absl::Span<const ExpertId> experts;  // [tokens, experts_per_token]
-  absl::Span<const float> weights;     // [tokens, experts_per_token]
+  absl::Span<const float> hidden;      // [tokens, hidden_size], the normed input of the MoE block
+  absl::Span<const ExpertId> experts;  // [tokens, experts_per_token], distinct within a token
+  absl::Span<const float> weights;     // [tokens, experts_per_token], final combine weights
 };
 
 class LayerExecutor {

@@ -36,7 +36,6 @@ absl::StatusOr<double> TimeCall(ExpertBackend& experts, const ModelConfig& confi
   const auto begin = std::chrono::steady_clock::now();
   RETURN_IF_ERROR(experts.Start({.layer = layer,
                                  .tokens = tokens,
-                                 .hidden_size = config.hidden_size,
                                  .experts_per_token = config.experts_per_token,
                                  .hidden = states,
                                  .experts = chosen,

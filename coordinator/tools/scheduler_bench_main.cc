@@ -59,7 +59,7 @@ class IdleModel final : public Model {
 
 class NoExperts final : public ExpertBackend {
  public:
-  absl::Status Start(const ExpertCall&) override { return absl::OkStatus(); }
+  absl::Status Start(const LayerCallView&) override { return absl::OkStatus(); }
   absl::Status Finish(absl::Span<float>) override { return absl::OkStatus(); }
   absl::Status AwaitReady(int64_t) override { return absl::OkStatus(); }
   bool Ready() const override { return true; }

@@ -5,15 +5,8 @@
 
 namespace numoe {
 
-absl::Status LocalBackend::Start(const ExpertCall& call) {
-  call_.Split({.layer = call.layer,
-               .tokens = call.tokens,
-               .experts_per_token = call.experts_per_token,
-               .deferred_experts = call.deferred_experts,
-               .exact = call.exact,
-               .hidden = call.hidden,
-               .experts = call.experts,
-               .weights = call.weights});
+absl::Status LocalBackend::Start(const LayerCallView& call) {
+  call_.Split(call);
   return absl::OkStatus();
 }
 

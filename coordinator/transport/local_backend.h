@@ -18,7 +18,7 @@ class LocalBackend final : public ExpertBackend {
   /// `executors` in worker order; they outlive the backend.
   explicit LocalBackend(std::vector<LayerExecutor*> executors) : executors_(std::move(executors)) {}
 
-  absl::Status Start(const ExpertCall& call) override;
+  absl::Status Start(const LayerCallView& call) override;
   absl::Status Finish(absl::Span<float> out) override;
   absl::Status FinishDeferred(absl::Span<float> out) override;
   absl::Status AwaitReady(int64_t) override { return absl::OkStatus(); }

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "common/transport/call_codec.h"
 #include "common/transport/tls_identity.h"
-#include "coordinator/transport/expert_backend.h"
+#include "coordinator/transport/direct_experts.h"
 #include "coordinator/transport/expert_memory.h"
 #include "coordinator/transport/expert_rows.h"
 

@@ -348,22 +348,14 @@ absl::Status WorkerPool::EndDirect(int calls, int deferring, const absl::Status&
   return absl::UnavailableError(fmt::format("expert worker: {}", std::string(result.message())));
 }
 
-absl::Status WorkerPool::Start(const ExpertCall& call) {
+absl::Status WorkerPool::Start(const LayerCallView& call) {
   RETURN_IF_ERROR(BeginCall(/*release=*/nullptr));
   ++call_id_;
-  const LayerCallView view{.layer = call.layer,
-                           .tokens = call.tokens,
-                           .experts_per_token = call.experts_per_token,
-                           .deferred_experts = call.deferred_experts,
-                           .exact = call.exact,
-                           .hidden = call.hidden,
-                           .experts = call.experts,
-                           .weights = call.weights};
   absl::Status result;
   const double bytes =
-      static_cast<double>(RequestBytes(call.tokens, call.experts_per_token, call.hidden_size));
+      static_cast<double>(RequestBytes(call.tokens, call.experts_per_token, options_.link.hidden_size));
   for (const InFlight& call_to : calling_) {
-    if (result.ok()) result = call_to.link->Send(call_id_, view);
+    if (result.ok()) result = call_to.link->Send(call_id_, call);
     series_[call_to.worker].sent->Increment(bytes);
   }
   if (result.ok()) {

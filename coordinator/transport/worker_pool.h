@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "common/observe/metrics.h"
+#include "coordinator/transport/direct_experts.h"
 #include "coordinator/transport/expert_backend.h"
 #include "coordinator/transport/worker_link.h"
 #include "coordinator/transport/worker_status.h"
@@ -40,7 +41,7 @@ struct CallActivity {
 // Before a worker is asked again that could not be reached, or whose session did not last: longer each time.
 inline constexpr std::chrono::milliseconds kRetryMin{5}, kRetryMax{1'000};
 
-class WorkerPool final : public ExpertBackend {
+class WorkerPool final : public ExpertBackend, public DirectExperts {
  public:
   /// Waits until all workers are there. FAILED_PRECONDITION when they do not fit together (a slice twice or
   /// missing, another model); DEADLINE_EXCEEDED names those that did not answer.
@@ -48,7 +49,7 @@ class WorkerPool final : public ExpertBackend {
                                                             Metrics& metrics);
   ~WorkerPool() override;
 
-  absl::Status Start(const ExpertCall& call) override;
+  absl::Status Start(const LayerCallView& call) override;
   absl::Status Finish(absl::Span<float> out) override;
   absl::Status FinishDeferred(absl::Span<float> out) override;
   absl::StatusOr<DirectStep> BeginDirect(std::atomic<uint32_t>* release) override;
@@ -60,6 +61,7 @@ class WorkerPool final : public ExpertBackend {
   CallActivity Activity() const;
   void AnswersEnded() override;
   bool TakeChange() override;
+  DirectExperts* direct() override { return this; }
   /// Rows of every expert, over the workers that answer: asks each in turn and waits, so not for a thread
   /// that serves others. Experts of a lost worker's own slice count 0. UNAVAILABLE: nobody answers.
   absl::StatusOr<ExpertRows> CountedRows() const;

@@ -24,7 +24,7 @@ class DelayingBackend final : public ExpertBackend {
   /// Of each token, from the next step on.
   void Defer(int experts) { deferred_ = experts; }
 
-  absl::Status Start(const ExpertCall& call) override {
+  absl::Status Start(const LayerCallView& call) override {
     NUMOE_CHECK_EQ(call.deferred_experts, 0);
     call_ = call;
     return absl::OkStatus();
@@ -86,7 +86,7 @@ class DelayingBackend final : public ExpertBackend {
   const std::vector<LayerExecutor*> executors_;
   const LayerId last_layer_;
   int deferred_ = 0;
-  ExpertCall call_;
+  LayerCallView call_;
   std::vector<float> late_;  // of the layer before
 };
 

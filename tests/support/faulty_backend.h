@@ -33,7 +33,7 @@ class FaultyBackend final : public ExpertBackend {
   /// Since the last time.
   std::vector<Call> TakeCalls() { return std::exchange(calls_, {}); }
 
-  absl::Status Start(const ExpertCall& call) override {
+  absl::Status Start(const LayerCallView& call) override {
     NUMOE_CHECK(!out_) << "two calls are out at once";
     calls_.push_back({call.layer, call.tokens});
     if (Lost(At::kStart)) return absl::UnavailableError("lost before it was sent");

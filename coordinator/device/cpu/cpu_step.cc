@@ -37,7 +37,6 @@ absl::Status CpuStep::Send(const RoutedRows& work, Tensor /*residual*/) {
   return parts_.experts->Start(
       {.layer = work.layer,
        .tokens = work.rows.count,
-       .hidden_size = work.in.cols,
        .experts_per_token = work.routes.experts_per_token,
        .deferred_experts = layout_.deferred_experts,
        .exact = layout_.exact,

@@ -66,17 +66,17 @@ absl::StatusOr<ExpertSlots*> CudaDevice::ReserveExperts(const ExpertSlotSpec& sp
 }
 
 void CudaDevice::ConnectExperts(ExpertBackend& experts) {
-  experts_ = &experts;
+  direct_experts_ = experts.direct();
   staged_->Connect(experts);
-  direct_->Connect(experts);
+  direct_->Connect(direct_experts_);
 }
 
 absl::Status CudaDevice::FetchExperts(int prompt_tokens_min) {
   NUMOE_CHECK(windows_ != nullptr) << "no windows were reserved";
-  NUMOE_CHECK(experts_ != nullptr) << "ConnectExperts comes before FetchExperts";
   NUMOE_CHECK_GT(prompt_tokens_min, 0);
+  if (direct_experts_ == nullptr) return absl::UnimplementedError("the experts are in no shared memory");
   fetch_tokens_min_ = prompt_tokens_min;
-  return windows_->Adopt(*experts_);
+  return windows_->Adopt(*direct_experts_);
 }
 
 bool CudaDevice::MayBeGraph(const StepLayout& layout, const StepBucket& bucket) const {
@@ -91,7 +91,7 @@ bool CudaDevice::Fetches(const StepLayout& layout) {
   windows_->EndStep();  // of a step that nobody waited for
   // An exact step's way must not depend on the batch.
   if (fetch_tokens_min_ == 0 || layout.exact || PromptTokens(layout) < fetch_tokens_min_) return false;
-  return windows_->BeginStep(*experts_, [&](LayerId layer, ExpertId expert) {
+  return windows_->BeginStep(*direct_experts_, [&](LayerId layer, ExpertId expert) {
     return hot_ != nullptr && hot_->Holds(layer, expert);
   });
 }

@@ -51,7 +51,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<SamplingTables> sampling_;
   std::unique_ptr<LogitReader> logits_;
   GraphCache graphs_;
-  ExpertBackend* experts_ = nullptr;
+  DirectExperts* direct_experts_ = nullptr;  // null: the backend has no shared memory
   int fetch_tokens_min_ = 0;  // prompt tokens of a step that fetches; 0: none does
 };
 

@@ -33,8 +33,7 @@ absl::StatusOr<std::unique_ptr<DirectExchange>> DirectExchange::Create(Runtime& 
 }
 
 void DirectExchange::AskOnce() {
-  NUMOE_CHECK(experts_ != nullptr) << "ConnectExperts comes before the first step with routed experts";
-  if (asked_) return;
+  if (asked_ || experts_ == nullptr) return;
   auto* release = new (release_->host()) std::atomic<uint32_t>(0);
   const absl::Status begun = experts_->BeginDirect(release).status();
   if (absl::IsUnavailable(begun)) return;  // asked again when the slice is back
@@ -62,6 +61,7 @@ absl::Status DirectExchange::Open(bool exact, absl::Span<HandoverStep> steps) {
   if (open_) return absl::OkStatus();
   std::memset(fault_->host(), 0, fault_->bytes());
   auto* release = new (release_->host()) std::atomic<uint32_t>(0);
+  NUMOE_CHECK(experts_ != nullptr) << "only a backend with shared memory has steps that are captured";
   ASSIGN_OR_RETURN(const DirectStep direct, experts_->BeginDirect(release));
   open_ = true;
   NUMOE_CHECK_LE(direct.ports.size(), static_cast<size_t>(kPortsMax));

@@ -14,7 +14,7 @@
 #include "coordinator/device/cuda/kernels/handover.h"
 #include "coordinator/device/cuda/routed_call.h"
 #include "coordinator/device/cuda/runtime.h"
-#include "coordinator/transport/expert_backend.h"
+#include "coordinator/transport/direct_experts.h"
 
 namespace numoe::cuda {
 
@@ -22,7 +22,8 @@ class DirectExchange {
  public:
   static absl::StatusOr<std::unique_ptr<DirectExchange>> Create(Runtime& runtime, Stream stream);
 
-  void Connect(ExpertBackend& experts) { experts_ = &experts; }
+  /// `experts` null: the backend has no shared memory.
+  void Connect(DirectExperts* experts) { experts_ = experts; }
   /// Asks the workers once whether they can be reached directly; again where one was away.
   void AskOnce();
   /// Whether they can; false until they were asked.
@@ -55,7 +56,7 @@ class DirectExchange {
 
   Runtime& runtime_;
   const Stream stream_;
-  ExpertBackend* experts_ = nullptr;
+  DirectExperts* experts_ = nullptr;
   bool possible_ = false;
   bool asked_ = false;
   bool open_ = false;                // in this step

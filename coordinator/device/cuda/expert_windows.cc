@@ -66,7 +66,7 @@ void ExpertWindows::EndUse() {
   in_use_ = false;
 }
 
-absl::Status ExpertWindows::Adopt(ExpertBackend& experts) {
+absl::Status ExpertWindows::Adopt(DirectExperts& experts) {
   NUMOE_CHECK(!in_use_);
   std::vector<std::shared_ptr<ExpertMemory>> now = experts.MappedExperts();
   if (now.empty()) {
@@ -141,7 +141,7 @@ absl::Status ExpertWindows::Pin() {
   return absl::OkStatus();
 }
 
-bool ExpertWindows::BeginStep(ExpertBackend& experts, const Held& held) {
+bool ExpertWindows::BeginStep(DirectExperts& experts, const Held& held) {
   EndStep();
   if (!Adopt(experts).ok() || !BeginUse()) return false;
   PlanStep(held);

@@ -20,7 +20,8 @@
 #include "coordinator/device/cuda/expert_window_plan.h"
 #include "coordinator/device/cuda/runtime.h"
 #include "coordinator/device/expert_slots.h"
-#include "coordinator/transport/expert_backend.h"
+#include "coordinator/transport/direct_experts.h"
+#include "coordinator/transport/direct_experts.h"
 
 namespace numoe::cuda {
 
@@ -33,9 +34,9 @@ class ExpertWindows {
   using Held = std::function<bool(LayerId, ExpertId)>;
   /// Pins the workers' memory where it is new. UNAVAILABLE: a worker shares none, or is away;
   /// UNIMPLEMENTED: it holds parts that no kernel puts together, or more than the windows have room for.
-  absl::Status Adopt(ExpertBackend& experts);
+  absl::Status Adopt(DirectExperts& experts);
   /// Plans the step and sends for its first windows. False: its experts stay with the workers.
-  bool BeginStep(ExpertBackend& experts, const Held& held);
+  bool BeginStep(DirectExperts& experts, const Held& held);
   /// residual += the layer's experts that were not held, of the pairs in call.experts. Layers in order.
   void EnqueueLayer(const ExpertsCall& call, ExpertProducts& products, float* residual);
   /// Seconds that fetching one layer takes, with nothing to compute. REQUIRES: Adopt was OK; no step runs.

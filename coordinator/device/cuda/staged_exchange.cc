@@ -61,7 +61,6 @@ absl::Status StagedExchange::Start(const RoutedCall& call) {
   RETURN_IF_ERROR(runtime_.Await(ready_));
   return experts_->Start({.layer = call.layer,
                           .tokens = call.tokens,
-                          .hidden_size = call.hidden_size,
                           .experts_per_token = call.experts_per_token,
                           .deferred_experts = call.deferred_experts,
                           .exact = call.exact,

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <random>
@@ -12,13 +13,14 @@
 #include "common/topology/node_memory.h"
 #include "coordinator/device/cuda/expert_windows.h"
 #include "coordinator/tools/gpu/gpu_bench.h"
+#include "coordinator/transport/direct_experts.h"
 #include "expert_worker/tools/synthetic_checkpoint.h"
 
 namespace numoe::cuda {
 namespace {
 
 // One worker's weights, of whatever value: every layer's experts as raw INT4.
-class SharedWeights final : public ExpertBackend {
+class SharedWeights final : public ExpertBackend, public DirectExperts {
  public:
   static absl::StatusOr<std::unique_ptr<SharedWeights>> Create(const FetchSizes& sizes) {
     auto weights = std::make_unique<SharedWeights>();
@@ -51,8 +53,13 @@ class SharedWeights final : public ExpertBackend {
   }
 
   double layer_bytes() const { return layer_bytes_; }
+  DirectExperts* direct() override { return this; }
   std::vector<std::shared_ptr<ExpertMemory>> MappedExperts() override { return {mapped_}; }
-  absl::Status Start(const ExpertCall&) override { return Computes(); }
+  absl::StatusOr<DirectStep> BeginDirect(std::atomic<uint32_t>*) override {
+    return absl::UnimplementedError("nobody computes here");
+  }
+  absl::Status EndDirect(int, int, const absl::Status& result) override { return result; }
+  absl::Status Start(const LayerCallView&) override { return Computes(); }
   absl::Status Finish(absl::Span<float>) override { return Computes(); }
   absl::Status AwaitReady(int64_t) override { return absl::OkStatus(); }
   bool Ready() const override { return true; }

@@ -24,7 +24,7 @@ namespace numoe::cuda {
 
 inline constexpr int kPortsMax = 16;  // workers on one host
 
-/// One worker's mailboxes, at addresses of the device (DirectPort of coordinator/transport/expert_backend.h).
+/// One worker's mailboxes, at addresses of the device (DirectPort of coordinator/transport/direct_experts.h).
 struct HandoverPort {
   uint64_t instance = 0;  // that a call repeats
   std::byte* request = nullptr;

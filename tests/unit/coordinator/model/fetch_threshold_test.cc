@@ -28,12 +28,21 @@ TEST(FetchThresholdTest, TwoCallsTellTheLine) {
   EXPECT_EQ(ChooseFetchThreshold(noisy, 1), INT_MAX);
 }
 
+ModelConfig Config() {
+  ModelConfig config;
+  config.hidden_size = 16;
+  config.num_experts = 7;
+  config.experts_per_token = 3;
+  config.layer_is_moe = {false, false, true, true};
+  return config;
+}
+
 class Asked final : public ExpertBackend {
  public:
-  absl::Status Start(const ExpertCall& call) override {
+  absl::Status Start(const LayerCallView& call) override {
     layers.insert(call.layer);
     tokens.push_back(call.tokens);
-    EXPECT_EQ(call.hidden.size(), static_cast<size_t>(call.tokens * call.hidden_size));
+    EXPECT_EQ(call.hidden.size(), static_cast<size_t>(call.tokens * Config().hidden_size));
     EXPECT_EQ(call.experts.size(), static_cast<size_t>(call.tokens * call.experts_per_token));
     EXPECT_EQ(call.weights.size(), call.experts.size());
     for (int t = 0; t < call.tokens; ++t) {
@@ -52,15 +61,6 @@ class Asked final : public ExpertBackend {
   std::set<LayerId> layers;
   std::vector<int> tokens;
 };
-
-ModelConfig Config() {
-  ModelConfig config;
-  config.hidden_size = 16;
-  config.num_experts = 7;
-  config.experts_per_token = 3;
-  config.layer_is_moe = {false, false, true, true};
-  return config;
-}
 
 TEST(FetchThresholdTest, WorkersAreAskedTwiceForAFewTokensAndForMany) {
   for (const int tokens_max : {1, 40, 8192}) {

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 class SwitchedBackend final : public ExpertBackend {
  public:
-  absl::Status Start(const ExpertCall&) override { return absl::OkStatus(); }
+  absl::Status Start(const LayerCallView&) override { return absl::OkStatus(); }
   absl::Status Finish(absl::Span<float>) override { return absl::OkStatus(); }
   absl::Status AwaitReady(int64_t deadline_ms) override {
     if (ready_) return absl::OkStatus();

@@ -133,7 +133,7 @@ class Simulation {
   class Backend final : public ExpertBackend {
    public:
     explicit Backend(Simulation& simulation) : simulation_(simulation) {}
-    absl::Status Start(const ExpertCall&) override { return absl::OkStatus(); }
+    absl::Status Start(const LayerCallView&) override { return absl::OkStatus(); }
     absl::Status Finish(absl::Span<float>) override { return absl::OkStatus(); }
     bool TakeChange() override {
       const std::vector<double>& changes = simulation_.options_.changes_s;

@@ -65,13 +65,12 @@ class HeartbeatTest : public ::testing::Test {
     const std::vector<float> hidden(4), weights(1);
     const std::vector<ExpertId> experts(1);
     std::vector<float> out(4);
-    const ExpertCall call{.layer = 0,
-                          .tokens = 1,
-                          .hidden_size = 4,
-                          .experts_per_token = 1,
-                          .hidden = hidden,
-                          .experts = experts,
-                          .weights = weights};
+    const LayerCallView call{.layer = 0,
+                             .tokens = 1,
+                             .experts_per_token = 1,
+                             .hidden = hidden,
+                             .experts = experts,
+                             .weights = weights};
     const absl::Status begun = pool_->Start(call);
     return begun.ok() ? pool_->Finish(absl::MakeSpan(out)) : begun;
   }

@@ -82,7 +82,6 @@ class TlsLinkTest : public ::testing::Test {
     std::vector<float> out(4);
     const absl::Status begun = pool.Start({.layer = 0,
                                            .tokens = 1,
-                                           .hidden_size = 4,
                                            .experts_per_token = 1,
                                            .hidden = hidden,
                                            .experts = experts,

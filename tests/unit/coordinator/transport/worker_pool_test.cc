@@ -105,7 +105,6 @@ class WorkerPoolTest : public ::testing::Test {
     std::vector<float> out(hidden_.size(), 0.5f);
     absl::Status status = backend.Start({.layer = layer,
                                          .tokens = tokens,
-                                         .hidden_size = kHidden,
                                          .experts_per_token = 2,
                                          .hidden = hidden_,
                                          .experts = experts_,
@@ -127,7 +126,6 @@ class WorkerPoolTest : public ::testing::Test {
     }
     return backend.Start({.layer = layer,
                           .tokens = tokens,
-                          .hidden_size = kHidden,
                           .experts_per_token = kPerToken,
                           .deferred_experts = kDeferred,
                           .hidden = hidden_,
@@ -188,7 +186,6 @@ TEST_F(WorkerPoolTest, DeferredSumsAreTheSameBitsOnAllDataPaths) {
       ASSERT_TRUE(local
                       .Start({.layer = 1,
                               .tokens = tokens,
-                              .hidden_size = kHidden,
                               .experts_per_token = kPerToken,
                               .hidden = hidden_,
                               .experts = experts_,

@@ -143,7 +143,6 @@ class WorkerStatusTest : public ::testing::Test {
     std::vector<float> out(4);
     absl::Status status = pool_->Start({.layer = 0,
                                         .tokens = 1,
-                                        .hidden_size = 4,
                                         .experts_per_token = 1,
                                         .hidden = hidden,
                                         .experts = experts,

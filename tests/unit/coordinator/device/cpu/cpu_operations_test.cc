@@ -255,14 +255,14 @@ TEST_P(CpuOperationsTest, TheGateIsExactToFp32) {
     const RouteTable routes =
         device_->store().NewRouteTable(kExperts);  // all of them, so that every weight shows
     struct Backend : ExpertBackend {
-      absl::Status Start(const ExpertCall& c) override {
+      absl::Status Start(const LayerCallView& c) override {
         call = c;
         return absl::OkStatus();
       }
       absl::Status Finish(absl::Span<float>) override { return absl::OkStatus(); }
       absl::Status AwaitReady(int64_t) override { return absl::OkStatus(); }
       bool Ready() const override { return true; }
-      ExpertCall call;
+      LayerCallView call;
     } backend;
     device_->ConnectExperts(backend);
     step_ = device_->Begin(layout_);

@@ -20,7 +20,7 @@ const ModelOptions kOptions{.kv_block_tokens = 16, .kv_blocks = 9, .logit_rows_m
 // Whoever computes nothing answers at once.
 class ZeroExperts final : public ExpertBackend {
  public:
-  absl::Status Start(const ExpertCall&) override { return absl::OkStatus(); }
+  absl::Status Start(const LayerCallView&) override { return absl::OkStatus(); }
   absl::Status Finish(absl::Span<float>) override { return absl::OkStatus(); }
   absl::Status AwaitReady(int64_t) override { return absl::OkStatus(); }
   bool Ready() const override { return true; }

@@ -10,12 +10,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <random>
 
 #include "common/formats/bf16.h"
 #include "coordinator/device/cuda/cuda_experts.h"
 #include "coordinator/model/hot_experts.h"
+#include "coordinator/transport/direct_experts.h"
 #include "expert_worker/experts/expert_slice.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -61,7 +63,7 @@ std::unique_ptr<Checkpoint> Write(const TemporaryFolder& folder, MatrixFormat fo
 }
 
 // The workers' slices in memory of their own, and what a coordinator maps of it.
-class SharedSlices final : public ExpertBackend {
+class SharedSlices final : public ExpertBackend, public DirectExperts {
  public:
   SharedSlices(const Checkpoint& checkpoint, SliceMode mode, int workers, const std::string& format) {
     ThreadPool pool({.cpus = {0}});
@@ -88,8 +90,13 @@ class SharedSlices final : public ExpertBackend {
     }
   }
   void Unmap() { mapped_.clear(); }
+  DirectExperts* direct() override { return this; }
   std::vector<std::shared_ptr<ExpertMemory>> MappedExperts() override { return mapped_; }
-  absl::Status Start(const ExpertCall&) override { return absl::UnavailableError("nobody computes here"); }
+  absl::StatusOr<DirectStep> BeginDirect(std::atomic<uint32_t>*) override {
+    return absl::UnimplementedError("nobody computes here");
+  }
+  absl::Status EndDirect(int, int, const absl::Status& result) override { return result; }
+  absl::Status Start(const LayerCallView&) override { return absl::UnavailableError("nobody computes here"); }
   absl::Status Finish(absl::Span<float>) override { return absl::UnavailableError("nobody computes here"); }
   absl::Status AwaitReady(int64_t) override { return absl::OkStatus(); }
   bool Ready() const override { return true; }
