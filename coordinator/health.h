@@ -3,14 +3,15 @@
 // Health is about requests: are they served now? A worker that is away makes it no. Liveness is about the
 // process: would a restart help? Waiting for others, for work or for the end of a drain is life; only an
 // engine thread that neither ends a turn nor a layer's call is dead. Every call is ended by its deadline,
-// workers there or not (worker_pool.h), so that no worker can make the coordinator look dead. Pure functions.
+// workers there or not (expert_fan_out.h), so that no worker can make the coordinator look dead. Pure
+// functions.
 #pragma once
 
 #include <vector>
 
 #include "coordinator/api/api_deps.h"
 #include "coordinator/scheduler/engine.h"
-#include "coordinator/transport/worker_pool.h"
+#include "coordinator/transport/expert_fan_out.h"
 
 namespace numoe {
 

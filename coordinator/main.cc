@@ -35,7 +35,7 @@
 #include "coordinator/scheduler/engine_loop.h"
 #include "coordinator/scheduler/scheduler_limits.h"
 #include "coordinator/tracing/tracer.h"
-#include "coordinator/transport/worker_pool.h"
+#include "coordinator/transport/expert_fan_out.h"
 
 namespace numoe {
 namespace {
@@ -47,8 +47,8 @@ DataPath ParseDataPath(const std::string& name) {
   return name == "shm" ? DataPath::kSharedMemory : name == "grpc" ? DataPath::kGrpc : DataPath::kAuto;
 }
 
-absl::StatusOr<std::string> ExpertStats(const WorkerPool& pool, const ModelConfig& config) {
-  ASSIGN_OR_RETURN(const ExpertRows rows, pool.CountedRows());
+absl::StatusOr<std::string> ExpertStats(const WorkerSessions& workers, const ModelConfig& config) {
+  ASSIGN_OR_RETURN(const ExpertRows rows, workers.CountedRows());
   if (rows.layers != config.num_layers) {
     return absl::InternalError(
         fmt::format("workers count {} layers, expected the model's {}", rows.layers, config.num_layers));
@@ -263,7 +263,7 @@ struct Loaded {
   OutputFormat output_format;
   Capacity capacity;
   ModelOptions options;
-  std::unique_ptr<WorkerPool> pool;
+  std::unique_ptr<ExpertFanOut> experts;
   std::unique_ptr<Device> device;
   std::unique_ptr<Model> model;
 };
@@ -352,16 +352,16 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, const std::shared_ptr<Tls
   ASSIGN_OR_RETURN(const uint64_t fingerprint, checkpoint->Fingerprint());
   doing = "waiting for the expert workers";
   LogInfo("waiting for the workers at {}", fmt::join(f.workers, ", "));
-  ASSIGN_OR_RETURN(loaded.pool, WorkerPool::Create({.addresses = f.workers,
-                                                    .link = {.data_path = ParseDataPath(f.data_path),
-                                                             .model_fingerprint = fingerprint,
-                                                             .hidden_size = loaded.config.hidden_size,
-                                                             .num_experts = loaded.config.num_experts,
-                                                             .map_experts = plan.window > 0,
-                                                             .ring_group = f.ring_group,
-                                                             .tls = worker_tls},
-                                                    .start_deadline_ms = f.worker_start_timeout_ms},
-                                                   metrics));
+  ASSIGN_OR_RETURN(loaded.experts, ExpertFanOut::Connect({.addresses = f.workers,
+                                                          .link = {.data_path = ParseDataPath(f.data_path),
+                                                                   .model_fingerprint = fingerprint,
+                                                                   .hidden_size = loaded.config.hidden_size,
+                                                                   .num_experts = loaded.config.num_experts,
+                                                                   .map_experts = plan.window > 0,
+                                                                   .ring_group = f.ring_group,
+                                                                   .tls = worker_tls},
+                                                          .start_deadline_ms = f.worker_start_timeout_ms},
+                                                         metrics));
   doing = "loading the model's weights";
   ASSIGN_OR_RETURN(loaded.device, choice.Create(loaded.capacity.model_len, /*measure_only=*/false));
   ExpertSlots* slots = nullptr;
@@ -371,10 +371,10 @@ absl::StatusOr<Loaded> Load(const CoordinatorFlags& f, const std::shared_ptr<Tls
     ASSIGN_OR_RETURN(slots, loaded.device->ReserveExperts(spec));
   }
   ASSIGN_OR_RETURN(loaded.model,
-                   Model::Load(*checkpoint, loaded.config, loaded.options, *loaded.device, *loaded.pool));
+                   Model::Load(*checkpoint, loaded.config, loaded.options, *loaded.device, *loaded.experts));
   if (plan.window > 0) {
     doing = "pinning the workers' memory";
-    RETURN_IF_ERROR(FetchLongPrompts(f, loaded.config, *loaded.pool, *loaded.device));
+    RETURN_IF_ERROR(FetchLongPrompts(f, loaded.config, *loaded.experts, *loaded.device));
   }
   if (slots == nullptr) return loaded;
   ASSIGN_OR_RETURN(loaded.model, HotExperts::Create(std::move(loaded.model), *checkpoint, *slots,
@@ -423,13 +423,13 @@ absl::Status Serve(CoordinatorFlags& f, const absl::Status& no_dumps) {
   RETURN_IF_ERROR(server->Start());
   ASSIGN_OR_RETURN(const Loaded loaded, Load(f, worker_tls, metrics, doing));
   const auto& [reservation, checkpoint, config, defaults, tokenizer, chat_template, output_format, capacity,
-               options, pool, device, model] = loaded;
+               options, experts, device, model] = loaded;
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(*SelectIsa(f.isa)))}).Set(1);
   LogInfo("device: {}; KV cache: {} blocks of {} tokens in {}; context {} tokens", device->Describe(),
           capacity.blocks, kBlockTokens, CacheTypeName(options.kv_cache_type), capacity.model_len);
   const int vocab = std::min(config.vocab_size, tokenizer->VocabSize());
   auto engine =
-      StartEngine(*model, *pool, EngineOptionsFor(f, capacity, vocab, config.eos_token_ids), metrics);
+      StartEngine(*model, *experts, EngineOptionsFor(f, capacity, vocab, config.eos_token_ids), metrics);
   GrammarCache grammars(GrammarVocabulary::Build(*tokenizer, config.eos_token_ids));
   std::atomic<bool> draining{false};
   const ApiDeps deps{
@@ -448,13 +448,14 @@ absl::Status Serve(CoordinatorFlags& f, const absl::Status& no_dumps) {
       .request_timeout_s = f.request_timeout_s,
       .share_prefix_cache = f.share_prefix_cache,
       .tracer = tracer.get(),
-      .health = [&] { return Health(loaded.pool->Workers(), engine->Stats(), draining.load()); },
+      .health =
+          [&] { return Health(loaded.experts->sessions().Workers(), engine->Stats(), draining.load()); },
       .live =
           [&] {
-            return Liveness(loaded.pool->Activity(), engine->Stats(),
+            return Liveness(loaded.experts->Activity(), engine->Stats(),
                             static_cast<double>(f.live_deadline_ms) / 1e3);
           },
-      .expert_stats = [&] { return ExpertStats(*loaded.pool, loaded.config); },
+      .expert_stats = [&] { return ExpertStats(loaded.experts->sessions(), loaded.config); },
       .server_info = ServerInfo(f, options, *device)};
   ApiService service(deps);
   service.Register(router);

@@ -2,7 +2,7 @@
 //
 // One MoE layer call (common/transport/layer_call.h): hidden states and routing in, the weighted sum over the
 // selected experts out. Implementations: in this process (local_backend.h), expert workers over shared memory
-// or over gRPC (worker_pool.h). The model cannot tell them apart; what only shared memory can do is an
+// or over gRPC (expert_fan_out.h). The model cannot tell them apart; what only shared memory can do is an
 // interface of its own (direct_experts.h). Calls are made by one thread, the engine's; Start and Finish are
 // separate so that shared experts run while the workers compute. A call's deferred experts are computed after
 // its others and waited for by themselves, so that the next layer's attention runs meanwhile (expert

@@ -2,9 +2,9 @@
 //
 // It is mapped read-only, and only if no process but the worker can write to it (write-sealed). The mapping
 // stays valid when the worker dies, because the file is sealed. But the mapping keeps the pages alive, and a
-// worker that starts again needs as many: so the pool retires the memory of a lost worker as soon as nobody
-// uses it. A device brackets its use with BeginUse and EndUse, and leaves here what it pinned the memory
-// with; that goes with the memory. The engine's thread uses, the pool's thread retires.
+// worker that starts again needs as many: so the memory of a lost worker is retired as soon as nobody
+// uses it (memory_retirer.h). A device brackets its use with BeginUse and EndUse, and leaves here what it
+// pinned the memory with; that goes with the memory. The engine's thread uses, the retirer's thread retires.
 #pragma once
 
 #include <memory>

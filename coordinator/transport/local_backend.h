@@ -2,7 +2,7 @@
 // between.
 //
 // What the whole-model tests run on, and the reference that the shared-memory and network paths must equal:
-// slices are added in worker order in fp32, exactly as WorkerPool does. Does not own the executors. One
+// slices are added in worker order in fp32, exactly as ExpertFanOut does. Does not own the executors. One
 // thread.
 #pragma once
 

@@ -267,7 +267,7 @@ class StreamLink final : public WorkerLink {
                                     : absl::UnavailableError("the stream to the worker broke");
   }
 
-  // The pool's watchdog ends a stream that is not answered in time.
+  // ExpertFanOut's watchdog ends a stream that is not answered in time.
   absl::Status Receive(uint64_t call_id, ReplyPart part, int64_t /*deadline_ms*/,
                        absl::Span<float> out) override {
     if (!stream_->Read(&reply_)) return Broken();
@@ -374,7 +374,7 @@ absl::Status ExplainFailure(const std::string& address, const TlsIdentity* tls, 
   const bool connected = channel.GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
   if (!IsUnix(address) && !connected && failure.error_code() == grpc::StatusCode::UNAVAILABLE)
     RETURN_IF_ERROR(ProbeTls(address, tls, std::chrono::milliseconds(kConnectTimeoutMs)));
-  return absl::UnavailableError(failure.error_message());  // the pool says whose
+  return absl::UnavailableError(failure.error_message());  // WorkerTable says whose
 }
 
 }  // namespace

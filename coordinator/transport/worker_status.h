@@ -1,4 +1,4 @@
-// WorkerStatus: what the pool knows of each worker, and CheckFits: whether one may serve beside the others.
+// WorkerStatus: what is known of each worker, and CheckFits: whether one may serve beside the others.
 //
 // Each layer's sum is one part from every slice. Two workers with the same slice, slices of different ways to
 // cut the model, or slices of another number of workers give sums that are wrong without a word, and one that

@@ -70,7 +70,7 @@ absl::Status ExpertWindows::Adopt(DirectExperts& experts) {
   NUMOE_CHECK(!in_use_);
   std::vector<std::shared_ptr<ExpertMemory>> now = experts.MappedExperts();
   if (now.empty()) {
-    memories_.clear();  // the pool retires it
+    memories_.clear();  // MemoryRetirer unpins it
     return absl::UnavailableError("not every worker shares its experts on this host (--share-experts)");
   }
   if (now == memories_) return adopted_;

@@ -21,7 +21,6 @@
 #include "coordinator/device/cuda/runtime.h"
 #include "coordinator/device/expert_slots.h"
 #include "coordinator/transport/direct_experts.h"
-#include "coordinator/transport/direct_experts.h"
 
 namespace numoe::cuda {
 

@@ -5,18 +5,18 @@
 #include "common/base/status.h"
 #include "coordinator/device/cuda/direct_exchange.h"
 #include "coordinator/tools/gpu/gpu_bench.h"
-#include "coordinator/transport/worker_pool.h"
+#include "coordinator/transport/expert_fan_out.h"
 
 namespace numoe::cuda {
 namespace {
 
 constexpr int64_t kPatienceMs = 60'000;
 
-absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, WorkerPool& pool, int rows) {
+absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, ExpertFanOut& workers, int rows) {
   Runtime& runtime = context.runtime();
   const Stream stream = context.stream();
   ASSIGN_OR_RETURN(const auto exchange, DirectExchange::Create(runtime, stream));
-  exchange->Connect(pool);
+  exchange->Connect(workers.direct());
   const auto values = static_cast<size_t>(rows) * static_cast<size_t>(sizes.hidden);
   const auto entries = static_cast<size_t>(rows) * static_cast<size_t>(sizes.experts_per_token);
   std::vector<ExpertId> chosen(entries);
@@ -79,14 +79,15 @@ absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, Worker
 absl::Status BenchHandover(BenchContext& context, BenchWorker& worker, const HandoverSizes& sizes) {
   worker.SetComputing(false);
   Metrics metrics(MetricOwner::kCoordinator);
-  ASSIGN_OR_RETURN(const auto pool, WorkerPool::Create({.addresses = {worker.address()},
-                                                        .link = {.data_path = DataPath::kSharedMemory,
-                                                                 .hidden_size = sizes.hidden,
-                                                                 .num_experts = worker.options().experts,
-                                                                 .call_deadline_ms = kPatienceMs},
-                                                        .start_deadline_ms = kPatienceMs},
-                                                       metrics));
-  for (const int rows : sizes.rows) RETURN_IF_ERROR(BenchRows(context, sizes, *pool, rows));
+  ASSIGN_OR_RETURN(const auto workers,
+                   ExpertFanOut::Connect({.addresses = {worker.address()},
+                                          .link = {.data_path = DataPath::kSharedMemory,
+                                                   .hidden_size = sizes.hidden,
+                                                   .num_experts = worker.options().experts,
+                                                   .call_deadline_ms = kPatienceMs},
+                                          .start_deadline_ms = kPatienceMs},
+                                         metrics));
+  for (const int rows : sizes.rows) RETURN_IF_ERROR(BenchRows(context, sizes, *workers, rows));
   return absl::OkStatus();
 }
 

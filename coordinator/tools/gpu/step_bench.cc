@@ -14,7 +14,7 @@
 #include "coordinator/tools/gpu/gpu_bench.h"
 #include "coordinator/tools/gpu/synthetic_model.h"
 #include "coordinator/tools/gpu/timed_runtime.h"
-#include "coordinator/transport/worker_pool.h"
+#include "coordinator/transport/expert_fan_out.h"
 
 namespace numoe::cuda {
 namespace {
@@ -58,13 +58,13 @@ class StepModel {
   /// Loads the model's weights, whose experts are `worker`'s.
   absl::Status Load(BenchWorker& worker, Metrics& metrics, int overlap_tokens = kNoOverlap) {
     const ModelConfig& config = sizes_.config;
-    ASSIGN_OR_RETURN(pool_, WorkerPool::Create({.addresses = {worker.address()},
-                                                .link = {.data_path = DataPath::kSharedMemory,
-                                                         .hidden_size = config.hidden_size,
-                                                         .num_experts = config.num_experts,
-                                                         .call_deadline_ms = kStepPatienceMs},
-                                                .start_deadline_ms = kStepPatienceMs},
-                                               metrics));
+    ASSIGN_OR_RETURN(experts_, ExpertFanOut::Connect({.addresses = {worker.address()},
+                                                      .link = {.data_path = DataPath::kSharedMemory,
+                                                               .hidden_size = config.hidden_size,
+                                                               .num_experts = config.num_experts,
+                                                               .call_deadline_ms = kStepPatienceMs},
+                                                      .start_deadline_ms = kStepPatienceMs},
+                                                     metrics));
     const SyntheticModel checkpoint(config);
     ASSIGN_OR_RETURN(model_, Model::Load(checkpoint, config,
                                          {.kv_block_tokens = kBlockTokens,
@@ -72,7 +72,7 @@ class StepModel {
                                           .logit_rows_max = 1,
                                           .overlap_tokens = overlap_tokens,
                                           .observe_way = [this](StepWay way) { way_ = way; }},
-                                         *device_, *pool_));
+                                         *device_, *experts_));
     return absl::OkStatus();
   }
 
@@ -133,7 +133,7 @@ class StepModel {
   TimedRuntime* runtime_ = nullptr;  // the device's
   std::vector<KvBlockId> blocks_;
   std::unique_ptr<CudaDevice> device_;
-  std::unique_ptr<WorkerPool> pool_;
+  std::unique_ptr<ExpertFanOut> experts_;
   std::unique_ptr<Model> model_;
   StepWay way_ = StepWay::kWhole;  // of the last step
 };

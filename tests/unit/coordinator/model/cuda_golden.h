@@ -21,7 +21,7 @@
 #include "coordinator/device/cuda/cuda_device.h"
 #include "coordinator/model/hot_experts.h"
 #include "coordinator/model/model.h"
-#include "coordinator/transport/worker_pool.h"
+#include "coordinator/transport/expert_fan_out.h"
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/experts/expert_slice.h"
 #include "expert_worker/service/worker_service.h"
@@ -61,16 +61,16 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
     executor_ = *ExpertExecutor::Load(*checkpoint_, config_,
                                       {.activations = "fp32", .threads = 2, .memory = {.shared = true}});
     Serve();
-    auto pool = WorkerPool::Create({.addresses = {address_},
-                                    .link = {.data_path = GetParam().path,
-                                             .hidden_size = config_.hidden_size,
-                                             .num_experts = config_.num_experts,
-                                             .call_deadline_ms = kPatienceMs,
-                                             .map_experts = true},
-                                    .start_deadline_ms = kPatienceMs},
-                                   metrics_);
-    ASSERT_TRUE(pool.ok()) << pool.status();
-    pool_ = *std::move(pool);
+    auto workers = ExpertFanOut::Connect({.addresses = {address_},
+                                          .link = {.data_path = GetParam().path,
+                                                   .hidden_size = config_.hidden_size,
+                                                   .num_experts = config_.num_experts,
+                                                   .call_deadline_ms = kPatienceMs,
+                                                   .map_experts = true},
+                                          .start_deadline_ms = kPatienceMs},
+                                         metrics_);
+    ASSERT_TRUE(workers.ok()) << workers.status();
+    workers_ = *std::move(workers);
     LoadModel();
   }
 
@@ -87,7 +87,7 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
     ASSERT_TRUE(slots.ok()) << slots.status();
     slots_ = *slots;
     auto model = Model::Load(*checkpoint_, config_, ModelOptionsFor(deferred_), *device_,
-                             faulty_ != nullptr ? static_cast<ExpertBackend&>(*faulty_) : *pool_);
+                             faulty_ != nullptr ? static_cast<ExpertBackend&>(*faulty_) : *workers_);
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);
   }
@@ -176,7 +176,7 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
     EXPECT_TRUE(absl::IsUnavailable(Step(8, 9).status()));
     EXPECT_TRUE(absl::IsUnavailable(Step(8, 9).status()));
     Serve();
-    ASSERT_TRUE(pool_->AwaitReady(kPatienceMs).ok());
+    ASSERT_TRUE(workers_->AwaitReady(kPatienceMs).ok());
     for (int i = 0; i < 3; ++i) {
       const auto again = Step(8, 9);  // another segment, the same graph
       ASSERT_TRUE(again.ok()) << again.status();
@@ -197,8 +197,8 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
   ModelConfig config_;
   std::unique_ptr<ExpertExecutor> executor_;
   std::unique_ptr<WorkerService> service_;
-  std::unique_ptr<WorkerPool> pool_;
-  std::unique_ptr<FaultyBackend> faulty_;  // before the pool, where a test loses calls; through the host
+  std::unique_ptr<ExpertFanOut> workers_;
+  std::unique_ptr<FaultyBackend> faulty_;  // before the workers, where a test loses calls; through the host
   std::unique_ptr<cuda::CudaDevice> device_;
   ExpertSlots* slots_ = nullptr;
   std::unique_ptr<Model> model_;

@@ -109,10 +109,10 @@ TEST_P(CudaGoldenTest, FetchedPromptsSurviveALostWorker) {
   const auto first = Step(0, 16);
   ASSERT_TRUE(first.ok()) << first.status();
   service_.reset();
-  while (pool_->Ready()) std::this_thread::yield();
+  while (workers_->Ready()) std::this_thread::yield();
   EXPECT_TRUE(absl::IsUnavailable(Step(0, 16).status()));
   Serve();
-  ASSERT_TRUE(pool_->AwaitReady(kPatienceMs).ok());
+  ASSERT_TRUE(workers_->AwaitReady(kPatienceMs).ok());
   const uint64_t calls = service_->Stats().calls;
   const auto again = Step(0, 16);
   ASSERT_TRUE(again.ok()) << again.status();

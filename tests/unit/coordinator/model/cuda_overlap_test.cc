@@ -81,10 +81,10 @@ TEST_P(CudaOverlapTest, ALostWorkersStepIsReplayed) {
   service_.reset();
   EXPECT_TRUE(absl::IsUnavailable(Run(8, 9, 8, 9).status()));
   Serve();
-  ASSERT_TRUE(pool_->AwaitReady(kPatienceMs).ok());
+  ASSERT_TRUE(workers_->AwaitReady(kPatienceMs).ok());
   for (int i = 0; i < 3; ++i) EXPECT_EQ(*Run(8, 9, 8, 9), *first);
 
-  faulty_ = std::make_unique<FaultyBackend>(*pool_);
+  faulty_ = std::make_unique<FaultyBackend>(*workers_);
   ASSERT_NO_FATAL_FAILURE(LoadModel());
   ASSERT_TRUE(Run(0, 8, 0, 8).ok());
   const int calls = static_cast<int>(faulty_->TakeCalls().size());

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "common/topology/node_memory.h"
-#include "coordinator/transport/worker_pool.h"
+#include "coordinator/transport/expert_fan_out.h"
 #include "expert_worker/service/worker_service.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -154,14 +154,14 @@ class SharedWorkerTest : public ExpertMemoryTest {
     ASSERT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
   }
-  std::unique_ptr<WorkerPool> Connect(DataPath path, bool map_experts) {
-    auto pool = WorkerPool::Create(
+  std::unique_ptr<ExpertFanOut> Connect(DataPath path, bool map_experts) {
+    auto workers = ExpertFanOut::Connect(
         {.addresses = {address_},
          .link = {.data_path = path, .hidden_size = 64, .num_experts = kExperts, .map_experts = map_experts},
          .start_deadline_ms = kPatienceMs},
         metrics_);
-    EXPECT_TRUE(pool.ok()) << pool.status();
-    return *std::move(pool);
+    EXPECT_TRUE(workers.ok()) << workers.status();
+    return *std::move(workers);
   }
   const std::string address_ = "unix:" + ::testing::TempDir() + "/experts-" + std::to_string(getpid());
   NoWork executor_;
@@ -171,8 +171,8 @@ class SharedWorkerTest : public ExpertMemoryTest {
 
 TEST_F(SharedWorkerTest, WhoWantsThemMapsTheWorkersWeights) {
   Serve(memory_.fd());
-  const auto pool = Connect(DataPath::kSharedMemory, /*map_experts=*/true);
-  const auto mapped = pool->MappedExperts();
+  const auto workers = Connect(DataPath::kSharedMemory, /*map_experts=*/true);
+  const auto mapped = workers->MappedExperts();
   ASSERT_EQ(mapped.size(), 1u);
   EXPECT_EQ(mapped[0]->directory(), Directory());
   ASSERT_TRUE(mapped[0]->BeginUse());
@@ -192,40 +192,40 @@ TEST_F(SharedWorkerTest, NobodyMapsWhatIsNotWantedNotSharedOrNotHere) {
 // Unpinning waits for the device, and that for a release that the same thread gives.
 TEST_F(SharedWorkerTest, MemoryIsNotGivenUpWhileADeviceWaitsForReplies) {
   Serve(memory_.fd());
-  const auto pool = Connect(DataPath::kSharedMemory, /*map_experts=*/true);
-  const auto mapped = pool->MappedExperts();
+  const auto workers = Connect(DataPath::kSharedMemory, /*map_experts=*/true);
+  const auto mapped = workers->MappedExperts();
   ASSERT_EQ(mapped.size(), 1u);
   ASSERT_TRUE(mapped[0]->BeginUse());
   mapped[0]->Pin(std::make_shared<int>(7));
   mapped[0]->EndUse();
   std::atomic<uint32_t> release{0};
-  ASSERT_TRUE(pool->BeginDirect(&release).ok());
+  ASSERT_TRUE(workers->BeginDirect(&release).ok());
   service_.reset();
   while (release.load() == 0) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the pool's thread looks many times
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the retirer looks many times
   EXPECT_TRUE(mapped[0]->pinned());
-  EXPECT_TRUE(absl::IsUnavailable(pool->EndDirect(0, 0, absl::UnavailableError("it waited in vain"))));
+  EXPECT_TRUE(absl::IsUnavailable(workers->EndDirect(0, 0, absl::UnavailableError("it waited in vain"))));
   while (mapped[0]->pinned()) std::this_thread::yield();
 }
 
 TEST_F(SharedWorkerTest, AWorkerThatComesBackIsMappedAnewAndTheOldMemoryGivenUp) {
   Serve(memory_.fd());
-  const auto pool = Connect(DataPath::kSharedMemory, /*map_experts=*/true);
-  const auto before = pool->MappedExperts();
+  const auto workers = Connect(DataPath::kSharedMemory, /*map_experts=*/true);
+  const auto before = workers->MappedExperts();
   ASSERT_EQ(before.size(), 1u);
   ASSERT_TRUE(before[0]->BeginUse());
   const auto pins = std::make_shared<int>(7);
   before[0]->Pin(pins);
   service_.reset();
-  while (pool->Ready()) std::this_thread::yield();
-  EXPECT_TRUE(pool->MappedExperts().empty());
+  while (workers->Ready()) std::this_thread::yield();
+  EXPECT_TRUE(workers->MappedExperts().empty());
   EXPECT_EQ(before[0]->Bytes(Directory().layers[0])[0], memory_.data()[0]);  // a step still runs
   const NodeMemory other = *NodeMemory::Allocate(Directory().bytes, {.shared = true});
   std::memset(other.data(), 99, other.size());
   ASSERT_TRUE(other.SealContent().ok());
   Serve(other.fd());
-  ASSERT_TRUE(pool->AwaitReady(kPatienceMs).ok());
-  const auto after = pool->MappedExperts();
+  ASSERT_TRUE(workers->AwaitReady(kPatienceMs).ok());
+  const auto after = workers->MappedExperts();
   ASSERT_EQ(after.size(), 1u);
   EXPECT_NE(after[0], before[0]);
   ASSERT_TRUE(after[0]->BeginUse());

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "coordinator/transport/worker_pool.h"
+#include "coordinator/transport/expert_fan_out.h"
 #include "expert_worker/service/worker_service.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -49,17 +49,17 @@ class HeartbeatTest : public ::testing::Test {
     relay_ = std::make_unique<CutRelay>(std::stoi(address.substr(address.rfind(':') + 1)));
   }
   void Connect(int64_t deadline_ms, DataPath path = DataPath::kGrpc) {
-    auto pool = WorkerPool::Create({.addresses = {relay_->address()},
-                                    .link = {.data_path = path,
-                                             .hidden_size = 4,
-                                             .num_experts = 2,
-                                             .call_deadline_ms = kHeartbeatPatienceMs,
-                                             .heartbeat_ms = 10,
-                                             .heartbeat_deadline_ms = deadline_ms},
-                                    .start_deadline_ms = kHeartbeatPatienceMs},
-                                   metrics_);
-    ASSERT_TRUE(pool.ok()) << pool.status();
-    pool_ = *std::move(pool);
+    auto workers = ExpertFanOut::Connect({.addresses = {relay_->address()},
+                                          .link = {.data_path = path,
+                                                   .hidden_size = 4,
+                                                   .num_experts = 2,
+                                                   .call_deadline_ms = kHeartbeatPatienceMs,
+                                                   .heartbeat_ms = 10,
+                                                   .heartbeat_deadline_ms = deadline_ms},
+                                          .start_deadline_ms = kHeartbeatPatienceMs},
+                                         metrics_);
+    ASSERT_TRUE(workers.ok()) << workers.status();
+    workers_ = *std::move(workers);
   }
   absl::Status Call() {
     const std::vector<float> hidden(4), weights(1);
@@ -71,21 +71,21 @@ class HeartbeatTest : public ::testing::Test {
                              .hidden = hidden,
                              .experts = experts,
                              .weights = weights};
-    const absl::Status begun = pool_->Start(call);
-    return begun.ok() ? pool_->Finish(absl::MakeSpan(out)) : begun;
+    const absl::Status begun = workers_->Start(call);
+    return begun.ok() ? workers_->Finish(absl::MakeSpan(out)) : begun;
   }
   // Whether a call succeeds in time: on a busy machine the deadline of a sign of life may pass at any moment.
   bool CallsAgain() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kHeartbeatPatienceMs);
     while (std::chrono::steady_clock::now() < deadline) {
-      if (pool_->AwaitReady(kHeartbeatPatienceMs).ok() && Call().ok()) return true;
+      if (workers_->AwaitReady(kHeartbeatPatienceMs).ok() && Call().ok()) return true;
     }
     return false;
   }
   // Until the worker is as `up` says; whether it came to that.
   bool Await(bool up) const {
     for (int i = 0; i < kHeartbeatPatienceMs / 5; ++i) {
-      if (pool_->Workers()[0].up == up) return true;
+      if (workers_->sessions().Workers()[0].up == up) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     return false;
@@ -95,7 +95,7 @@ class HeartbeatTest : public ::testing::Test {
   Zeros zeros_;
   std::unique_ptr<WorkerService> service_;
   std::unique_ptr<CutRelay> relay_;
-  std::unique_ptr<WorkerPool> pool_;
+  std::unique_ptr<ExpertFanOut> workers_;
 };
 
 TEST_F(HeartbeatTest, AnIdleLinkThatIsCutIsNoticedAndHeals) {
@@ -113,9 +113,9 @@ TEST_F(HeartbeatTest, ACallInACutLinkEndsLongBeforeItsDeadline) {
   const absl::Status ended = Call();
   EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(kHeartbeatPatienceMs / 2));
-  EXPECT_FALSE(pool_->Ready());
+  EXPECT_FALSE(workers_->Ready());
   relay_->Cut(false);
-  ASSERT_TRUE(pool_->AwaitReady(kHeartbeatPatienceMs).ok());
+  ASSERT_TRUE(workers_->AwaitReady(kHeartbeatPatienceMs).ok());
 }
 
 // A worker that is stopped, as its peers see it: it answers nothing, and no socket of it closes.
@@ -136,7 +136,7 @@ TEST_F(HeartbeatTest, AStoppedWorkerIsNoticedOnTheRingInACall) {
   const absl::Status ended = Call();
   EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(kHeartbeatPatienceMs / 2));
-  EXPECT_FALSE(pool_->Ready());
+  EXPECT_FALSE(workers_->Ready());
   zeros_.GoOn();
   relay_->Cut(false);
   EXPECT_TRUE(CallsAgain());

@@ -1,12 +1,12 @@
-// Mutual TLS between a pool and real worker services: who is let in, who is refused and with which words, and
-// certificates that are renewed while it serves.
+// Mutual TLS between a coordinator and real worker services: who is let in, who is refused and with which
+// words, and certificates that are renewed while it serves.
 #include <grpcpp/grpcpp.h>
 
 #include <csignal>
 #include <thread>
 
+#include "coordinator/transport/expert_fan_out.h"
 #include "coordinator/transport/tls_probe.h"
-#include "coordinator/transport/worker_pool.h"
 #include "expert_worker/service/worker_service.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -55,39 +55,39 @@ class TlsLinkTest : public ::testing::Test {
     EXPECT_TRUE(tls.ok()) << tls.status();
     return tls.ok() ? *tls : nullptr;
   }
-  absl::StatusOr<std::unique_ptr<WorkerPool>> Connect(const std::shared_ptr<TlsIdentityWatch>& tls,
-                                                      const std::string& address = "") {
-    return WorkerPool::Create({.addresses = {address.empty() ? service_->address() : address},
-                               .link = {.data_path = DataPath::kGrpc,
-                                        .hidden_size = 4,
-                                        .num_experts = 2,
-                                        .call_deadline_ms = kTlsLinkPatienceMs,
-                                        .heartbeat_deadline_ms = kTlsLinkPatienceMs,
-                                        .tls = tls},
-                               .start_deadline_ms = kTlsLinkPatienceMs},
-                              metrics_);
+  absl::StatusOr<std::unique_ptr<ExpertFanOut>> Connect(const std::shared_ptr<TlsIdentityWatch>& tls,
+                                                        const std::string& address = "") {
+    return ExpertFanOut::Connect({.addresses = {address.empty() ? service_->address() : address},
+                                  .link = {.data_path = DataPath::kGrpc,
+                                           .hidden_size = 4,
+                                           .num_experts = 2,
+                                           .call_deadline_ms = kTlsLinkPatienceMs,
+                                           .heartbeat_deadline_ms = kTlsLinkPatienceMs,
+                                           .tls = tls},
+                                  .start_deadline_ms = kTlsLinkPatienceMs},
+                                 metrics_);
   }
   // The refusal of a start; the words that it has are the test.
   std::string Refusal(const std::shared_ptr<TlsIdentityWatch>& tls, const std::string& address = "") {
-    const auto pool = Connect(tls, address);
-    EXPECT_TRUE(absl::IsFailedPrecondition(pool.status())) << pool.status();
-    return pool.status().ToString();
+    const auto workers = Connect(tls, address);
+    EXPECT_TRUE(absl::IsFailedPrecondition(workers.status())) << workers.status();
+    return workers.status().ToString();
   }
   std::string LocalhostAddress() const {
     return "localhost" + service_->address().substr(service_->address().rfind(':'));
   }
-  static absl::Status Call(WorkerPool& pool) {
+  static absl::Status Call(ExpertFanOut& workers) {
     const std::vector<float> hidden(4), weights(1);
     const std::vector<ExpertId> experts(1);
     std::vector<float> out(4);
-    const absl::Status begun = pool.Start({.layer = 0,
-                                           .tokens = 1,
-                                           .experts_per_token = 1,
-                                           .hidden = hidden,
-                                           .experts = experts,
-                                           .weights = weights});
+    const absl::Status begun = workers.Start({.layer = 0,
+                                              .tokens = 1,
+                                              .experts_per_token = 1,
+                                              .hidden = hidden,
+                                              .experts = experts,
+                                              .weights = weights});
     if (!begun.ok()) return begun;
-    const absl::Status status = pool.Finish(absl::MakeSpan(out));
+    const absl::Status status = workers.Finish(absl::MakeSpan(out));
     if (status.ok()) {
       EXPECT_EQ(out, std::vector<float>(4, 1.0f));
     }
@@ -107,9 +107,9 @@ TEST_F(TlsLinkTest, BothEndsOfOneCaServeByAddressAndByName) {
   Serve(worker_, ours_.pem());
   const auto tls = Coordinator(client_, ours_.pem());
   for (const std::string& address : {service_->address(), LocalhostAddress()}) {
-    const auto pool = Connect(tls, address);
-    ASSERT_TRUE(pool.ok()) << pool.status();
-    for (int i = 0; i < 3; ++i) EXPECT_TRUE(Call(**pool).ok());
+    const auto workers = Connect(tls, address);
+    ASSERT_TRUE(workers.ok()) << workers.status();
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(Call(**workers).ok());
   }
 }
 
@@ -117,9 +117,9 @@ TEST_F(TlsLinkTest, SocketsStayPlain) {
   const std::string socket = "unix:" + (folder_.path() / "w.sock").string();
   Serve(worker_, ours_.pem(), socket);
   for (const auto& tls : {Coordinator(client_, ours_.pem()), std::shared_ptr<TlsIdentityWatch>()}) {
-    const auto pool = Connect(tls);
-    ASSERT_TRUE(pool.ok()) << pool.status();
-    EXPECT_TRUE(Call(**pool).ok());
+    const auto workers = Connect(tls);
+    ASSERT_TRUE(workers.ok()) << workers.status();
+    EXPECT_TRUE(Call(**workers).ok());
   }
 }
 
@@ -201,8 +201,8 @@ TEST_F(TlsLinkTest, TheProbeFindsNothingWrongWhereNothingIs) {
 TEST_F(TlsLinkTest, RenewedCertificatesOfAnotherCaAreTakenUpByBoth) {
   Serve(worker_, ours_.pem());
   const auto tls = Coordinator(client_, ours_.pem());
-  const auto pool = Connect(tls);
-  ASSERT_TRUE(pool.ok()) << pool.status();
+  const auto workers = Connect(tls);
+  ASSERT_TRUE(workers.ok()) << workers.status();
   // As a CA is replaced: both are believed, then the certificates change, then the old one is believed no
   // more.
   const std::string both = ours_.pem() + other_.pem();
@@ -211,7 +211,7 @@ TEST_F(TlsLinkTest, RenewedCertificatesOfAnotherCaAreTakenUpByBoth) {
   const std::string address = service_->address();
   WriteIdentity(folder_.path(), "worker", fresh_worker, both);
   WriteIdentity(folder_.path(), "coordinator", fresh_client, other_.pem(), "worker-");
-  EXPECT_TRUE(Call(**pool).ok()) << "the session that is there goes on";
+  EXPECT_TRUE(Call(**workers).ok()) << "the session that is there goes on";
   // New sessions: until the service has looked at its files it is refused, and then it is not.
   for (int i = 0; i < kTlsLinkPatienceMs / 100; ++i) {
     if (tls->Current()->certificate_pem == fresh_client.certificate_pem && Connect(tls).ok()) break;
@@ -220,7 +220,7 @@ TEST_F(TlsLinkTest, RenewedCertificatesOfAnotherCaAreTakenUpByBoth) {
   const auto renewed = Connect(tls);
   ASSERT_TRUE(renewed.ok()) << renewed.status();
   EXPECT_TRUE(Call(**renewed).ok());
-  EXPECT_TRUE(Call(**pool).ok());
+  EXPECT_TRUE(Call(**workers).ok());
 }
 
 TEST_F(TlsLinkTest, AServiceWhoseFilesDoNotFitTogetherHealsWhenTheyDo) {
@@ -230,7 +230,7 @@ TEST_F(TlsLinkTest, AServiceWhoseFilesDoNotFitTogetherHealsWhenTheyDo) {
   WriteIdentity(folder_.path(), "worker", {worker_.certificate_pem, fresh.key_pem}, ours_.pem());
   std::this_thread::sleep_for(std::chrono::milliseconds(1'500));  // it looks once a second
   WriteIdentity(folder_.path(), "worker", fresh, ours_.pem());
-  const auto pool = Connect(tls);
+  const auto workers = Connect(tls);
   for (int i = 0; i < kTlsLinkPatienceMs / 100 && !Connect(tls).ok(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const auto healed = Connect(tls);

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "common/formats/bf16.h"
-#include "coordinator/transport/worker_pool.h"
+#include "coordinator/transport/expert_fan_out.h"
 #include "expert_worker/service/worker_service.h"
 #include "gtest/gtest.h"
 #include "tests/cuda_host/simulated_runtime.h"
@@ -60,15 +60,15 @@ class HandoverTest : public ::testing::Test {
                           std::to_string(w));
       Serve(w, addresses.back());
     }
-    auto pool = WorkerPool::Create({.addresses = addresses,
-                                    .link = {.data_path = DataPath::kSharedMemory,
-                                             .hidden_size = kHandoverHidden,
-                                             .num_experts = kHandoverExperts,
-                                             .call_deadline_ms = kPatienceMs},
-                                    .start_deadline_ms = kPatienceMs},
-                                   metrics_);
-    ASSERT_TRUE(pool.ok()) << pool.status();
-    pool_ = *std::move(pool);
+    auto workers = ExpertFanOut::Connect({.addresses = addresses,
+                                          .link = {.data_path = DataPath::kSharedMemory,
+                                                   .hidden_size = kHandoverHidden,
+                                                   .num_experts = kHandoverExperts,
+                                                   .call_deadline_ms = kPatienceMs},
+                                          .start_deadline_ms = kPatienceMs},
+                                         metrics_);
+    ASSERT_TRUE(workers.ok()) << workers.status();
+    workers_ = *std::move(workers);
     stream_ = *runtime_->NewStream();
     hidden_ = New(kRowsMax * kHandoverHidden * 2);
     experts_ = New(kRowsMax * kHandoverPerToken * 4);
@@ -196,7 +196,7 @@ class HandoverTest : public ::testing::Test {
   Metrics metrics_{MetricOwner::kCoordinator};
   std::vector<std::unique_ptr<Formula>> formulas_;
   std::vector<std::unique_ptr<WorkerService>> services_;
-  std::unique_ptr<WorkerPool> pool_;
+  std::unique_ptr<ExpertFanOut> workers_;
   std::unique_ptr<Runtime> runtime_ = NewSimulatedRuntime();
   Stream stream_ = nullptr;
   std::unique_ptr<Memory> hidden_, experts_, weights_, residual_, step_, counters_, fault_, release_;
@@ -220,13 +220,13 @@ TEST_F(HandoverTest, AGraphOfCallsGivesTheWorkersSums) {
       }
       expected = std::move(sums);
     }
-    const auto direct = pool_->BeginDirect(Release());
+    const auto direct = workers_->BeginDirect(Release());
     ASSERT_TRUE(direct.ok()) << direct.status();
     Begin(rows, *direct);
     runtime_->Launch(**graph, stream_);
     ASSERT_TRUE(runtime_->Synchronize(stream_).ok());
     EXPECT_EQ(Fault().kind, 0u);
-    ASSERT_TRUE(pool_->EndDirect(3, 0, absl::OkStatus()).ok());
+    ASSERT_TRUE(workers_->EndDirect(3, 0, absl::OkStatus()).ok());
     for (size_t i = 0; i < expected.size(); ++i)
       EXPECT_NEAR(reinterpret_cast<float*>(residual_->device())[i], expected[i], 1e-4) << i;
   }
@@ -236,12 +236,12 @@ TEST_F(HandoverTest, OneCallIsBitForBitWhatTheHostAddsUp) {
   for (int round = 0; round < 3; ++round) {
     FillInputs(5, round);
     const std::vector<float> expected = Expected(5, 2);
-    const auto direct = pool_->BeginDirect(Release());
+    const auto direct = workers_->BeginDirect(Release());
     ASSERT_TRUE(direct.ok()) << direct.status();
     Begin(5, *direct);
     EnqueueCall(0, 2);
     ASSERT_TRUE(runtime_->Synchronize(stream_).ok());
-    ASSERT_TRUE(pool_->EndDirect(1, 0, absl::OkStatus()).ok());
+    ASSERT_TRUE(workers_->EndDirect(1, 0, absl::OkStatus()).ok());
     const auto* residual = reinterpret_cast<float*>(residual_->device());
     EXPECT_EQ(std::vector<float>(residual, residual + expected.size()), expected);
     EXPECT_EQ(residual[expected.size()], static_cast<float>(expected.size() % 13)) << "a padding row changed";
@@ -284,20 +284,20 @@ TEST_F(HandoverTest, DeferredSumsComeByThemselves) {
         }
       }
     }
-    const auto direct = pool_->BeginDirect(Release());
+    const auto direct = workers_->BeginDirect(Release());
     ASSERT_TRUE(direct.ok()) << direct.status();
     Begin(rows, *direct);
     runtime_->Launch(**graph, stream_);
     ASSERT_TRUE(runtime_->Synchronize(stream_).ok());
     EXPECT_EQ(Fault().kind, 0u);
-    ASSERT_TRUE(pool_->EndDirect(3, 2, absl::OkStatus()).ok());
+    ASSERT_TRUE(workers_->EndDirect(3, 2, absl::OkStatus()).ok());
     EXPECT_EQ(std::vector<float>(residual, residual + values), expected) << rows << " rows";
   }
 }
 
 TEST_F(HandoverTest, AWorkersRefusalIsNotedAndTheRestOfTheStepRunsEmpty) {
   FillInputs(4, 1);
-  const auto direct = pool_->BeginDirect(Release());
+  const auto direct = workers_->BeginDirect(Release());
   ASSERT_TRUE(direct.ok()) << direct.status();
   Begin(4, *direct);
   EnqueueCall(0, kRefusedLayer);
@@ -307,12 +307,12 @@ TEST_F(HandoverTest, AWorkersRefusalIsNotedAndTheRestOfTheStepRunsEmpty) {
   EXPECT_EQ(Fault().call, 0u);
   EXPECT_EQ(Fault().status, static_cast<uint32_t>(absl::StatusCode::kInvalidArgument));
   EXPECT_EQ(*direct->ports[0].request_published, direct->ports[0].requests + 1) << "nothing is sent after it";
-  EXPECT_TRUE(absl::IsUnavailable(pool_->EndDirect(1, 0, absl::InternalError("refused"))));
+  EXPECT_TRUE(absl::IsUnavailable(workers_->EndDirect(1, 0, absl::InternalError("refused"))));
 }
 
 TEST_F(HandoverTest, ADeadWorkerFreesTheDevice) {
   FillInputs(4, 1);
-  const auto direct = pool_->BeginDirect(Release());
+  const auto direct = workers_->BeginDirect(Release());
   ASSERT_TRUE(direct.ok()) << direct.status();
   services_[1].reset();
   Begin(4, *direct);
@@ -320,7 +320,7 @@ TEST_F(HandoverTest, ADeadWorkerFreesTheDevice) {
   EnqueueCall(1, 3);
   ASSERT_TRUE(runtime_->Synchronize(stream_).ok());
   EXPECT_EQ(static_cast<FaultKind>(Fault().kind), FaultKind::kReleased);
-  EXPECT_TRUE(absl::IsUnavailable(pool_->EndDirect(2, 0, absl::UnavailableError("released"))));
+  EXPECT_TRUE(absl::IsUnavailable(workers_->EndDirect(2, 0, absl::UnavailableError("released"))));
 }
 
 }  // namespace
