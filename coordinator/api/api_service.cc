@@ -1,65 +1,48 @@
 #include "coordinator/api/api_service.h"
 
-#include <algorithm>
-#include <thread>
+#include <memory>
 
 #include "common/base/version.h"
-#include "coordinator/api/messages_request.h"
-#include "coordinator/api/messages_writer.h"
-#include "coordinator/api/native_request.h"
-#include "coordinator/api/native_writer.h"
-#include "coordinator/api/openai_request.h"
-#include "coordinator/api/openai_writer.h"
+#include "common/weights/json_reader.h"
+#include "coordinator/api/generation_routes.h"
+#include "coordinator/api/messages_routes.h"
 #include "coordinator/api/openapi.h"
+#include "coordinator/api/token_routes.h"
 
 namespace numoe {
 namespace {
-
-template <typename Writer>
-std::unique_ptr<AnswerWriter> Write(const GenerationRequest& request, AnswerContext context) {
-  return std::make_unique<Writer>(request, std::move(context));
-}
-
-const Dialect kChat = {ReadChatRequest, Write<ChatWriter>, "chatcmpl-"};
-const Dialect kText = {ReadTextRequest, Write<TextWriter>, "cmpl-"};
-const Dialect kMessages = {ReadMessagesRequest, Write<MessagesWriter>, "msg_", ErrorShape::kAnthropic};
-const Dialect kNative = {ReadNativeRequest, Write<NativeWriter>, ""};
 
 // Preparing takes a core for milliseconds at most; two keep a long prompt from holding up the others.
 constexpr int kPreparers = 2;
 
 }  // namespace
 
-ApiService::ApiService(const ApiDeps& deps) : deps_(deps), preparers_(kPreparers) {
-  waiters_.emplace(1);
-  background_.emplace(1);
-}
+ApiService::ApiService(const ApiDeps& deps)
+    : deps_(deps), preparers_(kPreparers), responses_(deps, running_, preparers_), state_(deps, running_) {}
 
 ApiService::~ApiService() { Stop(); }
 
 void ApiService::Stop() {
   preparers_.Stop();
-  for (auto* threads : {&waiters_, &background_}) {
-    if (!threads->has_value()) continue;
-    (*threads)->stop();
-    (*threads)->join();
-  }
+  state_.Stop();
+  responses_.Stop();
 }
 
 void ApiService::DropWork() {
-  waiters_.reset();
-  background_.reset();
+  state_.DropWork();
+  responses_.DropWork();
 }
 
 void ApiService::Register(Router& router) {
-  AddGeneration(router, "/v1/chat/completions", "An answer to a conversation (OpenAI)", kChat);
-  AddGeneration(router, "/v1/completions", "What follows a text (OpenAI)", kText);
-  AddGeneration(router, "/v1/messages", "An answer to a conversation (Anthropic)", kMessages);
-  AddGeneration(router, "/generate", "What follows texts or token ids (SGLang)", kNative);
-  RegisterMessages(router);
-  RegisterResponses(router);
-  RegisterTokens(router);
-  RegisterState(router);
+  AddGenerationRoutes(router, deps_, running_, preparers_);
+  AddMessagesRoutes(router, deps_, preparers_);
+  responses_.Register(router);
+  AddTokenRoutes(router, deps_, preparers_);
+  state_.Register(router);
+  AddOpenApi(router);
+}
+
+void ApiService::AddOpenApi(Router& router) {
   router.Add({.method = "GET",
               .pattern = "/openapi.json",
               .summary = "This document",
@@ -72,19 +55,6 @@ void ApiService::Register(Router& router) {
                     exchange->Reply({.body = openapi_});
                   },
               .open = true});
-}
-
-void ApiService::AddGeneration(Router& router, const std::string& path, const std::string& summary,
-                               const Dialect& dialect) {
-  router.Add({.method = "POST",
-              .pattern = path,
-              .summary = summary,
-              .handle =
-                  [this, &dialect](std::shared_ptr<Exchange> exchange) {
-                    std::make_shared<GenerationTask>(deps_, running_, std::move(exchange), dialect)
-                        ->Start(preparers_);
-                  },
-              .errors = dialect.errors});
 }
 
 }  // namespace numoe

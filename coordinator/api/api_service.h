@@ -1,21 +1,18 @@
 // ApiService: every endpoint of the coordinator, as handlers for the router.
 //
-// Generation (OpenAI's chat and completions, ...), tokens, models and the server's state. The list of routes
-// is in api_service.cc; /openapi.json describes it. Owns the threads that prepare requests or wait for
-// workers. All of `deps` but the engine outlives it, and it outlives the server.
+// Puts the groups of routes together and owns what they share: the requests that run and the threads that
+// prepare them. /openapi.json, which is answered here, describes all routes. All of `deps` but the engine
+// outlives it, and it outlives the server.
 #pragma once
 
-#include <boost/asio/thread_pool.hpp>
-#include <functional>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <variant>
 
 #include "coordinator/api/api_deps.h"
 #include "coordinator/api/generation_task.h"
 #include "coordinator/api/preparation_pool.h"
-#include "coordinator/api/response_store.h"
+#include "coordinator/api/responses_routes.h"
+#include "coordinator/api/state_routes.h"
 #include "coordinator/http/router.h"
 
 namespace numoe {
@@ -34,51 +31,15 @@ class ApiService {
   void DropWork();
 
  private:
-  using Answer = void (ApiService::*)(const std::shared_ptr<Exchange>&);
-
-  void AddGeneration(Router& router, const std::string& path, const std::string& summary,
-                     const Dialect& dialect);
-  void RegisterState(Router& router);
-  void RegisterTokens(Router& router);
-  void RegisterMessages(Router& router);
-  void RegisterResponses(Router& router);
-
-  void HealthGenerate(const std::shared_ptr<Exchange>& exchange);
-  void Models(const std::shared_ptr<Exchange>& exchange);
-  void OneModel(const std::shared_ptr<Exchange>& exchange);
-  void ModelInfo(const std::shared_ptr<Exchange>& exchange);
-  void ServerInfo(const std::shared_ptr<Exchange>& exchange);
-  void ExpertStats(const std::shared_ptr<Exchange>& exchange);
-  void Load(const std::shared_ptr<Exchange>& exchange);
-  void ResetPrefixCache(const std::shared_ptr<Exchange>& exchange);
-  void AbortRequest(const std::shared_ptr<Exchange>& exchange);
-  void Tokenize(const std::shared_ptr<Exchange>& exchange);
-  void Detokenize(const std::shared_ptr<Exchange>& exchange);
-  void CountTokens(const std::shared_ptr<Exchange>& exchange);
-  void CreateResponse(const std::shared_ptr<Exchange>& exchange);
-  void GetResponse(const std::shared_ptr<Exchange>& exchange);
-  void DeleteResponse(const std::shared_ptr<Exchange>& exchange);
-  void CancelResponse(const std::shared_ptr<Exchange>& exchange);
-  void ResponseInput(const std::shared_ptr<Exchange>& exchange);
-
-  std::variant<nlohmann::ordered_json, ApiError> Cancelled(const HttpRequest& request);
-  std::variant<nlohmann::ordered_json, ApiError> InputPage(const HttpRequest& request);
-  void ReplyPrepared(const std::shared_ptr<Exchange>& exchange,
-                     std::variant<nlohmann::ordered_json, ApiError> (ApiService::*make)(const HttpRequest&));
-  void CreateInBackground(const std::shared_ptr<Exchange>& exchange, uint64_t owner);
-  /// `accepted` is given the response that is answered at once; null: it is not made in the background.
-  Dialect ResponsesDialect(uint64_t owner, std::function<void(const nlohmann::ordered_json&)> accepted);
-  /// What a complete response was asked and answered with.
-  std::optional<nlohmann::ordered_json> ResponseItems(uint64_t owner, const std::string& id);
+  void AddOpenApi(Router& router);
 
   const ApiDeps& deps_;
   RunningTasks running_;
-  ResponseStore responses_;
+  PreparationPool preparers_;
+  ResponsesRoutes responses_;
+  StateRoutes state_;
   std::once_flag openapi_made_;
   std::string openapi_;
-  PreparationPool preparers_;
-  std::optional<boost::asio::thread_pool> waiters_;     // for what waits for workers
-  std::optional<boost::asio::thread_pool> background_;  // for answers that nobody waits for
 };
 
 }  // namespace numoe

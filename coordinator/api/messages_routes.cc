@@ -1,6 +1,13 @@
-// /v1/messages/count_tokens: how long a conversation would be as a prompt.
-#include "coordinator/api/api_service.h"
+#include "coordinator/api/messages_routes.h"
+
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "common/weights/json_reader.h"
+#include "coordinator/api/json_fields.h"
 #include "coordinator/api/messages_request.h"
+#include "coordinator/api/preparation.h"
 
 namespace numoe {
 namespace {
@@ -23,22 +30,21 @@ std::variant<size_t, ApiError> CountPrompt(const std::string& body, const ApiDep
 
 }  // namespace
 
-void ApiService::RegisterMessages(Router& router) {
+void AddMessagesRoutes(Router& router, const ApiDeps& deps, PreparationPool& preparers) {
+  const auto count = [&deps, &preparers](const std::shared_ptr<Exchange>& exchange) {
+    preparers.Add(exchange, [&deps, exchange]() -> PreparationPool::Then {
+      return [exchange, counted = CountPrompt(exchange->TakeBody(), deps)] {
+        if (const auto* error = std::get_if<ApiError>(&counted)) return exchange->ReplyError(*error);
+        exchange->Reply({.body = DumpJson({{"input_tokens", std::get<size_t>(counted)}})});
+      };
+    });
+  };
   router.Add({.method = "POST",
               .pattern = "/v1/messages/count_tokens",
               .summary = "The length of a conversation in tokens (Anthropic)",
-              .handle = [this](std::shared_ptr<Exchange> exchange) { CountTokens(exchange); },
+              .handle = count,
               .counted = false,
               .errors = ErrorShape::kAnthropic});
-}
-
-void ApiService::CountTokens(const std::shared_ptr<Exchange>& exchange) {
-  preparers_.Add(exchange, [this, exchange]() -> PreparationPool::Then {
-    return [exchange, counted = CountPrompt(exchange->TakeBody(), deps_)] {
-      if (const auto* error = std::get_if<ApiError>(&counted)) return exchange->ReplyError(*error);
-      exchange->Reply({.body = DumpJson({{"input_tokens", std::get<size_t>(counted)}})});
-    };
-  });
 }
 
 }  // namespace numoe

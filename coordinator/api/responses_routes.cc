@@ -1,13 +1,16 @@
-// /v1/responses: answers that are kept, and can be asked for, gone on from, cancelled and deleted.
+#include "coordinator/api/responses_routes.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
-#include <functional>
+#include <boost/asio/thread_pool.hpp>
 #include <utility>
 
-#include "coordinator/api/api_service.h"
 #include "coordinator/api/json_fields.h"
 #include "coordinator/api/json_reply.h"
+#include "coordinator/api/preparation.h"
 #include "coordinator/api/responses_request.h"
 #include "coordinator/api/responses_writer.h"
 
@@ -97,27 +100,43 @@ class BackgroundExchange final : public Exchange {
 
 }  // namespace
 
-void ApiService::RegisterResponses(Router& router) {
+ResponsesRoutes::ResponsesRoutes(const ApiDeps& deps, RunningTasks& running, PreparationPool& preparers)
+    : deps_(deps),
+      running_(running),
+      preparers_(preparers),
+      background_(std::make_unique<boost::asio::thread_pool>(1)) {}
+
+ResponsesRoutes::~ResponsesRoutes() { Stop(); }
+
+void ResponsesRoutes::DropWork() { background_.reset(); }
+
+void ResponsesRoutes::Stop() {
+  if (background_ == nullptr) return;
+  background_->stop();
+  background_->join();
+}
+
+void ResponsesRoutes::Register(Router& router) {
   const auto add = [&](const char* method, const char* path, const char* summary, Answer answer) {
     router.Add({.method = method,
                 .pattern = path,
                 .summary = summary,
                 .handle = [this, answer](std::shared_ptr<Exchange> e) { (this->*answer)(e); },
                 // Answers in the background fill a key's places: it must still be able to look and to cancel.
-                .counted = answer == &ApiService::CreateResponse,
-                .body_max = answer == &ApiService::CreateResponse ? limits::kHttpBodyBytesMax
-                                                                  : limits::kHttpCommandBytesMax});
+                .counted = answer == &ResponsesRoutes::Create,
+                .body_max = answer == &ResponsesRoutes::Create ? limits::kHttpBodyBytesMax
+                                                               : limits::kHttpCommandBytesMax});
   };
   add("POST", "/v1/responses", "An answer to items of a conversation, kept for later (OpenAI)",
-      &ApiService::CreateResponse);
-  add("GET", "/v1/responses/{}", "An answer that was kept", &ApiService::GetResponse);
-  add("DELETE", "/v1/responses/{}", "Forgets an answer", &ApiService::DeleteResponse);
+      &ResponsesRoutes::Create);
+  add("GET", "/v1/responses/{}", "An answer that was kept", &ResponsesRoutes::Get);
+  add("DELETE", "/v1/responses/{}", "Forgets an answer", &ResponsesRoutes::Delete);
   add("POST", "/v1/responses/{}/cancel", "Ends an answer that is made in the background",
-      &ApiService::CancelResponse);
-  add("GET", "/v1/responses/{}/input_items", "What an answer was given to", &ApiService::ResponseInput);
+      &ResponsesRoutes::Cancel);
+  add("GET", "/v1/responses/{}/input_items", "What an answer was given to", &ResponsesRoutes::Input);
 }
 
-std::optional<ordered_json> ApiService::ResponseItems(uint64_t owner, const std::string& id) {
+std::optional<ordered_json> ResponsesRoutes::Items(uint64_t owner, const std::string& id) {
   const auto stored = responses_.Get(owner, id);
   if (!stored) return std::nullopt;
   const ordered_json response = ordered_json::parse(stored->response);
@@ -127,12 +146,12 @@ std::optional<ordered_json> ApiService::ResponseItems(uint64_t owner, const std:
   return items;
 }
 
-Dialect ApiService::ResponsesDialect(uint64_t owner, std::function<void(const ordered_json&)> accepted) {
+Dialect ResponsesRoutes::DialectOf(uint64_t owner, std::function<void(const ordered_json&)> accepted) {
   const auto fields = std::make_shared<ResponsesFields>();
   Dialect dialect{.read = nullptr, .write = nullptr, .id_prefix = "resp_"};
   dialect.read = [this, owner, fields](const ordered_json& body, const GenerationDefaults& defaults) {
     return ReadResponsesRequest(
-        body, defaults, [this, owner](const std::string& id) { return ResponseItems(owner, id); }, *fields);
+        body, defaults, [this, owner](const std::string& id) { return Items(owner, id); }, *fields);
   };
   dialect.write = [this, owner, fields, accepted](
                       const GenerationRequest&,
@@ -162,18 +181,18 @@ Dialect ApiService::ResponsesDialect(uint64_t owner, std::function<void(const or
   return dialect;
 }
 
-void ApiService::CreateResponse(const std::shared_ptr<Exchange>& exchange) {
+void ResponsesRoutes::Create(const std::shared_ptr<Exchange>& exchange) {
   const uint64_t owner = OwnerOf(exchange->request());
   preparers_.Add(exchange, [this, exchange, owner]() -> PreparationPool::Then {
     return [this, exchange, owner, background = AsksForBackground(exchange->request().body)] {
       if (background) return CreateInBackground(exchange, owner);
-      std::make_shared<GenerationTask>(deps_, running_, exchange, ResponsesDialect(owner, nullptr))
+      std::make_shared<GenerationTask>(deps_, running_, exchange, DialectOf(owner, nullptr))
           ->Start(preparers_);
     };
   });
 }
 
-void ApiService::CreateInBackground(const std::shared_ptr<Exchange>& exchange, uint64_t owner) {
+void ResponsesRoutes::CreateInBackground(const std::shared_ptr<Exchange>& exchange, uint64_t owner) {
   const auto background = std::make_shared<BackgroundExchange>(exchange, *background_);
   // The task holds the exchange, and this function.
   const std::weak_ptr<BackgroundExchange> weak = background;
@@ -188,11 +207,11 @@ void ApiService::CreateInBackground(const std::shared_ptr<Exchange>& exchange, u
     };
     weak.lock()->Accept(queued, fail);
   };
-  std::make_shared<GenerationTask>(deps_, running_, background, ResponsesDialect(owner, std::move(accepted)))
+  std::make_shared<GenerationTask>(deps_, running_, background, DialectOf(owner, std::move(accepted)))
       ->Start(preparers_);
 }
 
-void ApiService::GetResponse(const std::shared_ptr<Exchange>& exchange) {
+void ResponsesRoutes::Get(const std::shared_ptr<Exchange>& exchange) {
   const HttpRequest& request = exchange->request();
   if (request.Query("stream") == "true")
     return exchange->ReplyError(
@@ -202,7 +221,7 @@ void ApiService::GetResponse(const std::shared_ptr<Exchange>& exchange) {
   exchange->Reply({.body = std::move(stored->response)});
 }
 
-void ApiService::DeleteResponse(const std::shared_ptr<Exchange>& exchange) {
+void ResponsesRoutes::Delete(const std::shared_ptr<Exchange>& exchange) {
   const HttpRequest& request = exchange->request();
   const std::string& id = request.captures[0];
   if (!responses_.Remove(OwnerOf(request), id)) return exchange->ReplyError(NoSuchResponse(id));
@@ -210,7 +229,7 @@ void ApiService::DeleteResponse(const std::shared_ptr<Exchange>& exchange) {
   ReplyJson(exchange, {{"id", id}, {"object", "response"}, {"deleted", true}});
 }
 
-std::variant<ordered_json, ApiError> ApiService::Cancelled(const HttpRequest& request) {
+ResponsesRoutes::Made ResponsesRoutes::Cancelled(const HttpRequest& request) {
   const std::string& id = request.captures[0];
   const uint64_t owner = OwnerOf(request);
   const auto stored = responses_.Get(owner, id);
@@ -226,18 +245,17 @@ std::variant<ordered_json, ApiError> ApiService::Cancelled(const HttpRequest& re
   return response;
 }
 
-void ApiService::CancelResponse(const std::shared_ptr<Exchange>& exchange) {
-  ReplyPrepared(exchange, &ApiService::Cancelled);
+void ResponsesRoutes::Cancel(const std::shared_ptr<Exchange>& exchange) {
+  ReplyPrepared(exchange, &ResponsesRoutes::Cancelled);
 }
 
-void ApiService::ResponseInput(const std::shared_ptr<Exchange>& exchange) {
-  ReplyPrepared(exchange, &ApiService::InputPage);
+void ResponsesRoutes::Input(const std::shared_ptr<Exchange>& exchange) {
+  ReplyPrepared(exchange, &ResponsesRoutes::InputPage);
 }
 
 // What is kept may be megabytes, which no connection's thread reads.
-void ApiService::ReplyPrepared(
-    const std::shared_ptr<Exchange>& exchange,
-    std::variant<ordered_json, ApiError> (ApiService::*make)(const HttpRequest& request)) {
+void ResponsesRoutes::ReplyPrepared(const std::shared_ptr<Exchange>& exchange,
+                                    Made (ResponsesRoutes::*make)(const HttpRequest& request)) {
   preparers_.Add(exchange, [this, exchange, make]() -> PreparationPool::Then {
     auto made = (this->*make)(exchange->request());
     if (auto* error = std::get_if<ApiError>(&made))
@@ -246,7 +264,7 @@ void ApiService::ReplyPrepared(
   });
 }
 
-std::variant<ordered_json, ApiError> ApiService::InputPage(const HttpRequest& request) {
+ResponsesRoutes::Made ResponsesRoutes::InputPage(const HttpRequest& request) {
   const std::string& id = request.captures[0];
   const auto stored = responses_.Get(OwnerOf(request), id);
   if (!stored) return NoSuchResponse(id);

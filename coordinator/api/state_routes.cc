@@ -1,12 +1,17 @@
-// The server's state: health, models, load, metrics, and the switches that operators have.
+#include "coordinator/api/state_routes.h"
+
 #include <fmt/format.h>
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <string>
+#include <utility>
+#include <variant>
 
 #include "common/base/version.h"
-#include "coordinator/api/api_service.h"
 #include "coordinator/api/json_fields.h"
 #include "coordinator/api/json_reply.h"
+#include "coordinator/api/preparation.h"
 #include "coordinator/api/probe_routes.h"
 #include "coordinator/api/tenant.h"
 #include "coordinator/http/http_limits.h"
@@ -46,7 +51,20 @@ ordered_json ModelJson(const ApiDeps& deps) {
 
 }  // namespace
 
-void ApiService::RegisterState(Router& router) {
+StateRoutes::StateRoutes(const ApiDeps& deps, RunningTasks& running)
+    : deps_(deps), running_(running), waiters_(std::make_unique<boost::asio::thread_pool>(1)) {}
+
+StateRoutes::~StateRoutes() { Stop(); }
+
+void StateRoutes::DropWork() { waiters_.reset(); }
+
+void StateRoutes::Stop() {
+  if (waiters_ == nullptr) return;
+  waiters_->stop();
+  waiters_->join();
+}
+
+void StateRoutes::Register(Router& router) {
   const auto add = [&](const char* method, const char* path, const char* summary, Answer answer) {
     router.Add({.method = method,
                 .pattern = path,
@@ -56,28 +74,29 @@ void ApiService::RegisterState(Router& router) {
                 .body_max = limits::kHttpCommandBytesMax});
   };
   AddProbeRoutes(router, deps_.metrics, deps_.health, deps_.live);
-  add("GET", "/health_generate", "The same, proven by one token", &ApiService::HealthGenerate);
-  add("GET", "/v1/models", "The model that is served", &ApiService::Models);
-  add("GET", "/v1/models/{}", "The same, by name", &ApiService::OneModel);
+  add("GET", "/health_generate", "The same, proven by one token", &StateRoutes::HealthGenerate);
+  add("GET", "/v1/models", "The model that is served", &StateRoutes::Models);
+  add("GET", "/v1/models/{}", "The same, by name", &StateRoutes::OneModel);
   for (const char* path : {"/model_info", "/get_model_info"})
-    add("GET", path, "The model (SGLang)", &ApiService::ModelInfo);
+    add("GET", path, "The model (SGLang)", &StateRoutes::ModelInfo);
   for (const char* path : {"/server_info", "/get_server_info"})
     add("GET", path, "Flags, what was found at start, and the engine's state (SGLang)",
-        &ApiService::ServerInfo);
-  add("GET", "/expert_stats", "Rows that every expert of every layer has computed", &ApiService::ExpertStats);
+        &StateRoutes::ServerInfo);
+  add("GET", "/expert_stats", "Rows that every expert of every layer has computed",
+      &StateRoutes::ExpertStats);
   for (const char* path : {"/load", "/get_load"})
-    add("GET", path, "Requests that run and wait (vLLM)", &ApiService::Load);
+    add("GET", path, "Requests that run and wait (vLLM)", &StateRoutes::Load);
   add("POST", "/reset_prefix_cache",
       "Forgets the key's computed prefixes; an admin key's: everybody's (vLLM)",
-      &ApiService::ResetPrefixCache);
+      &StateRoutes::ResetPrefixCache);
   for (const char* method : {"GET", "POST"})
-    add(method, "/flush_cache", "The same (SGLang)", &ApiService::ResetPrefixCache);
+    add(method, "/flush_cache", "The same (SGLang)", &StateRoutes::ResetPrefixCache);
   add("POST", "/abort_request",
       "Ends the key's requests where they are: {rid} or {abort_all}; an admin key's: anybody's (SGLang)",
-      &ApiService::AbortRequest);
+      &StateRoutes::AbortRequest);
 }
 
-void ApiService::HealthGenerate(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::HealthGenerate(const std::shared_ptr<Exchange>& exchange) {
   const HealthReport report = deps_.health();
   if (report.status != "ready") return ReplyHealth(exchange, report);
   GenerateRequest generate{.request_id = exchange->request().id,
@@ -100,11 +119,11 @@ void ApiService::HealthGenerate(const std::shared_ptr<Exchange>& exchange) {
   exchange->OnGone([this, id = *sequence] { deps_.engine.Cancel(id); });
 }
 
-void ApiService::Models(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::Models(const std::shared_ptr<Exchange>& exchange) {
   ReplyJson(exchange, {{"object", "list"}, {"data", ordered_json::array({ModelJson(deps_)})}});
 }
 
-void ApiService::OneModel(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::OneModel(const std::shared_ptr<Exchange>& exchange) {
   const std::string& name = exchange->request().captures[0];
   if (name == deps_.model_name) return ReplyJson(exchange, ModelJson(deps_));
   exchange->ReplyError(
@@ -114,14 +133,14 @@ void ApiService::OneModel(const std::shared_ptr<Exchange>& exchange) {
        .code = "model_not_found"});
 }
 
-void ApiService::ModelInfo(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::ModelInfo(const std::shared_ptr<Exchange>& exchange) {
   ReplyJson(exchange, {{"model_path", deps_.model_path},
                        {"tokenizer_path", deps_.model_path},
                        {"is_generation", true},
                        {"max_model_len", deps_.max_model_len}});
 }
 
-void ApiService::ServerInfo(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::ServerInfo(const std::shared_ptr<Exchange>& exchange) {
   ordered_json info = deps_.server_info;
   info["version"] = Version();
   info["model"] = deps_.model_name;
@@ -130,7 +149,7 @@ void ApiService::ServerInfo(const std::shared_ptr<Exchange>& exchange) {
   ReplyJson(exchange, info);
 }
 
-void ApiService::ExpertStats(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::ExpertStats(const std::shared_ptr<Exchange>& exchange) {
   boost::asio::post(*waiters_, [this, exchange] {
     exchange->Post([exchange, stats = deps_.expert_stats()] {
       if (!stats.ok()) return exchange->ReplyError(FromStatus(stats.status()));
@@ -139,14 +158,14 @@ void ApiService::ExpertStats(const std::shared_ptr<Exchange>& exchange) {
   });
 }
 
-void ApiService::Load(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::Load(const std::shared_ptr<Exchange>& exchange) {
   const EngineStats stats = deps_.engine.Stats();
   ReplyJson(exchange, {{"server_load", running_.size()},
                        {"num_running_reqs", stats.running},
                        {"num_waiting_reqs", stats.waiting}});
 }
 
-void ApiService::ResetPrefixCache(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::ResetPrefixCache(const std::shared_ptr<Exchange>& exchange) {
   const Caller& caller = exchange->request().caller;
   const std::string own = PrefixSalt(caller, deps_);
   if (!caller.admin && own.empty()) {
@@ -161,7 +180,7 @@ void ApiService::ResetPrefixCache(const std::shared_ptr<Exchange>& exchange) {
   ReplyJson(exchange, ordered_json::object());
 }
 
-void ApiService::AbortRequest(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::AbortRequest(const std::shared_ptr<Exchange>& exchange) {
   auto body = ReadBody(exchange->request().body);
   if (const auto* error = std::get_if<ApiError>(&body)) return exchange->ReplyError(*error);
   JsonFields in(std::get<ordered_json>(body));

@@ -1,10 +1,17 @@
-// /tokenize and /detokenize, as vLLM has them: what the model would see of a text or a conversation, and
-// back.
-#include <algorithm>
+#include "coordinator/api/token_routes.h"
 
-#include "coordinator/api/api_service.h"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/weights/json_reader.h"
 #include "coordinator/api/json_fields.h"
 #include "coordinator/api/openai_request.h"
+#include "coordinator/api/preparation.h"
 
 namespace numoe {
 namespace {
@@ -54,31 +61,20 @@ HttpReply DetokenizeReply(const std::string& body, const ApiDeps& deps) {
 
 }  // namespace
 
-void ApiService::RegisterTokens(Router& router) {
+void AddTokenRoutes(Router& router, const ApiDeps& deps, PreparationPool& preparers) {
+  using Answer = HttpReply (*)(const std::string& body, const ApiDeps& deps);
   const auto add = [&](const char* path, const char* summary, Answer answer) {
-    router.Add({.method = "POST",
-                .pattern = path,
-                .summary = summary,
-                .handle = [this, answer](std::shared_ptr<Exchange> e) { (this->*answer)(e); },
-                .counted = false});
+    const auto prepare = [&deps, &preparers, answer](const std::shared_ptr<Exchange>& exchange) {
+      preparers.Add(exchange, [&deps, answer, exchange]() -> PreparationPool::Then {
+        return [exchange, reply = answer(exchange->TakeBody(), deps)] { exchange->Reply(reply); };
+      });
+    };
+    router.Add({.method = "POST", .pattern = path, .summary = summary, .handle = prepare, .counted = false});
   };
   for (const char* path : {"/tokenize", "/v1/tokenize"})
-    add(path, "The token ids of a prompt or a conversation", &ApiService::Tokenize);
+    add(path, "The token ids of a prompt or a conversation", TokenizeReply);
   for (const char* path : {"/detokenize", "/v1/detokenize"})
-    add(path, "The text of token ids", &ApiService::Detokenize);
-}
-
-// Both on the preparers' threads: a prompt may be megabytes.
-void ApiService::Tokenize(const std::shared_ptr<Exchange>& exchange) {
-  preparers_.Add(exchange, [this, exchange]() -> PreparationPool::Then {
-    return [exchange, reply = TokenizeReply(exchange->TakeBody(), deps_)] { exchange->Reply(reply); };
-  });
-}
-
-void ApiService::Detokenize(const std::shared_ptr<Exchange>& exchange) {
-  preparers_.Add(exchange, [this, exchange]() -> PreparationPool::Then {
-    return [exchange, reply = DetokenizeReply(exchange->TakeBody(), deps_)] { exchange->Reply(reply); };
-  });
+    add(path, "The text of token ids", DetokenizeReply);
 }
 
 }  // namespace numoe
