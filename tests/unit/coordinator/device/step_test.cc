@@ -13,7 +13,7 @@ constexpr int kHidden = 8, kRoutes = 2;
 // Adds what it is called for, so that a test sees which rows a reply was added to.
 class CountingExperts final : public ExpertBackend {
  public:
-  absl::Status Start(const ExpertCall& call) override {
+  absl::Status Start(const LayerCallView& call) override {
     if (lost) return absl::UnavailableError("a worker is gone");
     tokens.push_back(call.tokens);
     return absl::OkStatus();
