@@ -14,6 +14,7 @@
 #include "common/topology/topology.h"
 #include "coordinator/device/cpu/cpu_device.h"
 #include "coordinator/device/cuda/measuring_device.h"
+#include "coordinator/device/kv_block.h"
 #ifdef NUMOE_CUDA
 #include "coordinator/device/cuda/cuda_device.h"
 #include "coordinator/device/cuda/cuda_runtime.h"
@@ -24,7 +25,6 @@ namespace {
 
 // Of a card's memory, for what the driver allocates by itself: its context, kernels' code, captured graphs.
 constexpr uint64_t kDriverBytes = 1536ull << 20;
-constexpr int kBlockTokens = 16;
 
 // What --plan assumes of a card that it only knows the size of: an H100's. All bound scratch only.
 constexpr int kPlannedComputeMajor = 9;
@@ -162,10 +162,9 @@ absl::StatusOr<std::unique_ptr<Device>> DeviceChoice::CreateCpu(bool measure_onl
 
 absl::StatusOr<std::unique_ptr<Device>> DeviceChoice::Create(int64_t context_tokens, bool measure_only) {
   if (!gpu_) return CreateCpu(measure_only);
-  const cuda::StepBounds bounds{
-      .rows = flags_.max_num_batched_tokens,
-      .sequences = flags_.max_num_seqs,
-      .blocks_per_sequence = static_cast<int>((context_tokens + kBlockTokens - 1) / kBlockTokens)};
+  const cuda::StepBounds bounds{.rows = flags_.max_num_batched_tokens,
+                                .sequences = flags_.max_num_seqs,
+                                .blocks_per_sequence = static_cast<int>(KvBlocksFor(context_tokens))};
   if (measure_only) return std::make_unique<cuda::MeasuringDevice>(bounds, facts_);
 #ifdef NUMOE_CUDA
   return cuda::CudaDevice::Create(bounds, std::move(runtime_));

@@ -19,6 +19,7 @@
 #include "coordinator/api/probe_routes.h"
 #include "coordinator/coordinator_flags.h"
 #include "coordinator/coordinator_limits.h"
+#include "coordinator/device/kv_block.h"
 #include "coordinator/device_choice.h"
 #include "coordinator/grammar/grammar_limits.h"
 #include "coordinator/health.h"
@@ -40,7 +41,6 @@
 namespace numoe {
 namespace {
 
-constexpr int kBlockTokens = 16;
 constexpr int kDeterministicChunkTokens = 128;
 
 DataPath ParseDataPath(const std::string& name) {
@@ -106,8 +106,8 @@ Capacity PlanCapacity(const CoordinatorFlags& f, const ModelConfig& config) {
                                                : int64_t{f.max_num_seqs} *
                                                      std::min<int64_t>(4096, config.max_position_embeddings);
   Capacity plan;
-  plan.blocks = static_cast<int>((total + kBlockTokens - 1) / kBlockTokens);
-  plan.model_len = std::min<int64_t>(LongestSequence(f, config), int64_t{plan.blocks} * kBlockTokens);
+  plan.blocks = static_cast<int>(KvBlocksFor(total));
+  plan.model_len = std::min<int64_t>(LongestSequence(f, config), int64_t{plan.blocks} * kKvBlockTokens);
   return plan;
 }
 
@@ -116,7 +116,7 @@ EngineOptions EngineOptionsFor(const CoordinatorFlags& f, const Capacity& capaci
   const int chunk_tokens = std::min(kDeterministicChunkTokens, f.max_num_batched_tokens - f.max_num_seqs + 1);
   return {.limits = {.sequences_max = f.max_num_seqs,
                      .step_tokens = f.max_num_batched_tokens,
-                     .block_tokens = kBlockTokens,
+                     .block_tokens = kKvBlockTokens,
                      .fixed_chunk_tokens = f.deterministic ? chunk_tokens : 0},
           .kv_blocks = capacity.blocks,
           .queue_max = f.queue_max,
@@ -209,9 +209,9 @@ absl::Status FitCache(const CoordinatorFlags& f, DeviceChoice& choice, const Che
   ModelOptions one_block = options;
   one_block.kv_blocks = 1;
   ASSIGN_OR_RETURN(const DeviceMemory one, Measure(choice, checkpoint, config, capacity, one_block, gpu));
-  const int64_t useful = int64_t{f.max_num_seqs} * ((capacity.model_len + kBlockTokens - 1) / kBlockTokens);
+  const int64_t useful = int64_t{f.max_num_seqs} * KvBlocksFor(capacity.model_len);
   const int64_t blocks =
-      std::min({FittingCacheBlocks(one, choice.available()), useful, limits::kKvTokensMax / kBlockTokens});
+      std::min({FittingCacheBlocks(one, choice.available()), useful, limits::kKvTokensMax / kKvBlockTokens});
   if (blocks > 0) options.kv_blocks = capacity.blocks = static_cast<int>(blocks);  // else the check says it
   return absl::OkStatus();
 }
@@ -225,7 +225,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const CoordinatorFlags& f, DeviceChoice& c
   ASSIGN_OR_RETURN(const GpuExperts gpu, CountGpuExperts(f, choice, checkpoint, config, capacity, options));
   if (fits_cache) {
     RETURN_IF_ERROR(FitCache(f, choice, checkpoint, config, gpu, capacity, options));
-    capacity.model_len = std::min<int64_t>(capacity.model_len, int64_t{capacity.blocks} * kBlockTokens);
+    capacity.model_len = std::min<int64_t>(capacity.model_len, int64_t{capacity.blocks} * kKvBlockTokens);
   }
   MemoryPlan plan{.grammars = choice.gpu() ? 0 : limits::kGrammarCacheBytesMax,  // those are the host's
                   .available = choice.available(),
@@ -276,7 +276,7 @@ absl::StatusOr<ModelOptions> ModelOptionsFor(const CoordinatorFlags& f, const Mo
         f.deferred_experts, config.experts_per_token, std::max(config.experts_per_token - 1, 0)));
   }
   ASSIGN_OR_RETURN(const CacheType cache_type, ParseCacheType(f.kv_cache_dtype));
-  return ModelOptions{.kv_block_tokens = kBlockTokens,
+  return ModelOptions{.kv_block_tokens = kKvBlockTokens,
                       .kv_blocks = capacity.blocks,
                       .kv_cache_type = cache_type,
                       .logit_rows_max = f.max_num_seqs + limits::kPromptLogitRowsMax,
@@ -426,7 +426,7 @@ absl::Status Serve(CoordinatorFlags& f, const absl::Status& no_dumps) {
                options, experts, device, model] = loaded;
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(*SelectIsa(f.isa)))}).Set(1);
   LogInfo("device: {}; KV cache: {} blocks of {} tokens in {}; context {} tokens", device->Describe(),
-          capacity.blocks, kBlockTokens, CacheTypeName(options.kv_cache_type), capacity.model_len);
+          capacity.blocks, kKvBlockTokens, CacheTypeName(options.kv_cache_type), capacity.model_len);
   const int vocab = std::min(config.vocab_size, tokenizer->VocabSize());
   auto engine =
       StartEngine(*model, *experts, EngineOptionsFor(f, capacity, vocab, config.eos_token_ids), metrics);

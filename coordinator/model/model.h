@@ -19,6 +19,7 @@
 #include "common/weights/checkpoint.h"
 #include "common/weights/model_config.h"
 #include "coordinator/device/device.h"
+#include "coordinator/device/kv_block.h"
 #include "coordinator/device/step_clock.h"
 #include "coordinator/model/step_overlap.h"
 #include "coordinator/sampling/sample_spec.h"
@@ -51,7 +52,7 @@ struct StepLogits {
 };
 
 struct ModelOptions {
-  int kv_block_tokens = 16;
+  int kv_block_tokens = kKvBlockTokens;
   int kv_blocks = 0;  // total KV capacity, reserved at construction
   CacheType kv_cache_type = CacheType::kBf16;
   int logit_rows_max = 0;           // in one step; 0: as many as it has tokens

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "coordinator/device/kv_block.h"
 #include "coordinator/scheduler/fair_shares.h"
 #include "coordinator/scheduler/scheduler_limits.h"
 #include "coordinator/scheduler/tenant_lines.h"
@@ -24,7 +25,7 @@ namespace numoe {
 struct PlannerLimits {
   int sequences_max = 32;  // running at once
   int step_tokens = 2048;  // in one step, decode and prompt together
-  int block_tokens = 16;
+  int block_tokens = kKvBlockTokens;
   int mixed_prompt_tokens = 2048;  // in a step in which somebody decodes (step_pacer.h)
   int fixed_chunk_tokens =
       0;  // > 0: prompts are cut at multiples of this whatever the load (deterministic serving)

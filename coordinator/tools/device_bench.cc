@@ -9,6 +9,7 @@
 
 #include "common/base/status.h"
 #include "coordinator/device/cpu/cpu_device.h"
+#include "coordinator/device/kv_block.h"
 #include "expert_worker/tools/machine_limits.h"
 
 namespace numoe {
@@ -16,7 +17,6 @@ namespace {
 
 constexpr double kSecondsPerPoint = 1.5;
 constexpr size_t kColdBytes = 256 << 20;  // what an operation walks over, so that no cache helps it
-constexpr int kBlockTokens = 16;
 
 struct MatrixShape {
   const char* name;
@@ -211,13 +211,13 @@ class Bench {
   absl::Status ReserveCache() {
     const int longest = *std::max_element(options_.contexts.begin(), options_.contexts.end());
     KvCacheSpec spec{.layers = 1,
-                     .blocks = (longest + kBlockTokens - 1) / kBlockTokens,
-                     .block_tokens = kBlockTokens,
+                     .blocks = static_cast<int>(KvBlocksFor(longest)),
+                     .block_tokens = kKvBlockTokens,
                      .row = shape_.Row()};
     ASSIGN_OR_RETURN(spec.type, ParseCacheType(options_.kv_cache_dtype));
     const uint64_t layer_bytes = device_.store().KvCacheBytes(spec);
     blocks_ = spec.blocks;
-    row_bytes_ = static_cast<double>(layer_bytes) / blocks_ / kBlockTokens;
+    row_bytes_ = static_cast<double>(layer_bytes) / blocks_ / kKvBlockTokens;
     cache_name_ = CacheTypeName(spec.type);
     layers_ = spec.layers = static_cast<int>(kColdBytes / layer_bytes) + 1;
     return device_.ReserveKvCache(spec);

@@ -7,13 +7,9 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/topology/topology.h"
+#include "coordinator/device/kv_block.h"
 
 namespace numoe {
-namespace {
-
-constexpr int kBlockTokens = 16;
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesystem::path& dir,
                                                              const LocalModelOptions& options) {
@@ -42,11 +38,10 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
                                                       .isa = options.isa,
                                                       .precision = precision,
                                                       .dense_format = options.dense_format}));
-  local->blocks_.resize(static_cast<size_t>((options.context_tokens + kBlockTokens - 1) / kBlockTokens));
+  local->blocks_.resize(static_cast<size_t>(KvBlocksFor(options.context_tokens)));
   std::iota(local->blocks_.begin(), local->blocks_.end(), KvBlockId{0});
   ASSIGN_OR_RETURN(local->model_, Model::Load(*checkpoint, config,
-                                              {.kv_block_tokens = kBlockTokens,
-                                               .kv_blocks = static_cast<int>(local->blocks_.size()),
+                                              {.kv_blocks = static_cast<int>(local->blocks_.size()),
                                                .kv_cache_type = cache_type,
                                                .deferred_experts = options.deferred_experts,
                                                .defer_always = true,
@@ -58,7 +53,7 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
 absl::StatusOr<StepLogits> LocalModel::Run(absl::Span<const TokenId> tokens, int64_t position,
                                            int logits_last) {
   NUMOE_CHECK_LE(position + static_cast<int64_t>(tokens.size()),
-                 static_cast<int64_t>(blocks_.size()) * kBlockTokens);
+                 static_cast<int64_t>(blocks_.size()) * kKvBlockTokens);
   StepBatch batch;
   batch.sequences.push_back(
       {.tokens = tokens, .position = position, .blocks = blocks_, .logits_last = logits_last});

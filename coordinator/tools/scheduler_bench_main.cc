@@ -16,6 +16,7 @@
 
 #include "common/base/check.h"
 #include "common/base/flags.h"
+#include "coordinator/device/kv_block.h"
 #include "coordinator/scheduler/scheduler.h"
 #include "coordinator/scheduler/scheduler_limits.h"
 
@@ -23,7 +24,6 @@ namespace numoe {
 namespace {
 
 constexpr int kVocab = 16;
-constexpr int kBlockTokens = 16;
 
 double Now() {  // microseconds
   timespec time = {};
@@ -104,8 +104,8 @@ class SchedulerBench {
 
  private:
   EngineOptions Options(const Load& load) {
-    return {.limits = {.sequences_max = load.running, .step_tokens = 8192, .block_tokens = kBlockTokens},
-            .kv_blocks = load.kv_tokens / kBlockTokens,
+    return {.limits = {.sequences_max = load.running, .step_tokens = 8192},
+            .kv_blocks = load.kv_tokens / kKvBlockTokens,
             .max_model_len = 1 << 20,
             .vocab = kVocab,
             .now = [this] { return EngineClock::time_point(std::chrono::microseconds(100 * ++ticks_)); }};

@@ -8,9 +8,13 @@
 #include "common/base/status.h"
 #include "coordinator/device/cuda/allocation.h"
 #include "coordinator/device/cuda/expert_sizes.h"
+#include "coordinator/device/kv_block.h"
 
 namespace numoe::cuda {
 namespace {
+
+static_assert(kKvBlockTokens == kCacheBlockTokens,
+              "the kernels are compiled for the blocks that are planned");
 
 constexpr int kAttendRowsMax = 256;
 constexpr int kGroupedBlocksMax = 4;  // of a multiprocessor, in GQA's decode

@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/device/cuda/cuda_device.h"
+#include "coordinator/device/kv_block.h"
 #include "coordinator/model/model.h"
 #include "coordinator/tools/gpu/gpu_bench.h"
 #include "coordinator/tools/gpu/synthetic_model.h"
@@ -19,7 +20,6 @@
 namespace numoe::cuda {
 namespace {
 
-constexpr int kBlockTokens = 16;
 constexpr int kUncounted = 4;  // steps: through the host, captured, and two to warm up
 constexpr int64_t kStepPatienceMs = 120'000;
 
@@ -45,7 +45,7 @@ class StepModel {
     auto model = std::unique_ptr<StepModel>(new StepModel(sizes));
     ASSIGN_OR_RETURN(auto timed, TimedRuntime::Create(std::move(runtime)));
     model->runtime_ = timed.get();
-    model->blocks_.resize(static_cast<size_t>((sizes.context + rows) / kBlockTokens + 1));
+    model->blocks_.resize(static_cast<size_t>((sizes.context + rows) / kKvBlockTokens + 1));
     std::iota(model->blocks_.begin(), model->blocks_.end(), KvBlockId{0});
     ASSIGN_OR_RETURN(
         model->device_,
@@ -67,8 +67,7 @@ class StepModel {
                                                      metrics));
     const SyntheticModel checkpoint(config);
     ASSIGN_OR_RETURN(model_, Model::Load(checkpoint, config,
-                                         {.kv_block_tokens = kBlockTokens,
-                                          .kv_blocks = static_cast<int>(blocks_.size()),
+                                         {.kv_blocks = static_cast<int>(blocks_.size()),
                                           .logit_rows_max = 1,
                                           .overlap_tokens = overlap_tokens,
                                           .observe_way = [this](StepWay way) { way_ = way; }},

@@ -19,6 +19,7 @@
 #include "common/weights/mapped_file.h"
 #include "common/weights/safetensors.h"
 #include "coordinator/device/cuda/cuda_device.h"
+#include "coordinator/device/kv_block.h"
 #include "coordinator/model/hot_experts.h"
 #include "coordinator/model/model.h"
 #include "coordinator/transport/expert_fan_out.h"
@@ -31,7 +32,6 @@
 
 namespace numoe {
 
-inline constexpr int kBlockTokens = 16;
 inline constexpr int kBlocks = 24;
 inline constexpr int kSlots = 3;          // of hot experts in each layer, empty but where a test fills them
 inline constexpr int kFetchedTokens = 9;  // of a prompt whose experts are fetched, where a test asks for it
@@ -93,7 +93,7 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
   }
 
   ModelOptions ModelOptionsFor(int deferred) {
-    return {.kv_block_tokens = kBlockTokens,
+    return {.kv_block_tokens = kKvBlockTokens,
             .kv_blocks = kBlocks,
             .kv_cache_type = GetParam().cache,
             .deferred_experts = deferred,

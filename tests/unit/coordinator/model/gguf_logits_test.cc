@@ -13,6 +13,7 @@
 #include "common/weights/mapped_file.h"
 #include "common/weights/safetensors.h"
 #include "coordinator/device/cpu/cpu_device.h"
+#include "coordinator/device/kv_block.h"
 #include "coordinator/model/model.h"
 #include "coordinator/transport/local_backend.h"
 #include "expert_worker/experts/expert_executor.h"
@@ -21,8 +22,6 @@
 
 namespace numoe {
 namespace {
-
-constexpr int kBlockTokens = 16;
 
 // Logits at every position of one prompt; inputs of matrices stay fp32. `format` is how experts are held,
 // each of `workers` a part of their width.
@@ -43,9 +42,8 @@ std::vector<float> LogitsOf(const Checkpoint& checkpoint, const ModelConfig& con
   LocalBackend backend(slices);
   auto device = CpuDevice::Create({.step_tokens_max = 64, .cpus = {0, 0}, .precision = Precision::kFloat});
   EXPECT_TRUE(device.ok()) << device.status();
-  const int blocks = static_cast<int>(tokens.size()) / kBlockTokens + 1;
-  auto model = Model::Load(checkpoint, config, {.kv_block_tokens = kBlockTokens, .kv_blocks = blocks},
-                           **device, backend);
+  const int blocks = static_cast<int>(tokens.size()) / kKvBlockTokens + 1;
+  auto model = Model::Load(checkpoint, config, {.kv_blocks = blocks}, **device, backend);
   EXPECT_TRUE(model.ok()) << model.status();
   std::vector<KvBlockId> table(static_cast<size_t>(blocks));
   std::iota(table.begin(), table.end(), 0);

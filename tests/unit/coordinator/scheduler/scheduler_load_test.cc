@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <random>
 
+#include "coordinator/device/kv_block.h"
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/scheduler/simulation.h"
 
 namespace numoe {
 namespace {
-
-constexpr int kBlockTokens = 16;
 
 std::vector<TokenId> RandomPrompt(std::mt19937& random, size_t tokens) {
   std::vector<TokenId> prompt(tokens);
@@ -18,12 +17,11 @@ std::vector<TokenId> RandomPrompt(std::mt19937& random, size_t tokens) {
 }
 
 SimulationOptions Options(int sequences_max, int kv_tokens, bool prefix_caching = true) {
-  return {.engine = {
-              .limits = {.sequences_max = sequences_max, .step_tokens = 2048, .block_tokens = kBlockTokens},
-              .kv_blocks = kv_tokens / kBlockTokens,
-              .max_model_len = 200'000,
-              .vocab = ScriptedModel::kVocab,
-              .prefix_caching = prefix_caching}};
+  return {.engine = {.limits = {.sequences_max = sequences_max, .step_tokens = 2048},
+                     .kv_blocks = kv_tokens / kKvBlockTokens,
+                     .max_model_len = 200'000,
+                     .vocab = ScriptedModel::kVocab,
+                     .prefix_caching = prefix_caching}};
 }
 
 struct Load {
