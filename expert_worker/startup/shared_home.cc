@@ -1,4 +1,4 @@
-#include "expert_worker/shared_home.h"
+#include "expert_worker/startup/shared_home.h"
 
 #include "common/base/log.h"
 #include "common/base/status.h"

@@ -1,8 +1,8 @@
-#include "expert_worker/worker_flags.h"
+#include "expert_worker/startup/worker_options.h"
 
 #include <fmt/format.h>
 
-#include <optional>
+#include <utility>
 
 #include "common/base/core_dumps.h"
 #include "common/base/flags.h"
@@ -17,30 +17,51 @@ namespace {
 
 constexpr int kFirstMetricsPort = 9090;
 
+// The flags as they are given. Whose text needs no reading fills in the options themselves.
+struct WorkerFlags {
+  WorkerOptions options;
+  std::string health_listen = "none";
+  std::string slice = "intermediate";
+  std::string packed = "map";
+  bool no_shared_memory = false;
+  std::string ring_group;
+  std::string hugepages = "off";
+  int64_t drain_timeout_ms = 40'000;
+  int metrics_port = -1;
+  std::string pinning = "preferred";
+  bool supervise = false;
+  std::string worker_per = "node";
+  int64_t hung_after_ms = 60'000;
+  int64_t load_stalled_after_ms = 600'000;
+  bool worker_count_given = false;
+  std::string probe;
+};
+
 void AddServiceFlags(Flags& flags, WorkerFlags& f) {
-  flags.Add("listen", f.listen,
+  flags.Add("listen", f.options.listen,
             "gRPC address: HOST:PORT or unix:PATH; with --supervise the first one's, or unix:FOLDER");
   flags.Add(
       "health-listen", f.health_listen,
       "HOST:PORT of gRPC health checks in plain text from the start on (services \"\" and live), or none");
   flags.Add(
-      "ssl-certfile", f.tls.certificate,
+      "ssl-certfile", f.options.tls.certificate,
       "PEM file with the certificate chain that --listen HOST:PORT shows (mutual TLS); default: no TLS");
-  flags.Add("ssl-keyfile", f.tls.key, "PEM file with its key");
-  flags.Add("ssl-ca-certs", f.tls.ca_certs, "PEM file with the CAs that coordinators' certificates are of");
+  flags.Add("ssl-keyfile", f.options.tls.key, "PEM file with its key");
+  flags.Add("ssl-ca-certs", f.options.tls.ca_certs,
+            "PEM file with the CAs that coordinators' certificates are of");
   flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");
   flags.Add(
-      "ring-group", f.ring_group_name,
+      "ring-group", f.ring_group,
       "Group, by name or number, whose processes may share memory with this one besides those of its own "
       "user and root, and connect to --listen unix:PATH; this process must be in it; give both ends the "
       "same; default: none");
-  flags.AddSwitch("share-experts", f.executor.memory.shared,
+  flags.AddSwitch("share-experts", f.options.executor.memory.shared,
                   "Let coordinators on this host map the weights, for prompts that a GPU computes itself");
   flags
       .Add("drain-timeout-ms", f.drain_timeout_ms,
            "How long coordinators that still compute are served after SIGTERM")
       .NonNegative();
-  flags.Add("metrics-host", f.metrics_host, "Address of the Prometheus endpoint");
+  flags.Add("metrics-host", f.options.metrics_host, "Address of the Prometheus endpoint");
   flags
       .Add("metrics-port", f.metrics_port,
            fmt::format("Port of the Prometheus endpoint; -1: {} + worker-index, 0: any free one",
@@ -52,17 +73,18 @@ Flag AddSliceFlags(Flags& flags, WorkerFlags& f) {
   flags.Add("slice", f.slice, "intermediate: 1/N of every expert; expert: whole experts")
       .OneOf({"intermediate", "expert"});
   flags
-      .Add("worker-index", f.executor.slice.worker_index,
+      .Add("worker-index", f.options.executor.slice.worker_index,
            "This worker's slice, 0 to worker-count - 1; with --supervise the first one's")
       .Range(0, limits::kWorkersMax - 1);
   return flags
-      .Add("worker-count", f.executor.slice.worker_count,
+      .Add("worker-count", f.options.executor.slice.worker_count,
            "Slices in all; with --supervise by default those that it starts")
       .Range(1, limits::kWorkersMax);
 }
 
 void AddComputeFlags(Flags& flags, WorkerFlags& f) {
-  flags.Add("format", f.executor.format, "How experts are held: auto (as published), " + WeightFormatNames());
+  flags.Add("format", f.options.executor.format,
+            "How experts are held: auto (as published), " + WeightFormatNames());
   flags
       .Add("packed", f.packed,
            "Packed weights: map them from the page cache, or copy them into huge pages of the worker's nodes")
@@ -72,21 +94,22 @@ void AddComputeFlags(Flags& flags, WorkerFlags& f) {
            "Huge pages that are reserved for the weights: 2M or 1G, refused where too few are free; off: "
            "transparent ones")
       .OneOf({"off", "2M", "1G"});
-  flags.Add("isa", f.executor.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
-  flags.Add("activations", f.executor.activations,
+  flags.Add("isa", f.options.executor.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
+  flags.Add("activations", f.options.executor.activations,
             "auto: INT8 where many tokens share an expert, else BF16 or two INT8 rows; bf16: those always; "
             "fp32: exact and slow");
-  flags.Add("threads", f.executor.threads, "Compute threads; 0: this worker's share of its node's CPUs");
+  flags.Add("threads", f.options.executor.threads,
+            "Compute threads; 0: this worker's share of its node's CPUs");
   flags
       .Add(
-          "numa-nodes", f.executor.numa_nodes,
+          "numa-nodes", f.options.executor.numa_nodes,
           "NUMA nodes to live on, separated by commas (sub-NUMA clusters of a socket); none: by worker-index")
       .CommaSeparated();
 }
 
 void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
   flags.Add(
-      "memory-reservations", f.memory_reservations,
+      "memory-reservations", f.options.memory_reservations,
       "Folder in which the daemons of one user on this host tell each other what memory they will take: with "
       "mode 700, for this alone, the same for all of them; auto: /dev/shm/numoe-UID");
   flags
@@ -97,7 +120,7 @@ void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
       .OneOf({"preferred", "required"});
   flags
       .Add(
-          "exclusive-cpus", f.exclusive_cpus,
+          "exclusive-cpus", f.options.exclusive_cpus,
           "CPUs that were promised to this process alone (Kubernetes: its CPU request); another number found "
           "means shared ones; 0: not known")
       .Range(0, limits::kThreadsMax);
@@ -108,7 +131,7 @@ void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
            "With --supervise: a worker for each node, or for each package (socket)")
       .OneOf({"node", "package"});
   flags
-      .Add("local-workers", f.executor.local_workers,
+      .Add("local-workers", f.options.executor.local_workers,
            "How many of --worker-count run on this host (successive slices): they divide its nodes and CPUs. "
            "0: all of them; on a cpuset of one node, those found there. With --supervise: how many to start; "
            "0: one for each node or package")
@@ -124,62 +147,105 @@ void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
       .Positive();
 }
 
-}  // namespace
-
-int ParseWorkerFlags(int argc, char** argv, WorkerFlags& f) {
+// The exit code to leave with, or -1 to go on.
+int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   Flags flags(
       "numoe-expert-worker",
       "NUMoE expert worker: owns a slice of the experts of one model and computes it next to its memory.");
-  flags.Add("model", f.model,
+  flags.Add("model", f.options.model,
             "Checkpoint directory (config.json, *.safetensors), .gguf file, or what numoe-pack made of one; "
             "required");
   AddServiceFlags(flags, f);
   const Flag worker_count = AddSliceFlags(flags, f);
   AddComputeFlags(flags, f);
   AddPlaceFlags(flags, f);
-  flags.AddSwitch("preflight", f.preflight, "Check this machine's settings, print what is wrong, and exit");
+  flags.AddSwitch("preflight", f.options.preflight,
+                  "Check this machine's settings, print what is wrong, and exit");
   flags.Add("probe", f.probe,
             "Ask the gRPC health of HOST:PORT or unix:PATH, and exit with 0 if it serves, else with 1");
-  flags.AddSwitch("core-dumps", f.core_dumps, kCoreDumpsHelp);
-  flags.Add("log-level", f.log.level, "debug, info, warning, error");
-  flags.Add("log-format", f.log.format, "text or json");
+  flags.AddSwitch("core-dumps", f.options.core_dumps, kCoreDumpsHelp);
+  flags.Add("log-level", f.options.log.level, "debug, info, warning, error");
+  flags.Add("log-format", f.options.log.format, "text or json");
   const int code = flags.Parse(argc, argv);
   f.worker_count_given = worker_count.Given();
   return code;
 }
 
-absl::Status CompleteFlags(WorkerFlags& f) {
-  if (f.model.empty()) return absl::InvalidArgumentError("--model is required; see --help");
-  f.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
-  f.executor.map_packed = f.packed == "map";
-  f.executor.local_required = f.pinning == "required";
-  // A promise that is not kept says nothing: these are the CPUs that everybody has.
-  const std::optional<NumberList> cpus = ReadStatusList("/", "Cpus_allowed_list:");
-  const bool kept = cpus && static_cast<int>(cpus->size()) == f.exclusive_cpus;
-  f.executor.alone = f.executor.local_required || kept;
-  ASSIGN_OR_RETURN(f.executor.memory.pages, ParseHugePages(f.hugepages));
-  if (f.executor.memory.shared && f.no_shared_memory) {
+bool IsUnix(const std::string& address) { return address.rfind("unix:", 0) == 0; }
+
+// What contradicts itself, whatever the machine.
+absl::Status CheckTogether(const WorkerFlags& f) {
+  const WorkerOptions& o = f.options;
+  if (o.executor.memory.shared && f.no_shared_memory) {
     return absl::InvalidArgumentError(
         "--share-experts with --no-shared-memory: expected one of them, weights are shared as layer calls "
         "are");
   }
-  ASSIGN_OR_RETURN(f.ring_group, ParseRingGroup(f.ring_group_name));
-  if (f.supervise && !f.executor.numa_nodes.empty()) {
+  if (f.supervise && !o.executor.numa_nodes.empty()) {
     return absl::InvalidArgumentError(
         "--numa-nodes with --supervise: the supervisor gives each worker its nodes; limit the supervisor's "
         "CPUs (cpuset, taskset) instead");
   }
-  RETURN_IF_ERROR(CheckAllOrNone(f.tls));
-  if (f.tls.given() && f.listen.rfind("unix:", 0) == 0) {
+  RETURN_IF_ERROR(CheckAllOrNone(o.tls));
+  if (o.tls.given() && IsUnix(o.listen)) {
     return absl::InvalidArgumentError(
         fmt::format("--ssl-certfile with --listen={}: a socket is guarded by its file's permissions and "
-                    "stays plain text; "
-                    "expected HOST:PORT, or no --ssl-certfile",
-                    f.listen));
+                    "stays plain text; expected HOST:PORT, or no --ssl-certfile",
+                    o.listen));
   }
-  if (f.metrics_port == -1)
-    f.metrics_port = kFirstMetricsPort + (f.supervise ? 0 : f.executor.slice.worker_index);
   return absl::OkStatus();
+}
+
+// The executor takes these three as the operator writes them (expert_executor.h): a word that it would refuse
+// after minutes is refused now.
+absl::Status CheckExecutorWords(const ExecutorOptions& executor) {
+  RETURN_IF_ERROR(Annotate(SelectIsa(executor.isa).status(), "--isa"));
+  RETURN_IF_ERROR(Annotate(ParsePrecision(executor.activations).status(), "--activations"));
+  if (executor.format == "auto") return absl::OkStatus();
+  return Annotate(ParseWeightFormat(executor.format).status(), "--format");
+}
+
+// Whether this process has exactly the CPUs that it was promised. A promise that is not kept says nothing:
+// these are the CPUs that everybody has.
+bool HasPromisedCpus(int exclusive_cpus) {
+  const std::optional<NumberList> cpus = ReadStatusList("/", "Cpus_allowed_list:");
+  return cpus && static_cast<int>(cpus->size()) == exclusive_cpus;
+}
+
+absl::StatusOr<WorkerOptions> OptionsFrom(WorkerFlags f) {
+  WorkerOptions& o = f.options;
+  if (o.model.empty() && !o.preflight) return absl::InvalidArgumentError("--model is required; see --help");
+  RETURN_IF_ERROR(CheckTogether(f));
+  RETURN_IF_ERROR(CheckExecutorWords(o.executor));
+  ASSIGN_OR_RETURN(o.executor.memory.pages, ParseHugePages(f.hugepages));
+  ASSIGN_OR_RETURN(o.ring_group, ParseRingGroup(f.ring_group));
+  if (f.health_listen != "none") o.health_listen = f.health_listen;
+  o.shared_memory = !f.no_shared_memory;
+  o.drain_timeout = std::chrono::milliseconds(f.drain_timeout_ms);
+  o.pinning_required = f.pinning == "required";
+  o.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
+  o.executor.map_packed = f.packed == "map";
+  o.executor.local_required = o.pinning_required;
+  o.executor.alone = o.pinning_required || HasPromisedCpus(o.exclusive_cpus);
+  if (f.supervise) {
+    o.fleet = {.worker_count = f.worker_count_given ? o.executor.slice.worker_count : 0,
+               .per_package = f.worker_per == "package",
+               .hung_after = std::chrono::milliseconds(f.hung_after_ms),
+               .load_stalled_after = std::chrono::milliseconds(f.load_stalled_after_ms)};
+  }
+  const int first_port = kFirstMetricsPort + (f.supervise ? 0 : o.executor.slice.worker_index);
+  o.metrics_port = f.metrics_port == -1 ? first_port : f.metrics_port;
+  return std::move(o);
+}
+
+}  // namespace
+
+absl::StatusOr<WorkerCommand> ReadWorkerOptions(int argc, char** argv) {
+  WorkerFlags flags;
+  if (const int code = ParseFlags(argc, argv, flags); code >= 0) return code;
+  if (!flags.probe.empty()) return ProbeRequest{std::move(flags.probe)};
+  ASSIGN_OR_RETURN(WorkerOptions options, OptionsFrom(std::move(flags)));
+  return options;
 }
 
 }  // namespace numoe

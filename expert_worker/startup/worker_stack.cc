@@ -1,0 +1,168 @@
+#include "expert_worker/startup/worker_stack.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "common/base/version.h"
+#include "common/kernels/kernels.h"
+#include "expert_worker/experts/expert_slice.h"
+#include "expert_worker/experts/packed_slice.h"
+#include "expert_worker/service/listen_address.h"
+#include "expert_worker/startup/slice_needs.h"
+#include "expert_worker/startup/worker_endpoints.h"
+#include "expert_worker/supervisor/child_process.h"
+
+namespace numoe {
+namespace {
+
+void ExportPreflight(Metrics& metrics, const std::vector<Finding>& findings) {
+  std::map<std::string, bool> failed;
+  for (const Finding& finding : findings) failed[finding.check] |= !finding.good;
+  for (const auto& [check, bad] : failed) metrics.With(GaugeId::kPreflightFailed, {check}).Set(bad ? 1 : 0);
+}
+
+void ExportRestarts(Metrics& metrics) {
+  const std::optional<Restarts> restarts = RestartsBySupervisor();
+  if (!restarts) return;
+  metrics.With(CounterId::kWorkerRestarts, {"ended"}).Increment(restarts->ended);
+  metrics.With(CounterId::kWorkerRestarts, {"hung"}).Increment(restarts->hung);
+}
+
+void ExportTls(Metrics& metrics, const std::shared_ptr<TlsIdentityWatch>& tls) {
+  if (tls == nullptr) return;
+  prometheus::Gauge& expiry = metrics.With(GaugeId::kCertificateExpiry, {"ssl-certfile"});
+  metrics.OnScrape([tls, &expiry] { expiry.Set(static_cast<double>(tls->Current()->expires_s)); });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerStack>> WorkerStack::Create(const WorkerOptions& options) {
+  RETURN_IF_ERROR(CheckListenAddress(options.listen, options.ring_group));
+  // From here on every thread and what it writes is on the worker's nodes: nothing may start before.
+  ASSIGN_OR_RETURN(WorkerPlace place, SettleWorker(options));
+  auto stack = std::unique_ptr<WorkerStack>(new WorkerStack(options, std::move(place)));
+  RETURN_IF_ERROR(stack->OpenPorts());
+  const ProgressReport report([&] { return stack->progress_.moves(); });
+  RETURN_IF_ERROR(stack->Load());
+  RETURN_IF_ERROR(stack->StartService());
+  return stack;
+}
+
+WorkerStack::WorkerStack(const WorkerOptions& options, WorkerPlace place)
+    : options_(options), place_(std::move(place)) {}
+
+// Before the weights are there: who waits for them wants to see how far they are.
+absl::Status WorkerStack::OpenPorts() {
+  ASSIGN_OR_RETURN(tls_, OpenTls(options_));
+  ASSIGN_OR_RETURN(health_, StartHealth(options_));
+  ExportProgress(metrics_, progress_);
+  ExportRestarts(metrics_);
+  ExportTls(metrics_, tls_);
+  ExportPreflight(metrics_, place_.findings);
+  ASSIGN_OR_RETURN(exposer_, MetricsExposer::Start(metrics_, options_.metrics_host, options_.metrics_port));
+  return absl::OkStatus();
+}
+
+// Takes minutes, and leaves nothing behind that an end would have to tidy up.
+absl::Status WorkerStack::Load() {
+  const ScopedDeadlySignals deadly;
+  ExecutorOptions options = options_.executor;
+  options.home = place_.home->placement();
+  options.progress = &progress_;
+  options.ask_for_memory = [this](uint64_t weight_bytes) -> absl::Status {
+    ASSIGN_OR_RETURN(const WorkerNeeds needs, NeedsOf(options_, weight_bytes));
+    ASSIGN_OR_RETURN(reservation_,
+                     ReserveWorkerMemory(needs, options_.memory_reservations, options_.log.program));
+    return absl::OkStatus();
+  };
+  if (IsPackedModel(options_.model)) {
+    ASSIGN_OR_RETURN(const PackedModel packed, ReadManifest(options_.model));
+    ASSIGN_OR_RETURN(executor_, ExpertExecutor::LoadPacked(packed, options));
+    config_ = packed.config;
+    fingerprint_ = packed.model_fingerprint;
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options_.model));
+  ASSIGN_OR_RETURN(config_, ReadModelConfig(options_.model));
+  ASSIGN_OR_RETURN(fingerprint_, checkpoint->Fingerprint());
+  ASSIGN_OR_RETURN(executor_, ExpertExecutor::Load(*checkpoint, config_, options));
+  return absl::OkStatus();
+}
+
+WorkerServiceOptions WorkerStack::ServiceOptions() const {
+  const ExecutorOptions& asked = options_.executor;
+  const ExpertSlice& weights = executor_->Weights();
+  return {.listen = options_.listen,
+          .model_fingerprint = fingerprint_,
+          .slice_by_expert = asked.slice.mode == SliceMode::kExpert,
+          .worker_index = asked.slice.worker_index,
+          .worker_count = asked.slice.worker_count,
+          .hidden_size = config_.hidden_size,
+          .num_experts = config_.num_experts,
+          .experts_per_token = config_.experts_per_token,
+          .description = executor_->Describe(),
+          .arithmetic = fmt::format("--format={} --activations={}", weights.format_names, asked.activations),
+          .shared_memory = options_.shared_memory,
+          .ring_group = options_.ring_group,
+          .tls = options_.tls,
+          .shared_experts = asked.memory.shared ? weights.Directory() : SharedExperts{},
+          .experts_fd = weights.memory.fd(),
+          .callers = &executor_->Callers(),
+          .nodes = place_.home->placement().nodes,
+          .statistics = &executor_->Statistics()};
+}
+
+absl::Status WorkerStack::StartService() {
+  move_.emplace(*place_.home, *executor_);
+  LogInfo("instruction sets: {}", DescribeIsas());
+  ASSIGN_OR_RETURN(service_, WorkerService::Start(*executor_, ServiceOptions()));
+  for (const Finding& finding : place_.findings)
+    if (!finding.good) LogInfo("preflight: {}; {}", finding.what, finding.advice);
+  ExportExecutor(metrics_, *executor_);
+  place_metrics_.Follow(*executor_, [this] { return service_->Stats().rings_local; });
+  const std::string isa(IsaName(*SelectIsa(options_.executor.isa)));
+  metrics_.With(GaugeId::kBuildInfo, {std::string(Version()), isa}).Set(1);
+  metrics_.OnScrape([this] { metrics_.Set(GaugeId::kExpertSessions, service_->Stats().sessions); });
+  LogInfo("serving {} at {}: {}; metrics on port {}", options_.model, service_->address(),
+          executor_->Describe(), exposer_->port());
+  if (health_ != nullptr) health_->Set("", true);
+  return absl::OkStatus();
+}
+
+void WorkerStack::Serve() {
+  const int signal = AwaitSignal();
+  LogInfo("signal {}: draining for at most {} ms; another signal ends it at once", signal,
+          options_.drain_timeout.count());
+  if (health_ != nullptr) health_->Set("", false);
+  Drain();
+}
+
+// Not ready from now on, and no new sessions. Coordinators that got the same signal finish their requests
+// with this worker: it stays until they are gone or compute nothing any more.
+void WorkerStack::Drain() {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kLook{20};
+  constexpr std::chrono::seconds kIdle{3};  // a layer of the longest prompt's attention takes less
+  const ScopedDeadlySignals at_once;
+  service_->Drain();
+  const Clock::time_point deadline = Clock::now() + options_.drain_timeout;
+  uint64_t calls = service_->Stats().calls;
+  for (Clock::time_point last_call = Clock::now(); Clock::now() < deadline;) {
+    const WorkerServiceStats stats = service_->Stats();
+    if (stats.calls != calls) last_call = Clock::now();
+    calls = stats.calls;
+    if (stats.sessions == 0 || Clock::now() - last_call > kIdle) return;
+    std::this_thread::sleep_for(kLook);
+  }
+  LogWarning("coordinators that still compute at the drain timeout lose this worker");
+}
+
+}  // namespace numoe

@@ -1,0 +1,37 @@
+// What --preflight says of a machine, with and without a model.
+#include "expert_worker/startup/preflight_report.h"
+
+#include "gmock/gmock.h"
+#include "tests/support/safetensors_writer.h"
+#include "tests/unit/expert_worker/startup/worker_command.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string ReportOf(std::vector<std::string> words) {
+  words.insert(words.begin(), "--preflight");
+  const auto report = ReportPreflight(OptionsOf(std::move(words)));
+  EXPECT_TRUE(report.ok()) << report.status();
+  if (!report.ok()) return "";
+  EXPECT_EQ(report->good, report->text.find("check ") == std::string::npos) << report->text;
+  return report->text;
+}
+
+TEST(PreflightReportTest, MemoryIsLookedAtForAModelOnly) {
+  const TemporaryFolder folder;
+  const std::string reservations = (folder.path() / "reservations").string();
+  EXPECT_THAT(ReportOf({}), Not(HasSubstr("available")));
+  EXPECT_THAT(ReportOf({"--model", "tests/golden/data/tiny-chat", "--memory-reservations", reservations}),
+              HasSubstr("available"));
+}
+
+TEST(PreflightReportTest, ErrorsOfTheModelAreErrors) {
+  const auto report = ReportPreflight(OptionsOf({"--preflight", "--model", "/nonexistent"}));
+  EXPECT_THAT(std::string(report.status().message()), HasSubstr("/nonexistent"));
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,141 @@
+// Every word of a flag becomes its value once, and what makes no sense is refused with the flag's name.
+#include "expert_worker/startup/worker_options.h"
+
+#include <unistd.h>
+
+#include "gmock/gmock.h"
+#include "tests/unit/expert_worker/startup/worker_command.h"
+
+namespace numoe {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string RefusalOf(std::vector<std::string> words) {
+  words.insert(words.begin(), {"--model", "m"});
+  const absl::StatusOr<WorkerCommand> command = ReadWords(std::move(words));
+  EXPECT_TRUE(absl::IsInvalidArgument(command.status())) << command.status();
+  return std::string(command.status().message());
+}
+
+TEST(WorkerOptionsTest, AModelIsEnough) {
+  const WorkerOptions options = OptionsOf({"--model", "m"});
+  EXPECT_EQ(options.model, "m");
+  EXPECT_EQ(options.metrics_port, 9090);
+  EXPECT_EQ(options.drain_timeout, milliseconds(40'000));
+  EXPECT_TRUE(options.shared_memory);
+  EXPECT_FALSE(options.fleet || options.health_listen || options.ring_group || options.preflight);
+  EXPECT_FALSE(options.pinning_required || options.executor.local_required || options.executor.memory.shared);
+  EXPECT_EQ(options.executor.slice, SliceSpec{});
+  EXPECT_TRUE(options.executor.map_packed);
+  EXPECT_EQ(options.executor.memory.pages, HugePages::kTransparent);
+}
+
+TEST(WorkerOptionsTest, WordsBecomeValues) {
+  const WorkerOptions options = OptionsOf({"--model",
+                                           "m",
+                                           "--slice",
+                                           "expert",
+                                           "--packed",
+                                           "copy",
+                                           "--hugepages",
+                                           "2M",
+                                           "--pinning",
+                                           "required",
+                                           "--worker-index",
+                                           "3",
+                                           "--worker-count",
+                                           "4",
+                                           "--health-listen",
+                                           "127.0.0.1:0",
+                                           "--no-shared-memory",
+                                           "--ring-group",
+                                           std::to_string(getgid()),
+                                           "--drain-timeout-ms",
+                                           "7",
+                                           "--isa",
+                                           "scalar",
+                                           "--format",
+                                           "int8",
+                                           "--activations",
+                                           "fp32"});
+  EXPECT_EQ(options.executor.slice,
+            (SliceSpec{.mode = SliceMode::kExpert, .worker_index = 3, .worker_count = 4}));
+  EXPECT_FALSE(options.executor.map_packed);
+  EXPECT_EQ(options.executor.memory.pages, HugePages::k2M);
+  EXPECT_TRUE(options.pinning_required && options.executor.local_required && options.executor.alone);
+  EXPECT_EQ(options.metrics_port, 9093) << "by its index";
+  EXPECT_EQ(options.health_listen, "127.0.0.1:0");
+  EXPECT_FALSE(options.shared_memory);
+  EXPECT_EQ(options.ring_group, getgid());
+  EXPECT_EQ(options.drain_timeout, milliseconds(7));
+}
+
+TEST(WorkerOptionsTest, AMetricsPortThatIsGivenIsTaken) {
+  EXPECT_EQ(OptionsOf({"--model", "m", "--metrics-port", "0", "--worker-index", "3"}).metrics_port, 0);
+  EXPECT_EQ(OptionsOf({"--model", "m", "--supervise", "--worker-index", "3"}).metrics_port, 9090)
+      << "a supervisor counts from there itself";
+}
+
+TEST(WorkerOptionsTest, ASupervisorIsToldOfItsFleet) {
+  const WorkerOptions alone = OptionsOf({"--model", "m", "--supervise"});
+  ASSERT_TRUE(alone.fleet.has_value());
+  EXPECT_EQ(alone.fleet->worker_count, 0) << "as many as it starts";
+  EXPECT_FALSE(alone.fleet->per_package);
+  const WorkerOptions told =
+      OptionsOf({"--model", "m", "--supervise", "--worker-per", "package", "--worker-count", "1",
+                 "--hung-after-ms", "5", "--load-stalled-after-ms", "6"});
+  EXPECT_EQ(told.fleet->worker_count, 1) << "the default's number counts where it is given";
+  EXPECT_TRUE(told.fleet->per_package);
+  EXPECT_EQ(told.fleet->hung_after, milliseconds(5));
+  EXPECT_EQ(told.fleet->load_stalled_after, milliseconds(6));
+}
+
+TEST(WorkerOptionsTest, AProbeNeedsNothingElse) {
+  const auto command = ReadWords({"--probe", "unix:/x", "--ring-group", "no-such-group"});
+  ASSERT_TRUE(command.ok()) << command.status();
+  ASSERT_TRUE(std::holds_alternative<ProbeRequest>(*command));
+  EXPECT_EQ(std::get<ProbeRequest>(*command).address, "unix:/x");
+}
+
+TEST(WorkerOptionsTest, AMachineIsLookedAtWithoutAModel) {
+  EXPECT_TRUE(OptionsOf({"--preflight"}).preflight);
+  EXPECT_THAT(std::string(ReadWords({}).status().message()), HasSubstr("--model is required"));
+}
+
+TEST(WorkerOptionsTest, WhatTheParserSaidNeedsNoMoreWords) {
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  const auto version = ReadWords({"--version"}), wrong = ReadWords({"--slice", "layer"});
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("--slice=layer"), HasSubstr("intermediate")));
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr("numoe-expert-worker"));
+  ASSERT_TRUE(version.ok() && wrong.ok());
+  EXPECT_EQ(std::get<int>(*version), 0);
+  EXPECT_EQ(std::get<int>(*wrong), 2);
+}
+
+TEST(WorkerOptionsTest, AWordThatIsNoneIsRefusedBeforeAnythingIsRead) {
+  EXPECT_THAT(RefusalOf({"--isa", "neon"}),
+              AllOf(HasSubstr("--isa: "), HasSubstr("neon"), HasSubstr("avx512")));
+  EXPECT_THAT(RefusalOf({"--activations", "fp16"}),
+              AllOf(HasSubstr("--activations: "), HasSubstr("fp16"), HasSubstr("bf16")));
+  EXPECT_THAT(RefusalOf({"--format", "int3"}),
+              AllOf(HasSubstr("--format: "), HasSubstr("int3"), HasSubstr("int8")));
+  EXPECT_THAT(RefusalOf({"--ring-group", "no-such-group"}), HasSubstr("--ring-group=no-such-group"));
+}
+
+TEST(WorkerOptionsTest, WhatContradictsItselfIsRefused) {
+  EXPECT_THAT(RefusalOf({"--share-experts", "--no-shared-memory"}),
+              HasSubstr("--share-experts with --no-shared-memory"));
+  EXPECT_THAT(RefusalOf({"--supervise", "--numa-nodes", "0"}), HasSubstr("--numa-nodes with --supervise"));
+  EXPECT_THAT(RefusalOf({"--ssl-certfile", "c"}), HasSubstr("--ssl-certfile without --ssl-keyfile"));
+  EXPECT_THAT(
+      RefusalOf({"--listen", "unix:/x", "--ssl-certfile", "c", "--ssl-keyfile", "k", "--ssl-ca-certs", "a"}),
+      AllOf(HasSubstr("--listen=unix:/x"), HasSubstr("expected HOST:PORT")));
+}
+
+}  // namespace
+}  // namespace numoe
