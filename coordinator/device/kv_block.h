@@ -1,7 +1,7 @@
 // KvBlock: how many tokens a block of the KV cache holds wherever the coordinator serves, plans or measures.
 //
 // A block is what the scheduler hands out and what a sequence's table names. The GPU's kernels are compiled
-// for this one size (kernels/cache.h, which cuda_storage.cc ties to it): 16 rows are an mma tile. The CPU's
+// for this one size (kernels/cache.h, which cuda_store.cc ties to it): 16 rows are an mma tile. The CPU's
 // device takes any size, which tests use to cut sequences into smaller blocks. Constants and pure functions.
 #pragma once
 

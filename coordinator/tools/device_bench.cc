@@ -319,13 +319,17 @@ absl::Status RunAll(const DeviceBenchOptions& options) {
                                       ": expected qwen3-30b, qwen3-235b, k2 or deepseek-v3");
   }
   ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
+  std::optional<WeightFormat> dense_format;
+  if (options.dense_format != "fp8") {  // which is held as it is published
+    ASSIGN_OR_RETURN(dense_format, ParseWeightFormat(options.dense_format));
+  }
   ASSIGN_OR_RETURN(const std::vector<int> cpus, BenchCpus(options.threads));
   ASSIGN_OR_RETURN(
       const auto device,
       CpuDevice::Create({.step_tokens_max = *std::max_element(options.tokens.begin(), options.tokens.end()),
                          .cpus = cpus,
-                         .isa = options.isa,
-                         .dense_format = options.dense_format == "fp8" ? "auto" : options.dense_format}));
+                         .isa = isa,
+                         .dense_format = dense_format}));
   ThreadPool pool({.name = "limits", .cpus = cpus});
   ASSIGN_OR_RETURN(MachineLimits limits, MachineLimits::Create(pool));
   if (!options.json)

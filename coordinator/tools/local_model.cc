@@ -33,11 +33,16 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
   local->backend_ = std::make_unique<LocalBackend>(std::vector<LayerExecutor*>{local->executor_.get()});
   ASSIGN_OR_RETURN(const CacheType cache_type, ParseCacheType(options.kv_cache_dtype));
   ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(options.activations));
+  ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
+  std::optional<WeightFormat> dense_format;
+  if (options.dense_format != "auto") {
+    ASSIGN_OR_RETURN(dense_format, ParseWeightFormat(options.dense_format));
+  }
   ASSIGN_OR_RETURN(local->device_, CpuDevice::Create({.step_tokens_max = options.step_tokens,
                                                       .cpus = cpus,
-                                                      .isa = options.isa,
+                                                      .isa = isa,
                                                       .precision = precision,
-                                                      .dense_format = options.dense_format}));
+                                                      .dense_format = dense_format}));
   local->blocks_.resize(static_cast<size_t>(KvBlocksFor(options.context_tokens)));
   std::iota(local->blocks_.begin(), local->blocks_.end(), KvBlockId{0});
   ASSIGN_OR_RETURN(local->model_, Model::Load(*checkpoint, config,

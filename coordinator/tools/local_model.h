@@ -19,7 +19,7 @@ namespace numoe {
 
 struct LocalModelOptions {
   std::string format = "auto";          // of the experts: auto | raw_int4 | int4 | int8 | bf16 | fp8
-  std::string dense_format = "auto";    // of dense matrices: CpuDeviceOptions::dense_format
+  std::string dense_format = "auto";    // of dense matrices: auto (as published), or a WeightFormat's name
   std::string kv_cache_dtype = "auto";  // ParseCacheType
   std::string isa = "auto";
   std::string activations = "auto";  // auto | bf16 | fp32

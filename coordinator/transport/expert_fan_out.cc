@@ -41,7 +41,7 @@ void CheckShape(const LayerCallView& call, int hidden_size) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ExpertFanOut>> ExpertFanOut::Connect(const WorkerOptions& options,
+absl::StatusOr<std::unique_ptr<ExpertFanOut>> ExpertFanOut::Connect(const SessionOptions& options,
                                                                     Metrics& metrics) {
   std::vector<Series> series;  // there from the start, also while the workers are waited for
   for (const std::string& address : options.addresses) {

@@ -33,7 +33,7 @@ struct CallActivity {
 class ExpertFanOut final : public ExpertBackend, public DirectExperts {
  public:
   /// Waits until all workers are there, and fails as WorkerSessions::Connect does.
-  static absl::StatusOr<std::unique_ptr<ExpertFanOut>> Connect(const WorkerOptions& options,
+  static absl::StatusOr<std::unique_ptr<ExpertFanOut>> Connect(const SessionOptions& options,
                                                                Metrics& metrics);
   ~ExpertFanOut() override;
 

@@ -21,7 +21,7 @@ constexpr int64_t kCountedRowsDeadlineMs = 1'000;  // of one worker; its answer 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WorkerSessions>> WorkerSessions::Connect(const WorkerOptions& options,
+absl::StatusOr<std::unique_ptr<WorkerSessions>> WorkerSessions::Connect(const SessionOptions& options,
                                                                         Metrics& metrics) {
   if (options.addresses.empty())
     return absl::InvalidArgumentError("--workers: expected at least one address");
@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<WorkerSessions>> WorkerSessions::Connect(const Wo
   return sessions;
 }
 
-WorkerSessions::WorkerSessions(const WorkerOptions& options, Metrics& metrics)
+WorkerSessions::WorkerSessions(const SessionOptions& options, Metrics& metrics)
     : options_(options), table_(options.addresses, metrics) {
   looker_ = std::thread([this] { KeepLooking(); });
   for (size_t i = 0; i < options.addresses.size(); ++i)

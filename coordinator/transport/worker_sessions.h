@@ -24,7 +24,7 @@
 
 namespace numoe {
 
-struct WorkerOptions {
+struct SessionOptions {
   std::vector<std::string> addresses;
   LinkOptions link;
   int64_t start_deadline_ms = 60'000;  // how long Connect waits for all workers; 0: for ever
@@ -34,11 +34,11 @@ class WorkerSessions {
  public:
   /// Waits until all workers are there. FAILED_PRECONDITION when they do not fit together (a slice twice or
   /// missing, another model); DEADLINE_EXCEEDED names those that did not answer.
-  static absl::StatusOr<std::unique_ptr<WorkerSessions>> Connect(const WorkerOptions& options,
+  static absl::StatusOr<std::unique_ptr<WorkerSessions>> Connect(const SessionOptions& options,
                                                                  Metrics& metrics);
   ~WorkerSessions();
 
-  const WorkerOptions& options() const { return options_; }
+  const SessionOptions& options() const { return options_; }
   /// In the order of the addresses.
   std::vector<WorkerStatus> Workers() const;
   /// True while there is a session with every worker.
@@ -68,7 +68,7 @@ class WorkerSessions {
   bool TakeChange();
 
  private:
-  WorkerSessions(const WorkerOptions& options, Metrics& metrics);
+  WorkerSessions(const SessionOptions& options, Metrics& metrics);
   absl::Status AwaitStart();
   void KeepConnected(size_t worker);
   void TryConnect(size_t worker);
@@ -80,7 +80,7 @@ class WorkerSessions {
     return table_.AllUp() || !table_.Refusal().ok();
   }
 
-  const WorkerOptions options_;
+  const SessionOptions options_;
   MemoryRetirer retirer_;  // of lost workers' weights
 
   mutable Mutex mutex_;

@@ -8,20 +8,16 @@
 namespace numoe {
 
 absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Create(const CpuDeviceOptions& options) {
-  ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
-  std::optional<WeightFormat> dense_format;
-  if (options.dense_format != "auto") {
-    ASSIGN_OR_RETURN(dense_format, ParseWeightFormat(options.dense_format));
-  }
-  return std::unique_ptr<CpuDevice>(new CpuDevice(options, isa, dense_format));
+  ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa ? IsaName(*options.isa) : "auto"));
+  return std::unique_ptr<CpuDevice>(new CpuDevice(options, isa));
 }
 
-CpuDevice::CpuDevice(const CpuDeviceOptions& options, Isa isa, std::optional<WeightFormat> dense_format)
+CpuDevice::CpuDevice(const CpuDeviceOptions& options, Isa isa)
     : isa_(isa),
       precision_(options.precision),
       pool_({.name = "device", .cpus = options.cpus}),
       store_({.step_tokens_max = options.step_tokens_max,
-              .dense_format = dense_format,
+              .dense_format = options.dense_format,
               .measure_only = options.measure_only},
              pool_),
       linear_(isa, pool_),

@@ -21,16 +21,17 @@
 namespace numoe {
 
 struct CpuDeviceOptions {
-  int step_tokens_max = 2048;  // rows of every activation tensor
-  std::vector<int> cpus;       // one thread each; the first is the calling thread's
-  std::string isa = "auto";
-  Precision precision = Precision::kFast;  // of activations in products with weights
-  std::string dense_format = "auto";       // of dense matrices: auto (as published) | bf16 | int8 | int4
-  bool measure_only = false;               // may load models, but run none
+  int step_tokens_max = 2048;                // rows of every activation tensor
+  std::vector<int> cpus;                     // one thread each; the first is the calling thread's
+  std::optional<Isa> isa;                    // nullopt: the best that this CPU has
+  Precision precision = Precision::kFast;    // of activations in products with weights
+  std::optional<WeightFormat> dense_format;  // of dense matrices; nullopt: as published
+  bool measure_only = false;                 // may load models, but run none
 };
 
 class CpuDevice final : public Device {
  public:
+  /// FAILED_PRECONDITION: the CPU lacks the instruction set.
   static absl::StatusOr<std::unique_ptr<CpuDevice>> Create(const CpuDeviceOptions& options);
 
   CpuStore& store() override { return store_; }
@@ -41,7 +42,7 @@ class CpuDevice final : public Device {
   std::string Describe() const override;
 
  private:
-  CpuDevice(const CpuDeviceOptions& options, Isa isa, std::optional<WeightFormat> dense_format);
+  CpuDevice(const CpuDeviceOptions& options, Isa isa);
 
   const Isa isa_;
   const Precision precision_;

@@ -39,7 +39,7 @@ class LatentTest : public ::testing::TestWithParam<LatentCase> {
       GTEST_SKIP() << "this CPU lacks " << IsaName(GetParam().isa);
     auto device = CpuDevice::Create({.step_tokens_max = kContext,
                                      .cpus = {0, 0, 0},
-                                     .isa = std::string(IsaName(GetParam().isa)),
+                                     .isa = GetParam().isa,
                                      .precision = GetParam().precision});
     ASSERT_TRUE(device.ok());
     device_ = *std::move(device);

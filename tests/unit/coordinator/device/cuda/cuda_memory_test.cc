@@ -6,8 +6,8 @@
 #include "coordinator/device/cuda/cuda_device.h"
 #include "coordinator/device/cuda/measuring_device.h"
 #include "coordinator/model/hot_experts.h"
-#include "coordinator/model/memory_plan.h"
 #include "coordinator/model/model.h"
+#include "coordinator/startup/capacity_plan.h"
 #include "gtest/gtest.h"
 #include "tests/cuda_host/simulated_runtime.h"
 

@@ -1,4 +1,4 @@
-#include "coordinator/host_share.h"
+#include "coordinator/startup/host_share.h"
 
 #include <optional>
 
@@ -9,7 +9,7 @@ namespace numoe {
 namespace {
 
 // None: the plan is a GPU's.
-absl::StatusOr<std::optional<HostMemory>> LookFor(const std::string& folder, MemoryPlan& plan) {
+absl::StatusOr<std::optional<HostMemory>> LookFor(const std::string& folder, CapacityPlan& plan) {
   std::optional<HostMemory> host;
   if (plan.gpu) return host;
   ASSIGN_OR_RETURN(host, HostMemory::Look(folder));
@@ -20,12 +20,12 @@ absl::StatusOr<std::optional<HostMemory>> LookFor(const std::string& folder, Mem
 
 }  // namespace
 
-absl::Status FindHostShare(const std::string& folder, MemoryPlan& plan) {
+absl::Status FindHostShare(const std::string& folder, CapacityPlan& plan) {
   return LookFor(folder, plan).status();
 }
 
 absl::StatusOr<MemoryReservation> ReserveHostShare(const std::string& folder, const std::string& program,
-                                                   MemoryPlan& plan) {
+                                                   CapacityPlan& plan) {
   ASSIGN_OR_RETURN(const std::optional<HostMemory> host, LookFor(folder, plan));
   for (const std::string& line : plan.Table()) LogInfo("{}", line);
   RETURN_IF_ERROR(plan.Check());

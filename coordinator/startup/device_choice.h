@@ -8,37 +8,39 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "absl/status/statusor.h"
-#include "coordinator/coordinator_flags.h"
 #include "coordinator/device/cuda/runtime.h"
 #include "coordinator/device/device.h"
+#include "coordinator/startup/capacity_plan.h"
+#include "coordinator/startup/serving_options.h"
 
 namespace numoe {
 
-/// "80GiB", "24 GB", "81920MiB", or a plain number of bytes. INVALID_ARGUMENT says what is expected.
-absl::StatusOr<uint64_t> ParseBytes(const std::string& text);
-
 class DeviceChoice {
  public:
-  static absl::StatusOr<DeviceChoice> Make(const CoordinatorFlags& flags);
+  /// FAILED_PRECONDITION names a flag that only a GPU can do, where there is none.
+  static absl::StatusOr<DeviceChoice> Make(const ServingOptions& options);
 
-  bool gpu() const { return gpu_; }
-  /// Bytes that the model may take on a GPU: what is free, or --gpu-memory, less what the driver needs. 0:
-  /// the model runs on the CPU and shares the host's memory (common/topology/host_memory.h).
-  uint64_t available() const { return available_; }
+  bool gpu() const { return room_.gpu; }
+  /// On a GPU what the model may take: what is free, or --gpu-memory, less what the driver needs. On the CPU
+  /// the model shares the host's memory (host_share.h).
+  const DeviceRoom& room() const { return room_; }
   /// `context_tokens`: of the longest sequence. Each runtime is handed out once.
   absl::StatusOr<std::unique_ptr<Device>> Create(int64_t context_tokens, bool measure_only);
 
  private:
-  explicit DeviceChoice(const CoordinatorFlags& flags) : flags_(flags) {}
-  absl::Status ChooseGpu(int ordinal);
+  DeviceChoice(const DeviceOptions& device, const CapacityRequest& capacity)
+      : device_(device), step_tokens_(capacity.step_tokens), sequences_(capacity.sequences_max) {}
+  // Leaves room_.gpu false and says why where "auto" falls back to the CPU.
+  absl::StatusOr<std::string> FindGpu(bool plan);
+  absl::Status FindRoom();
   absl::StatusOr<std::unique_ptr<Device>> CreateCpu(bool measure_only) const;
 
-  const CoordinatorFlags& flags_;
-  bool gpu_ = false;
-  uint64_t available_ = 0;
+  const DeviceOptions device_;
+  const int step_tokens_;
+  const int sequences_;
+  DeviceRoom room_;
   cuda::DeviceFacts facts_;
   std::unique_ptr<cuda::Runtime> runtime_;  // null: the CPU, or a plan without a card
 };

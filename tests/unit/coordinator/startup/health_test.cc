@@ -1,5 +1,5 @@
 // What probes are told: health is about requests, liveness about the process alone.
-#include "coordinator/health.h"
+#include "coordinator/startup/health.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

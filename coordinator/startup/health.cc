@@ -1,4 +1,4 @@
-#include "coordinator/health.h"
+#include "coordinator/startup/health.h"
 
 #include <fmt/format.h>
 

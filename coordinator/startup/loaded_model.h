@@ -1,0 +1,52 @@
+// LoadedModel: the model and all that it needs before anybody is served, in the order in which it is made.
+//
+// LoadModel finds out what is wrong with flags, files or memory before it waits for the workers, and loads
+// the weights last. The members stand so that each needs only those before it: the destructor ends them from
+// the last. Called at start, by the main thread; SIGTERM ends the process meanwhile.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/observe/metrics.h"
+#include "common/topology/host_memory.h"
+#include "common/transport/tls_identity.h"
+#include "common/weights/checkpoint.h"
+#include "common/weights/model_config.h"
+#include "coordinator/chat/chat_template.h"
+#include "coordinator/device/device.h"
+#include "coordinator/model/model.h"
+#include "coordinator/parsing/output_format.h"
+#include "coordinator/startup/capacity_plan.h"
+#include "coordinator/startup/device_choice.h"
+#include "coordinator/startup/serving_options.h"
+#include "coordinator/tokenizer/tokenizer.h"
+#include "coordinator/transport/expert_fan_out.h"
+
+namespace numoe {
+
+struct LoadedModel {
+  std::unique_ptr<Checkpoint> checkpoint;  // experts are read from it as long as it serves
+  ModelConfig config;
+  GenerationDefaults defaults;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<ChatTemplate> chat_template;  // null: the model has none
+  OutputFormat output_format;
+  CapacityPlan plan;
+  MemoryReservation reservation;
+  std::unique_ptr<ExpertFanOut> experts;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Model> model;
+};
+
+/// What the whole process outlives its model with.
+struct LoadSurroundings {
+  std::shared_ptr<TlsIdentityWatch> worker_tls;  // null: plain text
+  Metrics& metrics;
+  std::atomic<const char*>& doing;  // what is being done, for /health
+};
+
+absl::StatusOr<LoadedModel> LoadModel(const ServingOptions& options, const LoadSurroundings& around);
+
+}  // namespace numoe

@@ -1,0 +1,64 @@
+#include "coordinator/startup/part_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "coordinator/model/step_overlap.h"
+#include "coordinator/scheduler/scheduler_limits.h"
+
+namespace numoe {
+namespace {
+
+constexpr int kDeterministicChunkTokens = 128;
+
+static_assert(kThresholdTokensMin == kOverlapTokensMin, "a step of as many tokens as the flag takes is cut");
+
+}  // namespace
+
+// What nobody chose is tried only where the device's time is not the workers': a CPU that computes both gains
+// nothing by turns.
+int OverlapTokens(const ServingOptions& options, bool gpu) {
+  if (IsNever(options.overlap)) return kNoOverlap;
+  if (const auto* const from = std::get_if<FromTokens>(&options.overlap)) return from->tokens;
+  const std::vector<std::string>& workers = options.workers.addresses;
+  const bool apart = gpu || std::any_of(workers.begin(), workers.end(), [](const std::string& address) {
+                       return address.rfind("unix:", 0) != 0;
+                     });
+  return apart ? kMeasuredOverlap : kNoOverlap;
+}
+
+absl::StatusOr<ModelOptions> ModelOptionsFor(const ServingOptions& options, const ModelConfig& config) {
+  if (options.deferred_experts > 0 && options.deferred_experts >= config.experts_per_token) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--max-deferred-experts-per-token={}: the model has {} experts per token, expected 0 to {}",
+        options.deferred_experts, config.experts_per_token, std::max(config.experts_per_token - 1, 0)));
+  }
+  return ModelOptions{.kv_cache_type = options.capacity.kv_type,
+                      .logit_rows_max = options.capacity.sequences_max + limits::kPromptLogitRowsMax,
+                      .deferred_experts = options.deferred_experts,
+                      .defer_always = options.deterministic};
+}
+
+EngineOptions EngineOptionsFor(const ServingOptions& options, const Capacity& capacity, int vocab,
+                               const std::vector<TokenId>& eos_token_ids) {
+  const CapacityRequest& asked = options.capacity;
+  NUMOE_CHECK_GE(asked.step_tokens, asked.sequences_max);
+  // A chunk fits into a step in which all other sequences decode.
+  const int chunk_tokens = std::min(kDeterministicChunkTokens, asked.step_tokens - asked.sequences_max + 1);
+  return {.limits = {.sequences_max = asked.sequences_max,
+                     .step_tokens = asked.step_tokens,
+                     .fixed_chunk_tokens = options.deterministic ? chunk_tokens : 0},
+          .kv_blocks = capacity.kv_blocks,
+          .queue_max = options.queue_max,
+          .max_model_len = capacity.model_len,
+          .vocab = vocab,
+          .eos_token_ids = eos_token_ids,
+          .worker_deadline_ms = options.worker_deadline_ms,
+          .deterministic = options.deterministic,
+          .prefix_caching = options.prefix_caching,
+          .decode_stretch_max = options.decode_stretch_max};
+}
+
+}  // namespace numoe

@@ -1,0 +1,48 @@
+#include "coordinator/startup/prompt_fetching.h"
+
+#include <fmt/format.h>
+
+#include <climits>
+
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+
+namespace numoe {
+
+FetchingPlan PlanFetching(const WorkerPace& pace, double fetch_s, int step_tokens) {
+  return {.fetch_s = fetch_s,
+          .pace = pace,
+          .step_tokens = step_tokens,
+          .tokens = ChooseFetchThreshold(pace, fetch_s)};
+}
+
+std::string FetchingPlan::ToString() const {
+  return fmt::format(
+      "a layer's experts come to the GPU in {:.1f} ms, workers take {:.2f} ms and {:.1f} us for each token: "
+      "{}",
+      fetch_s * 1e3, pace.call_s * 1e3, pace.token_s * 1e6,
+      tokens > step_tokens
+          ? fmt::format("prompts stay with the workers, as no step has {} tokens (--max-num-batched-tokens)",
+                        tokens)
+          : fmt::format("prompts of {} tokens and more are computed by the GPU", tokens));
+}
+
+absl::Status FetchLongPrompts(const CapacityRequest& request, const ModelConfig& config,
+                              ExpertBackend& experts, Device& device) {
+  NUMOE_CHECK(!IsNever(request.gpu_prefill));
+  const auto* const from = std::get_if<FromTokens>(&request.gpu_prefill);
+  const absl::Status fetching = device.FetchExperts(from != nullptr ? from->tokens : INT_MAX);
+  // The device says itself what is wrong, but for workers that share nothing: others may take their place.
+  if (absl::IsUnavailable(fetching))
+    LogWarning("--gpu-prefill-token-threshold: prompts stay with the workers: {}",
+               std::string(fetching.message()));
+  if (!fetching.ok() || from != nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const double fetch_s, device.MeasureFetchSeconds());
+  ASSIGN_OR_RETURN(const WorkerPace pace, MeasureWorkerPace(experts, config, request.step_tokens));
+  const FetchingPlan plan = PlanFetching(pace, fetch_s, request.step_tokens);
+  LogInfo("{}", plan.ToString());
+  return device.FetchExperts(plan.tokens);
+}
+
+}  // namespace numoe

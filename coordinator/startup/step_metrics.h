@@ -1,0 +1,20 @@
+// The metrics that a model's observers feed: where a step's time goes, which way steps take, who computes
+// experts.
+//
+// Each series is looked up once; the observers are called by the engine's thread. The metrics outlive them.
+#pragma once
+
+#include <functional>
+
+#include "common/observe/metrics.h"
+#include "coordinator/device/device.h"
+#include "coordinator/device/step_clock.h"
+#include "coordinator/model/hot_experts.h"
+
+namespace numoe {
+
+StepClock::Observer ObservePartsWith(Metrics& metrics);
+std::function<void(StepWay)> ObserveWaysWith(Metrics& metrics);
+std::function<void(const HotExpertsReport&)> ObserveHotExpertsWith(Metrics& metrics);
+
+}  // namespace numoe

@@ -1,0 +1,26 @@
+#include "coordinator/startup/token_threshold.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace numoe {
+
+absl::StatusOr<TokenThreshold> ParseTokenThreshold(std::string_view text) {
+  if (text == "off") return Never{};
+  if (text == "auto") return Measured{};
+  FromTokens from;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, from.tokens);
+  if (read.ec == std::errc() && read.ptr == end && from.tokens >= kThresholdTokensMin) return from;
+  return absl::InvalidArgumentError(fmt::format(
+      "found \"{}\", expected auto, off or a number of tokens from {} on", text, kThresholdTokensMin));
+}
+
+std::string ToString(const TokenThreshold& threshold) {
+  if (IsNever(threshold)) return "off";
+  if (IsMeasured(threshold)) return "auto";
+  return std::to_string(std::get<FromTokens>(threshold).tokens);
+}
+
+}  // namespace numoe

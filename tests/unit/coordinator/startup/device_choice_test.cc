@@ -1,0 +1,76 @@
+// Which device flags choose, on a machine that may have none, and what it has room for.
+#include "coordinator/startup/device_choice.h"
+
+#include "coordinator/startup/measured_plan.h"
+#include "gmock/gmock.h"
+#include "tests/support/safetensors_writer.h"
+#include "tests/unit/coordinator/startup/serving_command.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string NoDeviceFor(std::vector<std::string> words) {
+  const auto choice = DeviceChoice::Make(ServingOptionsOf(std::move(words)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(choice.status())) << choice.status();
+  return std::string(choice.status().message());
+}
+
+TEST(DeviceChoiceTest, ACpuHasTheHostsRoom) {
+  auto choice = DeviceChoice::Make(ServingOptionsOf({"--device", "cpu", "--threads", "2"}));
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_FALSE(choice->gpu());
+  EXPECT_EQ(choice->room().available, 0u);
+  const auto device = choice->Create(1000, /*measure_only=*/true);
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_THAT((*device)->Describe(), HasSubstr("2 threads"));
+}
+
+TEST(DeviceChoiceTest, WhatOnlyAGpuDoesIsRefusedWithoutOne) {
+  EXPECT_THAT(NoDeviceFor({"--device", "cpu", "--num-gpu-experts", "8"}),
+              AllOf(HasSubstr("--num-gpu-experts=8 needs a GPU"), HasSubstr("--device=cpu")));
+  EXPECT_THAT(NoDeviceFor({"--device", "cpu", "--gpu-prefill-token-threshold", "auto"}),
+              HasSubstr("--gpu-prefill-token-threshold=auto needs a GPU"));
+  for (const char* const experts : {"0", "auto"})
+    EXPECT_TRUE(DeviceChoice::Make(ServingOptionsOf({"--device", "cpu", "--num-gpu-experts", experts})).ok());
+}
+
+TEST(DeviceChoiceTest, APlanIsForACardThatNeedNotBeHere) {
+  auto choice = DeviceChoice::Make(ServingOptionsOf({"--plan", "--device", "cuda", "--gpu-memory", "10GiB"}));
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_TRUE(choice->gpu());
+  EXPECT_LT(choice->room().available, uint64_t{10} << 30) << "the driver has its part";
+  EXPECT_GT(choice->room().available, uint64_t{8} << 30);
+  EXPECT_EQ(DeviceChoice::Make(ServingOptionsOf({"--plan", "--gpu-memory", "1GiB"}))->room().available, 0u)
+      << "all of it is the driver's";
+  EXPECT_FALSE(
+      DeviceChoice::Make(ServingOptionsOf({"--plan", "--device", "cpu", "--gpu-memory", "10GiB"}))->gpu());
+}
+
+TEST(PlanServingTest, SaysWhatAModelTakesOfThisHostOrOfACard) {
+  const TemporaryFolder folder;
+  const std::string reservations = (folder.path() / "reservations").string();
+  const auto host = PlanServing(ServingOptionsOf(
+      {"--plan", "--device", "cpu", "--memory-reservations", reservations, "--max-total-tokens", "1000"}));
+  ASSERT_TRUE(host.ok()) << host.status();
+  EXPECT_TRUE(host->Check().ok()) << host->Check();
+  EXPECT_EQ(host->kv_tokens(), 1008);
+  EXPECT_GT(host->needs.weights, 0u);
+  const auto card = PlanServing(ServingOptionsOf({"--plan", "--gpu-memory", "4GiB", "--num-gpu-experts",
+                                                  "auto", "--gpu-prefill-token-threshold", "auto"}));
+  ASSERT_TRUE(card.ok()) << card.status();
+  EXPECT_TRUE(card->Check().ok()) << card->Check();
+  EXPECT_TRUE(card->gpu);
+  EXPECT_GT(card->capacity.gpu_experts, 0);
+  EXPECT_GT(card->needs.experts, 0u);
+  EXPECT_GT(card->needs.windows, 0u);
+  const auto small = PlanServing(ServingOptionsOf({"--plan", "--gpu-memory", "1GiB"}));
+  ASSERT_TRUE(small.ok()) << small.status();
+  EXPECT_TRUE(absl::IsResourceExhausted(small->Check())) << small->Check();
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,37 @@
+// Reads the coordinator's options from words, as main does: for the tests of this room.
+//
+// A word of the command line each; the environment's NUMOE_ variables count as they do for the program. One
+// thread at a time.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "coordinator/startup/serving_options.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+
+inline absl::StatusOr<ServingCommand> ReadServingWords(std::vector<std::string> words) {
+  words.insert(words.begin(), "numoe-coordinator");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  return ReadServingOptions(static_cast<int>(argv.size()), argv.data());
+}
+
+/// Behind a model and a worker's address. REQUIRES: the words make options.
+inline ServingOptions ServingOptionsOf(std::vector<std::string> words,
+                                       const std::string& workers = "unix:/nobody") {
+  words.insert(words.begin(), {"--model", "tests/golden/data/tiny-chat", "--workers", workers});
+  absl::StatusOr<ServingCommand> command = ReadServingWords(std::move(words));
+  EXPECT_TRUE(command.ok()) << command.status();
+  if (!command.ok() || !std::holds_alternative<ServingOptions>(*command)) {
+    ADD_FAILURE() << "expected options";
+    return {};
+  }
+  return std::get<ServingOptions>(*std::move(command));
+}
+
+}  // namespace numoe
