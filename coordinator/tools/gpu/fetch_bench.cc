@@ -20,7 +20,7 @@ namespace numoe::cuda {
 namespace {
 
 // One worker's weights, of whatever value: every layer's experts as raw INT4.
-class SharedWeights final : public ExpertBackend, public DirectExperts {
+class SharedWeights final : public DirectExperts {
  public:
   static absl::StatusOr<std::unique_ptr<SharedWeights>> Create(const FetchSizes& sizes) {
     auto weights = std::make_unique<SharedWeights>();
@@ -53,20 +53,13 @@ class SharedWeights final : public ExpertBackend, public DirectExperts {
   }
 
   double layer_bytes() const { return layer_bytes_; }
-  DirectExperts* direct() override { return this; }
   std::vector<std::shared_ptr<ExpertMemory>> MappedExperts() override { return {mapped_}; }
   absl::StatusOr<DirectStep> BeginDirect(std::atomic<uint32_t>*) override {
     return absl::UnimplementedError("nobody computes here");
   }
   absl::Status EndDirect(int, int, const absl::Status& result) override { return result; }
-  absl::Status Start(const LayerCallView&) override { return Computes(); }
-  absl::Status Finish(absl::Span<float>) override { return Computes(); }
-  absl::Status AwaitReady(int64_t) override { return absl::OkStatus(); }
-  bool Ready() const override { return true; }
 
  private:
-  static absl::Status Computes() { return absl::UnimplementedError("nobody computes here"); }
-
   NodeMemory memory_;
   std::shared_ptr<ExpertMemory> mapped_;
   double layer_bytes_ = 0;

@@ -63,7 +63,7 @@ std::unique_ptr<Checkpoint> Write(const TemporaryFolder& folder, MatrixFormat fo
 }
 
 // The workers' slices in memory of their own, and what a coordinator maps of it.
-class SharedSlices final : public ExpertBackend, public DirectExperts {
+class SharedSlices final : public DirectExperts {
  public:
   SharedSlices(const Checkpoint& checkpoint, SliceMode mode, int workers, const std::string& format) {
     ThreadPool pool({.cpus = {0}});
@@ -90,16 +90,11 @@ class SharedSlices final : public ExpertBackend, public DirectExperts {
     }
   }
   void Unmap() { mapped_.clear(); }
-  DirectExperts* direct() override { return this; }
   std::vector<std::shared_ptr<ExpertMemory>> MappedExperts() override { return mapped_; }
   absl::StatusOr<DirectStep> BeginDirect(std::atomic<uint32_t>*) override {
     return absl::UnimplementedError("nobody computes here");
   }
   absl::Status EndDirect(int, int, const absl::Status& result) override { return result; }
-  absl::Status Start(const LayerCallView&) override { return absl::UnavailableError("nobody computes here"); }
-  absl::Status Finish(absl::Span<float>) override { return absl::UnavailableError("nobody computes here"); }
-  absl::Status AwaitReady(int64_t) override { return absl::OkStatus(); }
-  bool Ready() const override { return true; }
 
  private:
   std::vector<ExpertSlice> slices_;
@@ -153,7 +148,7 @@ class Machine {
 
   ExpertWindows& windows() { return *windows_; }
   CudaExperts& hot() { return *hot_; }
-  bool Begin(ExpertBackend& backend) {
+  bool Begin(DirectExperts& backend) {
     return windows_->BeginStep(backend, [&](LayerId layer, ExpertId e) { return hot_->Holds(layer, e); });
   }
   void Enqueue() {
