@@ -41,3 +41,10 @@ class CheckFailure {
 #else
 #define NUMOE_DCHECK(condition) NUMOE_CHECK(condition)
 #endif
+#define NUMOE_DCHECK_OP(op, a, b) NUMOE_DCHECK((a)op(b)) << " (" << (a) << " vs " << (b) << ") "
+#define NUMOE_DCHECK_EQ(a, b) NUMOE_DCHECK_OP(==, a, b)
+#define NUMOE_DCHECK_NE(a, b) NUMOE_DCHECK_OP(!=, a, b)
+#define NUMOE_DCHECK_LE(a, b) NUMOE_DCHECK_OP(<=, a, b)
+#define NUMOE_DCHECK_LT(a, b) NUMOE_DCHECK_OP(<, a, b)
+#define NUMOE_DCHECK_GE(a, b) NUMOE_DCHECK_OP(>=, a, b)
+#define NUMOE_DCHECK_GT(a, b) NUMOE_DCHECK_OP(>, a, b)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks the house: layers, header contracts, sizes, raw prints, exceptions, unfinished work, dead files, README paths;
-heavy headers (heavy.py), what targets link (targets.py), commits that benchmarks name (commits.py).
+heavy headers (heavy.py), what targets link (targets.py), commits that benchmarks name (commits.py), how much each room asserts
+(assertions.py).
 
 Prints `file:line: problem` for each finding and exits 1 if there is any. With --files it prints which C++ sources there are
 instead. Standard library only. Usage: tidy.py [--files] [ROOT]
@@ -12,6 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import assertions  # noqa: E402
 import commits  # noqa: E402
 import heavy  # noqa: E402
 import source  # noqa: E402
@@ -116,6 +118,7 @@ class Tidy:
         self.check_table(edges)
         room_of = functools.partial(self.room_of, edges)
         targets.check(self, edges, room_of)
+        assertions.check(self, edges)
         for path in self.code:
             if not path.startswith(ROOMS):
                 continue

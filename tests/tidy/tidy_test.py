@@ -10,6 +10,7 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import assertions  # noqa: E402
 import hardening  # noqa: E402
 import preprocessed  # noqa: E402
 import source  # noqa: E402
@@ -49,7 +50,7 @@ def findings(files):
 
 
 def body(lines):
-    return "void Long(int a,\n          int b) {\n" + "  a += b;\n" * (lines - 3) + "}\n"
+    return "void Long(int a,\n          int b) {\n" + "  NUMOE_DCHECK(a);\n" * (lines - 3) + "}\n"
 
 
 class TidyTest(unittest.TestCase):
@@ -160,8 +161,8 @@ class TidyTest(unittest.TestCase):
         self.expect(self.with_line("#include <vector.h>\n#include <vector.h>"), "check.cc:4: <vector.h> is included twice")
 
     def test_sizes(self):
-        self.expect(self.with_line("int x;\n" * 497 + "int y;"))
-        self.expect(self.with_line("int x;\n" * 498 + "int y;"), "check.cc:1: file has 501 lines, at most 500")
+        self.expect(self.with_line("static_assert(x);\n" * 497 + "int y;"))
+        self.expect(self.with_line("static_assert(x);\n" * 498 + "int y;"), "check.cc:1: file has 501 lines, at most 500")
         self.expect(self.with_line(body(70).rstrip()))
         self.expect(self.with_line(body(71).rstrip()), "check.cc:3: function Long has 71 lines, at most 70")
         kernel = {"common/kernels/a.cc": body(150), "common/kernels/CMakeLists.txt": "a.cc"}
@@ -183,6 +184,40 @@ class TidyTest(unittest.TestCase):
         self.expect({**long, **entry(81)}, "ratchet.txt:1: common/base/check.cc:Long shrank to 80 lines: lower its entry from 81")
         self.expect(entry(80), "remove its entry")
         self.expect({"tests/tidy/ratchet.txt": "nonsense\n"}, "expected PATH LINES")
+
+    def test_assertions_of_a_room(self):
+        # common/base has 4 lines of code, and 20 need no assertion; 15 in 1000 are 3 in 200.
+        plain = lambda lines, more="": self.with_line("int x;\n" * lines + more)
+        self.expect(plain(16, "// Comment.\n" * 400 + "\n" * 9))
+        self.expect(plain(17), "common/base:1: 0 assertions in 21 lines of code are 0.00 in 1000, at least 15")
+        asserted = "NUMOE_CHECK_LE(a, b);\nif (c) NUMOE_DCHECK(c) << d;\nstatic_assert(sizeof(a) == 1);"
+        self.expect(plain(213, asserted))
+        self.expect(plain(214, asserted), "3 assertions in 221 lines of code are 13.57 in 1000, at least 15")
+        for nothing in ("MY_NUMOE_CHECK(a)", "// NUMOE_CHECK(a)", '"NUMOE_CHECK(a)";', "#define NUMOE_CHECK_EQ(a, b) \\\n  NUMOE_CHECK((a) == (b))"):
+            self.expect(plain(17, nothing), "0 assertions in 2")
+
+    def test_rooms_that_assert_less(self):
+        table = lambda rows: {"tests/tidy/assertions.txt": f"# rooms\n{rows}\n"}
+        ten = self.with_line("int x;\n" * 986 + "NUMOE_CHECK(a);\n" * 9 + "NUMOE_CHECK(a);")
+        self.expect(ten, "common/base:1: 10 assertions in 1000 lines of code are 10.00 in 1000, at least 15", "check.cc:1: file has")
+        long = {"tests/tidy/ratchet.txt": "common/base/check.cc 998\n"}
+        self.expect({**ten, **long, **table("common/base 10")})
+        self.expect({**ten, **long, **table("common/base 11")}, "common/base:1: 10 assertions in 1000 lines of code are 10.00 in 1000, at least 11")
+        self.expect({**ten, **long, **table("common/base 9")}, "assertions.txt:2: common/base has 10.00 assertions in 1000 lines now: raise its entry from 9")
+        self.expect({**self.with_line("NUMOE_CHECK(a);"), **table("common/base 14")}, "assertions.txt:2: common/base has 200.00")
+        self.expect(table("common/kernels 3"), "assertions.txt:2: common/kernels has no code: remove its entry")
+        self.expect(table("common/base 15"), 'assertions.txt:2: "common/base 15": expected ROOM SHARE')
+
+    def test_table_of_assertions(self):
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in (("common/base/a.cc", "int x;\n\nNUMOE_CHECK(x);\n"), ("common/b/a.h", "// Comment.\nint x;\nint y;\n"),
+                               ("tests/a.cc", "int x;\n"), ("tests/tidy/layers.txt", "common/base:\ncommon/b:\n")):
+                os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+                with open(os.path.join(root, path), "w", encoding="utf-8") as f:
+                    f.write(text)
+            tidy = Tidy(root)
+            rows = [line.split() for line in assertions.table(assertions.count(tidy, tidy.read_layers()))[1:]]
+        self.assertEqual(rows, [["common/b", "2", "0", "0.00"], ["common/base", "2", "1", "500.00"], ["all", "4", "1", "250.00"]])
 
     def test_prints_and_throw(self):
         tensor = "common/tensor/tensor_avx2.cc"
