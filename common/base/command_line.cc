@@ -33,6 +33,7 @@ std::string Suggestion(std::string_view found, const std::vector<std::string>& n
   const std::string* best = nullptr;
   size_t least = std::max<size_t>(2, found.size() / 3) + 1;
   for (const std::string& name : names) {
+    NUMOE_DCHECK(!name.empty());
     // The beginning of a name is as good as the name.
     const size_t distance = found.size() > 3 && name.rfind(found, 0) == 0 ? 1 : Distance(found, name);
     if (distance >= least) continue;
@@ -51,6 +52,7 @@ std::string NearestFlag(std::string_view found, const WrongCommandLine& wrong) {
 // REQUIRES: `wrong.unplaced` is not empty.
 std::string UnknownWord(const WrongCommandLine& wrong) {
   const std::vector<std::string>& words = wrong.unplaced;
+  NUMOE_CHECK(!words.empty());
   const auto flag = std::find_if(words.begin(), words.end(),
                                  [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
   if (flag != words.end()) {
@@ -91,6 +93,7 @@ struct Halves {
 };
 std::optional<Halves> Cut(std::string_view text, size_t at, std::string_view word) {
   if (at == std::string_view::npos) return std::nullopt;
+  NUMOE_DCHECK(text.substr(at, word.size()) == word);
   return Halves{.left = std::string(text.substr(0, at)), .right = std::string(text.substr(at + word.size()))};
 }
 std::optional<Halves> CutAtFirst(std::string_view word, std::string_view text) {

@@ -9,11 +9,13 @@
 
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 class FileDescriptor {
  public:
-  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  explicit FileDescriptor(int fd = -1) : fd_(fd) { NUMOE_DCHECK_GE(fd, -1); }
   FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     std::swap(fd_, other.fd_);

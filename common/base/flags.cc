@@ -131,6 +131,7 @@ Flags::Flags(CLI::App* command, FlagSources sources) : sources_(sources), app_(c
 Flags::~Flags() = default;
 
 Flag Flags::AddValue(const std::string& name, FlagValue value, const std::string& help) {
+  NUMOE_CHECK(!name.empty() && name[0] != '-') << name << ": the dashes are added here";
   CLI::Option* const option =
       std::visit([&](auto* v) { return app_->add_option("--" + name, *v, help); }, value);
   option->capture_default_str();
@@ -142,12 +143,14 @@ Flag Flags::AddValue(const std::string& name, FlagValue value, const std::string
 }
 
 Flag Flags::AddSwitch(const std::string& name, bool& value, const std::string& help) {
+  NUMOE_CHECK(!name.empty() && name[0] != '-') << name << ": the dashes are added here";
   CLI::Option* const option = app_->add_flag("--" + name, value, help);
   if (sources_ == FlagSources::kEverywhere) option->envname(EnvironmentName(name));
   return Flag(option);
 }
 
 Flag Flags::AddPositionalValue(const std::string& name, FlagValue value, const std::string& help) {
+  NUMOE_CHECK(!name.empty() && name[0] != '-') << name;
   return Flag(std::visit([&](auto* v) { return app_->add_option(name, *v, help); }, value));
 }
 

@@ -10,6 +10,8 @@
 #include <csignal>
 #include <initializer_list>
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 /// Blocks SIGINT and SIGTERM for this thread and those it starts; ignores SIGPIPE.
@@ -18,7 +20,8 @@ inline void BlockSignals() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  const int refused = pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  NUMOE_CHECK_EQ(refused, 0);
   std::signal(SIGPIPE, SIG_IGN);
 }
 
@@ -29,7 +32,9 @@ inline int AwaitSignal() {
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
   int signal = 0;
-  sigwait(&set, &signal);
+  const int refused = sigwait(&set, &signal);
+  NUMOE_CHECK_EQ(refused, 0);
+  NUMOE_CHECK(signal == SIGINT || signal == SIGTERM) << signal;
   return signal;
 }
 

@@ -29,6 +29,7 @@ inline constexpr std::array<float, 256> kFp8Values = [] {
   return values;
 }();
 
+static_assert(kFp8Values[0x7e] == 448.0f && kFp8Values[0x08] == 0x1p-6f && kFp8Values[0x01] == 0x1p-9f);
 inline float DecodeFp8(uint8_t bits) { return kFp8Values[bits]; }
 
 inline uint8_t EncodeFp8(float value) {

@@ -1,5 +1,6 @@
 #include "common/formats/ggml_blocks.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -23,6 +24,12 @@ constexpr GgmlTraits kTraits[] = {
     {GgmlType::kQ6_K, "Q6_K", kSuper, 210}, {GgmlType::kIq4Xs, "IQ4_XS", kSuper, 136},
 };
 
+constexpr bool BlocksAreGroups() {
+  return std::all_of(std::begin(kTraits), std::end(kTraits), [](const GgmlTraits& traits) {
+    return traits.block_bytes > 0 && (traits.block_values == 1 || traits.block_values % kGgmlGroup == 0);
+  });
+}
+static_assert(BlocksAreGroups(), "a block is one value or whole groups");
 // IQ4's levels, and E2M1's doubled (ggml folds the half into the scale).
 constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 constexpr int8_t kMxfp4Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
@@ -52,6 +59,7 @@ void FromNibbles(const uint8_t* packed, int8_t* codes, Map map) {
 
 // The 6-bit scale and minimum of sub-block `j` of Q4_K and Q5_K.
 void ScaleAndMin(const uint8_t* s, int j, int& scale, int& minimum) {
+  NUMOE_DCHECK(0 <= j && j < kSuper / kGgmlGroup) << j;
   if (j < 4) {
     scale = s[j] & 63;
     minimum = s[j + 4] & 63;
@@ -63,6 +71,7 @@ void ScaleAndMin(const uint8_t* s, int j, int& scale, int& minimum) {
 
 // The signed 6-bit scale of sub-block `i` of Q3_K.
 int Q3Scale(const uint8_t* scales, int i) {
+  NUMOE_DCHECK(0 <= i && i < 16) << i;
   const int low = i < 8 ? scales[i] & 15 : scales[i - 8] >> 4;
   const int high = (scales[8 + i % 4] >> (2 * (i / 4))) & 3;
   return (low | (high << 4)) - 32;
@@ -203,6 +212,7 @@ void DecodeBlock(GgmlType type, const std::byte* at, float* out) {
 }
 
 float DecodeIq4Xs(const uint8_t* block, int group, int8_t* codes) {
+  NUMOE_DCHECK(0 <= group && group < kSuper / kGgmlGroup) << group;
   const auto scales_high = Load<uint16_t>(block + 2);
   const int low = (block[4 + group / 2] >> (4 * (group % 2))) & 15;
   const int scale = low | (((scales_high >> (2 * group)) & 3) << 4);
@@ -226,6 +236,7 @@ const GgmlTraits& TraitsOf(GgmlType type) {
 }
 
 void DecodeGgmlBlocks(GgmlType type, const std::byte* blocks, int64_t count, float* out) {
+  NUMOE_CHECK_GE(count, 0);
   const GgmlTraits& traits = TraitsOf(type);
   for (int64_t i = 0; i < count; ++i)
     DecodeBlock(type, blocks + i * traits.block_bytes, out + i * traits.block_values);

@@ -8,18 +8,23 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 inline constexpr int kInt4GroupSize = 32;
 
 /// Value -8..7 of element `k` of a packed row.
 inline int DecodeInt4(const std::byte* row, int64_t k) {
+  NUMOE_DCHECK_GE(k, 0);
   const unsigned byte = std::to_integer<unsigned>(row[k / 2]);
   return static_cast<int>((k % 2 == 0 ? byte : byte >> 4) & 15u) - 8;
 }
 
 /// Stores `value` (-8..7) as element `k` of a packed row.
 inline void EncodeInt4(std::byte* row, int64_t k, int value) {
+  NUMOE_DCHECK_GE(k, 0);
+  NUMOE_DCHECK(-8 <= value && value <= 7) << value;
   const auto nibble = static_cast<unsigned>(value + 8) & 15u;
   const unsigned byte = std::to_integer<unsigned>(row[k / 2]);
   row[k / 2] = static_cast<std::byte>(k % 2 == 0 ? (byte & 0xf0u) | nibble : (byte & 0x0fu) | (nibble << 4));

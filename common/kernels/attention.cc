@@ -14,6 +14,7 @@ bool WellFormed(const CacheRows& in) {
 }  // namespace
 
 void NarrowRow(Isa isa, const float* in, int coded, uint8_t* codes, uint8_t* exponents) {
+  NUMOE_DCHECK_GE(coded, 0);
   TableOf(isa).attention.narrow_row(in, coded, codes, exponents);
 }
 
@@ -57,6 +58,7 @@ SoftmaxPart Softmax(Isa isa, const SoftmaxArgs& args) {
 }
 
 void JoinParts(Isa isa, float* out, float keep, const float* part, float add, int n) {
+  NUMOE_DCHECK(n >= 0 && out != part);
   TableOf(isa).attention.join_parts(out, keep, part, add, n);
 }
 

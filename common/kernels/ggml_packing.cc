@@ -19,6 +19,7 @@ using namespace layout;  // NOLINT: the file is about nothing else
 constexpr size_t kPairs = 32;         // bytes of one row's codes in a step
 constexpr size_t kUppers = 16;        // bytes of one row's upper bits in a step
 constexpr size_t kGroupNibbles = 16;  // bytes of a group's codes: inputs 0-15 in the low halves
+static_assert(kPairs == 2 * kGroupNibbles && kGroupNibbles * 2 == kGroup);
 
 // A step on its way: what its rows' blocks hold, gathered.
 struct Step {
@@ -35,6 +36,7 @@ struct Step {
         kBytes);
   }
   void PutFactor(size_t factor, int row, const std::byte* half) {
+    NUMOE_DCHECK(tail != nullptr && factor < 2);
     std::memcpy(tail + (factor * kPanelRows + static_cast<size_t>(row)) * 2, half, 2);
   }
 };

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <iterator>
 #include <string>
 
 #include "common/base/check.h"
@@ -26,10 +28,10 @@ struct IsaRow {
   // counts (measured, CONTRACT.md).
   int int8_tokens_min = 1;
 };
-const IsaRow kIsas[] = {{Isa::kScalar, "scalar", &kKernelsScalar},
-                        {Isa::kAvx2, "avx2", &kKernelsAvx2, 3},
-                        {Isa::kAvx512, "avx512", &kKernelsAvx512, 5},
-                        {Isa::kAmx, "amx", &kKernelsAmx, 5}};
+constexpr IsaRow kIsas[] = {{Isa::kScalar, "scalar", &kKernelsScalar},
+                            {Isa::kAvx2, "avx2", &kKernelsAvx2, 3},
+                            {Isa::kAvx512, "avx512", &kKernelsAvx512, 5},
+                            {Isa::kAmx, "amx", &kKernelsAmx, 5}};
 
 constexpr int kTileTokensMin = 16;
 
@@ -52,6 +54,16 @@ constexpr FormatRow kFormats[] = {
     {WeightFormat::kMxfp4, "mxfp4", GgmlType::kMxfp4},
     {WeightFormat::kQ6K, "q6_k", GgmlType::kQ6_K},
 };
+template <typename Row, size_t kRows, typename Key>
+constexpr bool InOrder(const Row (&rows)[kRows], Key Row::*key) {
+  for (size_t i = 0; i < kRows; ++i) {
+    if (static_cast<size_t>(rows[i].*key) != i) return false;
+  }
+  return true;
+}
+static_assert(InOrder(kIsas, &IsaRow::isa) && std::size(kIsas) == static_cast<size_t>(Isa::kAmx) + 1);
+static_assert(InOrder(kFormats, &FormatRow::format) &&
+              std::size(kFormats) == static_cast<size_t>(WeightFormat::kQ6K) + 1);
 const FormatRow& RowOf(WeightFormat format) { return kFormats[static_cast<size_t>(format)]; }
 
 const IsaRow& RowOf(Isa isa) { return kIsas[static_cast<size_t>(isa)]; }
@@ -183,6 +195,7 @@ ActivationForm ChooseForm(Isa isa, WeightFormat format, int tokens, Precision pr
 }
 
 void RoundRow(Isa isa, ActivationForm form, const float* x, int cols, std::byte* out) {
+  NUMOE_DCHECK(cols > 0 && form != ActivationForm::kFloat);
   RowOf(isa).table->round_row(form, x, cols, out);
 }
 
@@ -191,11 +204,14 @@ void MatmulRounded(Isa isa, const RoundedMatmulArgs& args) {
   NUMOE_CHECK_EQ(args.row_begin % kPanelRows, 0);
   NUMOE_CHECK(args.row_end % kPanelRows == 0 || args.row_end == args.weight.rows);
   NUMOE_CHECK(args.tokens <= 1 || args.x_stride >= rounded::RowBytes(args.form, args.weight.cols));
+  NUMOE_CHECK(args.tokens <= 1 || args.y_stride >= args.row_end - args.row_begin);
+  NUMOE_DCHECK(reinterpret_cast<uintptr_t>(args.weight.data) % 64 == 0);
   NUMOE_DCHECK(RowOf(isa).table->has_rounded(args.weight.format, args.form));
   RowOf(isa).table->matmul_rounded(args);
 }
 
 void SwiGlu(Isa isa, float* gate, const float* up, int64_t count) {
+  NUMOE_DCHECK_GE(count, 0);
   RowOf(isa).table->swiglu(gate, up, count);
 }
 

@@ -48,6 +48,7 @@ T Load(const std::byte* in) {
 // The columns of a panel that are quantised before they are transposed: they stay in the first-level cache.
 constexpr int kBlockCols = 512;
 constexpr int kBlockGroups = kBlockCols / kGroup;
+static_assert(kBlockCols % kStepCols == 0 && kStepCols == 2 * kGroup);
 
 struct CodesBlock {
   alignas(kLine) int8_t codes[kPanelRows][kBlockCols];
@@ -89,6 +90,8 @@ absl::Status CheckFinite(WeightFormat format, int64_t row, int64_t col, const fl
 absl::Status ReadGroups(WeightFormat format, const MatrixView& m, int64_t row, int64_t col, int cols,
                         int in_panel, CodesBlock& out) {
   int8_t* codes = out.codes[in_panel];
+  NUMOE_DCHECK(0 <= in_panel && in_panel < kPanelRows);
+  NUMOE_DCHECK(0 < cols && cols <= kBlockCols && cols % kGroup == 0) << cols;
   float* scales = out.scales[in_panel];
   const int groups = cols / kGroup;
   if (format == WeightFormat::kRawInt4) {
@@ -114,6 +117,7 @@ absl::Status ReadGroups(WeightFormat format, const MatrixView& m, int64_t row, i
 }
 
 void PutInt8Step(const CodesBlock& block, int first, std::byte* step) {
+  NUMOE_DCHECK(first % kStepCols == 0 && first + kStepCols <= kBlockCols) << first;
   for (int half = 0; half < 2; ++half) {
     BestPackingKernels().transpose_half(
         reinterpret_cast<const std::byte*>(block.codes[half * kHalfRows] + first), kBlockCols, kStepCols / 4,
@@ -127,6 +131,7 @@ void PutInt8Step(const CodesBlock& block, int first, std::byte* step) {
 }
 
 void PutInt4Step(const CodesBlock& block, int first, std::byte* step) {
+  NUMOE_DCHECK(first % kStepCols == 0 && first + kStepCols <= kBlockCols) << first;
   alignas(kLine) uint8_t pairs[kPanelRows][kGroup];
   uint16_t scales[2][kPanelRows];
   for (int row = 0; row < kPanelRows; ++row) {
@@ -146,6 +151,7 @@ void PutInt4Step(const CodesBlock& block, int first, std::byte* step) {
 absl::Status PackGroupsPanel(WeightFormat format, const Source& s, int first_row, int rows,
                              std::byte* panel) {
   const bool int8 = format == WeightFormat::kInt8;
+  NUMOE_DCHECK(0 < rows && rows <= kPanelRows && first_row % kPanelRows == 0);
   CodesBlock block;
   for (int col = 0; col < s.cols; col += kBlockCols) {
     const int cols = std::min(kBlockCols, s.cols - col);
@@ -267,6 +273,7 @@ float UnpackScale(WeightFormat format, const std::byte* scale, const std::byte* 
 
 // Weight `k` of a step's row `r` in a GGUF format; `tail` is what the panel's tail has for the step.
 float UnpackGgml(WeightFormat format, const std::byte* step, const std::byte* tail, int r, int k) {
+  NUMOE_DCHECK(0 <= r && r < kPanelRows && 0 <= k && k < kStepCols);
   const unsigned byte = std::to_integer<unsigned>(step[NibbleByte(r, k)]);
   const unsigned nibble = k < kGroup ? byte & 15u : byte >> 4;
   const auto scale = [&](int g, const std::byte* factors) {

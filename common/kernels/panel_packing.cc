@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "common/base/check.h"
 #include "common/kernels/cpu_features.h"
 #include "common/kernels/layout.h"
 #include "common/kernels/packing_kernels.h"
@@ -22,6 +23,7 @@ void Stream(std::byte* out, __m128i value) { _mm_stream_si128(reinterpret_cast<_
 // Two scales of 16 bits of each row to one line of first ones and one of second ones.
 void PackInt4Scales(const std::byte* scales, size_t scale_bytes, std::byte* out) {
   alignas(16) uint32_t pairs[kPanelRows];
+  static_assert(kPanelRows % 8 == 0);
   for (size_t row = 0; row < kPanelRows; ++row)
     std::memcpy(&pairs[row], scales + row * scale_bytes, sizeof pairs[row]);
   for (size_t row = 0; row < kPanelRows; row += 8) {
@@ -58,6 +60,8 @@ bool KeepsStoredBytes(WeightFormat format, const MatrixView& source, int rows, i
 void PackPanel(WeightFormat format, const MatrixView& source, int64_t row, int64_t col, int cols,
                std::byte* panel) {
   const auto at_row = static_cast<size_t>(row), at_col = static_cast<size_t>(col);
+  NUMOE_DCHECK(KeepsStoredBytes(format, source, kPanelRows, cols));
+  NUMOE_DCHECK(row + kPanelRows <= source.rows && col + cols <= source.cols);
   const size_t row_bytes = source.data.size() / static_cast<size_t>(source.rows);
   const std::byte* rows = source.data.data() + at_row * row_bytes;
   const size_t step_bytes = StepBytes(format);

@@ -62,10 +62,13 @@ inline constexpr size_t kBf16StepBytes = 128;
 inline constexpr size_t kInt8Scale = 64;       // offset in a step
 inline constexpr size_t kInt8Correction = 72;  // offset in a step
 inline constexpr size_t kInt8StepBytes = 80;
+static_assert(kInt8Correction == kInt8Scale + 2 * sizeof(float) &&
+              kInt8StepBytes == kInt8Correction + 2 * sizeof(int32_t));
 inline constexpr int kPairRatio = 254;         // what rounding leaves is at most half a code of 127
 inline constexpr float kLeastTop = 0x1p-110f;  // 32767 / it is finite
 inline constexpr size_t kInt16Scale = 128;     // offset in a step
 inline constexpr size_t kInt16StepBytes = 136;
+static_assert(kInt16Scale == 64 * sizeof(int16_t) && kInt16StepBytes == kInt16Scale + 2 * sizeof(float));
 
 static constexpr size_t StepBytes(ActivationForm form) {
   switch (form) {

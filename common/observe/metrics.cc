@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <string_view>
 
 #include "common/base/check.h"
@@ -34,6 +35,7 @@ constexpr MetricSpec kGauges[] = {NUMOE_METRICS(NUMOE_NOTHING, NUMOE_SPEC, NUMOE
 constexpr HistogramSpec kHistograms[] = {NUMOE_METRICS(NUMOE_NOTHING, NUMOE_NOTHING, NUMOE_HISTOGRAM_SPEC)};
 constexpr std::string_view kNames[] = {NUMOE_METRICS(NUMOE_NAME, NUMOE_NAME, NUMOE_NAME)};
 
+static_assert(std::size(kNames) == std::size(kCounters) + std::size(kGauges) + std::size(kHistograms));
 struct AliasSpec {
   std::string_view name, ours, label, alias_label;
 };
@@ -98,6 +100,8 @@ prometheus::Histogram::BucketBoundaries Boundaries(Buckets buckets) {
       for (int tokens = 1; tokens <= 8192; tokens *= 2) bounds.push_back(tokens);
       break;
   }
+  NUMOE_CHECK(!bounds.empty());
+  NUMOE_DCHECK(std::is_sorted(bounds.begin(), bounds.end()));
   return bounds;
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "common/base/check.h"
 #include "common/observe/metric_list.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
@@ -39,6 +40,12 @@ enum class MetricOwner : uint8_t {
   kServers = 5,
   kAll = 7
 };
+static_assert(static_cast<int>(MetricOwner::kBoth) ==
+              (static_cast<int>(MetricOwner::kCoordinator) | static_cast<int>(MetricOwner::kWorker)));
+static_assert(static_cast<int>(MetricOwner::kServers) ==
+              (static_cast<int>(MetricOwner::kCoordinator) | static_cast<int>(MetricOwner::kRouter)));
+static_assert(static_cast<int>(MetricOwner::kAll) ==
+              (static_cast<int>(MetricOwner::kBoth) | static_cast<int>(MetricOwner::kRouter)));
 
 /// Label values in the order in which metric_list.h names the labels.
 using LabelValues = std::vector<std::string>;
@@ -59,6 +66,7 @@ class Metrics {
   /// Counts that somebody else kept: `increments` of each bucket of BucketBounds(id) and of what lies above
   /// them.
   void Observe(HistogramId id, const std::vector<double>& increments, double sum) {
+    NUMOE_DCHECK_EQ(increments.size(), BucketBounds(id).size() + 1);
     Plain(histograms_, id).ObserveMultiple(increments, sum);
   }
   static std::vector<double> BucketBounds(HistogramId id);

@@ -75,6 +75,7 @@ bool Read(Client& client, const Metrics& metrics) {
 
 // Sends what the socket takes; false: that was all, or the client has gone.
 bool Send(Client& client) {
+  NUMOE_DCHECK_LT(client.sent, client.answer.size());
   const std::string_view rest = std::string_view(client.answer).substr(client.sent);
   const ssize_t sent = send(client.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
   if (sent < 0) return WouldWait();
@@ -116,6 +117,7 @@ class MetricsExposer::Loop {
 
  private:
   void Serve(const std::vector<pollfd>& polled) {
+    NUMOE_DCHECK_EQ(polled.size(), clients_.size() + 2);
     size_t index = 2;
     for (auto it = clients_.begin(); it != clients_.end(); ++index) {
       bool stays = Clock::now() < it->until;  // also of one that sends a byte now and then
@@ -137,6 +139,7 @@ class MetricsExposer::Loop {
         return;
       }
       if (socket.get() < 0) continue;
+      NUMOE_DCHECK_LE(clients_.size(), kClientsMax);
       if (clients_.size() == kClientsMax) clients_.pop_front();
       clients_.push_back(
           {.socket = std::move(socket), .until = Clock::now() + kClientTime, .head = "", .answer = ""});

@@ -48,7 +48,10 @@ std::string ShapeToString(const Shape& shape) { return absl::StrCat("[", absl::S
 
 int64_t TensorView::ElementCount() const {
   int64_t count = 1;
-  for (int64_t dim : shape) count *= dim;
+  for (int64_t dim : shape) {
+    NUMOE_DCHECK_GE(dim, 0);
+    count *= dim;
+  }
   return count;
 }
 

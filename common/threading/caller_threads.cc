@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/threading/thread_binding.h"
 
@@ -44,6 +45,7 @@ void CallerThreads::Remove(pthread_t thread) {
 }
 
 void CallerThreads::Bind(pthread_t thread) {
+  NUMOE_DCHECK(!callers_.empty());
   const bool refused = !BindThread(thread, Cpus());
   if (refused && !refused_) {
     LogWarning(

@@ -31,6 +31,7 @@ bool BindThread(pthread_t thread, const std::vector<int>& cpus) {
     if (cpu < 0 || static_cast<size_t>(cpu) >= kCpusMax) return false;
     CPU_SET_S(static_cast<size_t>(cpu), bytes, set.get());
   }
+  NUMOE_DCHECK_LE(static_cast<size_t>(CPU_COUNT_S(bytes, set.get())), cpus.size());
   return pthread_setaffinity_np(thread, bytes, set.get()) == 0;
 }
 

@@ -42,6 +42,7 @@ ThreadPool::ThreadPool(const ThreadPoolOptions& options)
     handles_.push_back(thread.native_handle());
     pthread_setname_np(handles_.back(), name.c_str());
   }
+  NUMOE_CHECK_EQ(handles_.size(), threads_.size());
   const MutexLock lock(moving_);
   Bind();
 }
@@ -56,6 +57,7 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::Bind() {
+  NUMOE_DCHECK_LE(bound_to_.size(), handles_.size() + 1);
   // Refused where a container's cpuset shrank since it was read: the thread then runs unbound, which is only
   // slower.
   for (size_t i = 1; i < bound_to_.size(); ++i) BindThread(handles_[i - 1], {bound_to_[i]});
@@ -100,6 +102,7 @@ void ThreadPool::RunPhases(absl::Span<const int> phase_tasks,
   int phase = 0;
   for (; phase < static_cast<int>(phase_tasks.size()); ++phase) {
     const int tasks = phase_tasks[static_cast<size_t>(phase)];
+    NUMOE_DCHECK_GE(tasks, 0);
     if (tasks > 1 && !threads_.empty()) break;
     for (int task = 0; task < tasks; ++task) body(phase, task, 0);
   }
@@ -110,6 +113,7 @@ void ThreadPool::RunPhases(absl::Span<const int> phase_tasks,
   if (Open(phase)) {
     Work(0);
     AwaitEnd(progress);
+    NUMOE_DCHECK_LE(unclaimed_.load(), 0) << "a task of the run is left";
   }
   body_ = nullptr;
 }
@@ -134,6 +138,7 @@ void ThreadPool::TellCaller() {
 }
 
 void ThreadPool::Loop(int thread) {
+  NUMOE_DCHECK_GE(thread, 1);  // 0 is the caller
   uint32_t seen = 0;
   while (true) {
     Park(thread);
@@ -187,6 +192,7 @@ void ThreadPool::Work(int thread) {
     const int unclaimed = unclaimed_.fetch_sub(1, std::memory_order_acq_rel);
     if (unclaimed <= 0) return;
     const int tasks = phase_tasks_[static_cast<size_t>(phase_)];
+    NUMOE_DCHECK_LE(unclaimed, tasks);
     (*body_)(phase_, tasks - unclaimed, thread);
     // Once its last task is counted the phase is over, and what it was is written anew by the thread that
     // counted it: the others read nothing of it any more.

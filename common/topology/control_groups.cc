@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -59,6 +61,7 @@ std::optional<Value> Least(const fs::path& root, std::string_view controller,
 }  // namespace
 
 std::string ControlGroupOf(const fs::path& root, std::string_view process, std::string_view controller) {
+  NUMOE_DCHECK(!process.empty());
   std::ifstream file(root / "proc" / process / "cgroup");
   const std::string wanted = controller.empty() ? ",," : fmt::format(",{},", controller);
   for (std::string line; std::getline(file, line);) {  // ID:CONTROLLERS:/PATH
@@ -74,6 +77,7 @@ std::string ControlGroupOf(const fs::path& root, std::string_view process, std::
 }
 
 std::vector<fs::path> ControlGroupFolders(const fs::path& root, std::string_view controller) {
+  NUMOE_DCHECK(!controller.empty());
   std::vector<fs::path> folders;
   AddFolders(root / kMount, ControlGroupOf(root, "self", ""), folders);
   AddFolders(root / kMount / controller, ControlGroupOf(root, "self", controller), folders);

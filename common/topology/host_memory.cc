@@ -35,6 +35,8 @@ constexpr size_t kProgramBytesMax = 64;
 constexpr uint64_t kPromiseBytesMax = uint64_t{1} << 50;  // beyond every host; sums of them stay in range
 constexpr int kFilesMax = 1'024;                          // more than any host has processes of ours
 constexpr std::chrono::seconds kLockPatience{10};         // others hold the folder for milliseconds
+static_assert(kProgramBytesMax + sizeof " 1125899906842624 private\n" <= kFileBytesMax,
+              "a promise fits its file");
 
 std::optional<uint64_t> ParseNumber(std::string_view text) {
   uint64_t value = 0;
@@ -147,6 +149,7 @@ bool IsOwnFile(int file) {
 }
 
 absl::Status AwaitLock(int folder, const fs::path& path) {
+  NUMOE_CHECK_GE(folder, 0);
   constexpr std::chrono::milliseconds kLook{5};
   const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
   while (flock(folder, LOCK_EX | LOCK_NB) != 0) {
@@ -277,6 +280,7 @@ absl::Status HostMemory::OpenFolder() {
 }
 
 absl::StatusOr<std::vector<HostMemory::Other>> HostMemory::ReadOthers() const {
+  NUMOE_CHECK_GE(folder_.get(), 0) << "OpenFolder comes first";
   // A description of its own: closedir would give up the lock of a duplicate's.
   const int listed = openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const auto close_listing = [](DIR* listing) { closedir(listing); };
@@ -318,12 +322,14 @@ void HostMemory::Subtract(const std::vector<Other>& all) {
     available_ = left;
     free_ = bound.available;
     others_ = std::move(within);
+    NUMOE_CHECK_LE(available_, free_);
   }
 }
 
 std::string HostMemory::Others() const {
   constexpr size_t kNamed = 8;
   if (others_.empty()) return "";
+  NUMOE_CHECK_NE(free_, UINT64_MAX) << "others take of something";
   std::string text = fmt::format("of {} that are free ", MemorySize(free_));
   for (size_t i = 0; i < std::min(kNamed, others_.size()); ++i) {
     text += fmt::format("{}{}{} by {}, process {}", i == 0 ? "" : "; ", MemorySize(others_[i].bytes),
@@ -349,7 +355,9 @@ absl::StatusOr<MemoryReservation> HostMemory::Write(const std::string& program, 
   const uint64_t held = HeldBy(root_ / "proc/self", kind).value_or(0);
   const std::string text = fmt::format("{} {} {}\n", program, std::min(held + bytes, kPromiseBytesMax),
                                        kind == PromisedMemory::kPrivate ? kPrivate : kAll);
+  NUMOE_CHECK(text.size() <= kFileBytesMax && ParsePromise(text).has_value()) << text;  // as others read it
   const std::string name = ToString(OwnName(root_));
+  NUMOE_CHECK(ParseProcessName(name).has_value()) << name;
   MemoryReservation reservation;
   reservation.folder_ = FileDescriptor(openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   reservation.file_ = FileDescriptor(

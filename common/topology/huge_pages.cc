@@ -36,6 +36,7 @@ fs::path NodeFolder(const fs::path& root, int node) {
 }
 
 absl::Status RequireCgroup(const fs::path& root, HugePages pages, uint64_t bytes) {
+  NUMOE_DCHECK_EQ(bytes % HugePageBytes(pages), 0u);
   const std::string name = fmt::format("hugetlb.{}", NamesOf(pages).cgroup);
   for (const fs::path& group : ControlGroupFolders(root, "hugetlb")) {
     const bool first_version = fs::exists(group / (name + ".limit_in_bytes"));
@@ -83,6 +84,7 @@ std::vector<HugePagePool> HugePagePools(const fs::path& root, HugePages pages) {
 absl::Status RequireHugePages(const fs::path& root, HugePages pages, uint64_t bytes,
                               const std::vector<int>& nodes) {
   NUMOE_CHECK(pages != HugePages::kTransparent);
+  NUMOE_CHECK(!nodes.empty());
   const uint64_t page = HugePageBytes(pages);
   const uint64_t needed = (bytes + page - 1) / page;
   uint64_t free = 0;

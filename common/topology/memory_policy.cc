@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <string_view>
 
+#include "common/base/check.h"
 #include "common/topology/number_list.h"
 
 namespace numoe {
@@ -22,6 +24,7 @@ constexpr unsigned kMoveOwnPages = 1 << 1;  // MPOL_MF_MOVE
 constexpr size_t kNodesMax = 1024;
 constexpr size_t kWordBits = 8 * sizeof(unsigned long);
 using NodeMask = std::array<unsigned long, kNodesMax / kWordBits>;
+static_assert(kNodesMax % kWordBits == 0);
 
 // What the kernel takes for a mask: one bit more than it reads.
 constexpr unsigned long kMaskBits = kNodesMax + 1;
@@ -55,6 +58,7 @@ constexpr std::string_view kModes[] = {
     "weighted interleave", "prefer (many)", "interleave", "prefer", "local", "bind"};
 
 absl::Status BindPages(absl::Span<const std::byte> pages, const Policy& policy, unsigned flags) {
+  NUMOE_CHECK(reinterpret_cast<uintptr_t>(pages.data()) % 4096 == 0) << "a policy is of whole pages";
   if (syscall(SYS_mbind, pages.data(), pages.size(), policy.mode, policy.nodes(), policy.bits(), flags) != 0)
     return Refused("mbind");
   return absl::OkStatus();
@@ -91,6 +95,7 @@ ScopedMemoryPolicy::~ScopedMemoryPolicy() {
 }
 
 bool InheritedPolicy::KeepsTo(const std::set<int>& home) const {
+  NUMOE_CHECK(!home.empty());
   // The kernel takes the nearest of the nodes that a thread is bound to; of those to prefer or to take turns
   // it takes whichever it is.
   if (text.rfind("bind", 0) == 0) return std::includes(nodes.begin(), nodes.end(), home.begin(), home.end());

@@ -18,6 +18,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 #include "common/topology/memory_policy.h"
@@ -27,6 +28,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
+static_assert(kHugePage % kPage == 0);
 
 absl::Status Refused(const char* what, size_t bytes, const MemoryKind& kind) {
   const std::string pages =
@@ -68,6 +70,7 @@ absl::StatusOr<int> NewFile(size_t bytes, const MemoryKind& kind) {
 
 // Of reserved pages or another process's view: aligned to a huge page, whole pages long.
 absl::Status NodeMemory::Map(const MemoryKind& kind) {
+  NUMOE_CHECK(mapping_ == nullptr && fd_ < 0 && size_ > 0);
   const size_t page = HugePageBytes(kind.pages);
   const size_t bytes = (size_ + page - 1) / page * page;
   if (kind.shared) {
@@ -89,12 +92,16 @@ absl::Status NodeMemory::Map(const MemoryKind& kind) {
   if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_FIXED | sharing | huge, fd_, 0) == MAP_FAILED)
     return Refused("mmap", bytes, kind);
   data_ = aligned;
+  NUMOE_CHECK_LE(data_ + bytes, static_cast<std::byte*>(mapping_) + mapped_);
   paged_ = bytes;
   if (kind.pages == HugePages::kTransparent) madvise(data_, bytes, MADV_HUGEPAGE);
   return absl::OkStatus();
 }
 
 absl::Status PopulatePages(absl::Span<std::byte> part, HugePages pages, int advice) {
+  // The kernel's answer to pages that do not begin where the span does is that of a kernel which does not
+  // know how.
+  NUMOE_CHECK_EQ(reinterpret_cast<uintptr_t>(part.data()) % kPage, 0u);
   if (madvise(part.data(), part.size(), advice) == 0) return absl::OkStatus();
   if (errno == EINVAL) {
     // A reserved page that is missing would end this process; RequireHugePages has counted them.
@@ -109,6 +116,7 @@ absl::Status PopulatePages(absl::Span<std::byte> part, HugePages pages, int advi
 }
 
 absl::Status NodeMemory::SealContent() const {
+  NUMOE_CHECK_GE(fd_, 0) << "only shared memory has a descriptor to seal";
   // F_SEAL_SEAL last: it forbids every other one.
   if (fcntl(fd_, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0 && fcntl(fd_, F_ADD_SEALS, F_SEAL_SEAL) == 0)
     return absl::OkStatus();
@@ -137,6 +145,7 @@ absl::StatusOr<NodeMemory> NodeMemory::Allocate(size_t bytes, const MemoryKind& 
   const auto address = reinterpret_cast<uintptr_t>(memory.mapping_);
   memory.data_ = reinterpret_cast<std::byte*>((address + alignment - 1) / alignment * alignment);
   memory.size_ = bytes;
+  NUMOE_CHECK_LE(memory.data_ + memory.paged_, static_cast<std::byte*>(memory.mapping_) + memory.mapped_);
   if (alignment == kHugePage) madvise(memory.data_, bytes, MADV_HUGEPAGE);
   return memory;
 }
@@ -276,6 +285,7 @@ std::optional<double> LocalShare(const MemorySpans& spans, const std::vector<int
   for (const auto& [node, share] : *shares) {
     if (std::find(nodes.begin(), nodes.end(), node) != nodes.end()) sum += share;
   }
+  NUMOE_CHECK(0 <= sum && sum < 1.001) << sum;
   return sum;
 }
 

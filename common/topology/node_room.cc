@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+
+#include "common/base/check.h"
 
 namespace numoe {
 namespace {
@@ -32,6 +35,7 @@ bool Read(const std::string& line, const char* key, uint64_t& value) {
 std::optional<uint64_t> HighWatermarks(const std::filesystem::path& root, int node) {
   std::ifstream file(root / "proc/zoneinfo");
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  NUMOE_CHECK(std::has_single_bit(page)) << page;
   std::optional<uint64_t> sum;
   bool mine = false;
   for (std::string line; std::getline(file, line);) {

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <fstream>
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 std::optional<NumberList> ParseNumberList(std::string_view text) {
@@ -36,6 +38,7 @@ std::optional<NumberList> ReadNumberList(const std::filesystem::path& path) {
 }
 
 std::optional<NumberList> ReadStatusList(const std::filesystem::path& root, std::string_view key) {
+  NUMOE_CHECK(key.ends_with(':')) << key;
   std::ifstream file(root / "proc/self/status");
   for (std::string line; std::getline(file, line);) {
     if (line.rfind(key, 0) != 0) continue;

@@ -11,6 +11,7 @@
 #include <set>
 #include <tuple>
 
+#include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/topology/number_list.h"
@@ -202,6 +203,7 @@ struct Local {
   int workers = 1;
 };
 Local LocalOf(const PlacementRequest& request) {
+  NUMOE_DCHECK(0 <= request.worker_index && request.worker_index < request.worker_count);
   const int workers = request.local_workers > 0 ? request.local_workers : request.worker_count;
   return {request.worker_index % workers, workers};
 }
@@ -210,11 +212,14 @@ Local LocalOf(const PlacementRequest& request) {
 // socket than its first one's.
 std::vector<NumaNode> HomesByIndex(const Topology& topology, const Local& local) {
   std::vector<NumaNode> nodes = topology.nodes;
+  NUMOE_CHECK(!nodes.empty()) << "Read refuses a machine without nodes";
+  NUMOE_CHECK(0 <= local.index && local.index < local.workers);
   const auto index = static_cast<size_t>(local.index), workers = static_cast<size_t>(local.workers);
   if (workers >= nodes.size()) return {nodes[index % nodes.size()]};
   std::stable_sort(nodes.begin(), nodes.end(),
                    [](const NumaNode& a, const NumaNode& b) { return a.package < b.package; });
   const size_t begin = nodes.size() * index / workers, end = nodes.size() * (index + 1) / workers;
+  NUMOE_CHECK(begin < end && end <= nodes.size());
   std::vector<NumaNode> homes = {nodes[begin]};
   for (size_t i = begin + 1; i < end && nodes[i].package >= 0; ++i)
     if (nodes[i].package == homes[0].package) homes.push_back(nodes[i]);
@@ -258,6 +263,7 @@ std::vector<Hyperthread> InTurns(const std::vector<NumaNode>& homes) {
   for (size_t i = 0, before = SIZE_MAX; before != all.size(); ++i) {
     before = all.size();
     for (size_t node = 0; node < homes.size(); ++node) {
+      NUMOE_DCHECK_EQ(homes[node].cpus.size(), homes[node].cores.size());
       if (i < homes[node].cpus.size()) all.push_back({homes[node].cpus[i], {homes[node].cores[i], node}});
     }
   }
@@ -266,12 +272,14 @@ std::vector<Hyperthread> InTurns(const std::vector<NumaNode>& homes) {
 
 // [begin, end) of `count` things that fall to one part; at least one where there are any.
 std::pair<int, int> PartOf(int count, const CpuShare& share) {
+  NUMOE_CHECK_GT(count, 0);
   const int begin = std::min(count * share.place / share.sharing, count - 1);
   return {begin, std::max(begin + 1, count * (share.place + 1) / share.sharing)};
 }
 
 // How this worker divides its nodes' CPUs with others. `cut`: they were given to it by a mask or a cpuset.
 CpuShare ShareFor(const Topology& topology, const PlacementRequest& request, bool cut) {
+  NUMOE_CHECK(!topology.nodes.empty());
   if (!request.nodes.empty() || request.alone) return {};
   if (cut && request.local_workers == 0) return request.found.value_or(CpuShare{});
   const Local local = LocalOf(request);
@@ -323,6 +331,7 @@ absl::StatusOr<Topology> SyntheticTopology(std::string_view description, const T
 }
 
 std::vector<int> ShareOfCpus(const std::vector<NumaNode>& nodes, int place, int sharing) {
+  NUMOE_CHECK(0 <= place && place < sharing) << place << " of " << sharing;
   std::vector<Hyperthread> all = InTurns(nodes);
   std::set<std::pair<int, size_t>> cores;
   for (const Hyperthread& each : all) cores.insert(each.core);
@@ -332,6 +341,7 @@ std::vector<int> ShareOfCpus(const std::vector<NumaNode>& nodes, int place, int 
                      [](const Hyperthread& a, const Hyperthread& b) { return a.core < b.core; });
     const auto [begin, end] = PartOf(static_cast<int>(all.size()), {place, sharing});
     for (int i = begin; i < end; ++i) cpus.push_back(all[static_cast<size_t>(i)].cpu);
+    NUMOE_CHECK(!cpus.empty());
     return cpus;
   }
   const auto [begin, end] = PartOf(static_cast<int>(cores.size()), {place, sharing});
@@ -354,6 +364,7 @@ absl::StatusOr<Placement> PlanPlacement(const Topology& topology, const Placemen
   // Workers that share a node divide its CPUs; with more workers than CPUs they share them.
   const CpuShare share = ShareFor(topology, request, cut);
   std::vector<int> order = ShareOfCpus(homes, share.place, share.sharing);
+  NUMOE_CHECK(!order.empty() && order.size() <= plan.node_cpus.size());
   const int own = static_cast<int>(order.size());
   if (!plan.asks && request.local_workers == 0) plan.left = static_cast<int>(plan.node_cpus.size()) - own;
   // More threads than that run beside others.
@@ -362,6 +373,7 @@ absl::StatusOr<Placement> PlanPlacement(const Topology& topology, const Placemen
   int threads = request.threads > 0 ? request.threads : own;
   if (request.threads == 0 && request.threads_max > 0) threads = std::min(own, request.threads_max);
   for (int i = 0; i < threads; ++i) plan.cpus.push_back(order[static_cast<size_t>(i) % order.size()]);
+  NUMOE_CHECK_EQ(order.size(), plan.node_cpus.size()) << "a worker's CPUs are some of its nodes'";
   const std::string where =
       fmt::format("node{} {}", plan.nodes.size() == 1 ? "" : "s", fmt::join(plan.nodes, ", "));
   plan.why = request.threads > 0 ? fmt::format("{} threads asked for on {}", request.threads, where)

@@ -25,11 +25,13 @@ absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError("l
 }  // namespace
 
 size_t RequestBytes(int tokens, int experts_per_token, int hidden_size) {
+  NUMOE_DCHECK(tokens > 0 && experts_per_token > 0 && hidden_size > 0);
   return kDescriptorBytes + Values(tokens, hidden_size) * sizeof(float) +
          Entries(tokens, experts_per_token) * (sizeof(ExpertId) + sizeof(float));
 }
 
 size_t ReplyBytes(int tokens, int hidden_size) {
+  NUMOE_DCHECK(tokens > 0 && hidden_size > 0);
   return kDescriptorBytes + Values(tokens, hidden_size) * sizeof(float);
 }
 
@@ -38,6 +40,12 @@ int MessageBytesMax(size_t call_bytes) {
 }
 
 size_t EncodeRequest(uint64_t call_id, const LayerCallView& call, absl::Span<std::byte> slot) {
+  // What DecodeRequest refuses is never sent.
+  NUMOE_CHECK(0 < call.tokens && call.tokens <= limits::kCallTokensMax) << call.tokens;
+  NUMOE_CHECK(0 <= call.deferred_experts && call.deferred_experts < call.experts_per_token);
+  NUMOE_CHECK_EQ(call.hidden.size() % static_cast<size_t>(call.tokens), 0u);
+  NUMOE_CHECK_EQ(call.experts.size(), Entries(call.tokens, call.experts_per_token));
+  NUMOE_CHECK_EQ(call.weights.size(), call.experts.size());
   const size_t bytes = kDescriptorBytes + call.hidden.size() * sizeof(float) +
                        call.experts.size() * sizeof(ExpertId) + call.weights.size() * sizeof(float);
   NUMOE_CHECK_LE(bytes, slot.size());
@@ -56,6 +64,7 @@ size_t EncodeRequest(uint64_t call_id, const LayerCallView& call, absl::Span<std
   std::memcpy(out, call.experts.data(), call.experts.size() * sizeof(ExpertId));
   out += call.experts.size() * sizeof(ExpertId);
   std::memcpy(out, call.weights.data(), call.weights.size() * sizeof(float));
+  NUMOE_DCHECK_EQ(out + call.weights.size() * sizeof(float) - slot.data(), static_cast<ptrdiff_t>(bytes));
   return bytes;
 }
 
@@ -112,16 +121,19 @@ absl::Status DecodeRequest(absl::Span<const std::byte> message, const CallShape&
 
 absl::Span<float> ReplyPartial(absl::Span<std::byte> slot, int tokens, int hidden_size) {
   NUMOE_CHECK_LE(ReplyBytes(tokens, hidden_size), slot.size());
+  NUMOE_DCHECK_EQ(reinterpret_cast<uintptr_t>(slot.data()) % alignof(float), 0u);
   return absl::MakeSpan(reinterpret_cast<float*>(slot.data() + kDescriptorBytes),
                         Values(tokens, hidden_size));
 }
 
 size_t EncodeReply(uint64_t call_id, const absl::Status& status, int tokens, int hidden_size,
                    absl::Span<std::byte> slot) {
+  NUMOE_CHECK_GE(slot.size(), kDescriptorBytes);
   const size_t text = status.ok() ? 0 : std::min(status.message().size(), slot.size() - kDescriptorBytes);
   const ReplyDescriptor d{call_id, static_cast<int32_t>(status.code()), status.ok() ? tokens : 0,
                           static_cast<uint32_t>(text)};
   std::memcpy(slot.data(), &d, sizeof d);
+  NUMOE_CHECK(!status.ok() || ReplyBytes(tokens, hidden_size) <= slot.size());
   if (status.ok()) return ReplyBytes(tokens, hidden_size);
   std::memcpy(slot.data() + kDescriptorBytes, status.message().data(), text);
   return kDescriptorBytes + text;

@@ -31,6 +31,10 @@ struct ReplyDescriptor {
   int32_t tokens;
   uint32_t text_bytes;
 };
+// The device writes and reads them, too: no compiler may lay them out in another way.
+static_assert(offsetof(RequestDescriptor, layer) == 16 &&
+              offsetof(RequestDescriptor, deferred_experts) == 32);
+static_assert(offsetof(ReplyDescriptor, status_code) == 8 && offsetof(ReplyDescriptor, text_bytes) == 16);
 static_assert(sizeof(RequestDescriptor) <= kDescriptorBytes && sizeof(ReplyDescriptor) <= kDescriptorBytes);
 
 }  // namespace numoe

@@ -10,6 +10,9 @@ namespace numoe {
 void SplitCall::Take(const LayerCallView& call, int first, int count, Part& part) {
   const auto tokens = static_cast<size_t>(call.tokens), width = static_cast<size_t>(count);
   const auto places = static_cast<size_t>(call.experts_per_token);
+  NUMOE_DCHECK(first >= 0 && count > 0 && first + count <= call.experts_per_token);
+  NUMOE_DCHECK_EQ(call.experts.size(), tokens * places);
+  NUMOE_DCHECK_EQ(call.weights.size(), tokens * places);
   part.experts.resize(tokens * width);
   part.weights.resize(tokens * width);
   for (size_t t = 0; t < tokens; ++t) {

@@ -56,6 +56,7 @@ void RingChannel::Close() { shutdown(socket_.get(), SHUT_RDWR); }
 
 absl::Span<std::byte> RingChannel::Slot(const RingSegment& segment, Side writer, ReplyPart part) {
   const absl::Span<std::byte> all(segment.slot(writer), segment.slot_bytes());
+  NUMOE_DCHECK_EQ(all.size() % 2, 0u);
   return part == ReplyPart::kImmediate ? all : all.subspan(all.size() / 2);  // slots are whole pages
 }
 
@@ -115,6 +116,7 @@ absl::StatusOr<absl::Span<const std::byte>> RingChannel::Receive(int64_t deadlin
         "the peer's counter of messages is {}, expected {}: it does not keep to one call at a time",
         published, received + 1));
   }
+  NUMOE_DCHECK(part == ReplyPart::kImmediate || side_ == Side::kCoordinator);
   ++received;
   const absl::Span<const std::byte> slot = Slot(segment_, Peer(), part);
   if (length > slot.size()) {

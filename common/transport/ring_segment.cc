@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace numoe {
@@ -56,6 +57,7 @@ std::vector<FileDescriptor> TakeDescriptors(msghdr& message) {
 size_t RingSegment::BytesFor(size_t slot_bytes) { return kHeaderBytes + 2 * WholePages(slot_bytes); }
 
 absl::StatusOr<RingSegment> RingSegment::Create(size_t slot_bytes, uint64_t session) {
+  NUMOE_CHECK(slot_bytes > 0 && session != 0);
   RingSegment segment;
   segment.slot_bytes_ = WholePages(slot_bytes);
   segment.bytes_ = BytesFor(slot_bytes);
@@ -119,6 +121,8 @@ absl::StatusOr<RingSegment> RingSegment::Attach(FileDescriptor fd, size_t slot_b
 }
 
 absl::Status RingSegment::Map() {
+  NUMOE_CHECK(base_ == nullptr && fd() >= 0);
+  NUMOE_CHECK_EQ(bytes_, kHeaderBytes + 2 * slot_bytes_);
   base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd(), 0);
   if (base_ == MAP_FAILED) {
     base_ = nullptr;
@@ -145,6 +149,7 @@ RingSegment::~RingSegment() {
 void RingSegment::SealMappings() const { fcntl(fd(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL); }
 
 std::byte* RingSegment::slot(Side side) const {
+  NUMOE_DCHECK(base_ != nullptr);
   return static_cast<std::byte*>(base_) + kHeaderBytes + static_cast<size_t>(side) * slot_bytes_;
 }
 
@@ -154,6 +159,7 @@ bool HasSeals(int fd, int seals) {
 }
 
 absl::Status SendDescriptor(int socket, int fd) {
+  NUMOE_CHECK(socket >= 0 && fd >= 0);
   char byte = 'R';
   iovec data{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};

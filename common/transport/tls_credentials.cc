@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -15,6 +17,7 @@ constexpr unsigned kLookEverySeconds = 1;  // as WatchedFile
 }  // namespace
 
 std::shared_ptr<grpc::ServerCredentials> TlsServerCredentials(const TlsFiles& files) {
+  NUMOE_CHECK(!files.certificate.empty() && !files.key.empty() && !files.ca_certs.empty());
   tls::TlsServerCredentialsOptions options(std::make_shared<tls::FileWatcherCertificateProvider>(
       files.key, files.certificate, files.ca_certs, kLookEverySeconds));
   options.watch_root_certs();
@@ -24,6 +27,7 @@ std::shared_ptr<grpc::ServerCredentials> TlsServerCredentials(const TlsFiles& fi
 }
 
 std::shared_ptr<grpc::ChannelCredentials> TlsChannelCredentials(const TlsIdentity& identity) {
+  NUMOE_CHECK(!identity.certificate_pem.empty() && !identity.key_pem.empty() && !identity.ca_pem.empty());
   tls::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(std::make_shared<tls::StaticDataCertificateProvider>(
       identity.ca_pem, std::vector<tls::IdentityKeyCertPair>{{identity.key_pem, identity.certificate_pem}}));

@@ -42,4 +42,6 @@ inline constexpr size_t kCoordinatorNameBytesMax = 64;  // as a worker's log has
 // A certificate, a key or a bundle of CAs: the one that Debian trusts has 220 kB.
 inline constexpr uint64_t kTlsFileBytesMax = 1 << 20;
 
+static_assert(kConnectionStreamsMax >= kStreamsMax && kServiceThreadsMax > kStreamsMax);
+
 }  // namespace numoe::limits

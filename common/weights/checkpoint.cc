@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/fingerprint.h"
 #include "common/weights/gguf_checkpoint.h"
@@ -225,6 +226,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
   absl::StatusOr<MatrixView> LocateFp8(const std::string& module, const TensorView& weight,
                                        const ModelConfig& config) const {
     const std::string scale_name = module + ".weight_scale_inv";
+    NUMOE_CHECK_EQ(weight.shape.size(), 2u);
+    NUMOE_CHECK(config.fp8_block_rows > 0 && config.fp8_block_cols > 0);
     ASSIGN_OR_RETURN(const TensorView scale, Find(scale_name));
     MatrixView matrix{.format = MatrixFormat::kFp8Block,
                       .rows = weight.shape[0],
@@ -248,6 +251,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
     ASSIGN_OR_RETURN(const TensorView packed, Find(packed_name));
     ASSIGN_OR_RETURN(const TensorView scale, Find(scale_name));
     const int64_t group = config.int4_group_size;
+    NUMOE_CHECK_GT(group, 0);
     for (const char* part : {".weight_zero_point", ".weight_g_idx"}) {
       if (Has(module + part)) {
         return TensorError(module + part,
@@ -283,6 +287,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
                                            ShapeToString(view.shape)));
     }
     std::byte bytes[2 * sizeof(int64_t)];
+    NUMOE_CHECK_LE(view.data.size(), sizeof bytes);
     // Naming it searches all tensors, and there are 69,120 of these: of an error alone.
     if (const absl::Status read = CopyBytes(*FileOf(view.data), view.data, bytes); !read.ok())
       return Annotate(read, DescribeBytes(view.data));

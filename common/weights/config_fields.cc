@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/weights/json_reader.h"
 
 namespace numoe {
@@ -48,6 +49,7 @@ const json* ConfigFields::Object(Names names) {
 }
 
 int64_t ConfigFields::Int64(Names names, int64_t low, int64_t high, std::optional<int64_t> fallback) {
+  NUMOE_CHECK_LE(low, high);
   const json* value = Get(names);
   if (value == nullptr && fallback) return *fallback;
   const std::optional<int64_t> number = value == nullptr ? std::nullopt : AsInt64(*value);
@@ -61,6 +63,7 @@ int ConfigFields::Int(Names names, int low, int high, std::optional<int> fallbac
 }
 
 double ConfigFields::Double(Names names, double low, double high, std::optional<double> fallback) {
+  NUMOE_CHECK_LE(low, high);
   const json* value = Get(names);
   if (value == nullptr && fallback) return *fallback;
   if (value != nullptr && value->is_number()) {
@@ -112,6 +115,7 @@ void ConfigFields::Must(const char* name, const json& only) {
 }
 
 void ConfigFields::Fail(Names names, const std::string& found, const std::string& expected) {
+  NUMOE_CHECK(names.size() > 0 && !found.empty() && !expected.empty());
   if (!status_.ok()) return;
   const char* name = Spelling(names);
   status_ = absl::InvalidArgumentError(fmt::format("{}: {}{} {}, expected {}", file_, prefix_,

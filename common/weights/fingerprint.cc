@@ -26,6 +26,7 @@ namespace numoe {
 namespace {
 
 static_assert(kFingerprintSampleBytes <= kFingerprintWholeBytesMax);
+static_assert(kFingerprintWholeBytesMax <= kFingerprintPieceBytes);
 
 // A network disk takes about 1 ms for a read, whatever its size: 210,000 samples of Kimi-K2.5 are there in 3
 // s.
@@ -89,6 +90,7 @@ absl::StatusOr<std::vector<uint64_t>> HashSamples(const std::vector<Sample>& sam
     std::byte buffer[kFingerprintWholeBytesMax];
     for (size_t i = next++; i < order.size() && !failed; i = next++) {
       const Sample sample = samples[order[i]];
+      NUMOE_DCHECK_LE(sample.size(), sizeof buffer);
       const absl::Span<std::byte> bytes = absl::MakeSpan(buffer).first(sample.size());
       if (const absl::Status read = files.Read(sample, bytes); !read.ok()) {
         first_error.Note(read);
@@ -147,6 +149,7 @@ absl::StatusOr<uint64_t> FingerprintOf(FingerprintRecord record, absl::Span<cons
   SampledFiles opened;
   RETURN_IF_ERROR(opened.Open(files));
   ASSIGN_OR_RETURN(const std::vector<uint64_t> hashes, HashSamples(samples, opened));
+  NUMOE_CHECK_EQ(hashes.size(), samples.size());
   record.AddNumber(tensors.size());
   size_t sample = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -158,6 +161,7 @@ absl::StatusOr<uint64_t> FingerprintOf(FingerprintRecord record, absl::Span<cons
     for (; sample < ends[i]; ++sample) own.AddNumber(hashes[sample]);
     record.AddNumber(own.Hash());
   }
+  NUMOE_CHECK_EQ(sample, hashes.size()) << "every sample belongs to one tensor";
   const uint64_t fingerprint = record.Hash();
   LogDebug("model fingerprint {:016x}: {} samples of {} tensors in {} files, read in {:.1f} ms", fingerprint,
            samples.size(), tensors.size(), files.size(),

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
 #include "common/weights/weights_limits.h"
@@ -15,12 +16,14 @@ namespace numoe {
 namespace {
 
 constexpr char kMagic[] = {'G', 'G', 'U', 'F'};
+static_assert(sizeof kMagic == 4);
 constexpr uint32_t kVersionMin = 2, kVersionMax = 3;
 constexpr uint64_t kAlignmentDefault = 32;
 constexpr char kAlignmentKey[] = "general.alignment";
 constexpr char kReadTypes[] =
     "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS or MXFP4";
 
+static_assert(std::has_single_bit(kAlignmentDefault) && kAlignmentDefault <= limits::kGgufAlignmentMax);
 // Bytes of one element; 0 for strings, whose length varies, and for what is no element.
 size_t ElementBytes(GgufType type) {
   switch (type) {
@@ -276,6 +279,8 @@ class Parser {
 
   // Tensors lie in the order of their offsets, each padded to the alignment.
   absl::Status PlaceData(std::vector<Entry>& entries, uint64_t alignment) const {
+    NUMOE_CHECK(std::has_single_bit(alignment)) << alignment;
+    NUMOE_CHECK_EQ(entries.size(), parsed_.tensors.size());
     std::stable_sort(entries.begin(), entries.end(),
                      [](const Entry& a, const Entry& b) { return a.offset < b.offset; });
     const uint64_t start = (in_.at() + alignment - 1) / alignment * alignment;
@@ -337,6 +342,7 @@ std::optional<int64_t> IntegerAt(GgufType type, const std::byte* data) {
 }  // namespace
 
 std::optional<int64_t> GgufValue::Integer() const {
+  NUMOE_DCHECK(is_array || type == GgufType::kString || data.size() == ElementBytes(type));
   return is_array ? std::nullopt : IntegerAt(type, data.data());
 }
 
@@ -363,12 +369,16 @@ std::optional<std::vector<std::string_view>> GgufValue::Strings() const {
   if (!is_array || type != GgufType::kString) return std::nullopt;
   Cursor in(data);
   std::vector<std::string_view> texts(count);
-  for (std::string_view& text : texts) in.TakeString(text);
+  for (std::string_view& text : texts) {
+    const bool whole = in.TakeString(text);
+    NUMOE_CHECK(whole) << "the parser has walked over these strings";
+  }
   return texts;
 }
 
 std::optional<std::vector<int64_t>> GgufValue::Integers() const {
   if (!is_array) return std::nullopt;
+  NUMOE_DCHECK(type == GgufType::kString || data.size() == count * ElementBytes(type));
   std::vector<int64_t> values;
   for (uint64_t i = 0; i < count; ++i) {
     const std::optional<int64_t> value = IntegerAt(type, data.data() + i * ElementBytes(type));

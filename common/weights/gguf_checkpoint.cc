@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/gguf_names.h"
 #include "common/weights/json_reader.h"
@@ -46,6 +47,9 @@ MatrixFormat FormatOf(GgmlType type) {
 MatrixView RowsOf(const GgufTensor& tensor, int64_t first, int64_t rows, int64_t cols) {
   const GgmlTraits& traits = TraitsOf(tensor.type);
   const int64_t row_bytes = cols / traits.block_values * traits.block_bytes;
+  NUMOE_CHECK(first >= 0 && rows > 0 && cols % traits.block_values == 0);
+  // A span's part ends where the span does, without a word.
+  NUMOE_CHECK_LE(static_cast<size_t>((first + rows) * row_bytes), tensor.data.size());
   return {.format = FormatOf(tensor.type),
           .rows = rows,
           .cols = cols,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/config_fields.h"
@@ -226,6 +227,9 @@ absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFile& file, const std::stri
   }
   RETURN_IF_ERROR(f.status());
   RETURN_IF_ERROR(ReadTokens(file, path, config));
+  NUMOE_CHECK_EQ(config.layer_is_moe.size(), static_cast<size_t>(config.num_layers));
+  NUMOE_CHECK(config.experts_per_token <= config.num_experts && config.num_experts % config.n_group == 0);
+  NUMOE_CHECK(config.rope.dim > 0 && config.rope.dim % 2 == 0);
   return config;
 }
 

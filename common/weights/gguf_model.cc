@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/fingerprint.h"
 #include "common/weights/json_reader.h"
@@ -49,6 +50,7 @@ SplitName ParseSplitName(const fs::path& file) {
 }
 
 fs::path PartOf(const fs::path& dir, const SplitName& name, int part) {
+  NUMOE_CHECK(1 <= part && part <= name.parts) << part << " of " << name.parts;
   return dir / fmt::format("{}-{:05}-of-{:05}{}", name.stem, part, name.parts, kExtension);
 }
 
@@ -100,11 +102,13 @@ absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(const fs::path& file)
     RETURN_IF_ERROR(
         model->AddPart(name.parts == 1 ? file : PartOf(file.parent_path(), name, part), part, name.parts));
   }
+  NUMOE_CHECK_EQ(model->files_.size(), static_cast<size_t>(name.parts));
   RETURN_IF_ERROR(model->CheckTensorCount());
   return model;
 }
 
 absl::Status GgufModel::AddPart(const fs::path& file, int part, int parts) {
+  NUMOE_CHECK_EQ(files_.size() + 1, static_cast<size_t>(part)) << "parts come in their order";
   const std::string name = file.string();
   absl::StatusOr<MappedFile> mapped = MappedFile::Open(file);
   if (!mapped.ok() && part > 1)

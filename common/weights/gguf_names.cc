@@ -45,6 +45,16 @@ constexpr Row kLayer[] = {
     {"mlp.shared_experts.down_proj.weight", "ffn_down_shexp.weight"},
 };
 
+template <size_t kRows>
+constexpr bool Distinct(const Row (&rows)[kRows]) {
+  for (size_t i = 0; i < kRows; ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (rows[i].hugging_face == rows[j].hugging_face || rows[i].gguf == rows[j].gguf) return false;
+    }
+  }
+  return true;
+}
+static_assert(Distinct(kModel) && Distinct(kLayer), "every name has one other");
 bool TakePrefix(std::string_view& text, std::string_view prefix) {
   if (text.substr(0, prefix.size()) != prefix) return false;
   text.remove_prefix(prefix.size());

@@ -33,6 +33,7 @@ struct Cachestat {
 // Whether the page cache holds all of the range, as far as the kernel says. cachestat takes a tenth of
 // mincore's time, which looks every page up anew; an older kernel or a container's filter lacks it.
 bool IsCached(int fd, uint64_t offset, absl::Span<const std::byte> mapped) {
+  NUMOE_DCHECK(!mapped.empty());
   const CachestatRange range{offset, mapped.size()};
   Cachestat found;
   if (syscall(kCachestatCall, fd, &range, &found, 0) != 0) return InPageCache(mapped);
@@ -129,6 +130,7 @@ absl::Status ReadFully(int fd, const std::filesystem::path& path, uint64_t offse
 AlignedRead AlignRead(uint64_t offset, size_t size) {
   const uint64_t begin = offset / kReadAlignment * kReadAlignment;
   const uint64_t end = (offset + size + kReadAlignment - 1) / kReadAlignment * kReadAlignment;
+  NUMOE_DCHECK(begin <= offset && offset - begin < kReadAlignment && offset + size <= end);
   return {.offset = begin, .size = end - begin, .skip = static_cast<size_t>(offset - begin)};
 }
 
@@ -147,6 +149,7 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const MappedFile& map
 }
 
 bool InputFile::ReadCached(uint64_t offset, absl::Span<const std::byte> mapped, absl::Span<std::byte> out) {
+  NUMOE_CHECK_LE(out.size(), mapped.size());
   if (in_memory_) return ReadFully(buffered_fd_.get(), path_, offset, out).ok();
   // Asked first: a read that waits for nothing still starts reading ahead where it finds nothing.
   if (!cache_known_.load(std::memory_order_relaxed) ||
@@ -181,6 +184,7 @@ absl::Status CopyBytes(const MappedFile& mapped, absl::Span<const std::byte> par
   if (file->ReadCached(offset, part, out)) return absl::OkStatus();
   alignas(kReadAlignment) std::byte blocks[2 * kReadAlignment];
   const AlignedRead range = AlignRead(offset, part.size());
+  NUMOE_CHECK_LE(range.size, sizeof blocks);
   if (file->direct()) {
     const ssize_t got = pread(file->fd(), blocks, range.size, static_cast<off_t>(range.offset));
     if (got >= static_cast<ssize_t>(range.skip + part.size())) {

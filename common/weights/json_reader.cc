@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -43,6 +45,7 @@ class StrictChecker : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(size_t) override { return Open(); }
   bool end_array() override { return Close(); }
   bool key(string_t& key) override {
+    NUMOE_DCHECK(!keys_.empty());
     if (keys_.back().insert(key).second) return true;
     error_ = fmt::format("key \"{}\" occurs twice, expected once", Printable(key));
     return false;
@@ -65,6 +68,7 @@ class StrictChecker : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
   bool Close() {
+    NUMOE_DCHECK(!keys_.empty());
     keys_.pop_back();
     return true;
   }
@@ -112,7 +116,9 @@ absl::StatusOr<nlohmann::json> ParseStrictJson(std::string_view text, std::strin
     return absl::InvalidArgumentError(
         fmt::format("{}: {}", file, checker.error().empty() ? "not valid JSON" : checker.error()));
   }
-  return nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  nlohmann::json json = nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  NUMOE_DCHECK(!json.is_discarded());
+  return json;
 }
 
 std::string DumpJson(const nlohmann::ordered_json& json) {
@@ -121,6 +127,7 @@ std::string DumpJson(const nlohmann::ordered_json& json) {
 
 std::string Printable(std::string_view text) {
   const std::string quoted = Dump(std::string(text));
+  NUMOE_DCHECK(quoted.size() >= 2 && quoted.front() == '"' && quoted.back() == '"');
   return Cut(quoted.substr(1, quoted.size() - 2));
 }
 

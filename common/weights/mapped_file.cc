@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/input_file.h"
 
@@ -56,6 +57,7 @@ bool MappedFile::Holds(absl::Span<const std::byte> part) const {
 
 bool InPageCache(absl::Span<const std::byte> part) {
   constexpr uintptr_t kPage = 4096;
+  NUMOE_CHECK(!part.empty());
   const uintptr_t begin = reinterpret_cast<uintptr_t>(part.data()) / kPage * kPage;
   const uintptr_t end = reinterpret_cast<uintptr_t>(part.data()) + part.size();
   std::vector<unsigned char> pages((end - begin + kPage - 1) / kPage);

@@ -22,6 +22,7 @@ T Load(const std::byte* data, int64_t index) {
 }
 
 float LoadScale(const MatrixView& m, int64_t index) {
+  NUMOE_DCHECK(0 <= index && (static_cast<size_t>(index) + 1) * DTypeBytes(m.scale_dtype) <= m.scales.size());
   switch (m.scale_dtype) {
     case DType::kF32:
       return Load<float>(m.scales.data(), index);
@@ -39,6 +40,7 @@ float LoadScale(const MatrixView& m, int64_t index) {
 void DecodeGgmlRow(const MatrixView& m, int64_t row, int64_t col_begin, int64_t col_end, float* out) {
   const GgmlTraits& traits = TraitsOf(m.ggml);
   const int64_t width = traits.block_values;
+  NUMOE_DCHECK_EQ(m.cols % width, 0);
   const std::byte* blocks = m.data.data() + row * (m.cols / width) * traits.block_bytes;
   float part[256];
   NUMOE_CHECK_LE(width, static_cast<int64_t>(std::size(part)));
@@ -84,6 +86,7 @@ void DecodeCodes(const MatrixView& m, int64_t row, int64_t col_begin, int64_t co
 }
 
 void ApplyScales(const MatrixView& m, int64_t row, int64_t col_begin, int64_t col_end, float* out) {
+  NUMOE_DCHECK(m.block_rows > 0 && m.block_cols > 0);
   const int64_t scale_cols = (m.cols + m.block_cols - 1) / m.block_cols;
   for (int64_t begin = col_begin; begin < col_end;) {
     const int64_t block = begin / m.block_cols;
@@ -106,6 +109,7 @@ void DecodeMatrix(const MatrixView& matrix, int64_t row_begin, int64_t row_end, 
     DecodeCodes(matrix, row, col_begin, col_end, target);
     if (!matrix.scales.empty()) ApplyScales(matrix, row, col_begin, col_end, target);
   }
+  NUMOE_CHECK(target == out.data() + out.size());
 }
 
 }  // namespace numoe

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "common/base/check.h"
 #include "common/formats/bf16.h"
 #include "common/formats/fp16.h"
 
@@ -18,6 +19,7 @@ int64_t FindExponent(absl::Span<const std::byte> bytes, Word exponent) {
   constexpr size_t kBlock = 4096 / sizeof(Word);
   Word words[kBlock];
   const size_t count = bytes.size() / sizeof(Word);
+  NUMOE_DCHECK_EQ(bytes.size() % sizeof(Word), 0u);
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t size = std::min(kBlock, count - begin);
     std::memcpy(words, bytes.data() + begin * sizeof(Word), size * sizeof(Word));
@@ -41,6 +43,7 @@ Word At(absl::Span<const std::byte> bytes, int64_t index) {
 }  // namespace
 
 absl::Status CheckScales(const MatrixView& m, int64_t first_row) {
+  NUMOE_DCHECK(m.rows > 0 && m.cols > 0 && first_row >= 0);
   if (m.scales.empty()) return absl::OkStatus();
   int64_t at = -1;
   float value = 0;
@@ -51,6 +54,7 @@ absl::Status CheckScales(const MatrixView& m, int64_t first_row) {
     at = FindExponent<uint16_t>(m.scales, 0x7f80u);
     if (at >= 0) value = DecodeBf16(At<uint16_t>(m.scales, at));
   } else {
+    NUMOE_DCHECK(m.scale_dtype == DType::kF16);
     at = FindExponent<uint16_t>(m.scales, 0x7c00u);
     if (at >= 0) value = DecodeF16(At<uint16_t>(m.scales, at));
   }
@@ -62,6 +66,7 @@ absl::Status CheckScales(const MatrixView& m, int64_t first_row) {
 }
 
 absl::Status CheckCodes(const MatrixView& m, int64_t first_row) {
+  NUMOE_DCHECK(m.cols > 0 && first_row >= 0);
   if (m.format != MatrixFormat::kFp8Block) return absl::OkStatus();
   const int64_t at = FindExponent<uint8_t>(m.data, 0x7fu);  // E4M3 has one NaN and no infinity
   if (at < 0) return absl::OkStatus();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/config_fields.h"
@@ -283,6 +284,9 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view text, std::string_
     RETURN_IF_ERROR(top.status());
   }
   if (!bos.empty()) config.bos_token_id = bos.front();
+  NUMOE_CHECK_EQ(config.layer_is_moe.size(), static_cast<size_t>(config.num_layers));
+  NUMOE_CHECK(config.experts_per_token <= config.num_experts && config.num_experts % config.n_group == 0);
+  NUMOE_CHECK(config.rope.dim > 0 && config.rope.dim % 2 == 0);
   return config;
 }
 

@@ -35,6 +35,7 @@ void RangeReader::Begin(InputFile& file, uint64_t offset, absl::Span<std::byte> 
 
 void RangeReader::Submit(int slot) {
   Slot& s = slots_[static_cast<size_t>(slot)];
+  NUMOE_CHECK_LT(s.done, s.needed);
   s.direct = s.file->direct();
   queue_->Submit({.fd = s.file->fd(),
                   .offset = s.offset + s.done,
@@ -69,6 +70,7 @@ RangeReader::Done RangeReader::Await() {
   NUMOE_CHECK_GT(in_flight_, 0);
   while (true) {
     const ReadQueue::Result result = queue_->Wait();
+    NUMOE_CHECK(0 <= result.slot && static_cast<size_t>(result.slot) < slots_.size()) << result.slot;
     Slot& s = slots_[static_cast<size_t>(result.slot)];
     Done done{.tag = s.tag, .status = absl::OkStatus()};
     if (!Complete(s, result.bytes, done.status)) {
@@ -78,6 +80,7 @@ RangeReader::Done RangeReader::Await() {
     if (!s.direct) s.file->DropCache(s.offset, s.out.size());
     free_slots_.push_back(result.slot);
     --in_flight_;
+    NUMOE_CHECK_EQ(free_slots_.size() + static_cast<size_t>(in_flight_), slots_.size());
     return done;
   }
 }

@@ -26,6 +26,7 @@ absl::Status Error(std::string_view file, std::string_view tensor, const std::st
 // Entries of `shape` multiplied with the element size; nullopt on a bad entry or where any partial product
 // leaves int64 (so that TensorView::ElementCount cannot overflow either).
 std::optional<uint64_t> ByteCount(const json& shape, size_t element_bytes, Shape& out) {
+  NUMOE_DCHECK(out.empty() && element_bytes > 0);
   auto bytes = static_cast<int64_t>(element_bytes);
   for (const json& dim : shape) {
     if (!dim.is_number_unsigned() || dim.get<uint64_t>() > INT64_MAX) return std::nullopt;
@@ -131,6 +132,7 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::b
   if (file.size() < sizeof length) {
     return Error(name, "", fmt::format("{} bytes, expected at least 8; is the file truncated?", file.size()));
   }
+  NUMOE_CHECK_GE(head.size(), sizeof length);
   std::memcpy(&length, head.data(), sizeof length);
   if (length > limits::kSafetensorsHeaderBytesMax) {
     return Error(name, "",
@@ -169,6 +171,7 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const std::b
     ASSIGN_OR_RETURN(slot->second, ParseEntry(entry, data, range, name));
     ranges.push_back(range);
   }
+  NUMOE_CHECK_EQ(ranges.size(), header.tensors.size());
   RETURN_IF_ERROR(CheckContiguous(ranges, data.size(), name));
   return header;
 }

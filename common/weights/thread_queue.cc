@@ -6,6 +6,7 @@
 #include <deque>
 #include <thread>
 
+#include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/weights/range_reader.h"
 
@@ -15,6 +16,7 @@ namespace {
 class ThreadQueue final : public ReadQueue {
  public:
   explicit ThreadQueue(int depth) {
+    NUMOE_CHECK_GT(depth, 0);
     for (int i = 0; i < depth; ++i) {
       threads_.emplace_back([this] {
         pthread_setname_np(pthread_self(), "weight-read");
@@ -32,6 +34,7 @@ class ThreadQueue final : public ReadQueue {
   }
 
   void Submit(const Read& read) override {
+    NUMOE_DCHECK(read.fd >= 0 && read.out != nullptr && read.size > 0);
     {
       const MutexLock lock(mutex_);
       reads_.push_back(read);
