@@ -1,5 +1,7 @@
 #include "coordinator/api/json_fields.h"
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 using nlohmann::ordered_json;
@@ -57,6 +59,7 @@ void JsonFields::Strings(const char* name, size_t count_max, std::vector<std::st
 }
 
 void JsonFields::Fail(const std::string& name, const std::string& expected) {
+  NUMOE_DCHECK(!name.empty() && !expected.empty());
   Fail(BadRequest(path_ + name, fmt::format("'{}{}': expected {}", path_, name, expected)));
 }
 

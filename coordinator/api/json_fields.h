@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/ids.h"
 #include "coordinator/http/api_error.h"
 #include "nlohmann/json.hpp"
@@ -23,7 +24,9 @@ class JsonFields {
  public:
   /// REQUIRES: root is an object, and outlives this.
   explicit JsonFields(const nlohmann::ordered_json& root, std::string path = "")
-      : root_(root), path_(std::move(path)) {}
+      : root_(root), path_(std::move(path)) {
+    NUMOE_CHECK(root_.is_object()) << path_;
+  }
 
   /// Null if missing or null.
   const nlohmann::ordered_json* Get(const char* name) const;
@@ -33,6 +36,7 @@ class JsonFields {
 
   template <typename T>
   void Number(const char* name, double low, double high, T& out) {
+    NUMOE_DCHECK_LE(low, high);
     const nlohmann::ordered_json* value = Get(name);
     if (value == nullptr) return;
     const bool whole = std::is_integral_v<T>;
@@ -42,6 +46,14 @@ class JsonFields {
                                     high, Short(*value)));
     }
     out = value->get<T>();
+  }
+  /// The same; what is not there stays none.
+  template <typename T>
+  void Number(const char* name, double low, double high, std::optional<T>& out) {
+    if (Get(name) == nullptr) return;
+    T number{};
+    Number(name, low, high, number);
+    out = number;
   }
   void Bool(const char* name, bool& out);
   void String(const char* name, std::string& out);

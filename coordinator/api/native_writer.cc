@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -32,8 +34,10 @@ NativeWriter::NativeWriter(const GenerationRequest& request, AnswerContext conte
 
 ordered_json NativeWriter::FinishJson(const Choice& choice) const {
   if (!choice.done()) return nullptr;
-  if (choice.finish_reason() == "length")
-    return {{"type", "length"}, {"length", request_.sampling.max_tokens}};
+  if (choice.finish_reason() == "length") {
+    NUMOE_CHECK(request_.sampling.max_tokens.has_value()) << "ReadNativeRequest has a default";
+    return {{"type", "length"}, {"length", *request_.sampling.max_tokens}};
+  }
   if (choice.finish_reason() == "abort") return {{"type", "abort"}, {"message", "Aborted"}};
   ordered_json json = {{"type", "stop"}, {"matched", nullptr}};
   if (const auto* text = std::get_if<std::string>(&choice.stop_reason())) {
@@ -52,6 +56,7 @@ void NativeWriter::AddLogprobs(const Choice& choice, ordered_json& meta) const {
   if (!request_.sampling.prompt_logprobs) return;
   // The prompt's first token follows nothing and has none; the list of the others has no place for it.
   auto first = static_cast<size_t>(request_.logprob_start);
+  NUMOE_DCHECK_GE(request_.logprob_start, 0);
   if (first == 0) {
     const TokenId token = context_.prompts[static_cast<size_t>(choice.prompt_index())][0];
     meta["input_token_logprobs"].push_back({nullptr, token, nullptr});
@@ -81,6 +86,7 @@ std::string NativeWriter::Events(const Choice& choice, const ChoiceStep& step) {
 }
 
 std::string NativeWriter::Whole(const Choices& choices) {
+  NUMOE_CHECK(!choices.empty() && (choices.size() == 1 || request_.list_answer || request_.n > 1));
   ordered_json answers = ordered_json::array();
   for (const auto& choice : choices) answers.push_back(Answer(*choice));
   return DumpJson(request_.list_answer || request_.n > 1 ? answers : answers[0]);

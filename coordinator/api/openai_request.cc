@@ -161,7 +161,7 @@ std::variant<GenerationRequest, ApiError> ReadChatRequest(const ordered_json& bo
                                                           const GenerationDefaults& defaults) {
   JsonFields in(body);
   GenerationRequest out = ReadWhatBothHave(in, defaults);
-  out.sampling.max_tokens = INT32_MAX;
+  out.sampling.max_tokens = std::nullopt;
   in.Number("max_tokens", 1, INT32_MAX, out.sampling.max_tokens);
   in.Number("max_completion_tokens", 1, INT32_MAX, out.sampling.max_tokens);
   ReadChatLogprobs(in, out);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -50,10 +52,10 @@ void RequestTrace::Describe(const GenerationRequest& request, const std::string&
                      {"gen_ai.request.model", request.model.empty() ? model : request.model},
                      {"gen_ai.response.model", model},
                      {"gen_ai.response.id", answer_id},
-                     {"gen_ai.request.max_tokens", int64_t{p.max_tokens}},
                      {"gen_ai.request.temperature", double{p.temperature}},
                      {"gen_ai.request.top_p", double{p.top_p}},
                      {"gen_ai.request.stream", request.stream}});
+  if (p.max_tokens) a.emplace_back("gen_ai.request.max_tokens", int64_t{*p.max_tokens});
   if (p.top_k > 0) a.emplace_back("gen_ai.request.top_k", double(p.top_k));
   if (p.seed) a.emplace_back("gen_ai.request.seed", static_cast<int64_t>(*p.seed));
   if (p.frequency_penalty != 0) a.emplace_back("gen_ai.request.frequency_penalty", p.frequency_penalty);
@@ -67,6 +69,7 @@ void RequestTrace::Submitted(size_t choice) {
 }
 
 void RequestTrace::Took(size_t choice, const TokenEvent& event) {
+  NUMOE_CHECK_LT(choice, choices_.size()) << "Submitted comes first";
   ChoiceTimes& times = choices_[choice];
   if (event.admitted != Clock::time_point()) times.admitted = event.admitted;
   if (event.tokens.empty()) return;
@@ -80,6 +83,7 @@ int64_t RequestTrace::Nanoseconds(Clock::time_point time) const {
 
 Span RequestTrace::Part(const char* name, size_t choice, Clock::time_point begin,
                         Clock::time_point end) const {
+  NUMOE_DCHECK(!root_.trace_id.empty() && !root_.span_id.empty());
   return {.trace_id = root_.trace_id,
           .span_id = NewSpanId(),
           .parent_id = root_.span_id,
@@ -99,6 +103,7 @@ void RequestTrace::AddParts(size_t choice, const ChoiceTimes& times, Clock::time
   if (!times.admitted) return;
   out.push_back(Part("prefill", choice, *times.admitted, times.first_token.value_or(end)));
   if (!times.first_token) return;
+  NUMOE_CHECK(times.last_token.has_value() && *times.first_token <= *times.last_token);
   out.push_back(Part("decode", choice, *times.first_token, *times.last_token));
 }
 

@@ -268,7 +268,7 @@ std::variant<GenerationRequest, ApiError> ReadResponsesRequest(const ordered_jso
   in.Object("metadata");
   ReadSampling(in, out);
   out.n = out.best_of = 1;  // a response is one answer
-  out.sampling.max_tokens = INT32_MAX;
+  out.sampling.max_tokens = std::nullopt;
   in.Number("max_output_tokens", 1, INT32_MAX, out.sampling.max_tokens);
   std::string previous;
   in.String("previous_response_id", previous);

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -25,6 +27,7 @@ int32_t LargestKey(absl::Span<const float> logits) {
 absl::Status NotANumber() { return absl::DataLossError("the model produced a logit that is not a number"); }
 
 absl::StatusOr<TokenId> FindBest(absl::Span<const float> logits) {
+  NUMOE_CHECK(!logits.empty());
   size_t best_block = 0;
   int32_t best = std::numeric_limits<int32_t>::min();
   int bad = 0;
@@ -42,7 +45,10 @@ absl::StatusOr<TokenId> FindBest(absl::Span<const float> logits) {
     }
   }
   if (bad != 0) return NotANumber();
-  while (OrderKey(logits[best_block]) != best) ++best_block;
+  while (OrderKey(logits[best_block]) != best) {
+    ++best_block;
+    NUMOE_DCHECK_LT(best_block, logits.size());
+  }
   return static_cast<TokenId>(best_block);
 }
 
@@ -57,6 +63,7 @@ double SumOfExps(absl::Span<const float> logits, float best) {
   for (; i < logits.size(); ++i) sums[0] += ExpOfNegative(logits[i] - best);
   double total = 0;
   for (const double sum : sums) total += sum;
+  NUMOE_DCHECK(!(total < 0)) << total;
   return total;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -43,6 +45,8 @@ LogitRules::LogitRules(LogitRuleParams params, absl::Span<const TokenId> prompt,
 }
 
 TokenRule& LogitRules::RuleOf(TokenId token) {
+  NUMOE_DCHECK_GE(token, 0);
+  NUMOE_DCHECK_EQ(places_.size(), rules_.size());
   const auto [place, is_new] = places_.try_emplace(token, rules_.size());
   if (is_new) rules_.push_back({.token = token});
   return rules_[place->second];
@@ -62,6 +66,7 @@ std::optional<absl::Span<const TokenRule>> LogitRules::List() const {
 }
 
 void LogitRules::Apply(absl::Span<float> logits, bool forbid) const {
+  NUMOE_DCHECK_EQ(logits.size(), static_cast<size_t>(vocab_));
   Apply([&](TokenId token) { return &logits[static_cast<size_t>(token)]; }, forbid);
 }
 

@@ -39,6 +39,7 @@ class BestOf {
   };
 
   void Insert(int32_t key, size_t token) {
+    NUMOE_DCHECK(most_ > 0 && count_ <= most_);
     size_t place = count_ < most_ ? count_++ : most_ - 1;
     for (; place > 0 && best_[place - 1].key < key; --place) best_[place] = best_[place - 1];
     best_[place] = {key, static_cast<TokenId>(token)};
@@ -71,6 +72,7 @@ absl::StatusOr<TokenLogprobs> ReadLogprobs(absl::Span<const float> logits, Token
   BestOf alternatives(top);
   alternatives.Read(logits);
   for (size_t i = 0; i < alternatives.count(); ++i) found.top.push_back(logprob(alternatives.token(i)));
+  NUMOE_DCHECK_EQ(found.top.size(), std::min(static_cast<size_t>(top), logits.size()));
   return found;
 }
 

@@ -64,6 +64,7 @@ bool Sampler::SortNextLevel(absl::Span<const float> logits, float best, double t
   };
   const float ceiling = edge(level_);
   const float floor = edge(++level_);
+  NUMOE_DCHECK_LT(floor, ceiling);
   const auto first = static_cast<std::ptrdiff_t>(candidates_.size());
   for (size_t i = 0; i < logits.size(); ++i) {
     if (logits[i] >= floor && logits[i] < ceiling)
@@ -116,10 +117,12 @@ absl::StatusOr<TokenId> Sampler::SampleOfFew(absl::Span<const float> logits, con
     }
   }
   if (allowed_.empty()) return NothingAllowed(/*masked=*/true);
+  NUMOE_DCHECK_EQ(allowed_.size(), shaped_.size());
   if (choice.rules != nullptr) {
     const auto logit_of = [&](TokenId token) -> float* {
       if (!IsAllowed(choice.allowed, token)) return nullptr;
       const auto place = std::lower_bound(allowed_.begin(), allowed_.end(), token);
+      NUMOE_DCHECK(place != allowed_.end() && *place == token);
       return &shaped_[static_cast<size_t>(place - allowed_.begin())];
     };
     choice.rules->Apply(logit_of, forbid);
@@ -191,6 +194,7 @@ absl::StatusOr<TokenId> Sampler::SampleAmong(absl::Span<const float> logits, con
     left -= candidates_[i].weight;
     if (left < 0) return candidates_[i].token;
   }
+  NUMOE_CHECK(!candidates_.empty()) << "the best logit is a candidate";
   return candidates_[std::min(kept, candidates_.size()) - 1].token;  // rounding left a little
 }
 

@@ -1,7 +1,7 @@
 // BlockTables: gives sequences their KV blocks, finds what the prefix cache has of them, and takes blocks
 // back.
 //
-// The one place where Sequence::blocks, ::prefixes and ::cached meet the pool. A waiting sequence holds
+// The one place where Sequence::kv meets the pool, and its only writer. A waiting sequence holds
 // nothing; FindPrefix says what it would hold, TakePrefix makes it so. Engine thread only; the pool outlives
 // it. Contract: coordinator/kvcache/CONTRACT.md.
 #pragma once
@@ -27,6 +27,8 @@ class BlockTables {
   void TakePrefix(Sequence& s);
   /// Blocks for rows [0, tokens). REQUIRES: the pool has them.
   void Grow(Sequence& s, int64_t tokens);
+  /// So many more tokens have rows.
+  void Computed(Sequence& s, int tokens);
   /// Names the blocks that `cached` has filled, for others to use.
   void Publish(Sequence& s);
   /// Of its blocks, those that others hold too.

@@ -29,8 +29,9 @@ struct SamplingParams {
   double top_p = 1.0;
   int top_k = 0;  // 0: off
   double min_p = 0.0;
-  std::optional<uint64_t> seed;  // none: drawn from the engine's generator
-  int max_tokens = 16;
+  std::optional<uint64_t> seed;         // none: drawn from the engine's generator
+  std::optional<int> max_tokens = 16;   // of the answer; none: as many as the context has room for; 0: only
+                                        // the prompt is computed
   std::vector<TokenId> stop_token_ids;  // besides the model's own
   bool ignore_eos = false;
   // OpenAI's, over generated tokens, and vLLM's, over prompt and output (coordinator/sampling/logit_rules.h).

@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 
@@ -45,6 +46,8 @@ class EngineLoop final : public Engine {
 
   absl::StatusOr<SequenceId> Submit(GenerateRequest request) override {
     ASSIGN_OR_RETURN(SequencePtr sequence, MakeSequence(std::move(request), scheduler_.sequence_limits()));
+    NUMOE_CHECK_GE(sequence->request.tenant.weight, 1);
+    NUMOE_CHECK(sequence->request.on_event != nullptr);
     const auto prompt = static_cast<double>(sequence->prompt_tokens);
     const MutexLock lock(mutex_);
     if (draining_ || stop_) return absl::UnavailableError("the server is draining and takes no new requests");
@@ -53,7 +56,7 @@ class EngineLoop final : public Engine {
       return absl::ResourceExhaustedError(
           fmt::format("the queue is full ({} requests waiting)", WaitingNow()));
     }
-    sequence->arrived = sequence->last_token = options_.now();
+    sequence->arrived = options_.now();
     if (LiveNow() == 0) moved_ = turned_ = sequence->arrived;
     sequence->seed = sequence->request.sampling.seed.value_or(random_());
     const SequenceId id = sequence->id = ++last_id_;

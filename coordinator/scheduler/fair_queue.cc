@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -12,6 +14,7 @@ bool GoesBefore(const SequencePtr& a, const SequencePtr& b) { return a->GoesBefo
 }  // namespace
 
 void FairQueue::Add(SequencePtr s) {
+  NUMOE_CHECK(s != nullptr && s->kv.blocks.empty()) << "who waits holds nothing";
   std::deque<SequencePtr>& line = lines_[s->request.tenant.id];
   line.insert(std::upper_bound(line.begin(), line.end(), s, GoesBefore), std::move(s));
   ++size_;
@@ -19,10 +22,12 @@ void FairQueue::Add(SequencePtr s) {
 
 SequencePtr FairQueue::TakeFirst(int tenant) {
   const auto line = lines_.find(tenant);
+  NUMOE_CHECK(line != lines_.end() && !line->second.empty()) << "tenant " << tenant;
   SequencePtr first = std::move(line->second.front());
   line->second.pop_front();
   if (line->second.empty()) lines_.erase(line);
   --size_;
+  NUMOE_CHECK_GE(size_, static_cast<int>(lines_.size())) << "no line is empty";
   return first;
 }
 
@@ -65,6 +70,7 @@ void OrderByTurns(std::vector<SequencePtr>& running) {
   for (const SequencePtr& s : running) {
     const Tenant& tenant = s->request.tenant;
     Line& line = lines.try_emplace(tenant.id, Line{.weight = tenant.weight}).first->second;
+    NUMOE_DCHECK_GE(line.weight, 1) << "tenant " << tenant.id;
     s->turn = static_cast<double>(line.taken++) / line.weight;
   }
   if (lines.size() < 2) return;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "common/base/check.h"
 #include "coordinator/scheduler/sequence.h"
 #include "coordinator/scheduler/tenant_lines.h"
 
@@ -18,7 +19,10 @@ namespace numoe {
 class FairQueue {
  public:
   void Add(SequencePtr s);
-  Sequence& At(int tenant, int index) { return *lines_.at(tenant)[static_cast<size_t>(index)]; }
+  Sequence& At(int tenant, int index) {
+    NUMOE_DCHECK(0 <= index && static_cast<size_t>(index) < lines_.at(tenant).size());
+    return *lines_.at(tenant)[static_cast<size_t>(index)];
+  }
   /// The first of the tenant's line leaves it. REQUIRES: the tenant has one.
   SequencePtr TakeFirst(int tenant);
   void ForEach(absl::FunctionRef<void(Sequence&)> visit);

@@ -12,9 +12,11 @@ namespace numoe {
 int64_t FairShares::Account::part() const { return int64_t{limits::kFairQuantumTokens} * weight; }
 
 void FairShares::Account::Take(int64_t tokens) {
+  NUMOE_CHECK(weight >= 1 && tokens >= 0);
   spent += tokens;
   round += spent / part();
   spent %= part();
+  NUMOE_DCHECK(0 <= spent && left() >= 1);
 }
 
 void FairShares::Contend(const std::map<int, int>& weights) {

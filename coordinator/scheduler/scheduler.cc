@@ -23,9 +23,13 @@ const char* ReasonName(FinishReason reason) {
       return "length";
     case FinishReason::kCancelled:
       return "cancelled";
-    default:
+    case FinishReason::kError:
       return "error";
+    case FinishReason::kNone:
+      break;
   }
+  NUMOE_CHECK(false) << "a sequence that goes on has no reason";
+  return "";
 }
 
 bool Contains(const std::vector<TokenId>& ids, TokenId token) {
@@ -34,6 +38,7 @@ bool Contains(const std::vector<TokenId>& ids, TokenId token) {
 
 SequenceLimits SequenceLimitsOf(const EngineOptions& options) {
   const int64_t rows = int64_t{options.kv_blocks} * options.limits.block_tokens;
+  NUMOE_CHECK(options.vocab > 0 && options.kv_blocks > 0 && options.queue_max > 0);
   return {.tokens_max = std::min(options.max_model_len, rows - 1),
           .vocab = options.vocab,
           .eos_token_ids = options.eos_token_ids};
@@ -61,6 +66,7 @@ Scheduler::Scheduler(Model& model, ExpertBackend& experts, const EngineOptions& 
 }
 
 void Scheduler::Add(SequencePtr sequence) {
+  NUMOE_CHECK(sequence->id > 0 && sequence->tokens_max <= sequence_limits_.tokens_max);
   ++live_;
   deadlines_ += sequence->request.deadline ? 1 : 0;
   Queue(std::move(sequence));
@@ -116,7 +122,7 @@ void Scheduler::EndLate() {
     if (!s.request.deadline || *s.request.deadline > now) return;
     End(s, FinishReason::kError,
         absl::DeadlineExceededError(fmt::format("the request's deadline passed after {} of at most {} tokens",
-                                                s.generated(), s.request.sampling.max_tokens)));
+                                                s.generated(), s.tokens_max - s.prompt_tokens)));
   });
   Settle();
 }
@@ -157,6 +163,7 @@ bool Scheduler::SomebodyWaitsTooLong() const {
 
 // Who has most gives one place up, unless it has no other; the planner keeps it for those who have none.
 void Scheduler::MakePlace() {
+  NUMOE_CHECK(!running_.empty());
   Sequence& last = *running_.back();
   const auto same = [&](const SequencePtr& s) { return s->request.tenant.id == last.request.tenant.id; };
   if (std::count_if(running_.begin(), running_.end(), same) < 2) return;
@@ -229,12 +236,12 @@ std::vector<SequenceView> Scheduler::RunningViews(int prompt_tokens) const {
   views.reserve(running_.size());
   int wanted = 0;  // the most that a step can need
   for (const SequencePtr& s : running_) {
-    const auto blocks = static_cast<int>(s->blocks.size());
+    const auto blocks = static_cast<int>(s->kv.blocks.size());
     const int64_t tokens = std::min<int64_t>(s->uncached(), prompt_tokens);
-    wanted += std::max(0, blocks_.BlocksFor(s->cached + tokens) - blocks);
+    wanted += std::max(0, blocks_.BlocksFor(s->kv.cached + tokens) - blocks);
     views.push_back({.tokens = static_cast<int64_t>(s->tokens.size()),
-                     .tokens_max = s->prompt_tokens + s->request.sampling.max_tokens,
-                     .cached = s->cached,
+                     .tokens_max = s->tokens_max,
+                     .cached = s->kv.cached,
                      .blocks = blocks,
                      .prompt_logits = s->unscored() > 0,
                      .tenant = s->request.tenant.id});
@@ -247,9 +254,9 @@ std::vector<SequenceView> Scheduler::RunningViews(int prompt_tokens) const {
 
 SequenceView Scheduler::WaitingView(Sequence& s) const {
   tables_.FindPrefix(s);
-  const auto count = static_cast<int>(s.prefixes.size());
+  const auto count = static_cast<int>(s.kv.prefixes.size());
   return {.tokens = static_cast<int64_t>(s.tokens.size()),
-          .tokens_max = s.prompt_tokens + s.request.sampling.max_tokens,
+          .tokens_max = s.tokens_max,
           .cached = int64_t{count} * blocks_.block_tokens(),
           .blocks = count,
           .idle = tables_.IdleBlocks(s),
@@ -259,6 +266,7 @@ SequenceView Scheduler::WaitingView(Sequence& s) const {
 
 // It leaves the running list when the step is settled.
 void Scheduler::Preempt(Sequence& s) {
+  NUMOE_CHECK(!s.preempted && !s.ending) << "sequence " << s.id;
   tables_.Release(s);
   s.preempted = true;
   ++stats_.preemptions;
@@ -276,21 +284,22 @@ void Scheduler::CarryOut(const StepPlan& plan) {
     if (s.admitted == std::chrono::steady_clock::time_point()) s.admitted = options_.now();
     tables_.TakePrefix(s);  // for all of them before a block is given out, which can end a prefix
     stats_.prefix_query_tokens += s.tokens.size();
-    stats_.prefix_hit_tokens += static_cast<uint64_t>(s.cached);
+    stats_.prefix_hit_tokens += static_cast<uint64_t>(s.kv.cached);
     metrics_.Add(CounterId::kPrefixQueryTokens, static_cast<double>(s.tokens.size()));
-    metrics_.Add(CounterId::kPrefixHitTokens, static_cast<double>(s.cached));
+    metrics_.Add(CounterId::kPrefixHitTokens, static_cast<double>(s.kv.cached));
   }
   waiting_count_ = waiting_.size();
   for (const PlannedPart& part : plan.parts) {
     Sequence& s = *running_[static_cast<size_t>(part.sequence)];
-    tables_.Grow(s, s.cached + part.tokens);
+    NUMOE_CHECK(!s.preempted && !s.ending) << "sequence " << s.id;
+    tables_.Grow(s, s.kv.cached + part.tokens);
   }
 }
 
 // Of the next `tokens` tokens, so many last ones have logits that somebody reads.
 int Scheduler::LogitRows(const Sequence& s, int tokens) {
-  const int64_t end = s.cached + tokens;
-  if (s.unscored() > 0) return static_cast<int>(std::max<int64_t>(0, end - s.scored));
+  const int64_t end = s.kv.cached + tokens;
+  if (s.unscored() > 0) return static_cast<int>(std::max<int64_t>(0, end - s.drawing.scored));
   return end == static_cast<int64_t>(s.tokens.size()) ? 1 : 0;
 }
 
@@ -300,11 +309,11 @@ void Scheduler::FillBatch(const StepPlan& plan) {
   if (model_.CanDraw()) samples_.reserve(plan.parts.size());
   for (const PlannedPart& part : plan.parts) {
     Sequence& s = *running_[static_cast<size_t>(part.sequence)];
-    const auto tokens = absl::MakeConstSpan(s.tokens).subspan(static_cast<size_t>(s.cached),
+    const auto tokens = absl::MakeConstSpan(s.tokens).subspan(static_cast<size_t>(s.kv.cached),
                                                               static_cast<size_t>(part.tokens));
     batch_.sequences.push_back({.tokens = tokens,
-                                .position = s.cached,
-                                .blocks = s.blocks,
+                                .position = s.kv.cached,
+                                .blocks = s.kv.blocks,
                                 .logits_last = LogitRows(s, part.tokens),
                                 .sample = model_.CanDraw() ? SampleFor(s, part.tokens) : nullptr});
   }
@@ -312,10 +321,10 @@ void Scheduler::FillBatch(const StepPlan& plan) {
 
 // A constraint that fails is told of after the step, where drawing is.
 const SampleSpec* Scheduler::SampleFor(Sequence& s, int tokens) {
-  if (s.cached + tokens < static_cast<int64_t>(s.tokens.size()) || s.request.sampling.max_tokens == 0)
-    return nullptr;
+  if (s.kv.cached + tokens < static_cast<int64_t>(s.tokens.size()) || s.only_prompt()) return nullptr;
   const absl::StatusOr<SampleSpec> spec = drawer_.SpecOf(s);
   if (!spec.ok()) return nullptr;
+  NUMOE_CHECK_LT(samples_.size(), samples_.capacity());
   samples_.push_back(*spec);  // has room: the batch points into it
   return &samples_.back();
 }
@@ -338,6 +347,7 @@ void Scheduler::RecordStep(const StepPlan& plan, EngineClock::time_point start) 
   }
   step_end_ = options_.now();
   const double seconds = std::chrono::duration<double>(step_end_ - start).count();
+  NUMOE_CHECK_LE(tokens, options_.limits.step_tokens);
   pacer_.Record(decodes, tokens - decodes, seconds);
   metrics_.Observe(HistogramId::kStepDuration, seconds);
   metrics_.Observe(HistogramId::kStepTokens, tokens);
@@ -365,9 +375,10 @@ void Scheduler::Sample(const StepPlan& plan, const StepLogits& logits) {
   for (const PlannedPart& part : plan.parts) {
     Sequence& s = *running_[static_cast<size_t>(part.sequence)];
     const size_t end = rows.taken() + static_cast<size_t>(LogitRows(s, part.tokens));
-    s.cached += part.tokens;
+    tables_.Computed(s, part.tokens);
     const absl::Status status = Advance(s, rows, end);
     rows.SkipTo(end);
+    NUMOE_CHECK_EQ(rows.taken(), end) << "sequence " << s.id;
     if (status.ok()) {
       tables_.Publish(s);
     } else {
@@ -382,9 +393,9 @@ void Scheduler::Sample(const StepPlan& plan, const StepLogits& logits) {
 absl::Status Scheduler::Advance(Sequence& s, StepRows& rows, size_t end) {
   while (s.unscored() > 0 && rows.taken() < end) RETURN_IF_ERROR(drawer_.Score(s, rows.Next().logits));
   if (s.uncached() > 0) return absl::OkStatus();  // mid-prompt
-  if (s.request.sampling.max_tokens == 0) {       // only its prompt was asked about
+  if (s.only_prompt()) {
     End(s, FinishReason::kLength);
-    s.ending->prompt_logprobs = std::move(s.scores);
+    s.ending->prompt_logprobs = TokenDrawer::TakeScores(s);
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(DrawnToken drawn, drawer_.Draw(s, rows.Next()));
@@ -394,6 +405,7 @@ absl::Status Scheduler::Advance(Sequence& s, StepRows& rows, size_t end) {
 
 // Hands a token out; the last one goes with the ending.
 void Scheduler::Emit(Sequence& s, DrawnToken drawn) {
+  NUMOE_CHECK_LT(static_cast<int64_t>(s.tokens.size()), s.tokens_max);
   const bool first = s.generated() == 0;
   const auto since = std::chrono::duration<double>(step_end_ - (first ? s.arrived : s.last_token)).count();
   metrics_.Observe(first ? HistogramId::kTimeToFirstToken : HistogramId::kInterTokenLatency, since);
@@ -406,23 +418,25 @@ void Scheduler::Emit(Sequence& s, DrawnToken drawn) {
   const bool stopped =
       Contains(p.stop_token_ids, drawn.token) || (ends && Contains(options_.eos_token_ids, drawn.token));
   TokenEvent* event = &event_;
-  if (stopped || s.generated() >= p.max_tokens) {
+  if (stopped || static_cast<int64_t>(s.tokens.size()) >= s.tokens_max) {
     End(s, stopped ? FinishReason::kStop : FinishReason::kLength);
     event = &*s.ending;
   } else {
     event_.sequence = s.id;
-    event_.cached_prompt_tokens = s.reused.value_or(0);
+    event_.cached_prompt_tokens = s.kv.reused.value_or(0);
     event_.admitted = s.admitted;
   }
   event->tokens.assign(1, drawn.token);
   event->logprobs = std::move(drawn.logprobs);
-  event->prompt_logprobs = std::exchange(s.scores, {});
+  event->prompt_logprobs = TokenDrawer::TakeScores(s);
   if (event == &event_) s.request.on_event(event_);
 }
 
 void Scheduler::End(Sequence& s, FinishReason reason, const absl::Status& error) const {
+  NUMOE_CHECK(!s.ending) << "sequence " << s.id << " ends once";
+  NUMOE_CHECK(reason != FinishReason::kNone && error.ok() == (reason != FinishReason::kError));
   s.ending = TokenEvent{.sequence = s.id,
-                        .cached_prompt_tokens = s.reused.value_or(0),
+                        .cached_prompt_tokens = s.kv.reused.value_or(0),
                         .finish = reason,
                         .error = error,
                         .admitted = s.admitted};
@@ -455,12 +469,14 @@ void Scheduler::Settle() {
 }
 
 void Scheduler::Finish(Sequence& s) {
+  NUMOE_CHECK(s.ending && live_ > 0);
   last_seen_[s.request.tenant.id] = options_.now();
   tables_.Release(s);
   metrics_.With(CounterId::kRequestsFinished, {ReasonName(s.ending->finish)}).Increment();
   metrics_.Observe(HistogramId::kRequestDuration, SecondsSince(s.arrived));
   deadlines_ -= s.request.deadline ? 1 : 0;
   if (s.ending->finish != FinishReason::kCancelled) s.request.on_event(*s.ending);
+  NUMOE_CHECK_GE(deadlines_, 0);
   --live_;
 }
 

@@ -48,8 +48,8 @@ std::vector<uint64_t> MaskOf(const std::vector<TokenId>& tokens, int vocab) {
   return mask;
 }
 
-std::unique_ptr<LogitRules> RulesOf(const Sequence& s, const SequenceLimits& limits) {
-  const SamplingParams& p = s.request.sampling;
+std::unique_ptr<LogitRules> RulesOf(const GenerateRequest& request, const SequenceLimits& limits) {
+  const SamplingParams& p = request.sampling;
   LogitRuleParams params{.frequency_penalty = p.frequency_penalty,
                          .presence_penalty = p.presence_penalty,
                          .repetition_penalty = p.repetition_penalty,
@@ -60,10 +60,27 @@ std::unique_ptr<LogitRules> RulesOf(const Sequence& s, const SequenceLimits& lim
     params.late.insert(params.late.end(), p.stop_token_ids.begin(), p.stop_token_ids.end());
   }
   if (LogitRules::IsNothing(params)) return nullptr;
-  return std::make_unique<LogitRules>(std::move(params), s.tokens, limits.vocab);
+  return std::make_unique<LogitRules>(std::move(params), request.prompt, limits.vocab);
+}
+
+// With so many tokens, the prompt's included, the answer is as long as was asked for, or the context full.
+int64_t EndOf(const GenerateRequest& request, const SequenceLimits& limits) {
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  const std::optional<int> asked = request.sampling.max_tokens;
+  return asked ? std::min(prompt + *asked, limits.tokens_max) : limits.tokens_max;
 }
 
 }  // namespace
+
+Sequence::Sequence(GenerateRequest asked, const SequenceLimits& limits)
+    : request(std::move(asked)),
+      prompt_tokens(static_cast<int64_t>(request.prompt.size())),
+      tokens_max(EndOf(request, limits)),
+      allowed(MaskOf(request.sampling.allowed_token_ids, limits.vocab)),
+      tokens(request.prompt) {
+  NUMOE_CHECK(0 < prompt_tokens && prompt_tokens <= tokens_max && tokens_max <= limits.tokens_max);
+  drawing.rules = RulesOf(request, limits);
+}
 
 absl::StatusOr<SequencePtr> MakeSequence(GenerateRequest request, const SequenceLimits& limits) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
@@ -75,15 +92,7 @@ absl::StatusOr<SequencePtr> MakeSequence(GenerateRequest request, const Sequence
   }
   for (const TokenId token : request.prompt) RETURN_IF_ERROR(CheckToken("prompt", token, limits.vocab));
   RETURN_IF_ERROR(CheckSampling(request.sampling, limits.vocab));
-  auto s = std::make_unique<Sequence>();
-  s->request = std::move(request);
-  int& max_tokens = s->request.sampling.max_tokens;
-  max_tokens = static_cast<int>(std::min<int64_t>(max_tokens, limits.tokens_max - prompt));
-  s->tokens = s->request.prompt;
-  s->prompt_tokens = prompt;
-  s->rules = RulesOf(*s, limits);
-  s->allowed = MaskOf(s->request.sampling.allowed_token_ids, limits.vocab);
-  return s;
+  return std::make_unique<Sequence>(std::move(request), limits);
 }
 
 }  // namespace numoe

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -12,6 +14,7 @@ double Blend(double old, double found, double share) {
 }  // namespace
 
 void StepPacer::Record(int decodes, int prompt_tokens, double seconds) {
+  NUMOE_CHECK(decodes >= 0 && prompt_tokens >= 0 && decodes + prompt_tokens > 0);
   if (decodes == 0) return;
   if (prompt_tokens == 0) {
     plain_seconds_ = Blend(plain_seconds_, seconds, 0.2);
@@ -26,6 +29,7 @@ void StepPacer::Record(int decodes, int prompt_tokens, double seconds) {
 }
 
 int StepPacer::PromptTokens(int decodes, int most) const {
+  NUMOE_CHECK(decodes >= 0 && most >= 0);
   if (decodes == 0 || stretch_max_ == 0) return most;
   if (plain_seconds_ == 0 || mixed_steps_ >= kMixedStepsMax) return 0;
   if (token_seconds_ == 0) return std::min(kFirstTokens, most);

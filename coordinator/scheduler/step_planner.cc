@@ -12,6 +12,7 @@ namespace numoe {
 namespace {
 
 int BlocksFor(int64_t tokens, int block_tokens) {
+  NUMOE_DCHECK(tokens >= 0 && block_tokens > 0);
   return static_cast<int>((tokens + block_tokens - 1) / block_tokens);
 }
 
@@ -47,6 +48,9 @@ class Planner {
         if (CanGive(i)) Preempt(i);
       }
     }
+    NUMOE_CHECK(budget_ >= 0 && free_ >= 0) << plan_.ToString();
+    NUMOE_DCHECK(std::is_sorted(plan_.preempted.rbegin(), plan_.preempted.rend()));
+    NUMOE_DCHECK(plan_.preempted.empty() || plan_.admitted.empty());
     return std::move(plan_);
   }
 
@@ -118,6 +122,7 @@ class Planner {
       turns.erase(turns.begin());
       const int64_t most = turns.empty() ? budget_ : std::min<int64_t>(budget_, shares_.LeftOf(tenant));
       const int tokens = GiveNext(tenant, lines[tenant], static_cast<int>(most));
+      NUMOE_DCHECK(tokens >= 0 && budget_ >= 0);
       if (tokens == 0) continue;  // it has no more use for any
       shares_.Charge(tenant, shares_.WeightOf(tenant), tokens);
       turns.emplace(shares_.RoundOf(tenant), tenant);
@@ -147,6 +152,7 @@ class Planner {
     line.closed = line.running > 0 && limits_.sequences_max - sequence <= without_any_ + waiting_.kept;
     if (line.closed) return false;
     const SequenceView s = waiting_.view(tenant, line.admitted);
+    NUMOE_DCHECK(s.cached < s.tokens && 0 <= s.idle && s.idle <= s.blocks);
     line.closed = RowsAreSpent(s);
     if (line.closed) return false;
     // Room for the whole prompt and one more block: admission that must preempt at once would only thrash.
@@ -185,6 +191,7 @@ class Planner {
   }
 
   void PlanRunning(int index, int tokens) {
+    NUMOE_DCHECK_EQ(planned_[index], 0);
     if (tokens == 0) return;
     const SequenceView& s = running_[index];
     // It may hold more than it needs: a lost step's blocks, where the new plan gives it less.
@@ -221,12 +228,14 @@ class Planner {
   }
 
   void Preempt(int index) {
+    NUMOE_DCHECK(index > 0 && planned_[index] == 0) << "the first of all is never preempted";
     planned_[index] = kPreempted;
     free_ += Given(index);
     plan_.preempted.push_back(index);
   }
 
   void Take(int sequence, int tokens, int blocks) {
+    NUMOE_CHECK(tokens > 0 && blocks >= 0) << sequence << " " << tokens << " " << blocks;
     plan_.parts.push_back({sequence, tokens});
     free_ -= blocks;
   }
@@ -266,6 +275,8 @@ class Planner {
 
 StepPlan PlanNextStep(const std::vector<SequenceView>& running, const WaitingLines& waiting, int free_blocks,
                       const PlannerLimits& limits, const FairShares& shares) {
+  NUMOE_CHECK(limits.step_tokens > 0 && limits.block_tokens > 0 && limits.sequences_max > 0);
+  NUMOE_CHECK(free_blocks >= 0 && waiting.kept >= 0);
   return Planner(running, waiting, free_blocks, limits, shares).Run();
 }
 

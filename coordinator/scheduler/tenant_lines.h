@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <map>
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 struct TenantLine {
@@ -21,6 +23,7 @@ using TenantLines = std::map<int, TenantLine>;
 /// tenant has less than its part of the queue and fewer than twice `queue_max` wait. So at most twice
 /// `queue_max` requests wait, and one more of each tenant.
 inline bool FullQueueTakes(const TenantLines& waiting, int tenant, int weight, int queue_max) {
+  NUMOE_DCHECK(weight >= 1 && queue_max >= 0);
   int64_t weights = weight, requests = 0;
   for (const auto& [other, line] : waiting) {
     weights += other != tenant ? line.weight : 0;

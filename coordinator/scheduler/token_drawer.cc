@@ -2,29 +2,31 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace numoe {
 namespace {
 
 absl::StatusOr<absl::Span<const uint64_t>> AskConstraint(Sequence& s) {
+  NUMOE_DCHECK(s.request.constraint != nullptr && !s.drawing.mask);
   ASSIGN_OR_RETURN(const absl::Span<const uint64_t> mask, s.request.constraint->Mask());
   if (s.allowed.empty()) return mask;
   if (mask.empty()) return absl::MakeConstSpan(s.allowed);
-  s.both.resize(std::min(mask.size(), s.allowed.size()));
-  for (size_t i = 0; i < s.both.size(); ++i) s.both[i] = mask[i] & s.allowed[i];
-  if (std::all_of(s.both.begin(), s.both.end(), [](uint64_t word) { return word == 0; })) {
+  s.drawing.both.resize(std::min(mask.size(), s.allowed.size()));
+  for (size_t i = 0; i < s.drawing.both.size(); ++i) s.drawing.both[i] = mask[i] & s.allowed[i];
+  if (std::all_of(s.drawing.both.begin(), s.drawing.both.end(), [](uint64_t word) { return word == 0; })) {
     return absl::InvalidArgumentError(
         "allowed_token_ids: none of these tokens may come next by what tools, tool_choice or structured "
         "output ask for; leave one of them out");
   }
-  return absl::MakeConstSpan(s.both);
+  return absl::MakeConstSpan(s.drawing.both);
 }
 
 absl::StatusOr<absl::Span<const uint64_t>> AllowedTokens(Sequence& s) {
   if (s.request.constraint == nullptr) return absl::MakeConstSpan(s.allowed);
-  if (!s.mask) s.mask = AskConstraint(s);
-  return *s.mask;
+  if (!s.drawing.mask) s.drawing.mask = AskConstraint(s);
+  return *s.drawing.mask;
 }
 
 }  // namespace
@@ -42,7 +44,7 @@ SamplingChoice TokenDrawer::ChoiceOf(const Sequence& s, absl::Span<const uint64_
           .seed = s.seed,
           .position = static_cast<int64_t>(s.tokens.size()),
           .allowed = allowed,
-          .rules = s.rules.get()};
+          .rules = s.drawing.rules.get()};
 }
 
 absl::StatusOr<SampleSpec> TokenDrawer::SpecOf(Sequence& s) const {
@@ -51,11 +53,13 @@ absl::StatusOr<SampleSpec> TokenDrawer::SpecOf(Sequence& s) const {
 }
 
 absl::StatusOr<DrawnToken> TokenDrawer::Draw(Sequence& s, const LogitRow& row) {
+  NUMOE_DCHECK_NE(row.drawn != nullptr, !row.logits.empty());
   absl::StatusOr<DrawnToken> drawn = row.drawn != nullptr ? *row.drawn : DrawOnHost(s, row.logits);
   if (!drawn.ok()) return drawn;
-  if (s.rules != nullptr) s.rules->Count(drawn->token);
+  NUMOE_CHECK(0 <= drawn->token && drawn->token < vocab_) << drawn->token;
+  if (s.drawing.rules != nullptr) s.drawing.rules->Count(drawn->token);
   if (s.request.constraint != nullptr) {
-    s.mask.reset();
+    s.drawing.mask.reset();
     s.request.constraint->Accept(drawn->token);
   }
   return drawn;
@@ -73,11 +77,12 @@ absl::StatusOr<DrawnToken> TokenDrawer::DrawOnHost(Sequence& s, absl::Span<const
 }
 
 absl::Status TokenDrawer::Score(Sequence& s, absl::Span<const float> logits) const {
-  const TokenId next = s.tokens[static_cast<size_t>(s.scored) + 1];
+  NUMOE_CHECK_GT(s.unscored(), 0) << "sequence " << s.id;
+  const TokenId next = s.tokens[static_cast<size_t>(s.drawing.scored) + 1];
   const int top = s.request.sampling.prompt_logprobs.value_or(0);
   ASSIGN_OR_RETURN(TokenLogprobs found, ReadLogprobs(Known(logits), next, top));
-  s.scores.push_back(std::move(found));
-  ++s.scored;
+  s.drawing.scores.push_back(std::move(found));
+  ++s.drawing.scored;
   return absl::OkStatus();
 }
 

@@ -8,8 +8,11 @@
 // constraint's own, INTERNAL where no token may come. Holds only scratch; engine thread only.
 #pragma once
 
+#include <utility>
+
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/base/check.h"
 #include "coordinator/model/model.h"
 #include "coordinator/sampling/sample_spec.h"
 #include "coordinator/scheduler/sequence.h"
@@ -32,6 +35,7 @@ class StepRows {
     const size_t row = taken_++;
     if (row < logits_.drawn.size() && logits_.drawn[row]) return {.drawn = &*logits_.drawn[row]};
     const auto vocab = static_cast<size_t>(logits_.vocab_size);
+    NUMOE_CHECK_LE((read_ + 1) * vocab, logits_.values.size()) << "row " << row;
     return {.logits = logits_.values.subspan(read_++ * vocab, vocab)};
   }
   void SkipTo(size_t row) {
@@ -54,6 +58,8 @@ class TokenDrawer {
   absl::StatusOr<DrawnToken> Draw(Sequence& s, const LogitRow& row);
   /// The next prompt token's probability. REQUIRES: s.unscored() > 0. `logits`: the row of the token before.
   absl::Status Score(Sequence& s, absl::Span<const float> logits) const;
+  /// What Score has found since they were last taken.
+  static std::vector<TokenLogprobs> TakeScores(Sequence& s) { return std::exchange(s.drawing.scores, {}); }
 
  private:
   SamplingChoice ChoiceOf(const Sequence& s, absl::Span<const uint64_t> allowed) const;

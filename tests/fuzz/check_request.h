@@ -23,7 +23,7 @@ inline void CheckError(const ApiError& error) {
 
 inline void CheckRequest(const GenerationRequest& request) {
   const SamplingParams& s = request.sampling;
-  NUMOE_CHECK(s.max_tokens >= 0 && std::isfinite(s.temperature) && s.temperature >= 0);
+  NUMOE_CHECK(s.max_tokens.value_or(0) >= 0 && std::isfinite(s.temperature) && s.temperature >= 0);
   NUMOE_CHECK(s.top_p >= 0 && s.top_p <= 1 && s.min_p >= 0 && s.min_p <= 1 && s.min_tokens >= 0);
   NUMOE_CHECK(request.n >= 1 && request.best_of >= request.n && request.best_of <= limits::kChoicesMax);
   NUMOE_CHECK_NE(request.conversation.has_value(), !request.prompts.empty());

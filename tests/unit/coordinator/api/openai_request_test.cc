@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,7 +75,7 @@ TEST(OpenAiRequestTest, AbsentAndNullFieldsTakeTheModelsDefaults) {
       EXPECT_FALSE(request.include_usage || request.sampling.logprobs || request.echo);
       EXPECT_EQ(request.n, 1);
       EXPECT_EQ(request.best_of, 1);
-      EXPECT_EQ(request.sampling.max_tokens, chat ? INT32_MAX : 16);
+      EXPECT_EQ(request.sampling.max_tokens, chat ? std::nullopt : std::optional(16));
       EXPECT_TRUE(request.stop.empty() && request.sampling.stop_token_ids.empty() && request.model.empty());
       if (!chat) continue;
       EXPECT_TRUE(request.conversation->tools.is_null() && request.conversation->calls.parallel);

@@ -13,10 +13,10 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 
 SequencePtr Make(SequenceId id, Tenant tenant, int priority = 0) {
-  auto s = std::make_unique<Sequence>();
+  auto s = std::make_unique<Sequence>(
+      GenerateRequest{.prompt = {1}, .tenant = std::move(tenant), .priority = priority},
+      SequenceLimits{.tokens_max = 2, .vocab = 2});
   s->id = id;
-  s->request.tenant = std::move(tenant);
-  s->request.priority = priority;
   return s;
 }
 

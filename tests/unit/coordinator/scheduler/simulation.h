@@ -181,7 +181,7 @@ class Simulation {
     ASSERT_TRUE(s.ok()) << s.status();
     (*s)->id = static_cast<SequenceId>(i) + 1;
     (*s)->seed = r.sampling.seed.value_or(0);
-    (*s)->arrived = (*s)->last_token = At(r.at_s);
+    (*s)->arrived = At(r.at_s);
     scheduler_.Add(*std::move(s));
   }
 
