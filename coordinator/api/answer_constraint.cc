@@ -63,6 +63,7 @@ AnswerConstraint::AnswerConstraint(Parts parts, const AnswerOutline& outline)
   const GrammarVocabulary& vocabulary =
       parts.content != nullptr ? parts.content->vocabulary() : calls_->vocabulary();
   mask_.resize(vocabulary.mask_words());
+  NUMOE_CHECK(!mask_.empty());
   if (!content_ && !parts.calls_demanded) {
     phase_ = Phase::kFree;
     return;
@@ -92,8 +93,10 @@ void AnswerConstraint::Allow(const std::vector<TokenId>& tokens) {
 
 absl::StatusOr<absl::Span<const uint64_t>> AnswerConstraint::Mask() {
   if (phase_ == Phase::kFree) return absl::Span<const uint64_t>();
+  NUMOE_DCHECK(phase_ != Phase::kReasoning || reasoning_.size() == mask_.size());
   if (phase_ == Phase::kReasoning) return absl::MakeConstSpan(reasoning_);
   std::fill(mask_.begin(), mask_.end(), 0);
+  NUMOE_CHECK(content_.has_value() || calls_.has_value());
   if (phase_ == Phase::kBegin) {
     Allow(think_begin_);
     Allow(calls_begin_);

@@ -17,6 +17,7 @@ namespace {
 using ToolsByArguments = std::map<GrammarSource, std::vector<std::string>>;
 
 std::string Listed(const std::vector<std::string>& names) {
+  NUMOE_CHECK(!names.empty());
   return names.size() == 1 ? names[0] : fmt::format("{} and {} others", names[0], names.size() - 1);
 }
 
@@ -29,6 +30,7 @@ class FormsCompiler {
     for (const DeclaredCall& call : calls) tools[call.arguments].push_back(call.name);
     for (const auto& [arguments, names] : tools)
       RETURN_IF_ERROR(Annotate(Add(arguments, names), Parameters(names)));
+    NUMOE_CHECK(!forms_.bodies.empty());
     if (forms_.syntax == ToolSyntax::kDeepSeek) forms_.heads.push_back({"function", std::move(fenced_)});
     return std::make_shared<const CallForms>(std::move(forms_));
   }
@@ -127,6 +129,7 @@ absl::Status CallSequence::AddMask(absl::Span<uint64_t> mask) {
     for (GrammarState& body : bodies_) RETURN_IF_ERROR(body.AddMask(mask));
     return absl::OkStatus();
   }
+  NUMOE_DCHECK(literal_.has_value() && (at_ == At::kGap || at_ == At::kHead));
   literal_->AddMask(mask);
   if (literal_->Complete().empty()) return absl::OkStatus();
   if (at_ == At::kHead) {
@@ -170,6 +173,7 @@ void CallSequence::EnterGap() {
 }
 
 void CallSequence::BeginCall() {
+  NUMOE_DCHECK(at_ == At::kGap && (calls_ == 0 || parallel_));
   if (forms_->heads.empty()) return BeginBody();
   at_ = At::kHead;
   std::vector<std::string> texts;
@@ -194,6 +198,7 @@ void CallSequence::BeginBody() {
 }
 
 void CallSequence::AcceptInBody(TokenId token) {
+  NUMOE_DCHECK(at_ == At::kBody && !bodies_.empty());
   bodies_.erase(std::remove_if(bodies_.begin(), bodies_.end(),
                                [token](GrammarState& body) { return !body.Accept(token); }),
                 bodies_.end());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "common/base/check.h"
 #include "coordinator/chat/tool_history.h"
 
 namespace numoe {
@@ -67,6 +68,7 @@ ChoiceStep Choice::Take(const TokenEvent& event) {
   if (!echo_.empty()) TakePrompt(out);
   for (size_t i = 0; i < event.tokens.size() && !done_; ++i) {
     const TokenId token = event.tokens[i];
+    NUMOE_DCHECK(event.logprobs.empty() || event.logprobs.size() == event.tokens.size());
     ++completion_tokens_;
     if (keep_tokens_) tokens_.push_back(token);
     // The token that ended it is not part of the answer.
@@ -83,11 +85,13 @@ ChoiceStep Choice::Take(const TokenEvent& event) {
     Append(delta, said_);
   }
   if (finish_reason_ == "stop" && !answer_.calls.empty() && !call_was_named_) finish_reason_ = "tool_calls";
+  NUMOE_DCHECK_EQ(done_, !finish_reason_.empty());
   return Step(std::move(out));
 }
 
 ChoiceStep Choice::Step(std::vector<AnswerDelta> deltas) {
   ChoiceStep step{.deltas = std::move(deltas), .tokens = {}, .logprobs = {}};
+  NUMOE_CHECK(told_tokens_ <= tokens_.size() && told_logprobs_ <= logprobs_.size());
   if (!step.says_something() && !done_) return step;
   step.tokens.assign(tokens_.begin() + static_cast<int64_t>(std::exchange(told_tokens_, tokens_.size())),
                      tokens_.end());
@@ -100,6 +104,7 @@ ChoiceStep Choice::Step(std::vector<AnswerDelta> deltas) {
 // The prompt as part of the answer, with the log-probabilities that it has.
 void Choice::TakePrompt(std::vector<AnswerDelta>& out) {
   const std::vector<TokenId> prompt = std::exchange(echo_, {});
+  NUMOE_DCHECK(prompt_logprobs_.empty() || prompt_logprobs_.size() + 1 == prompt.size());
   AddContent(tokenizer_.Decode(prompt, /*skip_special=*/false), out);
   if (prompt_logprobs_.empty() && prompt.size() > 1) return;
   TokenLogprobs first;
@@ -109,6 +114,7 @@ void Choice::TakePrompt(std::vector<AnswerDelta>& out) {
 }
 
 void Choice::TakeToken(TokenId token, std::vector<AnswerDelta>& out) {
+  NUMOE_DCHECK(!done_);
   std::vector<AnswerDelta> parsed;
   parser_.Push(token, parsed);
   Add(std::move(parsed), out);
@@ -120,6 +126,7 @@ void Choice::TakeToken(TokenId token, std::vector<AnswerDelta>& out) {
 }
 
 void Choice::End(std::vector<AnswerDelta>& out, FinishReason finish) {
+  NUMOE_CHECK(!done_ && finish != FinishReason::kNone && finish != FinishReason::kError);
   done_ = true;
   std::vector<AnswerDelta> parsed;
   parser_.Finish(parsed);

@@ -33,6 +33,7 @@ ApiError FromEngine(const absl::Status& status) {
 }  // namespace
 
 void RunningTasks::Add(const std::string& id, const std::shared_ptr<GenerationTask>& task) {
+  NUMOE_CHECK(!id.empty() && task != nullptr);
   const MutexLock lock(mutex_);
   tasks_.emplace(id, task);
   if (tasks_.size() < sweep_size_) return;
@@ -109,6 +110,8 @@ void GenerationTask::Submit(Prepared prepared) {
         std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                std::chrono::duration<double>(timeout_s));
   }
+  NUMOE_CHECK(count > 0 && prepared_.constraints.size() == count);
+  NUMOE_CHECK(1 <= request.n && request.n <= request.best_of);
   sequences_.resize(count);
   submitted_.resize(count);
   for (size_t index = 0; index < count; ++index) {
@@ -140,6 +143,8 @@ void GenerationTask::Submit(Prepared prepared) {
 void GenerationTask::SubmitChoice(size_t index) {
   const GenerationRequest& request = prepared_.request;
   const auto prompt = static_cast<size_t>(choices_[index]->prompt_index());
+  NUMOE_CHECK_LT(prompt, prepared_.prompts.size());
+  NUMOE_CHECK(!submitted_[index] && !sequences_[index]) << "choice " << index;
   submitted_[index] = true;
   GenerateRequest generate{.request_id = exchange_->request().id,
                            .prompt = prepared_.prompts[prompt],
@@ -164,6 +169,7 @@ void GenerationTask::SubmitChoice(size_t index) {
 }
 
 void GenerationTask::OnEvent(size_t index, const TokenEvent& event) {
+  NUMOE_CHECK_LT(index, choices_.size());
   if (over_ || choices_[index]->done()) return;
   if (trace_) trace_->Took(index, event);
   if (event.finish == FinishReason::kError) {
@@ -173,6 +179,7 @@ void GenerationTask::OnEvent(size_t index, const TokenEvent& event) {
   Choice& choice = *choices_[index];
   const ChoiceStep step = choice.Take(event);
   if (choice.done()) {
+    NUMOE_CHECK(sequences_[index].has_value()) << "choice " << index << " ends once";
     if (choice.ended_early() && event.finish == FinishReason::kNone) deps_.engine.Cancel(*sequences_[index]);
     sequences_[index].reset();
   }
@@ -187,6 +194,7 @@ void GenerationTask::OnEvent(size_t index, const TokenEvent& event) {
 
 void GenerationTask::Tell(const Choice& choice, const ChoiceStep& step) {
   if (!prepared_.request.stream) return;
+  NUMOE_CHECK(writer_ != nullptr);
   std::string events = writer_->Events(choice, step);
   if (events.empty()) return;
   if (!streaming_) exchange_->BeginStream();
@@ -218,6 +226,7 @@ void GenerationTask::FinishIfDone() {
     }
     for (size_t i = 0; i < n; ++i) best.push_back(std::move(choices_[first + i]));
   }
+  NUMOE_CHECK_EQ(best.size(), choices_.size() / best_of * n);
   exchange_->Reply({.status = 200, .body = writer_->Whole(best)});
 }
 

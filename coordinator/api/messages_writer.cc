@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/weights/json_reader.h"
 
 namespace numoe {
@@ -12,6 +13,7 @@ using Kind = AnswerDelta::Kind;
 
 // Clients count what was in the cache beside the rest, not within it.
 ordered_json UsageJson(const Choice& choice, int64_t output_tokens) {
+  NUMOE_DCHECK_LE(choice.cached_prompt_tokens(), choice.prompt_tokens());
   return {{"input_tokens", choice.prompt_tokens() - choice.cached_prompt_tokens()},
           {"cache_creation_input_tokens", 0},
           {"cache_read_input_tokens", choice.cached_prompt_tokens()},
@@ -88,6 +90,7 @@ MessagesWriter::MessagesWriter(const GenerationRequest&, AnswerContext context)
     : context_(std::move(context)) {}
 
 std::string MessagesWriter::Begin(const Choice& choice) {
+  NUMOE_CHECK(!begun_ && !open_);
   begun_ = true;
   ordered_json message = Message(context_);
   message["usage"] = UsageJson(choice, choice.completion_tokens());
@@ -115,6 +118,7 @@ std::string MessagesWriter::Delta(const AnswerDelta& delta) {
     open_ = delta.kind;
   }
   if (delta.kind == Kind::kCallBegin) return events;
+  NUMOE_DCHECK(open_.has_value());
   return events + Event({{"type", "content_block_delta"}, {"index", index_}, {"delta", DeltaJson(delta)}});
 }
 
@@ -125,6 +129,7 @@ std::string MessagesWriter::Events(const Choice& choice, const ChoiceStep& step)
 }
 
 std::string MessagesWriter::End(const Choices& choices) {
+  NUMOE_CHECK_EQ(choices.size(), 1u) << "a message is one answer";
   const Choice& choice = *choices[0];
   std::string events = begun_ ? "" : Begin(choice);
   events += EndBlock();
@@ -145,6 +150,7 @@ std::string MessagesWriter::Whole(const Choices& choices) {
   ordered_json message = Message(context_);
   for (const AnswerDelta& delta : choice.said()) {
     if (delta.kind != Kind::kArguments) message["content"].push_back(NewBlock(delta));
+    NUMOE_CHECK(!message["content"].empty()) << "arguments come after their call";
     AddToBlock(delta, message["content"].back());
   }
   SetStop(choice, message);

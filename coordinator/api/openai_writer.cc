@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "coordinator/api/logprob_json.h"
 
 namespace numoe {
@@ -139,6 +140,7 @@ std::string ChatWriter::End(const Choices& choices) {
 }
 
 std::string ChatWriter::Whole(const Choices& choices) {
+  NUMOE_CHECK(!choices.empty());
   ordered_json answer = Base(context_, "chat.completion");
   answer["choices"] = ordered_json::array();
   for (size_t i = 0; i < choices.size(); ++i) {
@@ -176,6 +178,7 @@ std::string TextWriter::Events(const Choice& choice, const ChoiceStep& step) {
   std::string text;
   for (const AnswerDelta& delta : step.deltas) text += delta.text;
   ordered_json chunk = Base(context_, "text_completion");
+  NUMOE_CHECK_LT(static_cast<size_t>(choice.index()), offsets_.size());
   int& offset = offsets_[static_cast<size_t>(choice.index())];
   chunk["choices"] = ordered_json::array({ChoiceJson(choice, text, step.tokens, step.logprobs, offset)});
   AddStreamUsage(request_, choice, false, chunk);

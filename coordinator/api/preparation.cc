@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/weights/json_reader.h"
 #include "coordinator/api/answer_constraint.h"
 #include "coordinator/api/chat_prompt.h"
@@ -153,12 +154,14 @@ std::variant<Prepared, ApiError> Prepare(std::string_view body, const RequestRea
   Prepared prepared{
       .request = std::get<GenerationRequest>(std::move(request)), .prompts = {}, .constraints = {}};
   const GenerationRequest& r = prepared.request;
+  NUMOE_CHECK(1 <= r.n && r.n <= r.best_of);
   if (auto error = CheckModel(r, deps)) return *error;
   if (auto error = CheckTokenIds(r.sampling, deps.tokenizer.VocabSize())) return *error;
   auto prompts = TokenisePrompts(r, deps);
   if (const auto* error = std::get_if<ApiError>(&prompts)) return *error;
   prepared.prompts = std::get<std::vector<TokenIds>>(std::move(prompts));
   if (auto error = Constrain(prepared, deps)) return *error;
+  NUMOE_CHECK_EQ(prepared.constraints.size(), prepared.prompts.size() * static_cast<size_t>(r.best_of));
   return prepared;
 }
 

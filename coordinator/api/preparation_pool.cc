@@ -5,9 +5,12 @@
 
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 PreparationPool::PreparationPool(int threads) {
+  NUMOE_CHECK_GT(threads, 0);
   for (int i = 0; i < threads; ++i) {
     threads_.emplace_back([this, i] {
       pthread_setname_np(pthread_self(), fmt::format("prepare-{}", i).c_str());
@@ -32,6 +35,7 @@ void PreparationPool::AddRequest(const std::shared_ptr<Exchange>& exchange,
 }
 
 void PreparationPool::Put(Job job) {
+  NUMOE_CHECK(job.exchange != nullptr && job.gone != nullptr && job.work != nullptr);
   const Caller& caller = job.exchange->request().caller;
   const MutexLock lock(mutex_);
   if (stop_) return;
@@ -51,13 +55,16 @@ TenantLines PreparationPool::Lines() const {
 
 void PreparationPool::CountOut(int tenant) {
   const auto line = lines_.find(tenant);
+  NUMOE_CHECK(line != lines_.end() && line->second.requests > 0) << "tenant " << tenant;
   if (--line->second.requests == 0) lines_.erase(line);
 }
 
 PreparationPool::Job PreparationPool::TakeNext() {
+  NUMOE_CHECK(!jobs_.empty());
   auto line = jobs_.upper_bound(last_);
   if (line == jobs_.end()) line = jobs_.begin();
   last_ = line->first;
+  NUMOE_CHECK(!line->second.empty()) << "tenant " << last_;
   Job job = std::move(line->second.front());
   line->second.pop_front();
   if (line->second.empty()) jobs_.erase(line);

@@ -12,6 +12,9 @@ void ResponseStore::Erase(std::map<Key, Entry>::iterator entry) {
   const bool in_progress = entry->second.stored.in_progress;
   const size_t bytes = Bytes(entry->first, entry->second.stored);
   const auto owner = owners_.find(entry->first.first);
+  NUMOE_CHECK(owner != owners_.end() && owner->second.count > 0);
+  NUMOE_CHECK(bytes_ >= bytes && owner->second.bytes >= bytes);
+  NUMOE_CHECK_GE(owner->second.in_progress_bytes, in_progress ? bytes : 0);
   bytes_ -= bytes;
   owner->second.bytes -= bytes;
   owner->second.in_progress_bytes -= in_progress ? bytes : 0;
@@ -29,6 +32,7 @@ bool ResponseStore::HasRoomInProgress(uint64_t owner, size_t bytes) {
 
 // REQUIRES: all owners together are above `all_max`, so that one of them is above its share.
 void ResponseStore::EraseOldest(size_t Owner::*measure, size_t all_max) {
+  NUMOE_CHECK(!owners_.empty());
   const size_t share = all_max / owners_.size();
   const auto rank = [measure](const Owner& owner) {
     return std::pair(!owner.finished.empty(), owner.*measure);
@@ -58,6 +62,8 @@ bool ResponseStore::Put(uint64_t owner, const std::string& id, StoredResponse st
   entries_.emplace(key, Entry{std::move(stored), line.insert(line.end(), key)});
   while (entries_.size() > count_max_) EraseOldest(&Owner::count, count_max_);
   while (bytes_ > bytes_max_) EraseOldest(&Owner::bytes, bytes_max_);
+  NUMOE_CHECK(entries_.size() <= count_max_ && bytes_ <= bytes_max_);
+  NUMOE_DCHECK_EQ(entries_.empty(), owners_.empty());
   return entries_.count(key) > 0;
 }
 

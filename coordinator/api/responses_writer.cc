@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -96,6 +98,7 @@ std::string ResponsesWriter::Event(const char* type, ordered_json fields) {
 }
 
 std::string ResponsesWriter::Begin() {
+  NUMOE_CHECK(!begun_ && !open_);
   begun_ = true;
   std::string events = Event("response.created", {{"response", response_}});
   events += Event("response.in_progress", {{"response", response_}});
@@ -128,6 +131,7 @@ std::string ResponsesWriter::Delta(const AnswerDelta& delta) {
                        item_.kind == (delta.kind == Kind::kArguments ? Kind::kCallBegin : delta.kind);
   std::string events = goes_on ? "" : BeginItem(delta);
   if (delta.kind == Kind::kCallBegin) return events;
+  NUMOE_CHECK(open_) << "BeginItem opens one";
   item_.text += delta.text;
   ordered_json fields = Place();
   fields["delta"] = delta.text;
@@ -169,6 +173,7 @@ std::string ResponsesWriter::Events(const Choice&, const ChoiceStep& step) {
 }
 
 ordered_json ResponsesWriter::Ended(const Choice& choice) {
+  NUMOE_CHECK(choice.done() && !open_);
   response_["status"] = StatusOf(choice);
   if (choice.finish_reason() == "length") response_["incomplete_details"] = {{"reason", "max_output_tokens"}};
   response_["usage"] = UsageJson(choice);
@@ -177,6 +182,7 @@ ordered_json ResponsesWriter::Ended(const Choice& choice) {
 }
 
 std::string ResponsesWriter::End(const Choices& choices) {
+  NUMOE_CHECK_EQ(choices.size(), 1u) << "a response is one answer";
   const Choice& choice = *choices[0];
   std::string events = begun_ ? "" : Begin();
   events += EndItem(LastItemStatus(choice));
@@ -195,10 +201,12 @@ std::string ResponsesWriter::Failure(const ApiError& error) {
 }
 
 std::string ResponsesWriter::Whole(const Choices& choices) {
+  NUMOE_CHECK_EQ(choices.size(), 1u) << "a response is one answer";
   const Choice& choice = *choices[0];
   std::vector<AnswerDelta> items;
   for (const AnswerDelta& delta : choice.said()) {
     if (delta.kind == Kind::kArguments) {
+      NUMOE_CHECK(!items.empty()) << "arguments come after their call";
       items.back().text = delta.text;
     } else {
       items.push_back(delta);

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 std::string StopMatcher::Push(std::string_view piece) {
   if (stopped_) return "";
   if (stops_.empty()) return std::string(piece);
+  NUMOE_DCHECK(
+      std::none_of(stops_.begin(), stops_.end(), [](const std::string& stop) { return stop.empty(); }));
   held_.append(piece);
   // The one that is complete first counts, so that the cutting into pieces changes nothing.
   size_t begin = 0, end = std::string::npos;
@@ -29,6 +33,7 @@ std::string StopMatcher::Push(std::string_view piece) {
       if (held_.compare(held_.size() - length, length, stop, 0, length) == 0) keep = length;
     }
   }
+  NUMOE_DCHECK_LE(keep, held_.size());
   std::string out = held_.substr(0, held_.size() - keep);
   held_.erase(0, held_.size() - keep);
   return out;

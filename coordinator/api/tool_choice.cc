@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/check.h"
 #include "coordinator/api/api_limits.h"
 
 namespace numoe {
@@ -94,6 +95,7 @@ class PolicyReader {
     if (policy_.choice == Choice::kNone) policy_.calls.clear();
     if (!error_ && policy_.choice != Choice::kNone) ReadTools();
     if (error_) return *error_;
+    NUMOE_CHECK(!policy_.demanded() || !policy_.calls.empty());
     return std::move(policy_);
   }
 

@@ -20,6 +20,7 @@ constexpr char kGgufKey[] = "tokenizer.chat_template";
 // content take the mark's space off and so tell that they do.
 constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 constexpr std::string_view kContinueWord = kContinueTag.substr(0, kContinueTag.size() - 1);
+static_assert(kContinueTag.back() == ' ' && kContinueWord.back() != ' ');
 
 class JinjaTemplate final : public ChatTemplate {
  public:

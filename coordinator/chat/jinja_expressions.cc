@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "common/base/check.h"
+
 namespace numoe::jinja {
 
 NodePtr ExpressionParser::ParseTuple(bool with_ternary) {
@@ -33,6 +35,7 @@ NodePtr ExpressionParser::ParseExpression() {
 }
 
 NodePtr ExpressionParser::MakeBinary(std::string op, NodePtr left, NodePtr right) {
+  NUMOE_DCHECK(Failed() || (left != nullptr && right != nullptr)) << op;
   NodePtr node = Make(Kind::kBinary);
   node->text = std::move(op);
   node->args.push_back(std::move(left));
@@ -216,6 +219,7 @@ NodePtr ExpressionParser::ParseDictLiteral() {
 }
 
 NodePtr ExpressionParser::ParsePostfix(NodePtr node) {
+  NUMOE_DCHECK(Failed() || node != nullptr);
   while (!Failed()) {
     if (IsOp(".")) {
       Next();
@@ -244,6 +248,7 @@ NodePtr ExpressionParser::ParsePostfix(NodePtr node) {
 }
 
 NodePtr ExpressionParser::ParseSubscript(NodePtr base) {
+  NUMOE_DCHECK(IsOp("[") && base != nullptr);
   NodePtr node = Make(Kind::kItem);
   Next();
   node->args.push_back(std::move(base));
@@ -277,6 +282,7 @@ void ExpressionParser::ParseArguments(Node& call) {
 
 // x | filter(args) is test: filters and tests apply left to right.
 NodePtr ExpressionParser::ParseFilters(NodePtr node, bool bar_given) {
+  NUMOE_DCHECK(Failed() || node != nullptr);
   while (!Failed()) {
     if (bar_given || TakeOp("|")) {
       bar_given = false;
@@ -295,6 +301,7 @@ NodePtr ExpressionParser::ParseFilters(NodePtr node, bool bar_given) {
 }
 
 NodePtr ExpressionParser::ParseTest(NodePtr operand) {
+  NUMOE_DCHECK(Failed() || operand != nullptr);
   Next();
   const bool negated = TakeName("not");
   NodePtr test = Make(Kind::kTest);

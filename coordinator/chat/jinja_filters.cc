@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "common/base/check.h"
 #include "common/weights/json_reader.h"
 #include "coordinator/chat/jinja_builtins.h"
 #include "coordinator/chat/jinja_text.h"
@@ -149,6 +150,7 @@ Value SortFilter(Interpreter& in, const Value& v, const Arguments& args) {
   if (!comparable) return in.Fail("sort: items cannot be compared");
   List sorted;
   for (const auto& [k, i] : order) sorted.push_back(items[i]);
+  NUMOE_DCHECK_EQ(sorted.size(), items.size());
   if (Flag(args, 0, "reverse", false)) std::reverse(sorted.begin(), sorted.end());
   return Value::NewList(std::move(sorted));
 }
@@ -207,6 +209,7 @@ Value SumFilter(Interpreter& in, const Value& v, const Arguments& args) {
 }
 
 Value Extreme(Interpreter& in, const Value& v, int sign) {
+  NUMOE_DCHECK(sign == 1 || sign == -1);
   const List items = in.Iterate(v);
   if (items.empty()) return Undefined{"max"};
   Value best = items[0];
@@ -310,11 +313,15 @@ Value ReverseFilter(Interpreter& in, const Value& v, const Arguments&) {
   std::reverse(items.begin(), items.end());
   if (v.str() == nullptr) return Value::NewList(std::move(items));
   Str out;
-  for (const Value& c : items) out.Append(*c.str());
+  for (const Value& c : items) {
+    NUMOE_DCHECK(c.str() != nullptr);
+    out.Append(*c.str());
+  }
   return Value(std::move(out));
 }
 
 Value MethodFilter(Interpreter& in, const std::string& method, const Value& v, const Arguments& args) {
+  NUMOE_DCHECK(IsMethod(Value(Str()), method)) << method;
   return RunMethod(in, method, Value(ToStr(v)), args);
 }
 

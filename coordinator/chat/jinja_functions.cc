@@ -4,6 +4,7 @@
 #include <ctime>
 #include <set>
 
+#include "common/base/check.h"
 #include "coordinator/chat/jinja_builtins.h"
 
 namespace numoe::jinja {
@@ -48,6 +49,7 @@ Value StrftimeNow(Interpreter&, const Arguments& args) {
   localtime_r(&now, &local);
   char buffer[512];
   const size_t size = std::strftime(buffer, sizeof buffer, format.c_str(), &local);
+  NUMOE_CHECK_LT(size, sizeof buffer);
   return Value::Text(std::string(buffer, size));
 }
 
@@ -60,6 +62,7 @@ bool IsFunction(const std::string& name) {
 }
 
 Value RunFunction(Interpreter& in, const std::string& name, const Arguments& args) {
+  NUMOE_CHECK(IsFunction(name)) << name;
   if (name == "range") return RangeFunction(in, args);
   if (name == "namespace") return DictFunction(in, args, /*is_namespace=*/true);
   if (name == "dict") return DictFunction(in, args, /*is_namespace=*/false);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "coordinator/chat/chat_limits.h"
 #include "coordinator/chat/jinja_builtins.h"
 
@@ -25,6 +26,7 @@ std::string Arguments::Text(size_t i, std::string_view name, const std::string& 
 Interpreter::Interpreter(std::map<std::string, Value> variables) {
   scopes_.push_back(std::move(variables));
   scopes_.emplace_back();  // the template's own names
+  NUMOE_DCHECK_EQ(scopes_.size(), 2u);
 }
 
 absl::StatusOr<Str> Interpreter::Render(const Block& block) {
@@ -39,6 +41,7 @@ Value Interpreter::Fail(const std::string& what) {
 }
 
 bool Interpreter::Charge(int64_t steps) {
+  NUMOE_DCHECK_GE(steps, 0);
   steps_ += steps;
   if (steps_ > limits::kTemplateStepsMax) Fail(fmt::format("more than {} steps", limits::kTemplateStepsMax));
   return !failed();
@@ -130,6 +133,7 @@ Interpreter::Flow Interpreter::RunNode(const Node& node) {
 }
 
 Interpreter::Flow Interpreter::RunIf(const Node& node) {
+  NUMOE_DCHECK(node.blocks.size() == node.args.size() || node.blocks.size() == node.args.size() + 1);
   for (size_t i = 0; i < node.args.size(); ++i) {
     if (Truthy(Eval(*node.args[i]))) return RunBlock(node.blocks[i]);
     if (failed()) return Flow::kNext;
@@ -139,6 +143,7 @@ Interpreter::Flow Interpreter::RunIf(const Node& node) {
 }
 
 Interpreter::Flow Interpreter::RunFor(const Node& node) {
+  NUMOE_DCHECK(node.blocks.size() == 2 && !node.names.empty() && !node.args.empty() && node.args.size() <= 2);
   List items = Iterate(Eval(*node.args[0]));
   scopes_.emplace_back();
   const auto bind = [&](const Value& item) {
@@ -192,6 +197,7 @@ Interpreter::Flow Interpreter::RunFor(const Node& node) {
 }
 
 void Interpreter::RunSet(const Node& node) {
+  NUMOE_DCHECK_GE(node.args.size(), 2u);
   Value value = Eval(*node.args.back());
   if (failed()) return;
   const size_t targets = node.args.size() - 1;
@@ -209,6 +215,7 @@ void Interpreter::Assign(const Node& target, Value value) {
     scopes_.back()[target.text] = std::move(value);
     return;
   }
+  NUMOE_DCHECK(target.kind == Kind::kAttribute && target.args.size() == 1);
   const Value base = Eval(*target.args[0]);
   const auto* dict = base.If<std::shared_ptr<Dict>>();
   if (dict == nullptr || !(*dict)->is_namespace) {
@@ -304,6 +311,7 @@ Value Interpreter::Name(const std::string& name) const {
 }
 
 Value Interpreter::EvalDict(const Node& node) {
+  NUMOE_DCHECK_EQ(node.args.size() % 2, 0u);
   auto dict = std::make_shared<Dict>();
   for (size_t i = 0; i + 1 < node.args.size(); i += 2) {
     const Value key = Eval(*node.args[i]);
@@ -390,6 +398,7 @@ List Interpreter::Iterate(const Value& value) {
 }
 
 Arguments Interpreter::EvalArguments(const Node& node, size_t first) {
+  NUMOE_DCHECK_EQ(node.names.size(), node.keywords.size());
   Arguments args;
   for (size_t i = first; i < node.args.size(); ++i) args.positional.push_back(Eval(*node.args[i]));
   for (size_t i = 0; i < node.keywords.size(); ++i)
@@ -398,6 +407,7 @@ Arguments Interpreter::EvalArguments(const Node& node, size_t first) {
 }
 
 Value Interpreter::EvalCall(const Node& node) {
+  NUMOE_DCHECK(!node.args.empty());
   const Value callee = Eval(*node.args[0]);
   const Arguments args = EvalArguments(node, 1);
   if (failed()) return {};
@@ -413,6 +423,8 @@ Value Interpreter::EvalCall(const Node& node) {
 }
 
 Value Interpreter::CallMacro(const Node& macro, const Arguments& args) {
+  NUMOE_DCHECK(macro.kind == Kind::kMacro && macro.names.size() == macro.args.size());
+  NUMOE_CHECK_GE(scopes_.size(), 2u) << "the globals and the template's own names stay";
   if (args.positional.size() > macro.names.size()) {
     return Fail(fmt::format("macro {} takes {} arguments, found {}", macro.text, macro.names.size(),
                             args.positional.size()));

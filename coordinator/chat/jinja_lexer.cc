@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace numoe::jinja {
@@ -35,6 +36,7 @@ class Lexer {
         break;
       }
       const char kind = source_[tag + 1];
+      NUMOE_DCHECK(source_[tag] == '{' && (kind == '{' || kind == '%' || kind == '#'));
       const char control = tag + 2 < source_.size() ? source_[tag + 2] : ' ';
       StripBefore(kind, control, text);
       const int text_lines = static_cast<int>(std::count(source_.begin() + static_cast<int64_t>(at_),
@@ -93,10 +95,12 @@ class Lexer {
     }
   }
   void Advance() {
+    NUMOE_DCHECK_LT(at_, source_.size());
     if (source_[at_] == '\n') ++line_;
     ++at_;
   }
   void AdvanceTo(size_t to) {
+    NUMOE_DCHECK(at_ <= to && to <= source_.size());
     while (at_ < to) Advance();
   }
 
@@ -119,6 +123,7 @@ class Lexer {
 
   absl::Status ReadRaw() {
     const size_t open_end = source_.find("%}", at_);
+    NUMOE_CHECK(open_end != std::string::npos && open_end > 0) << "IsRaw has seen the end";
     const char open_control = source_[open_end - 1];
     AdvanceTo(open_end + 2);
     SkipAfter(/*block=*/true, open_control);
@@ -215,6 +220,7 @@ class Lexer {
         digits();
       }
     }
+    NUMOE_DCHECK_LT(begin, at_);
     std::string text = source_.substr(begin, at_ - begin);
     text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
     if (text.size() > 18 && !is_float) return Error(fmt::format("integer {} is too large", text));
@@ -224,6 +230,7 @@ class Lexer {
 
   absl::Status ReadString(char quote) {
     const int line = line_;
+    NUMOE_DCHECK_EQ(source_[at_], quote);
     std::string out;
     ++at_;
     while (at_ < source_.size() && source_[at_] != quote) {
@@ -235,6 +242,7 @@ class Lexer {
       const char next = source_[at_ + 1];
       constexpr std::string_view kFrom = "ntr\\'\"bfav0";
       constexpr std::string_view kTo("\n\t\r\\'\"\b\f\a\v\0", 11);
+      static_assert(kFrom.size() == kTo.size());
       if (next == 'x' || next == 'u') {
         RETURN_IF_ERROR(ReadCodePoint(next == 'x' ? 2 : 4, out));
       } else if (const size_t i = kFrom.find(next); i != std::string_view::npos) {
@@ -252,6 +260,7 @@ class Lexer {
   }
 
   absl::Status ReadCodePoint(size_t digits, std::string& out) {
+    NUMOE_DCHECK(digits == 2 || digits == 4) << digits;
     const std::string hex = source_.substr(at_ + 2, digits);
     if (hex.size() != digits || hex.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) {
       return Error(

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/base/check.h"
 #include "coordinator/chat/jinja_builtins.h"
 #include "coordinator/chat/jinja_text.h"
 
@@ -121,6 +122,7 @@ bool AffixMatches(const std::string& text, const Value& affix, bool start) {
 }
 
 int64_t CodePointIndex(const std::string& text, size_t byte) {
+  NUMOE_DCHECK_LE(byte, text.size());
   return static_cast<int64_t>(CodePointOffsets(std::string_view(text).substr(0, byte)).size()) - 1;
 }
 
@@ -216,6 +218,7 @@ Value StringMethod(Interpreter& in, const std::string& name, const Str& s, const
   if (name == "isdigit")
     return Value(!s.empty() && s.text().find_first_not_of("0123456789") == std::string::npos);
   if (name == "islower") return Value(IsLower(s.text()));
+  NUMOE_DCHECK_EQ(name, "isupper");
   return Value(IsUpper(s.text()));
 }
 
@@ -247,6 +250,7 @@ Value ListMethod(Interpreter& in, const std::string& name, const std::shared_ptr
   if (name == "count")
     return Value(static_cast<int64_t>(
         std::count_if(list->begin(), list->end(), [&](const Value& v) { return Equal(v, argument); })));
+  NUMOE_DCHECK_EQ(name, "index");
   for (size_t i = 0; i < list->size(); ++i) {
     if (Equal((*list)[i], argument)) return Value(static_cast<int64_t>(i));
   }
@@ -260,6 +264,7 @@ Value DictMethod(Interpreter& in, const std::string& name, const Dict& dict, con
     return args.positional.size() > 1 ? args.positional[1] : Value(None{});
   }
   if (name == "copy") return Value(std::make_shared<Dict>(dict));
+  NUMOE_DCHECK(name == "keys" || name == "values" || name == "items") << name;
   List items;
   for (const auto& [key, value] : dict.items) {
     items.push_back(name == "keys" ? key : name == "values" ? value : Value::NewList({key, value}));
@@ -282,6 +287,7 @@ bool IsMethod(const Value& self, const std::string& name) {
 }
 
 Value RunMethod(Interpreter& in, const std::string& name, const Value& self, const Arguments& args) {
+  NUMOE_CHECK(IsMethod(self, name)) << TypeName(self) << " has no " << name;
   if (self.str() != nullptr) return StringMethod(in, name, *self.str(), args);
   if (self.list() != nullptr) return ListMethod(in, name, std::get<std::shared_ptr<List>>(self.data), args);
   return DictMethod(in, name, *self.dict(), args);

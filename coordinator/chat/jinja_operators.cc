@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/check.h"
 #include "coordinator/chat/jinja_interpreter.h"
 
 namespace numoe::jinja {
 
 Value Interpreter::EvalSlice(const Node& node) {
   const Value base = Eval(*node.args[0]);
+  NUMOE_DCHECK_EQ(node.args.size(), 4u);
   const List* list = base.list();
   const Str* str = base.str();
   if (failed()) return {};
@@ -51,7 +53,10 @@ Value Interpreter::EvalSlice(const Node& node) {
 
 namespace {
 
-int64_t FloorDivide(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
+int64_t FloorDivide(int64_t a, int64_t b) {
+  NUMOE_DCHECK(b != 0 && b != -1) << "the quotient may overflow";
+  return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+}
 
 // nullopt: the operation overflows or does not exist for integers.
 std::optional<Value> IntegerArithmetic(const std::string& op, int64_t a, int64_t b) {
@@ -93,6 +98,7 @@ std::optional<Value> FloatArithmetic(const std::string& op, double a, double b) 
 }  // namespace
 
 Value Interpreter::EvalUnary(const Node& node) {
+  NUMOE_DCHECK(node.args.size() == 1 && (node.text == "not" || node.text == "-" || node.text == "+"));
   const Value value = Eval(*node.args[0]);
   if (node.text == "not") return Value(!Truthy(value));
   if (failed()) return {};
@@ -107,6 +113,7 @@ Value Interpreter::EvalUnary(const Node& node) {
 
 Value Interpreter::EvalBinary(const Node& node) {
   const std::string& op = node.text;
+  NUMOE_DCHECK_EQ(node.args.size(), 2u);
   const Value a = Eval(*node.args[0]);
   if (op == "and") return Truthy(a) ? Eval(*node.args[1]) : a;
   if (op == "or") return Truthy(a) ? a : Eval(*node.args[1]);
@@ -147,6 +154,7 @@ Value Interpreter::EvalBinary(const Node& node) {
 }
 
 Value Interpreter::EvalCompare(const Node& node) {
+  NUMOE_DCHECK_EQ(node.args.size(), node.names.size() + 1);
   Value left = Eval(*node.args[0]);
   for (size_t i = 0; i < node.names.size(); ++i) {
     Value right = Eval(*node.args[i + 1]);
@@ -183,6 +191,7 @@ bool Interpreter::CompareOne(const std::string& op, const Value& a, const Value&
   if (op == "<") return *order < 0;
   if (op == "<=") return *order <= 0;
   if (op == ">") return *order > 0;
+  NUMOE_DCHECK_EQ(op, ">=");
   return *order >= 0;
 }
 

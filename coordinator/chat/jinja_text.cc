@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include "absl/functional/function_ref.h"
+#include "common/base/check.h"
 
 namespace numoe::jinja {
 namespace {
@@ -20,6 +21,7 @@ std::string Map(std::string_view text, absl::FunctionRef<utf8proc_int32_t(utf8pr
       out += text[at++];
       continue;
     }
+    NUMOE_DCHECK_LE(at + static_cast<size_t>(length), text.size());
     utf8proc_uint8_t buffer[4];
     out.append(reinterpret_cast<char*>(buffer),
                static_cast<size_t>(utf8proc_encode_char(map(point, i), buffer)));
@@ -74,6 +76,7 @@ std::string_view StripSpace(std::string_view text, bool left, bool right) {
   while (right && !text.empty()) {
     size_t begin = text.size() - 1;
     while (begin > 0 && (text[begin] & 0xC0) == 0x80) --begin;
+    NUMOE_DCHECK_LT(begin, text.size());
     if (SpaceLength(text.substr(begin)) != text.size() - begin) break;
     text.remove_suffix(text.size() - begin);
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/base/check.h"
 #include "coordinator/chat/chat_limits.h"
 #include "coordinator/chat/jinja_ast.h"
 #include "coordinator/chat/jinja_lexer.h"
@@ -22,7 +23,9 @@ namespace numoe::jinja {
 
 class TokenStream {
  public:
-  explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+  explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
+    NUMOE_CHECK(!tokens_.empty() && tokens_.back().kind == TokenKind::kEnd);
+  }
 
  protected:
   const Token& Peek(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
@@ -31,7 +34,10 @@ class TokenStream {
     if (at_ + 1 < tokens_.size()) ++at_;
     return token;
   }
-  void Back() { --at_; }
+  void Back() {
+    NUMOE_CHECK_GT(at_, 0u);
+    --at_;
+  }
   bool Failed() const { return !status_.ok(); }
   NodePtr Fail(const std::string& expected) {
     if (status_.ok()) {
@@ -76,7 +82,10 @@ class TokenStream {
       if (++parser.depth_ > limits::kTemplateDepthMax)
         parser.Fail(fmt::format("nesting of at most {}", limits::kTemplateDepthMax));
     }
-    ~Depth() { --parser.depth_; }
+    ~Depth() {
+      --parser.depth_;
+      NUMOE_DCHECK_GE(parser.depth_, 0);
+    }
     TokenStream& parser;
   };
 

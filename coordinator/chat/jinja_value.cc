@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
+
+#include "common/base/check.h"
 
 namespace numoe::jinja {
 
@@ -186,6 +189,7 @@ std::string FloatRepr(double value) {
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
   const std::string scientific(buffer, end);  // d.ddde+XX with the fewest digits that round-trip
   const size_t e = scientific.find('e');
+  NUMOE_CHECK_NE(e, std::string::npos) << scientific;
   const int exponent = std::stoi(scientific.substr(e + 1));
   if (exponent < -4 || exponent >= 16) return scientific;  // Python writes the exponent with two digits, too
   const auto fixed = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed).ptr;
@@ -248,6 +252,7 @@ Str ToStr(const Value& value) {
 std::string_view TypeName(const Value& value) {
   static constexpr std::string_view kNames[] = {"undefined", "none", "boolean", "integer", "float",
                                                 "string",    "list", "mapping", "macro",   "function"};
+  static_assert(std::size(kNames) == std::variant_size_v<decltype(value.data)>);
   return kNames[value.data.index()];
 }
 
@@ -258,6 +263,7 @@ void JsonString(const std::string& text, bool ensure_ascii, std::string& out) {
   const std::vector<size_t> offsets = CodePointOffsets(text);
   for (size_t i = 0; i + 1 < offsets.size(); ++i) {
     const std::string_view c = std::string_view(text).substr(offsets[i], offsets[i + 1] - offsets[i]);
+    NUMOE_DCHECK(!c.empty());
     const auto first = static_cast<unsigned char>(c[0]);
     if (c == "\"" || c == "\\") {
       out.append("\\").append(c);

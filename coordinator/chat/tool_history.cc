@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "coordinator/chat/jinja_value.h"
 
 namespace numoe {
@@ -17,7 +18,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-bool IsResult(const ordered_json& message) { return message["role"] == "tool"; }
+bool IsResult(const ordered_json& message) {
+  NUMOE_DCHECK(message.is_object() && message.contains("role")) << "NormaliseMessages comes first";
+  return message["role"] == "tool";
+}
 
 std::string Text(const ordered_json& object, const char* field) {
   const auto it = object.find(field);
@@ -67,6 +71,7 @@ void OrderToolResults(ordered_json& messages) {
     std::stable_sort(results.begin(), results.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     for (size_t i = begin; i < end; ++i) messages[i] = std::move(results[i - begin].second);
+    NUMOE_DCHECK_EQ(results.size(), end - begin);
     begin = end - 1;
   }
 }

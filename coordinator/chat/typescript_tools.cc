@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "coordinator/chat/jinja_value.h"
 
 namespace numoe {
@@ -216,6 +217,7 @@ class Declaration {
         return "null";
       case Kind::kRef: {
         const auto name = schema["$ref"].get<std::string>();
+        NUMOE_DCHECK(name == "#" || name.starts_with(kDefinitions)) << "Read has refused others";
         return name == "#" ? "parameters" : name.substr(name.rfind('/') + 1);
       }
       case Kind::kAnyOf:

@@ -12,6 +12,7 @@ constexpr uint32_t kSurrogateLow = 0xD800, kSurrogateHigh = 0xDFFF;
 // Within one encoded length: cuts the range until all bytes but one leading run are free from 80 to BF.
 void SplitEncoded(uint32_t low, uint32_t high, int length,
                   absl::FunctionRef<void(const std::vector<ByteRange>&)> sequence) {
+  NUMOE_DCHECK(low <= high && 1 <= length && length <= 4);
   for (int i = 1; i < length; ++i) {
     const uint32_t tail = (1u << (6 * i)) - 1;
     if ((low & ~tail) == (high & ~tail)) continue;
@@ -27,6 +28,7 @@ void SplitEncoded(uint32_t low, uint32_t high, int length,
     }
   }
   const std::string first = EncodeUtf8(low), last = EncodeUtf8(high);
+  NUMOE_DCHECK(first.size() == last.size() && first.size() == static_cast<size_t>(length));
   std::vector<ByteRange> bytes;
   for (size_t i = 0; i < first.size(); ++i)
     bytes.push_back({static_cast<uint8_t>(first[i]), static_cast<uint8_t>(last[i])});
@@ -105,6 +107,7 @@ void ForEachUtf8Sequence(const CodepointSet& set,
 }
 
 std::string EncodeUtf8(uint32_t codepoint) {
+  NUMOE_DCHECK_LE(codepoint, kCodepointMax);
   const auto tail = [codepoint](int shift) {
     return static_cast<char>(0x80 | ((codepoint >> shift) & 0x3F));
   };
@@ -116,6 +119,7 @@ std::string EncodeUtf8(uint32_t codepoint) {
 
 uint32_t DecodeUtf8(std::string_view text, size_t& at) {
   const auto first = static_cast<uint8_t>(text[at]);
+  NUMOE_DCHECK(first < 0x80 || first >= 0xC2) << "a character begins here";
   const int length = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
   NUMOE_CHECK_LE(at + static_cast<size_t>(length), text.size());
   uint32_t codepoint = length == 1 ? first : first & (0xFFu >> (length + 1));

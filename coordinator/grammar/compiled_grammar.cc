@@ -28,6 +28,7 @@ absl::StatusOr<std::shared_ptr<const CompiledGrammar>> CompiledGrammar::Compile(
     return absl::ResourceExhaustedError(
         fmt::format("the grammar has {} bytes, at most {}", source.bytes(), limits.source_bytes));
   }
+  NUMOE_CHECK(vocabulary != nullptr);
   grammar::Expressions expressions;
   ASSIGN_OR_RETURN(const grammar::RuleId root, grammar::Translate(source, limits, expressions));
   ASSIGN_OR_RETURN(grammar::Program program, grammar::Program::Build(expressions, root, limits));
@@ -83,6 +84,7 @@ bool GrammarState::Accept(TokenId token) {
     machine_.frames().Truncate(before.frames);
     return false;
   }
+  NUMOE_DCHECK_LE(history_.size(), limits::kGrammarRollbackTokensMax);
   history_.push_back(std::move(before));
   if (history_.size() > limits::kGrammarRollbackTokensMax) history_.pop_front();
   return true;
@@ -103,6 +105,7 @@ void GrammarState::Rollback(size_t tokens) {
   if (tokens == 0) return;
   NUMOE_CHECK_LE(tokens, history_.size());
   Snapshot& target = history_[history_.size() - tokens];
+  NUMOE_DCHECK_LE(target.frames, machine_.frames().size());
   kernel_ = std::move(target.kernel);
   finished_ = target.finished;
   machine_.frames().Truncate(target.frames);

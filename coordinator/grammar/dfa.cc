@@ -42,6 +42,7 @@ class SubsetConstruction {
         return TooManyStates(limits_);
       Expand(static_cast<int32_t>(i));
     }
+    NUMOE_CHECK_EQ(dfa_.states.size(), subsets_.size());
     return std::move(dfa_);
   }
 
@@ -54,6 +55,7 @@ class SubsetConstruction {
     while (!stack_.empty()) {
       const int32_t at = stack_.back();
       stack_.pop_back();
+      NUMOE_DCHECK(0 <= at && static_cast<size_t>(at) < seen_.size());
       if (seen_[static_cast<size_t>(at)] == stamp_) continue;
       seen_[static_cast<size_t>(at)] = stamp_;
       bool leads_on = at == accept_;
@@ -79,6 +81,7 @@ class SubsetConstruction {
   }
 
   void Expand(int32_t id) {
+    NUMOE_DCHECK(dfa_.states[static_cast<size_t>(id)].bytes.empty()) << "a state is expanded once";
     bytes_.clear();
     calls_.clear();
     for (const int32_t at : *subsets_[static_cast<size_t>(id)]) {
@@ -132,6 +135,7 @@ class SubsetConstruction {
 };
 
 int32_t Follow(const Dfa& dfa, int32_t state, unsigned byte) {
+  NUMOE_DCHECK_LT(byte, 256u);
   if (state == kNoState) return kNoState;
   for (const ByteEdge& edge : dfa.states[static_cast<size_t>(state)].bytes)
     if (edge.low <= byte && byte <= edge.high) return edge.to;
@@ -141,6 +145,10 @@ int32_t Follow(const Dfa& dfa, int32_t state, unsigned byte) {
 }  // namespace
 
 absl::StatusOr<Dfa> Determinise(const Nfa& nfa, int32_t start, int32_t accept, const GrammarLimits& limits) {
+  const auto is_state = [&nfa](int32_t state) {
+    return 0 <= state && static_cast<size_t>(state) < nfa.size();
+  };
+  NUMOE_CHECK(is_state(start) && is_state(accept));
   return SubsetConstruction(nfa, accept, limits).Run(start);
 }
 
@@ -165,6 +173,8 @@ absl::StatusOr<std::shared_ptr<const Dfa>> Combine(const Dfa& first, const Dfa& 
   for (size_t i = 0; i < pairs.size(); ++i) {
     if (pairs.size() > limits.dfa_states) return TooManyStates(limits);
     const auto [a, b] = pairs[i];
+    NUMOE_CHECK(first.states[static_cast<size_t>(a)].calls.empty())
+        << "only automata without calls are combined";
     std::vector<ByteEdge> edges;
     for (const ByteEdge& edge : first.states[static_cast<size_t>(a)].bytes) {
       for (unsigned low = edge.low; low <= edge.high;) {
@@ -179,6 +189,7 @@ absl::StatusOr<std::shared_ptr<const Dfa>> Combine(const Dfa& first, const Dfa& 
     }
     result->states[i].bytes = std::move(edges);
   }
+  NUMOE_CHECK_EQ(result->states.size(), pairs.size());
   Trim(*result, {});
   return result;
 }
@@ -242,6 +253,7 @@ void Trim(Dfa& dfa, const std::vector<bool>& productive) {
     for (ByteEdge& edge : trimmed.states.back().bytes) edge.to = renumbered[static_cast<size_t>(edge.to)];
     for (CallEdge& edge : trimmed.states.back().calls) edge.to = renumbered[static_cast<size_t>(edge.to)];
   }
+  NUMOE_DCHECK_LE(trimmed.states.size(), renumbered.size());
   dfa = std::move(trimmed);
 }
 

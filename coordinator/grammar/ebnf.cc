@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
 #include "coordinator/grammar/front_ends.h"
@@ -30,6 +31,7 @@ class EbnfParser {
       Fail(fmt::format("rule {} is not defined", name));
       return error_;
     }
+    NUMOE_DCHECK_EQ(depth_, 0u);
     const auto root = rules_.find("root");
     if (root == rules_.end() || e_.rules()[static_cast<size_t>(root->second)].body < 0)
       return absl::InvalidArgumentError("the grammar has no rule named root");
@@ -42,6 +44,7 @@ class EbnfParser {
   bool Take(std::string_view token) {
     if (text_.substr(at_, token.size()) != token) return false;
     at_ += token.size();
+    NUMOE_DCHECK_LE(at_, text_.size());
     return true;
   }
   ExprId Fail(const std::string& problem, bool unsupported = false) {
@@ -242,8 +245,10 @@ class EbnfParser {
 
   // A character of a literal or class. REQUIRES: !Done().
   uint32_t TakeCharacter() {
+    NUMOE_DCHECK(!Done());
     if (!Take("\\")) return DecodeUtf8(text_, at_);
     static constexpr std::string_view kNames = "nrtbfav0e", kValues("\n\r\t\b\f\a\v\0\x1b", 9);
+    static_assert(kNames.size() == kValues.size());
     const char name = Peek();
     if (const size_t place = kNames.find(name); place != std::string_view::npos && !Done()) {
       ++at_;
@@ -264,6 +269,7 @@ class EbnfParser {
   }
 
   uint32_t TakeHex(int digits) {
+    NUMOE_DCHECK(digits == 2 || digits == 4 || digits == 8) << digits;
     uint32_t value = 0;
     for (int i = 0; i < digits; ++i, ++at_) {
       const char c = Peek();

@@ -42,6 +42,7 @@ ExprId Expressions::Choice(const std::vector<ExprId>& parts) {
 }
 
 ExprId Expressions::Repeat(ExprId part, int min, int max) {
+  NUMOE_DCHECK(min >= 0 && max >= kUnbounded) << min << " to " << max;
   if (max == 0 || (IsNever(part) && min == 0)) return Empty();
   if (IsNever(part)) return Never();
   if (min == 1 && max == 1) return part;
@@ -49,10 +50,12 @@ ExprId Expressions::Repeat(ExprId part, int min, int max) {
 }
 
 ExprId Expressions::Machine(std::shared_ptr<const Dfa> machine) {
+  NUMOE_CHECK(machine != nullptr);
   return Add({.kind = ExprKind::kMachine, .machine = std::move(machine)});
 }
 
 ExprId Expressions::Graph(std::vector<GraphEdge> edges, int nodes, int accept) {
+  NUMOE_CHECK(0 <= accept && accept < nodes);
   Expr node = {.kind = ExprKind::kGraph, .min = nodes, .max = accept};
   std::erase_if(edges, [this](const GraphEdge& edge) { return IsNever(edge.label); });
   for (const GraphEdge& edge : edges) {
@@ -64,6 +67,8 @@ ExprId Expressions::Graph(std::vector<GraphEdge> edges, int nodes, int accept) {
 }
 
 void Expressions::SetString(RuleId rule, ExprId body, int min, int max) {
+  NUMOE_CHECK(0 <= rule && static_cast<size_t>(rule) < rules_.size());
+  NUMOE_CHECK(min >= 0 && (max == kUnbounded || max >= min));
   Rule& string = rules_[static_cast<size_t>(rule)];
   string.body = body;
   string.is_string = true;

@@ -1,5 +1,6 @@
 #include "coordinator/grammar/grammar_cache.h"
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace numoe {
@@ -14,6 +15,7 @@ absl::StatusOr<std::shared_ptr<const CompiledGrammar>> GrammarCache::Get(const G
   if (auto known = Find(source); known != nullptr) return known;
   entries_.push_front({source, compiled});
   by_source_.emplace(source, entries_.begin());
+  NUMOE_CHECK_EQ(by_source_.size(), entries_.size());
   DropOldest();
   return compiled;
 }
@@ -36,6 +38,7 @@ void GrammarCache::DropOldest() {
   for (const Entry& entry : entries_) bytes += entry.grammar->bytes() + entry.source.bytes();
   while (bytes > bytes_max_ && entries_.size() > 1) {
     const Entry& oldest = entries_.back();
+    NUMOE_DCHECK_GE(bytes, oldest.grammar->bytes() + oldest.source.bytes());
     bytes -= oldest.grammar->bytes() + oldest.source.bytes();
     by_source_.erase(oldest.source);
     entries_.pop_back();

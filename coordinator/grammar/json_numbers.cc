@@ -20,11 +20,13 @@ constexpr size_t kDigitsMax = 15;
 
 // Digit strings without sign and leading zeros.
 int CompareDigits(const std::string& a, const std::string& b) {
+  NUMOE_DCHECK(!a.empty() && !b.empty());
   if (a.size() != b.size()) return a.size() < b.size() ? -1 : 1;
   return a.compare(b);
 }
 
 std::string PlusOne(std::string digits) {
+  NUMOE_DCHECK(!digits.empty());
   for (size_t i = digits.size(); i-- > 0;) {
     if (digits[i]++ != '9') return digits;
     digits[i] = '0';
@@ -33,6 +35,7 @@ std::string PlusOne(std::string digits) {
 }
 
 std::string MinusOne(std::string digits) {  // REQUIRES: not "0"
+  NUMOE_DCHECK(!digits.empty() && digits != "0");
   for (size_t i = digits.size(); i-- > 0;) {
     if (digits[i]-- != '0') break;
     digits[i] = '9';
@@ -110,6 +113,8 @@ class Magnitudes {
   }
 
   ExprId SameLength(const std::string& low, const std::string& high) {
+    NUMOE_DCHECK_EQ(low.size(), high.size());
+    NUMOE_DCHECK_LE(low, high);
     if (low.empty()) return e_.Empty();
     const auto rest = static_cast<int>(low.size()) - 1;
     const std::string zeros(low.size() - 1, '0'), nines(low.size() - 1, '9');

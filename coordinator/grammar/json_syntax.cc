@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/check.h"
 #include "coordinator/grammar/automaton.h"
 
 namespace numoe::grammar {
@@ -10,6 +11,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::string_view kShortEscapes = "\b\t\n\f\r", kShortNames = "btnfr";
+static_assert(kShortEscapes.size() == kShortNames.size());
 
 const CodepointSet& Escaped() {
   static const CodepointSet set = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
@@ -19,6 +21,7 @@ const CodepointSet& Escaped() {
 // A model that has lost its way repeats digits for ever; no number that means something has more.
 constexpr int kDigitsMax = 40;
 constexpr int kScaledDigitsMax = 9;  // before an exponent of up to 299
+static_assert(kScaledDigitsMax + 299 <= 308, "of which doubles are finite");
 
 CodepointSet HexDigits(std::string_view digits) {
   std::vector<CodepointRange> ranges;
@@ -74,6 +77,7 @@ ExprId JsonSyntax::String(int min, int max) {
 }
 
 ExprId JsonSyntax::String(std::shared_ptr<const Dfa> machine, const std::string& name) {
+  NUMOE_CHECK(machine != nullptr && !name.empty());
   if (machine->empty()) return expressions_.Never();
   const bool known = rules_.count(name) != 0;
   const RuleId rule = SharedRule(name);
@@ -97,6 +101,7 @@ ExprId JsonSyntax::Integer() {
 
 // At most `digits_max` digits, the first of several not 0.
 ExprId JsonSyntax::Whole(int digits_max) {
+  NUMOE_DCHECK_GE(digits_max, 1);
   Expressions& e = expressions_;
   const ExprId more = e.Repeat(e.Chars({{'0', '9'}}), 0, digits_max - 1);
   return e.Choice({e.Literal("0"), e.Sequence({e.Chars({{'1', '9'}}), more})});

@@ -29,6 +29,7 @@ void LiteralChoice::Walk(int32_t node, Places places, size_t at, absl::Span<uint
   int32_t child = node + 1;
   while (!places.empty() && child < nodes[static_cast<size_t>(node)].end) {
     const GrammarVocabulary::Node& here = nodes[static_cast<size_t>(child)];
+    NUMOE_DCHECK(node < here.end && at < texts_[places[0]].size());
     const auto byte = static_cast<uint8_t>(texts_[places[0]][at]);
     if (here.byte > byte) {
       places.remove_prefix(1);
@@ -55,6 +56,7 @@ bool LiteralChoice::Accept(TokenId token) {
     if (!bytes.empty() && texts_[place].compare(said_, bytes.size(), bytes) == 0) left.push_back(place);
   if (left.empty()) return false;
   possible_ = std::move(left);
+  NUMOE_DCHECK_LE(said_ + bytes.size(), texts_[possible_[0]].size());
   said_ += bytes.size();
   return true;
 }

@@ -22,6 +22,7 @@ class Lowering {
     if (overflow_) return from;
     ++depth_;
     const int32_t end = AddNode(expressions_.at(id), from);
+    NUMOE_DCHECK(0 <= end && static_cast<size_t>(end) < nfa_.size());
     --depth_;
     return end;
   }
@@ -102,6 +103,7 @@ class Lowering {
   }
 
   int32_t AddRepeat(const Expr& node, int32_t from) {
+    NUMOE_DCHECK(node.parts.size() == 1 && node.min >= 0 && (node.max == kUnbounded || node.max >= node.min));
     const ExprId part = node.parts[0];
     for (int i = 0; i < node.min && !overflow_; ++i) from = Add(part, from);
     if (node.max == kUnbounded) {
@@ -126,6 +128,7 @@ class Lowering {
   int32_t AddRule(RuleId rule, int32_t from) {
     const auto index = static_cast<size_t>(rule);
     NUMOE_CHECK_LT(index, rules_.inlined.size());
+    NUMOE_CHECK_GE(expressions_.rules()[index].body, 0) << expressions_.rules()[index].name;
     if (rules_.inlined[index]) return Add(expressions_.rules()[index].body, from);
     const int32_t end = nfa_.AddState();
     nfa_.AddEdge(from, {.kind = Nfa::EdgeKind::kCall, .to = end, .rule = rule});
@@ -149,6 +152,7 @@ class Lowering {
   }
 
   int32_t AddGraph(const Expr& node, int32_t from) {
+    NUMOE_DCHECK(0 <= node.max && node.max < node.min && node.edges.size() == node.parts.size());
     const auto base = static_cast<int32_t>(nfa_.size());
     for (int i = 0; i < node.min; ++i) nfa_.AddState();
     nfa_.AddEpsilon(from, base);
@@ -172,6 +176,7 @@ class Lowering {
 };
 
 bool IsGraphNullable(const Expr& node, const std::vector<bool>& expressions) {
+  NUMOE_DCHECK(0 <= node.max && node.max < node.min);
   std::vector<bool> reached(static_cast<size_t>(node.min), false);
   reached[0] = true;
   for (bool changed = true; changed;) {
@@ -216,6 +221,7 @@ bool IsNullable(const Expr& node, const std::vector<bool>& expressions, const st
 // anchor was passed" or not.
 int32_t ResolveAnchors(const Nfa& in, int32_t start, int32_t accept, Nfa& out, int32_t& out_accept) {
   enum { kConsumed = 1, kEnded = 2, kLayers = 4 };
+  static_assert((kConsumed | kEnded) == kLayers - 1);
   for (size_t i = 0; i < in.size() * kLayers; ++i) out.AddState();
   out_accept = out.AddState();
   const auto place = [](int32_t state, int flags) { return state * kLayers + flags; };
@@ -246,6 +252,7 @@ int32_t Nfa::AddState() {
 }
 
 void Nfa::AddEdge(int32_t from, Edge edge) {
+  NUMOE_DCHECK(0 <= edge.to && static_cast<size_t>(edge.to) < first_.size());
   edge.next = first_[static_cast<size_t>(from)];
   first_[static_cast<size_t>(from)] = static_cast<int32_t>(edges_.size());
   edges_.push_back(edge);

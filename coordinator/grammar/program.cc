@@ -18,9 +18,11 @@ class ProgramBuilder {
       : expressions_(expressions), limits_(limits) {}
 
   absl::StatusOr<Program> Build(RuleId root) {
+    NUMOE_CHECK(0 <= root && static_cast<size_t>(root) < expressions_.rules().size());
     ASSIGN_OR_RETURN(treatment_.nullable, NullableRules(expressions_, limits_));
     treatment_.inlined = ChooseInlined(expressions_, root, limits_);
     RETURN_IF_ERROR(MakeAutomata(root));
+    NUMOE_CHECK_EQ(automata_.size(), program_.rules_.size());
     RemoveDeadEnds();
     if (automata_[0].empty())
       return absl::InvalidArgumentError("no text at all matches: some required part can never be completed");
@@ -163,6 +165,7 @@ absl::Status ProgramBuilder::SortByFirstCalls() {
     }
   }
   std::reverse(sorted_.begin(), sorted_.end());
+  NUMOE_CHECK_EQ(sorted_.size(), automata_.size()) << "every rule has one place";
   for (size_t i = 0; i < sorted_.size(); ++i)
     program_.rules_[static_cast<size_t>(sorted_[i])].order = static_cast<int32_t>(i);
   return absl::OkStatus();
@@ -189,6 +192,7 @@ void ProgramBuilder::Pack() {
     program_.class_of_[b] = static_cast<uint8_t>(example.size() - 1);
   }
   program_.classes_ = example.size();
+  NUMOE_CHECK_LE(program_.classes_, 256u);
   program_.table_.assign(static_cast<size_t>(states) * program_.classes_, kNoState);
   program_.call_begin_.push_back(0);
   for (size_t r = 0; r < automata_.size(); ++r) {
@@ -217,6 +221,7 @@ void ProgramBuilder::Pack() {
 void ProgramBuilder::MarkCounting() {
   for (const Program::RuleInfo& rule : program_.rules_) {
     if (!rule.is_string || (rule.min == 0 && rule.max == kUnbounded)) continue;
+    NUMOE_CHECK(program_.Next(rule.start, '"') != kNoState) << "a string begins with a quote";
     uint8_t& flags = program_.flags_[static_cast<size_t>(program_.Next(rule.start, '"'))];
     flags = static_cast<uint8_t>((flags & ~Program::kPlain) | Program::kCounting);
   }
@@ -231,6 +236,8 @@ ByteSet ProgramBuilder::FirstOf(StateId state) const {
 }
 
 void ProgramBuilder::FindByteSets() {
+  NUMOE_CHECK_EQ(program_.flags_.size(), program_.rule_of_.size());
+  NUMOE_CHECK_EQ(program_.call_begin_.size(), program_.flags_.size() + 1);
   for (auto r = sorted_.rbegin(); r != sorted_.rend(); ++r) {  // callees first
     Program::RuleInfo& rule = program_.rules_[static_cast<size_t>(*r)];
     rule.first = FirstOf(rule.start);
@@ -322,6 +329,7 @@ void Program::FindLoops() {
     loop.others = LeadsBackByOthers(s, best);
     loop.length = LoopClass::kForever;
   }
+  NUMOE_DCHECK_EQ(loops_.size(), successor.size());
   const auto covers = [](const LoopClass& a, const LoopClass& b) {
     return (b.ascii[0] & ~a.ascii[0]) == 0 && (b.ascii[1] & ~a.ascii[1]) == 0 && (a.others || !b.others);
   };

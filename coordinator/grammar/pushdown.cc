@@ -9,6 +9,9 @@ namespace numoe::grammar {
 
 FrameId Frames::Intern(const absl::InlinedVector<Thread, 4>& parents) {
   NUMOE_DCHECK(!parents.empty());
+  NUMOE_DCHECK(std::adjacent_find(parents.begin(), parents.end(), [](const Thread& a, const Thread& b) {
+                 return a.frame > b.frame || a == b;
+               }) == parents.end());
   const auto first = static_cast<size_t>(parents[0].frame);
   for (FrameId f = entries_[first].newest_child; f >= 0; f = entries_[static_cast<size_t>(f)].older_sibling) {
     const absl::Span<const Thread> known = Parents(f);
@@ -44,6 +47,7 @@ Kernel Pushdown::Start() const {
 }
 
 void Pushdown::AddThread(Kernel& kernel, Thread thread) {
+  NUMOE_DCHECK(thread.state != kNoState);
   if (std::find(kernel.threads.begin(), kernel.threads.end(), thread) == kernel.threads.end())
     kernel.threads.push_back(thread);
 }
@@ -68,6 +72,7 @@ StateId Pushdown::NextCounting(const Thread& thread, uint8_t byte, int32_t& coun
   const StateId next = program_->Next(thread.state, byte);
   if (next == kNoState) return kNoState;
   const Program::RuleInfo& rule = program_->rule(program_->RuleOf(thread.state));
+  NUMOE_DCHECK(rule.is_string && thread.count >= 0);
   if (program_->IsFinal(next)) {
     count = 0;
     return thread.count >= rule.min ? next : kNoState;
@@ -94,6 +99,7 @@ void Pushdown::EnterCalls(uint8_t byte, Kernel& to) {
     while (begin > 0 && pending_[begin - 1].rule == rule) --begin;
     const FrameId frame = FrameOf(begin, pending_.size());
     pending_.resize(begin);
+    NUMOE_DCHECK(frame == kBase || static_cast<size_t>(frame) < frames_.size());
     const StateId start = program_->rule(rule).start;
     const StateId next = program_->Next(start, byte);
     if (next != kNoState) AddThread(to, {next, frame});
@@ -103,6 +109,7 @@ void Pushdown::EnterCalls(uint8_t byte, Kernel& to) {
 
 // The frame of a rule that pending_[begin, end) call.
 FrameId Pushdown::FrameOf(size_t begin, size_t end) {
+  NUMOE_DCHECK(begin < end && end <= pending_.size());
   if (end - begin == 1 && pending_[begin].tail) return pending_[begin].parent.frame;
   absl::InlinedVector<Thread, 4> parents;
   for (size_t i = begin; i < end; ++i) {
@@ -151,10 +158,12 @@ void Pushdown::ReturnFinished(Kernel& to) {
   }
   for (const Thread& thread : to.threads)
     if (!program_->IsLast(thread.state)) to.threads[kept++] = thread;
+  NUMOE_DCHECK_LE(kept, to.threads.size());
   to.threads.resize(kept);
 }
 
 void Pushdown::Return(FrameId frame, Kernel& to) {
+  NUMOE_DCHECK(frame != kBase);
   to.Clear();
   for (const Thread& parent : frames_.Parents(frame)) {
     if (parent.state == kNoState) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/tokenizer/utf8.h"
 
@@ -41,6 +42,7 @@ std::optional<CodepointSet> GeneralCategory(const std::string& name) {
       major = major.Or(CodepointSet(list));
       (*sets)[category] = CodepointSet(list);
     }
+    NUMOE_CHECK_LE(sets->size(), 37u) << "Unicode has 30 categories in 7 groups";
     return sets;
   }();
   const auto found = all->find(name);
@@ -57,6 +59,7 @@ class RegexParser {
     const ExprId whole = ParseChoice();
     if (status_.ok() && at_ < pattern_.size()) Fail("a ')' without its '('");
     if (!status_.ok()) return status_;
+    NUMOE_DCHECK_EQ(depth_, 0u);
     return whole;
   }
   Expressions& expressions() { return expressions_; }
@@ -67,6 +70,7 @@ class RegexParser {
   bool Take(std::string_view text) {
     if (pattern_.substr(at_, text.size()) != text) return false;
     at_ += text.size();
+    NUMOE_DCHECK_LE(at_, pattern_.size());
     return true;
   }
   ExprId Fail(const std::string& problem, bool unsupported = false) {
@@ -245,6 +249,7 @@ class RegexParser {
     }
     if (c == 'p' || c == 'P') return ParseCategory();
     static constexpr std::string_view kNames = "tnrvf0ae", kValues("\t\n\r\v\f\0\a\x1b", 8);
+    static_assert(kNames.size() == kValues.size());
     if (const size_t place = kNames.find(c); place != std::string_view::npos) {
       ++at_;
       const auto value = static_cast<uint32_t>(kValues[place]);
@@ -265,6 +270,7 @@ class RegexParser {
   }
 
   CodepointSet ParseCategory() {
+    NUMOE_DCHECK(pattern_[at_] == 'p' || pattern_[at_] == 'P');
     const bool negated = pattern_[at_++] == 'P';
     const size_t end = pattern_.find('}', at_);
     if (!Take("{") || end == std::string_view::npos) {
@@ -304,6 +310,7 @@ class RegexParser {
   }
 
   std::optional<uint32_t> TakeHex(int min, int max) {
+    NUMOE_DCHECK(0 < min && min <= max && max <= 8);
     uint32_t value = 0;
     int digits = 0;
     for (; digits < max && isxdigit(static_cast<unsigned char>(Peek())); ++digits, ++at_)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
 #include "coordinator/grammar/front_ends.h"
@@ -97,6 +98,7 @@ ExprId SchemaCompiler::FromFacts(const SchemaFacts& facts) {
 
 // anyOf and oneOf: each alternative of the first list together with everything else.
 ExprId SchemaCompiler::Alternatives(const SchemaFacts& facts) {
+  NUMOE_DCHECK(!facts.choices.empty());
   std::vector<ExprId> parts;
   const bool alone = facts.only_choices() && facts.choices.size() == 1 && facts.formats.empty();
   SchemaFacts rest = facts;
@@ -114,6 +116,7 @@ ExprId SchemaCompiler::Alternatives(const SchemaFacts& facts) {
 }
 
 ExprId SchemaCompiler::Values(const SchemaFacts& facts) {
+  NUMOE_DCHECK(facts.values.has_value());
   std::vector<ExprId> parts;
   for (const ordered_json& value : *facts.values)
     if (ValueHolds(value, facts)) parts.push_back(json_.Exactly(value));
@@ -205,6 +208,7 @@ SchemaCompiler::MachinePtr SchemaCompiler::StringMachine(const SchemaFacts& fact
 
 int SchemaCompiler::Count(int64_t value, const std::string& place) {
   constexpr int64_t kCountMax = 1'000'000;
+  NUMOE_DCHECK_GE(value, 0);
   if (value > kCountMax) {
     Fail(absl::ResourceExhaustedError(
         fmt::format("{}: a length or count of {} is beyond {}", Printable(place), value, kCountMax)));
@@ -253,6 +257,7 @@ ExprId SchemaCompiler::Array(const SchemaFacts& facts) {
         "{}: \"uniqueItems\" is not supported in structured output", Printable(*facts.unique_items))));
   }
   if (max == 0) return e_.Literal("[]");
+  NUMOE_DCHECK(!items.empty());
   if (prefix == 0) return UniformArray(items[0], facts.items_min, max);
   // Node i: i items were written; the last node: the end.
   const int end = static_cast<int>(prefix) + 1;
@@ -277,6 +282,7 @@ ExprId SchemaCompiler::Array(const SchemaFacts& facts) {
 
 // Counted repetitions copy what they repeat: a call is a small copy.
 ExprId SchemaCompiler::CountedItem(ExprId item, int64_t min, int64_t max) {
+  NUMOE_DCHECK(0 <= min && min <= max);
   if (min <= 1 && (max == kNoMaximum || max == 1)) return item;
   const RuleId rule = e_.AddRule("item", true);
   e_.SetBody(rule, item);
@@ -284,6 +290,7 @@ ExprId SchemaCompiler::CountedItem(ExprId item, int64_t min, int64_t max) {
 }
 
 ExprId SchemaCompiler::UniformArray(ExprId item, int64_t min, int64_t max) {
+  NUMOE_DCHECK(0 <= min && min <= max && max > 0);
   item = CountedItem(item, min, max);
   const ExprId open = e_.Literal("["), close = e_.Literal("]");
   if (min <= 1 && max == kNoMaximum) {  // a loop has one copy of the item

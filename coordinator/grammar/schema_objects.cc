@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/weights/json_reader.h"
 #include "coordinator/grammar/schema_compiler.h"
 
@@ -10,6 +11,7 @@ namespace numoe::grammar {
 namespace {
 
 constexpr size_t kPatternsMax = 6;  // each combination of them is a region of keys of its own
+static_assert(kPatternsMax < 8 * sizeof(size_t), "a bit for each");
 
 }  // namespace
 
@@ -120,6 +122,7 @@ ExprId SchemaCompiler::ExtraRegion(const SchemaFacts& facts, const std::vector<s
     }
     if (!mentioned && part.additional.has_value()) schemas.push_back(*part.additional);
   }
+  NUMOE_CHECK_EQ(index, patterns.size()) << "a bit of `inside` for each pattern";
   MachinePtr keys;
   const ExprId any = e_.Repeat(EncodeForJson(e_, CodepointSet::All()), 0, kUnbounded);
   Narrow(keys, CompileMachine(e_, any, limits_), Combination::kBoth, facts.pointer);
@@ -171,6 +174,7 @@ ExprId SchemaCompiler::Object(const SchemaFacts& facts) {
 // for "a comma, if one is needed, was written before member i", which both the first member and later ones
 // pass: so each member is in the graph once.
 ExprId SchemaCompiler::ObjectGraph(const Members& members, int64_t min, int64_t max) {
+  NUMOE_DCHECK(0 <= min && min <= max);
   const int count = static_cast<int>(members.declared.size());
   const bool limited = max != kNoMaximum;
   const int cap = Count(limited ? max : std::max<int64_t>(1, min), "maxProperties");

@@ -47,6 +47,7 @@ void StringTokens::Build(const GrammarVocabulary& vocabulary, StateId state, Pla
   std::vector<TokenTrie::Item> crossing;
   for (int32_t n = 1; n < vocabulary.node_count();) {
     const GrammarVocabulary::Node& node = nodes[static_cast<size_t>(n)];
+    NUMOE_DCHECK(1 <= node.depth && node.depth < path.size());
     const At& before = path[node.depth - 1];
     At& here = path[node.depth];
     here = before;
@@ -75,10 +76,12 @@ void StringTokens::Build(const GrammarVocabulary& vocabulary, StateId state, Pla
   const auto store = [](std::vector<std::pair<uint8_t, TokenId>>& found, Counted& counted) {
     std::sort(found.begin(), found.end());
     for (const auto& [characters, token] : found) {
+      NUMOE_DCHECK_LT(characters, counted.upto.size());
       counted.tokens.push_back(token);
       ++counted.upto[characters];
     }
     for (size_t c = 1; c < counted.upto.size(); ++c) counted.upto[c] += counted.upto[c - 1];
+    NUMOE_CHECK_EQ(static_cast<size_t>(counted.upto.back()), counted.tokens.size());
   };
   store(open, place.open);
   store(closing, place.closing);
@@ -95,6 +98,7 @@ void StringTokens::Build(const GrammarVocabulary& vocabulary, StateId state, Pla
 }
 
 absl::Span<const TokenId> StringTokens::Counted::Between(int least, int most) const {
+  NUMOE_DCHECK(least >= 0 && most >= 0 && static_cast<size_t>(most) < upto.size());
   const size_t begin = least == 0 ? 0 : upto[static_cast<size_t>(least) - 1];
   const size_t end = std::max<size_t>(begin, upto[static_cast<size_t>(most)]);
   return absl::MakeConstSpan(tokens).subspan(begin, end - begin);
@@ -104,6 +108,7 @@ void StringTokens::AddTo(StateId place_id, int least, int most, absl::Span<uint6
   NUMOE_DCHECK(0 <= least && least <= kAnyNumber && 0 <= most && most <= kAnyNumber);
   const Place& place = places_[static_cast<size_t>(place_id)];
   const auto add_mask = [mask](const std::vector<uint64_t>& bits) {
+    NUMOE_DCHECK_EQ(bits.size(), mask.size());
     for (size_t w = 0; w < bits.size(); ++w) mask[w] |= bits[w];
   };
   if (least == 0 && most == kAnyNumber && !place.all.empty()) return add_mask(place.all);

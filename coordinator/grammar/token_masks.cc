@@ -87,6 +87,7 @@ class MaskBuilder {
   }
 
   void Accept(int32_t first, int32_t end) {
+    NUMOE_DCHECK(first <= end && (ranges_.empty() || ranges_.back().second <= first));
     if (first == end) return;
     accepted_ += static_cast<size_t>(end - first);
     if (!ranges_.empty() && ranges_.back().second == first) {
@@ -99,6 +100,7 @@ class MaskBuilder {
   void AddRemainders(int32_t sorted_index, const std::vector<size_t>& crossings) {
     const TokenId token = vocabulary_.sorted_tokens()[static_cast<size_t>(sorted_index)];
     for (const size_t depth : crossings) {
+      NUMOE_DCHECK_LT(depth, vocabulary_.bytes(token).size());
       remainders_.push_back({vocabulary_.bytes(token).substr(depth), token});
       crossing_bytes_ += remainders_.back().bytes.size();
     }
@@ -208,6 +210,7 @@ bool AddStringTokens(Pushdown& machine, const Thread& thread, const StringTokens
                      WalkScratch& scratch, absl::Span<uint64_t> mask) {
   const Program::RuleInfo& rule = machine.program().rule(machine.program().RuleOf(thread.state));
   const StateId place = thread.state - rule.start;
+  NUMOE_DCHECK_GE(place, 0);
   constexpr int kAny = StringTokens::kAnyNumber;
   const int least = std::clamp(rule.min - thread.count, 0, kAny);
   const int most = rule.max == kUnbounded ? kAny : std::clamp(rule.max - thread.count, 0, kAny);
@@ -239,6 +242,7 @@ bool AddAcceptedTokens(Pushdown& machine, const Kernel& kernel, const TokenMasks
       continue;
     }
     for (const TokenId token : known.tokens) SetBit(mask, token);
+    NUMOE_DCHECK(known.bits.empty() || known.bits.size() == mask.size());
     for (size_t w = 0; w < known.bits.size(); ++w) mask[w] |= known.bits[w];
     const TokenTrie& trie = known.crossing;
     within_budget &= WalkCrossing(machine, thread.frame, trie, scratch, [&](int32_t first, int32_t end) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
+
 namespace numoe::grammar {
 
 TokenTrie TokenTrie::Build(std::vector<Item> items) {
@@ -19,6 +21,7 @@ TokenTrie TokenTrie::Build(std::vector<Item> items) {
     const std::string_view bytes = item.bytes;
     const auto [here, there] = std::mismatch(bytes.begin(), bytes.end(), previous.begin(), previous.end());
     const auto shared = static_cast<size_t>(here - bytes.begin());
+    NUMOE_DCHECK(shared < path.size() && bytes.size() <= UINT8_MAX) << "items are sorted, and short";
     close(shared);
     for (size_t d = shared; d < bytes.size(); ++d) {
       path.push_back(trie.nodes.size());
@@ -34,6 +37,7 @@ TokenTrie TokenTrie::Build(std::vector<Item> items) {
   const auto end = static_cast<int32_t>(trie.nodes.size());
   trie.nodes[0].end = end;
   trie.nodes.push_back({.end = end, .first_token = static_cast<int32_t>(trie.tokens.size())});
+  NUMOE_CHECK(path.size() == 1 && trie.tokens.size() == trie.characters.size());
   return trie;
 }
 

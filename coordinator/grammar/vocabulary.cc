@@ -120,6 +120,7 @@ void GrammarVocabulary::BuildTrie() {
     size_t shared = 0;
     while (shared < previous.size() && shared < token.size() && previous[shared] == token[shared]) ++shared;
     close(shared);
+    NUMOE_DCHECK(shared < path.size() && token.size() <= UINT8_MAX);
     for (size_t d = shared; d < token.size(); ++d) {
       path.push_back(nodes_.size());
       nodes_.push_back({.byte = static_cast<uint8_t>(token[d]),
@@ -135,6 +136,7 @@ void GrammarVocabulary::BuildTrie() {
 }
 
 void GrammarVocabulary::SummariseSubtrees() {
+  NUMOE_CHECK_EQ(static_cast<size_t>(node_count()) + 1, nodes_.size());
   // Bit q of legal[n]: every path down from n continues well-formed UTF-8 that is in state q at n.
   std::vector<uint8_t> legal(nodes_.size(), 0xFF);
   for (int32_t n = node_count() - 1; n >= 0; --n) {

@@ -26,6 +26,7 @@ void ParsedAnswer::Add(const AnswerDelta& delta) {
 }
 
 void Append(AnswerDelta delta, std::vector<AnswerDelta>& deltas) {
+  NUMOE_DCHECK(delta.kind == AnswerDelta::Kind::kCallBegin ? !delta.name.empty() : !delta.text.empty());
   const bool joins = delta.kind != AnswerDelta::Kind::kCallBegin && !deltas.empty() &&
                      deltas.back().kind == delta.kind && deltas.back().call == delta.call;
   if (joins) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/weights/json_reader.h"
 
 namespace numoe {
@@ -64,6 +65,7 @@ void HermesCallReader::Step(char c) {
 }
 
 void HermesCallReader::BeginValue(char c) {
+  NUMOE_DCHECK(at_ == At::kValue);
   at_ = c == ',' || c == '}' || c == ']' || c == ':' ? At::kBroken : At::kInValue;
   if (at_ == At::kBroken) return;
   value_.clear();
@@ -79,6 +81,7 @@ void HermesCallReader::BeginValue(char c) {
 }
 
 void HermesCallReader::StepInValue(char c) {
+  NUMOE_DCHECK(at_ == At::kInValue && depth_ >= 0);
   const bool scalar = !in_string_ && depth_ == 0 && !value_.empty();
   if (scalar && (c == ',' || c == '}' || IsSpace(c))) {
     EndValue();
@@ -101,6 +104,7 @@ void HermesCallReader::StepInValue(char c) {
 }
 
 void HermesCallReader::EndValue() {
+  NUMOE_DCHECK(at_ == At::kInValue);
   at_ = At::kKey;
   if (std::exchange(streams_, false) || field_ == Field::kOther) return;
   const absl::StatusOr<nlohmann::ordered_json> json = ParseBoundedJson(value_);
@@ -116,6 +120,7 @@ void HermesCallReader::EndValue() {
 }
 
 void HermesCallReader::Announce() {
+  NUMOE_CHECK(!announced_ && !name_.empty());
   sink_.BeginCall(name_);
   announced_ = true;
   text_.clear();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -42,6 +44,7 @@ void KimiCallReader::Body(std::string_view text) {
     sink_.BeginCall(name);
     announced_ = true;
   }
+  NUMOE_DCHECK(kept_.empty());
   sink_.Arguments(arguments);
 }
 

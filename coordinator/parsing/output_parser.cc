@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -12,6 +14,7 @@ namespace {
 size_t HalfMark(std::string_view text, const std::vector<std::pair<std::string, Mark>>& marks) {
   size_t keep = 0;
   for (const auto& [name, mark] : marks) {
+    NUMOE_DCHECK(!name.empty());
     for (size_t length = std::min(name.size() - 1, text.size()); length > keep; --length) {
       if (text.substr(text.size() - length) == std::string_view(name).substr(0, length)) keep = length;
     }
@@ -111,16 +114,19 @@ void OutputParser::OnThinkMark(Mark mark) {
 
 // Calls begin: what was said before is over, white space at its end included.
 void OutputParser::BeginSection() {
+  NUMOE_DCHECK(state_ == State::kReasoning || state_ == State::kContent);
   think_open_ = think_open_ || state_ == State::kReasoning;
   Enter(State::kContent);
 }
 
 void OutputParser::Enter(State state) {
+  NUMOE_DCHECK(state == State::kReasoning || state == State::kContent);
   state_ = state;
   trimmer_.Restart(/*keep_leading=*/false);
 }
 
 void OutputParser::EndCall(bool closed) {
+  NUMOE_CHECK(InCall() && reader_ != nullptr);
   reader_->End(closed);
   if (in_section_) {
     state_ = State::kSection;
@@ -171,6 +177,7 @@ void OutputParser::Route(std::string_view text) {
     case State::kSection:
       return;
     case State::kHead:
+      NUMOE_DCHECK(reader_ != nullptr);
       return reader_->Head(text);
     case State::kBody:
       return reader_->Body(text);
@@ -178,12 +185,14 @@ void OutputParser::Route(std::string_view text) {
 }
 
 void OutputParser::Emit(AnswerDelta::Kind kind, std::string text) {
+  NUMOE_CHECK(out_ != nullptr) << "deltas are made while Push or Finish runs";
   if (text.empty()) return;
   const int call = kind == AnswerDelta::Kind::kArguments ? calls_ - 1 : 0;
   Append({.kind = kind, .text = std::move(text), .call = call}, *out_);
 }
 
 void OutputParser::BeginCall(const std::string& name) {
+  NUMOE_CHECK(out_ != nullptr && !name.empty());
   const int call = calls_++;
   Append({.kind = AnswerDelta::Kind::kCallBegin,
           .call = call,
@@ -193,6 +202,7 @@ void OutputParser::BeginCall(const std::string& name) {
 }
 
 void OutputParser::Arguments(std::string_view text) {
+  NUMOE_CHECK_GT(calls_, 0);
   Emit(AnswerDelta::Kind::kArguments, std::string(text));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/weights/json_reader.h"
 #include "coordinator/parsing/trimmer.h"
 
@@ -15,6 +16,7 @@ constexpr std::string_view kFunctionTag = "<function=", kFunctionEnd = "</functi
 constexpr std::string_view kParameterTag = "<parameter=", kParameterEnd = "</parameter>";
 // What is held back to find out whether a tag ends a value; longer ones are text.
 constexpr size_t kTagBytesMax = 256;
+static_assert(kTagBytesMax > kParameterEnd.size() && kTagBytesMax > kFunctionEnd.size());
 
 bool Begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
 // `text` may become `tag`.
@@ -25,6 +27,7 @@ bool IsPartOf(std::string_view text, std::string_view tag) {
 std::string Escaped(std::string_view text) {
   const std::string quoted =
       ordered_json(text).dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace);
+  NUMOE_DCHECK(quoted.size() >= 2 && quoted.front() == '"' && quoted.back() == '"');
   return quoted.substr(1, quoted.size() - 2);
 }
 
@@ -102,6 +105,7 @@ bool QwenCoderCallReader::Step() {
 }
 
 bool QwenCoderCallReader::StepName() {
+  NUMOE_DCHECK(at_ == At::kName);
   const size_t end = pending_.find_first_of(">\n");
   if (end == std::string::npos) return false;
   name_ = Trimmed(std::string_view(pending_).substr(0, end));
@@ -136,6 +140,7 @@ bool QwenCoderCallReader::StepBetween() {
 }
 
 bool QwenCoderCallReader::StepKey() {
+  NUMOE_DCHECK(at_ == At::kKey && !name_.empty());
   const size_t end = pending_.find_first_of(">\n");
   if (end == std::string::npos) return false;
   const std::string key(Trimmed(std::string_view(pending_).substr(0, end)));
@@ -147,6 +152,7 @@ bool QwenCoderCallReader::StepKey() {
 }
 
 bool QwenCoderCallReader::StepValue() {
+  NUMOE_DCHECK(at_ == At::kValue);
   if (!begun_) {
     if (pending_.empty() || pending_ == "\r") return false;
     if (Begins(pending_, "\r\n")) {
@@ -164,6 +170,7 @@ bool QwenCoderCallReader::StepValue() {
     pending_.erase(0, certain.size());
     return false;
   }
+  NUMOE_DCHECK(end.text <= end.next && end.next <= pending_.size());
   pending_.erase(0, end.next);
   EndValue();
   at_ = At::kBetween;
@@ -204,6 +211,7 @@ bool QwenCoderCallReader::IsNextParameter(std::string_view tag, bool& undecided)
 }
 
 void QwenCoderCallReader::BeginValue(const std::string& key) {
+  NUMOE_DCHECK(!key.empty());
   begun_ = false;
   value_.clear();
   dropped_ = std::find(keys_.begin(), keys_.end(), key) != keys_.end();
@@ -233,12 +241,14 @@ void QwenCoderCallReader::EndValue() {
 }
 
 void QwenCoderCallReader::Close() {
+  NUMOE_DCHECK(at_ != At::kBehind);
   if (!announced_) Announce();
   sink_.Arguments(keys_.empty() ? "{}" : "}");
   at_ = At::kBehind;
 }
 
 void QwenCoderCallReader::Announce() {
+  NUMOE_CHECK(!announced_ && !name_.empty());
   sink_.BeginCall(name_);
   announced_ = true;
   text_.clear();

@@ -77,6 +77,7 @@ BytePairEncoder BytePairEncoder::FromMerges(
 }
 
 void BytePairEncoder::Encode(std::string_view piece, Scratch& scratch, std::vector<TokenId>& ids) const {
+  NUMOE_DCHECK(!piece.empty());
   if (const TokenId id = whole_.Find(piece); id != kNoToken) {
     ids.push_back(id);
   } else if (piece.size() <= kScanBytes) {
@@ -89,6 +90,7 @@ void BytePairEncoder::Encode(std::string_view piece, Scratch& scratch, std::vect
 void BytePairEncoder::EncodeByScan(std::string_view piece, std::vector<TokenId>& ids) const {
   const size_t size = piece.size();
   const size_t padded = (size + kScanStep - 1) / kScanStep * kScanStep;
+  NUMOE_DCHECK(0 < size && size <= kScanBytes) << size;
   // A part stays where its first byte is. keys: rank and place of joining it with the next one.
   alignas(64) int32_t keys[kScanBytes];
   TokenId parts[kScanBytes];
@@ -120,6 +122,7 @@ void BytePairEncoder::EncodeByScan(std::string_view piece, std::vector<TokenId>&
     if (best == kNoMerge) break;
     const size_t at = static_cast<size_t>(best) % kScanBytes;
     const size_t gone = right[at];
+    NUMOE_DCHECK(at < size && gone < size) << at << " joins " << gone;
     parts[at] = merged[at];
     right[at] = right[gone];
     if (right[at] < size) left[right[at]] = static_cast<uint8_t>(at);
@@ -135,6 +138,7 @@ void BytePairEncoder::EncodeByHeap(std::string_view piece, Scratch& scratch,
   std::vector<Scratch::Part>& parts = scratch.parts;
   std::vector<uint64_t>& heap = scratch.heap;
   const auto size = static_cast<int32_t>(piece.size());
+  NUMOE_CHECK_LT(piece.size(), static_cast<size_t>(INT32_MAX));
   parts.resize(piece.size());
   heap.clear();
   const auto rank = [&](const Scratch::Part& part) {
@@ -168,6 +172,7 @@ void BytePairEncoder::EncodeByHeap(std::string_view piece, Scratch& scratch,
     const auto at = static_cast<int32_t>(best & 0xFFFFFFFF);
     Scratch::Part& part = parts[static_cast<size_t>(at)];
     if (part.rank != static_cast<int32_t>(best >> 32)) continue;  // one of the two has joined another since
+    NUMOE_DCHECK(part.right < size) << "the last part joins nothing";
     Scratch::Part& gone = parts[static_cast<size_t>(part.right)];
     part.id = pairs_.Find(part.id, gone.id).merged;
     part.right = gone.right;

@@ -32,6 +32,7 @@ class BpeTokenizer final : public Tokenizer {
     size_t longest = specials_.LongestName();
     for (const std::string& token : tokens_) longest = std::max(longest, token.size());
     token_text_bytes_max_ = longest * (nfc_ ? kNfcShrinkMax : 1);
+    NUMOE_CHECK_GT(token_text_bytes_max_, 0u);
   }
 
   std::vector<TokenId> EncodeSegments(absl::Span<const TextSegment> segments) const override {
@@ -75,6 +76,7 @@ class BpeTokenizer final : public Tokenizer {
 }  // namespace
 
 bool BpeModel::StoreToken(TokenId id, std::string bytes) {
+  NUMOE_CHECK(0 <= id && id < limits::kVocabularyMax) << id;
   if (static_cast<size_t>(id) >= tokens.size()) tokens.resize(static_cast<size_t>(id) + 1);
   if (!tokens[id].empty()) return false;
   tokens[id] = std::move(bytes);

@@ -27,6 +27,7 @@ Character CharacterAt(std::string_view text, size_t at) {
   const int32_t first = byte(0);
   if (first < 0x80) return {first, 1};
   const size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  NUMOE_DCHECK(first >= 0xC2 && at + length <= text.size()) << "valid UTF-8";
   int32_t point = first & (0x7F >> length);
   for (size_t i = 1; i < length; ++i) point = point << 6 | (byte(i) & 0x3F);
   return {point, length};

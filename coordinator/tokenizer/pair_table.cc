@@ -17,6 +17,8 @@ PairTable::PairTable(const std::vector<Merge>& merges)
   const size_t bits = std::bit_ceil(std::max<size_t>(64, merges.size() * kFilterBitsPerMerge));
   filter_.resize(bits / 64);
   filter_shift_ = 64 - std::countr_zero(bits);
+  NUMOE_CHECK_LT(merges.size(), slots_.size()) << "a search ends at an empty slot";
+  NUMOE_CHECK_EQ(filter_.size() * 64, size_t{1} << (64 - filter_shift_));
   for (const Merge& merge : merges) {
     NUMOE_CHECK(merge.left >= 0 && merge.right >= 0 && merge.merged >= 0 && merge.rank != kNoMerge);
     const uint64_t hash = Hash(merge.left, merge.right);

@@ -10,6 +10,7 @@
 #include <limits>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/ids.h"
 
 namespace numoe {
@@ -31,6 +32,7 @@ class PairTable {
 
   /// rank == kNoMerge: they do not join.
   const Merge& Find(TokenId left, TokenId right) const {
+    NUMOE_DCHECK(left >= 0 && right >= 0);
     const uint64_t hash = Hash(left, right);
     const uint64_t bit = hash >> filter_shift_;
     if ((filter_[bit / 64] >> bit % 64 & 1) == 0) return none_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace numoe {
@@ -140,6 +141,7 @@ absl::StatusOr<Pattern> Pattern::Compile(const std::string& expression) {
 
 void Pattern::Split(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) const {
   const auto* code = static_cast<const pcre2_code*>(code_.get());
+  NUMOE_CHECK(code != nullptr) << "Compile gives patterns";
   size_t done = 0;
   size_t at = 0;
   while (at < text.size()) {
@@ -147,6 +149,7 @@ void Pattern::Split(std::string_view text, absl::FunctionRef<void(std::string_vi
     // Besides "no match", an exhausted match limit ends the pieces: the rest is then one piece, which decodes
     // to the same text but may merge where the pattern would have cut.
     if (!found) break;
+    NUMOE_DCHECK(at <= found->begin && found->begin <= found->end && found->end <= text.size());
     if (found->end == found->begin) {
       do ++at;
       while (at < text.size() && (text[at] & 0xC0) == 0x80);  // on to the next character

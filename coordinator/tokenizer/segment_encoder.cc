@@ -1,5 +1,6 @@
 #include "coordinator/tokenizer/segment_encoder.h"
 
+#include "common/base/check.h"
 #include "coordinator/tokenizer/utf8.h"
 
 namespace numoe {
@@ -14,12 +15,14 @@ struct Cutter {
   size_t done = 0;
 
   void Flush(size_t end) {
+    NUMOE_DCHECK(done <= end && end <= joined.size());
     if (end > done) text(joined.substr(done, end - done));
     done = end;
   }
   void CutTrusted(size_t begin, size_t end) {
     while (const auto match = specials.Find(joined.substr(0, end), begin)) {
       Flush(match->begin);
+      NUMOE_DCHECK(match->length > 0 && match->begin + match->length <= end);
       special(match->id);
       done = begin = match->begin + match->length;
     }
@@ -46,6 +49,7 @@ void CutSpecials(absl::Span<const TextSegment> segments, const SpecialTokens& sp
   Cutter cutter{joined, specials, text, special};
   for (const auto& [begin, end] : trusted) cutter.CutTrusted(begin, end);
   cutter.Flush(joined.size());
+  NUMOE_CHECK_EQ(cutter.done, joined.size());
 }
 
 }  // namespace numoe

@@ -2,14 +2,18 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 void SpecialTokens::Add(const std::string& name, SpecialToken token) {
   if (name.empty()) return;
+  NUMOE_CHECK_GE(token.id, 0);
   if (by_name_.insert_or_assign(name, token).second)
     names_.insert(std::upper_bound(names_.begin(), names_.end(), name), name);
   by_id_[token.id] = name;
   begins_name_[static_cast<unsigned char>(name[0])] = true;
+  NUMOE_DCHECK_EQ(names_.size(), by_name_.size());
 }
 
 std::optional<SpecialTokens::Match> SpecialTokens::Find(std::string_view text, size_t from) const {

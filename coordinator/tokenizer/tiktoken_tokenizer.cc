@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/escaping.h"
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/mapped_file.h"
 #include "common/weights/weights_limits.h"
@@ -24,6 +25,7 @@ constexpr int kReservedTokens = 256;
 // else into this many, so that no piece is longer; both only matter for extreme inputs.
 constexpr size_t kChunkChars = 400'000;
 constexpr size_t kRunCharsMax = 25'000;
+static_assert(kRunCharsMax <= kChunkChars);
 
 class TiktokenTokenizer final : public Tokenizer {
  public:
@@ -70,6 +72,7 @@ class TiktokenTokenizer final : public Tokenizer {
       if (specials_.by_id().count(id) == 0)
         specials_.Add(fmt::format("<|reserved_token_{}|>", id), {id, true});
     }
+    NUMOE_CHECK(!specials_.by_id().empty() && specials_.by_id().begin()->first >= base);
     vocab_size_ = specials_.by_id().rbegin()->first + 1;
     token_text_bytes_max_ = specials_.LongestName();
     for (const std::string& token : tokens_)
@@ -103,6 +106,7 @@ class TiktokenTokenizer final : public Tokenizer {
 
  private:
   void EncodeText(std::string_view text, BytePairEncoder::Scratch& scratch, std::vector<TokenId>& ids) const {
+    NUMOE_DCHECK(encoder_.has_value());
     const auto encode = [&](std::string_view chunk) {
       pattern_.Split(chunk, [&](std::string_view piece) { encoder_->Encode(piece, scratch, ids); });
     };
@@ -127,6 +131,7 @@ class TiktokenTokenizer final : public Tokenizer {
   // Python's str.isspace of the character that `text` begins with, for those that occur: ASCII, NEL, NBSP,
   // and the Zs/Zl/Zp blocks.
   static bool IsSpace(std::string_view text) {
+    NUMOE_DCHECK(!text.empty());
     const auto first = static_cast<unsigned char>(text[0]);
     if (first < 0x80)
       return first == ' ' || (first >= 0x09 && first <= 0x0d) || (first >= 0x1c && first <= 0x1f);

@@ -20,6 +20,7 @@ uint64_t Load(const char* from, size_t length) {
 
 // Up to eight bytes as a number, with loads of fixed size only.
 uint64_t LoadShort(const char* from, size_t length) {
+  NUMOE_DCHECK(0 < length && length <= kKeyBytes) << length;
   if (length == 8) return Load(from, 8);
   if (length >= 4) return Load(from, 4) | Load(from + length - 4, 4) << (8 * (length - 4));
   if (length >= 2) return Load(from, 2) | Load(from + length - 2, 2) << (8 * (length - 2));
@@ -46,6 +47,7 @@ uint64_t TokenTable::Key(std::string_view bytes) {
 }
 
 size_t TokenTable::Place(std::string_view bytes) const {
+  NUMOE_DCHECK_LT(size_, slots_.size());
   const uint64_t key = Key(bytes);
   size_t at = Mix(key ^ bytes.size()) & mask_;
   for (;; at = (at + 1) & mask_) {

@@ -51,6 +51,7 @@ std::string StreamDecoder::Push(TokenId id) {
     if (step == 0) break;
     complete += static_cast<size_t>(step > 0 ? step : -step);
   }
+  NUMOE_DCHECK_LE(complete, pending_.size());
   std::string text = ReplaceInvalidUtf8(std::string_view(pending_).substr(0, complete));
   pending_.erase(0, complete);
   return text;

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -11,6 +13,7 @@ constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 }  // namespace
 
 int Utf8Step(std::string_view text) {
+  NUMOE_DCHECK(!text.empty());
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
   if (first < 0x80) return 1;
@@ -54,6 +57,7 @@ void AppendValidUtf8(std::string_view text, std::string& out) {
   size_t done = 0, at = 0;
   while (at < text.size()) {
     at += AsciiPrefix(text.substr(at));
+    NUMOE_DCHECK(done <= at && at <= text.size());
     if (at == text.size()) break;
     const int step = Utf8Step(text.substr(at));
     if (step > 0) {

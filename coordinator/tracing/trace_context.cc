@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <random>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
 constexpr size_t kTraceIdDigits = 32, kSpanIdDigits = 16;
 // VERSION-TRACE_ID-PARENT_ID-FLAGS; later versions may go on behind another dash.
 constexpr size_t kTraceparentBytes = 2 + 1 + kTraceIdDigits + 1 + kSpanIdDigits + 1 + 2;
+static_assert(kTraceparentBytes == sizeof "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" - 1);
 
 bool IsHex(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
@@ -47,6 +50,7 @@ std::optional<TraceContext> ParseTraceparent(std::string_view header) {
 }
 
 TraceContext NewTraceContext(double ratio) {
+  NUMOE_CHECK(0 <= ratio && ratio <= 1) << ratio;
   constexpr double kDraws = 18446744073709551616.0;  // 2^64
   const uint64_t low = Draw() | 1;                   // never all 0
   return {.trace_id = fmt::format("{:016x}{:016x}", Draw(), low),

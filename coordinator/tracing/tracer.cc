@@ -8,6 +8,7 @@
 #include <deque>
 #include <thread>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
@@ -49,6 +50,7 @@ class CollectorTracer final : public Tracer {
 
   void Export(std::vector<Span> spans) override {
     size_t dropped = 0;
+    NUMOE_CHECK(!spans.empty());
     bool full = false;
     {
       const MutexLock lock(mutex_);
@@ -60,6 +62,7 @@ class CollectorTracer final : public Tracer {
         std::move(spans.begin(), spans.end(), std::back_inserter(queue_));
       }
       full = queue_.size() >= limits::kTraceBatchSpansMax;
+      NUMOE_CHECK_LE(queue_.size(), limits::kTraceSpansMax);
     }
     if (dropped > 0) metrics_.Add(CounterId::kTraceSpansDropped, static_cast<double>(dropped));
     if (full) wake_.NotifyOne();
@@ -149,6 +152,7 @@ class CollectorTracer final : public Tracer {
       context.restart();
       context.run();
     }
+    NUMOE_CHECK(end.has_value()) << "a cancelled exchange ends, too";
     absl::Status result = *end;
     if (result.ok() && status / 100 != 2) result = absl::UnavailableError(fmt::format("HTTP {}", status));
     if (!result.ok()) client_.reset();

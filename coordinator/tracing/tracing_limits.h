@@ -15,4 +15,6 @@ inline constexpr size_t kTraceBatchSpansMax = 512;  // OpenTelemetry's SDKs' own
 inline constexpr int kTraceSendSeconds = 10;        // for one batch; theirs too
 inline constexpr int kTraceFlushSeconds = 2;        // for all that is left at the end
 
+static_assert(kTraceBatchSpansMax <= kTraceSpansMax);
+
 }  // namespace numoe::limits
