@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
 
@@ -87,6 +88,7 @@ absl::StatusOr<AnswerChunk> ReadAnswerChunk(std::string_view json) {
 }
 
 absl::Status HttpError(int http_status, std::string_view body) {
+  NUMOE_CHECK_NE(http_status, 200);
   const auto parsed = ParseBoundedJson(body);
   std::string message = parsed.ok() ? ErrorMessage(*parsed) : "";
   if (message.empty()) message = body.empty() ? "no reason given" : Printable(body);

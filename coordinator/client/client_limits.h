@@ -18,4 +18,7 @@ inline constexpr int kClientGoneSeconds = 30;            // a host that answers 
 inline constexpr int kClientReplySeconds = 60;           // silence while a reply is fetched whole
 inline constexpr int kClientSilenceSeconds = 6 * 3'600;  // of an answer: vLLM's and SGLang's bench clients'
 
+static_assert(kClientConnectSeconds < kClientReplySeconds && kClientReplySeconds < kClientSilenceSeconds);
+static_assert(kSseEventBytesMax <= kClientReplyBytesMax);
+
 }  // namespace numoe::limits

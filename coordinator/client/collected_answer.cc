@@ -1,5 +1,6 @@
 #include "coordinator/client/collected_answer.h"
 
+#include "common/base/check.h"
 #include "coordinator/client/client_limits.h"
 
 namespace numoe {
@@ -9,6 +10,7 @@ void CollectedAnswer::Add(const AnswerChunk& chunk) {
   content += chunk.content;
   for (const AnswerChunk::CallPart& part : chunk.calls) {
     const auto index = static_cast<size_t>(part.index);
+    NUMOE_DCHECK_GE(part.index, 0);
     if (index >= limits::kAnswerCallsMax) continue;
     if (calls.size() <= index) calls.resize(index + 1);
     Call& call = calls[index];

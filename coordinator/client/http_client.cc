@@ -13,6 +13,7 @@
 #include <boost/beast/ssl.hpp>
 #include <limits>
 
+#include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
@@ -44,6 +45,7 @@ struct Connection {
 void KeepAlive(tcp::socket& socket) {
   constexpr int kOn = 1, kProbes = 3;
   constexpr int kIdle = limits::kClientGoneSeconds / 2, kInterval = kIdle / kProbes;
+  static_assert(kIdle > 0 && kInterval > 0);
   const int fd = socket.native_handle();
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kIdle, sizeof kIdle);
@@ -60,6 +62,8 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
         connection_(std::move(connection)),
         request_(std::move(request)),
         events_(std::move(events)) {
+    NUMOE_CHECK(events_.on_head && events_.on_body && events_.on_end);
+    NUMOE_CHECK(connection_.connect_seconds > 0 && connection_.silence_seconds >= 0);
     parser_.header_limit(limits::kHttpHeaderBytesMax);
     // No limit of its own: readers have theirs. Boost 1.74 takes boost::none for 0 where there is a length.
     parser_.body_limit(std::numeric_limits<uint64_t>::max());
@@ -148,6 +152,7 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   }
 
   void ReadBody() {
+    NUMOE_CHECK(!waiting_) << "one read at a time";
     if (parser_.is_done() || cancelled_) return End(absl::OkStatus());
     if (paused_) {
       waiting_ = true;
@@ -158,6 +163,7 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
     parser_.get().body().size = piece_.size();
     http::async_read_some(stream_, buffer_, parser_, [self = this->shared_from_this()](Error error, size_t) {
       if (error == http::error::need_buffer) error = {};
+      NUMOE_CHECK_LE(self->parser_.get().body().size, self->piece_.size());
       const size_t bytes = self->piece_.size() - self->parser_.get().body().size;
       if (bytes > 0) {
         const absl::Status status = self->events_.on_body({self->piece_.data(), bytes});

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/client/client_limits.h"
 
@@ -28,6 +29,7 @@ absl::Status SseReader::Push(std::string_view bytes) {
     if (status.ok()) status = TakeLine();
     failed_ = !status.ok();
     if (failed_) return status;
+    NUMOE_DCHECK(line_.empty() && end < bytes.size());
     after_cr_ = bytes[end] == '\r';
     bytes.remove_prefix(end + 1);
   }
@@ -41,6 +43,7 @@ absl::Status SseReader::Take(std::string_view part) {
 }
 
 absl::Status SseReader::TakeLine() {
+  NUMOE_DCHECK_LE(line_.size(), limits::kSseEventBytesMax);
   std::string_view line = line_;
   if (first_line_ && line.substr(0, kByteOrderMark.size()) == kByteOrderMark)
     line.remove_prefix(kByteOrderMark.size());
@@ -67,6 +70,7 @@ absl::Status SseReader::TakeLine() {
 
 void SseReader::Dispatch() {
   if (has_data_) {
+    NUMOE_DCHECK_LE(event_.data.size(), limits::kSseEventBytesMax);
     if (event_.type.empty()) event_.type = "message";
     on_event_(event_);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
 
@@ -84,6 +85,8 @@ absl::StatusOr<Url> ParseUrl(std::string_view text) {
   drop_slashes();
   if (path.size() >= 3 && path.substr(path.size() - 3) == "/v1") path.remove_suffix(3);
   drop_slashes();
+  NUMOE_CHECK(!url.host.empty() && IsPort(url.port)) << url.port;
+  NUMOE_DCHECK(path.empty() || (path.front() == '/' && path.back() != '/'));
   url.path = std::string(path);
   return url;
 }

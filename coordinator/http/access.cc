@@ -10,6 +10,7 @@
 #include <sstream>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "coordinator/http/http_limits.h"
@@ -101,6 +102,7 @@ Access::Slot::~Slot() {
   if (!counted_) return;
   const MutexLock lock(access_.mutex_);
   const auto it = access_.running_.find(caller_.tenant);
+  NUMOE_CHECK(it != access_.running_.end() && it->second >= sequences_) << "tenant " << caller_.tenant;
   it->second -= sequences_;
   if (it->second == 0) access_.running_.erase(it);
 }
@@ -111,6 +113,7 @@ bool Access::Slot::Widen(int sequences) {
   const MutexLock lock(access_.mutex_);
   const int wanted = most > 0 ? std::min(sequences, most) : sequences;
   int& running = access_.running_.at(caller_.tenant);
+  NUMOE_CHECK(sequences_ >= 1 && running >= sequences_);
   const int more = std::max(0, wanted - sequences_);
   // Without keys nobody is told from anybody else.
   if (most > 0 && caller_.tenant != 0 && running + more > most) return false;
@@ -223,6 +226,7 @@ absl::Status Access::Rebuild() {
                       Flags(first->second, key.flag), key.caller.name));
     }
   }
+  NUMOE_CHECK(names.size() == keys.size() && last >= last_tenant_) << "a number is never given again";
   last_tenant_ = last;
   if (numbers_.size() + keys.size() > 4 * limits::kApiKeysMax) numbers_.clear();
   for (const Key& key : keys) numbers_[key.text] = key.caller.tenant;
@@ -261,6 +265,7 @@ void Access::Reread() {
     taken.push_back(&file);
   }
   if (const absl::Status together = Rebuild(); !together.ok()) {
+    NUMOE_CHECK_EQ(before.size(), files_.size());
     wrong = together;
     taken.clear();
     for (size_t i = 0; i < files_.size(); ++i) files_[i].keys = std::move(before[i]);

@@ -1,5 +1,6 @@
 #include "coordinator/http/api_error.h"
 
+#include "common/base/check.h"
 #include "nlohmann/json.hpp"
 
 namespace numoe {
@@ -30,6 +31,7 @@ const char* AnthropicType(int http_status) {
 }  // namespace
 
 std::string ApiError::ToJson(ErrorShape shape) const {
+  NUMOE_CHECK(400 <= http_status && http_status < 600) << http_status;
   ordered_json json;
   if (shape == ErrorShape::kAnthropic) {
     json = {{"type", "error"}, {"error", {{"type", AnthropicType(http_status)}, {"message", message}}}};
@@ -51,6 +53,7 @@ ApiError BadRequest(const std::string& param, const std::string& message) {
 }
 
 ApiError FromStatus(const absl::Status& status) {
+  NUMOE_CHECK(!status.ok());
   ApiError error{.message = std::string(status.message())};
   if (absl::IsUnauthenticated(status)) {
     error.http_status = 401;

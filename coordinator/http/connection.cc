@@ -176,6 +176,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   }
 
   void Begin(HttpRequest request) {
+    NUMOE_CHECK(exchange_ == nullptr && answering_.use_count() == 0) << "one request at a time";
     ++round_;
     started_ = Clock::now();
     answered_ = streaming_ = asks_ = false;
@@ -316,6 +317,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   // What comes while a request is answered belongs to the next one; that nothing can come means that the
   // client has gone, also if it had sent something ahead.
   void WatchClient() {
+    NUMOE_CHECK(!watching_ && !closed_) << "one read at a time";
     watching_ = true;
     // It has held the last request, and will mostly hold nothing for as long as a stream takes.
     if (buffer_.size() == 0) buffer_.shrink_to_fit();
@@ -402,6 +404,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   }
 
   void Finished() {
+    NUMOE_CHECK(answered_ && !writing_ && queue_.empty());
     exchange_.reset();
     answering_.reset();
     slot_.reset();

@@ -50,4 +50,9 @@ inline constexpr int kApiKeyWeightMax = 1'000;  // of a share: 1 to this
 inline constexpr size_t kStoredResponsesMax = 10'000;
 inline constexpr size_t kStoredResponsesBytesMax = 256ull << 20;
 
+static_assert(kHttpWatchBytes <= kHttpAheadBytesMax && kHttpSpareConnections < kHttpConnectionsMax);
+static_assert(kHttpLargeBodyBytes <= kHttpBodiesBytesMax / 2, "a key has half of the room");
+static_assert(kHttpSpareReadTimeoutSeconds < kHttpReadTimeoutSeconds &&
+              kHttpOpenWriteTimeoutSeconds < kHttpWriteTimeoutSeconds);
+
 }  // namespace numoe::limits

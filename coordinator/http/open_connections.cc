@@ -1,5 +1,7 @@
 #include "coordinator/http/open_connections.h"
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 // Those in spare places stand in no line. Whoever is in the line already stays where it is.
@@ -15,6 +17,7 @@ bool OpenConnections::Move(Member* member, std::list<Member*>* line) {
 }
 
 void OpenConnections::Remove(Places::iterator place) {
+  NUMOE_CHECK(usual_ > 0 || !place->second.usual);
   Move(place->first, nullptr);
   usual_ -= place->second.usual ? 1 : 0;
   places_.erase(place);
@@ -24,6 +27,7 @@ void OpenConnections::MakeRoom() {
   const std::list<Member*>& line = resting_.empty() ? awaiting_ : resting_;
   if (line.empty()) return;
   Member* const oldest = line.front();
+  NUMOE_CHECK(places_.count(oldest) == 1 && places_.at(oldest).line == &line);
   Remove(places_.find(oldest));
   oldest->GiveWay();
 }
@@ -33,7 +37,9 @@ bool OpenConnections::Enter(Member* member) {
   if (usual_ >= usual_max_) MakeRoom();
   const bool usual = usual_ < usual_max_;
   usual_ += usual ? 1 : 0;
-  places_.emplace(member, Place{.usual = usual, .line = nullptr, .at = {}});
+  NUMOE_CHECK_LE(usual_, usual_max_);
+  const bool is_new = places_.emplace(member, Place{.usual = usual, .line = nullptr, .at = {}}).second;
+  NUMOE_CHECK(is_new) << "a connection enters once";
   Move(member, &resting_);
   return usual;
 }

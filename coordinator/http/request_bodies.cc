@@ -30,8 +30,10 @@ bool RequestBodies::Share::Grow(size_t bytes) {
 void RequestBodies::Share::Release() {
   if (bytes_ == 0) return;
   const MutexLock lock(bodies_->mutex_);
+  NUMOE_CHECK_GE(bodies_->held_, bytes_);
   bodies_->held_ -= bytes_;
   const auto own = bodies_->held_by_.find(tenant_);
+  NUMOE_CHECK(own != bodies_->held_by_.end() && own->second >= bytes_) << "tenant " << tenant_;
   own->second -= bytes_;
   if (own->second == 0) bodies_->held_by_.erase(own);
   bytes_ = 0;
@@ -41,6 +43,7 @@ bool RequestBodies::Fits(int tenant, size_t more) const {
   const auto own = held_by_.find(tenant);
   const size_t owned = own == held_by_.end() ? 0 : own->second,
                own_max = tenant == 0 ? bytes_max_ : bytes_max_ / 2;
+  NUMOE_CHECK(held_ <= bytes_max_ && owned <= own_max);
   return more <= bytes_max_ - held_ && more <= own_max - owned;
 }
 

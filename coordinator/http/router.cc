@@ -11,6 +11,7 @@ namespace numoe {
 namespace {
 
 std::string_view TakeSegment(std::string_view& path) {
+  NUMOE_DCHECK(!path.empty());
   const size_t end = path.find('/', 1);
   const std::string_view segment = path.substr(0, end);
   path.remove_prefix(segment.size());
@@ -34,6 +35,7 @@ std::optional<std::vector<std::string>> Match(std::string_view pattern, std::str
 }  // namespace
 
 void Router::Add(Route route) {
+  NUMOE_CHECK(route.pattern.starts_with('/')) << route.pattern;
   for (const Route& other : routes_)
     NUMOE_CHECK(other.method != route.method || other.pattern != route.pattern) << route.pattern;
   if (route.method == "GET" || route.method == "DELETE") route.body_max = 0;

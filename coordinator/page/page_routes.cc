@@ -1,5 +1,8 @@
 #include "coordinator/page/page_routes.h"
 
+#include <string_view>
+
+#include "common/base/check.h"
 #include "coordinator/page/page_file.h"
 
 namespace numoe {
@@ -14,6 +17,7 @@ void Answer(const std::shared_ptr<Exchange>& exchange) {
                                  .code = "not_found"});
   }
   const bool known = request.Header("if-none-match") == file->etag;
+  NUMOE_CHECK(std::string_view(file->etag).starts_with('"')) << file->path << ": an ETag is a quoted string";
   exchange->Reply({.status = known ? 304 : 200,
                    .body = std::string(file->content),
                    .type = file->type,

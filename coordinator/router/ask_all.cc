@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "coordinator/client/client_limits.h"
 #include "coordinator/router/forwarded_head.h"
 #include "coordinator/router/router_limits.h"
@@ -23,6 +24,7 @@ class Asking : public std::enable_shared_from_this<Asking> {
       for (const auto& weak : self->upstreams_)
         if (const auto upstream = weak.lock()) upstream->Cancel();
     });
+    NUMOE_CHECK_EQ(open_, 0) << "started once";
     open_ = 1;  // this function
     for (const int backend : options_.backends) Send(backend, backends.ClientOf(backend));
     Close();
@@ -69,6 +71,7 @@ class Asking : public std::enable_shared_from_this<Asking> {
   }
 
   void Close() {
+    NUMOE_CHECK_GT(open_, 0);
     if (--open_ > 0) return;
     std::sort(replies_.begin(), replies_.end(),
               [](const BackendReply& a, const BackendReply& b) { return a.backend < b.backend; });

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -25,6 +26,7 @@ constexpr std::string_view kGroupPrefix = "dns+";
 
 const char* HealthName(BackendHealth health) {
   constexpr const char* kNames[] = {"ready", "degraded", "out"};
+  static_assert(std::size(kNames) == static_cast<size_t>(BackendHealth::kOut) + 1);
   return kNames[static_cast<size_t>(health)];
 }
 
@@ -109,6 +111,7 @@ void Backends::Emit(Metrics& metrics) {
 }
 
 void Backends::Watch() {
+  NUMOE_CHECK(!thread_.joinable()) << "watched once";
   for (const MemberPtr& member : All()) asio::post(context_, [this, member] { Look(member); });
   for (const auto& group : groups_) asio::post(context_, [this, one = group.get()] { LookUp(*one); });
   thread_ = std::thread([this] {
@@ -133,7 +136,8 @@ std::vector<Backends::MemberPtr> Backends::All() const {
 Backends::MemberPtr Backends::Add(const Url& url, std::string name, bool of_group,
                                   std::shared_ptr<HttpClient> client) {
   const auto member = std::make_shared<Member>(balancer_.Add(), url, std::move(name), of_group, context_);
-  members_.emplace(member->number, Entry{member, std::move(client)});
+  const bool is_new = members_.emplace(member->number, Entry{member, std::move(client)}).second;
+  NUMOE_CHECK(is_new) << member->name;
   return member;
 }
 
@@ -232,6 +236,7 @@ absl::Status Backends::Use(const Member& member, HttpClient::Endpoints endpoints
 }
 
 void Backends::Ask(const MemberPtr& member, const std::shared_ptr<HttpClient>& client) {
+  NUMOE_CHECK(client != nullptr) << member->name;
   member->status = 0;
   member->body.clear();
   HttpCall call{.path = "/health",
@@ -308,6 +313,7 @@ void Backends::Join(Group& group, const Endpoint& endpoint) {
     return;
   }
   const MemberPtr member = Add(group.url, name, /*of_group=*/true, *std::move(client));
+  NUMOE_CHECK(!group.members.contains(endpoint)) << name;
   group.members.emplace(endpoint, member);
   LogInfo("{} has {}", group.name, name);
   asio::post(context_, [this, member] { Look(member); });
@@ -321,6 +327,7 @@ void Backends::Part(Group& group) {
       ++it;
       continue;
     }
+    NUMOE_CHECK(member->of_group && !member->gone) << member->name;
     member->gone = true;
     member->timer.cancel();
     it = group.members.erase(it);

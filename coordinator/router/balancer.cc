@@ -1,6 +1,7 @@
 #include "coordinator/router/balancer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -23,6 +24,7 @@ uint64_t ResponseMark(const std::string& key) { return absl::HashOf(key); }
 // Whether it pays to go where this beginning was computed: it is what an earlier turn ended with, or most of
 // the prompt.
 bool IsWorthIt(const KnownPrefix& known, const PromptPrefix& prompt) {
+  NUMOE_DCHECK(0 < known.marks && known.marks <= prompt.marks.size());
   return known.end || 2 * MarkBytes(known.marks - 1) >= prompt.bytes;
 }
 
@@ -30,6 +32,8 @@ bool IsWorthIt(const KnownPrefix& known, const PromptPrefix& prompt) {
 
 const char* PlacedByName(PlacedBy by) {
   constexpr const char* kNames[] = {"prefix", "load", "response"};
+  static_assert(std::size(kNames) == kPlacedByCount &&
+                static_cast<size_t>(PlacedBy::kResponse) + 1 == kPlacedByCount);
   return kNames[static_cast<size_t>(by)];
 }
 
@@ -70,6 +74,7 @@ std::optional<BackendHealth> Balancer::Hear(int backend, BackendHealth health, c
   const MutexLock lock(mutex_);
   State* const state = Find(backend);
   if (state == nullptr) return std::nullopt;
+  NUMOE_DCHECK(state->back_off_s == 0 || state->health == BackendHealth::kOut);
   const BackendHealth before = state->health;
   state->detail = detail;
   if (health == BackendHealth::kOut && before == health && now_s < state->next_look_s) return before;
@@ -125,6 +130,7 @@ std::optional<Placement> Balancer::Place(const PromptPrefix& prompt, const Backe
   const auto known = prefixes_.Find(prompt.marks, [&](int i) { return candidates.contains(i); });
   const bool affine = known && IsWorthIt(*known, prompt) && states_.at(known->backend).load <= bound;
   const int chosen = affine ? known->backend : *least;
+  NUMOE_CHECK(candidates.contains(chosen)) << "backend " << chosen;
   prefixes_.Remember(prompt.marks, chosen);
   return Enter(chosen, affine ? PlacedBy::kPrefix : PlacedBy::kLoad, LoadOf(prompt));
 }
@@ -136,6 +142,7 @@ std::optional<Placement> Balancer::PlaceAt(int backend) {
 }
 
 Placement Balancer::Enter(int backend, PlacedBy by, double load) {
+  NUMOE_DCHECK_GE(load, 1);
   State& entered = states_.at(backend);
   ++entered.placed[static_cast<size_t>(by)];
   ++entered.running;
@@ -143,6 +150,7 @@ Placement Balancer::Enter(int backend, PlacedBy by, double load) {
   return {backend, by, std::shared_ptr<void>(nullptr, [this, backend, load](void*) {
             const MutexLock lock(mutex_);
             State& state = states_.at(backend);  // it is not removed before
+            NUMOE_CHECK_GT(state.running, 0) << "backend " << backend;
             --state.running;
             state.load = state.running == 0 ? 0 : state.load - load;  // no rest of rounding
           })};

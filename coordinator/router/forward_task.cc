@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/observe/logging.h"
 #include "coordinator/client/client_limits.h"
@@ -37,6 +38,7 @@ void ForwardTask::Begin(std::optional<Placement> placement) {
 }
 
 void ForwardTask::Try() {
+  NUMOE_CHECK(placement_.has_value() && !streaming_) << "nobody is tried once an answer has begun";
   ++attempt_;
   connected_ = streaming_ = refused_ = false;
   status_ = 0;
@@ -86,6 +88,7 @@ HttpEvents ForwardTask::Events(std::shared_ptr<HttpClient> client) {
 void ForwardTask::OnHead(const HttpHeaders& headers) {
   if (gone_) return;
   HttpReply reply = ForwardedReply(status_, headers);
+  NUMOE_DCHECK(!streaming_ && !whole_);
   refused_ = status_ == 429 || status_ == 503;
   if (refused_) {
     whole_ = std::move(reply);
@@ -102,6 +105,7 @@ void ForwardTask::OnHead(const HttpHeaders& headers) {
 }
 
 absl::Status ForwardTask::OnBody(std::string_view bytes) {
+  NUMOE_DCHECK(whole_ || streaming_ || gone_);
   if (whole_) {
     if (whole_->body.size() + bytes.size() > limits::kClientReplyBytesMax)
       return absl::ResourceExhaustedError("an answer that is too long to be passed on whole");
@@ -117,6 +121,7 @@ absl::Status ForwardTask::OnBody(std::string_view bytes) {
 }
 
 void ForwardTask::OnEnd(const absl::Status& end) {
+  NUMOE_CHECK(placement_.has_value());
   placement_->running.reset();
   if (gone_) return;
   if (refused_) return OnRefusal();  // whether or not its last word came
@@ -132,6 +137,7 @@ void ForwardTask::OnEnd(const absl::Status& end) {
 
 // Many things are refused for a moment; only who starts or drains takes nobody's requests.
 void ForwardTask::OnRefusal() {
+  NUMOE_CHECK(whole_ && !streaming_);
   const std::string code = ErrorCodeOf(whole_->body);
   if (status_ == 503 && (code == "starting" || code == "draining"))
     backends_.Lose(placement_->backend, "answered 503 " + code);
@@ -151,12 +157,14 @@ bool ForwardTask::TryElsewhere() {
   std::optional<Placement> next = backends_.balancer().Place(prompt_, tried_);
   if (!next) return false;
   backends_.balancer().CountRetry(placement_->backend);
+  NUMOE_CHECK(!tried_.contains(next->backend)) << backend_;
   placement_ = std::move(next);
   Try();
   return true;
 }
 
 void ForwardTask::Fail(int http_status, const std::string& message) {
+  NUMOE_DCHECK(!streaming_);
   exchange_->ReplyError({.http_status = http_status,
                          .message = message,
                          .type = "server_error",

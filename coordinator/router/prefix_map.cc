@@ -17,6 +17,7 @@ std::optional<KnownPrefix> PrefixMap::Find(absl::Span<const uint64_t> marks,
 }
 
 void PrefixMap::Remember(absl::Span<const uint64_t> marks, int backend) {
+  NUMOE_DCHECK_GE(backend, 0);
   // Backwards, so that of one prompt the shortest beginning is the most recently used.
   for (size_t i = marks.size(); i-- > 0;) {
     const auto [it, fresh] = entries_.try_emplace(marks[i]);
@@ -32,6 +33,7 @@ void PrefixMap::Remember(absl::Span<const uint64_t> marks, int backend) {
     ++sizes_[backend];
   }
   while (entries_.size() > entries_max_) Erase(entries_.find(ages_.front()));
+  NUMOE_CHECK_EQ(ages_.size(), entries_.size());
 }
 
 void PrefixMap::Forget(int backend) {

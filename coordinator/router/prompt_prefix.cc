@@ -5,6 +5,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
+#include "common/base/check.h"
 #include "common/weights/json_reader.h"
 
 namespace numoe {
@@ -13,6 +14,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t kMarksPerDoubling = 16;
+static_assert(std::has_single_bit(kMarksPerDoubling));
 constexpr char kEndOfText = '\x1f';
 
 // What templates render first comes first. Every dialect's names, of which a request has one or two.
@@ -28,6 +30,7 @@ uint64_t Hash(uint64_t before, std::string_view text) {
 }
 
 std::vector<const ordered_json*> FieldsByName(const ordered_json& object) {
+  NUMOE_DCHECK(object.is_object());
   std::vector<std::pair<std::string_view, const ordered_json*>> fields;
   for (const auto& [name, value] : object.items())
     if (name != kIgnoredField) fields.emplace_back(name, &value);

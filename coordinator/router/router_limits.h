@@ -27,4 +27,7 @@ inline constexpr double kRouterGroupSeconds = 5;  // between looks at the name o
 inline constexpr size_t kRouterWholeBytesMax = 256 << 10;  // of an answer that is passed on in one piece
 inline constexpr size_t kRouterGatherBytesMax = 16 << 20;  // of an answer that is put together with others
 
+static_assert(kRouterBackOffSecondsMin <= 5 * kRouterLookSeconds && kRouterLoadFactorMax >= 1);
+static_assert(kRouterWholeBytesMax <= kRouterGatherBytesMax);
+
 }  // namespace numoe::limits

@@ -57,6 +57,7 @@ std::string TickText(double value) {
 
 // 1, 2 or 5 times a power of ten, at least `step`.
 double RoundStep(double step) {
+  NUMOE_CHECK(step > 0 && std::isfinite(step)) << step;
   const double power = std::pow(10, std::floor(std::log10(step)));
   for (const double factor : {1.0, 2.0, 5.0}) {
     if (factor * power >= step * (1 - 1e-9)) return factor * power;
@@ -71,6 +72,7 @@ struct Axis {
   std::vector<double> ticks;
 
   double At(double value) const {
+    NUMOE_DCHECK(low < high && begin != end && (low > 0 || !logarithmic));
     const auto place = [this](double v) { return logarithmic ? std::log10(std::max(v, low)) : v; };
     return begin + (place(value) - place(low)) / (place(high) - place(low)) * (end - begin);
   }
@@ -96,6 +98,7 @@ Axis LatencyAxis(const std::vector<double>& values, double begin, double end) {
   }
   const auto below = std::prev(std::upper_bound(steps.begin(), steps.end(), *least));
   const auto above = std::lower_bound(steps.begin(), steps.end(), *most);
+  NUMOE_CHECK(above != steps.end() && *below <= *least && *above >= *most);
   Axis axis{.low = *below, .high = *above, .begin = begin, .end = end, .logarithmic = true};
   const bool decades_only = above - below > 3 * kTicksWanted;
   for (auto step = below; step <= above; ++step) {

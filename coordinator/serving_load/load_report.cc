@@ -7,6 +7,8 @@
 #include <map>
 #include <numeric>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -16,6 +18,8 @@ constexpr double kMillisecondsInSecond = 1000;
 constexpr size_t kErrorsShown = 5;
 
 double Percentile(const std::vector<double>& sorted, double percent) {
+  NUMOE_CHECK(!sorted.empty() && 0 <= percent && percent <= 100);
+  NUMOE_DCHECK(std::is_sorted(sorted.begin(), sorted.end()));
   const double place = percent / 100 * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<size_t>(place);
   const size_t above = std::min(below + 1, sorted.size() - 1);
@@ -52,6 +56,7 @@ int64_t MostAtOnce(const std::vector<RequestResult>& requests) {
   std::sort(changes.begin(), changes.end());  // who leaves at a moment makes room for who comes
   int64_t running = 0, most = 0;
   for (const auto& [time, change] : changes) most = std::max(most, running += change);
+  NUMOE_CHECK_EQ(running, 0) << "who came has left";
   return most;
 }
 
@@ -85,6 +90,7 @@ Spread SpreadOf(std::vector<double> values) {
                 .p95 = Percentile(values, 95),
                 .p99 = Percentile(values, 99),
                 .max = values.back()};
+  NUMOE_CHECK(spread.median <= spread.p90 && spread.p90 <= spread.p95 && spread.p99 <= spread.max);
   double squares = 0;
   for (const double value : values) squares += (value - spread.mean) * (value - spread.mean);
   spread.std = std::sqrt(squares / count);
@@ -121,6 +127,7 @@ LoadReport Summarise(const LoadResult& result) {
   report.tpot = SpreadOf(std::move(tpots));
   report.itl = SpreadOf(std::move(itls));
   report.e2e = SpreadOf(std::move(latencies));
+  NUMOE_CHECK_EQ(static_cast<size_t>(report.completed + report.failed), result.requests.size());
   report.errors.assign(errors.begin(), errors.end());
   std::stable_sort(report.errors.begin(), report.errors.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });

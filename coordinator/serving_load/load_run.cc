@@ -49,6 +49,7 @@ class Flight {
       status = absl::UnavailableError("the stream ended without [DONE] or a finish reason");
     result_.ok = status.ok();
     result_.error = std::string(status.message());
+    NUMOE_DCHECK_EQ(result_.itls_s.size(), static_cast<size_t>(std::max<int64_t>(pieces_ - 1, 0)));
     if (pieces_ == 0) result_.ttft_s = first_choice_s_;  // an answer of control tokens alone
     result_.latency_s = pieces_ == 0 ? first_choice_s_ : Seconds(start_, last_);
     if (!result_.has_usage) result_.output_tokens = pieces_;
@@ -116,6 +117,7 @@ class Runner {
     Arrive();
     if (on_progress_) Report();
     context_.run();
+    NUMOE_CHECK(finished() && progress_.running == 0 && waiting_.empty());
     result_.duration_s = Elapsed();
     if (on_progress_) on_progress_(Progress());
     return std::move(result_);
@@ -148,6 +150,7 @@ class Runner {
       if (plan_.arrivals[arrived_] > 0)
         result_.arrival_delay_max_s =
             std::max(result_.arrival_delay_max_s, Elapsed() - plan_.arrivals[arrived_]);
+      NUMOE_DCHECK(arrived_ == 0 || plan_.arrivals[arrived_ - 1] <= plan_.arrivals[arrived_]);
       waiting_.push_back(arrived_++);
       Launch();
     }
@@ -161,6 +164,7 @@ class Runner {
 
   void Launch() {
     const auto limit = static_cast<size_t>(plan_.max_concurrency);
+    NUMOE_DCHECK_GE(plan_.max_concurrency, 0);
     while (!waiting_.empty() && (limit == 0 || progress_.running < limit)) {
       const size_t i = waiting_.front();
       waiting_.pop_front();
@@ -186,9 +190,11 @@ class Runner {
   }
 
   void Land(bool ok) {
+    NUMOE_CHECK_GT(progress_.running, 0u);
     --progress_.running;
     ++progress_.done;
     if (!ok) ++progress_.failed;
+    NUMOE_CHECK_LE(progress_.done + progress_.running, progress_.total);
     if (finished()) report_.cancel();
     Launch();
   }

@@ -1,5 +1,7 @@
 #include "coordinator/terminal/answer_view.h"
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -44,6 +46,7 @@ void AnswerView::Write(std::string_view text, std::string& out) {
   if (rest.empty()) return;
   part_begun_ = true;
   line_begun_ = rest.back() != '\n';
+  NUMOE_DCHECK(part_ != Part::kNothing) << "text belongs to a part";
   out += rest;
 }
 
@@ -58,6 +61,7 @@ std::string AnswerView::Show(const AnswerChunk& chunk) {
     Write(chunk.content, out);
   }
   for (const AnswerChunk::CallPart& part : chunk.calls) {
+    NUMOE_DCHECK_GE(part.index, 0);
     Enter(Part::kCall, out);
     if (part.index != call_ || !part.name.empty()) {
       if (line_begun_) out += '\n';

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
 
@@ -58,6 +59,7 @@ absl::Status CheckTools(const ordered_json& tools) {
 
 void ChatHistory::SetSystem(const std::string& text) {
   ordered_json& messages = request_["messages"];
+  NUMOE_CHECK(messages.is_array());
   const bool has = !messages.empty() && RoleOf(messages[0]) == "system";
   if (has) messages.erase(0);
   if (text.empty()) return;
@@ -113,6 +115,7 @@ void ChatHistory::AddAnswer(const CollectedAnswer& answer) {
 }
 
 void ChatHistory::AddToolResult(const CollectedAnswer::Call& call, const std::string& result) {
+  NUMOE_CHECK_GT(messages(), size_t{0}) << "a result follows its call";
   request_["messages"].push_back(
       {{"role", "tool"}, {"tool_call_id", call.id}, {"name", call.name}, {"content", result}});
 }
@@ -121,10 +124,12 @@ void ChatHistory::Reset() {
   const std::string text = system();
   request_["messages"] = ordered_json::array();
   SetSystem(text);
+  NUMOE_CHECK_EQ(messages(), static_cast<size_t>(!text.empty()));
 }
 
 size_t ChatHistory::LastQuestion() const {
   const ordered_json& messages = request_["messages"];
+  NUMOE_CHECK(messages.is_array());
   for (size_t i = messages.size(); i > 0; --i) {
     if (RoleOf(messages[i - 1]) == "user") return i - 1;
   }
@@ -133,6 +138,7 @@ size_t ChatHistory::LastQuestion() const {
 
 void ChatHistory::Truncate(size_t messages) {
   ordered_json& all = request_["messages"];
+  NUMOE_CHECK_LE(messages, all.size());
   while (all.size() > messages) all.erase(all.size() - 1);
 }
 
@@ -155,6 +161,7 @@ std::string ChatHistory::Body(bool stream) const {
   for (ordered_json& message : body["messages"]) {
     if (!message.contains("tool_calls")) message.erase("reasoning_content");
   }
+  NUMOE_CHECK_EQ(body["messages"].size(), messages());
   body["stream"] = stream;
   if (stream) body["stream_options"] = {{"include_usage", true}};
   return Dump(body, -1);
@@ -177,6 +184,7 @@ absl::Status ChatHistory::Load(std::string_view text) {
   if (!loaded.contains("model") || !loaded["model"].is_string()) loaded["model"] = model();
   for (const char* name : {"stream", "stream_options", "n"}) loaded.erase(name);
   request_ = std::move(loaded);
+  NUMOE_CHECK(request_["messages"].is_array() && request_["model"].is_string());
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/client/client_limits.h"
 #include "coordinator/client/model_list.h"
@@ -49,6 +50,7 @@ absl::Status ChatSession::Ask(const std::string& question) {
 }
 
 void ChatSession::Talk() {
+  NUMOE_CHECK(terminal_.read != nullptr) << "who talks can read";
   while (!leaving_) {
     const std::optional<std::string> line = terminal_.read("> ");
     if (!line) return;
@@ -90,6 +92,7 @@ absl::Status ChatSession::Continue(const ChatHistory& before) {
 }
 
 absl::Status ChatSession::ReadToolResults(const CollectedAnswer& answer) {
+  NUMOE_CHECK(terminal_.read != nullptr);
   for (const CollectedAnswer::Call& call : answer.calls) {
     const std::optional<std::string> result =
         terminal_.read(fmt::format("result of {}> ", WithoutControls(call.name)));
@@ -252,6 +255,7 @@ void ChatSession::Undo(const std::string&) {
 
 void ChatSession::Tokens(const std::string&) {
   if (!usage_) return Tell("(no answer yet, or the server did not count)");
+  NUMOE_CHECK_GT(whole_s_, 0.0);
   const std::string first = first_s_ > 0 ? fmt::format(", the first piece after {:.2f} s", first_s_) : "";
   Tell(fmt::format("asked {} tokens ({} of them cached), answered {} in {:.2f} s: {:.1f} tokens/s{}",
                    usage_->prompt_tokens, usage_->cached_tokens, usage_->completion_tokens, whole_s_,

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -88,7 +90,10 @@ constexpr std::string_view kChinese =
     "部门责令改正，处以罚款，并可以暂停相关业务、停业整顿；构成犯罪的，依法追究刑事责任。\n\n";
 
 // std::uniform_int_distribution differs between libraries.
-size_t Below(std::mt19937& random, size_t n) { return random() % n; }
+size_t Below(std::mt19937& random, size_t n) {
+  NUMOE_DCHECK_GT(n, size_t{0});
+  return random() % n;
+}
 
 std::vector<std::string_view> Words(std::string_view text) {  // each with the white space behind it
   std::vector<std::string_view> words;
@@ -136,6 +141,7 @@ std::string NewWord(std::mt19937& random) {
 }
 
 std::string Chain(const std::vector<std::string_view>& units, size_t bytes, size_t new_word_every) {
+  NUMOE_CHECK(!units.empty());
   std::map<std::string_view, std::vector<size_t>> places;  // of what follows a unit
   for (size_t i = 0; i < units.size(); ++i) places[units[i]].push_back((i + 1) % units.size());
   std::mt19937 random(5);

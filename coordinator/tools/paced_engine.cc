@@ -46,6 +46,7 @@ void PacedEngine::Cancel(SequenceId sequence) {
   const MutexLock lock(mutex_);
   const auto found = by_id_.find(sequence);
   if (found == by_id_.end()) return;
+  NUMOE_CHECK_EQ(streams_[static_cast<size_t>(found->second)].id, sequence);
   streams_[static_cast<size_t>(found->second)] = {};
   by_id_.erase(found);
 }
@@ -56,6 +57,7 @@ EngineStats PacedEngine::Stats() const {
 }
 
 int64_t PacedEngine::EmittedAt(int stream, int64_t n) const {
+  NUMOE_DCHECK(0 <= stream && stream < options_.sequences_max && n >= 0);
   return emitted_at_[static_cast<size_t>(stream * kKeptTokens + n % kKeptTokens)].load();
 }
 
@@ -70,6 +72,7 @@ void PacedEngine::Emit(int stream) {
 // Where it fell behind, because handing out is slow or a CPU is not to be had, it hands out at once what is
 // due.
 void PacedEngine::Run() {
+  NUMOE_CHECK(options_.tokens_per_second > 0 && options_.sequences_max > 0);
   const int64_t turn_ns = 1'000'000'000 / options_.tokens_per_second;
   const int64_t begin = Now();
   for (int64_t turn = 0;; ++turn) {

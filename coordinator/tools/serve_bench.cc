@@ -139,6 +139,7 @@ class ServeBench {
 
   absl::Status WarmUp(const std::vector<LoadRequest>& requests) {
     if (options_.warmup_requests == 0) return absl::OkStatus();
+    NUMOE_CHECK(!requests.empty()) << "each data set has a request";
     LoadPlan plan{.format = format_};
     const size_t count = std::min(requests.size(), static_cast<size_t>(options_.warmup_requests));
     plan.requests.assign(requests.end() - static_cast<std::ptrdiff_t>(count), requests.end());
@@ -223,6 +224,7 @@ class ServeBench {
   }
 
   static void ShowProgress(const LoadRunProgress& progress) {
+    NUMOE_DCHECK(0 < progress.total && progress.done <= progress.total);
     const auto share = static_cast<double>(progress.done) / static_cast<double>(progress.total);
     const int full = static_cast<int>(share * kBarCells);
     std::string line = fmt::format(

@@ -66,6 +66,7 @@ Memory MemoryNow() {
 }
 
 double Percentile(std::vector<double>& values, double share) {
+  NUMOE_CHECK(!values.empty() && 0 <= share && share <= 1);
   const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + place, values.end());
   return values[static_cast<size_t>(place)];
@@ -146,6 +147,7 @@ class StreamBench {
 
   // Until each has brought an event.
   absl::Status OpenStreams() {
+    NUMOE_CHECK(server_ != nullptr && begun_ == 0 && !measuring_);
     using Clock = std::chrono::steady_clock;
     lags_.reserve(static_cast<size_t>(o_.streams) *
                   static_cast<size_t>(o_.tokens_per_second * (o_.seconds + 2)));

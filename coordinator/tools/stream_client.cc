@@ -39,6 +39,7 @@ StreamClient::~StreamClient() {
 }
 
 absl::Status StreamClient::Open(int port, const std::string& body) {
+  NUMOE_CHECK(0 < port && port <= UINT16_MAX);
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return Failed("socket");
   streams_.push_back({.socket = fd});
@@ -59,6 +60,7 @@ absl::Status StreamClient::Open(int port, const std::string& body) {
 }
 
 absl::Status StreamClient::Read(int number) {
+  NUMOE_DCHECK(0 <= number && static_cast<size_t>(number) < streams_.size());
   Stream& stream = streams_[static_cast<size_t>(number)];
   const ssize_t bytes = recv(stream.socket, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
   if (bytes <= 0) return absl::UnavailableError(fmt::format("stream {} was closed", number));

@@ -32,6 +32,8 @@ constexpr size_t kRequestBytes = 64 << 10;  // of one call of the tokeniser: a l
 constexpr size_t kAnswerBytes = 256 << 10;
 constexpr int kMessages = 200;
 constexpr size_t kMessageBytes = 400;
+static_assert(kMessages * kMessageBytes < kTextBytes, "every message has a text of its own");
+static_assert(kAnswerBytes < kTextBytes && kRequestBytes < kTextBytes);
 constexpr double kSecondsPerFigure = 1.5;
 
 // The median of `work`'s seconds, over at least five repetitions.
@@ -56,6 +58,7 @@ double MedianSeconds(F work) {
 
 // `text` in pieces of about `bytes`, none ending within a character.
 std::vector<std::string_view> Pieces(std::string_view text, size_t bytes) {
+  NUMOE_CHECK_GT(bytes, size_t{0});
   std::vector<std::string_view> pieces;
   while (!text.empty()) {
     size_t length = std::min(bytes, text.size());
@@ -243,6 +246,7 @@ class TextBench {
 
   std::vector<TokenId> AnswerTokens(const OutputFormat& format,
                                     const std::vector<std::string_view>& parts) const {
+    NUMOE_CHECK_GE(parts.size(), size_t{3}) << "reasoning, content and arguments";
     std::vector<TokenId> tokens;
     const auto mark = [&](Mark wanted) {
       for (const auto& [id, of_id] : format.marks) {

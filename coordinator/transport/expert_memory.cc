@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -19,6 +20,7 @@ namespace {
 
 // More than a process can map; sums of sizes below it do not overflow.
 constexpr uint64_t kMappedBytesMax = uint64_t{1} << 48;
+static_assert(std::has_single_bit(kSharedLayerAlignment) && kMappedBytesMax % kSharedLayerAlignment == 0);
 
 // A layer begins at a multiple of the alignment.
 uint64_t WholeLayers(uint64_t bytes) {
@@ -87,6 +89,7 @@ ExpertMemory::~ExpertMemory() {
 
 absl::Span<const std::byte> ExpertMemory::Bytes(const SharedLayer& layer) const {
   NUMOE_CHECK(base_ != nullptr);
+  NUMOE_CHECK_LE(layer.offset + layer.expert_bytes * static_cast<size_t>(share_.held()), directory_.bytes);
   return {static_cast<const std::byte*>(base_) + layer.offset,
           layer.expert_bytes * static_cast<size_t>(share_.held())};
 }

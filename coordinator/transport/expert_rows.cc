@@ -10,6 +10,7 @@
 namespace numoe {
 
 void MergeExpertRows(const ExpertRows& one, bool slice_by_expert, ExpertRows& all) {
+  NUMOE_CHECK_EQ(one.rows.size(), static_cast<size_t>(one.layers) * static_cast<size_t>(one.experts));
   if (all.rows.empty()) {
     all = one;
     return;
@@ -22,6 +23,7 @@ void MergeExpertRows(const ExpertRows& one, bool slice_by_expert, ExpertRows& al
 std::string ExpertRowsJson(const ExpertRows& rows, const std::vector<bool>& layer_is_moe) {
   NUMOE_CHECK(layer_is_moe.size() == static_cast<size_t>(rows.layers));
   const auto experts = static_cast<size_t>(rows.experts);
+  NUMOE_CHECK_EQ(rows.rows.size(), layer_is_moe.size() * experts);
   std::string json = "{\"layers\":[";
   const char* separator = "";
   for (size_t layer = 0; layer < layer_is_moe.size(); ++layer) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 using Clock = std::chrono::steady_clock;
@@ -23,6 +25,7 @@ Heartbeat::~Heartbeat() {
 }
 
 void Heartbeat::Ask() {
+  NUMOE_CHECK(question_ == nullptr);
   next_ = Clock::now() + std::chrono::milliseconds(every_ms_);
   context_ = std::make_unique<grpc::ClientContext>();
   context_->set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(deadline_ms_));
@@ -39,6 +42,7 @@ absl::Status Heartbeat::Look() {
   bool ok = false;
   if (queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::now()) != grpc::CompletionQueue::GOT_EVENT)
     return absl::OkStatus();
+  NUMOE_CHECK(ok && tag == this);
   question_.reset();
   if (status_.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return absl::UnavailableError(

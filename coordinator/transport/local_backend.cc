@@ -11,6 +11,7 @@ absl::Status LocalBackend::Start(const LayerCallView& call) {
 }
 
 absl::Status LocalBackend::Finish(absl::Span<float> out) {
+  NUMOE_CHECK_EQ(out.size(), call_.part(ReplyPart::kImmediate).hidden.size());
   partial_.resize(out.size());
   for (LayerExecutor* executor : executors_) {
     RETURN_IF_ERROR(executor->Execute(call_.part(ReplyPart::kImmediate), absl::MakeSpan(partial_)));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "common/base/check.h"
 #include "common/base/file_descriptor.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
@@ -36,6 +37,7 @@ constexpr int kRingTimeoutMs = 10'000;
 bool IsUnix(const std::string& address) { return address.rfind("unix:", 0) == 0; }
 
 void AddTo(absl::Span<float> out, const float* partial) {
+  NUMOE_DCHECK(out.empty() || partial != nullptr);
   for (size_t i = 0; i < out.size(); ++i) out[i] += partial[i];
 }
 
@@ -77,6 +79,7 @@ SharedExperts ReadDirectory(const v1::SharedExperts& shared) {
 // A worker may not have us connect to whatever else listens on this host.
 constexpr std::string_view kRingNamePrefix = "numoe-ring-";
 constexpr size_t kRingNameDigits = 32, kRingNameBytes = kRingNamePrefix.size() + kRingNameDigits;
+static_assert(kRingNameDigits == 2 * 2 * sizeof(uint64_t), "two numbers of RandomId");
 
 bool IsRingName(std::string_view name) {
   return name.size() == kRingNameBytes && name.substr(0, kRingNamePrefix.size()) == kRingNamePrefix &&
@@ -133,6 +136,7 @@ class RingLink final : public WorkerLink {
 
   // `shared`: of the handshake, where the weights are wanted and shared; else null.
   absl::Status Attach(const std::string& name, const v1::SharedExperts* shared) {
+    NUMOE_CHECK(channel_ == nullptr) << "attached once";
     ASSIGN_OR_RETURN(FileDescriptor ring, ConnectRing(name, options_.ring_group));
     ASSIGN_OR_RETURN(FileDescriptor fd, ReceiveDescriptor(ring.get()));
     ASSIGN_OR_RETURN(RingSegment segment,
@@ -150,6 +154,7 @@ class RingLink final : public WorkerLink {
   const WorkerIdentity& identity() const override { return identity_; }
 
   absl::Status Send(uint64_t call_id, const LayerCallView& view) override {
+    NUMOE_CHECK(channel_ != nullptr) << "Attach comes first";
     LayerCallView call = view;
     call.instance = identity_.instance;
     const absl::Span<std::byte> slot = channel_->Outgoing();
@@ -174,6 +179,8 @@ class RingLink final : public WorkerLink {
   }
 
   absl::StatusOr<DirectPort> BeginDirect() override {
+    static_assert(sizeof(Mailbox::published) == sizeof(uint32_t) &&
+                  sizeof(Mailbox::length) == sizeof(uint64_t));
     channel_->HoldPeerAwake(true);
     const RingSegment& segment = channel_->segment();
     Mailbox& requests = RingChannel::Mail(segment, Side::kCoordinator, ReplyPart::kImmediate);
@@ -195,6 +202,7 @@ class RingLink final : public WorkerLink {
   }
 
   void EndDirect(int calls, int deferring) override {
+    NUMOE_CHECK(0 <= deferring && deferring <= calls);
     channel_->HoldPeerAwake(false);
     channel_->Advance(static_cast<uint32_t>(calls), static_cast<uint32_t>(deferring));
   }
@@ -253,6 +261,9 @@ class StreamLink final : public WorkerLink {
   const WorkerIdentity& identity() const override { return identity_; }
 
   absl::Status Send(uint64_t call_id, const LayerCallView& call) override {
+    NUMOE_CHECK_EQ(call.experts.size(), call.weights.size());
+    NUMOE_CHECK_EQ(call.hidden.size(),
+                   static_cast<size_t>(call.tokens) * static_cast<size_t>(options_.hidden_size));
     request_.set_call_id(call_id);
     request_.set_instance(identity_.instance);
     request_.set_layer(call.layer);
