@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 
@@ -35,6 +36,7 @@ struct Stored {
   MatrixView gate, up, down;
 };
 absl::StatusOr<Stored> LocateFirst(const Checkpoint& checkpoint, const ModelConfig& config, LayerId layer) {
+  NUMOE_CHECK(0 <= layer && layer < config.num_layers && config.layer_is_moe[static_cast<size_t>(layer)]);
   const int hidden = config.hidden_size, width = config.moe_intermediate_size;
   const auto locate = [&](const char* part, int rows, int cols) {
     return checkpoint.LocateMatrix(ExpertModuleName(config, layer, 0, part), rows, cols, config);
@@ -104,6 +106,7 @@ absl::StatusOr<ExpertFormats> ParseFormats(std::string_view name) {
 }
 
 std::string NamesOf(const std::vector<ExpertFormats>& formats, const ModelConfig& config) {
+  NUMOE_CHECK_EQ(formats.size(), config.layer_is_moe.size());
   std::set<WeightFormat> used;
   for (size_t layer = 0; layer < formats.size(); ++layer) {
     if (!config.layer_is_moe[layer]) continue;

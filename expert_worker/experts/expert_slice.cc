@@ -4,6 +4,7 @@
 
 #include <tuple>
 
+#include "common/base/check.h"
 #include "common/base/first_error.h"
 #include "common/base/status.h"
 #include "expert_worker/experts/packed_shard.h"
@@ -36,6 +37,7 @@ absl::Status PlanExpert(const Checkpoint& checkpoint, const ModelConfig& config,
                         LayerId layer, size_t place, std::byte* block, absl::Span<MatrixLoad> loads) {
   ASSIGN_OR_RETURN(const std::vector<MatrixView> stored,
                    LocateExpert(checkpoint, config, layer, layout.experts()[place]));
+  NUMOE_CHECK_EQ(loads.size(), kExpertMatrices);
   std::byte* at = block + place * layout.expert_bytes(layer);
   const size_t up_bytes = layout.up_bytes(layer);
   for (const size_t i : {0, 1}) {
@@ -46,6 +48,7 @@ absl::Status PlanExpert(const Checkpoint& checkpoint, const ModelConfig& config,
                 .cols = layout.hidden_size(),
                 .out = absl::MakeSpan(at + i * up_bytes, up_bytes)};
   }
+  NUMOE_DCHECK_EQ(2 * up_bytes + layout.down_bytes(layer), layout.expert_bytes(layer));
   loads[2] = {.stored = stored[2],
               .format = layout.formats(layer).down,
               .rows = layout.hidden_size(),
@@ -82,6 +85,7 @@ ExpertSlice::ExpertSlice(const SliceLayout& layout, const ModelConfig& config)
 
 void ExpertSlice::AddLayer(const SliceLayout& layout, LayerId layer, const std::byte* block) {
   std::vector<ExpertWeights>& experts = layers[static_cast<size_t>(layer)];
+  NUMOE_CHECK(experts.empty()) << "layer " << layer << " is added once";
   experts.resize(owned.size());
   for (size_t place = 0; place < layout.experts().size(); ++place)
     experts[static_cast<size_t>(layout.experts()[place])] = layout.WeightsAt(layer, block, place);
@@ -89,6 +93,7 @@ void ExpertSlice::AddLayer(const SliceLayout& layout, LayerId layer, const std::
 }
 
 uint64_t ExpertSlice::ExpertBytes(LayerId layer) const {
+  NUMOE_DCHECK(0 <= layer && static_cast<size_t>(layer) < formats.size());
   const ExpertFormats& held = formats[static_cast<size_t>(layer)];
   return 2 * PackedBytes(held.up, width, hidden_size) + PackedBytes(held.down, hidden_size, width);
 }
@@ -139,6 +144,8 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
   }
   LoadProgress log_only;
   LoadProgress& progress = options.progress == nullptr ? log_only : *options.progress;
+  NUMOE_CHECK_EQ(loads.size(),
+                 static_cast<size_t>(loaded_layers) * layout.experts().size() * kExpertMatrices);
   RETURN_IF_ERROR(LoadMatrices(checkpoint, loads, pool, options, progress));
   RETURN_IF_ERROR(slice.memory.Seal());
   progress.Finish(fmt::format("the experts of {} layers", loaded_layers));

@@ -36,10 +36,12 @@ ExpertStatistics::ExpertStatistics(int layers, int experts, Clock::time_point no
 void ExpertStatistics::Count(LayerId layer, int tokens, absl::Span<const ExpertGroup> groups,
                              Clock::duration duration, Clock::time_point now) {
   NUMOE_DCHECK(0 <= layer && layer < layers_);
+  NUMOE_DCHECK_GT(tokens, 0);
   if (HalfLives(now) - base_.load(kRelaxed) > kRebaseHalfLives) Rebase(HalfLives(now));
   const double weight = std::exp2(HalfLives(now) - base_.load(kRelaxed));
   Counts* counts = &counts_[static_cast<size_t>(layer) * static_cast<size_t>(experts_)];
   for (const ExpertGroup& group : groups) {
+    NUMOE_DCHECK(0 <= group.expert && group.expert < experts_ && group.rows > 0);
     Counts& expert = counts[group.expert];
     AddAlone(expert.rows, static_cast<uint64_t>(group.rows));
     AddAlone(expert.calls, uint64_t{1});
@@ -91,6 +93,7 @@ double ExpertStatistics::HalfLives(Clock::time_point now) const {
 
 // A reader meanwhile may see some counts scaled by the old base: far too small, for this one time in days.
 void ExpertStatistics::Rebase(double half_lives) {
+  NUMOE_CHECK_GE(half_lives, base_.load(kRelaxed)) << "time goes on";
   const double fade = std::exp2(base_.load(kRelaxed) - half_lives);
   for (Counts& counts : counts_) counts.weighted.store(counts.weighted.load(kRelaxed) * fade, kRelaxed);
   base_.store(half_lives, kRelaxed);
@@ -98,6 +101,7 @@ void ExpertStatistics::Rebase(double half_lives) {
 
 void ExpertStatistics::Histogram::Add(double value) {
   const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
+  NUMOE_DCHECK(0 <= bucket && static_cast<size_t>(bucket) < counts_.size());
   AddAlone(counts_[static_cast<size_t>(bucket)], uint64_t{1});
   AddAlone(sum_, value);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "expert_worker/experts/experts_limits.h"
 
@@ -44,6 +45,7 @@ bool LoadProgress::IsDue() {
 }
 
 void LoadProgress::Finish(const std::string& what) {
+  NUMOE_DCHECK_LE(bytes_direct(), bytes_done());
   end_ns_.store(Now());
   const double done = static_cast<double>(bytes_done());
   LogInfo("loaded {}: {:.3f} GiB read in {:.1f} s ({:.2f} GiB/s), {:.0f}% of it past the page cache", what,

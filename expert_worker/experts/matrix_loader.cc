@@ -28,6 +28,8 @@ struct Piece {
   absl::Span<const std::byte> scales;
 };
 Piece PieceOf(const MatrixView& m, int64_t row, int64_t rows) {
+  NUMOE_DCHECK(0 <= row && 0 < rows && row + rows <= m.rows);
+  NUMOE_DCHECK_EQ(m.data.size() % static_cast<size_t>(m.rows), 0u);
   const size_t row_bytes = m.data.size() / static_cast<size_t>(m.rows);
   Piece piece;
   piece.data = m.data.subspan(static_cast<size_t>(row) * row_bytes, static_cast<size_t>(rows) * row_bytes);
@@ -43,6 +45,7 @@ Piece PieceOf(const MatrixView& m, int64_t row, int64_t rows) {
 
 // Rows of pieces of about `bytes`: whole panels, and either whole blocks of scales or parts of one block.
 int64_t PieceRows(const MatrixView& m, size_t bytes) {
+  NUMOE_DCHECK(m.rows > 0 && m.block_rows > 0);
   const auto wanted =
       static_cast<int64_t>(bytes / std::max<size_t>(m.data.size() / static_cast<size_t>(m.rows), 1));
   const int64_t unit = std::lcm<int64_t>(kPanelRows, m.block_rows);
@@ -63,10 +66,12 @@ struct Chunk {
 // first row counts as the first of its block.
 std::vector<Chunk> CutIntoChunks(const MatrixView& m, int matrix, int64_t begin, int64_t end, size_t bytes) {
   const int64_t step = PieceRows(m, bytes);
+  NUMOE_CHECK_EQ(step % kPanelRows, 0);
   std::vector<Chunk> chunks;
   for (int64_t row = begin; row < end;) {
     const int64_t cut = row % m.block_rows == 0 ? step : std::min<int64_t>(step, m.block_rows);
     const int64_t next = std::min(end, row / cut * cut + cut);
+    NUMOE_CHECK(row < next && next <= end) << "every chunk has rows";
     chunks.push_back({.matrix = matrix, .row = row, .rows = static_cast<int>(next - row)});
     row = next;
   }
@@ -93,6 +98,7 @@ class SharedFile {
   absl::Status Release() {
     const MutexLock lock(mutex_);
     if (--uses_ > 0) return absl::OkStatus();
+    NUMOE_CHECK(uses_ == 0 && file_ != nullptr) << "the last use of a file that was read";
     const absl::Status status = file_->CheckUnchanged();
     file_.reset();
     return status;
@@ -123,6 +129,9 @@ class LoadPlan {
                                      limits::kLoadChunkBytes);
     for (size_t i = 0; i < matrices_.size(); ++i) {
       const MatrixLoad& m = matrices_[i];
+      NUMOE_CHECK(m.rows > 0 && m.row_begin + m.rows <= m.stored.rows &&
+                  m.col_begin + m.cols <= m.stored.cols);
+      NUMOE_CHECK_EQ(m.out.size(), PackedBytes(m.format, m.rows, m.cols));
       NUMOE_CHECK_EQ(m.row_begin % kPanelRows, 0);
       for (const Chunk& chunk :
            CutIntoChunks(m.stored, static_cast<int>(i), m.row_begin, m.row_begin + m.rows, target))
@@ -160,6 +169,8 @@ class LoadPlan {
   // Checks and packs rows whose bytes are in memory.
   absl::Status Pack(const Chunk& chunk, const Piece& bytes) const {
     const MatrixLoad& m = MatrixOf(chunk);
+    NUMOE_DCHECK(m.row_begin <= chunk.row && chunk.row + chunk.rows <= m.row_begin + m.rows);
+    NUMOE_DCHECK_EQ((chunk.row - m.row_begin) % kPanelRows, 0);
     MatrixView view = m.stored;
     view.rows = chunk.rows;
     view.data = bytes.data;
@@ -285,6 +296,7 @@ class LoadThread {
       progress_.Add(piece.data.size() + piece.scales.size(), false);
       return Release(piece);
     }
+    NUMOE_CHECK(!idle_.empty() && idle_.back()->reads == 0);
     Stage& stage = *idle_.back();
     idle_.pop_back();
     stage.chunk = &chunk;
@@ -310,6 +322,7 @@ class LoadThread {
       }
     }
     const AlignedRead range = AlignRead(plan_.FileOf(part).OffsetOf(part), part.size());
+    NUMOE_CHECK_LE(range.size, buffer.size());
     arrived = absl::MakeConstSpan(buffer).subspan(range.skip, part.size());
     reader_->Begin(*file, range.offset, buffer.first(range.size), range.skip + part.size(),
                    static_cast<uint64_t>(&stage - stages_.data()) * kParts + which);
@@ -323,6 +336,7 @@ class LoadThread {
   absl::Status Complete() {
     const RangeReader::Done done = reader_->Await();
     --in_flight_;
+    NUMOE_CHECK(in_flight_ >= 0 && done.tag / kParts < stages_.size());
     Stage& stage = stages_[done.tag / kParts];
     const Piece piece = plan_.PieceOfChunk(*stage.chunk);
     if (!done.status.ok() && stage.status.ok())

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "common/base/check.h"
 #include "common/base/first_error.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
@@ -20,6 +21,7 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 // Made by one thread between two looks at the nodes' room.
 constexpr size_t kPartBytes = size_t{64} << 20;
+static_assert(kPartBytes % kHugePage == 0, "no page is made by two threads");
 // Stripes of a layer over several nodes: enough that the few experts of a call lie on all of them, few enough
 // that all layers' together stay far below the 65,530 mappings of a process. A layer that is smaller than a
 // huge page for each node lies on one of them.
@@ -117,6 +119,7 @@ absl::Status MakeAll(const std::vector<Stripe>& stripes, const MemoryPlace& plac
 }  // namespace
 
 std::vector<Stripe> PlanStripes(const std::vector<Part>& layers, const std::vector<int>& nodes, bool even) {
+  NUMOE_CHECK(!nodes.empty());
   std::vector<Stripe> stripes;
   size_t turn = 0;
   for (const Part& layer : layers) {

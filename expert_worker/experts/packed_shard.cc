@@ -27,6 +27,8 @@ using nlohmann::json;
 
 constexpr char kMagic[8] = {'N', 'U', 'M', 'O', 'E', 'P', 'K', '1'};
 constexpr size_t kTextBytesMax = kShardDataOffset - kShardPrefixBytes;
+static_assert(kShardPrefixBytes < kShardDataOffset && kShardDataOffset % kReadAlignment == 0);
+static_assert(kShardBlockBytes % kReadAlignment == 0, "blocks begin where direct writes may");
 
 struct Prefix {
   char magic[8] = {};
@@ -188,11 +190,13 @@ absl::Status WriteContent(const std::filesystem::path& path, ShardHeader& header
       const ssize_t put =
           pwrite(direct.get(), part.data(), aligned, static_cast<off_t>(kShardDataOffset + begin));
       aligned = put > 0 ? static_cast<size_t>(put) / kReadAlignment * kReadAlignment : 0;
+      NUMOE_CHECK_LE(aligned, size);
     }
     return WriteFully(buffered.get(), path, part.data() + aligned, size - aligned,
                       kShardDataOffset + begin + aligned);
   }));
   const std::string head = SerialiseShardHeader(header);
+  NUMOE_CHECK_LE(head.size(), kShardDataOffset);
   RETURN_IF_ERROR(
       WriteFully(buffered.get(), path, reinterpret_cast<const std::byte*>(head.data()), head.size(), 0));
   if (fsync(buffered.get()) != 0) return WriteError(path, "cannot write to disk");
@@ -234,6 +238,7 @@ std::string SerialiseShardHeader(const ShardHeader& header) {
   std::memcpy(prefix.magic, kMagic, sizeof kMagic);
   prefix.text_bytes = static_cast<uint32_t>(body.size());
   prefix.text_checksum = XXH3_64bits(body.data(), body.size());
+  NUMOE_CHECK_EQ(header.checksums.size(), BlocksOf(header.data_bytes));
   std::string head(reinterpret_cast<const char*>(&prefix), sizeof prefix);
   return head + body;
 }

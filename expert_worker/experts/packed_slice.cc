@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <fstream>
 #include <memory>
 
+#include "common/base/check.h"
 #include "common/base/first_error.h"
 #include "common/base/status.h"
 #include "common/topology/memory_policy.h"
@@ -23,6 +25,7 @@ namespace numoe {
 namespace {
 
 constexpr size_t kBlockReads = kShardBlockBytes / limits::kLoadChunkBytes;
+static_assert(kBlockReads > 0 && kShardBlockBytes % limits::kLoadChunkBytes == 0);
 
 // One shard that is being read: the file, what its header promises, and where its data goes.
 struct OpenShard {
@@ -66,10 +69,12 @@ struct Extent {
 };
 Extent ExtentOf(const ShardHeader& header, size_t block) {
   const uint64_t offset = block * kShardBlockBytes;
+  NUMOE_CHECK_LT(offset, header.data_bytes);
   return {offset, static_cast<size_t>(std::min(kShardBlockBytes, header.data_bytes - offset))};
 }
 
 absl::Status CheckBlock(const OpenShard& shard, size_t block, uint64_t checksum) {
+  NUMOE_CHECK_LT(block, shard.header.checksums.size());
   if (checksum == shard.header.checksums[block]) return absl::OkStatus();
   return absl::DataLossError(
       fmt::format("{}: block {} of {} (bytes {} and on of layer {}'s weights) has checksum {:016x}, "
@@ -145,6 +150,7 @@ absl::StatusOr<bool> CopyBlock(const OpenShard& shard, size_t block, RangeReader
   }
   const absl::Span<std::byte> target(shard.copy + extent.offset, extent.size);
   const size_t whole = extent.size / kReadAlignment * kReadAlignment;
+  NUMOE_DCHECK_EQ(reinterpret_cast<uintptr_t>(target.data()) % kReadAlignment, 0u);
   for (size_t at = 0; at < whole; at += limits::kLoadChunkBytes) {
     const size_t size = std::min(limits::kLoadChunkBytes, whole - at);
     reader.Begin(*shard.file, kShardDataOffset + extent.offset + at, target.subspan(at, size), size, 0);
@@ -240,6 +246,7 @@ absl::Status MapAll(const std::vector<OpenShard>& shards, const ThreadPool& pool
   for (const OpenShard& shard : shards)
     madvise(const_cast<std::byte*>(shard.data().data()), shard.data().size(), MADV_HUGEPAGE);
   std::vector<int> cpus(pool.cpus().begin(), pool.cpus().end());
+  NUMOE_CHECK(!cpus.empty());
   for (size_t i = 0; cpus.size() < limits::kMappingThreadsMin; ++i) cpus.push_back(cpus[i]);
   ThreadPool waiting({.name = "weight-map", .cpus = std::move(cpus)});
   BeginProgress(shards, progress);

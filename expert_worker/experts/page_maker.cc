@@ -1,8 +1,11 @@
 #include "expert_worker/experts/page_maker.h"
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 absl::Status PageMaker::Make(const Part& part) {
+  NUMOE_CHECK(!part.empty());
   if (!Claim(part.size())) return Spill(part);
   const absl::Status made = calls_.make(part);
   Release(part.size());
@@ -30,6 +33,7 @@ bool PageMaker::Claim(size_t bytes) {
 void PageMaker::Release(size_t bytes) {
   {
     const MutexLock lock(mutex_);
+    NUMOE_CHECK_GE(in_work_, bytes) << "only what was claimed is given back";
     in_work_ -= bytes;
   }
   ended_.NotifyAll();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 
@@ -63,6 +64,7 @@ bool CutsBlocks(const SliceSpec& spec, const ModelConfig& config, WeightFormat f
 absl::StatusOr<SliceLayout> SliceLayout::Plan(const ModelConfig& config, const SliceSpec& spec,
                                               std::vector<ExpertFormats> formats) {
   RETURN_IF_ERROR(CheckSpec(spec, config));
+  NUMOE_CHECK_EQ(formats.size(), config.layer_is_moe.size());
   for (size_t layer = 0; layer < formats.size(); ++layer) {
     if (!config.layer_is_moe[layer]) continue;
     RETURN_IF_ERROR(CheckWidth(spec, config, formats[layer].up, /*is_down=*/false));
@@ -79,10 +81,13 @@ absl::StatusOr<SliceLayout> SliceLayout::Plan(const ModelConfig& config, const S
     layout.owned_.push_back(!whole || e % spec.worker_count == spec.worker_index);
     if (layout.owned_.back()) layout.mine_.push_back(e);
   }
+  NUMOE_CHECK_LE(layout.first_ + layout.width_, config.moe_intermediate_size);
+  NUMOE_CHECK(config.num_experts == 0 || !layout.mine_.empty()) << "every worker has a part of every layer";
   return layout;
 }
 
 ExpertWeights SliceLayout::WeightsAt(LayerId layer, const std::byte* block, size_t place) const {
+  NUMOE_DCHECK(block != nullptr && place < mine_.size());
   const std::byte* at = block + place * expert_bytes(layer);
   const auto matrix = [](WeightFormat format, int rows, int cols, const std::byte* data) {
     return PackedMatrix{.format = format, .rows = rows, .cols = cols, .data = data};

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/threading/thread_binding.h"
@@ -116,6 +117,7 @@ class Converter {
       ASSIGN_OR_RETURN(SliceLayout layout, SliceLayout::Plan(config_, spec, model_.formats));
       layouts_.push_back(std::move(layout));
     }
+    NUMOE_CHECK_EQ(layouts_.size(), static_cast<size_t>(model_.worker_count));
     ASSIGN_OR_RETURN(const FileDescriptor lock, LockFolder(model_.dir));
     RETURN_IF_ERROR(PrepareFolder(model_));
     ASSIGN_OR_RETURN(const std::vector<Job> jobs, FindMissing());
@@ -127,6 +129,7 @@ class Converter {
  private:
   static std::vector<int> Cpus(int threads) {
     std::vector<int> all = CpusOfThisThread();
+    NUMOE_CHECK(!all.empty()) << "this thread runs somewhere";
     if (threads <= 0) return all;
     std::vector<int> cpus;
     for (int i = 0; i < threads; ++i) cpus.push_back(all[static_cast<size_t>(i) % all.size()]);
@@ -152,12 +155,14 @@ class Converter {
         missing.push_back(job);
       }
     }
+    NUMOE_CHECK_LE(missing.size(), static_cast<size_t>(shards));
     progress_.Begin(shards);
     for (size_t i = missing.size(); i < static_cast<size_t>(shards); ++i) progress_.Skip();
     return missing;
   }
 
   absl::Status CheckShard(const Job& job) {
+    NUMOE_DCHECK(job.layout != nullptr && config_.layer_is_moe[static_cast<size_t>(job.layer)]);
     const fs::path path = PathOf(job);
     ASSIGN_OR_RETURN(const ShardHeader header, ReadShardHeader(path));
     RETURN_IF_ERROR(MatchShard(header, Wanted(job), path.string()));
@@ -192,6 +197,7 @@ class Converter {
       block_ = NodeMemory();  // first: two of them might not fit
       ASSIGN_OR_RETURN(block_, NodeMemory::Allocate(bytes));
     }
+    NUMOE_CHECK_EQ(block_.size(), bytes);
     std::vector<MatrixLoad> loads;
     RETURN_IF_ERROR(LocateLayer(checkpoint_, config_, *job.layout, job.layer, block_.data(), pool_, loads));
     const std::shared_ptr<LoadProgress> load = progress_.BeginShard();
@@ -227,6 +233,7 @@ ConvertProgress::State ConvertProgress::Read() const {
 
 void ConvertProgress::Begin(int shards) {
   const MutexLock lock(mutex_);
+  NUMOE_CHECK_EQ(state_.shards, 0) << "one conversion has one progress";
   state_.shards = shards;
 }
 
@@ -234,17 +241,20 @@ void ConvertProgress::Skip() {
   const MutexLock lock(mutex_);
   ++state_.done;
   ++state_.skipped;
+  NUMOE_CHECK_LE(state_.done, state_.shards);
 }
 
 std::shared_ptr<LoadProgress> ConvertProgress::BeginShard() {
   const MutexLock lock(mutex_);
   if (begin_ == std::chrono::steady_clock::time_point()) begin_ = std::chrono::steady_clock::now();
+  NUMOE_CHECK(current_ == nullptr) << "one shard at a time";
   current_ = std::make_shared<LoadProgress>();
   return current_;
 }
 
 void ConvertProgress::FinishShard(uint64_t bytes) {
   const MutexLock lock(mutex_);
+  NUMOE_CHECK(current_ != nullptr && state_.done < state_.shards);
   current_ = nullptr;
   ++state_.done;
   state_.written += bytes;

@@ -6,6 +6,7 @@
 #include <set>
 #include <string_view>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/threading/thread_binding.h"
 #include "common/topology/available_memory.h"
@@ -46,6 +47,7 @@ bool CanHold(WeightFormat format, const std::set<WeightFormat>& native) {
 }
 
 int MoeLayers(const ModelConfig& config) {
+  NUMOE_CHECK_EQ(config.layer_is_moe.size(), static_cast<size_t>(config.num_layers));
   return static_cast<int>(std::count(config.layer_is_moe.begin(), config.layer_is_moe.end(), true));
 }
 
@@ -57,6 +59,7 @@ absl::StatusOr<std::string> DescribeExperts(const Checkpoint& checkpoint, const 
     if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
     for (ExpertId expert = 0; expert < config.num_experts; ++expert) {
       ASSIGN_OR_RETURN(const std::vector<MatrixView> views, LocateExpert(checkpoint, config, layer, expert));
+      NUMOE_CHECK_EQ(views.size(), size_t{3}) << "gate, up and down";
       for (const MatrixView& view : views) {
         auto& [matrices, bytes] = stored[StoredAs(view)];
         ++matrices;
@@ -141,6 +144,7 @@ absl::StatusOr<std::string> InspectPacked(const InspectOptions& options) {
                                  model.model_fingerprint, NamesOf(model.formats, model.config),
                                  model.worker_count, SliceModeName(model.mode));
   std::vector<int> cpus = CpusOfThisThread();
+  NUMOE_CHECK(!cpus.empty());
   if (options.threads > 0) cpus.resize(static_cast<size_t>(options.threads), cpus.front());
   ThreadPool pool({.name = "pack", .cpus = cpus});
   int missing = 0;

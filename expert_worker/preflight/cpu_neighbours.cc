@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 
+#include "common/base/check.h"
 #include "common/base/limits.h"
 
 namespace numoe {
@@ -33,6 +34,7 @@ Address AddressOf(const std::string& name, int number) {
   const std::string text = fmt::format("{}-{}", name, number);
   Address made;
   made.address.sun_family = AF_UNIX;
+  NUMOE_CHECK_LT(text.size(), sizeof made.address.sun_path);
   std::memcpy(made.address.sun_path + 1, text.data(), text.size());  // a leading zero: the abstract names
   made.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
   return made;
@@ -59,6 +61,7 @@ bool IsOurs(int socket) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CpuNeighbours>> CpuNeighbours::Join(const std::vector<int>& cpus) {
+  NUMOE_CHECK(!cpus.empty());
   std::vector<int> sorted = cpus;
   std::sort(sorted.begin(), sorted.end());
   auto joined = std::unique_ptr<CpuNeighbours>(new CpuNeighbours());
@@ -91,6 +94,7 @@ CpuNeighbours::~CpuNeighbours() {
 }
 
 bool CpuNeighbours::IsThere(int number) {
+  NUMOE_CHECK_NE(number, number_) << "a process does not look at itself";
   const FileDescriptor probe = NewSocket();
   const Address address = AddressOf(name_, number);
   if (probe.get() < 0) return false;
@@ -114,10 +118,12 @@ CpuShare CpuNeighbours::Look() {
     ++share.sharing;
     if (number < number_) ++share.place;
   }
+  NUMOE_CHECK(0 <= share.place && share.place < share.sharing);
   return share;
 }
 
 void CpuNeighbours::Follow(const CpuShare& known, std::function<void(const CpuShare&)> moved) {
+  NUMOE_CHECK(!thread_.joinable() && moved != nullptr);
   thread_ = std::thread([this, known, moved = std::move(moved)] {
     pthread_setname_np(pthread_self(), "cpu-neighbours");
     Watch(known, moved);

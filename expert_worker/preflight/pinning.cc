@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/base/check.h"
 #include "common/topology/control_groups.h"
 #include "common/topology/memory_policy.h"
 #include "common/topology/number_list.h"
@@ -43,6 +44,7 @@ constexpr const char* kGuaranteed =
     "AllowedCPUs=; podman: --cpuset-cpus)";
 
 Finding CheckExclusive(const fs::path& root, const PinningRequest& request, const NumberList& cpus) {
+  NUMOE_CHECK(!cpus.empty() && request.exclusive_cpus >= 0);
   const std::string check = "cpus_exclusive";
   const std::string found = fmt::format("{} CPUs ({})", cpus.size(), ToText(cpus));
   // Kubernetes before 1.33 gives exclusive CPUs a quota of as many CPUs' time, which limits nothing.
@@ -65,6 +67,7 @@ Finding CheckExclusive(const fs::path& root, const PinningRequest& request, cons
 }
 
 Finding CheckOneNode(const PinningRequest& request, const NumberList& nodes) {
+  NUMOE_CHECK(!nodes.empty());
   const std::string check = "cpus_one_node";
   const std::string found = fmt::format("CPUs lie on node{} {}", nodes.size() == 1 ? "" : "s", ToText(nodes));
   const NumberList asked(request.nodes.begin(), request.nodes.end());
@@ -141,6 +144,7 @@ absl::StatusOr<NodeClaim> NodeClaim::Take(const std::vector<int>& nodes) {
     const std::string name = ClaimName(node);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
+    NUMOE_CHECK_LT(name.size(), sizeof address.sun_path);
     std::memcpy(address.sun_path + 1, name.data(), name.size());  // a leading zero: the abstract names
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
     if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) {

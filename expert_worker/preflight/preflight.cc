@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "common/base/check.h"
 #include "common/kernels/kernels.h"
 #include "common/threading/thread_binding.h"
 #include "common/topology/available_memory.h"
@@ -28,6 +29,7 @@ std::string Percent(std::optional<double> share) {
 // What the kernel says counts less than what it does: writes some memory from the node's CPUs and looks where
 // it is.
 Finding TryMemory(const NumaNode& node) {
+  NUMOE_CHECK(!node.cpus.empty()) << "workers live on nodes with CPUs";
   constexpr size_t kTrialBytes = size_t{64} << 20;
   // Memory that is not there would end this process where a cpuset lets it have this node's only.
   const std::optional<NodeRoom> room = ReadNodeRoom("/", node.os_index);
@@ -121,9 +123,11 @@ std::vector<Finding> Preflight(const PinningRequest& pinning, const std::vector<
 
 std::string ToString(const std::vector<Finding>& findings) {
   std::string text;
-  for (const Finding& f : findings)
+  for (const Finding& f : findings) {
+    NUMOE_CHECK(!f.check.empty() && !f.what.empty() && (!f.good || f.advice.empty())) << f.what;
     text +=
         f.good ? fmt::format("ok     {}\n", f.what) : fmt::format("check  {}\n       {}\n", f.what, f.advice);
+  }
   return text;
 }
 

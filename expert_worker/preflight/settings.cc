@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "common/base/check.h"
 #include "common/topology/control_groups.h"
 #include "common/topology/host_memory.h"
 #include "common/topology/huge_pages.h"
@@ -209,6 +210,7 @@ void CheckLockedMemory(const fs::path& root, std::vector<Finding>& out) {
 
 // What an error found, then what to do.
 Finding OfError(const char* check, const std::string& what, const absl::Status& error) {
+  NUMOE_CHECK(!error.ok());
   const std::string text(error.message());
   const size_t end = std::min(text.find("; "), text.size());
   return {check, false, what + text.substr(0, end), text.substr(std::min(end + 2, text.size()))};
@@ -255,6 +257,7 @@ std::vector<Finding> CheckReservedPagesFor(const fs::path& root, HugePages pages
 
 std::vector<Finding> CheckMemoryFor(const fs::path& root, const std::vector<WorkerOnNodes>& workers,
                                     const std::string& reservations) {
+  NUMOE_CHECK(!workers.empty());
   constexpr double kGib = 1 << 30;
   uint64_t all = 0;
   std::vector<WorkerNeeds> needs;

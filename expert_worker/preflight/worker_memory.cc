@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/memory_size.h"
@@ -33,6 +34,7 @@ struct Sum {
 };
 
 Sum SumOf(const std::vector<WorkerNeeds>& workers) {
+  NUMOE_CHECK(!workers.empty()) << "CompareWorkerMemory requires one";
   Sum sum;
   for (const WorkerNeeds& needs : workers) {
     sum.weight_bytes += needs.weight_bytes;
@@ -44,6 +46,7 @@ Sum SumOf(const std::vector<WorkerNeeds>& workers) {
 
 // How many workers the set needs for as many as there are here to fit; 0: no number does.
 uint64_t FittingWorkers(const Sum& sum, int worker_count, uint64_t available) {
+  NUMOE_CHECK_GT(worker_count, 0);
   const uint64_t beside = sum.buffer_bytes + sum.ring_bytes;
   if (available <= beside) return 0;
   const uint64_t for_weights = available - beside;
@@ -54,6 +57,7 @@ uint64_t FittingWorkers(const Sum& sum, int worker_count, uint64_t available) {
 
 // What to do, flags only where they could be enough.
 std::string WaysToFit(const Sum& sum, const WorkerNeeds& first, uint64_t available, bool others) {
+  NUMOE_CHECK_GT(sum.total(), available);
   constexpr uint64_t kSmallestFormatShare = 4;  // INT4 with its scales takes more than a quarter of BF16
   const int worker_count = first.worker_count;
   std::vector<std::string> ways = {others ? "end or shrink those named" : "free memory"};

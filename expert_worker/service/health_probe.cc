@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -13,6 +15,7 @@ namespace {
 // HealthCheckRequest{string service = 1}, HealthCheckResponse{ServingStatus status = 1}.
 constexpr char kServiceField = 0x0a, kStatusField = 0x08, kServing = 1;
 constexpr size_t kServiceBytesMax = 127;  // a length of one byte
+static_assert(kServiceBytesMax < 128, "a longer one takes a varint of two bytes");
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -34,6 +37,7 @@ bool IsServing(const grpc::ByteBuffer& reply) {
 HealthProbe::HealthProbe(const std::string& address) : address_(address), channel_(Connect(address)) {}
 
 absl::Status HealthProbe::Ask(const std::string& service, std::chrono::milliseconds patience) const {
+  NUMOE_CHECK_GT(patience.count(), 0);
   if (service.size() > kServiceBytesMax)
     return absl::InvalidArgumentError(fmt::format("\"{}\" is no service's name", service));
   std::string request;

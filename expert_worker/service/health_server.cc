@@ -8,6 +8,8 @@
 
 #include <chrono>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -48,6 +50,7 @@ HealthServer::~HealthServer() {
 }
 
 void HealthServer::Set(const std::string& service, bool serving) {
+  NUMOE_CHECK(server_ != nullptr && server_->GetHealthCheckService() != nullptr);
   server_->GetHealthCheckService()->SetServingStatus(service, serving);
 }
 

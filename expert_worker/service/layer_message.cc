@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/transport/transport_limits.h"
 
@@ -13,6 +14,7 @@ namespace {
 // Copies a bytes field of fp32 or int32 values; false if its length is not `count` values.
 template <typename T>
 bool CopyValues(const std::string& bytes, size_t count, std::vector<T>& out) {
+  static_assert(sizeof(T) == 4);
   if (bytes.size() != count * sizeof(T)) return false;
   out.resize(count);
   std::memcpy(out.data(), bytes.data(), bytes.size());
@@ -23,6 +25,7 @@ bool CopyValues(const std::string& bytes, size_t count, std::vector<T>& out) {
 
 absl::StatusOr<LayerCallView> ReadLayerMessage(const v1::LayerCall& call, int hidden_size,
                                                LayerMessageBuffers& buffers) {
+  NUMOE_CHECK_GT(hidden_size, 0);
   if (call.tokens() < 1 || call.tokens() > limits::kCallTokensMax || call.experts_per_token() < 1 ||
       call.experts_per_token() > limits::kExpertsPerTokenMax) {
     return absl::InvalidArgumentError(

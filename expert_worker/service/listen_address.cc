@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "common/base/check.h"
 #include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 
@@ -26,6 +27,7 @@ bool SomeoneServes(const std::string& path) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
+  NUMOE_CHECK_LT(path.size(), sizeof address.sun_path) << "CheckUnixPath let it through";
   std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
   const bool connected = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   close(fd);

@@ -1,5 +1,6 @@
 #include "expert_worker/service/ring_place.h"
 
+#include "common/base/check.h"
 #include "common/topology/memory_policy.h"
 #include "common/topology/node_memory.h"
 #include "common/topology/node_room.h"
@@ -7,6 +8,7 @@
 namespace numoe {
 
 absl::StatusOr<RingSegment> CreateRingOn(const std::vector<int>& nodes, size_t slot_bytes, uint64_t session) {
+  NUMOE_CHECK_GT(slot_bytes, size_t{0});
   if (nodes.empty()) return RingSegment::Create(slot_bytes, session);
   static Mutex one_at_a_time;  // or two would count on the same room
   const MutexLock lock(one_at_a_time);
@@ -31,7 +33,8 @@ ScopedRingPlace::ScopedRingPlace(RingPlaces& places, const RingSegment& ring, co
 ScopedRingPlace::~ScopedRingPlace() {
   if (!share_) return;
   const MutexLock lock(places_.mutex_);
-  places_.shares_.extract(*share_);
+  const auto mine = places_.shares_.extract(*share_);
+  NUMOE_CHECK(!mine.empty()) << "every place is noted until it ends";
 }
 
 }  // namespace numoe

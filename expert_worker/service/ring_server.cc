@@ -10,6 +10,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/random_id.h"
 #include "common/base/status.h"
@@ -39,6 +40,8 @@ absl::Status SharedExecutor::Execute(const LayerCallView& call, absl::Span<float
         call.instance, instance_));
   }
   const MutexLock lock(mutex_);
+  NUMOE_CHECK_EQ(call.experts.size(), call.weights.size());
+  NUMOE_CHECK_EQ(out.size(), call.hidden.size());
   calls_.fetch_add(1, std::memory_order_relaxed);
   rows_.fetch_add(call.experts.size(), std::memory_order_relaxed);
   return executor_.Execute(call, out);
@@ -52,6 +55,7 @@ absl::StatusOr<std::unique_ptr<RingServer>> RingServer::Start(SharedExecutor& ex
   const int listener = server->listener_.get();
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
+  NUMOE_CHECK_LT(server->name_.size(), sizeof address.sun_path);
   std::memcpy(address.sun_path + 1, server->name_.data(), server->name_.size());  // leading 0: abstract
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + server->name_.size());
   if (listener < 0 || bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
@@ -65,6 +69,7 @@ absl::StatusOr<std::unique_ptr<RingServer>> RingServer::Start(SharedExecutor& ex
 RingServer::~RingServer() {
   stop_.store(true);
   if (accept_thread_.joinable()) accept_thread_.join();
+  NUMOE_CHECK_EQ(live_sessions_.load(), 0) << "the accept thread has joined them";
 }
 
 void RingServer::AcceptLoop() {
@@ -121,6 +126,7 @@ void RingServer::Refuse(const absl::Status& status) {
 void RingServer::Reap(bool all) {
   for (auto it = sessions_.begin(); it != sessions_.end();) {
     if (all || it->done.load()) {
+      NUMOE_CHECK(it->thread.joinable());
       it->thread.join();
       it = sessions_.erase(it);
     } else {
@@ -196,13 +202,15 @@ bool RingServer::IsSilent(uint64_t session) const {
 
 void RingServer::ForgetSession(uint64_t session) {
   const MutexLock lock(mutex_);
-  signs_.erase(session);
+  const size_t forgotten = signs_.erase(session);
+  NUMOE_CHECK_EQ(forgotten, size_t{1}) << "Serve notes every session";
 }
 
 absl::Status RingServer::ServeCall(RingChannel& channel, DecodedCall& call, SplitCall& split) {
   ASSIGN_OR_RETURN(const absl::Span<const std::byte> message, channel.Receive(kStopPollMs, options_.spin_us));
   RETURN_IF_ERROR(DecodeRequest(message, options_.shape, call));
   split.Split(call.view);
+  NUMOE_DCHECK_LT(call.view.deferred_experts, call.view.experts_per_token) << "DecodeRequest refuses others";
   const auto answer = [&](ReplyPart part) {
     const absl::Span<std::byte> slot = channel.Outgoing(part);
     const int tokens = call.view.tokens, hidden_size = options_.shape.hidden_size;

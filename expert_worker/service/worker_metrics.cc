@@ -21,9 +21,12 @@ class HistogramFollower {
   }
 
   void Follow(const ValueCounts& now) {
+    NUMOE_CHECK_EQ(now.counts.size(), seen_.counts.size());
     std::vector<double> increments;
-    for (size_t i = 0; i < now.counts.size(); ++i)
+    for (size_t i = 0; i < now.counts.size(); ++i) {
+      NUMOE_DCHECK_GE(now.counts[i], seen_.counts[i]);
       increments.push_back(static_cast<double>(now.counts[i] - seen_.counts[i]));
+    }
     metrics_.Observe(id_, increments, now.sum - seen_.sum);
     seen_ = now;
   }
@@ -39,6 +42,8 @@ struct CallFollowers {
 };
 
 void SetHottest(Metrics& metrics, const ExpertSnapshot& experts) {
+  NUMOE_CHECK_EQ(experts.decayed.size(),
+                 static_cast<size_t>(experts.layers) * static_cast<size_t>(experts.experts));
   for (int layer = 0; layer < experts.layers; ++layer) {
     const auto begin = experts.decayed.begin() + int64_t{layer} * experts.experts;
     const double share = HottestShare(std::vector<double>(begin, begin + experts.experts));
@@ -123,6 +128,8 @@ void ExportExecutor(Metrics& metrics, const ExpertExecutor& executor) {
                  [&](SampleSink sink) { sink({}, static_cast<double>(executor.Stats().weight_bytes_used)); });
   metrics.Expose(CounterId::kExpertRows, [&](SampleSink sink) {
     const ExpertSnapshot experts = executor.Statistics().Experts();
+    NUMOE_CHECK_EQ(experts.rows.size(),
+                   static_cast<size_t>(experts.layers) * static_cast<size_t>(experts.experts));
     for (int layer = 0; layer < experts.layers; ++layer) {
       const auto begin = experts.rows.begin() + int64_t{layer} * experts.experts;
       const uint64_t rows = std::accumulate(begin, begin + experts.experts, uint64_t{0});

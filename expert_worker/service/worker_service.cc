@@ -10,6 +10,7 @@
 #include <map>
 #include <string_view>
 
+#include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
@@ -76,7 +77,10 @@ class StreamCount {
   explicit StreamCount(std::atomic<int>& streams) : streams_(streams), number_(streams.fetch_add(1) + 1) {}
   StreamCount(const StreamCount&) = delete;
   StreamCount& operator=(const StreamCount&) = delete;
-  ~StreamCount() { streams_.fetch_sub(1); }
+  ~StreamCount() {
+    const int before = streams_.fetch_sub(1);
+    NUMOE_CHECK_GT(before, 0);
+  }
   int number() const { return number_; }
 
  private:
@@ -171,6 +175,7 @@ class Service final : public Questions {
       return Finish(context,
                     absl::UnimplementedError("this worker's executor keeps no statistics of experts"));
     const ExpertSnapshot experts = options_.statistics->Experts();
+    NUMOE_CHECK_EQ(experts.rows.size(), experts.calls.size());
     reply->set_layers(experts.layers);
     reply->set_experts(experts.experts);
     reply->mutable_rows()->Add(experts.rows.begin(), experts.rows.end());
@@ -328,6 +333,8 @@ class GrpcWorkerService final : public WorkerService {
 
 absl::StatusOr<std::unique_ptr<WorkerService>> WorkerService::Start(LayerExecutor& executor,
                                                                     const WorkerServiceOptions& options) {
+  NUMOE_CHECK(0 <= options.worker_index && options.worker_index < options.worker_count);
+  NUMOE_CHECK(options.hidden_size > 0 && options.num_experts > 0);
   auto service = std::make_unique<GrpcWorkerService>(executor, options);
   RETURN_IF_ERROR(service->Listen());
   return service;

@@ -13,11 +13,14 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
+
+#include "common/base/check.h"
 
 namespace numoe {
 namespace {
@@ -31,7 +34,8 @@ constexpr std::string_view kFinal = "final";         // a line of its own before
 constexpr std::chrono::seconds kProgressEvery{1};
 constexpr size_t kWordsBytesMax = 4096;                  // what a pipe takes at once, whoever reads (POSIX)
 constexpr size_t kUnreadBytesMax = 16 * kWordsBytesMax;  // a child that says more is not listened to
-constexpr int kExecFailed = 127;                         // as a shell says it
+static_assert(kWordsBytesMax <= PIPE_BUF && kWordsBytesMax < kUnreadBytesMax);
+constexpr int kExecFailed = 127;  // as a shell says it
 
 using CpuSet = std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)>;
 constexpr int kCpusMax = 8192;  // the kernel's largest configuration
@@ -39,7 +43,10 @@ constexpr int kCpusMax = 8192;  // the kernel's largest configuration
 CpuSet MakeCpuSet(const std::vector<int>& cpus) {
   CpuSet set(CPU_ALLOC(kCpusMax), [](cpu_set_t* s) { CPU_FREE(s); });
   CPU_ZERO_S(CPU_ALLOC_SIZE(kCpusMax), set.get());
-  for (const int cpu : cpus) CPU_SET_S(static_cast<size_t>(cpu), CPU_ALLOC_SIZE(kCpusMax), set.get());
+  for (const int cpu : cpus) {
+    NUMOE_CHECK(0 <= cpu && cpu < kCpusMax);
+    CPU_SET_S(static_cast<size_t>(cpu), CPU_ALLOC_SIZE(kCpusMax), set.get());
+  }
   return set;
 }
 
@@ -89,6 +96,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::str
                                                                   const std::vector<std::string>& arguments,
                                                                   const std::vector<int>& cpus,
                                                                   const Restarts& restarts) {
+  NUMOE_CHECK(!program.empty() && restarts.ended >= 0 && restarts.hung >= 0);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
     return absl::ResourceExhaustedError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
@@ -111,7 +119,10 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::str
 
 ChildProcess::~ChildProcess() { close(pipe_); }
 
-void ChildProcess::Signal(int signal) const { kill(pid_, signal); }
+void ChildProcess::Signal(int signal) const {
+  NUMOE_CHECK_GT(pid_, 0) << "or the signal would go to a whole group of processes";
+  kill(pid_, signal);
+}
 
 // Takes whole lines of progress and finality out of what has come; what is left are words.
 void ChildProcess::Read() {
@@ -119,6 +130,7 @@ void ChildProcess::Read() {
   ssize_t bytes = 0;
   while (unread_.size() < kUnreadBytesMax && (bytes = read(pipe_, piece.data(), piece.size())) > 0)
     unread_.append(piece.data(), static_cast<size_t>(bytes));
+  NUMOE_CHECK_LT(unread_.size(), kUnreadBytesMax + piece.size());
   for (size_t begin = 0, end = 0; (end = unread_.find('\n', begin)) != std::string::npos;) {
     const std::string_view line(unread_.data() + begin, end - begin);
     uint64_t number = 0;
@@ -173,6 +185,7 @@ std::optional<Restarts> RestartsBySupervisor() {
 
 ProgressReport::ProgressReport(std::function<uint64_t()> bytes) {
   if (!NumberIn(kPipeVariable)) return;
+  NUMOE_CHECK(bytes != nullptr);
   thread_ = std::thread([this, bytes = std::move(bytes)] {
     pthread_setname_np(pthread_self(), "progress");
     const MutexLock lock(mutex_);

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 
@@ -30,6 +31,7 @@ std::vector<Home> HomesOf(const Topology& topology, bool per_package) {
       same->push_back(node);
     }
   }
+  NUMOE_CHECK(!homes.empty()) << "a topology has a node";
   return homes;
 }
 
@@ -81,9 +83,11 @@ absl::StatusOr<Base> ParseBase(const std::string& listen, int workers) {
 // Fewer workers than homes take several each, more take turns.
 void Place(const std::vector<Home>& homes, int local, int place, FleetWorker& worker) {
   const int count = static_cast<int>(homes.size());
+  NUMOE_CHECK(0 <= place && place < local);
   const bool alone = local <= count;
   const int begin = alone ? count * place / local : place % count;
   const int end = alone ? count * (place + 1) / local : begin + 1;
+  NUMOE_CHECK(begin < end && end <= count);
   Home nodes;
   for (int h = begin; h < end; ++h) {
     for (const NumaNode& node : homes[static_cast<size_t>(h)]) {
@@ -93,6 +97,7 @@ void Place(const std::vector<Home>& homes, int local, int place, FleetWorker& wo
   }
   std::sort(worker.nodes.begin(), worker.nodes.end());
   const int sharing = alone ? 1 : (local - begin + count - 1) / count;
+  NUMOE_CHECK(alone || place / count < sharing);
   worker.cpus = ShareOfCpus(nodes, alone ? 0 : place / count, sharing);
 }
 
@@ -140,6 +145,7 @@ absl::StatusOr<FleetPlan> PlanFleet(const Topology& topology, const FleetRequest
   FleetPlan plan{
       .workers = {},
       .worker_count = request.worker_count > 0 ? request.worker_count : request.first_index + local};
+  NUMOE_CHECK_LE(request.first_index + local, plan.worker_count);
   for (int place = 0; place < local; ++place) {
     FleetWorker worker{.index = request.first_index + place,
                        .metrics_port = request.metrics_port == 0 ? 0 : request.metrics_port + place};
@@ -154,6 +160,7 @@ absl::StatusOr<FleetPlan> PlanFleet(const Topology& topology, const FleetRequest
 
 std::vector<std::string> WorkerArguments(const std::vector<std::string>& arguments, const FleetPlan& plan,
                                          const FleetWorker& worker) {
+  NUMOE_CHECK(0 <= worker.index && worker.index < plan.worker_count);
   std::vector<std::string> kept;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Owned* owned = FindOwned(arguments[i]);

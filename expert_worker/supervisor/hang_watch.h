@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 struct HangLimits {
@@ -19,13 +21,14 @@ struct HangLimits {
 
 class HangWatch {
  public:
-  explicit HangWatch(const HangLimits& limits) : limits_(limits) {}
+  explicit HangWatch(const HangLimits& limits) : limits_(limits) { NUMOE_CHECK_GT(limits.look.count(), 0); }
 
   void OnStart() { *this = HangWatch(limits_); }
 
   /// `passed` since the look before; `served`: it has been ready since it was started; `answers` and
   /// `progress` only grow where there are signs of life. True: it hangs.
   bool Look(std::chrono::milliseconds passed, bool served, int64_t answers, uint64_t progress) {
+    NUMOE_CHECK(passed.count() >= 0 && answers >= answers_) << "clocks that only go on";
     silence_ += std::min(passed, 2 * limits_.look);
     if (answers != answers_ || progress != progress_ || served != served_) silence_ = {};
     answers_ = answers;

@@ -11,6 +11,8 @@
 #include <chrono>
 #include <optional>
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 struct RestartLimits {
@@ -22,7 +24,9 @@ struct RestartLimits {
 
 class RestartPolicy {
  public:
-  explicit RestartPolicy(const RestartLimits& limits) : limits_(limits) {}
+  explicit RestartPolicy(const RestartLimits& limits) : limits_(limits) {
+    NUMOE_CHECK(limits.starts_max > 0 && limits.delay_min <= limits.delay_max);
+  }
 
   /// The worker ended. `ready_for`: how long it had been ready since it was started; nullopt: it was not.
   /// `for_good`: it says that another try would end alike. The time to wait before it is started again;

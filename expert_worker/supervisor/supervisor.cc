@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
@@ -84,6 +85,7 @@ class HealthWatch {
   }
 
   bool Look(Post& post, size_t i) {
+    NUMOE_CHECK_LT(i, was_ready_.size());
     const bool ready = post.running.load() && post.probe.Ask("", kHealthPatience).ok();
     const int64_t now = Clock::now().time_since_epoch().count();
     if (ready) post.ready_last.store(now);
@@ -138,6 +140,7 @@ class FleetKeeper {
   void StartWhatIsDue() {
     for (const auto& post : posts_) {
       if (ended_ || !post->start || *post->start > Clock::now()) continue;
+      NUMOE_CHECK(post->child == nullptr) << "a worker that runs is not started again";
       post->start.reset();
       auto child =
           ChildProcess::Start(options_.program, WorkerArguments(options_.arguments, plan_, post->worker),
@@ -226,6 +229,7 @@ class FleetKeeper {
   }
 
   void OnEnd(Post& post, int status) {
+    NUMOE_CHECK(post.child != nullptr && !post.start) << "only a worker that runs ends";
     post.running.store(false);
     const std::string words = post.child->LastWords();
     std::string end = words.empty() ? DescribeEnd(status) : fmt::format("{}: {}", DescribeEnd(status), words);
@@ -236,6 +240,7 @@ class FleetKeeper {
     std::optional<Milliseconds> ready_for;
     if (const int64_t since = post.ready_since.load(); since != 0)
       ready_for = std::chrono::duration_cast<Milliseconds>(Clock::duration(post.ready_last.load() - since));
+    NUMOE_CHECK(!ready_for || ready_for->count() >= 0) << "ready_last is written before ready_since";
     ++(post.hung ? post.restarts.hung : post.restarts.ended);
     const std::optional<Milliseconds> delay = post.policy.OnEnd(ready_for, for_good);
     if (!delay && for_good)
@@ -262,6 +267,7 @@ class FleetKeeper {
 }  // namespace
 
 absl::Status Supervise(const FleetPlan& plan, const SupervisorOptions& options, HealthServer* health) {
+  NUMOE_CHECK(!plan.workers.empty() && !options.program.empty());
   return FleetKeeper(plan, options, health).Run();
 }
 
@@ -269,7 +275,8 @@ void BlockChildSignals() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  const int blocked = pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  NUMOE_CHECK_EQ(blocked, 0) << "the supervisor waits for SIGCHLD";
 }
 
 }  // namespace numoe

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/check.h"
+
 namespace numoe {
 
 inline void PinTo(int cpu) {
@@ -27,6 +29,7 @@ struct Quantiles {
 
 // Microseconds of `round`, after a tenth of the rounds as warm-up.
 inline Quantiles Measure(int rounds, const std::function<void()>& round) {
+  NUMOE_CHECK_GT(rounds, 0);
   std::vector<double> times;
   for (int i = 0; i < rounds + rounds / 10; ++i) {
     const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();

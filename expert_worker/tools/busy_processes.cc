@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/base/check.h"
 #include "expert_worker/tools/bench_timing.h"
 
 namespace numoe {
@@ -43,7 +44,10 @@ BusyProcesses::~BusyProcesses() {
 }
 
 void BusyProcesses::Signal(int number) const {
-  for (const pid_t child : children_) kill(child, number);
+  for (const pid_t child : children_) {
+    NUMOE_CHECK_GT(child, 0) << "or the signal would go to a whole group of processes";
+    kill(child, number);
+  }
 }
 
 }  // namespace numoe

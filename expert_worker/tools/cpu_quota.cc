@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "absl/strings/str_split.h"
+#include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace numoe {
@@ -58,6 +59,7 @@ absl::StatusOr<std::string> FindHome(bool& version2) {
 }  // namespace
 
 absl::StatusOr<CpuQuota> CpuQuota::Create(double cpus) {
+  NUMOE_CHECK_GT(cpus, 0.0);
   bool version2 = false;
   ASSIGN_OR_RETURN(std::string home, FindHome(version2));
   const std::string group = fmt::format("{}/numoe-bench-{}", home, getpid());

@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/input_file.h"
 #include "common/weights/range_reader.h"
@@ -28,6 +29,8 @@ constexpr std::chrono::milliseconds kHold{3000};
 constexpr size_t kSpareBytes = 256 << 20;  // beside the slice: staging
 constexpr size_t kDirectRead = 4 << 20;
 constexpr int kDirectDepth = 32;
+static_assert(kDirectRead % kReadAlignment == 0, "direct reads begin and end on whole blocks");
+static_assert(kCopyBytes / 2 % kHugePage == 0, "no page of a copy goes past the source");
 
 double SecondsOf(const std::function<void()>& body) {
   const auto start = std::chrono::steady_clock::now();
@@ -254,6 +257,7 @@ class LoadBench {
         for (uint64_t at = extent.first; at < extent.second; at += kDirectRead) {
           if (idle.empty()) await();
           const uint64_t buffer = idle.back();
+          NUMOE_DCHECK_LT(buffer, uint64_t{kDirectDepth});
           idle.pop_back();
           const size_t needed = std::min<uint64_t>(kDirectRead, extent.second - at);
           reader.Begin(*open.back(), at, absl::MakeSpan(buffers.data() + buffer * kDirectRead, kDirectRead),
@@ -262,12 +266,14 @@ class LoadBench {
         }
       }
       while (reader.in_flight() > 0) await();
+      NUMOE_CHECK_EQ(idle.size(), size_t{kDirectDepth}) << "every buffer is given back";
     });
     RETURN_IF_ERROR(status);
     return static_cast<double>(bytes) / seconds / 1e9;
   }
 
   static double Median(std::vector<double> values) {
+    NUMOE_CHECK(!values.empty());
     std::sort(values.begin(), values.end());
     return values[values.size() / 2];
   }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/topology/topology.h"
 #include "expert_worker/tools/bench_timing.h"
@@ -14,6 +15,7 @@ namespace numoe {
 namespace {
 
 constexpr size_t kReadChunk = 512 << 10;  // what a thread claims at a time
+static_assert(kReadChunk % 64 == 0, "ReadAll reads whole lines");
 constexpr int kPeakRounds = 7;
 constexpr int64_t kPeakLoops = 400'000;
 
@@ -143,6 +145,7 @@ absl::StatusOr<std::vector<int>> BenchCpus(int threads) {
 }
 
 absl::StatusOr<MachineLimits> MachineLimits::Create(ThreadPool& pool, size_t bytes) {
+  NUMOE_CHECK(bytes >= kReadChunk && bytes % kReadChunk == 0);
   ASSIGN_OR_RETURN(NodeMemory memory, NodeMemory::Allocate(bytes));
   pool.Run(static_cast<int>(bytes / kReadChunk),
            [&](int chunk, int) { std::memset(memory.data() + chunk * kReadChunk, chunk, kReadChunk); });

@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/formats/bf16.h"
 #include "expert_worker/experts/expert_executor.h"
@@ -39,6 +40,7 @@ constexpr Shape kShapes[] = {{"k2", 7168, 2048, 384, 8},
 using Row = std::vector<double>;
 
 Row Multiply(const MatrixView& matrix, const Row& x) {
+  NUMOE_CHECK_EQ(x.size(), static_cast<size_t>(matrix.cols));
   Row y(static_cast<size_t>(matrix.rows));
   std::vector<float> weights(x.size());
   for (int64_t r = 0; r < matrix.rows; ++r) {
@@ -52,6 +54,8 @@ Row Multiply(const MatrixView& matrix, const Row& x) {
 absl::StatusOr<Row> Reference(const SyntheticCheckpoint& checkpoint, absl::Span<const float> hidden,
                               absl::Span<const ExpertId> experts, absl::Span<const float> weights) {
   const ModelConfig& config = checkpoint.config();
+  NUMOE_CHECK_EQ(experts.size(), weights.size());
+  NUMOE_CHECK_EQ(hidden.size(), static_cast<size_t>(config.hidden_size));
   Row out(hidden.size());
   const Row x(hidden.begin(), hidden.end());
   for (size_t e = 0; e < experts.size(); ++e) {
@@ -78,6 +82,8 @@ absl::StatusOr<double> RelativeError(const SyntheticCheckpoint& checkpoint, cons
                                      absl::Span<const float> out, int tokens) {
   const auto width = static_cast<size_t>(checkpoint.config().hidden_size);
   const auto per_token = static_cast<size_t>(checkpoint.config().experts_per_token);
+  NUMOE_CHECK_EQ(hidden.size(), static_cast<size_t>(tokens) * width);
+  NUMOE_CHECK_EQ(out.size(), hidden.size());
   double difference = 0, magnitude = 0;
   int checked = 0;
   for (size_t t = 0; t < static_cast<size_t>(tokens) && checked < kCheckedTokens; ++t) {
@@ -121,6 +127,7 @@ struct Disturbances {
 };
 
 double Median(std::vector<double> values) {
+  NUMOE_CHECK(!values.empty());
   std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2), values.end());
   return values[values.size() / 2];
 }

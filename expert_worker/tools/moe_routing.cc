@@ -16,6 +16,7 @@ MoeRouter::MoeRouter(const MoeRouting& routing)
 }
 
 RoutedCall MoeRouter::Make(int tokens) {
+  NUMOE_CHECK_GT(tokens, 0);
   RoutedCall call;
   const bool cold = !routing_.skewed && 2 * tokens * routing_.per_token < routing_.experts;
   for (int t = 0; t < tokens; ++t) {
@@ -34,6 +35,7 @@ RoutedCall MoeRouter::Make(int tokens) {
   }
   for (ExpertId e = 0; e < routing_.experts; ++e)
     call.distinct += routing_.Holds(e) && last_[static_cast<size_t>(e)] ? 1 : 0;
+  NUMOE_CHECK(call.distinct <= routing_.held && call.distinct <= call.rows);
   return call;
 }
 

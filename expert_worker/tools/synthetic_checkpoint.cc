@@ -6,6 +6,7 @@
 #include <functional>
 #include <random>
 
+#include "common/base/check.h"
 #include "common/formats/bf16.h"
 #include "common/formats/fp16.h"
 #include "common/formats/fp8.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int64_t kOffsets = 4096;    // how many places in the pool a matrix may begin at
 constexpr int64_t kOffsetStep = 256;  // bytes
+static_assert(kOffsetStep % 64 == 0, "matrices begin on whole cache lines");
 
 MatrixFormat StoredAs(WeightFormat format) {
   if (format == WeightFormat::kRawInt4) return MatrixFormat::kInt4Group;
@@ -85,6 +87,7 @@ void Fill(std::vector<std::byte>& out, size_t count, const std::function<T()>& n
 
 SyntheticCheckpoint::SyntheticCheckpoint(const SyntheticOptions& options)
     : stored_(StoredAs(options.format)), ggml_(GgmlTypeOf(options.format).value_or(GgmlType::kF32)) {
+  NUMOE_CHECK(options.hidden_size > 0 && options.intermediate_size > 0 && options.experts > 0);
   config_.model_type = "deepseek_v3";
   config_.hidden_size = options.hidden_size;
   config_.num_layers = 1;
@@ -139,8 +142,10 @@ absl::StatusOr<std::vector<float>> SyntheticCheckpoint::ReadVector(std::string_v
 absl::StatusOr<MatrixView> SyntheticCheckpoint::FindMatrix(std::string_view module, int64_t rows,
                                                            int64_t cols, const ModelConfig&) const {
   const size_t place = std::hash<std::string_view>()(module) % kOffsets;
+  NUMOE_CHECK_EQ(rows * cols, int64_t{config_.hidden_size} * config_.moe_intermediate_size);
   const size_t offset_step = stored_ == MatrixFormat::kGgml ? TraitsOf(ggml_).block_bytes : kOffsetStep;
   const auto bytes = static_cast<size_t>(BytesFor(stored_, ggml_, rows * cols));
+  NUMOE_CHECK_LE(place * offset_step + bytes, pool_.size());
   MatrixView view{.format = stored_,
                   .rows = rows,
                   .cols = cols,

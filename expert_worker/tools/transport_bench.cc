@@ -7,13 +7,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/transport/ring_channel.h"
 #include "expert_worker/tools/bench_timing.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
@@ -28,11 +32,15 @@ struct Payload {
   int rounds;
 };
 constexpr Payload kPayloads[] = {{14336, 3000}, {229376, 800}, {7340032, 60}};
+static_assert(std::all_of(std::begin(kPayloads), std::end(kPayloads),
+                          [](const Payload& payload) { return payload.bytes <= kSlotBytes; }));
+static_assert(kFanOutBytes <= kSlotBytes);
 
 // A child process; killed when this program ends, however it ends.
 class Child {
  public:
   explicit Child(const std::function<void()>& body) : pid_(fork()) {
+    if (pid_ < 0) std::abort();  // or the destructor would kill all processes of this user
     if (pid_ != 0) return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     body();
@@ -76,6 +84,7 @@ RingEcho StartRingEcho(int cpu) {
 
 void RingRound(const std::vector<RingEcho*>& echoes, const std::vector<char>& in, std::vector<char>& out,
                size_t bytes) {
+  NUMOE_CHECK(bytes <= in.size() && bytes <= out.size());
   for (RingEcho* echo : echoes) {
     std::memcpy(echo->channel->Outgoing().data(), in.data(), bytes);
     echo->channel->Publish(bytes);
