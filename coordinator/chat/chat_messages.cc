@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/weights/json_reader.h"
 
@@ -87,6 +88,7 @@ absl::StatusOr<ordered_json> NormaliseMessages(const ordered_json& messages) {
     RETURN_IF_ERROR(Reasoning(message, where));
     out.push_back(std::move(message));
   }
+  NUMOE_CHECK_EQ(out.size(), messages.size());
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/chat/jinja_expressions.h"
 
@@ -162,6 +163,7 @@ class Parser : private ExpressionParser {
     Next();
     if (Peek().kind == TokenKind::kName) Next();  // {% endmacro name %}
     ExpectBlockEnd();
+    NUMOE_DCHECK_EQ(node->names.size(), node->args.size()) << "the interpreter takes them in pairs";
     return node;
   }
 

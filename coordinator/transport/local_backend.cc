@@ -6,6 +6,8 @@
 namespace numoe {
 
 absl::Status LocalBackend::Start(const LayerCallView& call) {
+  NUMOE_CHECK_EQ(call.experts.size(),
+                 static_cast<size_t>(call.tokens) * static_cast<size_t>(call.experts_per_token));
   call_.Split(call);
   return absl::OkStatus();
 }
