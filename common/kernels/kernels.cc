@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/base/check.h"
+#include "common/base/status.h"
 #include "common/kernels/cpu_features.h"
 #include "common/kernels/kernel_table.h"
 
@@ -34,6 +35,9 @@ constexpr IsaRow kIsas[] = {{Isa::kScalar, "scalar", &kKernelsScalar},
                             {Isa::kAmx, "amx", &kKernelsAmx, 5}};
 
 constexpr int kTileTokensMin = 16;
+
+constexpr std::string_view kPrecisionNames[] = {"auto", "bf16", "fp32"};  // by Precision
+static_assert(std::size(kPrecisionNames) == static_cast<size_t>(Precision::kFloat) + 1);
 
 struct FormatRow {
   WeightFormat format;
@@ -114,27 +118,40 @@ absl::StatusOr<WeightFormat> ParseWeightFormat(std::string_view name) {
       fmt::format("format is \"{}\", expected one of auto, {}", name, WeightFormatNames()));
 }
 
+absl::StatusOr<std::optional<WeightFormat>> ParseWeightFormatOrAuto(std::string_view name) {
+  if (name == "auto") return std::nullopt;
+  return ParseWeightFormat(name);
+}
+
+std::string_view PrecisionName(Precision precision) {
+  return kPrecisionNames[static_cast<size_t>(precision)];
+}
+
 absl::StatusOr<Precision> ParsePrecision(std::string_view name) {
-  if (name == "auto") return Precision::kFast;
-  if (name == "bf16") return Precision::kBf16;
-  if (name == "fp32") return Precision::kFloat;
+  for (size_t i = 0; i < std::size(kPrecisionNames); ++i) {
+    if (kPrecisionNames[i] == name) return static_cast<Precision>(i);
+  }
   return absl::InvalidArgumentError(fmt::format("activations are \"{}\", expected auto, bf16 or fp32", name));
 }
 
-absl::StatusOr<Isa> SelectIsa(std::string_view forced) {
-  if (forced == "auto") {
+absl::StatusOr<Isa> SelectIsa(std::optional<Isa> forced) {
+  if (!forced) {
     for (const Isa isa : {Isa::kAmx, Isa::kAvx512, Isa::kAvx2}) {
       if (Missing(isa).empty()) return isa;
     }
     return Isa::kScalar;
   }
-  absl::StatusOr<Isa> isa = ParseIsa(forced);
-  if (!isa.ok()) return isa;
-  if (const std::string missing = Missing(*isa); !missing.empty()) {
+  if (const std::string missing = Missing(*forced); !missing.empty()) {
     return absl::FailedPreconditionError(
-        fmt::format("isa {} cannot run here: missing {}; use --isa=auto", forced, missing));
+        fmt::format("isa {} cannot run here: missing {}; use --isa=auto", IsaName(*forced), missing));
   }
-  return isa;
+  return *forced;
+}
+
+absl::StatusOr<Isa> SelectIsa(std::string_view forced) {
+  if (forced == "auto") return SelectIsa(std::nullopt);
+  ASSIGN_OR_RETURN(const Isa isa, ParseIsa(forced));
+  return SelectIsa(isa);
 }
 
 std::string DescribeIsas() {

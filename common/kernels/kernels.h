@@ -25,9 +25,13 @@ std::string_view WeightFormatName(WeightFormat format);  // "raw_int4" "q4_k" ..
 std::string WeightFormatNames();                         // all of them, separated by ", "
 absl::StatusOr<Isa> ParseIsa(std::string_view name);
 absl::StatusOr<WeightFormat> ParseWeightFormat(std::string_view name);
+/// What an operator writes: a format's name, or "auto" for nullopt, as published.
+absl::StatusOr<std::optional<WeightFormat>> ParseWeightFormatOrAuto(std::string_view name);
 
-/// The best ISA this CPU and kernel allow, or `forced` ("auto" or an ISA name); FailedPrecondition if the CPU
-/// lacks what was forced, naming the missing features. Also requests AMX tile permission when AMX is chosen.
+/// The best ISA this CPU and kernel allow, or `forced`; FailedPrecondition if the CPU lacks what was forced,
+/// naming the missing features. Also requests AMX tile permission when AMX is chosen.
+absl::StatusOr<Isa> SelectIsa(std::optional<Isa> forced);
+/// The same of what an operator writes, "auto" or an ISA's name.
 absl::StatusOr<Isa> SelectIsa(std::string_view forced);
 /// One line for the start log: every ISA with yes/no and the missing CPU features.
 std::string DescribeIsas();
@@ -60,7 +64,8 @@ void Matmul(Isa isa, const MatmulArgs& args);
 /// matrix; where few do memory is the limit, and they are BF16 or two INT8 rows. kBf16: those for any number,
 /// so that a token's result does not depend on the others. kFloat: fp32.
 enum class Precision : uint8_t { kFast, kBf16, kFloat };
-absl::StatusOr<Precision> ParsePrecision(std::string_view name);  // "auto" "bf16" "fp32"
+std::string_view PrecisionName(Precision precision);  // "auto" "bf16" "fp32"
+absl::StatusOr<Precision> ParsePrecision(std::string_view name);
 
 /// The form in which `isa` wants the activations of `tokens` tokens for a matrix in `format`; kFloat: Matmul.
 ActivationForm ChooseForm(Isa isa, WeightFormat format, int tokens, Precision precision);

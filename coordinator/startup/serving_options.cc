@@ -281,8 +281,7 @@ absl::Status ReadDevice(const ServingFlags& f, DeviceOptions& device) {
   const absl::StatusOr<Precision> precision = ParsePrecision(f.activations);
   if (!precision.ok()) return Annotate(precision.status(), "--activations");
   device.precision = *precision;
-  if (f.dense_format == "auto") return absl::OkStatus();
-  const absl::StatusOr<WeightFormat> format = ParseWeightFormat(f.dense_format);
+  const absl::StatusOr<std::optional<WeightFormat>> format = ParseWeightFormatOrAuto(f.dense_format);
   if (!format.ok()) return Annotate(format.status(), "--dense-format");
   device.dense_format = *format;
   return absl::OkStatus();

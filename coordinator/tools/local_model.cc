@@ -13,6 +13,12 @@ namespace numoe {
 
 absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesystem::path& dir,
                                                              const LocalModelOptions& options) {
+  ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(options.activations));
+  ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
+  ASSIGN_OR_RETURN(const std::optional<WeightFormat> format, ParseWeightFormatOrAuto(options.format));
+  ASSIGN_OR_RETURN(const std::optional<WeightFormat> dense_format,
+                   ParseWeightFormatOrAuto(options.dense_format));
+  ASSIGN_OR_RETURN(const CacheType cache_type, ParseCacheType(options.kv_cache_dtype));
   auto local = std::unique_ptr<LocalModel>(new LocalModel);
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(dir));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(dir));
@@ -25,19 +31,11 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
   std::vector<int> cpus;
   for (const NumaNode& node : topology.nodes) cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
   if (options.threads > 0) cpus.resize(static_cast<size_t>(options.threads), cpus.back());
-  ASSIGN_OR_RETURN(local->executor_, ExpertExecutor::Load(*checkpoint, config,
-                                                          {.format = options.format,
-                                                           .isa = options.isa,
-                                                           .activations = options.activations,
-                                                           .threads = options.threads}));
+  ASSIGN_OR_RETURN(local->executor_,
+                   ExpertExecutor::Load(
+                       *checkpoint, config,
+                       {.format = format, .isa = isa, .precision = precision, .threads = options.threads}));
   local->backend_ = std::make_unique<LocalBackend>(std::vector<LayerExecutor*>{local->executor_.get()});
-  ASSIGN_OR_RETURN(const CacheType cache_type, ParseCacheType(options.kv_cache_dtype));
-  ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(options.activations));
-  ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
-  std::optional<WeightFormat> dense_format;
-  if (options.dense_format != "auto") {
-    ASSIGN_OR_RETURN(dense_format, ParseWeightFormat(options.dense_format));
-  }
   ASSIGN_OR_RETURN(local->device_, CpuDevice::Create({.step_tokens_max = options.step_tokens,
                                                       .cpus = cpus,
                                                       .isa = isa,

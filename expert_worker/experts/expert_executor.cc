@@ -177,12 +177,11 @@ class SliceExecutor final : public ExpertExecutor {
 absl::StatusOr<std::unique_ptr<ExpertExecutor>> LoadFrom(const SliceSource& source, const ModelConfig& config,
                                                          const ExecutorOptions& options) {
   ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
-  ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(options.activations));
   std::optional<Placement> home = options.home;
   if (!home) {
     ASSIGN_OR_RETURN(home, FindHome(LimitByQuota(RequestFor(options))));
   }
-  auto executor = std::make_unique<SliceExecutor>(*std::move(home), isa, precision);
+  auto executor = std::make_unique<SliceExecutor>(*std::move(home), isa, options.precision);
   RETURN_IF_ERROR(executor->LoadWeights(source, config, options.local_required));
   return executor;
 }

@@ -34,11 +34,10 @@ struct PackedModel;
 
 struct ExecutorOptions {
   SliceSpec slice;
-  std::string format = "auto";  // auto, or a WeightFormat's name
-  std::string isa = "auto";
-  std::string activations =
-      "auto";       // auto: INT8 where many tokens share an expert, more exact where few do | bf16 | fp32
-  int threads = 0;  // 0: every CPU of the home nodes that this process may use
+  std::optional<WeightFormat> format = std::nullopt;  // in which experts are held; nullopt: as published
+  std::optional<Isa> isa = std::nullopt;              // nullopt: the best that this CPU has
+  Precision precision = Precision::kFast;             // of activations in products with weights
+  int threads = 0;                   // 0: every CPU of the home nodes that this process may use
   std::vector<int> numa_nodes = {};  // OS numbers; empty: those that are worker_index's
   int local_workers = 0;             // of the set, on this host; 0: not told, taken for all
   bool alone = false;                // no other worker has the CPUs that this process may use

@@ -64,12 +64,7 @@ std::string ExpertModuleName(const ModelConfig& config, LayerId layer, ExpertId 
 
 absl::StatusOr<std::vector<ExpertFormats>> ChooseFormats(const Checkpoint& checkpoint,
                                                          const ModelConfig& config, const SliceSpec& spec,
-                                                         const std::string& format) {
-  ExpertFormats given;
-  if (format != "auto") {
-    ASSIGN_OR_RETURN(given.up, ParseWeightFormat(format));
-    given.down = given.up;
-  }
+                                                         std::optional<WeightFormat> wanted) {
   GgufUse gguf;
   std::vector<ExpertFormats> formats(static_cast<size_t>(config.num_layers));
   bool any = false;
@@ -78,7 +73,7 @@ absl::StatusOr<std::vector<ExpertFormats>> ChooseFormats(const Checkpoint& check
     any = true;
     ASSIGN_OR_RETURN(const Stored stored, LocateFirst(checkpoint, config, layer));
     ExpertFormats& chosen = formats[static_cast<size_t>(layer)];
-    chosen = format == "auto" ? NativeFormats(stored, config, spec) : given;
+    chosen = wanted ? ExpertFormats{*wanted, *wanted} : NativeFormats(stored, config, spec);
     gguf.Count(stored.gate, chosen.up);
     gguf.Count(stored.up, chosen.up);
     gguf.Count(stored.down, chosen.down);

@@ -1,9 +1,10 @@
 // In which weight format each MoE layer's experts are held.
 //
-// GGUF files mix formats from layer to layer, and down's most of all. "auto" keeps what is stored where a
-// kernel reads it and the slice does not cut its blocks. Pure functions of the checkpoint's headers.
+// GGUF files mix formats from layer to layer, and down's most of all. Without a wish what is stored is kept
+// where a kernel reads it and the slice does not cut its blocks. Pure functions of the checkpoint's headers.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,12 @@ namespace numoe {
 /// "model.layers.3.mlp.experts.17.gate_proj" with the model's prefix.
 std::string ExpertModuleName(const ModelConfig& config, LayerId layer, ExpertId expert, const char* part);
 
-/// [layers]; those of dense layers mean nothing. `format` is "auto" or a format's name. Writes one log line
-/// where GGUF blocks are rounded or a slice keeps them from being held as stored. InvalidArgument: an unknown
-/// name, no MoE layer; says what to do.
+/// [layers]; those of dense layers mean nothing. `wanted` of all layers; nullopt: as stored. Writes one log
+/// line where GGUF blocks are rounded or a slice keeps them from being held as stored. InvalidArgument: no
+/// MoE layer.
 absl::StatusOr<std::vector<ExpertFormats>> ChooseFormats(const Checkpoint& checkpoint,
                                                          const ModelConfig& config, const SliceSpec& spec,
-                                                         const std::string& format);
+                                                         std::optional<WeightFormat> wanted);
 
 /// "q4_k" or, where down's is another, "q4_k/int8"; and back. InvalidArgument: an unknown name.
 std::string FormatsName(const ExpertFormats& formats);

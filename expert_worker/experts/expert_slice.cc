@@ -119,8 +119,8 @@ MemorySpans ExpertSlice::Spans() const {
 }
 
 absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelConfig& config,
-                                      const SliceSpec& spec, const std::string& format, ThreadPool& pool,
-                                      const LoadOptions& options) {
+                                      const SliceSpec& spec, std::optional<WeightFormat> format,
+                                      ThreadPool& pool, const LoadOptions& options) {
   ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats, ChooseFormats(checkpoint, config, spec, format));
   ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(config, spec, std::move(formats)));
   if (options.ask_for_memory) {

@@ -5,6 +5,7 @@
 // of the expert's intermediate dimension (slice=intermediate) or all of it (slice=expert).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,7 @@ absl::Status LocateLayer(const Checkpoint& checkpoint, const ModelConfig& config
 /// InvalidArgument: the slice cuts a quantisation group, or the format cannot hold the checkpoint's; says
 /// what to do.
 absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelConfig& config,
-                                      const SliceSpec& spec, const std::string& format, ThreadPool& pool,
-                                      const LoadOptions& options = {});
+                                      const SliceSpec& spec, std::optional<WeightFormat> format,
+                                      ThreadPool& pool, const LoadOptions& options = {});
 
 }  // namespace numoe

@@ -179,7 +179,8 @@ absl::StatusOr<OpenShard> Open(const std::filesystem::path& path, bool direct) {
   return shard;
 }
 
-absl::Status CheckManifest(const PackedModel& model, const SliceSpec& spec, const std::string& format) {
+absl::Status CheckManifest(const PackedModel& model, const SliceSpec& spec,
+                           std::optional<WeightFormat> wanted) {
   if (spec.worker_count != model.worker_count || spec.mode != model.mode) {
     return absl::FailedPreconditionError(
         fmt::format("{}: packed for {} workers by {}, this is one of {} by {}; start workers as they were "
@@ -188,13 +189,13 @@ absl::Status CheckManifest(const PackedModel& model, const SliceSpec& spec, cons
                     model.dir.string(), model.worker_count, SliceModeName(model.mode), spec.worker_count,
                     SliceModeName(spec.mode), spec.worker_count, SliceModeName(spec.mode)));
   }
-  if (format == "auto") return absl::OkStatus();
-  ASSIGN_OR_RETURN(const WeightFormat wanted, ParseWeightFormat(format));
+  if (!wanted) return absl::OkStatus();
   const std::string held = NamesOf(model.formats, model.config);
-  if (held == WeightFormatName(wanted)) return absl::OkStatus();
+  const std::string_view name = WeightFormatName(*wanted);
+  if (held == name) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("{}: packed as {}, --format={}; leave --format at auto, or convert again with --format {}",
-                  model.dir.string(), held, format, format));
+                  model.dir.string(), held, name, name));
 }
 
 absl::StatusOr<std::vector<OpenShard>> OpenAll(const PackedModel& model, const SliceLayout& layout,
@@ -312,7 +313,7 @@ absl::StatusOr<uint64_t> MappedBytesToTake(const PackedModel& model, const Slice
 }
 
 absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const SliceSpec& spec,
-                                            const std::string& format, ThreadPool& pool,
+                                            std::optional<WeightFormat> format, ThreadPool& pool,
                                             const PackedLoadOptions& options) {
   RETURN_IF_ERROR(CheckManifest(model, spec, format));
   if (options.map && options.memory != MemoryKind{}) {

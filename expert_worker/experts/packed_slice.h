@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,7 +58,7 @@ struct PackedLoadOptions {
 absl::StatusOr<uint64_t> MappedBytesToTake(const PackedModel& model, const SliceSpec& spec);
 
 absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const SliceSpec& spec,
-                                            const std::string& format, ThreadPool& pool,
+                                            std::optional<WeightFormat> format, ThreadPool& pool,
                                             const PackedLoadOptions& options);
 
 /// Reads every block of a shard and compares its checksum; DataLoss names the first bad one. `progress` may

@@ -10,19 +10,21 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "common/kernels/kernels.h"
 #include "expert_worker/experts/load_progress.h"
 #include "expert_worker/experts/slice_layout.h"
 
 namespace numoe {
 
 struct ConvertOptions {
-  std::string model;            // checkpoint
-  std::filesystem::path out;    // folder of shards; made if it does not exist
-  std::string format = "auto";  // auto: as published
+  std::string model;                                  // checkpoint
+  std::filesystem::path out;                          // folder of shards; made if it does not exist
+  std::optional<WeightFormat> format = std::nullopt;  // nullopt: as published
   SliceMode mode = SliceMode::kIntermediate;
   int workers = 1;
   int threads = 0;      // 0: every CPU this process may use

@@ -101,7 +101,8 @@ absl::StatusOr<std::string> DescribeSlices(const Checkpoint& checkpoint, const M
   constexpr SliceMode kModes[] = {SliceMode::kIntermediate, SliceMode::kExpert};
   for (const SliceMode mode : kModes) {
     const SliceSpec spec{.mode = mode, .worker_count = workers};
-    ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats, ChooseFormats(checkpoint, config, spec, "auto"));
+    ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats,
+                     ChooseFormats(checkpoint, config, spec, std::nullopt));
     text += DescribeSlice(config, spec, "auto", std::move(formats));
   }
   for (size_t i = 0; i < kWeightFormats; ++i) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "common/base/flags.h"
+#include "common/base/status.h"
 #include "common/observe/logging.h"
 #include "expert_worker/pack/convert.h"
 #include "expert_worker/pack/inspect.h"
@@ -91,11 +92,11 @@ int main(int argc, char** argv) {
   look.AddSwitch("verify", inspect.verify, "Packed shards: read all of them and compare checksums");
   look.Add("threads", inspect.threads, "For --verify; 0: every CPU").Range(0, 4096).HideDefault();
   numoe::ConvertOptions convert;
-  std::string slice = "intermediate";
+  std::string format = "auto", slice = "intermediate";
   numoe::Flags& pack = flags.Command("convert", "Packs experts into shards; goes on where it was stopped");
   pack.AddPositional("model", convert.model, "Checkpoint").Required();
   pack.Add("out", convert.out, "Folder for the shards").Required();
-  pack.Add("format", convert.format, "auto (as published), raw_int4, int4, int8, bf16, fp8");
+  pack.Add("format", format, "auto (as published), raw_int4, int4, int8, bf16, fp8");
   pack.Add("workers", convert.workers, "Slices in all").Range(1, 64);
   pack.Add("slice", slice, "intermediate: 1/N of every expert; expert: whole experts")
       .OneOf({"intermediate", "expert"});
@@ -103,6 +104,9 @@ int main(int argc, char** argv) {
   pack.AddSwitch("verify", convert.verify, "Check the data of shards that are there, too");
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-pack"}).ok()) return 2;
+  const auto wanted = numoe::ParseWeightFormatOrAuto(format);
+  if (!wanted.ok()) return numoe::Fail(numoe::Annotate(wanted.status(), "--format"));
+  convert.format = *wanted;
   convert.mode = slice == "expert" ? numoe::SliceMode::kExpert : numoe::SliceMode::kIntermediate;
   return look.Given() ? numoe::RunInspect(inspect) : numoe::RunConvert(convert);
 }

@@ -26,6 +26,9 @@ struct WorkerFlags {
   bool no_shared_memory = false;
   std::string ring_group;
   std::string hugepages = "off";
+  std::string format = "auto";
+  std::string isa = "auto";
+  std::string activations = "auto";
   int64_t drain_timeout_ms = 40'000;
   int metrics_port = -1;
   std::string pinning = "preferred";
@@ -83,8 +86,7 @@ Flag AddSliceFlags(Flags& flags, WorkerFlags& f) {
 }
 
 void AddComputeFlags(Flags& flags, WorkerFlags& f) {
-  flags.Add("format", f.options.executor.format,
-            "How experts are held: auto (as published), " + WeightFormatNames());
+  flags.Add("format", f.format, "How experts are held: auto (as published), " + WeightFormatNames());
   flags
       .Add("packed", f.packed,
            "Packed weights: map them from the page cache, or copy them into huge pages of the worker's nodes")
@@ -94,8 +96,8 @@ void AddComputeFlags(Flags& flags, WorkerFlags& f) {
            "Huge pages that are reserved for the weights: 2M or 1G, refused where too few are free; off: "
            "transparent ones")
       .OneOf({"off", "2M", "1G"});
-  flags.Add("isa", f.options.executor.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
-  flags.Add("activations", f.options.executor.activations,
+  flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
+  flags.Add("activations", f.activations,
             "auto: INT8 where many tokens share an expert, else BF16 or two INT8 rows; bf16: those always; "
             "fp32: exact and slow");
   flags.Add("threads", f.options.executor.threads,
@@ -196,13 +198,17 @@ absl::Status CheckTogether(const WorkerFlags& f) {
   return absl::OkStatus();
 }
 
-// The executor takes these three as the operator writes them (expert_executor.h): a word that it would refuse
-// after minutes is refused now.
-absl::Status CheckExecutorWords(const ExecutorOptions& executor) {
-  RETURN_IF_ERROR(Annotate(SelectIsa(executor.isa).status(), "--isa"));
-  RETURN_IF_ERROR(Annotate(ParsePrecision(executor.activations).status(), "--activations"));
-  if (executor.format == "auto") return absl::OkStatus();
-  return Annotate(ParseWeightFormat(executor.format).status(), "--format");
+absl::Status ReadArithmetic(const WorkerFlags& f, ExecutorOptions& executor) {
+  const absl::StatusOr<Isa> isa = SelectIsa(f.isa);
+  if (!isa.ok()) return Annotate(isa.status(), "--isa");
+  executor.isa = *isa;
+  const absl::StatusOr<Precision> precision = ParsePrecision(f.activations);
+  if (!precision.ok()) return Annotate(precision.status(), "--activations");
+  executor.precision = *precision;
+  const absl::StatusOr<std::optional<WeightFormat>> format = ParseWeightFormatOrAuto(f.format);
+  if (!format.ok()) return Annotate(format.status(), "--format");
+  executor.format = *format;
+  return absl::OkStatus();
 }
 
 // Whether this process has exactly the CPUs that it was promised. A promise that is not kept says nothing:
@@ -216,7 +222,7 @@ absl::StatusOr<WorkerOptions> OptionsFrom(WorkerFlags f) {
   WorkerOptions& o = f.options;
   if (o.model.empty() && !o.preflight) return absl::InvalidArgumentError("--model is required; see --help");
   RETURN_IF_ERROR(CheckTogether(f));
-  RETURN_IF_ERROR(CheckExecutorWords(o.executor));
+  RETURN_IF_ERROR(ReadArithmetic(f, o.executor));
   ASSIGN_OR_RETURN(o.executor.memory.pages, ParseHugePages(f.hugepages));
   ASSIGN_OR_RETURN(o.ring_group, ParseRingGroup(f.ring_group));
   if (f.health_listen != "none") o.health_listen = f.health_listen;

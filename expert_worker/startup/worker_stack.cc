@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
@@ -57,7 +58,9 @@ absl::StatusOr<std::unique_ptr<WorkerStack>> WorkerStack::Create(const WorkerOpt
 }
 
 WorkerStack::WorkerStack(const WorkerOptions& options, WorkerPlace place)
-    : options_(options), place_(std::move(place)) {}
+    : options_(options), place_(std::move(place)) {
+  NUMOE_CHECK(options_.executor.isa.has_value()) << "the one that is used, also where the flag says auto";
+}
 
 // Before the weights are there: who waits for them wants to see how far they are.
 absl::Status WorkerStack::OpenPorts() {
@@ -109,7 +112,8 @@ WorkerServiceOptions WorkerStack::ServiceOptions() const {
           .num_experts = config_.num_experts,
           .experts_per_token = config_.experts_per_token,
           .description = executor_->Describe(),
-          .arithmetic = fmt::format("--format={} --activations={}", weights.format_names, asked.activations),
+          .arithmetic = fmt::format("--format={} --activations={}", weights.format_names,
+                                    PrecisionName(asked.precision)),
           .shared_memory = options_.shared_memory,
           .ring_group = options_.ring_group,
           .tls = options_.tls,
@@ -128,7 +132,7 @@ absl::Status WorkerStack::StartService() {
     if (!finding.good) LogInfo("preflight: {}; {}", finding.what, finding.advice);
   ExportExecutor(metrics_, *executor_);
   place_metrics_.Follow(*executor_, [this] { return service_->Stats().rings_local; });
-  const std::string isa(IsaName(*SelectIsa(options_.executor.isa)));
+  const std::string isa(IsaName(*options_.executor.isa));
   metrics_.With(GaugeId::kBuildInfo, {std::string(Version()), isa}).Set(1);
   metrics_.OnScrape([this] { metrics_.Set(GaugeId::kExpertSessions, service_->Stats().sessions); });
   LogInfo("serving {} at {}: {}; metrics on port {}", options_.model, service_->address(),

@@ -92,12 +92,12 @@ absl::StatusOr<Loading> LoadingOfCheckpoint(const LoadBenchOptions& options, Thr
   ASSIGN_OR_RETURN(std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::Open(options.model));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.model));
   const SliceSpec spec{.worker_count = options.worker_count};
-  ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats,
-                   ChooseFormats(*checkpoint, config, spec, options.format));
+  ASSIGN_OR_RETURN(const std::optional<WeightFormat> format, ParseWeightFormatOrAuto(options.format));
+  ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats, ChooseFormats(*checkpoint, config, spec, format));
   ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(config, spec, std::move(formats)));
   loading.slice_bytes = SliceBytes(layout, config);
   loading.extents = ExtentsOf(*checkpoint, config);
-  loading.load = [checkpoint, config, spec, format = options.format, &pool](LoadProgress& progress) {
+  loading.load = [checkpoint, config, spec, format, &pool](LoadProgress& progress) {
     return LoadSlice(*checkpoint, config, spec, format, pool, {.progress = &progress});
   };
   return loading;
@@ -117,7 +117,7 @@ absl::StatusOr<Loading> LoadingOfShards(const LoadBenchOptions& options, ThreadP
   for (const MappedFile& shard : loading.shards)
     loading.extents[&shard] = {kShardDataOffset, shard.bytes().size()};
   loading.load = [model, spec, map = options.packed == "map", &pool](LoadProgress& progress) {
-    return LoadPackedSlice(model, spec, "auto", pool, {.map = map, .progress = &progress});
+    return LoadPackedSlice(model, spec, std::nullopt, pool, {.map = map, .progress = &progress});
   };
   return loading;
 }

@@ -199,7 +199,7 @@ int RunLimitsBench(int threads, bool json) {
     return tops ? fmt::format("{:.3f}", *tops) : std::string(json ? "null" : "-");
   };
   for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx}) {
-    if (!SelectIsa(IsaName(isa)).ok()) continue;
+    if (!SelectIsa(isa).ok()) continue;
     const Peaks peaks = limits->MeasurePeaks(isa);
     std::fputs(
         fmt::format(fmt::runtime(json ? R"({{"isa": "{}", "threads": {}, "read_gb_per_s": {:.2f}, )"

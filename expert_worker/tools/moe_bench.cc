@@ -327,6 +327,7 @@ absl::Status RunAll(const MoeBenchOptions& options) {
   ASSIGN_OR_RETURN(const MoeRouting routing, PlanRouting(options, *shape));
   ASSIGN_OR_RETURN(const WeightFormat format, ParseWeightFormat(options.format));
   ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
+  ASSIGN_OR_RETURN(const Precision precision, ParsePrecision(options.activations));
   ASSIGN_OR_RETURN(const std::vector<int> cpus, BenchCpus(options.threads));
   Disturbances disturbances;
   if (options.disturb) {  // before any thread is started
@@ -347,9 +348,9 @@ absl::Status RunAll(const MoeBenchOptions& options) {
                                 {.slice = {.mode = SliceMode::kExpert,
                                            .worker_index = 0,
                                            .worker_count = routing.experts / routing.held},
-                                 .format = options.format,
-                                 .isa = options.isa,
-                                 .activations = options.activations,
+                                 .format = format,
+                                 .isa = isa,
+                                 .precision = precision,
                                  .threads = static_cast<int>(threads),
                                  .numa_nodes = {0}});
   };

@@ -8,7 +8,7 @@
 namespace numoe {
 
 absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Create(const CpuDeviceOptions& options) {
-  ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa ? IsaName(*options.isa) : "auto"));
+  ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
   return std::unique_ptr<CpuDevice>(new CpuDevice(options, isa));
 }
 

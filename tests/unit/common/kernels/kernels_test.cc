@@ -33,7 +33,11 @@ TEST(NamesTest, RoundTrip) {
   for (const Isa isa : kIsas) EXPECT_EQ(*ParseIsa(IsaName(isa)), isa);
   for (const WeightFormat format : AllFormats()) {
     EXPECT_EQ(*ParseWeightFormat(WeightFormatName(format)), format);
+    EXPECT_EQ(*ParseWeightFormatOrAuto(WeightFormatName(format)), format);
   }
+  EXPECT_EQ(*ParseWeightFormatOrAuto("auto"), std::nullopt);
+  for (const Precision precision : {Precision::kFast, Precision::kBf16, Precision::kFloat})
+    EXPECT_EQ(*ParsePrecision(PrecisionName(precision)), precision);
 }
 
 TEST(NamesTest, UnknownNamesSayWhatIsKnown) {
@@ -43,6 +47,9 @@ TEST(NamesTest, UnknownNamesSayWhatIsKnown) {
       std::string(ParseWeightFormat("int3").status().message()),
       HasSubstr("format is \"int3\", expected one of auto, raw_int4, int4, int8, bf16, fp8, q4_k, q4_0, "
                 "q4_1, iq4_nl, iq4_xs, mxfp4, q6_k"));
+  EXPECT_EQ(ParseWeightFormatOrAuto("int3").status(), ParseWeightFormat("int3").status());
+  EXPECT_THAT(std::string(ParsePrecision("fp16").status().message()),
+              HasSubstr("activations are \"fp16\", expected auto, bf16 or fp32"));
 }
 
 TEST(NamesTest, NativeFormatKeepsWhatIsPublished) {
@@ -75,6 +82,7 @@ TEST(SelectIsaTest, AutoTakesTheBest) {
         {CpuFeatures{.avx2 = true, .avx512 = true, .amx = true}, Isa::kAmx}}) {
     const ScopedCpu cpu(features);
     EXPECT_EQ(*SelectIsa("auto"), best);
+    EXPECT_EQ(*SelectIsa(std::nullopt), best);
     for (const Isa isa : kIsas) EXPECT_EQ(SelectIsa(IsaName(isa)).ok(), isa <= best) << IsaName(isa);
   }
 }
@@ -85,6 +93,7 @@ TEST(SelectIsaTest, RefusalNamesWhatIsMissing) {
   EXPECT_EQ(SelectIsa("avx512").status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(SelectIsa("avx512").status().message()),
               HasSubstr("isa avx512 cannot run here: missing avx512_vbmi avx512_bf16; use --isa=auto"));
+  EXPECT_EQ(SelectIsa(Isa::kAvx512).status(), SelectIsa("avx512").status());
   EXPECT_EQ(SelectIsa("sse9").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(DescribeIsas(),
             "scalar yes, avx2 yes, avx512 no (missing avx512_vbmi avx512_bf16), amx no (missing amx_tile "

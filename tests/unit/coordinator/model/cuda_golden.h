@@ -58,8 +58,8 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
         GetParam().name == "nano" ? "deploy/models/nano" : data / GetParam().name;
     checkpoint_ = *Checkpoint::Open(dir);
     config_ = *ReadModelConfig(dir);
-    executor_ = *ExpertExecutor::Load(*checkpoint_, config_,
-                                      {.activations = "fp32", .threads = 2, .memory = {.shared = true}});
+    executor_ = *ExpertExecutor::Load(
+        *checkpoint_, config_, {.precision = Precision::kFloat, .threads = 2, .memory = {.shared = true}});
     Serve();
     auto workers = ExpertFanOut::Connect({.addresses = {address_},
                                           .link = {.data_path = GetParam().path,

@@ -27,13 +27,15 @@ namespace {
 // each of `workers` a part of their width.
 std::vector<float> LogitsOf(const Checkpoint& checkpoint, const ModelConfig& config,
                             const std::vector<TokenId>& tokens, const std::string& format, int workers = 1) {
+  const auto held = ParseWeightFormatOrAuto(format);
+  EXPECT_TRUE(held.ok()) << held.status();
   std::vector<std::unique_ptr<ExpertExecutor>> executors;
   std::vector<LayerExecutor*> slices;
   for (int w = 0; w < workers; ++w) {
     auto executor = ExpertExecutor::Load(checkpoint, config,
                                          {.slice = {.worker_index = w, .worker_count = workers},
-                                          .format = format,
-                                          .activations = "fp32",
+                                          .format = *held,
+                                          .precision = Precision::kFloat,
                                           .threads = 2});
     EXPECT_TRUE(executor.ok()) << executor.status();
     executors.push_back(*std::move(executor));

@@ -59,7 +59,7 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
       auto executor = ExpertExecutor::Load(
           *checkpoint_, *config,
           {.slice = {.mode = GetParam().mode, .worker_index = w, .worker_count = GetParam().workers},
-           .activations = "fp32",
+           .precision = Precision::kFloat,
            .threads = 2});
       ASSERT_TRUE(executor.ok()) << executor.status();
       executors_.push_back(*std::move(executor));

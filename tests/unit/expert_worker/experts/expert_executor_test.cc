@@ -198,12 +198,12 @@ class ExpertExecutorTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override { checkpoint_ = OpenCheckpoint(TinyTensors(GetParam().stored), folder_); }
 
-  std::unique_ptr<ExpertExecutor> Load(const SliceSpec& slice, const std::string& isa, int threads = 3) {
+  std::unique_ptr<ExpertExecutor> Load(const SliceSpec& slice, std::optional<Isa> isa, int threads = 3) {
     auto executor = ExpertExecutor::Load(*checkpoint_, TinyConfig(),
                                          {.slice = slice,
-                                          .format = GetParam().format,
+                                          .format = *ParseWeightFormatOrAuto(GetParam().format),
                                           .isa = isa,
-                                          .activations = GetParam().activations,
+                                          .precision = PrecisionOfCase(),
                                           .threads = threads});
     EXPECT_TRUE(executor.ok()) << executor.status();
     return executor.ok() ? *std::move(executor) : nullptr;
@@ -221,19 +221,16 @@ class ExpertExecutorTest : public ::testing::TestWithParam<Case> {
     return format.ok() ? *format : NativeFormat({.format = GetParam().stored, .data = {}, .scales = {}});
   }
 
-  static Precision PrecisionOfCase() {
-    const std::string name = GetParam().activations;
-    return name == "auto" ? Precision::kFast : name == "bf16" ? Precision::kBf16 : Precision::kFloat;
-  }
+  static Precision PrecisionOfCase() { return *ParsePrecision(GetParam().activations); }
 
   TemporaryFolder folder_;
   std::unique_ptr<Checkpoint> checkpoint_;
 };
 
-std::vector<std::string> IsasOfThisMachine() {
+std::vector<Isa> IsasOfThisMachine() {
   UseEmulator();
-  std::vector<std::string> isas;
-  for (const char* isa : {"scalar", "avx2", "avx512", "amx"}) {
+  std::vector<Isa> isas;
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx}) {
     if (SelectIsa(isa).ok()) isas.push_back(isa);
   }
   return isas;
@@ -242,9 +239,9 @@ std::vector<std::string> IsasOfThisMachine() {
 TEST_P(ExpertExecutorTest, SlicesSumToTheReference) {
   const Reference reference(*checkpoint_, Format());
   const CallData call = RandomCall(5, 2, 11);
-  for (const std::string& isa : IsasOfThisMachine()) {
+  for (const Isa isa : IsasOfThisMachine()) {
     std::vector<double> expected, bound;
-    reference.Run(call.view, *ParseIsa(isa), PrecisionOfCase(), expected, bound);
+    reference.Run(call.view, isa, PrecisionOfCase(), expected, bound);
     for (const SliceMode mode : {SliceMode::kIntermediate, SliceMode::kExpert}) {
       for (int workers = 1; workers <= 3; ++workers) {
         std::vector<double> sum(expected.size());
@@ -255,8 +252,8 @@ TEST_P(ExpertExecutorTest, SlicesSumToTheReference) {
           for (size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
         }
         for (size_t i = 0; i < sum.size(); ++i) {
-          ASSERT_NEAR(sum[i], expected[i], bound[i])
-              << isa << ", " << workers << " workers, mode " << static_cast<int>(mode) << ", output " << i;
+          ASSERT_NEAR(sum[i], expected[i], bound[i]) << IsaName(isa) << ", " << workers << " workers, mode "
+                                                     << static_cast<int>(mode) << ", output " << i;
         }
       }
     }
@@ -266,9 +263,9 @@ TEST_P(ExpertExecutorTest, SlicesSumToTheReference) {
 TEST_P(ExpertExecutorTest, ManyTokensMatchTheReference) {
   const Reference reference(*checkpoint_, Format());
   const CallData call = RandomCall(70, 3, 12);
-  for (const std::string& isa : IsasOfThisMachine()) {
+  for (const Isa isa : IsasOfThisMachine()) {
     std::vector<double> expected, bound;
-    reference.Run(call.view, *ParseIsa(isa), PrecisionOfCase(), expected, bound);
+    reference.Run(call.view, isa, PrecisionOfCase(), expected, bound);
     const auto executor = Load({}, isa);
     ASSERT_NE(executor, nullptr);
     const std::vector<float> out = Execute(*executor, call.view);
@@ -279,11 +276,11 @@ TEST_P(ExpertExecutorTest, ManyTokensMatchTheReference) {
 
 TEST_P(ExpertExecutorTest, ThreadsAndRepetitionDoNotChangeABit) {
   const CallData call = RandomCall(33, 3, 13);
-  const auto one = Load({}, "auto", 1);
+  const auto one = Load({}, std::nullopt, 1);
   ASSERT_NE(one, nullptr);
   const std::vector<float> expected = Execute(*one, call.view);
   for (const int threads : {2, 4, 9}) {
-    const auto executor = Load({}, "auto", threads);
+    const auto executor = Load({}, std::nullopt, threads);
     ASSERT_NE(executor, nullptr);
     for (int repeat = 0; repeat < 20; ++repeat) {
       ASSERT_EQ(Execute(*executor, call.view), expected) << threads << " threads, repetition " << repeat;
@@ -428,8 +425,6 @@ TEST_F(CallTest, BadOptionsAreNamed) {
   const auto error = [&](const ExecutorOptions& options) {
     return ExpertExecutor::Load(*checkpoint_, TinyConfig(), options).status().ToString();
   };
-  EXPECT_THAT(error({.isa = "neon"}), HasSubstr("isa is \"neon\""));
-  EXPECT_THAT(error({.format = "q9"}), HasSubstr("format is \"q9\""));
   EXPECT_THAT(error({.numa_nodes = {99}}), HasSubstr("--numa-nodes=99"));
   EXPECT_THAT(error({.slice = {.worker_index = -1}}), HasSubstr("--worker-index=-1"));
 }

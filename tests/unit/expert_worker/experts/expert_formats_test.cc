@@ -48,13 +48,11 @@ class FormatsTest : public ::testing::Test {
     ASSERT_TRUE(opened.ok()) << opened.status();
     checkpoint_ = *std::move(opened);
   }
-  std::vector<ExpertFormats> Choose(const SliceSpec& spec = {}, const std::string& format = "auto") const {
+  std::vector<ExpertFormats> Choose(const SliceSpec& spec = {},
+                                    std::optional<WeightFormat> format = std::nullopt) const {
     const auto formats = ChooseFormats(*checkpoint_, Config(), spec, format);
     EXPECT_TRUE(formats.ok()) << formats.status();
     return formats.ok() ? *formats : std::vector<ExpertFormats>(3);
-  }
-  std::string Error(const std::string& format) const {
-    return std::string(ChooseFormats(*checkpoint_, Config(), {}, format).status().message());
   }
 
   TemporaryFolder folder_;
@@ -86,7 +84,8 @@ TEST_F(FormatsTest, ASliceThatCutsBlocksHoldsDownAsInt8) {
   EXPECT_EQ(cut.up, WeightFormat::kQ4K) << "rows may be cut";
   EXPECT_EQ(cut.down, WeightFormat::kInt8);
   EXPECT_EQ(Choose({.mode = SliceMode::kExpert, .worker_count = 2})[1].down, WeightFormat::kQ4K);
-  const auto layout = SliceLayout::Plan(Config(), {.worker_count = 4}, Choose({.worker_count = 4}, "q4_k"));
+  const auto layout =
+      SliceLayout::Plan(Config(), {.worker_count = 4}, Choose({.worker_count = 4}, WeightFormat::kQ4K));
   EXPECT_THAT(std::string(layout.status().message()),
               HasSubstr("would cut a block of 256 weights that share a scale (format q4_k)"));
 }
@@ -119,7 +118,7 @@ TEST_F(FormatsTest, TheLogSaysWhatIsExact) {
   spdlog::set_default_logger(
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text)));
   Choose({.worker_count = 4});
-  Choose({}, "int8");
+  Choose({}, WeightFormat::kInt8);
   spdlog::set_default_logger(before);
   EXPECT_THAT(text.str(), HasSubstr("held exactly: IQ4_XS as int8, MXFP4 as mxfp4, Q4_1 as q4_1\n"));
   EXPECT_THAT(text.str(), HasSubstr("held exactly: IQ4_XS as int8, MXFP4 as int8; rounded: Q4_1 as int8\n"));
@@ -150,19 +149,19 @@ TEST_F(FormatsTest, NamesComeBack) {
 
 TEST_F(FormatsTest, AGivenFormatIsForAll) {
   Write(GgmlType::kQ4_K, GgmlType::kQ4_K, GgmlType::kQ6_K, GgmlType::kQ4_K);
-  for (const ExpertFormats& layer : {Choose({}, "int4")[1], Choose({}, "int4")[2]}) {
+  for (const ExpertFormats& layer :
+       {Choose({}, WeightFormat::kInt4)[1], Choose({}, WeightFormat::kInt4)[2]}) {
     EXPECT_EQ(layer.up, WeightFormat::kInt4);
     EXPECT_EQ(layer.down, WeightFormat::kInt4);
   }
-  EXPECT_EQ(NamesOf(Choose({}, "bf16"), Config()), "bf16");
-  EXPECT_THAT(Error("q5"), HasSubstr("format is \"q5\""));
+  EXPECT_EQ(NamesOf(Choose({}, WeightFormat::kBf16), Config()), "bf16");
 }
 
 TEST_F(FormatsTest, AModelWithoutExpertsIsRefused) {
   Write(GgmlType::kQ4_K, GgmlType::kQ4_K, GgmlType::kQ4_K, GgmlType::kQ4_K);
   ModelConfig dense = Config();
   dense.layer_is_moe = {false, false, false};
-  EXPECT_THAT(std::string(ChooseFormats(*checkpoint_, dense, {}, "auto").status().message()),
+  EXPECT_THAT(std::string(ChooseFormats(*checkpoint_, dense, {}, std::nullopt).status().message()),
               HasSubstr("no MoE layer"));
 }
 

@@ -113,12 +113,12 @@ class ConvertTest : public ::testing::Test {
   }
 
   absl::StatusOr<ExpertSlice> LoadPacked(const SliceSpec& spec, bool map,
-                                         const std::string& format = "auto") {
+                                         std::optional<WeightFormat> format = std::nullopt) {
     absl::StatusOr<PackedModel> packed = ReadManifest(out());
     if (!packed.ok()) return packed.status();
     return LoadPackedSlice(*packed, spec, format, pool_, {.map = map, .nodes = {0}});
   }
-  std::string LoadError(const SliceSpec& spec, const std::string& format = "auto") {
+  std::string LoadError(const SliceSpec& spec, std::optional<WeightFormat> format = std::nullopt) {
     const std::string mapped(LoadPacked(spec, true, format).status().message());
     EXPECT_EQ(LoadPacked(spec, false, format).status().message(), mapped);
     return mapped;
@@ -127,7 +127,7 @@ class ConvertTest : public ::testing::Test {
   absl::StatusOr<ExpertSlice> LoadShared(bool map) {
     absl::StatusOr<PackedModel> packed = ReadManifest(out());
     if (!packed.ok()) return packed.status();
-    return LoadPackedSlice(*packed, {}, "auto", pool_,
+    return LoadPackedSlice(*packed, {}, std::nullopt, pool_,
                            {.map = map, .nodes = {0}, .memory = {.shared = true}});
   }
 
@@ -151,7 +151,7 @@ class ConvertTest : public ::testing::Test {
   }
 
   // What is packed are the bytes that loading the model makes, mapped or copied.
-  void ExpectShardsAsLoaded(const std::string& format, SliceMode mode, int workers) {
+  void ExpectShardsAsLoaded(std::optional<WeightFormat> format, SliceMode mode, int workers) {
     const auto checkpoint = Checkpoint::Open(model());
     const auto config = ReadModelConfig(model());
     ASSERT_TRUE(checkpoint.ok() && config.ok()) << config.status();
@@ -184,17 +184,18 @@ class ConvertTest : public ::testing::Test {
 TEST_F(ConvertTest, ShardsHoldTheBytesThatLoadingMakes) {
   struct Case {
     MatrixFormat stored;
-    const char* format;
+    std::optional<WeightFormat> format;
     SliceMode mode;
     int workers;
   };
-  for (const Case& c : {Case{MatrixFormat::kInt4Group, "auto", SliceMode::kIntermediate, 3},
-                        {MatrixFormat::kInt4Group, "int8", SliceMode::kExpert, 4},
-                        {MatrixFormat::kFp8Block, "auto", SliceMode::kIntermediate, 2},
-                        {MatrixFormat::kFp8Block, "int4", SliceMode::kIntermediate, 1},
-                        {MatrixFormat::kBF16, "int8", SliceMode::kIntermediate, 2},
-                        {MatrixFormat::kBF16, "auto", SliceMode::kExpert, 2}}) {
-    SCOPED_TRACE(fmt::format("stored {} as {} for {}", static_cast<int>(c.stored), c.format, c.workers));
+  for (const Case& c : {Case{MatrixFormat::kInt4Group, std::nullopt, SliceMode::kIntermediate, 3},
+                        {MatrixFormat::kInt4Group, WeightFormat::kInt8, SliceMode::kExpert, 4},
+                        {MatrixFormat::kFp8Block, std::nullopt, SliceMode::kIntermediate, 2},
+                        {MatrixFormat::kFp8Block, WeightFormat::kInt4, SliceMode::kIntermediate, 1},
+                        {MatrixFormat::kBF16, WeightFormat::kInt8, SliceMode::kIntermediate, 2},
+                        {MatrixFormat::kBF16, std::nullopt, SliceMode::kExpert, 2}}) {
+    SCOPED_TRACE(fmt::format("stored {} as {} for {}", static_cast<int>(c.stored),
+                             c.format ? WeightFormatName(*c.format) : "auto", c.workers));
     fs::remove_all(out());
     Store(c.stored);
     const absl::StatusOr<int> written = Convert({.format = c.format, .mode = c.mode, .workers = c.workers});
@@ -221,7 +222,7 @@ TEST_F(ConvertTest, ShardsHoldGgufBlocksAsStored) {
       fs::remove_all(out());
       const absl::StatusOr<int> written = Convert({.mode = mode, .workers = workers});
       ASSERT_TRUE(written.ok()) << written.status();
-      ExpectShardsAsLoaded("auto", mode, workers);
+      ExpectShardsAsLoaded(std::nullopt, mode, workers);
       const bool cut = mode == SliceMode::kIntermediate && TraitsOf(type).block_values == 256;
       EXPECT_THAT(*Inspect({.model = out()}), HasSubstr(fmt::format("packed as {}{} for {} workers",
                                                                     cut ? "int8, " : "", name, workers)));
@@ -297,7 +298,7 @@ TEST_F(ConvertTest, GoesOnAfterBeingKilled) {
   for (int round = 0; finished < 3 && round < 60; ++round) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
-    if (child == 0) _exit(Convert({.format = "int8", .workers = 2}).ok() ? 0 : 1);
+    if (child == 0) _exit(Convert({.format = WeightFormat::kInt8, .workers = 2}).ok() ? 0 : 1);
     usleep(static_cast<useconds_t>(2000 + 3000 * round));
     kill(child, SIGKILL);
     int status = 0;
@@ -316,18 +317,18 @@ TEST_F(ConvertTest, GoesOnAfterBeingKilled) {
     }
   }
   EXPECT_GE(finished, 1);
-  EXPECT_EQ(*Convert({.format = "int8", .workers = 2}), 0);
+  EXPECT_EQ(*Convert({.format = WeightFormat::kInt8, .workers = 2}), 0);
   EXPECT_TRUE(Inspect({.model = out(), .verify = true}).ok());
 }
 
 TEST_F(ConvertTest, AFolderOfSomethingElseIsRefused) {
   Store(MatrixFormat::kBF16);
   ASSERT_TRUE(Convert({.workers = 2}).ok());
-  EXPECT_THAT(ConvertError({.format = "int8", .workers = 2}),
+  EXPECT_THAT(ConvertError({.format = WeightFormat::kInt8, .workers = 2}),
               HasSubstr("as bf16 for 2 workers by intermediate, asked"));
   EXPECT_THAT(ConvertError({.workers = 1}), HasSubstr("give --out another folder, or empty this one"));
   Store(MatrixFormat::kFp8Block);
-  EXPECT_THAT(ConvertError({.format = "bf16", .workers = 2}), HasSubstr("holds shards of model"));
+  EXPECT_THAT(ConvertError({.format = WeightFormat::kBf16, .workers = 2}), HasSubstr("holds shards of"));
 }
 
 // Its headers are the same, byte for byte: half of its shards beside half of the other's would be a model of
@@ -381,7 +382,7 @@ TEST_F(ConvertTest, OneProcessAtATimeWorksInAFolder) {
 TEST_F(ConvertTest, WhatCannotBeConvertedIsNamed) {
   EXPECT_THAT(ConvertError({}), HasSubstr("expected the folder of a checkpoint"));
   Store(MatrixFormat::kBF16);
-  EXPECT_THAT(ConvertError({.format = "raw_int4"}), HasSubstr("raw_int4 needs pack-quantized INT4"));
+  EXPECT_THAT(ConvertError({.format = WeightFormat::kRawInt4}), HasSubstr("raw_int4 needs pack-quantized"));
   EXPECT_THAT(ConvertError({.workers = 7}), HasSubstr("use --slice=expert"));
   fs::remove_all(out());
   std::ofstream(out()) << "a file, no folder";
@@ -395,7 +396,7 @@ TEST_F(ConvertTest, AWorkerRefusesWhatIsNotItsOwn) {
       LoadError({.worker_count = 3}),
       HasSubstr("packed for 2 workers by intermediate, this is one of 3 by intermediate; start workers as"));
   EXPECT_THAT(LoadError({.mode = SliceMode::kExpert, .worker_count = 2}), HasSubstr("--slice expert"));
-  EXPECT_THAT(LoadError({.worker_count = 2}, "int8"),
+  EXPECT_THAT(LoadError({.worker_count = 2}, WeightFormat::kInt8),
               HasSubstr("packed as raw_int4, --format=int8; leave --format"));
   fs::rename(Shard(1, 2, 1), Shard(0, 2, 1));
   EXPECT_THAT(LoadError({.worker_count = 2}),
@@ -489,7 +490,7 @@ TEST_F(ConvertTest, InspectSaysWhatThereIsAndWhatItTakes) {
   EXPECT_THAT(*report, HasSubstr("fp8      by intermediate not possible"));
   EXPECT_THAT(*report, HasSubstr("fp8      by expert"));
   EXPECT_THAT(*report, ::testing::Not(HasSubstr("raw_int4")));
-  ASSERT_TRUE(Convert({.format = "int8", .workers = 2}).ok());
+  ASSERT_TRUE(Convert({.format = WeightFormat::kInt8, .workers = 2}).ok());
   EXPECT_THAT(*Inspect({.model = out()}), HasSubstr("packed as int8 for 2 workers by intermediate"));
   fs::remove(Shard(0, 2, 1));
   EXPECT_THAT(std::string(Inspect({.model = out()}).status().message()), HasSubstr("1 shards are missing"));

@@ -48,7 +48,7 @@ uint64_t AskedFor(const fs::path& dir, bool map) {
     asked = weight_bytes;
     return refusal;
   };
-  EXPECT_EQ(LoadPackedSlice(*packed, {}, "auto", pool, options).status(), refusal);
+  EXPECT_EQ(LoadPackedSlice(*packed, {}, std::nullopt, pool, options).status(), refusal);
   return asked;
 }
 

@@ -29,6 +29,9 @@ TEST(WorkerOptionsTest, AModelIsEnough) {
   EXPECT_FALSE(options.fleet || options.health_listen || options.ring_group || options.preflight);
   EXPECT_FALSE(options.pinning_required || options.executor.local_required || options.executor.memory.shared);
   EXPECT_EQ(options.executor.slice, SliceSpec{});
+  EXPECT_EQ(options.executor.format, std::nullopt);
+  EXPECT_EQ(options.executor.isa, *SelectIsa(std::nullopt)) << "the one that is used";
+  EXPECT_EQ(options.executor.precision, Precision::kFast);
   EXPECT_TRUE(options.executor.map_packed);
   EXPECT_EQ(options.executor.memory.pages, HugePages::kTransparent);
 }
@@ -63,6 +66,9 @@ TEST(WorkerOptionsTest, WordsBecomeValues) {
                                            "fp32"});
   EXPECT_EQ(options.executor.slice,
             (SliceSpec{.mode = SliceMode::kExpert, .worker_index = 3, .worker_count = 4}));
+  EXPECT_EQ(options.executor.format, WeightFormat::kInt8);
+  EXPECT_EQ(options.executor.isa, Isa::kScalar);
+  EXPECT_EQ(options.executor.precision, Precision::kFloat);
   EXPECT_FALSE(options.executor.map_packed);
   EXPECT_EQ(options.executor.memory.pages, HugePages::k2M);
   EXPECT_TRUE(options.pinning_required && options.executor.local_required && options.executor.alone);
