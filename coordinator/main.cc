@@ -1,6 +1,7 @@
 // numoe-coordinator: loads a model, finds its expert workers and serves the OpenAI API until SIGTERM.
 #include <cstdio>
 
+#include "common/base/check.h"
 #include "common/base/core_dumps.h"
 #include "common/base/descriptors.h"
 #include "common/base/log.h"
@@ -16,6 +17,7 @@ namespace numoe {
 namespace {
 
 int Fail(const absl::Status& status) {
+  NUMOE_CHECK(!status.ok());
   std::fprintf(stderr, "numoe-coordinator: %s\n", std::string(status.message()).c_str());
   return 2;
 }

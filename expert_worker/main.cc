@@ -1,6 +1,7 @@
 // numoe-expert-worker: serves its slice of a model's experts until SIGTERM, or supervises workers that do.
 #include <cstdio>
 
+#include "common/base/check.h"
 #include "common/base/core_dumps.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
@@ -18,6 +19,7 @@ namespace numoe {
 namespace {
 
 int Fail(const absl::Status& status, int exit_code = 2) {
+  NUMOE_CHECK(!status.ok() && exit_code != 0) << "0 tells a supervisor that this end was asked for";
   const std::string line(status.message());
   const bool final = absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
   if (!ReportToSupervisor(line, final)) std::fprintf(stderr, "numoe-expert-worker: %s\n", line.c_str());

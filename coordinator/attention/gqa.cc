@@ -14,6 +14,8 @@ GqaAttention::GqaAttention(const ModelConfig& config, DeviceStore& store, StepCl
       store_(store),
       clock_(clock),
       scale_(static_cast<float>(YarnSoftmaxFactor(config.rope) / std::sqrt(config.head_dim))) {
+  NUMOE_CHECK(config.attention == AttentionKind::kGqa && config.num_heads % config.num_kv_heads == 0);
+  NUMOE_CHECK_EQ(config.rope.dim, config.head_dim) << "whole heads are rotated";
   const RopeFrequencies plan = PlanRope(config.rope);
   rope_ = store.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
   query_ = store.NewTensor(config.num_heads * config.head_dim);
@@ -41,12 +43,16 @@ absl::Status GqaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer
   w.q_norm = store_.LoadVector(q_norm);
   w.k_norm = store_.LoadVector(k_norm);
   NUMOE_CHECK_EQ(layers_.size(), static_cast<size_t>(layer));
+  NUMOE_CHECK(w.q.rows == query_.cols && w.out.cols == heads_out_.cols);
+  NUMOE_CHECK_EQ(w.k.rows + w.v.rows, cache_row_.cols) << "a row is the keys and the values";
   layers_.push_back(w);
   return absl::OkStatus();
 }
 
 void GqaAttention::Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) {
   const ModelConfig& c = config_;
+  NUMOE_DCHECK(0 <= layer && static_cast<size_t>(layer) < layers_.size());
+  NUMOE_DCHECK(x.cols == c.hidden_size && residual.cols == c.hidden_size);
   const Weights& w = layers_[layer];
   const float eps = static_cast<float>(c.rms_norm_eps);
   const int d = c.head_dim;

@@ -19,6 +19,8 @@ float SoftmaxScale(const ModelConfig& config) {
 
 MlaAttention::MlaAttention(const ModelConfig& config, DeviceStore& store, StepClock& clock)
     : config_(config), store_(store), clock_(clock), scale_(SoftmaxScale(config)) {
+  NUMOE_CHECK(config.attention == AttentionKind::kMla && config.kv_lora_rank > 0);
+  NUMOE_CHECK_EQ(config.rope.dim, config.qk_rope_head_dim);
   const RopeFrequencies plan = PlanRope(config.rope);
   const int row = CachedPerToken().width();
   rope_ = store.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
@@ -55,6 +57,8 @@ absl::Status MlaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer
   RETURN_IF_ERROR(LoadKvUp(checkpoint, prefix, w));
   ASSIGN_OR_RETURN(w.out, load("o_proj", c.hidden_size, c.num_heads * c.v_head_dim));
   NUMOE_CHECK_EQ(layers_.size(), static_cast<size_t>(layer));
+  NUMOE_CHECK(w.q_b.rows == query_.cols && w.out.cols == heads_out_.cols);
+  NUMOE_CHECK(w.kv_a.rows == compressed_.cols && w.kv_a_norm.size + c.rope.dim == cache_row_.cols);
   layers_.push_back(w);
   return absl::OkStatus();
 }
@@ -126,6 +130,8 @@ absl::Status MlaAttention::ReadKvHalves(const Checkpoint& checkpoint, const std:
 
 void MlaAttention::Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) {
   const ModelConfig& c = config_;
+  NUMOE_DCHECK(0 <= layer && static_cast<size_t>(layer) < layers_.size());
+  NUMOE_DCHECK(x.cols == c.hidden_size && residual.cols == c.hidden_size);
   const Weights& w = layers_[layer];
   const float eps = static_cast<float>(c.rms_norm_eps);
   const int row = CachedPerToken().width();

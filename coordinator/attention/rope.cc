@@ -23,6 +23,9 @@ double MagnitudeScale(double factor, double mscale) {
 
 RopeFrequencies PlanRope(const RopeConfig& config) {
   NUMOE_CHECK(config.dim > 0 && config.dim % 2 == 0) << "rope dim " << config.dim;
+  NUMOE_CHECK(!config.has_yarn ||
+              (config.yarn.factor >= 1 && config.yarn.original_max_position_embeddings > 0))
+      << "factor " << config.yarn.factor;
   const int pairs = config.dim / 2;
   RopeFrequencies plan{.inverse = std::vector<float>(pairs)};
   double low = 0;

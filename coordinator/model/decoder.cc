@@ -39,6 +39,8 @@ Decoder::Decoder(const ModelConfig& config, const ModelOptions& options, Device&
       clock_(options.observe),
       overlap_(options.overlap_tokens),
       attention_(MakeAttention(config, device.store(), clock_)) {
+  NUMOE_CHECK_EQ(config.layer_is_moe.size(), static_cast<size_t>(config.num_layers));
+  NUMOE_CHECK(options.deferred_experts == 0 || options.deferred_experts < config.experts_per_token);
   device.ConnectExperts(experts);
   DeviceStore& store = device.store();
   hidden_ = store.NewTensor(config.hidden_size, TensorUse::kResidual);
@@ -125,6 +127,11 @@ absl::Status Decoder::LoadLayer(const Checkpoint& checkpoint, LayerId layer) {
       w.has_mlp = true;
     }
   }
+  NUMOE_CHECK_EQ(layers_.size(), static_cast<size_t>(layer)) << "layers are loaded in order";
+  NUMOE_CHECK_EQ(w.gate.experts, w.is_moe ? config_.num_experts : 0)
+      << "a MoE layer has a gate, no other has";
+  NUMOE_CHECK(w.is_moe || w.has_mlp) << "a dense layer has an MLP";
+  NUMOE_CHECK(!w.has_mlp || (w.mlp.gate_up.rows == w.mlp.inner.cols && w.mlp.down.cols == w.mlp.inner.cols));
   layers_.push_back(w);
   return absl::OkStatus();
 }
@@ -155,6 +162,7 @@ absl::StatusOr<StepLogits> Decoder::RunStep(Step& step, const StepLayout& layout
   }
   RETURN_IF_ERROR(AddExperts(pass));
   RETURN_IF_ERROR(AddDeferred(pass));
+  NUMOE_CHECK(!pass.out && !pass.deferred) << "the residual has all of its experts";
 
   const int wanted = static_cast<int>(layout.logit_rows.size());
   StepLogits logits{.rows = 0, .vocab_size = config_.vocab_size, .values = {}, .drawn = {}};
@@ -166,6 +174,8 @@ absl::StatusOr<StepLogits> Decoder::RunStep(Step& step, const StepLayout& layout
                      static_cast<float>(config_.rms_norm_eps), {normed_});
   step.ops().Linear(rows, normed_, {{head_, {logits_}}});
   ASSIGN_OR_RETURN(const StepOutput output, step.ReadLogits(rows, logits_));
+  NUMOE_CHECK(output.drawn.empty() || output.drawn.size() == static_cast<size_t>(wanted));
+  NUMOE_CHECK_EQ(output.logits.size() % static_cast<size_t>(config_.vocab_size), size_t{0});
   logits.values = output.logits;
   logits.rows = static_cast<int>(output.logits.size()) / config_.vocab_size;
   logits.drawn = output.drawn;

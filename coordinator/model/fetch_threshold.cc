@@ -18,6 +18,7 @@ namespace {
 // Enough that every expert of a large model meets several tokens, and no more than a second or two.
 constexpr int kManyTokens = 1024;
 constexpr int kFewShare = 4;  // a fourth of them the other time
+static_assert(kFewShare > 1 && kManyTokens > kFewShare, "the other time there are fewer");
 
 // One call, and how long it took.
 absl::StatusOr<double> TimeCall(ExpertBackend& experts, const ModelConfig& config, LayerId layer,
@@ -32,6 +33,7 @@ absl::StatusOr<double> TimeCall(ExpertBackend& experts, const ModelConfig& confi
   std::iota(all.begin(), all.end(), ExpertId{0});
   for (size_t t = 0; t < rows; ++t)
     std::sample(all.begin(), all.end(), std::back_inserter(chosen), per_token, random);
+  NUMOE_CHECK_EQ(chosen.size(), rows * per_token) << "a token chooses some of the experts";
   const std::vector<float> weights(rows * per_token, 1.0f / static_cast<float>(per_token));
   const auto begin = std::chrono::steady_clock::now();
   RETURN_IF_ERROR(experts.Start({.layer = layer,
@@ -66,6 +68,7 @@ absl::StatusOr<WorkerPace> MeasureWorkerPace(ExpertBackend& experts, const Model
 }
 
 int ChooseFetchThreshold(const WorkerPace& pace, double fetch_s) {
+  NUMOE_CHECK(pace.call_s >= 0 && pace.token_s >= 0) << "PaceOf takes what is faster with more for noise";
   if (fetch_s <= pace.call_s) return 2;
   const double tokens = std::ceil((fetch_s - pace.call_s) / pace.token_s);
   return tokens < std::numeric_limits<int>::max() ? std::max(2, static_cast<int>(tokens)) : INT_MAX;

@@ -38,6 +38,8 @@ absl::StatusOr<ExpertMatrices> FindExpert(const Checkpoint& checkpoint, const Mo
 
 absl::StatusOr<ExpertSlotSpec> SlotSpecOf(const Checkpoint& checkpoint, const ModelConfig& config, int slots,
                                           int window) {
+  NUMOE_CHECK(slots + window > 0 && slots >= 0 && window >= 0) << slots << " slots, windows of " << window;
+  NUMOE_CHECK_LE(window, config.num_experts);
   ExpertSlotSpec spec{.layer_is_moe = config.layer_is_moe,
                       .experts = config.num_experts,
                       .experts_per_token = config.experts_per_token,
@@ -72,6 +74,8 @@ HotExperts::HotExperts(std::unique_ptr<Model> model, const Checkpoint& checkpoin
       options_(options),
       heat_(slots.spec().layers(), slots.spec().experts, options.half_life_s),
       counts_(static_cast<size_t>(slots.spec().layers()) * static_cast<size_t>(slots.spec().experts)) {
+  NUMOE_CHECK_EQ(slots.spec().layers(), model_->config().num_layers);
+  NUMOE_CHECK_EQ(slots.spec().experts, model_->config().num_experts);
   for (const bool moe : slots.spec().layer_is_moe)
     held_.emplace_back(moe ? static_cast<size_t>(slots.spec().slots) : 0, kNoExpert);
 }
@@ -146,6 +150,7 @@ void HotExperts::TakeCounts(double seconds) {
     for (const ExpertId expert : held_[layer]) {
       if (expert != kNoExpert) held += counts_[layer * experts + static_cast<size_t>(expert)];
     }
+    NUMOE_DCHECK_LE(held, all);
     report_.on_device += held;
     report_.on_workers += all - held;
   }
@@ -167,6 +172,7 @@ void HotExperts::AdvanceExchange() {
     if (++exchange_->steps < kStepsBeforeFill) return;
     exchange_->filling = true;
     const MutexLock lock(mutex_);
+    NUMOE_CHECK(!wanted_ && !filled_) << "one exchange at a time";
     wanted_ = exchange_->swap;
     changed_.NotifyAll();
     return;
@@ -184,7 +190,9 @@ void HotExperts::AdvanceExchange() {
                std::string(filled->message()));
     return;
   }
-  held_[static_cast<size_t>(swap.layer)][static_cast<size_t>(swap.slot)] = swap.expert;
+  ExpertId& held = held_[static_cast<size_t>(swap.layer)][static_cast<size_t>(swap.slot)];
+  NUMOE_CHECK_EQ(held, kNoExpert) << "the slot was emptied for this one";
+  held = swap.expert;
   slots_.Assign(swap.layer, swap.slot, swap.expert);
   ++report_.swaps;
 }

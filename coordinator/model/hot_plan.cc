@@ -62,6 +62,9 @@ std::vector<ExpertSwap> PlanSwaps(const ExpertHeat& heat, const std::vector<std:
     for (ExpertId expert = 0; expert < heat.experts(); ++expert) {
       if (std::find(slots.begin(), slots.end(), expert) == slots.end()) outside.push_back(expert);
     }
+    const auto empty = static_cast<size_t>(std::count(slots.begin(), slots.end(), kNoExpert));
+    NUMOE_CHECK_EQ(outside.size() + slots.size() - empty, static_cast<size_t>(heat.experts()))
+        << "layer " << layer << " has an expert in two slots, or one that is none of the model's";
     std::stable_sort(outside.begin(), outside.end(),
                      [&](ExpertId a, ExpertId b) { return heat_of(a) > heat_of(b); });
     std::vector<int> coldest(slots.size());

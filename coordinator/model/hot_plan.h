@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "common/base/check.h"
 #include "common/base/ids.h"
 
 namespace numoe {
@@ -21,11 +22,14 @@ inline constexpr double kSwapGain = 1.25;
 class ExpertHeat {
  public:
   ExpertHeat(int layers, int experts, double half_life_s)
-      : experts_(experts), half_life_s_(half_life_s), heat_(static_cast<size_t>(layers) * experts, 0.0) {}
+      : experts_(experts), half_life_s_(half_life_s), heat_(static_cast<size_t>(layers) * experts, 0.0) {
+    NUMOE_CHECK(layers > 0 && experts > 0 && half_life_s > 0);
+  }
 
   /// `counts` [layers, experts] of the last `seconds`.
   void Add(absl::Span<const uint32_t> counts, double seconds);
   double At(LayerId layer, ExpertId expert) const {
+    NUMOE_DCHECK(layer >= 0 && 0 <= expert && expert < experts_);
     return heat_[static_cast<size_t>(layer) * static_cast<size_t>(experts_) + static_cast<size_t>(expert)];
   }
   int experts() const { return experts_; }

@@ -8,12 +8,17 @@
 namespace numoe {
 namespace {
 
+static_assert(kNoOverlap < kOverlapTokensMin && kMeasuredOverlap < kOverlapTokensMin, "no number of tokens");
+static_assert(kMeasuredTokensMin >= kOverlapTokensMin, "what is tried can be cut");
+static_assert(kTrialSteps % 4 == 0, "half of a trial's steps go each way");
+
 // Whether the n-th step of a trial is halved: whole, halves, halves, whole, and again.
 bool HalvesAt(size_t n) { return n % 4 == 1 || n % 4 == 2; }
 
 // The mean of the two in the middle of kTrialSteps / 2: a disturbed step does not count, and of a steady
 // drift both ways have the same.
 double Middle(std::vector<double> values) {
+  NUMOE_CHECK(!values.empty());
   std::sort(values.begin(), values.end());
   return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
@@ -27,6 +32,7 @@ int PlanCut(int rows) {
 }
 
 StepOverlap::Key StepOverlap::KeyOf(const StepSize& size) {
+  NUMOE_DCHECK_GE(size.rows, 1);
   return {std::bit_width(static_cast<unsigned>(size.rows - 1)), size.prompt};
 }
 

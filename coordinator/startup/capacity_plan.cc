@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 
 #include "common/base/check.h"
 #include "common/base/memory_size.h"
@@ -15,6 +16,10 @@ namespace {
 
 // Without --max-total-tokens the cache of a CPU has room for so many tokens of every sequence.
 constexpr int64_t kUsualSequenceTokens = 4096;
+
+static_assert(limits::kKvTokensMax / kKvBlockTokens <= INT_MAX, "blocks are counted in an int");
+static_assert(limits::kRunningSequencesMax * kUsualSequenceTokens <= limits::kKvTokensMax,
+              "the usual cache of any number of sequences is one that a flag may ask for");
 
 int64_t LongestSequence(const CapacityRequest& request, const ModelConfig& config) {
   return request.model_len_max > 0 ? std::min(request.model_len_max, config.max_position_embeddings)
@@ -42,6 +47,7 @@ absl::Status ChooseWindow(const ModelConfig& config, uint64_t available, Measure
     ASSIGN_OR_RETURN(const DeviceMemory needs, measure(capacity));
     if (needs.total() <= available) break;
   }
+  NUMOE_CHECK(0 <= capacity.window && capacity.window <= config.num_experts) << capacity.window;
   return absl::OkStatus();
 }
 
@@ -84,6 +90,7 @@ int64_t FittingCacheBlocks(const DeviceMemory& one_block, uint64_t available) {
 
 absl::StatusOr<CapacityPlan> PlanCapacity(const CapacityRequest& request, const ModelConfig& config,
                                           const DeviceRoom& room, MeasureCapacity measure) {
+  NUMOE_CHECK(0 < request.sequences_max && request.sequences_max <= limits::kRunningSequencesMax);
   NUMOE_CHECK(room.gpu || (request.gpu_experts.value_or(0) == 0 && IsNever(request.gpu_prefill)));
   Capacity capacity = UsualCapacity(request, config);
   const bool fits_cache = room.gpu && request.kv_tokens == 0;
@@ -100,6 +107,9 @@ absl::StatusOr<CapacityPlan> PlanCapacity(const CapacityRequest& request, const 
                     .kv_type = request.kv_type,
                     .step_tokens = request.step_tokens};
   ASSIGN_OR_RETURN(plan.needs, measure(capacity));
+  NUMOE_CHECK(0 < capacity.model_len && capacity.model_len <= plan.kv_tokens())
+      << capacity.model_len << " of " << plan.kv_tokens();
+  NUMOE_CHECK(plan.gpu || (plan.needs.experts == 0 && plan.needs.windows == 0)) << "those are a GPU's";
   return plan;
 }
 

@@ -7,10 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/topology/control_groups.h"
 #include "common/topology/topology.h"
+#include "common/weights/weights_limits.h"
 #include "coordinator/device/cpu/cpu_device.h"
 #include "coordinator/device/cuda/measuring_device.h"
 #include "coordinator/device/kv_block.h"
@@ -56,11 +58,13 @@ absl::StatusOr<std::vector<int>> CpusFor(int threads) {
     cpus.clear();
     for (int i = 0; i < threads; ++i) cpus.push_back(all[static_cast<size_t>(i) % all.size()]);
   }
+  NUMOE_CHECK(!cpus.empty()) << "a topology has a CPU, and the smallest quota leaves one";
   return cpus;
 }
 
 // What only a GPU does, and there is none; `why` may be empty.
 absl::Status CheckNoGpuFlags(const ServingOptions& options, const std::string& why) {
+  NUMOE_CHECK(options.device.kind != DeviceKind::kCuda) << "without a GPU that is an error of its own";
   std::string flag;
   if (!IsNever(options.capacity.gpu_prefill))
     flag = "--gpu-prefill-token-threshold=" + ToString(options.capacity.gpu_prefill);
@@ -121,6 +125,7 @@ absl::StatusOr<std::string> DeviceChoice::FindGpu(bool plan) {
 }
 
 absl::Status DeviceChoice::FindRoom() {
+  NUMOE_CHECK(gpu()) << "the host tells its own room";
   uint64_t usable = facts_.free_bytes;
   if (device_.gpu_memory) {
     if (device_.gpu_memory->bytes > usable) {
@@ -144,7 +149,9 @@ absl::StatusOr<std::unique_ptr<Device>> DeviceChoice::CreateCpu(bool measure_onl
 }
 
 absl::StatusOr<std::unique_ptr<Device>> DeviceChoice::Create(int64_t context_tokens, bool measure_only) {
+  NUMOE_CHECK(0 < context_tokens && context_tokens <= limits::kPositionsMax) << context_tokens;
   if (!gpu()) return CreateCpu(measure_only);
+  NUMOE_CHECK(measure_only || runtime_ != nullptr) << "each runtime is handed out once, and a plan has none";
   const cuda::StepBounds bounds{.rows = step_tokens_,
                                 .sequences = sequences_,
                                 .blocks_per_sequence = static_cast<int>(KvBlocksFor(context_tokens))};

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
@@ -29,6 +31,7 @@ HealthReport Health(const std::vector<WorkerStatus>& workers, const EngineStats&
 }
 
 HealthReport Liveness(const CallActivity& calls, const EngineStats& engine, double deadline_s) {
+  NUMOE_CHECK_GT(deadline_s, 0);
   // Idle: turn_s is 0.
   const double still_s = std::min(engine.turn_s, calls.seconds);
   if (still_s <= deadline_s + (calls.in_call ? CallSecondsMax() : 0)) return {"alive", ""};

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 
@@ -11,6 +12,7 @@ namespace {
 // None: the plan is a GPU's.
 absl::StatusOr<std::optional<HostMemory>> LookFor(const std::string& folder, CapacityPlan& plan) {
   std::optional<HostMemory> host;
+  NUMOE_CHECK(!plan.gpu || plan.grammars == 0) << "requests leave their grammars in the host's memory";
   if (plan.gpu) return host;
   ASSIGN_OR_RETURN(host, HostMemory::Look(folder));
   plan.available = host->available();

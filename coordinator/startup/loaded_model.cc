@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
@@ -69,6 +70,7 @@ absl::Status LoadWeights(const ServingOptions& options, const ModelOptions& mode
     around.doing = "pinning the workers' memory";
     RETURN_IF_ERROR(FetchLongPrompts(options.capacity, loaded.config, *loaded.experts, *loaded.device));
   }
+  NUMOE_CHECK_EQ(slots != nullptr, capacity.gpu_experts > 0) << "a device has slots where some were planned";
   if (slots == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(loaded.model, HotExperts::Create(std::move(loaded.model), *loaded.checkpoint, *slots,
                                                     {.heat_file = options.expert_heat_file,
@@ -90,6 +92,7 @@ absl::StatusOr<LoadedModel> LoadModel(const ServingOptions& options, const LoadS
   model_options.overlap_tokens = OverlapTokens(options, choice.gpu());
   ASSIGN_OR_RETURN(loaded.plan,
                    PlanOnDevice(options.capacity, *loaded.checkpoint, loaded.config, model_options, choice));
+  NUMOE_CHECK_EQ(loaded.plan.gpu, choice.gpu()) << "the plan is for the device that was chosen";
   model_options.kv_blocks = loaded.plan.capacity.kv_blocks;
   ASSIGN_OR_RETURN(loaded.reservation,
                    ReserveHostShare(options.memory_reservations, options.log.program, loaded.plan));

@@ -1,5 +1,6 @@
 #include "coordinator/startup/measured_plan.h"
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/model/hot_experts.h"
 #include "coordinator/startup/host_share.h"
@@ -25,6 +26,7 @@ class NoExperts final : public ExpertBackend {
 absl::StatusOr<CapacityPlan> PlanOnDevice(const CapacityRequest& request, const Checkpoint& checkpoint,
                                           const ModelConfig& config, const ModelOptions& model_options,
                                           DeviceChoice& choice) {
+  NUMOE_CHECK_EQ(model_options.kv_blocks, 0) << "how many blocks there are is what is planned";
   const auto measure = [&](const Capacity& capacity) -> absl::StatusOr<DeviceMemory> {
     NoExperts experts;
     ASSIGN_OR_RETURN(const auto device, choice.Create(capacity.model_len, /*measure_only=*/true));

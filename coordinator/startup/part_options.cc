@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/transport/transport_limits.h"
+#include "coordinator/device/kv_block.h"
 #include "coordinator/model/step_overlap.h"
 #include "coordinator/scheduler/scheduler_limits.h"
 
@@ -13,6 +15,7 @@ namespace {
 
 constexpr int kDeterministicChunkTokens = 128;
 
+static_assert(kDeterministicChunkTokens <= limits::kDeferringTokensMax);
 static_assert(kThresholdTokensMin == kOverlapTokensMin, "a step of as many tokens as the flag takes is cut");
 
 }  // namespace
@@ -21,7 +24,10 @@ static_assert(kThresholdTokensMin == kOverlapTokensMin, "a step of as many token
 // nothing by turns.
 int OverlapTokens(const ServingOptions& options, bool gpu) {
   if (IsNever(options.overlap)) return kNoOverlap;
-  if (const auto* const from = std::get_if<FromTokens>(&options.overlap)) return from->tokens;
+  if (const auto* const from = std::get_if<FromTokens>(&options.overlap)) {
+    NUMOE_CHECK_GE(from->tokens, kOverlapTokensMin) << "the flag takes no fewer";
+    return from->tokens;
+  }
   const std::vector<std::string>& workers = options.workers.addresses;
   const bool apart = gpu || std::any_of(workers.begin(), workers.end(), [](const std::string& address) {
                        return address.rfind("unix:", 0) != 0;
@@ -44,9 +50,16 @@ absl::StatusOr<ModelOptions> ModelOptionsFor(const ServingOptions& options, cons
 EngineOptions EngineOptionsFor(const ServingOptions& options, const Capacity& capacity, int vocab,
                                const std::vector<TokenId>& eos_token_ids) {
   const CapacityRequest& asked = options.capacity;
+  NUMOE_CHECK_LE(capacity.model_len, int64_t{capacity.kv_blocks} * kKvBlockTokens)
+      << "no sequence is longer than the whole cache";
+  NUMOE_CHECK(options.prefix_caching || !options.share_prefix_cache) << "there is nothing to share";
+  NUMOE_CHECK(!options.deterministic || options.deferred_experts == 0 ||
+              asked.step_tokens <= limits::kDeferringTokensMax)
+      << asked.step_tokens << " tokens of a step that defers";
   NUMOE_CHECK_GE(asked.step_tokens, asked.sequences_max);
   // A chunk fits into a step in which all other sequences decode.
   const int chunk_tokens = std::min(kDeterministicChunkTokens, asked.step_tokens - asked.sequences_max + 1);
+  NUMOE_CHECK_GE(chunk_tokens, 1);
   return {.limits = {.sequences_max = asked.sequences_max,
                      .step_tokens = asked.step_tokens,
                      .fixed_chunk_tokens = options.deterministic ? chunk_tokens : 0},

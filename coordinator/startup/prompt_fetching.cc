@@ -11,6 +11,7 @@
 namespace numoe {
 
 FetchingPlan PlanFetching(const WorkerPace& pace, double fetch_s, int step_tokens) {
+  NUMOE_CHECK(fetch_s >= 0 && step_tokens > 0) << fetch_s << " s, steps of " << step_tokens;
   return {.fetch_s = fetch_s,
           .pace = pace,
           .step_tokens = step_tokens,
@@ -30,7 +31,7 @@ std::string FetchingPlan::ToString() const {
 
 absl::Status FetchLongPrompts(const CapacityRequest& request, const ModelConfig& config,
                               ExpertBackend& experts, Device& device) {
-  NUMOE_CHECK(!IsNever(request.gpu_prefill));
+  NUMOE_CHECK(!IsNever(request.gpu_prefill) && config.num_experts > 0);
   const auto* const from = std::get_if<FromTokens>(&request.gpu_prefill);
   const absl::Status fetching = device.FetchExperts(from != nullptr ? from->tokens : INT_MAX);
   // The device says itself what is wrong, but for workers that share nothing: others may take their place.

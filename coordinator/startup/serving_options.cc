@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "common/base/check.h"
 #include "common/base/core_dumps.h"
 #include "common/base/flags.h"
 #include "common/base/limits.h"
@@ -76,7 +77,8 @@ void AddApiFlags(Flags& flags, ServingFlags& f) {
 }
 
 void AddEngineFlags(Flags& flags, ServingFlags& f) {
-  flags.Add("max-num-seqs", f.options.capacity.sequences_max, "Sequences that run at once").Range(1, 4096);
+  flags.Add("max-num-seqs", f.options.capacity.sequences_max, "Sequences that run at once")
+      .Range(1, limits::kRunningSequencesMax);
   flags.Add("max-num-batched-tokens", f.options.capacity.step_tokens, "Tokens in one step")
       .Range(1, limits::kCallTokensMax);
   flags
@@ -249,6 +251,7 @@ absl::StatusOr<uint64_t> ParseBytes(const std::string& text) {
 
 // The whole text is a number from `low` to `high`.
 std::optional<int> ParseNumber(std::string_view text, int low, int high) {
+  NUMOE_CHECK_LE(low, high);
   int number = 0;
   const char* const end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, number);
@@ -308,7 +311,10 @@ absl::Status ReadCapacity(const ServingFlags& f, CapacityRequest& capacity) {
 }
 
 DataPath DataPathOf(const std::string& word) {
-  return word == "shm" ? DataPath::kSharedMemory : word == "grpc" ? DataPath::kGrpc : DataPath::kAuto;
+  if (word == "shm") return DataPath::kSharedMemory;
+  if (word == "grpc") return DataPath::kGrpc;
+  NUMOE_CHECK_EQ(word, "auto") << "the flag takes no other word";
+  return DataPath::kAuto;
 }
 
 std::string DefaultName(const std::string& model) {
@@ -370,6 +376,7 @@ absl::StatusOr<ServingOptions> OptionsFrom(ServingFlags f) {
 }  // namespace
 
 std::string DeviceWord(const DeviceOptions& device) {
+  NUMOE_CHECK(!device.ordinal || device.kind == DeviceKind::kCuda) << "only a GPU has a number";
   if (device.ordinal) return fmt::format("cuda:{}", *device.ordinal);
   return device.kind == DeviceKind::kAuto ? "auto" : device.kind == DeviceKind::kCpu ? "cpu" : "cuda";
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
@@ -90,6 +91,7 @@ absl::Status ServingStack::OpenPort() {
 }
 
 absl::Status ServingStack::Load() {
+  NUMOE_CHECK(server_ != nullptr && !loaded_) << "the port is open while the model is loaded";
   ASSIGN_OR_RETURN(loaded_,
                    LoadModel(options_, {.worker_tls = worker_tls_, .metrics = metrics_, .doing = doing_}));
   const Capacity& capacity = loaded_->plan.capacity;
@@ -114,6 +116,7 @@ absl::StatusOr<std::string> ServingStack::ExpertStats() const {
 void ServingStack::StartApi() {
   const LoadedModel& loaded = *loaded_;
   const Capacity& capacity = loaded.plan.capacity;
+  NUMOE_CHECK(engine_ == nullptr && service_ == nullptr) << "the API starts once";
   const std::vector<TokenId>& ends = loaded.config.eos_token_ids;
   const int vocab = std::min(loaded.config.vocab_size, loaded.tokenizer->VocabSize());
   engine_ = StartEngine(*loaded.model, *loaded.experts, EngineOptionsFor(options_, capacity, vocab, ends),
@@ -153,6 +156,7 @@ void ServingStack::StartApi() {
 }
 
 void ServingStack::Serve() {
+  NUMOE_CHECK(engine_ != nullptr && service_ != nullptr && !draining_.load()) << "Create has made them";
   const int signal = AwaitSignal();
   LogInfo("signal {}: draining for at most {} ms; another signal ends it at once", signal,
           options_.drain_timeout_ms);

@@ -1,7 +1,7 @@
-// Limits of the coordinator's own configuration: experts and KV cache of its device.
+// Limits of the coordinator's own configuration: sequences, and experts and KV cache of its device.
 //
-// Constants only: experts, tokens. A flag beyond one is refused when the daemon starts; what the daemon works
-// out by itself stops at it.
+// Constants only: sequences, experts, tokens. A flag beyond one is refused when the daemon starts; what the
+// daemon works out by itself stops at it.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 namespace numoe::limits {
 
 // --- model -----------------------------------------------------------------------------------------------
+inline constexpr int kRunningSequencesMax = 4'096;
 inline constexpr int kGpuExpertsMax =
     512;  // of a layer in slots: what the sort of pairs counts in shared memory
 // Tokens in the KV cache: blocks are counted in 32 bits. More than 1 PB at the smallest size of a token.

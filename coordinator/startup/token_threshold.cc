@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <variant>
+
+#include "common/base/check.h"
 
 namespace numoe {
 
@@ -20,7 +23,10 @@ absl::StatusOr<TokenThreshold> ParseTokenThreshold(std::string_view text) {
 std::string ToString(const TokenThreshold& threshold) {
   if (IsNever(threshold)) return "off";
   if (IsMeasured(threshold)) return "auto";
-  return std::to_string(std::get<FromTokens>(threshold).tokens);
+  static_assert(std::variant_size_v<TokenThreshold> == 3, "the third is a number");
+  const int tokens = std::get<FromTokens>(threshold).tokens;
+  NUMOE_CHECK_GE(tokens, kThresholdTokensMin) << "a word that ParseTokenThreshold would refuse";
+  return std::to_string(tokens);
 }
 
 }  // namespace numoe

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <random>
 
+#include "common/base/check.h"
 #include "common/base/flags.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
@@ -45,7 +46,10 @@ class PhaseTimes {
     sampling_ = 0;
     begin_ = Clock::now();
   }
-  void AddPart(StepPart part, double seconds) { parts_[static_cast<size_t>(part)] += seconds; }
+  void AddPart(StepPart part, double seconds) {
+    NUMOE_DCHECK(static_cast<size_t>(part) < kStepParts && seconds >= 0);
+    parts_[static_cast<size_t>(part)] += seconds;
+  }
   template <typename F>
   auto Sampling(F sample) {
     const Clock::time_point start = Clock::now();
@@ -106,6 +110,7 @@ class ModelBench {
 
  private:
   absl::StatusOr<TokenId> Best(const StepLogits& logits) {
+    NUMOE_CHECK(logits.rows == 1 && logits.drawn.empty()) << "the last token's logits were asked for";
     return times_.Sampling([&] {
       return sampler_->Sample(logits.values.last(static_cast<size_t>(logits.vocab_size)), {.temperature = 0});
     });
@@ -113,6 +118,7 @@ class ModelBench {
 
   // Prompt tokens [begin, end) in chunks; the token after them.
   absl::StatusOr<TokenId> Prefill(absl::Span<const TokenId> prompt, int begin, int end) {
+    NUMOE_CHECK(begin < end && static_cast<size_t>(end) <= prompt.size()) << begin << " to " << end;
     TokenId next = 0;
     for (int at = begin; at < end; at += options_.chunk) {
       const auto tokens =

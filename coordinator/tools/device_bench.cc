@@ -7,6 +7,7 @@
 #include <functional>
 #include <random>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/device/cpu/cpu_device.h"
 #include "coordinator/device/kv_block.h"
@@ -77,6 +78,7 @@ const Shape kShapes[] = {{"qwen3-30b",
                           true}};
 
 double Median(std::vector<double> values) {
+  NUMOE_CHECK(!values.empty());
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
                    values.end());
   return values[values.size() / 2];
@@ -97,6 +99,8 @@ class Bench {
   Bench(const DeviceBenchOptions& options, const Shape& shape, Isa isa, CpuDevice& device,
         MachineLimits& limits)
       : options_(options), shape_(shape), isa_(isa), device_(device), limits_(limits), bits_(64 << 20) {
+    NUMOE_CHECK_EQ(shape.heads % shape.kv_heads, 0) << shape.name;
+    NUMOE_CHECK(!shape.value_in_key || (shape.kv_heads == 1 && shape.value_width < shape.key_width));
     std::mt19937 random(3);
     for (size_t i = 0; i + 1 < bits_.size(); i += 2) {  // BF16 between 2^-8 and 2^-5, or FP8 codes
       bits_[i] = static_cast<std::byte>(random());
@@ -114,6 +118,7 @@ class Bench {
  private:
   // Prints the median of `step`, which does the work once at its n-th place.
   void Measure(const Work& work, const std::function<void(int n)>& step) {
+    NUMOE_CHECK(work.bytes > 0 && work.operations > 0 && work.peak > 0) << work.name;
     std::vector<double> times, bandwidths, shares;
     step(0);
     const auto begin = std::chrono::steady_clock::now();
@@ -148,6 +153,7 @@ class Bench {
   }
 
   static StepLayout Layout(int tokens, int context, int blocks) {
+    NUMOE_CHECK(0 < tokens && tokens <= context) << tokens << " of " << context;
     StepLayout layout;
     layout.blocks_per_sequence_max = blocks;
     for (int b = 0; b < blocks; ++b) layout.block_tables.push_back(b);
@@ -162,12 +168,14 @@ class Bench {
   MatrixView View(const MatrixShape& m) const {
     const bool fp8 = options_.dense_format == "fp8";
     const size_t bytes = static_cast<size_t>(m.rows) * static_cast<size_t>(m.cols) * (fp8 ? 1 : 2);
+    NUMOE_CHECK_LE(bytes, bits_.size()) << m.name;
     MatrixView view{.format = fp8 ? MatrixFormat::kFp8Block : MatrixFormat::kBF16,
                     .rows = m.rows,
                     .cols = m.cols,
                     .data = absl::MakeSpan(bits_.data(), bytes)};
     if (fp8) {
       const int blocks = (m.rows + 127) / 128 * ((m.cols + 127) / 128);
+      NUMOE_CHECK_LE(static_cast<size_t>(blocks), scales_.size());
       view.block_rows = view.block_cols = 128;
       view.scales = absl::MakeSpan(reinterpret_cast<const std::byte*>(scales_.data()),
                                    static_cast<size_t>(blocks) * sizeof(float));
@@ -179,6 +187,7 @@ class Bench {
     // A head is too large for its random bits; the limits are the same for a part of it.
     matrix.rows = std::min(matrix.rows,
                            static_cast<int>(bits_.size() / 2 / static_cast<size_t>(matrix.cols)) / 128 * 128);
+    NUMOE_CHECK_GT(matrix.rows, 0) << matrix.name;
     std::vector<Matrix> copies;
     WeightFormat format = WeightFormat::kBf16;
     ASSIGN_OR_RETURN(format, ParseWeightFormat(options_.dense_format));
@@ -216,6 +225,7 @@ class Bench {
                      .row = shape_.Row()};
     ASSIGN_OR_RETURN(spec.type, ParseCacheType(options_.kv_cache_dtype));
     const uint64_t layer_bytes = device_.store().KvCacheBytes(spec);
+    NUMOE_CHECK_GT(layer_bytes, 0u);
     blocks_ = spec.blocks;
     row_bytes_ = static_cast<double>(layer_bytes) / blocks_ / kKvBlockTokens;
     cache_name_ = CacheTypeName(spec.type);
@@ -226,6 +236,7 @@ class Bench {
   // With both halves of kv_b_proj, in whichever form the device chooses. Their one copy stays in caches.
   absl::Status RunLatentAttention() {
     const Shape& s = shape_;
+    NUMOE_CHECK(s.value_in_key && layers_ > 0) << "RunAttention has reserved the cache";
     const int nope = 128, value = 128, rope = s.key_width - s.value_width, latent = s.value_width;
     const std::vector<float> weights(static_cast<size_t>(s.heads * nope * latent), 0.01f);
     LatentAttendArgs args{.query = device_.store().NewTensor(s.heads * (nope + rope)),

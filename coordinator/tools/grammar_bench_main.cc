@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/weights/mapped_file.h"
@@ -49,6 +50,7 @@ double Microseconds(double since) { return Now() - since; }
 
 double Percentile(std::vector<double>& values, double share) {
   if (values.empty()) return 0;
+  NUMOE_CHECK(0 <= share && share <= 1) << share;
   const auto place = static_cast<size_t>(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(place), values.end());
   return values[place];
@@ -69,11 +71,14 @@ std::string WideSchema(int properties) {
         R"({"type":["string","null"],"maxLength":200})",
         R"({"type":"object","properties":{"lat":{"type":"number"},"lon":{"type":"number"},"name":{"type":"string"}},"required":["lat","lon"]})",
         R"({"type":"string","pattern":"^[a-z][a-z0-9_-]{0,62}$"})"};
-    schema += fmt::format(R"({}"property_{}":{})", i == 0 ? "" : ",", i, kTypes[i % 10]);
+    schema += fmt::format(R"({}"property_{}":{})", i == 0 ? "" : ",", i,
+                          kTypes[static_cast<size_t>(i) % std::size(kTypes)]);
     if (i % 3 != 2) required += fmt::format("{}\"property_{}\"", required.empty() ? "" : ",", i);
   }
   return schema + R"(},"required":[)" + required + "]}";
 }
+
+constexpr size_t kTools = 128;
 
 // As many as OpenAI takes, which begin alike.
 std::vector<std::string> ToolNames() {
@@ -83,6 +88,7 @@ std::vector<std::string> ToolNames() {
                              "page", "table", "row", "metric", "alert", "pod", "node", "job"})
       names.push_back(fmt::format("{}_{}", verb, noun));
   }
+  NUMOE_CHECK_EQ(names.size(), kTools);
   return names;
 }
 
@@ -210,6 +216,7 @@ class GrammarBench {
 
   // Uniform among the allowed tokens, or, one time in three, among those that end something.
   TokenId Draw(const std::vector<uint64_t>& mask) {
+    NUMOE_DCHECK_EQ(mask.size(), ending_.size());
     std::vector<uint64_t> ends(mask.size());
     for (size_t w = 0; w < mask.size(); ++w) ends[w] = mask[w] & ending_[w];
     const TokenId end = random_() % 3 == 0 ? DrawFrom(ends) : -1;
@@ -222,6 +229,7 @@ class GrammarBench {
     if (allowed == 0) return -1;
     auto skip = static_cast<int64_t>(random_() % static_cast<uint64_t>(allowed));
     for (size_t w = 0;; ++w) {
+      NUMOE_DCHECK_LT(w, mask.size());
       uint64_t word = mask[w];
       if (skip >= __builtin_popcountll(word)) {
         skip -= __builtin_popcountll(word);

@@ -19,6 +19,7 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
   ASSIGN_OR_RETURN(const std::optional<WeightFormat> dense_format,
                    ParseWeightFormatOrAuto(options.dense_format));
   ASSIGN_OR_RETURN(const CacheType cache_type, ParseCacheType(options.kv_cache_dtype));
+  NUMOE_CHECK(0 < options.step_tokens && options.step_tokens <= options.context_tokens);
   auto local = std::unique_ptr<LocalModel>(new LocalModel);
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(dir));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(dir));
@@ -30,6 +31,7 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
   ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
   std::vector<int> cpus;
   for (const NumaNode& node : topology.nodes) cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
+  NUMOE_CHECK(!cpus.empty()) << "a topology has a CPU";
   if (options.threads > 0) cpus.resize(static_cast<size_t>(options.threads), cpus.back());
   ASSIGN_OR_RETURN(local->executor_,
                    ExpertExecutor::Load(

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "common/base/check.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/kernels/kernels.h"
@@ -90,6 +91,7 @@ absl::StatusOr<std::vector<Document>> ReadDocuments(const PerplexityFlags& f, co
     const std::string place = fmt::format("{}:{}", f.text, number);
     ASSIGN_OR_RETURN(const nlohmann::json object, ParseStrictJson(line, place));
     ASSIGN_OR_RETURN(Document document, ReadDocument(object, place, tokenizer));
+    NUMOE_CHECK_EQ(document.tokens.size(), document.judged.size());
     if (document.tokens.size() > static_cast<size_t>(f.context))
       document.tokens.resize(static_cast<size_t>(f.context));
     document.judged.resize(document.tokens.size());
@@ -105,6 +107,7 @@ absl::StatusOr<std::vector<Document>> ReadDocuments(const PerplexityFlags& f, co
 
 // ln of the softmax of one row, and its largest element.
 size_t LogSoftmax(absl::Span<const float> logits, std::vector<double>& out) {
+  NUMOE_DCHECK(!logits.empty());
   const size_t best = static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   double sum = 0;
   for (const float x : logits) sum += std::exp(static_cast<double>(x) - logits[best]);
@@ -115,6 +118,7 @@ size_t LogSoftmax(absl::Span<const float> logits, std::vector<double>& out) {
 }
 
 void AddRow(absl::Span<const float> reference, absl::Span<const float> logits, TokenId next, Score& score) {
+  NUMOE_CHECK_EQ(reference.size(), logits.size());
   std::vector<double> p, q;
   const size_t best_reference = LogSoftmax(reference, p);
   score.agree += LogSoftmax(logits, q) == best_reference ? 1 : 0;
@@ -134,6 +138,7 @@ absl::StatusOr<Score> Judge(LocalModel& reference, LocalModel& model,
       return absl::InvalidArgumentError(
           fmt::format("the model has {} tokens and the reference {}, expected the same", found.vocab_size,
                       expected.vocab_size));
+    NUMOE_CHECK(expected.rows == size && found.rows == size) << "every token's logits were asked for";
     const auto row = [&](const StepLogits& logits, size_t i) {
       const auto vocab = static_cast<size_t>(logits.vocab_size);
       return logits.values.subspan(i * vocab, vocab);
@@ -167,6 +172,7 @@ absl::Status Run(const PerplexityFlags& f) {
     ASSIGN_OR_RETURN(const auto model,
                      load(f.model, format, f.dense_format, f.kv_cache_dtype, f.deferred_experts));
     ASSIGN_OR_RETURN(const Score score, Judge(*reference, *model, documents));
+    NUMOE_CHECK(0 < score.tokens && score.agree <= score.tokens) << "each document has a token to predict";
     const auto tokens = static_cast<double>(score.tokens);
     const char* line =
         f.json ? R"({{"format": "{}", "perplexity": {:.6g}, "kl": {:.6g}, "same_choice": {:.6g}, )"

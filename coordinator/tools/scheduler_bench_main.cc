@@ -23,7 +23,9 @@
 namespace numoe {
 namespace {
 
-constexpr int kVocab = 16;
+constexpr int kVocab = 16, kBestToken = 7;
+static_assert(kBestToken < kVocab);
+constexpr int kStepTokens = 8192;
 
 double Now() {  // microseconds
   timespec time = {};
@@ -32,21 +34,23 @@ double Now() {  // microseconds
 }
 
 double Percentile(std::vector<double>& values, double share) {
+  NUMOE_CHECK(!values.empty() && 0 <= share && share <= 1);
   const auto place = static_cast<size_t>(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(place), values.end());
   return values[place];
 }
 
-// Takes no time and wants every token to be 7.
+// Takes no time and wants every token to be kBestToken.
 class IdleModel final : public Model {
  public:
   explicit IdleModel(int rows_max) : logits_(static_cast<size_t>(rows_max) * kVocab, 0.0f) {
-    for (size_t i = 7; i < logits_.size(); i += kVocab) logits_[i] = 1;
+    for (size_t i = kBestToken; i < logits_.size(); i += kVocab) logits_[i] = 1;
   }
   absl::StatusOr<StepLogits> Forward(const StepBatch& batch) override {
     int rows = 0;
     for (const StepSequence& s : batch.sequences) rows += s.logits_last;
     const auto values = static_cast<size_t>(rows) * kVocab;
+    NUMOE_CHECK_LE(values, logits_.size());
     return StepLogits{rows, kVocab, absl::MakeConstSpan(logits_).subspan(0, values)};
   }
   const ModelConfig& config() const override { return config_; }
@@ -92,6 +96,7 @@ class SchedulerBench {
       times.push_back(Now() - began);
     }
     const EngineStats stats = scheduler_.Stats();
+    NUMOE_CHECK_LE(stats.running, load_.running) << load_.name;
     const double p50 = Percentile(times, 0.5), p99 = Percentile(times, 0.99);
     std::printf("%s\n", fmt::format(R"({{"bench":"scheduler_step","load":"{}","running":{},"waiting":{},)"
                                     R"("preemptions":{},"steps":{},"p50_us":{:.1f},"p99_us":{:.1f}}})",
@@ -104,7 +109,8 @@ class SchedulerBench {
 
  private:
   EngineOptions Options(const Load& load) {
-    return {.limits = {.sequences_max = load.running, .step_tokens = 8192},
+    NUMOE_CHECK(load.kv_tokens % kKvBlockTokens == 0 && load.running <= kStepTokens) << load.name;
+    return {.limits = {.sequences_max = load.running, .step_tokens = kStepTokens},
             .kv_blocks = load.kv_tokens / kKvBlockTokens,
             .max_model_len = 1 << 20,
             .vocab = kVocab,

@@ -74,6 +74,7 @@ class ServeBench {
     if (options_.dataset_name != "random" && options_.dataset_path.empty())
       return absl::InvalidArgumentError(
           fmt::format("--dataset-name {} needs --dataset-path", options_.dataset_name));
+    NUMOE_CHECK_EQ(Backends().count(options_.backend), 1u) << "the flag takes no other";
     format_.chat = Backends().at(options_.backend);
     format_.ignore_eos = !options_.disable_ignore_eos;
     if (!options_.extra_request_body.empty()) {
@@ -128,6 +129,7 @@ class ServeBench {
   }
 
   std::vector<Load> Loads() const {
+    NUMOE_CHECK(options_.request_rates.size() <= 1 || options_.max_concurrencies.size() <= 1);
     std::vector<Load> loads;
     const std::vector<int> unlimited = {0};
     for (const double rate : options_.request_rates) {
@@ -147,6 +149,7 @@ class ServeBench {
     for (LoadRequest& request : plan.requests)
       request.output_tokens = std::min(request.output_tokens, kWarmupOutputMax);
     const LoadResult result = RunLoad(*client_, plan, {});
+    NUMOE_CHECK_EQ(result.requests.size(), count) << "each request has a result";
     for (const RequestResult& request : result.requests) {
       if (request.ok) return absl::OkStatus();
     }
@@ -161,11 +164,13 @@ class ServeBench {
   }
 
   absl::Status RunOne(const Load& load, std::vector<LoadRequest> requests) {
+    NUMOE_CHECK(!requests.empty() && requests.size() <= static_cast<size_t>(options_.num_prompts));
     LoadPlan plan{
         .requests = std::move(requests), .max_concurrency = load.max_concurrency, .format = format_};
     plan.arrivals = PlanArrivals(
         plan.requests.size(),
         {.request_rate = load.request_rate, .burstiness = options_.burstiness, .seed = options_.seed});
+    NUMOE_CHECK_EQ(plan.arrivals.size(), plan.requests.size());
     const bool bar = isatty(STDERR_FILENO) == 1 && !options_.disable_tqdm;
     const LoadResult result =
         RunLoad(*client_, plan, bar ? ShowProgress : std::function<void(const LoadRunProgress&)>());
@@ -193,7 +198,8 @@ class ServeBench {
   ordered_json Arguments(const Load& load, size_t requests) const {
     char date[32];
     const std::time_t now = std::time(nullptr);
-    std::strftime(date, sizeof date, "%Y%m%d-%H%M%S", std::localtime(&now));
+    const size_t written = std::strftime(date, sizeof date, "%Y%m%d-%H%M%S", std::localtime(&now));
+    NUMOE_CHECK_GT(written, 0u) << "the date does not fit";
     const auto optional = [](int value) { return value == 0 ? ordered_json() : ordered_json(value); };
     return {{"date", date},
             {"backend", options_.backend},

@@ -165,6 +165,7 @@ class StreamBench {
   }
 
   void OnEvent(int stream, int64_t n) {
+    NUMOE_DCHECK(0 <= stream && stream < o_.streams && n >= 0);
     if (n == 0) ++begun_;
     if (!measuring_) return;
     const int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -172,7 +173,7 @@ class StreamBench {
   }
 
   void Report(const Memory& opened, double cpu_seconds) {
-    NUMOE_CHECK(!lags_.empty());
+    NUMOE_CHECK(!lags_.empty() && begun_ == o_.streams) << begun_;
     const double streams = o_.streams, seconds = o_.seconds;
     const std::vector<std::pair<const char*, double>> figures = {
         {"events_per_s", static_cast<double>(lags_.size()) / seconds},

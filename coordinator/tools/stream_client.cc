@@ -62,6 +62,7 @@ absl::Status StreamClient::Open(int port, const std::string& body) {
 absl::Status StreamClient::Read(int number) {
   NUMOE_DCHECK(0 <= number && static_cast<size_t>(number) < streams_.size());
   Stream& stream = streams_[static_cast<size_t>(number)];
+  NUMOE_DCHECK_GE(stream.socket, 0) << "a stream that was closed";
   const ssize_t bytes = recv(stream.socket, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
   if (bytes <= 0) return absl::UnavailableError(fmt::format("stream {} was closed", number));
   const std::string_view text(buffer_.data(), static_cast<size_t>(bytes));

@@ -117,6 +117,7 @@ class TextBench {
   ordered_json LongConversation() const {
     ordered_json messages = ordered_json::array();
     const std::vector<std::string_view> texts = Pieces(english_, kMessageBytes);
+    NUMOE_CHECK_GE(texts.size(), size_t{kMessages} + 4) << "the last round has texts, too";
     messages.push_back({{"role", "system"}, {"content", texts[0]}});
     while (messages.size() < kMessages) {
       const size_t n = messages.size();
@@ -136,6 +137,7 @@ class TextBench {
       messages.push_back({{"role", "assistant"}, {"content", texts[n + 3]}});
     }
     while (messages.size() > kMessages) messages.erase(messages.size() - 1);
+    NUMOE_CHECK_EQ(messages.size(), size_t{kMessages});
     return messages;
   }
 

@@ -28,6 +28,7 @@ std::string PrivateHealth() {
 
 absl::StatusOr<FleetPlan> PlanFleetFor(const WorkerOptions& options, const Topology& topology) {
   NUMOE_CHECK(options.fleet.has_value());
+  NUMOE_CHECK(options.executor.numa_nodes.empty()) << "the plan gives each worker its nodes";
   return PlanFleet(topology, {.local_workers = options.executor.local_workers,
                               .first_index = options.executor.slice.worker_index,
                               .worker_count = options.fleet->worker_count,

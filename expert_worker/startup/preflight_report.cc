@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/topology/topology.h"
 #include "expert_worker/experts/worker_home.h"
@@ -34,10 +35,12 @@ absl::StatusOr<std::vector<std::vector<int>>> HomesFor(WorkerOptions& options) {
 }  // namespace
 
 absl::StatusOr<PreflightReport> ReportPreflight(WorkerOptions options) {
+  NUMOE_CHECK(options.preflight || !options.model.empty()) << "only a look at the machine needs no model";
   std::vector<WorkerOnNodes> workers;
   std::vector<Finding> reserved;
   if (!options.model.empty()) {
     ASSIGN_OR_RETURN(const std::vector<std::vector<int>> homes, HomesFor(options));
+    NUMOE_CHECK(!homes.empty());
     ASSIGN_OR_RETURN(const SliceBytes slice, PlanSliceBytes(options));
     ASSIGN_OR_RETURN(const WorkerNeeds needs, NeedsOf(options, slice.of_free_memory));
     const HugePages pages = options.executor.memory.pages;

@@ -1,5 +1,6 @@
 #include "expert_worker/startup/shared_home.h"
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "expert_worker/experts/worker_home.h"
@@ -33,6 +34,7 @@ void SharedHome::Follow() {
 }
 
 void SharedHome::OnMoved(const CpuShare& share) {
+  NUMOE_CHECK(0 <= share.place && share.place < share.sharing) << share.place << " of " << share.sharing;
   if (share.sharing == 1) {
     LogInfo("this worker is alone on its CPUs now: it takes all of them");
   } else {
@@ -49,11 +51,14 @@ void SharedHome::Apply() {
   PlacementRequest shared = request_;
   shared.found = share_;
   const absl::StatusOr<Placement> plan = PlanPlacement(topology_, shared);
-  if (plan.ok()) executor_->MoveTo(plan->cpus);
+  if (!plan.ok()) return;
+  NUMOE_CHECK(plan->nodes == placement_.nodes && !plan->cpus.empty()) << "memory stays where it is";
+  executor_->MoveTo(plan->cpus);
 }
 
 SharedHome::Move::Move(SharedHome& home, ExpertExecutor& executor) : home_(home) {
   const MutexLock lock(home_.mutex_);
+  NUMOE_CHECK(home_.executor_ == nullptr) << "one executor lives in a home";
   home_.executor_ = &executor;
   if (home_.share_ != home_.found_) home_.Apply();  // somebody came or went while the weights were loaded
 }

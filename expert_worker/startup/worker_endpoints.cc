@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "expert_worker/service/health_probe.h"
 #include "expert_worker/service/listen_address.h"
@@ -10,6 +11,7 @@ namespace numoe {
 
 absl::StatusOr<std::shared_ptr<TlsIdentityWatch>> OpenTls(const WorkerOptions& options) {
   if (!options.tls.given()) return nullptr;
+  NUMOE_CHECK(CheckAllOrNone(options.tls).ok()) << "ReadWorkerOptions takes all three or none";
   return TlsIdentityWatch::Open(options.tls, TlsRole::kServer);
 }
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/core_dumps.h"
 #include "common/base/flags.h"
 #include "common/base/limits.h"
@@ -15,7 +16,10 @@
 namespace numoe {
 namespace {
 
-constexpr int kFirstMetricsPort = 9090;
+constexpr int kFirstMetricsPort = 9090, kPortMax = 65'535;
+static_assert(kFirstMetricsPort + limits::kWorkersMax - 1 <= kPortMax,
+              "every worker has a port by its index");
+static_assert(FleetOptions{}.hung_after < FleetOptions{}.load_stalled_after, "a load is silent for longer");
 
 // The flags as they are given. Whose text needs no reading fills in the options themselves.
 struct WorkerFlags {
@@ -34,8 +38,8 @@ struct WorkerFlags {
   std::string pinning = "preferred";
   bool supervise = false;
   std::string worker_per = "node";
-  int64_t hung_after_ms = 60'000;
-  int64_t load_stalled_after_ms = 600'000;
+  int64_t hung_after_ms = FleetOptions{}.hung_after.count();
+  int64_t load_stalled_after_ms = FleetOptions{}.load_stalled_after.count();
   bool worker_count_given = false;
   std::string probe;
 };
@@ -69,7 +73,7 @@ void AddServiceFlags(Flags& flags, WorkerFlags& f) {
       .Add("metrics-port", f.metrics_port,
            fmt::format("Port of the Prometheus endpoint; -1: {} + worker-index, 0: any free one",
                        kFirstMetricsPort))
-      .Range(-1, 65535);
+      .Range(-1, kPortMax);
 }
 
 Flag AddSliceFlags(Flags& flags, WorkerFlags& f) {
@@ -218,6 +222,12 @@ bool HasPromisedCpus(int exclusive_cpus) {
   return cpus && static_cast<int>(cpus->size()) == exclusive_cpus;
 }
 
+// Which of the only two words that its flag takes.
+bool IsFirst(std::string_view word, std::string_view first, std::string_view second) {
+  NUMOE_CHECK(word == first || word == second) << word << ", expected " << first << " or " << second;
+  return word == first;
+}
+
 absl::StatusOr<WorkerOptions> OptionsFrom(WorkerFlags f) {
   WorkerOptions& o = f.options;
   if (o.model.empty() && !o.preflight) return absl::InvalidArgumentError("--model is required; see --help");
@@ -228,19 +238,21 @@ absl::StatusOr<WorkerOptions> OptionsFrom(WorkerFlags f) {
   if (f.health_listen != "none") o.health_listen = f.health_listen;
   o.shared_memory = !f.no_shared_memory;
   o.drain_timeout = std::chrono::milliseconds(f.drain_timeout_ms);
-  o.pinning_required = f.pinning == "required";
-  o.executor.slice.mode = f.slice == "expert" ? SliceMode::kExpert : SliceMode::kIntermediate;
-  o.executor.map_packed = f.packed == "map";
+  o.pinning_required = IsFirst(f.pinning, "required", "preferred");
+  o.executor.slice.mode =
+      IsFirst(f.slice, "expert", "intermediate") ? SliceMode::kExpert : SliceMode::kIntermediate;
+  o.executor.map_packed = IsFirst(f.packed, "map", "copy");
   o.executor.local_required = o.pinning_required;
   o.executor.alone = o.pinning_required || HasPromisedCpus(o.exclusive_cpus);
   if (f.supervise) {
     o.fleet = {.worker_count = f.worker_count_given ? o.executor.slice.worker_count : 0,
-               .per_package = f.worker_per == "package",
+               .per_package = IsFirst(f.worker_per, "package", "node"),
                .hung_after = std::chrono::milliseconds(f.hung_after_ms),
                .load_stalled_after = std::chrono::milliseconds(f.load_stalled_after_ms)};
   }
   const int first_port = kFirstMetricsPort + (f.supervise ? 0 : o.executor.slice.worker_index);
   o.metrics_port = f.metrics_port == -1 ? first_port : f.metrics_port;
+  NUMOE_CHECK(0 <= o.metrics_port && o.metrics_port <= kPortMax) << o.metrics_port;
   return std::move(o);
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "expert_worker/experts/worker_home.h"
 #include "expert_worker/preflight/preflight.h"
@@ -26,6 +27,7 @@ PinningRequest PinningFor(const WorkerOptions& options) {
 }
 
 absl::StatusOr<std::optional<NodeClaim>> ClaimNodes(const WorkerOptions& options) {
+  NUMOE_CHECK_EQ(options.executor.local_required, options.pinning_required) << "one flag says both";
   if (!options.pinning_required) return std::nullopt;
   RETURN_IF_ERROR(RequirePinning(CheckPinning("/", PinningFor(options))));
   if (options.fleet) return std::nullopt;
@@ -35,6 +37,7 @@ absl::StatusOr<std::optional<NodeClaim>> ClaimNodes(const WorkerOptions& options
 }
 
 absl::StatusOr<WorkerPlace> SettleWorker(const WorkerOptions& options) {
+  NUMOE_CHECK(!options.fleet) << "a supervisor leaves the nodes to its workers";
   ASSIGN_OR_RETURN(std::optional<NodeClaim> claim, ClaimNodes(options));
   std::vector<Finding> findings = FindSettings(options);  // of the process as it was started
   ASSIGN_OR_RETURN(auto home, SharedHome::Find(LimitByQuota(RequestFor(options.executor))));

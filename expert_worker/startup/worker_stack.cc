@@ -125,6 +125,7 @@ WorkerServiceOptions WorkerStack::ServiceOptions() const {
 }
 
 absl::Status WorkerStack::StartService() {
+  NUMOE_CHECK(executor_->slice() == options_.executor.slice) << "the slice that was asked for";
   move_.emplace(*place_.home, *executor_);
   LogInfo("instruction sets: {}", DescribeIsas());
   ASSIGN_OR_RETURN(service_, WorkerService::Start(*executor_, ServiceOptions()));
@@ -155,6 +156,7 @@ void WorkerStack::Drain() {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kLook{20};
   constexpr std::chrono::seconds kIdle{3};  // a layer of the longest prompt's attention takes less
+  static_assert(kLook < kIdle);
   const ScopedDeadlySignals at_once;
   service_->Drain();
   const Clock::time_point deadline = Clock::now() + options_.drain_timeout;

@@ -30,6 +30,7 @@ struct BenchCache {
 
 absl::StatusOr<BenchCache> MakeCache(BenchContext& context, const AttentionSizes& sizes,
                                      const DecodePoint& point, bool fp8) {
+  NUMOE_CHECK(sizes.layers > 0 && point.batch > 0 && point.context > 0);
   BenchCache cache;
   cache.blocks_per_sequence = (point.context + kCacheBlockTokens - 1) / kCacheBlockTokens;
   const int blocks = cache.blocks_per_sequence * point.batch;
@@ -126,6 +127,7 @@ absl::Status BenchPrefill(BenchContext& context, const AttentionSizes& sizes) {
   ASSIGN_OR_RETURN(const auto sums, context.Zeros(Values(row_heads, sizes.value) * 2));
   ASSIGN_OR_RETURN(const auto maxima, context.Zeros(static_cast<size_t>(row_heads) * sizeof(float)));
   ASSIGN_OR_RETURN(const auto totals, context.Zeros(static_cast<size_t>(row_heads) * sizeof(float)));
+  NUMOE_CHECK(!passes.empty()) << tokens << " tokens";
   std::vector<std::unique_ptr<Memory>> tasks;
   for (const PrefillPass& pass : passes) {
     ASSIGN_OR_RETURN(tasks.emplace_back(), context.Upload(pass.tasks));

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <random>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/tools/gpu/read_memory.h"
 
@@ -12,11 +13,13 @@ namespace {
 
 constexpr int kWarmUps = 2;
 constexpr int kReadBlocks = 2;                     // of a multiprocessor
+constexpr size_t kReadAtOnce = 16;                 // bytes, by LaunchReadMemory
 constexpr size_t kRandomBytes = size_t{32} << 20;  // what is drawn; more is filled with copies of it
 
 }  // namespace
 
 double Median(std::vector<double> values) {
+  NUMOE_CHECK(!values.empty());
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
                    values.end());
   return values[values.size() / 2];
@@ -24,6 +27,7 @@ double Median(std::vector<double> values) {
 
 absl::StatusOr<BenchContext> BenchContext::Create(Runtime& runtime, const LimitSizes& sizes,
                                                   BenchReport report) {
+  NUMOE_CHECK(sizes.repetitions > 0 && sizes.matrix > 0 && report != nullptr);
   BenchContext context(runtime, sizes, std::move(report));
   ASSIGN_OR_RETURN(context.stream_, runtime.NewStream());
   ASSIGN_OR_RETURN(context.first_, runtime.NewTimestamp());
@@ -48,6 +52,7 @@ absl::StatusOr<double> BenchContext::Seconds(absl::FunctionRef<void(int)> body,
 }
 
 absl::StatusOr<double> BenchContext::GraphSeconds(int launches, absl::FunctionRef<void(int)> body) {
+  NUMOE_CHECK_GT(launches, 0);
   RETURN_IF_ERROR(runtime_.Synchronize(stream_));
   RETURN_IF_ERROR(runtime_.BeginCapture(stream_));
   for (int n = 0; n < launches; ++n) body(n);
@@ -63,6 +68,7 @@ absl::StatusOr<std::unique_ptr<Memory>> BenchContext::UploadBytes(const void* va
 }
 
 absl::StatusOr<std::unique_ptr<Memory>> BenchContext::Random(size_t bytes) {
+  NUMOE_CHECK_GT(bytes, size_t{0});
   std::mt19937_64 random(bytes);
   std::vector<uint64_t> drawn(std::min(bytes, kRandomBytes) / sizeof(uint64_t) + 1);
   for (uint64_t& four : drawn) four = (random() & 0x80ff80ff80ff80ffu) | 0x3c003c003c003c00u;
@@ -82,6 +88,7 @@ absl::StatusOr<std::unique_ptr<Memory>> BenchContext::Zeros(size_t bytes) {
 }
 
 absl::Status BenchContext::MeasureLimits() {
+  NUMOE_CHECK(sizes_.read_bytes % (2 * kReadAtOnce) == 0) << "each half is read and copied in whole vectors";
   const int blocks = kReadBlocks * runtime_.facts().multiprocessors;
   ASSIGN_OR_RETURN(const auto memory, Random(sizes_.read_bytes));
   ASSIGN_OR_RETURN(const auto sums, Zeros(static_cast<size_t>(blocks) * kReadThreads * sizeof(uint32_t)));

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <thread>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/service/worker_service.h"
@@ -29,6 +30,9 @@ struct BenchWorker::Shared {
   std::atomic<uint64_t> calls{0};
   std::atomic<uint64_t> nanoseconds{0};
   char error[512] = {};
+  static_assert(std::atomic<State>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
+                    std::atomic<uint64_t>::is_always_lock_free,
+                "a lock of one process is none of the other's");
 };
 
 namespace {
@@ -41,6 +45,7 @@ class TimedExecutor final : public LayerExecutor {
       : inner_(inner), computing_(computing), calls_(calls), nanoseconds_(nanoseconds) {}
 
   absl::Status Execute(const LayerCallView& call, absl::Span<float> out) override {
+    NUMOE_DCHECK_EQ(out.size(), call.hidden.size());
     const auto begin = std::chrono::steady_clock::now();
     absl::Status status;
     if (inner_ == nullptr || !computing_) {
@@ -66,6 +71,7 @@ class TimedExecutor final : public LayerExecutor {
 }  // namespace
 
 absl::Status BenchWorker::Serve(const BenchWorkerOptions& options, Shared& shared) {
+  NUMOE_CHECK(options.hidden > 0 && options.experts_per_token <= options.experts) << options.experts;
   std::unique_ptr<SyntheticCheckpoint> checkpoint;
   std::unique_ptr<ExpertExecutor> executor;
   if (options.width > 0) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <thread>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/topology/node_memory.h"
 #include "coordinator/device/cuda/kernels/elementwise.h"
@@ -19,7 +20,10 @@ namespace {
 
 // Longer than any of it takes, unless it waits for the kernel that waits.
 constexpr auto kBlocks = std::chrono::seconds(3);
+constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr int64_t kConverted = 1 << 16;  // values
+// Values that are read as fp32 lie in front of what they become.
+static_assert(kConverted * sizeof(float) <= 2 * kConverted * sizeof(Bf16));
 
 class DriverBench {
  public:
@@ -27,6 +31,8 @@ class DriverBench {
       : runtime_(runtime), sizes_(sizes), report_(report) {}
 
   absl::Status Run() {
+    NUMOE_CHECK_EQ(sizes_.pinned_bytes % kHugePageBytes, 0u);
+    NUMOE_CHECK_GE(sizes_.pinned_bytes, 3 * kConverted * sizeof(Bf16));
     ASSIGN_OR_RETURN(stream_, runtime_.NewStream());
     ASSIGN_OR_RETURN(other_, runtime_.NewStream(/*urgent=*/true));
     ASSIGN_OR_RETURN(device_, runtime_.Allocate(sizes_.pinned_bytes));
@@ -40,6 +46,7 @@ class DriverBench {
 
  private:
   absl::Span<std::byte> Half(int half) {
+    NUMOE_CHECK(half == 0 || half == 1) << half;
     return shared_.bytes().subspan(static_cast<size_t>(half) * sizes_.pinned_bytes, sizes_.pinned_bytes);
   }
 
@@ -98,6 +105,7 @@ class DriverBench {
 
   // Waits for a reply that never comes, until it is released.
   absl::Status Wait(const Memory& words, const Memory& step) {
+    NUMOE_CHECK(release_ == nullptr) << "one kernel waits";
     auto* const host = new (words.host()) Words;
     HandoverStep waiting{.ports = 1};
     auto* const device = reinterpret_cast<Words*>(words.device());
@@ -119,6 +127,7 @@ class DriverBench {
     Try(what + " beside a waiting kernel", 0, [&]() -> absl::Status {
       auto done = std::async(std::launch::async, body);
       blocked_ = done.wait_for(kBlocks) == std::future_status::timeout;
+      NUMOE_CHECK(release_ != nullptr) << "a kernel waits";
       if (blocked_) __atomic_store_n(release_, 1u, __ATOMIC_RELEASE);
       const absl::Status status = done.get();
       if (!blocked_ || (!must && status.ok())) return status;

@@ -4,6 +4,7 @@
 #include <random>
 #include <set>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/device/cuda/cuda_experts.h"
 #include "coordinator/tools/gpu/gpu_bench.h"
@@ -34,6 +35,7 @@ struct BenchExpertLayer {
 
 absl::StatusOr<BenchExpertLayer> MakeLayer(BenchContext& context, const ExpertBenchSizes& sizes, int slots,
                                            int rows_max) {
+  NUMOE_CHECK(rows_max > 0 && sizes.experts_per_token <= slots) << slots << " slots";
   const SyntheticCheckpoint checkpoint({.hidden_size = sizes.hidden,
                                         .intermediate_size = sizes.width,
                                         .experts = slots,
@@ -79,6 +81,7 @@ absl::Status BenchRows(BenchContext& context, const ExpertBenchSizes& sizes, Ben
     distinct += static_cast<double>(std::set<int32_t>(chosen.begin(), chosen.end()).size()) / 8;
     ASSIGN_OR_RETURN(routes.emplace_back(), context.Upload(chosen));
   }
+  NUMOE_CHECK(k <= distinct && distinct <= slots) << distinct << " experts of " << slots;
   const auto call_of = [&](int n) {
     return ExpertsCall{.rows = rows,
                        .hidden = As<Bf16>(layer.hidden),
@@ -112,6 +115,7 @@ absl::Status BenchRows(BenchContext& context, const ExpertBenchSizes& sizes, Ben
 }  // namespace
 
 absl::Status BenchExperts(BenchContext& context, const ExpertBenchSizes& sizes) {
+  NUMOE_CHECK(!sizes.tokens.empty() && !sizes.rows.empty());
   const int tokens_max = *std::max_element(sizes.tokens.begin(), sizes.tokens.end());
   ASSIGN_OR_RETURN(BenchExpertLayer few, MakeLayer(context, sizes, sizes.slots, tokens_max));
   for (const int tokens : sizes.tokens)

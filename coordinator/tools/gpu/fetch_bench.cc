@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/kernels/kernels.h"
 #include "common/topology/node_memory.h"
@@ -23,6 +24,7 @@ namespace {
 class SharedWeights final : public DirectExperts {
  public:
   static absl::StatusOr<std::unique_ptr<SharedWeights>> Create(const FetchSizes& sizes) {
+    NUMOE_CHECK(sizes.layers > 0 && 0 < sizes.experts_per_token && sizes.experts_per_token <= sizes.experts);
     auto weights = std::make_unique<SharedWeights>();
     const size_t up = PackedBytes(WeightFormat::kRawInt4, sizes.width, sizes.hidden);
     const size_t expert = 2 * up + PackedBytes(WeightFormat::kRawInt4, sizes.hidden, sizes.width);
@@ -31,9 +33,10 @@ class SharedWeights final : public DirectExperts {
     const size_t bytes = layer_bytes * static_cast<size_t>(sizes.layers);
     ASSIGN_OR_RETURN(weights->memory_, NodeMemory::Allocate(bytes, {.shared = true}));
     std::mt19937 random(3);
-    std::vector<uint32_t> drawn(layer_bytes / std::max(1, sizes.experts) / sizeof(uint32_t));
+    std::vector<uint32_t> drawn(layer_bytes / static_cast<size_t>(sizes.experts) / sizeof(uint32_t));
     for (uint32_t& word : drawn) word = (random() & 0x80ff80ffu) | 0x3c003c00u;  // as BF16 small and finite
     const size_t piece = drawn.size() * sizeof(uint32_t);
+    NUMOE_CHECK_GT(piece, size_t{0});
     for (size_t at = 0; at < bytes; at += piece)
       std::memcpy(weights->memory_.data() + at, drawn.data(), std::min(piece, bytes - at));
     SharedExperts directory{.bytes = bytes, .width = sizes.width};
@@ -85,6 +88,7 @@ std::vector<int32_t> RandomRoutes(const FetchSizes& sizes, int tokens) {
   for (int e = 0; e < sizes.experts; ++e) all[static_cast<size_t>(e)] = e;
   for (int t = 0; t < tokens; ++t)
     std::sample(all.begin(), all.end(), std::back_inserter(chosen), sizes.experts_per_token, random);
+  NUMOE_CHECK_EQ(chosen.size(), static_cast<size_t>(tokens) * static_cast<size_t>(sizes.experts_per_token));
   return chosen;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "common/base/check.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/observe/logging.h"
@@ -80,6 +81,7 @@ absl::Status Run(const std::string& part, int ordinal, bool json) {
   if (part == "step") return BenchStep(std::move(runtime), limits, *worker, step, report);
   if (part == "hybrid") return BenchHybrid(std::move(runtime), limits, *worker, step, report);
   if (part == "overlap") return BenchOverlap(std::move(runtime), limits, *worker, step, report);
+  NUMOE_CHECK_EQ(part, "limits") << "the flag takes no other";
   return absl::OkStatus();
 }
 

@@ -2,6 +2,7 @@
 // else.
 #include <cstring>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "coordinator/device/cuda/direct_exchange.h"
 #include "coordinator/tools/gpu/gpu_bench.h"
@@ -13,6 +14,7 @@ namespace {
 constexpr int64_t kPatienceMs = 60'000;
 
 absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, ExpertFanOut& workers, int rows) {
+  NUMOE_CHECK(rows > 0 && sizes.layers > 0);
   Runtime& runtime = context.runtime();
   const Stream stream = context.stream();
   ASSIGN_OR_RETURN(const auto exchange, DirectExchange::Create(runtime, stream));
@@ -77,6 +79,9 @@ absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, Expert
 }  // namespace
 
 absl::Status BenchHandover(BenchContext& context, BenchWorker& worker, const HandoverSizes& sizes) {
+  NUMOE_CHECK_EQ(sizes.hidden, worker.options().hidden);
+  NUMOE_CHECK_LE(sizes.experts_per_token, worker.options().experts)
+      << "every chosen expert is one of the worker's";
   worker.SetComputing(false);
   Metrics metrics(MetricOwner::kCoordinator);
   ASSIGN_OR_RETURN(const auto workers,

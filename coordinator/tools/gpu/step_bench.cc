@@ -25,6 +25,7 @@ constexpr int64_t kStepPatienceMs = 120'000;
 
 /// Bytes of weights that a decode step reads: of the embedding one row, of kv_b_proj not the form of prompts.
 double StepWeightBytes(const ModelConfig& c) {
+  NUMOE_CHECK_EQ(c.layer_is_moe.size(), static_cast<size_t>(c.num_layers));
   const double hidden = c.hidden_size, heads = c.num_heads, latent = c.kv_lora_rank;
   const double query = c.qk_nope_head_dim + c.qk_rope_head_dim;
   const double attention =
@@ -58,6 +59,8 @@ class StepModel {
   /// Loads the model's weights, whose experts are `worker`'s.
   absl::Status Load(BenchWorker& worker, Metrics& metrics, int overlap_tokens = kNoOverlap) {
     const ModelConfig& config = sizes_.config;
+    NUMOE_CHECK(worker.options().hidden == config.hidden_size &&
+                worker.options().experts == config.num_experts);
     ASSIGN_OR_RETURN(experts_, ExpertFanOut::Connect({.addresses = {worker.address()},
                                                       .link = {.data_path = DataPath::kSharedMemory,
                                                                .hidden_size = config.hidden_size,
@@ -108,6 +111,7 @@ class StepModel {
     StepWay kept = StepWay::kWhole;
   };
   absl::StatusOr<OverlapTimes> RunPrompts() {
+    NUMOE_CHECK_GE(sizes_.prompt_tokens, kMeasuredTokensMin) << "no step would be tried in halves";
     const std::vector<TokenId> tokens(static_cast<size_t>(sizes_.prompt_tokens), 7);
     std::vector<double> whole, halves;
     for (int n = 0; n <= kTrialSteps; ++n) {
@@ -170,6 +174,7 @@ absl::Status BenchHybrid(std::unique_ptr<Runtime> runtime, const GpuLimits& limi
   RETURN_IF_ERROR(model->Load(worker, metrics));
   const std::vector<bool>& moe = sizes.config.layer_is_moe;
   const auto layers = static_cast<double>(std::count(moe.begin(), moe.end(), true));
+  NUMOE_CHECK(layers > 0 && worker.options().width > 0) << "the worker has experts";
   worker.SetComputing(false);
   ASSIGN_OR_RETURN(const StepModel::Times alone, model->Run(worker));
   worker.SetComputing(true);
@@ -192,6 +197,7 @@ absl::Status BenchOverlap(std::unique_ptr<Runtime> runtime, const GpuLimits& lim
                           const StepSizes& sizes, const BenchReport& report) {
   Metrics metrics(MetricOwner::kCoordinator);
   ASSIGN_OR_RETURN(const auto model, StepModel::Create(std::move(runtime), sizes, sizes.prompt_tokens));
+  NUMOE_CHECK_GT(worker.options().width, 0) << "the worker has experts";
   RETURN_IF_ERROR(model->Load(worker, metrics, kMeasuredOverlap));
   worker.SetComputing(true);
   worker.TakeSecondsPerCall();
@@ -229,6 +235,7 @@ ModelConfig K2Config(int layers, int experts) {
   config.moe_intermediate_size = 2048;
   config.num_experts = experts;
   config.experts_per_token = 8;
+  NUMOE_CHECK(layers > 1 && experts >= config.experts_per_token) << layers << " layers";
   config.num_shared_experts = 1;
   config.layer_is_moe.assign(static_cast<size_t>(layers), true);
   config.layer_is_moe[0] = false;

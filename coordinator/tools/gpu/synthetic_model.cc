@@ -5,12 +5,16 @@
 #include <functional>
 #include <random>
 
+#include "common/base/check.h"
+
 namespace numoe {
 namespace {
 
 constexpr size_t kOffsets = 4096;  // places in the pool where a matrix may begin
 constexpr size_t kOffsetBytes = 256;
 constexpr size_t kDrawnBytes = size_t{32} << 20;  // the rest of the pool are copies of it
+
+static_assert(kDrawnBytes % sizeof(uint64_t) == 0 && kOffsetBytes % sizeof(uint64_t) == 0);
 
 }  // namespace
 
@@ -41,6 +45,7 @@ absl::StatusOr<std::vector<float>> SyntheticModel::ReadVector(std::string_view t
 
 absl::StatusOr<MatrixView> SyntheticModel::FindMatrix(std::string_view module, int64_t rows, int64_t cols,
                                                       const ModelConfig&) const {
+  NUMOE_CHECK(rows > 0 && cols > 0) << module << ": " << rows << " x " << cols;
   const auto bytes = static_cast<size_t>(rows) * static_cast<size_t>(cols) * 2;
   const size_t offset = std::hash<std::string_view>()(module) % kOffsets * kOffsetBytes;
   if (offset + bytes > pool_.size()) {
