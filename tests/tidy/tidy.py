@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Checks the house: layers, header contracts, sizes, raw prints, exceptions, unfinished work, dead files, README paths;
 heavy headers (heavy.py), what targets link (targets.py), commits that benchmarks name (commits.py), how much each room asserts
-(assertions.py).
+(assertions.py), sources without a test of their name (pairs.py).
 
 Prints `file:line: problem` for each finding and exits 1 if there is any. With --files it prints which C++ sources there are
-instead. Standard library only. Usage: tidy.py [--files] [ROOT]
+instead, with --pairs room by room how many have a test of their name. Standard library only.
+Usage: tidy.py [--files|--pairs] [ROOT]
 """
 import functools
 import os
@@ -16,6 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import assertions  # noqa: E402
 import commits  # noqa: E402
 import heavy  # noqa: E402
+import pairs  # noqa: E402
 import source  # noqa: E402
 import targets  # noqa: E402
 
@@ -274,20 +276,21 @@ class Tidy:
                       self.check_dead_files, self.check_readme):
             check()
         heavy.check(self)
+        pairs.check(self)
         commits.check(self)
         return sorted(self.found)
 
 
 def main():
     arguments = sys.argv[1:]
-    only_files = arguments[:1] == ["--files"]
-    roots = arguments[only_files:] or [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")]
+    option = arguments[0] if arguments[:1] in (["--files"], ["--pairs"]) else ""
+    roots = arguments[bool(option):] or [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")]
     tidy = Tidy(roots[0])
     if not tidy.code:
         print("tidy: found no source files at all", file=sys.stderr)
         return 1
-    if only_files:
-        print("\n".join(tidy.code))
+    if option:
+        print("\n".join(tidy.code if option == "--files" else pairs.table(tidy)))
         return 0
     findings = tidy.run()
     for path, line, what in findings:

@@ -12,6 +12,7 @@ from unittest import mock
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import assertions  # noqa: E402
 import hardening  # noqa: E402
+import pairs  # noqa: E402
 import preprocessed  # noqa: E402
 import source  # noqa: E402
 from tidy import Tidy  # noqa: E402
@@ -26,6 +27,7 @@ CLEAN = {
                              "coordinator/model: common/tensor\nexpert_worker: common/tensor\n",
     "tests/tidy/ratchet.txt": "# none\n",
     "tests/tidy/heavy.txt": "# heavy\ncommon/base/check.cc preprocessed-lines 9\n",
+    "tests/tidy/pairs.txt": "# percent\n0\n",
     "common/base/check.h": CONTRACT + "void Check();\n",
     "common/base/check.cc": '#include "common/base/check.h"\nvoid Check() { std::fprintf(stderr, "x"); }\n',
     "common/base/CMakeLists.txt": "numoe_library(numoe_base SRCS check.cc)\n",
@@ -154,6 +156,20 @@ class TidyTest(unittest.TestCase):
                     "coordinator/model/CMakeLists.txt:1: m of coordinator/model may not link k_host of common/kernels")
         self.expect({**lists("tests/CMakeLists.txt", "numoe_library(numoe_support SRCS)\n"), **lists(of_kernels, "numoe_library(k DEPS numoe_support)\n")},
                     "common/kernels/CMakeLists.txt:1: k links numoe_support of tests/CMakeLists.txt: the product does not link tests")
+
+    def test_sources_with_a_test_of_their_name(self):
+        least = lambda percent: {"tests/tidy/pairs.txt": f"# percent\n{percent}\n"}
+        test = lambda path: {f"tests/unit/common/base/{path}": '#include "common/base/check.h"\n',
+                             "tests/unit/common/base/CMakeLists.txt": f"numoe_tests(t SRCS {path})\n"}
+        more = {"common/base/more.cc": "int x;\n", "common/base/CMakeLists.txt": "numoe_library(numoe_base SRCS check.cc more.cc)\n"}
+        self.expect({**test("check_test.cc"), **least(100)})
+        self.expect({**test("check_test.cc"), **more, **least(50)})
+        self.expect({**test("check_test.cc"), **more, **least(51)}, "pairs.txt:2: 1 of 2 sources of the product have a test of their name, "
+                                                                    "50 %, expected at least 51 %")
+        self.expect({**test("check_test.cc"), **least(99)}, "pairs.txt:2: 100 % of the product's sources have a test of their name: raise")
+        self.expect({**test("other_test.cc"), **least(0)})
+        self.expect({"tests/tidy/pairs.txt": "# percent\n"}, "pairs.txt:1: expected one number")
+        self.expect(least("most"), "pairs.txt:2: expected one number")
 
     def test_headers(self):
         self.expect({"common/base/check.h": "// Short.\n#pragma once\n"}, "check.h:1: a header begins with a contract")
@@ -353,6 +369,42 @@ class PreprocessedTest(unittest.TestCase):
         for release in ({"ID": "debian", "VERSION_ID": "13"}, {"ID": "ubuntu", "VERSION_ID": "24.04"}, {"ID": "arch"}):
             status, said = self.judged(release)
             self.assertEqual((status, "a.cc 100 of 10" in said, "not judged on" in said), (0, True, True), said)
+
+
+class PairsTest(unittest.TestCase):
+    def rooms(self, files):
+        """What pairs.per_room says of a tree of these files."""
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in files.items():
+                os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+                with open(os.path.join(root, path), "w", encoding="utf-8") as f:
+                    f.write(text)
+            return pairs.per_room(Tidy(root))
+
+    def test_programs_and_variants_of_an_instruction_set_are_not_counted(self):
+        sources = ("common/main.cc", "common/chat_main.cc", "common/a_avx2.cc", "common/a_avx512.cc", "common/a_amx.cc",
+                   "common/a_scalar.cc", "proto/b.cc", "tests/c.cc", "common/a.cc", "common/domain.cc", "common/avx2.cc")
+        self.assertEqual(self.rooms({path: "" for path in sources}), {"common": ([], ["a.cc", "avx2.cc", "domain.cc"])})
+
+    def test_a_test_is_in_the_same_folder_or_above(self):
+        source = {"common/x/y/a.cc": ""}
+        for folder, is_paired in (("common/x/y", True), ("common/x", True), ("common", True), ("common/x/z", False), ("common/x/y/z", False),
+                                  ("", False)):
+            found = self.rooms({**source, f"tests/unit/{folder}/a_test.cc": ""})
+            self.assertEqual(found, {"common/x/y": (["a.cc"], []) if is_paired else ([], ["a.cc"])}, folder)
+
+    def test_a_test_includes_the_header(self):
+        for include, is_paired in (('#include "common/x/a.h"\n', True), ('#include "common/x/b.h"\n', False)):
+            found = self.rooms({"common/x/a.cc": "", "common/x/a.h": "", "tests/unit/common/x/a_test.cc": include})
+            self.assertEqual(found, {"common/x": (["a.cc"], []) if is_paired else ([], ["a.cc"])}, include)
+
+    def test_the_table_has_a_row_for_each_room_and_one_for_all(self):
+        with tempfile.TemporaryDirectory() as root:
+            for path in ("common/x/a.cc", "common/x/b.cc", "tests/unit/common/x/a_test.cc"):
+                os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+                open(os.path.join(root, path), "w", encoding="utf-8").close()
+            rows = [row.split() for row in pairs.table(Tidy(root))]
+        self.assertEqual(rows, [["common/x", "1", "of", "2", "50", "%", "b.cc"], ["all", "1", "of", "2", "50", "%"]])
 
 
 class HardeningTest(unittest.TestCase):
