@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "common/weights/mapped_file.h"
-#include "coordinator/chat/chat_messages.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/gguf_writer.h"
@@ -231,28 +230,6 @@ TEST(ChatTemplateTest, OnlyErrorsOfLoadingNameTheFile) {
   EXPECT_THAT(refused.ToString(), ::testing::Not(HasSubstr("/srv")));
   EXPECT_THAT(ChatTemplate::Parse("{% if %}", "/srv/model/chat_template.jinja").status().ToString(),
               HasSubstr("/srv/model/chat_template.jinja"));
-}
-
-TEST(ChatMessagesTest, PartsAreJoinedAndArgumentsParsed) {
-  const auto out = NormaliseMessages(ordered_json::parse(R"([
-    {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
-    {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{\"x\": 1}"}}]},
-    {"role": "tool", "tool_call_id": "1", "content": "ok"}])"));
-  ASSERT_TRUE(out.ok()) << out.status();
-  EXPECT_EQ((*out)[0]["content"], "ab");
-  EXPECT_EQ((*out)[1]["tool_calls"][0]["function"]["arguments"]["x"], 1);
-}
-
-TEST(ChatMessagesTest, ErrorsNameThePlace) {
-  const auto error = [](const char* json) {
-    return NormaliseMessages(ordered_json::parse(json)).status().ToString();
-  };
-  EXPECT_THAT(error("[]"), HasSubstr("messages: expected"));
-  EXPECT_THAT(error(R"([{"content": "x"}])"), HasSubstr("messages[0].role"));
-  EXPECT_THAT(error(R"([{"role": "robot", "content": "x"}])"), HasSubstr("found \"robot\""));
-  EXPECT_THAT(error(R"([{"role": "user", "content": 5}])"), HasSubstr("messages[0].content"));
-  EXPECT_THAT(error(R"([{"role": "user", "content": [{"type": "image_url"}]}])"),
-              HasSubstr("messages[0].content[0]"));
 }
 
 }  // namespace
