@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <map>
 
@@ -77,9 +78,11 @@ Value JoinFilter(Interpreter& in, const Value& v, const Arguments& args) {
   Str out;
   bool first = true;
   for (const Value& item : in.Iterate(v)) {
+    const size_t before = out.size();
     if (!first && separator != nullptr) out.Append(ToStr(*separator));
     first = false;
     out.Append(ToStr(attribute != nullptr ? in.Lookup(item, ToStr(*attribute)) : item));
+    if (!in.ChargeText(out.size() - before)) return {};
   }
   return Value(std::move(out));
 }
@@ -168,7 +171,7 @@ Value UniqueFilter(Interpreter& in, const Value& v, const Arguments&) {
   return Value::NewList(std::move(out));
 }
 
-Value IndentFilter(Interpreter&, const Value& v, const Arguments& args) {
+Value IndentFilter(Interpreter& in, const Value& v, const Arguments& args) {
   const Value* width = args.Get(0, "width");
   const std::string pad =
       width == nullptr ? "    "
@@ -181,7 +184,7 @@ Value IndentFilter(Interpreter&, const Value& v, const Arguments& args) {
   Str out;
   size_t begin = 0;
   bool is_first = true;
-  while (begin <= text.size()) {
+  while (begin <= text.size() && in.ChargeText(pad.size())) {
     const size_t end = std::min(text.text().find('\n', begin), text.size());
     const bool empty = end == begin;
     if (!is_first) out.Append(Str("\n", true));
@@ -203,7 +206,8 @@ Value SumFilter(Interpreter& in, const Value& v, const Arguments& args) {
     if (!AsDouble(x)) return in.Fail(fmt::format("sum: cannot add {}", TypeName(x)));
     is_float = is_float || x.If<double>() != nullptr;
     total += *AsDouble(x);
-    whole += AsInt(x).value_or(0);
+    if (__builtin_add_overflow(whole, AsInt(x).value_or(0), &whole))
+      return in.Fail("sum: a number beyond 64 bits");
   }
   return is_float ? Value(total) : Value(whole);
 }
@@ -231,8 +235,11 @@ Value IntFilter(Interpreter& in, const Value& v, const Arguments& args) {
   if (v.str() != nullptr) {
     const std::string text = v.str()->text();
     char* end = nullptr;
+    errno = 0;
     const long long parsed = std::strtoll(text.c_str(), &end, 10);
-    if (end != text.c_str() && *end == '\0') return Value(static_cast<int64_t>(parsed));
+    if (end != text.c_str() && *end == '\0') {
+      return errno == ERANGE ? in.Fail("int: a number beyond 64 bits") : Value(static_cast<int64_t>(parsed));
+    }
     const double real = std::strtod(text.c_str(), &end);
     if (end != text.c_str() && *end == '\0') return Truncated(in, real);
   }
@@ -281,7 +288,8 @@ Value BatchFilter(Interpreter& in, const Value& v, const Arguments& args) {
     std::get<std::shared_ptr<List>>(out.back().data)->push_back(item);
   }
   const Value* fill = args.Get(1, "fill_with");
-  while (fill != nullptr && !out.empty() && static_cast<int64_t>(out.back().list()->size()) < size) {
+  while (fill != nullptr && !out.empty() && static_cast<int64_t>(out.back().list()->size()) < size &&
+         in.Charge(1)) {
     std::get<std::shared_ptr<List>>(out.back().data)->push_back(*fill);
   }
   return Value::NewList(std::move(out));
@@ -377,7 +385,8 @@ const std::map<std::string, Filter>& Filters() {
        [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, true, false); }},
       {"abs",
        [](Interpreter& in, const Value& v, const Arguments&) {
-         if (const auto i = AsInt(v)) return Value(*i < 0 ? -*i : *i);
+         if (const auto i = AsInt(v))
+           return *i == INT64_MIN ? in.Fail("abs: a number beyond 64 bits") : Value(*i < 0 ? -*i : *i);
          if (const auto d = AsDouble(v)) return Value(std::fabs(*d));
          return in.Fail(fmt::format("abs: expected a number, found {}", TypeName(v)));
        }},

@@ -22,11 +22,12 @@ Value RangeFunction(Interpreter& in, const Arguments& args) {
   }
   if (bounds[2] == 0) return in.Fail("range: step is 0");
   List items;
-  for (int64_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1]; i += bounds[2]) {
+  for (int64_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1];) {
     if (items.size() >= 100'000)
       return in.Fail("range: more than 100000 numbers");  // the sandbox's own limit
     items.emplace_back(i);
     if (!in.Charge(1)) return {};
+    if (__builtin_add_overflow(i, bounds[2], &i)) break;  // it would be beyond any bound
   }
   return Value::NewList(std::move(items));
 }

@@ -45,6 +45,9 @@ class Interpreter {
   /// What a for loop sees; fails for values that cannot be iterated.
   List Iterate(const Value& value);
   bool Charge(int64_t steps);
+  /// A step, and more for much text: what multiplies text calls it for each piece, before it holds all of
+  /// them.
+  bool ChargeText(size_t bytes) { return Charge(1 + static_cast<int64_t>(bytes / 64)); }
   /// Whether `container` (a list's or dict's address) may take `value` in: fails where a value would hold
   /// itself, which counted references never free and printing never ends, and where lists are nested too
   /// deeply.

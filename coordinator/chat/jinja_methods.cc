@@ -94,13 +94,13 @@ Value Replace(Interpreter& in, const Str& s, const Arguments& args) {
   size_t begin = 0;
   if (from.empty()) {  // Python puts the new text between all characters
     const std::vector<size_t> offsets = CodePointOffsets(s.text());
-    for (size_t i = 0; i < offsets.size(); ++i) {
+    for (size_t i = 0; i < offsets.size() && in.ChargeText(to.size()); ++i) {
       if (left-- > 0) out.Append(to);
       if (i + 1 < offsets.size()) out.Append(s.Substr(offsets[i], offsets[i + 1] - offsets[i]));
     }
     return Value(std::move(out));
   }
-  while (left-- > 0 && in.Charge(1)) {
+  while (left-- > 0 && in.ChargeText(to.size())) {
     const size_t at = s.text().find(from, begin);
     if (at == std::string::npos) break;
     out.Append(s.Substr(begin, at - begin));
@@ -190,6 +190,7 @@ Value Join(Interpreter& in, const Str& s, const Arguments& args) {
     if (!first) out.Append(s);
     first = false;
     out.Append(*item.str());
+    if (!in.ChargeText(s.size() + item.str()->size())) return {};
   }
   return Value(std::move(out));
 }

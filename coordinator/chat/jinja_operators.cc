@@ -40,13 +40,15 @@ Value Interpreter::EvalSlice(const Node& node) {
                                : (given[1] ? clamp(bounds[1], -1, size - 1) : -1);
   List items;
   Str text;
-  for (int64_t i = begin; step > 0 ? i < end : i > end; i += step) {
+  // A step beyond 64 bits leads past the end in either direction.
+  for (int64_t i = begin; step > 0 ? i < end : i > end;) {
     if (!Charge(1)) return {};
     if (list != nullptr) {
       items.push_back((*list)[i]);
     } else {
       text.Append(str->Substr(offsets[i], offsets[i + 1] - offsets[i]));
     }
+    if (__builtin_add_overflow(i, step, &i)) break;
   }
   return list != nullptr ? Value::NewList(std::move(items)) : Value(std::move(text));
 }

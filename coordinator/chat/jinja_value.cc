@@ -95,8 +95,10 @@ Value FromJson(const nlohmann::ordered_json& json) {
   switch (json.type()) {
     case nlohmann::ordered_json::value_t::boolean:
       return Value(json.get<bool>());
-    case nlohmann::ordered_json::value_t::number_integer:
     case nlohmann::ordered_json::value_t::number_unsigned:
+      if (json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) return Value(json.get<double>());
+      return Value(json.get<int64_t>());
+    case nlohmann::ordered_json::value_t::number_integer:
       return Value(json.get<int64_t>());
     case nlohmann::ordered_json::value_t::number_float:
       return Value(json.get<double>());

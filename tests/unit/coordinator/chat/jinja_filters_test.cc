@@ -100,6 +100,19 @@ TEST(JinjaFiltersTest, NumbersFromText) {
             "1.5 0.0 2 1.0");
 }
 
+TEST(JinjaFiltersTest, NumbersBeyond64BitsAreRefused) {
+  EXPECT_THAT(Printed("'99999999999999999999' | int"), HasSubstr("int: a number beyond 64 bits"));
+  EXPECT_THAT(Printed("[2 ** 62, 2 ** 62] | sum"), HasSubstr("sum: a number beyond 64 bits"));
+  EXPECT_THAT(Printed("(-(2 ** 62) - 2 ** 62) | abs"), HasSubstr("abs: a number beyond 64 bits"));
+}
+
+TEST(JinjaFiltersTest, WhatMultipliesTextIsBoundedBySteps) {
+  for (const char* expression :
+       {"[1] | batch(10 ** 17, 0)", "('\n' * 100000) | indent('x' * 100000, true, true)",
+        "range(100000) | join('x' * 100000)"})
+    EXPECT_THAT(Printed(expression), HasSubstr("more than 2000000 steps")) << expression;
+}
+
 TEST(JinjaFiltersTest, Rounding) {
   EXPECT_EQ(Printed("2.5 | round ~ ' ' ~ 3.5 | round ~ ' ' ~ 2.345 | round(2, 'floor') ~ ' ' ~ 2.341 | "
                     "round(2, method='ceil')"),

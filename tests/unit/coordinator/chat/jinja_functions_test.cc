@@ -25,6 +25,11 @@ TEST(JinjaFunctionsTest, RangesThatAreRefused) {
   EXPECT_THAT(Printed("range(100001)"), HasSubstr("range: more than 100000 numbers"));
 }
 
+TEST(JinjaFunctionsTest, ARangeEndsWhereItsNumbersWouldExceed64Bits) {
+  EXPECT_EQ(Printed("range(2 ** 62, 2 ** 62 - 1 + 2 ** 62, 2 ** 62) | length"), "1");
+  EXPECT_EQ(Printed("range(-(2 ** 62) - 2, -(2 ** 62) - 2 ** 62, -(2 ** 62)) | length"), "1");
+}
+
 TEST(JinjaFunctionsTest, DictsAndNamespaces) {
   EXPECT_EQ(Printed("dict({'a': 1}, b=2, a=3)"), "{'a': 3, 'b': 2}");
   EXPECT_EQ(Rendered("{% set n = namespace(a=1) %}{% set n.b = n.a + 1 %}{{ n.b }}"), "2");

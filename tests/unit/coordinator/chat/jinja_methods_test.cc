@@ -62,6 +62,13 @@ TEST(JinjaStringMethodsTest, JoinTakesStringsOnly) {
   EXPECT_THAT(Printed("','.join()"), HasSubstr("join: expected a list"));
 }
 
+TEST(JinjaStringMethodsTest, WhatMultipliesTextIsBoundedBySteps) {
+  for (const char* expression :
+       {"('a' * 100000).replace('a', 'b' * 100000)", "('a' * 100000).replace('', 'b' * 100000)",
+        "('x' * 100000).join('a' * 100000)"})
+    EXPECT_EQ(Printed(expression), "line 1: more than 2000000 steps") << expression;
+}
+
 TEST(JinjaStringMethodsTest, KindsOfLetters) {
   EXPECT_EQ(
       Printed(

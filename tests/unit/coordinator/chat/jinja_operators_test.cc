@@ -65,5 +65,10 @@ TEST(JinjaOperatorsTest, SlicesOfListsAndCharacters) {
   EXPECT_THAT(Printed("{}[1:]"), HasSubstr("cannot slice mapping"));
 }
 
+TEST(JinjaOperatorsTest, AStepBeyond64BitsEndsTheSlice) {
+  EXPECT_EQ(Printed("[1, 2, 3][1::2 ** 62 - 1 + 2 ** 62]"), "[2]");
+  EXPECT_EQ(Printed("'abc'[1::-(2 ** 62) - 2 ** 62]"), "b");
+}
+
 }  // namespace
 }  // namespace numoe::jinja

@@ -45,6 +45,12 @@ TEST(JinjaValueTest, StringsOfARequestAreUntrustedAtEveryDepth) {
       << "a list's text is not the template's";
 }
 
+TEST(JinjaValueTest, NumbersOfARequestKeepTheirSign) {
+  EXPECT_EQ(Repr(Read("[9223372036854775807, -9223372036854775808]")),
+            "[9223372036854775807, -9223372036854775808]");
+  EXPECT_EQ(Repr(Read("9223372036854775808")), "9.223372036854776e+18") << "beyond 64 bits they are rounded";
+}
+
 TEST(JinjaValueTest, Truth) {
   for (const char* json : {"null", "false", "0", "0.0", "\"\"", "[]", "{}"})
     EXPECT_FALSE(Truthy(Read(json))) << json;
