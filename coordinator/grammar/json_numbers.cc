@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <map>
 #include <tuple>
@@ -313,9 +314,11 @@ std::optional<Decimal> Decimal::Parse(std::string_view text) {
     result.fraction = digits();
   }
   if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
-    const int exponent = std::atoi(std::string(text.substr(++at)).c_str());
-    at = text.size();
-    if (std::abs(exponent) > kExponentMax) return std::nullopt;
+    if (++at < text.size() && text[at] == '+') ++at;
+    int exponent = 0;
+    const auto end = std::from_chars(text.data() + at, text.data() + text.size(), exponent);
+    if (end.ec != std::errc() || std::abs(exponent) > kExponentMax) return std::nullopt;
+    at = static_cast<size_t>(end.ptr - text.data());
     for (int i = 0; i < exponent; ++i) {
       result.whole += result.fraction.empty() ? '0' : result.fraction[0];
       if (!result.fraction.empty()) result.fraction.erase(0, 1);
