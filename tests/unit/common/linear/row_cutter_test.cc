@@ -41,8 +41,13 @@ TEST(RowCutterTest, TasksBecomeSmallerTowardsTheEnd) {
 }
 
 TEST(RowCutterTest, TheLastTaskEndsWithTheMatrix) {
-  EXPECT_THAT(Ends({.task_cost_max = 20}, {.rows = 100, .unit = {32, 10}}, 1), ElementsAre(64, 96, 100));
+  EXPECT_THAT(Ends({.task_cost_max = 20}, {.rows = 100, .unit = {32, 10}}, 1), ElementsAre(64, 100));
   EXPECT_THAT(Ends({.task_cost_max = 20}, {.rows = 1, .unit = {32, 10}}, 8), ElementsAre(1));
+}
+
+TEST(RowCutterTest, OneThreadWaitsForNobody) {
+  EXPECT_THAT(Ends({.task_cost_max = 40}, {.rows = 32 * 10, .unit = {32, 10}}, 1),
+              ElementsAre(128, 256, 320));
 }
 
 TEST(RowCutterTest, SmallTasksAreNotMadeSmallerUnlessThreadsWouldHaveNone) {
@@ -82,7 +87,8 @@ TEST(RowCutterTest, CutsEveryOutputOnceForAnyMatrices) {
         const size_t units = static_cast<size_t>((end - done[m] + unit.rows - 1) / unit.rows);
         const size_t smallest = std::min({limits.task_cost_min, limits.task_cost_max, share});
         const size_t most =
-            std::min(limits.task_cost_max, std::max(smallest, left / (2 * static_cast<size_t>(threads))));
+            std::min(limits.task_cost_max,
+                     threads == 1 ? left : std::max(smallest, left / (2 * static_cast<size_t>(threads))));
         EXPECT_LE(units * unit.cost, std::max(most, unit.cost));
         EXPECT_TRUE(end == rows || (units + 1) * unit.cost > most) << "a larger task was allowed";
         left -= units * unit.cost;
