@@ -52,7 +52,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<LogitReader> logits_;
   GraphCache graphs_;
   DirectExperts* direct_experts_ = nullptr;  // null: the backend has no shared memory
-  int fetch_tokens_min_ = 0;  // prompt tokens of a step that fetches; 0: none does
+  int fetch_tokens_min_ = 0;                 // prompt tokens of a step that fetches; 0: none does
 };
 
 }  // namespace numoe::cuda
