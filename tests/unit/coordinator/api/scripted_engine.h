@@ -56,7 +56,10 @@ class ScriptedEngine final : public Engine {
 
 class RecordedExchange final : public Exchange {
  public:
-  explicit RecordedExchange(std::string body) { request_.body = std::move(body); }
+  explicit RecordedExchange(std::string body) {
+    request_.id = "recorded";  // the server gives every request one
+    request_.body = std::move(body);
+  }
 
   const HttpRequest& request() const override { return request_; }
   std::string TakeBody() override { return std::move(request_.body); }

@@ -270,7 +270,7 @@ TEST_P(ExpertExecutorTest, ManyTokensMatchTheReference) {
     ASSERT_NE(executor, nullptr);
     const std::vector<float> out = Execute(*executor, call.view);
     for (size_t i = 0; i < out.size(); ++i)
-      ASSERT_NEAR(out[i], expected[i], bound[i]) << isa << ", output " << i;
+      ASSERT_NEAR(out[i], expected[i], bound[i]) << IsaName(isa) << ", output " << i;
   }
 }
 

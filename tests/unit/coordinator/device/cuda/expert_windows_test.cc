@@ -70,7 +70,7 @@ class SharedSlices final : public DirectExperts {
     for (int worker = 0; worker < workers; ++worker) {
       auto slice =
           LoadSlice(checkpoint, Config(), {.mode = mode, .worker_index = worker, .worker_count = workers},
-                    *ParseWeightFormat(format), pool, {.memory = {.shared = true}, .nodes = {0}});
+                    *ParseWeightFormatOrAuto(format), pool, {.memory = {.shared = true}, .nodes = {0}});
       EXPECT_TRUE(slice.ok()) << slice.status();
       slices_.push_back(*std::move(slice));
     }
