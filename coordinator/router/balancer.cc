@@ -120,7 +120,7 @@ std::optional<int> Balancer::LeastLoaded(const BackendSet& candidates) const {
   return least;
 }
 
-std::optional<Placement> Balancer::Place(const PromptPrefix& prompt, const BackendSet& tried) {
+std::optional<BackendChoice> Balancer::Place(const PromptPrefix& prompt, const BackendSet& tried) {
   const MutexLock lock(mutex_);
   const BackendSet candidates = Candidates(tried);
   const std::optional<int> least = LeastLoaded(candidates);
@@ -135,13 +135,13 @@ std::optional<Placement> Balancer::Place(const PromptPrefix& prompt, const Backe
   return Enter(chosen, affine ? PlacedBy::kPrefix : PlacedBy::kLoad, LoadOf(prompt));
 }
 
-std::optional<Placement> Balancer::PlaceAt(int backend) {
+std::optional<BackendChoice> Balancer::PlaceAt(int backend) {
   const MutexLock lock(mutex_);
   if (Find(backend) == nullptr) return std::nullopt;
   return Enter(backend, PlacedBy::kResponse, 1);
 }
 
-Placement Balancer::Enter(int backend, PlacedBy by, double load) {
+BackendChoice Balancer::Enter(int backend, PlacedBy by, double load) {
   NUMOE_DCHECK_GE(load, 1);
   State& entered = states_.at(backend);
   ++entered.placed[static_cast<size_t>(by)];

@@ -33,7 +33,7 @@ enum class PlacedBy : uint8_t { kPrefix, kLoad, kResponse };
 inline constexpr size_t kPlacedByCount = 3;
 const char* PlacedByName(PlacedBy by);
 
-struct Placement {
+struct BackendChoice {
   int backend = 0;
   PlacedBy by = PlacedBy::kLoad;
   std::shared_ptr<void> running;  // counts on the backend until the last holder lets go
@@ -69,10 +69,10 @@ class Balancer {
   double NextLook(int backend) const;
 
   /// Backends of `tried` are not chosen again; with any of them, only ready ones are. None: nobody can take
-  /// it. The returned Placement must not outlive the Balancer.
-  std::optional<Placement> Place(const PromptPrefix& prompt, const BackendSet& tried);
+  /// it. The returned BackendChoice must not outlive the Balancer.
+  std::optional<BackendChoice> Place(const PromptPrefix& prompt, const BackendSet& tried);
   /// To the backend that keeps the answer, whatever its health. None: it is no more.
-  std::optional<Placement> PlaceAt(int backend);
+  std::optional<BackendChoice> PlaceAt(int backend);
   /// What was placed there is tried elsewhere.
   void CountRetry(int backend);
 
@@ -106,7 +106,7 @@ class Balancer {
   }
   std::optional<int> LeastLoaded(const BackendSet& candidates) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   BackendSet Candidates(const BackendSet& tried) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Placement Enter(int backend, PlacedBy by, double load) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  BackendChoice Enter(int backend, PlacedBy by, double load) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
   std::map<int, State> states_ ABSL_GUARDED_BY(mutex_);

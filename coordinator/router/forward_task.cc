@@ -23,13 +23,13 @@ void ForwardTask::Start(PromptPrefix prompt) {
 }
 
 void ForwardTask::StartAt(int backend) {
-  std::optional<Placement> placement = backends_.balancer().PlaceAt(backend);
-  placement ? Begin(std::move(placement)) : Start({});  // who says in its own words that it is not there
+  std::optional<BackendChoice> choice = backends_.balancer().PlaceAt(backend);
+  choice ? Begin(std::move(choice)) : Start({});  // who says in its own words that it is not there
 }
 
-void ForwardTask::Begin(std::optional<Placement> placement) {
-  if (!placement) return Fail(503, "no coordinator serves at the moment: " + backends_.Missing());
-  placement_ = std::move(placement);
+void ForwardTask::Begin(std::optional<BackendChoice> choice) {
+  if (!choice) return Fail(503, "no coordinator serves at the moment: " + backends_.Missing());
+  choice_ = std::move(choice);
   exchange_->OnGone([self = shared_from_this()] {
     self->gone_ = true;
     if (const auto upstream = self->upstream_.lock()) upstream->Cancel();
@@ -38,13 +38,13 @@ void ForwardTask::Begin(std::optional<Placement> placement) {
 }
 
 void ForwardTask::Try() {
-  NUMOE_CHECK(placement_.has_value() && !streaming_) << "nobody is tried once an answer has begun";
+  NUMOE_CHECK(choice_.has_value() && !streaming_) << "nobody is tried once an answer has begun";
   ++attempt_;
   connected_ = streaming_ = refused_ = false;
   status_ = 0;
   whole_.reset();
-  backend_ = backends_.NameOf(placement_->backend);
-  const std::shared_ptr<HttpClient> client = backends_.ClientOf(placement_->backend);
+  backend_ = backends_.NameOf(choice_->backend);
+  const std::shared_ptr<HttpClient> client = backends_.ClientOf(choice_->backend);
   if (client == nullptr) return Unreached("its name is not known");
   const HttpRequest& request = exchange_->request();
   // HEAD asks for the head of what GET would say, its length included.
@@ -121,8 +121,8 @@ absl::Status ForwardTask::OnBody(std::string_view bytes) {
 }
 
 void ForwardTask::OnEnd(const absl::Status& end) {
-  NUMOE_CHECK(placement_.has_value());
-  placement_->running.reset();
+  NUMOE_CHECK(choice_.has_value());
+  choice_->running.reset();
   if (gone_) return;
   if (refused_) return OnRefusal();  // whether or not its last word came
   if (end.ok()) return whole_ ? exchange_->Reply(*std::move(whole_)) : exchange_->EndStream();
@@ -140,25 +140,25 @@ void ForwardTask::OnRefusal() {
   NUMOE_CHECK(whole_ && !streaming_);
   const std::string code = ErrorCodeOf(whole_->body);
   if (status_ == 503 && (code == "starting" || code == "draining"))
-    backends_.Lose(placement_->backend, "answered 503 " + code);
+    backends_.Lose(choice_->backend, "answered 503 " + code);
   if (TryElsewhere()) return;
   exchange_->TakeBody();
   exchange_->Reply(*std::move(whole_));
 }
 
 void ForwardTask::Unreached(const std::string& why) {
-  backends_.Lose(placement_->backend, why);
+  backends_.Lose(choice_->backend, why);
   if (!TryElsewhere()) Fail(503, "no coordinator can be reached: " + backends_.Missing());
 }
 
 bool ForwardTask::TryElsewhere() {
-  if (placement_->by == PlacedBy::kResponse) return false;  // nobody else has the answer
-  tried_.insert(placement_->backend);
-  std::optional<Placement> next = backends_.balancer().Place(prompt_, tried_);
+  if (choice_->by == PlacedBy::kResponse) return false;  // nobody else has the answer
+  tried_.insert(choice_->backend);
+  std::optional<BackendChoice> next = backends_.balancer().Place(prompt_, tried_);
   if (!next) return false;
-  backends_.balancer().CountRetry(placement_->backend);
+  backends_.balancer().CountRetry(choice_->backend);
   NUMOE_CHECK(!tried_.contains(next->backend)) << backend_;
-  placement_ = std::move(next);
+  choice_ = std::move(next);
   Try();
   return true;
 }

@@ -27,7 +27,7 @@ class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
   void StartAt(int backend);
 
  private:
-  void Begin(std::optional<Placement> placement);
+  void Begin(std::optional<BackendChoice> choice);
   void Try();
   /// Of this attempt. They hold the client, which outlives its exchange.
   HttpEvents Events(std::shared_ptr<HttpClient> client);
@@ -44,7 +44,7 @@ class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
   const std::shared_ptr<Exchange> exchange_;
   PromptPrefix prompt_;
   BackendSet tried_;
-  std::optional<Placement> placement_;
+  std::optional<BackendChoice> choice_;
   std::string backend_;                   // its name
   std::weak_ptr<HttpExchange> upstream_;  // whose events hold this
   int attempt_ = 0;                       // events of earlier ones are dropped

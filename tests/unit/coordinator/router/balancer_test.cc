@@ -81,7 +81,7 @@ TEST(Balancer, WhoHasTooMuchToDoIsNotAskedForItsPrefix) {
   Balancer balancer;
   Add(balancer, 2);
   AllReady(balancer);
-  std::vector<Placement> running;
+  std::vector<BackendChoice> running;
   const int home = balancer.Place(Prompt(1, 10), {})->backend;
   int stayed = 0;
   while (running.size() < 100) {
@@ -231,7 +231,7 @@ TEST(Balancer, HoldsItsRulesThroughRandomDays) {
     std::vector<bool> ready(static_cast<size_t>(count), true);
     AllReady(balancer);
     struct Running {
-      Placement placement;
+      BackendChoice choice;
       double load;
     };
     std::deque<Running> running;
@@ -252,7 +252,7 @@ TEST(Balancer, HoldsItsRulesThroughRandomDays) {
                         [&](const auto& home) { return home.second.first == static_cast<int>(victim); });
       }
       while (!running.empty() && (running.size() > 40 || random() % 3 == 0)) {
-        load[static_cast<size_t>(running.front().placement.backend)] -= running.front().load;
+        load[static_cast<size_t>(running.front().choice.backend)] -= running.front().load;
         running.pop_front();
       }
       uint64_t& talk = talks[random() % talks.size()];
