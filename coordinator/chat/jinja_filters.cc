@@ -8,6 +8,7 @@
 
 #include "common/base/check.h"
 #include "common/weights/json_reader.h"
+#include "coordinator/chat/jinja_access.h"
 #include "coordinator/chat/jinja_builtins.h"
 #include "coordinator/chat/jinja_text.h"
 #include "nlohmann/json.hpp"
@@ -15,14 +16,14 @@
 namespace numoe::jinja {
 namespace {
 
-using Filter = Value (*)(Interpreter&, const Value&, const Arguments&);
+using Filter = Value (*)(Rendering&, const Value&, const Arguments&);
 
 bool Flag(const Arguments& args, size_t i, std::string_view name, bool fallback) {
   const Value* value = args.Get(i, name);
   return value == nullptr ? fallback : Truthy(*value);
 }
 
-Value ToJsonFilter(Interpreter& in, const Value& v, const Arguments& args) {
+Value ToJsonFilter(Rendering& in, const Value& v, const Arguments& args) {
   JsonStyle style;
   style.ensure_ascii = Flag(args, 0, "ensure_ascii", false);
   if (const Value* indent = args.Get(1, "indent"); indent != nullptr && AsInt(*indent)) {
@@ -41,7 +42,7 @@ Value ToJsonFilter(Interpreter& in, const Value& v, const Arguments& args) {
   return Value::Text(*text, /*trusted=*/false);
 }
 
-Value LengthFilter(Interpreter& in, const Value& v, const Arguments&) {
+Value LengthFilter(Rendering& in, const Value& v, const Arguments&) {
   if (v.str() != nullptr) return Value(static_cast<int64_t>(CodePointOffsets(v.str()->text()).size() - 1));
   if (v.list() != nullptr) return Value(static_cast<int64_t>(v.list()->size()));
   if (v.dict() != nullptr) return Value(static_cast<int64_t>(v.dict()->items.size()));
@@ -49,7 +50,7 @@ Value LengthFilter(Interpreter& in, const Value& v, const Arguments&) {
   return in.Fail(fmt::format("length: {} has no length", TypeName(v)));
 }
 
-Value ItemsFilter(Interpreter& in, const Value& v, const Arguments&) {
+Value ItemsFilter(Rendering& in, const Value& v, const Arguments&) {
   if (v.undefined()) return Value::NewList();
   if (v.dict() == nullptr) return in.Fail(fmt::format("items: expected a mapping, found {}", TypeName(v)));
   List items;
@@ -57,7 +58,7 @@ Value ItemsFilter(Interpreter& in, const Value& v, const Arguments&) {
   return Value::NewList(std::move(items));
 }
 
-Value DictSortFilter(Interpreter& in, const Value& v, const Arguments& args) {
+Value DictSortFilter(Rendering& in, const Value& v, const Arguments& args) {
   if (v.dict() == nullptr) return in.Fail(fmt::format("dictsort: expected a mapping, found {}", TypeName(v)));
   const bool case_sensitive = Flag(args, 0, "case_sensitive", false);
   const size_t by = args.Text(1, "by", "key") == "value" ? 1 : 0;
@@ -72,22 +73,22 @@ Value DictSortFilter(Interpreter& in, const Value& v, const Arguments& args) {
   return Value::NewList(std::move(items));
 }
 
-Value JoinFilter(Interpreter& in, const Value& v, const Arguments& args) {
+Value JoinFilter(Rendering& in, const Value& v, const Arguments& args) {
   const Value* separator = args.Get(0, "d");
   const Value* attribute = args.Get(1, "attribute");
   Str out;
   bool first = true;
-  for (const Value& item : in.Iterate(v)) {
+  for (const Value& item : Iterate(in, v)) {
     const size_t before = out.size();
     if (!first && separator != nullptr) out.Append(ToStr(*separator));
     first = false;
-    out.Append(ToStr(attribute != nullptr ? in.Lookup(item, ToStr(*attribute)) : item));
+    out.Append(ToStr(attribute != nullptr ? Lookup(in, item, ToStr(*attribute)) : item));
     if (!in.ChargeText(out.size() - before)) return {};
   }
   return Value(std::move(out));
 }
 
-Value DefaultFilter(Interpreter&, const Value& v, const Arguments& args) {
+Value DefaultFilter(Rendering&, const Value& v, const Arguments& args) {
   const Value* fallback = args.Get(0, "default_value");
   const bool missing = v.undefined() || (Flag(args, 1, "boolean", false) && !Truthy(v));
   if (!missing) return v;
@@ -95,17 +96,17 @@ Value DefaultFilter(Interpreter&, const Value& v, const Arguments& args) {
 }
 
 // select, reject, selectattr, rejectattr: keep items for which a test (truth without one) is `wanted`.
-Value Select(Interpreter& in, const Value& v, const Arguments& args, bool by_attribute, bool wanted) {
+Value Select(Rendering& in, const Value& v, const Arguments& args, bool by_attribute, bool wanted) {
   const size_t skip = by_attribute ? 1 : 0;
   if (args.positional.size() < skip) return in.Fail("selectattr: expected the name of an attribute");
   Arguments rest;
   if (args.positional.size() > skip + 1)
     rest.positional.assign(args.positional.begin() + static_cast<int64_t>(skip) + 1, args.positional.end());
   List kept;
-  for (const Value& item : in.Iterate(v)) {
-    const Value subject = by_attribute ? in.Lookup(item, ToStr(args.positional[0])) : item;
+  for (const Value& item : Iterate(in, v)) {
+    const Value subject = by_attribute ? Lookup(in, item, ToStr(args.positional[0])) : item;
     const bool pass = args.positional.size() > skip
-                          ? in.ApplyTest(ToStr(args.positional[skip]).text(), subject, rest)
+                          ? RunTest(in, ToStr(args.positional[skip]).text(), subject, rest)
                           : Truthy(subject);
     if (in.failed()) return {};
     if (pass == wanted) kept.push_back(item);
@@ -113,12 +114,12 @@ Value Select(Interpreter& in, const Value& v, const Arguments& args, bool by_att
   return Value::NewList(std::move(kept));
 }
 
-Value MapFilter(Interpreter& in, const Value& v, const Arguments& args) {
+Value MapFilter(Rendering& in, const Value& v, const Arguments& args) {
   const Value* attribute = args.Get(99, "attribute");
   List out;
-  for (const Value& item : in.Iterate(v)) {
+  for (const Value& item : Iterate(in, v)) {
     if (attribute != nullptr) {
-      Value found = in.Lookup(item, ToStr(*attribute));
+      Value found = Lookup(in, item, ToStr(*attribute));
       const Value* fallback = args.Get(99, "default");
       if (found.undefined() && fallback != nullptr) found = *fallback;
       out.push_back(std::move(found));
@@ -127,20 +128,20 @@ Value MapFilter(Interpreter& in, const Value& v, const Arguments& args) {
       Arguments rest;
       rest.positional.assign(args.positional.begin() + 1, args.positional.end());
       rest.keywords = args.keywords;
-      out.push_back(in.ApplyFilter(ToStr(args.positional[0]).text(), item, rest));
+      out.push_back(RunFilter(in, ToStr(args.positional[0]).text(), item, rest));
     }
     if (in.failed()) return {};
   }
   return Value::NewList(std::move(out));
 }
 
-Value SortFilter(Interpreter& in, const Value& v, const Arguments& args) {
+Value SortFilter(Rendering& in, const Value& v, const Arguments& args) {
   const bool case_sensitive = Flag(args, 1, "case_sensitive", false);
   const Value* attribute = args.Get(2, "attribute");
-  List items = in.Iterate(v);
+  List items = Iterate(in, v);
   bool comparable = true;
   const auto key = [&](const Value& item) {
-    Value k = attribute != nullptr ? in.Lookup(item, ToStr(*attribute)) : item;
+    Value k = attribute != nullptr ? Lookup(in, item, ToStr(*attribute)) : item;
     return k.str() != nullptr && !case_sensitive ? Value::Text(Lower(k.str()->text())) : k;
   };
   std::vector<std::pair<Value, size_t>> order;
@@ -158,12 +159,12 @@ Value SortFilter(Interpreter& in, const Value& v, const Arguments& args) {
   return Value::NewList(std::move(sorted));
 }
 
-Value UniqueFilter(Interpreter& in, const Value& v, const Arguments&) {
+Value UniqueFilter(Rendering& in, const Value& v, const Arguments&) {
   List out;
   const auto key = [](const Value& x) {
     return x.str() != nullptr ? Value::Text(Lower(x.str()->text())) : x;
   };
-  for (const Value& item : in.Iterate(v)) {
+  for (const Value& item : Iterate(in, v)) {
     if (!in.Charge(static_cast<int64_t>(out.size()))) return {};
     if (std::none_of(out.begin(), out.end(), [&](const Value& o) { return Equal(key(o), key(item)); }))
       out.push_back(item);
@@ -171,7 +172,7 @@ Value UniqueFilter(Interpreter& in, const Value& v, const Arguments&) {
   return Value::NewList(std::move(out));
 }
 
-Value IndentFilter(Interpreter& in, const Value& v, const Arguments& args) {
+Value IndentFilter(Rendering& in, const Value& v, const Arguments& args) {
   const Value* width = args.Get(0, "width");
   const std::string pad =
       width == nullptr ? "    "
@@ -196,13 +197,13 @@ Value IndentFilter(Interpreter& in, const Value& v, const Arguments& args) {
   return Value(std::move(out));
 }
 
-Value SumFilter(Interpreter& in, const Value& v, const Arguments& args) {
+Value SumFilter(Rendering& in, const Value& v, const Arguments& args) {
   const Value* attribute = args.Get(0, "attribute");
   double total = 0;
   int64_t whole = 0;
   bool is_float = false;
-  for (const Value& item : in.Iterate(v)) {
-    const Value x = attribute != nullptr ? in.Lookup(item, ToStr(*attribute)) : item;
+  for (const Value& item : Iterate(in, v)) {
+    const Value x = attribute != nullptr ? Lookup(in, item, ToStr(*attribute)) : item;
     if (!AsDouble(x)) return in.Fail(fmt::format("sum: cannot add {}", TypeName(x)));
     is_float = is_float || x.If<double>() != nullptr;
     total += *AsDouble(x);
@@ -212,9 +213,9 @@ Value SumFilter(Interpreter& in, const Value& v, const Arguments& args) {
   return is_float ? Value(total) : Value(whole);
 }
 
-Value Extreme(Interpreter& in, const Value& v, int sign) {
+Value Extreme(Rendering& in, const Value& v, int sign) {
   NUMOE_DCHECK(sign == 1 || sign == -1);
-  const List items = in.Iterate(v);
+  const List items = Iterate(in, v);
   if (items.empty()) return Undefined{"max"};
   Value best = items[0];
   for (const Value& item : items) {
@@ -223,12 +224,12 @@ Value Extreme(Interpreter& in, const Value& v, int sign) {
   return best;
 }
 
-Value Truncated(Interpreter& in, double value) {
+Value Truncated(Rendering& in, double value) {
   if (!(std::fabs(value) < 0x1p63)) return in.Fail("int: a number beyond 64 bits");
   return Value(static_cast<int64_t>(value));
 }
 
-Value IntFilter(Interpreter& in, const Value& v, const Arguments& args) {
+Value IntFilter(Rendering& in, const Value& v, const Arguments& args) {
   const Value* fallback = args.Get(0, "default");
   if (const auto i = AsInt(v)) return Value(*i);
   if (const auto d = AsDouble(v)) return Truncated(in, *d);
@@ -246,7 +247,7 @@ Value IntFilter(Interpreter& in, const Value& v, const Arguments& args) {
   return fallback != nullptr ? *fallback : Value(int64_t{0});
 }
 
-Value FloatFilter(Interpreter&, const Value& v, const Arguments& args) {
+Value FloatFilter(Rendering&, const Value& v, const Arguments& args) {
   const Value* fallback = args.Get(0, "default");
   if (const auto d = AsDouble(v)) return Value(*d);
   if (v.str() != nullptr) {
@@ -257,7 +258,7 @@ Value FloatFilter(Interpreter&, const Value& v, const Arguments& args) {
   return fallback != nullptr ? *fallback : Value(0.0);
 }
 
-Value RoundFilter(Interpreter& in, const Value& v, const Arguments& args) {
+Value RoundFilter(Rendering& in, const Value& v, const Arguments& args) {
   const auto number = AsDouble(v);
   if (!number) return in.Fail(fmt::format("round: expected a number, found {}", TypeName(v)));
   const Value* precision = args.Get(0, "precision");
@@ -271,18 +272,18 @@ Value RoundFilter(Interpreter& in, const Value& v, const Arguments& args) {
                scale);
 }
 
-Value FromJsonFilter(Interpreter& in, const Value& v, const Arguments&) {
+Value FromJsonFilter(Rendering& in, const Value& v, const Arguments&) {
   const auto json = ParseBoundedJson(ToStr(v).text());
   if (!json.ok()) return in.Fail("from_json: " + std::string(json.status().message()));
   return FromJson(*json);
 }
 
-Value BatchFilter(Interpreter& in, const Value& v, const Arguments& args) {
+Value BatchFilter(Rendering& in, const Value& v, const Arguments& args) {
   const Value* count = args.Get(0, "linecount");
   const int64_t size = count != nullptr ? AsInt(*count).value_or(0) : 0;
   if (size < 1) return in.Fail("batch: expected a positive count");
   List out;
-  for (const Value& item : in.Iterate(v)) {
+  for (const Value& item : Iterate(in, v)) {
     if (out.empty() || static_cast<int64_t>(out.back().list()->size()) == size)
       out.push_back(Value::NewList());
     std::get<std::shared_ptr<List>>(out.back().data)->push_back(item);
@@ -295,14 +296,14 @@ Value BatchFilter(Interpreter& in, const Value& v, const Arguments& args) {
   return Value::NewList(std::move(out));
 }
 
-Value GroupByFilter(Interpreter& in, const Value& v, const Arguments& args) {
+Value GroupByFilter(Rendering& in, const Value& v, const Arguments& args) {
   const Value* attribute = args.Get(0, "attribute");
   if (attribute == nullptr) return in.Fail("groupby: expected an attribute");
   Arguments sort;
   sort.keywords = {{"attribute", *attribute}};
   List groups;
-  for (const Value& item : in.Iterate(SortFilter(in, v, sort))) {
-    const Value key = in.Lookup(item, ToStr(*attribute));
+  for (const Value& item : Iterate(in, SortFilter(in, v, sort))) {
+    const Value key = Lookup(in, item, ToStr(*attribute));
     if (groups.empty() || !Equal((*groups.back().list())[0], key))
       groups.push_back(Value::NewList({key, Value::NewList()}));
     std::get<std::shared_ptr<List>>((*groups.back().list())[1].data)->push_back(item);
@@ -310,14 +311,14 @@ Value GroupByFilter(Interpreter& in, const Value& v, const Arguments& args) {
   return Value::NewList(std::move(groups));
 }
 
-Value FirstOrLast(Interpreter& in, const Value& v, bool first) {
-  const List items = in.Iterate(v);
+Value FirstOrLast(Rendering& in, const Value& v, bool first) {
+  const List items = Iterate(in, v);
   if (items.empty()) return Undefined{first ? "first" : "last"};
   return first ? items.front() : items.back();
 }
 
-Value ReverseFilter(Interpreter& in, const Value& v, const Arguments&) {
-  List items = in.Iterate(v);
+Value ReverseFilter(Rendering& in, const Value& v, const Arguments&) {
+  List items = Iterate(in, v);
   std::reverse(items.begin(), items.end());
   if (v.str() == nullptr) return Value::NewList(std::move(items));
   Str out;
@@ -328,7 +329,7 @@ Value ReverseFilter(Interpreter& in, const Value& v, const Arguments&) {
   return Value(std::move(out));
 }
 
-Value MethodFilter(Interpreter& in, const std::string& method, const Value& v, const Arguments& args) {
+Value MethodFilter(Rendering& in, const std::string& method, const Value& v, const Arguments& args) {
   NUMOE_DCHECK(IsMethod(Value(Str()), method)) << method;
   return RunMethod(in, method, Value(ToStr(v)), args);
 }
@@ -356,42 +357,42 @@ const std::map<std::string, Filter>& Filters() {
       {"groupby", GroupByFilter},
       {"reverse", ReverseFilter},
       {"trim",
-       [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "strip", v, a); }},
+       [](Rendering& in, const Value& v, const Arguments& a) { return MethodFilter(in, "strip", v, a); }},
       {"upper",
-       [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "upper", v, a); }},
+       [](Rendering& in, const Value& v, const Arguments& a) { return MethodFilter(in, "upper", v, a); }},
       {"lower",
-       [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "lower", v, a); }},
+       [](Rendering& in, const Value& v, const Arguments& a) { return MethodFilter(in, "lower", v, a); }},
       {"title",
-       [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "title", v, a); }},
-      {"capitalize", [](Interpreter& in, const Value& v,
+       [](Rendering& in, const Value& v, const Arguments& a) { return MethodFilter(in, "title", v, a); }},
+      {"capitalize", [](Rendering& in, const Value& v,
                         const Arguments& a) { return MethodFilter(in, "capitalize", v, a); }},
       {"replace",
-       [](Interpreter& in, const Value& v, const Arguments& a) { return MethodFilter(in, "replace", v, a); }},
-      {"string", [](Interpreter&, const Value& v, const Arguments&) { return Value(ToStr(v)); }},
-      {"safe", [](Interpreter&, const Value& v, const Arguments&) { return v; }},
+       [](Rendering& in, const Value& v, const Arguments& a) { return MethodFilter(in, "replace", v, a); }},
+      {"string", [](Rendering&, const Value& v, const Arguments&) { return Value(ToStr(v)); }},
+      {"safe", [](Rendering&, const Value& v, const Arguments&) { return v; }},
       {"list",
-       [](Interpreter& in, const Value& v, const Arguments&) { return Value::NewList(in.Iterate(v)); }},
-      {"first", [](Interpreter& in, const Value& v, const Arguments&) { return FirstOrLast(in, v, true); }},
-      {"last", [](Interpreter& in, const Value& v, const Arguments&) { return FirstOrLast(in, v, false); }},
-      {"min", [](Interpreter& in, const Value& v, const Arguments&) { return Extreme(in, v, -1); }},
-      {"max", [](Interpreter& in, const Value& v, const Arguments&) { return Extreme(in, v, 1); }},
+       [](Rendering& in, const Value& v, const Arguments&) { return Value::NewList(Iterate(in, v)); }},
+      {"first", [](Rendering& in, const Value& v, const Arguments&) { return FirstOrLast(in, v, true); }},
+      {"last", [](Rendering& in, const Value& v, const Arguments&) { return FirstOrLast(in, v, false); }},
+      {"min", [](Rendering& in, const Value& v, const Arguments&) { return Extreme(in, v, -1); }},
+      {"max", [](Rendering& in, const Value& v, const Arguments&) { return Extreme(in, v, 1); }},
       {"select",
-       [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, false, true); }},
+       [](Rendering& in, const Value& v, const Arguments& a) { return Select(in, v, a, false, true); }},
       {"reject",
-       [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, false, false); }},
+       [](Rendering& in, const Value& v, const Arguments& a) { return Select(in, v, a, false, false); }},
       {"selectattr",
-       [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, true, true); }},
+       [](Rendering& in, const Value& v, const Arguments& a) { return Select(in, v, a, true, true); }},
       {"rejectattr",
-       [](Interpreter& in, const Value& v, const Arguments& a) { return Select(in, v, a, true, false); }},
+       [](Rendering& in, const Value& v, const Arguments& a) { return Select(in, v, a, true, false); }},
       {"abs",
-       [](Interpreter& in, const Value& v, const Arguments&) {
+       [](Rendering& in, const Value& v, const Arguments&) {
          if (const auto i = AsInt(v))
            return *i == INT64_MIN ? in.Fail("abs: a number beyond 64 bits") : Value(*i < 0 ? -*i : *i);
          if (const auto d = AsDouble(v)) return Value(std::fabs(*d));
          return in.Fail(fmt::format("abs: expected a number, found {}", TypeName(v)));
        }},
       {"wordcount",
-       [](Interpreter& in, const Value& v, const Arguments&) {
+       [](Rendering& in, const Value& v, const Arguments&) {
          return LengthFilter(in, RunMethod(in, "split", Value(ToStr(v)), {}), {});
        }},
   };
@@ -400,7 +401,7 @@ const std::map<std::string, Filter>& Filters() {
 
 }  // namespace
 
-Value RunFilter(Interpreter& in, const std::string& name, const Value& input, const Arguments& args) {
+Value RunFilter(Rendering& in, const std::string& name, const Value& input, const Arguments& args) {
   const auto it = Filters().find(name);
   if (it == Filters().end()) return in.Fail(fmt::format("no filter named '{}'", name));
   return it->second(in, input, args);

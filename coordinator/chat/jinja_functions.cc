@@ -10,7 +10,7 @@
 namespace numoe::jinja {
 namespace {
 
-Value RangeFunction(Interpreter& in, const Arguments& args) {
+Value RangeFunction(Rendering& in, const Arguments& args) {
   int64_t bounds[3] = {0, 0, 1};
   const size_t count = args.positional.size();
   if (count < 1 || count > 3) return in.Fail("range takes 1 to 3 integers");
@@ -32,7 +32,7 @@ Value RangeFunction(Interpreter& in, const Arguments& args) {
   return Value::NewList(std::move(items));
 }
 
-Value DictFunction(Interpreter& in, const Arguments& args, bool is_namespace) {
+Value DictFunction(Rendering& in, const Arguments& args, bool is_namespace) {
   auto dict = std::make_shared<Dict>();
   if (!args.positional.empty()) {
     if (args.positional[0].dict() == nullptr) return in.Fail("expected a mapping");
@@ -43,7 +43,7 @@ Value DictFunction(Interpreter& in, const Arguments& args, bool is_namespace) {
   return Value(dict);
 }
 
-Value StrftimeNow(Interpreter&, const Arguments& args) {
+Value StrftimeNow(Rendering&, const Arguments& args) {
   const std::string format = args.Text(0, "format", "%Y-%m-%d");
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -62,7 +62,7 @@ bool IsFunction(const std::string& name) {
   return names.count(name) > 0;
 }
 
-Value RunFunction(Interpreter& in, const std::string& name, const Arguments& args) {
+Value RunFunction(Rendering& in, const std::string& name, const Arguments& args) {
   NUMOE_CHECK(IsFunction(name)) << name;
   if (name == "range") return RangeFunction(in, args);
   if (name == "namespace") return DictFunction(in, args, /*is_namespace=*/true);

@@ -2,26 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "common/base/check.h"
 #include "coordinator/chat/chat_limits.h"
-#include "coordinator/chat/jinja_builtins.h"
+#include "coordinator/chat/jinja_access.h"
+#include "coordinator/chat/jinja_operators.h"
 
 namespace numoe::jinja {
-
-const Value* Arguments::Get(size_t i, std::string_view name) const {
-  if (i < positional.size()) return &positional[i];
-  for (const auto& [key, value] : keywords) {
-    if (key == name) return &value;
-  }
-  return nullptr;
-}
-
-std::string Arguments::Text(size_t i, std::string_view name, const std::string& fallback) const {
-  const Value* value = Get(i, name);
-  return value == nullptr || value->none() ? fallback : ToStr(*value).text();
-}
 
 Interpreter::Interpreter(std::map<std::string, Value> variables) {
   scopes_.push_back(std::move(variables));
@@ -31,42 +17,8 @@ Interpreter::Interpreter(std::map<std::string, Value> variables) {
 
 absl::StatusOr<Str> Interpreter::Render(const Block& block) {
   RunBlock(block);
-  if (failed()) return status_;
+  if (failed()) return rendering_.status();
   return std::move(output_);
-}
-
-Value Interpreter::Fail(const std::string& what) {
-  if (status_.ok()) status_ = absl::InvalidArgumentError(fmt::format("line {}: {}", line_, what));
-  return Undefined{};
-}
-
-bool Interpreter::Charge(int64_t steps) {
-  NUMOE_DCHECK_GE(steps, 0);
-  steps_ += steps;
-  if (steps_ > limits::kTemplateStepsMax) Fail(fmt::format("more than {} steps", limits::kTemplateStepsMax));
-  return !failed();
-}
-
-bool Interpreter::MayHold(const void* container, const Value& value, int depth) {
-  if (const auto* bound = value.If<Callable>())
-    return bound->self == nullptr || MayHold(container, *bound->self, depth);
-  const List* list = value.list();
-  const Dict* dict = value.dict();
-  if (list == nullptr && dict == nullptr) return true;
-  if (list == container || dict == container) {
-    Fail(fmt::format("a {} would hold itself", TypeName(value)));
-  } else if (depth >= limits::kTemplateDepthMax) {
-    Fail(fmt::format("lists and dicts nested more than {} deep", limits::kTemplateDepthMax));
-  } else if (list != nullptr && Charge(1)) {
-    for (const Value& item : *list) {
-      if (!MayHold(container, item, depth + 1)) break;
-    }
-  } else if (dict != nullptr && Charge(1)) {
-    for (const auto& [key, item] : dict->items) {
-      if (!MayHold(container, item, depth + 1)) break;
-    }
-  }
-  return !failed();
 }
 
 void Interpreter::Print(const Str& text) {
@@ -87,8 +39,8 @@ Interpreter::Flow Interpreter::RunBlock(const Block& block) {
 }
 
 Interpreter::Flow Interpreter::RunNode(const Node& node) {
-  line_ = node.line;
-  if (!Charge(1)) return Flow::kNext;
+  rendering_.At(node.line);
+  if (!rendering_.Charge(1)) return Flow::kNext;
   switch (node.kind) {
     case Kind::kText:
       Print(Str(node.text, /*trusted=*/true));
@@ -144,7 +96,7 @@ Interpreter::Flow Interpreter::RunIf(const Node& node) {
 
 Interpreter::Flow Interpreter::RunFor(const Node& node) {
   NUMOE_DCHECK(node.blocks.size() == 2 && !node.names.empty() && !node.args.empty() && node.args.size() <= 2);
-  List items = Iterate(Eval(*node.args[0]));
+  List items = Iterate(rendering_, Eval(*node.args[0]));
   scopes_.emplace_back();
   const auto bind = [&](const Value& item) {
     if (node.names.size() == 1) {
@@ -187,7 +139,7 @@ Interpreter::Flow Interpreter::RunFor(const Node& node) {
     set("nextitem", i + 1 < count ? items[i + 1] : Value(Undefined{"loop.nextitem"}));
     scopes_.back()["loop"] = Value(loop);
     bind(items[i]);
-    if (failed() || !Charge(1)) break;
+    if (failed() || !rendering_.Charge(1)) break;
     const Flow flow = RunBlock(node.blocks[0]);
     if (flow == Flow::kBreak) break;
   }
@@ -223,7 +175,7 @@ void Interpreter::Assign(const Node& target, Value value) {
                      TypeName(base)));
     return;
   }
-  if (MayHold(dict->get(), value)) (*dict)->Set(Value::Text(target.text), std::move(value));
+  if (MayHold(rendering_, dict->get(), value)) (*dict)->Set(Value::Text(target.text), std::move(value));
 }
 
 Str Interpreter::Capture(const Block& block) {
@@ -244,8 +196,8 @@ Value Interpreter::Eval(const Node& node) {
   if (++depth_ > limits::kTemplateDepthMax)
     Fail(fmt::format("nested deeper than {}", limits::kTemplateDepthMax));
   Value value;
-  if (Charge(1)) {
-    line_ = node.line;
+  if (rendering_.Charge(1)) {
+    rendering_.At(node.line);
     value = EvalKind(node);
   }
   --depth_;
@@ -268,10 +220,10 @@ Value Interpreter::EvalKind(const Node& node) {
     case Kind::kDict:
       return EvalDict(node);
     case Kind::kAttribute:
-      return Attribute(Eval(*node.args[0]), node.text);
+      return Attribute(rendering_, Eval(*node.args[0]), node.text);
     case Kind::kItem: {
       const Value base = Eval(*node.args[0]);
-      return Item(base, Eval(*node.args[1]));
+      return Item(rendering_, base, Eval(*node.args[1]));
     }
     case Kind::kSlice:
       return EvalSlice(node);
@@ -280,15 +232,17 @@ Value Interpreter::EvalKind(const Node& node) {
     case Kind::kFilter: {
       const Value input = Eval(*node.args[0]);
       const Arguments args = EvalArguments(node, 1);
-      return failed() ? Value() : RunFilter(*this, node.text, input, args);
+      return failed() ? Value() : RunFilter(rendering_, node.text, input, args);
     }
     case Kind::kTest: {
       const Value input = Eval(*node.args[0]);
       const Arguments args = EvalArguments(node, 1);
-      return failed() ? Value() : Value(RunTest(*this, node.text, input, args));
+      return failed() ? Value() : Value(RunTest(rendering_, node.text, input, args));
     }
-    case Kind::kUnary:
-      return EvalUnary(node);
+    case Kind::kUnary: {
+      const Value value = Eval(*node.args[0]);
+      return failed() ? Value() : UnaryOperator(rendering_, node.text, value);
+    }
     case Kind::kBinary:
       return EvalBinary(node);
     case Kind::kCompare:
@@ -320,81 +274,40 @@ Value Interpreter::EvalDict(const Node& node) {
   return Value(dict);
 }
 
-Value Interpreter::Attribute(const Value& base, const std::string& name) {
-  if (base.undefined())
-    return Fail(fmt::format("'{}' is undefined: cannot read its attribute '{}'",
-                            std::get<Undefined>(base.data).name, name));
-  const Dict* dict = base.dict();
-  if (dict != nullptr && dict->is_namespace) {
-    const Value* value = dict->FindName(name);
-    return value != nullptr ? *value : Value(Undefined{name});
+Value Interpreter::EvalSlice(const Node& node) {
+  NUMOE_DCHECK_EQ(node.args.size(), 4u);
+  const Value base = Eval(*node.args[0]);
+  if (failed() || !CanSlice(rendering_, base)) return {};
+  std::optional<int64_t> bounds[3];
+  for (size_t i = 0; i < 3 && !failed(); ++i) {
+    if (node.args[i + 1] != nullptr) bounds[i] = SliceBound(rendering_, Eval(*node.args[i + 1]));
   }
-  if (IsMethod(base, name)) return Callable{name, std::make_shared<Value>(base)};
-  if (dict != nullptr) {
-    if (const Value* value = dict->FindName(name)) return *value;
-  }
-  return Undefined{name};
+  if (failed()) return {};
+  return Slice(rendering_, base, {.begin = bounds[0], .end = bounds[1], .step = bounds[2]});
 }
 
-Value Interpreter::Item(const Value& base, const Value& key) {
-  if (base.undefined())
-    return Fail(fmt::format("'{}' is undefined: cannot read its item {}", std::get<Undefined>(base.data).name,
-                            Repr(key)));
-  if (const Dict* dict = base.dict()) {
-    if (const Value* value = dict->Find(key)) return *value;
-  } else if (const auto index = AsInt(key)) {
-    const List* list = base.list();
-    const Str* str = base.str();
-    std::vector<size_t> offsets;
-    if (str != nullptr) offsets = CodePointOffsets(str->text());
-    const auto size = static_cast<int64_t>(list != nullptr  ? list->size()
-                                           : str != nullptr ? offsets.size() - 1
-                                                            : 0);
-    const int64_t at = *index < 0 ? *index + size : *index;
-    if (at >= 0 && at < size) {
-      if (list != nullptr) return (*list)[at];
-      return Value(str->Substr(offsets[at], offsets[at + 1] - offsets[at]));
-    }
-  }
-  if (key.str() != nullptr) {
-    if (base.dict() == nullptr || !base.dict()->is_namespace) {
-      if (IsMethod(base, key.str()->text()))
-        return Callable{key.str()->text(), std::make_shared<Value>(base)};
-    }
-    return Undefined{key.str()->text()};
-  }
-  return Undefined{Repr(key)};
+Value Interpreter::EvalBinary(const Node& node) {
+  const std::string& op = node.text;
+  NUMOE_DCHECK_EQ(node.args.size(), 2u);
+  const Value a = Eval(*node.args[0]);
+  if (op == "and") return Truthy(a) ? Eval(*node.args[1]) : a;
+  if (op == "or") return Truthy(a) ? a : Eval(*node.args[1]);
+  const Value b = Eval(*node.args[1]);
+  if (failed()) return {};
+  rendering_.At(node.line);
+  return BinaryOperator(rendering_, op, a, b);
 }
 
-Value Interpreter::Lookup(const Value& base, const Str& path) {
-  Value value = base;
-  const std::string& text = path.text();
-  for (size_t begin = 0; begin <= text.size() && !failed();) {
-    const size_t end = std::min(text.find('.', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
-    const bool digits =
-        !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == std::string::npos;
-    value = Item(value, digits ? Value(static_cast<int64_t>(std::stoll(part))) : Value::Text(part));
-    begin = end + 1;
+Value Interpreter::EvalCompare(const Node& node) {
+  NUMOE_DCHECK_EQ(node.args.size(), node.names.size() + 1);
+  Value left = Eval(*node.args[0]);
+  for (size_t i = 0; i < node.names.size(); ++i) {
+    Value right = Eval(*node.args[i + 1]);
+    if (failed()) return {};
+    if (!ComparisonHolds(rendering_, node.names[i], left, right)) return Value(false);
+    left = std::move(right);
   }
-  return value;
-}
-
-List Interpreter::Iterate(const Value& value) {
-  if (const List* list = value.list()) return *list;
-  if (value.undefined()) return {};
-  List items;
-  if (const Dict* dict = value.dict()) {
-    for (const auto& [key, item] : dict->items) items.push_back(key);
-  } else if (const Str* str = value.str()) {
-    const std::vector<size_t> offsets = CodePointOffsets(str->text());
-    for (size_t i = 0; i + 1 < offsets.size(); ++i)
-      items.emplace_back(str->Substr(offsets[i], offsets[i + 1] - offsets[i]));
-  } else {
-    Fail(fmt::format("cannot iterate over {}", TypeName(value)));
-  }
-  Charge(static_cast<int64_t>(items.size()));
-  return items;
+  return Value(true);
 }
 
 Arguments Interpreter::EvalArguments(const Node& node, size_t first) {
@@ -411,11 +324,11 @@ Value Interpreter::EvalCall(const Node& node) {
   const Value callee = Eval(*node.args[0]);
   const Arguments args = EvalArguments(node, 1);
   if (failed()) return {};
-  line_ = node.line;
+  rendering_.At(node.line);
   if (const auto* macro = callee.If<Macro>()) return CallMacro(*macro->node, args);
   if (const auto* callable = callee.If<Callable>()) {
-    return callable->self == nullptr ? RunFunction(*this, callable->name, args)
-                                     : RunMethod(*this, callable->name, *callable->self, args);
+    return callable->self == nullptr ? RunFunction(rendering_, callable->name, args)
+                                     : RunMethod(rendering_, callable->name, *callable->self, args);
   }
   if (callee.undefined())
     return Fail(fmt::format("'{}' is undefined: cannot call it", std::get<Undefined>(callee.data).name));
@@ -448,13 +361,6 @@ Value Interpreter::CallMacro(const Node& macro, const Arguments& args) {
   scopes_.resize(2);
   scopes_.insert(scopes_.end(), std::make_move_iterator(saved.begin()), std::make_move_iterator(saved.end()));
   return Value(std::move(text));
-}
-
-Value Interpreter::ApplyFilter(const std::string& name, const Value& input, const Arguments& args) {
-  return RunFilter(*this, name, input, args);
-}
-bool Interpreter::ApplyTest(const std::string& name, const Value& input, const Arguments& args) {
-  return RunTest(*this, name, input, args);
 }
 
 }  // namespace numoe::jinja

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/base/check.h"
+#include "coordinator/chat/jinja_access.h"
 #include "coordinator/chat/jinja_builtins.h"
 #include "coordinator/chat/jinja_text.h"
 
@@ -49,7 +50,7 @@ Value SplitSpaces(const Str& s, int64_t max) {
   return Value::NewList(std::move(parts));
 }
 
-Value Split(Interpreter& in, const Str& s, const Arguments& args, bool from_right) {
+Value Split(Rendering& in, const Str& s, const Arguments& args, bool from_right) {
   const Value* separator = args.Get(0, "sep");
   const Value* limit = args.Get(1, "maxsplit");
   const int64_t max = limit != nullptr ? AsInt(*limit).value_or(-1) : -1;
@@ -80,7 +81,7 @@ Value Split(Interpreter& in, const Str& s, const Arguments& args, bool from_righ
   return Value::NewList(std::move(parts));
 }
 
-Value Replace(Interpreter& in, const Str& s, const Arguments& args) {
+Value Replace(Rendering& in, const Str& s, const Arguments& args) {
   const Value* old_value = args.Get(0, "old");
   const Value* new_value = args.Get(1, "new");
   if (old_value == nullptr || new_value == nullptr)
@@ -153,7 +154,7 @@ Value SplitLines(const Str& s) {
 }
 
 // "{}", "{0}", "{name}" without format specifications.
-Value Format(Interpreter& in, const Str& s, const Arguments& args) {
+Value Format(Rendering& in, const Str& s, const Arguments& args) {
   Str out;
   size_t next = 0;
   const std::string& text = s.text();
@@ -180,11 +181,11 @@ Value Format(Interpreter& in, const Str& s, const Arguments& args) {
   return Value(std::move(out));
 }
 
-Value Join(Interpreter& in, const Str& s, const Arguments& args) {
+Value Join(Rendering& in, const Str& s, const Arguments& args) {
   Str out;
   bool first = true;
   if (args.positional.empty()) return in.Fail("join: expected a list");
-  for (const Value& item : in.Iterate(args.positional[0])) {
+  for (const Value& item : Iterate(in, args.positional[0])) {
     if (item.str() == nullptr)
       return in.Fail(fmt::format("join: expected strings, found {}", TypeName(item)));
     if (!first) out.Append(s);
@@ -197,7 +198,7 @@ Value Join(Interpreter& in, const Str& s, const Arguments& args) {
 
 Str Mapped(const Str& s, std::string (*map)(std::string_view)) { return Str(map(s.text()), s.AllTrusted()); }
 
-Value StringMethod(Interpreter& in, const std::string& name, const Str& s, const Arguments& args) {
+Value StringMethod(Rendering& in, const std::string& name, const Str& s, const Arguments& args) {
   if (name == "strip" || name == "lstrip" || name == "rstrip") {
     return Value(Strip(s, args.Get(0, "chars"), name != "rstrip", name != "lstrip"));
   }
@@ -223,7 +224,7 @@ Value StringMethod(Interpreter& in, const std::string& name, const Str& s, const
   return Value(IsUpper(s.text()));
 }
 
-Value ListMethod(Interpreter& in, const std::string& name, const std::shared_ptr<List>& list,
+Value ListMethod(Rendering& in, const std::string& name, const std::shared_ptr<List>& list,
                  const Arguments& args) {
   if (name == "pop") {
     if (list->empty()) return in.Fail("pop from an empty list");
@@ -238,13 +239,13 @@ Value ListMethod(Interpreter& in, const std::string& name, const std::shared_ptr
   if (args.positional.empty()) return in.Fail(name + ": expected an argument");
   const Value& argument = args.positional[0];
   if (name == "append") {
-    if (in.Charge(1) && in.MayHold(list.get(), argument)) list->push_back(argument);
+    if (in.Charge(1) && MayHold(in, list.get(), argument)) list->push_back(argument);
     return None{};
   }
   if (name == "extend") {
-    const List items = in.Iterate(argument);
+    const List items = Iterate(in, argument);
     for (const Value& item : items) {
-      if (in.Charge(1) && in.MayHold(list.get(), item)) list->push_back(item);
+      if (in.Charge(1) && MayHold(in, list.get(), item)) list->push_back(item);
     }
     return None{};
   }
@@ -258,7 +259,7 @@ Value ListMethod(Interpreter& in, const std::string& name, const std::shared_ptr
   return in.Fail("index: value is not in the list");
 }
 
-Value DictMethod(Interpreter& in, const std::string& name, const Dict& dict, const Arguments& args) {
+Value DictMethod(Rendering& in, const std::string& name, const Dict& dict, const Arguments& args) {
   if (name == "get") {
     if (args.positional.empty()) return in.Fail("get: expected a key");
     if (const Value* value = dict.Find(args.positional[0])) return *value;
@@ -287,7 +288,7 @@ bool IsMethod(const Value& self, const std::string& name) {
   return self.dict() != nullptr && !self.dict()->is_namespace && kDict.count(name) > 0;
 }
 
-Value RunMethod(Interpreter& in, const std::string& name, const Value& self, const Arguments& args) {
+Value RunMethod(Rendering& in, const std::string& name, const Value& self, const Arguments& args) {
   NUMOE_CHECK(IsMethod(self, name)) << TypeName(self) << " has no " << name;
   if (self.str() != nullptr) return StringMethod(in, name, *self.str(), args);
   if (self.list() != nullptr) return ListMethod(in, name, std::get<std::shared_ptr<List>>(self.data), args);

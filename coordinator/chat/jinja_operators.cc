@@ -1,58 +1,14 @@
-// The interpreter's operators: slices, signs, arithmetic, comparisons. Python's semantics on Jinja's values.
+#include "coordinator/chat/jinja_operators.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "common/base/check.h"
-#include "coordinator/chat/jinja_interpreter.h"
+#include "coordinator/chat/jinja_access.h"
 
 namespace numoe::jinja {
-
-Value Interpreter::EvalSlice(const Node& node) {
-  const Value base = Eval(*node.args[0]);
-  NUMOE_DCHECK_EQ(node.args.size(), 4u);
-  const List* list = base.list();
-  const Str* str = base.str();
-  if (failed()) return {};
-  if (list == nullptr && str == nullptr) return Fail(fmt::format("cannot slice {}", TypeName(base)));
-  const std::vector<size_t> offsets = str != nullptr ? CodePointOffsets(str->text()) : std::vector<size_t>();
-  const auto size = static_cast<int64_t>(list != nullptr ? list->size() : offsets.size() - 1);
-  int64_t bounds[3] = {0, 0, 1};
-  bool given[3] = {};
-  for (int i = 0; i < 3; ++i) {
-    if (node.args[i + 1] == nullptr) continue;
-    const Value value = Eval(*node.args[i + 1]);
-    if (value.none()) continue;
-    const auto number = AsInt(value);
-    if (!number) return Fail(fmt::format("slice bound is {}, expected an integer", TypeName(value)));
-    bounds[i] = *number;
-    given[i] = true;
-  }
-  const int64_t step = given[2] ? bounds[2] : 1;
-  if (step == 0) return Fail("slice step is 0");
-  const auto clamp = [&](int64_t at, int64_t low, int64_t high) {
-    return std::clamp(at < 0 ? at + size : at, low, high);
-  };
-  const int64_t begin = step > 0 ? (given[0] ? clamp(bounds[0], 0, size) : 0)
-                                 : (given[0] ? clamp(bounds[0], -1, size - 1) : size - 1);
-  const int64_t end = step > 0 ? (given[1] ? clamp(bounds[1], 0, size) : size)
-                               : (given[1] ? clamp(bounds[1], -1, size - 1) : -1);
-  List items;
-  Str text;
-  // A step beyond 64 bits leads past the end in either direction.
-  for (int64_t i = begin; step > 0 ? i < end : i > end;) {
-    if (!Charge(1)) return {};
-    if (list != nullptr) {
-      items.push_back((*list)[i]);
-    } else {
-      text.Append(str->Substr(offsets[i], offsets[i + 1] - offsets[i]));
-    }
-    if (__builtin_add_overflow(i, step, &i)) break;
-  }
-  return list != nullptr ? Value::NewList(std::move(items)) : Value(std::move(text));
-}
-
 namespace {
 
 int64_t FloorDivide(int64_t a, int64_t b) {
@@ -99,45 +55,77 @@ std::optional<Value> FloatArithmetic(const std::string& op, double a, double b) 
 
 }  // namespace
 
-Value Interpreter::EvalUnary(const Node& node) {
-  NUMOE_DCHECK(node.args.size() == 1 && (node.text == "not" || node.text == "-" || node.text == "+"));
-  const Value value = Eval(*node.args[0]);
-  if (node.text == "not") return Value(!Truthy(value));
-  if (failed()) return {};
-  if (const auto i = AsInt(value)) {
-    if (node.text != "-") return Value(*i);
-    const auto negated = IntegerArithmetic("-", 0, *i);
-    return negated ? *negated : Fail("integer overflow");
-  }
-  if (const auto d = AsDouble(value)) return Value(node.text == "-" ? -*d : *d);
-  return Fail(fmt::format("bad operand for unary {}: {}", node.text, TypeName(value)));
+bool CanSlice(Rendering& in, const Value& base) {
+  if (base.list() != nullptr || base.str() != nullptr) return true;
+  in.Fail(fmt::format("cannot slice {}", TypeName(base)));
+  return false;
 }
 
-Value Interpreter::EvalBinary(const Node& node) {
-  const std::string& op = node.text;
-  NUMOE_DCHECK_EQ(node.args.size(), 2u);
-  const Value a = Eval(*node.args[0]);
-  if (op == "and") return Truthy(a) ? Eval(*node.args[1]) : a;
-  if (op == "or") return Truthy(a) ? a : Eval(*node.args[1]);
-  const Value b = Eval(*node.args[1]);
-  if (failed()) return {};
-  line_ = node.line;
+std::optional<int64_t> SliceBound(Rendering& in, const Value& value) {
+  if (value.none()) return std::nullopt;
+  const std::optional<int64_t> bound = AsInt(value);
+  if (!bound) in.Fail(fmt::format("slice bound is {}, expected an integer", TypeName(value)));
+  return bound;
+}
+
+Value Slice(Rendering& in, const Value& base, const SliceBounds& bounds) {
+  const List* list = base.list();
+  const Str* str = base.str();
+  NUMOE_DCHECK(list != nullptr || str != nullptr);
+  const std::vector<size_t> offsets = str != nullptr ? CodePointOffsets(str->text()) : std::vector<size_t>();
+  const auto size = static_cast<int64_t>(list != nullptr ? list->size() : offsets.size() - 1);
+  const int64_t step = bounds.step.value_or(1);
+  if (step == 0) return in.Fail("slice step is 0");
+  const auto place = [size](std::optional<int64_t> bound, int64_t low, int64_t high, int64_t otherwise) {
+    return bound ? std::clamp(*bound < 0 ? *bound + size : *bound, low, high) : otherwise;
+  };
+  const int64_t begin =
+      step > 0 ? place(bounds.begin, 0, size, 0) : place(bounds.begin, -1, size - 1, size - 1);
+  const int64_t end = step > 0 ? place(bounds.end, 0, size, size) : place(bounds.end, -1, size - 1, -1);
+  List items;
+  Str text;
+  // A step beyond 64 bits leads past the end in either direction.
+  for (int64_t i = begin; step > 0 ? i < end : i > end;) {
+    if (!in.Charge(1)) return {};
+    if (list != nullptr) {
+      items.push_back((*list)[i]);
+    } else {
+      text.Append(str->Substr(offsets[i], offsets[i + 1] - offsets[i]));
+    }
+    if (__builtin_add_overflow(i, step, &i)) break;
+  }
+  return list != nullptr ? Value::NewList(std::move(items)) : Value(std::move(text));
+}
+
+Value UnaryOperator(Rendering& in, const std::string& op, const Value& value) {
+  NUMOE_DCHECK(op == "not" || op == "-" || op == "+") << op;
+  if (op == "not") return Value(!Truthy(value));
+  if (const auto i = AsInt(value)) {
+    if (op != "-") return Value(*i);
+    const auto negated = IntegerArithmetic("-", 0, *i);
+    return negated ? *negated : in.Fail("integer overflow");
+  }
+  if (const auto d = AsDouble(value)) return Value(op == "-" ? -*d : *d);
+  return in.Fail(fmt::format("bad operand for unary {}: {}", op, TypeName(value)));
+}
+
+Value BinaryOperator(Rendering& in, const std::string& op, const Value& a, const Value& b) {
   if (op == "~" || (op == "+" && a.str() != nullptr && b.str() != nullptr)) {
     Str text = ToStr(a);
     text.Append(ToStr(b));
-    if (!Charge(static_cast<int64_t>(text.size() / 256))) return {};
+    if (!in.Charge(static_cast<int64_t>(text.size() / 256))) return {};
     return Value(std::move(text));
   }
   if (op == "+" && a.list() != nullptr && b.list() != nullptr) {
     List items = *a.list();
     items.insert(items.end(), b.list()->begin(), b.list()->end());
-    return Charge(static_cast<int64_t>(items.size())) ? Value::NewList(std::move(items)) : Value();
+    return in.Charge(static_cast<int64_t>(items.size())) ? Value::NewList(std::move(items)) : Value();
   }
   if (op == "*" && (a.str() != nullptr || b.str() != nullptr) && (AsInt(a) || AsInt(b))) {
     const Str& unit = a.str() != nullptr ? *a.str() : *b.str();
     const int64_t times = a.str() != nullptr ? *AsInt(b) : *AsInt(a);
     Str text;
-    for (int64_t i = 0; i < times && Charge(1 + static_cast<int64_t>(unit.size() / 64)); ++i)
+    for (int64_t i = 0; i < times && in.Charge(1 + static_cast<int64_t>(unit.size() / 64)); ++i)
       text.Append(unit);
     return Value(std::move(text));
   }
@@ -149,45 +137,33 @@ Value Interpreter::EvalBinary(const Node& node) {
   }
   if (result) return *result;
   if (a.undefined() || b.undefined()) {
-    return Fail(fmt::format("'{}' is undefined: cannot compute {}",
-                            std::get<Undefined>(a.undefined() ? a.data : b.data).name, op));
+    return in.Fail(fmt::format("'{}' is undefined: cannot compute {}",
+                               std::get<Undefined>(a.undefined() ? a.data : b.data).name, op));
   }
-  return Fail(fmt::format("cannot compute {} {} {}", TypeName(a), op, TypeName(b)));
+  return in.Fail(fmt::format("cannot compute {} {} {}", TypeName(a), op, TypeName(b)));
 }
 
-Value Interpreter::EvalCompare(const Node& node) {
-  NUMOE_DCHECK_EQ(node.args.size(), node.names.size() + 1);
-  Value left = Eval(*node.args[0]);
-  for (size_t i = 0; i < node.names.size(); ++i) {
-    Value right = Eval(*node.args[i + 1]);
-    if (failed()) return {};
-    if (!CompareOne(node.names[i], left, right)) return Value(false);
-    left = std::move(right);
-  }
-  return Value(true);
-}
-
-bool Interpreter::CompareOne(const std::string& op, const Value& a, const Value& b) {
+bool ComparisonHolds(Rendering& in, const std::string& op, const Value& a, const Value& b) {
   if (op == "==") return Equal(a, b);
   if (op == "!=") return !Equal(a, b);
   if (op == "in" || op == "not in") {
     bool found = false;
     if (b.str() != nullptr) {
       if (a.str() == nullptr) {
-        Fail(fmt::format("cannot look for {} in a string", TypeName(a)));
+        in.Fail(fmt::format("cannot look for {} in a string", TypeName(a)));
         return false;
       }
       found = b.str()->text().find(a.str()->text()) != std::string::npos;
     } else if (b.dict() != nullptr) {
       found = b.dict()->Find(a) != nullptr;
     } else {
-      for (const Value& item : Iterate(b)) found = found || Equal(item, a);
+      for (const Value& item : Iterate(in, b)) found = found || Equal(item, a);
     }
     return found == (op == "in");
   }
   const std::optional<int> order = Compare(a, b);
   if (!order) {
-    Fail(fmt::format("cannot compare {} {} {}", TypeName(a), op, TypeName(b)));
+    in.Fail(fmt::format("cannot compare {} {} {}", TypeName(a), op, TypeName(b)));
     return false;
   }
   if (op == "<") return *order < 0;

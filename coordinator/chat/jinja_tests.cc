@@ -3,68 +3,69 @@
 
 #include <map>
 
+#include "coordinator/chat/jinja_access.h"
 #include "coordinator/chat/jinja_builtins.h"
 #include "coordinator/chat/jinja_text.h"
 
 namespace numoe::jinja {
 namespace {
 
-using Test = bool (*)(Interpreter&, const Value&, const Arguments&);
+using Test = bool (*)(Rendering&, const Value&, const Arguments&);
 
-bool CompareTest(Interpreter& in, const Value& v, const Arguments& a, bool (*accept)(int)) {
+bool CompareTest(Rendering& in, const Value& v, const Arguments& a, bool (*accept)(int)) {
   const auto order = a.positional.empty() ? std::nullopt : Compare(v, a.positional[0]);
   if (!order) in.Fail("cannot compare in a test");
   return order && accept(*order);
 }
-bool EqualTest(Interpreter&, const Value& v, const Arguments& a) {
+bool EqualTest(Rendering&, const Value& v, const Arguments& a) {
   return !a.positional.empty() && Equal(v, a.positional[0]);
 }
 
 const std::map<std::string, Test>& Tests() {
   static const std::map<std::string, Test> tests = {
-      {"defined", [](Interpreter&, const Value& v, const Arguments&) { return !v.undefined(); }},
-      {"undefined", [](Interpreter&, const Value& v, const Arguments&) { return v.undefined(); }},
-      {"none", [](Interpreter&, const Value& v, const Arguments&) { return v.none(); }},
-      {"string", [](Interpreter&, const Value& v, const Arguments&) { return v.str() != nullptr; }},
-      {"mapping", [](Interpreter&, const Value& v,
+      {"defined", [](Rendering&, const Value& v, const Arguments&) { return !v.undefined(); }},
+      {"undefined", [](Rendering&, const Value& v, const Arguments&) { return v.undefined(); }},
+      {"none", [](Rendering&, const Value& v, const Arguments&) { return v.none(); }},
+      {"string", [](Rendering&, const Value& v, const Arguments&) { return v.str() != nullptr; }},
+      {"mapping", [](Rendering&, const Value& v,
                      const Arguments&) { return v.dict() != nullptr && !v.dict()->is_namespace; }},
       {"iterable",
-       [](Interpreter&, const Value& v, const Arguments&) {
+       [](Rendering&, const Value& v, const Arguments&) {
          return v.str() != nullptr || v.list() != nullptr ||
                 (v.dict() != nullptr && !v.dict()->is_namespace) || v.undefined();
        }},
       {"sequence",
-       [](Interpreter&, const Value& v, const Arguments&) {
+       [](Rendering&, const Value& v, const Arguments&) {
          return v.str() != nullptr || v.list() != nullptr ||
                 (v.dict() != nullptr && !v.dict()->is_namespace) || v.undefined();
        }},
-      {"boolean", [](Interpreter&, const Value& v, const Arguments&) { return v.If<bool>() != nullptr; }},
-      {"true", [](Interpreter&, const Value& v,
-                  const Arguments&) { return v.If<bool>() != nullptr && *v.If<bool>(); }},
-      {"false", [](Interpreter&, const Value& v,
+      {"boolean", [](Rendering&, const Value& v, const Arguments&) { return v.If<bool>() != nullptr; }},
+      {"true",
+       [](Rendering&, const Value& v, const Arguments&) { return v.If<bool>() != nullptr && *v.If<bool>(); }},
+      {"false", [](Rendering&, const Value& v,
                    const Arguments&) { return v.If<bool>() != nullptr && !*v.If<bool>(); }},
-      {"number", [](Interpreter&, const Value& v, const Arguments&) { return v.number(); }},
-      {"integer", [](Interpreter&, const Value& v, const Arguments&) { return v.If<int64_t>() != nullptr; }},
-      {"float", [](Interpreter&, const Value& v, const Arguments&) { return v.If<double>() != nullptr; }},
-      {"callable", [](Interpreter&, const Value& v,
+      {"number", [](Rendering&, const Value& v, const Arguments&) { return v.number(); }},
+      {"integer", [](Rendering&, const Value& v, const Arguments&) { return v.If<int64_t>() != nullptr; }},
+      {"float", [](Rendering&, const Value& v, const Arguments&) { return v.If<double>() != nullptr; }},
+      {"callable", [](Rendering&, const Value& v,
                       const Arguments&) { return v.If<Macro>() != nullptr || v.If<Callable>() != nullptr; }},
-      {"lower", [](Interpreter&, const Value& v, const Arguments&) { return IsLower(ToStr(v).text()); }},
-      {"upper", [](Interpreter&, const Value& v, const Arguments&) { return IsUpper(ToStr(v).text()); }},
-      {"odd", [](Interpreter&, const Value& v, const Arguments&) { return AsInt(v).value_or(0) % 2 != 0; }},
-      {"even", [](Interpreter&, const Value& v, const Arguments&) { return AsInt(v).value_or(1) % 2 == 0; }},
+      {"lower", [](Rendering&, const Value& v, const Arguments&) { return IsLower(ToStr(v).text()); }},
+      {"upper", [](Rendering&, const Value& v, const Arguments&) { return IsUpper(ToStr(v).text()); }},
+      {"odd", [](Rendering&, const Value& v, const Arguments&) { return AsInt(v).value_or(0) % 2 != 0; }},
+      {"even", [](Rendering&, const Value& v, const Arguments&) { return AsInt(v).value_or(1) % 2 == 0; }},
       {"divisibleby",
-       [](Interpreter&, const Value& v, const Arguments& a) {
+       [](Rendering&, const Value& v, const Arguments& a) {
          const int64_t by = a.positional.empty() ? 0 : AsInt(a.positional[0]).value_or(0);
          return by != 0 && AsInt(v).value_or(1) % by == 0;
        }},
       {"in",
-       [](Interpreter& in, const Value& v, const Arguments& a) {
+       [](Rendering& in, const Value& v, const Arguments& a) {
          if (a.positional.empty()) return false;
          const Value& where = a.positional[0];
          if (where.str() != nullptr)
            return v.str() != nullptr && where.str()->text().find(v.str()->text()) != std::string::npos;
          if (where.dict() != nullptr) return where.dict()->Find(v) != nullptr;
-         for (const Value& item : in.Iterate(where)) {
+         for (const Value& item : Iterate(in, where)) {
            if (Equal(item, v)) return true;
          }
          return false;
@@ -73,19 +74,19 @@ const std::map<std::string, Test>& Tests() {
       {"eq", EqualTest},
       {"==", EqualTest},
       {"sameas", EqualTest},
-      {"ne", [](Interpreter& in, const Value& v, const Arguments& a) { return !EqualTest(in, v, a); }},
-      {"!=", [](Interpreter& in, const Value& v, const Arguments& a) { return !EqualTest(in, v, a); }},
-      {"lt", [](Interpreter& in, const Value& v,
+      {"ne", [](Rendering& in, const Value& v, const Arguments& a) { return !EqualTest(in, v, a); }},
+      {"!=", [](Rendering& in, const Value& v, const Arguments& a) { return !EqualTest(in, v, a); }},
+      {"lt", [](Rendering& in, const Value& v,
                 const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c < 0; }); }},
-      {"<", [](Interpreter& in, const Value& v,
+      {"<", [](Rendering& in, const Value& v,
                const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c < 0; }); }},
-      {"gt", [](Interpreter& in, const Value& v,
+      {"gt", [](Rendering& in, const Value& v,
                 const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c > 0; }); }},
-      {">", [](Interpreter& in, const Value& v,
+      {">", [](Rendering& in, const Value& v,
                const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c > 0; }); }},
-      {"le", [](Interpreter& in, const Value& v,
+      {"le", [](Rendering& in, const Value& v,
                 const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c <= 0; }); }},
-      {"ge", [](Interpreter& in, const Value& v,
+      {"ge", [](Rendering& in, const Value& v,
                 const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c >= 0; }); }},
   };
   return tests;
@@ -93,7 +94,7 @@ const std::map<std::string, Test>& Tests() {
 
 }  // namespace
 
-bool RunTest(Interpreter& in, const std::string& name, const Value& input, const Arguments& args) {
+bool RunTest(Rendering& in, const std::string& name, const Value& input, const Arguments& args) {
   const auto it = Tests().find(name);
   if (it != Tests().end()) return it->second(in, input, args);
   in.Fail(fmt::format("no test named '{}'", name));

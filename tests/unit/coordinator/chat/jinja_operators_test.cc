@@ -1,4 +1,6 @@
 // Operators: Python's arithmetic, comparisons and slices, and where they are refused.
+#include "coordinator/chat/jinja_operators.h"
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/chat/rendered.h"
@@ -68,6 +70,22 @@ TEST(JinjaOperatorsTest, SlicesOfListsAndCharacters) {
 TEST(JinjaOperatorsTest, AStepBeyond64BitsEndsTheSlice) {
   EXPECT_EQ(Printed("[1, 2, 3][1::2 ** 62 - 1 + 2 ** 62]"), "[2]");
   EXPECT_EQ(Printed("'abc'[1::-(2 ** 62) - 2 ** 62]"), "b");
+}
+
+TEST(JinjaOperatorsTest, AnErrorOfTheRenderingIsThatOfTheLineItIsAt) {
+  Rendering rendering;
+  rendering.At(7);
+  EXPECT_FALSE(CanSlice(rendering, Value(int64_t{1})));
+  EXPECT_EQ(rendering.status().message(), "line 7: cannot slice integer");
+}
+
+TEST(JinjaOperatorsTest, NoneIsNoBoundOfASlice) {
+  Rendering rendering;
+  EXPECT_EQ(SliceBound(rendering, None{}), std::nullopt);
+  EXPECT_EQ(SliceBound(rendering, int64_t{3}), 3);
+  EXPECT_FALSE(rendering.failed());
+  EXPECT_EQ(SliceBound(rendering, Value::Text("3")), std::nullopt);
+  EXPECT_TRUE(rendering.failed());
 }
 
 }  // namespace
