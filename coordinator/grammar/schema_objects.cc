@@ -1,11 +1,11 @@
-// Objects: declared members in the order of their declaration, then others.
+#include "coordinator/grammar/schema_objects.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "common/base/check.h"
 #include "common/weights/json_reader.h"
-#include "coordinator/grammar/schema_compiler.h"
 
 namespace numoe::grammar {
 namespace {
@@ -18,17 +18,17 @@ static_assert(kPatternsMax < 8 * sizeof(size_t), "a bit for each");
 // Keys nobody declared are allowed where additionalProperties says so, and by default where no key is
 // declared at all. An object that declares keys and says nothing of others has just these: what a client that
 // lists keys means, and what models handle best.
-bool SchemaCompiler::AllowsExtra(const SchemaFacts& facts) const {
-  if (facts.closed) return false;
-  return facts.objects.empty() ||
-         std::any_of(facts.objects.begin(), facts.objects.end(),
+bool ObjectCompiler::AllowsExtra() const {
+  if (facts_.closed) return false;
+  return facts_.objects.empty() ||
+         std::any_of(facts_.objects.begin(), facts_.objects.end(),
                      [](const SchemaFacts::ObjectPart& part) { return part.additional.has_value(); });
 }
 
 // What the schemas say about the member `name`.
-Schemas SchemaCompiler::MemberSchemas(const SchemaFacts& facts, const std::string& name) {
+Schemas ObjectCompiler::MemberSchemas(const std::string& name) {
   Schemas schemas;
-  for (const SchemaFacts::ObjectPart& part : facts.objects) {
+  for (const SchemaFacts::ObjectPart& part : facts_.objects) {
     bool mentioned = false;
     for (const auto& [key, schema] : part.properties) {
       if (key != name) continue;
@@ -36,7 +36,7 @@ Schemas SchemaCompiler::MemberSchemas(const SchemaFacts& facts, const std::strin
       mentioned = true;
     }
     for (const auto& [pattern, schema] : part.patterns) {
-      if (!Matches(*PatternMachine(pattern, schema.pointer), JsonCharacters(name))) continue;
+      if (!Matches(*strings_.OfPattern(pattern, schema.pointer), JsonCharacters(name))) continue;
       schemas.push_back(schema);
       mentioned = true;
     }
@@ -45,74 +45,54 @@ Schemas SchemaCompiler::MemberSchemas(const SchemaFacts& facts, const std::strin
   return schemas;
 }
 
-SchemaCompiler::Members SchemaCompiler::CollectMembers(const SchemaFacts& facts) {
+ObjectCompiler::Members ObjectCompiler::CollectMembers() {
   std::vector<std::string> names;
   std::set<std::string> known;
   const auto add = [&](const std::string& name) {
     if (known.insert(name).second) names.push_back(name);
   };
-  for (const SchemaFacts::ObjectPart& part : facts.objects)
+  for (const SchemaFacts::ObjectPart& part : facts_.objects)
     for (const auto& [name, schema] : part.properties) add(name);
-  for (const std::string& name : facts.required) add(name);
-  const std::set<std::string> required(facts.required.begin(), facts.required.end());
-  const MachinePtr keys = KeyMachine(facts);
+  for (const std::string& name : facts_.required) add(name);
+  const std::set<std::string> required(facts_.required.begin(), facts_.required.end());
+  const StringMachine keys = strings_.OfKeys(facts_);
   Members members;
   for (const std::string& name : names) {
     const bool allowed = keys == nullptr || Matches(*keys, JsonCharacters(name));
-    const ExprId value = allowed ? Schema(MemberSchemas(facts, name)) : e_.Never();
+    const ExprId value = allowed ? schema_(MemberSchemas(name)) : e_.Never();
     members.declared.push_back({name, value, required.count(name) != 0});
   }
-  members.extra = ExtraMembers(facts, names);
+  members.extra = ExtraMembers(names);
   return members;
 }
 
-// What propertyNames allows, between the quotes; null: anything.
-SchemaCompiler::MachinePtr SchemaCompiler::KeyMachine(const SchemaFacts& facts) {
-  if (facts.property_names.empty()) return nullptr;
-  SchemaFacts names;
-  AbsorbAll(facts.property_names, names);
-  if (!names.choices.empty()) {
-    Fail(absl::UnimplementedError(
-        fmt::format("{}: anyOf and oneOf in propertyNames are not supported", Printable(names.pointer))));
-  }
-  if (!status_.ok() || names.never || (names.types & kStringType) == 0) return std::make_shared<const Dfa>();
-  if (!names.values.has_value()) return StringMachine(names);
-  std::vector<ExprId> literals;
-  for (const nlohmann::ordered_json& value : *names.values)
-    if (value.is_string() && ValueHolds(value, names))
-      literals.push_back(e_.Literal(JsonCharacters(value.get<std::string>())));
-  MachinePtr machine;
-  Narrow(machine, CompileMachine(e_, e_.Choice(literals), limits_), Combination::kBoth, names.pointer);
-  return machine;
-}
-
-ExprId SchemaCompiler::ExtraMembers(const SchemaFacts& facts, const std::vector<std::string>& declared) {
-  std::vector<MachinePtr> patterns;
-  for (const SchemaFacts::ObjectPart& part : facts.objects)
+ExprId ObjectCompiler::ExtraMembers(const std::vector<std::string>& declared) {
+  std::vector<StringMachine> patterns;
+  for (const SchemaFacts::ObjectPart& part : facts_.objects)
     for (const auto& [pattern, schema] : part.patterns)
-      patterns.push_back(PatternMachine(pattern, schema.pointer));
+      patterns.push_back(strings_.OfPattern(pattern, schema.pointer));
   if (patterns.size() > kPatternsMax) {
-    return Fail(absl::UnimplementedError(fmt::format("{}: more than {} patternProperties are not supported",
-                                                     Printable(facts.pointer), kPatternsMax)));
+    return shared_.Fail(absl::UnimplementedError(fmt::format(
+        "{}: more than {} patternProperties are not supported", Printable(facts_.pointer), kPatternsMax)));
   }
-  if (patterns.empty() && !AllowsExtra(facts)) return e_.Never();
-  if (patterns.empty() && declared.empty() && facts.property_names.empty()) {
-    return e_.Sequence({json_.String(), json_.Colon(), Schema(MemberSchemas(facts, ""))});
+  if (patterns.empty() && !AllowsExtra()) return e_.Never();
+  if (patterns.empty() && declared.empty() && facts_.property_names.empty()) {
+    return e_.Sequence({json_.String(), json_.Colon(), schema_(MemberSchemas(""))});
   }
   std::vector<ExprId> regions;
-  for (size_t inside = 0; inside < size_t{1} << patterns.size() && status_.ok(); ++inside)
-    regions.push_back(ExtraRegion(facts, declared, patterns, inside));
+  for (size_t inside = 0; inside < size_t{1} << patterns.size() && shared_.ok(); ++inside)
+    regions.push_back(ExtraRegion(declared, patterns, inside));
   return e_.Choice(regions);
 }
 
 // Members whose keys match exactly the patterns in the bit set `inside`, and are not declared.
-ExprId SchemaCompiler::ExtraRegion(const SchemaFacts& facts, const std::vector<std::string>& declared,
-                                   const std::vector<MachinePtr>& patterns, size_t inside) {
-  if (inside == 0 && !AllowsExtra(facts)) return e_.Never();
+ExprId ObjectCompiler::ExtraRegion(const std::vector<std::string>& declared,
+                                   const std::vector<StringMachine>& patterns, size_t inside) {
+  if (inside == 0 && !AllowsExtra()) return e_.Never();
   Schemas schemas;
   size_t index = 0;
   std::string name = "key";
-  for (const SchemaFacts::ObjectPart& part : facts.objects) {
+  for (const SchemaFacts::ObjectPart& part : facts_.objects) {
     bool mentioned = false;
     for (const auto& [pattern, schema] : part.patterns) {
       const bool matches = (inside >> index++ & 1) != 0;
@@ -123,32 +103,33 @@ ExprId SchemaCompiler::ExtraRegion(const SchemaFacts& facts, const std::vector<s
     if (!mentioned && part.additional.has_value()) schemas.push_back(*part.additional);
   }
   NUMOE_CHECK_EQ(index, patterns.size()) << "a bit of `inside` for each pattern";
-  MachinePtr keys;
+  StringMachine keys;
   const ExprId any = e_.Repeat(EncodeForJson(e_, CodepointSet::All()), 0, kUnbounded);
-  Narrow(keys, CompileMachine(e_, any, limits_), Combination::kBoth, facts.pointer);
-  for (size_t p = 0; p < patterns.size() && status_.ok(); ++p) {
-    Narrow(keys, patterns[p], (inside >> p & 1) != 0 ? Combination::kBoth : Combination::kFirstOnly,
-           facts.pointer);
+  strings_.Narrow(keys, CompileMachine(e_, any, shared_.limits()), Combination::kBoth, facts_.pointer);
+  for (size_t p = 0; p < patterns.size() && shared_.ok(); ++p) {
+    strings_.Narrow(keys, patterns[p], (inside >> p & 1) != 0 ? Combination::kBoth : Combination::kFirstOnly,
+                    facts_.pointer);
   }
   std::vector<ExprId> literals;
   for (const std::string& key : declared) {
     literals.push_back(e_.Literal(JsonCharacters(key)));
     name += "\nnot " + key;
   }
-  if (status_.ok())
-    Narrow(keys, CompileMachine(e_, e_.Choice(literals), limits_), Combination::kFirstOnly, facts.pointer);
-  if (const MachinePtr allowed = KeyMachine(facts); status_.ok() && allowed != nullptr) {
-    Narrow(keys, allowed, Combination::kBoth, facts.pointer);
-    name += "\nnames " + facts.pointer;
+  if (shared_.ok())
+    strings_.Narrow(keys, CompileMachine(e_, e_.Choice(literals), shared_.limits()), Combination::kFirstOnly,
+                    facts_.pointer);
+  if (const StringMachine allowed = strings_.OfKeys(facts_); shared_.ok() && allowed != nullptr) {
+    strings_.Narrow(keys, allowed, Combination::kBoth, facts_.pointer);
+    name += "\nnames " + facts_.pointer;
   }
-  if (!status_.ok() || keys->empty()) return e_.Never();
-  const ExprId value = Schema(std::move(schemas));
+  if (!shared_.ok() || keys->empty()) return e_.Never();
+  const ExprId value = schema_(std::move(schemas));
   return e_.Sequence({json_.String(keys, name), json_.Colon(), value});
 }
 
-ExprId SchemaCompiler::Object(const SchemaFacts& facts) {
-  Members members = CollectMembers(facts);
-  if (!status_.ok()) return e_.Never();
+ExprId ObjectCompiler::Expression() {
+  Members members = CollectMembers();
+  if (!shared_.ok()) return e_.Never();
   int64_t required = 0;
   for (const Member& member : members.declared) {
     if (member.required && e_.IsNever(member.value)) return e_.Never();
@@ -157,14 +138,14 @@ ExprId SchemaCompiler::Object(const SchemaFacts& facts) {
   std::erase_if(members.declared, [this](const Member& member) { return e_.IsNever(member.value); });
   const auto declared = static_cast<int64_t>(members.declared.size());
   const bool extra = !e_.IsNever(members.extra);
-  int64_t max = facts.properties_max;
+  int64_t max = facts_.properties_max;
   if (!extra && max >= declared) max = kNoMaximum;
   // Other keys may repeat, and a key that repeats counts once: no more than one of them is relied on.
-  const int64_t min = facts.properties_min <= required ? 0 : facts.properties_min;
+  const int64_t min = facts_.properties_min <= required ? 0 : facts_.properties_min;
   if (extra && min > required + 1) {
-    return Fail(absl::UnimplementedError(fmt::format(
+    return shared_.Fail(absl::UnimplementedError(fmt::format(
         "{}: minProperties above the number of required ones plus one, with free keys, is not supported",
-        Printable(facts.pointer))));
+        Printable(facts_.pointer))));
   }
   if (required > max || min > max || (!extra && min > declared)) return e_.Never();
   return ObjectGraph(members, min, max);
@@ -173,15 +154,15 @@ ExprId SchemaCompiler::Object(const SchemaFacts& facts) {
 // Nodes for "before member i, c members were written", where c stops counting when it no longer matters, and
 // for "a comma, if one is needed, was written before member i", which both the first member and later ones
 // pass: so each member is in the graph once.
-ExprId SchemaCompiler::ObjectGraph(const Members& members, int64_t min, int64_t max) {
+ExprId ObjectCompiler::ObjectGraph(const Members& members, int64_t min, int64_t max) {
   NUMOE_DCHECK(0 <= min && min <= max);
   const int count = static_cast<int>(members.declared.size());
   const bool limited = max != kNoMaximum;
-  const int cap = Count(limited ? max : std::max<int64_t>(1, min), "maxProperties");
-  if (static_cast<size_t>(count + 1) * static_cast<size_t>(cap + 1) > limits_.nfa_states / 8)
-    return Fail(absl::ResourceExhaustedError("minProperties or maxProperties is too large here"));
+  const int cap = shared_.Count(limited ? max : std::max<int64_t>(1, min), "maxProperties");
+  if (static_cast<size_t>(count + 1) * static_cast<size_t>(cap + 1) > shared_.limits().nfa_states / 8)
+    return shared_.Fail(absl::ResourceExhaustedError("minProperties or maxProperties is too large here"));
   // Where members are counted, the graph has one copy of each for every count.
-  const ExprId extra = CountedItem(members.extra, 0, cap);
+  const ExprId extra = shared_.CountedItem(members.extra, 0, cap);
   const auto before = [cap](int i, int c) { return 2 * (i * (cap + 1) + c); };
   const auto at = [cap](int i, int c) { return 2 * (i * (cap + 1) + c) + 1; };
   const int end = 2 * (count + 1) * (cap + 1);
@@ -202,7 +183,8 @@ ExprId SchemaCompiler::ObjectGraph(const Members& members, int64_t min, int64_t 
       if (!member.required) edges.push_back({before(i, c), before(i + 1, c), e_.Empty()});
       if (c == 0) continue;
       const ExprId key = e_.Sequence({e_.Literal("\"" + JsonCharacters(member.name) + "\""), json_.Colon()});
-      edges.push_back({at(i, c), before(i + 1, c), e_.Sequence({key, CountedItem(member.value, 0, cap)})});
+      edges.push_back(
+          {at(i, c), before(i + 1, c), e_.Sequence({key, shared_.CountedItem(member.value, 0, cap)})});
     }
   }
   return e_.Sequence({e_.Literal("{"), e_.Graph(std::move(edges), end + 1, end), e_.Literal("}")});
