@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "common/base/check.h"
@@ -55,10 +54,11 @@ Scheduler::Scheduler(Model& model, ExpertBackend& experts, const EngineOptions& 
       blocks_(options.kv_blocks, options.limits.block_tokens),
       tables_(blocks_, options.prefix_caching, options.limits.fixed_chunk_tokens),
       pacer_(options.decode_stretch_max),
-      drawer_(options.vocab) {
+      drawer_(options.vocab),
+      filler_(drawer_, options.deterministic),
+      places_(options.limits.sequences_max) {
   NUMOE_CHECK_LE(options.limits.fixed_chunk_tokens, options.limits.prompt_logit_rows)
       << "a piece of a prompt is computed whole";
-  batch_.deterministic = options.deterministic;
   metrics_.Set(GaugeId::kKvBlocksCapacity, blocks_.total_blocks());
   for (const FinishReason reason :
        {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled, FinishReason::kError})
@@ -149,31 +149,12 @@ void Scheduler::BeginAnew() {
   Settle();
 }
 
-// All places are taken, and a tenant of which nothing runs has waited for long.
-bool Scheduler::SomebodyWaitsTooLong() const {
-  if (static_cast<int>(running_.size()) < options_.limits.sequences_max || waiting_.empty()) return false;
-  std::set<int> run;
-  for (const SequencePtr& s : running_) run.insert(s->request.tenant.id);
-  for (const auto& [tenant, line] : waiting_.Lines()) {
-    if (run.count(tenant) == 0 && SecondsSince(waiting_.FirstArrival(tenant)) > limits::kFairWaitSeconds)
-      return true;
-  }
-  return false;
-}
-
-// Who has most gives one place up, unless it has no other; the planner keeps it for those who have none.
-void Scheduler::MakePlace() {
-  NUMOE_CHECK(!running_.empty());
-  Sequence& last = *running_.back();
-  const auto same = [&](const SequencePtr& s) { return s->request.tenant.id == last.request.tenant.id; };
-  if (std::count_if(running_.begin(), running_.end(), same) < 2) return;
-  Preempt(last);
-  Settle();
-}
-
 void Scheduler::RunStep() {
   if (experts_.TakeChange()) BeginAnew();
-  if (SomebodyWaitsTooLong()) MakePlace();
+  if (Sequence* last = places_.ToGiveUp(running_, waiting_, options_.now())) {
+    Preempt(*last);
+    Settle();
+  }
   const StepPlan plan = Plan();
   CarryOut(plan);
   if (plan.parts.empty()) {
@@ -181,9 +162,9 @@ void Scheduler::RunStep() {
     NUMOE_CHECK(!plan.preempted.empty()) << "no progress: " << plan.ToString();
     return Settle();
   }
-  FillBatch(plan);
+  const StepBatch& batch = filler_.Fill(plan.parts, running_, model_.CanDraw());
   const EngineClock::time_point start = options_.now();
-  const absl::StatusOr<StepLogits> logits = model_.Forward(batch_);
+  const absl::StatusOr<StepLogits> logits = model_.Forward(batch);
   if (absl::IsUnavailable(logits.status())) return LoseStep(logits.status(), start);
   if (!logits.ok()) return EndAll(logits.status());
   lost_since_.reset();
@@ -195,73 +176,15 @@ void Scheduler::RunStep() {
 StepPlan Scheduler::Plan() {
   PlannerLimits limits = options_.limits;
   if (!options_.deterministic)
-    limits.mixed_prompt_tokens = pacer_.PromptTokens(CountDecoding(), limits.step_tokens);
-  shares_.Contend(Contenders());
-  const auto view = [this](int tenant, int i) { return WaitingView(waiting_.At(tenant, i)); };
-  return PlanNextStep(RunningViews(limits.step_tokens),
-                      {.lines = waiting_.Lines(), .view = view, .kept = KeptPlaces()}, blocks_.free_blocks(),
-                      limits, shares_);
-}
-
-// Places for tenants that have nothing here, and had something a moment ago.
-int Scheduler::KeptPlaces() {
-  std::erase_if(last_seen_,
-                [&](const auto& seen) { return SecondsSince(seen.second) > limits::kFairPlaceSeconds; });
-  if (options_.limits.sequences_max < 2) return 0;
-  std::set<int> away;
-  for (const auto& [tenant, when] : last_seen_) away.insert(tenant);
-  for (const SequencePtr& s : running_) away.erase(s->request.tenant.id);
-  for (const auto& [tenant, line] : waiting_.Lines()) away.erase(tenant);
-  const int most = std::max(1, options_.limits.sequences_max / limits::kFairPlacesPerKept);
-  return std::min(static_cast<int>(away.size()), most);
-}
-
-// The tenants whose prompts run or whose sequences wait, with their weights.
-std::map<int, int> Scheduler::Contenders() const {
-  std::map<int, int> weights;
-  for (const auto& [tenant, line] : waiting_.Lines()) weights.emplace(tenant, line.weight);
-  for (const SequencePtr& s : running_) {
-    if (s->uncached() > 1) weights[s->request.tenant.id] = s->request.tenant.weight;
-  }
-  return weights;
-}
-
-int Scheduler::CountDecoding() const {
-  return static_cast<int>(std::count_if(running_.begin(), running_.end(),
-                                        [](const SequencePtr& s) { return s->uncached() == 1; }));
-}
-
-std::vector<SequenceView> Scheduler::RunningViews(int prompt_tokens) const {
-  std::vector<SequenceView> views;
-  views.reserve(running_.size());
-  int wanted = 0;  // the most that a step can need
-  for (const SequencePtr& s : running_) {
-    const auto blocks = static_cast<int>(s->kv.blocks.size());
-    const int64_t tokens = std::min<int64_t>(s->uncached(), prompt_tokens);
-    wanted += std::max(0, blocks_.BlocksFor(s->kv.cached + tokens) - blocks);
-    views.push_back({.tokens = static_cast<int64_t>(s->tokens.size()),
-                     .tokens_max = s->tokens_max,
-                     .cached = s->kv.cached,
-                     .blocks = blocks,
-                     .prompt_logits = s->unscored() > 0,
-                     .tenant = s->request.tenant.id});
-  }
-  // With so many free ones nobody is preempted, and nobody asks what is shared.
-  if (wanted <= blocks_.free_blocks()) return views;
-  for (size_t i = 0; i < views.size(); ++i) views[i].shared = tables_.SharedBlocks(*running_[i]);
-  return views;
-}
-
-SequenceView Scheduler::WaitingView(Sequence& s) const {
-  tables_.FindPrefix(s);
-  const auto count = static_cast<int>(s.kv.prefixes.size());
-  return {.tokens = static_cast<int64_t>(s.tokens.size()),
-          .tokens_max = s.tokens_max,
-          .cached = int64_t{count} * blocks_.block_tokens(),
-          .blocks = count,
-          .idle = tables_.IdleBlocks(s),
-          .prompt_logits = s.unscored() > 0,
-          .tenant = s.request.tenant.id};
+    limits.mixed_prompt_tokens = pacer_.PromptTokens(CountDecoding(running_), limits.step_tokens);
+  const TenantLines lines = waiting_.Lines();
+  shares_.Contend(Contenders(running_, lines));
+  const auto view = [this](int tenant, int i) {
+    return ViewWaiting(waiting_.At(tenant, i), tables_, blocks_);
+  };
+  const int kept = places_.Kept(running_, lines, options_.now());
+  return PlanNextStep(ViewRunning(running_, tables_, blocks_, limits.step_tokens),
+                      {.lines = lines, .view = view, .kept = kept}, blocks_.free_blocks(), limits, shares_);
 }
 
 // It leaves the running list when the step is settled.
@@ -294,39 +217,6 @@ void Scheduler::CarryOut(const StepPlan& plan) {
     NUMOE_CHECK(!s.preempted && !s.ending) << "sequence " << s.id;
     tables_.Grow(s, s.kv.cached + part.tokens);
   }
-}
-
-// Of the next `tokens` tokens, so many last ones have logits that somebody reads.
-int Scheduler::LogitRows(const Sequence& s, int tokens) {
-  const int64_t end = s.kv.cached + tokens;
-  if (s.unscored() > 0) return static_cast<int>(std::max<int64_t>(0, end - s.drawing.scored));
-  return end == static_cast<int64_t>(s.tokens.size()) ? 1 : 0;
-}
-
-void Scheduler::FillBatch(const StepPlan& plan) {
-  batch_.sequences.clear();
-  samples_.clear();
-  if (model_.CanDraw()) samples_.reserve(plan.parts.size());
-  for (const PlannedPart& part : plan.parts) {
-    Sequence& s = *running_[static_cast<size_t>(part.sequence)];
-    const auto tokens = absl::MakeConstSpan(s.tokens).subspan(static_cast<size_t>(s.kv.cached),
-                                                              static_cast<size_t>(part.tokens));
-    batch_.sequences.push_back({.tokens = tokens,
-                                .position = s.kv.cached,
-                                .blocks = s.kv.blocks,
-                                .logits_last = LogitRows(s, part.tokens),
-                                .sample = model_.CanDraw() ? SampleFor(s, part.tokens) : nullptr});
-  }
-}
-
-// A constraint that fails is told of after the step, where drawing is.
-const SampleSpec* Scheduler::SampleFor(Sequence& s, int tokens) {
-  if (s.kv.cached + tokens < static_cast<int64_t>(s.tokens.size()) || s.only_prompt()) return nullptr;
-  const absl::StatusOr<SampleSpec> spec = drawer_.SpecOf(s);
-  if (!spec.ok()) return nullptr;
-  NUMOE_CHECK_LT(samples_.size(), samples_.capacity());
-  samples_.push_back(*spec);  // has room: the batch points into it
-  return &samples_.back();
 }
 
 // Nothing was sampled and no `cached` moved: the step is planned again when the workers are back.
@@ -374,7 +264,7 @@ void Scheduler::Sample(const StepPlan& plan, const StepLogits& logits) {
   const uint64_t generated = stats_.tokens_generated;
   for (const PlannedPart& part : plan.parts) {
     Sequence& s = *running_[static_cast<size_t>(part.sequence)];
-    const size_t end = rows.taken() + static_cast<size_t>(LogitRows(s, part.tokens));
+    const size_t end = rows.taken() + static_cast<size_t>(s.LogitRows(part.tokens));
     tables_.Computed(s, part.tokens);
     const absl::Status status = Advance(s, rows, end);
     rows.SkipTo(end);
@@ -470,7 +360,7 @@ void Scheduler::Settle() {
 
 void Scheduler::Finish(Sequence& s) {
   NUMOE_CHECK(s.ending && live_ > 0);
-  last_seen_[s.request.tenant.id] = options_.now();
+  places_.Ended(s.request.tenant.id, options_.now());
   tables_.Release(s);
   metrics_.With(CounterId::kRequestsFinished, {ReasonName(s.ending->finish)}).Increment();
   metrics_.Observe(HistogramId::kRequestDuration, SecondsSince(s.arrived));

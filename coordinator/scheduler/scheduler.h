@@ -15,9 +15,12 @@
 #include "absl/container/flat_hash_set.h"
 #include "common/observe/metrics.h"
 #include "coordinator/model/model.h"
+#include "coordinator/scheduler/batch_filler.h"
 #include "coordinator/scheduler/block_tables.h"
+#include "coordinator/scheduler/fair_places.h"
 #include "coordinator/scheduler/fair_queue.h"
 #include "coordinator/scheduler/fair_shares.h"
+#include "coordinator/scheduler/sequence_views.h"
 #include "coordinator/scheduler/step_pacer.h"
 #include "coordinator/scheduler/step_planner.h"
 #include "coordinator/scheduler/token_drawer.h"
@@ -75,19 +78,9 @@ class Scheduler {
   bool WorkersReady();
   void RunStep();
   StepPlan Plan();
-  bool SomebodyWaitsTooLong() const;
-  void MakePlace();
   void BeginAnew();
-  int KeptPlaces();
-  int CountDecoding() const;
-  std::map<int, int> Contenders() const;
-  std::vector<SequenceView> RunningViews(int prompt_tokens) const;
-  SequenceView WaitingView(Sequence& s) const;
   void Preempt(Sequence& s);
   void CarryOut(const StepPlan& plan);
-  void FillBatch(const StepPlan& plan);
-  const SampleSpec* SampleFor(Sequence& s, int tokens);
-  static int LogitRows(const Sequence& s, int tokens);
   void LoseStep(const absl::Status& status, EngineClock::time_point start);
   void RecordStep(const StepPlan& plan, EngineClock::time_point start);
   void Charge(const Tenant& tenant, int tokens);
@@ -113,19 +106,18 @@ class Scheduler {
   BlockTables tables_;
   StepPacer pacer_;
   TokenDrawer drawer_;
+  BatchFiller filler_;
   std::vector<SequencePtr> running_;  // in order, but for those that the current step has admitted
   bool running_changed_ = false;      // since it was put in order
   FairQueue waiting_;
   FairShares shares_;
-  std::map<int, EngineClock::time_point> last_seen_;   // when a tenant's last sequence ended, for a while
+  FairPlaces places_;
   std::map<int, prometheus::Counter*> tenant_tokens_;  // of tenants that have names
   std::optional<EngineClock::time_point> lost_since_;  // begin of the first of the steps lost in a row
   int deadlines_ = 0;                                  // sequences that have one
-  StepBatch batch_;
-  std::vector<SampleSpec> samples_;   // of the batch, where the model draws
-  TokenEvent event_;                  // scratch
-  EngineClock::time_point step_end_;  // of the step whose tokens are handed out
-  EngineStats stats_;                 // counters and the last step
+  TokenEvent event_;                                   // scratch
+  EngineClock::time_point step_end_;                   // of the step whose tokens are handed out
+  EngineStats stats_;                                  // counters and the last step
   std::atomic<int> live_{0};
   std::atomic<int> waiting_count_{0};
 };

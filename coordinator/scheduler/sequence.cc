@@ -82,6 +82,13 @@ Sequence::Sequence(GenerateRequest asked, const SequenceLimits& limits)
   drawing.rules = RulesOf(request, limits);
 }
 
+int Sequence::LogitRows(int count) const {
+  const int64_t end = kv.cached + count;
+  NUMOE_DCHECK(count > 0 && end <= static_cast<int64_t>(tokens.size())) << count << " behind " << kv.cached;
+  if (unscored() > 0) return static_cast<int>(std::max<int64_t>(0, end - drawing.scored));
+  return end == static_cast<int64_t>(tokens.size()) ? 1 : 0;
+}
+
 absl::StatusOr<SequencePtr> MakeSequence(GenerateRequest request, const SequenceLimits& limits) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   NUMOE_CHECK_GT(prompt, 0);

@@ -79,6 +79,8 @@ struct Sequence {
   int64_t unscored() const {
     return request.sampling.prompt_logprobs ? prompt_tokens - 1 - drawing.scored : 0;
   }
+  /// Of the next `count` tokens that are computed, so many last ones have logits that somebody reads.
+  int LogitRows(int count) const;
   /// Its place among its tenant's: by priority, then arrival.
   bool GoesBefore(const Sequence& other) const {
     return request.priority != other.request.priority ? request.priority < other.request.priority
