@@ -16,6 +16,7 @@
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/observe/logging.h"
+#include "coordinator/http/admission.h"
 #include "coordinator/http/answer.h"
 #include "coordinator/http/http_limits.h"
 #include "coordinator/http/message_heads.h"
@@ -32,9 +33,14 @@ using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 using TlsStream = asio::ssl::stream<tcp::socket>;
 
-ApiError NoRoom(const std::string& why) {
-  return {
-      .http_status = 503, .message = why + "; try again later", .type = "server_error", .code = "overloaded"};
+// `route`: null where none was found.
+void LogAnswer(const HttpRequest& request, const numoe::Route* route, int status, double ms, int tokens,
+               Metrics& metrics) {
+  // Patterns, not paths: a client must not be able to make any number of time series.
+  const std::string pattern = route == nullptr ? "none" : route->pattern;
+  metrics.With(CounterId::kHttpRequests, {pattern, std::to_string(status)}).Increment();
+  const LogScope scope(request.id);
+  LogInfo("path={} status={} ms={:.1f} tokens={}", request.path.substr(0, 100), status, ms, tokens);
 }
 
 // `Stream`: tcp::socket or TlsStream.
@@ -49,14 +55,15 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
         parts_(parts),
         read_timer_(stream_.get_executor()),
         write_timer_(stream_.get_executor()),
-        spare_(!parts_.connections->Enter(this)) {}
+        spare_(!parts_.connections->Enter(this)),
+        admission_(parts_, spare_) {}
   ~Connection() override { parts_.connections->Leave(this); }
 
   void DropAnswer() override {
     const auto self = this->shared_from_this();  // the answer may be all that holds it
     exchange_.reset();
     answering_.reset();
-    slot_.reset();
+    admission_.Leave();
     gone_ = nullptr;
     sent_ = nullptr;
   }
@@ -86,10 +93,10 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   // --- what handlers say (answer.h)
   bool Answers(uint64_t round) const override { return round_ == round && !answered_; }
   void OnGone(std::function<void()> gone) override { gone_ = std::move(gone); }
-  std::shared_ptr<RequestPlace> Place() override { return slot_; }
+  std::shared_ptr<RequestPlace> Place() override { return admission_.place(); }
   void CountTokens(int tokens) override { tokens_ = tokens; }
   asio::any_io_executor Executor() override { return stream_.get_executor(); }
-  void ReplyError(const ApiError& error) override { Reply(ReplyOf(error)); }
+  void ReplyError(const ApiError& error) override { Reply(admission_.ReplyOf(error)); }
   void Reply(HttpReply reply) override { Write(ResponseOf(std::move(reply))); }
 
   void BeginBody(const HttpReply& head) override {
@@ -114,7 +121,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     NUMOE_CHECK(streaming_ && !answered_);
     queue_ += "0\r\n\r\n";
     answered_ = true;
-    slot_.reset();
+    admission_.Leave();
     gone_ = nullptr;
     Log(status_);
     WriteQueue();
@@ -181,8 +188,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     started_ = Clock::now();
     answered_ = streaming_ = asks_ = false;
     tokens_ = 0;
-    route_ = nullptr;
-    errors_ = ErrorShape::kOpenAi;
+    admission_.Begin();
     exchange_ = std::make_shared<Answer>(this->shared_from_this(), std::move(request), round_, parts_.bodies);
   }
 
@@ -195,63 +201,32 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     // An answer of HTTP/1.1 to a client of 1.0 does not say that it stays, so it ends.
     keep_alive_ = !spare_ && parser_->get().version() >= 11 && parser_->get().keep_alive();
     std::optional<HttpResponse> refusal = Refusal();
-    const bool let_in = !refusal && !route_->open;
+    const bool let_in = !refusal && !admission_.route()->open;
     if (let_in && !whole) return parts_.connections->Await(this) ? AskForBody() : Close();
     if (let_in && !Ask()) return Close();
     keep_alive_ = keep_alive_ && whole;
     BeginAnswering();
     if (whole) WatchClient();
-    refusal ? Write(*std::move(refusal)) : route_->handle(exchange_);
+    refusal ? Write(*std::move(refusal)) : admission_.route()->handle(exchange_);
+  }
+
+  std::optional<HttpResponse> Refusal() {
+    const HttpRequest& request = exchange_->request();
+    if (const auto wrong = WrongHead(parser_->get())) {
+      // Where the next request begins may be another place for whoever forwarded this one.
+      keep_alive_ = false;
+      return ResponseOf(admission_.ReplyOf(*wrong));
+    }
+    if (request.method == "OPTIONS") return PreflightResponse(request, parts_.options);
+    std::optional<HttpReply> refusal = admission_.Enter(*exchange_, parser_->content_length().value_or(0));
+    if (refusal) return ResponseOf(*std::move(refusal));
+    parser_->body_limit(admission_.route()->body_max);
+    return std::nullopt;
   }
 
   bool Ask() {
     asks_ = parts_.connections->Ask(this);
     return asks_;
-  }
-
-  // Finds the route. Open ones are spared: health checks and scrapes are wanted most when there is no room.
-  std::optional<HttpResponse> Refusal() {
-    const HttpRequest& request = exchange_->request();
-    if (const auto wrong = WrongHead(parser_->get())) {
-      keep_alive_ =
-          false;  // where the next request begins may be another place for whoever forwarded this one
-      return ResponseOf(ReplyOf(*wrong));
-    }
-    if (request.method == "OPTIONS") return PreflightResponse(request, parts_.options);
-    const Router& router = *parts_.router.load();
-    // HEAD asks for what GET would say, without the body.
-    auto found = router.Find(request.method == "HEAD" ? "GET" : request.method, request.path);
-    if (const auto* error = std::get_if<ApiError>(&found)) {
-      HttpReply reply = ReplyOf(*error);
-      if (error->http_status == 405) reply.headers = {{"Allow", router.Allowed(request.path)}};
-      return ResponseOf(std::move(reply));
-    }
-    const auto& match = std::get<RouteMatch>(found);
-    route_ = match.route;
-    errors_ = route_->errors;
-    exchange_->incoming().captures = match.captures;
-    if (route_->open) return std::nullopt;
-    if (spare_) {
-      return ResponseOf(ReplyOf(NoRoom(fmt::format("the server has {} connections, as many as it takes",
-                                                   parts_.options.connections_max))));
-    }
-    auto slot = parts_.access.Enter(request, route_->counted);
-    if (!slot.ok()) return ResponseOf(ReplyOf(FromStatus(slot.status())));
-    slot_ = *std::move(slot);
-    exchange_->incoming().caller = slot_->caller();
-    parser_->body_limit(route_->body_max);
-    if (parser_->content_length().value_or(0) > route_->body_max) return ResponseOf(ReplyOf(TooLarge()));
-    exchange_->body_share().BelongTo(slot_->caller().tenant);
-    if (!parts_.bodies->HasRoom(slot_->caller().tenant, parser_->content_length().value_or(0)))
-      return ResponseOf(ReplyOf(NoRoomForBody()));
-    return std::nullopt;
-  }
-
-  ApiError NoRoomForBody() const {
-    return NoRoom(
-        fmt::format("the requests in hand leave no room for this one: those of all clients may have {} MiB "
-                    "together, those of one key half of it",
-                    parts_.bodies->bytes_max() >> 20));
   }
 
   void AskForBody() {
@@ -275,14 +250,14 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     if (!exchange_->body_share().Grow(body.size())) {
       keep_alive_ = false;
       BeginAnswering();
-      return ReplyError(NoRoomForBody());
+      return ReplyError(admission_.NoRoomForBody());
     }
     if (!parser_->is_done()) return ReadBody();
     if (!Ask()) return Close();
     exchange_->incoming().body = std::move(body);
     BeginAnswering();
     WatchClient();
-    route_->handle(exchange_);
+    admission_.route()->handle(exchange_);
   }
 
   void OnBroken(beast::error_code error) {
@@ -294,16 +269,8 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     if (exchange_ == nullptr) Begin({.id = NewRequestId()});
     keep_alive_ = false;
     BeginAnswering();
-    ReplyError(too_large ? TooLarge() : BadRequest("", "not a valid HTTP request: " + error.message()));
-  }
-
-  ApiError TooLarge() const {
-    return {.http_status = 413,
-            .message = fmt::format("the request's body is larger than the {} bytes that this path takes, or "
-                                   "its headers, trailers or the line before a chunk are larger than {}",
-                                   route_ == nullptr ? limits::kHttpBodyBytesMax : route_->body_max,
-                                   limits::kHttpHeaderBytesMax),
-            .code = "request_too_large"};
+    ReplyError(too_large ? admission_.TooLarge()
+                         : BadRequest("", "not a valid HTTP request: " + error.message()));
   }
 
   // Until the answer's last byte is the system's, or nobody is there to get it.
@@ -362,9 +329,6 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     beast::get_lowest_layer(stream_).close(ignored);
   }
 
-  HttpReply ReplyOf(const ApiError& error) const {
-    return {.status = error.http_status, .body = error.ToJson(errors_)};
-  }
   HttpResponse ResponseOf(HttpReply reply) const {
     return MakeResponse(exchange_->request(), std::move(reply), parts_.options, keep_alive_);
   }
@@ -372,7 +336,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   void Write(HttpResponse message) {
     NUMOE_CHECK(!answered_ && !streaming_);
     answered_ = true;
-    slot_.reset();  // before the client has the answer, which may ask again at once
+    admission_.Leave();  // before the client has the answer, which may ask again at once
     gone_ = nullptr;
     message.keep_alive(keep_alive_);
     auto response = std::make_shared<HttpResponse>(std::move(message));
@@ -407,7 +371,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     NUMOE_CHECK(answered_ && !writing_ && queue_.empty());
     exchange_.reset();
     answering_.reset();
-    slot_.reset();
+    admission_.Leave();
     parts_.connections->Rest(this);
     ++round_;
     if (!keep_alive_) return watching_ ? Close() : Linger();
@@ -445,13 +409,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
 
   void Log(int status) {
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - started_).count();
-    const HttpRequest& request = exchange_->request();
-    // Patterns, not paths: a client must not be able to make any number of time series.
-    const std::string pattern = route_ == nullptr ? "none" : route_->pattern;
-    parts_.metrics.With(CounterId::kHttpRequests, {pattern, std::to_string(status)}).Increment();
-    const LogScope scope(request.id);
-    LogInfo("path={} status={} ms={:.1f} tokens={}", request.path.substr(0, 100), status, ms, tokens_);
-    route_ = nullptr;
+    LogAnswer(exchange_->request(), admission_.route(), status, ms, tokens_, parts_.metrics);
   }
 
   const std::shared_ptr<asio::ssl::context> tls_;  // outlives the stream
@@ -470,9 +428,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   // The request that is answered now.
   std::shared_ptr<Answer> exchange_;
   std::shared_ptr<void> answering_;
-  std::shared_ptr<Access::Slot> slot_;
-  const numoe::Route* route_ = nullptr;
-  ErrorShape errors_ = ErrorShape::kOpenAi;
+  Admission admission_;
   std::function<void()> gone_;
   std::function<void()> sent_;
   Clock::time_point started_;
