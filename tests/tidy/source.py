@@ -1,4 +1,4 @@
-"""C++ source as tidy.py sees it: text without comments and literals, and the functions it defines."""
+"""C++ source as tidy.py sees it: text without comments and literals, and the scopes, functions and statements of it."""
 import re
 
 TOKEN = re.compile(
@@ -46,27 +46,43 @@ def kind_of(head):
     return "function"
 
 
-def functions(text):
-    """(name, first line, last line) of every function body outside any other; `text` is blank()ed."""
+def blocks(text):
+    """(kind, head, first line, last line, heads of the scopes around it) of every "scope" (a namespace, a class and the like),
+    every "function" body and every "statement" that is within scopes alone; an inner one before the outer. `text` is blank()ed."""
     text = without_preprocessor(text)
     stack, head_start, head = [], 0, ""
+
+    def block(kind, opened, first, at):
+        return kind, opened.strip(), first, text.count("\n", 0, at) + 1, [outer.strip() for _, outer, _ in stack]
+
+    def first_line(at):
+        return text.count("\n", 0, at - len(head.lstrip())) + 1
+
     for match in re.finditer(r"[{};]", text):
         mark, at = match[0], match.start()
         head += text[head_start:at]
         head_start = at + 1
+        inside = any(kind != "scope" for kind, _, _ in stack)
         if mark == "{":
-            inside = any(kind != "scope" for kind, _, _ in stack)
             kind = "other" if inside else kind_of(head.strip())
-            first = text.count("\n", 0, at - len(head.lstrip())) + 1 if kind == "function" else 0
-            stack.append((kind, head, first))
+            stack.append((kind, head, first_line(at) if kind != "other" else 0))
             head = ""
         elif mark == "}":
             kind, opened, first = stack.pop() if stack else ("scope", "", 0)
-            if kind == "function":
-                yield function_name(opened.strip()), first, text.count("\n", 0, at) + 1
+            if kind != "other" and first:
+                yield block(kind, opened, first, at)
             # A brace inside a declaration (an initialiser, a default argument) does not end it.
             head = opened + "''" if kind == "other" and not any(k != "scope" for k, _, _ in stack) else ""
         elif head.count("(") <= head.count(")"):
+            if not inside and head.strip():
+                yield block("statement", head, first_line(at), at)
             head = ""
         else:
             head += mark
+
+
+def functions(text):
+    """(name, first line, last line) of every function body outside any other; `text` is blank()ed."""
+    for kind, head, first, last, _ in blocks(text):
+        if kind == "function":
+            yield function_name(head), first, last

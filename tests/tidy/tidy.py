@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the house: layers, header contracts, sizes, raw prints, exceptions, unfinished work, dead files, README paths;
 heavy headers (heavy.py), what targets link (targets.py), commits that benchmarks name (commits.py), how much each room asserts
-(assertions.py), sources without a test of their name (pairs.py).
+(assertions.py), sources without a test of their name (pairs.py), one place for a class and one meaning for a name (classes.py).
 
 Prints `file:line: problem` for each finding and exits 1 if there is any. With --files it prints which C++ sources there are
 instead, with --pairs room by room how many have a test of their name. Standard library only.
@@ -15,6 +15,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import assertions  # noqa: E402
+import classes  # noqa: E402
 import commits  # noqa: E402
 import heavy  # noqa: E402
 import pairs  # noqa: E402
@@ -276,6 +277,7 @@ class Tidy:
                       self.check_dead_files, self.check_readme):
             check()
         heavy.check(self)
+        classes.check(self)
         pairs.check(self)
         commits.check(self)
         return sorted(self.found)

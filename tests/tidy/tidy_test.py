@@ -235,6 +235,57 @@ class TidyTest(unittest.TestCase):
             rows = [line.split() for line in assertions.table(assertions.count(tidy, tidy.read_layers()))[1:]]
         self.assertEqual(rows, [["common/b", "2", "0", "0.00"], ["common/base", "2", "1", "500.00"], ["all", "4", "1", "250.00"]])
 
+    def room(self, **files):
+        """Files of common/base, by name without the dot before their ending, in namespace n."""
+        names = {name.replace("_cc", ".cc").replace("_h", ".h"): text for name, text in files.items()}
+        contract = lambda name: CONTRACT if name.endswith(".h") else ""
+        return {**{f"common/base/{name}": f"{contract(name)}namespace n {{\n{text}\n}}\n" for name, text in names.items()},
+                "common/base/CMakeLists.txt": "SRCS check.cc " + " ".join(names),
+                "common/base/all.cc": "NUMOE_CHECK(a);\n" + "".join(f'#include "common/base/{name}"\n' for name in names if name.endswith(".h")),
+                "tests/all.cmake": "${CMAKE_SOURCE_DIR}/common/base/all.cc <common/base/all.cc>\n"}
+
+    def test_a_class_has_one_source_file(self):
+        two = "common/base/b.cc:2: n::A has member functions in common/base/a.cc too: a class has one source file"
+        of = lambda a, b, header="class A {\n  void F();\n  void G();\n};": self.room(a_h=header, a_cc=a, b_cc=b)
+        self.expect(of("void A::F() {}", "void G() {}"))
+        self.expect(of("void A::F() {}", "void A::G() {}"), two)
+        for another in ("A::~A() = default;", "A::A(int x) : x_{x}, y_(f(x)) {}", "bool A::operator()(int x) const {\n}", "A& A::operator=(A&&) noexcept {}",
+                        "bool A::operator<(const A& other) const {}", "A::operator std::span<int>() const {}", "std::map<int, A::B> A::F(std::vector<int> x) {}",
+                        "template <typename T>\nvoid A<T>::F() {}", "A::B* A::C::F() {}", "namespace { int x; } void A::F() {}"):
+            with self.subTest(another):
+                self.expect(of("void A::F() {}", another), two)
+        self.expect(of("void A::F() {}", "B A::*Member(void (A::*f)()) {\n  return A::F();\n}\nint A::x = 1;\nA::B F(A::B b = A::G()) {}"))
+        self.expect(of("void A::F() {}", "struct B { void F(); };\nvoid B::F() {}"))
+        self.expect(of("namespace {\nclass A {};\n}\nvoid A::F() {}", "void A::F() {}"))
+
+    def test_a_class_has_at_most_400_lines(self):
+        wide = lambda lines: "class A {\n" + "  void F();\n" * (lines - 2) + "};"
+        long = lambda name, lines: f"void {name}() {{\n" + "  NUMOE_CHECK(a);\n" * (lines - 2) + "}\n"
+        parts = "".join(long(f"A::F{i}", 60) for i in range(5)) + long("G", 60)
+        self.expect(self.room(a_h=wide(100), a_cc=parts))
+        self.expect(self.room(a_h=wide(101), a_cc=parts), "common/base/a.h:6: class n::A has 401 lines, its member functions included, at most 400")
+        self.expect(self.room(a_cc="namespace {\n" + wide(101) + "\n" + parts + "\n}"), "common/base/a.cc:3: class n::A has 401 lines")
+        nested = wide(100).replace("{", "{\n  template <class T> struct B final : C<T> {\n    void F();\n  };", 1)
+        self.expect(self.room(a_h=nested, a_cc=parts.replace("A::F", "A::B::F")), "common/base/a.h:6: class n::A has 403 lines")
+        self.expect(self.room(a_h=wide(100), a_cc="struct A::B {\n};\n" + parts.replace("A::F", "A::B::F")))
+
+    def test_a_name_means_one_thing(self):
+        twice = lambda one, other=None: self.room(a_h=one, b_h=other or one)
+        said = "common/base/b.h:6: n::A is a type of common/base/a.h:6 too: a name means one thing"
+        for one in ("class A {\n};", "struct alignas(64) A final : B<int> {\n};", "enum class A : uint8_t { kOne };", "using A = int;",
+                    "template <typename T>\nusing A = std::vector<T>;", "template <typename T = B<int>>\nstruct A {\n};", "class MACRO [[nodiscard]] A {\n};",
+                    "union A {\n};"):
+            with self.subTest(one):
+                self.expect(twice(one), said)
+            self.expect(twice("struct A {\n};", one), said)
+        for one in ("class A;", "template <class A>\nvoid F(A a) {\n}", "enum { kOne };", "namespace {\nstruct A {\n};\n}", "struct A F() {\n}", "using std::A;",
+                    "template <>\nstruct A<int> {\n};", "namespace A {\n}", "struct B%s {\n  struct A {\n  };\n};", "namespace b%s {\nstruct A {\n};\n}"):
+            self.expect(twice(one.replace("%s", "1"), one.replace("%s", "2")))
+            self.expect(twice("struct A {\n};", one.replace("%s", "1")))
+        self.expect(self.room(a_h="#if B\nstruct A {\n};\n#else\nstruct A {\n};\n#endif"))
+        self.expect(self.room(a_h="namespace b::c {\nstruct A {\n};\n}", b_h="namespace b {\ninline namespace c {\nstruct A {\n};\n}\n}"),
+                    "n::b::c::A is a type of common/base/a.h:7 too")
+
     def test_prints_and_throw(self):
         tensor = "common/tensor/tensor_avx2.cc"
         for line in ("void F() { std::cout << 1; }", 'void F() { printf("x"); }', 'void F() { std::fprintf(stderr, "x"); }'):
