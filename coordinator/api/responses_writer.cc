@@ -173,7 +173,6 @@ std::string ResponsesWriter::Events(const Choice&, const ChoiceStep& step) {
 }
 
 ordered_json ResponsesWriter::Ended(const Choice& choice) {
-  NUMOE_CHECK(!open_) << "EndItem comes first";
   response_["status"] = StatusOf(choice);
   if (choice.finish_reason() == "length") response_["incomplete_details"] = {{"reason", "max_output_tokens"}};
   response_["usage"] = UsageJson(choice);

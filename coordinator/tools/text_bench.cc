@@ -234,7 +234,7 @@ class TextBench {
                                                        .id = "chatcmpl-0123456789abcdef0123456789abcdef",
                                                        .model = "Kimi-K2-Instruct",
                                                        .created = 1'700'000'000,
-                                                       .prompts = {}});
+                                                       .prompts = {no_tokens}});
       bytes = 0;
       TokenEvent event{.tokens = {0}, .error = {}};
       for (const TokenId token : tokens) {
