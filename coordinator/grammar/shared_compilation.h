@@ -19,7 +19,7 @@ class SharedCompilation {
   SharedCompilation(const nlohmann::ordered_json& root, const GrammarLimits& limits, Expressions& expressions)
       : reader_(root), limits_(limits), e_(expressions), json_(expressions) {}
 
-  SchemaReader& reader() { return reader_; }
+  const SchemaReader& reader() const { return reader_; }
   const GrammarLimits& limits() const { return limits_; }
   Expressions& expressions() { return e_; }
   JsonSyntax& json() { return json_; }
@@ -38,7 +38,7 @@ class SharedCompilation {
   ExprId CountedItem(ExprId item, int64_t min, int64_t max);
 
  private:
-  SchemaReader reader_;
+  const SchemaReader reader_;
   const GrammarLimits& limits_;
   Expressions& e_;
   JsonSyntax json_;

@@ -1,4 +1,6 @@
 // Objects of JSON schemas: declared and further members, required ones, patterns of keys, numbers of members.
+#include "coordinator/grammar/schema_objects.h"
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/grammar/schema_cases.h"
@@ -70,6 +72,28 @@ TEST(SchemaObjectsTest, WhatIsNotSupportedIsNamed) {
     properties += (i > 0 ? "," : "") + std::string("\"p") + std::to_string(i) + "\":{}";
   EXPECT_THAT(error("{\"type\":\"object\",\"minProperties\":700,\"properties\":{" + properties + "}}"),
               HasSubstr("minProperties or maxProperties is too large here"));
+}
+
+TEST(SchemaObjectsTest, MembersAreAskedForInTheirOrder) {
+  const auto root = nlohmann::ordered_json::parse(
+      R"({"required":["z"],"properties":{"b":{},"a":{}},"additionalProperties":{},"patternProperties":{"^b":{}}})");
+  const GrammarLimits limits;
+  grammar::Expressions expressions;
+  grammar::SharedCompilation shared(root, limits, expressions);
+  grammar::StringCompiler strings(shared);
+  grammar::SchemaFacts facts;
+  shared.Absorb({shared.reader().root()}, facts);
+  std::vector<std::string> asked;
+  const auto schema = [&](const grammar::Schemas& schemas) {
+    asked.emplace_back();
+    for (const grammar::SchemaAt& one : schemas) asked.back() += one.pointer + " ";
+    return expressions.Literal("0");
+  };
+  EXPECT_FALSE(expressions.IsNever(grammar::ObjectCompiler(facts, shared, strings, schema).Expression()));
+  EXPECT_TRUE(shared.ok()) << shared.status();
+  const std::string of_pattern = "#/patternProperties/^b ", others = "#/additionalProperties ";
+  EXPECT_THAT(asked, ::testing::ElementsAre("#/properties/b " + of_pattern, "#/properties/a ", others, others,
+                                            of_pattern));
 }
 
 }  // namespace
