@@ -1,7 +1,5 @@
 // Packing and reading back: lossless formats bit for bit, quantised ones within their bound, refusals by
 // message.
-#include <fmt/format.h>
-
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,9 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "common/formats/bf16.h"
-#include "common/kernels/cpu_features.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/layout.h"
 #include "gmock/gmock.h"
@@ -24,13 +20,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string Refusal(WeightFormat format, const MatrixView& view, const Rectangle& r) {
-  const absl::StatusOr<Packed> packed = PackRectangle(format, view, r);
-  if (packed.ok()) return "packed";
-  EXPECT_EQ(packed.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(packed.status().message());
-}
 
 // Rectangles as slices make them: whole, at ragged ends, columns that are a multiple of 32 but not of 64.
 TEST(PackMatrixTest, LosslessFormatsKeepEveryWeightOfASlice) {
@@ -80,184 +69,6 @@ TEST(PackMatrixTest, Int8HoldsGgufCodesExactly) {
       }
     }
   }
-}
-
-// Whole panels of whole steps go another way than ragged ones: one row more, and the same panels must come
-// out.
-TEST(PackMatrixTest, WholePanelsAreTheBytesOfRaggedOnes) {
-  std::mt19937 random(20);
-  for (const WeightFormat format : {WeightFormat::kRawInt4, WeightFormat::kBf16, WeightFormat::kFp8}) {
-    const Stored stored = RandomStored(format, 256, 384, random);
-    for (const Rectangle& r :
-         {Rectangle{0, 96, 0, 384}, {64, 128, 128, 192}, {32, 32, 64, 64}, {0, 224, 320, 64}}) {
-      const absl::StatusOr<Packed> whole = PackRectangle(format, stored.view, r);
-      const absl::StatusOr<Packed> ragged =
-          PackRectangle(format, stored.view, {r.row_begin, r.rows + 1, r.col_begin, r.cols});
-      ASSERT_TRUE(whole.ok() && ragged.ok()) << whole.status() << ragged.status();
-      EXPECT_EQ(std::memcmp(whole->matrix.data, ragged->matrix.data, PackedBytes(format, r.rows, r.cols)), 0)
-          << WeightFormatName(format) << " at " << r.row_begin << ", " << r.col_begin;
-    }
-  }
-}
-
-// What packed a shard does not show: every instruction set's loops give the same bytes, ties, zeros, groups
-// of one magnitude and the smallest numbers included.
-TEST(PackMatrixTest, EveryInstructionSetPacksTheSameBytes) {
-  const CpuFeatures own = DetectCpuFeatures();
-  const absl::Cleanup restore = [&] { OverrideCpuFeaturesForTest(own); };
-  std::vector<CpuFeatures> sets(1);
-  if (own.avx2) sets.push_back({.avx2 = true});
-  if (own.avx512) sets.push_back({.avx2 = true, .avx512 = true});
-  if (sets.size() == 1) GTEST_SKIP() << "this CPU has one instruction set";
-  std::mt19937 random(31);
-  std::vector<float> weights = RandomFloats(96 * 1120, random);
-  for (int i = 0; i < kPanelRows; ++i) {
-    weights[i] = static_cast<float>(i % 15 - 7) * 0.5f;  // halfway between codes of int4
-    weights[1120 + i] = 0;
-    weights[2 * 1120 + i] = i % 2 == 0 ? 3.0f : -3.0f;
-    weights[3 * 1120 + i] = std::numeric_limits<float>::denorm_min() * static_cast<float>(i);
-    weights[4 * 1120 + i] = i == 7 ? std::numeric_limits<float>::max() : 1e30f;
-  }
-  const absl::Span<const std::byte> bytes(reinterpret_cast<const std::byte*>(weights.data()),
-                                          weights.size() * sizeof(float));
-  const MatrixView plain{.format = MatrixFormat::kF32, .rows = 96, .cols = 1120, .data = bytes, .scales = {}};
-  for (const WeightFormat format : {WeightFormat::kInt4, WeightFormat::kInt8, WeightFormat::kRawInt4,
-                                    WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kQ4K,
-                                    WeightFormat::kQ4_0, WeightFormat::kMxfp4, WeightFormat::kQ6K}) {
-    const bool quantised = format == WeightFormat::kInt4 || format == WeightFormat::kInt8;
-    const Stored stored = RandomStored(format, 96, 1024, random);
-    const Rectangle whole = quantised ? Rectangle{0, 96, 0, 1120} : Rectangle{0, 96, 0, 1024};
-    for (const Rectangle& r : {whole, Rectangle{32, 33, 512, 288}}) {
-      std::vector<std::byte> first;
-      for (const CpuFeatures& set : sets) {
-        OverrideCpuFeaturesForTest(set);
-        const absl::StatusOr<Packed> packed = PackRectangle(format, quantised ? plain : stored.view, r);
-        ASSERT_TRUE(packed.ok()) << packed.status();
-        const size_t size = PackedBytes(format, r.rows, r.cols);
-        if (first.empty()) first.assign(packed->matrix.data, packed->matrix.data + size);
-        EXPECT_EQ(std::memcmp(first.data(), packed->matrix.data, size), 0)
-            << WeightFormatName(format) << " " << r.rows << " rows, avx512 " << set.avx512;
-      }
-    }
-  }
-}
-
-// Blocks of random bytes, so that every code, scale and minimum occurs, but none that is not finite.
-Stored RandomBlocks(WeightFormat format, int rows, int cols, std::mt19937& random) {
-  Stored stored = RandomStored(format, rows, cols, random);
-  const GgmlTraits& traits = TraitsOf(*GgmlTypeOf(format));
-  const int halves = layout::HasMinima(format) ? 2 : format == WeightFormat::kMxfp4 ? 0 : 1;
-  for (size_t at = 0; at < stored.data.size(); at += static_cast<size_t>(traits.block_bytes)) {
-    std::byte* block = &stored.data[at];
-    for (int i = 0; i < traits.block_bytes; ++i) block[i] = static_cast<std::byte>(random());
-    const size_t first = format == WeightFormat::kQ6K ? 208 : 0;
-    for (int i = 0; i < halves; ++i) block[first + 2 * i + 1] &= std::byte{0xbf};
-    if (format == WeightFormat::kMxfp4) block[0] = static_cast<std::byte>(2 + random() % 251);
-  }
-  return stored;
-}
-
-TEST(PackMatrixTest, GgufBlocksKeepEveryWeightOfASlice) {
-  std::mt19937 random(23);
-  for (const WeightFormat format : GgufFormats()) {
-    const Stored stored = RandomBlocks(format, 200, 768, random);
-    std::vector<Rectangle> rectangles = {
-        {0, 200, 0, 768}, {128, 72, 256, 96}, {0, 1, 512, 256}, {32, 64, 0, 352}, {5, 33, 256, 512}};
-    if (TraitsOf(*GgmlTypeOf(format)).block_values == 32) {
-      rectangles.push_back({64, 40, 32, 96});
-      rectangles.push_back({3, 32, 736, 32});
-    }
-    for (const Rectangle& r : rectangles) {
-      const absl::StatusOr<Packed> packed = PackRectangle(format, stored.view, r);
-      ASSERT_TRUE(packed.ok()) << packed.status();
-      std::vector<float> expected(static_cast<size_t>(r.rows) * r.cols);
-      DecodeMatrix(stored.view, r.row_begin, r.row_begin + r.rows, r.col_begin, r.col_begin + r.cols,
-                   absl::MakeSpan(expected));
-      for (int i = 0; i < r.rows * r.cols; ++i) {
-        ASSERT_EQ(UnpackWeight(packed->matrix, i / r.cols, i % r.cols), expected[i])
-            << WeightFormatName(format) << " [" << i / r.cols << ", " << i % r.cols << "] of the slice at "
-            << r.row_begin << ", " << r.col_begin;
-      }
-    }
-  }
-}
-
-TEST(PackMatrixTest, Q4KRefusesOtherBlocksCutsAndFactorsThatAreNotFinite) {
-  std::mt19937 random(22);
-  Stored q4_k = RandomStored(WeightFormat::kQ4K, 64, 512, random);
-  EXPECT_THAT(Refusal(WeightFormat::kQ4K, q4_k.view, {0, 32, 128, 256}),
-              HasSubstr("columns 128 to 384 cut the blocks of 256"));
-  EXPECT_THAT(Refusal(WeightFormat::kQ4K, q4_k.view, {0, 32, 256, 40}), HasSubstr("columns 256 to 296 cut"));
-  MatrixView other = q4_k.view;
-  other.ggml = GgmlType::kQ5_K;
-  EXPECT_THAT(Refusal(WeightFormat::kQ4K, other, {0, 32, 0, 256}),
-              HasSubstr("q4_k needs GGUF's Q4_K blocks"));
-  const uint16_t nan = 0x7e00;
-  std::memcpy(&q4_k.data[(40 * 2 + 1) * 144 + 2], &nan, sizeof nan);  // dmin of row 40's second block
-  EXPECT_THAT(Refusal(WeightFormat::kQ4K, q4_k.view, {0, 64, 0, 512}),
-              HasSubstr("block [40, 256] has a factor that is not finite"));
-  EXPECT_EQ(Refusal(WeightFormat::kQ4K, q4_k.view, {0, 64, 0, 256}), "packed") << "the block lies outside";
-}
-
-TEST(PackMatrixTest, OtherGgufBlocksRefuseTheSame) {
-  std::mt19937 random(24);
-  for (const WeightFormat format : GgufFormats()) {
-    const GgmlTraits& traits = TraitsOf(*GgmlTypeOf(format));
-    Stored stored = RandomStored(format, 64, 512, random);
-    const Rectangle whole{0, 64, 0, 512};
-    EXPECT_EQ(Refusal(format, stored.view, whole), "packed");
-    EXPECT_THAT(Refusal(format, stored.view, {0, 32, 0, 272}), HasSubstr("columns 0 to 272 cut"));
-    EXPECT_THAT(Refusal(format, stored.view, {0, 32, traits.block_values / 2, 64}),
-                HasSubstr("cut the blocks"));
-    MatrixView other = stored.view;
-    other.ggml = GgmlType::kQ5_K;
-    EXPECT_THAT(Refusal(format, other, whole), HasSubstr(std::string(WeightFormatName(format)) +
-                                                         " needs GGUF's " + traits.name + " blocks"));
-    // The last block of row 40, whose last factor - d, minimum or exponent - is none.
-    const size_t block = static_cast<size_t>((40 + 1) * 512 / traits.block_values - 1) *
-                         static_cast<size_t>(traits.block_bytes);
-    if (format == WeightFormat::kMxfp4) {
-      stored.data[block] = std::byte{253};
-    } else {
-      const size_t last = layout::HasMinima(format) ? 3 : format == WeightFormat::kQ6K ? 209 : 1;
-      stored.data[block + last] = std::byte{0x7c};
-    }
-    EXPECT_THAT(Refusal(format, stored.view, whole),
-                HasSubstr(fmt::format("{} block [40, {}] has a factor that is not finite", traits.name,
-                                      512 - traits.block_values)));
-    EXPECT_EQ(Refusal(format, stored.view, {0, 40, 0, 512}), "packed") << "the block lies outside";
-  }
-}
-
-// The two smallest scales of E8M0 are no normal numbers: their weights, below 2^-122, are held as zeros.
-TEST(PackMatrixTest, Mxfp4sSmallestScalesAreZero) {
-  std::mt19937 random(25);
-  Stored stored = RandomStored(WeightFormat::kMxfp4, 1, 96, random);
-  for (const int exponent : {0, 1, 2})
-    stored.data[static_cast<size_t>(exponent) * 17] = static_cast<std::byte>(exponent);
-  const Packed packed = Pack(WeightFormat::kMxfp4, stored.view);
-  std::vector<float> expected(96);
-  DecodeMatrix(stored.view, 0, 1, 0, 96, absl::MakeSpan(expected));
-  for (int col = 0; col < 96; ++col) {
-    if (col < 64) {
-      EXPECT_LT(std::fabs(expected[col]), 0x1p-122f);
-    }
-    EXPECT_EQ(UnpackWeight(packed.matrix, 0, col), col < 64 ? 0 : expected[col]) << col;
-  }
-}
-
-TEST(PackMatrixTest, GgufScaleThatIsNotFiniteIsRefused) {
-  std::mt19937 random(21);
-  std::vector<std::byte> blocks = EncodeGgml(GgmlType::kQ8_0, RandomFloats(2 * 64, random));
-  const uint16_t infinity = 0x7c00;
-  std::memcpy(&blocks[3 * 34], &infinity, sizeof infinity);  // row 1, columns 32 to 63
-  const MatrixView view{.format = MatrixFormat::kGgml,
-                        .rows = 2,
-                        .cols = 64,
-                        .data = blocks,
-                        .scales = {},
-                        .ggml = GgmlType::kQ8_0};
-  EXPECT_THAT(Refusal(WeightFormat::kInt8, view, {0, 2, 0, 64}), HasSubstr("weight [1, 32] is"));
 }
 
 TEST(PackMatrixTest, Bf16RoundsFp32ToNearestEven) {

@@ -129,4 +129,12 @@ inline Packed RandomPacked(WeightFormat format, int rows, int cols, std::mt19937
   return *std::move(p);
 }
 
+/// The message of what cannot be packed.
+inline std::string Refusal(WeightFormat format, const MatrixView& view, const Rectangle& r) {
+  const absl::StatusOr<Packed> packed = PackRectangle(format, view, r);
+  if (packed.ok()) return "packed";
+  EXPECT_EQ(packed.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(packed.status().message());
+}
+
 }  // namespace numoe

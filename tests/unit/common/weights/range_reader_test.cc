@@ -122,14 +122,5 @@ INSTANTIATE_TEST_SUITE_P(Ways, RangeReaderTest,
                                   (way.param.direct ? "Direct" : "Buffered");
                          });
 
-TEST(ReadQueueTest, WithoutIoUringThereAreThreads) {
-  for (const int call : {SYS_io_uring_setup, SYS_io_uring_enter}) {
-    WithoutSystemCall(call, [] {
-      EXPECT_EQ(MakeUringQueue(4), nullptr);
-      EXPECT_EQ(RangeReader({.depth = 4}).method(), "threads");
-    });
-  }
-}
-
 }  // namespace
 }  // namespace numoe

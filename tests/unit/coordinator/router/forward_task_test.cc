@@ -1,0 +1,166 @@
+// Requests that are passed on, and answers that come back: unchanged, once, and as they break off.
+#include "coordinator/router/forward_task.h"
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+
+#include "tests/unit/coordinator/router/router_house.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ForwardTaskTest : public RouterHouse {};
+
+TEST_F(ForwardTaskTest, RequestsAndAnswersPassUnchanged) {
+  const auto backend = Backend([](const CannedRequest& request) {
+    return JsonReply(418, request.method + " " + request.target + " " + request.Header("authorization") +
+                              " " + request.Header("x-request-id") + " " + request.body);
+  });
+  Start({backend->url()}, 1);
+  const auto reply = Ask("/any%20thing?q=a%26b", "body",
+                         {{"Authorization", "Bearer k"}, {"X-Request-Id", "id-1"}, {"Connection", "close"}});
+  EXPECT_EQ(reply.status, 418);
+  EXPECT_EQ(reply.body, "POST /any%20thing?q=a%26b Bearer k id-1 body");
+  EXPECT_EQ(Ask("/v1/chat/completions", kQuestion).body.substr(0, 5), "POST ");
+  EXPECT_EQ(Ask("/v1/chat/completions").body.substr(0, 4), "GET ") << "the backend knows what is allowed";
+}
+
+TEST_F(ForwardTaskTest, StreamsPassAsTheyAre) {
+  const auto backend = Backend([](const CannedRequest&) { return StreamReply({"one", "two"}, 5); });
+  Start({backend->url()}, 1);
+  tcp::socket socket = Send(Post(kQuestion));
+  std::string reply;
+  asio::read_until(socket, asio::dynamic_buffer(reply), "\r\n0\r\n\r\n");
+  EXPECT_THAT(reply, HasSubstr("Content-Type: text/event-stream"));
+  for (const char* event : {"data: one\n\n", "data: two\n\n", "data: [DONE]\n\n"})
+    EXPECT_THAT(reply, HasSubstr(event));
+  asio::write(socket, asio::buffer(Post(kQuestion)));  // the connection goes on
+  asio::read_until(socket, asio::dynamic_buffer(reply), "\r\n0\r\n\r\n");
+}
+
+TEST_F(ForwardTaskTest, WhatHasNoBodyGetsNone) {
+  const auto backend = Backend([](const CannedRequest& request) {
+    if (request.target == "/page/same")
+      return CannedReply{.pieces = {"HTTP/1.1 304 Same\r\nETag: \"x\"\r\n\r\n"}};
+    return CannedReply{.pieces = {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + request.method + "--"}};
+  });
+  Start({backend->url()}, 1);
+  const auto ask = [&](const std::string& head) {
+    tcp::socket socket = Send(head + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    std::string reply;
+    boost::system::error_code error;
+    asio::read(socket, asio::dynamic_buffer(reply), error);
+    return reply;
+  };
+  const std::string same = ask("GET /page/same"), head = ask("HEAD /other");
+  EXPECT_THAT(same, HasSubstr("HTTP/1.1 304"));
+  EXPECT_THAT(same, HasSubstr("etag: \"x\""));
+  EXPECT_THAT(head, HasSubstr("Content-Length: 5"));
+  for (const std::string& reply : {same, head})
+    EXPECT_EQ(reply.substr(reply.size() - 4), "\r\n\r\n") << reply;
+}
+
+TEST_F(ForwardTaskTest, WhoRefusesOrIsNotThereIsPassedOver) {
+  std::string gone;
+  {
+    gone = Backend([](const CannedRequest&) { return CannedReply{}; })->url();
+  }
+  const auto full = Backend([](const CannedRequest&) { return JsonReply(429, "full"); });
+  const auto good = Backend([](const CannedRequest&) { return JsonReply(200, "good"); });
+  Start({gone, full->url(), good->url()}, 2);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Ask("/generate", R"({"text": "x"})").body, "good");
+  EXPECT_GT(Asked(*full, "/generate"), 0u);
+  EXPECT_THAT(Ask("/metrics").body, HasSubstr("numoe_router_retries_total"));
+}
+
+TEST_F(ForwardTaskTest, ARefusalThatEverybodyGivesIsPassedOn) {
+  const auto answer = [](const CannedRequest&) { return JsonReply(429, "full"); };
+  const auto a = Backend(answer), b = Backend(answer);
+  Start({a->url(), b->url()}, 2);
+  const auto reply = Ask("/generate", R"({"text": "x"})");
+  EXPECT_EQ(reply.status, 429);
+  EXPECT_EQ(reply.body, "full");
+  EXPECT_EQ(Asked(*a, "/generate") + Asked(*b, "/generate"), 2u);
+}
+
+TEST_F(ForwardTaskTest, WhatMayHaveRunIsNotRunAgain) {
+  const auto answer = [](const CannedRequest&) { return CannedReply{}; };  // reads the request and hangs up
+  const auto a = Backend(answer), b = Backend(answer);
+  Start({a->url(), b->url()}, 2);
+  const auto reply = Ask("/generate", R"({"text": "x"})");
+  EXPECT_EQ(reply.status, 502);
+  EXPECT_EQ(json::parse(reply.body)["error"]["code"], "backend_lost");
+  EXPECT_EQ(Asked(*a, "/generate") + Asked(*b, "/generate"), 1u);
+}
+
+TEST_F(ForwardTaskTest, AnAnswerThatBreaksOffBreaksOff) {
+  const auto backend = Backend([](const CannedRequest&) {
+    CannedReply reply = StreamReply({"one"});
+    reply.pieces.pop_back();
+    return reply;
+  });
+  Start({backend->url()}, 1);
+  tcp::socket socket = Send(Post(kQuestion));
+  std::string reply;
+  boost::system::error_code error;
+  asio::read(socket, asio::dynamic_buffer(reply), error);
+  EXPECT_EQ(error, asio::error::eof);
+  EXPECT_THAT(reply, HasSubstr("data: one"));
+  EXPECT_EQ(reply.find("\r\n0\r\n"), std::string::npos) << "it looks whole";
+  Await([&] { return backends_->balancer().StateOf(0).running == 0; });
+}
+
+TEST_F(ForwardTaskTest, TheClientsLeavingEndsTheBackendsWork) {
+  const auto backend = Backend([](const CannedRequest&) {
+    CannedReply reply = StreamReply({"one"});
+    reply.pieces.pop_back();
+    reply.hold = true;
+    return reply;
+  });
+  Start({backend->url()}, 1);
+  {
+    tcp::socket socket = Send(Post(kQuestion));
+    std::string reply;
+    // It comes although the answer goes on: nothing is gathered.
+    asio::read_until(socket, asio::dynamic_buffer(reply), "data: one\n\n");
+  }
+  Await([&] { return backend->hung_up() > 0; });
+  Await([&] { return backends_->balancer().StateOf(0).running == 0; });
+}
+
+TEST_F(ForwardTaskTest, ASlowClientGetsALongAnswerWhole) {
+  const std::string piece(1 << 20, '#');
+  constexpr size_t kPieces = 64;  // far beyond what sockets and the stream's queue hold
+  const auto backend = Backend([&](const CannedRequest&) {
+    CannedReply reply{.pieces = {"HTTP/1.1 200 OK\r\n\r\n"}};
+    reply.pieces.resize(kPieces + 1, piece);
+    return reply;
+  });
+  Start({backend->url()}, 1);
+  tcp::socket socket = Send(fmt::format(
+      "POST /generate HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"));
+  Await([&] { return socket.available() >= size_t{32} << 10; });  // it comes faster than it is read
+  std::string reply;
+  boost::system::error_code error;
+  asio::read(socket, asio::dynamic_buffer(reply), error);
+  EXPECT_EQ(static_cast<size_t>(std::count(reply.begin(), reply.end(), '#')), kPieces * piece.size());
+  EXPECT_EQ(reply.substr(reply.size() - 5), "0\r\n\r\n");
+}
+
+TEST_F(ForwardTaskTest, TheLastRefusalIsPassedOnWhole) {
+  const auto only = Backend([](const CannedRequest&) {
+    return JsonReply(503, R"({"error": {"message": "m", "code": "overloaded"}})");
+  });
+  Start({only->url()}, 1);
+  for (int i = 0; i < 2; ++i) {
+    const auto reply = Ask("/generate", "{}");
+    EXPECT_EQ(reply.status, 503);
+    EXPECT_THAT(reply.body, HasSubstr("overloaded")) << "and not that nobody serves";
+  }
+}
+
+}  // namespace
+}  // namespace numoe
