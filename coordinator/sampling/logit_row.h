@@ -21,8 +21,8 @@ inline int32_t OrderKey(float x) {
   return bits ^ ((bits >> 31) & 0x7fffffff);
 }
 
-/// exp for x <= 0, relative error below 2^-21 down to exp(-87): 2^n * 2^f with a Taylor polynomial for 2^f,
-/// |f| <= 1/2.
+/// exp for x <= 0 down to exp(-87): 2^n * 2^f with a Taylor polynomial for 2^f, |f| <= 1/2. The relative
+/// error is below 2^-22 + |x| * 2^-23, because x * log2(e) is rounded to a float.
 inline float ExpOfNegative(float x) {
   constexpr float kToInteger = 12582912.0f;  // 1.5 * 2^23: adding it rounds
   float t = x * 1.44269504f;
