@@ -174,14 +174,6 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CacheTest,
                          testing::Values(kLatent, kLatentFp8, kNanoFp8, kGrouped, kGroupedFp8,
                                          kGrouped96Fp8));
 
-TEST(CacheFormTest, SizesOfTheHeadersTable) {
-  EXPECT_EQ(MakeCacheForm(false, 576, 64).row_bytes, 1152);
-  EXPECT_EQ(MakeCacheForm(false, 576, 64).block_bytes, 18432);
-  EXPECT_EQ(MakeCacheForm(true, 576, 64).row_bytes, 640);
-  EXPECT_EQ(MakeCacheForm(true, 576, 64).block_bytes, 10304);
-  EXPECT_EQ(MakeCacheForm(true, 128, 0).block_bytes, 2112);
-}
-
 // Norm, rotation and store in one: the values of the plain formula in double, within the last rounding.
 TEST(WriteLatentTest, NormsRotatesAndStores) {
   constexpr int kLatentWidth = 512, kRope = 64, kWidth = kLatentWidth + kRope;
