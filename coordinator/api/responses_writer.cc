@@ -88,7 +88,9 @@ ordered_json NewResponse(const AnswerContext& context, const ResponsesFields& fi
 ResponsesWriter::ResponsesWriter(AnswerContext context, const ResponsesFields& fields, Keep keep)
     : context_(std::move(context)),
       response_(NewResponse(context_, fields, "in_progress")),
-      keep_(std::move(keep)) {}
+      keep_(std::move(keep)) {
+  NUMOE_CHECK(keep_ != nullptr && !context_.id.empty()) << "an answer that is kept has a name";
+}
 
 // Counts, so events must be made in the order in which they are sent: never two in one expression.
 std::string ResponsesWriter::Event(const char* type, ordered_json fields) {
