@@ -12,13 +12,12 @@ constexpr int kBlock = 4;
 
 class BlockTablesTest : public ::testing::Test {
  protected:
-  static Sequence Of(int tokens, const std::string& salt = "") {
-    Sequence s;
-    s.tokens.resize(static_cast<size_t>(tokens));
-    std::iota(s.tokens.begin(), s.tokens.end(), 1);
-    s.prompt_tokens = tokens;
-    s.request.cache_salt = salt;
-    return s;
+  static Sequence Of(int tokens, const std::string& salt = "", SamplingParams sampling = {}) {
+    GenerateRequest request{.prompt = std::vector<TokenId>(static_cast<size_t>(tokens)),
+                            .sampling = std::move(sampling)};
+    std::iota(request.prompt.begin(), request.prompt.end(), 1);
+    request.cache_salt = salt;
+    return Sequence(std::move(request), {.tokens_max = 1000, .vocab = 1000, .eos_token_ids = {}});
   }
   // As a step would compute it.
   static void Compute(BlockTables& tables, Sequence& s) {
@@ -26,7 +25,7 @@ class BlockTablesTest : public ::testing::Test {
     tables.TakePrefix(s);
     const auto all = static_cast<int64_t>(s.tokens.size());
     tables.Grow(s, all);
-    s.cached = all;
+    tables.Computed(s, static_cast<int>(s.uncached()));
     tables.Publish(s);
   }
   BlockPool pool_{16, kBlock};
@@ -36,20 +35,20 @@ TEST_F(BlockTablesTest, ASecondSequenceTakesTheFirstOnesBlocksButNeverItsLastTok
   BlockTables tables(pool_, /*prefix_caching=*/true, /*fixed_chunk_tokens=*/0);
   Sequence first = Of(12), second = Of(12);
   Compute(tables, first);
-  EXPECT_EQ(first.reused, 0);
-  EXPECT_EQ(first.blocks.size(), 3u);
+  EXPECT_EQ(first.kv.reused, 0);
+  EXPECT_EQ(first.kv.blocks.size(), 3u);
   tables.FindPrefix(second);
-  EXPECT_EQ(second.prefixes.size(), 2u) << "the last token is computed for its logits";
+  EXPECT_EQ(second.kv.prefixes.size(), 2u) << "the last token is computed for its logits";
   EXPECT_EQ(tables.IdleBlocks(second), 0);
   tables.TakePrefix(second);
-  EXPECT_EQ(second.cached, 8);
-  EXPECT_EQ(second.reused, 8);
-  EXPECT_EQ(second.blocks[0], first.blocks[0]);
+  EXPECT_EQ(second.kv.cached, 8);
+  EXPECT_EQ(second.kv.reused, 8);
+  EXPECT_EQ(second.kv.blocks[0], first.kv.blocks[0]);
   EXPECT_EQ(tables.SharedBlocks(second), 2);
   tables.Release(first);
   EXPECT_EQ(tables.SharedBlocks(second), 0);
-  EXPECT_EQ(first.cached, 0);
-  EXPECT_TRUE(first.blocks.empty());
+  EXPECT_EQ(first.kv.cached, 0);
+  EXPECT_TRUE(first.kv.blocks.empty());
 }
 
 TEST_F(BlockTablesTest, ReleasedBlocksAreFoundWhileTheyAreIdle) {
@@ -64,7 +63,7 @@ TEST_F(BlockTablesTest, ReleasedBlocksAreFoundWhileTheyAreIdle) {
   filler.tokens.assign(filler.tokens.size(), 77);
   tables.Grow(filler, kBlock * 16);
   tables.FindPrefix(next);
-  EXPECT_EQ(next.prefixes.size(), 0u) << "the pool has given them out";
+  EXPECT_EQ(next.kv.prefixes.size(), 0u) << "the pool has given them out";
 }
 
 TEST_F(BlockTablesTest, SaltsShareNothing) {
@@ -72,7 +71,7 @@ TEST_F(BlockTablesTest, SaltsShareNothing) {
   Sequence mine = Of(12, "a"), other = Of(12, "b");
   Compute(tables, mine);
   tables.FindPrefix(other);
-  EXPECT_TRUE(other.prefixes.empty());
+  EXPECT_TRUE(other.kv.prefixes.empty());
 }
 
 TEST_F(BlockTablesTest, WithoutPrefixCachingNothingIsNamed) {
@@ -80,7 +79,7 @@ TEST_F(BlockTablesTest, WithoutPrefixCachingNothingIsNamed) {
   Sequence first = Of(12), second = Of(12);
   Compute(tables, first);
   tables.FindPrefix(second);
-  EXPECT_TRUE(second.prefixes.empty());
+  EXPECT_TRUE(second.kv.prefixes.empty());
 }
 
 TEST_F(BlockTablesTest, PrefixesEndWhereDeterministicChunksDo) {
@@ -88,18 +87,17 @@ TEST_F(BlockTablesTest, PrefixesEndWhereDeterministicChunksDo) {
   Sequence first = Of(21), second = Of(17), third = Of(15);
   Compute(tables, first);
   tables.FindPrefix(second);
-  EXPECT_EQ(second.prefixes.size(), 4u);
+  EXPECT_EQ(second.kv.prefixes.size(), 4u);
   tables.FindPrefix(third);
-  EXPECT_EQ(third.prefixes.size(), 2u) << "three blocks are known, and the chunk ends at the second";
+  EXPECT_EQ(third.kv.prefixes.size(), 2u) << "three blocks are known, and the chunk ends at the second";
 }
 
 TEST_F(BlockTablesTest, WhatIsScoredIsComputedWhole) {
   BlockTables tables(pool_, true, 0);
-  Sequence first = Of(12), scored = Of(12);
+  Sequence first = Of(12), scored = Of(12, "", {.prompt_logprobs = 0});
   Compute(tables, first);
-  scored.request.sampling.prompt_logprobs = 0;
   tables.FindPrefix(scored);
-  EXPECT_TRUE(scored.prefixes.empty());
+  EXPECT_TRUE(scored.kv.prefixes.empty());
 }
 
 TEST_F(BlockTablesTest, WhatADistrustedSequenceComputedIsNobodyElses) {
@@ -107,11 +105,11 @@ TEST_F(BlockTablesTest, WhatADistrustedSequenceComputedIsNobodyElses) {
   Sequence first = Of(9), longer = Of(17);
   Compute(tables, first);
   Compute(tables, longer);
-  EXPECT_EQ(longer.reused, 8);
+  EXPECT_EQ(longer.kv.reused, 8);
   tables.Distrust(longer);
   Sequence next = Of(17);
   tables.FindPrefix(next);
-  EXPECT_EQ(next.prefixes.size(), 2u) << "the first one's are still good";
+  EXPECT_EQ(next.kv.prefixes.size(), 2u) << "the first one's are still good";
 }
 
 }  // namespace

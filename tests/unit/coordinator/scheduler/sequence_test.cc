@@ -23,11 +23,11 @@ std::string Refusal(GenerateRequest request) {
 TEST(SequenceTest, APromptLeavesRoomForAnAnswer) {
   const auto fits = MakeSequence(Asked(std::vector<TokenId>(9, 1), {.max_tokens = 16}), kLimits);
   ASSERT_TRUE(fits.ok()) << fits.status();
-  EXPECT_EQ((*fits)->request.sampling.max_tokens, 1) << "as many as there is room for";
+  EXPECT_EQ((*fits)->tokens_max, 10) << "as many as there is room for";
   EXPECT_EQ((*fits)->prompt_tokens, 9);
   EXPECT_EQ((*fits)->generated(), 0);
   EXPECT_EQ((*fits)->uncached(), 9);
-  EXPECT_EQ((*fits)->rules, nullptr);
+  EXPECT_EQ((*fits)->drawing.rules, nullptr);
   EXPECT_TRUE((*fits)->allowed.empty());
   EXPECT_EQ(Refusal(Asked(std::vector<TokenId>(10, 1))),
             "the prompt has 10 tokens, but the context holds 10 including the answer");
@@ -62,26 +62,32 @@ TEST(SequenceTest, RulesAreThereWhereSomethingIsAskedFor) {
                                   {.repetition_penalty = 1.1},
                                   {.logit_bias = {{3, 1.0f}}},
                                   {.min_tokens = 2}})
-    EXPECT_NE((*MakeSequence(Asked({1}, p), kLimits))->rules, nullptr);
-  EXPECT_EQ((*MakeSequence(Asked({1}, {.repetition_penalty = 1}), kLimits))->rules, nullptr);
+    EXPECT_NE((*MakeSequence(Asked({1}, p), kLimits))->drawing.rules, nullptr);
+  EXPECT_EQ((*MakeSequence(Asked({1}, {.repetition_penalty = 1}), kLimits))->drawing.rules, nullptr);
 }
 
 TEST(SequenceTest, PromptTokensToScoreAreAllButTheFirst) {
   const auto s = MakeSequence(Asked({1, 2, 3}, {.prompt_logprobs = 0}), kLimits);
   ASSERT_TRUE(s.ok()) << s.status();
   EXPECT_EQ((*s)->unscored(), 2);
-  (*s)->scored = 2;
+  (*s)->drawing.scored = 2;
   EXPECT_EQ((*s)->unscored(), 0);
   EXPECT_EQ((*MakeSequence(Asked({1, 2, 3}), kLimits))->unscored(), 0);
 }
 
 TEST(SequenceTest, PriorityComesBeforeArrival) {
-  Sequence early{.id = 1}, late{.id = 2}, urgent{.id = 3};
-  urgent.request.priority = -1;
-  EXPECT_TRUE(early.GoesBefore(late));
-  EXPECT_FALSE(late.GoesBefore(early));
-  EXPECT_TRUE(urgent.GoesBefore(early));
-  EXPECT_FALSE(early.GoesBefore(early));
+  const auto sequence = [](SequenceId id, int priority) {
+    GenerateRequest request = Asked({1});
+    request.priority = priority;
+    auto made = std::make_unique<Sequence>(std::move(request), kLimits);
+    made->id = id;
+    return made;
+  };
+  const auto early = sequence(1, 0), late = sequence(2, 0), urgent = sequence(3, -1);
+  EXPECT_TRUE(early->GoesBefore(*late));
+  EXPECT_FALSE(late->GoesBefore(*early));
+  EXPECT_TRUE(urgent->GoesBefore(*early));
+  EXPECT_FALSE(early->GoesBefore(*early));
 }
 
 }  // namespace

@@ -36,10 +36,11 @@ class Fixed final : public TokenConstraint {
   std::vector<uint64_t> mask_;
 };
 
-SequencePtr Greedy(SamplingParams sampling = {}) {
+SequencePtr Greedy(SamplingParams sampling = {}, std::unique_ptr<TokenConstraint> constraint = nullptr) {
   sampling.temperature = 0;
-  return *MakeSequence({.prompt = {1, 2, 3}, .sampling = std::move(sampling)},
-                       {.tokens_max = 100, .vocab = kVocab, .eos_token_ids = {0}});
+  GenerateRequest request{.prompt = {1, 2, 3}, .sampling = std::move(sampling)};
+  request.constraint = std::move(constraint);
+  return *MakeSequence(std::move(request), {.tokens_max = 100, .vocab = kVocab, .eos_token_ids = {0}});
 }
 
 // The later the token, the likelier.
@@ -57,10 +58,9 @@ TEST(TokenDrawerTest, PaddingBeyondTheVocabularyIsNeverDrawn) {
 
 TEST(TokenDrawerTest, AllowedTokensAndAConstraintHoldTogether) {
   TokenDrawer drawer(kVocab);
-  const auto s = Greedy({.allowed_token_ids = {5, 65}});
   auto constraint = std::make_unique<Fixed>(std::vector<TokenId>{5, 69});
   Fixed& fixed = *constraint;
-  s->request.constraint = std::move(constraint);
+  const auto s = Greedy({.allowed_token_ids = {5, 65}}, std::move(constraint));
   EXPECT_EQ(drawer.Draw(*s, {.logits = Ascending()})->token, 5);
   EXPECT_THAT(fixed.accepted, ElementsAre(5));
   EXPECT_EQ(drawer.Draw(*Greedy({.allowed_token_ids = {5, 65}}), {.logits = Ascending()})->token, 65);
@@ -68,10 +68,9 @@ TEST(TokenDrawerTest, AllowedTokensAndAConstraintHoldTogether) {
 
 TEST(TokenDrawerTest, AConstraintIsAskedOnceForEachToken) {
   TokenDrawer drawer(kVocab);
-  const auto s = Greedy();
   auto constraint = std::make_unique<Fixed>(std::vector<TokenId>{7});
   Fixed& fixed = *constraint;
-  s->request.constraint = std::move(constraint);
+  const auto s = Greedy({}, std::move(constraint));
   const auto spec = drawer.SpecOf(*s);
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->vocab, kVocab);
@@ -84,10 +83,9 @@ TEST(TokenDrawerTest, AConstraintIsAskedOnceForEachToken) {
 
 TEST(TokenDrawerTest, WhatADeviceDrewIsTakenAndTold) {
   TokenDrawer drawer(kVocab);
-  const auto s = Greedy({.frequency_penalty = 2});
   auto constraint = std::make_unique<Fixed>(std::vector<TokenId>{3, 4});
   Fixed& fixed = *constraint;
-  s->request.constraint = std::move(constraint);
+  const auto s = Greedy({.frequency_penalty = 2}, std::move(constraint));
   const absl::StatusOr<DrawnToken> drawn = DrawnToken{.token = 4};
   EXPECT_EQ(drawer.Draw(*s, {.drawn = &drawn})->token, 4);
   EXPECT_THAT(fixed.accepted, ElementsAre(4));
@@ -96,14 +94,13 @@ TEST(TokenDrawerTest, WhatADeviceDrewIsTakenAndTold) {
 
 TEST(TokenDrawerTest, ErrorsFailTheSequence) {
   TokenDrawer drawer(kVocab);
-  const auto s = Greedy({.allowed_token_ids = {5}});
   auto constraint = std::make_unique<Fixed>(std::vector<TokenId>{6});
   Fixed& fixed = *constraint;
-  s->request.constraint = std::move(constraint);
+  const auto s = Greedy({.allowed_token_ids = {5}}, std::move(constraint));
   EXPECT_THAT(drawer.Draw(*s, {.logits = Ascending()}).status().ToString(),
               HasSubstr("allowed_token_ids: none of these tokens may come next"));
   EXPECT_TRUE(fixed.accepted.empty());
-  s->mask.reset();
+  s->drawing.mask.reset();
   fixed.error = absl::ResourceExhaustedError("too many");
   EXPECT_THAT(drawer.SpecOf(*s).status().ToString(), HasSubstr("too many"));
   std::vector<float> broken = Ascending();
@@ -126,8 +123,8 @@ TEST(TokenDrawerTest, ProbabilitiesAreTheModelsOwn) {
   EXPECT_TRUE(drawer.Score(*s, Ascending()).ok());
   EXPECT_TRUE(drawer.Score(*s, Ascending()).ok());
   EXPECT_EQ(s->unscored(), 0);
-  EXPECT_EQ(s->scores[0].chosen.token, 2);
-  EXPECT_EQ(s->scores[1].chosen.token, 3);
+  EXPECT_EQ(s->drawing.scores[0].chosen.token, 2);
+  EXPECT_EQ(s->drawing.scores[1].chosen.token, 3);
 }
 
 TEST(StepRowsTest, RowsThatWereDrawnHaveNoLogits) {
