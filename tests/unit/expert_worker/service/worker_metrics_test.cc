@@ -1,4 +1,6 @@
 // What a worker tells of its experts, as metrics (per layer) and through the control service (every one).
+#include "expert_worker/service/worker_metrics.h"
+
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -8,8 +10,6 @@
 
 #include "common/threading/thread_binding.h"
 #include "expert_worker/experts/worker_home.h"
-#include "expert_worker/service/ring_place.h"
-#include "expert_worker/service/worker_metrics.h"
 #include "expert_worker/service/worker_service.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -24,9 +24,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class WorkerStatisticsTest : public ::testing::Test {
+class WorkerMetricsTest : public ::testing::Test {
  protected:
-  WorkerStatisticsTest() { Load(/*own=*/true); }
+  WorkerMetricsTest() { Load(/*own=*/true); }
   // `own`: the CPUs are this worker's and no coordinator's.
   void Load(bool own) {
     const auto checkpoint = OpenCheckpoint(TinyTensors(MatrixFormat::kBF16), folder_);
@@ -59,7 +59,7 @@ class WorkerStatisticsTest : public ::testing::Test {
   std::unique_ptr<ExpertExecutor> executor_;
 };
 
-TEST_F(WorkerStatisticsTest, MetricsSumUpByLayer) {
+TEST_F(WorkerMetricsTest, MetricsSumUpByLayer) {
   Metrics metrics(MetricOwner::kWorker);
   ExportProgress(metrics, progress_);
   ExportExecutor(metrics, *executor_);
@@ -97,7 +97,7 @@ TEST_F(WorkerStatisticsTest, MetricsSumUpByLayer) {
               HasSubstr("numoe_load_bytes_done " + std::to_string(progress_.bytes_total()) + "\n"));
 }
 
-TEST_F(WorkerStatisticsTest, ThePlaceOfMemoryIsAbsentUntilItIsKnown) {
+TEST_F(WorkerMetricsTest, ThePlaceOfMemoryIsAbsentUntilItIsKnown) {
   Metrics metrics(MetricOwner::kWorker);
   PlaceMetrics places(metrics);
   const auto samples = [&] {
@@ -127,7 +127,7 @@ TEST_F(WorkerStatisticsTest, ThePlaceOfMemoryIsAbsentUntilItIsKnown) {
   EXPECT_THAT(samples(), Not(::testing::Contains(HasSubstr("numoe_ring_local_ratio"))));
 }
 
-TEST_F(WorkerStatisticsTest, TheShareOfHugePagesIsAbsentUntilItIsKnown) {
+TEST_F(WorkerMetricsTest, TheShareOfHugePagesIsAbsentUntilItIsKnown) {
   Metrics metrics(MetricOwner::kWorker);
   PlaceMetrics places(metrics);
   ExportExecutor(metrics, *executor_);
@@ -138,7 +138,7 @@ TEST_F(WorkerStatisticsTest, TheShareOfHugePagesIsAbsentUntilItIsKnown) {
   EXPECT_EQ(metrics.Serialise().find(series) != std::string::npos, known);
 }
 
-TEST_F(WorkerStatisticsTest, WhoCallsIsBoundAndCounted) {
+TEST_F(WorkerMetricsTest, WhoCallsIsBoundAndCounted) {
   std::thread([&] {
     ASSERT_TRUE(executor_->Stats().pinned);
     const ScopedCaller caller(&executor_->Callers());
@@ -149,7 +149,7 @@ TEST_F(WorkerStatisticsTest, WhoCallsIsBoundAndCounted) {
 
 // As of a desktop: every other CPU has a thread of the worker, so the coordinator tends to be on the first
 // one.
-TEST_F(WorkerStatisticsTest, WhoCallsEvadesTheCoordinatorOnCpusThatAreItsToo) {
+TEST_F(WorkerMetricsTest, WhoCallsEvadesTheCoordinatorOnCpusThatAreItsToo) {
   Load(/*own=*/false);
   std::vector<int> cpus = FindHome({.threads = 1})->node_cpus;
   std::sort(cpus.begin(), cpus.end());
@@ -160,7 +160,7 @@ TEST_F(WorkerStatisticsTest, WhoCallsEvadesTheCoordinatorOnCpusThatAreItsToo) {
   }).join();
 }
 
-TEST_F(WorkerStatisticsTest, ThreadsFollowTheCpusThatAreLeft) {
+TEST_F(WorkerMetricsTest, ThreadsFollowTheCpusThatAreLeft) {
   const int cpu = FindHome({.threads = 1})->node_cpus.back();
   executor_->MoveTo({cpu});
   std::thread([&] {
@@ -170,24 +170,7 @@ TEST_F(WorkerStatisticsTest, ThreadsFollowTheCpusThatAreLeft) {
   }).join();
 }
 
-// A ring of the real size, on this machine's first node, made by a thread that may only run there.
-TEST_F(WorkerStatisticsTest, TheRingLiesOnTheWorkersNode) {
-  const std::vector<int> nodes = executor_->Stats().nodes;
-  RingPlaces places;
-  EXPECT_EQ(places.least(), std::nullopt);
-  {
-    const absl::StatusOr<RingSegment> ring = CreateRingOn(nodes, 1 << 20, /*session=*/1);
-    ASSERT_TRUE(ring.ok()) << ring.status();
-    const ScopedRingPlace here(places, *ring, nodes);
-    if (!places.least()) GTEST_SKIP() << "the kernel does not say where pages are";
-    EXPECT_EQ(places.least(), 1.0);
-    const ScopedRingPlace elsewhere(places, *ring, {777});
-    EXPECT_EQ(places.least(), 0.0) << "the worst one counts";
-  }
-  EXPECT_EQ(places.least(), std::nullopt);
-}
-
-TEST_F(WorkerStatisticsTest, TheControlServiceKnowsEveryExpert) {
+TEST_F(WorkerMetricsTest, TheControlServiceKnowsEveryExpert) {
   Call(3, {0, 4});
   const std::string address = "unix:" + (folder_.path() / "socket").string();
   const auto serve = [&](const ExpertStatistics* statistics) {
