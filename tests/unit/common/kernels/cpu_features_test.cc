@@ -23,12 +23,12 @@ TEST(CpuFeaturesTest, MissingListsAgreeWithTheAnswer) {
 TEST(CpuFeaturesTest, WhatATestSaysHoldsUntilItSaysSomethingElse) {
   const CpuFeatures own = DetectCpuFeatures();
   const absl::Cleanup restore = [&] { OverrideCpuFeaturesForTest(own); };
-  OverrideCpuFeaturesForTest({.avx2 = true, .missing_avx512 = "x"});
+  OverrideCpuFeaturesForTest({.avx2 = true, .missing_avx512 = "x", .missing_amx = "z"});
   EXPECT_TRUE(DetectCpuFeatures().avx2);
   EXPECT_FALSE(DetectCpuFeatures().avx512);
   EXPECT_EQ(DetectCpuFeatures().missing_avx512, "x");
   EXPECT_EQ(*SelectIsa("auto"), Isa::kAvx2);
-  OverrideCpuFeaturesForTest({.missing_avx2 = "y"});
+  OverrideCpuFeaturesForTest({.missing_avx2 = "y", .missing_avx512 = "x", .missing_amx = "z"});
   EXPECT_EQ(*SelectIsa("auto"), Isa::kScalar);
 }
 
