@@ -1,4 +1,4 @@
-// ApiDeps: what the API's handlers work with, put together once by main.
+// ApiDeps: what the API's handlers work with, put together once by the serving stack (coordinator/startup).
 //
 // References outlive the handlers; everything in it is thread-safe or constant.
 #pragma once

@@ -1,8 +1,8 @@
 // StateRoutes: the server's state: health, models, load, metrics, and the switches that operators have.
 //
-// Answered at once by whoever asks, but for what the workers have counted: those are asked on a thread of
-// their own, because they may take a second each. `deps` but the engine, and `running`, outlive this, and
-// this outlives the server.
+// The thread that took a request answers it at once. Only /expert_stats asks the workers, on a thread of its
+// own, because each worker may take a second. `running` and everything in `deps` except the engine outlive
+// this, and this outlives the server.
 #pragma once
 
 #include <memory>

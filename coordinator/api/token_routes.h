@@ -1,7 +1,8 @@
 // /tokenize and /detokenize, as vLLM has them: what the model would see of a text or a conversation, and
 // back.
 //
-// Both are made on the preparers' threads, because a prompt may be megabytes. Pure but for the routes.
+// The preparers' threads compute both answers, because a prompt may have megabytes. Nothing is kept between
+// two requests.
 #pragma once
 
 #include "coordinator/api/api_deps.h"

@@ -11,7 +11,7 @@ namespace numoe {
 
 inline constexpr int kKvBlockTokens = 16;
 
-/// Blocks that so many tokens of one sequence take.
+/// Blocks that `tokens` tokens of one sequence take.
 constexpr int64_t KvBlocksFor(int64_t tokens) { return (tokens + kKvBlockTokens - 1) / kKvBlockTokens; }
 
 }  // namespace numoe

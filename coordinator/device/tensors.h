@@ -82,7 +82,7 @@ struct CacheRow {
   int heads = 1;
   int key_width = 0;
   int value_width = 0;
-  int plain_width = 0;  // of a key's channels the last so many are BF16 in any cache (MLA's rotated ones)
+  int plain_width = 0;  // the last channels of a key, BF16 in any cache (MLA's rotated ones)
 
   int width() const { return heads * (key_width + value_width); }
 };

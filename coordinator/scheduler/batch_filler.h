@@ -1,8 +1,8 @@
 // BatchFiller: from the parts of a step to the batch that the model is asked for.
 //
-// Of each part its tokens, where they lie in the cache, how many rows of logits somebody reads, and, where
-// the model draws, by what. The batch points into the sequences and into this, until the next Fill. A
-// constraint that cannot say what may come leaves drawing to the host, which meets its error after the step.
+// For each part the batch has its tokens, their blocks in the cache, how many rows of logits are read, and,
+// where the model draws tokens, how. The batch points into the sequences and into this object until the next
+// Fill. Where a constraint fails, the token is drawn on the host after the step, which reports the error.
 // Engine thread only.
 #pragma once
 

@@ -1,8 +1,8 @@
 // BlockTables: gives sequences their KV blocks, finds what the prefix cache has of them, and takes blocks
 // back.
 //
-// The one place where Sequence::kv meets the pool, and its only writer. A waiting sequence holds
-// nothing; FindPrefix says what it would hold, TakePrefix makes it so. Engine thread only; the pool outlives
+// The only writer of Sequence::kv, and the only user of the pool. A waiting sequence holds no blocks;
+// FindPrefix finds those that it would share, TakePrefix takes them. Engine thread only; the pool outlives
 // it. Contract: coordinator/kvcache/CONTRACT.md.
 #pragma once
 

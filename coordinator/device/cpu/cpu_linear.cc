@@ -138,7 +138,7 @@ void CpuLinear::MultiplyGated(const FloatRows& in, const PackedMatrix& gate, con
 
 void CpuLinear::MultiplyGate(const FloatRows& in, const PackedMatrix& weight, float* out) {
   NUMOE_CHECK_EQ(weight.cols, in.cols);
-  // Of the forms for products with BF16 only kFp32 and kFloat round nothing.
+  // Among the forms for products with BF16 weights only kFp32 and kFloat keep the activations exact.
   const ActivationForm fast = ChooseForm(isa_, WeightFormat::kBf16, in.count, Precision::kBf16);
   Inputs inputs(*this, in);
   const QuantisedRows all =

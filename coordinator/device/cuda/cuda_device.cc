@@ -74,7 +74,8 @@ void CudaDevice::ConnectExperts(ExpertBackend& experts) {
 absl::Status CudaDevice::FetchExperts(int prompt_tokens_min) {
   NUMOE_CHECK(windows_ != nullptr) << "no windows were reserved";
   NUMOE_CHECK_GT(prompt_tokens_min, 0);
-  if (direct_experts_ == nullptr) return absl::UnimplementedError("the experts are in no shared memory");
+  if (direct_experts_ == nullptr)
+    return absl::UnavailableError("the experts are in no memory that this process could map");
   fetch_tokens_min_ = prompt_tokens_min;
   return windows_->Adopt(*direct_experts_);
 }

@@ -124,7 +124,7 @@ class CudaStore final : public DeviceStore {
   int AttendRows(bool exact) const;
   /// Bounds of a plan of attention for any kernel: `groups` blocks work on a piece beside each other.
   DecodeBounds AttendBounds(int rows, int blocks_per_sequence, bool exact) const;
-  /// Whether a product of so many rows is the matrix library's, from row-major BF16.
+  /// Whether the matrix library computes a product of `rows` rows, from a row-major BF16 copy.
   bool UsesLibrary(const DeviceMatrix& matrix, int rows, bool exact) const;
 
  private:

@@ -93,6 +93,26 @@ TEST_P(CudaMemoryTest, ACardThatIsTooSmallIsRefusedAtTheStart) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
 }
 
+// The caller logs UNAVAILABLE and goes on with the workers, so nothing else may come of it.
+TEST(CudaFetchTest, ExpertsThatAreInNoSharedMemoryStayWithTheWorkers) {
+  const std::string dir = "tests/golden/data/kimi-k2-thinking-int4";
+  const std::unique_ptr<Checkpoint> checkpoint = *Checkpoint::Open(dir);
+  const ModelConfig config = *ReadModelConfig(dir);
+  ZeroExperts experts;
+  auto device = CudaDevice::Create(kBounds, NewSimulatedRuntime());
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto spec = SlotSpecOf(*checkpoint, config, /*slots=*/0, /*window=*/2);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  ASSERT_TRUE((*device)->ReserveExperts(*spec).ok());
+  const auto model = Model::Load(*checkpoint, config, kOptions, **device, experts);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const absl::Status fetching = (*device)->FetchExperts(1);
+  EXPECT_TRUE(absl::IsUnavailable(fetching)) << fetching;
+  const std::vector<TokenId> prompt(20, 3);
+  const std::vector<KvBlockId> blocks = {4, 0};
+  EXPECT_TRUE((*model)->Forward({.sequences = {{.tokens = prompt, .position = 0, .blocks = blocks}}}).ok());
+}
+
 INSTANTIATE_TEST_SUITE_P(All, CudaMemoryTest,
                          ::testing::Values(Case{"kimi-k2-fp8", 0}, Case{"kimi-k2-thinking-int4", 3},
                                            Case{"qwen3-moe-bf16", 2}),
