@@ -34,7 +34,7 @@ class ThreadQueue final : public ReadQueue {
   }
 
   void Submit(const Read& read) override {
-    NUMOE_DCHECK(read.fd >= 0 && read.out != nullptr && read.size > 0);
+    NUMOE_DCHECK(read.out != nullptr && read.size > 0);
     {
       const MutexLock lock(mutex_);
       reads_.push_back(read);

@@ -29,7 +29,7 @@ class UringQueue final : public ReadQueue {
   }
 
   void Submit(const Read& read) override {
-    NUMOE_DCHECK(read.fd >= 0 && read.out != nullptr && 0 < read.size && read.size <= UINT32_MAX);
+    NUMOE_DCHECK(read.out != nullptr && 0 < read.size && read.size <= UINT32_MAX);
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);
     NUMOE_CHECK(entry != nullptr) << "the ring has an entry for each read in flight";
     io_uring_prep_read(entry, read.fd, read.out, static_cast<unsigned>(read.size), read.offset);

@@ -23,18 +23,18 @@ TEST(CountUsageTest, AnswersAddUpAndAPromptCountsOnce) {
                                                       .index = i,
                                                       .prompt_index = i / 2}));
     choices.back()->Take({.tokens = std::vector<TokenId>(static_cast<size_t>(i) + 1, 'a'),
-                          .cached_prompt_tokens = i,
+                          .cached_prompt_tokens = 3 - i,
                           .error = {}});
   }
   const TokenUsage all = CountUsage(choices);
   EXPECT_EQ(all.prompt, 3 + 2);
-  EXPECT_EQ(all.cached, 0 + 2) << "of the first answer to each prompt";
+  EXPECT_EQ(all.cached, 3 + 1) << "of the first answer to each prompt";
   EXPECT_EQ(all.completion, 1 + 2 + 3 + 4);
   EXPECT_EQ(all.reasoning, 0);
-  const TokenUsage one = CountUsage(*choices[3]);
-  EXPECT_EQ(one.prompt, 2);
-  EXPECT_EQ(one.cached, 3);
-  EXPECT_EQ(one.completion, 4);
+  const TokenUsage one = CountUsage(*choices[1]);
+  EXPECT_EQ(one.prompt, 3);
+  EXPECT_EQ(one.cached, 2);
+  EXPECT_EQ(one.completion, 2);
   EXPECT_EQ(CountUsage(Choices()).prompt, 0);
 }
 
