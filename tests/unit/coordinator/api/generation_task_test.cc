@@ -21,11 +21,23 @@ TokenEvent Tokens(const std::string& text, FinishReason finish = FinishReason::k
 
 class GenerationTaskTest : public ApiFixture {
  protected:
-  void TearDown() override { pool_.Stop(); }
+  // The clients that still wait go away: a task and its exchange hold each other until one of them ends.
+  void TearDown() override {
+    pool_.Stop();
+    for (const auto& exchange : exchanges_) {
+      if (!exchange->over) exchange->on_gone();
+      exchange->Run();
+      exchange->on_gone = nullptr;
+    }
+    engine_.running.clear();
+  }
 
+  std::shared_ptr<RecordedExchange> NewExchange(const std::string& body) {
+    return exchanges_.emplace_back(std::make_shared<RecordedExchange>(body));
+  }
   std::shared_ptr<RecordedExchange> Ask(const std::string& body, const std::string& id = "r1",
                                         Caller caller = {}) {
-    auto exchange = std::make_shared<RecordedExchange>(body);
+    const auto exchange = NewExchange(body);
     exchange->incoming().id = id;
     exchange->incoming().caller = std::move(caller);
     const size_t before = engine_.submitted.size();
@@ -52,6 +64,7 @@ class GenerationTaskTest : public ApiFixture {
 
   RunningTasks running_;
   PreparationPool pool_{1};
+  std::vector<std::shared_ptr<RecordedExchange>> exchanges_;
 };
 
 TEST_F(GenerationTaskTest, AWholeAnswerIsOneReply) {
@@ -179,7 +192,7 @@ struct NarrowPlace final : RequestPlace {
 TEST_F(GenerationTaskTest, AKeysPlacesAreAsManySequences) {
   for (const auto& [body, status] :
        {std::pair(R"({"prompt": "a", "n": 2})", 0), std::pair(R"({"prompt": "a", "n": 3})", 429)}) {
-    auto exchange = std::make_shared<RecordedExchange>(body);
+    const auto exchange = NewExchange(body);
     exchange->place = std::make_shared<NarrowPlace>();
     const size_t before = engine_.submitted.size();
     std::make_shared<GenerationTask>(deps, running_, exchange,
