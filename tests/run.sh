@@ -33,7 +33,7 @@ declare -A WHAT=(
   [analysis]="Clang's thread-safety analysis; every source of the product compiles by itself"
   [asan-compute]="ASan and UBSan: the other rooms (kernels, devices, models, scheduler)"
   [images]="images, pod, two hosts, systemd units, dashboards and alerts"
-  [numa]="emulated machines with several NUMA nodes: where weights, rings and threads lie"
+  [numa]="emulated machines with several NUMA nodes: where weights, mailboxes and threads lie"
   [device-code]="device code compiles with nvcc for every card"
 )
 

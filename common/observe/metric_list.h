@@ -90,8 +90,8 @@
           "Requests answered 429 because the queue was full")                                             \
   GAUGE(kRequestsRunning, "numoe_requests_running", kCoordinator, "", "Requests that take part in steps") \
   GAUGE(kRequestsWaiting, "numoe_requests_waiting", kCoordinator, "", "Requests in the queue")            \
-  GAUGE(kRingLocal, "numoe_ring_local_ratio", kWorker, "",                                                \
-        "Least share of a session's ring on the worker's NUMA nodes, 0 to 1; absent where not known")     \
+  GAUGE(kMailboxLocal, "numoe_mailbox_local_ratio", kWorker, "",                                          \
+        "Least share of a session's mailbox on the worker's NUMA nodes, 0 to 1; absent where not known")  \
   GAUGE(kRouterBackendUp, "numoe_router_backend_up", kRouter, "backend",                                  \
         "1 while a coordinator behind the router is ready for requests, else 0")                          \
   GAUGE(kRouterPrefixes, "numoe_router_prefixes", kRouter, "",                                            \

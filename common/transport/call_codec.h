@@ -1,4 +1,4 @@
-// Layer calls and replies as bytes in a ring slot.
+// Layer calls and replies as bytes in a mailbox slot.
 //
 // The layout is call_layout.h's. A decoder copies the descriptor and the ids once and checks the copies: the
 // peer can change shared memory at any time, so what was checked must not be read again. Pure functions;

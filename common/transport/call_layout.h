@@ -1,11 +1,11 @@
-// The bytes at the head of a ring slot's messages, as plain structs that device code can include too.
+// The bytes at the head of a mailbox slot's messages, as plain structs that device code can include too.
 //
 // A request is a RequestDescriptor in the first kDescriptorBytes, then hidden [tokens, hidden_size] fp32,
 // expert ids int32 [tokens, experts_per_token] (kNoExpert: a place that no worker computes) and weights fp32
 // of the same shape; a reply is a ReplyDescriptor, then partial sums [tokens, hidden_size] fp32, or an error
 // text. A request with deferred experts has two replies, in two mailboxes (CONTRACT.md). Numbers are in host
 // order: both ends are on one host. Encoded and checked in call_codec.h, and written by a device that drives
-// the ring itself (coordinator/device/cuda).
+// the mailbox itself (coordinator/execution/device/cuda).
 #pragma once
 
 #include <cstddef>

@@ -35,13 +35,13 @@ absl::Status CheckOurselves(uid_t own, std::optional<gid_t> group) {
   return absl::FailedPreconditionError(fmt::format(
       "this process {} {}, as which the kernel shows processes of every other user namespace, expected "
       "another one; {}",
-      user ? "runs as user" : "was given --ring-group", user ? own : *group,
-      user ? "run it as a user of its own" : "give --ring-group a group that nobody else has"));
+      user ? "runs as user" : "was given --shared-memory-group", user ? own : *group,
+      user ? "run it as a user of its own" : "give --shared-memory-group a group that nobody else has"));
 }
 
 absl::Status PeerError(const char* what) {
   return absl::InternalError(
-      fmt::format("the other end of the ring socket: {}: {}", what, std::strerror(errno)));
+      fmt::format("the other end of the mailbox socket: {}: {}", what, std::strerror(errno)));
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ absl::StatusOr<PeerCredentials> ReadPeerCredentials(int socket) {
   return peer;
 }
 
-absl::StatusOr<std::optional<gid_t>> ParseRingGroup(const std::string& name_or_number) {
+absl::StatusOr<std::optional<gid_t>> ParseSharedMemoryGroup(const std::string& name_or_number) {
   if (name_or_number.empty()) return std::nullopt;
   gid_t number = 0;
   const char* const end = name_or_number.data() + name_or_number.size();
@@ -75,18 +75,19 @@ absl::StatusOr<std::optional<gid_t>> ParseRingGroup(const std::string& name_or_n
   std::vector<char> text(kGroupTextBytes);
   if (getgrnam_r(name_or_number.c_str(), &entry, text.data(), text.size(), &found) == 0 && found != nullptr)
     return entry.gr_gid;
-  return absl::InvalidArgumentError(fmt::format(
-      "--ring-group={}: this host has no such group; expected a group's name or number", name_or_number));
+  return absl::InvalidArgumentError(
+      fmt::format("--shared-memory-group={}: this host has no such group; expected a group's name or number",
+                  name_or_number));
 }
 
 absl::Status CheckPeer(const PeerCredentials& peer, uid_t own, std::optional<gid_t> group) {
   const bool member =
       group.has_value() && std::find(peer.groups.begin(), peer.groups.end(), *group) != peer.groups.end();
   if (peer.uid == own || peer.uid == kRoot || member) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      fmt::format("the other end of the ring socket is process {} of user {}; expected user {}, root{}; run "
-                  "coordinator and workers as one user, or give both --ring-group with a group of both",
-                  peer.pid, peer.uid, own, group.has_value() ? fmt::format(" or group {}", *group) : ""));
+  return absl::PermissionDeniedError(fmt::format(
+      "the other end of the mailbox socket is process {} of user {}; expected user {}, root{}; run "
+      "coordinator and workers as one user, or give both --shared-memory-group with a group of both",
+      peer.pid, peer.uid, own, group.has_value() ? fmt::format(" or group {}", *group) : ""));
 }
 
 absl::Status CheckPeerOf(int socket, std::optional<gid_t> group) {

@@ -20,7 +20,7 @@ inline constexpr int kDeferringTokensMax = kCallTokensMax / 2;
 // Of one worker through shared memory, those that have not attached included: each takes a segment of up to
 // 448 MiB and a thread. A host has one coordinator for each GPU, and a restarted one may come before its old
 // session is gone.
-inline constexpr size_t kRingSessionsMax = 16;
+inline constexpr size_t kMailboxSessionsMax = 16;
 // LayerCalls streams of one worker: each takes a thread and its messages' memory.
 inline constexpr int kStreamsMax = 16;
 // Messages of the largest kind that a worker holds at once before it takes in no more.

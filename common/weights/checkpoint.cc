@@ -12,10 +12,10 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/json/json_reader.h"
 #include "common/weights/fingerprint.h"
 #include "common/weights/gguf_checkpoint.h"
 #include "common/weights/input_file.h"
-#include "common/weights/json_reader.h"
 #include "common/weights/mapped_file.h"
 #include "common/weights/matrix_checks.h"
 #include "common/weights/nearest_names.h"

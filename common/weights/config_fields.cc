@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/weights/json_reader.h"
+#include "common/json/json_reader.h"
 
 namespace numoe {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/json/json_reader.h"
 #include "common/weights/gguf_names.h"
-#include "common/weights/json_reader.h"
 #include "common/weights/nearest_names.h"
 
 namespace numoe {

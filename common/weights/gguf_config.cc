@@ -10,8 +10,8 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/json/json_reader.h"
 #include "common/weights/config_fields.h"
-#include "common/weights/json_reader.h"
 #include "common/weights/weights_limits.h"
 
 namespace numoe {

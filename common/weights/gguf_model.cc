@@ -9,8 +9,8 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/json/json_reader.h"
 #include "common/weights/fingerprint.h"
-#include "common/weights/json_reader.h"
 #include "common/weights/weights_limits.h"
 
 namespace numoe {

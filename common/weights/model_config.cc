@@ -8,10 +8,10 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/json/json_reader.h"
 #include "common/weights/config_fields.h"
 #include "common/weights/gguf_config.h"
 #include "common/weights/gguf_model.h"
-#include "common/weights/json_reader.h"
 #include "common/weights/mapped_file.h"
 #include "common/weights/weights_limits.h"
 

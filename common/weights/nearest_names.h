@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/weights/json_reader.h"
+#include "common/json/json_reader.h"
 
 namespace numoe {
 

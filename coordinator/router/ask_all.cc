@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "coordinator/client/client_limits.h"
+#include "coordinator/net/client/client_limits.h"
 #include "coordinator/router/forwarded_head.h"
 #include "coordinator/router/router_limits.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/http/exchange.h"
+#include "coordinator/net/http/exchange.h"
 #include "coordinator/router/backends.h"
 
 namespace numoe {

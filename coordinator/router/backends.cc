@@ -12,7 +12,7 @@
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
-#include "common/weights/json_reader.h"
+#include "common/json/json_reader.h"
 #include "coordinator/router/backend_health.h"
 #include "coordinator/router/router_limits.h"
 

@@ -16,7 +16,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "common/base/mutex.h"
-#include "coordinator/http/http_limits.h"
+#include "coordinator/net/http/http_limits.h"
 #include "coordinator/router/prefix_map.h"
 #include "coordinator/router/prompt_prefix.h"
 #include "coordinator/router/router_limits.h"

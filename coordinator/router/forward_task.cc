@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/observe/logging.h"
-#include "coordinator/client/client_limits.h"
+#include "coordinator/net/client/client_limits.h"
 #include "coordinator/router/backend_health.h"
 #include "coordinator/router/forwarded_head.h"
 #include "coordinator/router/router_limits.h"

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "coordinator/http/exchange.h"
+#include "coordinator/net/http/exchange.h"
 #include "coordinator/router/backends.h"
 
 namespace numoe {

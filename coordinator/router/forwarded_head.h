@@ -4,8 +4,8 @@
 // are the router's own. Pure functions.
 #pragma once
 
-#include "coordinator/client/http_client.h"
-#include "coordinator/http/exchange.h"
+#include "coordinator/net/client/http_client.h"
+#include "coordinator/net/http/exchange.h"
 
 namespace numoe {
 

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "common/weights/json_reader.h"
+#include "common/json/json_reader.h"
 
 namespace numoe {
 namespace {

@@ -9,8 +9,8 @@
 #include "common/base/status.h"
 #include "common/base/version.h"
 #include "common/observe/logging.h"
-#include "coordinator/http/server.h"
-#include "coordinator/http/server_flags.h"
+#include "coordinator/net/http/server.h"
+#include "coordinator/net/http/server_flags.h"
 #include "coordinator/router/backends.h"
 #include "coordinator/router/router_limits.h"
 #include "coordinator/router/router_service.h"
@@ -71,9 +71,9 @@ absl::Status Serve(const RouterFlags& f, const absl::Status& no_dumps) {
                    Backends::Create(f.backends, metrics, static_cast<double>(f.dns_refresh_ms) / 1e3));
   ASSIGN_OR_RETURN(const auto access, Access::Create(f.access));
   RouterService service(*backends, metrics);
-  Router router;
-  service.Register(router);
-  ASSIGN_OR_RETURN(auto server, Server::Create(router, *access, metrics, f.server));
+  UrlTable urls;
+  service.Register(urls);
+  ASSIGN_OR_RETURN(auto server, Server::Create(urls, *access, metrics, f.server));
   backends->Watch();
   RETURN_IF_ERROR(server->Start());
   const absl::Status told = WritePort(f.port_file, server->port());

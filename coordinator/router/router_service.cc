@@ -6,9 +6,9 @@
 #include <boost/asio/post.hpp>
 
 #include "common/base/version.h"
-#include "common/weights/json_reader.h"
-#include "coordinator/http/http_limits.h"
-#include "coordinator/http/metrics_text.h"
+#include "common/json/json_reader.h"
+#include "coordinator/net/http/http_limits.h"
+#include "coordinator/net/http/metrics_text.h"
 #include "coordinator/router/forward_task.h"
 #include "coordinator/router/merged_replies.h"
 #include "nlohmann/json.hpp"
@@ -43,16 +43,16 @@ RouterService::~RouterService() { Stop(); }
 
 void RouterService::Stop() { readers_.join(); }
 
-void RouterService::Register(Router& router) {
-  RegisterOwn(router);
-  RegisterForwarded(router);
-  RegisterMerged(router);
+void RouterService::Register(UrlTable& urls) {
+  RegisterOwn(urls);
+  RegisterForwarded(urls);
+  RegisterMerged(urls);
 }
 
-void RouterService::RegisterOwn(Router& router) {
+void RouterService::RegisterOwn(UrlTable& urls) {
   const auto add = [&](const char* path, const char* summary,
                        std::function<void(std::shared_ptr<Exchange>)> handle) {
-    router.Add(
+    urls.Add(
         {.method = "GET", .pattern = path, .summary = summary, .handle = std::move(handle), .open = true});
   };
   for (const char* path : {"/health", "/ping"})
@@ -67,20 +67,19 @@ void RouterService::RegisterOwn(Router& router) {
       });
 }
 
-void RouterService::RegisterForwarded(Router& router) {
+void RouterService::RegisterForwarded(UrlTable& urls) {
   const auto by_prompt = [this](const std::shared_ptr<Exchange>& e) { ByPrompt(e); };
   for (const char* path : {"/v1/chat/completions", "/v1/completions", "/v1/messages", "/generate"}) {
-    router.Add(
-        {.method = "POST",
-         .pattern = path,
-         .summary = "An answer, of the backend that knows the prompt's beginning",
-         .handle = by_prompt,
-         .errors = path == std::string("/v1/messages") ? ErrorShape::kAnthropic : ErrorShape::kOpenAi});
+    urls.Add({.method = "POST",
+              .pattern = path,
+              .summary = "An answer, of the backend that knows the prompt's beginning",
+              .handle = by_prompt,
+              .errors = path == std::string("/v1/messages") ? ErrorShape::kAnthropic : ErrorShape::kOpenAi});
   }
-  router.Add({.method = "POST",
-              .pattern = "/v1/responses",
-              .summary = "The same, or of the one that keeps the answer before it",
-              .handle = by_prompt});
+  urls.Add({.method = "POST",
+            .pattern = "/v1/responses",
+            .summary = "The same, or of the one that keeps the answer before it",
+            .handle = by_prompt});
   const auto by_response = [this](const std::shared_ptr<Exchange>& e) {
     ByResponse(e, e->request().captures[0]);
   };
@@ -89,30 +88,30 @@ void RouterService::RegisterForwarded(Router& router) {
                                                                   {"DELETE", "/v1/responses/{}"},
                                                                   {"POST", "/v1/responses/{}/cancel"},
                                                                   {"GET", "/v1/responses/{}/input_items"}}) {
-    router.Add({.method = method,
-                .pattern = path,
-                .summary = "Of the backend that keeps this answer",
-                .handle = by_response,
-                .counted = false,
-                .body_max = limits::kHttpCommandBytesMax});
+    urls.Add({.method = method,
+              .pattern = path,
+              .summary = "Of the backend that keeps this answer",
+              .handle = by_response,
+              .counted = false,
+              .body_max = limits::kHttpCommandBytesMax});
   }
   const auto anywhere = [this](const std::shared_ptr<Exchange>& e) { Anywhere(e); };
   for (const char* path : {"/", "/page/{}", "/openapi.json"}) {
-    router.Add(
+    urls.Add(
         {.method = "GET", .pattern = path, .summary = "Of any backend", .handle = anywhere, .open = true});
   }
-  router.AddFallback({.method = "", .pattern = "other", .summary = "", .handle = anywhere, .counted = false});
+  urls.AddFallback({.method = "", .pattern = "other", .summary = "", .handle = anywhere, .counted = false});
 }
 
-void RouterService::RegisterMerged(Router& router) {
+void RouterService::RegisterMerged(UrlTable& urls) {
   const auto add = [&](const char* method, const char* path, Merge merge, bool command) {
-    router.Add({.method = method,
-                .pattern = path,
-                .summary = command ? "Told to all backends" : "Of all backends together",
-                .handle = [this, merge,
-                           command](const std::shared_ptr<Exchange>& e) { AskEverybody(e, merge, command); },
-                .counted = false,
-                .body_max = limits::kHttpCommandBytesMax});
+    urls.Add({.method = method,
+              .pattern = path,
+              .summary = command ? "Told to all backends" : "Of all backends together",
+              .handle = [this, merge,
+                         command](const std::shared_ptr<Exchange>& e) { AskEverybody(e, merge, command); },
+              .counted = false,
+              .body_max = limits::kHttpCommandBytesMax});
   };
   add("GET", "/v1/models", MergeModels, false);
   for (const char* path : {"/load", "/get_load"}) add("GET", path, MergeSums, false);

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "common/observe/metrics.h"
-#include "coordinator/http/router.h"
+#include "coordinator/net/http/url_table.h"
 #include "coordinator/router/ask_all.h"
 #include "coordinator/router/backends.h"
 #include "coordinator/router/merged_replies.h"
@@ -24,7 +24,7 @@ class RouterService {
   RouterService(Backends& backends, Metrics& metrics);
   ~RouterService();
 
-  void Register(Router& router);
+  void Register(UrlTable& urls);
   /// From now on requests are refused and /health says so.
   void Drain() { draining_ = true; }
   /// No prompt is read any more once it returns.
@@ -33,9 +33,9 @@ class RouterService {
  private:
   using Merge = std::string (*)(const std::vector<NamedReply>&);
 
-  void RegisterOwn(Router& router);
-  void RegisterForwarded(Router& router);
-  void RegisterMerged(Router& router);
+  void RegisterOwn(UrlTable& urls);
+  void RegisterForwarded(UrlTable& urls);
+  void RegisterMerged(UrlTable& urls);
 
   void Health(const std::shared_ptr<Exchange>& exchange);
   /// To whoever computed the prompt's beginning, or has least to do.

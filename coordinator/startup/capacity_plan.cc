@@ -8,8 +8,8 @@
 #include "common/base/check.h"
 #include "common/base/memory_size.h"
 #include "common/base/status.h"
-#include "coordinator/grammar/grammar_limits.h"
 #include "coordinator/startup/startup_limits.h"
+#include "coordinator/text/grammar/grammar_limits.h"
 
 namespace numoe {
 namespace {

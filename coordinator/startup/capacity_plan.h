@@ -17,8 +17,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "common/weights/model_config.h"
-#include "coordinator/device/device.h"
-#include "coordinator/device/kv_block.h"
+#include "coordinator/execution/device/device.h"
+#include "coordinator/execution/device/kv_block.h"
 #include "coordinator/startup/token_threshold.h"
 
 namespace numoe {

@@ -13,12 +13,12 @@
 #include "common/topology/control_groups.h"
 #include "common/topology/topology.h"
 #include "common/weights/weights_limits.h"
-#include "coordinator/device/cpu/cpu_device.h"
-#include "coordinator/device/cuda/measuring_device.h"
-#include "coordinator/device/kv_block.h"
+#include "coordinator/execution/device/cpu/cpu_device.h"
+#include "coordinator/execution/device/cuda/measuring_device.h"
+#include "coordinator/execution/device/kv_block.h"
 #ifdef NUMOE_CUDA
-#include "coordinator/device/cuda/cuda_device.h"
-#include "coordinator/device/cuda/cuda_runtime.h"
+#include "coordinator/execution/device/cuda/cuda_device.h"
+#include "coordinator/execution/device/cuda/cuda_runtime.h"
 #endif
 
 namespace numoe {

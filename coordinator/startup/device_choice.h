@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "coordinator/device/cuda/runtime.h"
-#include "coordinator/device/device.h"
+#include "coordinator/execution/device/cuda/runtime.h"
+#include "coordinator/execution/device/device.h"
 #include "coordinator/startup/capacity_plan.h"
 #include "coordinator/startup/serving_options.h"
 

@@ -9,9 +9,9 @@
 
 #include <vector>
 
-#include "coordinator/api/api_deps.h"
-#include "coordinator/scheduler/engine.h"
-#include "coordinator/transport/expert_fan_out.h"
+#include "coordinator/engine/scheduler/engine.h"
+#include "coordinator/execution/transport/expert_fan_out.h"
+#include "coordinator/serving/api/api_deps.h"
 
 namespace numoe {
 

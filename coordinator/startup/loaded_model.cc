@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
-#include "coordinator/model/hot_experts.h"
+#include "coordinator/execution/model/hot_experts.h"
 #include "coordinator/startup/host_share.h"
 #include "coordinator/startup/measured_plan.h"
 #include "coordinator/startup/part_options.h"
@@ -46,7 +46,7 @@ absl::Status AwaitWorkers(const ServingOptions& options, const LoadSurroundings&
                                                    .hidden_size = loaded.config.hidden_size,
                                                    .num_experts = loaded.config.num_experts,
                                                    .map_experts = loaded.plan.capacity.window > 0,
-                                                   .ring_group = workers.ring_group,
+                                                   .shared_memory_group = workers.shared_memory_group,
                                                    .tls = around.worker_tls},
                                           .start_deadline_ms = workers.start_timeout_ms},
                                          around.metrics));

@@ -14,15 +14,15 @@
 #include "common/transport/tls_identity.h"
 #include "common/weights/checkpoint.h"
 #include "common/weights/model_config.h"
-#include "coordinator/chat/chat_template.h"
-#include "coordinator/device/device.h"
-#include "coordinator/model/model.h"
-#include "coordinator/parsing/output_format.h"
+#include "coordinator/execution/device/device.h"
+#include "coordinator/execution/model/model.h"
+#include "coordinator/execution/transport/expert_fan_out.h"
 #include "coordinator/startup/capacity_plan.h"
 #include "coordinator/startup/device_choice.h"
 #include "coordinator/startup/serving_options.h"
-#include "coordinator/tokenizer/tokenizer.h"
-#include "coordinator/transport/expert_fan_out.h"
+#include "coordinator/text/chat/chat_template.h"
+#include "coordinator/text/parsing/output_format.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
 
 namespace numoe {
 

@@ -2,7 +2,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "coordinator/model/hot_experts.h"
+#include "coordinator/execution/model/hot_experts.h"
 #include "coordinator/startup/host_share.h"
 #include "coordinator/startup/part_options.h"
 

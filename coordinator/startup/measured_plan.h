@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/weights/checkpoint.h"
 #include "common/weights/model_config.h"
-#include "coordinator/model/model.h"
+#include "coordinator/execution/model/model.h"
 #include "coordinator/startup/capacity_plan.h"
 #include "coordinator/startup/device_choice.h"
 #include "coordinator/startup/serving_options.h"

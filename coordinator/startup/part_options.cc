@@ -6,9 +6,9 @@
 
 #include "common/base/check.h"
 #include "common/transport/transport_limits.h"
-#include "coordinator/device/kv_block.h"
-#include "coordinator/model/step_overlap.h"
-#include "coordinator/scheduler/scheduler_limits.h"
+#include "coordinator/engine/scheduler/scheduler_limits.h"
+#include "coordinator/execution/device/kv_block.h"
+#include "coordinator/execution/model/step_overlap.h"
 
 namespace numoe {
 namespace {

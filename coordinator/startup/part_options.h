@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
 #include "common/weights/model_config.h"
-#include "coordinator/model/model.h"
-#include "coordinator/scheduler/scheduler.h"
+#include "coordinator/engine/scheduler/scheduler.h"
+#include "coordinator/execution/model/model.h"
 #include "coordinator/startup/capacity_plan.h"
 #include "coordinator/startup/serving_options.h"
 

@@ -9,10 +9,10 @@
 
 #include "absl/status/status.h"
 #include "common/weights/model_config.h"
-#include "coordinator/device/device.h"
-#include "coordinator/model/fetch_threshold.h"
+#include "coordinator/execution/device/device.h"
+#include "coordinator/execution/model/fetch_threshold.h"
+#include "coordinator/execution/transport/expert_backend.h"
 #include "coordinator/startup/capacity_plan.h"
-#include "coordinator/transport/expert_backend.h"
 
 namespace numoe {
 

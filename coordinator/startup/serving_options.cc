@@ -17,8 +17,8 @@
 #include "common/transport/peer_credentials.h"
 #include "common/transport/transport_limits.h"
 #include "common/weights/weights_limits.h"
-#include "coordinator/api/sampling_fields.h"
-#include "coordinator/http/server_flags.h"
+#include "coordinator/net/http/server_flags.h"
+#include "coordinator/serving/api/sampling_fields.h"
 #include "coordinator/startup/startup_limits.h"
 
 namespace numoe {
@@ -28,7 +28,7 @@ namespace {
 struct ServingFlags {
   ServingOptions options;
   std::string data_path = "auto";
-  std::string ring_group;
+  std::string shared_memory_group;
   std::vector<std::string> locked_sampling;
   std::string kv_cache_dtype = "auto";
   bool disable_prefix_caching = false;
@@ -99,7 +99,7 @@ void AddEngineFlags(Flags& flags, ServingFlags& f) {
            "Requests waiting before 429; an API key that has none waiting may always add one")
       .Range(1, 1 << 20);
   flags.Add("data-path", f.data_path, "Layer calls over: auto, shm, grpc").OneOf({"auto", "shm", "grpc"});
-  flags.Add("ring-group", f.ring_group,
+  flags.Add("shared-memory-group", f.shared_memory_group,
             "Group, by name or number, whose processes' shared memory is used besides that of this one's own "
             "user and root; this process must be in it; give both ends the same; default: none");
   flags
@@ -364,7 +364,7 @@ absl::StatusOr<ServingOptions> OptionsFrom(ServingFlags f) {
   if (!overlap.ok()) return Annotate(overlap.status(), "--two-batch-overlap");
   o.overlap = *overlap;
   for (const std::string& worker : o.workers.addresses) RETURN_IF_ERROR(CheckWorkerAddress(worker));
-  ASSIGN_OR_RETURN(o.workers.ring_group, ParseRingGroup(f.ring_group));
+  ASSIGN_OR_RETURN(o.workers.shared_memory_group, ParseSharedMemoryGroup(f.shared_memory_group));
   o.workers.data_path = DataPathOf(f.data_path);
   o.prefix_caching = !f.disable_prefix_caching;
   if (o.served_model_name.empty()) o.served_model_name = DefaultName(o.model);

@@ -20,10 +20,10 @@
 #include "common/kernels/kernels.h"
 #include "common/observe/logging.h"
 #include "common/transport/tls_identity.h"
-#include "coordinator/http/server.h"
+#include "coordinator/execution/transport/worker_link.h"
+#include "coordinator/net/http/server.h"
 #include "coordinator/startup/capacity_plan.h"
 #include "coordinator/startup/token_threshold.h"
-#include "coordinator/transport/worker_link.h"
 
 namespace numoe {
 
@@ -32,7 +32,7 @@ struct WorkerAccess {
   std::vector<std::string> addresses;  // HOST:PORT or unix:PATH
   TlsFiles tls{.flag_prefix = "worker-"};
   DataPath data_path = DataPath::kAuto;
-  std::optional<gid_t> ring_group;
+  std::optional<gid_t> shared_memory_group;
   int64_t start_timeout_ms = 60'000;  // 0: for ever
 };
 

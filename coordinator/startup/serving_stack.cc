@@ -12,11 +12,11 @@
 #include "common/base/status.h"
 #include "common/base/version.h"
 #include "common/kernels/kernels.h"
-#include "coordinator/api/probe_routes.h"
-#include "coordinator/http/http_limits.h"
-#include "coordinator/http/server_flags.h"
-#include "coordinator/page/page_routes.h"
-#include "coordinator/scheduler/engine_loop.h"
+#include "coordinator/engine/scheduler/engine_loop.h"
+#include "coordinator/net/http/http_limits.h"
+#include "coordinator/net/http/server_flags.h"
+#include "coordinator/serving/api/probe_routes.h"
+#include "coordinator/serving/page/page_routes.h"
 #include "coordinator/startup/health.h"
 #include "coordinator/startup/part_options.h"
 
@@ -150,9 +150,9 @@ void ServingStack::StartApi() {
                         .expert_stats = [this] { return ExpertStats(); },
                         .server_info = ServerInfo(options_, loaded)});
   service_ = std::make_unique<ApiService>(*deps_);
-  service_->Register(router_);
-  AddPageRoutes(router_);
-  server_->Use(router_);
+  service_->Register(urls_);
+  AddPageRoutes(urls_);
+  server_->Use(urls_);
 }
 
 void ServingStack::Serve() {

@@ -14,15 +14,15 @@
 #include "absl/status/statusor.h"
 #include "common/observe/metrics.h"
 #include "common/transport/tls_identity.h"
-#include "coordinator/api/api_deps.h"
-#include "coordinator/api/api_service.h"
-#include "coordinator/http/access.h"
-#include "coordinator/http/router.h"
-#include "coordinator/http/server.h"
-#include "coordinator/scheduler/engine.h"
+#include "coordinator/engine/scheduler/engine.h"
+#include "coordinator/net/http/access.h"
+#include "coordinator/net/http/server.h"
+#include "coordinator/net/http/url_table.h"
+#include "coordinator/serving/api/api_deps.h"
+#include "coordinator/serving/api/api_service.h"
+#include "coordinator/serving/tracing/tracer.h"
 #include "coordinator/startup/loaded_model.h"
 #include "coordinator/startup/serving_options.h"
-#include "coordinator/tracing/tracer.h"
 
 namespace numoe {
 
@@ -52,7 +52,7 @@ class ServingStack {
   Metrics metrics_{MetricOwner::kCoordinator};
   std::shared_ptr<TlsIdentityWatch> worker_tls_;  // null: plain text
   std::unique_ptr<Tracer> tracer_;                // null: nothing is traced
-  Router starting_, router_;                      // before, and once the model is loaded
+  UrlTable starting_, urls_;                      // before, and once the model is loaded
   std::unique_ptr<Access> access_;
   std::optional<LoadedModel> loaded_;
   std::optional<GrammarCache> grammars_;

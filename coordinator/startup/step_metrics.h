@@ -7,9 +7,9 @@
 #include <functional>
 
 #include "common/observe/metrics.h"
-#include "coordinator/device/device.h"
-#include "coordinator/device/step_clock.h"
-#include "coordinator/model/hot_experts.h"
+#include "coordinator/execution/device/device.h"
+#include "coordinator/execution/device/step_clock.h"
+#include "coordinator/execution/model/hot_experts.h"
 
 namespace numoe {
 

@@ -98,8 +98,8 @@ uint64_t ExpertSlice::ExpertBytes(LayerId layer) const {
   return 2 * PackedBytes(held.up, width, hidden_size) + PackedBytes(held.down, hidden_size, width);
 }
 
-SharedExperts ExpertSlice::Directory() const {
-  SharedExperts directory{.bytes = memory.bytes(), .width = width, .first = first};
+MappedWeights ExpertSlice::Directory() const {
+  MappedWeights directory{.bytes = memory.bytes(), .width = width, .first = first};
   for (LayerId layer = 0; layer < static_cast<LayerId>(layers.size()); ++layer) {
     if (layers[static_cast<size_t>(layer)].empty()) continue;
     const ExpertFormats& held = formats[static_cast<size_t>(layer)];

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/kernels/kernels.h"
 #include "common/threading/thread_pool.h"
-#include "common/transport/shared_experts.h"
+#include "common/transport/mapped_weights.h"
 #include "common/weights/checkpoint.h"
 #include "expert_worker/experts/expert_formats.h"
 #include "expert_worker/experts/matrix_loader.h"
@@ -42,7 +42,7 @@ struct ExpertSlice {
   /// Of one expert's weights.
   uint64_t ExpertBytes(LayerId layer) const;
   /// What lies where in memory.fd().
-  SharedExperts Directory() const;
+  MappedWeights Directory() const;
   /// Where the weights lie.
   MemorySpans Spans() const;
 };

@@ -6,7 +6,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
-#include "common/weights/json_reader.h"
+#include "common/json/json_reader.h"
 #include "common/weights/weights_limits.h"
 #include "expert_worker/experts/packed_slice.h"
 

@@ -15,8 +15,8 @@
 #include "common/base/first_error.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/json/json_reader.h"
 #include "common/weights/input_file.h"
-#include "common/weights/json_reader.h"
 #include "common/weights/weights_limits.h"
 #include "expert_worker/experts/expert_formats.h"
 

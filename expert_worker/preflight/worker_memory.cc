@@ -29,8 +29,8 @@ std::string InBrackets(const std::string& text) { return text.empty() ? "" : fmt
 struct Sum {
   uint64_t weight_bytes = 0;
   uint64_t buffer_bytes = 0;
-  uint64_t ring_bytes = 0;
-  uint64_t total() const { return weight_bytes + buffer_bytes + ring_bytes; }
+  uint64_t mailbox_bytes = 0;
+  uint64_t total() const { return weight_bytes + buffer_bytes + mailbox_bytes; }
 };
 
 Sum SumOf(const std::vector<WorkerNeeds>& workers) {
@@ -39,7 +39,7 @@ Sum SumOf(const std::vector<WorkerNeeds>& workers) {
   for (const WorkerNeeds& needs : workers) {
     sum.weight_bytes += needs.weight_bytes;
     sum.buffer_bytes += kWorkerBytesBesideWeights;
-    sum.ring_bytes += needs.ring_bytes;
+    sum.mailbox_bytes += needs.mailbox_bytes;
   }
   return sum;
 }
@@ -47,7 +47,7 @@ Sum SumOf(const std::vector<WorkerNeeds>& workers) {
 // How many workers the set needs for as many as there are here to fit; 0: no number does.
 uint64_t FittingWorkers(const Sum& sum, int worker_count, uint64_t available) {
   NUMOE_CHECK_GT(worker_count, 0);
-  const uint64_t beside = sum.buffer_bytes + sum.ring_bytes;
+  const uint64_t beside = sum.buffer_bytes + sum.mailbox_bytes;
   if (available <= beside) return 0;
   const uint64_t for_weights = available - beside;
   const uint64_t of_all = sum.weight_bytes * static_cast<uint64_t>(worker_count);
@@ -61,12 +61,12 @@ std::string WaysToFit(const Sum& sum, const WorkerNeeds& first, uint64_t availab
   constexpr uint64_t kSmallestFormatShare = 4;  // INT4 with its scales takes more than a quarter of BF16
   const int worker_count = first.worker_count;
   std::vector<std::string> ways = {others ? "end or shrink those named" : "free memory"};
-  if (sum.weight_bytes / kSmallestFormatShare + sum.buffer_bytes + sum.ring_bytes < available)
+  if (sum.weight_bytes / kSmallestFormatShare + sum.buffer_bytes + sum.mailbox_bytes < available)
     ways.push_back(first.packed
                        ? "pack the model again in a smaller format"
                        : "hold the weights in less with --format=int8 or int4, where they are in more");
-  if (sum.total() - sum.ring_bytes <= available)
-    ways.push_back("do without rings (--no-shared-memory: layer calls are slower)");
+  if (sum.total() - sum.mailbox_bytes <= available)
+    ways.push_back("do without mailboxes (--no-shared-memory: layer calls are slower)");
   if (const uint64_t workers = FittingWorkers(sum, worker_count, available); workers > 0) {
     ways.push_back(
         fmt::format("start more workers on other hosts{}: the slice of --worker-count={} fits here (now {})",
@@ -87,7 +87,7 @@ Finding CompareWorkerMemory(const std::vector<WorkerNeeds>& workers, uint64_t av
           fmt::format("{} are available to this process{}, {}{} {}: weights {}, buffers {}, {} {}",
                       MemorySize(available), InBrackets(others), fits ? "" : "but ", who,
                       MemorySize(sum.total()), MemorySize(sum.weight_bytes), MemorySize(sum.buffer_bytes),
-                      workers.size() == 1 ? "ring" : "rings", MemorySize(sum.ring_bytes)),
+                      workers.size() == 1 ? "mailbox" : "mailboxes", MemorySize(sum.mailbox_bytes)),
           fits ? "" : WaysToFit(sum, workers.front(), available, !others.empty())};
 }
 
@@ -121,11 +121,12 @@ absl::StatusOr<MemoryReservation> ReserveWorkerMemory(const WorkerNeeds& needs, 
     std::this_thread::sleep_for(kLookInterval);  // and lets others look
   }
   LogInfo(
-      "memory plan: {} of {}; weights {}, buffers {}, ring {} (of one coordinator; each further one on this "
+      "memory plan: {} of {}; weights {}, buffers {}, mailbox {} (of one coordinator; each further one on "
+      "this "
       "host takes "
       "as much)",
       MemorySize(needs.total()), found, MemorySize(needs.weight_bytes), MemorySize(kWorkerBytesBesideWeights),
-      MemorySize(needs.ring_bytes));
+      MemorySize(needs.mailbox_bytes));
   return reservation;
 }
 

@@ -19,16 +19,16 @@
 
 namespace numoe {
 
-/// Beside weights and rings: buffers of reading the weights (limits::kLoadStagingBytesMax), which are free
-/// again when scratch of calls comes.
+/// Beside weights and mailboxes: buffers of reading the weights (limits::kLoadStagingBytesMax), which are
+/// free again when scratch of calls comes.
 inline constexpr uint64_t kWorkerBytesBesideWeights = uint64_t{256} << 20;
 
 struct WorkerNeeds {
   uint64_t weight_bytes = 0;  // of the slice, as far as they take free memory
   int worker_count = 1;
-  uint64_t ring_bytes = 0;  // of the sessions through shared memory that are planned for
-  bool packed = false;      // for this number of workers and in these formats
-  uint64_t beside() const { return kWorkerBytesBesideWeights + ring_bytes; }
+  uint64_t mailbox_bytes = 0;  // of the sessions through shared memory that are planned for
+  bool packed = false;         // for this number of workers and in these formats
+  uint64_t beside() const { return kWorkerBytesBesideWeights + mailbox_bytes; }
   uint64_t total() const { return weight_bytes + beside(); }
 };
 

@@ -1,5 +1,5 @@
-// A LayerCall message of gRPC taken apart: what the ring's decoder (common/transport/call_codec.h) does for
-// shared memory.
+// A LayerCall message of gRPC taken apart: what the mailbox's decoder (common/transport/call_codec.h) does
+// for shared memory.
 //
 // Pure function. What a peer can write is checked for its counts and sizes here; layer and experts are the
 // executor's to check, because it knows the model.

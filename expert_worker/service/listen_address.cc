@@ -63,10 +63,11 @@ absl::Status CheckUnixPath(const std::string& path, bool& stale) {
 }
 
 absl::Status GroupError(gid_t group, const std::string& what, int error) {
-  return absl::InvalidArgumentError(fmt::format(
-      "--ring-group: {} cannot be given to group {}: {}; expected a group that this process's user {} "
-      "is in: add the user to it, or start the process with it (systemd: SupplementaryGroups=)",
-      what, group, std::strerror(error), geteuid()));
+  return absl::InvalidArgumentError(
+      fmt::format("--shared-memory-group: {} cannot be given to group {}: {}; expected a group that this "
+                  "process's user {} "
+                  "is in: add the user to it, or start the process with it (systemd: SupplementaryGroups=)",
+                  what, group, std::strerror(error), geteuid()));
 }
 
 // Asks the kernel with a socket that has no file.

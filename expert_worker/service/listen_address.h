@@ -2,7 +2,7 @@
 //
 // Loading takes minutes, so whether an address can be had is asked before. A socket file that nobody serves
 // was left by a process that crashed, and is taken over; a file that is no socket is never touched. Who may
-// connect to a socket is who may write to its file: our user, and with --ring-group that group.
+// connect to a socket is who may write to its file: our user, and with --shared-memory-group that group.
 #pragma once
 
 #include <sys/types.h>
@@ -14,8 +14,8 @@
 
 namespace numoe {
 
-/// INVALID_ARGUMENT, ALREADY_EXISTS or UNAVAILABLE names --listen, or --ring-group where a socket file cannot
-/// be given to `group`, and what is in the way. Binds for a moment, and leaves nothing behind.
+/// INVALID_ARGUMENT, ALREADY_EXISTS or UNAVAILABLE names --listen, or --shared-memory-group where a socket
+/// file cannot be given to `group`, and what is in the way. Binds for a moment, and leaves nothing behind.
 absl::Status CheckListenAddress(const std::string& address, std::optional<gid_t> group = std::nullopt);
 /// The same of HOST:PORT alone, as `flag` gives it; `also` is what else the flag takes, for the message.
 absl::Status CheckPortAddress(const std::string& flag, const std::string& address, const char* also);
@@ -36,7 +36,7 @@ class PrivateFiles {
   const mode_t before_;
 };
 /// Lets processes of the group connect to the socket file at `path`, beside our own user, and nobody else.
-/// INVALID_ARGUMENT names --ring-group. REQUIRES: the file was made while there was a PrivateFiles.
+/// INVALID_ARGUMENT names --shared-memory-group. REQUIRES: the file was made while there was a PrivateFiles.
 absl::Status ShareSocket(const std::string& path, gid_t group);
 
 }  // namespace numoe

@@ -83,16 +83,16 @@ PlaceMetrics::PlaceMetrics(Metrics& metrics) {
     if (!stats) return;
     for (const auto& [node, share] : stats->node_shares) sink({std::to_string(node)}, share);
   });
-  metrics.Expose(GaugeId::kRingLocal, [this](SampleSink sink) {
-    if (const std::optional<double> share = RingsLocal()) sink({}, *share);
+  metrics.Expose(GaugeId::kMailboxLocal, [this](SampleSink sink) {
+    if (const std::optional<double> share = MailboxesLocal()) sink({}, *share);
   });
 }
 
 void PlaceMetrics::Follow(const ExpertExecutor& executor,
-                          std::function<std::optional<double>()> rings_local) {
+                          std::function<std::optional<double>()> mailboxes_local) {
   const MutexLock lock(mutex_);
   executor_ = &executor;
-  rings_local_ = std::move(rings_local);
+  mailboxes_local_ = std::move(mailboxes_local);
 }
 
 std::optional<ExecutorStats> PlaceMetrics::Stats() const {
@@ -100,9 +100,9 @@ std::optional<ExecutorStats> PlaceMetrics::Stats() const {
   return executor_ == nullptr ? std::nullopt : std::optional(executor_->Stats());
 }
 
-std::optional<double> PlaceMetrics::RingsLocal() const {
+std::optional<double> PlaceMetrics::MailboxesLocal() const {
   const MutexLock lock(mutex_);
-  return rings_local_ == nullptr ? std::nullopt : rings_local_();
+  return mailboxes_local_ == nullptr ? std::nullopt : mailboxes_local_();
 }
 
 void ExportExecutor(Metrics& metrics, const ExpertExecutor& executor) {

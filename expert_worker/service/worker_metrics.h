@@ -29,15 +29,15 @@ class PlaceMetrics {
   PlaceMetrics(const PlaceMetrics&) = delete;
   PlaceMetrics& operator=(const PlaceMetrics&) = delete;
   /// From now on these are asked; they must outlive the scrapes.
-  void Follow(const ExpertExecutor& executor, std::function<std::optional<double>()> rings_local);
+  void Follow(const ExpertExecutor& executor, std::function<std::optional<double>()> mailboxes_local);
 
  private:
   std::optional<ExecutorStats> Stats() const;
-  std::optional<double> RingsLocal() const;
+  std::optional<double> MailboxesLocal() const;
 
   mutable Mutex mutex_;
   const ExpertExecutor* executor_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  std::function<std::optional<double>()> rings_local_ ABSL_GUARDED_BY(mutex_);
+  std::function<std::optional<double>()> mailboxes_local_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace numoe

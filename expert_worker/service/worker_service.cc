@@ -32,12 +32,12 @@ namespace {
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 
-void Write(const SharedExperts& experts, v1::SharedExperts& out) {
+void Write(const MappedWeights& experts, v1::MappedWeights& out) {
   out.set_bytes(experts.bytes);
   out.set_width(experts.width);
   out.set_first(experts.first);
-  for (const SharedLayer& layer : experts.layers) {
-    v1::SharedLayer& entry = *out.add_layers();
+  for (const MappedLayer& layer : experts.layers) {
+    v1::MappedLayer& entry = *out.add_layers();
     entry.set_layer(layer.layer);
     entry.set_offset(layer.offset);
     entry.set_expert_bytes(layer.expert_bytes);
@@ -103,8 +103,8 @@ grpc::ServerUnaryReactor* Finish(grpc::CallbackServerContext* context, const abs
 class Service final : public Questions {
  public:
   // `anybody`: who asks has neither shown a certificate nor opened a socket's file.
-  Service(SharedExecutor& executor, const WorkerServiceOptions& options, RingServer* ring, bool anybody)
-      : executor_(executor), options_(options), ring_(ring), anybody_(anybody) {}
+  Service(SharedExecutor& executor, const WorkerServiceOptions& options, MailboxServer* mailbox, bool anybody)
+      : executor_(executor), options_(options), mailbox_(mailbox), anybody_(anybody) {}
 
   grpc::ServerUnaryReactor* Handshake(grpc::CallbackServerContext* context,
                                       const v1::HandshakeRequest* request,
@@ -124,9 +124,9 @@ class Service final : public Questions {
     reply->set_arithmetic(options_.arithmetic);
     reply->set_host_id(HostId());
     reply->set_instance(executor_.instance());
-    if (ring_ != nullptr) {
-      reply->set_ring_socket(ring_->socket_name());
-      if (options_.experts_fd >= 0) Write(options_.shared_experts, *reply->mutable_shared_experts());
+    if (mailbox_ != nullptr) {
+      reply->set_mailbox_socket(mailbox_->socket_name());
+      if (options_.experts_fd >= 0) Write(options_.mapped_weights, *reply->mutable_mapped_weights());
     }
     return Finish(context, absl::OkStatus());
   }
@@ -161,7 +161,7 @@ class Service final : public Questions {
 
   grpc::ServerUnaryReactor* GetStats(grpc::CallbackServerContext* context, const v1::StatsRequest* request,
                                      v1::StatsReply* reply) override {
-    if (ring_ != nullptr) ring_->NoteSign(request->ring_session());
+    if (mailbox_ != nullptr) mailbox_->NoteSign(request->mailbox_session());
     reply->set_calls(executor_.calls());
     reply->set_rows(executor_.rows());
     reply->set_sessions(sessions());
@@ -203,7 +203,7 @@ class Service final : public Questions {
     if (server_ != nullptr) server_->GetHealthCheckService()->SetServingStatus(false);
   }
   void set_server(grpc::Server* server) { server_ = server; }
-  int sessions() const { return streams_.load() + (ring_ == nullptr ? 0 : ring_->sessions()); }
+  int sessions() const { return streams_.load() + (mailbox_ == nullptr ? 0 : mailbox_->sessions()); }
 
  private:
   struct Answering {  // of one stream
@@ -227,7 +227,7 @@ class Service final : public Questions {
 
   SharedExecutor& executor_;
   const WorkerServiceOptions& options_;
-  RingServer* ring_;
+  MailboxServer* mailbox_;
   const bool anybody_;
   HandshakeLines handshake_lines_;
   grpc::Server* server_ = nullptr;
@@ -243,25 +243,26 @@ class GrpcWorkerService final : public WorkerService {
   ~GrpcWorkerService() override {
     if (server_ != nullptr)
       server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
-    ring_.reset();
+    mailbox_.reset();
     if (!unix_path_.empty()) unlink(unix_path_.c_str());
   }
 
   absl::Status Listen() {
     if (options_.shared_memory) {
-      ASSIGN_OR_RETURN(ring_,
-                       RingServer::Start(executor_, {.shape = {options_.hidden_size, options_.num_experts},
-                                                     .experts_per_token = options_.experts_per_token,
-                                                     .experts_fd = options_.experts_fd,
-                                                     .group = options_.ring_group,
-                                                     .callers = options_.callers,
-                                                     .nodes = options_.nodes}));
+      ASSIGN_OR_RETURN(mailbox_,
+                       MailboxServer::Start(executor_, {.shape = {options_.hidden_size, options_.num_experts},
+                                                        .experts_per_token = options_.experts_per_token,
+                                                        .experts_fd = options_.experts_fd,
+                                                        .group = options_.shared_memory_group,
+                                                        .callers = options_.callers,
+                                                        .nodes = options_.nodes}));
     }
     const std::string unix_path = UnixPath(options_.listen);
     const bool is_unix = !unix_path.empty();
     if (is_unix) RETURN_IF_ERROR(ClearUnixPath(unix_path));
     const bool secure = options_.tls.given() && !is_unix;
-    service_ = std::make_unique<Service>(executor_, options_, ring_.get(), /*anybody=*/!secure && !is_unix);
+    service_ =
+        std::make_unique<Service>(executor_, options_, mailbox_.get(), /*anybody=*/!secure && !is_unix);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     int port = 0;
@@ -278,7 +279,7 @@ class GrpcWorkerService final : public WorkerService {
     builder.RegisterService(service_.get());
     {
       std::optional<PrivateFiles> for_the_group;
-      if (is_unix && options_.ring_group.has_value()) for_the_group.emplace();
+      if (is_unix && options_.shared_memory_group.has_value()) for_the_group.emplace();
       server_ = builder.BuildAndStart();
     }
     if (server_ == nullptr || port == 0) {
@@ -286,8 +287,8 @@ class GrpcWorkerService final : public WorkerService {
           "--listen={}: cannot listen there; is the address in use or not this host's?", options_.listen));
     }
     unix_path_ = unix_path;
-    if (is_unix && options_.ring_group.has_value())
-      RETURN_IF_ERROR(ShareSocket(unix_path, *options_.ring_group));
+    if (is_unix && options_.shared_memory_group.has_value())
+      RETURN_IF_ERROR(ShareSocket(unix_path, *options_.shared_memory_group));
     address_ = is_unix ? options_.listen
                        : options_.listen.substr(0, options_.listen.rfind(':') + 1) + std::to_string(port);
     service_->set_server(server_.get());
@@ -299,7 +300,7 @@ class GrpcWorkerService final : public WorkerService {
     return {.calls = executor_.calls(),
             .rows = executor_.rows(),
             .sessions = service_->sessions(),
-            .rings_local = ring_ == nullptr ? std::nullopt : ring_->rings_local()};
+            .mailboxes_local = mailbox_ == nullptr ? std::nullopt : mailbox_->mailboxes_local()};
   }
   void Drain() override { service_->BeginDrain(); }
 
@@ -322,7 +323,7 @@ class GrpcWorkerService final : public WorkerService {
 
   const WorkerServiceOptions options_;
   SharedExecutor executor_;
-  std::unique_ptr<RingServer> ring_;
+  std::unique_ptr<MailboxServer> mailbox_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;

@@ -46,7 +46,7 @@ absl::Status RunFleet(const WorkerOptions& options, const std::vector<std::strin
   ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
   ASSIGN_OR_RETURN(const FleetPlan plan, PlanFleetFor(options, topology));
   for (const FleetWorker& worker : plan.workers)
-    RETURN_IF_ERROR(CheckListenAddress(worker.listen, options.ring_group));
+    RETURN_IF_ERROR(CheckListenAddress(worker.listen, options.shared_memory_group));
   ASSIGN_OR_RETURN(const auto health, StartHealth(options));
   for (const std::string& warning : topology.warnings) LogWarning("topology: {}", warning);
   for (const std::string& note : topology.notes) LogInfo("topology: {}", note);

@@ -6,7 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/transport/call_codec.h"
-#include "common/transport/ring_segment.h"
+#include "common/transport/mailbox_segment.h"
 #include "common/transport/transport_limits.h"
 #include "expert_worker/experts/expert_formats.h"
 #include "expert_worker/experts/packed_slice.h"
@@ -22,7 +22,7 @@ absl::StatusOr<ModelConfig> ReadConfigOf(const std::string& model) {
 }
 
 uint64_t MailboxBytes(const ModelConfig& config) {
-  return RingSegment::BytesFor(
+  return MailboxSegment::BytesFor(
       RequestBytes(limits::kCallTokensMax, config.experts_per_token, config.hidden_size));
 }
 
@@ -55,7 +55,7 @@ absl::StatusOr<WorkerNeeds> NeedsOf(const WorkerOptions& options, uint64_t weigh
                     .packed = IsPackedModel(options.model)};
   if (options.shared_memory) {
     ASSIGN_OR_RETURN(const ModelConfig config, ReadConfigOf(options.model));
-    needs.ring_bytes = MailboxBytes(config);
+    needs.mailbox_bytes = MailboxBytes(config);
   }
   return needs;
 }

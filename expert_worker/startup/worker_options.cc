@@ -28,7 +28,7 @@ struct WorkerFlags {
   std::string slice = "intermediate";
   std::string packed = "map";
   bool no_shared_memory = false;
-  std::string ring_group;
+  std::string shared_memory_group;
   std::string hugepages = "off";
   std::string format = "auto";
   std::string isa = "auto";
@@ -58,7 +58,7 @@ void AddServiceFlags(Flags& flags, WorkerFlags& f) {
             "PEM file with the CAs that coordinators' certificates are of");
   flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");
   flags.Add(
-      "ring-group", f.ring_group,
+      "shared-memory-group", f.shared_memory_group,
       "Group, by name or number, whose processes may share memory with this one besides those of its own "
       "user and root, and connect to --listen unix:PATH; this process must be in it; give both ends the "
       "same; default: none");
@@ -234,7 +234,7 @@ absl::StatusOr<WorkerOptions> OptionsFrom(WorkerFlags f) {
   RETURN_IF_ERROR(CheckTogether(f));
   RETURN_IF_ERROR(ReadArithmetic(f, o.executor));
   ASSIGN_OR_RETURN(o.executor.memory.pages, ParseHugePages(f.hugepages));
-  ASSIGN_OR_RETURN(o.ring_group, ParseRingGroup(f.ring_group));
+  ASSIGN_OR_RETURN(o.shared_memory_group, ParseSharedMemoryGroup(f.shared_memory_group));
   if (f.health_listen != "none") o.health_listen = f.health_listen;
   o.shared_memory = !f.no_shared_memory;
   o.drain_timeout = std::chrono::milliseconds(f.drain_timeout_ms);

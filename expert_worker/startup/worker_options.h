@@ -35,7 +35,7 @@ struct WorkerOptions {
   std::optional<std::string> health_listen;  // nullopt: health is asked at `listen` only
   TlsFiles tls;
   bool shared_memory = true;  // layer calls may come through it
-  std::optional<gid_t> ring_group;
+  std::optional<gid_t> shared_memory_group;
   std::string metrics_host = "127.0.0.1";
   int metrics_port = 0;
   std::chrono::milliseconds drain_timeout{40'000};

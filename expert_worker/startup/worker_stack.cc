@@ -46,7 +46,7 @@ void ExportTls(Metrics& metrics, const std::shared_ptr<TlsIdentityWatch>& tls) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerStack>> WorkerStack::Create(const WorkerOptions& options) {
-  RETURN_IF_ERROR(CheckListenAddress(options.listen, options.ring_group));
+  RETURN_IF_ERROR(CheckListenAddress(options.listen, options.shared_memory_group));
   // From here on every thread and what it writes is on the worker's nodes: nothing may start before.
   ASSIGN_OR_RETURN(WorkerPlace place, SettleWorker(options));
   auto stack = std::unique_ptr<WorkerStack>(new WorkerStack(options, std::move(place)));
@@ -115,9 +115,9 @@ WorkerServiceOptions WorkerStack::ServiceOptions() const {
           .arithmetic = fmt::format("--format={} --activations={}", weights.format_names,
                                     PrecisionName(asked.precision)),
           .shared_memory = options_.shared_memory,
-          .ring_group = options_.ring_group,
+          .shared_memory_group = options_.shared_memory_group,
           .tls = options_.tls,
-          .shared_experts = asked.memory.shared ? weights.Directory() : SharedExperts{},
+          .mapped_weights = asked.memory.shared ? weights.Directory() : MappedWeights{},
           .experts_fd = weights.memory.fd(),
           .callers = &executor_->Callers(),
           .nodes = place_.home->placement().nodes,
@@ -132,7 +132,7 @@ absl::Status WorkerStack::StartService() {
   for (const Finding& finding : place_.findings)
     if (!finding.good) LogInfo("preflight: {}; {}", finding.what, finding.advice);
   ExportExecutor(metrics_, *executor_);
-  place_metrics_.Follow(*executor_, [this] { return service_->Stats().rings_local; });
+  place_metrics_.Follow(*executor_, [this] { return service_->Stats().mailboxes_local; });
   const std::string isa(IsaName(*options_.executor.isa));
   metrics_.With(GaugeId::kBuildInfo, {std::string(Version()), isa}).Set(1);
   metrics_.OnScrape([this] { metrics_.Set(GaugeId::kExpertSessions, service_->Stats().sessions); });

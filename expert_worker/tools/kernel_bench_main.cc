@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   bool json = false;
   numoe::MoeBenchOptions moe;
   numoe::Flags& transport =
-      flags.Command("transport", "Shared-memory ring against gRPC, same payloads, pinned cores");
+      flags.Command("transport", "Shared-memory mailbox against gRPC, same payloads, pinned cores");
   numoe::Flags& limits = flags.Command("limits", "Read bandwidth and arithmetic peaks by instruction set");
   numoe::Flags& layer = flags.Command("moe", "One MoE layer through the worker's executor");
   layer.Add("shape", moe.shape, "k2, deepseek-v3, qwen3-30b, qwen3-235b; tiny: a call's own cost");

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/transport/ring_channel.h"
+#include "common/transport/mailbox_channel.h"
 #include "expert_worker/tools/bench_timing.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
 
@@ -55,22 +55,23 @@ class Child {
   const pid_t pid_;
 };
 
-struct RingEcho {
-  std::unique_ptr<RingChannel> channel;
+struct MailboxEcho {
+  std::unique_ptr<MailboxChannel> channel;
   std::unique_ptr<Child> child;
 };
 
-RingEcho StartRingEcho(int cpu) {
-  absl::StatusOr<RingSegment> segment = RingSegment::Create(kSlotBytes);
-  absl::StatusOr<RingSegment> theirs = RingSegment::Attach(FileDescriptor(dup(segment->fd())), kSlotBytes);
+MailboxEcho StartMailboxEcho(int cpu) {
+  absl::StatusOr<MailboxSegment> segment = MailboxSegment::Create(kSlotBytes);
+  absl::StatusOr<MailboxSegment> theirs =
+      MailboxSegment::Attach(FileDescriptor(dup(segment->fd())), kSlotBytes);
   int sockets[2] = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) std::abort();
   FileDescriptor ours(sockets[0]), childs(sockets[1]);
-  RingEcho echo;
+  MailboxEcho echo;
   echo.child = std::make_unique<Child>([&] {
     PinTo(cpu);
     close(ours.get());
-    RingChannel channel(*std::move(theirs), Side::kWorker, std::move(childs));
+    MailboxChannel channel(*std::move(theirs), Side::kWorker, std::move(childs));
     while (true) {
       const auto message = channel.Receive(-1, 300);
       if (!message.ok()) return;
@@ -78,18 +79,18 @@ RingEcho StartRingEcho(int cpu) {
       channel.Publish(message->size());
     }
   });
-  echo.channel = std::make_unique<RingChannel>(*std::move(segment), Side::kCoordinator, std::move(ours));
+  echo.channel = std::make_unique<MailboxChannel>(*std::move(segment), Side::kCoordinator, std::move(ours));
   return echo;
 }
 
-void RingRound(const std::vector<RingEcho*>& echoes, const std::vector<char>& in, std::vector<char>& out,
-               size_t bytes) {
+void MailboxRound(const std::vector<MailboxEcho*>& echoes, const std::vector<char>& in,
+                  std::vector<char>& out, size_t bytes) {
   NUMOE_CHECK(bytes <= in.size() && bytes <= out.size());
-  for (RingEcho* echo : echoes) {
+  for (MailboxEcho* echo : echoes) {
     std::memcpy(echo->channel->Outgoing().data(), in.data(), bytes);
     echo->channel->Publish(bytes);
   }
-  for (RingEcho* echo : echoes) {
+  for (MailboxEcho* echo : echoes) {
     const auto reply = echo->channel->Receive(10'000, 300);
     if (!reply.ok()) std::abort();
     std::memcpy(out.data(), reply->data(), bytes);
@@ -135,8 +136,8 @@ int RunTransportBench(bool json) {
   // Every child before the first gRPC call of this process: gRPC does not survive a fork.
   const std::string address = fmt::format("unix:/tmp/numoe-bench-{}.sock", getpid());
   const std::unique_ptr<Child> grpc_child = StartGrpcEcho(address, 1);
-  std::vector<RingEcho> rings;
-  for (int i = 0; i < 3; ++i) rings.push_back(StartRingEcho(1 + i));
+  std::vector<MailboxEcho> mailboxes;
+  for (int i = 0; i < 3; ++i) mailboxes.push_back(StartMailboxEcho(1 + i));
   PinTo(0);
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
@@ -151,10 +152,11 @@ int RunTransportBench(bool json) {
   const auto stream = stub->LayerCalls(&stream_context);
   std::vector<char> in(kSlotBytes, 'x'), out(kSlotBytes);
   if (!json)
-    std::printf("%12s %12s %12s %12s %12s %8s\n", "bytes", "ring p50 us", "ring p99 us", "unary p50",
+    std::printf("%12s %12s %12s %12s %12s %8s\n", "bytes", "mailbox p50 us", "mailbox p99 us", "unary p50",
                 "stream p50", "ratio");
   for (const Payload& payload : kPayloads) {
-    const Quantiles ring = Measure(payload.rounds, [&] { RingRound({&rings[0]}, in, out, payload.bytes); });
+    const Quantiles mailbox =
+        Measure(payload.rounds, [&] { MailboxRound({&mailboxes[0]}, in, out, payload.bytes); });
     const Quantiles unary = Measure(payload.rounds / 2, [&] {
       grpc::ClientContext context;
       v1::HandshakeRequest request;
@@ -171,20 +173,20 @@ int RunTransportBench(bool json) {
       std::memcpy(out.data(), reply.partial().data(), payload.bytes);
     });
     const char* format =
-        json ? "{{\"payload_bytes\": {}, \"ring_p50_us\": {:.2f}, \"ring_p99_us\": {:.2f}, "
+        json ? "{{\"payload_bytes\": {}, \"mailbox_p50_us\": {:.2f}, \"mailbox_p99_us\": {:.2f}, "
                "\"grpc_unary_p50_us\": {:.2f}, \"grpc_stream_p50_us\": {:.2f}, \"ratio\": {:.2f}}}\n"
              : "{:12} {:12.2f} {:12.2f} {:12.2f} {:12.2f} {:8.2f}\n";
-    std::fputs(fmt::format(fmt::runtime(format), payload.bytes, ring.p50, ring.p99, unary.p50, streamed.p50,
-                           unary.p50 / ring.p50)
+    std::fputs(fmt::format(fmt::runtime(format), payload.bytes, mailbox.p50, mailbox.p99, unary.p50,
+                           streamed.p50, unary.p50 / mailbox.p50)
                    .c_str(),
                stdout);
   }
   const Quantiles fan = Measure(3000, [&] {
-    RingRound({&rings[0], &rings[1], &rings[2]}, in, out, kFanOutBytes);
+    MailboxRound({&mailboxes[0], &mailboxes[1], &mailboxes[2]}, in, out, kFanOutBytes);
   });
   std::fputs(
-      fmt::format(fmt::runtime(json ? "{{\"fan_out_workers\": 3, \"payload_bytes\": {}, \"ring_p50_us\": "
-                                      "{:.2f}, \"ring_p99_us\": {:.2f}}}\n"
+      fmt::format(fmt::runtime(json ? "{{\"fan_out_workers\": 3, \"payload_bytes\": {}, \"mailbox_p50_us\": "
+                                      "{:.2f}, \"mailbox_p99_us\": {:.2f}}}\n"
                                     : "fan-out of {} bytes to 3 workers: p50 {:.2f} us, p99 {:.2f} us\n"),
                   kFanOutBytes, fan.p50, fan.p99)
           .c_str(),

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "coordinator/device/cuda/kernels/stream.h"
+#include "coordinator/execution/device/cuda/kernels/stream.h"
 
 namespace numoe::cuda {
 

@@ -1,4 +1,4 @@
-#include "coordinator/device/cuda/words.h"
+#include "coordinator/execution/device/cuda/words.h"
 #include "tests/cuda_host/matrix_test_kernels.h"
 
 namespace numoe::cuda {

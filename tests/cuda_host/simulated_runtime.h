@@ -13,7 +13,7 @@
 
 #include <memory>
 
-#include "coordinator/device/cuda/runtime.h"
+#include "coordinator/execution/device/cuda/runtime.h"
 
 namespace numoe::cuda {
 

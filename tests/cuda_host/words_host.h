@@ -1,4 +1,5 @@
-// The kernels' vocabulary on the host: what coordinator/device/cuda/words.h stands for without nvcc.
+// The kernels' vocabulary on the host: what coordinator/execution/device/cuda/words.h stands for without
+// nvcc.
 //
 // Each word has the name, the arguments and the meaning of its device twin in words_device.h; what a word
 // does is said there. No file includes this header: numoe_cuda_library (NumoeTargets.cmake) has the compiler
@@ -13,7 +14,7 @@
 #include "common/formats/bf16.h"
 #include "common/formats/fp16.h"
 #include "common/formats/fp8.h"
-#include "coordinator/device/cuda/kernels/stream.h"
+#include "coordinator/execution/device/cuda/kernels/stream.h"
 #include "tests/cuda_host/async_copy.h"
 #include "tests/cuda_host/machine.h"
 #include "tests/cuda_host/matrix.h"

@@ -36,7 +36,7 @@ class ThePod(unittest.TestCase):
         asked = {"messages": [{"role": "user", "content": "What is 84 * 3 / 2?"}], "temperature": 0}
         reply = self.server.post("/v1/chat/completions", asked)
         self.assertIn("126", reply["choices"][0]["message"]["content"])
-        # Both workers' rings, although all three are process 1 of their containers.
+        # Both workers' mailboxes, although all three are process 1 of their containers.
         self.assertEqual(self.pod.logs("coordinator").count("through shared memory"), 2)
 
     def test_1_the_image_is_small_and_says_what_is_in_it(self):

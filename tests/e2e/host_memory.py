@@ -121,7 +121,7 @@ class HostMemory(unittest.TestCase):
         text = self.refused(self.worker())
         self.assertRegex(text, rf"reserved by numoe-coordinator, process {first.process.pid}\), but the worker takes .*: weights ")
         self.assertRegex(text, r"--format=int8 or int4.*--worker-count=\d+ fits here \(now 1\)")
-        self.assertRegex(self.preflight(), rf"^check .* reserved by numoe-coordinator, process {first.process.pid}\), but the worker takes .*, ring ")
+        self.assertRegex(self.preflight(), rf"^check .* reserved by numoe-coordinator, process {first.process.pid}\), but the worker takes .*, mailbox ")
         first.stop(signal.SIGKILL)
         self.assertRegex(self.preflight(), r"^ok .*, the worker takes ")
         self.start(self.worker(), "memory plan: ").stop(signal.SIGKILL)

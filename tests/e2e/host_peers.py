@@ -20,13 +20,13 @@ ANOTHER, THIRD = 64996, 64995  # users that no file of this host has
 GROUP = "64997"
 SESSIONS_MAX = 16  # common/transport/transport_limits.h
 F_GET_SEALS, F_SEAL_FUTURE_WRITE = 1034, 0x10
-REQUEST_MAILBOX = 64  # where the segment's first mailbox begins: published, awake; common/transport/ring_segment.h
+REQUEST_MAILBOX = 64  # where the segment's first mailbox begins: published, awake; common/transport/mailbox_segment.h
 BIN = ""
 ASK = {"prompt": "What is 84 * 3 / 2?", "temperature": 0, "max_tokens": 24, "ignore_eos": True}
 
 
-def ring_of(pid):
-    """The name of the abstract socket at which a worker hands out rings."""
+def mailbox_of(pid):
+    """The name of the abstract socket at which a worker hands out mailboxes."""
     ours = set()
     for fd in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -36,9 +36,9 @@ def ring_of(pid):
     with open("/proc/net/unix", encoding="ascii") as f:
         for line in f:
             words = line.split()
-            if words[-1].startswith("@numoe-ring-") and f"socket:[{words[6]}]" in ours and words[3] == "00010000":
+            if words[-1].startswith("@numoe-mailbox-") and f"socket:[{words[6]}]" in ours and words[3] == "00010000":
                 return words[-1][1:]
-    raise AssertionError(f"process {pid} listens at no ring socket")
+    raise AssertionError(f"process {pid} listens at no mailbox socket")
 
 
 def receive_descriptor(connection):
@@ -62,7 +62,7 @@ def all_may_read(folder):
 
 
 class Peer:
-    """A session at a worker's ring socket, as this process's own user; every byte of its segment in `memory`."""
+    """A session at a worker's mailbox socket, as this process's own user; every byte of its segment in `memory`."""
 
     def __init__(self, name, attach=True):
         self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -83,7 +83,7 @@ class Peer:
 
 
 def as_nobody(name):
-    """What a process of another user gets at the ring socket: a line that begins with `segment` or `refused`."""
+    """What a process of another user gets at the mailbox socket: a line that begins with `segment` or `refused`."""
     code = ("import os, sys; sys.path.insert(0, sys.argv[1]); import host_peers\n"
             "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
             "try:\n"
@@ -98,19 +98,19 @@ def as_nobody(name):
 
 
 def sessions_of(process):
-    """Threads of a worker that serve a ring session."""
+    """Threads of a worker that serve a mailbox session."""
     found = 0
     for task in os.listdir(f"/proc/{process.pid}/task"):
         try:
             with open(f"/proc/{process.pid}/task/{task}/comm", encoding="ascii") as f:
-                found += f.read().strip() == "ring-session"
+                found += f.read().strip() == "mailbox-session"
         except OSError:
             continue  # it ended meanwhile
     return found
 
 
-class RingPeers(unittest.TestCase):
-    """One worker and a coordinator that go on answering the same text whatever is done to the ring socket."""
+class MailboxPeers(unittest.TestCase):
+    """One worker and a coordinator that go on answering the same text whatever is done to the mailbox socket."""
 
     def setUp(self):
         self.cluster = Cluster(BIN, MODEL, workers=1, worker_flags=["--share-experts"], coordinator_flags=["--deterministic"])
@@ -118,7 +118,7 @@ class RingPeers(unittest.TestCase):
         self.addCleanup(self.cluster.__exit__, None, None, None)
         self.worker = self.cluster.workers[0]
         try:
-            self.ring = ring_of(self.worker.process.pid)
+            self.mailbox = mailbox_of(self.worker.process.pid)
         except PermissionError:
             self.skipTest("needs root to look into the worker's descriptors")
         self.expected = self.text()
@@ -135,8 +135,8 @@ class RingPeers(unittest.TestCase):
         if os.geteuid() != 0:
             self.skipTest("needs root to become another user")
         for _ in range(3):
-            self.assertRegex(as_nobody(self.ring), "^refused 65534")
-        self.assertRegex(self.worker.log(), r"shared memory was refused, 1 times .*: the other end of the ring socket is process "
+            self.assertRegex(as_nobody(self.mailbox), "^refused 65534")
+        self.assertRegex(self.worker.log(), r"shared memory was refused, 1 times .*: the other end of the mailbox socket is process "
                                             r"\d+ of user 65534; expected user 0, root; run coordinator and workers as one user")
         self.assertEqual(sessions_of(self.worker.process), 1, "nothing was made for it")
         self.assert_unharmed()
@@ -151,12 +151,12 @@ class RingPeers(unittest.TestCase):
                  "noise": [word(0, random.Random(1).randbytes(1 << 16))]}
         for what, forge in cases.items():
             with self.subTest(what):
-                peer = Peer(self.ring)
+                peer = Peer(self.mailbox)
                 for write in forge:
                     write(peer.memory)
                 self.assertEqual(peer.connection.recv(1), b"", "the worker ends this session")
                 peer.close()
-                peer = Peer(self.ring)
+                peer = Peer(self.mailbox)
                 for write in forge:
                     write(peer.memory)
                 peer.close()  # the peer does
@@ -166,7 +166,7 @@ class RingPeers(unittest.TestCase):
         peers, refused = [], 0
         for _ in range(SESSIONS_MAX + 8):
             try:
-                peers.append(Peer(self.ring))
+                peers.append(Peer(self.mailbox))
             except ConnectionError:
                 refused += 1
         self.assertEqual((len(peers), refused), (SESSIONS_MAX - 1, 9), "the coordinator has one of them")
@@ -177,11 +177,11 @@ class RingPeers(unittest.TestCase):
         for peer in peers:
             peer.close()  # and leaves its memory mapped, with what it wrote there
         until("all of them are gone", lambda: sessions_of(self.worker.process) == 1)
-        Peer(self.ring).close()
+        Peer(self.mailbox).close()
         self.assert_unharmed()
 
     def test_shared_weights_can_be_read_and_not_written(self):
-        peer = Peer(self.ring, attach=False)
+        peer = Peer(self.mailbox, attach=False)
         peer.connection.send(b"E")
         weights = receive_descriptor(peer.connection)
         size = os.fstat(weights).st_size
@@ -258,9 +258,9 @@ class ReturningWorkers(unittest.TestCase):
 
 
 class SilentCoordinators(unittest.TestCase):
-    """A coordinator that is stopped keeps its sockets, and its worker its ring only as long as it may be silent."""
+    """A coordinator that is stopped keeps its sockets, and its worker its mailbox only as long as it may be silent."""
 
-    def test_a_stopped_coordinators_ring_session_ends_and_begins_anew(self):
+    def test_a_stopped_coordinators_mailbox_session_ends_and_begins_anew(self):
         with Cluster(BIN, MODEL, workers=1, coordinator_flags=["--deterministic"]) as cluster:
             expected = cluster.post(TEXT, ASK)["choices"][0]["text"]
             worker, coordinator = cluster.workers[0], cluster.coordinator.process
@@ -299,18 +299,18 @@ class TwoUsers(unittest.TestCase):
         with self.cluster() as cluster:
             cluster.post(TEXT, ASK)
             self.assertIn("layer calls go through gRPC, which is slower, because shared memory cannot be had: the worker closed the "
-                          "ring socket", cluster.coordinator.log())
+                          "mailbox socket", cluster.coordinator.log())
             self.assertIn(f"of user {ANOTHER}; expected user 0, root;", cluster.workers[0].log())
 
     def test_with_a_group_of_both_they_share_memory(self):
-        with self.cluster("--ring-group", GROUP) as cluster:
+        with self.cluster("--shared-memory-group", GROUP) as cluster:
             cluster.post(TEXT, ASK)
             self.assertIn("through shared memory", cluster.coordinator.log())
 
     def test_over_a_socket_file_the_group_alone_gets_in(self):
         for worker_user in (0, THIRD):
             with self.subTest(worker_user=worker_user), \
-                    self.cluster("--ring-group", GROUP, worker_user=worker_user, network=False) as cluster:
+                    self.cluster("--shared-memory-group", GROUP, worker_user=worker_user, network=False) as cluster:
                 cluster.post(TEXT, ASK)
                 self.assertIn("through shared memory", cluster.coordinator.log())
                 path = os.path.join(cluster.folder, "worker0.sock")
@@ -325,7 +325,7 @@ class TwoUsers(unittest.TestCase):
                 self.assertIn("PermissionError", done.stderr)
 
     def test_a_worker_outside_the_group_is_refused_before_it_loads(self):
-        cluster = self.cluster("--ring-group", str(THIRD), worker_user=ANOTHER, network=False)
+        cluster = self.cluster("--shared-memory-group", str(THIRD), worker_user=ANOTHER, network=False)
         worker = cluster.workers[0]
         worker.start()
         self.assertEqual(worker.process.wait(START_SECONDS), 2)
@@ -337,7 +337,7 @@ class TwoUsers(unittest.TestCase):
         for daemon in (cluster.workers[0], cluster.coordinator):
             daemon.start()
         self.assertEqual(cluster.coordinator.process.wait(START_SECONDS), 2)
-        self.assertRegex(cluster.coordinator.log(), rf"worker \S+ is not used: the other end of the ring socket is process \d+ of "
+        self.assertRegex(cluster.coordinator.log(), rf"worker \S+ is not used: the other end of the mailbox socket is process \d+ of "
                                                     rf"user {THIRD}; expected user {ANOTHER}, root;.* --data-path=grpc takes")
         cluster.coordinator.argv += ["--data-path", "grpc"]
         cluster.coordinator.start()

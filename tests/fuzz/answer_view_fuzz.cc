@@ -1,8 +1,8 @@
 // What any server can put on a person's terminal: text, and nothing that drives it.
 #include "common/base/check.h"
-#include "coordinator/client/answer_chunk.h"
-#include "coordinator/client/sse_reader.h"
-#include "coordinator/terminal/answer_view.h"
+#include "coordinator/clients/terminal/answer_view.h"
+#include "coordinator/net/client/answer_chunk.h"
+#include "coordinator/net/client/sse_reader.h"
 
 namespace {
 

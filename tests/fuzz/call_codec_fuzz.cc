@@ -1,5 +1,5 @@
-// What a peer can put into a ring slot: a decoder accepts it only if everything it then hands out lies inside
-// the slot and inside the model, and says in one line what is wrong otherwise.
+// What a peer can put into a mailbox slot: a decoder accepts it only if everything it then hands out lies
+// inside the slot and inside the model, and says in one line what is wrong otherwise.
 #include <cstring>
 #include <vector>
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "common/base/check.h"
-#include "coordinator/chat/chat_template.h"
+#include "coordinator/text/chat/chat_template.h"
 
 namespace numoe {
 namespace {

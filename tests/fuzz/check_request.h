@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "common/base/check.h"
-#include "coordinator/api/api_limits.h"
-#include "coordinator/api/preparation.h"
+#include "coordinator/serving/api/api_limits.h"
+#include "coordinator/serving/api/preparation.h"
 
 namespace numoe {
 

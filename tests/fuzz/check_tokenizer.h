@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/base/check.h"
-#include "coordinator/tokenizer/tokenizer.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
 
 namespace numoe {
 

@@ -1,7 +1,7 @@
 // A tokeniser made of a GGUF file's metadata must encode any text to ids it knows and give the text back, or
 // there is one line of error.
 #include "common/weights/gguf.h"
-#include "coordinator/tokenizer/gguf_tokenizer.h"
+#include "coordinator/text/tokenizer/gguf_tokenizer.h"
 #include "tests/fuzz/check_tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "coordinator/grammar/compiled_grammar.h"
+#include "coordinator/text/grammar/compiled_grammar.h"
 
 namespace numoe {
 namespace {

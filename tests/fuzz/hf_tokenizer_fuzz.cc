@@ -1,6 +1,6 @@
 // A tokenizer.json, and a tokenizer_config.json behind a NUL: any text is encoded to ids of the vocabulary
 // and comes back unless the file normalises it, or there is one line of error.
-#include "coordinator/tokenizer/hf_tokenizer.h"
+#include "coordinator/text/tokenizer/hf_tokenizer.h"
 #include "tests/fuzz/check_tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

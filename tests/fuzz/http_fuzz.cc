@@ -9,7 +9,7 @@
 
 #include "common/base/check.h"
 #include "common/base/log.h"
-#include "coordinator/http/server.h"
+#include "coordinator/net/http/server.h"
 
 namespace numoe {
 namespace {

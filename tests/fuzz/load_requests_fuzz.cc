@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "common/base/check.h"
-#include "coordinator/serving_load/load_requests.h"
+#include "coordinator/clients/serving_load/load_requests.h"
 
 namespace {
 

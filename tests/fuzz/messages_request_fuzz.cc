@@ -1,6 +1,6 @@
 // What Anthropic's clients send: any body becomes a request within its limits, or an error object with a 4xx
 // status.
-#include "coordinator/api/messages_request.h"
+#include "coordinator/serving/api/messages_request.h"
 #include "tests/fuzz/check_request.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "common/base/check.h"
-#include "coordinator/tokenizer/utf8.h"
+#include "coordinator/text/tokenizer/utf8.h"
 #include "tests/support/byte_tokenizer.h"
 #include "tests/support/one_answer.h"
 

@@ -1,6 +1,6 @@
 // What clients of /v1/responses send: any body becomes a request within its limits, or an error object with a
 // 4xx status; so it does after any other one.
-#include "coordinator/api/responses_request.h"
+#include "coordinator/serving/api/responses_request.h"
 #include "tests/fuzz/check_request.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "coordinator/client/answer_chunk.h"
-#include "coordinator/client/sse_reader.h"
+#include "coordinator/net/client/answer_chunk.h"
+#include "coordinator/net/client/sse_reader.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "absl/strings/escaping.h"
-#include "coordinator/tokenizer/tiktoken_tokenizer.h"
+#include "coordinator/text/tokenizer/tiktoken_tokenizer.h"
 #include "tests/fuzz/check_tokenizer.h"
 
 namespace {

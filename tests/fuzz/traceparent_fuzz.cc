@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "common/base/check.h"
-#include "coordinator/tracing/trace_context.h"
+#include "coordinator/serving/tracing/trace_context.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view header(reinterpret_cast<const char*>(data), size);

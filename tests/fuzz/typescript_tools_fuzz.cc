@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "common/base/check.h"
-#include "common/weights/json_reader.h"
-#include "coordinator/chat/typescript_tools.h"
+#include "common/json/json_reader.h"
+#include "coordinator/text/chat/typescript_tools.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto tools = numoe::ParseBoundedJson({reinterpret_cast<const char*>(data), size});

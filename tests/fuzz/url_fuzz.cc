@@ -1,7 +1,7 @@
 // Request targets that clients send, and servers' addresses that people write.
 #include "common/base/check.h"
-#include "coordinator/client/url.h"
-#include "coordinator/http/url_text.h"
+#include "coordinator/net/client/url.h"
+#include "coordinator/net/http/url_text.h"
 
 namespace {
 

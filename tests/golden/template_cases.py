@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Renders chat templates with Python's Jinja2 under Hugging Face's environment, as the oracle for the C++ interpreter.
 
-template_cases.py                 writes tests/unit/coordinator/chat/testdata/features.json: small templates of our own
+template_cases.py                 writes tests/unit/coordinator/text/chat/testdata/features.json: small templates of our own
 template_cases.py --published D   prints the same JSON for the *.jinja files of folder D over many conversations
 template_cases.py --continue [D]  the same for messages left open, by transformers' apply_chat_template: writes
                                   testdata/continue.json, or prints those of folder D (needs transformers)
@@ -187,7 +187,7 @@ def main():
         cases = list(continue_cases(sys.argv[2] if len(sys.argv) == 3 else None))
         if len(sys.argv) == 3:
             return json.dump(cases, sys.stdout)
-        out = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/coordinator/chat/testdata/continue.json")
+        out = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/coordinator/text/chat/testdata/continue.json")
         with open(out, "w", encoding="utf-8") as f:
             json.dump(cases, f, ensure_ascii=False, indent=0)
             f.write("\n")
@@ -204,7 +204,7 @@ def main():
         return None
     cases = [dict(template=s, context=dict(messages=MESSAGES), **render(s, dict(messages=MESSAGES, bos_token="<B>", eos_token="<E>")))
              for s in feature_sources()]
-    out = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/coordinator/chat/testdata/features.json")
+    out = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/coordinator/text/chat/testdata/features.json")
     with open(out, "w", encoding="utf-8") as f:
         json.dump(cases, f, ensure_ascii=False, indent=0)
         f.write("\n")

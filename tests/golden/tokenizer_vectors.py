@@ -12,7 +12,7 @@ import random
 import tiktoken
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "unit/coordinator/tokenizer/testdata")
+OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "unit/coordinator/text/tokenizer/testdata")
 KIMI = "|".join([
     r"[\p{Han}]+",
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",

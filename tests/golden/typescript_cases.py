@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/unit/coordinator/chat/testdata/typescript_tools.json: tool schemas, and what Kimi-K2.5's own code makes of them.
+"""Writes tests/unit/coordinator/text/chat/testdata/typescript_tools.json: tool schemas, and what Kimi-K2.5's own code makes of them.
 
 Usage: typescript_cases.py PATH   (PATH: tool_declaration_ts.py as published with the model, or a copy of it)
 A case is {"tools", "text"}; text is null where the published code refuses the schema.
@@ -10,7 +10,7 @@ import os
 import random
 import sys
 
-OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/coordinator/chat/testdata/typescript_tools.json")
+OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/coordinator/text/chat/testdata/typescript_tools.json")
 
 
 def sort_keys(value):

@@ -151,7 +151,7 @@ class Numbers(unittest.TestCase):
         self.assertEqual(periods(model={"sizeGiB": 100}, download={"enabled": False}, persistence={"size": "1Ti"}), 410 + 600)
         self.assertEqual(periods(model={"sizeGiB": 100}, pack={"enabled": True}), 2050 + 3 * 410 + 600 + 0)
 
-    def test_shared_memory_is_that_of_the_rings(self):
+    def test_shared_memory_is_that_of_the_mailboxes(self):
         volumes = chart.find(chart.render(PLAIN), "StatefulSet", "numoe")["spec"]["template"]["spec"]["volumes"]
         size = next(v for v in volumes if v["name"] == "shm")["emptyDir"]["sizeLimit"]
         self.assertEqual(mib(size), 2 * 2 * 8192 * 7168 * 4 / 2**20 * 1.25)
@@ -276,7 +276,7 @@ class HugePages(unittest.TestCase):
             self.assertEqual(c["resources"]["limits"], {"memory": "2Gi", "hugepages-2Mi": "2304Mi"})
 
 
-class SharedExperts(unittest.TestCase):
+class MappedWeights(unittest.TestCase):
     SHARED = {"workers": {"shareExperts": True}, "coordinator": {"flags": {"gpu-prefill-token-threshold": "auto"}}}
 
     def test_workers_share_what_the_coordinator_fetches(self):

@@ -325,7 +325,7 @@ class Daemons(unittest.TestCase):
         coordinators = [self.processes[f"numoe-0/{c['name']}"] for c in chart.coordinators(hosts)]
         for process in coordinators:
             with open(f"/proc/{process.pid}/maps", encoding="utf-8") as maps:
-                self.assertGreaterEqual(maps.read().count("memfd:numoe-ring"), 2, "a ring of each worker")
+                self.assertGreaterEqual(maps.read().count("memfd:numoe-mailbox"), 2, "a mailbox of each worker")
         # Out of memory: only its own requests end.
         staying = self.stream(at, self.port)
         coordinators[1].kill()

@@ -65,15 +65,15 @@ class Gpus(unittest.TestCase):
             self.assertLessEqual(sum(x["cpu"] for x in limits), 64 - 2)
             self.assertLessEqual(sum(int(x["memory"].removesuffix("Gi")) for x in limits), 384 * 0.97)
 
-    def test_a_ring_for_each(self):
+    def test_a_mailbox_for_each(self):
         volumes = hosts_of(THREE)["spec"]["template"]["spec"]["volumes"]
         size = next(v for v in volumes if v["name"] == "shm")["emptyDir"]["sizeLimit"]
         self.assertEqual(size, f"{448 * 2 * 3 * 5 // 4}Mi")
-        # 5 GiB, three rings and 1 GiB.
+        # 5 GiB, three mailboxes and 1 GiB.
         limits = {"workers": {"resources": {"limits": {"memory": f"{5 * 1024 + 3 * 448 + 1024}Mi"}}}}
         self.assertTrue(chart.render(THREE, limits))
         limits["workers"]["resources"]["limits"]["memory"] = f"{5 * 1024 + 3 * 448 + 1023}Mi"
-        with self.assertRaisesRegex(chart.Refused, "ring of each coordinator"):
+        with self.assertRaisesRegex(chart.Refused, "mailbox of each coordinator"):
             chart.render(THREE, limits)
 
     def test_pinned_ones_are_guaranteed(self):

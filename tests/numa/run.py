@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Boots emulated machines with several NUMA nodes and checks that NUMoE's weights, rings and threads lie where they should.
+"""Boots emulated machines with several NUMA nodes and checks that NUMoE's weights, mailboxes and threads lie where they should.
 
   run.py --bin build/release/bin [MACHINE...]      all machines, or these: two, four, lopsided
 

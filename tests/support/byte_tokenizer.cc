@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "coordinator/tokenizer/segment_encoder.h"
+#include "coordinator/text/tokenizer/segment_encoder.h"
 
 namespace numoe {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/tokenizer/special_tokens.h"
-#include "coordinator/tokenizer/tokenizer.h"
+#include "coordinator/text/tokenizer/special_tokens.h"
+#include "coordinator/text/tokenizer/tokenizer.h"
 
 namespace numoe {
 

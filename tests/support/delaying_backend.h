@@ -11,7 +11,7 @@
 
 #include "common/base/check.h"
 #include "common/transport/layer_call.h"
-#include "coordinator/transport/expert_backend.h"
+#include "coordinator/execution/transport/expert_backend.h"
 
 namespace numoe {
 

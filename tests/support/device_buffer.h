@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "coordinator/device/cuda/kernels/stream.h"
+#include "coordinator/execution/device/cuda/kernels/stream.h"
 
 namespace numoe {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "coordinator/transport/expert_backend.h"
+#include "coordinator/execution/transport/expert_backend.h"
 
 namespace numoe {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/api/choice.h"
-#include "coordinator/api/openai_writer.h"
+#include "coordinator/serving/api/choice.h"
+#include "coordinator/serving/api/openai_writer.h"
 
 namespace numoe {
 

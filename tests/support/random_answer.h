@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/api/answer_writer.h"
-#include "coordinator/parsing/output_format.h"
+#include "coordinator/serving/api/answer_writer.h"
+#include "coordinator/text/parsing/output_format.h"
 #include "tests/support/byte_tokenizer.h"
 
 namespace numoe {

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "coordinator/device/cuda/runtime.h"
+#include "coordinator/execution/device/cuda/runtime.h"
 
 namespace numoe {
 

@@ -1,5 +1,5 @@
 #include "common/base/check.h"
-#include "coordinator/device/cuda/cuda_runtime.h"
+#include "coordinator/execution/device/cuda/cuda_runtime.h"
 #include "tests/support/test_runtime.h"
 
 namespace numoe {

@@ -24,7 +24,7 @@ CLEAN = {
     "README.md": "".join(f"| {i} | step | `coordinator/{folder}` | a -> b |\n" for i, folder in enumerate(FOLDERS, 1)),
     **{f"coordinator/{folder}/README.md": "room\n" for folder in FOLDERS},
     "tests/tidy/layers.txt": "# rooms\ncommon/base:\ncommon/tensor:\ncommon/kernels: common/tensor\n"
-                             "coordinator/model: common/tensor\nexpert_worker: common/tensor\n",
+                             "coordinator/execution/model: common/tensor\nexpert_worker: common/tensor\n",
     "tests/tidy/ratchet.txt": "# none\n",
     "tests/tidy/heavy.txt": "# heavy\ncommon/base/check.cc preprocessed-lines 9\n",
     "tests/tidy/pairs.txt": "# percent\n0\n",
@@ -71,8 +71,8 @@ class TidyTest(unittest.TestCase):
     def test_layers(self):
         include = '#include "common/tensor/tensor.h"'
         self.expect(self.with_line(include), "common/base/check.cc:3: common/base may not include common/tensor/tensor.h")
-        self.expect({"expert_worker/main.cc": '#include "coordinator/model/m.h"\n', "expert_worker/CMakeLists.txt": "main.cc",
-                     "coordinator/model/m.h": CONTRACT}, "expert_worker may not include coordinator/model/m.h")
+        self.expect({"expert_worker/main.cc": '#include "coordinator/execution/model/m.h"\n', "expert_worker/CMakeLists.txt": "main.cc",
+                     "coordinator/execution/model/m.h": CONTRACT}, "expert_worker may not include coordinator/execution/model/m.h")
         self.expect({"common/new/a.cc": "int a;\n", "common/new/CMakeLists.txt": "a.cc"}, "its room, common/new, is not in")
         self.expect({"common/base/check.cc": '#include "check.h"\n#include "common/base/check.h"\n'}, "from the repository's root")
 
@@ -80,7 +80,7 @@ class TidyTest(unittest.TestCase):
         parent = {"tests/tidy/layers.txt": CLEAN["tests/tidy/layers.txt"] + "coordinator: common/tensor\n"}
         source = lambda path: {**parent, path: '#include "common/tensor/tensor.h"\n', os.path.dirname(path) + "/CMakeLists.txt": "a.cc"}
         self.expect(source("coordinator/a.cc"))
-        self.expect(source("coordinator/model/deep/a.cc"))
+        self.expect(source("coordinator/execution/model/deep/a.cc"))
         self.expect(source("coordinator/more/a.cc"), "coordinator/more/a.cc:1: its room, coordinator/more, is not in")
         self.expect(source("coordinator/more/deep/a.cc"), "a.cc:1: its room, coordinator/more, is not in")
         self.expect(source("expert_worker/more/a.cc"), "a.cc:1: its room, expert_worker/more, is not in")
@@ -152,8 +152,8 @@ class TidyTest(unittest.TestCase):
         self.expect({**tensor, **lists("common/base/CMakeLists.txt", "numoe_binary(b SRCS\n  DEPS numoe_t_avx2)\n")},
                     "common/base/CMakeLists.txt:2: b of common/base may not link numoe_t_avx2 of common/tensor")
         self.expect({**lists(of_kernels, "numoe_cuda_library(k SRCS)\n"),
-                     **lists("coordinator/model/CMakeLists.txt", "target_link_libraries(m PUBLIC k_host)\n")},
-                    "coordinator/model/CMakeLists.txt:1: m of coordinator/model may not link k_host of common/kernels")
+                     **lists("coordinator/execution/model/CMakeLists.txt", "target_link_libraries(m PUBLIC k_host)\n")},
+                    "coordinator/execution/model/CMakeLists.txt:1: m of coordinator/execution/model may not link k_host of common/kernels")
         self.expect({**lists("tests/CMakeLists.txt", "numoe_library(numoe_support SRCS)\n"), **lists(of_kernels, "numoe_library(k DEPS numoe_support)\n")},
                     "common/kernels/CMakeLists.txt:1: k links numoe_support of tests/CMakeLists.txt: the product does not link tests")
 
@@ -186,11 +186,11 @@ class TidyTest(unittest.TestCase):
         self.expect({**kernel, "common/kernels/a.cc": body(151)}, "at most 150")
 
     def test_files_of_the_page(self):
-        self.expect({"coordinator/page/a.js": "// What it is.\n", "coordinator/page/b.css": "/* What it is. */\n",
-                     "coordinator/page/c.html": "<!doctype html>\n<!-- What it is. -->\n"})
-        self.expect({"coordinator/page/a.js": "let x;\n"}, "begins with a comment")
-        self.expect({"coordinator/page/a.js": "// What it is.\n" * 501}, "file has 501 lines")
-        self.expect({"coordinator/page/a.js": "// What it is. \n"}, "trailing white space")
+        self.expect({"coordinator/serving/page/a.js": "// What it is.\n", "coordinator/serving/page/b.css": "/* What it is. */\n",
+                     "coordinator/serving/page/c.html": "<!doctype html>\n<!-- What it is. -->\n"})
+        self.expect({"coordinator/serving/page/a.js": "let x;\n"}, "begins with a comment")
+        self.expect({"coordinator/serving/page/a.js": "// What it is.\n" * 501}, "file has 501 lines")
+        self.expect({"coordinator/serving/page/a.js": "// What it is. \n"}, "trailing white space")
 
     def test_ratchet(self):
         entry = lambda n: {"tests/tidy/ratchet.txt": f"common/base/check.cc:Long {n}\n"}
@@ -319,7 +319,7 @@ class TidyTest(unittest.TestCase):
 
     def test_readme(self):
         self.expect({"README.md": None}, "README.md:1: the life of a token has 0 steps")
-        self.expect({"coordinator/chat/README.md": None}, "README.md:2: the life of a token names coordinator/chat")
+        self.expect({"coordinator/text/chat/README.md": None}, "README.md:2: the life of a token names coordinator/text/chat")
 
 
 class FilesTest(unittest.TestCase):

@@ -40,14 +40,14 @@ limit and its request. Empty: none. A supervisor divides them among its workers,
 {{- default (ternary "expert" "intermediate" .Values.remoteWorkers.enabled) .Values.workers.slice -}}
 {{- end -}}
 
-{{/* A session's ring: two slots (there and back) for 8192 tokens of FP32, the largest layer call. */}}
-{{- define "numoe.ringMiB" -}}
+{{/* A session's mailbox: two slots (there and back) for 8192 tokens of FP32, the largest layer call. */}}
+{{- define "numoe.mailboxMiB" -}}
 {{- div (add (mul 2 8192 (int .Values.model.hiddenSize) 4) 1048575) 1048576 -}}
 {{- end -}}
 
-{{/* A host's rings, and a quarter: one of every coordinator at every worker. */}}
+{{/* A host's mailboxes, and a quarter: one of every coordinator at every worker. */}}
 {{- define "numoe.sharedMemoryMiB" -}}
-{{- div (mul (include "numoe.ringMiB" . | int) (max 1 (int .Values.workers.count)) (include "numoe.coordinators" . | int) 5) 4 -}}
+{{- div (mul (include "numoe.mailboxMiB" . | int) (max 1 (int .Values.workers.count)) (include "numoe.coordinators" . | int) 5) 4 -}}
 {{- end -}}
 
 {{- define "numoe.sliceMiB" -}}
@@ -65,13 +65,13 @@ limit and its request. Empty: none. A supervisor divides them among its workers,
 {{- end -}}
 
 {{/*
-  What a worker must have: its slice where that is no reserved huge pages, a ring for each coordinator of its host, and 1 GiB
+  What a worker must have: its slice where that is no reserved huge pages, a mailbox for each coordinator of its host, and 1 GiB
   for reading, scratch and the program.
 */}}
 {{- define "numoe.workerMiB" -}}
 {{- $slice := ternary 0 (include "numoe.sliceMiB" . | int) (ne .Values.workers.hugepages "") -}}
-{{- $rings := mul (include "numoe.ringMiB" . | int) (include "numoe.coordinators" . | int) -}}
-{{- add $slice (include "numoe.sharedTablesMiB" (dict "root" . "slices" 1) | int) $rings 1024 -}}
+{{- $mailboxes := mul (include "numoe.mailboxMiB" . | int) (include "numoe.coordinators" . | int) -}}
+{{- add $slice (include "numoe.sharedTablesMiB" (dict "root" . "slices" 1) | int) $mailboxes 1024 -}}
 {{- end -}}
 
 {{/* Huge pages of so many slices, each of whole pages; every layer of a slice begins at 2 MiB. Arguments: root, workers. */}}

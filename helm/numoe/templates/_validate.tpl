@@ -92,7 +92,7 @@
 {{- $have := default (get (default dict .resources.requests) "memory") $limit -}}
 {{- $needs := mul (include "numoe.workerMiB" .root | int) .slices -}}
 {{- if and $have (or .root.Values.model.sizeGiB .root.Values.model.expertsGiB) -}}
-{{- if lt (include "numoe.mib" $have | int) (int $needs) }}{{ fail (printf "%s has %v of memory, but needs %dMi: %sthe shared-memory ring of each coordinator and 1 GiB; give it more, or use more workers" .name $have $needs (ternary "" (printf "its share of the experts (model.expertsGiB, else sizeGiB, over %s workers), " (include "numoe.workerTotal" .root)) (ne .root.Values.workers.hugepages ""))) }}{{ end -}}
+{{- if lt (include "numoe.mib" $have | int) (int $needs) }}{{ fail (printf "%s has %v of memory, but needs %dMi: %sthe shared-memory mailbox of each coordinator and 1 GiB; give it more, or use more workers" .name $have $needs (ternary "" (printf "its share of the experts (model.expertsGiB, else sizeGiB, over %s workers), " (include "numoe.workerTotal" .root)) (ne .root.Values.workers.hugepages ""))) }}{{ end -}}
 {{- end -}}
 {{- if .root.Values.workers.hugepages -}}
 {{- if not (or .root.Values.model.sizeGiB .root.Values.model.expertsGiB) }}{{ fail (printf "workers.hugepages is %s, but how many is unknown: set model.expertsGiB, the size of the routed experts as workers hold them" .root.Values.workers.hugepages) }}{{ end -}}
@@ -116,8 +116,8 @@
 {{- include "numoe.validateMemory" (dict "root" . "name" "remoteWorkers.resources" "resources" .Values.remoteWorkers.resources "slices" 1) -}}
 {{- end -}}
 {{- with .Values.sharedMemory.size -}}
-{{- $ring := mul (include "numoe.ringMiB" $ | int) (include "numoe.coordinators" $ | int) -}}
-{{- if lt (include "numoe.mib" . | int) (int $ring) }}{{ fail (printf "sharedMemory.size is %s, less than the %dMi of one worker's rings: leave it empty, which computes it" . $ring) }}{{ end -}}
+{{- $mailbox := mul (include "numoe.mailboxMiB" $ | int) (include "numoe.coordinators" $ | int) -}}
+{{- if lt (include "numoe.mib" . | int) (int $mailbox) }}{{ fail (printf "sharedMemory.size is %s, less than the %dMi of one worker's mailboxes: leave it empty, which computes it" . $mailbox) }}{{ end -}}
 {{- end -}}
 {{- end -}}
 

@@ -127,11 +127,11 @@ preflight() {
 
 # Where memory and threads lie.
 
-# KiB of a process's weights or rings on each node, as "N0=824 N1=1480". Weights are the private mappings of at least
+# KiB of a process's weights or mailboxes on each node, as "N0=824 N1=1480". Weights are the private mappings of at least
 # WEIGHTS_KIB: a layer of nano's two slices has 576 KiB, one of its four slices 288, and layers that lie side by side are
 # one mapping.
 WEIGHTS_KIB=512
-memory_of() {  # weights|ring PID
+memory_of() {  # weights|mailbox PID
   awk -v kind="$1" -v least="$WEIGHTS_KIB" '
     {
       size = 4; pages = 0; split("", here)
@@ -139,9 +139,9 @@ memory_of() {  # weights|ring PID
         if ($i ~ /^kernelpagesize_kB=/) size = substr($i, 19)
         if ($i ~ /^N[0-9]+=/) { split($i, part, "="); here[part[1]] = part[2]; pages += part[2] }
       }
-      ring = $0 ~ /file=\/memfd:numoe-ring/
+      mailbox = $0 ~ /file=\/memfd:numoe-mailbox/
       weights = $0 !~ /file=| heap| stack/ && pages * size >= least
-      if (kind == "ring" ? ring : weights) for (node in here) sum[node] += here[node] * size
+      if (kind == "mailbox" ? mailbox : weights) for (node in here) sum[node] += here[node] * size
     }
     END { for (n = 0; n < 8; ++n) if (("N" n) in sum) printf "%sN%d=%d", n_before++ ? " " : "", n, sum["N" n] }
   ' "/proc/$2/numa_maps"
@@ -155,7 +155,7 @@ computing_threads() {  # PID: lines "NAME CPUS"
   local task
   for task in "/proc/$1/task"/*; do
     case $(cat "$task/comm") in
-      expert-* | ring-session*) echo "$(cat "$task/comm") $(awk '/^Cpus_allowed_list/ {print $2}' "$task/status")" ;;
+      expert-* | mailbox-session*) echo "$(cat "$task/comm") $(awk '/^Cpus_allowed_list/ {print $2}' "$task/status")" ;;
     esac
   done
 }
@@ -171,7 +171,7 @@ describe() {  # NAME
   alive "$1" || return 0
   local pid
   for pid in "${PID[$1]}" $(children_of "${PID[$1]}"); do
-    printf '%s (%s): weights %s KiB; ring %s KiB; ' "$1" "$pid" "$(memory_of weights "$pid")" "$(memory_of ring "$pid")"
+    printf '%s (%s): weights %s KiB; mailbox %s KiB; ' "$1" "$pid" "$(memory_of weights "$pid")" "$(memory_of mailbox "$pid")"
     computing_threads "$pid" | tr '\n' ';'
     echo
   done

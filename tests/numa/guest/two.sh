@@ -36,8 +36,8 @@ until_true $START_SECONDS ready || report fail "the coordinator serves" "a ready
 for i in 0 1; do
   worker=${PID[w$i]}
   lies "worker $i by hand: its weights lie on its node" "$worker" $i 2048
-  is "worker $i by hand: its coordinator's ring lies on its node" $i "$(nodes_of ring "$worker")"
-  matches "worker $i by hand: a thread serves the coordinator" 'ring-session' "$(computing_threads "$worker")"
+  is "worker $i by hand: its coordinator's mailbox lies on its node" $i "$(nodes_of mailbox "$worker")"
+  matches "worker $i by hand: a thread serves the coordinator" 'mailbox-session' "$(computing_threads "$worker")"
   is "worker $i by hand: no computing thread may leave its node" "" "$(strays "$worker" "$(cpus_of_node $i)")"
   is "worker $i by hand: numoe_pinned" 1 "$(value $((9090 + i)) numoe_pinned)"
 done

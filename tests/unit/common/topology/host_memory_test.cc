@@ -168,7 +168,7 @@ TEST_F(HostMemoryTest, WhatIsHeldAlreadyIsNotWithheldTwice) {
 TEST_F(HostMemoryTest, SharedMemoryOfOthersKeepsNoPromiseOfPrivateMemory) {
   StartReserving(kGib, TouchBothKinds, PromisedMemory::kPrivate);
   EXPECT_NEAR(static_cast<double>(10 * kGib - Available()), static_cast<double>(kGib - kTouched), 64.0 * kMib)
-      << "a worker promised the rings that a coordinator maps";
+      << "a worker promised the mailboxes that a coordinator maps";
 }
 
 TEST_F(HostMemoryTest, WhomProcHidesWithholdsAllThatItPromised) {

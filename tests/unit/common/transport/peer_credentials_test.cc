@@ -23,7 +23,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
-constexpr gid_t kRingGroup = 64999;
+constexpr gid_t kMailboxGroup = 64999;
 
 // An abstract socket that listens, and the connections that it accepted.
 class Listener {
@@ -69,14 +69,15 @@ TEST(PeerCredentialsTest, WhatIsNoUnixSocketHasNoPeer) {
 }
 
 TEST(PeerCredentialsTest, OwnUserRootAndTheGroupAreBelieved) {
-  const PeerCredentials peer{.uid = 1000, .pid = 77, .groups = {1000, kRingGroup}};
+  const PeerCredentials peer{.uid = 1000, .pid = 77, .groups = {1000, kMailboxGroup}};
   EXPECT_TRUE(CheckPeer(peer, /*own=*/1000, std::nullopt).ok());
   EXPECT_TRUE(CheckPeer({.uid = 0, .groups = {0}}, /*own=*/1000, std::nullopt).ok());
-  EXPECT_TRUE(CheckPeer(peer, /*own=*/0, kRingGroup).ok());
+  EXPECT_TRUE(CheckPeer(peer, /*own=*/0, kMailboxGroup).ok());
   const absl::Status refused = CheckPeer(peer, /*own=*/1001, std::nullopt);
   EXPECT_TRUE(absl::IsPermissionDenied(refused));
-  EXPECT_THAT(refused.ToString(), AllOf(HasSubstr("process 77 of user 1000"),
-                                        HasSubstr("expected user 1001, root"), HasSubstr("--ring-group")));
+  EXPECT_THAT(refused.ToString(),
+              AllOf(HasSubstr("process 77 of user 1000"), HasSubstr("expected user 1001, root"),
+                    HasSubstr("--shared-memory-group")));
   EXPECT_THAT(CheckPeer(peer, /*own=*/1001, gid_t{5}).ToString(), HasSubstr("root or group 5"));
   EXPECT_FALSE(CheckPeer(peer, /*own=*/0, std::nullopt).ok()) << "root's daemons take no other user's memory";
 }
@@ -88,7 +89,7 @@ TEST(PeerCredentialsTest, AnotherUsersProcessIsRefusedUnlessItIsOfTheGroup) {
   for (const bool member : {false, true}) {
     const pid_t child = fork();
     if (child == 0) {
-      const gid_t group = kRingGroup;
+      const gid_t group = kMailboxGroup;
       if (setgroups(member ? 1 : 0, &group) != 0 || setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(1);
       const FileDescriptor client = listener.Connect();
       char byte;
@@ -101,7 +102,7 @@ TEST(PeerCredentialsTest, AnotherUsersProcessIsRefusedUnlessItIsOfTheGroup) {
       EXPECT_EQ(peer->uid, kNobody);
       EXPECT_EQ(peer->pid, child);
       EXPECT_TRUE(absl::IsPermissionDenied(CheckPeerOf(server.get(), std::nullopt)));
-      EXPECT_EQ(CheckPeerOf(server.get(), kRingGroup).ok(), member);
+      EXPECT_EQ(CheckPeerOf(server.get(), kMailboxGroup).ok(), member);
     }
     int status = -1;
     waitpid(child, &status, 0);
@@ -110,15 +111,15 @@ TEST(PeerCredentialsTest, AnotherUsersProcessIsRefusedUnlessItIsOfTheGroup) {
 }
 
 TEST(PeerCredentialsTest, GroupsAreNamesOrNumbers) {
-  EXPECT_EQ(*ParseRingGroup(""), std::nullopt);
-  EXPECT_EQ(*ParseRingGroup("64999"), kRingGroup);
+  EXPECT_EQ(*ParseSharedMemoryGroup(""), std::nullopt);
+  EXPECT_EQ(*ParseSharedMemoryGroup("64999"), kMailboxGroup);
   if (const group* own = getgrgid(getegid()); own != nullptr) {
-    EXPECT_EQ(*ParseRingGroup(own->gr_name), getegid());
+    EXPECT_EQ(*ParseSharedMemoryGroup(own->gr_name), getegid());
   }
   for (const char* wrong : {"no such group", "-1", "4294967295", "99999999999", "12x"}) {
-    const absl::Status status = ParseRingGroup(wrong).status();
+    const absl::Status status = ParseSharedMemoryGroup(wrong).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << wrong;
-    EXPECT_THAT(status.ToString(), HasSubstr(std::string("--ring-group=") + wrong));
+    EXPECT_THAT(status.ToString(), HasSubstr(std::string("--shared-memory-group=") + wrong));
   }
 }
 

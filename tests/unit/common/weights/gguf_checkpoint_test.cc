@@ -1,6 +1,6 @@
 // Tensors of a GGUF model under the names the engine asks for, in all the ways that files store them, and
 // what is wrong with those that are not as the metadata says. That every format and layout computes the right
-// logits is shown in tests/unit/coordinator/model/gguf_logits_test.cc.
+// logits is shown in tests/unit/coordinator/execution/model/gguf_logits_test.cc.
 #include "common/weights/gguf_checkpoint.h"
 
 #include <cstring>

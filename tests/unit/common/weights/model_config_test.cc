@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "common/weights/json_reader.h"
+#include "common/json/json_reader.h"
 #include "common/weights/mapped_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "coordinator/client/http_client.h"
-#include "coordinator/http/server.h"
+#include "coordinator/net/client/http_client.h"
+#include "coordinator/net/http/server.h"
 #include "coordinator/router/router_service.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -61,9 +61,9 @@ class RouterHouse : public ::testing::Test {
   void Start(const std::vector<std::string>& urls, size_t ready, AccessOptions access = {}) {
     backends_ = *Backends::Create(urls, metrics_);
     service_ = std::make_unique<RouterService>(*backends_, metrics_);
-    service_->Register(router_);
+    service_->Register(urls_);
     access_ = *Access::Create(std::move(access));
-    server_ = *Server::Create(router_, *access_, metrics_, {.host = "127.0.0.1", .port = 0});
+    server_ = *Server::Create(urls_, *access_, metrics_, {.host = "127.0.0.1", .port = 0});
     backends_->Watch();
     ASSERT_TRUE(server_->Start().ok());
     client_ = *HttpClient::Create(*ParseUrl(fmt::format("127.0.0.1:{}", server_->port())), "");
@@ -97,7 +97,7 @@ class RouterHouse : public ::testing::Test {
   Metrics metrics_{MetricOwner::kRouter};
   std::unique_ptr<Backends> backends_;
   std::unique_ptr<RouterService> service_;
-  Router router_;
+  UrlTable urls_;
   std::unique_ptr<Access> access_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<HttpClient> client_;

@@ -1,8 +1,8 @@
 // What follows from the options for model and engine.
 #include "coordinator/startup/part_options.h"
 
-#include "coordinator/model/step_overlap.h"
-#include "coordinator/scheduler/scheduler_limits.h"
+#include "coordinator/engine/scheduler/scheduler_limits.h"
+#include "coordinator/execution/model/step_overlap.h"
 #include "gmock/gmock.h"
 #include "tests/unit/coordinator/startup/serving_command.h"
 

@@ -38,17 +38,18 @@ TEST(ServingOptionsTest, AModelAndWorkersAreEnough) {
 }
 
 TEST(ServingOptionsTest, WordsBecomeValues) {
-  const ServingOptions options = ServingOptionsOf(
-      {"--device", "cpu", "--isa", "scalar", "--activations", "fp32", "--dense-format", "int8",
-       "--kv-cache-dtype", "fp8", "--data-path", "grpc", "--two-batch-overlap", "off", "--lock-sampling",
-       "temperature=0.5,top_p=1", "--disable-prefix-caching", "--ring-group", std::to_string(getgid())});
+  const ServingOptions options =
+      ServingOptionsOf({"--device", "cpu", "--isa", "scalar", "--activations", "fp32", "--dense-format",
+                        "int8", "--kv-cache-dtype", "fp8", "--data-path", "grpc", "--two-batch-overlap",
+                        "off", "--lock-sampling", "temperature=0.5,top_p=1", "--disable-prefix-caching",
+                        "--shared-memory-group", std::to_string(getgid())});
   EXPECT_EQ(options.device.kind, DeviceKind::kCpu);
   EXPECT_EQ(options.device.isa, Isa::kScalar);
   EXPECT_EQ(options.device.precision, Precision::kFloat);
   EXPECT_EQ(options.device.dense_format, WeightFormat::kInt8);
   EXPECT_EQ(options.capacity.kv_type, CacheType::kFp8);
   EXPECT_EQ(options.workers.data_path, DataPath::kGrpc);
-  EXPECT_EQ(options.workers.ring_group, getgid());
+  EXPECT_EQ(options.workers.shared_memory_group, getgid());
   EXPECT_TRUE(IsNever(options.overlap));
   EXPECT_THAT(options.api.locked, ElementsAre(Pair("temperature", 0.5), Pair("top_p", 1.0)));
   EXPECT_FALSE(options.prefix_caching);
@@ -103,7 +104,8 @@ TEST(ServingOptionsTest, AWordThatIsNoneIsRefusedWithItsFlag) {
   EXPECT_THAT(RefusalOf({"--two-batch-overlap", "1"}), HasSubstr("--two-batch-overlap: found \"1\""));
   EXPECT_THAT(RefusalOf({"--gpu-prefill-token-threshold", "yes"}),
               HasSubstr("--gpu-prefill-token-threshold: found \"yes\""));
-  EXPECT_THAT(RefusalOf({"--ring-group", "no-such-group"}), HasSubstr("--ring-group=no-such-group"));
+  EXPECT_THAT(RefusalOf({"--shared-memory-group", "no-such-group"}),
+              HasSubstr("--shared-memory-group=no-such-group"));
   EXPECT_THAT(RefusalOf({"--lock-sampling", "temperature"}), HasSubstr("expected NAME=NUMBER"));
 }
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "common/base/signals.h"
-#include "coordinator/client/http_client.h"
+#include "coordinator/net/client/http_client.h"
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/service/worker_service.h"
 #include "gmock/gmock.h"

@@ -225,10 +225,10 @@ TEST_F(PreflightTest, MemoryIsComparedWithTheWorkersNodes) {
               HasSubstr("its workers need 40.50"));
 }
 
-TEST_F(PreflightTest, RingsCountAsAtTheStart) {
+TEST_F(PreflightTest, MailboxesCountAsAtTheStart) {
   folder_.WriteLine("proc/meminfo", "MemAvailable: 4194304 kB");
-  const auto fits = [&](uint64_t ring_bytes, size_t workers) {
-    const WorkerNeeds needs{.weight_bytes = uint64_t{3} << 30, .ring_bytes = ring_bytes};
+  const auto fits = [&](uint64_t mailbox_bytes, size_t workers) {
+    const WorkerNeeds needs{.weight_bytes = uint64_t{3} << 30, .mailbox_bytes = mailbox_bytes};
     const WorkerOnNodes worker{.needs = needs, .nodes = {}};
     const std::vector<Finding> findings = MemoryFor(std::vector<WorkerOnNodes>(workers, worker));
     EXPECT_EQ(findings.size(), 1u);

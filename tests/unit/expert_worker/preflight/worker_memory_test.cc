@@ -44,13 +44,13 @@ TEST(WorkerMemoryTest, WhereNoSliceFitsNoneIsNamed) {
     EXPECT_THAT(text, HasSubstr("; free memory"));
     EXPECT_THAT(text, Not(HasSubstr("--worker-count")));
     EXPECT_THAT(text, Not(HasSubstr("--format")));
-    EXPECT_THAT(text, Not(HasSubstr("--no-shared-memory"))) << "there is no ring to do without";
+    EXPECT_THAT(text, Not(HasSubstr("--no-shared-memory"))) << "there is no mailbox to do without";
   }
 }
 
 TEST(WorkerMemoryTest, EachFlagIsNamedWhereItIsEnough) {
-  constexpr uint64_t kRing = uint64_t{448} << 20;
-  const WorkerNeeds last{.weight_bytes = 8 * kGib, .worker_count = 64, .ring_bytes = kRing};
+  constexpr uint64_t kMailbox = uint64_t{448} << 20;
+  const WorkerNeeds last{.weight_bytes = 8 * kGib, .worker_count = 64, .mailbox_bytes = kMailbox};
   const auto refusal = [](const WorkerNeeds& needs, uint64_t available) {
     return std::string(CheckWorkerMemory(needs, available, kOthers).message());
   };
@@ -58,8 +58,8 @@ TEST(WorkerMemoryTest, EachFlagIsNamedWhereItIsEnough) {
   EXPECT_THAT(by_format, HasSubstr("--format=int8 or int4"));
   EXPECT_THAT(by_format, Not(HasSubstr("--worker-count="))) << "there are no more than 64";
   EXPECT_THAT(by_format, Not(HasSubstr("--no-shared-memory")));
-  EXPECT_THAT(refusal(last, last.total() - kRing), HasSubstr("--no-shared-memory"));
-  const WorkerNeeds one{.weight_bytes = 8 * kGib, .ring_bytes = kRing};
+  EXPECT_THAT(refusal(last, last.total() - kMailbox), HasSubstr("--no-shared-memory"));
+  const WorkerNeeds one{.weight_bytes = 8 * kGib, .mailbox_bytes = kMailbox};
   const std::string by_count = refusal(one, kGib + one.beside());
   EXPECT_THAT(by_count, HasSubstr("--worker-count=8 fits here (now 1)"));
   EXPECT_THAT(by_count, Not(HasSubstr("--format")));
@@ -79,7 +79,7 @@ TEST(WorkerMemoryTest, WorkersOfOneHostAreComparedTogether) {
   EXPECT_TRUE(fits.good);
   EXPECT_EQ(fits.advice, "");
   EXPECT_THAT(fits.what, HasSubstr("18.50 GiB are available to this process, its 2 workers take 18.50 GiB: "
-                                   "weights 18.00 GiB, buffers 512.0 MiB, rings 0.0 MiB"));
+                                   "weights 18.00 GiB, buffers 512.0 MiB, mailboxes 0.0 MiB"));
   const Finding lacks = CompareWorkerMemory({needs, needs}, 12 * kGib, "");
   EXPECT_FALSE(lacks.good);
   EXPECT_THAT(lacks.advice, HasSubstr("--worker-count=4 fits here (now 2)"));
@@ -104,12 +104,12 @@ TEST(WorkerMemoryTest, WhatIsThereIsReservedAndWhatIsNotRefused) {
   EXPECT_EQ(files(), 1);
 }
 
-TEST(WorkerMemoryTest, TheRingOfTheSessionThatIsPlannedCounts) {
-  constexpr uint64_t kRing = uint64_t{448} << 20;
-  const WorkerNeeds needs{.weight_bytes = uint64_t{1} << 30, .ring_bytes = kRing};
+TEST(WorkerMemoryTest, TheMailboxOfTheSessionThatIsPlannedCounts) {
+  constexpr uint64_t kMailbox = uint64_t{448} << 20;
+  const WorkerNeeds needs{.weight_bytes = uint64_t{1} << 30, .mailbox_bytes = kMailbox};
   EXPECT_TRUE(CheckWorkerMemory(needs, needs.total(), "").ok());
-  EXPECT_EQ(needs.total(), (uint64_t{1} << 30) + kWorkerBytesBesideWeights + kRing);
-  EXPECT_THAT(CheckWorkerMemory(needs, needs.total() - 1, "").ToString(), HasSubstr("ring "));
+  EXPECT_EQ(needs.total(), (uint64_t{1} << 30) + kWorkerBytesBesideWeights + kMailbox);
+  EXPECT_THAT(CheckWorkerMemory(needs, needs.total() - 1, "").ToString(), HasSubstr("mailbox "));
 }
 
 }  // namespace

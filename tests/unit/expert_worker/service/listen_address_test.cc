@@ -136,7 +136,8 @@ TEST(ListenAddressTest, AGroupThatWeAreNotInIsRefused) {
     if (geteuid() == 0 && (setgroups(0, nullptr) != 0 || setgid(kNobody) != 0 || setuid(kNobody) != 0))
       _exit(1);
     close(BindUnix(path));
-    const auto refusal = AllOf(HasSubstr("--ring-group"), HasSubstr("cannot be given to group 64998"));
+    const auto refusal =
+        AllOf(HasSubstr("--shared-memory-group"), HasSubstr("cannot be given to group 64998"));
     const auto refused = [&](const absl::Status& status) {
       return absl::IsInvalidArgument(status) && ::testing::Value(std::string(status.message()), refusal);
     };

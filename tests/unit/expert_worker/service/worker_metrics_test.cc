@@ -105,14 +105,14 @@ TEST_F(WorkerMetricsTest, ThePlaceOfMemoryIsAbsentUntilItIsKnown) {
     std::istringstream text(metrics.Serialise());
     for (std::string line; std::getline(text, line);) {
       for (const char* const name :
-           {"numoe_weights_local_ratio", "numoe_weights_node_ratio", "numoe_ring_local_ratio"})
+           {"numoe_weights_local_ratio", "numoe_weights_node_ratio", "numoe_mailbox_local_ratio"})
         if (line.rfind(name, 0) == 0) names.push_back(line);
     }
     return names;
   };
   EXPECT_THAT(samples(), ::testing::IsEmpty()) << "0 would be an alert while the worker loads";
-  std::optional<double> rings;
-  places.Follow(*executor_, [&] { return rings; });
+  std::optional<double> mailboxes;
+  places.Follow(*executor_, [&] { return mailboxes; });
   const ExecutorStats stats = executor_->Stats();
   const std::string node = std::to_string(stats.nodes.at(0));
   if (stats.local_share) {
@@ -121,10 +121,10 @@ TEST_F(WorkerMetricsTest, ThePlaceOfMemoryIsAbsentUntilItIsKnown) {
   } else {
     EXPECT_THAT(samples(), ::testing::IsEmpty()) << "the kernel does not say";
   }
-  rings = 0.25;
-  EXPECT_THAT(samples(), ::testing::Contains("numoe_ring_local_ratio 0.25"));
-  rings.reset();
-  EXPECT_THAT(samples(), Not(::testing::Contains(HasSubstr("numoe_ring_local_ratio"))));
+  mailboxes = 0.25;
+  EXPECT_THAT(samples(), ::testing::Contains("numoe_mailbox_local_ratio 0.25"));
+  mailboxes.reset();
+  EXPECT_THAT(samples(), Not(::testing::Contains(HasSubstr("numoe_mailbox_local_ratio"))));
 }
 
 TEST_F(WorkerMetricsTest, TheShareOfHugePagesIsAbsentUntilItIsKnown) {

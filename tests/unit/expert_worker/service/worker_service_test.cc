@@ -37,14 +37,14 @@ using CallStream = std::unique_ptr<grpc::ClientReaderWriter<v1::LayerCall, v1::L
 
 class WorkerServiceTest : public ::testing::Test {
  protected:
-  void Serve(const std::string& listen, std::optional<gid_t> ring_group = std::nullopt) {
+  void Serve(const std::string& listen, std::optional<gid_t> shared_memory_group = std::nullopt) {
     service_.reset();
     auto service = WorkerService::Start(halves_, {.listen = listen,
                                                   .hidden_size = kServiceHidden,
                                                   .num_experts = 2,
                                                   .experts_per_token = 1,
                                                   .description = "halves",
-                                                  .ring_group = ring_group});
+                                                  .shared_memory_group = shared_memory_group});
     ASSERT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
     grpc::ChannelArguments arguments;  // another service's connection to this address is none of ours
@@ -101,7 +101,7 @@ TEST_F(WorkerServiceTest, ADrainIsForThoseWhoHaveShownWhoTheyAre) {
   EXPECT_EQ(stub_->Handshake(&context, {}, &reply).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(WorkerServiceTest, ASocketFileIsTheRingGroupsTooAndNobodyElses) {
+TEST_F(WorkerServiceTest, ASocketFileIsTheMailboxGroupsTooAndNobodyElses) {
   const gid_t group = geteuid() == 0 ? 64998 : getegid();
   const std::string path = UnixAddress().substr(std::string("unix:").size());
   const mode_t before = umask(0);

@@ -49,8 +49,8 @@ TEST(SliceNeedsTest, AMailboxHoldsTheLargestCallAndIsLeftOutWithoutSharedMemory)
   const auto with = NeedsOf(OptionsOf({"--model", kTinyChat}), 1000);
   const auto without = NeedsOf(OptionsOf({"--model", kTinyChat, "--no-shared-memory"}), 1000);
   ASSERT_TRUE(with.ok() && without.ok());
-  EXPECT_EQ(with->ring_bytes, mailbox);
-  EXPECT_EQ(without->ring_bytes, 0u);
+  EXPECT_EQ(with->mailbox_bytes, mailbox);
+  EXPECT_EQ(without->mailbox_bytes, 0u);
   EXPECT_EQ(with->total() - without->total(), mailbox);
   EXPECT_EQ(with->weight_bytes, 1000u);
   EXPECT_FALSE(with->packed);

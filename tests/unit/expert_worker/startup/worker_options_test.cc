@@ -26,7 +26,7 @@ TEST(WorkerOptionsTest, AModelIsEnough) {
   EXPECT_EQ(options.metrics_port, 9090);
   EXPECT_EQ(options.drain_timeout, milliseconds(40'000));
   EXPECT_TRUE(options.shared_memory);
-  EXPECT_FALSE(options.fleet || options.health_listen || options.ring_group || options.preflight);
+  EXPECT_FALSE(options.fleet || options.health_listen || options.shared_memory_group || options.preflight);
   EXPECT_FALSE(options.pinning_required || options.executor.local_required || options.executor.memory.shared);
   EXPECT_EQ(options.executor.slice, SliceSpec{});
   EXPECT_EQ(options.executor.format, std::nullopt);
@@ -54,7 +54,7 @@ TEST(WorkerOptionsTest, WordsBecomeValues) {
                                            "--health-listen",
                                            "127.0.0.1:0",
                                            "--no-shared-memory",
-                                           "--ring-group",
+                                           "--shared-memory-group",
                                            std::to_string(getgid()),
                                            "--drain-timeout-ms",
                                            "7",
@@ -75,7 +75,7 @@ TEST(WorkerOptionsTest, WordsBecomeValues) {
   EXPECT_EQ(options.metrics_port, 9093) << "by its index";
   EXPECT_EQ(options.health_listen, "127.0.0.1:0");
   EXPECT_FALSE(options.shared_memory);
-  EXPECT_EQ(options.ring_group, getgid());
+  EXPECT_EQ(options.shared_memory_group, getgid());
   EXPECT_EQ(options.drain_timeout, milliseconds(7));
 }
 
@@ -100,7 +100,7 @@ TEST(WorkerOptionsTest, ASupervisorIsToldOfItsFleet) {
 }
 
 TEST(WorkerOptionsTest, AProbeNeedsNothingElse) {
-  const auto command = ReadWords({"--probe", "unix:/x", "--ring-group", "no-such-group"});
+  const auto command = ReadWords({"--probe", "unix:/x", "--shared-memory-group", "no-such-group"});
   ASSERT_TRUE(command.ok()) << command.status();
   ASSERT_TRUE(std::holds_alternative<ProbeRequest>(*command));
   EXPECT_EQ(std::get<ProbeRequest>(*command).address, "unix:/x");
@@ -130,7 +130,8 @@ TEST(WorkerOptionsTest, AWordThatIsNoneIsRefusedBeforeAnythingIsRead) {
               AllOf(HasSubstr("--activations: "), HasSubstr("fp16"), HasSubstr("bf16")));
   EXPECT_THAT(RefusalOf({"--format", "int3"}),
               AllOf(HasSubstr("--format: "), HasSubstr("int3"), HasSubstr("int8")));
-  EXPECT_THAT(RefusalOf({"--ring-group", "no-such-group"}), HasSubstr("--ring-group=no-such-group"));
+  EXPECT_THAT(RefusalOf({"--shared-memory-group", "no-such-group"}),
+              HasSubstr("--shared-memory-group=no-such-group"));
 }
 
 TEST(WorkerOptionsTest, WhatContradictsItselfIsRefused) {

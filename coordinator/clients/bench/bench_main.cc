@@ -1,0 +1,254 @@
+// numoe-bench: what a whole model reaches on this machine. The tool that compares with other engines.
+//
+// `model` runs a prompt and then greedy decoding of one sequence in this process, without a network, and
+// prints tokens a second with each part's share of the time. Weights may be random: only the dimensions
+// matter. The other subcommands are in NAME_bench.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <random>
+
+#include "common/base/check.h"
+#include "common/base/flags.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/kernels/kernels.h"
+#include "common/observe/logging.h"
+#include "coordinator/clients/bench/device_bench.h"
+#include "coordinator/clients/bench/local_model.h"
+#include "coordinator/clients/bench/serve_bench.h"
+#include "coordinator/clients/bench/stream_bench.h"
+#include "coordinator/clients/bench/text_bench.h"
+#include "coordinator/execution/sampling/sampler.h"
+
+namespace numoe {
+namespace {
+
+struct ModelBenchOptions {
+  std::string model;
+  LocalModelOptions local;
+  int prefill = 512;
+  int decode = 64;
+  int context = 0;  // tokens before the decoded ones; at least the prompt
+  int chunk = 512;  // tokens of the prompt in one step
+  bool json = false;
+};
+
+// A phase's time: the parts that the model reports, and sampling.
+class PhaseTimes {
+ public:
+  void Begin() {
+    parts_ = {};
+    sampling_ = 0;
+    begin_ = Clock::now();
+  }
+  void AddPart(StepPart part, double seconds) {
+    NUMOE_DCHECK(static_cast<size_t>(part) < kStepParts && seconds >= 0);
+    parts_[static_cast<size_t>(part)] += seconds;
+  }
+  template <typename F>
+  auto Sampling(F sample) {
+    const Clock::time_point start = Clock::now();
+    auto result = sample();
+    sampling_ += std::chrono::duration<double>(Clock::now() - start).count();
+    return result;
+  }
+  // Seconds since Begin, and each part's share of them by name; "other" is what no part accounts for.
+  std::pair<double, std::vector<std::pair<std::string, double>>> Shares() const {
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+    double other = seconds - sampling_;
+    std::vector<std::pair<std::string, double>> shares;
+    for (size_t p = 0; p < kStepParts; ++p) {
+      shares.emplace_back(kStepPartNames[p], parts_[p] / seconds);
+      other -= parts_[p];
+    }
+    shares.emplace_back("sampling", sampling_ / seconds);
+    shares.emplace_back("other", other / seconds);
+    return {seconds, shares};
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::array<double, kStepParts> parts_ = {};
+  double sampling_ = 0;
+  Clock::time_point begin_;
+};
+
+class ModelBench {
+ public:
+  explicit ModelBench(const ModelBenchOptions& options) : options_(options) {}
+
+  absl::Status Run() {
+    LocalModelOptions local = options_.local;
+    context_ = std::max(options_.prefill, options_.context);
+    local.context_tokens = context_ + options_.decode;
+    local.step_tokens = std::min(options_.chunk, context_);
+    local.observe = [this](StepPart part, double seconds) { times_.AddPart(part, seconds); };
+    ASSIGN_OR_RETURN(model_, LocalModel::Load(options_.model, local));
+    std::mt19937 random(1);
+    std::vector<TokenId> prompt(static_cast<size_t>(context_));
+    for (TokenId& t : prompt)
+      t = static_cast<TokenId>(random() % static_cast<unsigned>(model_->config().vocab_size));
+    sampler_ = std::make_unique<Sampler>(model_->config().vocab_size);
+    RETURN_IF_ERROR(
+        model_->Run(absl::MakeConstSpan(prompt).subspan(0, 1), 0, 1).status());  // touches everything once
+    times_.Begin();
+    ASSIGN_OR_RETURN(TokenId next, Prefill(prompt, 0, options_.prefill));
+    Report("prefill", options_.prefill, 0);
+    if (context_ > options_.prefill) {
+      ASSIGN_OR_RETURN(next, Prefill(prompt, options_.prefill, context_));
+    }
+    times_.Begin();
+    RETURN_IF_ERROR(Decode(next));
+    Report("decode", options_.decode, context_);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<TokenId> Best(const StepLogits& logits) {
+    NUMOE_CHECK(logits.rows == 1 && logits.drawn.empty()) << "the last token's logits were asked for";
+    return times_.Sampling([&] {
+      return sampler_->Sample(logits.values.last(static_cast<size_t>(logits.vocab_size)), {.temperature = 0});
+    });
+  }
+
+  // Prompt tokens [begin, end) in chunks; the token after them.
+  absl::StatusOr<TokenId> Prefill(absl::Span<const TokenId> prompt, int begin, int end) {
+    NUMOE_CHECK(begin < end && static_cast<size_t>(end) <= prompt.size()) << begin << " to " << end;
+    TokenId next = 0;
+    for (int at = begin; at < end; at += options_.chunk) {
+      const auto tokens =
+          prompt.subspan(static_cast<size_t>(at), static_cast<size_t>(std::min(options_.chunk, end - at)));
+      ASSIGN_OR_RETURN(const StepLogits logits, model_->Run(tokens, at, 1));
+      ASSIGN_OR_RETURN(next, Best(logits));
+    }
+    return next;
+  }
+
+  absl::Status Decode(TokenId token) {
+    for (int i = 0; i < options_.decode; ++i) {
+      ASSIGN_OR_RETURN(const StepLogits logits, model_->Run({&token, 1}, context_ + i, 1));
+      ASSIGN_OR_RETURN(token, Best(logits));
+    }
+    return absl::OkStatus();
+  }
+
+  void Report(const char* phase, int tokens, int context) const {
+    const auto [seconds, shares] = times_.Shares();
+    std::string line =
+        options_.json
+            ? fmt::format(R"({{"model": "{}", "format": "{}", "dense_format": "{}", "phase": "{}", )"
+                          R"("tokens": {}, "context": {}, "seconds": {:.4f}, "tokens_per_second": {:.3f})",
+                          std::filesystem::weakly_canonical(options_.model).filename().string(),
+                          options_.local.format, options_.local.dense_format, phase, tokens, context, seconds,
+                          tokens / seconds)
+            : fmt::format("{}: {} tokens behind {} in {:.3f} s, {:.2f} tok/s\n", phase, tokens, context,
+                          seconds, tokens / seconds);
+    for (const auto& [name, share] : shares) {
+      line += fmt::format(fmt::runtime(options_.json ? R"(, "{}_share": {:.4f})" : "  {:18}{:7.3f}\n"), name,
+                          share);
+    }
+    std::puts((line + (options_.json ? "}" : "")).c_str());
+    std::fflush(stdout);
+  }
+
+  const ModelBenchOptions options_;
+  std::unique_ptr<LocalModel> model_;
+  std::unique_ptr<Sampler> sampler_;
+  PhaseTimes times_;
+  int context_ = 0;  // tokens in the cache when decoding begins
+};
+
+void AddModelBench(Flags& flags, ModelBenchOptions& o) {
+  Flags& model =
+      flags.Command("model", "Prefill and decode of one sequence, in one process, without a network");
+  model.Add("model", o.model, "Checkpoint folder").Required();
+  model.Add("prefill", o.prefill, "Tokens of the prompt").Range(1, 1 << 17);
+  model.Add("decode", o.decode, "Tokens to decode").Range(1, 1 << 16);
+  model
+      .Add("context", o.context,
+           "Tokens in the cache when decoding begins: the prompt is followed by more, not timed")
+      .Range(0, 1 << 17);
+  model.Add("chunk", o.chunk, "Tokens of the prompt in one step").Range(1, 8192);
+  model.Add("format", o.local.format, "Of the experts: auto, " + WeightFormatNames());
+  model.Add("dense-format", o.local.dense_format, "Of dense matrices: auto, bf16, int8, int4");
+  model.Add("kv-cache-dtype", o.local.kv_cache_dtype, "auto, bf16, fp8_e4m3");
+  model.Add("activations", o.local.activations, "auto, bf16, fp32");
+  model.Add("isa", o.local.isa, "auto, scalar, avx2, avx512, amx");
+  model.Add("threads", o.local.threads, "Compute threads; 0: every CPU").Range(0, limits::kThreadsMax);
+  model.AddSwitch("json", o.json, "One JSON object per line");
+}
+
+Flags& AddDeviceBench(Flags& flags, DeviceBenchOptions& d) {
+  Flags& device =
+      flags.Command("device", "Dense products and attention of the CPU device against this machine's limits");
+  device.Add("shape", d.shape, "qwen3-30b, qwen3-235b, k2, deepseek-v3");
+  device.Add("dense-format", d.dense_format, "bf16, fp8, int8, int4");
+  device.Add("kv-cache-dtype", d.kv_cache_dtype, "bf16, fp8_e4m3");
+  device.Add("isa", d.isa, "auto, scalar, avx2, avx512, amx");
+  device.Add("tokens", d.tokens, "Tokens of a step, separated by commas").CommaSeparated().Range(1, 8192);
+  device.Add("contexts", d.contexts, "Context lengths of attention, separated by commas")
+      .CommaSeparated()
+      .Range(1, 1 << 17);
+  device.Add("threads", d.threads, "Compute threads; 0: every CPU").Range(0, limits::kThreadsMax);
+  device.AddSwitch("json", d.json, "One JSON object per line");
+  return device;
+}
+
+Flags& AddTextBench(Flags& flags, TextBenchOptions& t) {
+  Flags& text = flags.Command("text", "Tokenising, templates and parsing of answers, on one thread");
+  text.Add("model", t.model, "A folder with a tokeniser, or a GGUF file").Required();
+  text.Add("template", t.templates, "Chat template file; several allowed; none: the model's own")
+      .HideDefault();
+  text.Add("text", t.texts, "Text file to tokenise; several allowed; none: English and Chinese made here")
+      .HideDefault();
+  text.Add("save-texts", t.save_texts, "Folder to write the texts to");
+  text.Add("save-tokens", t.save_tokens, "Folder to write the tokens of the texts to");
+  text.AddSwitch("json", t.json, "One JSON object per line");
+  return text;
+}
+
+Flags& AddStreamBench(Flags& flags, StreamBenchOptions& s) {
+  Flags& streams = flags.Command("streams", "Many streams at once on one core, without a model");
+  streams.Add("model", s.model, "A folder with a tokeniser and a chat template, or a GGUF file").Required();
+  streams.Add("streams", s.streams, "").Range(1, 30'000);
+  streams.Add("tokens-per-second", s.tokens_per_second, "Of each stream").Range(1, 1000);
+  streams.AddSwitch("together", s.together, "All streams' tokens at the same moment, not evenly spread");
+  streams.Add("prompt-bytes", s.prompt_bytes, "Text of each request").Range(1, 1 << 20);
+  streams.Add("seconds", s.seconds, "").Range(1, 3600);
+  streams.Add("http-threads", s.http_threads, "").Range(1, 64);
+  streams.AddSwitch("json", s.json, "One JSON object per line");
+  return streams;
+}
+
+}  // namespace
+}  // namespace numoe
+
+int main(int argc, char** argv) {
+  numoe::ModelBenchOptions o;
+  numoe::Flags flags("numoe-bench", "Measures what a whole model reaches on this machine.",
+                     numoe::FlagSources::kCommandLine);
+  numoe::AddModelBench(flags, o);
+  numoe::DeviceBenchOptions d;
+  numoe::Flags& device = numoe::AddDeviceBench(flags, d);
+  numoe::TextBenchOptions t;
+  numoe::Flags& text = numoe::AddTextBench(flags, t);
+  numoe::StreamBenchOptions many;
+  numoe::Flags& streams = numoe::AddStreamBench(flags, many);
+  numoe::ServeBenchOptions s;
+  numoe::Flags& serve = numoe::AddServeBench(flags, s);
+  if (const int code = flags.Parse(argc, argv); code >= 0) return code;
+  absl::Status status = numoe::SetupLogging({.level = "warning", .program = "numoe-bench"});
+  if (status.ok() && text.Given()) return numoe::RunTextBench(t);
+  if (status.ok() && streams.Given()) return numoe::RunStreamBench(many);
+  if (status.ok() && device.Given()) return numoe::RunDeviceBench(d);
+  if (status.ok() && serve.Given()) return numoe::RunServeBench(s);
+  if (status.ok()) status = numoe::ModelBench(o).Run();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "numoe-bench: %s\n", std::string(status.message()).c_str());
+  return 2;
+}

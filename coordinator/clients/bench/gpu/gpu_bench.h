@@ -1,0 +1,99 @@
+// numoe-gpu-bench's measurements: what the CUDA device reaches of a card's own limits.
+//
+//   BenchDriver     what the device takes for granted: memory that is pinned in a capture, copies beside a
+//   kernel
+//                   that waits
+//   BenchAttention  MLA decode over the paged cache, and prefill over expanded keys
+//   BenchExperts    hot INT4 experts, few tokens and many rows
+//   BenchFetch      layers whose experts are fetched over PCIe while the one before is computed
+//   BenchHandover   layer calls from the device to a worker process and back, as one graph
+//   BenchStep       a decode step of the whole model as a graph; the worker answers zeros
+//   BenchHybrid     the same with a worker that computes, held against the slower of both sides
+//   BenchOverlap    prompts' steps with a worker that computes, whole and in halves by turns
+//
+// Sizes are Kimi-K2's unless a test makes them small. `worker` (bench_worker.h) was started before the
+// runtime was opened. Errors are those of the device; results that came before are reported. One thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/weights/model_config.h"
+#include "coordinator/clients/bench/gpu/bench_context.h"
+#include "coordinator/clients/bench/gpu/bench_worker.h"
+#include "coordinator/execution/device/cuda/kernels/attention_latent.h"
+
+namespace numoe::cuda {
+
+struct DriverSizes {
+  size_t pinned_bytes = size_t{1} << 30;  // of three buffers: a multiple of 2 MiB
+};
+/// Reports every check; INTERNAL: some failed. Needs nothing measured before.
+absl::Status BenchDriver(Runtime& runtime, const DriverSizes& sizes, const BenchReport& report);
+
+struct DecodePoint {
+  int batch = 0;
+  int context = 0;  // of each sequence
+};
+
+struct AttentionSizes {
+  int heads = 64;
+  LatentWidths widths;
+  int nope = 128;
+  int value = 128;
+  std::vector<DecodePoint> decode = {{32, 8192}, {1, 131072}};
+  int prefill_tokens = 16384;
+  int expanded_rows = 8192;  // of a pass, as the device's
+  int layers = 4;            // of caches that are read in turn, so that no cache of the card helps
+};
+absl::Status BenchAttention(BenchContext& context, const AttentionSizes& sizes);
+
+struct ExpertBenchSizes {
+  int hidden = 7168;
+  int width = 2048;
+  int experts_per_token = 8;
+  int slots = 64;  // that few tokens choose from
+  std::vector<int> tokens = {1, 2, 4, 8};
+  std::vector<int> rows = {64, 128, 256};  // that each of experts_per_token experts meets
+};
+absl::Status BenchExperts(BenchContext& context, const ExpertBenchSizes& sizes);
+
+struct FetchSizes {
+  int hidden = 7168;
+  int width = 2048;
+  int experts = 64;  // of a layer; each token chooses experts_per_token
+  int experts_per_token = 8;
+  int layers = 6;  // as many times the experts' bytes are host memory
+  std::vector<int> tokens = {1024, 8192, 32768};
+};
+absl::Status BenchFetch(BenchContext& context, const FetchSizes& sizes);
+
+struct HandoverSizes {
+  int hidden = 7168;
+  int experts_per_token = 8;
+  int layers = 60;
+  std::vector<int> rows = {1, 8, 32};
+};
+absl::Status BenchHandover(BenchContext& context, BenchWorker& worker, const HandoverSizes& sizes);
+
+struct StepSizes {
+  ModelConfig config;
+  int context = 1024;  // tokens before the one that is decoded
+  int steps = 30;
+  int prompt_tokens = 1024;  // of a step of BenchOverlap, behind the context; at least kMeasuredTokensMin
+};
+/// Takes the runtime, which the model's device owns. `limits` were measured on it.
+absl::Status BenchStep(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
+                       const StepSizes& sizes, const BenchReport& report);
+/// `worker` has experts.
+absl::Status BenchHybrid(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
+                         const StepSizes& sizes, const BenchReport& report);
+/// `worker` has experts.
+absl::Status BenchOverlap(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
+                          const StepSizes& sizes, const BenchReport& report);
+
+/// Kimi-K2's shape with fewer layers or experts: layer 0 is dense, as it is there.
+ModelConfig K2Config(int layers, int experts);
+
+}  // namespace numoe::cuda

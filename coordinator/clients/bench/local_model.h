@@ -1,0 +1,57 @@
+// LocalModel: the whole model in one process, coordinator's and workers' share, without a network.
+//
+// For tools that judge or time the model itself. The experts are computed by one executor with all of every
+// expert; the rest by the CPU device. One thread.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/execution/device/cpu/cpu_device.h"
+#include "coordinator/execution/model/model.h"
+#include "coordinator/execution/transport/local_backend.h"
+#include "expert_worker/experts/expert_executor.h"
+
+namespace numoe {
+
+struct LocalModelOptions {
+  std::string format = "auto";          // of the experts: auto | raw_int4 | int4 | int8 | bf16 | fp8
+  std::string dense_format = "auto";    // of dense matrices: auto (as published), or a WeightFormat's name
+  std::string kv_cache_dtype = "auto";  // ParseCacheType
+  std::string isa = "auto";
+  std::string activations = "auto";  // auto | bf16 | fp32
+  int threads = 0;                   // 0: every CPU this process may use
+  int context_tokens = 2048;         // of the one sequence it runs
+  int step_tokens = 2048;            // of its largest step
+  int deferred_experts = 0;          // ModelOptions::deferred_experts, in all steps
+  StepClock::Observer observe;       // ModelOptions::observe
+};
+
+class LocalModel {
+ public:
+  /// Errors are those of the checkpoint, the executor and the device.
+  static absl::StatusOr<std::unique_ptr<LocalModel>> Load(const std::filesystem::path& dir,
+                                                          const LocalModelOptions& options);
+
+  /// One step of the one sequence: `tokens` at `position`, behind what earlier steps ran there. Logits of the
+  /// last `logits_last` of them, valid until the next call. position + tokens is at most context_tokens,
+  /// tokens at most step_tokens.
+  absl::StatusOr<StepLogits> Run(absl::Span<const TokenId> tokens, int64_t position, int logits_last);
+
+  std::string Describe() const { return executor_->Describe(); }
+  const ModelConfig& config() const { return model_->config(); }
+
+ private:
+  LocalModel() = default;
+
+  std::unique_ptr<ExpertExecutor> executor_;
+  std::unique_ptr<LocalBackend> backend_;
+  std::unique_ptr<CpuDevice> device_;
+  std::unique_ptr<Model> model_;
+  std::vector<KvBlockId> blocks_;
+};
+
+}  // namespace numoe

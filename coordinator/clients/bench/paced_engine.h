@@ -1,0 +1,65 @@
+// PacedEngine: an engine without a model. Every sequence gets the same token again and again, at a rate.
+//
+// A request's seed, 0 to sequences_max - 1, says which stream it is. Spread: the streams' tokens follow each
+// other evenly; together: they come at the same moment, one by one. When each was handed out is kept for
+// whoever measures how long it takes from there (EmittedAt). Engine's contract holds; its own thread hands
+// out.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "coordinator/engine/scheduler/engine.h"
+
+namespace numoe {
+
+struct PacedEngineOptions {
+  int sequences_max = 1;
+  int tokens_per_second = 1;  // of each sequence
+  bool together = false;
+  TokenId token = 0;
+};
+
+class PacedEngine final : public Engine {
+ public:
+  explicit PacedEngine(const PacedEngineOptions& options);
+  ~PacedEngine() override;
+
+  bool HasRoom(const Tenant&, const TenantLines&) const override { return true; }
+  absl::StatusOr<SequenceId> Submit(EngineRequest request) override;
+  void Cancel(SequenceId sequence) override;
+  EngineStats Stats() const override;
+  void ResetPrefixCache(const std::string&) override {}
+  bool Drain(int64_t) override { return true; }
+
+  /// When the stream's `n`-th token was handed out, in nanoseconds of the steady clock. REQUIRES: one of its
+  /// last kKeptTokens.
+  int64_t EmittedAt(int stream, int64_t n) const;
+  static constexpr int64_t kKeptTokens = 256;
+
+ private:
+  struct Stream {
+    SequenceId id = 0;  // 0: nobody asks
+    std::function<void(const TokenEvent&)> on_event;
+    int64_t emitted = 0;
+  };
+
+  void Run();
+  void Emit(int stream);
+
+  const PacedEngineOptions options_;
+  mutable Mutex mutex_;
+  std::vector<Stream> streams_ ABSL_GUARDED_BY(mutex_);      // [seed]
+  std::map<SequenceId, int> by_id_ ABSL_GUARDED_BY(mutex_);  // of those that run
+  std::vector<std::atomic<int64_t>> emitted_at_;             // [seed][token % kKeptTokens]
+  SequenceId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace numoe

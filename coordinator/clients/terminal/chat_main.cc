@@ -1,0 +1,154 @@
+// numoe-chat: talks to any OpenAI-compatible server from a terminal or in a pipe.
+//
+// With a question on the command line, or text on stdin, it prints the answer alone and leaves: 0 when
+// answered, 2 when not, 130 when stopped. Otherwise it is a conversation (/help lists its commands).
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "common/base/flags.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "coordinator/clients/terminal/chat_session.h"
+#include "coordinator/clients/terminal/line_input.h"
+#include "coordinator/net/client/model_list.h"
+
+namespace numoe {
+namespace {
+
+struct ChatFlags {
+  std::string url = "http://localhost:8080";
+  std::string api_key;
+  std::string model;
+  std::string system;
+  std::string tools;
+  std::string temperature;
+  std::string max_tokens;
+  std::vector<std::string> set;
+  bool no_stream = false;
+  std::vector<std::string> question;
+};
+
+void Print(FILE* file, std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), file);
+  std::fflush(file);
+}
+
+bool HasColour() {
+  const char* no_colour = std::getenv("NO_COLOR");  // no-color.org: any text but ""
+  const char* terminal = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0') && terminal != nullptr &&
+         std::string_view(terminal) != "dumb";
+}
+
+absl::StatusOr<std::string> ReadAll(std::istream& stream, const std::string& name) {
+  std::string text;
+  char piece[1 << 16];
+  while (stream.read(piece, sizeof piece), stream.gcount() > 0) {
+    text.append(piece, static_cast<size_t>(stream.gcount()));
+    if (text.size() > limits::kHttpBodyBytesMax)
+      return absl::InvalidArgumentError(
+          fmt::format("{}: more than {} bytes", name, limits::kHttpBodyBytesMax));
+  }
+  return text;
+}
+
+// The words of the command line, each "-" replaced by stdin; stdin alone where it is no terminal. Empty:
+// none.
+absl::StatusOr<std::string> Question(const ChatFlags& f) {
+  if (f.question.empty() && isatty(STDIN_FILENO) == 1) return "";
+  std::string question;
+  const std::vector<std::string> stdin_alone = {"-"};
+  for (const std::string& word : f.question.empty() ? stdin_alone : f.question) {
+    std::string text = word;
+    if (word == "-") {
+      ASSIGN_OR_RETURN(text, ReadAll(std::cin, "stdin"));
+      while (!text.empty() && text.back() == '\n') text.pop_back();
+    }
+    question += (question.empty() ? "" : " ") + text;
+  }
+  if (question.empty())
+    return absl::InvalidArgumentError("there is no question, neither in words nor on stdin");
+  return question;
+}
+
+absl::StatusOr<ChatHistory> Begin(const ChatFlags& f, HttpClient& client) {
+  ChatHistory history;
+  history.SetSystem(f.system);
+  if (!f.tools.empty()) {
+    std::ifstream file(f.tools);
+    if (!file) return absl::NotFoundError(f.tools + ": cannot be opened");
+    ASSIGN_OR_RETURN(const std::string text, ReadAll(file, f.tools));
+    RETURN_IF_ERROR(Annotate(history.SetTools(text), f.tools));
+  }
+  RETURN_IF_ERROR(history.Set("temperature", f.temperature));
+  RETURN_IF_ERROR(history.Set("max_tokens", f.max_tokens));
+  for (const std::string& setting : f.set) {
+    const size_t equals = setting.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      return absl::InvalidArgumentError(fmt::format("--set {}: expected NAME=VALUE", setting));
+    RETURN_IF_ERROR(history.Set(setting.substr(0, equals), setting.substr(equals + 1)));
+  }
+  history.SetModel(f.model);
+  if (f.model.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<ModelCard> models, ListModels(client));
+    history.SetModel(models[0].id);
+  }
+  return history;
+}
+
+absl::StatusOr<int> Run(const ChatFlags& f) {
+  ASSIGN_OR_RETURN(const Url url, ParseUrl(f.url));
+  ASSIGN_OR_RETURN(const std::string question, Question(f));
+  ASSIGN_OR_RETURN(const auto client, HttpClient::Create(url, f.api_key));
+  ASSIGN_OR_RETURN(const ChatHistory history, Begin(f, *client));
+  Terminal terminal;
+  terminal.print = [](std::string_view text) { Print(stdout, text); };
+  terminal.tell = [](std::string_view text) { Print(stderr, text); };
+  terminal.style = {.person = isatty(STDOUT_FILENO) == 1, .colour = HasColour()};
+  if (!question.empty()) {
+    const absl::Status status = ChatSession(*client, terminal, history, !f.no_stream).Ask(question);
+    return status.ok() ? 0 : status.code() == absl::StatusCode::kCancelled ? 130 : 2;
+  }
+  const std::unique_ptr<LineInput> input = LineInput::Create();
+  terminal.read = [&](const std::string& prompt) { return input->Read(prompt); };
+  terminal.tell(fmt::format("{} at {}; /help lists commands, Ctrl-D leaves\n",
+                            WithoutControls(history.model()), url.ToString()));
+  ChatSession(*client, terminal, history, !f.no_stream).Talk();
+  return 0;
+}
+
+}  // namespace
+}  // namespace numoe
+
+int main(int argc, char** argv) {
+  numoe::ChatFlags f;
+  numoe::Flags flags("numoe-chat", "Talks to an OpenAI-compatible server.");
+  flags.Add("url", f.url, "Of the server, http:// or https://");
+  flags.Add("api-key", f.api_key, "Sent as Authorization: Bearer");
+  flags.Add("model", f.model, "Name in the API; none: the first that the server has")
+      .Variable("");  // NUMOE_MODEL names the daemons' checkpoint.
+  flags.Add("system", f.system, "System message");
+  flags.Add("tools", f.tools, "File with OpenAI's list of tools; you are asked for the results of calls");
+  flags.Add("temperature", f.temperature, "Of sampling; none: the server's own");
+  flags.Add("max-tokens", f.max_tokens, "Of an answer; none: the server's own");
+  flags.Add("set", f.set, "NAME=VALUE: any other parameter of a request; may be given again");
+  flags.AddSwitch("no-stream", f.no_stream, "Wait for the whole answer");
+  flags.AddPositional("question", f.question,
+                      "Asked at once; - stands for stdin; none: stdin, or a conversation");
+  if (const int code = flags.Parse(argc, argv); code >= 0) return code;
+  const absl::StatusOr<int> code = numoe::Run(f);
+  if (code.ok()) return *code;
+  const char* advice = code.status().code() == absl::StatusCode::kUnavailable
+                           ? "; deploy/quickstart.sh starts a server here; --url, or NUMOE_URL, names another"
+                       : code.status().code() == absl::StatusCode::kUnauthenticated
+                           ? "; --api-key, or NUMOE_API_KEY, gives the key"
+                           : "";
+  std::fprintf(stderr, "numoe-chat: %s%s\n", std::string(code.status().message()).c_str(), advice);
+  return 2;
+}

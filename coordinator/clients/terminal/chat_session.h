@@ -1,0 +1,80 @@
+// ChatSession: a conversation with a server on a terminal: questions, answers as they come, /commands.
+//
+// Everything it reads and writes goes through Terminal, so that a test can be the person. SIGINT while an
+// answer comes closes its stream and keeps what was said; an answer that fails, or is stopped before it said
+// anything, leaves the conversation as it was before the question. Where the model calls tools, the person is
+// asked for their results. One thread.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "coordinator/clients/terminal/answer_view.h"
+#include "coordinator/clients/terminal/chat_history.h"
+#include "coordinator/net/client/http_client.h"
+
+namespace numoe {
+
+struct Terminal {
+  std::function<void(std::string_view)> print;                                // the answer
+  std::function<void(std::string_view)> tell;                                 // everything else; whole lines
+  std::function<std::optional<std::string>(const std::string& prompt)> read;  // nothing: the input has ended
+  ViewStyle style;
+};
+
+class ChatSession {
+ public:
+  /// `client` outlives the session.
+  ChatSession(HttpClient& client, Terminal terminal, ChatHistory history, bool stream)
+      : client_(client), terminal_(std::move(terminal)), history_(std::move(history)), stream_(stream) {}
+
+  /// One question and its answer. CANCELLED: stopped by SIGINT.
+  absl::Status Ask(const std::string& question);
+  /// Reads questions and commands until the input ends or /exit.
+  void Talk();
+
+ private:
+  struct Command {
+    const char* name;
+    const char* argument;
+    const char* help;
+    void (ChatSession::*run)(const std::string& argument);
+  };
+  static const Command kCommands[];
+
+  void RunCommand(const std::string& line);
+  void Help(const std::string&);
+  void Reset(const std::string&);
+  void System(const std::string& text);
+  void Set(const std::string& setting);
+  void Model(const std::string& name);
+  void Save(const std::string& path);
+  void Load(const std::string& path);
+  void Retry(const std::string&);
+  void Undo(const std::string&);
+  void Tokens(const std::string&);
+  void Exit(const std::string&) { leaving_ = true; }
+
+  // Lets the model speak until it calls no more tools; on failure the conversation becomes `before` again.
+  absl::Status Continue(const ChatHistory& before);
+  absl::Status Receive(CollectedAnswer& answer);
+  absl::Status ReadToolResults(const CollectedAnswer& answer);
+  void Show(const AnswerChunk& chunk, AnswerView& view, CollectedAnswer& answer);
+  void Tell(const std::string& line) { terminal_.tell(line + "\n"); }
+
+  HttpClient& client_;
+  const Terminal terminal_;
+  ChatHistory history_;
+  const bool stream_;
+  bool leaving_ = false;
+
+  // Of the last answer, for /tokens.
+  std::optional<ReportedUsage> usage_;
+  double first_s_ = 0, whole_s_ = 0;
+  int64_t answered_tokens_ = 0;  // by all answers
+};
+
+}  // namespace numoe

@@ -1,4 +1,0 @@
-#include "coordinator/device/cpu/vector_ops.h"
-
-#define NUMOE_VECTOR_OPS kVectorOpsAvx512
-#include "coordinator/device/cpu/vector_ops.inc"

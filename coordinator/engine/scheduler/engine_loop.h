@@ -1,0 +1,21 @@
+// EngineLoop: the engine thread. Commands in, turns of the scheduler (scheduler.h), events out.
+//
+// Implements Engine (engine.h) over a Model and an ExpertBackend, which it uses from its own thread only and
+// which must outlive it. The destructor ends every sequence with kCancelled and joins the thread. The state
+// machine is in coordinator/engine/scheduler/CONTRACT.md.
+#pragma once
+
+#include <memory>
+
+#include "common/observe/metrics.h"
+#include "coordinator/engine/scheduler/engine.h"
+#include "coordinator/engine/scheduler/scheduler.h"
+#include "coordinator/execution/model/model.h"
+#include "coordinator/execution/transport/expert_backend.h"
+
+namespace numoe {
+
+std::unique_ptr<Engine> StartEngine(Model& model, ExpertBackend& experts, const EngineOptions& options,
+                                    Metrics& metrics);
+
+}  // namespace numoe

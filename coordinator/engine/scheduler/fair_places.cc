@@ -1,0 +1,56 @@
+#include "coordinator/engine/scheduler/fair_places.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/base/check.h"
+#include "coordinator/engine/scheduler/scheduler_limits.h"
+
+namespace numoe {
+namespace {
+
+bool IsOver(FairPlaces::Time since, FairPlaces::Time now, int seconds) {
+  return now - since > std::chrono::seconds(seconds);
+}
+
+// A tenant of which nothing runs has waited for long.
+bool SomebodyWaitsTooLong(const std::vector<SequencePtr>& running, const FairQueue& waiting,
+                          FairPlaces::Time now) {
+  std::set<int> run;
+  for (const SequencePtr& s : running) run.insert(s->request.tenant.id);
+  for (const auto& [tenant, line] : waiting.Lines()) {
+    if (run.count(tenant) == 0 && IsOver(waiting.FirstArrival(tenant), now, limits::kFairWaitSeconds))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+FairPlaces::FairPlaces(int sequences_max) : sequences_max_(sequences_max) {
+  NUMOE_CHECK_GT(sequences_max, 0);
+}
+
+int FairPlaces::Kept(const std::vector<SequencePtr>& running, const TenantLines& waiting, Time now) {
+  std::erase_if(last_seen_,
+                [&](const auto& seen) { return IsOver(seen.second, now, limits::kFairPlaceSeconds); });
+  if (sequences_max_ < 2) return 0;
+  std::set<int> away;
+  for (const auto& [tenant, when] : last_seen_) away.insert(tenant);
+  for (const SequencePtr& s : running) away.erase(s->request.tenant.id);
+  for (const auto& [tenant, line] : waiting) away.erase(tenant);
+  const int most = std::max(1, sequences_max_ / limits::kFairPlacesPerKept);
+  return std::min(static_cast<int>(away.size()), most);
+}
+
+// Who has most gives one place up, unless it has no other; the planner keeps it for those who have none.
+Sequence* FairPlaces::ToGiveUp(const std::vector<SequencePtr>& running, const FairQueue& waiting,
+                               Time now) const {
+  if (static_cast<int>(running.size()) < sequences_max_ || waiting.empty()) return nullptr;
+  if (!SomebodyWaitsTooLong(running, waiting, now)) return nullptr;
+  Sequence& last = *running.back();
+  const auto same = [&](const SequencePtr& s) { return s->request.tenant.id == last.request.tenant.id; };
+  return std::count_if(running.begin(), running.end(), same) < 2 ? nullptr : &last;
+}
+
+}  // namespace numoe

@@ -1,0 +1,373 @@
+#include "coordinator/engine/scheduler/scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace numoe {
+namespace {
+
+// How long the engine waits for a lost worker before it looks at its inbox again.
+constexpr int64_t kAwaitSliceMs = 20;
+
+const char* ReasonName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kError:
+      return "error";
+    case FinishReason::kNone:
+      break;
+  }
+  NUMOE_CHECK(false) << "a sequence that goes on has no reason";
+  return "";
+}
+
+bool Contains(const std::vector<TokenId>& ids, TokenId token) {
+  return std::find(ids.begin(), ids.end(), token) != ids.end();
+}
+
+SequenceLimits SequenceLimitsOf(const EngineOptions& options) {
+  const int64_t rows = int64_t{options.kv_blocks} * options.limits.block_tokens;
+  NUMOE_CHECK(options.vocab > 0 && options.kv_blocks > 0 && options.queue_max > 0);
+  return {.tokens_max = std::min(options.max_model_len, rows - 1),
+          .vocab = options.vocab,
+          .eos_token_ids = options.eos_token_ids};
+}
+
+}  // namespace
+
+Scheduler::Scheduler(Model& model, ExpertBackend& experts, const EngineOptions& options, Metrics& metrics)
+    : model_(model),
+      experts_(experts),
+      options_(options),
+      metrics_(metrics),
+      sequence_limits_(SequenceLimitsOf(options)),
+      blocks_(options.kv_blocks, options.limits.block_tokens),
+      tables_(blocks_, options.prefix_caching, options.limits.fixed_chunk_tokens),
+      pacer_(options.decode_stretch_max),
+      drawer_(options.vocab),
+      filler_(drawer_, options.deterministic),
+      places_(options.limits.sequences_max) {
+  NUMOE_CHECK_LE(options.limits.fixed_chunk_tokens, options.limits.prompt_logit_rows)
+      << "a piece of a prompt is computed whole";
+  metrics_.Set(GaugeId::kKvBlocksCapacity, blocks_.total_blocks());
+  for (const FinishReason reason :
+       {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled, FinishReason::kError})
+    metrics_.With(CounterId::kRequestsFinished, {ReasonName(reason)});
+}
+
+void Scheduler::Add(SequencePtr sequence) {
+  NUMOE_CHECK(sequence->id > 0 && sequence->tokens_max <= sequence_limits_.tokens_max);
+  ++live_;
+  deadlines_ += sequence->request.deadline ? 1 : 0;
+  Queue(std::move(sequence));
+}
+
+void Scheduler::Queue(SequencePtr s) {
+  waiting_.Add(std::move(s));
+  waiting_count_ = waiting_.size();
+}
+
+void Scheduler::Cancel(const absl::flat_hash_set<SequenceId>& sequences) {
+  if (sequences.empty()) return;
+  ForEach([&](Sequence& s) {
+    if (sequences.contains(s.id)) End(s, FinishReason::kCancelled);
+  });
+  Settle();
+}
+
+void Scheduler::CancelAll() {
+  ForEach([&](Sequence& s) { End(s, FinishReason::kCancelled); });
+  Settle();
+}
+
+void Scheduler::ForEach(absl::FunctionRef<void(Sequence&)> visit) {
+  for (const SequencePtr& s : running_) visit(*s);
+  waiting_.ForEach(visit);
+}
+
+void Scheduler::CheckIdle() const {
+  blocks_.CheckInvariants();
+  NUMOE_CHECK_EQ(blocks_.used_blocks(), 0);
+  NUMOE_CHECK(idle() && live_ == 0 && deadlines_ == 0) << live_ << " sequences";
+}
+
+EngineStats Scheduler::Stats() const {
+  EngineStats stats = stats_;
+  stats.running = static_cast<int>(running_.size());
+  stats.waiting = waiting_.size();
+  stats.kv_blocks_used = blocks_.used_blocks();
+  stats.kv_blocks_idle = blocks_.idle_blocks();
+  stats.kv_blocks_total = blocks_.total_blocks();
+  return stats;
+}
+
+void Scheduler::Turn() {
+  if (deadlines_ > 0) EndLate();
+  if (!idle() && WorkersReady()) RunStep();
+}
+
+void Scheduler::EndLate() {
+  const EngineClock::time_point now = options_.now();
+  ForEach([&](Sequence& s) {
+    if (!s.request.deadline || *s.request.deadline > now) return;
+    End(s, FinishReason::kError,
+        absl::DeadlineExceededError(fmt::format("the request's deadline passed after {} of at most {} tokens",
+                                                s.generated(), s.tokens_max - s.prompt_tokens)));
+  });
+  Settle();
+}
+
+// After a lost step: waits a slice for the backend.
+bool Scheduler::WorkersReady() {
+  if (!lost_since_) return true;
+  const absl::Status status = experts_.AwaitReady(kAwaitSliceMs);
+  if (!status.ok()) EndAllIfTooLate(status);
+  return status.ok();
+}
+
+void Scheduler::EndAllIfTooLate(const absl::Status& status) {
+  if (SecondsSince(*lost_since_) * 1e3 < static_cast<double>(options_.worker_deadline_ms)) return;
+  EndAll(absl::UnavailableError(fmt::format("no expert worker for {} ms: {}", options_.worker_deadline_ms,
+                                            std::string(status.message()))));
+  experts_.AnswersEnded();
+}
+
+// Workers that compute in other formats have come: everything is computed from its beginning.
+void Scheduler::BeginAnew() {
+  ForgetPrefixes("");
+  for (const SequencePtr& s : running_) Preempt(*s);
+  Settle();
+}
+
+void Scheduler::RunStep() {
+  if (experts_.TakeChange()) BeginAnew();
+  if (Sequence* last = places_.ToGiveUp(running_, waiting_, options_.now())) {
+    Preempt(*last);
+    Settle();
+  }
+  const StepPlan plan = Plan();
+  CarryOut(plan);
+  if (plan.parts.empty()) {
+    // Nothing fits although something runs: the planner promises progress of the first one.
+    NUMOE_CHECK(!plan.preempted.empty()) << "no progress: " << plan.ToString();
+    return Settle();
+  }
+  const StepBatch& batch = filler_.Fill(plan.parts, running_, model_.CanDraw());
+  const EngineClock::time_point start = options_.now();
+  const absl::StatusOr<StepLogits> logits = model_.Forward(batch);
+  if (absl::IsUnavailable(logits.status())) return LoseStep(logits.status(), start);
+  if (!logits.ok()) return EndAll(logits.status());
+  lost_since_.reset();
+  RecordStep(plan, start);
+  Sample(plan, *logits);
+  Settle();
+}
+
+StepPlan Scheduler::Plan() {
+  PlannerLimits limits = options_.limits;
+  if (!options_.deterministic)
+    limits.mixed_prompt_tokens = pacer_.PromptTokens(CountDecoding(running_), limits.step_tokens);
+  const TenantLines lines = waiting_.Lines();
+  shares_.Contend(Contenders(running_, lines));
+  const auto view = [this](int tenant, int i) {
+    return ViewWaiting(waiting_.At(tenant, i), tables_, blocks_);
+  };
+  const int kept = places_.Kept(running_, lines, options_.now());
+  return PlanNextStep(ViewRunning(running_, tables_, blocks_, limits.step_tokens),
+                      {.lines = lines, .view = view, .kept = kept}, blocks_.free_blocks(), limits, shares_);
+}
+
+// It leaves the running list when the step is settled.
+void Scheduler::Preempt(Sequence& s) {
+  NUMOE_CHECK(!s.preempted && !s.ending) << "sequence " << s.id;
+  tables_.Release(s);
+  s.preempted = true;
+  ++stats_.preemptions;
+  metrics_.Add(CounterId::kPreemptions);
+}
+
+void Scheduler::CarryOut(const StepPlan& plan) {
+  // The parts' indices count the running list as planned: preempted sequences stay in it until Settle.
+  for (const int index : plan.preempted) Preempt(*running_[static_cast<size_t>(index)]);
+  for (const int tenant : plan.admitted) {
+    running_.push_back(waiting_.TakeFirst(tenant));
+    running_changed_ = true;
+    Sequence& s = *running_.back();
+    metrics_.Observe(HistogramId::kQueueWait, SecondsSince(s.arrived));
+    if (s.admitted == std::chrono::steady_clock::time_point()) s.admitted = options_.now();
+    tables_.TakePrefix(s);  // for all of them before a block is given out, which can end a prefix
+    stats_.prefix_query_tokens += s.tokens.size();
+    stats_.prefix_hit_tokens += static_cast<uint64_t>(s.kv.cached);
+    metrics_.Add(CounterId::kPrefixQueryTokens, static_cast<double>(s.tokens.size()));
+    metrics_.Add(CounterId::kPrefixHitTokens, static_cast<double>(s.kv.cached));
+  }
+  waiting_count_ = waiting_.size();
+  for (const PlannedPart& part : plan.parts) {
+    Sequence& s = *running_[static_cast<size_t>(part.sequence)];
+    NUMOE_CHECK(!s.preempted && !s.ending) << "sequence " << s.id;
+    tables_.Grow(s, s.kv.cached + part.tokens);
+  }
+}
+
+// Nothing was sampled and no `cached` moved: the step is planned again when the workers are back.
+void Scheduler::LoseStep(const absl::Status& status, EngineClock::time_point start) {
+  if (!lost_since_) lost_since_ = start;
+  metrics_.Add(CounterId::kStepsReplayed);
+  Settle();
+  EndAllIfTooLate(status);
+}
+
+void Scheduler::RecordStep(const StepPlan& plan, EngineClock::time_point start) {
+  int tokens = 0, decodes = 0;
+  for (const PlannedPart& part : plan.parts) {
+    const Sequence& s = *running_[static_cast<size_t>(part.sequence)];
+    tokens += part.tokens;
+    decodes += s.uncached() == 1 ? 1 : 0;
+    Charge(s.request.tenant, part.tokens);
+  }
+  step_end_ = options_.now();
+  const double seconds = std::chrono::duration<double>(step_end_ - start).count();
+  NUMOE_CHECK_LE(tokens, options_.limits.step_tokens);
+  pacer_.Record(decodes, tokens - decodes, seconds);
+  metrics_.Observe(HistogramId::kStepDuration, seconds);
+  metrics_.Observe(HistogramId::kStepTokens, tokens);
+  metrics_.Add(CounterId::kSteps);
+  ++stats_.steps;
+  stats_.last_step_s = seconds;
+  stats_.last_step_tokens = tokens;
+  stats_.tokens_computed += static_cast<uint64_t>(tokens);
+}
+
+void Scheduler::Charge(const Tenant& tenant, int tokens) {
+  shares_.Charge(tenant.id, tenant.weight, tokens);
+  if (tenant.name.empty()) return;
+  prometheus::Counter*& counter = tenant_tokens_[tenant.id];
+  if (counter == nullptr) {
+    const bool own = tenant_tokens_.size() <= limits::kTenantSeriesMax;
+    counter = &metrics_.With(CounterId::kTenantTokens, {own ? tenant.name : "others"});
+  }
+  counter->Increment(tokens);
+}
+
+void Scheduler::Sample(const StepPlan& plan, const StepLogits& logits) {
+  StepRows rows(logits);
+  const uint64_t generated = stats_.tokens_generated;
+  for (const PlannedPart& part : plan.parts) {
+    Sequence& s = *running_[static_cast<size_t>(part.sequence)];
+    const size_t end = rows.taken() + static_cast<size_t>(s.LogitRows(part.tokens));
+    tables_.Computed(s, part.tokens);
+    const absl::Status status = Advance(s, rows, end);
+    rows.SkipTo(end);
+    NUMOE_CHECK_EQ(rows.taken(), end) << "sequence " << s.id;
+    if (status.ok()) {
+      tables_.Publish(s);
+    } else {
+      tables_.Distrust(s);  // rows behind logits that are no numbers may be none either
+      End(s, FinishReason::kError, status);
+    }
+  }
+  metrics_.Add(CounterId::kTokensGenerated, static_cast<double>(stats_.tokens_generated - generated));
+}
+
+// What a part's rows, up to `end`, are for: probabilities of the prompt, and the next token.
+absl::Status Scheduler::Advance(Sequence& s, StepRows& rows, size_t end) {
+  while (s.unscored() > 0 && rows.taken() < end) RETURN_IF_ERROR(drawer_.Score(s, rows.Next().logits));
+  if (s.uncached() > 0) return absl::OkStatus();  // mid-prompt
+  if (s.only_prompt()) {
+    End(s, FinishReason::kLength);
+    s.ending->prompt_logprobs = TokenDrawer::TakeScores(s);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(DrawnToken drawn, drawer_.Draw(s, rows.Next()));
+  Emit(s, std::move(drawn));
+  return absl::OkStatus();
+}
+
+// Hands a token out; the last one goes with the ending.
+void Scheduler::Emit(Sequence& s, DrawnToken drawn) {
+  NUMOE_CHECK_LT(static_cast<int64_t>(s.tokens.size()), s.tokens_max);
+  const bool first = s.generated() == 0;
+  const auto since = std::chrono::duration<double>(step_end_ - (first ? s.arrived : s.last_token)).count();
+  metrics_.Observe(first ? HistogramId::kTimeToFirstToken : HistogramId::kInterTokenLatency, since);
+  s.tokens.push_back(drawn.token);
+  s.last_token = step_end_;
+  ++stats_.tokens_generated;
+  const SamplingParams& p = s.request.sampling;
+  // Nothing can follow what is complete.
+  const bool ends = !p.ignore_eos || s.request.constraint != nullptr;
+  const bool stopped =
+      Contains(p.stop_token_ids, drawn.token) || (ends && Contains(options_.eos_token_ids, drawn.token));
+  TokenEvent* event = &event_;
+  if (stopped || static_cast<int64_t>(s.tokens.size()) >= s.tokens_max) {
+    End(s, stopped ? FinishReason::kStop : FinishReason::kLength);
+    event = &*s.ending;
+  } else {
+    event_.sequence = s.id;
+    event_.cached_prompt_tokens = s.kv.reused.value_or(0);
+    event_.admitted = s.admitted;
+  }
+  event->tokens.assign(1, drawn.token);
+  event->logprobs = std::move(drawn.logprobs);
+  event->prompt_logprobs = TokenDrawer::TakeScores(s);
+  if (event == &event_) s.request.on_event(event_);
+}
+
+void Scheduler::End(Sequence& s, FinishReason reason, const absl::Status& error) const {
+  NUMOE_CHECK(!s.ending) << "sequence " << s.id << " ends once";
+  NUMOE_CHECK(reason != FinishReason::kNone && error.ok() == (reason != FinishReason::kError));
+  s.ending = TokenEvent{.sequence = s.id,
+                        .cached_prompt_tokens = s.kv.reused.value_or(0),
+                        .finish = reason,
+                        .error = error,
+                        .admitted = s.admitted};
+}
+
+void Scheduler::EndAll(const absl::Status& error) {
+  ForEach([&](Sequence& s) { End(s, FinishReason::kError, error); });
+  lost_since_.reset();
+  Settle();
+}
+
+// Lets go of the sequences that ended, puts the preempted ones back into the queue, and the others in order.
+void Scheduler::Settle() {
+  size_t stay = 0;
+  for (SequencePtr& s : running_) {
+    if (s->ending) {
+      Finish(*s);
+      s.reset();
+    } else if (std::exchange(s->preempted, false)) {
+      Queue(std::move(s));
+    } else if (SequencePtr& place = running_[stay++]; &place != &s) {
+      place = std::move(s);
+    }
+  }
+  running_changed_ |= stay < running_.size();
+  running_.resize(stay);
+  if (std::exchange(running_changed_, false)) OrderByTurns(running_);
+  waiting_.RemoveEnded([this](Sequence& s) { Finish(s); });
+  waiting_count_ = waiting_.size();
+}
+
+void Scheduler::Finish(Sequence& s) {
+  NUMOE_CHECK(s.ending && live_ > 0);
+  places_.Ended(s.request.tenant.id, options_.now());
+  tables_.Release(s);
+  metrics_.With(CounterId::kRequestsFinished, {ReasonName(s.ending->finish)}).Increment();
+  metrics_.Observe(HistogramId::kRequestDuration, SecondsSince(s.arrived));
+  deadlines_ -= s.request.deadline ? 1 : 0;
+  if (s.ending->finish != FinishReason::kCancelled) s.request.on_event(*s.ending);
+  NUMOE_CHECK_GE(deadlines_, 0);
+  --live_;
+}
+
+}  // namespace numoe

@@ -1,0 +1,289 @@
+#include "coordinator/engine/scheduler/step_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace numoe {
+namespace {
+
+int BlocksFor(int64_t tokens, int block_tokens) {
+  NUMOE_DCHECK(tokens >= 0 && block_tokens > 0);
+  return static_cast<int>((tokens + block_tokens - 1) / block_tokens);
+}
+
+class Planner {
+ public:
+  Planner(const std::vector<SequenceView>& running, const WaitingLines& waiting, int free_blocks,
+          const PlannerLimits& limits, const FairShares& shares)
+      : running_(running),
+        waiting_(waiting),
+        shares_(shares),
+        planned_(running.size(), 0),
+        free_(free_blocks),
+        budget_(limits.step_tokens),
+        logit_rows_(limits.prompt_logit_rows),
+        limits_(limits) {}
+
+  StepPlan Run() {
+    // Decodes before prompts: a long prompt must not stop running streams.
+    for (int i = 0; i < Running(); ++i) {
+      if (planned_[i] != kPreempted && IsDecode(running_[i]))
+        PlanRunning(i, ChunkOf(running_[i], 0, budget_));
+    }
+    if (!plan_.parts.empty()) budget_ = std::min(budget_, limits_.mixed_prompt_tokens);
+    // What is free beyond what those who run will need. Where it is less than nothing nobody is admitted;
+    // else no running prompt lacks a block, however the step is shared.
+    room_ = free_ - Reserved();
+    closed_ = !plan_.preempted.empty();
+    SharePrompts();
+    PlanPrompts();
+    // The first one cannot move although it fits the cache alone: what it lacks, later ones share among them.
+    if (plan_.parts.empty()) {
+      for (int i = Running() - 1; i > 0; --i) {
+        if (CanGive(i)) Preempt(i);
+      }
+    }
+    NUMOE_CHECK(budget_ >= 0 && free_ >= 0) << plan_.ToString();
+    NUMOE_DCHECK(std::is_sorted(plan_.preempted.rbegin(), plan_.preempted.rend()));
+    NUMOE_DCHECK(plan_.preempted.empty() || plan_.admitted.empty());
+    return std::move(plan_);
+  }
+
+ private:
+  static constexpr int kPreempted = -1;
+
+  // A prompt that gets tokens of this step: of a running sequence, or of one that is admitted.
+  struct Prompt {
+    int sequence = 0;  // index in `running`, after admission
+    SequenceView view;
+    int tokens = 0;
+  };
+  // A tenant's prompts in order, those that run before those that wait.
+  struct Line {
+    std::vector<size_t> prompts;  // in prompts_
+    size_t next = 0;              // the first that may get more
+    int waiting = 0;
+    int admitted = 0;  // of them
+    int running = 0;
+    bool closed = false;  // none of them is admitted any more
+  };
+
+  int Running() const { return static_cast<int>(running_.size()); }
+  static bool IsDecode(const SequenceView& s) { return s.tokens - s.cached == 1; }
+
+  // Tokens of one step beyond the `given` ones: at most `most`, or what is left, cut at fixed boundaries
+  // where results must not depend on the load.
+  int ChunkOf(const SequenceView& s, int given, int most) const {
+    const int64_t uncached = s.tokens - s.cached;
+    const int left = s.prompt_logits && uncached > 1 ? std::min(budget_, std::max(0, logit_rows_)) : budget_;
+    if (limits_.fixed_chunk_tokens == 0 || uncached == 1)
+      return static_cast<int>(std::min<int64_t>({uncached - given, left, most}));
+    if (given > 0) return 0;
+    const int64_t to_boundary = limits_.fixed_chunk_tokens - s.cached % limits_.fixed_chunk_tokens;
+    const int64_t chunk = std::min(uncached, to_boundary);
+    return chunk <= left ? static_cast<int>(chunk) : 0;  // a whole piece or nothing
+  }
+
+  // The step has tokens for it, but no rows of logits: others' need none.
+  bool RowsAreSpent(SequenceView s) const {
+    if (!s.prompt_logits || ChunkOf(s, 0, budget_) > 0) return false;
+    s.prompt_logits = false;
+    return ChunkOf(s, 0, budget_) > 0;
+  }
+
+  void Spend(const SequenceView& s, int tokens) {
+    budget_ -= tokens;
+    if (s.prompt_logits) logit_rows_ -= tokens;
+  }
+
+  // Shares what is left of the step among tenants, and admits whom it reaches.
+  void SharePrompts() {
+    std::map<int, Line> lines;
+    for (int i = 0; i < Running(); ++i) {
+      if (planned_[i] == kPreempted || IsDecode(running_[i])) continue;
+      lines[running_[i].tenant].prompts.push_back(prompts_.size());
+      prompts_.push_back({i, running_[i]});
+    }
+    for (const auto& [tenant, line] : waiting_.lines) lines[tenant].waiting = line.requests;
+    for (int i = 0; i < Running(); ++i) {
+      const auto line = lines.find(running_[i].tenant);
+      if (line != lines.end() && planned_[i] != kPreempted) ++line->second.running;
+    }
+    for (const auto& [tenant, line] : lines) without_any_ += line.waiting > 0 && line.running == 0 ? 1 : 0;
+    std::set<std::pair<int64_t, int>> turns;  // (round, tenant)
+    for (const auto& [tenant, line] : lines) turns.emplace(shares_.RoundOf(tenant), tenant);
+    while (budget_ > 0 && !turns.empty()) {
+      const int tenant = turns.begin()->second;
+      turns.erase(turns.begin());
+      const int64_t most = turns.empty() ? budget_ : std::min<int64_t>(budget_, shares_.LeftOf(tenant));
+      const int tokens = GiveNext(tenant, lines[tenant], static_cast<int>(most));
+      NUMOE_DCHECK(tokens >= 0 && budget_ >= 0);
+      if (tokens == 0) continue;  // it has no more use for any
+      shares_.Charge(tenant, shares_.WeightOf(tenant), tokens);
+      turns.emplace(shares_.RoundOf(tenant), tenant);
+    }
+  }
+
+  // Gives the tenant's next prompt tokens, and says how many.
+  int GiveNext(int tenant, Line& line, int most) {
+    for (;; ++line.next) {
+      if (line.next == line.prompts.size() && !AdmitNext(tenant, line)) return 0;
+      Prompt& prompt = prompts_[line.prompts[line.next]];
+      const int tokens = ChunkOf(prompt.view, prompt.tokens, most);
+      if (tokens == 0) continue;
+      prompt.tokens += tokens;
+      Spend(prompt.view, tokens);
+      return tokens;
+    }
+  }
+
+  // Whoever's turn it is and who does not fit holds up everybody: others would take the room ever again. The
+  // last places are for tenants of which nothing runs.
+  bool AdmitNext(int tenant, Line& line) {
+    if (closed_ || line.closed || line.admitted == line.waiting) return false;
+    const int sequence = Running() + static_cast<int>(plan_.admitted.size());
+    closed_ = sequence >= limits_.sequences_max;
+    if (closed_) return false;
+    line.closed = line.running > 0 && limits_.sequences_max - sequence <= without_any_ + waiting_.kept;
+    if (line.closed) return false;
+    const SequenceView s = waiting_.view(tenant, line.admitted);
+    NUMOE_DCHECK(s.cached < s.tokens && 0 <= s.idle && s.idle <= s.blocks);
+    line.closed = RowsAreSpent(s);
+    if (line.closed) return false;
+    // Room for the whole prompt and one more block: admission that must preempt at once would only thrash.
+    const int whole = BlocksFor(s.tokens + 1, limits_.block_tokens) - TakenByOthers(s);
+    closed_ = ChunkOf(s, 0, budget_) == 0 || whole > room_;
+    if (closed_) return false;
+    room_ -= whole;
+    ++line.admitted;
+    if (line.running++ == 0) --without_any_;
+    plan_.admitted.push_back(tenant);
+    line.prompts.push_back(prompts_.size());
+    prompts_.push_back({sequence, s});
+    return true;
+  }
+
+  // Gives prompts blocks for their tokens, in order.
+  void PlanPrompts() {
+    givable_.clear();
+    for (const Prompt& prompt : prompts_) {
+      if (prompt.tokens == 0) continue;
+      if (prompt.sequence >= Running()) {
+        const int64_t rows = prompt.view.cached + prompt.tokens;
+        Take(prompt.sequence, prompt.tokens,
+             BlocksFor(rows, limits_.block_tokens) - TakenByOthers(prompt.view));
+        continue;
+      }
+      Spend(prompt.view, -prompt.tokens);
+      if (planned_[prompt.sequence] != kPreempted) PlanRunning(prompt.sequence, prompt.tokens);
+    }
+    givable_.clear();
+    // Where blocks are short, what some could not use goes to whom the shares did not reach.
+    for (const Prompt& prompt : prompts_) {
+      if (prompt.sequence < Running() && planned_[prompt.sequence] == 0)
+        PlanRunning(prompt.sequence, ChunkOf(prompt.view, 0, budget_));
+    }
+  }
+
+  void PlanRunning(int index, int tokens) {
+    NUMOE_DCHECK_EQ(planned_[index], 0);
+    if (tokens == 0) return;
+    const SequenceView& s = running_[index];
+    // It may hold more than it needs: a lost step's blocks, where the new plan gives it less.
+    const int needed = std::max(0, BlocksFor(s.cached + tokens, limits_.block_tokens) - s.blocks);
+    if (needed > free_ && needed > free_ + GivableAfter(index)) return;  // it waits for others to finish
+    while (needed > free_) Preempt(LastAfter(index));
+    Spend(s, tokens);
+    Take(index, tokens, needed);
+    planned_[index] = tokens;
+  }
+
+  bool CanGive(int index) const { return planned_[index] == 0 && running_[index].blocks > 0; }
+  int Given(int index) const { return running_[index].blocks - running_[index].shared; }
+  static int TakenByOthers(const SequenceView& s) { return s.blocks - s.idle; }
+
+  // What preempting everybody after `index` who has no part in this step yet would free. Counted once a pass,
+  // in which parts are given out by rising index and preemption takes the last.
+  int GivableAfter(int index) {
+    if (givable_.empty()) {
+      givable_.assign(running_.size() + 1, 0);
+      for (int i = Running() - 1; i >= 0; --i) givable_[i] = givable_[i + 1] + (CanGive(i) ? Given(i) : 0);
+      last_ = Running() - 1;
+      given_ = 0;
+    }
+    return givable_[index + 1] - given_;
+  }
+
+  // The last sequence that has no part in this step yet: nobody gives way to a later one.
+  int LastAfter(int index) {
+    while (last_ > index && !CanGive(last_)) --last_;
+    NUMOE_CHECK_GT(last_, index) << "GivableAfter counted somebody";
+    given_ += Given(last_);
+    return last_;
+  }
+
+  void Preempt(int index) {
+    NUMOE_DCHECK(index > 0 && planned_[index] == 0) << "the first of all is never preempted";
+    planned_[index] = kPreempted;
+    free_ += Given(index);
+    plan_.preempted.push_back(index);
+  }
+
+  void Take(int sequence, int tokens, int blocks) {
+    NUMOE_CHECK(tokens > 0 && blocks >= 0) << sequence << " " << tokens << " " << blocks;
+    plan_.parts.push_back({sequence, tokens});
+    free_ -= blocks;
+  }
+
+  // Blocks that those who run will still need: for their prompts and for what they say next.
+  int Reserved() const {
+    int reserved = 0;
+    for (int i = 0; i < Running(); ++i) {
+      if (planned_[i] == kPreempted) continue;
+      const int owned =
+          std::max(running_[i].blocks, BlocksFor(running_[i].cached + planned_[i], limits_.block_tokens));
+      const int64_t soon = std::min(running_[i].tokens + limits_.growth_tokens, running_[i].tokens_max);
+      reserved += std::max(0, BlocksFor(soon, limits_.block_tokens) - owned);
+    }
+    return reserved;
+  }
+
+  const std::vector<SequenceView>& running_;
+  const WaitingLines& waiting_;
+  FairShares shares_;            // as if the step had been computed
+  std::vector<int> planned_;     // [running] tokens in this step, or kPreempted
+  std::vector<int> givable_;     // [running + 1] of one pass; empty: not asked for yet
+  std::vector<Prompt> prompts_;  // of those who run by rising index, then of those who are admitted
+  int last_ = 0;                 // of one pass: nobody after it can give
+  int given_ = 0;                // of one pass: since givable_ was counted
+  int free_;
+  int room_ = 0;         // for those who are admitted
+  bool closed_ = false;  // nobody is admitted any more
+  int without_any_ = 0;  // tenants that wait and of which nothing runs
+  int budget_;
+  int logit_rows_;
+  const PlannerLimits& limits_;
+  StepPlan plan_;
+};
+
+}  // namespace
+
+StepPlan PlanNextStep(const std::vector<SequenceView>& running, const WaitingLines& waiting, int free_blocks,
+                      const PlannerLimits& limits, const FairShares& shares) {
+  NUMOE_CHECK(limits.step_tokens > 0 && limits.block_tokens > 0 && limits.sequences_max > 0);
+  NUMOE_CHECK(free_blocks >= 0 && waiting.kept >= 0);
+  return Planner(running, waiting, free_blocks, limits, shares).Run();
+}
+
+std::string StepPlan::ToString() const {
+  std::string text = fmt::format("admit {}, preempt {}, parts", admitted.size(), preempted.size());
+  for (const PlannedPart& part : parts) text += fmt::format(" {}:{}", part.sequence, part.tokens);
+  return text;
+}
+
+}  // namespace numoe

@@ -1,0 +1,42 @@
+// Grouped-query attention (https://arxiv.org/abs/2305.13245) as Qwen3 has it: q and k are RMS-normed per
+// head, over head_dim and with one weight for all heads, before rotation.
+//
+// The cache row of a token is its rotated keys [kv_heads, head_dim] followed by its values [kv_heads,
+// head_dim]. Used by the engine thread only.
+#pragma once
+
+#include <vector>
+
+#include "coordinator/execution/attention/attention.h"
+
+namespace numoe {
+
+class GqaAttention final : public Attention {
+ public:
+  GqaAttention(const ModelConfig& config, DeviceStore& store, StepClock& clock);
+
+  absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) override;
+  void Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) override;
+  CacheRow CachedPerToken() const override {
+    return {.heads = config_.num_kv_heads, .key_width = config_.head_dim, .value_width = config_.head_dim};
+  }
+
+ private:
+  struct Weights {
+    Matrix q, k, v, out;
+    Vector q_norm, k_norm;
+  };
+
+  const ModelConfig config_;
+  DeviceStore& store_;
+  StepClock& clock_;
+  const float scale_;
+  RopeTable rope_;
+  Tensor query_;      // [heads * head_dim]
+  Tensor key_;        // [kv_heads * head_dim]
+  Tensor cache_row_;  // keys, then values
+  Tensor heads_out_;  // [heads * head_dim]
+  std::vector<Weights> layers_;
+};
+
+}  // namespace numoe

@@ -1,0 +1,85 @@
+// CacheMemory: the CPU device's KV cache, in BF16 or FP8.
+//
+// Laid out [layer][keys of head 0, of head 1, ..., values of head 0, ...][block][slot][channel]: what one
+// head reads of blocks beside each other is one stream. In FP8 (common/kernels/cache_row.h) the exponents of
+// a head's block follow its rows, [slot][group], up to a whole cache line, so that rows that are lines stay
+// lines. Written and read by the pool's threads, in operations that follow each other. Reserved once; rows
+// keep their place.
+#pragma once
+
+#include "absl/status/status.h"
+#include "common/kernels/cache_row.h"
+#include "common/topology/node_memory.h"
+#include "coordinator/execution/device/device.h"
+
+namespace numoe {
+
+/// How the keys, or the values, of one head lie in a block.
+struct CacheRowForm {
+  int width = 0;
+  int coded = 0;  // values in FP8, the first ones
+  int groups = 0;
+  size_t row_bytes = 0;
+  size_t block_bytes = 0;
+};
+
+class CacheMemory {
+ public:
+  /// A row's place, and that of its exponents (null in BF16). The next slots' follow, row_bytes and groups
+  /// further on, up to the end of the block.
+  struct Row {
+    std::byte* values = nullptr;
+    uint8_t* exponents = nullptr;
+  };
+
+  static uint64_t BytesOf(const KvCacheSpec& spec);
+  /// INVALID_ARGUMENT: FP8 beside BF16 in a row needs whole steps of 64 values.
+  static absl::Status Check(const KvCacheSpec& spec);
+  /// Zeros that the kernel has yet to find pages for. RESOURCE_EXHAUSTED says how much it is.
+  absl::Status Reserve(const KvCacheSpec& spec);
+
+  absl::Span<std::byte> bytes() const { return memory_.bytes(); }
+  const KvCacheSpec& spec() const { return spec_; }
+  const CacheRowForm& keys() const { return keys_; }
+  const CacheRowForm& values() const { return values_; }
+  /// The key of `position` in the step's sequence `sequence`.
+  Row Key(const StepLayout& layout, LayerId layer, int sequence, int position, int head) const {
+    return At(keys_, Layer(layer) + static_cast<size_t>(head) * PlaneBytes(keys_), layout, sequence,
+              position);
+  }
+  /// REQUIRES: values are not in the keys.
+  Row Value(const StepLayout& layout, LayerId layer, int sequence, int position, int head) const {
+    return At(values_,
+              Layer(layer) + static_cast<size_t>(spec_.row.heads) * PlaneBytes(keys_) +
+                  static_cast<size_t>(head) * PlaneBytes(values_),
+              layout, sequence, position);
+  }
+
+ private:
+  size_t PlaneBytes(const CacheRowForm& form) const {
+    return static_cast<size_t>(spec_.blocks) * form.block_bytes;
+  }
+  std::byte* Layer(LayerId layer) const {
+    return memory_.data() + static_cast<size_t>(layer) * static_cast<size_t>(spec_.row.heads) *
+                                (PlaneBytes(keys_) + PlaneBytes(values_));
+  }
+  Row At(const CacheRowForm& form, std::byte* plane, const StepLayout& layout, int sequence,
+         int position) const {
+    const auto block =
+        static_cast<size_t>(layout.block_tables[static_cast<size_t>(sequence) *
+                                                    static_cast<size_t>(layout.blocks_per_sequence_max) +
+                                                static_cast<size_t>(position / spec_.block_tokens)]);
+    const auto slot = static_cast<size_t>(position % spec_.block_tokens);
+    std::byte* const rows = plane + block * form.block_bytes;
+    if (form.groups == 0) return {rows + slot * form.row_bytes, nullptr};
+    std::byte* const exponents = rows + static_cast<size_t>(spec_.block_tokens) * form.row_bytes;
+    return {rows + slot * form.row_bytes,
+            reinterpret_cast<uint8_t*>(exponents) + slot * static_cast<size_t>(form.groups)};
+  }
+
+  KvCacheSpec spec_;
+  CacheRowForm keys_, values_;
+  NodeMemory memory_;
+};
+
+}  // namespace numoe

@@ -1,0 +1,128 @@
+// CpuStore: what a model keeps in host memory: packed weights, tensors and the KV cache.
+//
+// Dense weights are packed for the matrix kernels in their published format, or in another that was asked
+// for; the halves of kv_b_proj and the gates stay BF16 and exact. Tensors are fp32. One that only measures
+// stores nothing and counts what a model would take. Filled by the engine's thread; steps only read it, but
+// write to its tensors and its cache.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/kernels/kernels.h"
+#include "common/threading/thread_pool.h"
+#include "common/topology/node_memory.h"
+#include "coordinator/execution/device/cpu/cache_memory.h"
+#include "coordinator/execution/device/device.h"
+
+namespace numoe {
+
+class CpuStore final : public DeviceStore {
+ public:
+  struct Options {
+    int step_tokens_max = 0;                   // rows of every tensor
+    std::optional<WeightFormat> dense_format;  // nullopt: as published
+    bool measure_only = false;
+  };
+  struct RopeAngles {
+    std::vector<float> inverse;  // [dim / 2], radians per position
+    float multiplier = 1.0f;     // of cosine and sine
+    RopeLayout layout = RopeLayout::kInterleaved;
+  };
+  struct StoredGate {
+    NodeMemory memory;
+    PackedMatrix packed;        // BF16 if that loses nothing; otherwise without data, and ...
+    std::vector<float> weight;  // ... [experts, hidden] as it is
+    std::vector<float> bias;    // [experts] or empty
+  };
+
+  /// `pool` outlives the store: its threads touch the memory that they will use.
+  CpuStore(const Options& options, ThreadPool& pool) : options_(options), pool_(pool) {}
+
+  Tensor NewTensor(int cols, TensorUse use = TensorUse::kActivation, int rows = 0) override;
+  RouteTable NewRouteTable(int experts_per_token) override;
+  absl::StatusOr<Matrix> LoadMatrix(const MatrixView& source) override;
+  absl::StatusOr<GatedMatrix> LoadGated(const MatrixView& gate, const MatrixView& up) override;
+  absl::StatusOr<Matrix> LoadEmbedding(const MatrixView& source) override;
+  absl::StatusOr<HeadMatrices> LoadHeads(absl::Span<const float> values, int heads, int rows,
+                                         int cols) override;
+  Vector LoadVector(absl::Span<const float> values) override;
+  RopeTable LoadRope(absl::Span<const float> inverse_frequencies, float multiplier,
+                     RopeLayout layout) override;
+  Gate LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) override;
+  uint64_t KvCacheBytes(const KvCacheSpec& spec) const override { return CacheMemory::BytesOf(spec); }
+
+  absl::Status ReserveKvCache(const KvCacheSpec& spec);
+  DeviceMemory memory() const;
+  int step_tokens_max() const { return options_.step_tokens_max; }
+  bool measures_only() const { return options_.measure_only; }
+
+  /// Row `row` of the tensor, [tensor.cols] and as many rows after it as the tensor has.
+  float* Row(Tensor tensor, int row) const {
+    NUMOE_DCHECK(static_cast<size_t>(tensor.id) < tensors_.size());
+    return reinterpret_cast<float*>(tensors_[static_cast<size_t>(tensor.id)].data()) +
+           int64_t{row} * tensor.cols;
+  }
+  /// The first window of that row.
+  float* Window(const HeadView& view, int row, int head) const {
+    return Row(view.tensor, row) + int64_t{head} * view.stride + view.offset;
+  }
+  const PackedMatrix& matrix(const Matrix& m) const { return matrices_.at(static_cast<size_t>(m.id)).packed; }
+  const std::pair<Matrix, Matrix>& gated(const GatedMatrix& m) const {
+    return gated_.at(static_cast<size_t>(m.id));
+  }
+  const MatrixView& embedding(const Matrix& m) const {
+    return embeddings_.at(static_cast<size_t>(m.id)).view;
+  }
+  const std::vector<PackedMatrix>& heads(const HeadMatrices& m) const {
+    return heads_.at(static_cast<size_t>(m.id)).heads;
+  }
+  const float* vector(const Vector& v) const { return vectors_.at(static_cast<size_t>(v.id)).data(); }
+  const RopeAngles& rope(const RopeTable& r) const { return ropes_.at(static_cast<size_t>(r.id)); }
+  const StoredGate& gate(const Gate& g) const { return gates_.at(static_cast<size_t>(g.id)); }
+  /// The routes of `count` rows from `row` on, [count, experts_per_token].
+  absl::Span<ExpertId> RouteExperts(RouteTable table, int row, int count);
+  absl::Span<float> RouteWeights(RouteTable table, int row, int count);
+  const CacheMemory& cache() const { return cache_; }
+
+ private:
+  struct StoredMatrix {
+    NodeMemory memory;
+    PackedMatrix packed;
+  };
+  struct StoredEmbedding {
+    NodeMemory memory;
+    NodeMemory scales;
+    MatrixView view;
+  };
+  struct StoredHeads {
+    NodeMemory memory;
+    std::vector<PackedMatrix> heads;
+  };
+  struct StoredRoutes {
+    std::vector<ExpertId> experts;
+    std::vector<float> weights;
+  };
+  absl::StatusOr<NodeMemory> StoreWeights(size_t bytes);
+  absl::StatusOr<NodeMemory> CopyOf(absl::Span<const std::byte> bytes);
+  void Touch(absl::Span<std::byte> memory);
+
+  const Options options_;
+  ThreadPool& pool_;
+  DeviceMemory memory_;
+  int widest_ = 0;        // tensor
+  int gate_experts_ = 0;  // of the gate with most
+  std::vector<NodeMemory> tensors_;
+  std::vector<StoredMatrix> matrices_;
+  std::vector<std::pair<Matrix, Matrix>> gated_;  // gate, up
+  std::vector<StoredEmbedding> embeddings_;
+  std::vector<StoredHeads> heads_;
+  std::vector<std::vector<float>> vectors_;
+  std::vector<RopeAngles> ropes_;
+  std::vector<StoredGate> gates_;
+  std::vector<StoredRoutes> routes_;
+  CacheMemory cache_;
+};
+
+}  // namespace numoe

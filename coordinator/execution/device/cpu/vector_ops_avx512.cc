@@ -1,0 +1,4 @@
+#include "coordinator/execution/device/cpu/vector_ops.h"
+
+#define NUMOE_VECTOR_OPS kVectorOpsAvx512
+#include "coordinator/execution/device/cpu/vector_ops.inc"

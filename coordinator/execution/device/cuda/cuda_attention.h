@@ -1,0 +1,65 @@
+// CudaAttention: the attention of one step. Decode rows that fit one plan are planned once, before the first
+// layer; those of a longer step, or of one in halves, stretch by stretch in every layer. Prefill follows
+// decode: a decode kernel writes zeros to the rows it skips.
+//
+// Which kernels a cache is attended to with is chosen once, when it is reserved (AttendKernels). Enqueues on
+// the step's stream. One thread, the engine's.
+#pragma once
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "coordinator/execution/device/cuda/cuda_products.h"
+#include "coordinator/execution/device/cuda/kernels/attention_grouped.h"
+#include "coordinator/execution/device/cuda/kernels/attention_latent.h"
+#include "coordinator/execution/device/cuda/step_memory.h"
+
+namespace numoe::cuda {
+
+/// The kernels for a cache's rows on a card.
+struct AttendKernels {
+  LatentKernelShape latent;  // of MLA
+  int grouped_blocks = 0;    // of GQA's decode on one multiprocessor
+};
+/// INVALID_ARGUMENT: no kernel attends to rows of these widths on this card.
+absl::StatusOr<AttendKernels> ChooseAttention(const KvCacheSpec& spec, const DeviceFacts& facts);
+
+/// Whether a run of rows attends by a prefill kernel. The store's cache is reserved.
+bool Prefills(const CudaStore& store, const PrefillRun& run);
+
+class CudaAttention {
+ public:
+  /// `memory` and `products` outlive it.
+  CudaAttention(const StepMemory& memory, const CudaProducts& products, const AttendKernels& kernels)
+      : memory_(memory), products_(products), store_(memory.store), frame_(memory.frame), kernels_(kernels) {}
+
+  /// Plans the decode rows of the whole step where one plan holds them. Comes before the first layer.
+  void PlanStep() const;
+  void Attend(Rows rows, const AttendArgs& args) const;
+  void AttendLatent(Rows rows, const LatentAttendArgs& args) const;
+
+ private:
+  /// One plan holds the decode rows of the whole step, for all layers.
+  bool PlansOnce() const {
+    return !frame_.halves() && frame_.bucket.rows <= store_.AttendRows(frame_.bucket.exact);
+  }
+  DecodeShape ShapeOf(int rows) const;
+  /// `first` is a row of the step's tables.
+  void PlanPieces(const DecodeShape& shape, int first) const;
+  /// Calls decode(shape, first row of the stretch in `rows`) for stretches that one plan holds.
+  void ForStretches(Rows rows, absl::FunctionRef<void(const DecodeShape& shape, int first)> decode) const;
+  void DecodeGrouped(Rows rows, const AttendArgs& args, const DecodeShape& shape, int first) const;
+  void DecodeLatent(Rows rows, const LatentAttendArgs& args, const DecodeShape& shape, int first) const;
+  void Absorb(Rows rows, const LatentAttendArgs& args) const;
+  void PrefillLatent(Rows rows, const LatentAttendArgs& args) const;
+  void ExpandStretch(Rows rows, const LatentAttendArgs& args, const PrefillStretch& stretch) const;
+  PrefillArgs PrefillArgsOf(Rows rows, size_t pass, Tensor query, Tensor out, int key_width, int value_width,
+                            float scale) const;
+
+  const StepMemory& memory_;
+  const CudaProducts& products_;
+  const CudaStore& store_;
+  const StepFrame& frame_;
+  const AttendKernels kernels_;
+};
+
+}  // namespace numoe::cuda

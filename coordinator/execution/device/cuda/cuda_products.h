@@ -1,0 +1,32 @@
+// CudaProducts: a step's products with dense weights: which kernel, or the matrix library, for which shape.
+//
+// Enqueues on the step's stream, with the store's scratch. One thread, the engine's.
+#pragma once
+
+#include "absl/types/span.h"
+#include "coordinator/execution/device/cuda/kernels/dense_tiles.h"
+#include "coordinator/execution/device/cuda/step_memory.h"
+
+namespace numoe::cuda {
+
+class CudaProducts {
+ public:
+  /// `memory` outlives it.
+  explicit CudaProducts(const StepMemory& memory) : memory_(memory) {}
+
+  /// Each target's out = matrix . x for `rows` rows of BF16, `x_stride` values apart.
+  void Multiply(int rows, const Bf16* x, int64_t x_stride, absl::Span<const GemmTarget> targets) const;
+  /// out[row, h] = matrix h . in[row, h] for `rows` rows.
+  void MultiplyHeads(const DeviceHeads& matrices, const Windows<const Bf16>& in, const Windows<Bf16>& out,
+                     int rows) const;
+
+ private:
+  void MultiplyTiled(int rows, const Bf16* x, int64_t x_stride, DeviceFormat format,
+                     absl::Span<const GemmTarget> targets) const;
+  void MultiplyExpanded(int rows, const Bf16* x, int64_t x_stride, const GemmTarget& target) const;
+  void LaunchPlanned(const GemmShape& shape, GemmArgs& args) const;
+
+  const StepMemory& memory_;
+};
+
+}  // namespace numoe::cuda

@@ -1,0 +1,172 @@
+// CudaStore: what a model keeps on an NVIDIA GPU, and how much of it.
+//
+// Without a runtime it stores nothing and only counts, which is how memory is planned on machines without a
+// GPU. Activations are BF16, the residual stream and logits fp32. Weights are held as published where the
+// kernels decode them (kernels/dense_layout.h), as BF16 otherwise; norms, gates and rotation tables as fp32.
+// The KV cache's layout is kernels/cache.h. Filled by one thread, at load time; steps only read it, but write
+// to its tensors, its scratch and its cache.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/execution/device/cuda/kernels/attention_plan.h"
+#include "coordinator/execution/device/cuda/kernels/attention_prefill.h"
+#include "coordinator/execution/device/cuda/kernels/cache.h"
+#include "coordinator/execution/device/cuda/kernels/dense_plan.h"
+#include "coordinator/execution/device/cuda/runtime.h"
+#include "coordinator/execution/device/cuda/sampling_sizes.h"
+#include "coordinator/execution/device/cuda/step_buffers.h"
+#include "coordinator/execution/device/cuda/weight_store.h"
+#include "coordinator/execution/device/device.h"
+
+namespace numoe::cuda {
+
+class CudaStore final : public DeviceStore {
+ public:
+  struct StoredTensor {
+    std::unique_ptr<Memory> memory;
+    int cols = 0;
+    int rows = 0;
+    TensorUse use = TensorUse::kActivation;
+  };
+  struct StoredRope {
+    const float* inverse = nullptr;  // [dim / 2]
+    int dim = 0;
+    float multiplier = 1.0f;
+    RopeLayout layout = RopeLayout::kInterleaved;
+    std::unique_ptr<Memory> cos_sin;  // of the step's rows: [rows][cosines, then sines]
+  };
+  struct StoredGate {
+    const float* weight = nullptr;  // [experts, hidden]
+    const float* bias = nullptr;    // [experts] or null
+    int experts = 0;
+    int hidden = 0;
+  };
+  struct StoredRoutes {
+    std::unique_ptr<Memory> experts;  // int32 [rows, experts_per_token]
+    std::unique_ptr<Memory> weights;  // fp32, as many
+  };
+  /// What attention writes and reads again within one layer.
+  struct AttendScratch {
+    std::unique_ptr<Memory> lists, parts;  // of decode plans
+    // MLA's prefill expands the cache: keys and values of all heads for kExpandedRows positions.
+    std::unique_ptr<Memory> gathered, expanded_keys, expanded_values;
+    std::unique_ptr<Memory> prefill_sums, prefill_maxima, prefill_totals;
+  };
+  /// What products write and read again within one operation.
+  struct ProductScratch {
+    std::unique_ptr<Memory> library_weights;  // BF16 [rows, cols] of the largest matrix for the library
+    std::unique_ptr<Memory> library_gated;    // BF16 [rows of a step, 2 * rows] of the widest such gated pair
+    std::unique_ptr<Memory> partials;         // of products that are cut along their inputs
+    std::unique_ptr<Memory> arrivals;         // their blocks' counters, zero between launches
+    std::unique_ptr<Memory> gate_logits;      // fp32 [rows, experts of the largest gate]
+  };
+  static constexpr int kExpandedRows = 8192;
+
+  /// `runtime` null: counts only what a card of `facts` would hold. It outlives the store.
+  CudaStore(const StepBounds& bounds, const DeviceFacts& facts, Runtime* runtime, Stream stream)
+      : bounds_(bounds),
+        facts_(facts),
+        runtime_(runtime),
+        stream_(stream),
+        weights_(runtime),
+        scratch_bytes_(StepBytes(bounds)) {}
+
+  Tensor NewTensor(int cols, TensorUse use = TensorUse::kActivation, int rows = 0) override;
+  RouteTable NewRouteTable(int experts_per_token) override;
+  absl::StatusOr<Matrix> LoadMatrix(const MatrixView& source) override;
+  absl::StatusOr<GatedMatrix> LoadGated(const MatrixView& gate, const MatrixView& up) override;
+  absl::StatusOr<Matrix> LoadEmbedding(const MatrixView& source) override;
+  absl::StatusOr<HeadMatrices> LoadHeads(absl::Span<const float> values, int heads, int rows,
+                                         int cols) override;
+  Vector LoadVector(absl::Span<const float> values) override;
+  RopeTable LoadRope(absl::Span<const float> inverse_frequencies, float multiplier,
+                     RopeLayout layout) override;
+  Gate LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) override;
+  uint64_t KvCacheBytes(const KvCacheSpec& spec) const override;
+
+  absl::Status ReserveKvCache(const KvCacheSpec& spec);
+  /// Counts what a device's slots and windows take; the device allocates them itself.
+  void CountExperts(const ExpertSlotSpec& spec);
+  DeviceMemory memory() const {
+    return {.weights = weights_.bytes(),
+            .kv_cache = cache_bytes_,
+            .scratch = scratch_bytes_,
+            .experts = expert_bytes_,
+            .windows = window_bytes_};
+  }
+
+  const StepBounds& bounds() const { return bounds_; }
+  const DeviceFacts& facts() const { return facts_; }
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  const StoredTensor& tensor(Tensor t) const { return tensors_.at(static_cast<size_t>(t.id)); }
+  const DeviceMatrix& matrix(const Matrix& m) const { return matrices_.at(static_cast<size_t>(m.id)); }
+  const DeviceMatrix& gated(const GatedMatrix& m) const { return gated_.at(static_cast<size_t>(m.id)); }
+  const Bf16* embedding(const Matrix& m) const { return embeddings_.at(static_cast<size_t>(m.id)); }
+  const DeviceHeads& heads(const HeadMatrices& m) const { return heads_.at(static_cast<size_t>(m.id)); }
+  const float* vector(const Vector& v) const { return vectors_.at(static_cast<size_t>(v.id)); }
+  const std::vector<StoredRope>& ropes() const { return ropes_; }
+  const StoredGate& gate(const Gate& g) const { return gates_.at(static_cast<size_t>(g.id)); }
+  const StoredRoutes& routes(RouteTable r) const { return routes_.at(static_cast<size_t>(r.id)); }
+  const KvCacheSpec& cache_spec() const { return cache_spec_; }
+  const CacheLayer& cache_layer(LayerId layer) const { return cache_layers_.at(static_cast<size_t>(layer)); }
+  const AttendScratch& attend_scratch() const { return attend_; }
+  const ProductScratch& product_scratch() const { return products_; }
+  const LatentRunShape& mla() const { return mla_; }
+  const SamplingSizes& sampling() const { return sampling_; }
+
+  /// Whether the cache holds MLA's latents.
+  bool latent() const { return cache_spec_.row.value_width == 0; }
+  /// Rows of a step whose attention is planned together: as many as the partial results have room for.
+  int AttendRows(bool exact) const;
+  /// Bounds of a plan of attention for any kernel: `groups` blocks work on a piece beside each other.
+  DecodeBounds AttendBounds(int rows, int blocks_per_sequence, bool exact) const;
+  /// Whether the matrix library computes a product of `rows` rows, from a row-major BF16 copy.
+  bool UsesLibrary(const DeviceMatrix& matrix, int rows, bool exact) const;
+
+ private:
+  /// What the device keeps of steps beside tensors: tables, and the hand-over's counters.
+  static uint64_t StepBytes(const StepBounds& bounds);
+  /// Device memory of a step's own; an error is kept for ReserveKvCache, which comes last.
+  std::unique_ptr<Memory> Scratch(size_t bytes);
+  int AttendWidth() const {
+    const CacheRow& row = cache_spec_.row;
+    return row.value_width > 0 ? row.value_width : row.key_width - row.plain_width;
+  }
+  void ReserveAttention();
+  void ReserveExpansion();
+  void ReserveLibrary();
+  void PlanDrawing();
+
+  const StepBounds bounds_;
+  const DeviceFacts facts_;
+  Runtime* const runtime_;
+  const Stream stream_;
+  WeightStore weights_;
+  uint64_t scratch_bytes_;
+  uint64_t cache_bytes_ = 0;
+  uint64_t expert_bytes_ = 0;
+  uint64_t window_bytes_ = 0;
+  absl::Status first_error_;
+  std::vector<StoredTensor> tensors_;
+  std::vector<DeviceMatrix> matrices_;
+  std::vector<DeviceMatrix> gated_;
+  std::vector<const Bf16*> embeddings_;
+  std::vector<DeviceHeads> heads_;
+  std::vector<const float*> vectors_;
+  std::vector<StoredRope> ropes_;
+  std::vector<StoredGate> gates_;
+  std::vector<StoredRoutes> routes_;
+  KvCacheSpec cache_spec_;
+  std::unique_ptr<Memory> cache_;  // of all layers
+  std::vector<CacheLayer> cache_layers_;
+  AttendScratch attend_;
+  ProductScratch products_;
+  LatentRunShape mla_;
+  SamplingSizes sampling_;  // of the one tensor of logits
+};
+
+}  // namespace numoe::cuda

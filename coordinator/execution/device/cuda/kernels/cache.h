@@ -1,0 +1,96 @@
+// The paged KV cache on the device: how its bytes lie, and what writes and gathers them.
+//
+// The same bytes as the CPU device's cache (coordinator/execution/device/cpu/cache_memory.h), so that quality
+// figures and blocks carry over. A layer is planes, one for each head's keys, then one for each head's
+// values; MLA has a single plane (latent, then rotated key) whose values are the keys' first channels:
+//
+//   plane:  | block 0 | block 1 | ... | block n-1 |         blocks hold 16 tokens; a sequence's table names
+//   them block:  | row of slot 0 | ... | row of slot 15 | exponents | padding to 64 bytes | row:    BF16:
+//   width x 2 bytes
+//           FP8:   coded x 1 byte (E4M3) | (width - coded) x 2 bytes of BF16 (MLA's rotated key)
+//   exponents, FP8 only: [slot][group of 128 coded values], one byte each: a power of two
+//           (common/kernels/cache_row.h says how code and exponent make a value)
+//
+//                 MLA 512+64, BF16    MLA, FP8    GQA 128, BF16    GQA 128, FP8
+//   row bytes               1,152         640              256             128
+//   block bytes            18,432      10,304            4,096           2,112 (of each plane)
+//
+// One head's block is one contiguous, 64-byte aligned stretch: attention reads it in 16-byte pieces, and 16
+// rows are an mma tile. Device pointers; enqueued on the stream; argument sizes are CHECKed by the caller.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "coordinator/execution/device/cuda/kernels/step_tables.h"
+#include "coordinator/execution/device/cuda/kernels/stream.h"
+
+namespace numoe::cuda {
+
+inline constexpr int kCacheBlockTokens = 16;
+
+/// How one head's keys, or values, lie in a block.
+struct CacheForm {
+  int width = 0;        // values of a row
+  int coded = 0;        // of these the first so many are FP8 codes; 0: all BF16
+  int groups = 0;       // exponents of a row
+  int row_bytes = 0;    // a multiple of 16
+  int block_bytes = 0;  // a multiple of 64
+};
+
+/// `plain_width`: of the width, the last so many values stay BF16 in FP8. REQUIRES: width and plain_width are
+/// multiples of 16.
+CacheForm MakeCacheForm(bool fp8, int width, int plain_width);
+
+/// One layer's cache.
+struct CacheLayer {
+  std::byte* base = nullptr;
+  int blocks = 0;
+  int heads = 0;     // of the cache: 1 for MLA
+  CacheForm keys;    // heads planes of these,
+  CacheForm values;  // then heads planes of these; width 0: values are in the keys
+};
+
+int64_t CacheLayerBytes(const CacheLayer& layer);
+
+/// Stores each row of the step in its sequence's block. Rows whose position is -1 are left out.
+template <typename T>  // float or Bf16
+struct WriteKvArgs {
+  CacheLayer cache;
+  StepTables tables;          // positions, sequences, block_tables
+  const T* source = nullptr;  // [rows, stride]: keys [heads, width], then values [heads, width]
+  int stride = 0;             // values from one row to the next; rows are 16-byte aligned
+  int rows = 0;               // of the bucket
+};
+void LaunchWriteKv(const WriteKvArgs<float>& args, Stream stream);
+void LaunchWriteKv(const WriteKvArgs<Bf16>& args, Stream stream);
+
+/// MLA's whole way from kv_a_proj's output to the cache: RMSNorm of the latent, rotation of the shared key,
+/// coding (https://arxiv.org/abs/2405.04434). In fp32 up to the store.
+struct WriteLatentArgs {
+  CacheLayer cache;  // 1 head of keys, no values
+  StepTables tables;
+  const Bf16* compressed = nullptr;  // [rows, stride]: latent, then the key to rotate
+  int stride = 0;
+  int rows = 0;
+  int latent = 0;                              // channels that are normed; the rest of the width is rotated
+  const float* norm_weight = nullptr;          // [latent]
+  float epsilon = 0;                           // added to the mean square
+  const float* inverse_frequencies = nullptr;  // [(width - latent) / 2] radians per position
+  float multiplier = 1;                        // of cos and sin
+  bool interleaved = true;                     // pairs (2i, 2i + 1); false: (i, i + half)
+};
+void LaunchWriteLatent(const WriteLatentArgs& args, Stream stream);
+
+/// Copies positions [begin, end) of one sequence from one plane to BF16 rows: what prefill expands.
+struct GatherRowsArgs {
+  CacheLayer cache;
+  const int32_t* block_table = nullptr;  // of the sequence
+  int head = 0;
+  int begin = 0;
+  int end = 0;
+  Bf16* out = nullptr;  // [end - begin, keys.width], 16-byte aligned
+};
+void LaunchGatherKeys(const GatherRowsArgs& args, Stream stream);
+
+}  // namespace numoe::cuda

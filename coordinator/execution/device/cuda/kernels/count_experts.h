@@ -1,0 +1,20 @@
+// Counts how often each expert is selected: what hot experts are chosen by.
+//
+// One addition of an integer for each selected expert, so the order does not matter; padding rows select -1
+// and are not counted.
+#pragma once
+
+#include <cstdint>
+
+#include "coordinator/execution/device/cuda/kernels/stream.h"
+
+namespace numoe::cuda {
+
+struct CountExpertsArgs {
+  const int32_t* experts = nullptr;  // [entries]
+  int entries = 0;
+  uint32_t* counts = nullptr;  // [experts of the layer]
+};
+void LaunchCountExperts(const CountExpertsArgs& args, Stream stream);
+
+}  // namespace numoe::cuda

@@ -1,0 +1,71 @@
+// SamplingTables: how tokens are drawn from a step's rows of logits, in the device's memory, and what was
+// drawn.
+//
+// From SampleSpecs to what kernels/sampling.h reads, and back. The tables lie at the same addresses in every
+// step, so that a captured graph finds them; a row that is not drawn from is padding. Only what a step uses
+// of them is copied. A row is left to the host where
+//   - it has no spec: probabilities of a prompt, or a caller that wants logits,
+//   - a request biases one token twice, or its temperature has no reciprocal in fp32,
+//   - there is no room (sampling_sizes.h) for its mask or its rules.
+// Spans of the step's specs are read in Fill only. One thread, the engine's.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "coordinator/execution/device/cuda/kernels/sampling.h"
+#include "coordinator/execution/device/cuda/runtime.h"
+#include "coordinator/execution/device/cuda/sampling_sizes.h"
+#include "coordinator/execution/device/step_layout.h"
+
+namespace numoe::cuda {
+
+class SamplingTables {
+ public:
+  static absl::StatusOr<std::unique_ptr<SamplingTables>> Create(const SamplingSizes& sizes, Runtime& runtime);
+
+  /// Fills the host's half for `rows` rows of logits, those of the layout first. REQUIRES: the step before
+  /// has been waited for.
+  void Fill(const StepLayout& layout, int rows);
+  void Upload(Runtime& runtime, Stream stream) const;
+  /// `logits` is [rows, vocab] of the sizes.
+  void EnqueueDraw(const float* logits, Stream stream) const;
+  void Download(Runtime& runtime, Stream stream) const;
+  /// [logit rows] once the stream has been waited for; nothing for those that the host draws. Valid until
+  /// Fill.
+  absl::Span<const DrawnRow> Read();
+
+  /// Of the step's rows of logits.
+  bool OnDevice(size_t row) const { return row < on_device_.size() && on_device_[row]; }
+  bool any() const { return any_; }
+
+ private:
+  explicit SamplingTables(const SamplingSizes& sizes) : sizes_(sizes) {}
+  template <typename T>
+  T* Host(uint64_t offset) const {
+    return reinterpret_cast<T*>(tables_on_host_->host() + offset);
+  }
+  template <typename T>
+  const T* Device(uint64_t offset) const {
+    return reinterpret_cast<const T*>(tables_->device() + offset);
+  }
+  bool Add(const SampleSpec& spec, SamplingRow& row);
+  bool AddShape(const SamplingChoice& choice, SamplingRow& row);
+
+  const SamplingSizes sizes_;
+  std::unique_ptr<Memory> tables_on_host_, tables_;
+  std::unique_ptr<Memory> shaped_;
+  std::unique_ptr<Memory> sampled_on_host_, sampled_;
+
+  // The current step.
+  int rows_ = 0;
+  int rules_ = 0;  // used
+  int slots_ = 0;  // used
+  bool any_ = false;
+  std::vector<bool> on_device_;  // [logit rows] or empty
+  std::vector<DrawnRow> drawn_;
+};
+
+}  // namespace numoe::cuda

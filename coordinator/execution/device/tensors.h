@@ -1,0 +1,129 @@
+// What the model names on a device: handles of tensors, weights and caches, and the operations' arguments.
+//
+// Handles are opaque numbers that a DeviceStore (store.h) gives out and its device's steps (step.h) take
+// back; they are valid as long as the store. Sizes are in values, not bytes. Nothing here owns memory.
+#pragma once
+
+#include <cstdint>
+
+#include "common/base/ids.h"
+#include "coordinator/execution/device/cache_type.h"
+
+namespace numoe {
+
+/// What a tensor is for, so that a device can choose its element type: sums over layers and logits must not
+/// be rounded as what is multiplied next may be.
+enum class TensorUse : uint8_t { kActivation, kResidual, kLogits };
+
+/// Activations: `cols` values for each token of a step. Rows are allocated for the largest step.
+struct Tensor {
+  int id = -1;
+  int cols = 0;
+};
+/// A dense weight matrix [rows = outputs, cols = inputs].
+struct Matrix {
+  int id = -1;
+  int rows = 0;
+  int cols = 0;
+};
+/// The two halves of a SwiGLU, gate and up, each [rows, cols].
+struct GatedMatrix {
+  int id = -1;
+  int rows = 0;
+  int cols = 0;
+};
+/// One matrix [rows, cols] per attention head (the two halves of MLA's kv_b_proj).
+struct HeadMatrices {
+  int id = -1;
+  int heads = 0;
+  int rows = 0;
+  int cols = 0;
+};
+/// A norm weight or a bias, fp32.
+struct Vector {
+  int id = -1;
+  int size = 0;
+};
+/// Rotation angles: inverse frequencies and the multiplier of cos and sin, as
+/// coordinator/execution/attention/rope.h plans them.
+struct RopeTable {
+  int id = -1;
+  int dim = 0;
+};
+/// Gate weight (fp32) and, for noaux_tc, the selection bias.
+struct Gate {
+  int id = -1;
+  int experts = 0;
+};
+/// The selected experts and combine weights of every token of a step: [tokens, experts_per_token].
+struct RouteTable {
+  int id = -1;
+  int experts_per_token = 0;
+};
+
+/// Channels of a tensor seen as `heads` windows: window h starts at channel h * stride + offset.
+struct HeadView {
+  Tensor tensor;
+  int heads = 1;
+  int stride = 0;
+  int offset = 0;
+};
+
+/// out = matrix * in, or out += matrix * in. `out` is one window, as wide as the matrix has rows.
+struct LinearTarget {
+  Matrix matrix;
+  HeadView out;
+  bool accumulate = false;
+};
+
+/// What a token keeps in a layer's cache: keys [heads, key_width], then values [heads, value_width]; with a
+/// value_width of 0 the values are the keys' first channels (MLA).
+struct CacheRow {
+  int heads = 1;
+  int key_width = 0;
+  int value_width = 0;
+  int plain_width = 0;  // the last channels of a key, BF16 in any cache (MLA's rotated ones)
+
+  int width() const { return heads * (key_width + value_width); }
+};
+
+/// Memory of all layers' caches.
+struct KvCacheSpec {
+  CacheType type = CacheType::kBf16;
+  int layers = 0;
+  int blocks = 0;
+  int block_tokens = 0;
+  CacheRow row;
+  int query_heads = 0;  // that attend to it
+};
+
+/// Causal attention of a step's queries over their sequences' cache rows.
+struct AttendArgs {
+  LayerId layer = 0;
+  Tensor query;  // [tokens, heads * key_width]
+  Tensor out;    // [tokens, heads * value_width]
+  int heads = 0;
+  int key_width = 0;
+  int value_width = 0;
+  int kv_heads = 1;           // heads share cache heads evenly
+  bool value_in_key = false;  // the value is the first value_width channels of the key
+  float scale = 1.0f;         // multiplies q.k before softmax
+};
+
+/// Causal multi-head latent attention (https://arxiv.org/abs/2405.04434). The cache's key is the latent c
+/// [latent] and the shared rotated key [rope]. For head h with query [q_nope, q_rope], its rope part rotated:
+/// score = scale * (q_nope . W_UK c + q_rope . k_rope), out = W_UV (softmax-weighted sum of c). In which
+/// order that is multiplied out is the device's choice.
+struct LatentAttendArgs {
+  LayerId layer = 0;
+  Tensor query;               // [tokens, heads * (nope + rope)]
+  Tensor out;                 // [tokens, heads * value]
+  Tensor absorbed;            // [tokens, heads * (latent + rope)], scratch
+  Tensor context;             // [tokens, heads * latent], scratch
+  HeadMatrices key_up;        // W_UK   [heads, nope, latent]
+  HeadMatrices key_absorbed;  // W_UK^T [heads, latent, nope]
+  HeadMatrices value_up;      // W_UV   [heads, value, latent]
+  float scale = 1.0f;
+};
+
+}  // namespace numoe

@@ -1,0 +1,100 @@
+// Decoder: the one implementation of Model, for every supported architecture and device.
+//
+// Forward reads like the papers: embed; per layer norm, attention, norm, then experts or a dense MLP; final
+// norm and head. What differs between models is data (ModelConfig) or one of two Attention kinds. Shared
+// experts run while the routed ones are out with the workers. Used by the engine thread only.
+//   Expert deferral (KTransformers, SOSP 2025, https://doi.org/10.1145/3731569.3764843): the routed experts
+// with the smallest combine weights are added one MoE layer later, so that the workers compute them while the
+// device is at the next layer's attention: h += attention(h); h += experts(h) + the deferred of the MoE layer
+// before. The last MoE layer's are added before the final norm. Which steps defer is said by StepLayout:
+// those of single tokens. In longer ones both parts of a call would read the same experts' weights, and
+// nothing is gained; ModelOptions::defer_always is for results that may not depend on who shares a step.
+//   Two-batch overlap (SGLang's --enable-two-batch-overlap, vLLM's dual batch overlap; DeepSeek-V3,
+// https://arxiv.org/abs/2412.19437, section 3.4): a step of many rows is cut in two halves A and B, and the
+// device computes one while the workers have the other. Layer by layer:
+//
+//   device   attention A | shared A, attention B | shared B, next attention A | ...
+//   workers              | experts A             | experts B                  | ...
+//
+// No more than one call is ever out: its sums are added before the other half's is sent. B's attention finds
+// A's rows of its layer in the cache. step_overlap.h says which steps are cut; those that defer are not.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "coordinator/execution/attention/attention.h"
+#include "coordinator/execution/model/model.h"
+#include "coordinator/execution/model/step_overlap.h"
+#include "coordinator/execution/model/step_plan.h"
+
+namespace numoe {
+
+class Decoder final : public Model {
+ public:
+  Decoder(const ModelConfig& config, const ModelOptions& options, Device& device, ExpertBackend& experts);
+
+  /// Loads all weights but the routed experts' and reserves the KV cache.
+  absl::Status LoadWeights(const Checkpoint& checkpoint);
+
+  absl::StatusOr<StepLogits> Forward(const StepBatch& batch) override;
+  bool CanDraw() const override { return device_.CanDraw(); }
+  const ModelConfig& config() const override { return config_; }
+  int64_t KvBytesPerToken() const override;
+
+ private:
+  struct Mlp {  // SwiGLU: down(silu(gate x) * up x)
+    GatedMatrix gate_up;
+    Matrix down;
+    Tensor inner;  // [width]
+  };
+  struct Layer {
+    Vector input_norm, post_attention_norm;
+    bool is_moe = false;
+    Gate gate;  // MoE layers
+    Mlp mlp;    // dense layers: the MLP; MoE layers: the shared experts, merged
+    bool has_mlp = false;
+  };
+
+  KvCacheSpec CacheOf(int blocks) const;
+  absl::StatusOr<Vector> LoadNorm(const Checkpoint& checkpoint, const std::string& name);
+  absl::StatusOr<Mlp> LoadMlp(const Checkpoint& checkpoint, const std::string& module, int width);
+  absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer);
+  absl::StatusOr<Gate> LoadGate(const Checkpoint& checkpoint, const std::string& module);
+  /// What a step's layers hand on to each other: which routed work is still with the workers.
+  struct ForwardPass {
+    Step& step;
+    std::optional<SentExperts> out;           // at most one call, of one half or of all rows
+    std::optional<DeferredExperts> deferred;  // those of the MoE layer before
+  };
+  absl::StatusOr<StepLogits> RunStep(Step& step, const StepLayout& layout);
+  absl::Status RunLayer(ForwardPass& pass, LayerId layer, Rows rows);
+  absl::Status RunExperts(ForwardPass& pass, LayerId layer, Rows rows);
+  absl::Status AddExperts(ForwardPass& pass);
+  absl::Status AddDeferred(ForwardPass& pass);
+  void RunMlp(Step& step, Rows rows, const Mlp& mlp);
+
+  const ModelConfig config_;
+  const ModelOptions options_;
+  const GateParams gate_params_;
+  Device& device_;
+  StepClock clock_;
+  StepOverlap overlap_;
+  std::unique_ptr<Attention> attention_;
+
+  Matrix embedding_;
+  std::vector<Layer> layers_;
+  Vector final_norm_;
+  Matrix head_;
+
+  Tensor hidden_;        // [hidden] the residual stream
+  Tensor normed_;        // [hidden] a block's input
+  Tensor selected_;      // [hidden] residuals of the rows that want logits
+  Tensor logits_;        // [vocab]
+  Tensor mlp_inner_;     // [intermediate] of dense layers
+  Tensor shared_inner_;  // [shared experts' intermediate]
+  RouteTable routes_;
+};
+
+}  // namespace numoe

@@ -1,0 +1,34 @@
+// LocalBackend: the routed experts computed in this process, by one or more slices, with no transport
+// between.
+//
+// What the whole-model tests run on, and the reference that the shared-memory and network paths must equal:
+// slices are added in worker order in fp32, exactly as ExpertFanOut does. Does not own the executors. One
+// thread.
+#pragma once
+
+#include <vector>
+
+#include "common/transport/layer_call.h"
+#include "coordinator/execution/transport/expert_backend.h"
+
+namespace numoe {
+
+class LocalBackend final : public ExpertBackend {
+ public:
+  /// `executors` in worker order; they outlive the backend.
+  explicit LocalBackend(std::vector<LayerExecutor*> executors) : executors_(std::move(executors)) {}
+
+  absl::Status Start(const LayerCallView& call) override;
+  absl::Status Finish(absl::Span<float> out) override;
+  absl::Status FinishDeferred(absl::Span<float> out) override;
+  absl::Status AwaitReady(int64_t) override { return absl::OkStatus(); }
+  bool Ready() const override { return true; }
+
+ private:
+  const std::vector<LayerExecutor*> executors_;
+  SplitCall call_;
+  std::vector<float> partial_;                // [tokens, hidden]
+  std::vector<std::vector<float>> deferred_;  // [executors][tokens, hidden]; computed while the call is valid
+};
+
+}  // namespace numoe

@@ -1,0 +1,75 @@
+// Answer: the exchange that a connection's handlers are given, for one request.
+//
+// A connection serves one request after the other; the round tells them apart, so that what comes for one
+// that is over is dropped. Holds the connection until whoever answers lets go. Threads: as exchange.h says.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "coordinator/net/http/exchange.h"
+#include "coordinator/net/http/request_bodies.h"
+
+namespace numoe {
+
+/// What a connection does with what its handlers say.
+class AnswerSink {
+ public:
+  virtual ~AnswerSink() = default;
+  /// Whether the request of this round still waits for its answer.
+  virtual bool Answers(uint64_t round) const = 0;
+  // REQUIRES for all of these: it does.
+  virtual void Reply(HttpReply reply) = 0;
+  virtual void ReplyError(const ApiError& error) = 0;
+  virtual void BeginBody(const HttpReply& head) = 0;
+  virtual void SendChunk(const std::string& data) = 0;
+  virtual void EndStream() = 0;
+  virtual void Break() = 0;
+  virtual void OnSent(std::function<void()> sent) = 0;
+  virtual void OnGone(std::function<void()> gone) = 0;
+  virtual std::shared_ptr<RequestPlace> Place() = 0;
+  virtual void CountTokens(int tokens) = 0;
+  virtual boost::asio::any_io_executor Executor() = 0;
+};
+
+class Answer final : public Exchange {
+ public:
+  Answer(std::shared_ptr<AnswerSink> connection, HttpRequest request, uint64_t round,
+         std::shared_ptr<RequestBodies> bodies)
+      : connection_(std::move(connection)),
+        request_(std::move(request)),
+        round_(round),
+        body_share_(std::move(bodies)) {}
+
+  const HttpRequest& request() const override { return request_; }
+  std::string TakeBody() override;
+  void Reply(HttpReply reply) override;
+  void ReplyError(const ApiError& error) override;
+  void BeginStream() override;
+  void BeginBody(HttpReply head) override;
+  void Send(std::string data) override;
+  void EndStream() override;
+  void Break() override;
+  void OnSent(std::function<void()> sent) override;
+  void OnGone(std::function<void()> gone) override;
+  void Post(std::function<void()> work) override;
+  boost::asio::any_io_executor Executor() override { return connection_->Executor(); }
+  std::shared_ptr<RequestPlace> Place() override { return live() ? connection_->Place() : nullptr; }
+  void CountTokens(int tokens) override;
+
+  /// The connection's, until its handler has the request.
+  HttpRequest& incoming() { return request_; }
+  RequestBodies::Share& body_share() { return body_share_; }
+
+ private:
+  bool live() const { return connection_->Answers(round_); }
+
+  const std::shared_ptr<AnswerSink> connection_;
+  HttpRequest request_;
+  const uint64_t round_;
+  RequestBodies::Share body_share_;
+};
+
+}  // namespace numoe

@@ -1,0 +1,227 @@
+#include "coordinator/net/http/server.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/base/watched_file.h"
+#include "common/transport/certificate.h"
+#include "coordinator/net/http/connection.h"
+
+namespace numoe {
+namespace {
+
+namespace asio = boost::asio;
+using tcp = asio::ip::tcp;
+
+constexpr std::chrono::milliseconds kFinishLook(2);
+constexpr std::chrono::seconds kTlsLook(1);
+constexpr std::chrono::seconds kTrimLook(limits::kHttpTrimSeconds);
+
+absl::StatusOr<std::shared_ptr<asio::ssl::context>> LoadTls(const ServerOptions& options) {
+  auto tls = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
+  boost::system::error_code error;
+  const auto fail = [&error](const char* flag, const std::filesystem::path& path) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {}: {}; expected a PEM file", flag, path.string(), error.message()));
+  };
+  tls->set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1, error);
+  tls->use_certificate_chain_file(options.tls_certificate.string(), error);
+  if (error) return fail("--ssl-certfile", options.tls_certificate);
+  tls->use_private_key_file(options.tls_key.string(), asio::ssl::context::pem, error);
+  if (error) return fail("--ssl-keyfile", options.tls_key);
+  return tls;
+}
+
+class BeastServer final : public Server {
+ public:
+  BeastServer(const UrlTable& urls, Access& access, Metrics& metrics, const ServerOptions& options)
+      : options_(options),
+        urls_(&urls),
+        parts_{urls_,
+               access,
+               metrics,
+               options_,
+               std::make_shared<std::atomic<int>>(0),
+               std::make_shared<OpenConnections>(static_cast<size_t>(options.connections_max)),
+               std::make_shared<RequestBodies>(options.bodies_bytes_max)},
+        certificate_(options.tls_certificate),
+        key_(options.tls_key),
+        acceptor_(asio::make_strand(context_)),
+        pause_(acceptor_.get_executor()),
+        tls_look_(acceptor_.get_executor()),
+        trim_look_(acceptor_.get_executor()) {}
+
+  ~BeastServer() override {
+    Stop();
+    parts_.connections->DropAnswers();
+  }
+
+  void Stop() override {
+    context_.stop();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  absl::Status Prepare() {
+    if (options_.tls_certificate.empty() != options_.tls_key.empty())
+      return absl::InvalidArgumentError("--ssl-certfile and --ssl-keyfile: expected both or neither");
+    if (!options_.tls_certificate.empty()) {
+      ASSIGN_OR_RETURN(tls_, LoadTls(options_));
+      SayTls("");
+    }
+    return Bind();
+  }
+
+  absl::Status Start() override {
+    boost::system::error_code error;
+    acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    if (error) return Fail("cannot listen", error);
+    Accept();
+    if (tls_ != nullptr) WatchTls();
+    WatchMemory();
+    for (int i = 0; i < options_.threads; ++i) {
+      threads_.emplace_back([this, i] {
+        pthread_setname_np(pthread_self(), fmt::format("http-{}", i).c_str());
+        context_.run();
+      });
+    }
+    return absl::OkStatus();
+  }
+
+  bool Finish(int64_t deadline_ms) override {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms);
+    while (parts_.answering->load() > 0) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(kFinishLook);
+    }
+    return true;
+  }
+
+  void Use(const UrlTable& urls) override { urls_.store(&urls); }
+
+  int port() const override { return port_; }
+
+ private:
+  absl::Status Fail(const char* what, boost::system::error_code error) const {
+    return absl::InvalidArgumentError(
+        fmt::format("--host={} --port={}: {}: {}", options_.host, options_.port, what, error.message()));
+  }
+
+  absl::Status Bind() {
+    boost::system::error_code error;
+    const asio::ip::address address = asio::ip::make_address(options_.host, error);
+    if (error) return Fail("not an IP address", error);
+    const tcp::endpoint endpoint(address, static_cast<uint16_t>(options_.port));
+    acceptor_.open(endpoint.protocol(), error);
+    if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (error) return Fail("cannot bind; is another server on this port? --port=0 takes a free one", error);
+    port_ = acceptor_.local_endpoint(error).port();
+    return absl::OkStatus();
+  }
+
+  void Accept() {
+    const auto usual = static_cast<size_t>(options_.connections_max);
+    const size_t most = usual + limits::kHttpSpareConnections, open = parts_.connections->size();
+    if (open >= most)
+      return AcceptLater(fmt::format("{} are open, expected at most --max-connections={} and {} spare ones",
+                                     open, usual, limits::kHttpSpareConnections));
+    waits_ = waits_ && open >= usual;
+    acceptor_.async_accept(asio::make_strand(context_),
+                           [this](boost::system::error_code error, tcp::socket socket) {
+                             if (error) return AcceptLater(error.message());
+                             boost::system::error_code ignored;
+                             socket.set_option(tcp::no_delay(true), ignored);
+                             RefreshTls();
+                             ServeConnection(std::move(socket), tls_, parts_);
+                             Accept();
+                           });
+  }
+
+  // Too many connections, or no descriptor for another: trying again at once would keep a core busy until
+  // some are free. Clients wait in the system's queue.
+  void AcceptLater(const std::string& why) {
+    if (!acceptor_.is_open()) return;
+    if (!waits_) LogWarning("connections wait to be accepted: {}", why);
+    waits_ = true;
+    pause_.expires_after(std::chrono::milliseconds(100));
+    pause_.async_wait([this](boost::system::error_code cancelled) {
+      if (!cancelled) Accept();
+    });
+  }
+
+  // A new certificate is for the connections that come; a broken one, or one whose key is not there yet,
+  // leaves the old.
+  void RefreshTls() {
+    if (tls_ == nullptr) return;
+    const bool certificate = certificate_.Changed(), key = key_.Changed();
+    if (!certificate && !key) return;
+    auto fresh = LoadTls(options_);
+    if (!fresh.ok())
+      return LogError("{}; what was read before stays in use", std::string(fresh.status().message()));
+    tls_ = *std::move(fresh);
+    SayTls("changed and is used: ");
+  }
+
+  // Looks without connections, too: the metric says when the one ends that the next client will see.
+  void WatchTls() {
+    tls_look_.expires_after(kTlsLook);
+    tls_look_.async_wait([this](boost::system::error_code cancelled) {
+      if (cancelled) return;
+      RefreshTls();
+      WatchTls();
+    });
+  }
+
+  // Here and not where a request ends: no answer waits for it, and many large requests cost one look.
+  void WatchMemory() {
+    trim_look_.expires_after(kTrimLook);
+    trim_look_.async_wait([this](boost::system::error_code cancelled) {
+      if (cancelled) return;
+      parts_.bodies->TrimMemory();
+      WatchMemory();
+    });
+  }
+
+  void SayTls(const char* what) {
+    const X509& used = *SSL_CTX_get0_certificate(tls_->native_handle());
+    LogInfo("--ssl-certfile: {}{}", what, DescribeCertificate(used));
+    parts_.metrics.With(GaugeId::kCertificateExpiry, {"ssl-certfile"})
+        .Set(static_cast<double>(ExpiryOf(used)));
+  }
+
+  const ServerOptions options_;
+  std::atomic<const UrlTable*> urls_;
+  const ServerParts parts_;
+  WatchedFile certificate_, key_;
+  std::shared_ptr<asio::ssl::context> tls_;  // null: plain text; the acceptor's strand
+  asio::io_context context_;
+  tcp::acceptor acceptor_;
+  asio::steady_timer pause_, tls_look_, trim_look_;
+  bool waits_ = false;  // connections do, which has been said
+  int port_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Create(const UrlTable& urls, Access& access, Metrics& metrics,
+                                                       const ServerOptions& options) {
+  auto server = std::make_unique<BeastServer>(urls, access, metrics, options);
+  RETURN_IF_ERROR(server->Prepare());
+  return server;
+}
+
+}  // namespace numoe

@@ -1,0 +1,72 @@
+#include "coordinator/net/http/url_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "common/base/check.h"
+
+namespace numoe {
+namespace {
+
+std::string_view TakeSegment(std::string_view& path) {
+  NUMOE_DCHECK(!path.empty());
+  const size_t end = path.find('/', 1);
+  const std::string_view segment = path.substr(0, end);
+  path.remove_prefix(segment.size());
+  return segment;
+}
+
+std::optional<std::vector<std::string>> Match(std::string_view pattern, std::string_view path) {
+  std::vector<std::string> captures;
+  while (!pattern.empty() && !path.empty()) {
+    const std::string_view wanted = TakeSegment(pattern), found = TakeSegment(path);
+    if (wanted == "/{}" && found.size() > 1) {
+      captures.emplace_back(found.substr(1));
+    } else if (wanted != found) {
+      return std::nullopt;
+    }
+  }
+  if (!pattern.empty() || !path.empty()) return std::nullopt;
+  return captures;
+}
+
+}  // namespace
+
+void UrlTable::Add(Route route) {
+  NUMOE_CHECK(route.pattern.starts_with('/')) << route.pattern;
+  for (const Route& other : routes_)
+    NUMOE_CHECK(other.method != route.method || other.pattern != route.pattern) << route.pattern;
+  if (route.method == "GET" || route.method == "DELETE") route.body_max = 0;
+  routes_.push_back(std::move(route));
+}
+
+std::variant<RouteMatch, ApiError> UrlTable::Find(std::string_view method, std::string_view path) const {
+  for (const Route& route : routes_) {
+    if (route.method != method) continue;
+    if (auto captures = Match(route.pattern, path)) return RouteMatch{&route, *std::move(captures)};
+  }
+  if (fallback_.has_value()) return RouteMatch{&*fallback_, {}};
+  if (others_.has_value()) return *others_;
+  const std::string allowed = Allowed(path);
+  if (!allowed.empty()) {
+    return ApiError{.http_status = 405,
+                    .message = fmt::format("{} takes {} requests", std::string(path), allowed),
+                    .code = "method_not_allowed"};
+  }
+  return ApiError{.http_status = 404,
+                  .message = fmt::format("no such path: {}; /openapi.json lists what this server has",
+                                         std::string(path.substr(0, 200))),
+                  .code = "not_found"};
+}
+
+std::string UrlTable::Allowed(std::string_view path) const {
+  std::set<std::string> methods;
+  for (const Route& route : routes_) {
+    if (Match(route.pattern, path)) methods.insert(route.method);
+  }
+  return fmt::format("{}", fmt::join(methods, ", "));
+}
+
+}  // namespace numoe

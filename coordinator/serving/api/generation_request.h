@@ -1,0 +1,62 @@
+// GenerationRequest: what a client asks the model for, whichever API it speaks.
+//
+// Filled by the reader of a dialect (openai_request.h, responses_request.h, messages_request.h,
+// native_request.h), which has checked every field. A conversation or prompts, never both. Value.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/engine/scheduler/engine.h"
+#include "coordinator/serving/api/tool_choice.h"
+#include "coordinator/text/grammar/compiled_grammar.h"
+#include "nlohmann/json.hpp"
+
+namespace numoe {
+
+/// What the chat template is given.
+struct Conversation {
+  nlohmann::ordered_json messages;  // normalised (chat_messages.h)
+  nlohmann::ordered_json tools;     // null: none, or they must not be called
+  CallPolicy calls;                 // which of them may be called
+  nlohmann::ordered_json template_kwargs;
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;
+};
+
+/// Text, or token ids if `tokens` is not empty.
+struct Prompt {
+  std::string text;
+  std::vector<TokenId> tokens;
+};
+
+struct GenerationRequest {
+  std::string model;  // as asked; empty: not given
+  std::optional<Conversation> conversation;
+  std::vector<Prompt> prompts;  // each answered by itself
+
+  int n = 1;        // answers for each
+  int best_of = 1;  // generated for each, of which the n likeliest are given
+  bool echo = false;
+  SamplingParams sampling;
+  std::vector<std::string> stop;
+  bool include_stop = false;  // the stop string is part of the answer
+  bool skip_special_tokens = true;
+  std::string cache_salt;
+  int priority = 0;
+  std::optional<double> timeout_s;
+  std::string request_id;                  // the client's own; empty: made here
+  std::optional<GrammarSource> structure;  // what the answer's text must match
+  std::string structure_param;             // the field that asked for it
+
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage = false;  // in every event
+  bool return_token_ids = false;
+  bool include_reasoning = true;
+  bool list_answer = false;  // /generate: a list, even of one
+  int logprob_start = -1;    // /generate: where in the prompt log-probabilities begin; -1: behind it
+};
+
+}  // namespace numoe

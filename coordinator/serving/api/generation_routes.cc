@@ -1,0 +1,47 @@
+#include "coordinator/serving/api/generation_routes.h"
+
+#include <memory>
+#include <utility>
+
+#include "coordinator/serving/api/messages_request.h"
+#include "coordinator/serving/api/messages_writer.h"
+#include "coordinator/serving/api/native_request.h"
+#include "coordinator/serving/api/native_writer.h"
+#include "coordinator/serving/api/openai_request.h"
+#include "coordinator/serving/api/openai_writer.h"
+
+namespace numoe {
+namespace {
+
+template <typename Writer>
+std::unique_ptr<AnswerWriter> Write(const GenerationRequest& request, AnswerContext context) {
+  return std::make_unique<Writer>(request, std::move(context));
+}
+
+const Dialect kChat = {ReadChatRequest, Write<ChatWriter>, "chatcmpl-"};
+const Dialect kText = {ReadTextRequest, Write<TextWriter>, "cmpl-"};
+const Dialect kMessages = {ReadMessagesRequest, Write<MessagesWriter>, "msg_", ErrorShape::kAnthropic};
+const Dialect kNative = {ReadNativeRequest, Write<NativeWriter>, ""};
+
+}  // namespace
+
+void AddGenerationRoutes(UrlTable& urls, const ApiDeps& deps, RunningTasks& running,
+                         PreparationPool& preparers) {
+  const auto add = [&](const char* path, const char* summary, const Dialect& dialect) {
+    urls.Add({.method = "POST",
+              .pattern = path,
+              .summary = summary,
+              .handle =
+                  [&deps, &running, &preparers, &dialect](std::shared_ptr<Exchange> exchange) {
+                    std::make_shared<GenerationTask>(deps, running, std::move(exchange), dialect)
+                        ->Start(preparers);
+                  },
+              .errors = dialect.errors});
+  };
+  add("/v1/chat/completions", "An answer to a conversation (OpenAI)", kChat);
+  add("/v1/completions", "What follows a text (OpenAI)", kText);
+  add("/v1/messages", "An answer to a conversation (Anthropic)", kMessages);
+  add("/generate", "What follows texts or token ids (SGLang)", kNative);
+}
+
+}  // namespace numoe

@@ -1,0 +1,81 @@
+// JsonFields: typed access to the fields of a request, which keeps the first error.
+//
+// A field that is missing or null leaves `out` as it is. A wrong type or value is an ApiError (400) that
+// names the field and says what was expected and what was found. `path` prefixes the names:
+// "sampling_params.".
+#pragma once
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/base/ids.h"
+#include "coordinator/net/http/api_error.h"
+#include "nlohmann/json.hpp"
+
+namespace numoe {
+
+class JsonFields {
+ public:
+  /// REQUIRES: root is an object, and outlives this.
+  explicit JsonFields(const nlohmann::ordered_json& root, std::string path = "")
+      : root_(root), path_(std::move(path)) {
+    NUMOE_CHECK(root_.is_object()) << path_;
+  }
+
+  /// Null if missing or null.
+  const nlohmann::ordered_json* Get(const char* name) const;
+  /// The same, or an error unless it is an object or a list.
+  const nlohmann::ordered_json* Object(const char* name);
+  const nlohmann::ordered_json* Array(const char* name);
+
+  template <typename T>
+  void Number(const char* name, double low, double high, T& out) {
+    NUMOE_DCHECK_LE(low, high);
+    const nlohmann::ordered_json* value = Get(name);
+    if (value == nullptr) return;
+    const bool whole = std::is_integral_v<T>;
+    if (!(whole ? value->is_number_integer() : value->is_number()) ||
+        !(value->get<double>() >= low && value->get<double>() <= high)) {
+      return Fail(name, fmt::format("{} from {} to {}, found {}", whole ? "an integer" : "a number", low,
+                                    high, Short(*value)));
+    }
+    out = value->get<T>();
+  }
+  /// The same; what is not there stays none.
+  template <typename T>
+  void Number(const char* name, double low, double high, std::optional<T>& out) {
+    if (Get(name) == nullptr) return;
+    T number{};
+    Number(name, low, high, number);
+    out = number;
+  }
+  void Bool(const char* name, bool& out);
+  void String(const char* name, std::string& out);
+  void Tokens(const char* name, std::vector<TokenId>& out);
+  /// A string, or a list of them; none of them empty.
+  void Strings(const char* name, size_t count_max, std::vector<std::string>& out);
+
+  void Fail(const std::string& name, const std::string& expected);
+  void Fail(ApiError error);
+  /// Takes over the error of fields within these.
+  void Take(const JsonFields& inner);
+  const std::optional<ApiError>& error() const { return error_; }
+
+  /// At most 60 bytes of a value, for messages.
+  static std::string Short(const nlohmann::ordered_json& value);
+  /// True and filled if the value is a list of token ids.
+  static bool ReadTokens(const nlohmann::ordered_json& value, std::vector<TokenId>& out);
+
+ private:
+  const nlohmann::ordered_json& root_;
+  const std::string path_;
+  std::optional<ApiError> error_;
+};
+
+}  // namespace numoe

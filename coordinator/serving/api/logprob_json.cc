@@ -1,0 +1,78 @@
+#include "coordinator/serving/api/logprob_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr float kLowest = -9999;
+
+ordered_json Value(float logprob) {
+  if (std::isnan(logprob)) return nullptr;
+  return std::max(logprob, kLowest);
+}
+
+// Half a character is shown by its replacement; `bytes` has what it is.
+std::string TextOf(TokenId token, const Tokenizer& tokenizer) {
+  return tokenizer.Decode({&token, 1}, /*skip_special=*/false);
+}
+
+ordered_json ChatToken(const TokenLogprob& token, const Tokenizer& tokenizer) {
+  ordered_json bytes = ordered_json::array();
+  for (const char c : tokenizer.TokenBytes(token.token)) bytes.push_back(static_cast<unsigned char>(c));
+  return {{"token", TextOf(token.token, tokenizer)}, {"logprob", Value(token.logprob)}, {"bytes", bytes}};
+}
+
+}  // namespace
+
+ordered_json ChatLogprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& tokenizer) {
+  ordered_json content = ordered_json::array();
+  for (const TokenLogprobs& token : tokens) {
+    ordered_json entry = ChatToken(token.chosen, tokenizer);
+    entry["top_logprobs"] = ordered_json::array();
+    for (const TokenLogprob& other : token.top) entry["top_logprobs"].push_back(ChatToken(other, tokenizer));
+    content.push_back(std::move(entry));
+  }
+  return {{"content", content}, {"refusal", nullptr}};
+}
+
+ordered_json TextLogprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& tokenizer, int& offset) {
+  ordered_json offsets = ordered_json::array(), logprobs = ordered_json::array(),
+               texts = ordered_json::array(), tops = ordered_json::array();
+  for (const TokenLogprobs& token : tokens) {
+    const std::string text = TextOf(token.chosen.token, tokenizer);
+    offsets.push_back(offset);
+    offset += static_cast<int>(text.size());
+    texts.push_back(text);
+    logprobs.push_back(Value(token.chosen.logprob));
+    ordered_json top = ordered_json::object();
+    for (const TokenLogprob& other : token.top) top[TextOf(other.token, tokenizer)] = Value(other.logprob);
+    // vLLM and OpenAI list the drawn token too.
+    if (!token.top.empty() && !top.contains(text)) top[text] = Value(token.chosen.logprob);
+    tops.push_back(std::isnan(token.chosen.logprob) ? ordered_json(nullptr) : top);
+  }
+  return {{"text_offset", offsets}, {"token_logprobs", logprobs}, {"tokens", texts}, {"top_logprobs", tops}};
+}
+
+ordered_json PromptLogprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& tokenizer) {
+  ordered_json list = ordered_json::array({nullptr});  // nothing precedes the first
+  for (const TokenLogprobs& token : tokens) {
+    ordered_json entry = ordered_json::object();
+    const auto add = [&](const TokenLogprob& one, int rank) {
+      entry[std::to_string(one.token)] = {
+          {"logprob", Value(one.logprob)}, {"rank", rank}, {"decoded_token", TextOf(one.token, tokenizer)}};
+    };
+    add(token.chosen, token.rank);
+    for (size_t i = 0; i < token.top.size(); ++i) {
+      if (token.top[i].token != token.chosen.token) add(token.top[i], static_cast<int>(i) + 1);
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+}  // namespace numoe

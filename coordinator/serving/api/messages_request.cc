@@ -1,0 +1,268 @@
+#include "coordinator/serving/api/messages_request.h"
+
+#include <string>
+#include <utility>
+
+#include "coordinator/serving/api/openai_request.h"
+#include "coordinator/serving/api/sampling_fields.h"
+#include "coordinator/serving/api/structure_fields.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr size_t kStopSequencesMax = 16;
+
+std::string TypeOf(const ordered_json& block) {
+  if (!block.is_object()) return "";
+  const auto type = block.find("type");
+  return type != block.end() && type->is_string() ? type->get<std::string>() : "";
+}
+
+// A field of a block that must be there; null after an error.
+const std::string* Text(JsonFields& in, const ordered_json& block, const char* field,
+                        const std::string& where) {
+  const auto it = block.find(field);
+  if (it != block.end() && it->is_string()) return it->get_ptr<const std::string*>();
+  in.Fail(where + "." + field,
+          it == block.end() ? "a string, found nothing" : "a string, found " + JsonFields::Short(*it));
+  return nullptr;
+}
+
+// A string, or blocks of text, which are joined.
+std::string TextContent(JsonFields& in, const ordered_json& content, const std::string& where,
+                        const char* between) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) {
+    in.Fail(where, "a string or a list of blocks, found " + JsonFields::Short(content));
+    return "";
+  }
+  std::string text;
+  for (size_t i = 0; i < content.size(); ++i) {
+    const std::string place = fmt::format("{}[{}]", where, i);
+    if (TypeOf(content[i]) != "text") {
+      in.Fail(place, "a block of type \"text\" (this model takes text only), found " +
+                         JsonFields::Short(content[i]));
+      return "";
+    }
+    const std::string* part = Text(in, content[i], "text", place);
+    if (part == nullptr) return "";
+    text += (i > 0 ? between : "") + *part;
+  }
+  return text;
+}
+
+// The messages of a conversation, one after the other, as templates know them.
+class MessagesReader {
+ public:
+  explicit MessagesReader(JsonFields& in) : in_(in) {}
+
+  void Add(const ordered_json& message, size_t index) {
+    const std::string where = fmt::format("messages[{}]", index);
+    if (!message.is_object()) return in_.Fail(where, "an object, found " + JsonFields::Short(message));
+    const std::string* role = Text(in_, message, "role", where);
+    if (role == nullptr) return;
+    if (*role != "user" && *role != "assistant" && *role != "system")
+      return in_.Fail(where + ".role", "\"user\" or \"assistant\", found " + JsonFields::Short(*role));
+    const ordered_json content = message.value("content", ordered_json());
+    const std::string place = where + ".content";
+    if (*role == "system") {
+      out_.push_back({{"role", "system"}, {"content", TextContent(in_, content, place, "\n")}});
+    } else if (content.is_string()) {
+      out_.push_back({{"role", *role}, {"content", content}});
+    } else if (!content.is_array()) {
+      in_.Fail(place, "a string or a list of blocks, found " + JsonFields::Short(content));
+    } else {
+      *role == "user" ? AddUser(content, place) : AddAssistant(content, place);
+    }
+  }
+
+  ordered_json Take() { return std::move(out_); }
+
+ private:
+  // Results of tools come between what the user says, and are messages of their own.
+  void AddUser(const ordered_json& content, const std::string& where) {
+    std::string text;
+    bool said = content.empty();
+    const auto flush = [&] {
+      if (std::exchange(said, false))
+        out_.push_back({{"role", "user"}, {"content", std::exchange(text, "")}});
+    };
+    for (size_t i = 0; i < content.size(); ++i) {
+      const std::string place = fmt::format("{}[{}]", where, i);
+      const std::string type = TypeOf(content[i]);
+      if (type == "tool_result") {
+        flush();
+        AddToolResult(content[i], place);
+      } else if (type == "text") {
+        const std::string* part = Text(in_, content[i], "text", place);
+        if (part == nullptr) return;
+        text += *part;
+        said = true;
+      } else {
+        return in_.Fail(place, "a block of type text or tool_result (this model takes text only), found " +
+                                   JsonFields::Short(content[i]));
+      }
+    }
+    flush();
+  }
+
+  void AddToolResult(const ordered_json& block, const std::string& where) {
+    const std::string* id = Text(in_, block, "tool_use_id", where);
+    if (id == nullptr) return;
+    std::string text;
+    if (const auto content = block.find("content"); content != block.end() && !content->is_null())
+      text = TextContent(in_, *content, where + ".content", "\n");
+    // Templates have no field for it, and the model must know.
+    if (block.value("is_error", ordered_json()) == true) text = "Error: " + text;
+    out_.push_back({{"role", "tool"}, {"tool_call_id", *id}, {"content", text}});
+  }
+
+  void AddAssistant(const ordered_json& content, const std::string& where) {
+    std::string text, thinking;
+    ordered_json calls = ordered_json::array();
+    for (size_t i = 0; i < content.size(); ++i) {
+      const std::string place = fmt::format("{}[{}]", where, i);
+      const ordered_json& block = content[i];
+      const std::string type = TypeOf(block);
+      if (type == "text" || type == "thinking") {
+        const std::string* part = Text(in_, block, type.c_str(), place);
+        if (part == nullptr) return;
+        (type == "text" ? text : thinking) += *part;
+      } else if (type == "tool_use") {
+        AddCall(block, place, calls);
+      } else if (type != "redacted_thinking") {  // only who wrote it can read it
+        return in_.Fail(place,
+                        "a block of type text, thinking or tool_use, found " + JsonFields::Short(block));
+      }
+    }
+    ordered_json message = {{"role", "assistant"}, {"content", text}};
+    if (text.empty() && !calls.empty()) message["content"] = nullptr;
+    if (!thinking.empty()) message["reasoning_content"] = thinking;
+    if (!calls.empty()) message["tool_calls"] = std::move(calls);
+    out_.push_back(std::move(message));
+  }
+
+  void AddCall(const ordered_json& block, const std::string& where, ordered_json& calls) {
+    const std::string* id = Text(in_, block, "id", where);
+    const std::string* name = Text(in_, block, "name", where);
+    if (id == nullptr || name == nullptr) return;
+    const ordered_json input = block.value("input", ordered_json::object());
+    if (!input.is_object()) return in_.Fail(where + ".input", "an object, found " + JsonFields::Short(input));
+    calls.push_back(
+        {{"id", *id}, {"type", "function"}, {"function", {{"name", *name}, {"arguments", input}}}});
+  }
+
+  JsonFields& in_;
+  ordered_json out_ = ordered_json::array();
+};
+
+void ReadTools(JsonFields& in, Conversation& out) {
+  const ordered_json* tools = in.Array("tools");
+  if (tools == nullptr || tools->empty()) return;
+  for (size_t i = 0; i < tools->size(); ++i) {
+    const std::string where = fmt::format("tools[{}]", i);
+    const ordered_json& tool = (*tools)[i];
+    const std::string type = TypeOf(tool);
+    if (!tool.is_object() || (!type.empty() && type != "custom"))
+      return in.Fail(where, "a tool of the client's own, with input_schema (this server runs none), found " +
+                                JsonFields::Short(tool));
+    const std::string* name = Text(in, tool, "name", where);
+    if (name == nullptr) return;
+    ordered_json function = {{"name", *name}};
+    if (tool.contains("description")) function["description"] = tool["description"];
+    if (!tool.contains("input_schema") || !tool["input_schema"].is_object())
+      return in.Fail(where + ".input_schema", "a JSON Schema of type object");
+    function["parameters"] = tool["input_schema"];
+    if (tool.contains("strict")) function["strict"] = tool["strict"];
+    out.tools.push_back({{"type", "function"}, {"function", std::move(function)}});
+  }
+}
+
+// auto, any, tool and none are OpenAI's auto, required, a named function and none.
+void ReadChoice(JsonFields& in, Conversation& out) {
+  const ordered_json* choice = in.Object("tool_choice");
+  if (choice == nullptr) return ReadCalls(in, nullptr, true, out);
+  JsonFields inner(*choice, "tool_choice.");
+  bool single = false;
+  std::string name;
+  inner.Bool("disable_parallel_tool_use", single);
+  inner.String("name", name);
+  in.Take(inner);
+  const std::string type = TypeOf(*choice);
+  ordered_json openai = type == "any" ? "required" : type;
+  if (type == "tool") openai = {{"type", "function"}, {"function", {{"name", name}}}};
+  if (type != "auto" && type != "none" && type != "any" && (type != "tool" || name.empty())) {
+    return in.Fail("tool_choice",
+                   "a type of auto, any, tool (with a name) or none, found " + JsonFields::Short(*choice));
+  }
+  ReadCalls(in, &openai, !single, out);
+}
+
+void ReadThinking(JsonFields& in, Conversation& out) {
+  const ordered_json* thinking = in.Object("thinking");
+  if (thinking == nullptr) return;
+  const std::string type = TypeOf(*thinking);
+  if (type != "enabled" && type != "disabled" && type != "adaptive")
+    return in.Fail("thinking",
+                   "a type of enabled, disabled or adaptive, found " + JsonFields::Short(*thinking));
+  if (type != "adaptive") SetThinking(type == "enabled", out.template_kwargs);
+}
+
+void ReadOutputFormat(JsonFields& in, GenerationRequest& out) {
+  const ordered_json* config = in.Object("output_config");
+  if (config == nullptr) return;
+  const auto format = config->find("format");
+  if (format != config->end() && !format->is_null()) ReadFormat(in, "output_config", *format, out);
+}
+
+}  // namespace
+
+void ReadMessagesConversation(JsonFields& in, GenerationRequest& out) {
+  Conversation& c = out.conversation.emplace();
+  const ordered_json* messages = in.Get("messages");
+  if (messages == nullptr || !messages->is_array() || messages->empty()) {
+    return in.Fail("messages", "a list with at least one message, found " +
+                                   (messages == nullptr ? "nothing" : JsonFields::Short(*messages)));
+  }
+  c.messages = ordered_json::array();
+  if (const ordered_json* system = in.Get("system"); system != nullptr) {
+    std::string text = TextContent(in, *system, "system", "\n");
+    if (!text.empty()) c.messages.push_back({{"role", "system"}, {"content", std::move(text)}});
+  }
+  MessagesReader reader(in);
+  for (size_t i = 0; i < messages->size() && !in.error(); ++i) reader.Add((*messages)[i], i);
+  for (ordered_json& message : reader.Take()) c.messages.push_back(std::move(message));
+  if (in.error()) return;
+  // What the assistant is to go on with.
+  const ordered_json& last = c.messages.back();
+  c.continue_final_message =
+      last["role"] == "assistant" && !last.contains("tool_calls") && last["content"] != "";
+  c.add_generation_prompt = !c.continue_final_message;
+  if (const ordered_json* kwargs = in.Object("chat_template_kwargs"); kwargs != nullptr)
+    c.template_kwargs = *kwargs;
+  ReadTools(in, c);
+  ReadChoice(in, c);
+  ReadThinking(in, c);
+}
+
+std::variant<GenerationRequest, ApiError> ReadMessagesRequest(const ordered_json& body,
+                                                              const GenerationDefaults& defaults) {
+  GenerationRequest out;
+  SetSamplingDefaults(defaults, out);
+  JsonFields in(body);
+  ReadCommon(in, out);
+  in.Bool("stream", out.stream);
+  ReadSampling(in, out);
+  out.n = out.best_of = 1;  // a message is one answer
+  if (in.Get("max_tokens") == nullptr) in.Fail("max_tokens", "an integer of at least 1, found nothing");
+  in.Number("max_tokens", 1, INT32_MAX, out.sampling.max_tokens);
+  in.Strings("stop_sequences", kStopSequencesMax, out.stop);
+  ReadOutputFormat(in, out);
+  ReadMessagesConversation(in, out);
+  if (in.error()) return *in.error();
+  return out;
+}
+
+}  // namespace numoe

@@ -1,0 +1,18 @@
+// What SGLang's /generate is asked, read from JSON and checked.
+//
+// Source: SGLang 0.5's GenerateReqInput: text or input_ids, one or a list; sampling_params for all of them.
+// Unknown fields are accepted; a wrong type or value is an ApiError that names the parameter. Pure functions.
+#pragma once
+
+#include <variant>
+
+#include "common/weights/model_config.h"
+#include "coordinator/net/http/api_error.h"
+#include "coordinator/serving/api/generation_request.h"
+
+namespace numoe {
+
+std::variant<GenerationRequest, ApiError> ReadNativeRequest(const nlohmann::ordered_json& body,
+                                                            const GenerationDefaults& defaults);
+
+}  // namespace numoe

@@ -1,0 +1,30 @@
+// SGLang's answer to /generate: {text, output_ids, meta_info}, and a list of them where a list was asked.
+//
+// Source: SGLang 0.5. Each event of a stream has all the text so far, as SGLang's clients expect, and its
+// place in the list as `index`. Log-probabilities are [logprob, id, null]. One thread.
+#pragma once
+
+#include <chrono>
+
+#include "coordinator/serving/api/answer_writer.h"
+
+namespace numoe {
+
+class NativeWriter final : public AnswerWriter {
+ public:
+  NativeWriter(const GenerationRequest& request, AnswerContext context);
+  std::string Events(const Choice& choice, const ChoiceStep& step) override;
+  std::string End(const Choices&) override { return kSseDone; }
+  std::string Whole(const Choices& choices) override;
+
+ private:
+  nlohmann::ordered_json Answer(const Choice& choice) const;
+  nlohmann::ordered_json FinishJson(const Choice& choice) const;
+  void AddLogprobs(const Choice& choice, nlohmann::ordered_json& meta) const;
+
+  const GenerationRequest request_;
+  const AnswerContext context_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace numoe

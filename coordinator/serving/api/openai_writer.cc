@@ -1,0 +1,209 @@
+#include "coordinator/serving/api/openai_writer.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+#include "coordinator/serving/api/logprob_json.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+using Kind = AnswerDelta::Kind;
+
+ordered_json Base(const AnswerContext& context, const char* object) {
+  return {{"id", context.id}, {"object", object}, {"created", context.created}, {"model", context.model}};
+}
+
+void AddReasoning(const std::string& text, ordered_json& object) {
+  object["reasoning_content"] = text;
+  object["reasoning"] = text;
+}
+
+void AddDelta(const AnswerDelta& delta, ordered_json& object) {
+  switch (delta.kind) {
+    case Kind::kReasoning:
+      AddReasoning(delta.text, object);
+      break;
+    case Kind::kContent:
+      object["content"] = delta.text;
+      break;
+    case Kind::kCallBegin:
+      object["tool_calls"] = {{{"index", delta.call},
+                               {"id", delta.id},
+                               {"type", "function"},
+                               {"function", {{"name", delta.name}, {"arguments", ""}}}}};
+      break;
+    case Kind::kArguments:
+      object["tool_calls"] = {{{"index", delta.call}, {"function", {{"arguments", delta.text}}}}};
+      break;
+  }
+}
+
+ordered_json Message(const ParsedAnswer& answer) {
+  ordered_json message = {{"role", "assistant"}, {"content", answer.content}, {"refusal", nullptr}};
+  if (answer.content.empty() && !answer.calls.empty()) message["content"] = nullptr;
+  if (!answer.reasoning.empty()) AddReasoning(answer.reasoning, message);
+  for (const ToolCall& call : answer.calls) {
+    message["tool_calls"].push_back({{"id", call.id},
+                                     {"type", "function"},
+                                     {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+  return message;
+}
+
+ordered_json FinishReasonOf(const Choice& choice) {
+  return choice.done() ? ordered_json(choice.finish_reason()) : ordered_json(nullptr);
+}
+
+ordered_json StopReasonOf(const Choice& choice) {
+  if (const auto* token = std::get_if<TokenId>(&choice.stop_reason())) return *token;
+  if (const auto* text = std::get_if<std::string>(&choice.stop_reason())) return *text;
+  return nullptr;
+}
+
+// Of one of several choices with the same prompt.
+void AddPromptDetails(const Choice& choice, const GenerationRequest& request, const AnswerContext& context,
+                      ordered_json& object) {
+  if (request.sampling.prompt_logprobs && !request.echo)  // an echo has them in its place
+    object["prompt_logprobs"] = PromptLogprobs(choice.prompt_logprobs(), context.tokenizer);
+  if (request.return_token_ids)
+    object["prompt_token_ids"] = context.prompts[static_cast<size_t>(choice.prompt_index())];
+}
+
+void AddStreamUsage(const GenerationRequest& request, const Choice& choice, bool reasoning,
+                    ordered_json& chunk) {
+  if (request.continuous_usage) {
+    chunk["usage"] = OpenAiUsage(CountUsage(choice), reasoning);
+  } else if (request.include_usage) {
+    chunk["usage"] = nullptr;
+  }
+}
+
+std::string UsageEvent(const AnswerContext& context, const char* object, const Choices& choices,
+                       bool reasoning) {
+  ordered_json chunk = Base(context, object);
+  chunk["choices"] = ordered_json::array();
+  chunk["usage"] = OpenAiUsage(CountUsage(choices), reasoning);
+  return SseEvent(chunk);
+}
+
+}  // namespace
+
+ordered_json OpenAiUsage(const TokenUsage& usage, bool reasoning) {
+  ordered_json json = {{"prompt_tokens", usage.prompt},
+                       {"completion_tokens", usage.completion},
+                       {"total_tokens", usage.prompt + usage.completion},
+                       {"prompt_tokens_details", {{"cached_tokens", usage.cached}}}};
+  if (reasoning) json["completion_tokens_details"] = {{"reasoning_tokens", usage.reasoning}};
+  return json;
+}
+
+ChatWriter::ChatWriter(const GenerationRequest& request, AnswerContext context)
+    : request_(request), context_(std::move(context)) {}
+
+std::string ChatWriter::Events(const Choice& choice, const ChoiceStep& step) {
+  if (step.deltas.empty()) return choice.done() ? Event(choice, step, nullptr, true) : "";
+  std::string events;
+  for (const AnswerDelta& delta : step.deltas)
+    events += Event(choice, step, &delta, &delta == &step.deltas.back());
+  return events;
+}
+
+std::string ChatWriter::Event(const Choice& choice, const ChoiceStep& step, const AnswerDelta* delta,
+                              bool last) {
+  const bool first = begun_.insert(choice.index()).second;
+  ordered_json object = ordered_json::object();
+  if (first) object["role"] = "assistant";
+  if (delta != nullptr) {
+    AddDelta(*delta, object);
+  } else if (first) {
+    object["content"] = "";
+  }
+  ordered_json json = {{"index", choice.index()}, {"delta", object}, {"logprobs", nullptr}};
+  // All that the step's tokens have goes with its last event.
+  if (request_.sampling.logprobs && last) json["logprobs"] = ChatLogprobs(step.logprobs, context_.tokenizer);
+  json["finish_reason"] = last ? FinishReasonOf(choice) : ordered_json(nullptr);
+  if (last && choice.done()) json["stop_reason"] = StopReasonOf(choice);
+  if (request_.return_token_ids && last) json["token_ids"] = step.tokens;
+  ordered_json chunk = Base(context_, "chat.completion.chunk");
+  if (first && request_.return_token_ids)
+    chunk["prompt_token_ids"] = context_.prompts[static_cast<size_t>(choice.prompt_index())];
+  chunk["choices"] = ordered_json::array({json});
+  AddStreamUsage(request_, choice, true, chunk);
+  return SseEvent(chunk);
+}
+
+std::string ChatWriter::End(const Choices& choices) {
+  const bool usage = request_.include_usage;
+  return (usage ? UsageEvent(context_, "chat.completion.chunk", choices, true) : "") + kSseDone;
+}
+
+std::string ChatWriter::Whole(const Choices& choices) {
+  NUMOE_CHECK(!choices.empty());
+  ordered_json answer = Base(context_, "chat.completion");
+  answer["choices"] = ordered_json::array();
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const Choice& choice = *choices[i];
+    ordered_json json = {{"index", i}, {"message", Message(choice.answer())}, {"logprobs", nullptr}};
+    if (request_.sampling.logprobs) json["logprobs"] = ChatLogprobs(choice.logprobs(), context_.tokenizer);
+    json["finish_reason"] = FinishReasonOf(choice);
+    json["stop_reason"] = StopReasonOf(choice);
+    if (request_.return_token_ids) json["token_ids"] = choice.tokens();
+    answer["choices"].push_back(std::move(json));
+  }
+  answer["usage"] = OpenAiUsage(CountUsage(choices), true);
+  AddPromptDetails(*choices[0], request_, context_, answer);
+  return DumpJson(answer);
+}
+
+TextWriter::TextWriter(const GenerationRequest& request, AnswerContext context)
+    : request_(request),
+      context_(std::move(context)),
+      offsets_(context_.prompts.size() * static_cast<size_t>(request.best_of)) {}
+
+ordered_json TextWriter::ChoiceJson(const Choice& choice, const std::string& text,
+                                    const std::vector<TokenId>& tokens,
+                                    const std::vector<TokenLogprobs>& logprobs, int& offset) {
+  ordered_json json = {{"index", choice.index()}, {"text", text}, {"logprobs", nullptr}};
+  if (request_.sampling.logprobs) json["logprobs"] = TextLogprobs(logprobs, context_.tokenizer, offset);
+  json["finish_reason"] = FinishReasonOf(choice);
+  if (choice.done()) json["stop_reason"] = StopReasonOf(choice);
+  if (request_.return_token_ids) json["token_ids"] = tokens;
+  return json;
+}
+
+std::string TextWriter::Events(const Choice& choice, const ChoiceStep& step) {
+  if (!step.says_something() && !choice.done()) return "";
+  std::string text;
+  for (const AnswerDelta& delta : step.deltas) text += delta.text;
+  ordered_json chunk = Base(context_, "text_completion");
+  NUMOE_CHECK_LT(static_cast<size_t>(choice.index()), offsets_.size());
+  int& offset = offsets_[static_cast<size_t>(choice.index())];
+  chunk["choices"] = ordered_json::array({ChoiceJson(choice, text, step.tokens, step.logprobs, offset)});
+  AddStreamUsage(request_, choice, false, chunk);
+  return SseEvent(chunk);
+}
+
+std::string TextWriter::End(const Choices& choices) {
+  const bool usage = request_.include_usage;
+  return (usage ? UsageEvent(context_, "text_completion", choices, false) : "") + kSseDone;
+}
+
+std::string TextWriter::Whole(const Choices& choices) {
+  ordered_json answer = Base(context_, "text_completion");
+  answer["choices"] = ordered_json::array();
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const Choice& choice = *choices[i];
+    int offset = 0;
+    ordered_json json =
+        ChoiceJson(choice, choice.answer().content, choice.tokens(), choice.logprobs(), offset);
+    json["index"] = i;  // of those that are given
+    AddPromptDetails(choice, request_, context_, json);
+    answer["choices"].push_back(std::move(json));
+  }
+  answer["usage"] = OpenAiUsage(CountUsage(choices), false);
+  return DumpJson(answer);
+}
+
+}  // namespace numoe

@@ -1,0 +1,48 @@
+// OpenAI's objects: chat.completion with its chunks, and text_completion.
+//
+// Source: OpenAI's API description 2.3.0; reasoning under both names that clients know (reasoning_content:
+// DeepSeek, SGLang; reasoning: vLLM); stop_reason, prompt_logprobs, token_ids and prompt_token_ids as vLLM.
+// Only what was asked for is added to a stream: clients of benchmarks take any chunk for a token. One thread.
+#pragma once
+
+#include <set>
+
+#include "coordinator/serving/api/answer_writer.h"
+
+namespace numoe {
+
+nlohmann::ordered_json OpenAiUsage(const TokenUsage& usage, bool reasoning);
+
+class ChatWriter final : public AnswerWriter {
+ public:
+  ChatWriter(const GenerationRequest& request, AnswerContext context);
+  std::string Events(const Choice& choice, const ChoiceStep& step) override;
+  std::string End(const Choices& choices) override;
+  std::string Whole(const Choices& choices) override;
+
+ private:
+  std::string Event(const Choice& choice, const ChoiceStep& step, const AnswerDelta* delta, bool last);
+
+  const GenerationRequest request_;
+  const AnswerContext context_;
+  std::set<int> begun_;  // choices that have had their first event
+};
+
+class TextWriter final : public AnswerWriter {
+ public:
+  TextWriter(const GenerationRequest& request, AnswerContext context);
+  std::string Events(const Choice& choice, const ChoiceStep& step) override;
+  std::string End(const Choices& choices) override;
+  std::string Whole(const Choices& choices) override;
+
+ private:
+  nlohmann::ordered_json ChoiceJson(const Choice& choice, const std::string& text,
+                                    const std::vector<TokenId>& tokens,
+                                    const std::vector<TokenLogprobs>& logprobs, int& offset);
+
+  const GenerationRequest request_;
+  const AnswerContext context_;
+  std::vector<int> offsets_;  // [choice] bytes streamed so far, for text_offset
+};
+
+}  // namespace numoe

@@ -1,0 +1,40 @@
+// Preparation: from a body to what the engine is given. The slow part of a request before its first token.
+//
+// Reads and checks the JSON, renders the template, tokenises, compiles the grammar. Pure but for the grammar
+// cache; any thread, never a connection's: a prompt of megabytes takes a while.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "coordinator/execution/sampling/token_constraint.h"
+#include "coordinator/net/http/api_error.h"
+#include "coordinator/serving/api/api_deps.h"
+#include "coordinator/serving/api/generation_request.h"
+
+namespace numoe {
+
+struct Prepared {
+  GenerationRequest request;
+  std::vector<std::vector<TokenId>> prompts;
+  std::vector<std::unique_ptr<TokenConstraint>> constraints;  // [choice]; null: any text
+};
+
+using RequestReader = std::function<std::variant<GenerationRequest, ApiError>(const nlohmann::ordered_json&,
+                                                                              const GenerationDefaults&)>;
+
+/// The body's JSON object; 400 if it is something else.
+std::variant<nlohmann::ordered_json, ApiError> ReadBody(std::string_view body);
+std::variant<Prepared, ApiError> Prepare(std::string_view body, const RequestReader& read,
+                                         const ApiDeps& deps);
+/// 404 if the request names a model that is not served.
+std::optional<ApiError> CheckModel(const GenerationRequest& request, const ApiDeps& deps);
+/// The prompts as the model sees them: rendered and tokenised, each within the context.
+std::variant<std::vector<std::vector<TokenId>>, ApiError> TokenisePrompts(const GenerationRequest& request,
+                                                                          const ApiDeps& deps);
+
+}  // namespace numoe

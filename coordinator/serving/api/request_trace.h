@@ -1,0 +1,56 @@
+// RequestTrace: a request's life as OpenTelemetry spans, collected while it is answered and exported once.
+//
+// One span for the request, and below it for each choice: queue (until the engine takes it up), prefill
+// (until its first token) and decode. What is asked and answered is in none of them, only sizes, parameters
+// and times. Lives on the connection's executor, as its GenerationTask; without End it ended with nobody to
+// answer.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/net/http/exchange.h"
+#include "coordinator/serving/api/answer_writer.h"
+#include "coordinator/serving/api/generation_request.h"
+#include "coordinator/serving/tracing/tracer.h"
+
+namespace numoe {
+
+class RequestTrace {
+ public:
+  /// Null: there is no tracer, or the request is not recorded.
+  static std::unique_ptr<RequestTrace> Begin(Tracer* tracer, const HttpRequest& request);
+  RequestTrace(const RequestTrace&) = delete;
+  RequestTrace& operator=(const RequestTrace&) = delete;
+  ~RequestTrace();
+
+  /// Once it is known what is asked.
+  void Describe(const GenerationRequest& request, const std::string& answer_id, const std::string& model);
+  void Submitted(size_t choice);
+  void Took(size_t choice, const TokenEvent& event);
+  /// `error`: "" where it was answered.
+  void End(int http_status, const std::string& error, const Choices& choices);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct ChoiceTimes {
+    Clock::time_point submitted;
+    std::optional<Clock::time_point> admitted, first_token, last_token;
+  };
+
+  RequestTrace(Tracer& tracer, TraceContext context, const HttpRequest& request);
+  int64_t Nanoseconds(Clock::time_point time) const;
+  Span Part(const char* name, size_t choice, Clock::time_point begin, Clock::time_point end) const;
+  void AddParts(size_t choice, const ChoiceTimes& times, Clock::time_point end, std::vector<Span>& out) const;
+
+  Tracer& tracer_;
+  Span root_;
+  const Clock::time_point begin_;
+  std::vector<ChoiceTimes> choices_;
+  bool over_ = false;
+};
+
+}  // namespace numoe

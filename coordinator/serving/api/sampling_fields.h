@@ -1,0 +1,30 @@
+// The sampling parameters that all dialects name alike.
+//
+// temperature, top_p, top_k, min_p, seed (SGLang: sampling_seed), the penalties, logit_bias, min_tokens
+// (SGLang: min_new_tokens), ignore_eos, stop, stop_token_ids, allowed_token_ids, include_stop_str_in_output
+// (SGLang: no_stop_trim), skip_special_tokens, n, best_of. The number of tokens has a name of its own in each
+// dialect. Pure functions.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/weights/model_config.h"
+#include "coordinator/serving/api/generation_request.h"
+#include "coordinator/serving/api/json_fields.h"
+
+namespace numoe {
+
+/// What holds where the client says nothing.
+void SetSamplingDefaults(const GenerationDefaults& defaults, GenerationRequest& out);
+/// Lists of token ids come out sorted, each id once.
+void ReadSampling(JsonFields& in, GenerationRequest& out);
+/// What no reader knows: that stop_token_ids and allowed_token_ids are tokens of this model; none: they are.
+std::optional<ApiError> CheckTokenIds(const SamplingParams& sampling, int vocab_size);
+/// Whether a server may lock the parameter of this name at this number. INVALID_ARGUMENT says what there is.
+absl::Status CheckSamplingValue(const std::string& name, double value);
+/// A number as clients write it: whole ones without a point, which counts do not take.
+nlohmann::ordered_json SamplingNumber(double value);
+
+}  // namespace numoe

@@ -1,0 +1,22 @@
+// Server-sent events (WHATWG HTML, 9.2) as OpenAI's and Anthropic's clients read them.
+//
+// One line of JSON for each event; text that is not UTF-8 is replaced, never an error. Pure functions.
+#pragma once
+
+#include <string>
+
+#include "common/json/json_reader.h"
+#include "nlohmann/json.hpp"
+
+namespace numoe {
+
+inline constexpr char kSseDone[] = "data: [DONE]\n\n";
+
+inline std::string SseEvent(const nlohmann::ordered_json& json) { return "data: " + DumpJson(json) + "\n\n"; }
+
+/// With a name; the responses API and Anthropic's have one for each kind of event.
+inline std::string SseEvent(const std::string& name, const nlohmann::ordered_json& json) {
+  return "event: " + name + "\n" + SseEvent(json);
+}
+
+}  // namespace numoe

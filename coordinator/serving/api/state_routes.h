@@ -1,0 +1,49 @@
+// StateRoutes: the server's state: health, models, load, metrics, and the switches that operators have.
+//
+// The thread that took a request answers it at once. Only /expert_stats asks the workers, on a thread of its
+// own, because each worker may take a second. `running` and everything in `deps` except the engine outlive
+// this, and this outlives the server.
+#pragma once
+
+#include <memory>
+
+#include "coordinator/net/http/url_table.h"
+#include "coordinator/serving/api/api_deps.h"
+#include "coordinator/serving/api/generation_task.h"
+
+namespace boost::asio {
+class thread_pool;
+}
+
+namespace numoe {
+
+class StateRoutes {
+ public:
+  StateRoutes(const ApiDeps& deps, RunningTasks& running);
+  ~StateRoutes();
+
+  void Register(UrlTable& urls);
+  /// Nothing is waited for any more once it returns.
+  void Stop();
+  /// Drops what waited. REQUIRES: Stop() was called.
+  void DropWork();
+
+ private:
+  using Answer = void (StateRoutes::*)(const std::shared_ptr<Exchange>&);
+
+  void HealthGenerate(const std::shared_ptr<Exchange>& exchange);
+  void Models(const std::shared_ptr<Exchange>& exchange);
+  void OneModel(const std::shared_ptr<Exchange>& exchange);
+  void ModelInfo(const std::shared_ptr<Exchange>& exchange);
+  void ServerInfo(const std::shared_ptr<Exchange>& exchange);
+  void ExpertStats(const std::shared_ptr<Exchange>& exchange);
+  void Load(const std::shared_ptr<Exchange>& exchange);
+  void ResetPrefixCache(const std::shared_ptr<Exchange>& exchange);
+  void AbortRequest(const std::shared_ptr<Exchange>& exchange);
+
+  const ApiDeps& deps_;
+  RunningTasks& running_;
+  std::unique_ptr<boost::asio::thread_pool> waiters_;  // for what waits for workers; null: dropped
+};
+
+}  // namespace numoe

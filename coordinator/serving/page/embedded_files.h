@@ -1,0 +1,15 @@
+// EmbeddedFiles: the table that embed.cmake writes when the program is built, one entry for each file of the
+// page in this folder.
+//
+// index.html has the path "/", every other file NAME has "/page/NAME". Lives as long as the program;
+// thread-safe.
+#pragma once
+
+#include "absl/types/span.h"
+#include "coordinator/serving/page/page_file.h"
+
+namespace numoe {
+
+absl::Span<const PageFile> EmbeddedFiles();
+
+}  // namespace numoe

@@ -1,0 +1,59 @@
+// Syntax tree of a template: one node type, whose kind says which fields it uses.
+//
+// Owned by the parsed template, immutable, shared by all renderings. `line` is for messages.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coordinator/text/chat/jinja_value.h"
+
+namespace numoe::jinja {
+
+enum class Kind : uint8_t {
+  // statements
+  kText,         // text
+  kPrint,        // args[0]
+  kIf,           // args: condition, condition, ...; blocks: one for each, and one more for else
+  kFor,          // names; args: iterable [, condition]; blocks: body, else
+  kSet,          // targets in args (kName, kAttribute, kList of them), last arg: value
+  kSetBlock,     // args[0]: target; blocks[0]
+  kMacro,        // text: name; names: parameters; args: defaults (nullptr: none); blocks[0]
+  kFilterBlock,  // args[0]: filter chain applied to a kBody; blocks[0]
+  kGeneration,   // blocks[0]
+  kBreak,
+  kContinue,
+  // expressions
+  kLiteral,    // value
+  kName,       // text
+  kList,       // args
+  kDict,       // args: key, value, ...
+  kAttribute,  // args[0], text
+  kItem,       // args[0], args[1]
+  kSlice,      // args[0], and begin, end, step (nullptr: not given)
+  kCall,       // args[0] callee, then positional; names/keywords
+  kFilter,     // args[0], text: filter, then positional; names/keywords
+  kTest,       // args[0], text: test, then positional
+  kUnary,      // text: "not" "-" "+"; args[0]
+  kBinary,     // text: operator; args[0], args[1]
+  kCompare,    // args: operands; names: operators between them
+  kTernary,    // args: condition, then, else (nullptr: undefined)
+  kBody,       // the text that a filter block captured
+};
+
+struct Node {
+  Kind kind = Kind::kText;
+  int line = 1;
+  std::string text;
+  Value value;
+  std::vector<std::unique_ptr<Node>> args;
+  std::vector<std::string> names;
+  std::vector<std::unique_ptr<Node>> keywords;  // values for `names` of a call or filter
+  std::vector<std::vector<std::unique_ptr<Node>>> blocks;
+};
+
+using NodePtr = std::unique_ptr<Node>;
+using Block = std::vector<NodePtr>;
+
+}  // namespace numoe::jinja

@@ -1,0 +1,44 @@
+// Jinja expressions, as Jinja2 3.1 binds them: ternary, or, and, not, comparisons, sums, ~, products, powers,
+// signs, then postfixes and filters. Builds nodes, evaluates nothing; errors are TokenStream's: after the
+// first one every function returns nullptr.
+#pragma once
+
+#include <string>
+
+#include "coordinator/text/chat/jinja_token_stream.h"
+
+namespace numoe::jinja {
+
+class ExpressionParser : protected TokenStream {
+ protected:
+  using TokenStream::TokenStream;
+
+  NodePtr ParseTuple(bool with_ternary = true);
+  NodePtr ParseExpression();
+  NodePtr ParseFilters(NodePtr node, bool bar_given = false);
+
+ private:
+  NodePtr MakeBinary(std::string op, NodePtr left, NodePtr right);
+  NodePtr ParseOr();
+  NodePtr ParseAnd();
+  NodePtr ParseNot();
+  NodePtr ParseCompare();
+  NodePtr ParseSum();
+  NodePtr ParseConcat();
+  NodePtr ParseProduct();
+  NodePtr ParsePower();
+  NodePtr ParseUnary(bool with_filters);
+  NodePtr ParsePrimary();
+  NodePtr ParseNumber();
+  NodePtr ParseNameOrConstant();
+  NodePtr ParseParenthesis();
+  NodePtr ParseListLiteral();
+  NodePtr ParseDictLiteral();
+  NodePtr ParsePostfix(NodePtr node);
+  NodePtr ParseSubscript(NodePtr base);
+  void ParseArguments(Node& call);
+  NodePtr ParseTest(NodePtr operand);
+  bool StartsBareArgument() const;
+};
+
+}  // namespace numoe::jinja

@@ -1,0 +1,16 @@
+// Template source to syntax tree.
+//
+// Recursive descent with Jinja's precedences; nesting is bounded by limits::kTemplateDepthMax. Errors give
+// the line, what was found and what was expected.
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "coordinator/text/chat/jinja_ast.h"
+
+namespace numoe::jinja {
+
+absl::StatusOr<Block> Parse(std::string_view source);
+
+}  // namespace numoe::jinja

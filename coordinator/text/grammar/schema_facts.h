@@ -1,0 +1,118 @@
+// SchemaFacts: what a set of JSON schemas, which all must hold, says about a value, keyword by keyword.
+//
+// A schema with allOf, $ref and keywords beside them is one set of facts: each keyword narrows. anyOf and
+// oneOf stay as lists of alternatives, of which the compiler tries each with the rest. Sub-schemas are kept
+// as (schema, place) and read when they are compiled, so recursive schemas need no care here. A keyword that
+// would be an assertion and is not supported is UNIMPLEMENTED, a malformed one INVALID_ARGUMENT, both with
+// the JSON pointer of its place; unknown keywords and formats are annotations, as the specification has it.
+// One thread.
+//
+// Source: https://json-schema.org/draft/2020-12, with draft 7's spellings (definitions, array-valued items,
+// additionalItems) and OpenAPI's nullable.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "coordinator/text/grammar/json_numbers.h"
+#include "nlohmann/json.hpp"
+
+namespace numoe::grammar {
+
+enum JsonTypes : uint8_t {
+  kNullType = 1,
+  kBooleanType = 2,
+  kIntegerType = 4,
+  kFractionType = 8,  // numbers that are no integers; "number" is both
+  kStringType = 16,
+  kArrayType = 32,
+  kObjectType = 64,
+  kAllTypes = 127,
+};
+
+struct SchemaAt {
+  const nlohmann::ordered_json* schema = nullptr;
+  std::string pointer;  // "#/properties/a"
+};
+using Schemas = std::vector<SchemaAt>;
+
+inline constexpr int64_t kNoMaximum = std::numeric_limits<int64_t>::max();
+
+struct SchemaFacts {
+  struct Text {
+    std::string text;
+    std::string pointer;
+  };
+  struct ArrayPart {
+    Schemas prefix;
+    std::optional<SchemaAt> rest;  // nothing: anything
+  };
+  struct ObjectPart {
+    std::vector<std::pair<std::string, SchemaAt>> properties;
+    std::vector<std::pair<std::string, SchemaAt>> patterns;
+    std::optional<SchemaAt> additional;
+  };
+
+  bool never = false;
+  uint8_t types = kAllTypes;
+  bool types_given = false;
+  uint8_t implied_types = 0;                                  // of keywords that are about one type only
+  std::optional<std::vector<nlohmann::ordered_json>> values;  // enum, const
+
+  int64_t length_min = 0, length_max = kNoMaximum;
+  std::vector<Text> patterns, formats;
+
+  NumberBounds bounds;
+
+  std::vector<ArrayPart> arrays;
+  int64_t items_min = 0, items_max = kNoMaximum;
+  std::optional<std::string> unique_items;  // where it is asked for
+
+  std::vector<ObjectPart> objects;
+  std::vector<std::string> required;
+  int64_t properties_min = 0, properties_max = kNoMaximum;
+  Schemas property_names;
+  bool closed = false;  // unevaluatedProperties: false
+
+  std::vector<Schemas> choices;  // of each list one must hold
+  bool used_ref = false;
+  std::string pointer;  // of the first schema, for errors
+
+  /// Says nothing but for `choices`.
+  bool only_choices() const {
+    return types == kAllTypes && implied_types == 0 && !values.has_value() && !never;
+  }
+  /// What a value may be: a schema without "type" is about the types that its keywords are about.
+  uint8_t effective_types() const {
+    return types_given || implied_types == 0 ? types : types & implied_types;
+  }
+};
+
+class SchemaReader {
+ public:
+  /// `root` outlives this object and all SchemaAt made from it.
+  explicit SchemaReader(const nlohmann::ordered_json& root);
+
+  SchemaAt root() const { return {&root_, "#"}; }
+  /// Adds what `schema` says. Errors end up in `facts` half way: drop it.
+  absl::Status Absorb(const SchemaAt& schema, SchemaFacts& facts) const;
+  /// The schema that a chain of bare references ends at: `schema` itself if it is none.
+  absl::StatusOr<SchemaAt> Dereference(SchemaAt schema) const;
+
+ private:
+  class Absorber;
+  absl::StatusOr<SchemaAt> Resolve(const SchemaAt& schema) const;
+
+  const nlohmann::ordered_json& root_;
+  std::map<std::string, SchemaAt> anchors_;
+};
+
+}  // namespace numoe::grammar

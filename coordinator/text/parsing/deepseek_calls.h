@@ -1,0 +1,31 @@
+// DeepSeek's tool calls, old and new, told apart by what the model writes.
+//
+// V3.1: the head is the name, the body the arguments. V3 and R1: the head is "function", and the body is the
+// name, a line break and the arguments in a ```json fence. Arguments begin at the first brace.
+#pragma once
+
+#include "coordinator/text/parsing/call_reader.h"
+#include "coordinator/text/parsing/trimmer.h"
+
+namespace numoe {
+
+class DeepSeekCallReader final : public CallReader {
+ public:
+  explicit DeepSeekCallReader(CallSink& sink) : sink_(sink) {}
+
+  void Begin() override;
+  void Head(std::string_view text) override { head_ += text; }
+  void Body(std::string_view text) override;
+  void End(bool closed) override;
+
+ private:
+  std::string Name() const;
+
+  CallSink& sink_;
+  std::string head_;
+  std::string prefix_;  // of the body, before the first brace
+  bool announced_ = false;
+  Trimmer trimmer_{" \t\r\n`"};  // JSON does not end with the backticks of a fence
+};
+
+}  // namespace numoe

@@ -1,0 +1,130 @@
+#include "coordinator/text/parsing/hermes_calls.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/json/json_reader.h"
+
+namespace numoe {
+namespace {
+
+bool IsSpace(char c) { return kWhiteSpace.find(c) != std::string_view::npos; }
+
+}  // namespace
+
+void HermesCallReader::Begin() {
+  text_.clear();
+  at_ = At::kObject;
+  name_.clear();
+  arguments_.clear();
+  announced_ = streams_ = false;
+  trimmer_.Restart(/*keep_leading=*/false);
+}
+
+void HermesCallReader::Body(std::string_view text) {
+  if (!announced_) text_ += text;
+  for (const char c : text) Step(c);
+  if (const std::string out = trimmer_.Push(std::exchange(streamed_, {}), /*hold_end=*/true); !out.empty())
+    sink_.Arguments(out);
+}
+
+void HermesCallReader::End(bool closed) {
+  if (announced_) return;
+  const bool named = !name_.empty() && at_ != At::kBroken;
+  if (named && (closed || at_ == At::kBehind)) return Announce();
+  if (closed || at_ == At::kBroken) sink_.NoCall(text_);
+}
+
+void HermesCallReader::Step(char c) {
+  if (at_ == At::kInValue) return StepInValue(c);
+  if (at_ == At::kInKey) {
+    if (c == '"' && !escaped_) {
+      at_ = At::kColon;
+      return;
+    }
+    escaped_ = c == '\\' && !escaped_;
+    key_ += c;
+    return;
+  }
+  if (IsSpace(c) || at_ == At::kBehind || at_ == At::kBroken) return;
+  if (at_ == At::kObject && c == '{') {
+    at_ = At::kKey;
+  } else if (at_ == At::kKey && c == '"') {
+    at_ = At::kInKey;
+    key_.clear();
+    escaped_ = false;
+  } else if (at_ == At::kKey && c == '}') {
+    at_ = At::kBehind;
+  } else if (at_ == At::kColon && c == ':') {
+    at_ = At::kValue;
+  } else if (at_ == At::kValue) {
+    BeginValue(c);
+  } else if (at_ != At::kKey || c != ',') {
+    at_ = At::kBroken;
+  }
+}
+
+void HermesCallReader::BeginValue(char c) {
+  NUMOE_DCHECK(at_ == At::kValue);
+  at_ = c == ',' || c == '}' || c == ']' || c == ':' ? At::kBroken : At::kInValue;
+  if (at_ == At::kBroken) return;
+  value_.clear();
+  in_string_ = escaped_ = false;
+  depth_ = 0;
+  field_ = key_ == "name" ? Field::kName : key_ == "arguments" ? Field::kArguments : Field::kOther;
+  // Of two fields of one name the first counts: it may have gone out already.
+  const bool again = field_ == Field::kName ? !name_.empty() : announced_ || !arguments_.empty();
+  if (again) field_ = Field::kOther;
+  streams_ = field_ == Field::kArguments && c == '{' && !name_.empty();
+  if (streams_) Announce();
+  StepInValue(c);
+}
+
+void HermesCallReader::StepInValue(char c) {
+  NUMOE_DCHECK(at_ == At::kInValue && depth_ >= 0);
+  const bool scalar = !in_string_ && depth_ == 0 && !value_.empty();
+  if (scalar && (c == ',' || c == '}' || IsSpace(c))) {
+    EndValue();
+    return Step(c);
+  }
+  (streams_ ? streamed_ : value_) += c;
+  if (in_string_) {
+    if (c == '"' && !escaped_) in_string_ = false;
+    escaped_ = c == '\\' && !escaped_;
+    if (in_string_ || depth_ > 0) return;
+    return EndValue();
+  }
+  if (c == '"') {
+    in_string_ = true;
+  } else if (c == '{' || c == '[') {
+    ++depth_;
+  } else if ((c == '}' || c == ']') && --depth_ <= 0) {
+    EndValue();
+  }
+}
+
+void HermesCallReader::EndValue() {
+  NUMOE_DCHECK(at_ == At::kInValue);
+  at_ = At::kKey;
+  if (std::exchange(streams_, false) || field_ == Field::kOther) return;
+  const absl::StatusOr<nlohmann::ordered_json> json = ParseBoundedJson(value_);
+  const bool text = json.ok() && json->is_string();
+  if (field_ == Field::kName) {
+    if (text) name_ = json->get<std::string>();
+    if (name_.empty()) at_ = At::kBroken;
+  } else {
+    arguments_ = text ? std::string(Trimmed(json->get_ref<const std::string&>())) : value_;
+    if (arguments_.empty() || arguments_ == "null") arguments_ = "{}";
+  }
+  if (at_ != At::kBroken && !name_.empty() && !arguments_.empty()) Announce();
+}
+
+void HermesCallReader::Announce() {
+  NUMOE_CHECK(!announced_ && !name_.empty());
+  sink_.BeginCall(name_);
+  announced_ = true;
+  text_.clear();
+  if (!streams_) sink_.Arguments(arguments_.empty() ? "{}" : arguments_);
+}
+
+}  // namespace numoe

@@ -1,0 +1,42 @@
+#include "expert_worker/service/mailbox_place.h"
+
+#include "common/base/check.h"
+#include "common/topology/memory_policy.h"
+#include "common/topology/node_memory.h"
+#include "common/topology/node_room.h"
+
+namespace numoe {
+
+absl::StatusOr<MailboxSegment> CreateMailboxOn(const std::vector<int>& nodes, size_t slot_bytes,
+                                               uint64_t session) {
+  NUMOE_CHECK_GT(slot_bytes, size_t{0});
+  if (nodes.empty()) return MailboxSegment::Create(slot_bytes, session);
+  static Mutex one_at_a_time;  // or two would count on the same room
+  const MutexLock lock(one_at_a_time);
+  const uint64_t bytes = MailboxSegment::BytesFor(slot_bytes);
+  const bool room = AvailableOn(ReadNodeRooms("/", nodes)) >= bytes;
+  const ScopedMemoryPolicy policy(room ? MemoryPolicy::kBind : MemoryPolicy::kLocal, nodes);
+  return MailboxSegment::Create(slot_bytes, session);
+}
+
+std::optional<double> MailboxPlaces::least() const {
+  const MutexLock lock(mutex_);
+  return shares_.empty() ? std::nullopt : std::optional(*shares_.begin());
+}
+
+ScopedMailboxPlace::ScopedMailboxPlace(MailboxPlaces& places, const MailboxSegment& mailbox,
+                                       const std::vector<int>& nodes)
+    : places_(places), share_(nodes.empty() ? std::nullopt : LocalShare({mailbox.bytes()}, nodes)) {
+  if (!share_) return;
+  const MutexLock lock(places_.mutex_);
+  places_.shares_.insert(*share_);
+}
+
+ScopedMailboxPlace::~ScopedMailboxPlace() {
+  if (!share_) return;
+  const MutexLock lock(places_.mutex_);
+  const auto mine = places_.shares_.extract(*share_);
+  NUMOE_CHECK(!mine.empty()) << "every place is noted until it ends";
+}
+
+}  // namespace numoe

@@ -1,0 +1,137 @@
+// What is known of the workers: when one that is away is asked again, which sessions a call gets, and when
+// another arithmetic may come.
+#include "coordinator/execution/transport/worker_table.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// A session that says who its worker is, and is never spoken to.
+class SilentLink final : public WorkerLink {
+ public:
+  explicit SilentLink(WorkerIdentity identity) : identity_(std::move(identity)) {}
+  const WorkerIdentity& identity() const override { return identity_; }
+  absl::Status Send(uint64_t, const LayerCallView&) override { return Unasked(); }
+  absl::Status Receive(uint64_t, ReplyPart, int64_t, absl::Span<float>) override { return Unasked(); }
+  absl::StatusOr<ExpertRows> CountedRows(int64_t) override { return Unasked(); }
+  absl::Status Alive() override { return Unasked(); }
+  void Abort() override { ADD_FAILURE(); }
+
+ private:
+  static absl::Status Unasked() {
+    ADD_FAILURE() << "the table speaks to a worker";
+    return absl::InternalError("nobody asks");
+  }
+  const WorkerIdentity identity_;
+};
+
+absl::StatusOr<std::shared_ptr<WorkerLink>> Slice(int index, std::string arithmetic = "bf16") {
+  return std::make_shared<SilentLink>(
+      WorkerIdentity{.worker_index = index, .worker_count = 2, .arithmetic = std::move(arithmetic)});
+}
+
+class WorkerTableTest : public ::testing::Test {
+ protected:
+  // How long worker 0 is left alone from now on.
+  milliseconds Wait() const { return std::chrono::duration_cast<milliseconds>(*table_.AskAt(0) - now_); }
+  void Fail() { table_.Answered(0, absl::UnavailableError("nobody answers"), now_); }
+  // Worker 0's session; none is left out of a call.
+  WorkerSession First() { return table_.ForCall().value()[0]; }
+
+  Metrics metrics_{MetricOwner::kCoordinator};
+  WorkerTable table_{{"a", "b"}, metrics_};
+  WorkerTable::Time now_ = std::chrono::steady_clock::now();
+};
+
+TEST_F(WorkerTableTest, AWorkerThatIsAwayIsAskedLessAndLessOften) {
+  EXPECT_LE(*table_.AskAt(0), now_) << "at once, the first time";
+  for (const int expected : {5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000}) {
+    Fail();
+    EXPECT_EQ(Wait().count(), expected);
+    now_ = *table_.AskAt(0);
+  }
+  EXPECT_THAT(table_.Missing(),
+              AllOf(HasSubstr("worker a (nobody answers)"), HasSubstr("worker b (not con")));
+}
+
+TEST_F(WorkerTableTest, ASessionThatLastedMakesAWorkerAskedSoonAgain) {
+  table_.Answered(1, Slice(1), now_);
+  for (int i = 0; i < 4; ++i) Fail();
+  table_.Answered(0, Slice(0), now_);
+  EXPECT_EQ(table_.AskAt(0), std::nullopt) << "it has a session";
+  now_ += milliseconds(10);
+  EXPECT_TRUE(table_.Lose(First(), absl::UnavailableError("it is gone"), now_));
+  EXPECT_EQ(Wait().count(), 80) << "it did not last";
+  table_.Answered(0, Slice(0), now_);
+  now_ += kRetryMax + milliseconds(1);
+  EXPECT_TRUE(table_.Lose(First(), absl::UnavailableError("it is gone"), now_));
+  EXPECT_EQ(Wait().count(), 5) << "it did";
+  EXPECT_EQ(metrics_.With(CounterId::kWorkerLost, {"a"}).Value(), 2);
+}
+
+TEST_F(WorkerTableTest, ASessionIsLostOnce) {
+  for (const int i : {0, 1}) table_.Answered(static_cast<size_t>(i), Slice(i), now_);
+  EXPECT_EQ(metrics_.With(GaugeId::kWorkerUp, {"a"}).Value(), 1);
+  const WorkerSession old = First();
+  EXPECT_TRUE(table_.Lose(old, absl::UnavailableError("it is gone"), now_));
+  EXPECT_FALSE(table_.Lose(old, absl::UnavailableError("seen by another thread"), now_));
+  table_.Answered(0, Slice(0), now_);
+  EXPECT_FALSE(table_.Lose(old, absl::UnavailableError("seen late"), now_)) << "another session by now";
+  EXPECT_TRUE(table_.AllUp());
+  EXPECT_EQ(metrics_.With(CounterId::kWorkerLost, {"a"}).Value(), 1);
+}
+
+TEST_F(WorkerTableTest, ACallGetsAllSessionsInSliceOrderOrNone) {
+  table_.Answered(0, Slice(1), now_);
+  EXPECT_THAT(table_.ForCall().status().ToString(), HasSubstr("a slice of the experts is missing: worker b"));
+  EXPECT_EQ(table_.Live().size(), 1u);
+  table_.Answered(1, Slice(0), now_);
+  const auto sessions = table_.ForCall();
+  ASSERT_TRUE(sessions.ok()) << sessions.status();
+  ASSERT_EQ(sessions->size(), 2u);
+  for (size_t slice = 0; slice < 2; ++slice) {
+    EXPECT_EQ((*sessions)[slice].worker, 1 - slice);
+    EXPECT_EQ((*sessions)[slice].link->identity().worker_index, static_cast<int>(slice));
+  }
+  EXPECT_TRUE(table_.MappedExperts().empty()) << "they share nothing";
+}
+
+TEST_F(WorkerTableTest, ARefusalIsNamedUntilTheWorkerFits) {
+  table_.Answered(0, Slice(0), now_);
+  table_.Answered(1, Slice(0), now_);
+  EXPECT_THAT(table_.Refusal().ToString(), AllOf(HasSubstr("worker b"), HasSubstr("serves already")));
+  EXPECT_TRUE(absl::IsFailedPrecondition(table_.Refusal()));
+  EXPECT_EQ(*table_.AskAt(1) - now_, kRefusedInterval);
+  table_.Answered(1, absl::UnavailableError("nobody answers"), now_);
+  EXPECT_TRUE(table_.Refusal().ok()) << "it is only away now";
+  table_.Answered(1, Slice(1), now_);
+  EXPECT_TRUE(table_.AllUp());
+}
+
+// In an answer nobody computes otherwise than before; between answers all of them may, one after the other,
+// and the next call waits until somebody knows.
+TEST_F(WorkerTableTest, AnotherArithmeticComesBetweenAnswersAndIsTakenNoteOf) {
+  for (const int i : {0, 1}) table_.Answered(static_cast<size_t>(i), Slice(i), now_);
+  const auto sessions = table_.ForCall();
+  ASSERT_TRUE(sessions.ok()) << sessions.status();
+  for (const WorkerSession& session : *sessions) table_.Lose(session, absl::UnavailableError("gone"), now_);
+  table_.Answered(0, Slice(0, "int8"), now_);
+  EXPECT_THAT(table_.Refusal().ToString(), HasSubstr("it computes with int8, expected bf16"));
+  table_.AnswersEnded();
+  table_.Answered(0, Slice(0, "int8"), now_);
+  table_.Answered(1, Slice(1, "int8"), now_);
+  EXPECT_TRUE(table_.Refusal().ok()) << table_.Refusal();
+  EXPECT_THAT(table_.ForCall().status().ToString(), HasSubstr("compute otherwise than those before"));
+  EXPECT_TRUE(table_.TakeChange());
+  EXPECT_FALSE(table_.TakeChange());
+  EXPECT_TRUE(table_.ForCall().ok());
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,100 @@
+// What a request's head alone decides, without a connection around it.
+#include "coordinator/net/http/admission.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AdmissionTest : public ::testing::Test {
+ protected:
+  AdmissionTest() {
+    const auto nothing = [](const std::shared_ptr<Exchange>&) {};
+    urls_.Add({.method = "GET", .pattern = "/health", .handle = nothing, .open = true});
+    urls_.Add({.method = "POST",
+               .pattern = "/ask/{}",
+               .handle = nothing,
+               .errors = ErrorShape::kAnthropic,
+               .body_max = 100});
+  }
+
+  std::unique_ptr<Answer> Asking(const char* method, const char* path, const char* key = "k") {
+    return std::make_unique<Answer>(
+        nullptr, HttpRequest{.method = method, .path = path, .headers = {{"x-api-key", key}}}, 1, bodies_);
+  }
+  std::optional<HttpReply> Enter(Admission& admission, const char* method, const char* path,
+                                 const char* key = "k", uint64_t body_bytes = 0) {
+    admission.Leave();
+    admission.Begin();
+    return admission.Enter(*Asking(method, path, key), body_bytes);
+  }
+  static int StatusOf(const std::optional<HttpReply>& refusal) { return refusal ? refusal->status : 0; }
+
+  UrlTable urls_;
+  const std::atomic<const UrlTable*> current_{&urls_};
+  const std::unique_ptr<Access> access_ = *Access::Create({.keys = {"k"}, .requests_per_key_max = 1});
+  Metrics metrics_{MetricOwner::kCoordinator};
+  const ServerOptions options_{.connections_max = 7};
+  const std::shared_ptr<RequestBodies> bodies_ = std::make_shared<RequestBodies>(60);
+  const ServerParts parts_{
+      .urls = current_, .access = *access_, .metrics = metrics_, .options = options_, .bodies = bodies_};
+  Admission admission_{parts_, /*spare=*/false};
+};
+
+TEST_F(AdmissionTest, WhoIsLetInIsKnownAndHasAPlaceUntilItLeaves) {
+  admission_.Begin();
+  EXPECT_EQ(admission_.route(), nullptr);
+  const auto exchange = Asking("POST", "/ask/me");
+  EXPECT_EQ(admission_.Enter(*exchange, 10), std::nullopt);
+  EXPECT_EQ(admission_.route()->pattern, "/ask/{}");
+  EXPECT_THAT(exchange->request().captures, ::testing::ElementsAre("me"));
+  EXPECT_GT(exchange->request().caller.tenant, 0);
+  EXPECT_NE(admission_.place(), nullptr);
+  Admission other(parts_, false);
+  EXPECT_EQ(StatusOf(Enter(other, "POST", "/ask/me")), 429) << "the key's only place is taken";
+  admission_.Leave();
+  EXPECT_EQ(admission_.place(), nullptr);
+  EXPECT_EQ(StatusOf(Enter(other, "POST", "/ask/me")), 0);
+}
+
+TEST_F(AdmissionTest, WhatIsNotThereIsRefusedAndMethodsAreNamed) {
+  EXPECT_EQ(StatusOf(Enter(admission_, "GET", "/nowhere")), 404);
+  const auto refusal = Enter(admission_, "GET", "/ask/me");
+  ASSERT_EQ(StatusOf(refusal), 405);
+  EXPECT_THAT(refusal->headers, ::testing::ElementsAre(::testing::Pair("Allow", HasSubstr("POST"))));
+  EXPECT_EQ(admission_.route(), nullptr);
+  EXPECT_EQ(StatusOf(Enter(admission_, "HEAD", "/health")), 0) << "it asks for what GET would say";
+}
+
+TEST_F(AdmissionTest, ASpareConnectionAsksWhatNeedsNoKey) {
+  Admission spare(parts_, /*spare=*/true);
+  EXPECT_EQ(StatusOf(Enter(spare, "GET", "/health", "")), 0);
+  EXPECT_EQ(spare.place(), nullptr);
+  const auto refusal = Enter(spare, "POST", "/ask/me");
+  ASSERT_EQ(StatusOf(refusal), 503);
+  EXPECT_THAT(refusal->body, HasSubstr("7 connections"));
+  EXPECT_EQ(spare.place(), nullptr);
+}
+
+TEST_F(AdmissionTest, RefusalsHaveTheShapeOfTheirRoute) {
+  const auto refusal = Enter(admission_, "POST", "/ask/me", "wrong");
+  ASSERT_EQ(StatusOf(refusal), 401);
+  EXPECT_EQ(refusal->body, FromStatus(access_->Enter({}).status()).ToJson(ErrorShape::kAnthropic));
+  EXPECT_EQ(StatusOf(Enter(admission_, "GET", "/nowhere")), 404);
+  EXPECT_EQ(admission_.ReplyOf({.message = "x"}).body, ApiError{.message = "x"}.ToJson(ErrorShape::kOpenAi));
+}
+
+TEST_F(AdmissionTest, BodiesThatCannotBeReadAreRefusedUnread) {
+  const auto large = Enter(admission_, "POST", "/ask/me", "k", 101);
+  ASSERT_EQ(StatusOf(large), 413);
+  EXPECT_THAT(large->body, HasSubstr("larger than the 100 bytes"));
+  EXPECT_EQ(StatusOf(Enter(admission_, "POST", "/ask/me", "k", 61)), 503)
+      << "all bodies have 60 bytes together";
+  EXPECT_EQ(StatusOf(Enter(admission_, "POST", "/ask/me", "k", 30)), 0);
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,52 @@
+// ApiFixture: what the API's handlers work with, over a tokenizer of bytes and an engine that the test speaks
+// for.
+//
+// The chat template prints each message as ROLE:CONTENT; and has no marks; the model's end is token 256.
+// Tests change `deps` before they use it. One thread.
+#pragma once
+
+#include <memory>
+
+#include "coordinator/serving/api/api_deps.h"
+#include "gtest/gtest.h"
+#include "tests/support/byte_tokenizer.h"
+#include "tests/unit/coordinator/serving/api/scripted_engine.h"
+
+namespace numoe {
+
+class ApiFixture : public ::testing::Test {
+ protected:
+  static constexpr TokenId kEnd = 256;
+
+  const ByteTokenizer tokenizer_{{"!<end>"}};
+  const std::shared_ptr<const ChatTemplate> template_ =
+      *ChatTemplate::Parse("{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}", "test");
+  ScriptedEngine engine_;
+  Metrics metrics_{MetricOwner::kCoordinator};
+  const std::vector<TokenId> end_ = {kEnd};
+  GrammarCache grammars_{GrammarVocabulary::Build(tokenizer_, end_)};
+  ApiDeps deps{.engine = engine_,
+               .tokenizer = tokenizer_,
+               .chat_template = template_.get(),
+               .metrics = metrics_,
+               .model_name = "m",
+               .model_path = "",
+               .max_model_len = 100,
+               .defaults = {},
+               .eos_token_ids = end_,
+               .output_format = {},
+               .grammars = grammars_,
+               .locked = {},
+               .health =
+                   [] {
+                     return HealthReport{"ready", ""};
+                   },
+               .live =
+                   [] {
+                     return HealthReport{"alive", ""};
+                   },
+               .expert_stats = nullptr,
+               .server_info = {}};
+};
+
+}  // namespace numoe

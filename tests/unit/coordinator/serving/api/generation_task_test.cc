@@ -1,0 +1,218 @@
+// A request from its body to its answer, with an engine that says what the test wants.
+#include "coordinator/serving/api/generation_task.h"
+
+#include "coordinator/serving/api/openai_request.h"
+#include "coordinator/serving/api/openai_writer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/becomes.h"
+#include "tests/unit/coordinator/serving/api/api_fixture.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TokenEvent Tokens(const std::string& text, FinishReason finish = FinishReason::kNone) {
+  return {.tokens = {text.begin(), text.end()}, .finish = finish, .error = {}};
+}
+
+class GenerationTaskTest : public ApiFixture {
+ protected:
+  // The clients that still wait go away: a task and its exchange hold each other until one of them ends.
+  void TearDown() override {
+    pool_.Stop();
+    for (const auto& exchange : exchanges_) {
+      if (!exchange->over) exchange->on_gone();
+      exchange->Run();
+      exchange->on_gone = nullptr;
+    }
+    engine_.running.clear();
+  }
+
+  std::shared_ptr<RecordedExchange> NewExchange(const std::string& body) {
+    return exchanges_.emplace_back(std::make_shared<RecordedExchange>(body));
+  }
+  std::shared_ptr<RecordedExchange> Ask(const std::string& body, const std::string& id = "r1",
+                                        Caller caller = {}) {
+    const auto exchange = NewExchange(body);
+    exchange->incoming().id = id;
+    exchange->incoming().caller = std::move(caller);
+    const size_t before = engine_.submitted.size();
+    std::make_shared<GenerationTask>(deps, running_, exchange,
+                                     Dialect{.read = ReadTextRequest, .write = Write, .id_prefix = "cmpl-"})
+        ->Start(pool_);
+    EXPECT_TRUE(Becomes([&] {
+      exchange->Run();
+      return exchange->over || engine_.submitted.size() > before;
+    }));
+    return exchange;
+  }
+  void Generate(const std::shared_ptr<RecordedExchange>& exchange, SequenceId sequence, TokenEvent event) {
+    engine_.Generate(sequence, std::move(event));
+    exchange->Run();
+  }
+  static absl::StatusOr<std::unique_ptr<AnswerWriter>> Write(const GenerationRequest& request,
+                                                             AnswerContext context) {
+    return std::make_unique<TextWriter>(request, std::move(context));
+  }
+  static std::string Text(const RecordedExchange& exchange, size_t choice = 0) {
+    return ordered_json::parse(exchange.reply.body).at("choices").at(choice).at("text");
+  }
+
+  RunningTasks running_;
+  PreparationPool pool_{1};
+  std::vector<std::shared_ptr<RecordedExchange>> exchanges_;
+};
+
+TEST_F(GenerationTaskTest, AWholeAnswerIsOneReply) {
+  const auto exchange = Ask(R"({"prompt": "ab", "max_tokens": 4})");
+  ASSERT_EQ(engine_.submitted.size(), 1u);
+  EXPECT_EQ(engine_.submitted[0].prompt, (std::vector<TokenId>{'a', 'b'}));
+  EXPECT_EQ(engine_.submitted[0].sampling.max_tokens, 4);
+  EXPECT_EQ(engine_.submitted[0].request_id, "r1");
+  Generate(exchange, 1, Tokens("he"));
+  EXPECT_FALSE(exchange->over);
+  Generate(exchange, 1, Tokens("y", FinishReason::kLength));
+  EXPECT_EQ(exchange->reply.status, 200);
+  EXPECT_EQ(Text(*exchange), "hey");
+  EXPECT_EQ(exchange->tokens, 3);
+  EXPECT_TRUE(engine_.cancelled.empty());
+}
+
+TEST_F(GenerationTaskTest, AStreamSendsWhatComes) {
+  const auto exchange = Ask(R"({"prompt": "ab", "stream": true})");
+  EXPECT_FALSE(exchange->streaming) << "until there is something to say an error can still be a status";
+  Generate(exchange, 1, Tokens("h"));
+  EXPECT_TRUE(exchange->streaming);
+  EXPECT_THAT(exchange->sent, HasSubstr("\"h\""));
+  Generate(exchange, 1, Tokens("i", FinishReason::kLength));
+  EXPECT_TRUE(exchange->over);
+  EXPECT_THAT(exchange->sent, ::testing::EndsWith("data: [DONE]\n\n"));
+}
+
+TEST_F(GenerationTaskTest, FurtherChoicesWaitForTheFirstOnesTokensAndHaveSeedsOfTheirOwn) {
+  const auto exchange = Ask(R"({"prompt": ["a", "b"], "n": 2, "seed": 10})");
+  EXPECT_EQ(engine_.submitted.size(), 2u) << "the first choice of each prompt";
+  Generate(exchange, 1, Tokens("x"));
+  ASSERT_EQ(engine_.submitted.size(), 3u);
+  EXPECT_EQ(engine_.submitted[2].prompt, std::vector<TokenId>{'a'});
+  EXPECT_EQ(engine_.submitted[0].sampling.seed, 10u);
+  EXPECT_EQ(engine_.submitted[2].sampling.seed, 11u);
+  Generate(exchange, 2, Tokens("y", FinishReason::kLength));
+  Generate(exchange, 1, Tokens("", FinishReason::kLength));
+  Generate(exchange, 3, Tokens("z", FinishReason::kLength));
+  EXPECT_FALSE(exchange->over);
+  Generate(exchange, 4, Tokens("w", FinishReason::kLength));
+  EXPECT_EQ(Text(*exchange, 0) + Text(*exchange, 1) + Text(*exchange, 2) + Text(*exchange, 3), "xzyw");
+}
+
+TEST_F(GenerationTaskTest, TheLikeliestOfSeveralAreGiven) {
+  const auto exchange = Ask(R"({"prompt": "a", "n": 1, "best_of": 2})");
+  EXPECT_EQ(engine_.submitted.at(0).sampling.logprobs, 0) << "asked for to compare them";
+  const auto likely = [](const std::string& text, float logprob) {
+    TokenEvent event = Tokens(text, FinishReason::kLength);
+    event.logprobs.resize(1);
+    event.logprobs[0].chosen = {event.tokens[0], logprob};
+    return event;
+  };
+  Generate(exchange, 1, likely("x", -2));
+  Generate(exchange, 2, likely("y", -1));
+  EXPECT_EQ(Text(*exchange), "y");
+  EXPECT_EQ(ordered_json::parse(exchange->reply.body).at("choices").size(), 1u);
+}
+
+TEST_F(GenerationTaskTest, AStopStringEndsTheSequence) {
+  const auto exchange = Ask(R"({"prompt": "a", "stop": "!"})");
+  Generate(exchange, 1, Tokens("hi!"));
+  EXPECT_EQ(Text(*exchange), "hi");
+  EXPECT_THAT(engine_.cancelled, ElementsAre(1));
+}
+
+TEST_F(GenerationTaskTest, AnErrorOfOneSequenceIsTheRequests) {
+  const auto exchange = Ask(R"({"prompt": ["a", "b"]})");
+  Generate(exchange, 1, {.finish = FinishReason::kError, .error = absl::DeadlineExceededError("too late")});
+  EXPECT_EQ(exchange->error.http_status, 504);
+  EXPECT_THAT(engine_.cancelled, ElementsAre(2)) << "the other one is for nobody";
+  const auto stream = Ask(R"({"prompt": "a", "stream": true})", "r2");
+  Generate(stream, 3, Tokens("h"));
+  Generate(stream, 3, {.finish = FinishReason::kError, .error = absl::UnavailableError("lost")});
+  EXPECT_EQ(stream->error.http_status, 0) << "the head of the stream is out";
+  EXPECT_THAT(stream->sent, HasSubstr("lost"));
+  EXPECT_TRUE(stream->over);
+}
+
+TEST_F(GenerationTaskTest, WhatTheEngineRefusesNamesItsParameter) {
+  engine_.refusal = absl::InvalidArgumentError("top_p: expected less");
+  EXPECT_EQ(Ask(R"({"prompt": "a"})")->error.param, "top_p");
+  engine_.refusal = absl::InvalidArgumentError("does not fit");
+  EXPECT_EQ(Ask(R"({"prompt": "a"})", "r2")->error.code, "context_length_exceeded");
+  EXPECT_EQ(Ask("{", "r3")->error.http_status, 400);
+}
+
+TEST_F(GenerationTaskTest, AFullOrDrainingServerRefusesBeforeAnyWork) {
+  engine_.has_room = false;
+  EXPECT_EQ(Ask("no JSON at all")->error.http_status, 429);
+  deps.health = [] { return HealthReport{"draining", ""}; };
+  const auto draining = Ask("no JSON at all");
+  EXPECT_EQ(draining->error.http_status, 503);
+  EXPECT_EQ(draining->error.code, "draining");
+  EXPECT_EQ(running_.size(), 0);
+}
+
+TEST_F(GenerationTaskTest, AClientThatGoesCancelsAllSequences) {
+  const auto exchange = Ask(R"({"prompt": ["a", "b"]})");
+  exchange->on_gone();
+  EXPECT_THAT(engine_.cancelled, ElementsAre(1, 2));
+  Generate(exchange, 1, Tokens("x", FinishReason::kLength));
+  EXPECT_FALSE(exchange->over) << "there is nobody to answer";
+}
+
+TEST_F(GenerationTaskTest, AnAbortedOneIsAnsweredWithWhatThereIs) {
+  const auto exchange = Ask(R"({"prompt": "a"})", "r1", {.tenant = 1});
+  Generate(exchange, 1, Tokens("ha"));
+  EXPECT_TRUE(running_.Find("r1", {.tenant = 2}).empty()) << "another key's";
+  EXPECT_EQ(running_.Find("r1", {.tenant = 2, .admin = true}).size(), 1u);
+  EXPECT_TRUE(running_.Find("r7", {.tenant = 1}).empty());
+  const auto found = running_.Find("", {.tenant = 1});
+  ASSERT_EQ(found.size(), 1u) << "one task, however many ids it has";
+  found[0]->Abort();
+  exchange->Run();
+  EXPECT_EQ(Text(*exchange), "ha");
+  EXPECT_EQ(ordered_json::parse(exchange->reply.body).at("choices")[0].at("finish_reason"), "abort");
+  EXPECT_THAT(engine_.cancelled, ElementsAre(1));
+}
+
+struct NarrowPlace final : RequestPlace {
+  bool Widen(int sequences) override { return sequences <= 2; }
+};
+
+TEST_F(GenerationTaskTest, AKeysPlacesAreAsManySequences) {
+  for (const auto& [body, status] :
+       {std::pair(R"({"prompt": "a", "n": 2})", 0), std::pair(R"({"prompt": "a", "n": 3})", 429)}) {
+    const auto exchange = NewExchange(body);
+    exchange->place = std::make_shared<NarrowPlace>();
+    const size_t before = engine_.submitted.size();
+    std::make_shared<GenerationTask>(deps, running_, exchange,
+                                     Dialect{.read = ReadTextRequest, .write = Write, .id_prefix = "cmpl-"})
+        ->Start(pool_);
+    EXPECT_TRUE(Becomes([&] {
+      exchange->Run();
+      return exchange->over || engine_.submitted.size() > before;
+    }));
+    EXPECT_EQ(exchange->error.http_status, status) << body;
+  }
+}
+
+TEST(NewAnswerIdTest, PrefixAnd32RandomDigits) {
+  const std::string id = NewAnswerId("cmpl-");
+  EXPECT_EQ(id.size(), 5u + 32);
+  EXPECT_EQ(id.substr(0, 5), "cmpl-");
+  EXPECT_EQ(id.find_first_not_of("0123456789abcdef", 5), std::string::npos);
+  EXPECT_NE(id, NewAnswerId("cmpl-"));
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,152 @@
+// Answers as OpenAI's objects: every event is one SSE frame, and only what was asked for is in it.
+#include "coordinator/serving/api/openai_writer.h"
+
+#include "gtest/gtest.h"
+#include "tests/support/byte_tokenizer.h"
+#include "tests/support/one_answer.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+
+// The JSON of the SSE events: "data: ", one line, an empty line.
+std::vector<ordered_json> FromOpenaiSse(std::string_view frames) {
+  std::vector<ordered_json> events;
+  while (!frames.empty()) {
+    const size_t end = frames.find("\n\n");
+    const std::string_view frame = frames.substr(0, end);
+    EXPECT_EQ(frame.substr(0, 6), "data: ") << frame;
+    EXPECT_EQ(frame.find('\n'), std::string_view::npos)
+        << "a line break inside the event ends it early: " << frame;
+    if (frame != "data: [DONE]") events.push_back(ordered_json::parse(frame.substr(6)));
+    frames.remove_prefix(end + 2);
+  }
+  return events;
+}
+
+class OpenAiWriterTest : public ::testing::Test {
+ protected:
+  OneAnswer Make(const GenerationRequest& request) const {
+    return OneAnswer(request,
+                     {.tokenizer = tokenizer_, .format = format_, .eos_token_ids = eos_, .prompt = prompt_});
+  }
+  TokenEvent Said(const std::string& text, FinishReason finish = FinishReason::kNone) const {
+    TokenEvent event{.tokens = tokenizer_.Encode(text, Specials::kAsText), .finish = finish, .error = {}};
+    for (const TokenId token : event.tokens) {
+      TokenLogprobs logprob;
+      logprob.chosen = {token, -0.25f};
+      logprob.top = {{token, -0.25f}, {'z', -2.0f}};
+      event.logprobs.push_back(logprob);
+    }
+    return event;
+  }
+
+  const ByteTokenizer tokenizer_{{"[EOS]"}};
+  const OutputFormat format_{};  // no marks: everything is content
+  const std::vector<TokenId> eos_ = {256};
+  const std::vector<TokenId> prompt_ = {1, 2, 3, 4, 5};
+};
+
+TEST_F(OpenAiWriterTest, TheFirstChunkOfAChatCarriesTheRoleAndTheLastTheReason) {
+  OneAnswer answer = Make(ChatOf());
+  answer.Take(Said("a\nb"));
+  const ordered_json first = FromOpenaiSse(answer.last_events).at(0);
+  EXPECT_EQ(first.at("id"), "id-1");
+  EXPECT_EQ(first.at("object"), "chat.completion.chunk");
+  EXPECT_EQ(first.at("model"), "m");
+  EXPECT_EQ(first.at("choices")[0].at("delta"), ordered_json({{"role", "assistant"}, {"content", "a\nb"}}));
+  EXPECT_TRUE(first.at("choices")[0].at("finish_reason").is_null());
+  EXPECT_TRUE(first.at("choices")[0].at("logprobs").is_null());
+  EXPECT_FALSE(first.contains("usage") || first.contains("prompt_token_ids"));
+  answer.Take(Said("c"));
+  EXPECT_EQ(FromOpenaiSse(answer.last_events).at(0).at("choices")[0].at("delta"),
+            ordered_json({{"content", "c"}}));
+  answer.Take({.finish = FinishReason::kLength, .error = {}});
+  const ordered_json last = FromOpenaiSse(answer.last_events).at(0);
+  EXPECT_EQ(last.at("choices")[0].at("delta"), ordered_json::object());
+  EXPECT_EQ(last.at("choices")[0].at("finish_reason"), "length");
+  EXPECT_EQ(answer.End(), kSseDone) << "usage only when asked";
+}
+
+TEST_F(OpenAiWriterTest, UsageComesLastAndInEveryChunkIfAskedSo) {
+  GenerationRequest request;
+  request.include_usage = true;
+  OneAnswer answer = Make(request);
+  answer.Take(Said("abc"));
+  const ordered_json chunk = FromOpenaiSse(answer.last_events).at(0);
+  EXPECT_EQ(chunk.at("object"), "text_completion");
+  EXPECT_EQ(chunk.at("choices")[0].at("text"), "abc");
+  EXPECT_TRUE(chunk.at("usage").is_null());
+  answer.Take({.finish = FinishReason::kLength, .error = {}});
+  const ordered_json usage = FromOpenaiSse(answer.End()).at(0);
+  EXPECT_TRUE(usage.at("choices").empty());
+  EXPECT_EQ(usage.at("usage"), ordered_json({{"prompt_tokens", 5},
+                                             {"completion_tokens", 3},
+                                             {"total_tokens", 8},
+                                             {"prompt_tokens_details", {{"cached_tokens", 0}}}}));
+  EXPECT_EQ(ordered_json::parse(answer.Whole()).at("choices")[0].at("text"), "abc");
+  request.continuous_usage = true;
+  OneAnswer continuous = Make(request);
+  continuous.Take(Said("ab"));
+  EXPECT_EQ(FromOpenaiSse(continuous.last_events).at(0).at("usage").at("completion_tokens"), 2);
+}
+
+TEST_F(OpenAiWriterTest, LogprobsInBothShapes) {
+  GenerationRequest chat = ChatOf();
+  chat.sampling.logprobs = 2;
+  OneAnswer answer = Make(chat);
+  answer.Take(Said("hi", FinishReason::kLength));
+  const ordered_json whole = ordered_json::parse(answer.Whole()).at("choices")[0].at("logprobs");
+  EXPECT_EQ(whole, FromOpenaiSse(answer.events).at(0).at("choices")[0].at("logprobs"));
+  ASSERT_EQ(whole.at("content").size(), 2u);
+  EXPECT_EQ(whole.at("content")[0].at("token"), "h");
+  EXPECT_EQ(whole.at("content")[0].at("bytes"), ordered_json({104}));
+  EXPECT_EQ(whole.at("content")[0].at("logprob"), -0.25);
+  EXPECT_EQ(whole.at("content")[0].at("top_logprobs").size(), 2u);
+  GenerationRequest text;
+  text.sampling.logprobs = 2;
+  OneAnswer completion = Make(text);
+  completion.Take(Said("h"));
+  completion.Take(Said("i", FinishReason::kLength));
+  const std::vector<ordered_json> events = FromOpenaiSse(completion.events);
+  EXPECT_EQ(events.at(1).at("choices")[0].at("logprobs").at("text_offset"), ordered_json({1}));
+  EXPECT_EQ(events.at(1).at("choices")[0].at("logprobs").at("tokens"), ordered_json({"i"}));
+  EXPECT_EQ(events.at(1).at("choices")[0].at("logprobs").at("top_logprobs")[0],
+            ordered_json({{"i", -0.25}, {"z", -2.0}}));
+}
+
+TEST_F(OpenAiWriterTest, AnEchoedPromptsFirstTokenHasNoLogprob) {
+  GenerationRequest request;
+  request.echo = true;
+  request.sampling.logprobs = request.sampling.prompt_logprobs = 0;
+  const std::vector<TokenId> prompt = tokenizer_.Encode("ab", Specials::kAsText);
+  OneAnswer answer(request,
+                   {.tokenizer = tokenizer_, .format = format_, .eos_token_ids = eos_, .prompt = prompt});
+  TokenEvent event = Said("c", FinishReason::kLength);
+  TokenLogprobs second;
+  second.chosen = {'b', -1.0f};
+  event.prompt_logprobs = {second};
+  answer.Take(event);
+  const ordered_json choice = ordered_json::parse(answer.Whole()).at("choices")[0];
+  EXPECT_EQ(choice.at("text"), "abc");
+  EXPECT_EQ(choice.at("logprobs").at("tokens"), ordered_json({"a", "b", "c"}));
+  EXPECT_EQ(choice.at("logprobs").at("token_logprobs"), ordered_json({nullptr, -1.0, -0.25}));
+  EXPECT_EQ(choice.at("logprobs").at("text_offset"), ordered_json({0, 1, 2}));
+}
+
+TEST_F(OpenAiWriterTest, TokenIdsIfAsked) {
+  GenerationRequest request = ChatOf();
+  request.return_token_ids = true;
+  OneAnswer answer = Make(request);
+  answer.Take(Said("hi", FinishReason::kLength));
+  const ordered_json whole = ordered_json::parse(answer.Whole());
+  EXPECT_EQ(whole.at("prompt_token_ids"), ordered_json(prompt_));
+  EXPECT_EQ(whole.at("choices")[0].at("token_ids"), ordered_json({104, 105}));
+  const ordered_json event = FromOpenaiSse(answer.events).at(0);
+  EXPECT_EQ(event.at("prompt_token_ids"), ordered_json(prompt_));
+  EXPECT_EQ(event.at("choices")[0].at("token_ids"), ordered_json({104, 105}));
+}
+
+}  // namespace
+}  // namespace numoe

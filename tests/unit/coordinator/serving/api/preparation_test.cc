@@ -1,0 +1,99 @@
+// From a body to prompts and constraints, and every refusal on the way.
+#include "coordinator/serving/api/preparation.h"
+
+#include "coordinator/serving/api/openai_request.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/coordinator/serving/api/api_fixture.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PreparationTest : public ApiFixture {
+ protected:
+  Prepared Good(std::string_view body, const RequestReader& read = ReadTextRequest) {
+    auto prepared = Prepare(body, read, deps);
+    const auto* error = std::get_if<ApiError>(&prepared);
+    EXPECT_EQ(error, nullptr) << error->message;
+    return error != nullptr ? Prepared() : std::get<Prepared>(std::move(prepared));
+  }
+  ApiError Refused(std::string_view body, const RequestReader& read = ReadTextRequest) {
+    auto prepared = Prepare(body, read, deps);
+    const auto* error = std::get_if<ApiError>(&prepared);
+    EXPECT_NE(error, nullptr) << body;
+    return error == nullptr ? ApiError{.http_status = 0} : *error;
+  }
+};
+
+TEST_F(PreparationTest, ConversationsAreRenderedAndTextIsTokenised) {
+  EXPECT_EQ(Good(R"({"messages": [{"role": "user", "content": "hi"}]})", ReadChatRequest).prompts,
+            (std::vector<std::vector<TokenId>>{tokenizer_.Encode("user:hi;", Specials::kAsText)}));
+  const Prepared two = Good(R"({"prompt": ["ab", "c"]})");
+  ASSERT_EQ(two.prompts.size(), 2u);
+  EXPECT_EQ(two.prompts[0], (std::vector<TokenId>{'a', 'b'}));
+  EXPECT_EQ(Good(R"({"prompt": [7, 8]})").prompts, (std::vector<std::vector<TokenId>>{{7, 8}}));
+}
+
+TEST_F(PreparationTest, EveryAnswerHasAConstraintOfItsOwn) {
+  const Prepared prepared = Good(R"({"prompt": ["a", "b"], "n": 3, "regex": "x+"})");
+  ASSERT_EQ(prepared.constraints.size(), 6u);
+  for (const auto& constraint : prepared.constraints) EXPECT_NE(constraint, nullptr);
+  const Prepared free = Good(R"({"prompt": "a", "n": 2})");
+  ASSERT_EQ(free.constraints.size(), 2u);
+  EXPECT_EQ(free.constraints[0], nullptr);
+}
+
+TEST_F(PreparationTest, BodiesThatAreNoObjectAreRefused) {
+  EXPECT_THAT(Refused("{").message, HasSubstr("the body is "));
+  EXPECT_EQ(Refused("[]").message, "the body must be a JSON object");
+  EXPECT_EQ(Refused("[]").http_status, 400);
+}
+
+TEST_F(PreparationTest, OtherModelsAreNotFound) {
+  EXPECT_FALSE(CheckModel({.model = "m"}, deps).has_value());
+  EXPECT_FALSE(CheckModel({.model = ""}, deps).has_value());
+  const ApiError error = Refused(R"({"model": "gpt", "prompt": "a"})");
+  EXPECT_EQ(error.http_status, 404);
+  EXPECT_EQ(error.message, "no such model: gpt; this server has m");
+  EXPECT_EQ(error.code, "model_not_found");
+}
+
+TEST_F(PreparationTest, WhatIsLockedIsSetAndCannotBeChosenOtherwise) {
+  deps.locked = {{"temperature", 0.5}, {"top_k", 3}};
+  EXPECT_EQ(Good(R"({"prompt": "a", "top_k": 3, "temperature": null})").request.sampling.temperature, 0.5);
+  EXPECT_EQ(Good(R"({"prompt": "a"})").request.sampling.top_k, 3);
+  const ApiError error = Refused(R"({"prompt": "a", "temperature": 1})");
+  EXPECT_EQ(error.message, "'temperature': this server has it locked at 0.5, found 1");
+  EXPECT_EQ(error.param, "temperature");
+}
+
+TEST_F(PreparationTest, PromptsFitTheContextAndTheVocabulary) {
+  const ApiError longer = Refused(R"({"prompt": ")" + std::string(100, 'x') + "\"}");
+  EXPECT_THAT(longer.message, HasSubstr("100 tokens, but the context length is 100"));
+  EXPECT_EQ(longer.code, "context_length_exceeded");
+  EXPECT_EQ(Good(R"({"prompt": ")" + std::string(99, 'x') + "\"}").prompts[0].size(), 99u);
+  EXPECT_EQ(Refused(R"({"prompt": [5, 257]})").message, "token id 257 is outside the vocabulary of 257");
+  EXPECT_EQ(Refused(R"({"prompt": ""})").message, "the prompt is empty");
+  EXPECT_EQ(Refused(R"({"prompt": "a", "stop_token_ids": [300]})").http_status, 400);
+}
+
+TEST_F(PreparationTest, TemplatesMayRefuse) {
+  const auto refusing = *ChatTemplate::Parse("{{ raise_exception('no') }}", "test");
+  deps.chat_template = refusing.get();
+  EXPECT_THAT(Refused(R"({"messages": [{"role": "user", "content": "hi"}]})", ReadChatRequest).message,
+              HasSubstr("the chat template refuses this conversation: "));
+  deps.chat_template = nullptr;
+  EXPECT_THAT(Refused(R"({"messages": [{"role": "user", "content": "hi"}]})", ReadChatRequest).message,
+              HasSubstr("no chat template; use /v1/completions"));
+}
+
+TEST_F(PreparationTest, AllowedTokensMustBeAbleToBeginTheStructure) {
+  EXPECT_EQ(Refused(R"({"prompt": "a", "regex": "x+", "allowed_token_ids": [97]})").param,
+            "allowed_token_ids");
+  EXPECT_EQ(Good(R"({"prompt": "a", "regex": "x+", "allowed_token_ids": [97, 120]})").constraints.size(), 1u);
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,63 @@
+// Responses that were kept are their owner's alone, and those that were not are nobody's.
+#include "coordinator/serving/api/responses_routes.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/coordinator/serving/api/asked_routes.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+using ::testing::HasSubstr;
+
+class ResponsesRoutesTest : public AskedRoutes {
+ protected:
+  ResponsesRoutesTest() { routes_.Register(urls_); }
+  // What uses the routes ends before them.
+  ~ResponsesRoutesTest() override { preparers_.Stop(); }
+
+  ResponsesRoutes routes_{deps_, running_, preparers_};
+};
+
+TEST_F(ResponsesRoutesTest, WhatWasNotStoredIsNotFound) {
+  for (const auto& [method, path] :
+       std::vector<std::pair<std::string, std::string>>{{"GET", "/v1/responses/resp_1"},
+                                                        {"DELETE", "/v1/responses/resp_1"},
+                                                        {"POST", "/v1/responses/resp_1/cancel"},
+                                                        {"GET", "/v1/responses/resp_1/input_items"}}) {
+    const HttpReply reply = Ask(method, path);
+    EXPECT_EQ(reply.status, 404) << method << path;
+    EXPECT_THAT(reply.body, HasSubstr("no such response: resp_1"));
+    EXPECT_FALSE(Found(method, path).counted) << "a key whose places are taken may look and cancel";
+  }
+  EXPECT_TRUE(Found("POST", "/v1/responses").counted);
+}
+
+TEST_F(ResponsesRoutesTest, TheEnginesRefusalIsTheAnswer) {
+  const HttpReply refused = Ask("POST", "/v1/responses", R"({"input": "x"})");
+  EXPECT_EQ(refused.status, 503) << refused.body;
+  EXPECT_THAT(refused.body, HasSubstr("this engine computes nothing"));
+}
+
+// It is accepted before the engine is asked, so its refusal is what the response says from then on.
+TEST_F(ResponsesRoutesTest, AResponseInTheBackgroundKeepsWhatBecameOfIt) {
+  const Caller owner{.tenant = 1}, other{.tenant = 2};
+  const ordered_json queued =
+      AskJson("POST", "/v1/responses", R"({"input": "x", "background": true})", owner);
+  EXPECT_EQ(queued["status"], "queued");
+  const std::string path = "/v1/responses/" + queued["id"].get<std::string>();
+  ordered_json kept;
+  do kept = AskJson("GET", path, "", owner);
+  while (kept["status"] == "in_progress");
+  EXPECT_EQ(kept["status"], "failed");
+  EXPECT_THAT(kept["error"]["message"], HasSubstr("this engine computes nothing"));
+  EXPECT_EQ(AskJson("GET", path + "/input_items", "", owner)["data"].size(), 1u);
+  EXPECT_EQ(Ask("GET", path, "", other).status, 404) << "another key's";
+  EXPECT_EQ(Ask("DELETE", path, "", other).status, 404);
+  EXPECT_EQ(AskJson("DELETE", path, "", owner)["deleted"], true);
+  EXPECT_EQ(Ask("GET", path, "", owner).status, 404);
+}
+
+}  // namespace
+}  // namespace numoe

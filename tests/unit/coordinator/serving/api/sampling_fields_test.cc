@@ -1,0 +1,73 @@
+// Which sampling parameters a server can lock, and at what.
+#include "coordinator/serving/api/sampling_fields.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The list of names follows what requests are read by: each of them can be wrong.
+TEST(SamplingFieldsTest, EveryNameThatCanBeLockedIsRead) {
+  for (const char* name :
+       {"temperature", "top_p", "top_k", "min_p", "seed", "sampling_seed", "n", "best_of",
+        "frequency_penalty", "presence_penalty", "repetition_penalty", "min_tokens", "min_new_tokens"}) {
+    EXPECT_TRUE(CheckSamplingValue(name, 1).ok()) << CheckSamplingValue(name, 1);
+    const absl::Status wrong = CheckSamplingValue(name, -1e300);
+    EXPECT_THAT(std::string(wrong.message()), HasSubstr(name)) << wrong;
+  }
+}
+
+TEST(SamplingFieldsTest, OtherNamesAreToldWhatThereIs) {
+  for (const char* name : {"tmperature", "", "logit_bias", "messages", "stop"})
+    EXPECT_THAT(std::string(CheckSamplingValue(name, 1).message()), HasSubstr("top_k")) << name;
+}
+
+std::optional<ApiError> ReadTokenLists(const nlohmann::ordered_json& body, SamplingParams& out) {
+  JsonFields in(body);
+  GenerationRequest request;
+  ReadSampling(in, request);
+  out = request.sampling;
+  return in.error();
+}
+
+// Every answer of a request has a copy of its lists.
+TEST(SamplingFieldsTest, ListsOfTokensAreBounded) {
+  SamplingParams sampling;
+  const nlohmann::ordered_json same = std::vector<unsigned>(100'000, 7);
+  EXPECT_FALSE(ReadTokenLists({{"stop_token_ids", same}, {"allowed_token_ids", {9u, 7u, 9u}}}, sampling));
+  EXPECT_EQ(sampling.stop_token_ids, std::vector<TokenId>{7});
+  EXPECT_LT(sampling.stop_token_ids.capacity(), 100u);
+  EXPECT_EQ(sampling.allowed_token_ids, (std::vector<TokenId>{7, 9}));
+  std::vector<unsigned> many(1025);
+  for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<unsigned>(i);
+  const auto error = ReadTokenLists({{"stop_token_ids", many}}, sampling);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->http_status, 400);
+  EXPECT_EQ(error->param, "stop_token_ids");
+  EXPECT_THAT(error->message, HasSubstr("at most 1024 different token ids, found 1025"));
+}
+
+TEST(SamplingFieldsTest, TokensOutsideTheVocabularyAreRefused) {
+  EXPECT_FALSE(CheckTokenIds({.stop_token_ids = {99}, .allowed_token_ids = {0, 99}}, 100));
+  const auto stop = CheckTokenIds({.stop_token_ids = {5, 100}}, 100);
+  ASSERT_TRUE(stop);
+  EXPECT_EQ(stop->param, "stop_token_ids");
+  EXPECT_THAT(stop->message, HasSubstr("below 100"));
+  EXPECT_THAT(stop->message, HasSubstr("found 100"));
+  EXPECT_EQ(CheckTokenIds({.allowed_token_ids = {100}}, 100)->param, "allowed_token_ids");
+}
+
+// A count that is locked at 40 must not come as 40.0, which no request may send.
+TEST(SamplingFieldsTest, WholeNumbersHaveNoPoint) {
+  EXPECT_TRUE(CheckSamplingValue("top_k", 40).ok());
+  EXPECT_FALSE(CheckSamplingValue("top_k", 40.5).ok());
+  EXPECT_EQ(SamplingNumber(40).dump(), "40");
+  EXPECT_EQ(SamplingNumber(-1).dump(), "-1");
+  EXPECT_EQ(SamplingNumber(0.6).dump(), "0.6");
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,86 @@
+// Every way of asking for structured output, and that a request may use one.
+#include "coordinator/serving/api/structure_fields.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+using Kind = GrammarSource::Kind;
+
+struct Read {
+  explicit Read(const char* json) {
+    const ordered_json root = ordered_json::parse(json);
+    JsonFields in(root);
+    ReadStructure(in, request);
+    if (in.error()) error = in.error()->message;
+  }
+  GenerationRequest request;
+  std::string error;
+};
+
+TEST(StructureFieldsTest, EveryDialectsNames) {
+  for (
+      const auto& [json, kind, text] : std::vector<std::tuple<const char*, Kind, const char*>>{
+          {R"({"response_format": {"type": "json_object"}})", Kind::kJsonObject, ""},
+          {R"({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "null"}}}})",
+           Kind::kJsonSchema, R"({"type":"null"})"},
+          {R"({"response_format": {"type": "json_schema", "schema": true}})", Kind::kJsonSchema, "true"},
+          {R"({"structured_outputs": {"json": "{}"}})", Kind::kJsonSchema, "{}"},
+          {R"({"structured_outputs": {"json_object": true}})", Kind::kJsonObject, ""},
+          {R"({"structured_outputs": {"choice": ["a", "b"]}})", Kind::kChoice, R"(["a","b"])"},
+          {R"({"structured_outputs": {"regex": "a+", "json": null, "json_object": false}})", Kind::kRegex,
+           "a+"},
+          {R"({"structured_outputs": {"grammar": "root ::= x"}})", Kind::kEbnf, "root ::= x"},
+          {R"({"guided_json": {"a": 1}})", Kind::kJsonSchema, R"({"a":1})"},
+          {R"({"guided_regex": "b"})", Kind::kRegex, "b"},
+          {R"({"guided_choice": ["c"]})", Kind::kChoice, R"(["c"])"},
+          {R"({"guided_grammar": "d"})", Kind::kEbnf, "d"},
+          {R"({"json_schema": "{}"})", Kind::kJsonSchema, "{}"},
+          {R"({"regex": "e"})", Kind::kRegex, "e"},
+          {R"({"ebnf": "f"})", Kind::kEbnf, "f"}}) {
+    const Read read(json);
+    EXPECT_EQ(read.error, "") << json;
+    ASSERT_TRUE(read.request.structure.has_value()) << json;
+    EXPECT_EQ(read.request.structure->kind, kind) << json;
+    EXPECT_EQ(read.request.structure->text, text) << json;
+  }
+}
+
+TEST(StructureFieldsTest, NothingIsAskedFor) {
+  for (const char* json :
+       {"{}", R"({"response_format": {"type": "text"}})", R"({"response_format": null, "regex": null})",
+        R"({"structured_outputs": {"json_object": false}})", R"({"structured_outputs": {}})"}) {
+    const Read read(json);
+    EXPECT_EQ(read.error, "") << json;
+    EXPECT_FALSE(read.request.structure.has_value()) << json;
+  }
+}
+
+TEST(StructureFieldsTest, OneKindInARequest) {
+  const Read read(R"({"response_format": {"type": "json_object"}, "regex": "a"})");
+  EXPECT_EQ(read.error,
+            "'regex': expected one kind of structured output in a request, found response_format as well");
+  EXPECT_THAT(Read(R"({"structured_outputs": {"json": {}, "regex": "a"}})").error,
+              ::testing::HasSubstr("found structured_outputs as well"));
+}
+
+TEST(StructureFieldsTest, WrongValuesAreToldWhatWasFound) {
+  for (const auto& [json, expected] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"response_format": "json"})",
+            "'response_format': expected a type of text, json_object or json_schema, found \"json\""},
+           {R"({"response_format": {"type": 5}})",
+            "'response_format': expected a type of text, json_object or json_schema, found {\"type\":5}"},
+           {R"({"response_format": {"type": "json_schema"}})",
+            "expected json_schema.schema beside type json_schema"},
+           {R"({"structured_outputs": []})", "'structured_outputs': expected an object"},
+           {R"({"guided_json": 5})", "'guided_json': expected a JSON Schema, found 5"},
+           {R"({"guided_choice": "a"})", "'guided_choice': expected a list of strings, found \"a\""},
+           {R"({"ebnf": ["a"]})", "'ebnf': expected a string, found [\"a\"]"}})
+    EXPECT_THAT(Read(json).error, ::testing::HasSubstr(expected)) << json;
+}
+
+}  // namespace
+}  // namespace numoe

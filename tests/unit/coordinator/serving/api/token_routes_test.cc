@@ -1,0 +1,47 @@
+// Texts and conversations as tokens and back, under vLLM's paths and those of SGLang's clients.
+#include "coordinator/serving/api/token_routes.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/coordinator/serving/api/asked_routes.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+using ::testing::HasSubstr;
+
+class TokenRoutesTest : public AskedRoutes {
+ protected:
+  TokenRoutesTest() { AddTokenRoutes(urls_, deps_, preparers_); }
+};
+
+TEST_F(TokenRoutesTest, ATextIsItsTokensAndTheyAreTheText) {
+  for (const std::string version : {"", "/v1"}) {
+    const ordered_json tokens = AskJson("POST", version + "/tokenize", R"({"prompt": "hi"})");
+    EXPECT_EQ(tokens, (ordered_json{{"count", 2}, {"max_model_len", 1000}, {"tokens", {'h', 'i'}}}));
+    const ordered_json text =
+        AskJson("POST", version + "/detokenize", ordered_json{{"tokens", tokens["tokens"]}}.dump());
+    EXPECT_EQ(text, (ordered_json{{"prompt", "hi"}, {"text", "hi"}}));
+    EXPECT_FALSE(Found("POST", version + "/tokenize").counted);
+  }
+}
+
+TEST_F(TokenRoutesTest, AConversationIsRenderedFirst) {
+  const ordered_json tokens = AskJson(
+      "POST", "/tokenize", R"({"messages": [{"role": "user", "content": "x"}], "return_token_strs": true})");
+  EXPECT_EQ(tokens["count"], 7);  // user:x;
+  EXPECT_EQ(tokens["token_strs"], (ordered_json{"u", "s", "e", "r", ":", "x", ";"}));
+}
+
+TEST_F(TokenRoutesTest, WhatIsNoTokenIsRefused) {
+  const HttpReply beyond = Ask("POST", "/detokenize", R"({"tokens": [104, 257]})");
+  EXPECT_EQ(beyond.status, 400);
+  EXPECT_THAT(beyond.body, HasSubstr("ids below 257, found 257"));
+  EXPECT_THAT(Ask("POST", "/detokenize", "{}").body, HasSubstr("a list of token ids, found nothing"));
+  EXPECT_THAT(Ask("POST", "/tokenize", R"({"prompt": ["a", "b"]})").body, HasSubstr("one prompt"));
+  EXPECT_EQ(Ask("POST", "/tokenize", "[").status, 400);
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,150 @@
+// tools, tool_choice and parallel_tool_calls: what they allow, and which of them is wrong.
+#include "coordinator/serving/api/tool_choice.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using nlohmann::ordered_json;
+using Choice = CallPolicy::Choice;
+using Kind = GrammarSource::Kind;
+using ::testing::HasSubstr;
+
+constexpr char kDeclaredTools[] = R"([
+  {"type": "function", "function": {"name": "look", "strict": true, "parameters":
+    {"type": "object", "properties": {"at": {"enum": ["a", "b"]}}, "required": ["at"]}}},
+  {"type": "function", "function": {"name": "wait", "parameters": {"properties": {"s": {"type": "integer"}}}}},
+  {"type": "custom", "custom": {"name": "c"}},
+  {"type": "function", "function": {"name": "stop"}}])";
+
+std::variant<CallPolicy, ApiError> Read(const std::string& choice, const std::string& tools = kDeclaredTools,
+                                        bool parallel = true) {
+  const ordered_json declared = ordered_json::parse(tools), chosen = ordered_json::parse(choice);
+  const ordered_json messages = ordered_json::parse(R"([{"role": "user"},
+    {"role": "assistant", "tool_calls": [{"id": "x:9"}, {"id": "y"}]}, {"role": "tool"},
+    {"role": "assistant", "tool_calls": [{"id": "z"}]}])");
+  return ReadCallPolicy({.tools = declared,
+                         .choice = chosen.is_null() ? nullptr : &chosen,
+                         .messages = messages,
+                         .parallel = parallel});
+}
+
+CallPolicy AcceptedChoice(const std::variant<CallPolicy, ApiError>& read) {
+  const auto* error = std::get_if<ApiError>(&read);
+  EXPECT_EQ(error, nullptr) << error->message;
+  return error == nullptr ? std::get<CallPolicy>(read) : CallPolicy();
+}
+
+ApiError Refused(const std::variant<CallPolicy, ApiError>& read) {
+  const auto* error = std::get_if<ApiError>(&read);
+  EXPECT_NE(error, nullptr);
+  if (error == nullptr) return {};
+  EXPECT_EQ(error->http_status, 400);
+  return *error;
+}
+
+std::vector<std::string> Names(const CallPolicy& policy) {
+  std::vector<std::string> names;
+  for (const DeclaredCall& call : policy.calls) names.push_back(call.name);
+  return names;
+}
+using List = std::vector<std::string>;
+
+TEST(ToolChoiceTest, AutoConstrainsTheArgumentsOfStrictTools) {
+  for (const char* choice : {"null", R"("auto")"}) {
+    const CallPolicy policy = AcceptedChoice(Read(choice));
+    EXPECT_EQ(policy.choice, Choice::kAuto);
+    EXPECT_EQ(Names(policy), (List{"look", "wait", "stop"}));
+    EXPECT_EQ(policy.calls[0].arguments.kind, Kind::kJsonSchema);
+    EXPECT_EQ(policy.calls[1].arguments, (GrammarSource{Kind::kJsonObject, ""}));
+    EXPECT_EQ(policy.first_index, 3) << "calls of the conversation, whatever their ids say";
+    EXPECT_TRUE(policy.parallel && !policy.demanded());
+  }
+  EXPECT_FALSE(AcceptedChoice(Read("null", kDeclaredTools, false)).parallel);
+}
+
+TEST(ToolChoiceTest, NothingIsCalledWithoutToolsOrWhereNoneIsAsked) {
+  EXPECT_EQ(AcceptedChoice(Read("null", "null")).choice, Choice::kNone);
+  EXPECT_EQ(AcceptedChoice(Read(R"("none")", "null")).choice, Choice::kNone);
+  EXPECT_EQ(AcceptedChoice(Read(R"("auto")", "null")).choice, Choice::kNone);
+  const CallPolicy none = AcceptedChoice(Read(R"("none")"));
+  EXPECT_EQ(none.choice, Choice::kNone);
+  EXPECT_TRUE(none.calls.empty());
+}
+
+TEST(ToolChoiceTest, DemandedCallsMatchTheirSchemas) {
+  const CallPolicy policy = AcceptedChoice(Read(R"("required")"));
+  EXPECT_EQ(policy.choice, Choice::kRequired);
+  EXPECT_EQ(Names(policy), (List{"look", "wait", "stop"}));
+  for (const DeclaredCall& call : policy.calls) {
+    EXPECT_EQ(call.arguments.kind, Kind::kJsonSchema);
+    EXPECT_EQ(ordered_json::parse(call.arguments.text)["type"], "object") << call.name;
+  }
+  EXPECT_EQ(ordered_json::parse(policy.calls[2].arguments.text)["additionalProperties"], false)
+      << "a tool without parameters takes none";
+  EXPECT_FALSE(ordered_json::parse(policy.calls[1].arguments.text).contains("additionalProperties"));
+}
+
+TEST(ToolChoiceTest, ANamedToolIsCalledOnce) {
+  for (const char* choice :
+       {R"({"type": "function", "function": {"name": "wait"}})", R"({"type": "function", "name": "wait"})"}) {
+    const CallPolicy policy = AcceptedChoice(Read(choice));
+    EXPECT_EQ(policy.choice, Choice::kNamed);
+    EXPECT_EQ(Names(policy), List{"wait"});
+    EXPECT_FALSE(policy.parallel);
+  }
+}
+
+TEST(ToolChoiceTest, AllowedToolsAreSomeOfThem) {
+  const CallPolicy chosen = AcceptedChoice(Read(R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto",
+    "tools": [{"type": "function", "function": {"name": "look"}}, {"type": "function", "name": "stop"}]}})"));
+  EXPECT_EQ(chosen.choice, Choice::kAuto);
+  EXPECT_EQ(Names(chosen), (List{"look", "stop"}));
+  const CallPolicy required = AcceptedChoice(Read(
+      R"({"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "stop"}]})"));
+  EXPECT_EQ(required.choice, Choice::kRequired);
+  EXPECT_EQ(Names(required), List{"stop"});
+}
+
+TEST(ToolChoiceTest, WrongChoicesAreRefused) {
+  for (const char* wrong :
+       {"1", "true", "[]", "{}", R"("any")", R"({"type": "function"})", R"({"type": "custom", "name": "c"})",
+        R"({"type": "function", "function": {"name": 1}})", R"({"type": "function", "name": "nobody"})",
+        R"({"type": "function", "function": {"name": "c"}})", R"({"type": "allowed_tools"})",
+        R"({"type": "allowed_tools", "mode": "none", "tools": [{"name": "look"}]})",
+        R"({"type": "allowed_tools", "mode": "auto", "tools": []})",
+        R"({"type": "allowed_tools", "mode": "auto", "tools": [{"name": "nobody"}]})",
+        R"({"type": "allowed_tools", "mode": "auto", "tools": [1]})"})
+    EXPECT_EQ(Refused(Read(wrong)).param, "tool_choice") << wrong;
+  EXPECT_THAT(Refused(Read(R"({"type": "function", "name": "nobody"})")).message, HasSubstr("nobody"));
+  EXPECT_EQ(Refused(Read(R"("required")", "null")).param, "tool_choice");
+  EXPECT_EQ(Refused(Read(R"("required")", R"([{"type": "custom"}])")).param, "tool_choice");
+}
+
+TEST(ToolChoiceTest, WrongToolsAreRefused) {
+  const auto tool = [](const std::string& function) { return "[{\"function\": {" + function + "}}]"; };
+  for (const char* wrong :
+       {R"("name": "a b")", R"("name": "7")", R"("name": "a{")", R"("name": "a\"b")", R"("name": "a\nb")",
+        R"("name": "f", "strict": 1)", R"("name": "f", "strict": true, "parameters": [])",
+        R"("name": "f", "strict": true, "parameters": {"type": "string"})"}) {
+    EXPECT_EQ(Refused(Read("null", tool(wrong))).param, "tools") << wrong;
+    AcceptedChoice(Read(R"("none")", tool(wrong)));
+  }
+  EXPECT_EQ(Refused(Read("null", tool("\"name\": \"" + std::string(300, 'a') + "\""))).param, "tools");
+  const char* kNoObject = R"("name": "f", "parameters": {"type": ["array", "null"]})";
+  EXPECT_THAT(Refused(Read(R"("required")", tool(kNoObject))).message, HasSubstr("parameters of f"));
+  EXPECT_EQ(AcceptedChoice(Read("null", tool(kNoObject))).calls.size(), 1u) << "nobody looks at them";
+  EXPECT_EQ(AcceptedChoice(Read(R"("required")",
+                                tool(R"("name": "时.f-1:2", "parameters": {"type": ["object", "null"]})")))
+                .calls[0]
+                .name,
+            "时.f-1:2");
+  std::string many = "[";
+  for (int i = 0; i <= 1024; ++i) many += std::string(i == 0 ? "" : ",") + R"({"function": {"name": "f"}})";
+  EXPECT_EQ(Refused(Read("null", many + "]")).param, "tools");
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,81 @@
+// The page's routes: open to everybody, every file under its path, each reply locked in and tagged.
+#include "coordinator/serving/page/page_routes.h"
+
+#include "coordinator/serving/page/embedded_files.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+// Takes the one reply of a handler.
+class FakeExchange final : public Exchange {
+ public:
+  explicit FakeExchange(HttpRequest request) : request_(std::move(request)) {}
+  const HttpRequest& request() const override { return request_; }
+  std::string TakeBody() override { return request_.body; }
+  void Reply(HttpReply given) override { reply = std::move(given); }
+  void ReplyError(const ApiError& error) override {
+    reply = HttpReply{.status = error.http_status, .body = error.message};
+  }
+  void BeginStream() override { ADD_FAILURE(); }
+  void BeginBody(HttpReply) override { ADD_FAILURE(); }
+  void Send(std::string) override { ADD_FAILURE(); }
+  void EndStream() override { ADD_FAILURE(); }
+  void Break() override { ADD_FAILURE(); }
+  void OnSent(std::function<void()>) override { ADD_FAILURE(); }
+  void OnGone(std::function<void()>) override { ADD_FAILURE(); }
+  void Post(std::function<void()>) override { ADD_FAILURE(); }
+  boost::asio::any_io_executor Executor() override { return {}; }
+  std::shared_ptr<RequestPlace> Place() override { return nullptr; }
+  void CountTokens(int) override { ADD_FAILURE(); }
+
+  HttpReply reply;
+
+ private:
+  const HttpRequest request_;
+};
+
+HttpReply Get(const std::string& path, std::vector<std::pair<std::string, std::string>> headers = {}) {
+  UrlTable urls;
+  AddPageRoutes(urls);
+  const auto found = urls.Find("GET", path);
+  if (const auto* error = std::get_if<ApiError>(&found)) return {.status = error->http_status};
+  const Route& route = *std::get<RouteMatch>(found).route;
+  EXPECT_TRUE(route.open);
+  const auto exchange =
+      std::make_shared<FakeExchange>(HttpRequest{.method = "GET", .path = path, .headers = headers});
+  route.handle(exchange);
+  return exchange->reply;
+}
+
+TEST(PageRoutesTest, EveryFileIsServedUnderItsPath) {
+  for (const PageFile& file : EmbeddedFiles()) {
+    const HttpReply reply = Get(std::string(file.path));
+    EXPECT_EQ(reply.status, 200) << file.path;
+    EXPECT_EQ(reply.type, file.type);
+    EXPECT_EQ(reply.body, file.content);
+    EXPECT_THAT(reply.headers, Contains(Pair("ETag", file.etag)));
+    EXPECT_THAT(reply.headers, Contains(Pair("Content-Security-Policy", HasSubstr("default-src 'self'"))));
+    EXPECT_THAT(reply.headers, Contains(Pair("X-Content-Type-Options", "nosniff")));
+  }
+}
+
+TEST(PageRoutesTest, WhatTheBrowserHasIsNotSentAgain) {
+  const std::string etag = FindPageFile("/")->etag;
+  EXPECT_EQ(Get("/", {{"if-none-match", etag}}).status, 304);
+  EXPECT_EQ(Get("/", {{"if-none-match", "\"other\""}}).status, 200);
+  EXPECT_EQ(Get("/page/app.js", {{"if-none-match", etag}}).status, 200);
+}
+
+TEST(PageRoutesTest, NothingElseIsThere) {
+  for (const char* path : {"/page", "/page/", "/page/nothing.js", "/page/a/b.js", "/index.html"})
+    EXPECT_EQ(Get(path).status, 404) << path;
+}
+
+}  // namespace
+}  // namespace numoe

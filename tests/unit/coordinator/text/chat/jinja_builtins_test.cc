@@ -1,0 +1,21 @@
+// Arguments of calls, by place and by keyword.
+#include "coordinator/text/chat/jinja_builtins.h"
+
+#include "gtest/gtest.h"
+
+namespace numoe::jinja {
+namespace {
+
+TEST(JinjaBuiltinsTest, AnArgumentIsFoundByItsPlaceThenByItsName) {
+  const Arguments args{.positional = {Value::Text("first"), None{}},
+                       .keywords = {{"a", Value::Text("hidden")}, {"c", int64_t{3}}}};
+  EXPECT_EQ(args.Text(0, "a", "-"), "first");
+  EXPECT_EQ(args.Text(1, "b", "-"), "-") << "none is as good as nothing";
+  EXPECT_NE(args.Get(1, "b"), nullptr);
+  EXPECT_EQ(args.Text(2, "c", "-"), "3");
+  EXPECT_EQ(args.Get(2, "d"), nullptr);
+  EXPECT_EQ(args.Text(2, "d", "-"), "-");
+}
+
+}  // namespace
+}  // namespace numoe::jinja

@@ -1,0 +1,31 @@
+// What a template renders to, without a ChatTemplate around it: for tests of a single part of the
+// interpreter.
+//
+// Expected texts are those of Python's Jinja2 3.1 unless a test says otherwise; testdata/features.json holds
+// the cases that Jinja2 itself has answered.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "coordinator/text/chat/jinja_interpreter.h"
+#include "coordinator/text/chat/jinja_parser.h"
+
+namespace numoe::jinja {
+
+/// The text, or the message of the error.
+inline std::string Rendered(std::string_view source, std::map<std::string, Value> variables = {}) {
+  const auto block = Parse(source);
+  if (!block.ok()) return std::string(block.status().message());
+  const auto text = Interpreter(std::move(variables)).Render(*block);
+  return text.ok() ? text->text() : std::string(text.status().message());
+}
+
+/// The same of `{{ expression }}`.
+inline std::string Printed(std::string_view expression, std::map<std::string, Value> variables = {}) {
+  return Rendered("{{ " + std::string(expression) + " }}", std::move(variables));
+}
+
+}  // namespace numoe::jinja

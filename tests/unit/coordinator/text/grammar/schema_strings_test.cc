@@ -1,0 +1,81 @@
+// Strings of JSON schemas: lengths, patterns and formats, together, and the names that members may have.
+#include "coordinator/text/grammar/schema_strings.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/coordinator/text/grammar/schema_cases.h"
+
+namespace numoe {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A compilation whose root schema is `text`, and its facts.
+struct Strings {
+  explicit Strings(const char* text)
+      : root(nlohmann::ordered_json::parse(text)), shared(root, limits, expressions), compiler(shared) {
+    shared.Absorb({shared.reader().root()}, facts);
+  }
+  const nlohmann::ordered_json root;
+  const GrammarLimits limits;
+  grammar::Expressions expressions;
+  grammar::SharedCompilation shared;
+  grammar::StringCompiler compiler;
+  grammar::SchemaFacts facts;
+};
+
+TEST(SchemaStringsTest, KeywordsNarrowEachOther) {
+  CheckSchema(
+      {{R"({"type":"string","minLength":2,"maxLength":3})",
+        {"\"ab\"", "\"日本語\"", R"("\n\ud83d\ude00")", R"("\"\\")"},
+        {"\"a\"", "\"abcd\"", "\"日本語x\"", R"("\u0041")"}},
+       {R"({"minLength":1})", {"\"a\""}, {"\"\"", "1"}},
+       {R"({"type":"string","pattern":"^a+$"})", {"\"a\"", "\"aaa\""}, {"\"\"", "\"ab\"", "\"ba\""}},
+       {R"({"type":"string","pattern":"b"})", {"\"b\"", "\"abc\"", R"("\nb\"")"}, {"\"\"", "\"ac\""}},
+       {R"j({"type":"string","pattern":"^(a|b$)"})j", {"\"ax\"", "\"b\""}, {"\"bx\"", "\"c\""}},
+       {R"({"type":"string","pattern":"^\"[\\\\/]\\n$"})", {R"("\"\\\n")", R"("\"/\n")"}, {R"("\"\/\n")"}},
+       {R"({"type":"string","pattern":"^[a-z]+$","minLength":2,"maxLength":3})",
+        {"\"ab\"", "\"abc\""},
+        {"\"a\"", "\"abcd\"", "\"AB\""}},
+       {R"({"allOf":[{"pattern":"a"},{"pattern":"b"}],"type":"string"})",
+        {"\"ab\"", "\"b a\""},
+        {"\"a\"", "\"b\""}},
+       {R"({"type":"string","format":"int64"})", {"\"whatever\""}, {"1"}}});
+}
+
+TEST(SchemaStringsTest, AStringHoldsWhereAllKeywordsDo) {
+  Strings s(R"({"pattern":"^a","maxLength":2})");
+  EXPECT_TRUE(s.compiler.Holds("a\"", s.facts)) << "it counts as one character";
+  EXPECT_FALSE(s.compiler.Holds("ab\"", s.facts));
+  EXPECT_FALSE(s.compiler.Holds("b", s.facts));
+  EXPECT_TRUE(s.compiler.Holds("anything", {}));
+  EXPECT_TRUE(s.shared.ok());
+}
+
+TEST(SchemaStringsTest, AMachineOfAPatternIsMadeOnce) {
+  Strings s("{}");
+  const grammar::StringMachine machine = s.compiler.OfPattern("^a+$", "#/a");
+  EXPECT_TRUE(Matches(*machine, "aa"));
+  EXPECT_EQ(s.compiler.OfPattern("^a+$", "#/b"), machine);
+}
+
+TEST(SchemaStringsTest, NamesOfMembers) {
+  Strings any("{}");
+  EXPECT_EQ(any.compiler.OfKeys(any.facts), nullptr);
+  Strings listed(R"({"propertyNames":{"enum":["ab","c",3],"maxLength":1}})");
+  const grammar::StringMachine names = listed.compiler.OfKeys(listed.facts);
+  ASSERT_NE(names, nullptr);
+  EXPECT_TRUE(Matches(*names, "c"));
+  EXPECT_FALSE(Matches(*names, "ab"));
+}
+
+TEST(SchemaStringsTest, AWrongPatternFailsTheCompilationAndMatchesNothing) {
+  Strings s("{}");
+  const grammar::StringMachine machine = s.compiler.OfPattern("(", "#/properties/x");
+  ASSERT_NE(machine, nullptr);
+  EXPECT_FALSE(Matches(*machine, ""));
+  EXPECT_THAT(s.shared.status().message(), HasSubstr("#/properties/x"));
+}
+
+}  // namespace
+}  // namespace numoe

@@ -1,0 +1,100 @@
+// The state machine around calls: what is held back and what goes out, with a vocabulary of bytes.
+#include "coordinator/text/parsing/output_parser.h"
+
+#include "tests/unit/coordinator/text/parsing/parse_text.h"
+
+namespace numoe {
+namespace {
+
+class OutputParserTest : public ::testing::Test {
+ protected:
+  // What each token of `text` makes certain: "r:", "c:", "+name", "a:" and the text.
+  std::vector<std::string> Deltas(const std::string& text,
+                                  OutputParserOptions options = {.calls = true}) const {
+    OutputParser parser(tokenizer_, format_, std::move(options));
+    std::vector<AnswerDelta> deltas;
+    std::vector<std::string> out;
+    const auto take = [&] {
+      for (const AnswerDelta& delta : deltas) {
+        const bool begin = delta.kind == AnswerDelta::Kind::kCallBegin;
+        constexpr const char* kNames[] = {"r:", "c:", "+", "a:"};
+        out.push_back(kNames[static_cast<int>(delta.kind)] + (begin ? delta.name : delta.text));
+      }
+      deltas.clear();
+    };
+    for (const TokenId token : tokenizer_.Encode(text, Specials::kParse)) {
+      parser.Push(token, deltas);
+      take();
+    }
+    parser.Finish(deltas);
+    take();
+    return out;
+  }
+  using Texts = std::vector<std::string>;
+
+  const ByteTokenizer tokenizer_{KimiControlTokens()};
+  const OutputFormat format_ = *ChooseOutputFormat(tokenizer_, "auto", "auto");
+};
+
+TEST_F(OutputParserTest, TextGoesOutAsItComes) {
+  EXPECT_EQ(Deltas("<think>ab</think>c"), (Texts{"r:a", "r:b", "c:c"}));
+  EXPECT_EQ(Deltas("<think>a \nb </think>\n c d "), (Texts{"r:a", "r: \nb", "c:c", "c: d", "c: "}));
+  EXPECT_EQ(Deltas("ü"), (Texts{"c:ü"})) << "whole characters";
+  EXPECT_EQ(Deltas("a\xc3<|tool_calls_section_begin|>"), (Texts{"c:a", "c:\xef\xbf\xbd"}))
+      << "half a one before a mark";
+}
+
+TEST_F(OutputParserTest, WhatThePromptEndsBehind) {
+  const auto mark = [&](const std::string& prompt) {
+    return PromptMark(format_, tokenizer_, tokenizer_.Encode(prompt, Specials::kParse));
+  };
+  EXPECT_EQ(mark("<|im_end|>a<think>"), Mark::kThinkBegin);
+  EXPECT_EQ(mark("<think>so far"), Mark::kThinkBegin) << "reasoning to go on with";
+  EXPECT_EQ(mark("<think></think>\n\n"), Mark::kThinkEnd);
+  EXPECT_EQ(mark("<think></think>\n\nHello"), std::nullopt)
+      << "content to go on with: its white space counts";
+  EXPECT_EQ(mark("<think></think><|im_end|>a"), std::nullopt) << "of an earlier turn";
+}
+
+TEST_F(OutputParserTest, WhiteSpaceIsHeldBackOnlyWhereCallsMayFollow) {
+  EXPECT_EQ(Deltas("a b", {.calls = false}), (Texts{"c:a", "c: ", "c:b"}));
+  EXPECT_EQ(Deltas("a b", {.calls = true}), (Texts{"c:a", "c: b"}));
+}
+
+TEST_F(OutputParserTest, ArgumentsStreamFromTheFirstByte) {
+  const std::string head =
+      "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>";
+  EXPECT_EQ(Deltas(head + " {}<|tool_call_end|>"), (Texts{"+f", "a:{", "a:}"}));
+  EXPECT_EQ(Deltas(head), Texts{});
+}
+
+TEST_F(OutputParserTest, WithoutMarksEverythingIsContentAtOnce) {
+  const OutputFormat raw;
+  OutputParser parser(tokenizer_, raw, {.calls = true});
+  std::vector<AnswerDelta> deltas;
+  for (const TokenId token : tokenizer_.Encode(" <think>\n", Specials::kParse)) parser.Push(token, deltas);
+  ASSERT_EQ(deltas.size(), 1u);
+  EXPECT_EQ(deltas[0].text, " <think>\n");
+}
+
+TEST_F(OutputParserTest, SpecialTokensAreNoText) { EXPECT_EQ(Deltas("a<|im_end|>b"), (Texts{"c:a", "c:b"})); }
+
+TEST_F(OutputParserTest, ReasoningTokensAreCountedWithoutTheirMarks) {
+  OutputParser parser(tokenizer_, format_, {});
+  std::vector<AnswerDelta> deltas;
+  for (const TokenId token : tokenizer_.Encode("<think>abc </think>de", Specials::kParse))
+    parser.Push(token, deltas);
+  EXPECT_EQ(parser.reasoning_tokens(), 4);
+}
+
+TEST_F(OutputParserTest, NothingFollowsTheEnd) {
+  OutputParser parser(tokenizer_, format_, {});
+  std::vector<AnswerDelta> deltas;
+  parser.Finish(deltas);
+  parser.Push('a', deltas);
+  parser.Finish(deltas);
+  EXPECT_TRUE(parser.complete() && deltas.empty());
+}
+
+}  // namespace
+}  // namespace numoe
