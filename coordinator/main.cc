@@ -23,13 +23,13 @@ int Fail(const absl::Status& status) {
 }
 
 // RESOURCE_EXHAUSTED: it does not fit.
-absl::Status PrintPlan(const ServingOptions& options) {
-  ASSIGN_OR_RETURN(const CapacityPlan plan, PlanServing(options));
+absl::Status PrintPlan(const startup::ServingOptions& options) {
+  ASSIGN_OR_RETURN(const startup::CapacityPlan plan, startup::PlanServing(options));
   for (const std::string& line : plan.Table()) std::printf("%s\n", line.c_str());
   return plan.Check();
 }
 
-absl::Status Run(const ServingOptions& options) {
+absl::Status Run(const startup::ServingOptions& options) {
   const absl::Status no_dumps = options.core_dumps ? absl::OkStatus() : ForbidCoreDumps();
   BlockSignals();
   RaiseDescriptorLimit();
@@ -37,7 +37,7 @@ absl::Status Run(const ServingOptions& options) {
   if (!no_dumps.ok()) LogWarning("{}", std::string(no_dumps.message()));
   RouteGrpcLog();
   if (options.plan) return PrintPlan(options);
-  ASSIGN_OR_RETURN(const auto stack, ServingStack::Create(options));
+  ASSIGN_OR_RETURN(const auto stack, startup::ServingStack::Create(options));
   stack->Serve();
   return absl::OkStatus();
 }
@@ -46,9 +46,9 @@ absl::Status Run(const ServingOptions& options) {
 }  // namespace numoe
 
 int main(int argc, char** argv) {
-  const auto command = numoe::ReadServingOptions(argc, argv);
+  const auto command = numoe::startup::ReadServingOptions(argc, argv);
   if (!command.ok()) return numoe::Fail(command.status());
   if (const int* const code = std::get_if<int>(&*command)) return *code;
-  const absl::Status status = numoe::Run(std::get<numoe::ServingOptions>(*command));
+  const absl::Status status = numoe::Run(std::get<numoe::startup::ServingOptions>(*command));
   return status.ok() ? 0 : numoe::Fail(status);
 }

@@ -15,7 +15,7 @@
 #include "expert_worker/startup/worker_stack.h"
 #include "expert_worker/supervisor/child_process.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 int Fail(const absl::Status& status, int exit_code = 2) {
@@ -47,16 +47,17 @@ absl::StatusOr<int> Run(const WorkerOptions& options, int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker
 
 int main(int argc, char** argv) {
-  const auto command = numoe::ReadWorkerOptions(argc, argv);
-  if (!command.ok()) return numoe::Fail(command.status());
+  const auto command = numoe::worker::ReadWorkerOptions(argc, argv);
+  if (!command.ok()) return numoe::worker::Fail(command.status());
   if (const int* const code = std::get_if<int>(&*command)) return *code;
-  if (const auto* const probe = std::get_if<numoe::ProbeRequest>(&*command)) {
-    const absl::Status healthy = numoe::AskHealth(probe->address);
-    return healthy.ok() ? 0 : numoe::Fail(healthy, 1);
+  if (const auto* const probe = std::get_if<numoe::worker::ProbeRequest>(&*command)) {
+    const absl::Status healthy = numoe::worker::AskHealth(probe->address);
+    return healthy.ok() ? 0 : numoe::worker::Fail(healthy, 1);
   }
-  const absl::StatusOr<int> code = numoe::Run(std::get<numoe::WorkerOptions>(*command), argc, argv);
-  return code.ok() ? *code : numoe::Fail(code.status());
+  const absl::StatusOr<int> code =
+      numoe::worker::Run(std::get<numoe::worker::WorkerOptions>(*command), argc, argv);
+  return code.ok() ? *code : numoe::worker::Fail(code.status());
 }

@@ -67,6 +67,8 @@
         "Bytes of the checkpoint that this worker reads to load its slice")                               \
   GAUGE(kLoadBytesDone, "numoe_load_bytes_done", kWorker, "", "Those of them that have been read")        \
   GAUGE(kLoadSeconds, "numoe_load_seconds", kWorker, "", "Time that loading the slice has taken")         \
+  GAUGE(kMailboxLocal, "numoe_mailbox_local_ratio", kWorker, "",                                          \
+        "Least share of a session's mailbox on the worker's NUMA nodes, 0 to 1; absent where not known")  \
   GAUGE(kPinned, "numoe_pinned", kWorker, "",                                                             \
         "1 if every compute thread is bound to a CPU of its own, and sessions' threads to it or to "      \
         "the node's CPUs, else 0")                                                                        \
@@ -90,8 +92,6 @@
           "Requests answered 429 because the queue was full")                                             \
   GAUGE(kRequestsRunning, "numoe_requests_running", kCoordinator, "", "Requests that take part in steps") \
   GAUGE(kRequestsWaiting, "numoe_requests_waiting", kCoordinator, "", "Requests in the queue")            \
-  GAUGE(kMailboxLocal, "numoe_mailbox_local_ratio", kWorker, "",                                          \
-        "Least share of a session's mailbox on the worker's NUMA nodes, 0 to 1; absent where not known")  \
   GAUGE(kRouterBackendUp, "numoe_router_backend_up", kRouter, "backend",                                  \
         "1 while a coordinator behind the router is ready for requests, else 0")                          \
   GAUGE(kRouterPrefixes, "numoe_router_prefixes", kRouter, "",                                            \

@@ -8,13 +8,13 @@
 #include "coordinator/router/forwarded_head.h"
 #include "coordinator/router/router_limits.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 // One question to all; ends with the last answer.
 class Asking : public std::enable_shared_from_this<Asking> {
  public:
-  Asking(std::shared_ptr<Exchange> exchange, AskAllOptions options,
+  Asking(std::shared_ptr<net::Exchange> exchange, AskAllOptions options,
          std::function<void(std::vector<BackendReply>)> done)
       : exchange_(std::move(exchange)), options_(std::move(options)), done_(std::move(done)) {}
 
@@ -33,15 +33,15 @@ class Asking : public std::enable_shared_from_this<Asking> {
  private:
   struct Answer {
     BackendReply reply;
-    std::weak_ptr<HttpExchange> upstream;
+    std::weak_ptr<net::HttpExchange> upstream;
   };
 
-  void Send(int backend, const std::shared_ptr<HttpClient>& client) {
+  void Send(int backend, const std::shared_ptr<net::HttpClient>& client) {
     if (client == nullptr) return;
     ++open_;
     const auto answer = std::make_shared<Answer>();
     answer->reply.backend = backend;
-    HttpEvents events;
+    net::HttpEvents events;
     events.on_head = [self = shared_from_this(), answer](int status) {
       answer->reply.status = status;
       if (!self->options_.heads_only) return;
@@ -78,19 +78,19 @@ class Asking : public std::enable_shared_from_this<Asking> {
     if (auto done = std::exchange(done_, nullptr); done != nullptr) done(std::move(replies_));
   }
 
-  const std::shared_ptr<Exchange> exchange_;
+  const std::shared_ptr<net::Exchange> exchange_;
   const AskAllOptions options_;
   std::function<void(std::vector<BackendReply>)> done_;
-  std::vector<std::weak_ptr<HttpExchange>> upstreams_;
+  std::vector<std::weak_ptr<net::HttpExchange>> upstreams_;
   std::vector<BackendReply> replies_;
   int open_ = 0;
 };
 
 }  // namespace
 
-void AskAll(Backends& backends, const std::shared_ptr<Exchange>& exchange, AskAllOptions options,
+void AskAll(Backends& backends, const std::shared_ptr<net::Exchange>& exchange, AskAllOptions options,
             std::function<void(std::vector<BackendReply>)> done) {
   std::make_shared<Asking>(exchange, std::move(options), std::move(done))->Start(backends);
 }
 
-}  // namespace numoe
+}  // namespace numoe::router

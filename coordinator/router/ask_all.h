@@ -14,7 +14,7 @@
 #include "coordinator/net/http/exchange.h"
 #include "coordinator/router/backends.h"
 
-namespace numoe {
+namespace numoe::router {
 
 struct BackendReply {
   int backend = 0;
@@ -28,7 +28,7 @@ struct AskAllOptions {
   bool heads_only = false;
 };
 
-void AskAll(Backends& backends, const std::shared_ptr<Exchange>& exchange, AskAllOptions options,
+void AskAll(Backends& backends, const std::shared_ptr<net::Exchange>& exchange, AskAllOptions options,
             std::function<void(std::vector<BackendReply>)> done);
 
-}  // namespace numoe
+}  // namespace numoe::router

@@ -4,7 +4,7 @@
 
 #include "common/json/json_reader.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 std::string Field(const nlohmann::ordered_json& object, const char* name) {
@@ -33,4 +33,4 @@ std::string ErrorCodeOf(std::string_view body) {
   return error != json->end() && error->is_object() ? Field(*error, "code") : "";
 }
 
-}  // namespace numoe
+}  // namespace numoe::router

@@ -10,7 +10,7 @@
 
 #include "coordinator/router/balancer.h"
 
-namespace numoe {
+namespace numoe::router {
 
 struct HealthAnswer {
   BackendHealth health = BackendHealth::kOut;
@@ -21,4 +21,4 @@ HealthAnswer ReadHealth(int http_status, std::string_view body);
 /// The code of an error that a coordinator answers; "" if there is none.
 std::string ErrorCodeOf(std::string_view body);
 
-}  // namespace numoe
+}  // namespace numoe::router

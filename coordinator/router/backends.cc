@@ -16,7 +16,7 @@
 #include "coordinator/router/backend_health.h"
 #include "coordinator/router/router_limits.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 namespace asio = boost::asio;
@@ -44,12 +44,12 @@ std::set<tcp::endpoint> OfFirstFamily(const tcp::resolver::results_type& found) 
 
 absl::StatusOr<std::unique_ptr<Backends>> Backends::Create(const std::vector<std::string>& urls,
                                                            Metrics& metrics, double refresh_s) {
-  std::vector<std::pair<Url, bool>> parsed;  // and whether it is a group's
+  std::vector<std::pair<net::Url, bool>> parsed;  // and whether it is a group's
   std::set<std::string> names;
   for (const std::string& text : urls) {
     const bool group = text.starts_with(kGroupPrefix);
-    const absl::StatusOr<Url> url =
-        ParseUrl(group ? std::string_view(text).substr(kGroupPrefix.size()) : text);
+    const absl::StatusOr<net::Url> url =
+        net::ParseUrl(group ? std::string_view(text).substr(kGroupPrefix.size()) : text);
     if (!url.ok()) return Annotate(url.status(), "--backends");
     const std::string name = fmt::format("{}{}", group ? kGroupPrefix : "", url->ToString());
     if (!names.insert(name).second)
@@ -133,8 +133,8 @@ std::vector<Backends::MemberPtr> Backends::All() const {
   return all;
 }
 
-Backends::MemberPtr Backends::Add(const Url& url, std::string name, bool of_group,
-                                  std::shared_ptr<HttpClient> client) {
+Backends::MemberPtr Backends::Add(const net::Url& url, std::string name, bool of_group,
+                                  std::shared_ptr<net::HttpClient> client) {
   const auto member = std::make_shared<Member>(balancer_.Add(), url, std::move(name), of_group, context_);
   const bool is_new = members_.emplace(member->number, Entry{member, std::move(client)}).second;
   NUMOE_CHECK(is_new) << member->name;
@@ -146,7 +146,7 @@ std::string Backends::NameOf(int backend) const {
   return member == nullptr ? "a backend that is no more" : member->name;
 }
 
-std::shared_ptr<HttpClient> Backends::ClientOf(int backend) const {
+std::shared_ptr<net::HttpClient> Backends::ClientOf(int backend) const {
   const MutexLock lock(mutex_);
   const auto it = members_.find(backend);
   return it == members_.end() ? nullptr : it->second.client;
@@ -196,7 +196,7 @@ void Backends::Wait(const MemberPtr& member) {
 }
 
 void Backends::Look(const MemberPtr& member) {
-  const std::shared_ptr<HttpClient> client = ClientOf(member->number);
+  const std::shared_ptr<net::HttpClient> client = ClientOf(member->number);
   const bool believed =
       client != nullptr &&
       (member->of_group || (balancer_.StateOf(member->number).health != BackendHealth::kOut &&
@@ -208,7 +208,7 @@ void Backends::Resolve(const MemberPtr& member) {
   member->resolver.async_resolve(
       member->url.host, member->url.port,
       [this, member](boost::system::error_code error, const Found& found) {
-        HttpClient::Endpoints endpoints;
+        net::HttpClient::Endpoints endpoints;
         for (const auto& entry : found) endpoints.push_back(entry.endpoint());
         // The order changes from answer to answer.
         std::sort(endpoints.begin(), endpoints.end());
@@ -223,11 +223,11 @@ void Backends::Resolve(const MemberPtr& member) {
       });
 }
 
-absl::Status Backends::Use(const Member& member, HttpClient::Endpoints endpoints) {
-  const std::shared_ptr<HttpClient> before = ClientOf(member.number);
+absl::Status Backends::Use(const Member& member, net::HttpClient::Endpoints endpoints) {
+  const std::shared_ptr<net::HttpClient> before = ClientOf(member.number);
   if (before != nullptr && before->endpoints() == endpoints) return absl::OkStatus();
-  ASSIGN_OR_RETURN(std::unique_ptr<HttpClient> client,
-                   HttpClient::CreateAt(member.url, std::move(endpoints)));
+  ASSIGN_OR_RETURN(std::unique_ptr<net::HttpClient> client,
+                   net::HttpClient::CreateAt(member.url, std::move(endpoints)));
   const MutexLock lock(mutex_);
   const auto it = members_.find(member.number);
   NUMOE_CHECK(it != members_.end()) << member.name << " has gone, and only the members of groups go";
@@ -235,14 +235,14 @@ absl::Status Backends::Use(const Member& member, HttpClient::Endpoints endpoints
   return absl::OkStatus();
 }
 
-void Backends::Ask(const MemberPtr& member, const std::shared_ptr<HttpClient>& client) {
+void Backends::Ask(const MemberPtr& member, const std::shared_ptr<net::HttpClient>& client) {
   NUMOE_CHECK(client != nullptr) << member->name;
   member->status = 0;
   member->body.clear();
-  HttpCall call{.path = "/health",
-                .connect_seconds = limits::kRouterConnectSeconds,
-                .silence_seconds = limits::kRouterLookSilenceSeconds};
-  HttpEvents events;
+  net::HttpCall call{.path = "/health",
+                     .connect_seconds = limits::kRouterConnectSeconds,
+                     .silence_seconds = limits::kRouterLookSilenceSeconds};
+  net::HttpEvents events;
   events.on_head = [member](int status) { member->status = status; };
   events.on_body = [member](std::string_view bytes) {
     if (member->body.size() + bytes.size() > limits::kHttpHeaderBytesMax)
@@ -301,12 +301,12 @@ void Backends::Follow(Group& group, const Found& found) {
 }
 
 void Backends::Join(Group& group, const Endpoint& endpoint) {
-  Url at_address = group.url;
+  net::Url at_address = group.url;
   at_address.host = endpoint.address().to_string();
   const std::string name = at_address.ToString();
   for (const MemberPtr& other : All())
     if (other->name == name) return;  // of another URL
-  auto client = HttpClient::CreateAt(group.url, {endpoint});
+  auto client = net::HttpClient::CreateAt(group.url, {endpoint});
   const MutexLock lock(mutex_);
   if (!client.ok()) {
     group_details_[group.number] = std::string(client.status().message());
@@ -331,10 +331,10 @@ void Backends::Part(Group& group) {
     member->gone = true;
     member->timer.cancel();
     it = group.members.erase(it);
-    const std::shared_ptr<HttpClient> client = ClientOf(member->number);  // ends after the lock
+    const std::shared_ptr<net::HttpClient> client = ClientOf(member->number);  // ends after the lock
     const MutexLock lock(mutex_);
     members_.erase(member->number);
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::router

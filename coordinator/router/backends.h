@@ -25,7 +25,7 @@
 #include "coordinator/router/balancer.h"
 #include "coordinator/router/router_limits.h"
 
-namespace numoe {
+namespace numoe::router {
 
 class Backends {
  public:
@@ -43,7 +43,7 @@ class Backends {
   /// Its URL, for metrics and logs.
   std::string NameOf(int backend) const;
   /// Null: its name is not known yet, or it is no more.
-  std::shared_ptr<HttpClient> ClientOf(int backend) const;
+  std::shared_ptr<net::HttpClient> ClientOf(int backend) const;
   /// A request could not reach it, or was told that it serves nobody.
   void Lose(int backend, const std::string& why);
   /// One line about those that are not ready: "http://a:8000: ..."; "" if all are.
@@ -54,7 +54,7 @@ class Backends {
   using Found = boost::asio::ip::tcp::resolver::results_type;
 
   struct Member {
-    Member(int its_number, Url its_url, std::string its_name, bool at_address,
+    Member(int its_number, net::Url its_url, std::string its_name, bool at_address,
            boost::asio::io_context& context)
         : number(its_number),
           url(std::move(its_url)),
@@ -63,8 +63,8 @@ class Backends {
           timer(context),
           resolver(context) {}
 
-    const int number;  // in the balancer
-    const Url url;     // of a group's: with the group's name, which certificates have
+    const int number;    // in the balancer
+    const net::Url url;  // of a group's: with the group's name, which certificates have
     const std::string name;
     const bool of_group;  // its address never changes
     // Of the watching thread:
@@ -80,11 +80,11 @@ class Backends {
   // A member and its client, which stands beside it because the mutex that guards it is not the member's.
   struct Entry {
     MemberPtr member;
-    std::shared_ptr<HttpClient> client;  // null: its name is not known yet
+    std::shared_ptr<net::HttpClient> client;  // null: its name is not known yet
   };
 
   struct Group {
-    Group(size_t its_number, Url its_url, boost::asio::io_context& context)
+    Group(size_t its_number, net::Url its_url, boost::asio::io_context& context)
         : number(its_number),
           url(std::move(its_url)),
           name("dns+" + url.ToString()),
@@ -92,7 +92,7 @@ class Backends {
           resolver(context) {}
 
     const size_t number;  // in groups_
-    const Url url;
+    const net::Url url;
     const std::string name;
     // Of the watching thread:
     boost::asio::steady_timer timer;
@@ -106,15 +106,15 @@ class Backends {
   void Hear(const Member& member, BackendHealth health, const std::string& detail);
   MemberPtr Find(int backend) const;
   std::vector<MemberPtr> All() const;
-  MemberPtr Add(const Url& url, std::string name, bool of_group, std::shared_ptr<HttpClient> client)
+  MemberPtr Add(const net::Url& url, std::string name, bool of_group, std::shared_ptr<net::HttpClient> client)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Emit(Metrics& metrics);
 
   void Wait(const MemberPtr& member);
   void Look(const MemberPtr& member);
   void Resolve(const MemberPtr& member);
-  void Ask(const MemberPtr& member, const std::shared_ptr<HttpClient>& client);
-  absl::Status Use(const Member& member, HttpClient::Endpoints endpoints);
+  void Ask(const MemberPtr& member, const std::shared_ptr<net::HttpClient>& client);
+  absl::Status Use(const Member& member, net::HttpClient::Endpoints endpoints);
 
   void LookUp(Group& group);
   void Follow(Group& group, const Found& found);
@@ -133,4 +133,4 @@ class Backends {
   std::thread thread_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::router

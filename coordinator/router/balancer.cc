@@ -9,7 +9,7 @@
 #include "common/base/check.h"
 #include "coordinator/router/router_limits.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 // A prompt this long is as much work as an answer takes while it is decoded: 8k tokens or so.
@@ -203,4 +203,4 @@ std::vector<int> Balancer::backends() const {
   return numbers;
 }
 
-}  // namespace numoe
+}  // namespace numoe::router

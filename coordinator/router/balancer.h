@@ -21,7 +21,7 @@
 #include "coordinator/router/prompt_prefix.h"
 #include "coordinator/router/router_limits.h"
 
-namespace numoe {
+namespace numoe::router {
 
 /// kReady takes requests; kDegraded says of itself that it waits for something, and is asked if none is
 /// ready; kOut is not asked.
@@ -115,4 +115,4 @@ class Balancer {
   PrefixMap responses_ ABSL_GUARDED_BY(mutex_){limits::kStoredResponsesMax * limits::kRouterBackendsMax};
 };
 
-}  // namespace numoe
+}  // namespace numoe::router

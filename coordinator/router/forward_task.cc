@@ -12,9 +12,9 @@
 #include "coordinator/router/forwarded_head.h"
 #include "coordinator/router/router_limits.h"
 
-namespace numoe {
+namespace numoe::router {
 
-ForwardTask::ForwardTask(Backends& backends, std::shared_ptr<Exchange> exchange)
+ForwardTask::ForwardTask(Backends& backends, std::shared_ptr<net::Exchange> exchange)
     : backends_(backends), exchange_(std::move(exchange)) {}
 
 void ForwardTask::Start(PromptPrefix prompt) {
@@ -44,9 +44,9 @@ void ForwardTask::Try() {
   status_ = 0;
   whole_.reset();
   backend_ = backends_.NameOf(choice_->backend);
-  const std::shared_ptr<HttpClient> client = backends_.ClientOf(choice_->backend);
+  const std::shared_ptr<net::HttpClient> client = backends_.ClientOf(choice_->backend);
   if (client == nullptr) return Unreached("its name is not known");
-  const HttpRequest& request = exchange_->request();
+  const net::HttpRequest& request = exchange_->request();
   // HEAD asks for the head of what GET would say, its length included.
   upstream_ =
       client->Send(exchange_->Executor(),
@@ -59,7 +59,7 @@ void ForwardTask::Try() {
                    Events(client));
 }
 
-HttpEvents ForwardTask::Events(std::shared_ptr<HttpClient> client) {
+net::HttpEvents ForwardTask::Events(std::shared_ptr<net::HttpClient> client) {
   const auto current = [self = shared_from_this(), attempt = attempt_, client = std::move(client)] {
     return attempt == self->attempt_ ? self.get() : nullptr;
   };
@@ -72,7 +72,7 @@ HttpEvents ForwardTask::Events(std::shared_ptr<HttpClient> client) {
                 if (ForwardTask* const task = current()) task->status_ = status;
               },
           .on_headers =
-              [current](const HttpHeaders& headers) {
+              [current](const net::HttpHeaders& headers) {
                 if (ForwardTask* const task = current()) task->OnHead(headers);
               },
           .on_body = [current](std::string_view bytes) -> absl::Status {
@@ -85,9 +85,9 @@ HttpEvents ForwardTask::Events(std::shared_ptr<HttpClient> client) {
               }};
 }
 
-void ForwardTask::OnHead(const HttpHeaders& headers) {
+void ForwardTask::OnHead(const net::HttpHeaders& headers) {
   if (gone_) return;
-  HttpReply reply = ForwardedReply(status_, headers);
+  net::HttpReply reply = ForwardedReply(status_, headers);
   NUMOE_DCHECK(!streaming_ && !whole_);
   refused_ = status_ == 429 || status_ == 503;
   if (refused_) {
@@ -171,4 +171,4 @@ void ForwardTask::Fail(int http_status, const std::string& message) {
                          .code = http_status == 502 ? "backend_lost" : "unavailable"});
 }
 
-}  // namespace numoe
+}  // namespace numoe::router

@@ -14,12 +14,12 @@
 #include "coordinator/net/http/exchange.h"
 #include "coordinator/router/backends.h"
 
-namespace numoe {
+namespace numoe::router {
 
 class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
  public:
   /// `backends` outlives the exchange's server.
-  ForwardTask(Backends& backends, std::shared_ptr<Exchange> exchange);
+  ForwardTask(Backends& backends, std::shared_ptr<net::Exchange> exchange);
 
   /// To whoever is best for the prompt. On the exchange's executor, as everything here.
   void Start(PromptPrefix prompt);
@@ -30,8 +30,8 @@ class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
   void Begin(std::optional<BackendChoice> choice);
   void Try();
   /// Of this attempt. They hold the client, which outlives its exchange.
-  HttpEvents Events(std::shared_ptr<HttpClient> client);
-  void OnHead(const HttpHeaders& headers);
+  net::HttpEvents Events(std::shared_ptr<net::HttpClient> client);
+  void OnHead(const net::HttpHeaders& headers);
   absl::Status OnBody(std::string_view bytes);
   void OnEnd(const absl::Status& end);
   void OnRefusal();
@@ -41,21 +41,21 @@ class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
   void Fail(int http_status, const std::string& message);
 
   Backends& backends_;
-  const std::shared_ptr<Exchange> exchange_;
+  const std::shared_ptr<net::Exchange> exchange_;
   PromptPrefix prompt_;
   BackendSet tried_;
   std::optional<BackendChoice> choice_;
-  std::string backend_;                   // its name
-  std::weak_ptr<HttpExchange> upstream_;  // whose events hold this
-  int attempt_ = 0;                       // events of earlier ones are dropped
+  std::string backend_;                        // its name
+  std::weak_ptr<net::HttpExchange> upstream_;  // whose events hold this
+  int attempt_ = 0;                            // events of earlier ones are dropped
   bool gone_ = false;
 
   // Of this attempt.
   bool connected_ = false;
   int status_ = 0;
   bool streaming_ = false;
-  bool refused_ = false;            // 429 or 503: whole_ says why
-  std::optional<HttpReply> whole_;  // an answer that is passed on in one piece
+  bool refused_ = false;                 // 429 or 503: whole_ says why
+  std::optional<net::HttpReply> whole_;  // an answer that is passed on in one piece
 };
 
-}  // namespace numoe
+}  // namespace numoe::router

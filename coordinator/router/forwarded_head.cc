@@ -4,7 +4,7 @@
 #include <charconv>
 #include <set>
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 constexpr std::string_view kConnectionFields[] = {"connection", "keep-alive",    "proxy-connection",
@@ -19,7 +19,7 @@ bool IsOne(std::string_view name, const std::string_view (&names)[n]) {
 }
 
 // What Connection fields name, in lower case.
-std::set<std::string> NamedFields(const HttpHeaders& headers) {
+std::set<std::string> NamedFields(const net::HttpHeaders& headers) {
   std::set<std::string> names;
   for (const auto& [name, value] : headers) {
     if (name != "connection") continue;
@@ -37,9 +37,9 @@ std::set<std::string> NamedFields(const HttpHeaders& headers) {
 
 }  // namespace
 
-HttpHeaders ForwardedHeaders(const HttpRequest& request) {
+net::HttpHeaders ForwardedHeaders(const net::HttpRequest& request) {
   const std::set<std::string> named = NamedFields(request.headers);
-  HttpHeaders headers;
+  net::HttpHeaders headers;
   for (const auto& [name, value] : request.headers) {
     if (!IsOne(name, kConnectionFields) && !IsOne(name, kOwnFields) && named.count(name) == 0)
       headers.emplace_back(name, value);
@@ -48,9 +48,9 @@ HttpHeaders ForwardedHeaders(const HttpRequest& request) {
   return headers;
 }
 
-HttpReply ForwardedReply(int status, const HttpHeaders& headers) {
+net::HttpReply ForwardedReply(int status, const net::HttpHeaders& headers) {
   const std::set<std::string> named = NamedFields(headers);
-  HttpReply reply{.status = status, .body = "", .type = ""};
+  net::HttpReply reply{.status = status, .body = "", .type = ""};
   for (const auto& [name, value] : headers) {
     if (name == "content-type") {
       reply.type = value;
@@ -61,7 +61,7 @@ HttpReply ForwardedReply(int status, const HttpHeaders& headers) {
   return reply;
 }
 
-bool IsShort(const HttpHeaders& headers, size_t bytes_max) {
+bool IsShort(const net::HttpHeaders& headers, size_t bytes_max) {
   for (const auto& [name, value] : headers) {
     if (name != "content-length") continue;
     size_t bytes = 0;
@@ -72,4 +72,4 @@ bool IsShort(const HttpHeaders& headers, size_t bytes_max) {
   return false;
 }
 
-}  // namespace numoe
+}  // namespace numoe::router

@@ -7,12 +7,12 @@
 #include "coordinator/net/client/http_client.h"
 #include "coordinator/net/http/exchange.h"
 
-namespace numoe {
+namespace numoe::router {
 
-HttpHeaders ForwardedHeaders(const HttpRequest& request);
+net::HttpHeaders ForwardedHeaders(const net::HttpRequest& request);
 /// The answer without its body. `headers`: names in lower case.
-HttpReply ForwardedReply(int status, const HttpHeaders& headers);
+net::HttpReply ForwardedReply(int status, const net::HttpHeaders& headers);
 /// The body's length where the answer says one that is read whole, at most `bytes_max`.
-bool IsShort(const HttpHeaders& headers, size_t bytes_max);
+bool IsShort(const net::HttpHeaders& headers, size_t bytes_max);
 
-}  // namespace numoe
+}  // namespace numoe::router

@@ -4,7 +4,7 @@
 
 #include "common/json/json_reader.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 using nlohmann::ordered_json;
@@ -73,4 +73,4 @@ std::string MergeSums(const std::vector<NamedReply>& replies) {
   return DumpJson(objects[0]);
 }
 
-}  // namespace numoe
+}  // namespace numoe::router

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace numoe {
+namespace numoe::router {
 
 struct NamedReply {
   std::string backend;  // its URL
@@ -21,4 +21,4 @@ std::string MergeSums(const std::vector<NamedReply>& replies);
 /// /server_info: the first one's, with everybody's internal_states, in which `backend` says whose they are.
 std::string MergeServerInfo(const std::vector<NamedReply>& replies);
 
-}  // namespace numoe
+}  // namespace numoe::router

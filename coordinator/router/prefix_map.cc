@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::router {
 
 std::optional<KnownPrefix> PrefixMap::Find(absl::Span<const uint64_t> marks,
                                            absl::FunctionRef<bool(int)> usable) const {
@@ -61,4 +61,4 @@ void PrefixMap::TakeFrom(int backend) {
   if (--it->second == 0) sizes_.erase(it);
 }
 
-}  // namespace numoe
+}  // namespace numoe::router

@@ -14,7 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 
-namespace numoe {
+namespace numoe::router {
 
 struct KnownPrefix {
   int backend = 0;
@@ -53,4 +53,4 @@ class PrefixMap {
   absl::flat_hash_map<int, size_t> sizes_;  // of those that have any
 };
 
-}  // namespace numoe
+}  // namespace numoe::router

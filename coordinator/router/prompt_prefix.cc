@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "common/json/json_reader.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 using nlohmann::ordered_json;
@@ -90,4 +90,4 @@ PromptPrefix ReadPromptPrefix(std::string_view body) {
   return prefix;
 }
 
-}  // namespace numoe
+}  // namespace numoe::router

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace numoe {
+namespace numoe::router {
 
 struct PromptPrefix {
   std::vector<uint64_t> marks;       // of longer and longer beginnings
@@ -25,4 +25,4 @@ struct PromptPrefix {
 size_t MarkBytes(size_t index);
 PromptPrefix ReadPromptPrefix(std::string_view body);
 
-}  // namespace numoe
+}  // namespace numoe::router

@@ -15,15 +15,15 @@
 #include "coordinator/router/router_limits.h"
 #include "coordinator/router/router_service.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 struct RouterFlags {
   std::vector<std::string> backends;
   int64_t dns_refresh_ms = static_cast<int64_t>(1000 * limits::kRouterGroupSeconds);
   std::string port_file;
-  AccessOptions access;
-  ServerOptions server{.threads = 4};
+  net::AccessOptions access;
+  net::ServerOptions server{.threads = 4};
   int64_t drain_timeout_ms = 30'000;
   bool core_dumps = false;
   LogOptions log{.program = "numoe-router"};
@@ -40,7 +40,7 @@ int ParseRouterFlags(int argc, char** argv, RouterFlags& f) {
       .Required();
   flags.Add("dns-refresh-ms", f.dns_refresh_ms, "How often the names of dns+ backends are looked up")
       .Positive();
-  AddServerFlags(flags, {f.server, f.access, f.port_file});
+  net::AddServerFlags(flags, {f.server, f.access, f.port_file});
   flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM")
       .NonNegative();
   flags.AddSwitch("core-dumps", f.core_dumps, kCoreDumpsHelp);
@@ -50,7 +50,7 @@ int ParseRouterFlags(int argc, char** argv, RouterFlags& f) {
 }
 
 // Until a signal comes and what runs has been answered.
-void AwaitEnd(const RouterFlags& f, RouterService& service, Server& server) {
+void AwaitEnd(const RouterFlags& f, RouterService& service, net::Server& server) {
   const int signal = AwaitSignal();
   LogInfo("signal {}: draining for at most {} ms; another signal ends it at once", signal,
           f.drain_timeout_ms);
@@ -63,20 +63,20 @@ void AwaitEnd(const RouterFlags& f, RouterService& service, Server& server) {
 absl::Status Serve(const RouterFlags& f, const absl::Status& no_dumps) {
   RETURN_IF_ERROR(SetupLogging(f.log));
   if (!no_dumps.ok()) LogWarning("{}", std::string(no_dumps.message()));
-  RETURN_IF_ERROR(CheckServerFlags(f.server));
-  RETURN_IF_ERROR(CheckPortFile(f.port_file));
+  RETURN_IF_ERROR(net::CheckServerFlags(f.server));
+  RETURN_IF_ERROR(net::CheckPortFile(f.port_file));
   Metrics metrics(MetricOwner::kRouter);
   metrics.With(GaugeId::kBuildInfo, {std::string(Version()), "none"}).Set(1);
   ASSIGN_OR_RETURN(const auto backends,
                    Backends::Create(f.backends, metrics, static_cast<double>(f.dns_refresh_ms) / 1e3));
-  ASSIGN_OR_RETURN(const auto access, Access::Create(f.access));
+  ASSIGN_OR_RETURN(const auto access, net::Access::Create(f.access));
   RouterService service(*backends, metrics);
-  UrlTable urls;
+  net::UrlTable urls;
   service.Register(urls);
-  ASSIGN_OR_RETURN(auto server, Server::Create(urls, *access, metrics, f.server));
+  ASSIGN_OR_RETURN(auto server, net::Server::Create(urls, *access, metrics, f.server));
   backends->Watch();
   RETURN_IF_ERROR(server->Start());
-  const absl::Status told = WritePort(f.port_file, server->port());
+  const absl::Status told = net::WritePort(f.port_file, server->port());
   if (told.ok()) {
     LogInfo("serving {} on {}:{}", fmt::join(f.backends, ","), f.server.host, server->port());
     AwaitEnd(f, service, *server);
@@ -89,15 +89,15 @@ absl::Status Serve(const RouterFlags& f, const absl::Status& no_dumps) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::router
 
 int main(int argc, char** argv) {
-  numoe::RouterFlags flags;
-  if (const int code = numoe::ParseRouterFlags(argc, argv, flags); code >= 0) return code;
+  numoe::router::RouterFlags flags;
+  if (const int code = numoe::router::ParseRouterFlags(argc, argv, flags); code >= 0) return code;
   const absl::Status no_dumps = flags.core_dumps ? absl::OkStatus() : numoe::ForbidCoreDumps();
   numoe::BlockSignals();
   numoe::RaiseDescriptorLimit();
-  if (const absl::Status status = numoe::Serve(flags, no_dumps); !status.ok()) {
+  if (const absl::Status status = numoe::router::Serve(flags, no_dumps); !status.ok()) {
     std::fprintf(stderr, "numoe-router: %s\n", std::string(status.message()).c_str());
     return 2;
   }

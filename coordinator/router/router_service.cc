@@ -13,7 +13,7 @@
 #include "coordinator/router/merged_replies.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 using nlohmann::ordered_json;
@@ -29,7 +29,7 @@ bool IsPlainId(const std::string& id) {
 }
 
 // Others' keys reach what is their own. A router without keys cannot tell an admin's.
-bool AsksForEverybody(const HttpRequest& request) {
+bool AsksForEverybody(const net::HttpRequest& request) {
   if (request.caller.tenant != 0) return request.caller.admin;
   return request.Header("authorization").empty() && request.Header("x-api-key").empty();
 }
@@ -43,44 +43,45 @@ RouterService::~RouterService() { Stop(); }
 
 void RouterService::Stop() { readers_.join(); }
 
-void RouterService::Register(UrlTable& urls) {
+void RouterService::Register(net::UrlTable& urls) {
   RegisterOwn(urls);
   RegisterForwarded(urls);
   RegisterMerged(urls);
 }
 
-void RouterService::RegisterOwn(UrlTable& urls) {
+void RouterService::RegisterOwn(net::UrlTable& urls) {
   const auto add = [&](const char* path, const char* summary,
-                       std::function<void(std::shared_ptr<Exchange>)> handle) {
+                       std::function<void(std::shared_ptr<net::Exchange>)> handle) {
     urls.Add(
         {.method = "GET", .pattern = path, .summary = summary, .handle = std::move(handle), .open = true});
   };
   for (const char* path : {"/health", "/ping"})
     add(path, "Whether any backend serves, and which do not",
-        [this](const std::shared_ptr<Exchange>& e) { Health(e); });
-  add("/version", "The program's version", [](const std::shared_ptr<Exchange>& e) {
+        [this](const std::shared_ptr<net::Exchange>& e) { Health(e); });
+  add("/version", "The program's version", [](const std::shared_ptr<net::Exchange>& e) {
     e->Reply({.body = DumpJson({{"version", Version()}})});
   });
   add("/metrics", "Prometheus text",
-      [text = std::make_shared<MetricsText>(metrics_)](const std::shared_ptr<Exchange>& e) {
+      [text = std::make_shared<net::MetricsText>(metrics_)](const std::shared_ptr<net::Exchange>& e) {
         e->Reply({.body = text->Get(), .type = "text/plain; version=0.0.4; charset=utf-8"});
       });
 }
 
-void RouterService::RegisterForwarded(UrlTable& urls) {
-  const auto by_prompt = [this](const std::shared_ptr<Exchange>& e) { ByPrompt(e); };
+void RouterService::RegisterForwarded(net::UrlTable& urls) {
+  const auto by_prompt = [this](const std::shared_ptr<net::Exchange>& e) { ByPrompt(e); };
   for (const char* path : {"/v1/chat/completions", "/v1/completions", "/v1/messages", "/generate"}) {
     urls.Add({.method = "POST",
               .pattern = path,
               .summary = "An answer, of the backend that knows the prompt's beginning",
               .handle = by_prompt,
-              .errors = path == std::string("/v1/messages") ? ErrorShape::kAnthropic : ErrorShape::kOpenAi});
+              .errors = path == std::string("/v1/messages") ? net::ErrorShape::kAnthropic
+                                                            : net::ErrorShape::kOpenAi});
   }
   urls.Add({.method = "POST",
             .pattern = "/v1/responses",
             .summary = "The same, or of the one that keeps the answer before it",
             .handle = by_prompt});
-  const auto by_response = [this](const std::shared_ptr<Exchange>& e) {
+  const auto by_response = [this](const std::shared_ptr<net::Exchange>& e) {
     ByResponse(e, e->request().captures[0]);
   };
   for (const auto& [method, path] :
@@ -95,7 +96,7 @@ void RouterService::RegisterForwarded(UrlTable& urls) {
               .counted = false,
               .body_max = limits::kHttpCommandBytesMax});
   }
-  const auto anywhere = [this](const std::shared_ptr<Exchange>& e) { Anywhere(e); };
+  const auto anywhere = [this](const std::shared_ptr<net::Exchange>& e) { Anywhere(e); };
   for (const char* path : {"/", "/page/{}", "/openapi.json"}) {
     urls.Add(
         {.method = "GET", .pattern = path, .summary = "Of any backend", .handle = anywhere, .open = true});
@@ -103,13 +104,13 @@ void RouterService::RegisterForwarded(UrlTable& urls) {
   urls.AddFallback({.method = "", .pattern = "other", .summary = "", .handle = anywhere, .counted = false});
 }
 
-void RouterService::RegisterMerged(UrlTable& urls) {
+void RouterService::RegisterMerged(net::UrlTable& urls) {
   const auto add = [&](const char* method, const char* path, Merge merge, bool command) {
     urls.Add({.method = method,
               .pattern = path,
               .summary = command ? "Told to all backends" : "Of all backends together",
-              .handle = [this, merge,
-                         command](const std::shared_ptr<Exchange>& e) { AskEverybody(e, merge, command); },
+              .handle = [this, merge, command](
+                            const std::shared_ptr<net::Exchange>& e) { AskEverybody(e, merge, command); },
               .counted = false,
               .body_max = limits::kHttpCommandBytesMax});
   };
@@ -121,7 +122,7 @@ void RouterService::RegisterMerged(UrlTable& urls) {
   for (const char* method : {"GET", "POST"}) add(method, "/flush_cache", MergeSums, true);
 }
 
-void RouterService::Health(const std::shared_ptr<Exchange>& exchange) {
+void RouterService::Health(const std::shared_ptr<net::Exchange>& exchange) {
   bool serves = false;
   ordered_json all = ordered_json::array();
   for (const int i : backends_.balancer().backends()) {
@@ -139,14 +140,14 @@ void RouterService::Health(const std::shared_ptr<Exchange>& exchange) {
        .body = DumpJson({{"status", status}, {"detail", backends_.Missing()}, {"backends", all}})});
 }
 
-bool RouterService::Refused(const std::shared_ptr<Exchange>& exchange) {
+bool RouterService::Refused(const std::shared_ptr<net::Exchange>& exchange) {
   if (!draining_) return false;
   exchange->ReplyError(
-      FromStatus(absl::UnavailableError("the router is draining and takes no new requests")));
+      net::FromStatus(absl::UnavailableError("the router is draining and takes no new requests")));
   return true;
 }
 
-void RouterService::ByPrompt(const std::shared_ptr<Exchange>& exchange) {
+void RouterService::ByPrompt(const std::shared_ptr<net::Exchange>& exchange) {
   if (Refused(exchange)) return;
   boost::asio::post(readers_, [this, exchange] {
     auto prompt = std::make_shared<PromptPrefix>(ReadPromptPrefix(exchange->request().body));
@@ -154,7 +155,7 @@ void RouterService::ByPrompt(const std::shared_ptr<Exchange>& exchange) {
   });
 }
 
-void RouterService::Place(const std::shared_ptr<Exchange>& exchange, PromptPrefix prompt) {
+void RouterService::Place(const std::shared_ptr<net::Exchange>& exchange, PromptPrefix prompt) {
   const auto task = std::make_shared<ForwardTask>(backends_, exchange);
   const std::string previous = prompt.previous_response_id;
   if (exchange->request().path != "/v1/responses" || previous.empty()) return task->Start(std::move(prompt));
@@ -163,19 +164,19 @@ void RouterService::Place(const std::shared_ptr<Exchange>& exchange, PromptPrefi
   });
 }
 
-void RouterService::Anywhere(const std::shared_ptr<Exchange>& exchange) {
+void RouterService::Anywhere(const std::shared_ptr<net::Exchange>& exchange) {
   if (Refused(exchange)) return;
   std::make_shared<ForwardTask>(backends_, exchange)->Start({});
 }
 
-void RouterService::ByResponse(const std::shared_ptr<Exchange>& exchange, const std::string& id) {
+void RouterService::ByResponse(const std::shared_ptr<net::Exchange>& exchange, const std::string& id) {
   Locate(exchange, id, [this, exchange](std::optional<int> backend) {
     const auto task = std::make_shared<ForwardTask>(backends_, exchange);
     backend ? task->StartAt(*backend) : task->Start({});  // who says in its own words that it is not there
   });
 }
 
-void RouterService::Locate(const std::shared_ptr<Exchange>& exchange, const std::string& id,
+void RouterService::Locate(const std::shared_ptr<net::Exchange>& exchange, const std::string& id,
                            std::function<void(std::optional<int>)> then) {
   if (!IsPlainId(id)) return then(std::nullopt);
   if (const auto known = backends_.balancer().ResponseBackend(id)) return then(known);
@@ -196,8 +197,8 @@ void RouterService::Locate(const std::shared_ptr<Exchange>& exchange, const std:
          });
 }
 
-void RouterService::AskEverybody(const std::shared_ptr<Exchange>& exchange, Merge merge, bool command) {
-  const HttpRequest& request = exchange->request();
+void RouterService::AskEverybody(const std::shared_ptr<net::Exchange>& exchange, Merge merge, bool command) {
+  const net::HttpRequest& request = exchange->request();
   AskAllOptions question{.method = request.method == "HEAD" ? "GET" : request.method,
                          .target = request.target,
                          .body = request.body,
@@ -213,7 +214,7 @@ void RouterService::AskEverybody(const std::shared_ptr<Exchange>& exchange, Merg
   AskAll(backends_, exchange, std::move(question),
          [this, exchange, merge, forgets, asked](const std::vector<BackendReply>& replies) {
            if (replies.empty()) {
-             return exchange->ReplyError(FromStatus(
+             return exchange->ReplyError(net::FromStatus(
                  absl::UnavailableError("no coordinator serves at the moment: " + backends_.Missing())));
            }
            std::vector<NamedReply> named;
@@ -226,4 +227,4 @@ void RouterService::AskEverybody(const std::shared_ptr<Exchange>& exchange, Merg
          });
 }
 
-}  // namespace numoe
+}  // namespace numoe::router

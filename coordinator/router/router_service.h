@@ -17,14 +17,14 @@
 #include "coordinator/router/backends.h"
 #include "coordinator/router/merged_replies.h"
 
-namespace numoe {
+namespace numoe::router {
 
 class RouterService {
  public:
   RouterService(Backends& backends, Metrics& metrics);
   ~RouterService();
 
-  void Register(UrlTable& urls);
+  void Register(net::UrlTable& urls);
   /// From now on requests are refused and /health says so.
   void Drain() { draining_ = true; }
   /// No prompt is read any more once it returns.
@@ -33,24 +33,24 @@ class RouterService {
  private:
   using Merge = std::string (*)(const std::vector<NamedReply>&);
 
-  void RegisterOwn(UrlTable& urls);
-  void RegisterForwarded(UrlTable& urls);
-  void RegisterMerged(UrlTable& urls);
+  void RegisterOwn(net::UrlTable& urls);
+  void RegisterForwarded(net::UrlTable& urls);
+  void RegisterMerged(net::UrlTable& urls);
 
-  void Health(const std::shared_ptr<Exchange>& exchange);
+  void Health(const std::shared_ptr<net::Exchange>& exchange);
   /// To whoever computed the prompt's beginning, or has least to do.
-  void ByPrompt(const std::shared_ptr<Exchange>& exchange);
+  void ByPrompt(const std::shared_ptr<net::Exchange>& exchange);
   /// To whoever has least to do.
-  void Anywhere(const std::shared_ptr<Exchange>& exchange);
+  void Anywhere(const std::shared_ptr<net::Exchange>& exchange);
   /// To whoever keeps the answer of this id.
-  void ByResponse(const std::shared_ptr<Exchange>& exchange, const std::string& id);
-  void AskEverybody(const std::shared_ptr<Exchange>& exchange, Merge merge, bool command);
-  void Place(const std::shared_ptr<Exchange>& exchange, PromptPrefix prompt);
+  void ByResponse(const std::shared_ptr<net::Exchange>& exchange, const std::string& id);
+  void AskEverybody(const std::shared_ptr<net::Exchange>& exchange, Merge merge, bool command);
+  void Place(const std::shared_ptr<net::Exchange>& exchange, PromptPrefix prompt);
   /// Who keeps an answer: as remembered, or asked of all. None: nobody.
-  void Locate(const std::shared_ptr<Exchange>& exchange, const std::string& id,
+  void Locate(const std::shared_ptr<net::Exchange>& exchange, const std::string& id,
               std::function<void(std::optional<int>)> then);
   /// True: told that the router is ending.
-  bool Refused(const std::shared_ptr<Exchange>& exchange);
+  bool Refused(const std::shared_ptr<net::Exchange>& exchange);
 
   Backends& backends_;
   Metrics& metrics_;
@@ -58,4 +58,4 @@ class RouterService {
   boost::asio::thread_pool readers_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::router

@@ -11,13 +11,13 @@
 #include "coordinator/startup/startup_limits.h"
 #include "coordinator/text/grammar/grammar_limits.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 // Without --max-total-tokens the cache of a CPU has room for so many tokens of every sequence.
 constexpr int64_t kUsualSequenceTokens = 4096;
 
-static_assert(limits::kKvTokensMax / kKvBlockTokens <= INT_MAX, "blocks are counted in an int");
+static_assert(limits::kKvTokensMax / execution::kKvBlockTokens <= INT_MAX, "blocks are counted in an int");
 static_assert(limits::kRunningSequencesMax * kUsualSequenceTokens <= limits::kKvTokensMax,
               "the usual cache of any number of sequences is one that a flag may ask for");
 
@@ -27,13 +27,16 @@ int64_t LongestSequence(const CapacityRequest& request, const ModelConfig& confi
 }
 
 // No sequence is longer than the whole cache.
-int64_t HeldBy(int blocks, int64_t tokens) { return std::min(tokens, int64_t{blocks} * kKvBlockTokens); }
+int64_t HeldBy(int blocks, int64_t tokens) {
+  return std::min(tokens, int64_t{blocks} * execution::kKvBlockTokens);
+}
 
 Capacity UsualCapacity(const CapacityRequest& request, const ModelConfig& config) {
   const int64_t usual =
       request.sequences_max * std::min(kUsualSequenceTokens, config.max_position_embeddings);
   Capacity capacity;
-  capacity.kv_blocks = static_cast<int>(KvBlocksFor(request.kv_tokens > 0 ? request.kv_tokens : usual));
+  capacity.kv_blocks =
+      static_cast<int>(execution::KvBlocksFor(request.kv_tokens > 0 ? request.kv_tokens : usual));
   capacity.model_len = HeldBy(capacity.kv_blocks, LongestSequence(request, config));
   return capacity;
 }
@@ -44,7 +47,7 @@ absl::Status ChooseWindow(const ModelConfig& config, uint64_t available, Measure
   constexpr int kPartsMax = 8;
   for (int parts = 1; parts <= kPartsMax; parts *= 2) {
     capacity.window = std::min((config.num_experts + parts - 1) / parts, limits::kGpuExpertsMax);
-    ASSIGN_OR_RETURN(const DeviceMemory needs, measure(capacity));
+    ASSIGN_OR_RETURN(const execution::DeviceMemory needs, measure(capacity));
     if (needs.total() <= available) break;
   }
   NUMOE_CHECK(0 <= capacity.window && capacity.window <= config.num_experts) << capacity.window;
@@ -55,7 +58,7 @@ absl::Status ChooseWindow(const ModelConfig& config, uint64_t available, Measure
 absl::Status FitExperts(const ModelConfig& config, uint64_t available, MeasureCapacity measure,
                         Capacity& capacity) {
   capacity.gpu_experts = 1;
-  ASSIGN_OR_RETURN(const DeviceMemory one, measure(capacity));
+  ASSIGN_OR_RETURN(const execution::DeviceMemory one, measure(capacity));
   NUMOE_CHECK_GT(one.experts, 0u) << "an expert takes no memory";
   const uint64_t rest = one.total() - one.experts;
   const auto fitting = available <= rest ? 0 : static_cast<int64_t>((available - rest) / one.experts);
@@ -69,10 +72,10 @@ absl::Status FitCache(const CapacityRequest& request, uint64_t available, Measur
                       Capacity& capacity) {
   Capacity one_block = capacity;
   one_block.kv_blocks = 1;
-  ASSIGN_OR_RETURN(const DeviceMemory one, measure(one_block));
-  const int64_t useful = int64_t{request.sequences_max} * KvBlocksFor(capacity.model_len);
-  const int64_t blocks =
-      std::min({FittingCacheBlocks(one, available), useful, limits::kKvTokensMax / kKvBlockTokens});
+  ASSIGN_OR_RETURN(const execution::DeviceMemory one, measure(one_block));
+  const int64_t useful = int64_t{request.sequences_max} * execution::KvBlocksFor(capacity.model_len);
+  const int64_t blocks = std::min(
+      {FittingCacheBlocks(one, available), useful, limits::kKvTokensMax / execution::kKvBlockTokens});
   if (blocks > 0) capacity.kv_blocks = static_cast<int>(blocks);  // else Check says it
   capacity.model_len = HeldBy(capacity.kv_blocks, capacity.model_len);
   return absl::OkStatus();
@@ -82,7 +85,7 @@ std::string Others(const std::string& others) { return others.empty() ? "" : fmt
 
 }  // namespace
 
-int64_t FittingCacheBlocks(const DeviceMemory& one_block, uint64_t available) {
+int64_t FittingCacheBlocks(const execution::DeviceMemory& one_block, uint64_t available) {
   const uint64_t rest = one_block.total() - one_block.kv_cache;
   if (rest >= available || one_block.kv_cache == 0) return 0;
   return static_cast<int64_t>((available - rest) / one_block.kv_cache);
@@ -124,7 +127,8 @@ std::vector<std::string> CapacityPlan::Table() const {
           : "memory plan; weights, KV cache and scratch are reserved now:",
       line("weights", needs.weights, "attention, shared experts, embedding, head"),
       line("KV cache", needs.kv_cache,
-           fmt::format("{} tokens of {:.1f} KiB in {}", kv_tokens(), per_token, CacheTypeName(kv_type))),
+           fmt::format("{} tokens of {:.1f} KiB in {}", kv_tokens(), per_token,
+                       execution::CacheTypeName(kv_type))),
       line("scratch", needs.scratch, fmt::format("activations of {} tokens, logits", step_tokens))};
   if (capacity.gpu_experts > 0)
     table.push_back(line("experts", needs.experts,
@@ -162,8 +166,9 @@ absl::Status CapacityPlan::Check() const {
           : 0;
   const auto fitting = static_cast<int64_t>(share * static_cast<double>(kv_tokens()));
   if (fitting >= 1024) {
-    what += fmt::format("--max-total-tokens={} fits (now {}){}", fitting / 256 * 256, kv_tokens(),
-                        kv_type == CacheType::kBf16 ? ", and with --kv-cache-dtype=fp8_e4m3 more" : "");
+    what += fmt::format(
+        "--max-total-tokens={} fits (now {}){}", fitting / 256 * 256, kv_tokens(),
+        kv_type == execution::CacheType::kBf16 ? ", and with --kv-cache-dtype=fp8_e4m3 more" : "");
   } else {
     what +=
         fmt::format("lower --max-total-tokens (now {}) and --max-num-batched-tokens (now {}){}", kv_tokens(),
@@ -172,4 +177,4 @@ absl::Status CapacityPlan::Check() const {
   return absl::ResourceExhaustedError(what);
 }
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -21,7 +21,7 @@
 #include "coordinator/execution/device/kv_block.h"
 #include "coordinator/startup/token_threshold.h"
 
-namespace numoe {
+namespace numoe::startup {
 
 /// What the operator asks for.
 struct CapacityRequest {
@@ -29,7 +29,7 @@ struct CapacityRequest {
   int step_tokens = 2048;     // of the largest step
   int64_t model_len_max = 0;  // tokens of a sequence; 0: the model's, as far as the cache holds it
   int64_t kv_tokens = 0;      // in the cache; 0: as many as is right for the device
-  CacheType kv_type = CacheType::kBf16;
+  execution::CacheType kv_type = execution::CacheType::kBf16;
   std::optional<int> gpu_experts = 0;    // of each layer, on a GPU; nullopt: as many as fit
   TokenThreshold gpu_prefill = Never{};  // prompts whose experts come to the GPU; Never: no windows for them
 };
@@ -52,15 +52,15 @@ struct DeviceRoom {
 
 struct CapacityPlan {
   Capacity capacity;
-  DeviceMemory needs;
+  execution::DeviceMemory needs;
   uint64_t grammars = 0;   // that requests may leave behind
   uint64_t available = 0;  // to this process, or of the GPU, before anything is loaded
   std::string others;      // what other processes will take of the host, for a sentence; empty: nothing
   bool gpu = false;
-  CacheType kv_type = CacheType::kBf16;
+  execution::CacheType kv_type = execution::CacheType::kBf16;
   int step_tokens = 0;  // of the largest step
 
-  int64_t kv_tokens() const { return int64_t{capacity.kv_blocks} * kKvBlockTokens; }
+  int64_t kv_tokens() const { return int64_t{capacity.kv_blocks} * execution::kKvBlockTokens; }
   uint64_t total() const { return needs.total() + grammars; }
   /// A line for each part, the total, and what there is.
   std::vector<std::string> Table() const;
@@ -68,7 +68,7 @@ struct CapacityPlan {
   absl::Status Check() const;
 };
 
-using MeasureCapacity = absl::FunctionRef<absl::StatusOr<DeviceMemory>(const Capacity&)>;
+using MeasureCapacity = absl::FunctionRef<absl::StatusOr<execution::DeviceMemory>(const Capacity&)>;
 
 /// A plan that may not fit, which its Check says. Errors are those of `measure`. REQUIRES: without a GPU no
 /// expert is asked to be on one, whether it stays or is fetched.
@@ -77,6 +77,6 @@ absl::StatusOr<CapacityPlan> PlanCapacity(const CapacityRequest& request, const 
 
 /// Blocks of KV cache that fit where `one_block` says what the model takes with a cache of one; 0: not even
 /// that one fits.
-int64_t FittingCacheBlocks(const DeviceMemory& one_block, uint64_t available);
+int64_t FittingCacheBlocks(const execution::DeviceMemory& one_block, uint64_t available);
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -21,7 +21,7 @@
 #include "coordinator/execution/device/cuda/cuda_runtime.h"
 #endif
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 // Of a card's memory, for what the driver allocates by itself: its context, kernels' code, captured graphs.
@@ -32,9 +32,9 @@ constexpr int kPlannedComputeMajor = 9;
 constexpr int kPlannedMultiprocessors = 132;
 constexpr int64_t kPlannedSharedBytes = 227 << 10;
 
-absl::StatusOr<std::unique_ptr<cuda::Runtime>> OpenGpu([[maybe_unused]] int ordinal) {
+absl::StatusOr<std::unique_ptr<execution::cuda::Runtime>> OpenGpu([[maybe_unused]] int ordinal) {
 #ifdef NUMOE_CUDA
-  return cuda::OpenCudaRuntime(ordinal);
+  return execution::cuda::OpenCudaRuntime(ordinal);
 #else
   return absl::UnimplementedError(
       "this program was built without CUDA; build it with -DNUMOE_CUDA=ON, or use --device=cpu");
@@ -104,7 +104,7 @@ absl::StatusOr<std::string> DeviceChoice::FindGpu(bool plan) {
               .free_bytes = device_.gpu_memory->bytes};
     return "";
   }
-  absl::StatusOr<std::unique_ptr<cuda::Runtime>> runtime = OpenGpu(device_.ordinal.value_or(0));
+  absl::StatusOr<std::unique_ptr<execution::cuda::Runtime>> runtime = OpenGpu(device_.ordinal.value_or(0));
   if (runtime.ok()) {
     room_.gpu = true;
     runtime_ = *std::move(runtime);
@@ -138,29 +138,31 @@ absl::Status DeviceChoice::FindRoom() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Device>> DeviceChoice::CreateCpu(bool measure_only) const {
+absl::StatusOr<std::unique_ptr<execution::Device>> DeviceChoice::CreateCpu(bool measure_only) const {
   ASSIGN_OR_RETURN(const std::vector<int> cpus, CpusFor(device_.threads));
-  return CpuDevice::Create({.step_tokens_max = step_tokens_,
-                            .cpus = cpus,
-                            .isa = device_.isa,
-                            .precision = device_.precision,
-                            .dense_format = device_.dense_format,
-                            .measure_only = measure_only});
+  return execution::CpuDevice::Create({.step_tokens_max = step_tokens_,
+                                       .cpus = cpus,
+                                       .isa = device_.isa,
+                                       .precision = device_.precision,
+                                       .dense_format = device_.dense_format,
+                                       .measure_only = measure_only});
 }
 
-absl::StatusOr<std::unique_ptr<Device>> DeviceChoice::Create(int64_t context_tokens, bool measure_only) {
+absl::StatusOr<std::unique_ptr<execution::Device>> DeviceChoice::Create(int64_t context_tokens,
+                                                                        bool measure_only) {
   NUMOE_CHECK(0 < context_tokens && context_tokens <= limits::kPositionsMax) << context_tokens;
   if (!gpu()) return CreateCpu(measure_only);
   NUMOE_CHECK(measure_only || runtime_ != nullptr) << "each runtime is handed out once, and a plan has none";
-  const cuda::StepBounds bounds{.rows = step_tokens_,
-                                .sequences = sequences_,
-                                .blocks_per_sequence = static_cast<int>(KvBlocksFor(context_tokens))};
-  if (measure_only) return std::make_unique<cuda::MeasuringDevice>(bounds, facts_);
+  const execution::cuda::StepBounds bounds{
+      .rows = step_tokens_,
+      .sequences = sequences_,
+      .blocks_per_sequence = static_cast<int>(execution::KvBlocksFor(context_tokens))};
+  if (measure_only) return std::make_unique<execution::cuda::MeasuringDevice>(bounds, facts_);
 #ifdef NUMOE_CUDA
-  return cuda::CudaDevice::Create(bounds, std::move(runtime_));
+  return execution::cuda::CudaDevice::Create(bounds, std::move(runtime_));
 #else
   return absl::InternalError("a GPU was chosen by a program without CUDA");
 #endif
 }
 
-}  // namespace numoe
+}  // namespace numoe::startup

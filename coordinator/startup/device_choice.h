@@ -15,7 +15,7 @@
 #include "coordinator/startup/capacity_plan.h"
 #include "coordinator/startup/serving_options.h"
 
-namespace numoe {
+namespace numoe::startup {
 
 class DeviceChoice {
  public:
@@ -27,7 +27,7 @@ class DeviceChoice {
   /// the model shares the host's memory (host_share.h).
   const DeviceRoom& room() const { return room_; }
   /// `context_tokens`: of the longest sequence. Each runtime is handed out once.
-  absl::StatusOr<std::unique_ptr<Device>> Create(int64_t context_tokens, bool measure_only);
+  absl::StatusOr<std::unique_ptr<execution::Device>> Create(int64_t context_tokens, bool measure_only);
 
  private:
   DeviceChoice(const DeviceOptions& device, const CapacityRequest& capacity)
@@ -35,14 +35,14 @@ class DeviceChoice {
   // Leaves room_.gpu false and says why where "auto" falls back to the CPU.
   absl::StatusOr<std::string> FindGpu(bool plan);
   absl::Status FindRoom();
-  absl::StatusOr<std::unique_ptr<Device>> CreateCpu(bool measure_only) const;
+  absl::StatusOr<std::unique_ptr<execution::Device>> CreateCpu(bool measure_only) const;
 
   const DeviceOptions device_;
   const int step_tokens_;
   const int sequences_;
   DeviceRoom room_;
-  cuda::DeviceFacts facts_;
-  std::unique_ptr<cuda::Runtime> runtime_;  // null: the CPU, or a plan without a card
+  execution::cuda::DeviceFacts facts_;
+  std::unique_ptr<execution::cuda::Runtime> runtime_;  // null: the CPU, or a plan without a card
 };
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -6,21 +6,22 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 // An engine that has work but finishes no step is ill, whatever else looks well. The first prompt of the
 // largest model may take half a minute.
 constexpr double kStuckSeconds = 120;
 
-double CallSecondsMax() { return static_cast<double>(LinkOptions().call_deadline_ms) / 1e3; }
+double CallSecondsMax() { return static_cast<double>(execution::LinkOptions().call_deadline_ms) / 1e3; }
 
 }  // namespace
 
-HealthReport Health(const std::vector<WorkerStatus>& workers, const EngineStats& engine, bool draining) {
+serving::HealthReport Health(const std::vector<execution::WorkerStatus>& workers,
+                             const engine::EngineStats& engine, bool draining) {
   if (draining) return {"draining", "running requests finish, new ones are refused"};
   std::string down;
-  for (const WorkerStatus& worker : workers) {
+  for (const execution::WorkerStatus& worker : workers) {
     if (!worker.up)
       down += fmt::format("{}worker {}: {}", down.empty() ? "" : "; ", worker.address, worker.error);
   }
@@ -30,7 +31,8 @@ HealthReport Health(const std::vector<WorkerStatus>& workers, const EngineStats&
   return {"ready", ""};
 }
 
-HealthReport Liveness(const CallActivity& calls, const EngineStats& engine, double deadline_s) {
+serving::HealthReport Liveness(const execution::CallActivity& calls, const engine::EngineStats& engine,
+                               double deadline_s) {
   NUMOE_CHECK_GT(deadline_s, 0);
   // Idle: turn_s is 0.
   const double still_s = std::min(engine.turn_s, calls.seconds);
@@ -39,4 +41,4 @@ HealthReport Liveness(const CallActivity& calls, const EngineStats& engine, doub
                                calls.in_call ? " and its call's deadline has passed" : "")};
 }
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -13,13 +13,15 @@
 #include "coordinator/execution/transport/expert_fan_out.h"
 #include "coordinator/serving/api/api_deps.h"
 
-namespace numoe {
+namespace numoe::startup {
 
 /// ready | degraded (names the workers that are down) | stuck | draining
-HealthReport Health(const std::vector<WorkerStatus>& workers, const EngineStats& engine, bool draining);
+serving::HealthReport Health(const std::vector<execution::WorkerStatus>& workers,
+                             const engine::EngineStats& engine, bool draining);
 
 /// alive | stuck. `deadline_s`: how long one turn may take between two calls of workers; what a call may take
 /// itself is not counted.
-HealthReport Liveness(const CallActivity& calls, const EngineStats& engine, double deadline_s);
+serving::HealthReport Liveness(const execution::CallActivity& calls, const engine::EngineStats& engine,
+                               double deadline_s);
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -6,7 +6,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 // None: the plan is a GPU's.
@@ -35,4 +35,4 @@ absl::StatusOr<MemoryReservation> ReserveHostShare(const std::string& folder, co
   return host->Reserve(program, plan.total(), PromisedMemory::kPrivate);
 }
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -13,7 +13,7 @@
 #include "common/topology/host_memory.h"
 #include "coordinator/startup/capacity_plan.h"
 
-namespace numoe {
+namespace numoe::startup {
 
 /// Says in the plan what is available and who has reserved of it, and reserves nothing. `folder` as
 /// HostMemory::Look takes it.
@@ -24,4 +24,4 @@ absl::Status FindHostShare(const std::string& folder, CapacityPlan& plan);
 absl::StatusOr<MemoryReservation> ReserveHostShare(const std::string& folder, const std::string& program,
                                                    CapacityPlan& plan);
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -15,21 +15,21 @@
 #include "coordinator/startup/prompt_fetching.h"
 #include "coordinator/startup/step_metrics.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 absl::Status ReadFiles(const ServingOptions& options, LoadedModel& loaded) {
   ASSIGN_OR_RETURN(loaded.checkpoint, Checkpoint::Open(options.model));
   ASSIGN_OR_RETURN(loaded.config, ReadModelConfig(options.model));
   ASSIGN_OR_RETURN(loaded.defaults, ReadGenerationDefaults(options.model));
-  ASSIGN_OR_RETURN(loaded.tokenizer, Tokenizer::Load(options.model));
-  absl::StatusOr<std::unique_ptr<ChatTemplate>> chat_template = ChatTemplate::Load(options.model);
+  ASSIGN_OR_RETURN(loaded.tokenizer, text::Tokenizer::Load(options.model));
+  absl::StatusOr<std::unique_ptr<text::ChatTemplate>> chat_template = text::ChatTemplate::Load(options.model);
   if (!chat_template.ok() && !absl::IsNotFound(chat_template.status())) return chat_template.status();
   if (chat_template.ok()) loaded.chat_template = *std::move(chat_template);
   ASSIGN_OR_RETURN(
       loaded.output_format,
-      ChooseOutputFormat(*loaded.tokenizer, options.api.reasoning_parser, options.api.tool_call_parser,
-                         loaded.chat_template ? loaded.chat_template->source() : std::string_view()));
+      text::ChooseOutputFormat(*loaded.tokenizer, options.api.reasoning_parser, options.api.tool_call_parser,
+                               loaded.chat_template ? loaded.chat_template->source() : std::string_view()));
   return absl::OkStatus();
 }
 
@@ -39,43 +39,45 @@ absl::Status AwaitWorkers(const ServingOptions& options, const LoadSurroundings&
   around.doing = "waiting for the expert workers";
   const WorkerAccess& workers = options.workers;
   LogInfo("waiting for the workers at {}", fmt::join(workers.addresses, ", "));
-  ASSIGN_OR_RETURN(loaded.experts,
-                   ExpertFanOut::Connect({.addresses = workers.addresses,
-                                          .link = {.data_path = workers.data_path,
-                                                   .model_fingerprint = fingerprint,
-                                                   .hidden_size = loaded.config.hidden_size,
-                                                   .num_experts = loaded.config.num_experts,
-                                                   .map_experts = loaded.plan.capacity.window > 0,
-                                                   .shared_memory_group = workers.shared_memory_group,
-                                                   .tls = around.worker_tls},
-                                          .start_deadline_ms = workers.start_timeout_ms},
-                                         around.metrics));
+  ASSIGN_OR_RETURN(loaded.experts, execution::ExpertFanOut::Connect(
+                                       {.addresses = workers.addresses,
+                                        .link = {.data_path = workers.data_path,
+                                                 .model_fingerprint = fingerprint,
+                                                 .hidden_size = loaded.config.hidden_size,
+                                                 .num_experts = loaded.config.num_experts,
+                                                 .map_experts = loaded.plan.capacity.window > 0,
+                                                 .shared_memory_group = workers.shared_memory_group,
+                                                 .tls = around.worker_tls},
+                                        .start_deadline_ms = workers.start_timeout_ms},
+                                       around.metrics));
   return absl::OkStatus();
 }
 
-absl::Status LoadWeights(const ServingOptions& options, const ModelOptions& model_options,
+absl::Status LoadWeights(const ServingOptions& options, const execution::ModelOptions& model_options,
                          const LoadSurroundings& around, DeviceChoice& choice, LoadedModel& loaded) {
   around.doing = "loading the model's weights";
   const Capacity& capacity = loaded.plan.capacity;
   ASSIGN_OR_RETURN(loaded.device, choice.Create(capacity.model_len, /*measure_only=*/false));
-  ExpertSlots* slots = nullptr;
+  execution::ExpertSlots* slots = nullptr;
   if (capacity.gpu_experts > 0 || capacity.window > 0) {
-    ASSIGN_OR_RETURN(const ExpertSlotSpec spec,
-                     SlotSpecOf(*loaded.checkpoint, loaded.config, capacity.gpu_experts, capacity.window));
+    ASSIGN_OR_RETURN(
+        const execution::ExpertSlotSpec spec,
+        execution::SlotSpecOf(*loaded.checkpoint, loaded.config, capacity.gpu_experts, capacity.window));
     ASSIGN_OR_RETURN(slots, loaded.device->ReserveExperts(spec));
   }
-  ASSIGN_OR_RETURN(loaded.model, Model::Load(*loaded.checkpoint, loaded.config, model_options, *loaded.device,
-                                             *loaded.experts));
+  ASSIGN_OR_RETURN(loaded.model, execution::Model::Load(*loaded.checkpoint, loaded.config, model_options,
+                                                        *loaded.device, *loaded.experts));
   if (capacity.window > 0) {
     around.doing = "pinning the workers' memory";
     RETURN_IF_ERROR(FetchLongPrompts(options.capacity, loaded.config, *loaded.experts, *loaded.device));
   }
   NUMOE_CHECK_EQ(slots != nullptr, capacity.gpu_experts > 0) << "a device has slots where some were planned";
   if (slots == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(loaded.model, HotExperts::Create(std::move(loaded.model), *loaded.checkpoint, *slots,
-                                                    {.heat_file = options.expert_heat_file,
-                                                     .exchange = !options.deterministic,
-                                                     .observe = ObserveHotExpertsWith(around.metrics)}));
+  ASSIGN_OR_RETURN(loaded.model,
+                   execution::HotExperts::Create(std::move(loaded.model), *loaded.checkpoint, *slots,
+                                                 {.heat_file = options.expert_heat_file,
+                                                  .exchange = !options.deterministic,
+                                                  .observe = ObserveHotExpertsWith(around.metrics)}));
   return absl::OkStatus();
 }
 
@@ -85,7 +87,7 @@ absl::StatusOr<LoadedModel> LoadModel(const ServingOptions& options, const LoadS
   const ScopedDeadlySignals deadly;  // may take minutes, and leaves nothing behind
   LoadedModel loaded;
   RETURN_IF_ERROR(ReadFiles(options, loaded));
-  ASSIGN_OR_RETURN(ModelOptions model_options, ModelOptionsFor(options, loaded.config));
+  ASSIGN_OR_RETURN(execution::ModelOptions model_options, ModelOptionsFor(options, loaded.config));
   model_options.observe = ObservePartsWith(around.metrics);
   model_options.observe_way = ObserveWaysWith(around.metrics);
   ASSIGN_OR_RETURN(DeviceChoice choice, DeviceChoice::Make(options));
@@ -101,4 +103,4 @@ absl::StatusOr<LoadedModel> LoadModel(const ServingOptions& options, const LoadS
   return loaded;
 }
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -24,20 +24,20 @@
 #include "coordinator/text/parsing/output_format.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
-namespace numoe {
+namespace numoe::startup {
 
 struct LoadedModel {
   std::unique_ptr<Checkpoint> checkpoint;  // experts are read from it as long as it serves
   ModelConfig config;
   GenerationDefaults defaults;
-  std::unique_ptr<Tokenizer> tokenizer;
-  std::unique_ptr<ChatTemplate> chat_template;  // null: the model has none
-  OutputFormat output_format;
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::unique_ptr<text::ChatTemplate> chat_template;  // null: the model has none
+  text::OutputFormat output_format;
   CapacityPlan plan;
   MemoryReservation reservation;
-  std::unique_ptr<ExpertFanOut> experts;
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Model> model;
+  std::unique_ptr<execution::ExpertFanOut> experts;
+  std::unique_ptr<execution::Device> device;
+  std::unique_ptr<execution::Model> model;
 };
 
 /// What the whole process outlives its model with.
@@ -49,4 +49,4 @@ struct LoadSurroundings {
 
 absl::StatusOr<LoadedModel> LoadModel(const ServingOptions& options, const LoadSurroundings& around);
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -6,11 +6,11 @@
 #include "coordinator/startup/host_share.h"
 #include "coordinator/startup/part_options.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 // Stands in for the workers where nothing is computed.
-class NoExperts final : public ExpertBackend {
+class NoExperts final : public execution::ExpertBackend {
  public:
   absl::Status Start(const LayerCallView&) override { return Absent(); }
   absl::Status Finish(absl::Span<float>) override { return Absent(); }
@@ -24,22 +24,23 @@ class NoExperts final : public ExpertBackend {
 }  // namespace
 
 absl::StatusOr<CapacityPlan> PlanOnDevice(const CapacityRequest& request, const Checkpoint& checkpoint,
-                                          const ModelConfig& config, const ModelOptions& model_options,
+                                          const ModelConfig& config,
+                                          const execution::ModelOptions& model_options,
                                           DeviceChoice& choice) {
   NUMOE_CHECK_EQ(model_options.kv_blocks, 0) << "how many blocks there are is what is planned";
-  const auto measure = [&](const Capacity& capacity) -> absl::StatusOr<DeviceMemory> {
+  const auto measure = [&](const Capacity& capacity) -> absl::StatusOr<execution::DeviceMemory> {
     NoExperts experts;
     ASSIGN_OR_RETURN(const auto device, choice.Create(capacity.model_len, /*measure_only=*/true));
     if (capacity.gpu_experts > 0 || capacity.window > 0) {
-      ASSIGN_OR_RETURN(const ExpertSlotSpec spec,
-                       SlotSpecOf(checkpoint, config, capacity.gpu_experts, capacity.window));
+      ASSIGN_OR_RETURN(const execution::ExpertSlotSpec spec,
+                       execution::SlotSpecOf(checkpoint, config, capacity.gpu_experts, capacity.window));
       RETURN_IF_ERROR(Annotate(device->ReserveExperts(spec).status(), capacity.gpu_experts > 0
                                                                           ? "--num-gpu-experts"
                                                                           : "--gpu-prefill-token-threshold"));
     }
-    ModelOptions options = model_options;
+    execution::ModelOptions options = model_options;
     options.kv_blocks = capacity.kv_blocks;
-    RETURN_IF_ERROR(Model::Load(checkpoint, config, options, *device, experts).status());
+    RETURN_IF_ERROR(execution::Model::Load(checkpoint, config, options, *device, experts).status());
     return device->memory();
   };
   return PlanCapacity(request, config, choice.room(), measure);
@@ -48,7 +49,7 @@ absl::StatusOr<CapacityPlan> PlanOnDevice(const CapacityRequest& request, const 
 absl::StatusOr<CapacityPlan> PlanServing(const ServingOptions& options) {
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options.model));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.model));
-  ASSIGN_OR_RETURN(ModelOptions model_options, ModelOptionsFor(options, config));
+  ASSIGN_OR_RETURN(execution::ModelOptions model_options, ModelOptionsFor(options, config));
   ASSIGN_OR_RETURN(DeviceChoice choice, DeviceChoice::Make(options));
   model_options.overlap_tokens = OverlapTokens(options, choice.gpu());
   ASSIGN_OR_RETURN(CapacityPlan plan,
@@ -57,4 +58,4 @@ absl::StatusOr<CapacityPlan> PlanServing(const ServingOptions& options) {
   return plan;
 }
 
-}  // namespace numoe
+}  // namespace numoe::startup

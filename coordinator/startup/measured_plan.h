@@ -12,14 +12,14 @@
 #include "coordinator/startup/device_choice.h"
 #include "coordinator/startup/serving_options.h"
 
-namespace numoe {
+namespace numoe::startup {
 
 /// What is available of a host is not in it yet (host_share.h). `model_options` without blocks.
 absl::StatusOr<CapacityPlan> PlanOnDevice(const CapacityRequest& request, const Checkpoint& checkpoint,
-                                          const ModelConfig& config, const ModelOptions& model_options,
-                                          DeviceChoice& choice);
+                                          const ModelConfig& config,
+                                          const execution::ModelOptions& model_options, DeviceChoice& choice);
 
 /// --plan: the whole of it, for this host or a card of --gpu-memory.
 absl::StatusOr<CapacityPlan> PlanServing(const ServingOptions& options);
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -10,47 +10,50 @@
 #include "coordinator/execution/device/kv_block.h"
 #include "coordinator/execution/model/step_overlap.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 constexpr int kDeterministicChunkTokens = 128;
 
 static_assert(kDeterministicChunkTokens <= limits::kDeferringTokensMax);
-static_assert(kThresholdTokensMin == kOverlapTokensMin, "a step of as many tokens as the flag takes is cut");
+static_assert(kThresholdTokensMin == execution::kOverlapTokensMin,
+              "a step of as many tokens as the flag takes is cut");
 
 }  // namespace
 
 // What nobody chose is tried only where the device's time is not the workers': a CPU that computes both gains
 // nothing by turns.
 int OverlapTokens(const ServingOptions& options, bool gpu) {
-  if (IsNever(options.overlap)) return kNoOverlap;
+  if (IsNever(options.overlap)) return execution::kNoOverlap;
   if (const auto* const from = std::get_if<FromTokens>(&options.overlap)) {
-    NUMOE_CHECK_GE(from->tokens, kOverlapTokensMin) << "the flag takes no fewer";
+    NUMOE_CHECK_GE(from->tokens, execution::kOverlapTokensMin) << "the flag takes no fewer";
     return from->tokens;
   }
   const std::vector<std::string>& workers = options.workers.addresses;
   const bool apart = gpu || std::any_of(workers.begin(), workers.end(), [](const std::string& address) {
                        return address.rfind("unix:", 0) != 0;
                      });
-  return apart ? kMeasuredOverlap : kNoOverlap;
+  return apart ? execution::kMeasuredOverlap : execution::kNoOverlap;
 }
 
-absl::StatusOr<ModelOptions> ModelOptionsFor(const ServingOptions& options, const ModelConfig& config) {
+absl::StatusOr<execution::ModelOptions> ModelOptionsFor(const ServingOptions& options,
+                                                        const ModelConfig& config) {
   if (options.deferred_experts > 0 && options.deferred_experts >= config.experts_per_token) {
     return absl::InvalidArgumentError(fmt::format(
         "--max-deferred-experts-per-token={}: the model has {} experts per token, expected 0 to {}",
         options.deferred_experts, config.experts_per_token, std::max(config.experts_per_token - 1, 0)));
   }
-  return ModelOptions{.kv_cache_type = options.capacity.kv_type,
-                      .logit_rows_max = options.capacity.sequences_max + limits::kPromptLogitRowsMax,
-                      .deferred_experts = options.deferred_experts,
-                      .defer_always = options.deterministic};
+  return execution::ModelOptions{
+      .kv_cache_type = options.capacity.kv_type,
+      .logit_rows_max = options.capacity.sequences_max + limits::kPromptLogitRowsMax,
+      .deferred_experts = options.deferred_experts,
+      .defer_always = options.deterministic};
 }
 
-EngineOptions EngineOptionsFor(const ServingOptions& options, const Capacity& capacity, int vocab,
-                               const std::vector<TokenId>& eos_token_ids) {
+engine::EngineOptions EngineOptionsFor(const ServingOptions& options, const Capacity& capacity, int vocab,
+                                       const std::vector<TokenId>& eos_token_ids) {
   const CapacityRequest& asked = options.capacity;
-  NUMOE_CHECK_LE(capacity.model_len, int64_t{capacity.kv_blocks} * kKvBlockTokens)
+  NUMOE_CHECK_LE(capacity.model_len, int64_t{capacity.kv_blocks} * execution::kKvBlockTokens)
       << "no sequence is longer than the whole cache";
   NUMOE_CHECK(options.prefix_caching || !options.share_prefix_cache) << "there is nothing to share";
   NUMOE_CHECK(!options.deterministic || options.deferred_experts == 0 ||
@@ -74,4 +77,4 @@ EngineOptions EngineOptionsFor(const ServingOptions& options, const Capacity& ca
           .decode_stretch_max = options.decode_stretch_max};
 }
 
-}  // namespace numoe
+}  // namespace numoe::startup

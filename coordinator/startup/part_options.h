@@ -13,16 +13,17 @@
 #include "coordinator/startup/capacity_plan.h"
 #include "coordinator/startup/serving_options.h"
 
-namespace numoe {
+namespace numoe::startup {
 
 /// The model's, but for its observers, its blocks and the overlap.
-absl::StatusOr<ModelOptions> ModelOptionsFor(const ServingOptions& options, const ModelConfig& config);
+absl::StatusOr<execution::ModelOptions> ModelOptionsFor(const ServingOptions& options,
+                                                        const ModelConfig& config);
 
 /// ModelOptions::overlap_tokens. `gpu`: the model runs on one.
 int OverlapTokens(const ServingOptions& options, bool gpu);
 
 /// `vocab`: ids that may be sampled.
-EngineOptions EngineOptionsFor(const ServingOptions& options, const Capacity& capacity, int vocab,
-                               const std::vector<TokenId>& eos_token_ids);
+engine::EngineOptions EngineOptionsFor(const ServingOptions& options, const Capacity& capacity, int vocab,
+                                       const std::vector<TokenId>& eos_token_ids);
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -8,14 +8,14 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::startup {
 
-FetchingPlan PlanFetching(const WorkerPace& pace, double fetch_s, int step_tokens) {
+FetchingPlan PlanFetching(const execution::WorkerPace& pace, double fetch_s, int step_tokens) {
   NUMOE_CHECK(fetch_s >= 0 && step_tokens > 0) << fetch_s << " s, steps of " << step_tokens;
   return {.fetch_s = fetch_s,
           .pace = pace,
           .step_tokens = step_tokens,
-          .tokens = ChooseFetchThreshold(pace, fetch_s)};
+          .tokens = execution::ChooseFetchThreshold(pace, fetch_s)};
 }
 
 std::string FetchingPlan::ToString() const {
@@ -30,7 +30,7 @@ std::string FetchingPlan::ToString() const {
 }
 
 absl::Status FetchLongPrompts(const CapacityRequest& request, const ModelConfig& config,
-                              ExpertBackend& experts, Device& device) {
+                              execution::ExpertBackend& experts, execution::Device& device) {
   NUMOE_CHECK(!IsNever(request.gpu_prefill) && config.num_experts > 0);
   const auto* const from = std::get_if<FromTokens>(&request.gpu_prefill);
   const absl::Status fetching = device.FetchExperts(from != nullptr ? from->tokens : INT_MAX);
@@ -40,10 +40,11 @@ absl::Status FetchLongPrompts(const CapacityRequest& request, const ModelConfig&
                std::string(fetching.message()));
   if (!fetching.ok() || from != nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(const double fetch_s, device.MeasureFetchSeconds());
-  ASSIGN_OR_RETURN(const WorkerPace pace, MeasureWorkerPace(experts, config, request.step_tokens));
+  ASSIGN_OR_RETURN(const execution::WorkerPace pace,
+                   execution::MeasureWorkerPace(experts, config, request.step_tokens));
   const FetchingPlan plan = PlanFetching(pace, fetch_s, request.step_tokens);
   LogInfo("{}", plan.ToString());
   return device.FetchExperts(plan.tokens);
 }
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -14,21 +14,21 @@
 #include "coordinator/execution/transport/expert_backend.h"
 #include "coordinator/startup/capacity_plan.h"
 
-namespace numoe {
+namespace numoe::startup {
 
 /// What was measured, and what follows from it.
 struct FetchingPlan {
   double fetch_s = 0;  // of a layer's experts to the device
-  WorkerPace pace;
+  execution::WorkerPace pace;
   int step_tokens = 0;  // of the largest step
   int tokens = 0;       // of the shortest prompt that is fetched for
 
   std::string ToString() const;
 };
-FetchingPlan PlanFetching(const WorkerPace& pace, double fetch_s, int step_tokens);
+FetchingPlan PlanFetching(const execution::WorkerPace& pace, double fetch_s, int step_tokens);
 
 /// REQUIRES: the device has windows for experts, so request.gpu_prefill is not Never.
 absl::Status FetchLongPrompts(const CapacityRequest& request, const ModelConfig& config,
-                              ExpertBackend& experts, Device& device);
+                              execution::ExpertBackend& experts, execution::Device& device);
 
-}  // namespace numoe
+}  // namespace numoe::startup

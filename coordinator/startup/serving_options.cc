@@ -21,7 +21,7 @@
 #include "coordinator/serving/api/sampling_fields.h"
 #include "coordinator/startup/startup_limits.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 // The flags as they are given. Whose text needs no reading fills in the options themselves.
@@ -150,7 +150,7 @@ int ParseFlags(int argc, char** argv, ServingFlags& f) {
   AddWorkerFlags(flags, f);
   flags.Add("served-model-name", f.options.served_model_name,
             "Model name in the API; default: the directory's or file's name");
-  AddServerFlags(flags, {f.options.api.server, f.options.api.access, f.options.api.port_file});
+  net::AddServerFlags(flags, {f.options.api.server, f.options.api.access, f.options.api.port_file});
   AddApiFlags(flags, f);
   AddEngineFlags(flags, f);
   flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
@@ -225,7 +225,7 @@ absl::StatusOr<std::vector<std::pair<std::string, double>>> ParseLocks(
           fmt::format("--lock-sampling: expected NAME=NUMBER, found \"{}\"", text));
     }
     locks.emplace_back(text.substr(0, equals), value);
-    RETURN_IF_ERROR(Annotate(CheckSamplingValue(locks.back().first, value), "--lock-sampling"));
+    RETURN_IF_ERROR(Annotate(serving::CheckSamplingValue(locks.back().first, value), "--lock-sampling"));
   }
   return locks;
 }
@@ -291,7 +291,7 @@ absl::Status ReadDevice(const ServingFlags& f, DeviceOptions& device) {
 }
 
 absl::Status ReadCapacity(const ServingFlags& f, CapacityRequest& capacity) {
-  const absl::StatusOr<CacheType> cache = ParseCacheType(f.kv_cache_dtype);
+  const absl::StatusOr<execution::CacheType> cache = execution::ParseCacheType(f.kv_cache_dtype);
   if (!cache.ok()) return Annotate(cache.status(), "--kv-cache-dtype");
   capacity.kv_type = *cache;
   capacity.gpu_experts = std::nullopt;
@@ -310,11 +310,11 @@ absl::Status ReadCapacity(const ServingFlags& f, CapacityRequest& capacity) {
   return absl::OkStatus();
 }
 
-DataPath DataPathOf(const std::string& word) {
-  if (word == "shm") return DataPath::kSharedMemory;
-  if (word == "grpc") return DataPath::kGrpc;
+execution::DataPath DataPathOf(const std::string& word) {
+  if (word == "shm") return execution::DataPath::kSharedMemory;
+  if (word == "grpc") return execution::DataPath::kGrpc;
   NUMOE_CHECK_EQ(word, "auto") << "the flag takes no other word";
-  return DataPath::kAuto;
+  return execution::DataPath::kAuto;
 }
 
 std::string DefaultName(const std::string& model) {
@@ -329,7 +329,7 @@ absl::Status CheckTogether(const ServingOptions& o) {
     return absl::InvalidArgumentError(
         "--gpu-prefill-token-threshold with --deterministic: expected one of them, where a prompt is "
         "computed depends on what runs beside it");
-  if (!IsNever(capacity.gpu_prefill) && o.workers.data_path == DataPath::kGrpc)
+  if (!IsNever(capacity.gpu_prefill) && o.workers.data_path == execution::DataPath::kGrpc)
     return absl::InvalidArgumentError(
         "--gpu-prefill-token-threshold with --data-path=grpc: the workers' memory is reached through shared "
         "memory only");
@@ -350,7 +350,7 @@ absl::Status CheckTogether(const ServingOptions& o) {
         "expected at most {}",
         capacity.step_tokens, o.deferred_experts, limits::kDeferringTokensMax));
   }
-  return CheckServerFlags(o.api.server);
+  return net::CheckServerFlags(o.api.server);
 }
 
 absl::StatusOr<ServingOptions> OptionsFrom(ServingFlags f) {
@@ -388,4 +388,4 @@ absl::StatusOr<ServingCommand> ReadServingOptions(int argc, char** argv) {
   return options;
 }
 
-}  // namespace numoe
+}  // namespace numoe::startup

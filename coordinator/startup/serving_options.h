@@ -25,13 +25,13 @@
 #include "coordinator/startup/capacity_plan.h"
 #include "coordinator/startup/token_threshold.h"
 
-namespace numoe {
+namespace numoe::startup {
 
 /// How the expert workers are reached.
 struct WorkerAccess {
   std::vector<std::string> addresses;  // HOST:PORT or unix:PATH
   TlsFiles tls{.flag_prefix = "worker-"};
-  DataPath data_path = DataPath::kAuto;
+  execution::DataPath data_path = execution::DataPath::kAuto;
   std::optional<gid_t> shared_memory_group;
   int64_t start_timeout_ms = 60'000;  // 0: for ever
 };
@@ -59,8 +59,8 @@ std::string DeviceWord(const DeviceOptions& device);
 
 /// How the API is served, and to whom.
 struct ApiOptions {
-  ServerOptions server;
-  AccessOptions access;
+  net::ServerOptions server;
+  net::AccessOptions access;
   std::string port_file;
   std::string reasoning_parser = "auto";  // words of parsing/output_format.h, which may need the vocabulary
   std::string tool_call_parser = "auto";
@@ -103,4 +103,4 @@ using ServingCommand = std::variant<int, ServingOptions>;
 
 absl::StatusOr<ServingCommand> ReadServingOptions(int argc, char** argv);
 
-}  // namespace numoe
+}  // namespace numoe::startup

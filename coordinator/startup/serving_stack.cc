@@ -20,7 +20,7 @@
 #include "coordinator/startup/health.h"
 #include "coordinator/startup/part_options.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 // Null: plain text.
@@ -32,14 +32,15 @@ absl::StatusOr<std::shared_ptr<TlsIdentityWatch>> OpenWorkerTls(const TlsFiles& 
   return tls;
 }
 
-absl::StatusOr<std::unique_ptr<Tracer>> CreateTracer(const ServingOptions& options, Metrics& metrics) {
+absl::StatusOr<std::unique_ptr<serving::Tracer>> CreateTracer(const ServingOptions& options,
+                                                              Metrics& metrics) {
   if (options.otlp_endpoint.empty()) return nullptr;
-  return Tracer::Create({.endpoint = options.otlp_endpoint,
-                         .ratio = options.trace_ratio,
-                         .resource = {{"service.name", std::string("numoe-coordinator")},
-                                      {"service.version", std::string(Version())},
-                                      {"gen_ai.response.model", options.served_model_name}}},
-                        metrics);
+  return serving::Tracer::Create({.endpoint = options.otlp_endpoint,
+                                  .ratio = options.trace_ratio,
+                                  .resource = {{"service.name", std::string("numoe-coordinator")},
+                                               {"service.version", std::string(Version())},
+                                               {"gen_ai.response.model", options.served_model_name}}},
+                                 metrics);
 }
 
 nlohmann::ordered_json ServerInfo(const ServingOptions& options, const LoadedModel& loaded) {
@@ -49,7 +50,7 @@ nlohmann::ordered_json ServerInfo(const ServingOptions& options, const LoadedMod
           {"max_num_seqs", options.capacity.sequences_max},
           {"max_num_batched_tokens", options.capacity.step_tokens},
           {"max_total_tokens", loaded.plan.kv_tokens()},
-          {"kv_cache_dtype", CacheTypeName(options.capacity.kv_type)},
+          {"kv_cache_dtype", execution::CacheTypeName(options.capacity.kv_type)},
           {"deterministic", options.deterministic},
           {"max_deferred_experts_per_token", options.deferred_experts},
           {"two_batch_overlap", ToString(options.overlap)},
@@ -60,12 +61,12 @@ nlohmann::ordered_json ServerInfo(const ServingOptions& options, const LoadedMod
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServingStack>> ServingStack::Create(const ServingOptions& options) {
-  RETURN_IF_ERROR(CheckPortFile(options.api.port_file));
+  RETURN_IF_ERROR(net::CheckPortFile(options.api.port_file));
   auto stack = std::unique_ptr<ServingStack>(new ServingStack(options));
   RETURN_IF_ERROR(stack->OpenPort());
   RETURN_IF_ERROR(stack->Load());
   stack->StartApi();
-  RETURN_IF_ERROR(WritePort(options.api.port_file, stack->port()));
+  RETURN_IF_ERROR(net::WritePort(options.api.port_file, stack->port()));
   LogInfo("serving {} as '{}' on {}:{}", options.model, options.served_model_name, options.api.server.host,
           stack->port());
   return stack;
@@ -84,9 +85,9 @@ absl::Status ServingStack::OpenPort() {
   metrics_.ServeAliases(options_.served_model_name);
   ASSIGN_OR_RETURN(worker_tls_, OpenWorkerTls(options_.workers.tls, metrics_));
   ASSIGN_OR_RETURN(tracer_, CreateTracer(options_, metrics_));
-  AddStartingRoutes(starting_, metrics_, [this] { return std::string(doing_.load()); });
-  ASSIGN_OR_RETURN(access_, Access::Create(options_.api.access));
-  ASSIGN_OR_RETURN(server_, Server::Create(starting_, *access_, metrics_, options_.api.server));
+  serving::AddStartingRoutes(starting_, metrics_, [this] { return std::string(doing_.load()); });
+  ASSIGN_OR_RETURN(access_, net::Access::Create(options_.api.access));
+  ASSIGN_OR_RETURN(server_, net::Server::Create(starting_, *access_, metrics_, options_.api.server));
   return server_->Start();
 }
 
@@ -98,19 +99,19 @@ absl::Status ServingStack::Load() {
   metrics_.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(options_.device.isa))})
       .Set(1);
   LogInfo("device: {}; KV cache: {} blocks of {} tokens in {}; context {} tokens",
-          loaded_->device->Describe(), capacity.kv_blocks, kKvBlockTokens,
-          CacheTypeName(options_.capacity.kv_type), capacity.model_len);
+          loaded_->device->Describe(), capacity.kv_blocks, execution::kKvBlockTokens,
+          execution::CacheTypeName(options_.capacity.kv_type), capacity.model_len);
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ServingStack::ExpertStats() const {
-  ASSIGN_OR_RETURN(const ExpertRows rows, loaded_->experts->sessions().CountedRows());
+  ASSIGN_OR_RETURN(const execution::ExpertRows rows, loaded_->experts->sessions().CountedRows());
   const ModelConfig& config = loaded_->config;
   if (rows.layers != config.num_layers) {
     return absl::InternalError(
         fmt::format("workers count {} layers, expected the model's {}", rows.layers, config.num_layers));
   }
-  return ExpertRowsJson(rows, config.layer_is_moe);
+  return execution::ExpertRowsJson(rows, config.layer_is_moe);
 }
 
 void ServingStack::StartApi() {
@@ -119,39 +120,39 @@ void ServingStack::StartApi() {
   NUMOE_CHECK(engine_ == nullptr && service_ == nullptr) << "the API starts once";
   const std::vector<TokenId>& ends = loaded.config.eos_token_ids;
   const int vocab = std::min(loaded.config.vocab_size, loaded.tokenizer->VocabSize());
-  engine_ = StartEngine(*loaded.model, *loaded.experts, EngineOptionsFor(options_, capacity, vocab, ends),
-                        metrics_);
-  grammars_.emplace(GrammarVocabulary::Build(*loaded.tokenizer, ends));
-  deps_.emplace(ApiDeps{.engine = *engine_,
-                        .tokenizer = *loaded.tokenizer,
-                        .chat_template = loaded.chat_template.get(),
-                        .metrics = metrics_,
-                        .model_name = options_.served_model_name,
-                        .model_path = options_.model,
-                        .max_model_len = capacity.model_len,
-                        .defaults = loaded.defaults,
-                        .eos_token_ids = ends,
-                        .output_format = loaded.output_format,
-                        .grammars = *grammars_,
-                        .locked = options_.api.locked,
-                        .request_timeout_s = options_.api.request_timeout_s,
-                        .share_prefix_cache = options_.share_prefix_cache,
-                        .tracer = tracer_.get(),
-                        .health =
-                            [this] {
-                              return Health(loaded_->experts->sessions().Workers(), engine_->Stats(),
-                                            draining_.load());
-                            },
-                        .live =
-                            [this] {
-                              return Liveness(loaded_->experts->Activity(), engine_->Stats(),
-                                              static_cast<double>(options_.live_deadline_ms) / 1e3);
-                            },
-                        .expert_stats = [this] { return ExpertStats(); },
-                        .server_info = ServerInfo(options_, loaded)});
-  service_ = std::make_unique<ApiService>(*deps_);
+  engine_ = engine::StartEngine(*loaded.model, *loaded.experts,
+                                EngineOptionsFor(options_, capacity, vocab, ends), metrics_);
+  grammars_.emplace(text::GrammarVocabulary::Build(*loaded.tokenizer, ends));
+  deps_.emplace(serving::ApiDeps{.engine = *engine_,
+                                 .tokenizer = *loaded.tokenizer,
+                                 .chat_template = loaded.chat_template.get(),
+                                 .metrics = metrics_,
+                                 .model_name = options_.served_model_name,
+                                 .model_path = options_.model,
+                                 .max_model_len = capacity.model_len,
+                                 .defaults = loaded.defaults,
+                                 .eos_token_ids = ends,
+                                 .output_format = loaded.output_format,
+                                 .grammars = *grammars_,
+                                 .locked = options_.api.locked,
+                                 .request_timeout_s = options_.api.request_timeout_s,
+                                 .share_prefix_cache = options_.share_prefix_cache,
+                                 .tracer = tracer_.get(),
+                                 .health =
+                                     [this] {
+                                       return Health(loaded_->experts->sessions().Workers(), engine_->Stats(),
+                                                     draining_.load());
+                                     },
+                                 .live =
+                                     [this] {
+                                       return Liveness(loaded_->experts->Activity(), engine_->Stats(),
+                                                       static_cast<double>(options_.live_deadline_ms) / 1e3);
+                                     },
+                                 .expert_stats = [this] { return ExpertStats(); },
+                                 .server_info = ServerInfo(options_, loaded)});
+  service_ = std::make_unique<serving::ApiService>(*deps_);
   service_->Register(urls_);
-  AddPageRoutes(urls_);
+  serving::AddPageRoutes(urls_);
   server_->Use(urls_);
 }
 
@@ -168,4 +169,4 @@ void ServingStack::Serve() {
     LogWarning("clients that do not take their answers are left");
 }
 
-}  // namespace numoe
+}  // namespace numoe::startup

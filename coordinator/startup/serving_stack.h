@@ -24,7 +24,7 @@
 #include "coordinator/startup/loaded_model.h"
 #include "coordinator/startup/serving_options.h"
 
-namespace numoe {
+namespace numoe::startup {
 
 class ServingStack {
  public:
@@ -51,15 +51,15 @@ class ServingStack {
   std::atomic<bool> draining_{false};
   Metrics metrics_{MetricOwner::kCoordinator};
   std::shared_ptr<TlsIdentityWatch> worker_tls_;  // null: plain text
-  std::unique_ptr<Tracer> tracer_;                // null: nothing is traced
-  UrlTable starting_, urls_;                      // before, and once the model is loaded
-  std::unique_ptr<Access> access_;
+  std::unique_ptr<serving::Tracer> tracer_;       // null: nothing is traced
+  net::UrlTable starting_, urls_;                 // before, and once the model is loaded
+  std::unique_ptr<net::Access> access_;
   std::optional<LoadedModel> loaded_;
-  std::optional<GrammarCache> grammars_;
-  std::unique_ptr<Engine> engine_;
-  std::optional<ApiDeps> deps_;
-  std::unique_ptr<ApiService> service_;
-  std::unique_ptr<Server> server_;
+  std::optional<text::GrammarCache> grammars_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::optional<serving::ApiDeps> deps_;
+  std::unique_ptr<serving::ApiService> service_;
+  std::unique_ptr<net::Server> server_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -11,10 +11,10 @@
 #include "coordinator/execution/device/step_clock.h"
 #include "coordinator/execution/model/hot_experts.h"
 
-namespace numoe {
+namespace numoe::startup {
 
-StepClock::Observer ObservePartsWith(Metrics& metrics);
-std::function<void(StepWay)> ObserveWaysWith(Metrics& metrics);
-std::function<void(const HotExpertsReport&)> ObserveHotExpertsWith(Metrics& metrics);
+execution::StepClock::Observer ObservePartsWith(Metrics& metrics);
+std::function<void(execution::StepWay)> ObserveWaysWith(Metrics& metrics);
+std::function<void(const execution::HotExpertsReport&)> ObserveHotExpertsWith(Metrics& metrics);
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::startup {
 
 absl::StatusOr<TokenThreshold> ParseTokenThreshold(std::string_view text) {
   if (text == "off") return Never{};
@@ -29,4 +29,4 @@ std::string ToString(const TokenThreshold& threshold) {
   return std::to_string(tokens);
 }
 
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace numoe {
+namespace numoe::startup {
 
 struct Never {
   bool operator==(const Never&) const = default;
@@ -38,4 +38,4 @@ absl::StatusOr<TokenThreshold> ParseTokenThreshold(std::string_view text);
 /// The word that ParseTokenThreshold reads.
 std::string ToString(const TokenThreshold& threshold);
 
-}  // namespace numoe
+}  // namespace numoe::startup

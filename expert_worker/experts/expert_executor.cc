@@ -23,7 +23,7 @@
 #include "expert_worker/experts/worker_home.h"
 #include "expert_worker/grouping/token_groups.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 std::string Percent(std::optional<double> share) {
@@ -216,4 +216,4 @@ absl::StatusOr<std::unique_ptr<ExpertExecutor>> ExpertExecutor::LoadPacked(const
       model.config, options);
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -27,7 +27,7 @@
 #include "expert_worker/experts/load_progress.h"
 #include "expert_worker/experts/slice_layout.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct ExpertSlice;
 struct PackedModel;
@@ -90,4 +90,4 @@ class ExpertExecutor : public LayerExecutor {
   virtual void MoveTo(const std::vector<int>& cpus) = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // What becomes of experts in GGUF's block formats.
@@ -114,4 +114,4 @@ std::string NamesOf(const std::vector<ExpertFormats>& formats, const ModelConfig
   return names;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -13,7 +13,7 @@
 #include "common/weights/checkpoint.h"
 #include "expert_worker/experts/slice_layout.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// "model.layers.3.mlp.experts.17.gate_proj" with the model's prefix.
 std::string ExpertModuleName(const ModelConfig& config, LayerId layer, ExpertId expert, const char* part);
@@ -31,4 +31,4 @@ absl::StatusOr<ExpertFormats> ParseFormats(std::string_view name);
 /// "q4_k, int8": every format in use, in the order of their numbers.
 std::string NamesOf(const std::vector<ExpertFormats>& formats, const ModelConfig& config);
 
-}  // namespace numoe
+}  // namespace numoe::worker

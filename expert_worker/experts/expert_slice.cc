@@ -9,7 +9,7 @@
 #include "common/base/status.h"
 #include "expert_worker/experts/packed_shard.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr size_t kExpertMatrices = 3;
@@ -152,4 +152,4 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
   return slice;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

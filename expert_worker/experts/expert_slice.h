@@ -19,7 +19,7 @@
 #include "expert_worker/experts/slice_layout.h"
 #include "expert_worker/experts/slice_memory.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct ExpertSlice {
   ExpertSlice() = default;
@@ -62,4 +62,4 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
                                       const SliceSpec& spec, std::optional<WeightFormat> format,
                                       ThreadPool& pool, const LoadOptions& options = {});
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -7,7 +7,7 @@
 #include "common/transport/transport_limits.h"
 #include "expert_worker/experts/experts_limits.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
@@ -112,4 +112,4 @@ ValueCounts ExpertStatistics::Histogram::Read() const {
   return values;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -16,7 +16,7 @@
 #include "common/base/ids.h"
 #include "expert_worker/grouping/token_groups.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// Counts of values up to each bound, and above the last.
 struct ValueCounts {
@@ -88,4 +88,4 @@ class ExpertStatistics {
   std::atomic<double> base_{0};  // half-lives after start_ that `weighted` counts from
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

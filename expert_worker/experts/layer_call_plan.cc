@@ -9,7 +9,7 @@
 #include "common/linear/quantised_rows.h"
 #include "common/linear/row_cutter.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // Outputs of one task at most: enough of them that a task is worth claiming, few enough that their sums stay
@@ -280,4 +280,4 @@ std::string LayerCallPlan::ToString() const {
   return text;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

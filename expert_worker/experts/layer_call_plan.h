@@ -19,7 +19,7 @@
 #include "expert_worker/experts/slice_layout.h"
 #include "expert_worker/grouping/token_groups.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct LayerCallShape {
   int tokens = 0;
@@ -87,4 +87,4 @@ struct LayerCallPlan {
 /// shape.tokens tokens.
 void PlanLayerCall(absl::Span<const ExpertGroup> groups, const LayerCallShape& shape, LayerCallPlan& plan);
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 void LayerCallScratch::Reserve(const LayerCallPlan& plan) {
   const auto grow = [](std::vector<std::byte>& memory, size_t bytes) {
@@ -169,4 +169,4 @@ void LayerCallRun::AddRows(const GroupPlan& group, const DownTask& task, const f
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

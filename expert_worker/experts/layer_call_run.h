@@ -18,7 +18,7 @@
 #include "expert_worker/experts/slice_layout.h"
 #include "expert_worker/grouping/token_groups.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// Memory that calls share one after the other; it grows to what the largest call needed.
 struct LayerCallScratch {
@@ -68,4 +68,4 @@ class LayerCallRun {
   const absl::Span<float> out_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "expert_worker/experts/experts_limits.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr double kGib = 1 << 30;
@@ -69,4 +69,4 @@ std::string LoadProgress::ToString() const {
                      (total - done) / std::max(rate, 1.0));
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-namespace numoe {
+namespace numoe::worker {
 
 class LoadProgress {
  public:
@@ -46,4 +46,4 @@ class LoadProgress {
   std::atomic<int64_t> report_ns_{0};  // the next line is due; 0: none has been
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

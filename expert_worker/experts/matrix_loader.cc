@@ -19,7 +19,7 @@
 #include "common/weights/range_reader.h"
 #include "expert_worker/experts/experts_limits.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // Rows [row, row + rows) of a matrix, and the rows of scales that they meet.
@@ -398,4 +398,4 @@ absl::Status LoadMatrices(const Checkpoint& checkpoint, const std::vector<Matrix
   return plan.first_error();
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -20,7 +20,7 @@
 #include "common/weights/checkpoint.h"
 #include "expert_worker/experts/load_progress.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// One matrix to load: a rectangle of what is stored, and where its packed bytes go.
 struct MatrixLoad {
@@ -46,4 +46,4 @@ struct LoadOptions {
 absl::Status LoadMatrices(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& matrices,
                           ThreadPool& pool, const LoadOptions& options, LoadProgress& progress);
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -15,7 +15,7 @@
 #include "common/topology/number_list.h"
 #include "expert_worker/experts/page_maker.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -193,4 +193,4 @@ absl::Status CheckWhereTheyLie(const MemorySpans& weights, const MemoryPlace& pl
   return absl::OkStatus();
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -22,7 +22,7 @@
 #include "common/topology/node_memory.h"
 #include "expert_worker/experts/load_progress.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct MemoryPlace {
   MemoryKind kind;
@@ -57,4 +57,4 @@ absl::Status BindMemory(const std::vector<absl::Span<std::byte>>& layers, const 
 /// RESOURCE_EXHAUSTED if that is required, else a warning: others held the memory, and may not for ever.
 absl::Status CheckWhereTheyLie(const MemorySpans& weights, const MemoryPlace& place);
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -10,7 +10,7 @@
 #include "common/weights/weights_limits.h"
 #include "expert_worker/experts/packed_slice.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using nlohmann::json;
@@ -147,4 +147,4 @@ absl::StatusOr<PackedModel> ParseManifest(std::string_view text, const std::stri
   return model;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

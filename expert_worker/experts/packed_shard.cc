@@ -20,7 +20,7 @@
 #include "common/weights/weights_limits.h"
 #include "expert_worker/experts/expert_formats.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using nlohmann::json;
@@ -339,4 +339,4 @@ absl::Status WriteShard(const std::filesystem::path& dir, ShardHeader header,
   return absl::OkStatus();
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

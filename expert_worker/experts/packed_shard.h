@@ -20,7 +20,7 @@
 #include "common/threading/thread_pool.h"
 #include "expert_worker/experts/slice_layout.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 // Raised when the packed bytes of any format change (packed_shard_test.cc notices).
 inline constexpr int kPackedLayoutVersion = 1;
@@ -61,4 +61,4 @@ uint64_t BlockChecksum(absl::Span<const std::byte> block);
 absl::Status WriteShard(const std::filesystem::path& dir, ShardHeader header,
                         absl::Span<const std::byte> data, ThreadPool& pool);
 
-}  // namespace numoe
+}  // namespace numoe::worker

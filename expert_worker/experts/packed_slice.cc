@@ -21,7 +21,7 @@
 #include "expert_worker/experts/experts_limits.h"
 #include "expert_worker/experts/packed_shard.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr size_t kBlockReads = kShardBlockBytes / limits::kLoadChunkBytes;
@@ -365,4 +365,4 @@ absl::Status VerifyShard(const std::filesystem::path& path, ThreadPool& pool, Lo
   });
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

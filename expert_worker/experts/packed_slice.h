@@ -21,7 +21,7 @@
 #include "expert_worker/experts/expert_slice.h"
 #include "expert_worker/experts/load_progress.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 inline constexpr char kManifestName[] = "numoe-pack.json";
 
@@ -65,4 +65,4 @@ absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const Slic
 /// be null.
 absl::Status VerifyShard(const std::filesystem::path& path, ThreadPool& pool, LoadProgress* progress);
 
-}  // namespace numoe
+}  // namespace numoe::worker

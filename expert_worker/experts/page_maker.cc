@@ -2,7 +2,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 absl::Status PageMaker::Make(const Part& part) {
   NUMOE_CHECK(!part.empty());
@@ -48,4 +48,4 @@ absl::Status PageMaker::Spill(const Part& part) {
   return calls_.spill(part);
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 class PageMaker {
  public:
@@ -43,4 +43,4 @@ class PageMaker {
   uint64_t spilled_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -6,7 +6,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // A slice of the intermediate dimension is rows of gate and up and columns of down: what neither may cut.
@@ -98,4 +98,4 @@ ExpertWeights SliceLayout::WeightsAt(LayerId layer, const std::byte* block, size
           .down = matrix(down, hidden_size_, width_, at + 2 * up_bytes(layer))};
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

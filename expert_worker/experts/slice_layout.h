@@ -13,7 +13,7 @@
 #include "common/kernels/kernels.h"
 #include "common/weights/model_config.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 enum class SliceMode : uint8_t {
   kIntermediate,
@@ -81,4 +81,4 @@ class SliceLayout {
   std::vector<ExpertId> mine_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -8,7 +8,7 @@
 #include "common/base/status.h"
 #include "common/topology/memory_policy.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr size_t kPage = 4096;
@@ -88,4 +88,4 @@ MemorySpans SliceMemory::Spans() const {
   return spans;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

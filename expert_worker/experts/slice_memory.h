@@ -15,7 +15,7 @@
 #include "expert_worker/experts/memory_place.h"
 #include "expert_worker/experts/slice_layout.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 class SliceMemory {
  public:
@@ -43,4 +43,4 @@ class SliceMemory {
   std::vector<std::byte*> layers_;  // [layers] null: dense, or nothing is reserved
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

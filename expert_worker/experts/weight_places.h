@@ -12,7 +12,7 @@
 #include "common/base/mutex.h"
 #include "common/topology/node_memory.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 class WeightPlaces {
  public:
@@ -40,4 +40,4 @@ class WeightPlaces {
   mutable std::chrono::steady_clock::time_point until_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -14,7 +14,7 @@
 #include "common/topology/number_list.h"
 #include "expert_worker/experts/expert_executor.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 PlacementRequest RequestFor(const ExecutorOptions& options) {
   return {.worker_index = options.slice.worker_index,
@@ -84,4 +84,4 @@ void SettleAt(const Placement& home) {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

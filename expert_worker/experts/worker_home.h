@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/topology/topology.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct ExecutorOptions;  // expert_executor.h
 
@@ -26,4 +26,4 @@ absl::StatusOr<Placement> FindHome(const PlacementRequest& request);
 /// What the kernel refuses is logged, and left as it was.
 void SettleAt(const Placement& home);
 
-}  // namespace numoe
+}  // namespace numoe::worker

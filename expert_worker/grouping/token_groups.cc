@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 absl::Status GroupTokens(const LayerCallView& call, const std::vector<bool>& owned, TokenGroups& out) {
   NUMOE_CHECK_EQ(call.experts.size(), call.weights.size());
@@ -51,4 +51,4 @@ absl::Status GroupTokens(const LayerCallView& call, const std::vector<bool>& own
   return absl::OkStatus();
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

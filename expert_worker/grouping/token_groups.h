@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "common/transport/layer_call.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct ExpertGroup {
   ExpertId expert = 0;
@@ -32,4 +32,4 @@ struct TokenGroups {
 /// REQUIRES: experts and weights are of equal size.
 absl::Status GroupTokens(const LayerCallView& call, const std::vector<bool>& owned, TokenGroups& out);
 
-}  // namespace numoe
+}  // namespace numoe::worker

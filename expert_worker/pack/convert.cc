@@ -17,7 +17,7 @@
 #include "expert_worker/experts/packed_shard.h"
 #include "expert_worker/experts/packed_slice.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -276,4 +276,4 @@ absl::StatusOr<int> Convert(const ConvertOptions& options, ConvertProgress& prog
   return Converter(*checkpoint, config, std::move(model), options, progress).Run();
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

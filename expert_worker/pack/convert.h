@@ -19,7 +19,7 @@
 #include "expert_worker/experts/load_progress.h"
 #include "expert_worker/experts/slice_layout.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct ConvertOptions {
   std::string model;                                  // checkpoint
@@ -60,4 +60,4 @@ class ConvertProgress {
 /// The number of shards that were written.
 absl::StatusOr<int> Convert(const ConvertOptions& options, ConvertProgress& progress);
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -15,7 +15,7 @@
 #include "expert_worker/experts/packed_shard.h"
 #include "expert_worker/experts/packed_slice.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -182,4 +182,4 @@ absl::StatusOr<std::string> Inspect(const InspectOptions& options) {
   return IsPackedModel(options.model) ? InspectPacked(options) : InspectCheckpoint(options);
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct InspectOptions {
   std::string model;  // checkpoint or folder of shards
@@ -23,4 +23,4 @@ struct InspectOptions {
 /// missing.
 absl::StatusOr<std::string> Inspect(const InspectOptions& options);
 
-}  // namespace numoe
+}  // namespace numoe::worker

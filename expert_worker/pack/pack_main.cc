@@ -12,7 +12,7 @@
 #include "expert_worker/pack/convert.h"
 #include "expert_worker/pack/inspect.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr int kBarWidth = 40;
@@ -79,19 +79,19 @@ int RunInspect(const InspectOptions& options) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker
 
 int main(int argc, char** argv) {
   numoe::Flags flags("numoe-pack",
                      "Looks into checkpoints, and packs their experts ahead of time for workers to map.",
                      numoe::FlagSources::kCommandLine);
-  numoe::InspectOptions inspect;
+  numoe::worker::InspectOptions inspect;
   numoe::Flags& look = flags.Command("inspect", "What a checkpoint or a packed folder holds, and what fits");
   look.AddPositional("model", inspect.model, "Checkpoint or folder of packed shards").Required();
   look.Add("workers", inspect.workers, "Slices in all").Range(1, 64);
   look.AddSwitch("verify", inspect.verify, "Packed shards: read all of them and compare checksums");
   look.Add("threads", inspect.threads, "For --verify; 0: every CPU").Range(0, 4096).HideDefault();
-  numoe::ConvertOptions convert;
+  numoe::worker::ConvertOptions convert;
   std::string format = "auto", slice = "intermediate";
   numoe::Flags& pack = flags.Command("convert", "Packs experts into shards; goes on where it was stopped");
   pack.AddPositional("model", convert.model, "Checkpoint").Required();
@@ -105,8 +105,9 @@ int main(int argc, char** argv) {
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-pack"}).ok()) return 2;
   const auto wanted = numoe::ParseWeightFormatOrAuto(format);
-  if (!wanted.ok()) return numoe::Fail(numoe::Annotate(wanted.status(), "--format"));
+  if (!wanted.ok()) return numoe::worker::Fail(numoe::Annotate(wanted.status(), "--format"));
   convert.format = *wanted;
-  convert.mode = slice == "expert" ? numoe::SliceMode::kExpert : numoe::SliceMode::kIntermediate;
-  return look.Given() ? numoe::RunInspect(inspect) : numoe::RunConvert(convert);
+  convert.mode =
+      slice == "expert" ? numoe::worker::SliceMode::kExpert : numoe::worker::SliceMode::kIntermediate;
+  return look.Given() ? numoe::worker::RunInspect(inspect) : numoe::worker::RunConvert(convert);
 }

@@ -16,7 +16,7 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // Workers take minutes to load: who comes is seen long before it computes.
@@ -143,4 +143,4 @@ void CpuNeighbours::Watch(CpuShare known, const std::function<void(const CpuShar
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -22,7 +22,7 @@
 #include "common/base/mutex.h"
 #include "common/topology/topology.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 class CpuNeighbours {
  public:
@@ -52,4 +52,4 @@ class CpuNeighbours {
   std::thread thread_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

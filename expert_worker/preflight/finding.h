@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace numoe {
+namespace numoe::worker {
 
 struct Finding {
   std::string check;
@@ -15,4 +15,4 @@ struct Finding {
   std::string advice;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

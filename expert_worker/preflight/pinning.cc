@@ -17,7 +17,7 @@
 #include "common/topology/memory_policy.h"
 #include "common/topology/number_list.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -162,4 +162,4 @@ NodeClaim::~NodeClaim() {
   for (const int fd : sockets_) close(fd);
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "expert_worker/preflight/finding.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct PinningRequest {
   std::vector<int> nodes = {};  // OS numbers that CPUs may lie on; empty: any one
@@ -44,4 +44,4 @@ class NodeClaim {
   std::vector<int> sockets_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -19,7 +19,7 @@
 #include "common/topology/topology.h"
 #include "common/weights/range_reader.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 std::string Percent(std::optional<double> share) {
@@ -131,4 +131,4 @@ std::string ToString(const std::vector<Finding>& findings) {
   return text;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -17,7 +17,7 @@
 #include "expert_worker/preflight/pinning.h"
 #include "expert_worker/preflight/worker_memory.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// What a worker would take, and on which nodes (OS numbers).
 struct WorkerOnNodes {
@@ -45,4 +45,4 @@ std::vector<Finding> Preflight(const PinningRequest& pinning, const std::vector<
 /// One line each, "ok    ..." or "check ...: advice".
 std::string ToString(const std::vector<Finding>& findings);
 
-}  // namespace numoe
+}  // namespace numoe::worker

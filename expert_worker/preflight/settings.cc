@@ -17,7 +17,7 @@
 #include "expert_worker/preflight/preflight.h"
 #include "expert_worker/preflight/worker_memory.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -296,4 +296,4 @@ std::vector<Finding> CheckMemoryFor(const fs::path& root, const std::vector<Work
   return findings;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

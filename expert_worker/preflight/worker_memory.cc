@@ -13,7 +13,7 @@
 #include "common/base/memory_size.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -130,4 +130,4 @@ absl::StatusOr<MemoryReservation> ReserveWorkerMemory(const WorkerNeeds& needs, 
   return reservation;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -17,7 +17,7 @@
 #include "common/topology/host_memory.h"
 #include "expert_worker/preflight/finding.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// Beside weights and mailboxes: buffers of reading the weights (limits::kLoadStagingBytesMax), which are
 /// free again when scratch of calls comes.
@@ -44,4 +44,4 @@ absl::StatusOr<MemoryReservation> ReserveWorkerMemory(const WorkerNeeds& needs, 
                                                       const std::string& program,
                                                       const std::filesystem::path& root = "/");
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -8,7 +8,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // The two messages of grpc.health.v1 have one field each, which is all that is asked of them here:
@@ -57,4 +57,4 @@ absl::Status HealthProbe::Ask(const std::string& service, std::chrono::milliseco
   return absl::UnavailableError(fmt::format("{} answers that it does not serve", address_));
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -15,7 +15,7 @@ namespace grpc {
 class Channel;
 }
 
-namespace numoe {
+namespace numoe::worker {
 
 class HealthProbe {
  public:
@@ -29,4 +29,4 @@ class HealthProbe {
   const std::shared_ptr<grpc::Channel> channel_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

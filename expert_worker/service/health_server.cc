@@ -10,7 +10,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr int kQuestionBytesMax = 4'096;
@@ -54,4 +54,4 @@ void HealthServer::Set(const std::string& service, bool serving) {
   server_->GetHealthCheckService()->SetServingStatus(service, serving);
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

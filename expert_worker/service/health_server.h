@@ -15,7 +15,7 @@ class CallbackGenericService;
 class Server;
 }  // namespace grpc
 
-namespace numoe {
+namespace numoe::worker {
 
 class HealthServer {
  public:
@@ -35,4 +35,4 @@ class HealthServer {
   int port_ = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

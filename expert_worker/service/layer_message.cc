@@ -8,7 +8,7 @@
 #include "common/base/limits.h"
 #include "common/transport/transport_limits.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // Copies a bytes field of fp32 or int32 values; false if its length is not `count` values.
@@ -60,4 +60,4 @@ absl::StatusOr<LayerCallView> ReadLayerMessage(const v1::LayerCall& call, int hi
                        .weights = buffers.weights};
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

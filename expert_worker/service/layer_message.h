@@ -11,7 +11,7 @@
 #include "common/transport/layer_call.h"
 #include "proto/numoe/v1/expert_worker.pb.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// Aligned copies of the message's fields; reused from call to call.
 struct LayerMessageBuffers {
@@ -24,4 +24,4 @@ struct LayerMessageBuffers {
 absl::StatusOr<LayerCallView> ReadLayerMessage(const v1::LayerCall& call, int hidden_size,
                                                LayerMessageBuffers& buffers);
 
-}  // namespace numoe
+}  // namespace numoe::worker

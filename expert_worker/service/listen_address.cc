@@ -18,7 +18,7 @@
 #include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr std::string_view kUnixPrefix = "unix:";
@@ -152,4 +152,4 @@ absl::Status ShareSocket(const std::string& path, gid_t group) {
   return absl::OkStatus();
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

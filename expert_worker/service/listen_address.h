@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// INVALID_ARGUMENT, ALREADY_EXISTS or UNAVAILABLE names --listen, or --shared-memory-group where a socket
 /// file cannot be given to `group`, and what is in the way. Binds for a moment, and leaves nothing behind.
@@ -39,4 +39,4 @@ class PrivateFiles {
 /// INVALID_ARGUMENT names --shared-memory-group. REQUIRES: the file was made while there was a PrivateFiles.
 absl::Status ShareSocket(const std::string& path, gid_t group);
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -5,7 +5,7 @@
 #include "common/topology/node_memory.h"
 #include "common/topology/node_room.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 absl::StatusOr<MailboxSegment> CreateMailboxOn(const std::vector<int>& nodes, size_t slot_bytes,
                                                uint64_t session) {
@@ -39,4 +39,4 @@ ScopedMailboxPlace::~ScopedMailboxPlace() {
   NUMOE_CHECK(!mine.empty()) << "every place is noted until it ends";
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -15,7 +15,7 @@
 #include "common/base/mutex.h"
 #include "common/transport/mailbox_segment.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// One at a time, so that each sees what is left. `nodes`: OS numbers; empty: anywhere. Errors are
 /// MailboxSegment::Create's.
@@ -46,4 +46,4 @@ class ScopedMailboxPlace {
   const std::optional<double> share_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -18,7 +18,7 @@
 #include "common/transport/peer_credentials.h"
 #include "common/transport/transport_limits.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // How often blocked threads look at the stop flag.
@@ -222,4 +222,4 @@ absl::Status MailboxServer::ServeCall(MailboxChannel& channel, DecodedCall& call
   return absl::OkStatus();
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -31,7 +31,7 @@
 #include "common/transport/mailbox_channel.h"
 #include "expert_worker/service/mailbox_place.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct MailboxServerOptions {
   CallShape shape;
@@ -117,4 +117,4 @@ class MailboxServer {
   std::thread accept_thread_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

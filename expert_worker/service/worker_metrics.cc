@@ -9,7 +9,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // A histogram that takes over what another one has counted since the last time.
@@ -138,4 +138,4 @@ void ExportExecutor(Metrics& metrics, const ExpertExecutor& executor) {
   });
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -13,7 +13,7 @@
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/experts/load_progress.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// Share of all of `rows` that the largest eighth of them (at least one) holds; 0 where all are 0.
 double HottestShare(std::vector<double> rows);
@@ -40,4 +40,4 @@ class PlaceMetrics {
   std::function<std::optional<double>()> mailboxes_local_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

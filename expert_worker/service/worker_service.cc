@@ -25,7 +25,7 @@
 #include "expert_worker/service/listen_address.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // A coordinator whose host or network is gone says no goodbye: its session would be counted for ever.
@@ -341,4 +341,4 @@ absl::StatusOr<std::unique_ptr<WorkerService>> WorkerService::Start(LayerExecuto
   return service;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -22,7 +22,7 @@
 #include "expert_worker/experts/expert_statistics.h"
 #include "expert_worker/service/mailbox_server.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct WorkerServiceOptions {
   std::string listen;  // unix:PATH or HOST:PORT
@@ -65,4 +65,4 @@ class WorkerService {
   virtual void Drain() = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

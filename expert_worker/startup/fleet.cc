@@ -16,7 +16,7 @@
 #include "expert_worker/startup/worker_place.h"
 #include "expert_worker/supervisor/supervisor.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // An address that nobody else on this host has, up to the worker's number.
@@ -65,4 +65,4 @@ absl::Status RunFleet(const WorkerOptions& options, const std::vector<std::strin
                    health.get());
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

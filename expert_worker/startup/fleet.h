@@ -14,7 +14,7 @@
 #include "expert_worker/startup/worker_options.h"
 #include "expert_worker/supervisor/fleet_plan.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 absl::StatusOr<FleetPlan> PlanFleetFor(const WorkerOptions& options, const Topology& topology);
 
@@ -22,4 +22,4 @@ absl::StatusOr<FleetPlan> PlanFleetFor(const WorkerOptions& options, const Topol
 /// and those of Supervise.
 absl::Status RunFleet(const WorkerOptions& options, const std::vector<std::string>& arguments);
 
-}  // namespace numoe
+}  // namespace numoe::worker

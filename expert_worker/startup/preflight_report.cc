@@ -13,7 +13,7 @@
 #include "expert_worker/startup/slice_needs.h"
 #include "expert_worker/startup/worker_place.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // The nodes of each worker that these options would start here; sets how many slices there are.
@@ -58,4 +58,4 @@ absl::StatusOr<PreflightReport> ReportPreflight(WorkerOptions options) {
                          .good = std::all_of(findings.begin(), findings.end(), good)};
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

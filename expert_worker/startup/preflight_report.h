@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "expert_worker/startup/worker_options.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct PreflightReport {
   std::string text;  // a line for each finding
@@ -20,4 +20,4 @@ struct PreflightReport {
 
 absl::StatusOr<PreflightReport> ReportPreflight(WorkerOptions options);
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -5,7 +5,7 @@
 #include "common/base/status.h"
 #include "expert_worker/experts/worker_home.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 absl::StatusOr<std::unique_ptr<SharedHome>> SharedHome::Find(const PlacementRequest& request) {
   ASSIGN_OR_RETURN(Placement placement, FindHome(request));
@@ -68,4 +68,4 @@ SharedHome::Move::~Move() {
   home_.executor_ = nullptr;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -14,7 +14,7 @@
 #include "expert_worker/experts/expert_executor.h"
 #include "expert_worker/preflight/cpu_neighbours.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 class SharedHome {
  public:
@@ -54,4 +54,4 @@ class SharedHome {
   std::unique_ptr<CpuNeighbours> neighbours_;  // null: nobody is looked for. Last: its thread ends first
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -13,7 +13,7 @@
 #include "expert_worker/experts/slice_layout.h"
 #include "expert_worker/experts/slice_memory.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 absl::StatusOr<ModelConfig> ReadConfigOf(const std::string& model) {
   if (!IsPackedModel(model)) return ReadModelConfig(model);
@@ -60,4 +60,4 @@ absl::StatusOr<WorkerNeeds> NeedsOf(const WorkerOptions& options, uint64_t weigh
   return needs;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -13,7 +13,7 @@
 #include "expert_worker/preflight/worker_memory.h"
 #include "expert_worker/startup/worker_options.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// Sizes and MoE layers of a checkpoint or of a packed model.
 absl::StatusOr<ModelConfig> ReadConfigOf(const std::string& model);
@@ -33,4 +33,4 @@ absl::StatusOr<SliceBytes> PlanSliceBytes(const WorkerOptions& options);
 /// What a worker of these options takes beside others, if its weights take `weight_bytes` of free memory.
 absl::StatusOr<WorkerNeeds> NeedsOf(const WorkerOptions& options, uint64_t weight_bytes);
 
-}  // namespace numoe
+}  // namespace numoe::worker

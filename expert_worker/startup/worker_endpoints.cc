@@ -7,7 +7,7 @@
 #include "expert_worker/service/health_probe.h"
 #include "expert_worker/service/listen_address.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 absl::StatusOr<std::shared_ptr<TlsIdentityWatch>> OpenTls(const WorkerOptions& options) {
   if (!options.tls.given()) return nullptr;
@@ -29,4 +29,4 @@ absl::Status AskHealth(const std::string& address) {
   return HealthProbe(address).Ask("", kPatience);
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -14,7 +14,7 @@
 #include "expert_worker/service/health_server.h"
 #include "expert_worker/startup/worker_options.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// Sockets in no file, which end with their process: where a supervisor asks workers that speak TLS.
 inline constexpr std::string_view kAbstractPrefix = "unix-abstract:";
@@ -24,4 +24,4 @@ absl::StatusOr<std::unique_ptr<HealthServer>> StartHealth(const WorkerOptions& o
 /// --probe: OK where `address` says within a few seconds that it serves.
 absl::Status AskHealth(const std::string& address);
 
-}  // namespace numoe
+}  // namespace numoe::worker

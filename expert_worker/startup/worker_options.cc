@@ -13,7 +13,7 @@
 #include "common/topology/number_list.h"
 #include "common/transport/peer_credentials.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr int kFirstMetricsPort = 9090, kPortMax = 65'535;
@@ -266,4 +266,4 @@ absl::StatusOr<WorkerCommand> ReadWorkerOptions(int argc, char** argv) {
   return options;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -19,7 +19,7 @@
 #include "common/transport/tls_identity.h"
 #include "expert_worker/experts/expert_executor.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// --supervise: how the workers of this host are started and watched.
 struct FleetOptions {
@@ -60,4 +60,4 @@ using WorkerCommand = std::variant<int, ProbeRequest, WorkerOptions>;
 
 absl::StatusOr<WorkerCommand> ReadWorkerOptions(int argc, char** argv);
 
-}  // namespace numoe
+}  // namespace numoe::worker

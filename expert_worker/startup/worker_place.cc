@@ -7,7 +7,7 @@
 #include "expert_worker/experts/worker_home.h"
 #include "expert_worker/preflight/preflight.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 std::vector<Finding> FindSettings(const WorkerOptions& options) {
@@ -46,4 +46,4 @@ absl::StatusOr<WorkerPlace> SettleWorker(const WorkerOptions& options) {
   return WorkerPlace{.claim = std::move(claim), .findings = std::move(findings), .home = std::move(home)};
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -17,7 +17,7 @@
 #include "expert_worker/startup/shared_home.h"
 #include "expert_worker/startup/worker_options.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct WorkerPlace {
   std::optional<NodeClaim> claim;  // nullopt: it need not be alone
@@ -33,4 +33,4 @@ PinningRequest PinningFor(const WorkerOptions& options);
 /// leaves these to its workers.
 absl::StatusOr<std::optional<NodeClaim>> ClaimNodes(const WorkerOptions& options);
 
-}  // namespace numoe
+}  // namespace numoe::worker

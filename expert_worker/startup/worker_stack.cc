@@ -21,7 +21,7 @@
 #include "expert_worker/startup/worker_endpoints.h"
 #include "expert_worker/supervisor/child_process.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 void ExportPreflight(Metrics& metrics, const std::vector<Finding>& findings) {
@@ -171,4 +171,4 @@ void WorkerStack::Drain() {
   LogWarning("coordinators that still compute at the drain timeout lose this worker");
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

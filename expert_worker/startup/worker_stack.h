@@ -24,7 +24,7 @@
 #include "expert_worker/startup/worker_options.h"
 #include "expert_worker/startup/worker_place.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 class WorkerStack {
  public:
@@ -65,4 +65,4 @@ class WorkerStack {
   std::unique_ptr<MetricsExposer> exposer_;  // reads from the executor and the service
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

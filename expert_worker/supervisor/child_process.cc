@@ -22,7 +22,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr std::string_view kVariables = "NUMOE_SUPERVISOR_";
@@ -208,4 +208,4 @@ ProgressReport::~ProgressReport() {
   thread_.join();
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -20,7 +20,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// How often a worker was started again, which it tells in its metrics: they outlive its processes.
 struct Restarts {
@@ -83,4 +83,4 @@ class ProgressReport {
   std::thread thread_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

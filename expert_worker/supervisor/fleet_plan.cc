@@ -11,7 +11,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr std::string_view kUnixPrefix = "unix:";
@@ -181,4 +181,4 @@ std::vector<std::string> WorkerArguments(const std::vector<std::string>& argumen
   return kept;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/topology/topology.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct FleetRequest {
   int local_workers = 0;     // 0: one for each home
@@ -50,4 +50,4 @@ absl::StatusOr<FleetPlan> PlanFleet(const Topology& topology, const FleetRequest
 std::vector<std::string> WorkerArguments(const std::vector<std::string>& arguments, const FleetPlan& plan,
                                          const FleetWorker& worker);
 
-}  // namespace numoe
+}  // namespace numoe::worker

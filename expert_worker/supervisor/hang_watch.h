@@ -11,7 +11,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct HangLimits {
   std::chrono::milliseconds serving{60'000};   // without SERVING, once it has served
@@ -47,4 +47,4 @@ class HangWatch {
   bool served_ = false;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -13,7 +13,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct RestartLimits {
   int starts_max = 4;  // ends without ever having been ready
@@ -48,4 +48,4 @@ class RestartPolicy {
   std::chrono::milliseconds delay_{0};
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -18,7 +18,7 @@
 #include "expert_worker/service/health_server.h"
 #include "expert_worker/supervisor/child_process.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -279,4 +279,4 @@ void BlockChildSignals() {
   NUMOE_CHECK_EQ(blocked, 0) << "the supervisor waits for SIGCHLD";
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -16,7 +16,7 @@
 #include "expert_worker/supervisor/hang_watch.h"
 #include "expert_worker/supervisor/restart_policy.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 class HealthServer;
 
@@ -36,4 +36,4 @@ absl::Status Supervise(const FleetPlan& plan, const SupervisorOptions& options, 
 /// Before any thread starts.
 void BlockChildSignals();
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -13,7 +13,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 inline void PinTo(int cpu) {
   cpu_set_t set;
@@ -42,4 +42,4 @@ inline Quantiles Measure(int rounds, const std::function<void()>& round) {
   return {times[times.size() / 2], times[times.size() * 99 / 100]};
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -12,7 +12,7 @@
 #include "common/base/check.h"
 #include "expert_worker/tools/bench_timing.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 [[noreturn]] void Spin(int cpu) {
@@ -50,4 +50,4 @@ void BusyProcesses::Signal(int number) const {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

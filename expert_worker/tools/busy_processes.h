@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 class BusyProcesses {
  public:
@@ -34,4 +34,4 @@ class BusyProcesses {
   std::vector<pid_t> children_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -13,7 +13,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr int kPeriodUs = 100'000;
@@ -87,4 +87,4 @@ CpuQuota::~CpuQuota() {
 absl::Status CpuQuota::Apply() const { return Write(group_ + "/cgroup.procs", std::to_string(getpid())); }
 absl::Status CpuQuota::Lift() const { return Write(home_ + "/cgroup.procs", std::to_string(getpid())); }
 
-}  // namespace numoe
+}  // namespace numoe::worker

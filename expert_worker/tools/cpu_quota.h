@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 class CpuQuota {
  public:
@@ -32,4 +32,4 @@ class CpuQuota {
   std::string group_;  // folder of its own
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   numoe::Flags flags("numoe-kernel-bench", "Measures what NUMoE's parts reach on this machine.",
                      numoe::FlagSources::kCommandLine);
   bool json = false;
-  numoe::MoeBenchOptions moe;
+  numoe::worker::MoeBenchOptions moe;
   numoe::Flags& transport =
       flags.Command("transport", "Shared-memory mailbox against gRPC, same payloads, pinned cores");
   numoe::Flags& limits = flags.Command("limits", "Read bandwidth and arithmetic peaks by instruction set");
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
       "disturb", moe.disturb,
       "Also the share of the rate that is left beside a busy process on every CPU, with a CPU quota of "
       "half the CPUs, and with two threads on every CPU (holds the experts twice)");
-  numoe::LoadBenchOptions load;
+  numoe::worker::LoadBenchOptions load;
   numoe::Flags& loading = flags.Command("load", "Loading a slice of a checkpoint, from page cache and disk");
   loading.Add("model", load.model, "Checkpoint, or packed by numoe-pack").Required();
   loading.Add("packed", load.packed, "A packed model's shards: map or copy").OneOf({"map", "copy"});
@@ -54,8 +54,8 @@ int main(int argc, char** argv) {
   moe.json = json;
   load.json = json;
   load.threads = moe.threads;
-  if (loading.Given()) return numoe::RunLoadBench(load);
-  if (transport.Given()) return numoe::RunTransportBench(json);
-  if (limits.Given()) return numoe::RunLimitsBench(moe.threads, json);
-  return numoe::RunMoeBench(moe);
+  if (loading.Given()) return numoe::worker::RunLoadBench(load);
+  if (transport.Given()) return numoe::worker::RunTransportBench(json);
+  if (limits.Given()) return numoe::worker::RunLimitsBench(moe.threads, json);
+  return numoe::worker::RunMoeBench(moe);
 }

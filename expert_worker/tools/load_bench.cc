@@ -20,7 +20,7 @@
 #include "expert_worker/tools/bench_timing.h"
 #include "expert_worker/tools/machine_limits.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr size_t kHugePage = 2 << 20;
@@ -304,4 +304,4 @@ int RunLoadBench(const LoadBenchOptions& options) {
   return 2;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

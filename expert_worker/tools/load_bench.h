@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace numoe {
+namespace numoe::worker {
 
 struct LoadBenchOptions {
   std::string model;  // checkpoint or packed model
@@ -23,4 +23,4 @@ struct LoadBenchOptions {
 /// Prints a table, or one JSON object per line. The program's exit code.
 int RunLoadBench(const LoadBenchOptions& options);
 
-}  // namespace numoe
+}  // namespace numoe::worker

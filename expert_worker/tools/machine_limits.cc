@@ -11,7 +11,7 @@
 #include "common/topology/topology.h"
 #include "expert_worker/tools/bench_timing.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr size_t kReadChunk = 512 << 10;  // what a thread claims at a time
@@ -214,4 +214,4 @@ int RunLimitsBench(int threads, bool json) {
   return 0;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -18,7 +18,7 @@
 #include "common/threading/thread_pool.h"
 #include "common/topology/node_memory.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 /// Tera-operations a second of all threads; nullopt: this instruction set has no such instruction.
 struct Peaks {
@@ -51,4 +51,4 @@ int RunLimitsBench(int threads, bool json);
 /// The CPUs of this process's threads: `threads` of them, 0 for all.
 absl::StatusOr<std::vector<int>> BenchCpus(int threads);
 
-}  // namespace numoe
+}  // namespace numoe::worker

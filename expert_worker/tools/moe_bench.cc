@@ -20,7 +20,7 @@
 #include "expert_worker/tools/moe_routing.h"
 #include "expert_worker/tools/synthetic_checkpoint.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr int kCheckedTokens = 2;
@@ -388,4 +388,4 @@ int RunMoeBench(const MoeBenchOptions& options) {
   return 2;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

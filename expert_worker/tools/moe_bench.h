@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace numoe {
+namespace numoe::worker {
 
 struct MoeBenchOptions {
   std::string shape = "k2";  // k2 | deepseek-v3 | qwen3-30b | qwen3-235b | tiny
@@ -29,4 +29,4 @@ struct MoeBenchOptions {
 /// Prints a table, or one JSON object per line. The program's exit code.
 int RunMoeBench(const MoeBenchOptions& options);
 
-}  // namespace numoe
+}  // namespace numoe::worker

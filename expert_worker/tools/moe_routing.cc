@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 MoeRouter::MoeRouter(const MoeRouting& routing)
     : routing_(routing), last_(static_cast<size_t>(routing.experts)) {
@@ -47,4 +47,4 @@ ExpertId MoeRouter::Next(bool cold) {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

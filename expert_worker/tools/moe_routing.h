@@ -10,7 +10,7 @@
 
 #include "common/transport/layer_call.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct MoeRouting {
   int experts = 0;  // of the model: the router chooses from all of them
@@ -42,4 +42,4 @@ class MoeRouter {
   std::vector<bool> last_;  // [experts] touched by the last call
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -11,7 +11,7 @@
 #include "common/formats/fp16.h"
 #include "common/formats/fp8.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr int64_t kOffsets = 4096;    // how many places in the pool a matrix may begin at
@@ -163,4 +163,4 @@ absl::StatusOr<MatrixView> SyntheticCheckpoint::FindMatrix(std::string_view modu
   return view;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

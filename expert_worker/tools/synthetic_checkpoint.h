@@ -12,7 +12,7 @@
 #include "common/weights/checkpoint.h"
 #include "common/weights/model_config.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 struct SyntheticOptions {
   int hidden_size = 0;
@@ -45,4 +45,4 @@ class SyntheticCheckpoint final : public Checkpoint {
   std::vector<std::byte> scales_;  // BF16 for INT4 groups, F32 for FP8 blocks; none: GGUF blocks
 };
 
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -22,7 +22,7 @@
 #include "expert_worker/tools/bench_timing.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr size_t kSlotBytes = 8u << 20;
@@ -197,4 +197,4 @@ int RunTransportBench(bool json) {
   return 0;
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

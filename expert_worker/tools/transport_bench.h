@@ -3,9 +3,9 @@
 // any thread or gRPC call of the program.
 #pragma once
 
-namespace numoe {
+namespace numoe::worker {
 
 /// Prints a table, or with `json` one object per line. The program's exit code.
 int RunTransportBench(bool json);
 
-}  // namespace numoe
+}  // namespace numoe::worker

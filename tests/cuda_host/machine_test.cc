@@ -17,10 +17,10 @@
 namespace numoe {
 namespace {
 
-using cuda::Mistake;
 using cuda_host::CopyDelivery;
 using cuda_host::RunUnderAllSchedules;
 using cuda_host::ThreadOrder;
+using execution::cuda::Mistake;
 
 // TSan reports what these kernels do wrong, which is its own way to find it.
 #if defined(__SANITIZE_THREAD__)
@@ -38,7 +38,7 @@ std::vector<int> Numbers(int count) {
 bool RotatesRightly(Mistake mistake, int blocks) {
   const std::vector<int> in = Numbers(blocks * 256);
   std::vector<int> out(in.size(), -7);
-  cuda::LaunchRotate(mistake, in.data(), out.data(), blocks, nullptr);
+  execution::cuda::LaunchRotate(mistake, in.data(), out.data(), blocks, nullptr);
   for (size_t i = 0; i < in.size(); ++i) {
     if (out[i] != in[i / 256 * 256 + (i + 1) % 256]) return false;
   }
@@ -48,7 +48,7 @@ bool RotatesRightly(Mistake mistake, int blocks) {
 bool CopiesRightly(Mistake mistake) {
   const std::vector<int> in = Numbers(3 * 1024);
   std::vector<int> out(3);
-  cuda::LaunchCopySums(mistake, in.data(), out.data(), 3);
+  execution::cuda::LaunchCopySums(mistake, in.data(), out.data(), 3);
   for (size_t block = 0; block < 3; ++block) {
     if (out[block] != std::accumulate(&in[block * 1024], &in[block * 1024] + 1024, 0)) return false;
   }
@@ -58,7 +58,7 @@ bool CopiesRightly(Mistake mistake) {
 bool SumsRightly(Mistake mistake) {
   const std::vector<int> in = Numbers(64);
   std::vector<int> out(64);
-  cuda::LaunchWarpSums(mistake, in.data(), out.data());
+  execution::cuda::LaunchWarpSums(mistake, in.data(), out.data());
   for (size_t i = 0; i < 64; ++i) {
     if (out[i] != std::accumulate(&in[i / 32 * 32], &in[i / 32 * 32] + 32, 0)) return false;
   }
@@ -82,7 +82,7 @@ TEST(MachineTest, RightKernelsPassUnderEverySchedule) {
 TEST(MachineTest, EveryThreadOfTheGridRunsOnceWithItsIndices) {
   RunUnderAllSchedules([] {
     std::vector<int> out(6 * 64);
-    cuda::LaunchIndices(out.data());
+    execution::cuda::LaunchIndices(out.data());
     for (int i = 0; i < 6 * 64; ++i) EXPECT_EQ(out[static_cast<size_t>(i)], i / 64 * 1000 + i % 64);
   });
 }
@@ -127,16 +127,18 @@ TEST(MachineDeathTest, CopiesThatNobodyWaitsForStop) {
 TEST(MachineDeathTest, CollectivesThatDoNotFitTogetherStopAndSayWhere) {
   int out[64] = {};
   EXPECT_DEATH(
-      cuda::LaunchCollective(Mistake::kDivergentBarrier, out),
+      execution::cuda::LaunchCollective(Mistake::kDivergentBarrier, out),
       "Collective.*divergent barrier.*kernels.cu:[0-9]+.*in thread \\(32,0,0\\) of block \\(0,0,0\\)");
-  EXPECT_DEATH(cuda::LaunchCollective(Mistake::kSkippedBarrier, out),
+  EXPECT_DEATH(execution::cuda::LaunchCollective(Mistake::kSkippedBarrier, out),
                "exits while others wait at __syncthreads");
-  EXPECT_DEATH(cuda::LaunchCollective(Mistake::kDeadlock, out),
+  EXPECT_DEATH(execution::cuda::LaunchCollective(Mistake::kDeadlock, out),
                "deadlock(.|\n)*threads 0..15: __syncwarp(.|\n)*threads 16..63: __syncthreads");
-  EXPECT_DEATH(cuda::LaunchCollective(Mistake::kWrongMask, out), "the calling lane is not named in the mask");
-  EXPECT_DEATH(cuda::LaunchCollective(Mistake::kLaneMissing, out), "exit");
-  EXPECT_DEATH(cuda::LaunchCollective(Mistake::kDivergentShuffle, out), "divergent warp operation");
-  cuda::LaunchCollective(Mistake::kNone, out);
+  EXPECT_DEATH(execution::cuda::LaunchCollective(Mistake::kWrongMask, out),
+               "the calling lane is not named in the mask");
+  EXPECT_DEATH(execution::cuda::LaunchCollective(Mistake::kLaneMissing, out), "exit");
+  EXPECT_DEATH(execution::cuda::LaunchCollective(Mistake::kDivergentShuffle, out),
+               "divergent warp operation");
+  execution::cuda::LaunchCollective(Mistake::kNone, out);
   EXPECT_EQ(out[63], 63);
 }
 
@@ -144,12 +146,12 @@ TEST(MachineDeathTest, StaticAndDynamicSharedMemoryTogetherAreBounded) {
   int out[32] = {};
   constexpr size_t kAda = 99 << 10, kStatic = 32 << 10;
   cuda_host::SetBlockSharedBytesMax(kAda);
-  cuda::LaunchShares(kAda - kStatic, out);
+  execution::cuda::LaunchShares(kAda - kStatic, out);
   EXPECT_EQ(out[31], 31);
-  EXPECT_DEATH(cuda::LaunchShares(kAda - kStatic + 16, out),
+  EXPECT_DEATH(execution::cuda::LaunchShares(kAda - kStatic + 16, out),
                "Shares.*more shared memory than the device allows");
   cuda_host::SetBlockSharedBytesMax(cuda_host::kBlockSharedBytesMax);
-  cuda::LaunchShares(kAda - kStatic + 16, out);
+  execution::cuda::LaunchShares(kAda - kStatic + 16, out);
 }
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -166,8 +168,8 @@ TEST(MachineTest, WarpWordsMatchTheirDefinition) {
   unsigned positive = 0;
   for (int lane = 0; lane < 32; ++lane) positive |= static_cast<unsigned>(at(lane) > 0) << lane;
   RunUnderAllSchedules([&] {
-    std::vector<int> out(cuda::kWarpWords * 32);
-    cuda::LaunchWarpWords(in.data(), out.data());
+    std::vector<int> out(execution::cuda::kWarpWords * 32);
+    execution::cuda::LaunchWarpWords(in.data(), out.data());
     for (int lane = 0; lane < 32; ++lane) {
       unsigned equal = 0;
       unsigned top = 0;
@@ -201,7 +203,7 @@ TEST(MachineTest, WarpWordsMatchTheirDefinition) {
 TEST(MachineTest, AGridMayWaitForAnotherThreadThatLaunchesToo) {
   alignas(8) uint32_t flag = 0;
   alignas(8) uint32_t answer = 0;
-  std::thread waiting([&] { cuda::LaunchWaitForFlag(&flag, &answer); });
+  std::thread waiting([&] { execution::cuda::LaunchWaitForFlag(&flag, &answer); });
   EXPECT_TRUE(RotatesRightly(Mistake::kNone, 4));  // on this thread, while the other grid spins
   std::atomic_ref(flag).store(1, std::memory_order_release);
   waiting.join();
@@ -217,7 +219,7 @@ TEST(MachineTest, ASinkTakesLaunchesOfStreamsAndMayRunThemLaterAndAgain) {
   });
   const std::vector<int> in = Numbers(256);
   std::vector<int> out(256);
-  cuda::LaunchRotate(Mistake::kNone, in.data(), out.data(), 1, stream);
+  execution::cuda::LaunchRotate(Mistake::kNone, in.data(), out.data(), 1, stream);
   EXPECT_EQ(out[0], 0);
   ASSERT_EQ(taken.size(), 1u);
   for (int run = 0; run < 2; ++run) {

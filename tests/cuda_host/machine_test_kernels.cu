@@ -1,7 +1,7 @@
 #include "coordinator/execution/device/cuda/words.h"
 #include "tests/cuda_host/machine_test_kernels.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -212,4 +212,4 @@ void LaunchIndices(int* out) {
   NUMOE_LAUNCH(Indices, (LaunchShape{dim3(2, 3), dim3(4, 8, 2)}), nullptr, out);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

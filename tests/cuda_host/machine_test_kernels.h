@@ -8,7 +8,7 @@
 
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 enum class Mistake {
   kNone,
@@ -47,4 +47,4 @@ void LaunchShares(size_t dynamic_bytes, int* out);
 /// out[i] = block * 1000 + thread for a grid of 2 x 3 blocks of 4 x 8 x 2 threads; counts visits.
 void LaunchIndices(int* out);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -23,7 +23,7 @@ TEST(MatrixTest, LoadsGiveEachLaneItsPair) {
   for (int i = 0; i < 32 * 8; ++i) rows[i] = static_cast<uint16_t>(i * 257);
   cuda_host::RunUnderAllSchedules([&] {
     std::vector<uint32_t> out(kLanes * 14);
-    cuda::LaunchLoads(rows, out.data());
+    execution::cuda::LaunchLoads(rows, out.data());
     for (int lane = 0; lane < kLanes; ++lane) {
       const uint32_t* got = &out[static_cast<size_t>(lane) * 14];
       for (const int matrices : {1, 2, 4}) {
@@ -46,7 +46,7 @@ TEST(MatrixTest, ConflictsOfLoadsAreCounted) {
   alignas(16) uint16_t rows[32 * 8] = {};
   std::vector<uint32_t> out(kLanes * 14);
   cuda_host::MatrixLoadConflicts() = {};
-  cuda::LaunchLoads(rows, out.data());
+  execution::cuda::LaunchLoads(rows, out.data());
   EXPECT_EQ(cuda_host::MatrixLoadConflicts().loads, 14u);
   EXPECT_EQ(cuda_host::MatrixLoadConflicts().conflicts, 0u) << "rows of 16 bytes lie in a row";
 }
@@ -54,7 +54,8 @@ TEST(MatrixTest, ConflictsOfLoadsAreCounted) {
 TEST(MatrixDeathTest, MisalignedRowsStop) {
   alignas(16) uint16_t rows[32 * 8] = {};
   std::vector<uint32_t> out(kLanes * 14);
-  EXPECT_DEATH(cuda::LaunchMisalignedLoad(rows, out.data()), "ldmatrix: a row is not 16-byte aligned");
+  EXPECT_DEATH(execution::cuda::LaunchMisalignedLoad(rows, out.data()),
+               "ldmatrix: a row is not 16-byte aligned");
 }
 
 /// Random matrices, and the registers that the PTX manual's formulas put their elements in: per lane, element
@@ -118,7 +119,7 @@ TEST(MatrixTest, ProductsFollowTheManualsFragments) {
     for (int lane = 0; lane < kLanes; ++lane) {
       for (int i = 0; i < 4; ++i) c.push_back(static_cast<float>(1000 * lane + i));
     }
-    cuda::LaunchMmaBf16(a.data(), b.data(), c.data());
+    execution::cuda::LaunchMmaBf16(a.data(), b.data(), c.data());
     fragments.Expect(c);
   });
 }
@@ -128,7 +129,7 @@ TEST(MatrixTest, Fp8ConvertsExactly) {
   alignas(16) std::array<float, 256> values;
   alignas(16) std::array<uint16_t, 256> bf16;
   for (size_t i = 0; i < 256; ++i) codes[i] = static_cast<uint8_t>(i);
-  cuda::LaunchFp8(codes.data(), values.data(), bf16.data());
+  execution::cuda::LaunchFp8(codes.data(), values.data(), bf16.data());
   for (size_t i = 0; i < 256; ++i) {
     const float expected = DecodeFp8(codes[i]);
     if (std::isnan(expected)) continue;  // the device reads NaN as +-480
@@ -146,7 +147,7 @@ TEST(MatrixTest, PairsMultiplyAndAddWithOneRounding) {
         pair = (random() & 0x80ff80ffu) | 0x3f003f00u;
       }
     }
-    cuda::LaunchFmaBf16(a.data(), b.data(), c.data(), out.data());
+    execution::cuda::LaunchFmaBf16(a.data(), b.data(), c.data(), out.data());
     for (size_t i = 0; i < 32; ++i) {
       for (const int shift : {0, 16}) {
         const auto value = [&](uint32_t pair) {

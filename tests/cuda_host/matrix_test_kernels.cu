@@ -1,7 +1,7 @@
 #include "coordinator/execution/device/cuda/words.h"
 #include "tests/cuda_host/matrix_test_kernels.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 template <bool kMisaligned>
@@ -69,4 +69,4 @@ void LaunchFmaBf16(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint
   NUMOE_LAUNCH(Fma, kOneWarp, nullptr, a, b, c, out);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

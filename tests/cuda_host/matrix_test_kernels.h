@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// rows: 32 rows of 8 16-bit values. out [lane][14]: LdMatrix of 1, 2 and 4 matrices, then LdMatrixTrans of
 /// them.
@@ -19,4 +19,4 @@ void LaunchFp8(const uint8_t* codes, float* values, uint16_t* bf16);
 /// out[i] = a[i] * b[i] + c[i] on 32 BF16 pairs.
 void LaunchFmaBf16(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* out);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

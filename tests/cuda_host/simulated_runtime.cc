@@ -18,7 +18,7 @@
 #include "tests/cuda_host/machine.h"
 #include "tests/cuda_host/schedule.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 using Work = std::vector<std::function<void()>>;
@@ -315,4 +315,4 @@ std::unique_ptr<Runtime> NewSimulatedRuntime(const SimulatedFacts& facts) {
   return std::make_unique<SimulatedRuntime>(facts);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

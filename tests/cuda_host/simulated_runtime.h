@@ -15,7 +15,7 @@
 
 #include "coordinator/execution/device/cuda/runtime.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 struct SimulatedFacts {
   uint64_t memory_bytes = uint64_t{1} << 30;
@@ -28,4 +28,4 @@ struct SimulatedFacts {
 
 std::unique_ptr<Runtime> NewSimulatedRuntime(const SimulatedFacts& facts = {});
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 class SimulatedRuntimeTest : public ::testing::TestWithParam<bool> {
@@ -109,4 +109,4 @@ TEST(SimulatedRuntimeDeathTest, NothingIsAllocatedInACapture) {
 INSTANTIATE_TEST_SUITE_P(Orders, SimulatedRuntimeTest, ::testing::Bool());
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -32,7 +32,7 @@
 #define NUMOE_LAUNCH(kernel, shape, stream, ...) \
   ::numoe::cuda_host::Launch(#kernel, &kernel, shape, stream __VA_OPT__(, ) __VA_ARGS__)
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 struct LaunchShape {
   dim3 blocks;
@@ -40,7 +40,7 @@ struct LaunchShape {
   size_t shared_bytes = 0;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda
 
 namespace numoe::cuda_host {
 
@@ -52,8 +52,8 @@ T& StaticShared(Variable) {
 }
 
 template <class... Parameters, class... Arguments>
-void Launch(const char* name, void (*kernel)(Parameters...), const cuda::LaunchShape& shape,
-            cuda::Stream stream, Arguments&&... arguments) {
+void Launch(const char* name, void (*kernel)(Parameters...), const execution::cuda::LaunchShape& shape,
+            execution::cuda::Stream stream, Arguments&&... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments));
   const std::tuple<std::decay_t<Parameters>...> values(std::forward<Arguments>(arguments)...);
   Dispatch(stream, [name, kernel, shape, values] {
@@ -83,7 +83,7 @@ inline float FmaToOdd(float a, float b, float c) {
 
 }  // namespace numoe::cuda_host
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 // --- conversions -------------------------------------------------------------------------------------------
 
@@ -163,4 +163,4 @@ inline void MmaBf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t
   cuda_host::MultiplyBf16(c, a, b, place);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -30,10 +30,10 @@ void CheckText(std::string_view text, bool colour) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   for (const bool colour : {false, true}) {
-    numoe::AnswerView view({.person = true, .colour = colour});
+    numoe::clients::AnswerView view({.person = true, .colour = colour});
     std::string shown;
-    numoe::SseReader reader([&](const numoe::SseEvent& event) {
-      const auto chunk = numoe::ReadAnswerChunk(event.data);
+    numoe::net::SseReader reader([&](const numoe::net::SseEvent& event) {
+      const auto chunk = numoe::net::ReadAnswerChunk(event.data);
       if (chunk.ok()) shown += view.Show(*chunk);
     });
     NUMOE_CHECK(reader.Push(bytes).ok());

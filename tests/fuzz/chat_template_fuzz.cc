@@ -13,8 +13,8 @@ void CheckError(const absl::Status& status) {
   NUMOE_CHECK_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status.ToString();
 }
 
-const ChatTemplateInput& Conversation() {
-  static const ChatTemplateInput input{
+const text::ChatTemplateInput& Conversation() {
+  static const text::ChatTemplateInput input{
       .messages = nlohmann::ordered_json::parse(R"([
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Grüße <|im_end|>"},
@@ -33,7 +33,7 @@ const ChatTemplateInput& Conversation() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view source(reinterpret_cast<const char*>(data), size);
-  const auto parsed = numoe::ChatTemplate::Parse(source, "fuzz");
+  const auto parsed = numoe::text::ChatTemplate::Parse(source, "fuzz");
   if (!parsed.ok()) {
     numoe::CheckError(parsed.status());
     return 0;

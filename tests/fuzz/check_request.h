@@ -13,31 +13,31 @@
 
 namespace numoe {
 
-inline void CheckError(const ApiError& error) {
+inline void CheckError(const net::ApiError& error) {
   NUMOE_CHECK(error.http_status >= 400 && error.http_status < 500) << error.message;
-  for (const ErrorShape shape : {ErrorShape::kOpenAi, ErrorShape::kAnthropic}) {
+  for (const net::ErrorShape shape : {net::ErrorShape::kOpenAi, net::ErrorShape::kAnthropic}) {
     const auto json = nlohmann::json::parse(error.ToJson(shape));
     NUMOE_CHECK(json.at("error").at("message").is_string());
   }
 }
 
-inline void CheckRequest(const GenerationRequest& request) {
-  const SamplingParams& s = request.sampling;
+inline void CheckRequest(const serving::GenerationRequest& request) {
+  const engine::SamplingParams& s = request.sampling;
   NUMOE_CHECK(s.max_tokens.value_or(0) >= 0 && std::isfinite(s.temperature) && s.temperature >= 0);
   NUMOE_CHECK(s.top_p >= 0 && s.top_p <= 1 && s.min_p >= 0 && s.min_p <= 1 && s.min_tokens >= 0);
   NUMOE_CHECK(request.n >= 1 && request.best_of >= request.n && request.best_of <= limits::kChoicesMax);
   NUMOE_CHECK_NE(request.conversation.has_value(), !request.prompts.empty());
 }
 
-inline void CheckReader(std::string_view body, std::initializer_list<RequestReader> readers) {
-  const auto json = ReadBody(body);
-  if (const auto* error = std::get_if<ApiError>(&json)) return CheckError(*error);
-  for (const RequestReader& read : readers) {
+inline void CheckReader(std::string_view body, std::initializer_list<serving::RequestReader> readers) {
+  const auto json = serving::ReadBody(body);
+  if (const auto* error = std::get_if<net::ApiError>(&json)) return CheckError(*error);
+  for (const serving::RequestReader& read : readers) {
     const auto parsed = read(std::get<nlohmann::ordered_json>(json), {});
-    if (const auto* error = std::get_if<ApiError>(&parsed)) {
+    if (const auto* error = std::get_if<net::ApiError>(&parsed)) {
       CheckError(*error);
     } else {
-      CheckRequest(std::get<GenerationRequest>(parsed));
+      CheckRequest(std::get<serving::GenerationRequest>(parsed));
     }
   }
 }

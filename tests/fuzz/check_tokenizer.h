@@ -11,13 +11,13 @@
 namespace numoe {
 
 /// Any text becomes ids of the vocabulary, and, where every piece of it is kept as it is, comes back.
-inline void CheckTokenizer(const Tokenizer& tokenizer, bool text_comes_back) {
+inline void CheckTokenizer(const text::Tokenizer& tokenizer, bool text_comes_back) {
   NUMOE_CHECK_GE(tokenizer.VocabSize(), 256);
   for (const char* text : {"abc", "a1 b\n\n世界 \xF0\x9F\x99\x82", "[EOS]<think> x"}) {
-    const std::vector<TokenId> plain = tokenizer.Encode(text, Specials::kAsText);
+    const std::vector<TokenId> plain = tokenizer.Encode(text, text::Specials::kAsText);
     for (const TokenId id : plain) NUMOE_CHECK(id >= 0 && id < tokenizer.VocabSize()) << id;
     if (text_comes_back) NUMOE_CHECK_EQ(tokenizer.Decode(plain, /*skip_special=*/false), std::string(text));
-    for (const TokenId id : tokenizer.Encode(text, Specials::kParse))
+    for (const TokenId id : tokenizer.Encode(text, text::Specials::kParse))
       NUMOE_CHECK(id >= 0 && id < tokenizer.VocabSize()) << id;
   }
   for (TokenId id = -1; id <= tokenizer.VocabSize(); ++id)

@@ -8,7 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::Span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   const absl::StatusOr<numoe::GgufFile> file = numoe::ParseGguf(bytes, "f.gguf");
   if (!file.ok()) return 0;
-  const auto tokenizer = numoe::MakeGgufTokenizer(*file, "f.gguf");
+  const auto tokenizer = numoe::text::MakeGgufTokenizer(*file, "f.gguf");
   if (tokenizer.ok()) {
     numoe::CheckTokenizer(**tokenizer, /*text_comes_back=*/true);
   } else {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kTokensMax = 24;
 
-const std::shared_ptr<const GrammarVocabulary>& Vocabulary() {
+const std::shared_ptr<const text::GrammarVocabulary>& Vocabulary() {
   static const auto* const vocabulary = [] {
     std::vector<std::string> tokens;
     for (int b = 0; b < 256; ++b) tokens.emplace_back(1, static_cast<char>(b));
@@ -25,13 +25,13 @@ const std::shared_ptr<const GrammarVocabulary>& Vocabulary() {
     const auto end = static_cast<TokenId>(tokens.size());
     std::vector<std::string_view> views(tokens.begin(), tokens.end());
     views.emplace_back();
-    return new auto(GrammarVocabulary::Build(views, {&end, 1}));
+    return new auto(text::GrammarVocabulary::Build(views, {&end, 1}));
   }();
   return *vocabulary;
 }
 
-GrammarLimits SmallLimits() {
-  GrammarLimits limits;
+text::GrammarLimits SmallLimits() {
+  text::GrammarLimits limits;
   limits.nesting = 60;
   limits.expressions = 20'000;
   limits.nfa_states = 5'000;
@@ -49,9 +49,9 @@ void CheckError(const absl::Status& status) {
   NUMOE_CHECK(!status.message().empty());
 }
 
-void Walk(std::shared_ptr<const CompiledGrammar> grammar, std::string_view dice) {
+void Walk(std::shared_ptr<const text::CompiledGrammar> grammar, std::string_view dice) {
   const TokenId end = Vocabulary()->end_tokens()[0];
-  GrammarState state(std::move(grammar));
+  text::GrammarState state(std::move(grammar));
   std::vector<uint64_t> mask(Vocabulary()->mask_words()), walked(mask.size());
   for (int i = 0; i < kTokensMax && !state.IsFinished(); ++i) {
     const absl::Status status = state.FillMask(absl::MakeSpan(mask));
@@ -74,10 +74,11 @@ void Walk(std::shared_ptr<const CompiledGrammar> grammar, std::string_view dice)
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  constexpr std::array kKinds = {numoe::GrammarSource::Kind::kJsonSchema, numoe::GrammarSource::Kind::kRegex,
-                                 numoe::GrammarSource::Kind::kEbnf, numoe::GrammarSource::Kind::kChoice};
-  const auto grammar = numoe::CompiledGrammar::Compile({kKinds[data[0] % kKinds.size()], std::string(text)},
-                                                       numoe::Vocabulary(), numoe::SmallLimits());
+  constexpr std::array kKinds = {
+      numoe::text::GrammarSource::Kind::kJsonSchema, numoe::text::GrammarSource::Kind::kRegex,
+      numoe::text::GrammarSource::Kind::kEbnf, numoe::text::GrammarSource::Kind::kChoice};
+  const auto grammar = numoe::text::CompiledGrammar::Compile(
+      {kKinds[data[0] % kKinds.size()], std::string(text)}, numoe::Vocabulary(), numoe::SmallLimits());
   if (grammar.ok()) {
     numoe::Walk(*grammar, text);
   } else {

@@ -6,16 +6,16 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const std::string_view tokens = text.substr(0, text.find('\0'));
-  numoe::TokenizerConfig config;
+  numoe::text::TokenizerConfig config;
   if (tokens.size() < text.size()) {
-    const auto read = numoe::ParseTokenizerConfig(text.substr(tokens.size() + 1), "c.json");
+    const auto read = numoe::text::ParseTokenizerConfig(text.substr(tokens.size() + 1), "c.json");
     if (!read.ok()) {
       numoe::CheckTokenizerError(read.status(), "c.json: ");
       return 0;
     }
     config = *read;
   }
-  const auto tokenizer = numoe::MakeHfTokenizer(tokens, config, "t.json");
+  const auto tokenizer = numoe::text::MakeHfTokenizer(tokens, config, "t.json");
   if (tokenizer.ok()) {
     numoe::CheckTokenizer(**tokenizer, /*text_comes_back=*/true);  // it is in NFC already
   } else {

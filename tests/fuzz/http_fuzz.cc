@@ -21,24 +21,24 @@ class FuzzServer {
   FuzzServer() {
     numoe::SilenceLog();
     const auto add = [&](const char* method, const char* pattern, auto handle) {
-      router_.Add({.method = method, .pattern = pattern, .summary = "", .handle = handle});
+      urls_.Add({.method = method, .pattern = pattern, .summary = "", .handle = handle});
     };
-    add("POST", "/echo/{}", [](const std::shared_ptr<Exchange>& e) {
-      const HttpRequest& r = e->request();
+    add("POST", "/echo/{}", [](const std::shared_ptr<net::Exchange>& e) {
+      const net::HttpRequest& r = e->request();
       e->Reply(
           {.body = r.captures[0] + std::string(r.Query("q")) + std::string(r.Header("x-echo")) + r.body});
     });
-    add("GET", "/stream", [](const std::shared_ptr<Exchange>& e) {
+    add("GET", "/stream", [](const std::shared_ptr<net::Exchange>& e) {
       e->BeginStream();
       e->Send("data: 1\n\n");
       e->EndStream();
     });
-    add("GET", "/later", [](const std::shared_ptr<Exchange>& e) {
+    add("GET", "/later", [](const std::shared_ptr<net::Exchange>& e) {
       e->OnGone([] {});
-      e->Post([e] { e->ReplyError(BadRequest("x", "later")); });
+      e->Post([e] { e->ReplyError(net::BadRequest("x", "later")); });
     });
-    access_ = *Access::Create({.keys = {"key"}});
-    auto server = Server::Create(router_, *access_, metrics_, {.host = "127.0.0.1", .port = 0});
+    access_ = *net::Access::Create({.keys = {"key"}});
+    auto server = net::Server::Create(urls_, *access_, metrics_, {.host = "127.0.0.1", .port = 0});
     NUMOE_CHECK(server.ok()) << server.status();
     server_ = *std::move(server);
     NUMOE_CHECK(server_->Start().ok());
@@ -75,9 +75,9 @@ class FuzzServer {
 
  private:
   Metrics metrics_{MetricOwner::kCoordinator};
-  Router router_;
-  std::unique_ptr<Access> access_;
-  std::unique_ptr<Server> server_;
+  net::UrlTable urls_;
+  std::unique_ptr<net::Access> access_;
+  std::unique_ptr<net::Server> server_;
 };
 
 }  // namespace

@@ -9,8 +9,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr int kHidden = 4;
   numoe::v1::LayerCall call;
   if (!call.ParseFromArray(data, static_cast<int>(size))) return 0;
-  static numoe::LayerMessageBuffers buffers;  // with what the last message left in them
-  const auto view = numoe::ReadLayerMessage(call, kHidden, buffers);
+  static numoe::worker::LayerMessageBuffers buffers;  // with what the last message left in them
+  const auto view = numoe::worker::ReadLayerMessage(call, kHidden, buffers);
   if (!view.ok()) {
     NUMOE_CHECK(absl::IsInvalidArgument(view.status()));
     NUMOE_CHECK_LT(view.status().message().size(), 200u);

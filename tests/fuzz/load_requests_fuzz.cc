@@ -7,7 +7,7 @@
 
 namespace {
 
-class WordCounter final : public numoe::TokenCounter {
+class WordCounter final : public numoe::clients::TokenCounter {
  public:
   absl::StatusOr<int> Count(std::string_view text) override { return static_cast<int>(text.size() / 4); }
   std::string Describe() const override { return "four bytes a token"; }
@@ -22,7 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kCount = 5;
   WordCounter counter;
   for (const bool sharegpt : {false, true}) {
-    const auto requests = numoe::FileRequests({.path = path, .sharegpt = sharegpt}, kCount, 1, counter);
+    const auto requests =
+        numoe::clients::FileRequests({.path = path, .sharegpt = sharegpt}, kCount, 1, counter);
     if (!requests.ok()) {
       const std::string message(requests.status().message());
       NUMOE_CHECK_EQ(message.rfind(path, 0), 0u) << message;
@@ -30,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       continue;
     }
     NUMOE_CHECK(requests->size() == kCount || (sharegpt && !requests->empty()));
-    for (const numoe::LoadRequest& request : *requests)
+    for (const numoe::clients::LoadRequest& request : *requests)
       NUMOE_CHECK(!request.prompt.empty() && request.output_tokens >= 1 && request.output_tokens < 1 << 20);
   }
   return 0;

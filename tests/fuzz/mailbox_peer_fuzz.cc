@@ -61,7 +61,7 @@ class Target {
  public:
   Target() {
     SilenceLog();
-    auto server = MailboxServer::Start(
+    auto server = worker::MailboxServer::Start(
         shared_,
         {.shape = {kHidden, kExperts}, .experts_per_token = 2, .silence_max = std::chrono::hours(24)});
     NUMOE_CHECK(server.ok()) << server.status().ToString();
@@ -124,8 +124,8 @@ class Target {
   }
 
   Copies copies_;
-  SharedExecutor shared_{copies_, kInstance};
-  std::unique_ptr<MailboxServer> server_;
+  worker::SharedExecutor shared_{copies_, kInstance};
+  std::unique_ptr<worker::MailboxServer> server_;
   std::optional<Session> bystander_;
   uint64_t bystander_calls_ = 0;
 };

@@ -5,6 +5,6 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(data), size);
-  numoe::CheckReader(body, {numoe::ReadNativeRequest});
+  numoe::CheckReader(body, {numoe::serving::ReadNativeRequest});
   return 0;
 }

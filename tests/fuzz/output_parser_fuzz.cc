@@ -18,10 +18,10 @@ constexpr size_t kTokensMax = 2000;
 
 struct Model {
   explicit Model(const std::vector<std::string>& control, std::string_view tool_call_parser = "auto")
-      : tokenizer(control), format(*ChooseOutputFormat(tokenizer, "auto", tool_call_parser)) {}
+      : tokenizer(control), format(*text::ChooseOutputFormat(tokenizer, "auto", tool_call_parser)) {}
 
   const ByteTokenizer tokenizer;
-  const OutputFormat format;
+  const text::OutputFormat format;
 };
 
 const Model& ModelFor(uint8_t choice) {
@@ -31,8 +31,8 @@ const Model& ModelFor(uint8_t choice) {
   return (choice & 128) != 0 ? *coder : *models[choice % 4];
 }
 
-GenerationRequest RequestFor(uint8_t choice) {
-  GenerationRequest request = ChatOf();
+serving::GenerationRequest RequestFor(uint8_t choice) {
+  serving::GenerationRequest request = ChatOf();
   if ((choice & 4) != 0) {
     request.conversation->tools = nlohmann::ordered_json::parse(R"([
       {"type": "function", "function": {"name": "f", "parameters": {"properties": {"x": {"type": "integer"}}, "required": ["x"]}}},
@@ -43,8 +43,8 @@ GenerationRequest RequestFor(uint8_t choice) {
   return request;
 }
 
-std::vector<TokenId> TokensOf(std::string_view text, const Tokenizer& tokenizer) {
-  std::vector<TokenId> tokens = tokenizer.Encode(text, Specials::kParse);
+std::vector<TokenId> TokensOf(std::string_view text, const text::Tokenizer& tokenizer) {
+  std::vector<TokenId> tokens = tokenizer.Encode(text, text::Specials::kParse);
   const int control = tokenizer.VocabSize() - 256;
   for (TokenId& token : tokens) {
     if (token < 32 && token < control && token != '\n') token += 256;
@@ -54,23 +54,24 @@ std::vector<TokenId> TokensOf(std::string_view text, const Tokenizer& tokenizer)
 }
 
 // The answer of a generation fed `tokens` in events of `length`; what it streams must add up to it.
-nlohmann::ordered_json Answer(const Model& model, const GenerationRequest& request, uint8_t choice,
+nlohmann::ordered_json Answer(const Model& model, const serving::GenerationRequest& request, uint8_t choice,
                               const std::vector<TokenId>& tokens, size_t length) {
   static const std::vector<TokenId> eos;
   const std::vector<TokenId> prompt =
-      model.tokenizer.Encode((choice & 32) != 0 ? "<think>" : "x", Specials::kParse);
+      model.tokenizer.Encode((choice & 32) != 0 ? "<think>" : "x", text::Specials::kParse);
   OneAnswer answer_of(
       request,
       {.tokenizer = model.tokenizer, .format = model.format, .eos_token_ids = eos, .prompt = prompt});
-  const FinishReason finish = (choice & 64) != 0 ? FinishReason::kStop : FinishReason::kLength;
-  ParsedAnswer sum;
+  const engine::FinishReason finish =
+      (choice & 64) != 0 ? engine::FinishReason::kStop : engine::FinishReason::kLength;
+  text::ParsedAnswer sum;
   for (size_t at = 0; !answer_of.done(); at += length) {
     const size_t end = std::min(tokens.size(), at + length);
-    TokenEvent event{.error = {}};
+    engine::TokenEvent event{.error = {}};
     if (at < end) event.tokens.assign(tokens.begin() + at, tokens.begin() + end);
     if (at + length >= tokens.size()) event.finish = finish;
-    for (const AnswerDelta& delta : answer_of.TakeSilently(event)) {
-      NUMOE_CHECK_EQ(delta.text.empty(), delta.kind == AnswerDelta::Kind::kCallBegin);
+    for (const text::AnswerDelta& delta : answer_of.TakeSilently(event)) {
+      NUMOE_CHECK_EQ(delta.text.empty(), delta.kind == text::AnswerDelta::Kind::kCallBegin);
       sum.Add(delta);
     }
   }
@@ -90,7 +91,7 @@ nlohmann::ordered_json Answer(const Model& model, const GenerationRequest& reque
   }
   const std::string reason = choice_json.at("finish_reason");
   NUMOE_CHECK(reason == "length" || (reason == "tool_calls") == !calls.empty()) << reason;
-  NUMOE_CHECK(reason != "length" || finish == FinishReason::kLength);
+  NUMOE_CHECK(reason != "length" || finish == engine::FinishReason::kLength);
   return {message, reason, answer.at("usage")};
 }
 
@@ -102,7 +103,7 @@ void CheckText(const nlohmann::ordered_json& message, const std::string& plain) 
     const auto it = message.find(field);
     if (it == message.end() || it->is_null()) continue;
     const auto text = it->get<std::string>();
-    NUMOE_CHECK_EQ(ReplaceInvalidUtf8(text), text);
+    NUMOE_CHECK_EQ(text::ReplaceInvalidUtf8(text), text);
     NUMOE_CHECK_LE(text.size(), 3 * plain.size());  // a stray byte becomes a replacement character
     brackets += std::count(text.begin(), text.end(), '<');
   }
@@ -113,8 +114,9 @@ void CheckText(const nlohmann::ordered_json& message, const std::string& plain) 
 std::string PlainText(const Model& model, const std::vector<TokenId>& tokens) {
   std::string plain;
   for (const TokenId token : tokens) {
-    const std::optional<Mark> mark = model.format.Find(token);
-    const bool quotable = mark == Mark::kThinkBegin || mark == Mark::kThinkEnd || mark == Mark::kArguments;
+    const std::optional<text::Mark> mark = model.format.Find(token);
+    const bool quotable =
+        mark == text::Mark::kThinkBegin || mark == text::Mark::kThinkEnd || mark == text::Mark::kArguments;
     if ((!mark || quotable) && !model.tokenizer.IsSpecial(token)) plain += model.tokenizer.TokenBytes(token);
   }
   return plain;
@@ -126,7 +128,7 @@ std::string PlainText(const Model& model, const std::vector<TokenId>& tokens) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const numoe::Model& model = numoe::ModelFor(data[0]);
-  const numoe::GenerationRequest request = numoe::RequestFor(data[0]);
+  const numoe::serving::GenerationRequest request = numoe::RequestFor(data[0]);
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const std::vector<numoe::TokenId> tokens = numoe::TokensOf(text, model.tokenizer);
   const auto whole = numoe::Answer(model, request, data[0], tokens, tokens.size() + 1);

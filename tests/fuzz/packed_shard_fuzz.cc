@@ -17,14 +17,14 @@ void CheckMessage(const absl::Status& status) {
 }
 
 void CheckHeader(absl::Span<const std::byte> head, uint64_t file_bytes) {
-  const absl::StatusOr<ShardHeader> header = ParseShardHeader(head, file_bytes, "f.numoe");
+  const absl::StatusOr<worker::ShardHeader> header = worker::ParseShardHeader(head, file_bytes, "f.numoe");
   if (!header.ok()) return CheckMessage(header.status());
-  NUMOE_CHECK_EQ(header->data_bytes + kShardDataOffset, file_bytes);
-  const std::string again = SerialiseShardHeader(*header);
-  const auto parsed = ParseShardHeader({reinterpret_cast<const std::byte*>(again.data()), again.size()},
-                                       file_bytes, "f.numoe");
+  NUMOE_CHECK_EQ(header->data_bytes + worker::kShardDataOffset, file_bytes);
+  const std::string again = worker::SerialiseShardHeader(*header);
+  const auto parsed = worker::ParseShardHeader(
+      {reinterpret_cast<const std::byte*>(again.data()), again.size()}, file_bytes, "f.numoe");
   NUMOE_CHECK(parsed.ok()) << parsed.status();
-  NUMOE_CHECK(MatchShard(*parsed, *header, "f.numoe").ok());
+  NUMOE_CHECK(worker::MatchShard(*parsed, *header, "f.numoe").ok());
 }
 
 }  // namespace
@@ -35,24 +35,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const absl::Span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   CheckHeader(bytes, size);
-  const absl::StatusOr<PackedModel> manifest = ParseManifest(text, "numoe-pack.json");
+  const absl::StatusOr<worker::PackedModel> manifest = worker::ParseManifest(text, "numoe-pack.json");
   if (manifest.ok()) {
-    NUMOE_CHECK(SerialiseManifest(*ParseManifest(SerialiseManifest(*manifest), "again")) ==
-                SerialiseManifest(*manifest));
+    NUMOE_CHECK(worker::SerialiseManifest(*worker::ParseManifest(
+                    worker::SerialiseManifest(*manifest), "again")) == worker::SerialiseManifest(*manifest));
   } else {
     CheckMessage(manifest.status());
   }
   // Again with length and checksum put right for the text that is there: most edits break them, and would
   // hide what lies behind.
-  if (size <= kShardPrefixBytes) return 0;
+  if (size <= worker::kShardPrefixBytes) return 0;
   std::vector<std::byte> repaired(bytes.begin(), bytes.end());
-  const absl::Span<const std::byte> body = absl::MakeConstSpan(repaired).subspan(kShardPrefixBytes);
+  const absl::Span<const std::byte> body = absl::MakeConstSpan(repaired).subspan(worker::kShardPrefixBytes);
   const auto length = static_cast<uint32_t>(body.size());
-  const uint64_t checksum = BlockChecksum(body);
+  const uint64_t checksum = worker::BlockChecksum(body);
   std::memcpy(repaired.data(), "NUMOEPK1", 8);
   std::memcpy(repaired.data() + 8, &length, sizeof length);
   std::memset(repaired.data() + 12, 0, 4);
   std::memcpy(repaired.data() + 16, &checksum, sizeof checksum);
-  CheckHeader(repaired, kShardDataOffset + 33554496);
+  CheckHeader(repaired, worker::kShardDataOffset + 33554496);
   return 0;
 }

@@ -6,12 +6,12 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   const auto read = [](const nlohmann::ordered_json& json, const numoe::GenerationDefaults& defaults) {
-    numoe::ResponsesFields fields;
+    numoe::serving::ResponsesFields fields;
     const auto history = [](const std::string&) -> std::optional<nlohmann::ordered_json> {
       return nlohmann::ordered_json::parse(R"([{"role": "user", "content": "x"}])");
     };
-    auto parsed = numoe::ReadResponsesRequest(json, defaults, history, fields);
-    if (std::holds_alternative<numoe::GenerationRequest>(parsed)) {
+    auto parsed = numoe::serving::ReadResponsesRequest(json, defaults, history, fields);
+    if (std::holds_alternative<numoe::serving::GenerationRequest>(parsed)) {
       NUMOE_CHECK(!fields.input.empty() && fields.repeated.contains("tools"));
       for (const auto& item : fields.input) NUMOE_CHECK(item.is_object());
     }

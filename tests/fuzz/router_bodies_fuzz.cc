@@ -15,10 +15,10 @@ namespace {
 constexpr size_t kMarksMax = 300;
 
 void CheckPrompt(const std::string& body) {
-  const PromptPrefix prompt = ReadPromptPrefix(body);
+  const router::PromptPrefix prompt = router::ReadPromptPrefix(body);
   NUMOE_CHECK_LE(prompt.marks.size(), kMarksMax);
-  NUMOE_CHECK_LE(prompt.marks.empty() ? 0 : MarkBytes(prompt.marks.size() - 1), prompt.bytes);
-  NUMOE_CHECK(prompt.marks == ReadPromptPrefix(body).marks);
+  NUMOE_CHECK_LE(prompt.marks.empty() ? 0 : router::MarkBytes(prompt.marks.size() - 1), prompt.bytes);
+  NUMOE_CHECK(prompt.marks == router::ReadPromptPrefix(body).marks);
   // A turn more keeps what was there.
   auto json = nlohmann::ordered_json::parse(body, nullptr, false);
   if (prompt.marks.empty() || !json.is_object() || !json.contains("messages") ||
@@ -26,8 +26,8 @@ void CheckPrompt(const std::string& body) {
       json.contains("text") || json.contains("input_ids"))
     return;
   json["messages"].push_back({{"role", "user"}, {"content", "and what then?"}});
-  const PromptPrefix longer =
-      ReadPromptPrefix(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::ignore));
+  const router::PromptPrefix longer =
+      router::ReadPromptPrefix(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::ignore));
   NUMOE_CHECK(longer.marks.empty() ||
               std::equal(prompt.marks.begin(), prompt.marks.end(), longer.marks.begin()));
 }
@@ -38,10 +38,11 @@ void CheckPrompt(const std::string& body) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   numoe::CheckPrompt(text);
-  const numoe::HealthAnswer health = numoe::ReadHealth(503, text);
-  NUMOE_CHECK(health.health != numoe::BackendHealth::kReady);
+  const numoe::router::HealthAnswer health = numoe::router::ReadHealth(503, text);
+  NUMOE_CHECK(health.health != numoe::router::BackendHealth::kReady);
   NUMOE_CHECK_EQ(health.detail.find('\n'), std::string::npos);
-  for (const auto merge : {numoe::MergeModels, numoe::MergeSums, numoe::MergeServerInfo}) {
+  for (const auto merge :
+       {numoe::router::MergeModels, numoe::router::MergeSums, numoe::router::MergeServerInfo}) {
     for (const auto& merged : {merge({{"a", text}, {"b", R"({"data": [{"id": "x"}], "n": 1})"}}),
                                merge({{"a", text}, {"b", text}})})
       NUMOE_CHECK(nlohmann::json::parse(merged, nullptr, false).is_object());

@@ -25,16 +25,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const size_t end = std::min(text.find('\0'), size);
   const std::string_view more = text.substr(std::min(end + 1, size));
-  const auto config = numoe::ParseTokenizerConfig(text.substr(0, end), "c.json");
+  const auto config = numoe::text::ParseTokenizerConfig(text.substr(0, end), "c.json");
   if (!config.ok()) numoe::CheckTokenizerError(config.status(), "c.json: ");
   for (const std::string& ranks : {std::string(more), bytes + std::string(more)}) {
-    const auto read = numoe::ParseRanks(ranks, "t.model");
+    const auto read = numoe::text::ParseRanks(ranks, "t.model");
     if (!read.ok()) {
       numoe::CheckTokenizerError(read.status(), "t.model line ");
       continue;
     }
     if (!config.ok()) continue;
-    const auto tokenizer = numoe::MakeTiktoken(*read, *config, "t.model");
+    const auto tokenizer = numoe::text::MakeTiktoken(*read, *config, "t.model");
     if (tokenizer.ok()) {
       numoe::CheckTokenizer(**tokenizer, /*text_comes_back=*/true);
     } else {

@@ -7,17 +7,17 @@ namespace {
 
 // Decoding only ever shortens, and what holds no percent sign stays.
 void CheckTarget(std::string_view target) {
-  const std::string path = numoe::PathOf(target);
+  const std::string path = numoe::net::PathOf(target);
   NUMOE_CHECK_LE(path.size(), target.size());
   if (target.find_first_of("%?") == std::string_view::npos) NUMOE_CHECK_EQ(path, std::string(target));
   size_t bytes = 0;
-  for (const auto& [name, value] : numoe::QueryOf(target)) bytes += name.size() + value.size();
+  for (const auto& [name, value] : numoe::net::QueryOf(target)) bytes += name.size() + value.size();
   NUMOE_CHECK_LE(bytes, target.size());
 }
 
 // What is accepted is safe to put into a request's head, and says itself.
 void CheckUrl(std::string_view text) {
-  const auto url = numoe::ParseUrl(text);
+  const auto url = numoe::net::ParseUrl(text);
   if (!url.ok()) {
     NUMOE_CHECK(absl::IsInvalidArgument(url.status()));
     return;
@@ -26,7 +26,7 @@ void CheckUrl(std::string_view text) {
     for (const char c : part) NUMOE_CHECK(static_cast<unsigned char>(c) > ' ' && c != 0x7f) << text;
   }
   NUMOE_CHECK(!url->host.empty() && !url->port.empty());
-  const auto again = numoe::ParseUrl(url->ToString());
+  const auto again = numoe::net::ParseUrl(url->ToString());
   NUMOE_CHECK(again.ok()) << url->ToString() << " from " << text;
   NUMOE_CHECK_EQ(again->Authority(), url->Authority());
   // Each reading drops one "/v1" from the end.

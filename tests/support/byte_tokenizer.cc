@@ -20,7 +20,7 @@ ByteTokenizer::ByteTokenizer(const std::vector<std::string>& control,
 
 std::vector<TokenId> ByteTokenizer::EncodeSegments(absl::Span<const TextSegment> segments) const {
   std::vector<TokenId> ids;
-  CutSpecials(
+  text::CutSpecials(
       segments, control_,
       [&](std::string_view text) {
         for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));

@@ -14,7 +14,7 @@
 
 namespace numoe {
 
-class ByteTokenizer final : public Tokenizer {
+class ByteTokenizer final : public text::Tokenizer {
  public:
   /// Ids 0..255 are the bytes, 256 and up the control tokens in their order, then the pieces.
   explicit ByteTokenizer(const std::vector<std::string>& control,
@@ -28,7 +28,7 @@ class ByteTokenizer final : public Tokenizer {
 
  private:
   std::vector<std::string> tokens_;
-  SpecialTokens control_;
+  text::SpecialTokens control_;
 };
 
 /// The control tokens of Kimi, DeepSeek and Qwen as their published vocabularies name them, with their end of

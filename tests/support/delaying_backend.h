@@ -15,7 +15,7 @@
 
 namespace numoe {
 
-class DelayingBackend final : public ExpertBackend {
+class DelayingBackend final : public execution::ExpertBackend {
  public:
   /// `last_layer` is the model's last one with experts.
   DelayingBackend(std::vector<LayerExecutor*> executors, LayerId last_layer)

@@ -13,7 +13,7 @@
 
 namespace numoe {
 
-class FaultyBackend final : public ExpertBackend {
+class FaultyBackend final : public execution::ExpertBackend {
  public:
   struct Call {
     LayerId layer = 0;
@@ -22,7 +22,7 @@ class FaultyBackend final : public ExpertBackend {
   };
   enum class At : uint8_t { kStart, kFinish };
 
-  explicit FaultyBackend(ExpertBackend& inner) : inner_(inner) {}
+  explicit FaultyBackend(execution::ExpertBackend& inner) : inner_(inner) {}
 
   /// The call after so many more is lost.
   void Lose(int calls, At at) {
@@ -56,7 +56,7 @@ class FaultyBackend final : public ExpertBackend {
   // A call counts where it may be lost.
   bool Lost(At at) { return at_ == at && left_ >= 0 && left_-- == 0; }
 
-  ExpertBackend& inner_;
+  execution::ExpertBackend& inner_;
   int left_ = -1;
   At at_ = At::kStart;
   bool out_ = false;

@@ -13,8 +13,8 @@
 namespace numoe {
 
 /// A conversation that nobody began, for tests that need only what follows.
-inline GenerationRequest ChatOf(std::vector<std::string> stop = {}) {
-  GenerationRequest request;
+inline serving::GenerationRequest ChatOf(std::vector<std::string> stop = {}) {
+  serving::GenerationRequest request;
   request.conversation.emplace();
   request.conversation->messages = nlohmann::ordered_json::array();
   request.stop = std::move(stop);
@@ -23,30 +23,32 @@ inline GenerationRequest ChatOf(std::vector<std::string> stop = {}) {
 
 class OneAnswer {
  public:
-  OneAnswer(const GenerationRequest& request, const ChoiceSetup& setup)
-      : choice_(new Choice(request, setup)) {
+  OneAnswer(const serving::GenerationRequest& request, const serving::ChoiceSetup& setup)
+      : choice_(new serving::Choice(request, setup)) {
     choices_.emplace_back(choice_);
-    const AnswerContext context{.tokenizer = setup.tokenizer,
-                                .id = "id-1",
-                                .model = "m",
-                                .created = 0,
-                                .prompts = {{setup.prompt.begin(), setup.prompt.end()}}};
+    const serving::AnswerContext context{.tokenizer = setup.tokenizer,
+                                         .id = "id-1",
+                                         .model = "m",
+                                         .created = 0,
+                                         .prompts = {{setup.prompt.begin(), setup.prompt.end()}}};
     if (request.conversation) {
-      writer_ = std::make_unique<ChatWriter>(request, context);
+      writer_ = std::make_unique<serving::ChatWriter>(request, context);
     } else {
-      writer_ = std::make_unique<TextWriter>(request, context);
+      writer_ = std::make_unique<serving::TextWriter>(request, context);
     }
   }
 
-  std::vector<AnswerDelta> Take(const TokenEvent& event) {
-    const ChoiceStep step = choice_->Take(event);
+  std::vector<text::AnswerDelta> Take(const engine::TokenEvent& event) {
+    const serving::ChoiceStep step = choice_->Take(event);
     last_events = writer_->Events(*choice_, step);
     events += last_events;
     return step.deltas;
   }
   /// The same without writing events, which is most of the time.
-  std::vector<AnswerDelta> TakeSilently(const TokenEvent& event) { return choice_->Take(event).deltas; }
-  const Choice& choice() const { return *choice_; }
+  std::vector<text::AnswerDelta> TakeSilently(const engine::TokenEvent& event) {
+    return choice_->Take(event).deltas;
+  }
+  const serving::Choice& choice() const { return *choice_; }
   bool done() const { return choice_->done(); }
   std::string Whole() { return writer_->Whole(choices_); }
   std::string End() { return writer_->End(choices_); }
@@ -55,9 +57,9 @@ class OneAnswer {
   std::string last_events;  // of the last Take
 
  private:
-  Choice* const choice_;
-  Choices choices_;
-  std::unique_ptr<AnswerWriter> writer_;
+  serving::Choice* const choice_;
+  serving::Choices choices_;
+  std::unique_ptr<serving::AnswerWriter> writer_;
 };
 
 }  // namespace numoe

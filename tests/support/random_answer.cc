@@ -43,9 +43,9 @@ std::string RandomAnswer(const SaidFormat& format, std::mt19937& random) {
   return answer;
 }
 
-GenerationRequest RandomRequest(std::mt19937& random) {
-  GenerationRequest request;
-  Conversation& c = request.conversation.emplace();
+serving::GenerationRequest RandomRequest(std::mt19937& random) {
+  serving::GenerationRequest request;
+  serving::Conversation& c = request.conversation.emplace();
   c.messages = nlohmann::ordered_json::array();
   if (random() % 8 != 0) c.tools = nlohmann::ordered_json::parse(R"([{"function": {"name": "f"}}])");
   c.calls.parallel = random() % 4 != 0;
@@ -53,28 +53,29 @@ GenerationRequest RandomRequest(std::mt19937& random) {
   return request;
 }
 
-SaidTwice SayTwice(const SaidFormat& format, const GenerationRequest& request, const WriterFactory& write,
-                   std::mt19937& random) {
+SaidTwice SayTwice(const SaidFormat& format, const serving::GenerationRequest& request,
+                   const WriterFactory& write, std::mt19937& random) {
   const ByteTokenizer tokenizer(format.control);
-  const OutputFormat output = *ChooseOutputFormat(tokenizer, "auto", "auto");
+  const text::OutputFormat output = *text::ChooseOutputFormat(tokenizer, "auto", "auto");
   const std::vector<TokenId> eos, prompt = {1};
-  const AnswerContext context{
+  const serving::AnswerContext context{
       .tokenizer = tokenizer, .id = "id-1", .model = "m", .created = 0, .prompts = {prompt}};
   const auto streamed = write(request, context), whole = write(request, context);
-  Choices choices;
-  choices.push_back(std::make_unique<Choice>(
-      request,
-      ChoiceSetup{.tokenizer = tokenizer, .format = output, .eos_token_ids = eos, .prompt = prompt}));
-  Choice& choice = *choices[0];
+  serving::Choices choices;
+  choices.push_back(std::make_unique<serving::Choice>(
+      request, serving::ChoiceSetup{
+                   .tokenizer = tokenizer, .format = output, .eos_token_ids = eos, .prompt = prompt}));
+  serving::Choice& choice = *choices[0];
   SaidTwice out{.said = RandomAnswer(format, random), .stream = "", .whole = "", .answer = {}};
-  const std::vector<TokenId> tokens = tokenizer.Encode(out.said, Specials::kParse);
+  const std::vector<TokenId> tokens = tokenizer.Encode(out.said, text::Specials::kParse);
   for (size_t at = 0; !choice.done();) {
     const size_t length = std::min(tokens.size() - at, 1 + random() % 5);
     const auto begin = tokens.begin() + static_cast<int64_t>(at);
-    TokenEvent event{.tokens = {begin, begin + static_cast<int64_t>(length)}, .error = {}};
+    engine::TokenEvent event{.tokens = {begin, begin + static_cast<int64_t>(length)}, .error = {}};
     at += length;
-    if (at == tokens.size()) event.finish = random() % 2 == 0 ? FinishReason::kStop : FinishReason::kLength;
-    const ChoiceStep step = choice.Take(event);
+    if (at == tokens.size())
+      event.finish = random() % 2 == 0 ? engine::FinishReason::kStop : engine::FinishReason::kLength;
+    const serving::ChoiceStep step = choice.Take(event);
     out.stream += streamed->Events(choice, step);
   }
   out.stream += streamed->End(choices);

@@ -25,18 +25,19 @@ const std::vector<SaidFormat>& SaidFormats();
 /// A sequence of whole calls, reasoning, pieces of both, and single control tokens.
 std::string RandomAnswer(const SaidFormat& format, std::mt19937& random);
 /// A request with a tool or without, with stop strings or without.
-GenerationRequest RandomRequest(std::mt19937& random);
+serving::GenerationRequest RandomRequest(std::mt19937& random);
 
-using WriterFactory = std::function<std::unique_ptr<AnswerWriter>(const GenerationRequest&, AnswerContext)>;
+using WriterFactory = std::function<std::unique_ptr<serving::AnswerWriter>(const serving::GenerationRequest&,
+                                                                           serving::AnswerContext)>;
 
 struct SaidTwice {
   std::string said;    // as text
   std::string stream;  // all events
   std::string whole;
-  ParsedAnswer answer;
+  text::ParsedAnswer answer;
 };
 /// One random answer, streamed by one writer and told whole by another.
-SaidTwice SayTwice(const SaidFormat& format, const GenerationRequest& request, const WriterFactory& write,
-                   std::mt19937& random);
+SaidTwice SayTwice(const SaidFormat& format, const serving::GenerationRequest& request,
+                   const WriterFactory& write, std::mt19937& random);
 
 }  // namespace numoe

@@ -10,6 +10,6 @@
 
 namespace numoe {
 
-std::unique_ptr<cuda::Runtime> NewTestRuntime();
+std::unique_ptr<execution::cuda::Runtime> NewTestRuntime();
 
 }  // namespace numoe

@@ -4,8 +4,8 @@
 
 namespace numoe {
 
-std::unique_ptr<cuda::Runtime> NewTestRuntime() {
-  auto runtime = cuda::OpenCudaRuntime(0);
+std::unique_ptr<execution::cuda::Runtime> NewTestRuntime() {
+  auto runtime = execution::cuda::OpenCudaRuntime(0);
   NUMOE_CHECK(runtime.ok()) << std::string(runtime.status().message());
   return *std::move(runtime);
 }

@@ -3,6 +3,6 @@
 
 namespace numoe {
 
-std::unique_ptr<cuda::Runtime> NewTestRuntime() { return cuda::NewSimulatedRuntime(); }
+std::unique_ptr<execution::cuda::Runtime> NewTestRuntime() { return execution::cuda::NewSimulatedRuntime(); }
 
 }  // namespace numoe

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the house: layers, header contracts, sizes, raw prints, exceptions, unfinished work, dead files, README paths;
 heavy headers (heavy.py), what targets link (targets.py), commits that benchmarks name (commits.py), how much each room asserts
-(assertions.py), sources without a test of their name (pairs.py), one place for a class and one meaning for a name (classes.py).
+(assertions.py), sources without a test of their name (pairs.py), one place for a class and one meaning for a name (classes.py),
+a namespace for each storey (storeys.py).
 
 Prints `file:line: problem` for each finding and exits 1 if there is any. With --files it prints which C++ sources there are
 instead, with --pairs room by room how many have a test of their name. Standard library only.
@@ -20,6 +21,7 @@ import commits  # noqa: E402
 import heavy  # noqa: E402
 import pairs  # noqa: E402
 import source  # noqa: E402
+import storeys  # noqa: E402
 import targets  # noqa: E402
 
 FILE_LINES_MAX, FUNCTION_LINES_MAX = 500, 70
@@ -32,7 +34,8 @@ CODE = (".cc", ".h", ".inc", ".cu", ".cuh")
 PAGE = (".js", ".css", ".html")
 TEXT = CODE + PAGE + (".py", ".sh", ".md", ".txt", ".cmake", ".json", ".yaml", ".yml", ".proto", ".def")
 KERNEL = re.compile(r"^common/kernels/|\.(inc|cu|cuh)$|_(avx2|avx512|amx)\.cc$")
-MAY_PRINT = re.compile(r"(^|/)(main|[a-z0-9_]+_main)\.cc$|^common/base/(check|flags)\.cc$|/tools/|^tests/")
+MAY_PRINT = re.compile(r"(^|/)(main|[a-z0-9_]+_main)\.cc$|^common/base/(check|flags)\.cc$|/(tools|bench)/|^tests/")
+BOTH_DAEMONS = ("/tools", "/bench")
 RAW_PRINT = re.compile(r"std::(cout|cerr|clog)\b|(?<![\w:.>])(std::)?(v?f?printf|puts|fputs|perror)\s*\(")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 DEAD_CODE = re.compile(
@@ -112,7 +115,7 @@ class Tidy:
                 if target not in edges:
                     self.say(LAYERS, 1, f"{room} may include {target}, which is no room of the table")
                 one_house = {room.split("/")[0], target.split("/")[0]} != {"coordinator", "expert_worker"}
-                if not one_house and not room.endswith("/tools"):  # a tool may run both in one process
+                if not one_house and not room.endswith(BOTH_DAEMONS):  # a benchmark may run both in one process
                     self.say(LAYERS, 1, f"{room} may include {target}: the daemons never include each other")
             visit(room, [])
 
@@ -122,10 +125,11 @@ class Tidy:
         room_of = functools.partial(self.room_of, edges)
         targets.check(self, edges, room_of)
         assertions.check(self, edges)
+        storeys.check(self, LAYERS, edges)
         for path in self.code:
             if not path.startswith(ROOMS):
                 continue
-            room, folder = room_of(path), "/".join(os.path.dirname(path).split("/")[:2])
+            room, folder = room_of(path), self.room_folder(edges, path)
             if not room or (folder not in edges and not path.startswith("proto/")):  # it would have the rights of the folder above
                 self.say(path, 1, f"its room, {folder}, is not in {LAYERS}")
                 continue
@@ -138,6 +142,13 @@ class Tidy:
                     self.say(path, number, f"{room} may not include {match[1]} ({LAYERS})")
                 elif not match[1].startswith(ROOMS) and "/" not in match[1] and self.sibling(path, match[1]):
                     self.say(path, number, f"include {match[1]} by its path from the repository's root")
+
+    @staticmethod
+    def room_folder(edges, path):
+        """The folder that must be a room of the table: two names deep, three where that is a folder of rooms."""
+        folders = os.path.dirname(path).split("/")
+        two = "/".join(folders[:2])
+        return "/".join(folders[:3]) if two not in edges and any(room.startswith(two + "/") for room in edges) else two
 
     @staticmethod
     def room_of(edges, path):

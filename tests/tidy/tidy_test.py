@@ -81,6 +81,8 @@ class TidyTest(unittest.TestCase):
         source = lambda path: {**parent, path: '#include "common/tensor/tensor.h"\n', os.path.dirname(path) + "/CMakeLists.txt": "a.cc"}
         self.expect(source("coordinator/a.cc"))
         self.expect(source("coordinator/execution/model/deep/a.cc"))
+        self.expect(source("coordinator/execution/more/a.cc"), "a.cc:1: its room, coordinator/execution/more, is not in")
+        self.expect(source("coordinator/execution/a.cc"), "a.cc:1: its room, coordinator/execution, is not in")
         self.expect(source("coordinator/more/a.cc"), "coordinator/more/a.cc:1: its room, coordinator/more, is not in")
         self.expect(source("coordinator/more/deep/a.cc"), "a.cc:1: its room, coordinator/more, is not in")
         self.expect(source("expert_worker/more/a.cc"), "a.cc:1: its room, expert_worker/more, is not in")
@@ -90,6 +92,26 @@ class TidyTest(unittest.TestCase):
         self.expect({"tests/tidy/layers.txt": table.replace("common/tensor:\n", "common/tensor: common/kernels\n")}, "cycle:")
         self.expect({"tests/tidy/layers.txt": table + "common/x: common/nowhere\n"}, "no room of the table")
         self.expect({"tests/tidy/layers.txt": table + "coordinator: expert_worker\n"}, "daemons never include each other")
+
+    def test_storeys(self):
+        table = CLEAN["tests/tidy/layers.txt"]
+        rooms = lambda **edges: {"tests/tidy/layers.txt": table + "".join(
+            f"coordinator/{room.replace('_', '/')}: {targets}\n" for room, targets in edges.items())}
+        self.expect(rooms(a_x="coordinator/b/y", b_y="", b_z="common/tensor"))
+        self.expect(rooms(a_x="coordinator/b/y", b_y="", b_z="coordinator/a/w", a_w=""),
+                    "cycle of storeys: coordinator/a -> coordinator/b -> coordinator/a")
+        held = lambda path, namespace: {path: f"namespace {namespace} {{\n}}  // namespace {namespace}\n",
+                                        os.path.dirname(path) + "/CMakeLists.txt": os.path.basename(path)}
+        model, test = "coordinator/execution/model/m.cc", "tests/unit/coordinator/execution/model/n_test.cc"
+        self.expect({**held(model, "numoe::execution"), **held(test, "numoe::execution")})
+        self.expect(held(model, "numoe::execution::cuda"))
+        self.expect(held(model, "numoe::limits"))
+        self.expect(held(model, "numoe"), "m.cc:1: namespace numoe: expected numoe::execution, or one below it")
+        self.expect(held(model, "numoe::executions"), "namespace numoe::executions: expected numoe::execution")
+        self.expect(held(test, "numoe::worker"), "n_test.cc:1: namespace numoe::worker: expected numoe::execution")
+        self.expect(held("expert_worker/w.cc", "numoe::execution"), "namespace numoe::execution: expected numoe::worker")
+        self.expect(held("common/kernels/k.cc", "numoe::bytes"))
+        self.expect(held("common/kernels/k.cc", "numoe::execution"), "k.cc:1: namespace numoe::execution is a storey's: expected numoe")
 
     def test_who_includes_heavy_headers(self):
         table = lambda rows: {"tests/tidy/heavy.txt": rows + "\n"}
@@ -319,7 +341,7 @@ class TidyTest(unittest.TestCase):
 
     def test_readme(self):
         self.expect({"README.md": None}, "README.md:1: the life of a token has 0 steps")
-        self.expect({"coordinator/text/chat/README.md": None}, "README.md:2: the life of a token names coordinator/text/chat")
+        self.expect({"coordinator/chat/README.md": None}, "README.md:2: the life of a token names coordinator/chat")
 
 
 class FilesTest(unittest.TestCase):

@@ -25,7 +25,7 @@
 #include "coordinator/clients/bench/text_bench.h"
 #include "coordinator/execution/sampling/sampler.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 struct ModelBenchOptions {
@@ -46,8 +46,8 @@ class PhaseTimes {
     sampling_ = 0;
     begin_ = Clock::now();
   }
-  void AddPart(StepPart part, double seconds) {
-    NUMOE_DCHECK(static_cast<size_t>(part) < kStepParts && seconds >= 0);
+  void AddPart(execution::StepPart part, double seconds) {
+    NUMOE_DCHECK(static_cast<size_t>(part) < execution::kStepParts && seconds >= 0);
     parts_[static_cast<size_t>(part)] += seconds;
   }
   template <typename F>
@@ -62,8 +62,8 @@ class PhaseTimes {
     const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
     double other = seconds - sampling_;
     std::vector<std::pair<std::string, double>> shares;
-    for (size_t p = 0; p < kStepParts; ++p) {
-      shares.emplace_back(kStepPartNames[p], parts_[p] / seconds);
+    for (size_t p = 0; p < execution::kStepParts; ++p) {
+      shares.emplace_back(execution::kStepPartNames[p], parts_[p] / seconds);
       other -= parts_[p];
     }
     shares.emplace_back("sampling", sampling_ / seconds);
@@ -73,7 +73,7 @@ class PhaseTimes {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::array<double, kStepParts> parts_ = {};
+  std::array<double, execution::kStepParts> parts_ = {};
   double sampling_ = 0;
   Clock::time_point begin_;
 };
@@ -87,13 +87,13 @@ class ModelBench {
     context_ = std::max(options_.prefill, options_.context);
     local.context_tokens = context_ + options_.decode;
     local.step_tokens = std::min(options_.chunk, context_);
-    local.observe = [this](StepPart part, double seconds) { times_.AddPart(part, seconds); };
+    local.observe = [this](execution::StepPart part, double seconds) { times_.AddPart(part, seconds); };
     ASSIGN_OR_RETURN(model_, LocalModel::Load(options_.model, local));
     std::mt19937 random(1);
     std::vector<TokenId> prompt(static_cast<size_t>(context_));
     for (TokenId& t : prompt)
       t = static_cast<TokenId>(random() % static_cast<unsigned>(model_->config().vocab_size));
-    sampler_ = std::make_unique<Sampler>(model_->config().vocab_size);
+    sampler_ = std::make_unique<execution::Sampler>(model_->config().vocab_size);
     RETURN_IF_ERROR(
         model_->Run(absl::MakeConstSpan(prompt).subspan(0, 1), 0, 1).status());  // touches everything once
     times_.Begin();
@@ -109,7 +109,7 @@ class ModelBench {
   }
 
  private:
-  absl::StatusOr<TokenId> Best(const StepLogits& logits) {
+  absl::StatusOr<TokenId> Best(const execution::StepLogits& logits) {
     NUMOE_CHECK(logits.rows == 1 && logits.drawn.empty()) << "the last token's logits were asked for";
     return times_.Sampling([&] {
       return sampler_->Sample(logits.values.last(static_cast<size_t>(logits.vocab_size)), {.temperature = 0});
@@ -123,7 +123,7 @@ class ModelBench {
     for (int at = begin; at < end; at += options_.chunk) {
       const auto tokens =
           prompt.subspan(static_cast<size_t>(at), static_cast<size_t>(std::min(options_.chunk, end - at)));
-      ASSIGN_OR_RETURN(const StepLogits logits, model_->Run(tokens, at, 1));
+      ASSIGN_OR_RETURN(const execution::StepLogits logits, model_->Run(tokens, at, 1));
       ASSIGN_OR_RETURN(next, Best(logits));
     }
     return next;
@@ -131,7 +131,7 @@ class ModelBench {
 
   absl::Status Decode(TokenId token) {
     for (int i = 0; i < options_.decode; ++i) {
-      ASSIGN_OR_RETURN(const StepLogits logits, model_->Run({&token, 1}, context_ + i, 1));
+      ASSIGN_OR_RETURN(const execution::StepLogits logits, model_->Run({&token, 1}, context_ + i, 1));
       ASSIGN_OR_RETURN(token, Best(logits));
     }
     return absl::OkStatus();
@@ -158,7 +158,7 @@ class ModelBench {
 
   const ModelBenchOptions options_;
   std::unique_ptr<LocalModel> model_;
-  std::unique_ptr<Sampler> sampler_;
+  std::unique_ptr<execution::Sampler> sampler_;
   PhaseTimes times_;
   int context_ = 0;  // tokens in the cache when decoding begins
 };
@@ -226,28 +226,28 @@ Flags& AddStreamBench(Flags& flags, StreamBenchOptions& s) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients
 
 int main(int argc, char** argv) {
-  numoe::ModelBenchOptions o;
+  numoe::clients::ModelBenchOptions o;
   numoe::Flags flags("numoe-bench", "Measures what a whole model reaches on this machine.",
                      numoe::FlagSources::kCommandLine);
-  numoe::AddModelBench(flags, o);
-  numoe::DeviceBenchOptions d;
-  numoe::Flags& device = numoe::AddDeviceBench(flags, d);
-  numoe::TextBenchOptions t;
-  numoe::Flags& text = numoe::AddTextBench(flags, t);
-  numoe::StreamBenchOptions many;
-  numoe::Flags& streams = numoe::AddStreamBench(flags, many);
-  numoe::ServeBenchOptions s;
-  numoe::Flags& serve = numoe::AddServeBench(flags, s);
+  numoe::clients::AddModelBench(flags, o);
+  numoe::clients::DeviceBenchOptions d;
+  numoe::Flags& device = numoe::clients::AddDeviceBench(flags, d);
+  numoe::clients::TextBenchOptions t;
+  numoe::Flags& text = numoe::clients::AddTextBench(flags, t);
+  numoe::clients::StreamBenchOptions many;
+  numoe::Flags& streams = numoe::clients::AddStreamBench(flags, many);
+  numoe::clients::ServeBenchOptions s;
+  numoe::Flags& serve = numoe::clients::AddServeBench(flags, s);
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   absl::Status status = numoe::SetupLogging({.level = "warning", .program = "numoe-bench"});
-  if (status.ok() && text.Given()) return numoe::RunTextBench(t);
-  if (status.ok() && streams.Given()) return numoe::RunStreamBench(many);
-  if (status.ok() && device.Given()) return numoe::RunDeviceBench(d);
-  if (status.ok() && serve.Given()) return numoe::RunServeBench(s);
-  if (status.ok()) status = numoe::ModelBench(o).Run();
+  if (status.ok() && text.Given()) return numoe::clients::RunTextBench(t);
+  if (status.ok() && streams.Given()) return numoe::clients::RunStreamBench(many);
+  if (status.ok() && device.Given()) return numoe::clients::RunDeviceBench(d);
+  if (status.ok() && serve.Given()) return numoe::clients::RunServeBench(s);
+  if (status.ok()) status = numoe::clients::ModelBench(o).Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "numoe-bench: %s\n", std::string(status.message()).c_str());
   return 2;

@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 constexpr std::string_view kEnglish = R"(
@@ -162,4 +162,4 @@ std::string EnglishText(size_t bytes) { return Chain(Words(kEnglish), bytes, /*n
 
 std::string ChineseText(size_t bytes) { return Chain(Characters(kChinese), bytes, /*new_word_every=*/0); }
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -9,9 +9,9 @@
 #include <cstddef>
 #include <string>
 
-namespace numoe {
+namespace numoe::clients {
 
 std::string EnglishText(size_t bytes);
 std::string ChineseText(size_t bytes);
 
-}  // namespace numoe
+}  // namespace numoe::clients

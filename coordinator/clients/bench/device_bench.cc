@@ -13,7 +13,7 @@
 #include "coordinator/execution/device/kv_block.h"
 #include "expert_worker/tools/machine_limits.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 constexpr double kSecondsPerPoint = 1.5;
@@ -28,7 +28,7 @@ struct Shape {
   std::vector<MatrixShape> matrices;
   int heads, kv_heads, key_width, value_width;
   bool value_in_key;
-  CacheRow Row() const {
+  execution::CacheRow Row() const {
     return {.heads = kv_heads,
             .key_width = key_width,
             .value_width = value_in_key ? 0 : value_width,
@@ -96,8 +96,8 @@ struct Work {
 
 class Bench {
  public:
-  Bench(const DeviceBenchOptions& options, const Shape& shape, Isa isa, CpuDevice& device,
-        MachineLimits& limits)
+  Bench(const DeviceBenchOptions& options, const Shape& shape, Isa isa, execution::CpuDevice& device,
+        worker::MachineLimits& limits)
       : options_(options), shape_(shape), isa_(isa), device_(device), limits_(limits), bits_(64 << 20) {
     NUMOE_CHECK_EQ(shape.heads % shape.kv_heads, 0) << shape.name;
     NUMOE_CHECK(!shape.value_in_key || (shape.kv_heads == 1 && shape.value_width < shape.key_width));
@@ -152,9 +152,9 @@ class Bench {
     std::fflush(stdout);
   }
 
-  static StepLayout Layout(int tokens, int context, int blocks) {
+  static execution::StepLayout Layout(int tokens, int context, int blocks) {
     NUMOE_CHECK(0 < tokens && tokens <= context) << tokens << " of " << context;
-    StepLayout layout;
+    execution::StepLayout layout;
     layout.blocks_per_sequence_max = blocks;
     for (int b = 0; b < blocks; ++b) layout.block_tables.push_back(b);
     for (int t = 0; t < tokens; ++t) {
@@ -188,21 +188,22 @@ class Bench {
     matrix.rows = std::min(matrix.rows,
                            static_cast<int>(bits_.size() / 2 / static_cast<size_t>(matrix.cols)) / 128 * 128);
     NUMOE_CHECK_GT(matrix.rows, 0) << matrix.name;
-    std::vector<Matrix> copies;
+    std::vector<execution::Matrix> copies;
     WeightFormat format = WeightFormat::kBf16;
     ASSIGN_OR_RETURN(format, ParseWeightFormat(options_.dense_format));
     const size_t bytes = PackedBytes(format, matrix.rows, matrix.cols);
     for (size_t total = 0; total < kColdBytes; total += bytes) {
       ASSIGN_OR_RETURN(copies.emplace_back(), device_.store().LoadMatrix(View(matrix)));
     }
-    const Tensor in = device_.store().NewTensor(matrix.cols), out = device_.store().NewTensor(matrix.rows);
+    const execution::Tensor in = device_.store().NewTensor(matrix.cols),
+                            out = device_.store().NewTensor(matrix.rows);
     for (const int tokens : options_.tokens) {
-      const Peaks peaks = limits_.MeasurePeaks(isa_);
+      const worker::Peaks peaks = limits_.MeasurePeaks(isa_);
       const ActivationForm form = ChooseForm(isa_, format, tokens, Precision::kFast);
       const bool int8 = form == ActivationForm::kInt8 || form == ActivationForm::kInt8Pair ||
                         form == ActivationForm::kInt16;
-      const StepLayout layout = Layout(tokens, tokens, 1);
-      const std::unique_ptr<Step> running = device_.Begin(layout);
+      const execution::StepLayout layout = Layout(tokens, tokens, 1);
+      const std::unique_ptr<execution::Step> running = device_.Begin(layout);
       Measure({.name = matrix.name,
                .tokens = tokens,
                .format = options_.dense_format,
@@ -219,16 +220,16 @@ class Bench {
 
   absl::Status ReserveCache() {
     const int longest = *std::max_element(options_.contexts.begin(), options_.contexts.end());
-    KvCacheSpec spec{.layers = 1,
-                     .blocks = static_cast<int>(KvBlocksFor(longest)),
-                     .block_tokens = kKvBlockTokens,
-                     .row = shape_.Row()};
-    ASSIGN_OR_RETURN(spec.type, ParseCacheType(options_.kv_cache_dtype));
+    execution::KvCacheSpec spec{.layers = 1,
+                                .blocks = static_cast<int>(execution::KvBlocksFor(longest)),
+                                .block_tokens = execution::kKvBlockTokens,
+                                .row = shape_.Row()};
+    ASSIGN_OR_RETURN(spec.type, execution::ParseCacheType(options_.kv_cache_dtype));
     const uint64_t layer_bytes = device_.store().KvCacheBytes(spec);
     NUMOE_CHECK_GT(layer_bytes, 0u);
     blocks_ = spec.blocks;
-    row_bytes_ = static_cast<double>(layer_bytes) / blocks_ / kKvBlockTokens;
-    cache_name_ = CacheTypeName(spec.type);
+    row_bytes_ = static_cast<double>(layer_bytes) / blocks_ / execution::kKvBlockTokens;
+    cache_name_ = execution::CacheTypeName(spec.type);
     layers_ = spec.layers = static_cast<int>(kColdBytes / layer_bytes) + 1;
     return device_.ReserveKvCache(spec);
   }
@@ -239,30 +240,31 @@ class Bench {
     NUMOE_CHECK(s.value_in_key && layers_ > 0) << "RunAttention has reserved the cache";
     const int nope = 128, value = 128, rope = s.key_width - s.value_width, latent = s.value_width;
     const std::vector<float> weights(static_cast<size_t>(s.heads * nope * latent), 0.01f);
-    LatentAttendArgs args{.query = device_.store().NewTensor(s.heads * (nope + rope)),
-                          .out = device_.store().NewTensor(s.heads * value),
-                          .absorbed = device_.store().NewTensor(s.heads * s.key_width),
-                          .context = device_.store().NewTensor(s.heads * latent),
-                          .scale = 0.1f};
+    execution::LatentAttendArgs args{.query = device_.store().NewTensor(s.heads * (nope + rope)),
+                                     .out = device_.store().NewTensor(s.heads * value),
+                                     .absorbed = device_.store().NewTensor(s.heads * s.key_width),
+                                     .context = device_.store().NewTensor(s.heads * latent),
+                                     .scale = 0.1f};
     ASSIGN_OR_RETURN(args.key_up, device_.store().LoadHeads(weights, s.heads, nope, latent));
     ASSIGN_OR_RETURN(args.key_absorbed, device_.store().LoadHeads(weights, s.heads, latent, nope));
     ASSIGN_OR_RETURN(args.value_up, device_.store().LoadHeads(weights, s.heads, value, latent));
-    const LatentShape shape{.heads = s.heads, .nope = nope, .rope = rope, .value = value, .latent = latent};
+    const execution::LatentShape shape{
+        .heads = s.heads, .nope = nope, .rope = rope, .value = value, .latent = latent};
     for (const int context : options_.contexts) {
       for (const int tokens : options_.tokens) {
         if (tokens > context) continue;
-        const Peaks peaks = limits_.MeasurePeaks(isa_);
-        const StepLayout layout = Layout(tokens, context, blocks_);
-        const TokenRun run{0, tokens};
-        const std::unique_ptr<Step> running = device_.Begin(layout);
+        const worker::Peaks peaks = limits_.MeasurePeaks(isa_);
+        const execution::StepLayout layout = Layout(tokens, context, blocks_);
+        const execution::TokenRun run{0, tokens};
+        const std::unique_ptr<execution::Step> running = device_.Begin(layout);
         Measure({.name = "latent",
                  .tokens = tokens,
                  .context = context,
                  .format = cache_name_,
                  .bytes = row_bytes_ * context,
-                 .operations =
-                     2.0 * s.heads *
-                     std::min(AbsorbedOperations(layout, run, shape), ExpandedOperations(layout, run, shape)),
+                 .operations = 2.0 * s.heads *
+                               std::min(execution::AbsorbedOperations(layout, run, shape),
+                                        execution::ExpandedOperations(layout, run, shape)),
                  .peak = peaks.bf16.value_or(peaks.fp32)},
                 [&](int n) {
                   args.layer = n % layers_;
@@ -276,16 +278,16 @@ class Bench {
   absl::Status RunAttention() {
     const Shape& s = shape_;
     RETURN_IF_ERROR(ReserveCache());
-    const Tensor query = device_.store().NewTensor(s.heads * s.key_width),
-                 out = device_.store().NewTensor(s.heads * s.value_width);
+    const execution::Tensor query = device_.store().NewTensor(s.heads * s.key_width),
+                            out = device_.store().NewTensor(s.heads * s.value_width);
     for (const int context : options_.contexts) {
       for (const int tokens : options_.tokens) {
         if (tokens > context) continue;
-        const Peaks peaks = limits_.MeasurePeaks(isa_);
+        const worker::Peaks peaks = limits_.MeasurePeaks(isa_);
         double pairs = 0;  // of a token and a position it sees
         for (int t = 0; t < tokens; ++t) pairs += context - t;
-        const StepLayout layout = Layout(tokens, context, blocks_);
-        const std::unique_ptr<Step> running = device_.Begin(layout);
+        const execution::StepLayout layout = Layout(tokens, context, blocks_);
+        const std::unique_ptr<execution::Step> running = device_.Begin(layout);
         Measure({.name = "attention",
                  .tokens = tokens,
                  .context = context,
@@ -312,8 +314,8 @@ class Bench {
   const DeviceBenchOptions& options_;
   const Shape& shape_;
   const Isa isa_;
-  CpuDevice& device_;
-  MachineLimits& limits_;
+  execution::CpuDevice& device_;
+  worker::MachineLimits& limits_;
   std::vector<std::byte> bits_;
   std::vector<float> scales_;
   int layers_ = 0;  // of the cache
@@ -334,15 +336,15 @@ absl::Status RunAll(const DeviceBenchOptions& options) {
   if (options.dense_format != "fp8") {  // which is held as it is published
     ASSIGN_OR_RETURN(dense_format, ParseWeightFormat(options.dense_format));
   }
-  ASSIGN_OR_RETURN(const std::vector<int> cpus, BenchCpus(options.threads));
-  ASSIGN_OR_RETURN(
-      const auto device,
-      CpuDevice::Create({.step_tokens_max = *std::max_element(options.tokens.begin(), options.tokens.end()),
-                         .cpus = cpus,
-                         .isa = isa,
-                         .dense_format = dense_format}));
+  ASSIGN_OR_RETURN(const std::vector<int> cpus, worker::BenchCpus(options.threads));
+  ASSIGN_OR_RETURN(const auto device,
+                   execution::CpuDevice::Create(
+                       {.step_tokens_max = *std::max_element(options.tokens.begin(), options.tokens.end()),
+                        .cpus = cpus,
+                        .isa = isa,
+                        .dense_format = dense_format}));
   ThreadPool pool({.name = "limits", .cpus = cpus});
-  ASSIGN_OR_RETURN(MachineLimits limits, MachineLimits::Create(pool));
+  ASSIGN_OR_RETURN(worker::MachineLimits limits, worker::MachineLimits::Create(pool));
   if (!options.json)
     std::puts(
         "shape op       format isa    tokens context       ms     GB/s  of read     TOPS  of peak of limit");
@@ -358,4 +360,4 @@ int RunDeviceBench(const DeviceBenchOptions& options) {
   return 2;
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace numoe {
+namespace numoe::clients {
 
 struct DeviceBenchOptions {
   std::string shape = "qwen3-30b";      // qwen3-30b | qwen3-235b | k2 | deepseek-v3
@@ -25,4 +25,4 @@ struct DeviceBenchOptions {
 /// The program's exit code.
 int RunDeviceBench(const DeviceBenchOptions& options);
 
-}  // namespace numoe
+}  // namespace numoe::clients

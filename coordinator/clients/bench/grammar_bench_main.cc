@@ -23,10 +23,10 @@
 #include "coordinator/text/grammar/grammar_limits.h"
 #include "coordinator/text/grammar/literal_choice.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
-using Kind = GrammarSource::Kind;
+using Kind = text::GrammarSource::Kind;
 
 struct Options {
   std::string model;
@@ -37,7 +37,7 @@ struct Options {
 
 struct Case {
   std::string name;
-  GrammarSource source;
+  text::GrammarSource source;
 };
 
 double Now() {  // microseconds
@@ -93,8 +93,8 @@ std::vector<std::string> ToolNames() {
 }
 
 // Qwen3's calls of any of them.
-GrammarSource AnyCall() {
-  GrammarSource call{.kind = Kind::kJsonObject, .text = "", .before = ToolNames(), .after = "}\n"};
+text::GrammarSource AnyCall() {
+  text::GrammarSource call{.kind = Kind::kJsonObject, .text = "", .before = ToolNames(), .after = "}\n"};
   for (std::string& before : call.before)
     before = fmt::format("\n{{\"name\": \"{}\", \"arguments\": ", before);
   return call;
@@ -134,9 +134,9 @@ class GrammarBench {
       ASSIGN_OR_RETURN(std::string text, ReadTextFile(path, limits::kGrammarSourceBytesMax));
       cases.push_back({std::filesystem::path(path).stem(), {Kind::kJsonSchema, std::move(text)}});
     }
-    ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(options_.model));
+    ASSIGN_OR_RETURN(const auto tokenizer, text::Tokenizer::Load(options_.model));
     const double began = Now();
-    vocabulary_ = GrammarVocabulary::Build(*tokenizer, {});
+    vocabulary_ = text::GrammarVocabulary::Build(*tokenizer, {});
     std::printf("vocabulary: %d tokens, %d trie nodes, built in %.0f ms\n", vocabulary_->size(),
                 vocabulary_->node_count(), Microseconds(began) / 1000);
     ending_.assign(vocabulary_->mask_words(), 0);
@@ -152,10 +152,10 @@ class GrammarBench {
  private:
   absl::Status Measure(const Case& c) {
     std::vector<double> compile;
-    std::shared_ptr<const CompiledGrammar> grammar;
+    std::shared_ptr<const text::CompiledGrammar> grammar;
     for (int i = 0; i < options_.compiles; ++i) {
       const double began = Now();
-      ASSIGN_OR_RETURN(grammar, CompiledGrammar::Compile(c.source, vocabulary_));
+      ASSIGN_OR_RETURN(grammar, text::CompiledGrammar::Compile(c.source, vocabulary_));
       compile.push_back(Microseconds(began) / 1000);
     }
     std::vector<double> masks;
@@ -181,7 +181,7 @@ class GrammarBench {
     std::vector<uint64_t> mask(vocabulary_->mask_words());
     for (int i = 0; i < 20 * options_.documents; ++i) {
       double began = Now();
-      LiteralChoice head(*vocabulary_, heads);
+      text::LiteralChoice head(*vocabulary_, heads);
       while (head.Complete().empty()) {
         std::fill(mask.begin(), mask.end(), 0);
         head.AddMask(absl::MakeSpan(mask));
@@ -197,9 +197,9 @@ class GrammarBench {
     Print(times);
   }
 
-  absl::Status Walk(const std::shared_ptr<const CompiledGrammar>& grammar, std::vector<double>& times) {
+  absl::Status Walk(const std::shared_ptr<const text::CompiledGrammar>& grammar, std::vector<double>& times) {
     constexpr int kTokensMax = 400;
-    GrammarState state(grammar);
+    text::GrammarState state(grammar);
     std::vector<uint64_t> mask(vocabulary_->mask_words());
     for (int i = 0; i < kTokensMax; ++i) {
       double began = Now();
@@ -241,24 +241,24 @@ class GrammarBench {
   }
 
   const Options& options_;
-  std::shared_ptr<const GrammarVocabulary> vocabulary_;
+  std::shared_ptr<const text::GrammarVocabulary> vocabulary_;
   std::mt19937_64 random_{1};
   std::vector<uint64_t> ending_;  // tokens with a character that ends something
 };
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients
 
 int main(int argc, char** argv) {
   numoe::Flags flags("numoe-grammar-bench", "Times structured output's compilation and token masks.",
                      numoe::FlagSources::kCommandLine);
-  numoe::Options options;
+  numoe::clients::Options options;
   flags.Add("model", options.model, "folder with the tokenizer's files").Required();
   flags.Add("schema", options.schemas, "JSON schema file, in place of the built-in cases").HideDefault();
   flags.Add("documents", options.documents, "documents drawn for each").Range(1, 1 << 20).HideDefault();
   flags.Add("compiles", options.compiles, "compilations timed for each").Range(1, 1 << 20).HideDefault();
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
-  const absl::Status status = numoe::GrammarBench(options).Run();
+  const absl::Status status = numoe::clients::GrammarBench(options).Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "numoe-grammar-bench: %s\n", std::string(status.message()).c_str());
   return 2;

@@ -9,7 +9,7 @@
 #include "common/topology/topology.h"
 #include "coordinator/execution/device/kv_block.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesystem::path& dir,
                                                              const LocalModelOptions& options) {
@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
   ASSIGN_OR_RETURN(const std::optional<WeightFormat> format, ParseWeightFormatOrAuto(options.format));
   ASSIGN_OR_RETURN(const std::optional<WeightFormat> dense_format,
                    ParseWeightFormatOrAuto(options.dense_format));
-  ASSIGN_OR_RETURN(const CacheType cache_type, ParseCacheType(options.kv_cache_dtype));
+  ASSIGN_OR_RETURN(const execution::CacheType cache_type, execution::ParseCacheType(options.kv_cache_dtype));
   NUMOE_CHECK(0 < options.step_tokens && options.step_tokens <= options.context_tokens);
   auto local = std::unique_ptr<LocalModel>(new LocalModel);
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(dir));
@@ -34,35 +34,37 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
   NUMOE_CHECK(!cpus.empty()) << "a topology has a CPU";
   if (options.threads > 0) cpus.resize(static_cast<size_t>(options.threads), cpus.back());
   ASSIGN_OR_RETURN(local->executor_,
-                   ExpertExecutor::Load(
+                   worker::ExpertExecutor::Load(
                        *checkpoint, config,
                        {.format = format, .isa = isa, .precision = precision, .threads = options.threads}));
-  local->backend_ = std::make_unique<LocalBackend>(std::vector<LayerExecutor*>{local->executor_.get()});
-  ASSIGN_OR_RETURN(local->device_, CpuDevice::Create({.step_tokens_max = options.step_tokens,
-                                                      .cpus = cpus,
-                                                      .isa = isa,
-                                                      .precision = precision,
-                                                      .dense_format = dense_format}));
-  local->blocks_.resize(static_cast<size_t>(KvBlocksFor(options.context_tokens)));
+  local->backend_ =
+      std::make_unique<execution::LocalBackend>(std::vector<LayerExecutor*>{local->executor_.get()});
+  ASSIGN_OR_RETURN(local->device_, execution::CpuDevice::Create({.step_tokens_max = options.step_tokens,
+                                                                 .cpus = cpus,
+                                                                 .isa = isa,
+                                                                 .precision = precision,
+                                                                 .dense_format = dense_format}));
+  local->blocks_.resize(static_cast<size_t>(execution::KvBlocksFor(options.context_tokens)));
   std::iota(local->blocks_.begin(), local->blocks_.end(), KvBlockId{0});
-  ASSIGN_OR_RETURN(local->model_, Model::Load(*checkpoint, config,
-                                              {.kv_blocks = static_cast<int>(local->blocks_.size()),
-                                               .kv_cache_type = cache_type,
-                                               .deferred_experts = options.deferred_experts,
-                                               .defer_always = true,
-                                               .observe = options.observe},
-                                              *local->device_, *local->backend_));
+  ASSIGN_OR_RETURN(local->model_,
+                   execution::Model::Load(*checkpoint, config,
+                                          {.kv_blocks = static_cast<int>(local->blocks_.size()),
+                                           .kv_cache_type = cache_type,
+                                           .deferred_experts = options.deferred_experts,
+                                           .defer_always = true,
+                                           .observe = options.observe},
+                                          *local->device_, *local->backend_));
   return local;
 }
 
-absl::StatusOr<StepLogits> LocalModel::Run(absl::Span<const TokenId> tokens, int64_t position,
-                                           int logits_last) {
+absl::StatusOr<execution::StepLogits> LocalModel::Run(absl::Span<const TokenId> tokens, int64_t position,
+                                                      int logits_last) {
   NUMOE_CHECK_LE(position + static_cast<int64_t>(tokens.size()),
-                 static_cast<int64_t>(blocks_.size()) * kKvBlockTokens);
-  StepBatch batch;
+                 static_cast<int64_t>(blocks_.size()) * execution::kKvBlockTokens);
+  execution::StepBatch batch;
   batch.sequences.push_back(
       {.tokens = tokens, .position = position, .blocks = blocks_, .logits_last = logits_last});
   return model_->Forward(batch);
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

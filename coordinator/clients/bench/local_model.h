@@ -15,19 +15,19 @@
 #include "coordinator/execution/transport/local_backend.h"
 #include "expert_worker/experts/expert_executor.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 struct LocalModelOptions {
   std::string format = "auto";          // of the experts: auto | raw_int4 | int4 | int8 | bf16 | fp8
   std::string dense_format = "auto";    // of dense matrices: auto (as published), or a WeightFormat's name
   std::string kv_cache_dtype = "auto";  // ParseCacheType
   std::string isa = "auto";
-  std::string activations = "auto";  // auto | bf16 | fp32
-  int threads = 0;                   // 0: every CPU this process may use
-  int context_tokens = 2048;         // of the one sequence it runs
-  int step_tokens = 2048;            // of its largest step
-  int deferred_experts = 0;          // ModelOptions::deferred_experts, in all steps
-  StepClock::Observer observe;       // ModelOptions::observe
+  std::string activations = "auto";        // auto | bf16 | fp32
+  int threads = 0;                         // 0: every CPU this process may use
+  int context_tokens = 2048;               // of the one sequence it runs
+  int step_tokens = 2048;                  // of its largest step
+  int deferred_experts = 0;                // ModelOptions::deferred_experts, in all steps
+  execution::StepClock::Observer observe;  // ModelOptions::observe
 };
 
 class LocalModel {
@@ -39,7 +39,8 @@ class LocalModel {
   /// One step of the one sequence: `tokens` at `position`, behind what earlier steps ran there. Logits of the
   /// last `logits_last` of them, valid until the next call. position + tokens is at most context_tokens,
   /// tokens at most step_tokens.
-  absl::StatusOr<StepLogits> Run(absl::Span<const TokenId> tokens, int64_t position, int logits_last);
+  absl::StatusOr<execution::StepLogits> Run(absl::Span<const TokenId> tokens, int64_t position,
+                                            int logits_last);
 
   std::string Describe() const { return executor_->Describe(); }
   const ModelConfig& config() const { return model_->config(); }
@@ -47,11 +48,11 @@ class LocalModel {
  private:
   LocalModel() = default;
 
-  std::unique_ptr<ExpertExecutor> executor_;
-  std::unique_ptr<LocalBackend> backend_;
-  std::unique_ptr<CpuDevice> device_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<worker::ExpertExecutor> executor_;
+  std::unique_ptr<execution::LocalBackend> backend_;
+  std::unique_ptr<execution::CpuDevice> device_;
+  std::unique_ptr<execution::Model> model_;
   std::vector<KvBlockId> blocks_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
@@ -30,7 +30,7 @@ PacedEngine::~PacedEngine() {
   thread_.join();
 }
 
-absl::StatusOr<SequenceId> PacedEngine::Submit(EngineRequest request) {
+absl::StatusOr<SequenceId> PacedEngine::Submit(engine::EngineRequest request) {
   const auto seed = static_cast<size_t>(request.sampling.seed.value_or(0));
   const MutexLock lock(mutex_);
   if (seed >= streams_.size() || streams_[seed].id != 0) {
@@ -51,7 +51,7 @@ void PacedEngine::Cancel(SequenceId sequence) {
   by_id_.erase(found);
 }
 
-EngineStats PacedEngine::Stats() const {
+engine::EngineStats PacedEngine::Stats() const {
   const MutexLock lock(mutex_);
   return {.running = static_cast<int>(by_id_.size()), .ready = true};
 }
@@ -87,4 +87,4 @@ void PacedEngine::Run() {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -16,7 +16,7 @@
 #include "common/base/mutex.h"
 #include "coordinator/engine/scheduler/engine.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 struct PacedEngineOptions {
   int sequences_max = 1;
@@ -25,15 +25,15 @@ struct PacedEngineOptions {
   TokenId token = 0;
 };
 
-class PacedEngine final : public Engine {
+class PacedEngine final : public engine::Engine {
  public:
   explicit PacedEngine(const PacedEngineOptions& options);
   ~PacedEngine() override;
 
-  bool HasRoom(const Tenant&, const TenantLines&) const override { return true; }
-  absl::StatusOr<SequenceId> Submit(EngineRequest request) override;
+  bool HasRoom(const engine::Tenant&, const engine::TenantLines&) const override { return true; }
+  absl::StatusOr<SequenceId> Submit(engine::EngineRequest request) override;
   void Cancel(SequenceId sequence) override;
-  EngineStats Stats() const override;
+  engine::EngineStats Stats() const override;
   void ResetPrefixCache(const std::string&) override {}
   bool Drain(int64_t) override { return true; }
 
@@ -45,7 +45,7 @@ class PacedEngine final : public Engine {
  private:
   struct Stream {
     SequenceId id = 0;  // 0: nobody asks
-    std::function<void(const TokenEvent&)> on_event;
+    std::function<void(const engine::TokenEvent&)> on_event;
     int64_t emitted = 0;
   };
 
@@ -62,4 +62,4 @@ class PacedEngine final : public Engine {
   std::thread thread_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -22,7 +22,7 @@
 #include "coordinator/clients/bench/local_model.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 struct PerplexityFlags {
@@ -53,13 +53,13 @@ struct Document {
 };
 
 absl::Status AddPart(const nlohmann::json& part, bool judged, const std::string& place,
-                     const Tokenizer& tokenizer, Document& document) {
+                     const text::Tokenizer& tokenizer, Document& document) {
   if (!part.is_object() || !part.contains("text") || !part["text"].is_string()) {
     return absl::InvalidArgumentError(fmt::format(
         "{}: expected {{\"text\": \"...\"}} or {{\"parts\": [{{\"text\": \"...\", \"judged\": true}}, ...]}}",
         place));
   }
-  for (const TokenId token : tokenizer.Encode(part["text"].get<std::string>(), Specials::kParse)) {
+  for (const TokenId token : tokenizer.Encode(part["text"].get<std::string>(), text::Specials::kParse)) {
     document.tokens.push_back(token);
     document.judged.push_back(judged);
   }
@@ -67,7 +67,7 @@ absl::Status AddPart(const nlohmann::json& part, bool judged, const std::string&
 }
 
 absl::StatusOr<Document> ReadDocument(const nlohmann::json& object, const std::string& place,
-                                      const Tokenizer& tokenizer) {
+                                      const text::Tokenizer& tokenizer) {
   Document document;
   if (!object.is_object() || !object.contains("parts")) {
     RETURN_IF_ERROR(AddPart(object, true, place, tokenizer, document));
@@ -82,7 +82,8 @@ absl::StatusOr<Document> ReadDocument(const nlohmann::json& object, const std::s
   return document;
 }
 
-absl::StatusOr<std::vector<Document>> ReadDocuments(const PerplexityFlags& f, const Tokenizer& tokenizer) {
+absl::StatusOr<std::vector<Document>> ReadDocuments(const PerplexityFlags& f,
+                                                    const text::Tokenizer& tokenizer) {
   std::ifstream file(f.text);
   if (!file) return absl::NotFoundError(fmt::format("{}: cannot be opened", f.text));
   std::vector<Document> documents;
@@ -132,14 +133,14 @@ absl::StatusOr<Score> Judge(LocalModel& reference, LocalModel& model,
   Score score;
   for (const Document& document : documents) {
     const auto size = static_cast<int>(document.tokens.size());
-    ASSIGN_OR_RETURN(const StepLogits expected, reference.Run(document.tokens, 0, size));
-    ASSIGN_OR_RETURN(const StepLogits found, model.Run(document.tokens, 0, size));
+    ASSIGN_OR_RETURN(const execution::StepLogits expected, reference.Run(document.tokens, 0, size));
+    ASSIGN_OR_RETURN(const execution::StepLogits found, model.Run(document.tokens, 0, size));
     if (expected.vocab_size != found.vocab_size)
       return absl::InvalidArgumentError(
           fmt::format("the model has {} tokens and the reference {}, expected the same", found.vocab_size,
                       expected.vocab_size));
     NUMOE_CHECK(expected.rows == size && found.rows == size) << "every token's logits were asked for";
-    const auto row = [&](const StepLogits& logits, size_t i) {
+    const auto row = [&](const execution::StepLogits& logits, size_t i) {
       const auto vocab = static_cast<size_t>(logits.vocab_size);
       return logits.values.subspan(i * vocab, vocab);
     };
@@ -152,7 +153,7 @@ absl::StatusOr<Score> Judge(LocalModel& reference, LocalModel& model,
 
 absl::Status Run(const PerplexityFlags& f) {
   RETURN_IF_ERROR(SetupLogging({.level = "warning", .program = "numoe-perplexity"}));
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(f.model));
+  ASSIGN_OR_RETURN(const auto tokenizer, text::Tokenizer::Load(f.model));
   ASSIGN_OR_RETURN(const std::vector<Document> documents, ReadDocuments(f, *tokenizer));
   const auto load = [&](const std::string& dir, const std::string& format, const std::string& dense_format,
                         const std::string& kv_cache_dtype, int deferred_experts) {
@@ -187,10 +188,10 @@ absl::Status Run(const PerplexityFlags& f) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients
 
 int main(int argc, char** argv) {
-  numoe::PerplexityFlags f;
+  numoe::clients::PerplexityFlags f;
   numoe::Flags flags("numoe-perplexity",
                      "Perplexity of expert formats, and their divergence from a reference.");
   flags.Add("model", f.model, "Checkpoint folder").Required();
@@ -219,7 +220,7 @@ int main(int argc, char** argv) {
   flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use");
   flags.AddSwitch("json", f.json, "One JSON object per line");
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
-  if (const absl::Status status = numoe::Run(f); !status.ok()) {
+  if (const absl::Status status = numoe::clients::Run(f); !status.ok()) {
     std::fprintf(stderr, "numoe-perplexity: %s\n", std::string(status.message()).c_str());
     return 2;
   }

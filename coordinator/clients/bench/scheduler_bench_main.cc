@@ -20,7 +20,7 @@
 #include "coordinator/engine/scheduler/scheduler_limits.h"
 #include "coordinator/execution/device/kv_block.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 constexpr int kVocab = 16, kBestToken = 7;
@@ -41,17 +41,17 @@ double Percentile(std::vector<double>& values, double share) {
 }
 
 // Takes no time and wants every token to be kBestToken.
-class IdleModel final : public Model {
+class IdleModel final : public execution::Model {
  public:
   explicit IdleModel(int rows_max) : logits_(static_cast<size_t>(rows_max) * kVocab, 0.0f) {
     for (size_t i = kBestToken; i < logits_.size(); i += kVocab) logits_[i] = 1;
   }
-  absl::StatusOr<StepLogits> Forward(const StepBatch& batch) override {
+  absl::StatusOr<execution::StepLogits> Forward(const execution::StepBatch& batch) override {
     int rows = 0;
-    for (const StepSequence& s : batch.sequences) rows += s.logits_last;
+    for (const execution::StepSequence& s : batch.sequences) rows += s.logits_last;
     const auto values = static_cast<size_t>(rows) * kVocab;
     NUMOE_CHECK_LE(values, logits_.size());
-    return StepLogits{rows, kVocab, absl::MakeConstSpan(logits_).subspan(0, values)};
+    return execution::StepLogits{rows, kVocab, absl::MakeConstSpan(logits_).subspan(0, values)};
   }
   const ModelConfig& config() const override { return config_; }
   int64_t KvBytesPerToken() const override { return 1; }
@@ -61,7 +61,7 @@ class IdleModel final : public Model {
   ModelConfig config_;
 };
 
-class NoExperts final : public ExpertBackend {
+class NoExperts final : public execution::ExpertBackend {
  public:
   absl::Status Start(const LayerCallView&) override { return absl::OkStatus(); }
   absl::Status Finish(absl::Span<float>) override { return absl::OkStatus(); }
@@ -95,7 +95,7 @@ class SchedulerBench {
       scheduler_.Turn();
       times.push_back(Now() - began);
     }
-    const EngineStats stats = scheduler_.Stats();
+    const engine::EngineStats stats = scheduler_.Stats();
     NUMOE_CHECK_LE(stats.running, load_.running) << load_.name;
     const double p50 = Percentile(times, 0.5), p99 = Percentile(times, 0.99);
     std::printf("%s\n", fmt::format(R"({{"bench":"scheduler_step","load":"{}","running":{},"waiting":{},)"
@@ -108,25 +108,28 @@ class SchedulerBench {
   }
 
  private:
-  EngineOptions Options(const Load& load) {
-    NUMOE_CHECK(load.kv_tokens % kKvBlockTokens == 0 && load.running <= kStepTokens) << load.name;
-    return {.limits = {.sequences_max = load.running, .step_tokens = kStepTokens},
-            .kv_blocks = load.kv_tokens / kKvBlockTokens,
-            .max_model_len = 1 << 20,
-            .vocab = kVocab,
-            .now = [this] { return EngineClock::time_point(std::chrono::microseconds(100 * ++ticks_)); }};
+  engine::EngineOptions Options(const Load& load) {
+    NUMOE_CHECK(load.kv_tokens % execution::kKvBlockTokens == 0 && load.running <= kStepTokens) << load.name;
+    return {
+        .limits = {.sequences_max = load.running, .step_tokens = kStepTokens},
+        .kv_blocks = load.kv_tokens / execution::kKvBlockTokens,
+        .max_model_len = 1 << 20,
+        .vocab = kVocab,
+        .now = [this] { return engine::EngineClock::time_point(std::chrono::microseconds(100 * ++ticks_)); }};
   }
 
   void Submit() {
-    EngineRequest request{.sampling = {.temperature = 0, .max_tokens = 100'000},
-                          .on_event = [this](const TokenEvent& event) { tokens_ += event.tokens.size(); }};
+    engine::EngineRequest request{
+        .sampling = {.temperature = 0, .max_tokens = 100'000},
+        .on_event = [this](const engine::TokenEvent& event) { tokens_ += event.tokens.size(); }};
     request.prompt.resize(static_cast<size_t>(load_.prompt_tokens));
     for (TokenId& t : request.prompt) t = static_cast<TokenId>(random_() % kVocab);
     if (load_.asking) {
       request.sampling.frequency_penalty = 0.001;
       request.sampling.logprobs = 5;
     }
-    absl::StatusOr<SequencePtr> s = MakeSequence(std::move(request), scheduler_.sequence_limits());
+    absl::StatusOr<engine::SequencePtr> s =
+        engine::MakeSequence(std::move(request), scheduler_.sequence_limits());
     NUMOE_CHECK(s.ok()) << s.status().message();
     (*s)->id = ++last_id_;
     scheduler_.Add(*std::move(s));
@@ -138,13 +141,13 @@ class SchedulerBench {
   Metrics metrics_{MetricOwner::kCoordinator};
   NoExperts experts_;
   IdleModel model_;
-  Scheduler scheduler_;
+  engine::Scheduler scheduler_;
   SequenceId last_id_ = 0;
   size_t tokens_ = 0;
 };
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients
 
 int main(int argc, char** argv) {
   numoe::Flags flags("numoe-scheduler-bench", "Times the scheduler's steps on a model that takes no time.",
@@ -152,13 +155,13 @@ int main(int argc, char** argv) {
   int steps = 3000;
   flags.Add("steps", steps, "steps timed for each load").Range(1, 1 << 24).HideDefault();
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
-  for (const numoe::Load& load :
-       {numoe::Load{.name = "decode", .running = 32}, numoe::Load{.name = "decode"},
-        numoe::Load{.name = "decode", .running = 1024, .kv_tokens = 8 << 20},
-        numoe::Load{.name = "queue", .waiting = 256},
-        numoe::Load{.name = "long contexts", .prompt_tokens = 16'384, .kv_tokens = 10 << 20},
-        numoe::Load{.name = "full cache", .waiting = 64, .kv_tokens = 300'000},
-        numoe::Load{.name = "penalties, logprobs", .asking = true}})
-    numoe::SchedulerBench(load).Run(steps);
+  for (const numoe::clients::Load& load :
+       {numoe::clients::Load{.name = "decode", .running = 32}, numoe::clients::Load{.name = "decode"},
+        numoe::clients::Load{.name = "decode", .running = 1024, .kv_tokens = 8 << 20},
+        numoe::clients::Load{.name = "queue", .waiting = 256},
+        numoe::clients::Load{.name = "long contexts", .prompt_tokens = 16'384, .kv_tokens = 10 << 20},
+        numoe::clients::Load{.name = "full cache", .waiting = 64, .kv_tokens = 300'000},
+        numoe::clients::Load{.name = "penalties, logprobs", .asking = true}})
+    numoe::clients::SchedulerBench(load).Run(steps);
   return 0;
 }

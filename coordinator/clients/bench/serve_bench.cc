@@ -18,7 +18,7 @@
 #include "coordinator/clients/serving_load/load_report.h"
 #include "coordinator/net/client/model_list.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using nlohmann::ordered_json;
@@ -83,18 +83,19 @@ class ServeBench {
         return absl::InvalidArgumentError(
             "--extra-request-body is no JSON object, expected {\"name\": value}");
     }
-    ASSIGN_OR_RETURN(const Url url, ParseUrl(options_.base_url.empty()
-                                                 ? fmt::format("http://{}:{}", options_.host, options_.port)
-                                                 : options_.base_url));
-    std::vector<HttpClient::Header> headers;
+    ASSIGN_OR_RETURN(
+        const net::Url url,
+        net::ParseUrl(options_.base_url.empty() ? fmt::format("http://{}:{}", options_.host, options_.port)
+                                                : options_.base_url));
+    std::vector<net::HttpClient::Header> headers;
     for (const std::string& header : options_.headers) {
       const size_t split = header.find_first_of("=:");
       if (split == std::string::npos)
         return absl::InvalidArgumentError(fmt::format("--header {}: expected KEY=VALUE", header));
       headers.emplace_back(header.substr(0, split), header.substr(header.find_first_not_of(" ", split + 1)));
     }
-    ASSIGN_OR_RETURN(client_, HttpClient::Create(url, options_.api_key, std::move(headers)));
-    ASSIGN_OR_RETURN(const std::vector<ModelCard> models, ListModels(*client_));
+    ASSIGN_OR_RETURN(client_, net::HttpClient::Create(url, options_.api_key, std::move(headers)));
+    ASSIGN_OR_RETURN(const std::vector<net::ModelCard> models, net::ListModels(*client_));
     model_ = format_.model = options_.model.empty() ? models[0].id : options_.model;
     return MakeCounter();
   }
@@ -248,7 +249,7 @@ class ServeBench {
   }
 
   const ServeBenchOptions& options_;
-  std::unique_ptr<HttpClient> client_;
+  std::unique_ptr<net::HttpClient> client_;
   std::unique_ptr<TokenCounter> counter_;
   LoadRequestFormat format_;
   std::string model_;
@@ -341,4 +342,4 @@ int RunServeBench(const ServeBenchOptions& options) {
   return 2;
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -11,7 +11,7 @@
 
 #include "common/base/flags.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 struct ServeBenchOptions {
   std::string backend = "numoe";
@@ -49,4 +49,4 @@ Flags& AddServeBench(Flags& flags, ServeBenchOptions& options);
 /// The program's exit code: 1 where a load had no request that succeeded, 2 where none could be made.
 int RunServeBench(const ServeBenchOptions& options);
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -23,7 +23,7 @@
 #include "coordinator/net/http/server.h"
 #include "coordinator/serving/api/api_service.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 constexpr int kOpenSecondsMax = 60;
@@ -101,10 +101,10 @@ class StreamBench {
 
  private:
   absl::Status Start() {
-    ASSIGN_OR_RETURN(tokenizer_, Tokenizer::Load(o_.model));
-    ASSIGN_OR_RETURN(chat_template_, ChatTemplate::Load(o_.model));
-    ASSIGN_OR_RETURN(const OutputFormat format, ChooseOutputFormat(*tokenizer_, "auto", "auto"));
-    grammars_ = std::make_unique<GrammarCache>(GrammarVocabulary::Build(*tokenizer_, {}));
+    ASSIGN_OR_RETURN(tokenizer_, text::Tokenizer::Load(o_.model));
+    ASSIGN_OR_RETURN(chat_template_, text::ChatTemplate::Load(o_.model));
+    ASSIGN_OR_RETURN(const text::OutputFormat format, text::ChooseOutputFormat(*tokenizer_, "auto", "auto"));
+    grammars_ = std::make_unique<text::GrammarCache>(text::GrammarVocabulary::Build(*tokenizer_, {}));
     std::vector<int> cpus = CpusOfThisThread();
     if (cpus.size() < 2) return absl::InvalidArgumentError("two CPUs are needed: one is the server's alone");
     const std::vector<int> server_cpu = {cpus.front()};
@@ -114,28 +114,29 @@ class StreamBench {
         PacedEngineOptions{.sequences_max = o_.streams,
                            .tokens_per_second = o_.tokens_per_second,
                            .together = o_.together,
-                           .token = tokenizer_->Encode("word", Specials::kAsText).front()});
-    deps_.emplace(ApiDeps{.engine = *engine_,
-                          .tokenizer = *tokenizer_,
-                          .chat_template = chat_template_.get(),
-                          .metrics = metrics_,
-                          .model_name = "bench",
-                          .max_model_len = 1 << 20,
-                          .output_format = format,
-                          .grammars = *grammars_,
-                          .health =
-                              [] {
-                                return HealthReport{"ready", ""};
-                              },
-                          .live =
-                              [] {
-                                return HealthReport{"alive", ""};
-                              }});
-    service_ = std::make_unique<ApiService>(*deps_);
-    service_->Register(router_);
-    ASSIGN_OR_RETURN(access_, Access::Create({}));
-    ASSIGN_OR_RETURN(server_, Server::Create(router_, *access_, metrics_,
-                                             {.host = "127.0.0.1", .port = 0, .threads = o_.http_threads}));
+                           .token = tokenizer_->Encode("word", text::Specials::kAsText).front()});
+    deps_.emplace(serving::ApiDeps{.engine = *engine_,
+                                   .tokenizer = *tokenizer_,
+                                   .chat_template = chat_template_.get(),
+                                   .metrics = metrics_,
+                                   .model_name = "bench",
+                                   .max_model_len = 1 << 20,
+                                   .output_format = format,
+                                   .grammars = *grammars_,
+                                   .health =
+                                       [] {
+                                         return serving::HealthReport{"ready", ""};
+                                       },
+                                   .live =
+                                       [] {
+                                         return serving::HealthReport{"alive", ""};
+                                       }});
+    service_ = std::make_unique<serving::ApiService>(*deps_);
+    service_->Register(urls_);
+    ASSIGN_OR_RETURN(access_, net::Access::Create({}));
+    ASSIGN_OR_RETURN(server_,
+                     net::Server::Create(urls_, *access_, metrics_,
+                                         {.host = "127.0.0.1", .port = 0, .threads = o_.http_threads}));
     RETURN_IF_ERROR(server_->Start());
     while (http_threads_.size() < static_cast<size_t>(o_.http_threads)) http_threads_ = HttpThreads();
     cpu_set_t set;
@@ -210,15 +211,15 @@ class StreamBench {
 
   const StreamBenchOptions& o_;
   Metrics metrics_{MetricOwner::kCoordinator};
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::unique_ptr<ChatTemplate> chat_template_;
-  std::unique_ptr<GrammarCache> grammars_;
+  std::unique_ptr<text::Tokenizer> tokenizer_;
+  std::unique_ptr<text::ChatTemplate> chat_template_;
+  std::unique_ptr<text::GrammarCache> grammars_;
   std::unique_ptr<PacedEngine> engine_;
-  std::optional<ApiDeps> deps_;
-  Router router_;
-  std::unique_ptr<ApiService> service_;
-  std::unique_ptr<Access> access_;
-  std::unique_ptr<Server> server_;
+  std::optional<serving::ApiDeps> deps_;
+  net::UrlTable urls_;
+  std::unique_ptr<serving::ApiService> service_;
+  std::unique_ptr<net::Access> access_;
+  std::unique_ptr<net::Server> server_;
   std::vector<pid_t> http_threads_;
   StreamClient client_;
   Memory before_;
@@ -236,4 +237,4 @@ int RunStreamBench(const StreamBenchOptions& options) {
   return 2;
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace numoe {
+namespace numoe::clients {
 
 struct StreamBenchOptions {
   std::string model;  // whose tokeniser and chat template are used
@@ -25,4 +25,4 @@ struct StreamBenchOptions {
 /// The program's exit code.
 int RunStreamBench(const StreamBenchOptions& options);
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -16,7 +16,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 constexpr size_t kReadBytes = 64 << 10;
@@ -97,4 +97,4 @@ void StreamClient::CloseAll() {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

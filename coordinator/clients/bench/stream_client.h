@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 class StreamClient {
  public:
@@ -45,4 +45,4 @@ class StreamClient {
   std::string buffer_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -22,7 +22,7 @@
 #include "coordinator/text/parsing/output_parser.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using nlohmann::ordered_json;
@@ -74,7 +74,7 @@ class TextBench {
   explicit TextBench(const TextBenchOptions& options) : options_(options) {}
 
   absl::Status Run() {
-    ASSIGN_OR_RETURN(tokenizer_, Tokenizer::Load(options_.model));
+    ASSIGN_OR_RETURN(tokenizer_, text::Tokenizer::Load(options_.model));
     std::vector<std::pair<std::string, std::string>> texts;
     for (const std::string& path : options_.texts) {
       ASSIGN_OR_RETURN(std::string text, ReadTextFile(path, limits::kJsonFileBytesMax));
@@ -101,7 +101,8 @@ class TextBench {
     const std::vector<std::string_view> pieces = Pieces(text, kRequestBytes);
     std::vector<std::vector<TokenId>> tokens(pieces.size());
     const double seconds = MedianSeconds([&] {
-      for (size_t i = 0; i < pieces.size(); ++i) tokens[i] = tokenizer_->Encode(pieces[i], Specials::kAsText);
+      for (size_t i = 0; i < pieces.size(); ++i)
+        tokens[i] = tokenizer_->Encode(pieces[i], text::Specials::kAsText);
     });
     size_t count = 0;
     std::string ids;
@@ -143,28 +144,28 @@ class TextBench {
 
   absl::Status RenderTemplates() {
     if (options_.templates.empty()) {
-      const auto own = ChatTemplate::Load(options_.model);
+      const auto own = text::ChatTemplate::Load(options_.model);
       if (absl::IsNotFound(own.status())) return absl::OkStatus();
       RETURN_IF_ERROR(own.status());
       return Render("own", **own);
     }
     for (const std::string& path : options_.templates) {
       ASSIGN_OR_RETURN(const std::string source, ReadTextFile(path, limits::kJsonFileBytesMax));
-      ASSIGN_OR_RETURN(const auto chat_template, ChatTemplate::Parse(source, path));
+      ASSIGN_OR_RETURN(const auto chat_template, text::ChatTemplate::Parse(source, path));
       RETURN_IF_ERROR(Render(std::filesystem::path(path).stem().string(), *chat_template));
     }
     return absl::OkStatus();
   }
 
-  absl::Status Render(const std::string& name, const ChatTemplate& chat_template) {
-    ChatTemplateInput input{.messages = LongConversation(),
-                            .tools = ordered_json::parse(R"([{"type": "function", "function": {
+  absl::Status Render(const std::string& name, const text::ChatTemplate& chat_template) {
+    text::ChatTemplateInput input{.messages = LongConversation(),
+                                  .tools = ordered_json::parse(R"([{"type": "function", "function": {
                                 "name": "search", "description": "Finds documents", "parameters": {
                                 "type": "object", "required": ["query"], "properties": {
                                 "query": {"type": "string"}, "limit": {"type": "integer"}}}}}])"),
-                            .kwargs = nullptr,
-                            .role_tokens = tokenizer_->role_tokens()};
-    if (!chat_template.Render(input).ok()) SpellArguments(input.messages);
+                                  .kwargs = nullptr,
+                                  .role_tokens = tokenizer_->role_tokens()};
+    if (!chat_template.Render(input).ok()) text::SpellArguments(input.messages);
     RETURN_IF_ERROR(chat_template.Render(input).status());
     size_t bytes = 0;
     const double seconds = MedianSeconds([&] {
@@ -178,7 +179,7 @@ class TextBench {
 
   // An answer of the model: reasoning, content, and one call whose arguments are a third of it.
   absl::Status ReadAnswers() const {
-    ASSIGN_OR_RETURN(const OutputFormat format, ChooseOutputFormat(*tokenizer_, "auto", "auto"));
+    ASSIGN_OR_RETURN(const text::OutputFormat format, text::ChooseOutputFormat(*tokenizer_, "auto", "auto"));
     for (const auto& [language, text] :
          {std::pair<const char*, std::string_view>{"english", english_}, {"chinese", chinese_}}) {
       const std::vector<TokenId> tokens = AnswerTokens(format, Pieces(text, kAnswerBytes / 3));
@@ -186,24 +187,27 @@ class TextBench {
       const auto say = [&, name = language](const char* dialect, auto make_writer) {
         Say(fmt::format("{} {}", dialect, name), format, tokens, make_writer);
       };
-      say("chat", [](const auto& request, auto context) { return ChatWriter(request, context); });
-      say("completions", [](const auto& request, auto context) { return TextWriter(request, context); });
-      say("messages", [](const auto& request, auto context) { return MessagesWriter(request, context); });
+      say("chat", [](const auto& request, auto context) { return serving::ChatWriter(request, context); });
+      say("completions",
+          [](const auto& request, auto context) { return serving::TextWriter(request, context); });
+      say("messages",
+          [](const auto& request, auto context) { return serving::MessagesWriter(request, context); });
       say("responses", [](const auto&, auto context) {
-        return ResponsesWriter(context, ResponsesFields(), [](const ordered_json&) {});
+        return serving::ResponsesWriter(context, serving::ResponsesFields(), [](const ordered_json&) {});
       });
     }
     return absl::OkStatus();
   }
 
-  void Parse(const char* language, const OutputFormat& format, const std::vector<TokenId>& tokens) const {
+  void Parse(const char* language, const text::OutputFormat& format,
+             const std::vector<TokenId>& tokens) const {
     size_t bytes = 0;
     const double seconds = MedianSeconds([&] {
-      OutputParser parser(*tokenizer_, format, {.calls = true, .tools = {}, .prompt_mark = {}});
-      std::vector<AnswerDelta> deltas;
+      text::OutputParser parser(*tokenizer_, format, {.calls = true, .tools = {}, .prompt_mark = {}});
+      std::vector<text::AnswerDelta> deltas;
       bytes = 0;
       const auto take = [&] {
-        for (const AnswerDelta& delta : deltas) bytes += delta.text.size();
+        for (const text::AnswerDelta& delta : deltas) bytes += delta.text.size();
         deltas.clear();
       };
       for (const TokenId token : tokens) {
@@ -221,22 +225,23 @@ class TextBench {
   // The whole way of a token that the engine drew: detokenised, parsed, looked through for stop strings, kept
   // for the whole answer, and written as its event.
   template <typename MakeWriter>
-  void Say(const std::string& of, const OutputFormat& format, const std::vector<TokenId>& tokens,
+  void Say(const std::string& of, const text::OutputFormat& format, const std::vector<TokenId>& tokens,
            MakeWriter make_writer) const {
-    GenerationRequest request{.stop = {"\n\nUser:"}, .stream = true, .include_usage = true};
-    request.conversation = Conversation{.tools = ordered_json::array()};
+    serving::GenerationRequest request{.stop = {"\n\nUser:"}, .stream = true, .include_usage = true};
+    request.conversation = serving::Conversation{.tools = ordered_json::array()};
     const std::vector<TokenId> no_tokens;
     size_t bytes = 0;
     const double seconds = MedianSeconds([&] {
-      Choice choice(request,
-                    {.tokenizer = *tokenizer_, .format = format, .eos_token_ids = no_tokens, .prompt = {}});
-      auto writer = make_writer(request, AnswerContext{.tokenizer = *tokenizer_,
-                                                       .id = "chatcmpl-0123456789abcdef0123456789abcdef",
-                                                       .model = "Kimi-K2-Instruct",
-                                                       .created = 1'700'000'000,
-                                                       .prompts = {no_tokens}});
+      serving::Choice choice(
+          request, {.tokenizer = *tokenizer_, .format = format, .eos_token_ids = no_tokens, .prompt = {}});
+      auto writer =
+          make_writer(request, serving::AnswerContext{.tokenizer = *tokenizer_,
+                                                      .id = "chatcmpl-0123456789abcdef0123456789abcdef",
+                                                      .model = "Kimi-K2-Instruct",
+                                                      .created = 1'700'000'000,
+                                                      .prompts = {no_tokens}});
       bytes = 0;
-      TokenEvent event{.tokens = {0}, .error = {}};
+      engine::TokenEvent event{.tokens = {0}, .error = {}};
       for (const TokenId token : tokens) {
         event.tokens[0] = token;
         bytes += writer.Events(choice, choice.Take(event)).size();
@@ -246,39 +251,39 @@ class TextBench {
     Report("say", of, "tokens", tokens.size(), "us", seconds * 1e6 / static_cast<double>(tokens.size()));
   }
 
-  std::vector<TokenId> AnswerTokens(const OutputFormat& format,
+  std::vector<TokenId> AnswerTokens(const text::OutputFormat& format,
                                     const std::vector<std::string_view>& parts) const {
     NUMOE_CHECK_GE(parts.size(), size_t{3}) << "reasoning, content and arguments";
     std::vector<TokenId> tokens;
-    const auto mark = [&](Mark wanted) {
+    const auto mark = [&](text::Mark wanted) {
       for (const auto& [id, of_id] : format.marks) {
         if (of_id == wanted) return tokens.push_back(id);
       }
     };
     const auto text = [&](std::string_view part) {
-      const std::vector<TokenId> ids = tokenizer_->Encode(part, Specials::kAsText);
+      const std::vector<TokenId> ids = tokenizer_->Encode(part, text::Specials::kAsText);
       tokens.insert(tokens.end(), ids.begin(), ids.end());
     };
-    mark(Mark::kThinkBegin);
+    mark(text::Mark::kThinkBegin);
     text(parts[0]);
-    mark(Mark::kThinkEnd);
+    mark(text::Mark::kThinkEnd);
     text(parts[1]);
     const std::string arguments = ordered_json{{"text", parts[2]}}.dump();
-    if (format.tools == ToolSyntax::kNone) {
+    if (format.tools == text::ToolSyntax::kNone) {
       text(arguments);
       return tokens;
     }
-    mark(Mark::kSectionBegin);
-    mark(Mark::kCallBegin);
-    if (format.tools == ToolSyntax::kHermes) {
+    mark(text::Mark::kSectionBegin);
+    mark(text::Mark::kCallBegin);
+    if (format.tools == text::ToolSyntax::kHermes) {
       text(fmt::format("\n{{\"name\": \"write\", \"arguments\": {}}}\n", arguments));
     } else {
-      text(format.tools == ToolSyntax::kKimi ? "functions.write:0" : "write");
-      mark(Mark::kArguments);
+      text(format.tools == text::ToolSyntax::kKimi ? "functions.write:0" : "write");
+      mark(text::Mark::kArguments);
       text(arguments);
     }
-    mark(Mark::kCallEnd);
-    mark(Mark::kSectionEnd);
+    mark(text::Mark::kCallEnd);
+    mark(text::Mark::kSectionEnd);
     return tokens;
   }
 
@@ -294,7 +299,7 @@ class TextBench {
   }
 
   const TextBenchOptions& options_;
-  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<text::Tokenizer> tokenizer_;
   const std::string english_ = EnglishText(kTextBytes);
   const std::string chinese_ = ChineseText(kTextBytes);
 };
@@ -308,4 +313,4 @@ int RunTextBench(const TextBenchOptions& options) {
   return 2;
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

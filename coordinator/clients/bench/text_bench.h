@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace numoe {
+namespace numoe::clients {
 
 struct TextBenchOptions {
   std::string model;                   // a folder with a tokeniser, or a GGUF file
@@ -23,4 +23,4 @@ struct TextBenchOptions {
 /// The program's exit code.
 int RunTextBench(const TextBenchOptions& options);
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 std::vector<double> PlanArrivals(size_t count, const ArrivalOptions& options) {
   NUMOE_CHECK(options.request_rate > 0 && options.burstiness > 0);
@@ -17,4 +17,4 @@ std::vector<double> PlanArrivals(size_t count, const ArrivalOptions& options) {
   return arrivals;
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-namespace numoe {
+namespace numoe::clients {
 
 struct ArrivalOptions {
   double request_rate = std::numeric_limits<double>::infinity();  // requests a second
@@ -21,4 +21,4 @@ struct ArrivalOptions {
 /// [count], ascending.
 std::vector<double> PlanArrivals(size_t count, const ArrivalOptions& options);
 
-}  // namespace numoe
+}  // namespace numoe::clients

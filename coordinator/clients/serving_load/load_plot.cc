@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 constexpr double kWidth = 960, kHeight = 796;
@@ -247,4 +247,4 @@ std::string DrawLoadPlot(const std::string& title, const std::string& subtitle,
   return Plot(points).Draw(title, subtitle);
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

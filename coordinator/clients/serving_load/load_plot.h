@@ -12,7 +12,7 @@
 
 #include "coordinator/clients/serving_load/load_report.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 struct LoadPoint {
   std::string label;  // "4 req/s"
@@ -23,4 +23,4 @@ struct LoadPoint {
 std::string DrawLoadPlot(const std::string& title, const std::string& subtitle,
                          const std::vector<LoadPoint>& points);
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -9,7 +9,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using nlohmann::ordered_json;
@@ -209,4 +209,4 @@ std::string ReportText(const LoadReport& report,
   return text;
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -11,7 +11,7 @@
 
 #include "coordinator/clients/serving_load/load_run.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 /// Milliseconds. All 0 where there is nothing.
 struct Spread {
@@ -45,4 +45,4 @@ nlohmann::ordered_json DetailsJson(const LoadResult& result);
 std::string ReportText(const LoadReport& report,
                        const std::vector<std::pair<std::string, std::string>>& heading);
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -9,7 +9,7 @@
 #include "common/base/status.h"
 #include "common/json/json_reader.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using nlohmann::json;
@@ -226,4 +226,4 @@ absl::StatusOr<std::vector<LoadRequest>> FileRequests(const FileRows& file, size
   return requests;
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

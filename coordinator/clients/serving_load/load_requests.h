@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/clients/serving_load/token_counter.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 struct LoadRequest {
   std::string prompt;
@@ -46,4 +46,4 @@ struct FileRows {
 absl::StatusOr<std::vector<LoadRequest>> FileRequests(const FileRows& rows, size_t count, uint64_t seed,
                                                       TokenCounter& counter);
 
-}  // namespace numoe
+}  // namespace numoe::clients

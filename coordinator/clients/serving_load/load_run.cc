@@ -10,7 +10,7 @@
 #include "coordinator/net/client/answer_chunk.h"
 #include "coordinator/net/client/sse_reader.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 namespace asio = boost::asio;
@@ -27,7 +27,7 @@ class Flight {
       : result_(result),
         start_(Clock::now()),
         last_(start_),
-        reader_([this](const SseEvent& event) { OnEvent(event); }) {
+        reader_([this](const net::SseEvent& event) { OnEvent(event); }) {
     result_.start_s = Seconds(run_start, start_);
     result_.prompt_tokens = request.prompt_tokens;
   }
@@ -44,7 +44,7 @@ class Flight {
   }
 
   void OnEnd(absl::Status status) {
-    if (status.ok() && http_status_ != 200) status = HttpError(http_status_, refusal_);
+    if (status.ok() && http_status_ != 200) status = net::HttpError(http_status_, refusal_);
     if (status.ok() && !finished_)
       status = absl::UnavailableError("the stream ended without [DONE] or a finish reason");
     result_.ok = status.ok();
@@ -62,14 +62,14 @@ class Flight {
     return std::chrono::duration<double>(to - from).count();
   }
 
-  void OnEvent(const SseEvent& event) {
+  void OnEvent(const net::SseEvent& event) {
     if (!failure_.ok()) return;
     if (event.data == "[DONE]") {
       finished_ = true;
       return;
     }
     const Clock::time_point now = Clock::now();
-    const auto chunk = ReadAnswerChunk(event.data);
+    const auto chunk = net::ReadAnswerChunk(event.data);
     failure_ = chunk.status();
     if (!chunk.ok()) return;
     if (chunk->usage) {
@@ -98,12 +98,12 @@ class Flight {
   bool finished_ = false;
   std::string refusal_;
   absl::Status failure_;
-  SseReader reader_;
+  net::SseReader reader_;
 };
 
 class Runner {
  public:
-  Runner(HttpClient& client, const LoadPlan& plan,
+  Runner(net::HttpClient& client, const LoadPlan& plan,
          const std::function<void(const LoadRunProgress&)>& on_progress)
       : client_(client), plan_(plan), on_progress_(on_progress), arrival_(context_), report_(context_) {
     NUMOE_CHECK_EQ(plan.requests.size(), plan.arrivals.size());
@@ -170,7 +170,7 @@ class Runner {
       waiting_.pop_front();
       ++progress_.running;
       auto flight = std::make_shared<Flight>(start_, plan_.requests[i], result_.requests[i]);
-      HttpEvents events;
+      net::HttpEvents events;
       events.on_head = [flight](int status) { flight->OnHead(status); };
       events.on_body = [this, flight](std::string_view bytes) {
         const int64_t before = flight->pieces();
@@ -199,7 +199,7 @@ class Runner {
     Launch();
   }
 
-  HttpClient& client_;
+  net::HttpClient& client_;
   const LoadPlan& plan_;
   const std::function<void(const LoadRunProgress&)>& on_progress_;
   asio::io_context context_{1};
@@ -231,9 +231,9 @@ std::string RequestBody(const LoadRequest& request, const LoadRequestFormat& for
   return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-LoadResult RunLoad(HttpClient& client, const LoadPlan& plan,
+LoadResult RunLoad(net::HttpClient& client, const LoadPlan& plan,
                    const std::function<void(const LoadRunProgress&)>& on_progress) {
   return Runner(client, plan, on_progress).Run();
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

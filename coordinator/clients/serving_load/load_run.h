@@ -16,7 +16,7 @@
 #include "coordinator/net/client/http_client.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::clients {
 
 struct LoadRequestFormat {
   bool chat = false;  // /v1/chat/completions, else /v1/completions
@@ -59,9 +59,9 @@ struct LoadResult {
 };
 
 /// `on_progress` may be empty; it is called a few times a second and at the end.
-LoadResult RunLoad(HttpClient& client, const LoadPlan& plan,
+LoadResult RunLoad(net::HttpClient& client, const LoadPlan& plan,
                    const std::function<void(const LoadRunProgress&)>& on_progress);
 
 std::string RequestBody(const LoadRequest& request, const LoadRequestFormat& format);
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -6,14 +6,14 @@
 #include "common/json/json_reader.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using nlohmann::ordered_json;
 
 class ServerCounter final : public TokenCounter {
  public:
-  ServerCounter(HttpClient& client, const std::string& model) : client_(client), model_(model) {}
+  ServerCounter(net::HttpClient& client, const std::string& model) : client_(client), model_(model) {}
 
   absl::StatusOr<int> Count(std::string_view text) override {
     // "prompt" is vLLM's and SGLang's name, "content" llama.cpp's.
@@ -34,36 +34,37 @@ class ServerCounter final : public TokenCounter {
   std::string Describe() const override { return client_.url().ToString() + "/tokenize"; }
 
  private:
-  HttpClient& client_;
+  net::HttpClient& client_;
   const std::string model_;
 };
 
 class LocalCounter final : public TokenCounter {
  public:
-  LocalCounter(std::unique_ptr<Tokenizer> tokenizer, const std::string& checkpoint)
+  LocalCounter(std::unique_ptr<text::Tokenizer> tokenizer, const std::string& checkpoint)
       : tokenizer_(std::move(tokenizer)), checkpoint_(checkpoint) {}
 
   absl::StatusOr<int> Count(std::string_view text) override {
-    return static_cast<int>(tokenizer_->Encode(text, Specials::kAsText).size());
+    return static_cast<int>(tokenizer_->Encode(text, text::Specials::kAsText).size());
   }
   std::string Describe() const override { return checkpoint_; }
 
  private:
-  const std::unique_ptr<Tokenizer> tokenizer_;
+  const std::unique_ptr<text::Tokenizer> tokenizer_;
   const std::string checkpoint_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TokenCounter>> CountByServer(HttpClient& client, const std::string& model) {
+absl::StatusOr<std::unique_ptr<TokenCounter>> CountByServer(net::HttpClient& client,
+                                                            const std::string& model) {
   auto counter = std::make_unique<ServerCounter>(client, model);
   RETURN_IF_ERROR(counter->Count("one").status());
   return counter;
 }
 
 absl::StatusOr<std::unique_ptr<TokenCounter>> CountByTokenizer(const std::string& checkpoint) {
-  ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load(checkpoint));
+  ASSIGN_OR_RETURN(auto tokenizer, text::Tokenizer::Load(checkpoint));
   return std::make_unique<LocalCounter>(std::move(tokenizer), checkpoint);
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

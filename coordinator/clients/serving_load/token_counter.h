@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/net/client/http_client.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 class TokenCounter {
  public:
@@ -22,8 +22,9 @@ class TokenCounter {
 };
 
 /// NOT_FOUND: the server has no /tokenize. `client` outlives the counter.
-absl::StatusOr<std::unique_ptr<TokenCounter>> CountByServer(HttpClient& client, const std::string& model);
+absl::StatusOr<std::unique_ptr<TokenCounter>> CountByServer(net::HttpClient& client,
+                                                            const std::string& model);
 /// Errors are those of Tokenizer::Load.
 absl::StatusOr<std::unique_ptr<TokenCounter>> CountByTokenizer(const std::string& checkpoint);
 
-}  // namespace numoe
+}  // namespace numoe::clients

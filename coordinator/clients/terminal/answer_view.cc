@@ -2,7 +2,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 constexpr char kDim[] = "\x1b[2m", kCyan[] = "\x1b[36m", kPlain[] = "\x1b[0m";
@@ -50,7 +50,7 @@ void AnswerView::Write(std::string_view text, std::string& out) {
   out += rest;
 }
 
-std::string AnswerView::Show(const AnswerChunk& chunk) {
+std::string AnswerView::Show(const net::AnswerChunk& chunk) {
   std::string out;
   if (!chunk.reasoning.empty() && style_.person) {
     Enter(Part::kThinking, out);
@@ -60,7 +60,7 @@ std::string AnswerView::Show(const AnswerChunk& chunk) {
     Enter(Part::kContent, out);
     Write(chunk.content, out);
   }
-  for (const AnswerChunk::CallPart& part : chunk.calls) {
+  for (const net::AnswerChunk::CallPart& part : chunk.calls) {
     NUMOE_DCHECK_GE(part.index, 0);
     Enter(Part::kCall, out);
     if (part.index != call_ || !part.name.empty()) {
@@ -83,4 +83,4 @@ std::string AnswerView::Finish() {
   return out;
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -11,7 +11,7 @@
 
 #include "coordinator/net/client/answer_chunk.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 struct ViewStyle {
   bool person = false;  // else a pipe
@@ -22,7 +22,7 @@ class AnswerView {
  public:
   explicit AnswerView(ViewStyle style) : style_(style) {}
 
-  std::string Show(const AnswerChunk& chunk);
+  std::string Show(const net::AnswerChunk& chunk);
   /// The end, whole or broken off: colours are reset, the last line is ended.
   std::string Finish();
 
@@ -42,4 +42,4 @@ class AnswerView {
 /// Without C0 and C1 control characters other than LF and TAB. `text` is UTF-8.
 std::string WithoutControls(std::string_view text);
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -10,7 +10,7 @@
 #include "common/base/status.h"
 #include "common/json/json_reader.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using nlohmann::ordered_json;
@@ -103,10 +103,10 @@ void ChatHistory::AddQuestion(const std::string& text) {
   request_["messages"].push_back({{"role", "user"}, {"content", text}});
 }
 
-void ChatHistory::AddAnswer(const CollectedAnswer& answer) {
+void ChatHistory::AddAnswer(const net::CollectedAnswer& answer) {
   ordered_json message = {{"role", "assistant"}, {"content", answer.content}};
   if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
-  for (const CollectedAnswer::Call& call : answer.calls) {
+  for (const net::CollectedAnswer::Call& call : answer.calls) {
     message["tool_calls"].push_back({{"id", call.id},
                                      {"type", "function"},
                                      {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
@@ -114,7 +114,7 @@ void ChatHistory::AddAnswer(const CollectedAnswer& answer) {
   request_["messages"].push_back(std::move(message));
 }
 
-void ChatHistory::AddToolResult(const CollectedAnswer::Call& call, const std::string& result) {
+void ChatHistory::AddToolResult(const net::CollectedAnswer::Call& call, const std::string& result) {
   NUMOE_CHECK_GT(messages(), size_t{0}) << "a result follows its call";
   request_["messages"].push_back(
       {{"role", "tool"}, {"tool_call_id", call.id}, {"name", call.name}, {"content", result}});
@@ -188,4 +188,4 @@ absl::Status ChatHistory::Load(std::string_view text) {
   return absl::OkStatus();
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

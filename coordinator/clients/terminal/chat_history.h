@@ -13,7 +13,7 @@
 #include "coordinator/net/client/collected_answer.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::clients {
 
 class ChatHistory {
  public:
@@ -33,8 +33,8 @@ class ChatHistory {
   absl::Status SetTools(std::string_view json);
 
   void AddQuestion(const std::string& text);
-  void AddAnswer(const CollectedAnswer& answer);
-  void AddToolResult(const CollectedAnswer::Call& call, const std::string& result);
+  void AddAnswer(const net::CollectedAnswer& answer);
+  void AddToolResult(const net::CollectedAnswer::Call& call, const std::string& result);
 
   /// Drops everything but the system message.
   void Reset();
@@ -59,4 +59,4 @@ class ChatHistory {
   nlohmann::ordered_json request_ = {{"model", ""}, {"messages", nlohmann::ordered_json::array()}};
 };
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -18,7 +18,7 @@
 #include "coordinator/clients/terminal/line_input.h"
 #include "coordinator/net/client/model_list.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 struct ChatFlags {
@@ -77,7 +77,7 @@ absl::StatusOr<std::string> Question(const ChatFlags& f) {
   return question;
 }
 
-absl::StatusOr<ChatHistory> Begin(const ChatFlags& f, HttpClient& client) {
+absl::StatusOr<ChatHistory> Begin(const ChatFlags& f, net::HttpClient& client) {
   ChatHistory history;
   history.SetSystem(f.system);
   if (!f.tools.empty()) {
@@ -96,16 +96,16 @@ absl::StatusOr<ChatHistory> Begin(const ChatFlags& f, HttpClient& client) {
   }
   history.SetModel(f.model);
   if (f.model.empty()) {
-    ASSIGN_OR_RETURN(const std::vector<ModelCard> models, ListModels(client));
+    ASSIGN_OR_RETURN(const std::vector<net::ModelCard> models, net::ListModels(client));
     history.SetModel(models[0].id);
   }
   return history;
 }
 
 absl::StatusOr<int> Run(const ChatFlags& f) {
-  ASSIGN_OR_RETURN(const Url url, ParseUrl(f.url));
+  ASSIGN_OR_RETURN(const net::Url url, net::ParseUrl(f.url));
   ASSIGN_OR_RETURN(const std::string question, Question(f));
-  ASSIGN_OR_RETURN(const auto client, HttpClient::Create(url, f.api_key));
+  ASSIGN_OR_RETURN(const auto client, net::HttpClient::Create(url, f.api_key));
   ASSIGN_OR_RETURN(const ChatHistory history, Begin(f, *client));
   Terminal terminal;
   terminal.print = [](std::string_view text) { Print(stdout, text); };
@@ -124,10 +124,10 @@ absl::StatusOr<int> Run(const ChatFlags& f) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients
 
 int main(int argc, char** argv) {
-  numoe::ChatFlags f;
+  numoe::clients::ChatFlags f;
   numoe::Flags flags("numoe-chat", "Talks to an OpenAI-compatible server.");
   flags.Add("url", f.url, "Of the server, http:// or https://");
   flags.Add("api-key", f.api_key, "Sent as Authorization: Bearer");
@@ -142,7 +142,7 @@ int main(int argc, char** argv) {
   flags.AddPositional("question", f.question,
                       "Asked at once; - stands for stdin; none: stdin, or a conversation");
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
-  const absl::StatusOr<int> code = numoe::Run(f);
+  const absl::StatusOr<int> code = numoe::clients::Run(f);
   if (code.ok()) return *code;
   const char* advice = code.status().code() == absl::StatusCode::kUnavailable
                            ? "; deploy/quickstart.sh starts a server here; --url, or NUMOE_URL, names another"

@@ -14,7 +14,7 @@
 #include "coordinator/net/client/model_list.h"
 #include "coordinator/net/client/sse_reader.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -67,7 +67,7 @@ void ChatSession::Talk() {
 
 absl::Status ChatSession::Continue(const ChatHistory& before) {
   while (true) {
-    CollectedAnswer answer;
+    net::CollectedAnswer answer;
     absl::Status status = Receive(answer);
     const bool stopped = status.code() == absl::StatusCode::kCancelled;
     if (stopped) {
@@ -91,9 +91,9 @@ absl::Status ChatSession::Continue(const ChatHistory& before) {
   }
 }
 
-absl::Status ChatSession::ReadToolResults(const CollectedAnswer& answer) {
+absl::Status ChatSession::ReadToolResults(const net::CollectedAnswer& answer) {
   NUMOE_CHECK(terminal_.read != nullptr);
-  for (const CollectedAnswer::Call& call : answer.calls) {
+  for (const net::CollectedAnswer::Call& call : answer.calls) {
     const std::optional<std::string> result =
         terminal_.read(fmt::format("result of {}> ", WithoutControls(call.name)));
     if (!result) {
@@ -105,12 +105,12 @@ absl::Status ChatSession::ReadToolResults(const CollectedAnswer& answer) {
   return absl::OkStatus();
 }
 
-void ChatSession::Show(const AnswerChunk& chunk, AnswerView& view, CollectedAnswer& answer) {
+void ChatSession::Show(const net::AnswerChunk& chunk, AnswerView& view, net::CollectedAnswer& answer) {
   answer.Add(chunk);
   if (const std::string text = view.Show(chunk); !text.empty()) terminal_.print(text);
 }
 
-absl::Status ChatSession::Receive(CollectedAnswer& answer) {
+absl::Status ChatSession::Receive(net::CollectedAnswer& answer) {
   boost::asio::io_context context(1);
   boost::asio::signal_set interrupt(context, SIGINT);
   AnswerView view(terminal_.style);
@@ -121,16 +121,16 @@ absl::Status ChatSession::Receive(CollectedAnswer& answer) {
   std::string whole;  // a reply that is no stream
   absl::Status end, failure;
   bool finished = false;
-  SseReader reader([&](const SseEvent& event) {
+  net::SseReader reader([&](const net::SseEvent& event) {
     if (event.data == "[DONE]") finished = true;
     if (finished || !failure.ok()) return;
-    const auto chunk = ReadAnswerChunk(event.data);
+    const auto chunk = net::ReadAnswerChunk(event.data);
     failure = chunk.status();
     if (!chunk.ok()) return;
     if (first_s_ == 0 && chunk->says_something()) first_s_ = since_start();
     Show(*chunk, view, answer);
   });
-  HttpEvents events;
+  net::HttpEvents events;
   events.on_head = [&](int status) { http_status = status; };
   events.on_body = [&](std::string_view bytes) -> absl::Status {
     if (http_status == 200 && stream_) {
@@ -153,9 +153,9 @@ absl::Status ChatSession::Receive(CollectedAnswer& answer) {
     if (!error) exchange->Cancel();
   });
   context.run();
-  if (end.ok() && http_status != 200) end = HttpError(http_status, whole);
+  if (end.ok() && http_status != 200) end = net::HttpError(http_status, whole);
   if (end.ok() && !stream_) {
-    const auto chunk = ReadAnswerChunk(whole);
+    const auto chunk = net::ReadAnswerChunk(whole);
     end = chunk.status();
     if (chunk.ok()) Show(*chunk, view, answer);
   } else if (end.ok() && !finished && answer.finish_reason.empty()) {
@@ -213,9 +213,9 @@ void ChatSession::Model(const std::string& name) {
     history_.SetModel(name);
     return Tell("model: " + WithoutControls(name));
   }
-  const auto models = ListModels(client_);
+  const auto models = net::ListModels(client_);
   if (!models.ok()) return Tell(Message(models.status()));
-  for (const ModelCard& model : *models) {
+  for (const net::ModelCard& model : *models) {
     const std::string length = model.max_model_len > 0 ? fmt::format(", {} tokens", model.max_model_len) : "";
     Tell(fmt::format("{} {}{}", model.id == history_.model() ? '*' : ' ', WithoutControls(model.id), length));
   }
@@ -264,4 +264,4 @@ void ChatSession::Tokens(const std::string&) {
                    usage_->prompt_tokens + usage_->completion_tokens, answered_tokens_));
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

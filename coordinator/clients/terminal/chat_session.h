@@ -16,7 +16,7 @@
 #include "coordinator/clients/terminal/chat_history.h"
 #include "coordinator/net/client/http_client.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 struct Terminal {
   std::function<void(std::string_view)> print;                                // the answer
@@ -28,7 +28,7 @@ struct Terminal {
 class ChatSession {
  public:
   /// `client` outlives the session.
-  ChatSession(HttpClient& client, Terminal terminal, ChatHistory history, bool stream)
+  ChatSession(net::HttpClient& client, Terminal terminal, ChatHistory history, bool stream)
       : client_(client), terminal_(std::move(terminal)), history_(std::move(history)), stream_(stream) {}
 
   /// One question and its answer. CANCELLED: stopped by SIGINT.
@@ -60,21 +60,21 @@ class ChatSession {
 
   // Lets the model speak until it calls no more tools; on failure the conversation becomes `before` again.
   absl::Status Continue(const ChatHistory& before);
-  absl::Status Receive(CollectedAnswer& answer);
-  absl::Status ReadToolResults(const CollectedAnswer& answer);
-  void Show(const AnswerChunk& chunk, AnswerView& view, CollectedAnswer& answer);
+  absl::Status Receive(net::CollectedAnswer& answer);
+  absl::Status ReadToolResults(const net::CollectedAnswer& answer);
+  void Show(const net::AnswerChunk& chunk, AnswerView& view, net::CollectedAnswer& answer);
   void Tell(const std::string& line) { terminal_.tell(line + "\n"); }
 
-  HttpClient& client_;
+  net::HttpClient& client_;
   const Terminal terminal_;
   ChatHistory history_;
   const bool stream_;
   bool leaving_ = false;
 
   // Of the last answer, for /tokens.
-  std::optional<ReportedUsage> usage_;
+  std::optional<net::ReportedUsage> usage_;
   double first_s_ = 0, whole_s_ = 0;
   int64_t answered_tokens_ = 0;  // by all answers
 };
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -11,7 +11,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 constexpr int kHistoryLinesMax = 1000;
@@ -134,4 +134,4 @@ std::optional<std::string> LineInput::Read(const std::string& prompt) {
   return block;
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-namespace numoe {
+namespace numoe::clients {
 
 class LineInput {
  public:
@@ -24,4 +24,4 @@ class LineInput {
   virtual std::optional<std::string> ReadLine(const std::string& prompt) = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -5,7 +5,7 @@
 #include "absl/hash/hash.h"
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 BlockPool::Edge BlockPool::MakeEdge(PrefixNode parent, std::string_view salt,
                                     absl::Span<const TokenId> tokens) {
@@ -163,4 +163,4 @@ void BlockPool::CheckInvariants() const {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

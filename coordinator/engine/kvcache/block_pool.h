@@ -26,7 +26,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 /// A prefix of whole blocks; never used again for another prefix.
 using PrefixNode = int64_t;
@@ -143,4 +143,4 @@ class BlockPool {
   uint64_t names_lost_ = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -2,14 +2,14 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 BatchFiller::BatchFiller(const TokenDrawer& drawer, bool deterministic) : drawer_(drawer) {
   batch_.deterministic = deterministic;
 }
 
-const StepBatch& BatchFiller::Fill(const std::vector<PlannedPart>& parts,
-                                   const std::vector<SequencePtr>& running, bool model_draws) {
+const execution::StepBatch& BatchFiller::Fill(const std::vector<PlannedPart>& parts,
+                                              const std::vector<SequencePtr>& running, bool model_draws) {
   batch_.sequences.clear();
   samples_.clear();
   if (model_draws) samples_.reserve(parts.size());
@@ -26,13 +26,13 @@ const StepBatch& BatchFiller::Fill(const std::vector<PlannedPart>& parts,
   return batch_;
 }
 
-const SampleSpec* BatchFiller::SampleFor(Sequence& s, int tokens) {
+const execution::SampleSpec* BatchFiller::SampleFor(Sequence& s, int tokens) {
   if (s.kv.cached + tokens < static_cast<int64_t>(s.tokens.size()) || s.only_prompt()) return nullptr;
-  const absl::StatusOr<SampleSpec> spec = drawer_.SpecOf(s);
+  const absl::StatusOr<execution::SampleSpec> spec = drawer_.SpecOf(s);
   if (!spec.ok()) return nullptr;
   NUMOE_CHECK_LT(samples_.size(), samples_.capacity());
   samples_.push_back(*spec);  // has room: the batch points into it
   return &samples_.back();
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -12,7 +12,7 @@
 #include "coordinator/engine/scheduler/token_drawer.h"
 #include "coordinator/execution/model/model.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 class BatchFiller {
  public:
@@ -20,15 +20,15 @@ class BatchFiller {
   BatchFiller(const TokenDrawer& drawer, bool deterministic);
 
   /// REQUIRES: the sequences have blocks for their parts.
-  const StepBatch& Fill(const std::vector<PlannedPart>& parts, const std::vector<SequencePtr>& running,
-                        bool model_draws);
+  const execution::StepBatch& Fill(const std::vector<PlannedPart>& parts,
+                                   const std::vector<SequencePtr>& running, bool model_draws);
 
  private:
-  const SampleSpec* SampleFor(Sequence& s, int tokens);
+  const execution::SampleSpec* SampleFor(Sequence& s, int tokens);
 
   const TokenDrawer& drawer_;
-  StepBatch batch_;
-  std::vector<SampleSpec> samples_;  // of the batch, where the model draws
+  execution::StepBatch batch_;
+  std::vector<execution::SampleSpec> samples_;  // of the batch, where the model draws
 };
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 absl::Span<const TokenId> BlockTables::BlockTokens(const Sequence& s, size_t block) const {
   const auto size = static_cast<size_t>(pool_.block_tokens());
@@ -96,4 +96,4 @@ void BlockTables::Release(Sequence& s) {
   s.kv.cached = 0;
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

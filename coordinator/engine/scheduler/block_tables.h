@@ -10,7 +10,7 @@
 #include "coordinator/engine/kvcache/block_pool.h"
 #include "coordinator/engine/scheduler/sequence.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 class BlockTables {
  public:
@@ -45,4 +45,4 @@ class BlockTables {
   const int64_t fixed_chunk_tokens_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -22,7 +22,7 @@
 #include "coordinator/execution/sampling/logprobs.h"
 #include "coordinator/execution/sampling/token_constraint.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 struct SamplingParams {
   double temperature = 1.0;  // 0: greedy
@@ -58,10 +58,10 @@ struct TokenEvent {
                                 // is the end or stop token
   int64_t cached_prompt_tokens = 0;  // tokens that were found in the prefix cache and not computed
   FinishReason finish = FinishReason::kNone;
-  absl::Status error;                              // not OK iff finish == kError
-  std::vector<TokenLogprobs> logprobs;             // [tokens] if the request asked for them
-  std::vector<TokenLogprobs> prompt_logprobs;      // [prompt tokens - 1], of all but the first; in the first
-                                                   // event with tokens, if asked for
+  absl::Status error;                                     // not OK iff finish == kError
+  std::vector<execution::TokenLogprobs> logprobs;         // [tokens] if the request asked for them
+  std::vector<execution::TokenLogprobs> prompt_logprobs;  // [prompt tokens - 1], of all but the first; in the
+                                                          // first event with tokens, if asked for
   std::chrono::steady_clock::time_point admitted;  // when it left the queue first; the epoch: it never did
 };
 
@@ -77,7 +77,7 @@ struct EngineRequest {
   std::vector<TokenId> prompt;  // at least one token
   std::string cache_salt;       // prefixes are shared only between requests of one salt
   SamplingParams sampling;
-  std::unique_ptr<TokenConstraint>
+  std::unique_ptr<execution::TokenConstraint>
       constraint;  // null: any token. With one, the model's end tokens always end
   std::function<void(const TokenEvent&)>
       on_event;  // on the engine's thread until finish != kNone, or the engine has taken a Cancel
@@ -125,4 +125,4 @@ class Engine {
   virtual bool Drain(int64_t deadline_ms) = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::engine

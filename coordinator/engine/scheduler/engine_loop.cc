@@ -16,12 +16,13 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 class EngineLoop final : public Engine {
  public:
-  EngineLoop(Model& model, ExpertBackend& experts, const EngineOptions& options, Metrics& metrics)
+  EngineLoop(execution::Model& model, execution::ExpertBackend& experts, const EngineOptions& options,
+             Metrics& metrics)
       : options_(options),
         experts_(experts),
         metrics_(metrics),
@@ -173,7 +174,7 @@ class EngineLoop final : public Engine {
   }
 
   const EngineOptions options_;
-  ExpertBackend& experts_;
+  execution::ExpertBackend& experts_;
   Metrics& metrics_;
   Scheduler scheduler_;  // engine thread only, but for its limits and counts
 
@@ -196,9 +197,9 @@ class EngineLoop final : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> StartEngine(Model& model, ExpertBackend& experts, const EngineOptions& options,
-                                    Metrics& metrics) {
+std::unique_ptr<Engine> StartEngine(execution::Model& model, execution::ExpertBackend& experts,
+                                    const EngineOptions& options, Metrics& metrics) {
   return std::make_unique<EngineLoop>(model, experts, options, metrics);
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

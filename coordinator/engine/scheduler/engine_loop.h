@@ -13,9 +13,9 @@
 #include "coordinator/execution/model/model.h"
 #include "coordinator/execution/transport/expert_backend.h"
 
-namespace numoe {
+namespace numoe::engine {
 
-std::unique_ptr<Engine> StartEngine(Model& model, ExpertBackend& experts, const EngineOptions& options,
-                                    Metrics& metrics);
+std::unique_ptr<Engine> StartEngine(execution::Model& model, execution::ExpertBackend& experts,
+                                    const EngineOptions& options, Metrics& metrics);
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -6,7 +6,7 @@
 #include "common/base/check.h"
 #include "coordinator/engine/scheduler/scheduler_limits.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 bool IsOver(FairPlaces::Time since, FairPlaces::Time now, int seconds) {
@@ -53,4 +53,4 @@ Sequence* FairPlaces::ToGiveUp(const std::vector<SequencePtr>& running, const Fa
   return std::count_if(running.begin(), running.end(), same) < 2 ? nullptr : &last;
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

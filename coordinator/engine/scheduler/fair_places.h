@@ -12,7 +12,7 @@
 
 #include "coordinator/engine/scheduler/fair_queue.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 class FairPlaces {
  public:
@@ -33,4 +33,4 @@ class FairPlaces {
   std::map<int, Time> last_seen_;  // when a tenant's last sequence ended, for a while
 };
 
-}  // namespace numoe
+}  // namespace numoe::engine

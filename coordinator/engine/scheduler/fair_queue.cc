@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 bool GoesBefore(const SequencePtr& a, const SequencePtr& b) { return a->GoesBefore(*b); }
@@ -79,4 +79,4 @@ void OrderByTurns(std::vector<SequencePtr>& running) {
   });
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

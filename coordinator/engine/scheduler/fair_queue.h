@@ -14,7 +14,7 @@
 #include "coordinator/engine/scheduler/sequence.h"
 #include "coordinator/engine/scheduler/tenant_lines.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 class FairQueue {
  public:
@@ -47,4 +47,4 @@ class FairQueue {
 /// other tenant, and who has most gives way first.
 void OrderByTurns(std::vector<SequencePtr>& running);
 
-}  // namespace numoe
+}  // namespace numoe::engine

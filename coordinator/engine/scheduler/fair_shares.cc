@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "coordinator/engine/scheduler/scheduler_limits.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 int64_t FairShares::Account::part() const { return int64_t{limits::kFairQuantumTokens} * weight; }
 
@@ -47,4 +47,4 @@ void FairShares::Charge(int tenant, int weight, int64_t tokens) {
   account->second.Take(tokens);
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <map>
 
-namespace numoe {
+namespace numoe::engine {
 
 class FairShares {
  public:
@@ -44,4 +44,4 @@ class FairShares {
   int64_t round_ = 0;                // the earliest of those who contend
 };
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 // How long the engine waits for a lost worker before it looks at its inbox again.
@@ -45,7 +45,8 @@ SequenceLimits SequenceLimitsOf(const EngineOptions& options) {
 
 }  // namespace
 
-Scheduler::Scheduler(Model& model, ExpertBackend& experts, const EngineOptions& options, Metrics& metrics)
+Scheduler::Scheduler(execution::Model& model, execution::ExpertBackend& experts, const EngineOptions& options,
+                     Metrics& metrics)
     : model_(model),
       experts_(experts),
       options_(options),
@@ -162,9 +163,9 @@ void Scheduler::RunStep() {
     NUMOE_CHECK(!plan.preempted.empty()) << "no progress: " << plan.ToString();
     return Settle();
   }
-  const StepBatch& batch = filler_.Fill(plan.parts, running_, model_.CanDraw());
+  const execution::StepBatch& batch = filler_.Fill(plan.parts, running_, model_.CanDraw());
   const EngineClock::time_point start = options_.now();
-  const absl::StatusOr<StepLogits> logits = model_.Forward(batch);
+  const absl::StatusOr<execution::StepLogits> logits = model_.Forward(batch);
   if (absl::IsUnavailable(logits.status())) return LoseStep(logits.status(), start);
   if (!logits.ok()) return EndAll(logits.status());
   lost_since_.reset();
@@ -259,7 +260,7 @@ void Scheduler::Charge(const Tenant& tenant, int tokens) {
   counter->Increment(tokens);
 }
 
-void Scheduler::Sample(const StepPlan& plan, const StepLogits& logits) {
+void Scheduler::Sample(const StepPlan& plan, const execution::StepLogits& logits) {
   StepRows rows(logits);
   const uint64_t generated = stats_.tokens_generated;
   for (const PlannedPart& part : plan.parts) {
@@ -288,13 +289,13 @@ absl::Status Scheduler::Advance(Sequence& s, StepRows& rows, size_t end) {
     s.ending->prompt_logprobs = TokenDrawer::TakeScores(s);
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(DrawnToken drawn, drawer_.Draw(s, rows.Next()));
+  ASSIGN_OR_RETURN(execution::DrawnToken drawn, drawer_.Draw(s, rows.Next()));
   Emit(s, std::move(drawn));
   return absl::OkStatus();
 }
 
 // Hands a token out; the last one goes with the ending.
-void Scheduler::Emit(Sequence& s, DrawnToken drawn) {
+void Scheduler::Emit(Sequence& s, execution::DrawnToken drawn) {
   NUMOE_CHECK_LT(static_cast<int64_t>(s.tokens.size()), s.tokens_max);
   const bool first = s.generated() == 0;
   const auto since = std::chrono::duration<double>(step_end_ - (first ? s.arrived : s.last_token)).count();
@@ -370,4 +371,4 @@ void Scheduler::Finish(Sequence& s) {
   --live_;
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -27,7 +27,7 @@
 #include "coordinator/execution/model/model.h"
 #include "coordinator/execution/transport/expert_backend.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 using EngineClock = std::chrono::steady_clock;
 
@@ -49,7 +49,8 @@ struct EngineOptions {
 class Scheduler {
  public:
   /// `model` and `experts` are used in Turn only; all three must outlive it.
-  Scheduler(Model& model, ExpertBackend& experts, const EngineOptions& options, Metrics& metrics);
+  Scheduler(execution::Model& model, execution::ExpertBackend& experts, const EngineOptions& options,
+            Metrics& metrics);
 
   /// What a sequence must fit to be added.
   const SequenceLimits& sequence_limits() const { return sequence_limits_; }
@@ -85,9 +86,9 @@ class Scheduler {
   void LoseStep(const absl::Status& status, EngineClock::time_point start);
   void RecordStep(const StepPlan& plan, EngineClock::time_point start);
   void Charge(const Tenant& tenant, int tokens);
-  void Sample(const StepPlan& plan, const StepLogits& logits);
+  void Sample(const StepPlan& plan, const execution::StepLogits& logits);
   absl::Status Advance(Sequence& s, StepRows& rows, size_t end);
-  void Emit(Sequence& s, DrawnToken drawn);
+  void Emit(Sequence& s, execution::DrawnToken drawn);
   void End(Sequence& s, FinishReason reason, const absl::Status& error = absl::OkStatus()) const;
   void EndAll(const absl::Status& error);
   void EndLate();
@@ -97,8 +98,8 @@ class Scheduler {
   void Queue(SequencePtr s);
   void ForEach(absl::FunctionRef<void(Sequence&)> visit);
 
-  Model& model_;
-  ExpertBackend& experts_;
+  execution::Model& model_;
+  execution::ExpertBackend& experts_;
   const EngineOptions options_;
   Metrics& metrics_;
   const SequenceLimits sequence_limits_;
@@ -123,4 +124,4 @@ class Scheduler {
   std::atomic<int> waiting_count_{0};
 };
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 absl::Status CheckToken(const char* name, TokenId token, int vocab) {
@@ -18,8 +18,9 @@ absl::Status CheckToken(const char* name, TokenId token, int vocab) {
 }
 
 absl::Status CheckCount(const char* name, std::optional<int> count) {
-  if (!count || (*count >= 0 && *count <= kLogprobsMax)) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("{}: {}, expected 0 to {}", name, *count, kLogprobsMax));
+  if (!count || (*count >= 0 && *count <= execution::kLogprobsMax)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{}: {}, expected 0 to {}", name, *count, execution::kLogprobsMax));
 }
 
 absl::Status CheckSampling(const SamplingParams& p, int vocab) {
@@ -48,19 +49,19 @@ std::vector<uint64_t> MaskOf(const std::vector<TokenId>& tokens, int vocab) {
   return mask;
 }
 
-std::unique_ptr<LogitRules> RulesOf(const EngineRequest& request, const SequenceLimits& limits) {
+std::unique_ptr<execution::LogitRules> RulesOf(const EngineRequest& request, const SequenceLimits& limits) {
   const SamplingParams& p = request.sampling;
-  LogitRuleParams params{.frequency_penalty = p.frequency_penalty,
-                         .presence_penalty = p.presence_penalty,
-                         .repetition_penalty = p.repetition_penalty,
-                         .bias = p.logit_bias,
-                         .min_tokens = p.min_tokens};
+  execution::LogitRuleParams params{.frequency_penalty = p.frequency_penalty,
+                                    .presence_penalty = p.presence_penalty,
+                                    .repetition_penalty = p.repetition_penalty,
+                                    .bias = p.logit_bias,
+                                    .min_tokens = p.min_tokens};
   if (p.min_tokens > 0) {
     params.late = limits.eos_token_ids;
     params.late.insert(params.late.end(), p.stop_token_ids.begin(), p.stop_token_ids.end());
   }
-  if (LogitRules::IsNothing(params)) return nullptr;
-  return std::make_unique<LogitRules>(std::move(params), request.prompt, limits.vocab);
+  if (execution::LogitRules::IsNothing(params)) return nullptr;
+  return std::make_unique<execution::LogitRules>(std::move(params), request.prompt, limits.vocab);
 }
 
 // With so many tokens, the prompt's included, the answer is as long as was asked for, or the context full.
@@ -102,4 +103,4 @@ absl::StatusOr<SequencePtr> MakeSequence(EngineRequest request, const SequenceLi
   return std::make_unique<Sequence>(std::move(request), limits);
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -16,7 +16,7 @@
 #include "coordinator/engine/scheduler/engine.h"
 #include "coordinator/execution/sampling/logit_rules.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 /// What a sequence must fit.
 struct SequenceLimits {
@@ -60,12 +60,12 @@ struct Sequence {
 
   /// What its next token is drawn by, and what its prompt's tokens were worth, which TokenDrawer writes.
   struct Drawing {
-    std::unique_ptr<LogitRules> rules;  // null: none
+    std::unique_ptr<execution::LogitRules> rules;  // null: none
     std::optional<absl::StatusOr<absl::Span<const uint64_t>>>
         mask;                    // by the constraint, of the next token, once it was asked; empty: all
     std::vector<uint64_t> both;  // where `mask` lies if allowed_token_ids and the constraint both have one
-    std::vector<TokenLogprobs> scores;  // of the prompt, until they are handed out
-    int64_t scored = 0;                 // prompt tokens after the first whose probability is known
+    std::vector<execution::TokenLogprobs> scores;  // of the prompt, until they are handed out
+    int64_t scored = 0;                            // prompt tokens after the first whose probability is known
   };
   Drawing drawing;
 
@@ -93,4 +93,4 @@ using SequencePtr = std::unique_ptr<Sequence>;
 /// range; the message begins with the parameter's name. Any thread.
 absl::StatusOr<SequencePtr> MakeSequence(EngineRequest request, const SequenceLimits& limits);
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace numoe {
+namespace numoe::engine {
 
 std::map<int, int> Contenders(const std::vector<SequencePtr>& running, const TenantLines& waiting) {
   std::map<int, int> weights;
@@ -52,4 +52,4 @@ SequenceView ViewWaiting(Sequence& s, const BlockTables& tables, const BlockPool
           .tenant = s.request.tenant.id};
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

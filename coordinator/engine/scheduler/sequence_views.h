@@ -12,7 +12,7 @@
 #include "coordinator/engine/scheduler/sequence.h"
 #include "coordinator/engine/scheduler/step_planner.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 /// `prompt_tokens`: the most that a step computes of one sequence. What is shared is left out where the step
 /// cannot need it.
@@ -25,4 +25,4 @@ std::map<int, int> Contenders(const std::vector<SequencePtr>& running, const Ten
 /// Those with one token to compute.
 int CountDecoding(const std::vector<SequencePtr>& running);
 
-}  // namespace numoe
+}  // namespace numoe::engine

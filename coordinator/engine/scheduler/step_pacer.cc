@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 double Blend(double old, double found, double share) {
@@ -37,4 +37,4 @@ int StepPacer::PromptTokens(int decodes, int most) const {
   return std::min(most, static_cast<int>(std::clamp(fits, double{kLeastTokens}, double{1 << 20})));
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -7,7 +7,7 @@
 // calls such steps stall-free; there the budget is a constant that somebody measured. Engine thread only.
 #pragma once
 
-namespace numoe {
+namespace numoe::engine {
 
 class StepPacer {
  public:
@@ -33,4 +33,4 @@ class StepPacer {
   int mixed_steps_ = 0;       // since the last plain one
 };
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -8,7 +8,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 int BlocksFor(int64_t tokens, int block_tokens) {
@@ -286,4 +286,4 @@ std::string StepPlan::ToString() const {
   return text;
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -20,12 +20,12 @@
 #include "coordinator/engine/scheduler/tenant_lines.h"
 #include "coordinator/execution/device/kv_block.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 struct PlannerLimits {
   int sequences_max = 32;  // running at once
   int step_tokens = 2048;  // in one step, decode and prompt together
-  int block_tokens = kKvBlockTokens;
+  int block_tokens = execution::kKvBlockTokens;
   int mixed_prompt_tokens = 2048;  // in a step in which somebody decodes (step_pacer.h)
   int fixed_chunk_tokens =
       0;  // > 0: prompts are cut at multiples of this whatever the load (deterministic serving)
@@ -71,4 +71,4 @@ struct StepPlan {
 StepPlan PlanNextStep(const std::vector<SequenceView>& running, const WaitingLines& waiting, int free_blocks,
                       const PlannerLimits& limits, const FairShares& shares);
 
-}  // namespace numoe
+}  // namespace numoe::engine

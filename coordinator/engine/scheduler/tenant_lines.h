@@ -9,7 +9,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 struct TenantLine {
   int requests = 0;
@@ -34,4 +34,4 @@ inline bool FullQueueTakes(const TenantLines& waiting, int tenant, int weight, i
   return requests < 2 * int64_t{queue_max} && own->second.requests * weights < int64_t{queue_max} * weight;
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 absl::StatusOr<absl::Span<const uint64_t>> AskConstraint(Sequence& s) {
@@ -35,7 +35,7 @@ absl::Span<const float> TokenDrawer::Known(absl::Span<const float> logits) const
   return logits.subspan(0, std::min(logits.size(), static_cast<size_t>(vocab_)));
 }
 
-SamplingChoice TokenDrawer::ChoiceOf(const Sequence& s, absl::Span<const uint64_t> allowed) const {
+execution::SamplingChoice TokenDrawer::ChoiceOf(const Sequence& s, absl::Span<const uint64_t> allowed) const {
   const SamplingParams& p = s.request.sampling;
   return {.temperature = p.temperature,
           .top_p = p.top_p,
@@ -47,14 +47,15 @@ SamplingChoice TokenDrawer::ChoiceOf(const Sequence& s, absl::Span<const uint64_
           .rules = s.drawing.rules.get()};
 }
 
-absl::StatusOr<SampleSpec> TokenDrawer::SpecOf(Sequence& s) const {
+absl::StatusOr<execution::SampleSpec> TokenDrawer::SpecOf(Sequence& s) const {
   ASSIGN_OR_RETURN(const absl::Span<const uint64_t> allowed, AllowedTokens(s));
-  return SampleSpec{.choice = ChoiceOf(s, allowed), .vocab = vocab_, .logprobs = s.request.sampling.logprobs};
+  return execution::SampleSpec{
+      .choice = ChoiceOf(s, allowed), .vocab = vocab_, .logprobs = s.request.sampling.logprobs};
 }
 
-absl::StatusOr<DrawnToken> TokenDrawer::Draw(Sequence& s, const LogitRow& row) {
+absl::StatusOr<execution::DrawnToken> TokenDrawer::Draw(Sequence& s, const LogitRow& row) {
   NUMOE_DCHECK_NE(row.drawn != nullptr, !row.logits.empty());
-  absl::StatusOr<DrawnToken> drawn = row.drawn != nullptr ? *row.drawn : DrawOnHost(s, row.logits);
+  absl::StatusOr<execution::DrawnToken> drawn = row.drawn != nullptr ? *row.drawn : DrawOnHost(s, row.logits);
   if (!drawn.ok()) return drawn;
   NUMOE_CHECK(0 <= drawn->token && drawn->token < vocab_) << drawn->token;
   if (s.drawing.rules != nullptr) s.drawing.rules->Count(drawn->token);
@@ -65,12 +66,13 @@ absl::StatusOr<DrawnToken> TokenDrawer::Draw(Sequence& s, const LogitRow& row) {
   return drawn;
 }
 
-absl::StatusOr<DrawnToken> TokenDrawer::DrawOnHost(Sequence& s, absl::Span<const float> logits) {
+absl::StatusOr<execution::DrawnToken> TokenDrawer::DrawOnHost(Sequence& s, absl::Span<const float> logits) {
   ASSIGN_OR_RETURN(const absl::Span<const uint64_t> allowed, AllowedTokens(s));
-  DrawnToken drawn;
+  execution::DrawnToken drawn;
   ASSIGN_OR_RETURN(drawn.token, sampler_.Sample(logits, ChoiceOf(s, allowed)));
   if (const std::optional<int> top = s.request.sampling.logprobs) {
-    ASSIGN_OR_RETURN(TokenLogprobs found, ReadLogprobs(Known(logits), drawn.token, *top));
+    ASSIGN_OR_RETURN(execution::TokenLogprobs found,
+                     execution::ReadLogprobs(Known(logits), drawn.token, *top));
     drawn.logprobs.push_back(std::move(found));
   }
   return drawn;
@@ -80,10 +82,10 @@ absl::Status TokenDrawer::Score(Sequence& s, absl::Span<const float> logits) con
   NUMOE_CHECK_GT(s.unscored(), 0) << "sequence " << s.id;
   const TokenId next = s.tokens[static_cast<size_t>(s.drawing.scored) + 1];
   const int top = s.request.sampling.prompt_logprobs.value_or(0);
-  ASSIGN_OR_RETURN(TokenLogprobs found, ReadLogprobs(Known(logits), next, top));
+  ASSIGN_OR_RETURN(execution::TokenLogprobs found, execution::ReadLogprobs(Known(logits), next, top));
   s.drawing.scores.push_back(std::move(found));
   ++s.drawing.scored;
   return absl::OkStatus();
 }
 
-}  // namespace numoe
+}  // namespace numoe::engine

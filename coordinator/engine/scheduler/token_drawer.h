@@ -17,18 +17,18 @@
 #include "coordinator/execution/model/model.h"
 #include "coordinator/execution/sampling/sample_spec.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 /// A row that the model was asked for: what was drawn from it, or its logits.
 struct LogitRow {
   absl::Span<const float> logits = {};
-  const absl::StatusOr<DrawnToken>* drawn = nullptr;
+  const absl::StatusOr<execution::DrawnToken>* drawn = nullptr;
 };
 
 /// The rows that a step was asked for, one after the other.
 class StepRows {
  public:
-  explicit StepRows(const StepLogits& logits) : logits_(logits) {}
+  explicit StepRows(const execution::StepLogits& logits) : logits_(logits) {}
 
   size_t taken() const { return taken_; }
   LogitRow Next() {
@@ -43,7 +43,7 @@ class StepRows {
   }
 
  private:
-  const StepLogits& logits_;
+  const execution::StepLogits& logits_;
   size_t taken_ = 0;
   size_t read_ = 0;  // those of them that have logits
 };
@@ -53,21 +53,23 @@ class TokenDrawer {
   explicit TokenDrawer(int vocab) : vocab_(vocab), sampler_(vocab) {}
 
   /// How the token after `tokens` is to be drawn; holds until it has been. The constraint's error.
-  absl::StatusOr<SampleSpec> SpecOf(Sequence& s) const;
+  absl::StatusOr<execution::SampleSpec> SpecOf(Sequence& s) const;
   /// The token after `tokens`, and tells rules and constraint of it. `row`: the last token's.
-  absl::StatusOr<DrawnToken> Draw(Sequence& s, const LogitRow& row);
+  absl::StatusOr<execution::DrawnToken> Draw(Sequence& s, const LogitRow& row);
   /// The next prompt token's probability. REQUIRES: s.unscored() > 0. `logits`: the row of the token before.
   absl::Status Score(Sequence& s, absl::Span<const float> logits) const;
   /// What Score has found since they were last taken.
-  static std::vector<TokenLogprobs> TakeScores(Sequence& s) { return std::exchange(s.drawing.scores, {}); }
+  static std::vector<execution::TokenLogprobs> TakeScores(Sequence& s) {
+    return std::exchange(s.drawing.scores, {});
+  }
 
  private:
-  SamplingChoice ChoiceOf(const Sequence& s, absl::Span<const uint64_t> allowed) const;
-  absl::StatusOr<DrawnToken> DrawOnHost(Sequence& s, absl::Span<const float> logits);
+  execution::SamplingChoice ChoiceOf(const Sequence& s, absl::Span<const uint64_t> allowed) const;
+  absl::StatusOr<execution::DrawnToken> DrawOnHost(Sequence& s, absl::Span<const float> logits);
   absl::Span<const float> Known(absl::Span<const float> logits) const;
 
   const int vocab_;
-  Sampler sampler_;
+  execution::Sampler sampler_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::engine

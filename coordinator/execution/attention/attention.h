@@ -13,7 +13,7 @@
 #include "coordinator/execution/device/step_clock.h"
 #include "coordinator/execution/device/store.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class Attention {
  public:
@@ -30,4 +30,4 @@ class Attention {
 /// The attention that `config` asks for. `store` and `clock` outlive it.
 std::unique_ptr<Attention> MakeAttention(const ModelConfig& config, DeviceStore& store, StepClock& clock);
 
-}  // namespace numoe
+}  // namespace numoe::execution

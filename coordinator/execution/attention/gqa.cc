@@ -7,7 +7,7 @@
 #include "common/base/status.h"
 #include "coordinator/execution/attention/rope.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 GqaAttention::GqaAttention(const ModelConfig& config, DeviceStore& store, StepClock& clock)
     : config_(config),
@@ -84,4 +84,4 @@ void GqaAttention::Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, 
   ops.Linear(rows, heads_out_, {{w.out, {residual}, /*accumulate=*/true}});
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -9,7 +9,7 @@
 
 #include "coordinator/execution/attention/attention.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class GqaAttention final : public Attention {
  public:
@@ -39,4 +39,4 @@ class GqaAttention final : public Attention {
   std::vector<Weights> layers_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -7,7 +7,7 @@
 #include "common/base/status.h"
 #include "coordinator/execution/attention/rope.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 float SoftmaxScale(const ModelConfig& config) {
@@ -168,4 +168,4 @@ void MlaAttention::Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, 
   ops.Linear(rows, heads_out_, {{w.out, {residual}, /*accumulate=*/true}});
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -11,7 +11,7 @@
 
 #include "coordinator/execution/attention/attention.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class MlaAttention final : public Attention {
  public:
@@ -56,4 +56,4 @@ class MlaAttention final : public Attention {
   std::vector<Weights> layers_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // The pair index whose wavelength makes `rotations` turns over the original context.
@@ -55,4 +55,4 @@ double YarnSoftmaxFactor(const RopeConfig& config) {
   return m * m;
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

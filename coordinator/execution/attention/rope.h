@@ -9,7 +9,7 @@
 
 #include "common/weights/model_config.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 struct RopeFrequencies {
   std::vector<float> inverse;  // [dim / 2], radians per position
@@ -22,4 +22,4 @@ RopeFrequencies PlanRope(const RopeConfig& config);
 /// Factor of the softmax scale that YaRN with mscale_all_dim asks for: m * m (1 without YaRN).
 double YarnSoftmaxFactor(const RopeConfig& config);
 
-}  // namespace numoe
+}  // namespace numoe::execution

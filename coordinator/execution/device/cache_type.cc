@@ -2,7 +2,7 @@
 
 #include "fmt/format.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 absl::StatusOr<CacheType> ParseCacheType(const std::string& name) {
   if (name == "auto" || name == "bf16" || name == "bfloat16") return CacheType::kBf16;
@@ -13,4 +13,4 @@ absl::StatusOr<CacheType> ParseCacheType(const std::string& name) {
 
 const char* CacheTypeName(CacheType type) { return type == CacheType::kFp8 ? "fp8_e4m3" : "bf16"; }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 enum class CacheType : uint8_t { kBf16, kFp8 };
 
@@ -18,4 +18,4 @@ enum class CacheType : uint8_t { kBf16, kFp8 };
 absl::StatusOr<CacheType> ParseCacheType(const std::string& name);
 const char* CacheTypeName(CacheType type);
 
-}  // namespace numoe
+}  // namespace numoe::execution

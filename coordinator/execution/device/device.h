@@ -17,7 +17,7 @@
 #include "coordinator/execution/device/store.h"
 #include "coordinator/execution/transport/expert_backend.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// Bytes that a device holds for a model.
 struct DeviceMemory {
@@ -70,4 +70,4 @@ class Device {
   virtual std::string Describe() const = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -14,7 +14,7 @@
 #include "common/base/ids.h"
 #include "common/weights/checkpoint.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// An expert's weights as stored.
 struct ExpertMatrices {
@@ -48,4 +48,4 @@ class ExpertSlots {
   virtual absl::Status TakeCounts(absl::Span<uint32_t> counts) = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

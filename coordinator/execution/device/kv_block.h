@@ -7,11 +7,11 @@
 
 #include <cstdint>
 
-namespace numoe {
+namespace numoe::execution {
 
 inline constexpr int kKvBlockTokens = 16;
 
 /// Blocks that `tokens` tokens of one sequence take.
 constexpr int64_t KvBlocksFor(int64_t tokens) { return (tokens + kKvBlockTokens - 1) / kKvBlockTokens; }
 
-}  // namespace numoe
+}  // namespace numoe::execution

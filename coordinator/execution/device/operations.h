@@ -12,7 +12,7 @@
 #include "coordinator/execution/device/tensors.h"
 #include "coordinator/execution/gate/gate.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// The rows of a step that operations can run on together.
 enum class RowSet : uint8_t { kAll, kFirstHalf, kSecondHalf, kLogits };
@@ -61,4 +61,4 @@ class NoOperations final : public Operations {
   void Route(Rows, const Gate&, const GateParams&, Tensor, RouteTable) override {}
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

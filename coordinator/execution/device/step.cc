@@ -2,7 +2,7 @@
 
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 StagedExperts Step::StageExperts(Rows rows, LayerId layer, Tensor in, RouteTable routes) {
   NUMOE_CHECK_EQ(staged_, 0) << "a staged call was not sent";
@@ -40,4 +40,4 @@ absl::Status Step::AddDeferredExperts(DeferredExperts deferred, Tensor residual)
   return AddDeferred(deferred.work(), residual);
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

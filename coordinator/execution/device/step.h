@@ -25,7 +25,7 @@
 #include "coordinator/execution/device/tensors.h"
 #include "coordinator/execution/sampling/sample_spec.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// How a step's routed experts are computed.
 enum class StepWay : uint8_t {
@@ -128,4 +128,4 @@ class Step {
   int staged_ = 0, sent_ = 0, deferred_ = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-namespace numoe {
+namespace numoe::execution {
 
 enum class StepPart : uint8_t {
   kEmbed,
@@ -76,4 +76,4 @@ class StepClock {
   std::array<bool, kStepParts> ran_ = {};
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -13,7 +13,7 @@
 #include "common/base/ids.h"
 #include "coordinator/execution/sampling/sample_spec.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 struct StepLayout {
   std::vector<TokenId> tokens;          // [tokens]
@@ -55,4 +55,4 @@ inline StepLayout SliceRows(const StepLayout& layout, const RowRange& range) {
           .deferred_experts = layout.deferred_experts};
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -10,7 +10,7 @@
 #include "common/weights/checkpoint.h"
 #include "coordinator/execution/device/tensors.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class DeviceStore {
  public:
@@ -36,4 +36,4 @@ class DeviceStore {
   virtual uint64_t KvCacheBytes(const KvCacheSpec& spec) const = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -9,7 +9,7 @@
 #include "common/base/ids.h"
 #include "coordinator/execution/device/cache_type.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// What a tensor is for, so that a device can choose its element type: sums over layers and logits must not
 /// be rounded as what is multiplied next may be.
@@ -126,4 +126,4 @@ struct LatentAttendArgs {
   float scale = 1.0f;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -10,7 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
@@ -130,4 +130,4 @@ void GateSelector::MaskGroups() {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

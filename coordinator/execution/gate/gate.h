@@ -15,7 +15,7 @@
 #include "common/base/ids.h"
 #include "common/weights/model_config.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// How a gate turns logits into experts and weights.
 struct GateParams {
@@ -50,4 +50,4 @@ class GateSelector {
   std::vector<float> groups_;   // [n_group] group scores
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 GateParams MakeGateParams(const ModelConfig& config, const ModelOptions& options) {
@@ -246,4 +246,4 @@ int64_t Decoder::KvBytesPerToken() const {
   return static_cast<int64_t>(device_.store().KvCacheBytes(CacheOf(1))) / options_.kv_block_tokens;
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

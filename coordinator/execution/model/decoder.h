@@ -29,7 +29,7 @@
 #include "coordinator/execution/model/step_overlap.h"
 #include "coordinator/execution/model/step_plan.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class Decoder final : public Model {
  public:
@@ -97,4 +97,4 @@ class Decoder final : public Model {
   RouteTable routes_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

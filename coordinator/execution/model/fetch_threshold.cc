@@ -12,7 +12,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // Enough that every expert of a large model meets several tokens, and no more than a second or two.
@@ -74,4 +74,4 @@ int ChooseFetchThreshold(const WorkerPace& pace, double fetch_s) {
   return tokens < std::numeric_limits<int>::max() ? std::max(2, static_cast<int>(tokens)) : INT_MAX;
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

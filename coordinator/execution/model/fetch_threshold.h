@@ -10,7 +10,7 @@
 #include "common/weights/model_config.h"
 #include "coordinator/execution/transport/expert_backend.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// Seconds of one layer: call_s + tokens * token_s.
 struct WorkerPace {
@@ -29,4 +29,4 @@ WorkerPace PaceOf(int few_tokens, double few_s, int many_tokens, double many_s);
 /// At least 2; INT_MAX where the workers are faster whatever the tokens.
 int ChooseFetchThreshold(const WorkerPace& pace, double fetch_s);
 
-}  // namespace numoe
+}  // namespace numoe::execution

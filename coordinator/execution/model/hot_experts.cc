@@ -12,7 +12,7 @@
 #include "common/threading/thread_binding.h"
 #include "common/threading/thread_pool.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 constexpr auto kSaveInterval = std::chrono::minutes(5);
@@ -212,4 +212,4 @@ void HotExperts::FillFromQueue() {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -22,7 +22,7 @@
 #include "coordinator/execution/model/hot_plan.h"
 #include "coordinator/execution/model/model.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 struct HotExpertsReport {
   uint64_t on_device = 0;   // selections since the last report of experts that were in slots
@@ -96,4 +96,4 @@ class HotExperts final : public Model {
   std::thread thread_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

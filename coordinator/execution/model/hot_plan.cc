@@ -13,7 +13,7 @@
 #include "common/json/json_reader.h"
 #include "common/weights/mapped_file.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 constexpr int64_t kHeatFileBytesMax = 16 << 20;  // 61 layers of 384 experts take 0.3 MB
@@ -84,4 +84,4 @@ std::vector<ExpertSwap> PlanSwaps(const ExpertHeat& heat, const std::vector<std:
   return swaps;
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

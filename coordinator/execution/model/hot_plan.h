@@ -15,7 +15,7 @@
 #include "common/base/check.h"
 #include "common/base/ids.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 inline constexpr double kSwapGain = 1.25;
 
@@ -55,4 +55,4 @@ struct ExpertSwap {
 /// `held` [layers][slots], kNoExpert: empty; layers without slots are empty lists. Greatest gain first.
 std::vector<ExpertSwap> PlanSwaps(const ExpertHeat& heat, const std::vector<std::vector<ExpertId>>& held);
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -25,7 +25,7 @@
 #include "coordinator/execution/sampling/sample_spec.h"
 #include "coordinator/execution/transport/expert_backend.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// One sequence's part of a step. Filled by the scheduler.
 struct StepSequence {
@@ -82,4 +82,4 @@ class Model {
   virtual int64_t KvBytesPerToken() const = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 static_assert(kNoOverlap < kOverlapTokensMin && kMeasuredOverlap < kOverlapTokensMin, "no number of tokens");
@@ -67,4 +67,4 @@ void StepOverlap::Record(const StepSize& size, StepWay way, double seconds) {
   alike.halves.clear();
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -16,7 +16,7 @@
 
 #include "coordinator/execution/device/device.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// Values of ModelOptions::overlap_tokens beside a number of tokens, from kOverlapTokensMin on.
 inline constexpr int kNoOverlap = 0;
@@ -69,4 +69,4 @@ class StepOverlap {
   std::map<Key, Class> classes_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 StepLayout PlanStep(const StepBatch& batch, const ModelOptions& options) {
   StepLayout layout;
@@ -45,4 +45,4 @@ StepLayout PlanStep(const StepBatch& batch, const ModelOptions& options) {
   return layout;
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -7,9 +7,9 @@
 #include "coordinator/execution/device/step_layout.h"
 #include "coordinator/execution/model/model.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// REQUIRES: every sequence has tokens, and blocks for position + tokens.
 StepLayout PlanStep(const StepBatch& batch, const ModelOptions& options);
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // Logits whose largest is found together.
@@ -67,4 +67,4 @@ double SumOfExps(absl::Span<const float> logits, float best) {
   return total;
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

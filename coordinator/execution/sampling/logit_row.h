@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// Integers in the order of the floats (IEEE 754): unlike floats, the compiler takes their maximum in
 /// vectors.
@@ -47,4 +47,4 @@ absl::StatusOr<TokenId> FindBest(absl::Span<const float> logits);
 /// The sum of exp(logit - best), where no logit is larger than `best`.
 double SumOfExps(absl::Span<const float> logits, float best);
 
-}  // namespace numoe
+}  // namespace numoe::execution

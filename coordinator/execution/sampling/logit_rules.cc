@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // Far beyond every logit; what a rule makes of one stays a number.
@@ -89,4 +89,4 @@ void LogitRules::Apply(absl::FunctionRef<float*(TokenId token)> logit_of, bool f
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -18,7 +18,7 @@
 #include "common/base/ids.h"
 #include "coordinator/execution/sampling/token_rule.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// The logit of a token that cannot be drawn.
 inline constexpr float kForbiddenLogit = std::numeric_limits<float>::lowest();
@@ -73,4 +73,4 @@ class LogitRules {
   absl::flat_hash_map<TokenId, size_t> places_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -8,7 +8,7 @@
 #include "common/base/status.h"
 #include "coordinator/execution/sampling/logit_row.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // Logits that are looked at one by one if their largest is among the best so far: few blocks are.
@@ -76,4 +76,4 @@ absl::StatusOr<TokenLogprobs> ReadLogprobs(absl::Span<const float> logits, Token
   return found;
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

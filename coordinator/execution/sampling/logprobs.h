@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// Most alternatives that can be asked for; OpenAI's limit.
 inline constexpr int kLogprobsMax = 20;
@@ -30,4 +30,4 @@ struct TokenLogprobs {
 /// REQUIRES: `chosen` is in the row; 0 <= top <= kLogprobsMax.
 absl::StatusOr<TokenLogprobs> ReadLogprobs(absl::Span<const float> logits, TokenId chosen, int top);
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -12,7 +12,7 @@
 #include "coordinator/execution/sampling/logprobs.h"
 #include "coordinator/execution/sampling/sampler.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 struct SampleSpec {
   SamplingChoice choice;
@@ -29,4 +29,4 @@ struct DrawnToken {
 /// NaN or infinity in the row; INTERNAL: no token may come.
 using DrawnRow = std::optional<absl::StatusOr<DrawnToken>>;
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -9,7 +9,7 @@
 #include "common/base/status.h"
 #include "coordinator/execution/sampling/logit_row.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // Candidates are sorted level by level: the first holds weights down to exp(-kLevelDepth) of the best, the
@@ -198,4 +198,4 @@ absl::StatusOr<TokenId> Sampler::SampleAmong(absl::Span<const float> logits, con
   return candidates_[std::min(kept, candidates_.size()) - 1].token;  // rounding left a little
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

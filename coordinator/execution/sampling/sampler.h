@@ -18,7 +18,7 @@
 #include "common/base/ids.h"
 #include "coordinator/execution/sampling/logit_rules.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 struct SamplingChoice {
   double temperature = 1.0;
@@ -69,4 +69,4 @@ class Sampler {
 /// Uniform in [0, 1) from a seed and a counter (SplitMix64, https://doi.org/10.1145/2714064.2660195).
 double CounterUniform(uint64_t seed, uint64_t counter);
 
-}  // namespace numoe
+}  // namespace numoe::execution

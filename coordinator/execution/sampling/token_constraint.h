@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class TokenConstraint {
  public:
@@ -23,4 +23,4 @@ class TokenConstraint {
   virtual void Accept(TokenId token) = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

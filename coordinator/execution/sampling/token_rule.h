@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace numoe {
+namespace numoe::execution {
 
 struct TokenRule {
   int32_t token = 0;
@@ -17,4 +17,4 @@ struct TokenRule {
   bool late = false;  // may not come before min_tokens
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class ExpertMemory;  // expert_memory.h
 
@@ -61,4 +61,4 @@ class DirectExperts {
   virtual absl::Status EndDirect(int calls, int deferring, const absl::Status& result) = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "common/transport/layer_call.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class DirectExperts;  // direct_experts.h
 
@@ -53,4 +53,4 @@ class ExpertBackend {
   virtual DirectExperts* direct() { return nullptr; }
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

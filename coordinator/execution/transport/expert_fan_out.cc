@@ -11,7 +11,7 @@
 #include "common/base/status.h"
 #include "common/transport/call_codec.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -235,4 +235,4 @@ absl::Status ExpertFanOut::EndDirect(int calls, int deferring, const absl::Statu
   return result.ok() ? result : StepLost(result);
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -22,7 +22,7 @@
 #include "coordinator/execution/transport/expert_backend.h"
 #include "coordinator/execution/transport/worker_sessions.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// What the engine thread does with the workers; each layer of a step is a call.
 struct CallActivity {
@@ -103,4 +103,4 @@ class ExpertFanOut final : public ExpertBackend, public DirectExperts {
   std::thread watchdog_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

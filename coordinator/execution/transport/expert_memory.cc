@@ -15,7 +15,7 @@
 #include "common/base/status.h"
 #include "common/transport/mailbox_segment.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // More than a process can map; sums of sizes below it do not overflow.
@@ -130,4 +130,4 @@ bool ExpertMemory::Retire() {
   return true;
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -15,7 +15,7 @@
 #include "common/base/mutex.h"
 #include "common/transport/mapped_weights.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// Which part of the model a worker holds.
 struct ExpertShare {
@@ -66,4 +66,4 @@ class ExpertMemory {
   void* base_ = nullptr;  // null: retired; changes only while it is not in use
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -7,7 +7,7 @@
 #include "absl/types/span.h"
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 void MergeExpertRows(const ExpertRows& one, bool slice_by_expert, ExpertRows& all) {
   NUMOE_CHECK_EQ(one.rows.size(), static_cast<size_t>(one.layers) * static_cast<size_t>(one.experts));
@@ -35,4 +35,4 @@ std::string ExpertRowsJson(const ExpertRows& rows, const std::vector<bool>& laye
   return json + "]}";
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

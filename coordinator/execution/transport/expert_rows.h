@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace numoe {
+namespace numoe::execution {
 
 struct ExpertRows {
   int layers = 0;
@@ -26,4 +26,4 @@ void MergeExpertRows(const ExpertRows& one, bool slice_by_expert, ExpertRows& al
 /// REQUIRES: layer_is_moe has rows.layers entries.
 std::string ExpertRowsJson(const ExpertRows& rows, const std::vector<bool>& layer_is_moe);
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 using Clock = std::chrono::steady_clock;
 
@@ -59,4 +59,4 @@ absl::Status Heartbeat::Look() {
   return absl::UnavailableError(status_.error_message());
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

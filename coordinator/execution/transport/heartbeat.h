@@ -20,7 +20,7 @@
 #include "absl/status/status.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class Heartbeat {
  public:
@@ -52,4 +52,4 @@ class Heartbeat {
   grpc::Status status_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

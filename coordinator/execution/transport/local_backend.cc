@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 absl::Status LocalBackend::Start(const LayerCallView& call) {
   NUMOE_CHECK_EQ(call.experts.size(),
@@ -36,4 +36,4 @@ absl::Status LocalBackend::FinishDeferred(absl::Span<float> out) {
   return absl::OkStatus();
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -11,7 +11,7 @@
 #include "common/transport/layer_call.h"
 #include "coordinator/execution/transport/expert_backend.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class LocalBackend final : public ExpertBackend {
  public:
@@ -31,4 +31,4 @@ class LocalBackend final : public ExpertBackend {
   std::vector<std::vector<float>> deferred_;  // [executors][tokens, hidden]; computed while the call is valid
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

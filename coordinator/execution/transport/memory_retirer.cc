@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using Memories = std::vector<std::shared_ptr<ExpertMemory>>;
@@ -80,4 +80,4 @@ void MemoryRetirer::Run() {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

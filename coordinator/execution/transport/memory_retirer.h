@@ -14,7 +14,7 @@
 #include "common/base/mutex.h"
 #include "coordinator/execution/transport/expert_memory.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class MemoryRetirer {
  public:
@@ -43,4 +43,4 @@ class MemoryRetirer {
   std::thread thread_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

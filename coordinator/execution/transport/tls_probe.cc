@@ -16,7 +16,7 @@
 #include "common/base/file_descriptor.h"
 #include "common/transport/certificate.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 struct Deleter {
@@ -188,4 +188,4 @@ absl::Status ProbeTls(const std::string& address, const TlsIdentity* identity,
   return found;
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "common/transport/tls_identity.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// `address`: HOST:PORT; `identity`: ours, or null where we speak plain text. FAILED_PRECONDITION: somebody
 /// has to change something; says what of the worker, without its name. OK: nothing is wrong with TLS, or
@@ -20,4 +20,4 @@ namespace numoe {
 absl::Status ProbeTls(const std::string& address, const TlsIdentity* identity,
                       std::chrono::milliseconds patience);
 
-}  // namespace numoe
+}  // namespace numoe::execution

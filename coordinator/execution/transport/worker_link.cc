@@ -27,7 +27,7 @@
 #include "coordinator/execution/transport/tls_probe.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 constexpr int kConnectTimeoutMs = 2'000;
@@ -445,4 +445,4 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
   return std::make_unique<StreamLink>(identity, options, channel);
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -22,7 +22,7 @@
 #include "coordinator/execution/transport/expert_memory.h"
 #include "coordinator/execution/transport/expert_rows.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 enum class DataPath : uint8_t { kAuto, kSharedMemory, kGrpc };
 
@@ -84,4 +84,4 @@ class WorkerLink {
   virtual void Abort() = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

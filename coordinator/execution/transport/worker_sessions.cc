@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -213,4 +213,4 @@ absl::StatusOr<ExpertRows> WorkerSessions::CountedRows() const {
   return all;
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -22,7 +22,7 @@
 #include "coordinator/execution/transport/memory_retirer.h"
 #include "coordinator/execution/transport/worker_table.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 struct SessionOptions {
   std::vector<std::string> addresses;
@@ -92,4 +92,4 @@ class WorkerSessions {
   std::vector<std::thread> connectors_;  // [address]
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -5,7 +5,7 @@
 #include "absl/strings/escaping.h"
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 const char* SliceName(bool by_expert) { return by_expert ? "expert" : "intermediate"; }
@@ -52,4 +52,4 @@ absl::Status CheckFits(const WorkerIdentity& found, size_t index, absl::Span<con
   return absl::OkStatus();
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "coordinator/execution/transport/worker_link.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 struct WorkerStatus {
   std::string address;
@@ -28,4 +28,4 @@ struct WorkerStatus {
 /// to do; it does not name the worker itself.
 absl::Status CheckFits(const WorkerIdentity& found, size_t index, absl::Span<const WorkerStatus> workers);
 
-}  // namespace numoe
+}  // namespace numoe::execution

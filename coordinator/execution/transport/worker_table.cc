@@ -9,7 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 WorkerTable::WorkerTable(const std::vector<std::string>& addresses, Metrics& metrics) : metrics_(metrics) {
   for (const std::string& address : addresses) {
@@ -158,4 +158,4 @@ std::vector<std::shared_ptr<ExpertMemory>> WorkerTable::MappedExperts() const {
   return all;
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

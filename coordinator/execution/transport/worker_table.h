@@ -19,7 +19,7 @@
 #include "coordinator/execution/transport/worker_link.h"
 #include "coordinator/execution/transport/worker_status.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// A live session, for the calls of one step or layer.
 struct WorkerSession {
@@ -86,4 +86,4 @@ class WorkerTable {
   bool change_ = false;          // nobody has asked TakeChange since it differed
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

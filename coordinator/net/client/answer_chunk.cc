@@ -6,7 +6,7 @@
 #include "common/base/status.h"
 #include "common/json/json_reader.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 using nlohmann::ordered_json;
@@ -109,4 +109,4 @@ absl::Status HttpError(int http_status, std::string_view body) {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace numoe {
+namespace numoe::net {
 
 struct ReportedUsage {
   int64_t prompt_tokens = 0;
@@ -47,4 +47,4 @@ absl::StatusOr<AnswerChunk> ReadAnswerChunk(std::string_view json);
 /// 400 (INVALID_ARGUMENT), 401 and 403 (UNAUTHENTICATED), 404 (NOT_FOUND), 429 and 503 (UNAVAILABLE) apart.
 absl::Status HttpError(int http_status, std::string_view body);
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "coordinator/net/client/client_limits.h"
 
-namespace numoe {
+namespace numoe::net {
 
 void CollectedAnswer::Add(const AnswerChunk& chunk) {
   reasoning += chunk.reasoning;
@@ -22,4 +22,4 @@ void CollectedAnswer::Add(const AnswerChunk& chunk) {
   if (chunk.usage) usage = chunk.usage;
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -9,7 +9,7 @@
 
 #include "coordinator/net/client/answer_chunk.h"
 
-namespace numoe {
+namespace numoe::net {
 
 struct CollectedAnswer {
   struct Call {
@@ -27,4 +27,4 @@ struct CollectedAnswer {
   void Add(const AnswerChunk& chunk);
 };
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -20,7 +20,7 @@
 #include "coordinator/net/client/answer_chunk.h"
 #include "coordinator/net/client/client_limits.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 namespace asio = boost::asio;
@@ -292,4 +292,4 @@ absl::StatusOr<std::string> HttpClient::FetchOk(HttpCall call) {
   return std::move(reply.body);
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

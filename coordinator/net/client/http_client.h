@@ -24,7 +24,7 @@
 #include "coordinator/net/client/client_limits.h"
 #include "coordinator/net/client/url.h"
 
-namespace numoe {
+namespace numoe::net {
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
@@ -96,4 +96,4 @@ class HttpClient {
   boost::asio::ssl::context tls_{boost::asio::ssl::context::tls_client};
 };
 
-}  // namespace numoe
+}  // namespace numoe::net

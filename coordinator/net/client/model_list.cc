@@ -5,7 +5,7 @@
 #include "common/base/status.h"
 #include "common/json/json_reader.h"
 
-namespace numoe {
+namespace numoe::net {
 
 absl::StatusOr<std::vector<ModelCard>> ListModels(HttpClient& client) {
   ASSIGN_OR_RETURN(const std::string reply, client.FetchOk({.path = "/v1/models"}));
@@ -26,4 +26,4 @@ absl::StatusOr<std::vector<ModelCard>> ListModels(HttpClient& client) {
   return models;
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

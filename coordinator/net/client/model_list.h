@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/net/client/http_client.h"
 
-namespace numoe {
+namespace numoe::net {
 
 struct ModelCard {
   std::string id;
@@ -22,4 +22,4 @@ struct ModelCard {
 /// At least one.
 absl::StatusOr<std::vector<ModelCard>> ListModels(HttpClient& client);
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -6,7 +6,7 @@
 #include "common/base/status.h"
 #include "coordinator/net/client/client_limits.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
@@ -78,4 +78,4 @@ void SseReader::Dispatch() {
   has_data_ = false;
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 
-namespace numoe {
+namespace numoe::net {
 
 struct SseEvent {
   std::string type;  // "message" unless the stream names another
@@ -39,4 +39,4 @@ class SseReader {
   bool failed_ = false;
 };
 
-}  // namespace numoe
+}  // namespace numoe::net

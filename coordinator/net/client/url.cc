@@ -9,7 +9,7 @@
 #include "common/base/status.h"
 #include "common/json/json_reader.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 constexpr int kPortMax = 65535;
@@ -91,4 +91,4 @@ absl::StatusOr<Url> ParseUrl(std::string_view text) {
   return url;
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

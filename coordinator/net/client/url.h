@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace numoe {
+namespace numoe::net {
 
 struct Url {
   bool tls = false;
@@ -27,4 +27,4 @@ struct Url {
 
 absl::StatusOr<Url> ParseUrl(std::string_view text);
 
-}  // namespace numoe
+}  // namespace numoe::net

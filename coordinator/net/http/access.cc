@@ -15,7 +15,7 @@
 #include "common/base/status.h"
 #include "coordinator/net/http/http_limits.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 bool ConstantTimeEqual(std::string_view a, std::string_view b) {
@@ -312,4 +312,4 @@ absl::StatusOr<std::shared_ptr<Access::Slot>> Access::Enter(const HttpRequest& r
   return std::make_shared<Slot>(*this, std::move(caller), counted);
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -24,7 +24,7 @@
 #include "coordinator/net/http/caller.h"
 #include "coordinator/net/http/exchange.h"
 
-namespace numoe {
+namespace numoe::net {
 
 struct AccessOptions {
   std::vector<std::string> keys;
@@ -99,4 +99,4 @@ class Access {
   std::map<int, int> running_ ABSL_GUARDED_BY(mutex_);  // by tenant; only tenants with requests
 };
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "coordinator/net/http/http_limits.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 ApiError NoRoom(const std::string& why) {
@@ -66,4 +66,4 @@ ApiError Admission::NoRoomForBody() const {
                   parts_.bodies->bytes_max() >> 20));
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -16,7 +16,7 @@
 #include "coordinator/net/http/connection.h"
 #include "coordinator/net/http/url_table.h"
 
-namespace numoe {
+namespace numoe::net {
 
 class Admission {
  public:
@@ -48,4 +48,4 @@ class Admission {
   std::shared_ptr<Access::Slot> slot_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -5,7 +5,7 @@
 
 #include "coordinator/net/http/message_heads.h"
 
-namespace numoe {
+namespace numoe::net {
 
 std::string Answer::TakeBody() {
   body_share_.Release();
@@ -57,4 +57,4 @@ void Answer::CountTokens(int tokens) {
   if (live()) connection_->CountTokens(tokens);
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

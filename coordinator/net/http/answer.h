@@ -12,7 +12,7 @@
 #include "coordinator/net/http/exchange.h"
 #include "coordinator/net/http/request_bodies.h"
 
-namespace numoe {
+namespace numoe::net {
 
 /// What a connection does with what its handlers say.
 class AnswerSink {
@@ -72,4 +72,4 @@ class Answer final : public Exchange {
   RequestBodies::Share body_share_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 using nlohmann::ordered_json;
@@ -81,4 +81,4 @@ ApiError FromStatus(const absl::Status& status) {
   return error;
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 
-namespace numoe {
+namespace numoe::net {
 
 enum class ErrorShape : uint8_t { kOpenAi, kAnthropic };
 
@@ -29,4 +29,4 @@ ApiError BadRequest(const std::string& param, const std::string& message);
 /// everything else 500.
 ApiError FromStatus(const absl::Status& status);
 
-}  // namespace numoe
+}  // namespace numoe::net

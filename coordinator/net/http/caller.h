@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace numoe {
+namespace numoe::net {
 
 struct Caller {
   int tenant = 0;      // its key's number, from 1 on, for as long as the key is known; 0: there are no keys
@@ -15,4 +15,4 @@ struct Caller {
   bool admin = false;  // it may change what is others'; everybody may where there are no keys
 };
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -18,7 +18,7 @@
 #include "coordinator/net/http/request_bodies.h"
 #include "coordinator/net/http/server.h"
 
-namespace numoe {
+namespace numoe::net {
 
 /// What all connections of a server share, and outlives them.
 struct ServerParts {
@@ -37,4 +37,4 @@ struct ServerParts {
 void ServeConnection(boost::asio::ip::tcp::socket socket, std::shared_ptr<boost::asio::ssl::context> tls,
                      const ServerParts& parts);
 
-}  // namespace numoe
+}  // namespace numoe::net

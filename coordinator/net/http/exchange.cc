@@ -1,6 +1,6 @@
 #include "coordinator/net/http/exchange.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 std::string_view FirstOf(const std::vector<std::pair<std::string, std::string>>& fields,
@@ -16,4 +16,4 @@ std::string_view FirstOf(const std::vector<std::pair<std::string, std::string>>&
 std::string_view HttpRequest::Header(std::string_view name) const { return FirstOf(headers, name); }
 std::string_view HttpRequest::Query(std::string_view name) const { return FirstOf(query, name); }
 
-}  // namespace numoe
+}  // namespace numoe::net

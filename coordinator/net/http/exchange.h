@@ -18,7 +18,7 @@
 #include "coordinator/net/http/api_error.h"
 #include "coordinator/net/http/caller.h"
 
-namespace numoe {
+namespace numoe::net {
 
 struct HttpRequest {
   std::string method;                                        // GET, POST, ...
@@ -89,4 +89,4 @@ class Exchange {
   virtual void CountTokens(int tokens) = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::net

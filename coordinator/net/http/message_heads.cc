@@ -10,7 +10,7 @@
 #include "coordinator/net/http/http_limits.h"
 #include "coordinator/net/http/url_text.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 namespace http = boost::beast::http;
@@ -131,4 +131,4 @@ std::string ChunkedHead(const HttpRequest& request, const HttpReply& reply, cons
   return head.str();
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -12,7 +12,7 @@
 #include "coordinator/net/http/exchange.h"
 #include "coordinator/net/http/server.h"
 
-namespace numoe {
+namespace numoe::net {
 
 using HttpResponse = boost::beast::http::response<boost::beast::http::string_body>;
 
@@ -34,4 +34,4 @@ HttpResponse MakeResponse(const HttpRequest& request, HttpReply reply, const Ser
 std::string ChunkedHead(const HttpRequest& request, const HttpReply& reply, const ServerOptions& options,
                         bool keep_alive);
 
-}  // namespace numoe
+}  // namespace numoe::net

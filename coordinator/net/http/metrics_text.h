@@ -10,7 +10,7 @@
 #include "common/base/mutex.h"
 #include "common/observe/metrics.h"
 
-namespace numoe {
+namespace numoe::net {
 
 class MetricsText {
  public:
@@ -41,4 +41,4 @@ class MetricsText {
   std::string text_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -2,7 +2,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::net {
 
 // Those in spare places stand in no line. Whoever is in the line already stays where it is.
 bool OpenConnections::Move(Member* member, std::list<Member*>* line) {
@@ -88,4 +88,4 @@ void OpenConnections::DropAnswers() {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -15,7 +15,7 @@
 
 #include "common/base/mutex.h"
 
-namespace numoe {
+namespace numoe::net {
 
 class OpenConnections {
  public:
@@ -67,4 +67,4 @@ class OpenConnections {
   size_t usual_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "coordinator/net/http/http_limits.h"
 
-namespace numoe {
+namespace numoe::net {
 
 RequestBodies::Share::~Share() {
   Release();
@@ -58,4 +58,4 @@ bool RequestBodies::TrimMemory() {
   return true;
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -15,7 +15,7 @@
 
 #include "common/base/mutex.h"
 
-namespace numoe {
+namespace numoe::net {
 
 class RequestBodies {
  public:
@@ -59,4 +59,4 @@ class RequestBodies {
   std::atomic<bool> large_ended_{false};
 };
 
-}  // namespace numoe
+}  // namespace numoe::net

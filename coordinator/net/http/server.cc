@@ -19,7 +19,7 @@
 #include "common/transport/certificate.h"
 #include "coordinator/net/http/connection.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 namespace asio = boost::asio;
@@ -224,4 +224,4 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(const UrlTable& urls, Acc
   return server;
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -19,7 +19,7 @@
 #include "coordinator/net/http/http_limits.h"
 #include "coordinator/net/http/url_table.h"
 
-namespace numoe {
+namespace numoe::net {
 
 struct ServerOptions {
   std::string host = "0.0.0.0";
@@ -55,4 +55,4 @@ class Server {
   virtual void Stop() = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::net

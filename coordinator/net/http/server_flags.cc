@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 // An unset variable of a shell must not open the port; where it leaves nothing behind "=", the parser takes
@@ -106,4 +106,4 @@ absl::Status WritePort(const std::string& path, int port) {
   return absl::OkStatus();
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

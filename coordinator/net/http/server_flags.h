@@ -9,7 +9,7 @@
 #include "common/base/flags.h"
 #include "coordinator/net/http/server.h"
 
-namespace numoe {
+namespace numoe::net {
 
 /// What the flags fill in.
 struct ServerFlags {
@@ -26,4 +26,4 @@ absl::Status CheckPortFile(const std::string& path);
 /// --port-file: the file is there once it is whole. "": none is asked for.
 absl::Status WritePort(const std::string& path, int port);
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 std::string_view TakeSegment(std::string_view& path) {
@@ -69,4 +69,4 @@ std::string UrlTable::Allowed(std::string_view path) const {
   return fmt::format("{}", fmt::join(methods, ", "));
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -16,7 +16,7 @@
 #include "coordinator/net/http/api_error.h"
 #include "coordinator/net/http/exchange.h"
 
-namespace numoe {
+namespace numoe::net {
 
 struct Route {
   std::string method;
@@ -55,4 +55,4 @@ class UrlTable {
   std::optional<ApiError> others_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::net

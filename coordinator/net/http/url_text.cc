@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-namespace numoe {
+namespace numoe::net {
 
 std::string PercentDecode(std::string_view text, bool plus_is_space) {
   std::string out;
@@ -39,4 +39,4 @@ std::vector<std::pair<std::string, std::string>> QueryOf(std::string_view target
   return fields;
 }
 
-}  // namespace numoe
+}  // namespace numoe::net

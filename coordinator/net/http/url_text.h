@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-namespace numoe {
+namespace numoe::net {
 
 std::string PercentDecode(std::string_view text, bool plus_is_space);
 /// "/a%20b?x=1&y" -> "/a b" and {{"x", "1"}, {"y", ""}}
 std::string PathOf(std::string_view target);
 std::vector<std::pair<std::string, std::string>> QueryOf(std::string_view target);
 
-}  // namespace numoe
+}  // namespace numoe::net

@@ -10,10 +10,10 @@
 #include "common/base/status.h"
 #include "coordinator/text/grammar/token_trie.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
-std::vector<TokenId> TokensOf(const OutputFormat& format, std::initializer_list<Mark> marks) {
+std::vector<TokenId> TokensOf(const text::OutputFormat& format, std::initializer_list<text::Mark> marks) {
   std::vector<TokenId> tokens;
   for (const auto& [token, mark] : format.marks) {
     if (std::find(marks.begin(), marks.end(), mark) != marks.end()) tokens.push_back(token);
@@ -21,23 +21,22 @@ std::vector<TokenId> TokensOf(const OutputFormat& format, std::initializer_list<
   return tokens;
 }
 
-ApiError Refusal(const std::string& param, const absl::Status& status) {
-  return BadRequest(param, fmt::format("'{}': {}", param, std::string(status.message())));
+net::ApiError Refusal(const std::string& param, const absl::Status& status) {
+  return net::BadRequest(param, fmt::format("'{}': {}", param, std::string(status.message())));
 }
 
 }  // namespace
 
-std::variant<std::unique_ptr<TokenConstraint>, ApiError> ConstrainAnswer(const GenerationRequest& request,
-                                                                         const AnswerOutline& outline,
-                                                                         GrammarCache& grammars) {
+std::variant<std::unique_ptr<execution::TokenConstraint>, net::ApiError> ConstrainAnswer(
+    const GenerationRequest& request, const AnswerOutline& outline, text::GrammarCache& grammars) {
   static const CallPolicy none;
   const CallPolicy& policy = request.conversation ? request.conversation->calls : none;
   // Calls in XML are read, but there is no grammar of them: they are drawn freely, and cannot be demanded.
   const bool can_call =
-      outline.format.tools != ToolSyntax::kNone && outline.format.tools != ToolSyntax::kQwenCoder;
+      outline.format.tools != text::ToolSyntax::kNone && outline.format.tools != text::ToolSyntax::kQwenCoder;
   AnswerConstraint::Parts parts{.content = nullptr, .calls = {}, .calls_demanded = policy.demanded()};
   if (policy.demanded() && !can_call) {
-    return BadRequest(
+    return net::BadRequest(
         "tool_choice",
         "'tool_choice': a call is asked for, but of this model's form of tool calls there is no grammar");
   }
@@ -60,7 +59,7 @@ AnswerConstraint::AnswerConstraint(Parts parts, const AnswerOutline& outline)
   NUMOE_CHECK(parts.content != nullptr || calls_.has_value());
   NUMOE_CHECK(!parts.calls_demanded || calls_.has_value());
   if (parts.content != nullptr && !parts.calls_demanded) content_.emplace(parts.content);
-  const GrammarVocabulary& vocabulary =
+  const text::GrammarVocabulary& vocabulary =
       parts.content != nullptr ? parts.content->vocabulary() : calls_->vocabulary();
   mask_.resize(vocabulary.mask_words());
   NUMOE_CHECK(!mask_.empty());
@@ -68,27 +67,28 @@ AnswerConstraint::AnswerConstraint(Parts parts, const AnswerOutline& outline)
     phase_ = Phase::kFree;
     return;
   }
-  think_end_ = TokensOf(outline.format, {Mark::kThinkEnd});
-  if (!outline.prompt_mark) think_begin_ = TokensOf(outline.format, {Mark::kThinkBegin});
-  if (outline.prompt_mark == Mark::kThinkBegin) phase_ = Phase::kReasoning;
+  think_end_ = TokensOf(outline.format, {text::Mark::kThinkEnd});
+  if (!outline.prompt_mark) think_begin_ = TokensOf(outline.format, {text::Mark::kThinkBegin});
+  if (outline.prompt_mark == text::Mark::kThinkBegin) phase_ = Phase::kReasoning;
   if (calls_) calls_begin_ = calls_->FirstMarks();
   if (!think_begin_.empty() || phase_ == Phase::kReasoning) MakeReasoningMask(outline.format, vocabulary);
 }
 
-void AnswerConstraint::MakeReasoningMask(const OutputFormat& format, const GrammarVocabulary& vocabulary) {
+void AnswerConstraint::MakeReasoningMask(const text::OutputFormat& format,
+                                         const text::GrammarVocabulary& vocabulary) {
   reasoning_.assign(vocabulary.mask_words(), ~uint64_t{0});
   const auto forbid = [this](const std::vector<TokenId>& tokens) {
     for (const TokenId token : tokens)
       reasoning_[static_cast<size_t>(token) / 64] &= ~(uint64_t{1} << (token % 64));
   };
   forbid({vocabulary.end_tokens().begin(), vocabulary.end_tokens().end()});
-  forbid(TokensOf(format, {Mark::kThinkBegin, Mark::kSectionBegin, Mark::kSectionEnd, Mark::kCallBegin,
-                           Mark::kArguments, Mark::kCallEnd}));
-  for (const TokenId token : calls_begin_) grammar::SetBit(absl::MakeSpan(reasoning_), token);
+  forbid(TokensOf(format, {text::Mark::kThinkBegin, text::Mark::kSectionBegin, text::Mark::kSectionEnd,
+                           text::Mark::kCallBegin, text::Mark::kArguments, text::Mark::kCallEnd}));
+  for (const TokenId token : calls_begin_) text::grammar::SetBit(absl::MakeSpan(reasoning_), token);
 }
 
 void AnswerConstraint::Allow(const std::vector<TokenId>& tokens) {
-  for (const TokenId token : tokens) grammar::SetBit(absl::MakeSpan(mask_), token);
+  for (const TokenId token : tokens) text::grammar::SetBit(absl::MakeSpan(mask_), token);
 }
 
 absl::StatusOr<absl::Span<const uint64_t>> AnswerConstraint::Mask() {
@@ -132,4 +132,4 @@ void AnswerConstraint::Accept(TokenId token) {
   NUMOE_CHECK(allowed) << "token " << token << " was not in the mask";
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

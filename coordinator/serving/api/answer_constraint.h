@@ -19,25 +19,24 @@
 #include "coordinator/text/grammar/grammar_cache.h"
 #include "coordinator/text/parsing/output_format.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 struct AnswerOutline {
-  const OutputFormat& format;       // copied as far as needed
-  std::optional<Mark> prompt_mark;  // PromptMark
+  const text::OutputFormat& format;       // copied as far as needed
+  std::optional<text::Mark> prompt_mark;  // PromptMark
 };
 
 /// What `request` asks of its answer; null: nothing. Compiles grammars that are not in the cache, which takes
 /// milliseconds: for any thread but the engine's. Errors name the field that asked for it.
-std::variant<std::unique_ptr<TokenConstraint>, ApiError> ConstrainAnswer(const GenerationRequest& request,
-                                                                         const AnswerOutline& outline,
-                                                                         GrammarCache& grammars);
+std::variant<std::unique_ptr<execution::TokenConstraint>, net::ApiError> ConstrainAnswer(
+    const GenerationRequest& request, const AnswerOutline& outline, text::GrammarCache& grammars);
 
-class AnswerConstraint final : public TokenConstraint {
+class AnswerConstraint final : public execution::TokenConstraint {
  public:
   struct Parts {
-    std::shared_ptr<const CompiledGrammar> content;  // null: free
-    std::optional<CallSequence> calls;               // none
-    bool calls_demanded = false;                     // no content, then
+    std::shared_ptr<const text::CompiledGrammar> content;  // null: free
+    std::optional<CallSequence> calls;                     // none
+    bool calls_demanded = false;                           // no content, then
   };
   /// REQUIRES: content or calls.
   AnswerConstraint(Parts parts, const AnswerOutline& outline);
@@ -49,10 +48,10 @@ class AnswerConstraint final : public TokenConstraint {
   // kBegin: neither content nor calls have begun. kFree: content that is free, or reasoning before it.
   enum class Phase : uint8_t { kBegin, kReasoning, kContent, kFree, kCalls };
 
-  void MakeReasoningMask(const OutputFormat& format, const GrammarVocabulary& vocabulary);
+  void MakeReasoningMask(const text::OutputFormat& format, const text::GrammarVocabulary& vocabulary);
   void Allow(const std::vector<TokenId>& tokens);
 
-  std::optional<GrammarState> content_;  // none: free, or no content
+  std::optional<text::GrammarState> content_;  // none: free, or no content
   std::optional<CallSequence> calls_;
   std::vector<TokenId> think_begin_;  // empty: reasoning cannot begin any more
   std::vector<TokenId> think_end_;
@@ -62,4 +61,4 @@ class AnswerConstraint final : public TokenConstraint {
   Phase phase_ = Phase::kBegin;
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

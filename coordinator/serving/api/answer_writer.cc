@@ -2,7 +2,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 TokenUsage CountUsage(const Choice& choice) {
   NUMOE_DCHECK_LE(choice.cached_prompt_tokens(), choice.prompt_tokens());
@@ -29,4 +29,4 @@ TokenUsage CountUsage(const Choices& choices) {
   return sum;
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -16,11 +16,11 @@
 #include "coordinator/serving/api/sse.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 /// What writers need besides the request. The tokenizer outlives them.
 struct AnswerContext {
-  const Tokenizer& tokenizer;
+  const text::Tokenizer& tokenizer;
   std::string id;     // chatcmpl-...
   std::string model;  // its name in the API
   std::time_t created = 0;
@@ -35,7 +35,9 @@ class AnswerWriter {
   virtual ~AnswerWriter() = default;
   virtual std::string Events(const Choice& choice, const ChoiceStep& step) = 0;
   virtual std::string End(const Choices& choices) = 0;
-  virtual std::string Failure(const ApiError& error) { return "data: " + error.ToJson() + "\n\n" + kSseDone; }
+  virtual std::string Failure(const net::ApiError& error) {
+    return "data: " + error.ToJson() + "\n\n" + kSseDone;
+  }
   virtual std::string Whole(const Choices& choices) = 0;
 };
 
@@ -49,4 +51,4 @@ struct TokenUsage {
 TokenUsage CountUsage(const Choices& choices);
 TokenUsage CountUsage(const Choice& choice);
 
-}  // namespace numoe
+}  // namespace numoe::serving

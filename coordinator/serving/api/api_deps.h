@@ -18,7 +18,7 @@
 #include "coordinator/text/parsing/output_format.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 struct HealthReport {
   std::string status;  // of /health: starting | ready | degraded | stuck | draining; of /live: alive | stuck
@@ -26,17 +26,17 @@ struct HealthReport {
 };
 
 struct ApiDeps {
-  Engine& engine;
-  const Tokenizer& tokenizer;
-  const ChatTemplate* chat_template;  // null: the checkpoint has none, chat answers 400
+  engine::Engine& engine;
+  const text::Tokenizer& tokenizer;
+  const text::ChatTemplate* chat_template;  // null: the checkpoint has none, chat answers 400
   Metrics& metrics;
   std::string model_name;
   std::string model_path;
   int64_t max_model_len = 0;
   GenerationDefaults defaults;
   std::vector<TokenId> eos_token_ids;
-  OutputFormat output_format;
-  GrammarCache& grammars;
+  text::OutputFormat output_format;
+  text::GrammarCache& grammars;
   /// Sampling parameters that no request may choose otherwise, by name: ("temperature", 1.0).
   std::vector<std::pair<std::string, double>> locked;
   double request_timeout_s = 0;     // 0: none
@@ -48,4 +48,4 @@ struct ApiDeps {
   nlohmann::ordered_json server_info;                         // flags and what was found at start
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -9,7 +9,7 @@
 #include "coordinator/serving/api/openapi.h"
 #include "coordinator/serving/api/token_routes.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 // Preparing takes a core for milliseconds at most; two keep a long prompt from holding up the others.
@@ -33,7 +33,7 @@ void ApiService::DropWork() {
   responses_.DropWork();
 }
 
-void ApiService::Register(UrlTable& urls) {
+void ApiService::Register(net::UrlTable& urls) {
   AddGenerationRoutes(urls, deps_, running_, preparers_);
   AddMessagesRoutes(urls, deps_, preparers_);
   responses_.Register(urls);
@@ -42,12 +42,12 @@ void ApiService::Register(UrlTable& urls) {
   AddOpenApi(urls);
 }
 
-void ApiService::AddOpenApi(UrlTable& urls) {
+void ApiService::AddOpenApi(net::UrlTable& urls) {
   urls.Add({.method = "GET",
             .pattern = "/openapi.json",
             .summary = "This document",
             .handle =
-                [this, &urls](const std::shared_ptr<Exchange>& exchange) {
+                [this, &urls](const std::shared_ptr<net::Exchange>& exchange) {
                   // When it is asked for first the table has all its routes.
                   std::call_once(openapi_made_, [this, &urls] {
                     openapi_ = DumpJson(OpenApiDocument(urls, std::string(Version())));
@@ -57,4 +57,4 @@ void ApiService::AddOpenApi(UrlTable& urls) {
             .open = true});
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -15,7 +15,7 @@
 #include "coordinator/serving/api/responses_routes.h"
 #include "coordinator/serving/api/state_routes.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 class ApiService {
  public:
@@ -23,7 +23,7 @@ class ApiService {
   ~ApiService();
 
   /// REQUIRES: the table outlives the server.
-  void Register(UrlTable& urls);
+  void Register(net::UrlTable& urls);
   /// Nothing is prepared or waited for any more once it returns.
   void Stop();
   /// Drops unfinished work, and with it the connections that it holds. REQUIRES: Stop() was called, the
@@ -31,7 +31,7 @@ class ApiService {
   void DropWork();
 
  private:
-  void AddOpenApi(UrlTable& urls);
+  void AddOpenApi(net::UrlTable& urls);
 
   const ApiDeps& deps_;
   RunningTasks running_;
@@ -42,4 +42,4 @@ class ApiService {
   std::string openapi_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -10,11 +10,11 @@
 #include "common/base/status.h"
 #include "coordinator/text/grammar/token_trie.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 // Arguments that are alike share a grammar: most tools' are any object.
-using ToolsByArguments = std::map<GrammarSource, std::vector<std::string>>;
+using ToolsByArguments = std::map<text::GrammarSource, std::vector<std::string>>;
 
 std::string Listed(const std::vector<std::string>& names) {
   NUMOE_CHECK(!names.empty());
@@ -23,7 +23,9 @@ std::string Listed(const std::vector<std::string>& names) {
 
 class FormsCompiler {
  public:
-  FormsCompiler(ToolSyntax syntax, GrammarCache& grammars) : grammars_(grammars) { forms_.syntax = syntax; }
+  FormsCompiler(text::ToolSyntax syntax, text::GrammarCache& grammars) : grammars_(grammars) {
+    forms_.syntax = syntax;
+  }
 
   absl::StatusOr<std::shared_ptr<const CallForms>> Compile(const std::vector<DeclaredCall>& calls) {
     ToolsByArguments tools;
@@ -31,7 +33,8 @@ class FormsCompiler {
     for (const auto& [arguments, names] : tools)
       RETURN_IF_ERROR(Annotate(Add(arguments, names), Parameters(names)));
     NUMOE_CHECK(!forms_.bodies.empty());
-    if (forms_.syntax == ToolSyntax::kDeepSeek) forms_.heads.push_back({"function", std::move(fenced_)});
+    if (forms_.syntax == text::ToolSyntax::kDeepSeek)
+      forms_.heads.push_back({"function", std::move(fenced_)});
     return std::make_shared<const CallForms>(std::move(forms_));
   }
 
@@ -40,60 +43,61 @@ class FormsCompiler {
     return fmt::format("the parameters of {}", Listed(names));
   }
 
-  absl::Status Add(const GrammarSource& arguments, const std::vector<std::string>& names) {
+  absl::Status Add(const text::GrammarSource& arguments, const std::vector<std::string>& names) {
     const auto framed = [&](const char* left, const char* right, const char* after) {
-      GrammarSource source = arguments;
+      text::GrammarSource source = arguments;
       for (const std::string& name : names) source.before.push_back(left + name + right);
       source.after = after;
       return source;
     };
-    if (forms_.syntax == ToolSyntax::kHermes)
+    if (forms_.syntax == text::ToolSyntax::kHermes)
       return AddBody(framed("\n{\"name\": \"", "\", \"arguments\": ", "}\n"));
     for (const std::string& name : names) {
-      const bool kimi = forms_.syntax == ToolSyntax::kKimi;
+      const bool kimi = forms_.syntax == text::ToolSyntax::kKimi;
       forms_.heads.push_back({(kimi ? "functions." : "") + name, {forms_.bodies.size()}});
     }
     RETURN_IF_ERROR(AddBody(arguments));
-    if (forms_.syntax != ToolSyntax::kDeepSeek) return absl::OkStatus();
+    if (forms_.syntax != text::ToolSyntax::kDeepSeek) return absl::OkStatus();
     fenced_.push_back(forms_.bodies.size());
     return AddBody(framed("", "\n```json\n", "\n```"));
   }
 
-  absl::Status AddBody(const GrammarSource& source) {
+  absl::Status AddBody(const text::GrammarSource& source) {
     ASSIGN_OR_RETURN(auto body, grammars_.Get(source));
     forms_.bodies.push_back(std::move(body));
     return absl::OkStatus();
   }
 
-  GrammarCache& grammars_;
+  text::GrammarCache& grammars_;
   CallForms forms_;
   std::vector<size_t> fenced_;  // bodies in the form of V3
 };
 
-std::vector<std::string> GapTexts(ToolSyntax syntax, bool first) {
-  if (syntax == ToolSyntax::kHermes && first) return {"", "\n", "\n\n"};  // behind </think>
-  if (syntax == ToolSyntax::kKimi || first) return {""};
+std::vector<std::string> GapTexts(text::ToolSyntax syntax, bool first) {
+  if (syntax == text::ToolSyntax::kHermes && first) return {"", "\n", "\n\n"};  // behind </think>
+  if (syntax == text::ToolSyntax::kKimi || first) return {""};
   return {"", "\n"};
 }
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const CallForms>> CompileCallForms(const std::vector<DeclaredCall>& calls,
-                                                                  ToolSyntax syntax, GrammarCache& grammars) {
-  NUMOE_CHECK(syntax != ToolSyntax::kNone);
+                                                                  text::ToolSyntax syntax,
+                                                                  text::GrammarCache& grammars) {
+  NUMOE_CHECK(syntax != text::ToolSyntax::kNone);
   NUMOE_CHECK(!calls.empty());
   return FormsCompiler(syntax, grammars).Compile(calls);
 }
 
-CallSequence::CallSequence(std::shared_ptr<const CallForms> forms, const OutputFormat& format,
+CallSequence::CallSequence(std::shared_ptr<const CallForms> forms, const text::OutputFormat& format,
                            const CallPolicy& policy)
     : forms_(std::move(forms)),
       marks_(format.marks),
       first_index_(policy.first_index),
       parallel_(policy.parallel) {
   for (const auto& [token, mark] : marks_) {
-    if (mark == Mark::kCallEnd) call_end_.push_back(token);
-    sections_ |= mark == Mark::kSectionBegin;
+    if (mark == text::Mark::kCallEnd) call_end_.push_back(token);
+    sections_ |= mark == text::Mark::kSectionBegin;
   }
   EnterGap();
 }
@@ -101,23 +105,24 @@ CallSequence::CallSequence(std::shared_ptr<const CallForms> forms, const OutputF
 std::vector<TokenId> CallSequence::FirstMarks() const {
   std::vector<TokenId> tokens;
   for (const auto& [token, mark] : marks_)
-    if (mark == (sections_ ? Mark::kSectionBegin : Mark::kCallBegin)) tokens.push_back(token);
+    if (mark == (sections_ ? text::Mark::kSectionBegin : text::Mark::kCallBegin)) tokens.push_back(token);
   return tokens;
 }
 
 bool CallSequence::Begins(TokenId token) const {
   return std::any_of(marks_.begin(), marks_.end(), [token](const auto& known) {
-    return known.first == token && (known.second == Mark::kSectionBegin || known.second == Mark::kCallBegin);
+    return known.first == token &&
+           (known.second == text::Mark::kSectionBegin || known.second == text::Mark::kCallBegin);
   });
 }
 
-void CallSequence::Allow(Mark mark, absl::Span<uint64_t> mask) const {
+void CallSequence::Allow(text::Mark mark, absl::Span<uint64_t> mask) const {
   for (const auto& [token, known] : marks_)
-    if (known == mark) grammar::SetBit(mask, token);
+    if (known == mark) text::grammar::SetBit(mask, token);
 }
 
 void CallSequence::AllowEnd(absl::Span<uint64_t> mask) const {
-  for (const TokenId token : vocabulary().end_tokens()) grammar::SetBit(mask, token);
+  for (const TokenId token : vocabulary().end_tokens()) text::grammar::SetBit(mask, token);
 }
 
 absl::Status CallSequence::AddMask(absl::Span<uint64_t> mask) {
@@ -126,19 +131,20 @@ absl::Status CallSequence::AddMask(absl::Span<uint64_t> mask) {
     return absl::OkStatus();
   }
   if (at_ == At::kBody) {
-    for (GrammarState& body : bodies_) RETURN_IF_ERROR(body.AddMask(mask));
+    for (text::GrammarState& body : bodies_) RETURN_IF_ERROR(body.AddMask(mask));
     return absl::OkStatus();
   }
   NUMOE_DCHECK(literal_.has_value() && (at_ == At::kGap || at_ == At::kHead));
   literal_->AddMask(mask);
   if (literal_->Complete().empty()) return absl::OkStatus();
   if (at_ == At::kHead) {
-    Allow(Mark::kArguments, mask);
+    Allow(text::Mark::kArguments, mask);
     return absl::OkStatus();
   }
   if (calls_ == 0 || parallel_)
-    Allow(calls_ == 0 && sections_ && !in_section_ ? Mark::kSectionBegin : Mark::kCallBegin, mask);
-  if (calls_ > 0 && in_section_) Allow(Mark::kSectionEnd, mask);
+    Allow(calls_ == 0 && sections_ && !in_section_ ? text::Mark::kSectionBegin : text::Mark::kCallBegin,
+          mask);
+  if (calls_ > 0 && in_section_) Allow(text::Mark::kSectionEnd, mask);
   if (calls_ > 0 && !in_section_) AllowEnd(mask);
   return absl::OkStatus();
 }
@@ -157,13 +163,13 @@ void CallSequence::Accept(TokenId token) {
     NUMOE_CHECK(allowed) << "token " << token << " was not in the mask";
     return;
   }
-  if (known->second == Mark::kArguments) return BeginBody();
-  if (known->second == Mark::kCallBegin) return BeginCall();
-  if (known->second == Mark::kSectionBegin) {
+  if (known->second == text::Mark::kArguments) return BeginBody();
+  if (known->second == text::Mark::kCallBegin) return BeginCall();
+  if (known->second == text::Mark::kSectionBegin) {
     in_section_ = true;
     return EnterGap();
   }
-  NUMOE_CHECK(known->second == Mark::kSectionEnd) << "token " << token << " was not in the mask";
+  NUMOE_CHECK(known->second == text::Mark::kSectionEnd) << "token " << token << " was not in the mask";
   at_ = At::kOver;
 }
 
@@ -179,7 +185,7 @@ void CallSequence::BeginCall() {
   std::vector<std::string> texts;
   for (const CallForms::Head& head : forms_->heads) {
     texts.push_back(head.text);
-    if (forms_->syntax == ToolSyntax::kKimi) texts.back() += fmt::format(":{}", first_index_ + calls_);
+    if (forms_->syntax == text::ToolSyntax::kKimi) texts.back() += fmt::format(":{}", first_index_ + calls_);
   }
   literal_.emplace(vocabulary(), std::move(texts));
 }
@@ -200,7 +206,7 @@ void CallSequence::BeginBody() {
 void CallSequence::AcceptInBody(TokenId token) {
   NUMOE_DCHECK(at_ == At::kBody && !bodies_.empty());
   bodies_.erase(std::remove_if(bodies_.begin(), bodies_.end(),
-                               [token](GrammarState& body) { return !body.Accept(token); }),
+                               [token](text::GrammarState& body) { return !body.Accept(token); }),
                 bodies_.end());
   NUMOE_CHECK(!bodies_.empty()) << "token " << token << " was not in the mask";
   if (!bodies_[0].IsFinished()) return;
@@ -209,4 +215,4 @@ void CallSequence::AcceptInBody(TokenId token) {
   EnterGap();
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -19,7 +19,7 @@
 #include "coordinator/text/grammar/literal_choice.h"
 #include "coordinator/text/parsing/output_format.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 struct CallForms {
   struct Head {
@@ -27,20 +27,22 @@ struct CallForms {
     std::vector<size_t> bodies;  // which may follow it
   };
 
-  ToolSyntax syntax = ToolSyntax::kNone;
+  text::ToolSyntax syntax = text::ToolSyntax::kNone;
   std::vector<Head> heads;  // none: a call is its body
-  std::vector<std::shared_ptr<const CompiledGrammar>> bodies;
+  std::vector<std::shared_ptr<const text::CompiledGrammar>> bodies;
 };
 
 /// Errors are those of grammars, and name the tool. REQUIRES: a syntax other than kNone, and calls.
 absl::StatusOr<std::shared_ptr<const CallForms>> CompileCallForms(const std::vector<DeclaredCall>& calls,
-                                                                  ToolSyntax syntax, GrammarCache& grammars);
+                                                                  text::ToolSyntax syntax,
+                                                                  text::GrammarCache& grammars);
 
 class CallSequence {
  public:
-  CallSequence(std::shared_ptr<const CallForms> forms, const OutputFormat& format, const CallPolicy& policy);
+  CallSequence(std::shared_ptr<const CallForms> forms, const text::OutputFormat& format,
+               const CallPolicy& policy);
 
-  const GrammarVocabulary& vocabulary() const { return forms_->bodies[0]->vocabulary(); }
+  const text::GrammarVocabulary& vocabulary() const { return forms_->bodies[0]->vocabulary(); }
   /// The mark that begins the calls where they are expected.
   std::vector<TokenId> FirstMarks() const;
   /// That, or one that begins calls where it is a slip: a call outside a section.
@@ -55,7 +57,7 @@ class CallSequence {
   // kGap: before, between and behind calls. kOver: only the answer's end may follow.
   enum class At : uint8_t { kGap, kHead, kBody, kOver };
 
-  void Allow(Mark mark, absl::Span<uint64_t> mask) const;
+  void Allow(text::Mark mark, absl::Span<uint64_t> mask) const;
   void AllowEnd(absl::Span<uint64_t> mask) const;
   void EnterGap();
   void BeginCall();
@@ -63,7 +65,7 @@ class CallSequence {
   void AcceptInBody(TokenId token);
 
   const std::shared_ptr<const CallForms> forms_;
-  std::vector<std::pair<TokenId, Mark>> marks_;
+  std::vector<std::pair<TokenId, text::Mark>> marks_;
   std::vector<TokenId> call_end_;
   const int first_index_;
   const bool parallel_;
@@ -71,8 +73,8 @@ class CallSequence {
   bool in_section_ = false;
   int calls_ = 0;
   At at_ = At::kGap;
-  std::optional<LiteralChoice> literal_;  // of the gap or the head
-  std::vector<GrammarState> bodies_;      // the possible ones
+  std::optional<text::LiteralChoice> literal_;  // of the gap or the head
+  std::vector<text::GrammarState> bodies_;      // the possible ones
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -15,10 +15,10 @@
 #include "coordinator/text/chat/chat_template.h"
 #include "coordinator/text/parsing/output_format.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 absl::StatusOr<std::vector<TextSegment>> RenderChat(
-    const ChatTemplate& chat_template, const Conversation& conversation, ToolSyntax tools,
+    const text::ChatTemplate& chat_template, const Conversation& conversation, text::ToolSyntax tools,
     const std::vector<std::pair<std::string, std::string>>& role_tokens);
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -9,10 +9,10 @@
 #include "common/base/check.h"
 #include "coordinator/text/chat/tool_history.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
-using Kind = AnswerDelta::Kind;
+using Kind = text::AnswerDelta::Kind;
 
 std::vector<TokenId> StopIds(const GenerationRequest& request, const std::vector<TokenId>& eos) {
   std::vector<TokenId> ids = request.sampling.stop_token_ids;
@@ -20,21 +20,21 @@ std::vector<TokenId> StopIds(const GenerationRequest& request, const std::vector
   return ids;
 }
 
-const OutputFormat& FormatOf(const GenerationRequest& request, const ChoiceSetup& setup) {
-  static const OutputFormat raw;
+const text::OutputFormat& FormatOf(const GenerationRequest& request, const ChoiceSetup& setup) {
+  static const text::OutputFormat raw;
   return request.conversation ? setup.format : raw;
 }
 
-OutputParserOptions ParserOptions(const GenerationRequest& request, const ChoiceSetup& setup) {
-  OutputParserOptions options;
+text::OutputParserOptions ParserOptions(const GenerationRequest& request, const ChoiceSetup& setup) {
+  text::OutputParserOptions options;
   options.skip_special = request.skip_special_tokens;
   if (!request.conversation) return options;
   const Conversation& c = *request.conversation;
   options.calls = !c.tools.is_null();
   options.parallel_calls = c.calls.parallel;
-  options.tools = ReadDeclaredTools(c.tools);
-  options.first_call_number = NextCallNumber(c.messages);
-  options.prompt_mark = PromptMark(setup.format, setup.tokenizer, setup.prompt);
+  options.tools = text::ReadDeclaredTools(c.tools);
+  options.first_call_number = text::NextCallNumber(c.messages);
+  options.prompt_mark = text::PromptMark(setup.format, setup.tokenizer, setup.prompt);
   return options;
 }
 
@@ -60,8 +60,8 @@ Choice::Choice(const GenerationRequest& request, const ChoiceSetup& setup)
       parser_(setup.tokenizer, FormatOf(request, setup), ParserOptions(request, setup)),
       stops_(request.stop, request.include_stop) {}
 
-ChoiceStep Choice::Take(const TokenEvent& event) {
-  std::vector<AnswerDelta> out;
+ChoiceStep Choice::Take(const engine::TokenEvent& event) {
+  std::vector<text::AnswerDelta> out;
   if (done_) return {};
   cached_prompt_tokens_ = event.cached_prompt_tokens;
   if (!event.prompt_logprobs.empty()) prompt_logprobs_ = event.prompt_logprobs;
@@ -72,24 +72,24 @@ ChoiceStep Choice::Take(const TokenEvent& event) {
     ++completion_tokens_;
     if (keep_tokens_) tokens_.push_back(token);
     // The token that ended it is not part of the answer.
-    if (event.finish == FinishReason::kStop && absl::c_linear_search(stop_ids_, token)) {
+    if (event.finish == engine::FinishReason::kStop && absl::c_linear_search(stop_ids_, token)) {
       if (absl::c_linear_search(own_stop_ids_, token)) stop_reason_ = token;
       continue;
     }
     if (i < event.logprobs.size()) logprobs_.push_back(event.logprobs[i]);
     TakeToken(token, out);
   }
-  if (!done_ && event.finish != FinishReason::kNone) End(out, event.finish);
-  for (const AnswerDelta& delta : out) {
+  if (!done_ && event.finish != engine::FinishReason::kNone) End(out, event.finish);
+  for (const text::AnswerDelta& delta : out) {
     answer_.Add(delta);
-    Append(delta, said_);
+    text::Append(delta, said_);
   }
   if (finish_reason_ == "stop" && !answer_.calls.empty() && !call_was_named_) finish_reason_ = "tool_calls";
   NUMOE_DCHECK_EQ(done_, !finish_reason_.empty());
   return Step(std::move(out));
 }
 
-ChoiceStep Choice::Step(std::vector<AnswerDelta> deltas) {
+ChoiceStep Choice::Step(std::vector<text::AnswerDelta> deltas) {
   ChoiceStep step{.deltas = std::move(deltas), .tokens = {}, .logprobs = {}};
   NUMOE_CHECK(told_tokens_ <= tokens_.size() && told_logprobs_ <= logprobs_.size());
   if (!step.says_something() && !done_) return step;
@@ -102,20 +102,20 @@ ChoiceStep Choice::Step(std::vector<AnswerDelta> deltas) {
 }
 
 // The prompt as part of the answer, with the log-probabilities that it has.
-void Choice::TakePrompt(std::vector<AnswerDelta>& out) {
+void Choice::TakePrompt(std::vector<text::AnswerDelta>& out) {
   const std::vector<TokenId> prompt = std::exchange(echo_, {});
   NUMOE_DCHECK(prompt_logprobs_.empty() || prompt_logprobs_.size() + 1 == prompt.size());
   AddContent(tokenizer_.Decode(prompt, /*skip_special=*/false), out);
   if (prompt_logprobs_.empty() && prompt.size() > 1) return;
-  TokenLogprobs first;
+  execution::TokenLogprobs first;
   first.chosen = {prompt[0], std::numeric_limits<float>::quiet_NaN()};
   logprobs_.push_back(first);
   logprobs_.insert(logprobs_.end(), prompt_logprobs_.begin(), prompt_logprobs_.end());
 }
 
-void Choice::TakeToken(TokenId token, std::vector<AnswerDelta>& out) {
+void Choice::TakeToken(TokenId token, std::vector<text::AnswerDelta>& out) {
   NUMOE_DCHECK(!done_);
-  std::vector<AnswerDelta> parsed;
+  std::vector<text::AnswerDelta> parsed;
   parser_.Push(token, parsed);
   Add(std::move(parsed), out);
   if (!stops_.stopped() && !parser_.complete()) return;
@@ -125,39 +125,39 @@ void Choice::TakeToken(TokenId token, std::vector<AnswerDelta>& out) {
   if (stops_.stopped()) stop_reason_ = stops_.stop();
 }
 
-void Choice::End(std::vector<AnswerDelta>& out, FinishReason finish) {
-  NUMOE_CHECK(!done_ && finish != FinishReason::kNone && finish != FinishReason::kError);
+void Choice::End(std::vector<text::AnswerDelta>& out, engine::FinishReason finish) {
+  NUMOE_CHECK(!done_ && finish != engine::FinishReason::kNone && finish != engine::FinishReason::kError);
   done_ = true;
-  std::vector<AnswerDelta> parsed;
+  std::vector<text::AnswerDelta> parsed;
   parser_.Finish(parsed);
   Add(std::move(parsed), out);
   AddContent(stops_.Flush(), out);
-  finish_reason_ = finish == FinishReason::kStop || stops_.stopped() ? "stop"
-                   : finish == FinishReason::kCancelled              ? "abort"
-                                                                     : "length";
+  finish_reason_ = finish == engine::FinishReason::kStop || stops_.stopped() ? "stop"
+                   : finish == engine::FinishReason::kCancelled              ? "abort"
+                                                                             : "length";
   if (stops_.stopped()) stop_reason_ = stops_.stop();
 }
 
-void Choice::Add(std::vector<AnswerDelta> parsed, std::vector<AnswerDelta>& out) {
-  for (AnswerDelta& delta : parsed) {
+void Choice::Add(std::vector<text::AnswerDelta> parsed, std::vector<text::AnswerDelta>& out) {
+  for (text::AnswerDelta& delta : parsed) {
     if (delta.kind == Kind::kContent) {
       AddContent(completion_tokens_ < min_tokens_ ? delta.text : stops_.Push(delta.text), out);
       continue;
     }
     AddContent(stops_.Flush(), out);  // no stop string reaches across a call
     if (delta.kind == Kind::kReasoning && !include_reasoning_) continue;
-    if (!stops_.stopped()) Append(std::move(delta), out);
+    if (!stops_.stopped()) text::Append(std::move(delta), out);
   }
 }
 
-void Choice::AddContent(std::string text, std::vector<AnswerDelta>& out) {
-  if (!text.empty()) Append({.kind = Kind::kContent, .text = std::move(text)}, out);
+void Choice::AddContent(std::string text, std::vector<text::AnswerDelta>& out) {
+  if (!text.empty()) text::Append({.kind = Kind::kContent, .text = std::move(text)}, out);
 }
 
 double Choice::MeanLogprob() const {
   double sum = 0;
   int count = 0;
-  for (const TokenLogprobs& token : logprobs_) {
+  for (const execution::TokenLogprobs& token : logprobs_) {
     if (std::isnan(token.chosen.logprob)) continue;
     sum += token.chosen.logprob;
     ++count;
@@ -165,4 +165,4 @@ double Choice::MeanLogprob() const {
   return count == 0 ? 0 : sum / count;
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -18,12 +18,12 @@
 #include "coordinator/text/parsing/output_parser.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 /// What a choice needs besides its request. Tokenizer and format outlive it, the rest is copied.
 struct ChoiceSetup {
-  const Tokenizer& tokenizer;
-  const OutputFormat& format;
+  const text::Tokenizer& tokenizer;
+  const text::OutputFormat& format;
   const std::vector<TokenId>& eos_token_ids;
   absl::Span<const TokenId> prompt;
   int index = 0;         // among the request's choices
@@ -32,9 +32,9 @@ struct ChoiceSetup {
 
 /// What is new. Tokens and log-probabilities wait for the next step that says something.
 struct ChoiceStep {
-  std::vector<AnswerDelta> deltas;
-  std::vector<TokenId> tokens;          // if the request wants ids
-  std::vector<TokenLogprobs> logprobs;  // if it wants them; NaN for a prompt's first token
+  std::vector<text::AnswerDelta> deltas;
+  std::vector<TokenId> tokens;                     // if the request wants ids
+  std::vector<execution::TokenLogprobs> logprobs;  // if it wants them; NaN for a prompt's first token
   bool says_something() const { return !deltas.empty(); }
 };
 
@@ -43,16 +43,16 @@ class Choice {
   Choice(const GenerationRequest& request, const ChoiceSetup& setup);
 
   /// Feeds an event; returns what is new. done() tells whether that was all.
-  ChoiceStep Take(const TokenEvent& event);
+  ChoiceStep Take(const engine::TokenEvent& event);
   bool done() const { return done_; }
   /// It is over before the engine knew: the sequence must be cancelled.
   bool ended_early() const { return ended_early_; }
 
   int index() const { return index_; }
   int prompt_index() const { return prompt_index_; }
-  const ParsedAnswer& answer() const { return answer_; }
+  const text::ParsedAnswer& answer() const { return answer_; }
   /// What was said so far in its order, each run of one kind in one piece.
-  const std::vector<AnswerDelta>& said() const { return said_; }
+  const std::vector<text::AnswerDelta>& said() const { return said_; }
   const std::string& finish_reason() const { return finish_reason_; }
   /// The stop string or the request's stop token that ended it; neither: the model did.
   const std::variant<std::monostate, TokenId, std::string>& stop_reason() const { return stop_reason_; }
@@ -62,21 +62,21 @@ class Choice {
   int reasoning_tokens() const { return parser_.reasoning_tokens(); }
   /// All of the answer's, as far as asked for.
   const std::vector<TokenId>& tokens() const { return tokens_; }
-  const std::vector<TokenLogprobs>& logprobs() const { return logprobs_; }
+  const std::vector<execution::TokenLogprobs>& logprobs() const { return logprobs_; }
   /// One for each prompt token but the first, if asked for.
-  const std::vector<TokenLogprobs>& prompt_logprobs() const { return prompt_logprobs_; }
+  const std::vector<execution::TokenLogprobs>& prompt_logprobs() const { return prompt_logprobs_; }
   /// How likely its tokens were on average; what best_of goes by.
   double MeanLogprob() const;
 
  private:
-  void TakeToken(TokenId token, std::vector<AnswerDelta>& out);
-  void TakePrompt(std::vector<AnswerDelta>& out);
-  void Add(std::vector<AnswerDelta> parsed, std::vector<AnswerDelta>& out);
-  void AddContent(std::string text, std::vector<AnswerDelta>& out);
-  void End(std::vector<AnswerDelta>& out, FinishReason finish);
-  ChoiceStep Step(std::vector<AnswerDelta> deltas);
+  void TakeToken(TokenId token, std::vector<text::AnswerDelta>& out);
+  void TakePrompt(std::vector<text::AnswerDelta>& out);
+  void Add(std::vector<text::AnswerDelta> parsed, std::vector<text::AnswerDelta>& out);
+  void AddContent(std::string text, std::vector<text::AnswerDelta>& out);
+  void End(std::vector<text::AnswerDelta>& out, engine::FinishReason finish);
+  ChoiceStep Step(std::vector<text::AnswerDelta> deltas);
 
-  const Tokenizer& tokenizer_;
+  const text::Tokenizer& tokenizer_;
   const int index_;
   const int prompt_index_;
   const int prompt_tokens_;
@@ -87,13 +87,13 @@ class Choice {
   const std::vector<TokenId> own_stop_ids_;  // the request's
   const std::vector<TokenId> stop_ids_;      // all that end it; not part of the answer
   std::vector<TokenId> echo_;                // the prompt, until it has been said
-  OutputParser parser_;
+  text::OutputParser parser_;
   StopMatcher stops_;
-  ParsedAnswer answer_;
-  std::vector<AnswerDelta> said_;
+  text::ParsedAnswer answer_;
+  std::vector<text::AnswerDelta> said_;
   std::vector<TokenId> tokens_;
-  std::vector<TokenLogprobs> logprobs_;
-  std::vector<TokenLogprobs> prompt_logprobs_;
+  std::vector<execution::TokenLogprobs> logprobs_;
+  std::vector<execution::TokenLogprobs> prompt_logprobs_;
   size_t told_tokens_ = 0;  // of tokens_ and logprobs_, in steps so far
   size_t told_logprobs_ = 0;
   int completion_tokens_ = 0;
@@ -104,4 +104,4 @@ class Choice {
   std::variant<std::monostate, TokenId, std::string> stop_reason_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

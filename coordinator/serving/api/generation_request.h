@@ -13,7 +13,7 @@
 #include "coordinator/text/grammar/compiled_grammar.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::serving {
 
 /// What the chat template is given.
 struct Conversation {
@@ -39,16 +39,16 @@ struct GenerationRequest {
   int n = 1;        // answers for each
   int best_of = 1;  // generated for each, of which the n likeliest are given
   bool echo = false;
-  SamplingParams sampling;
+  engine::SamplingParams sampling;
   std::vector<std::string> stop;
   bool include_stop = false;  // the stop string is part of the answer
   bool skip_special_tokens = true;
   std::string cache_salt;
   int priority = 0;
   std::optional<double> timeout_s;
-  std::string request_id;                  // the client's own; empty: made here
-  std::optional<GrammarSource> structure;  // what the answer's text must match
-  std::string structure_param;             // the field that asked for it
+  std::string request_id;                        // the client's own; empty: made here
+  std::optional<text::GrammarSource> structure;  // what the answer's text must match
+  std::string structure_param;                   // the field that asked for it
 
   bool stream = false;
   bool include_usage = false;
@@ -59,4 +59,4 @@ struct GenerationRequest {
   int logprob_start = -1;    // /generate: where in the prompt log-probabilities begin; -1: behind it
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

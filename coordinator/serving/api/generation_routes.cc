@@ -10,7 +10,7 @@
 #include "coordinator/serving/api/openai_request.h"
 #include "coordinator/serving/api/openai_writer.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 template <typename Writer>
@@ -20,19 +20,19 @@ std::unique_ptr<AnswerWriter> Write(const GenerationRequest& request, AnswerCont
 
 const Dialect kChat = {ReadChatRequest, Write<ChatWriter>, "chatcmpl-"};
 const Dialect kText = {ReadTextRequest, Write<TextWriter>, "cmpl-"};
-const Dialect kMessages = {ReadMessagesRequest, Write<MessagesWriter>, "msg_", ErrorShape::kAnthropic};
+const Dialect kMessages = {ReadMessagesRequest, Write<MessagesWriter>, "msg_", net::ErrorShape::kAnthropic};
 const Dialect kNative = {ReadNativeRequest, Write<NativeWriter>, ""};
 
 }  // namespace
 
-void AddGenerationRoutes(UrlTable& urls, const ApiDeps& deps, RunningTasks& running,
+void AddGenerationRoutes(net::UrlTable& urls, const ApiDeps& deps, RunningTasks& running,
                          PreparationPool& preparers) {
   const auto add = [&](const char* path, const char* summary, const Dialect& dialect) {
     urls.Add({.method = "POST",
               .pattern = path,
               .summary = summary,
               .handle =
-                  [&deps, &running, &preparers, &dialect](std::shared_ptr<Exchange> exchange) {
+                  [&deps, &running, &preparers, &dialect](std::shared_ptr<net::Exchange> exchange) {
                     std::make_shared<GenerationTask>(deps, running, std::move(exchange), dialect)
                         ->Start(preparers);
                   },
@@ -44,4 +44,4 @@ void AddGenerationRoutes(UrlTable& urls, const ApiDeps& deps, RunningTasks& runn
   add("/generate", "What follows texts or token ids (SGLang)", kNative);
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -9,10 +9,10 @@
 #include "coordinator/serving/api/generation_task.h"
 #include "coordinator/serving/api/preparation_pool.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 /// All but the table outlive the server; `running` has each request while it is answered.
-void AddGenerationRoutes(UrlTable& urls, const ApiDeps& deps, RunningTasks& running,
+void AddGenerationRoutes(net::UrlTable& urls, const ApiDeps& deps, RunningTasks& running,
                          PreparationPool& preparers);
 
-}  // namespace numoe
+}  // namespace numoe::serving

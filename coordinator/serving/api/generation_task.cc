@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "coordinator/serving/api/tenant.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 std::string NewAnswerId(const char* prefix) {
   thread_local std::mt19937_64 random{std::random_device{}()};
@@ -18,8 +18,8 @@ std::string NewAnswerId(const char* prefix) {
 namespace {
 
 // A parameter that does not fit the model is named at the beginning of the message.
-ApiError FromEngine(const absl::Status& status) {
-  ApiError error = FromStatus(status);
+net::ApiError FromEngine(const absl::Status& status) {
+  net::ApiError error = net::FromStatus(status);
   if (error.http_status != 400) return error;
   const size_t colon = error.message.find(": ");
   if (colon == std::string::npos) {
@@ -42,7 +42,8 @@ void RunningTasks::Add(const std::string& id, const std::shared_ptr<GenerationTa
   sweep_size_ = std::max(kSweepSizeMin, 2 * tasks_.size());
 }
 
-std::vector<std::shared_ptr<GenerationTask>> RunningTasks::Find(const std::string& id, const Caller& caller) {
+std::vector<std::shared_ptr<GenerationTask>> RunningTasks::Find(const std::string& id,
+                                                                const net::Caller& caller) {
   std::vector<std::shared_ptr<GenerationTask>> found;
   const MutexLock lock(mutex_);
   for (const auto& [key, weak] : tasks_) {
@@ -62,9 +63,9 @@ void GenerationTask::Start(PreparationPool& preparers) {
   if (!deps_.engine.HasRoom(TenantOf(caller_), preparers.Lines())) {
     const bool draining = deps_.health().status == "draining";
     if (!draining) deps_.metrics.Add(CounterId::kRequestsRejected);
-    ApiError error =
-        FromStatus(draining ? absl::UnavailableError("the server is draining and takes no new requests")
-                            : absl::ResourceExhaustedError("the queue is full; try again later"));
+    net::ApiError error =
+        net::FromStatus(draining ? absl::UnavailableError("the server is draining and takes no new requests")
+                                 : absl::ResourceExhaustedError("the queue is full; try again later"));
     if (draining) error.code = "draining";  // which numoe-router reads
     if (trace_) trace_->End(error.http_status, error.code.value_or(error.type), choices_);
     return exchange_->ReplyError(error);
@@ -76,10 +77,10 @@ void GenerationTask::Start(PreparationPool& preparers) {
     self->trace_.reset();  // which says that nobody was answered
   });
   preparers.AddRequest(exchange_, gone_, [self = shared_from_this()]() -> PreparationPool::Then {
-    auto prepared = std::make_shared<std::variant<Prepared, ApiError>>(
+    auto prepared = std::make_shared<std::variant<Prepared, net::ApiError>>(
         Prepare(self->exchange_->TakeBody(), self->dialect_.read, self->deps_));
     return [self, prepared] {
-      if (const auto* error = std::get_if<ApiError>(&*prepared)) return self->Fail(*error);
+      if (const auto* error = std::get_if<net::ApiError>(&*prepared)) return self->Fail(*error);
       self->Submit(std::get<Prepared>(std::move(*prepared)));
     };
   });
@@ -87,7 +88,7 @@ void GenerationTask::Start(PreparationPool& preparers) {
 
 // The key's places are as many sequences, however few requests they come in.
 bool GenerationTask::TakePlaces(size_t sequences) {
-  const std::shared_ptr<RequestPlace> place = exchange_->Place();
+  const std::shared_ptr<net::RequestPlace> place = exchange_->Place();
   return place == nullptr || place->Widen(static_cast<int>(sequences));
 }
 
@@ -97,7 +98,7 @@ void GenerationTask::Submit(Prepared prepared) {
   const GenerationRequest& request = prepared_.request;
   const size_t count = prepared_.prompts.size() * static_cast<size_t>(request.best_of);
   if (!TakePlaces(count)) {
-    return Fail(FromStatus(absl::ResourceExhaustedError(
+    return Fail(net::FromStatus(absl::ResourceExhaustedError(
         fmt::format("this request's {} answers and those of the key's that are made are more than may be at "
                     "once; ask for fewer, or try again when one has ended",
                     count))));
@@ -134,7 +135,7 @@ void GenerationTask::Submit(Prepared prepared) {
                                          .model = deps_.model_name,
                                          .created = std::time(nullptr),
                                          .prompts = prepared_.prompts});
-  if (!writer.ok()) return Fail(FromStatus(writer.status()));
+  if (!writer.ok()) return Fail(net::FromStatus(writer.status()));
   writer_ = *std::move(writer);
   for (size_t index = 0; index < count && !over_; index += static_cast<size_t>(request.best_of))
     SubmitChoice(index);
@@ -146,19 +147,19 @@ void GenerationTask::SubmitChoice(size_t index) {
   NUMOE_CHECK_LT(prompt, prepared_.prompts.size());
   NUMOE_CHECK(!submitted_[index] && !sequences_[index]) << "choice " << index;
   submitted_[index] = true;
-  EngineRequest generate{.request_id = exchange_->request().id,
-                         .prompt = prepared_.prompts[prompt],
-                         .cache_salt = PrefixSalt(caller_, deps_) + request.cache_salt,
-                         .sampling = request.sampling,
-                         .constraint = std::move(prepared_.constraints[index]),
-                         .on_event = nullptr,
-                         .tenant = TenantOf(caller_),
-                         .priority = request.priority,
-                         .deadline = deadline_};
+  engine::EngineRequest generate{.request_id = exchange_->request().id,
+                                 .prompt = prepared_.prompts[prompt],
+                                 .cache_salt = PrefixSalt(caller_, deps_) + request.cache_salt,
+                                 .sampling = request.sampling,
+                                 .constraint = std::move(prepared_.constraints[index]),
+                                 .on_event = nullptr,
+                                 .tenant = TenantOf(caller_),
+                                 .priority = request.priority,
+                                 .deadline = deadline_};
   // Or all choices of a prompt would be one.
   if (generate.sampling.seed) *generate.sampling.seed += index % static_cast<size_t>(request.best_of);
   if (request.best_of > request.n && !generate.sampling.logprobs) generate.sampling.logprobs = 0;
-  generate.on_event = [self = shared_from_this(), index](const TokenEvent& event) {
+  generate.on_event = [self = shared_from_this(), index](const engine::TokenEvent& event) {
     // The engine's thread: only hand it over.
     self->exchange_->Post([self, index, event] { self->OnEvent(index, event); });
   };
@@ -168,19 +169,20 @@ void GenerationTask::SubmitChoice(size_t index) {
   sequences_[index] = *sequence;
 }
 
-void GenerationTask::OnEvent(size_t index, const TokenEvent& event) {
+void GenerationTask::OnEvent(size_t index, const engine::TokenEvent& event) {
   NUMOE_CHECK_LT(index, choices_.size());
   if (over_ || choices_[index]->done()) return;
   if (trace_) trace_->Took(index, event);
-  if (event.finish == FinishReason::kError) {
+  if (event.finish == engine::FinishReason::kError) {
     sequences_[index].reset();
-    return Fail(FromStatus(event.error));
+    return Fail(net::FromStatus(event.error));
   }
   Choice& choice = *choices_[index];
   const ChoiceStep step = choice.Take(event);
   if (choice.done()) {
     NUMOE_CHECK(sequences_[index].has_value()) << "choice " << index << " ends once";
-    if (choice.ended_early() && event.finish == FinishReason::kNone) deps_.engine.Cancel(*sequences_[index]);
+    if (choice.ended_early() && event.finish == engine::FinishReason::kNone)
+      deps_.engine.Cancel(*sequences_[index]);
     sequences_[index].reset();
   }
   Tell(choice, step);
@@ -238,13 +240,13 @@ void GenerationTask::Abort() {
       if (choice.done()) continue;
       if (self->sequences_[index]) self->deps_.engine.Cancel(*self->sequences_[index]);
       self->sequences_[index].reset();
-      self->Tell(choice, choice.Take({.finish = FinishReason::kCancelled, .error = {}}));
+      self->Tell(choice, choice.Take({.finish = engine::FinishReason::kCancelled, .error = {}}));
     }
     self->FinishIfDone();
   });
 }
 
-void GenerationTask::Fail(const ApiError& error) {
+void GenerationTask::Fail(const net::ApiError& error) {
   if (over_) return;
   CancelAll();
   if (trace_) trace_->End(error.http_status, error.code.value_or(error.type), choices_);
@@ -261,4 +263,4 @@ void GenerationTask::CancelAll() {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

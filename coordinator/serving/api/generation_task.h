@@ -24,7 +24,7 @@
 #include "coordinator/serving/api/preparation_pool.h"
 #include "coordinator/serving/api/request_trace.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 /// How one API asks and is answered.
 struct Dialect {
@@ -32,7 +32,7 @@ struct Dialect {
   // An error: nothing is generated.
   std::function<absl::StatusOr<std::unique_ptr<AnswerWriter>>(const GenerationRequest&, AnswerContext)> write;
   const char* id_prefix;  // of the answer's id
-  ErrorShape errors = ErrorShape::kOpenAi;
+  net::ErrorShape errors = net::ErrorShape::kOpenAi;
 };
 
 class GenerationTask;
@@ -43,7 +43,7 @@ class RunningTasks {
   void Add(const std::string& id, const std::shared_ptr<GenerationTask>& task);
   /// Those of this id that the caller may change: its own key's, or anybody's if it is an admin. Of any id
   /// where it is empty.
-  std::vector<std::shared_ptr<GenerationTask>> Find(const std::string& id, const Caller& caller);
+  std::vector<std::shared_ptr<GenerationTask>> Find(const std::string& id, const net::Caller& caller);
   int size();
 
  private:
@@ -60,7 +60,7 @@ std::string NewAnswerId(const char* prefix);
 
 class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
  public:
-  GenerationTask(const ApiDeps& deps, RunningTasks& running, std::shared_ptr<Exchange> exchange,
+  GenerationTask(const ApiDeps& deps, RunningTasks& running, std::shared_ptr<net::Exchange> exchange,
                  Dialect dialect)
       : deps_(deps),
         running_(running),
@@ -73,22 +73,22 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   /// From any thread: ends every choice where it is, with finish reason "abort".
   void Abort();
   /// Whose it is; from any thread.
-  const Caller& caller() const { return caller_; }
+  const net::Caller& caller() const { return caller_; }
 
  private:
   void Submit(Prepared prepared);
   bool TakePlaces(size_t sequences);
   void SubmitChoice(size_t index);
-  void OnEvent(size_t index, const TokenEvent& event);
+  void OnEvent(size_t index, const engine::TokenEvent& event);
   void Tell(const Choice& choice, const ChoiceStep& step);
   void FinishIfDone();
-  void Fail(const ApiError& error);
+  void Fail(const net::ApiError& error);
   void CancelAll();
 
   const ApiDeps& deps_;
   RunningTasks& running_;
-  const std::shared_ptr<Exchange> exchange_;
-  const Caller caller_;
+  const std::shared_ptr<net::Exchange> exchange_;
+  const net::Caller caller_;
   const Dialect dialect_;
   Prepared prepared_;
   std::unique_ptr<AnswerWriter> writer_;
@@ -102,4 +102,4 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   bool over_ = false;
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

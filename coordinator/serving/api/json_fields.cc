@@ -2,7 +2,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 using nlohmann::ordered_json;
 
@@ -60,10 +60,10 @@ void JsonFields::Strings(const char* name, size_t count_max, std::vector<std::st
 
 void JsonFields::Fail(const std::string& name, const std::string& expected) {
   NUMOE_DCHECK(!name.empty() && !expected.empty());
-  Fail(BadRequest(path_ + name, fmt::format("'{}{}': expected {}", path_, name, expected)));
+  Fail(net::BadRequest(path_ + name, fmt::format("'{}{}': expected {}", path_, name, expected)));
 }
 
-void JsonFields::Fail(ApiError error) {
+void JsonFields::Fail(net::ApiError error) {
   if (!error_) error_ = std::move(error);
 }
 
@@ -84,4 +84,4 @@ bool JsonFields::ReadTokens(const ordered_json& value, std::vector<TokenId>& out
   return true;
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -18,7 +18,7 @@
 #include "coordinator/net/http/api_error.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::serving {
 
 class JsonFields {
  public:
@@ -62,10 +62,10 @@ class JsonFields {
   void Strings(const char* name, size_t count_max, std::vector<std::string>& out);
 
   void Fail(const std::string& name, const std::string& expected);
-  void Fail(ApiError error);
+  void Fail(net::ApiError error);
   /// Takes over the error of fields within these.
   void Take(const JsonFields& inner);
-  const std::optional<ApiError>& error() const { return error_; }
+  const std::optional<net::ApiError>& error() const { return error_; }
 
   /// At most 60 bytes of a value, for messages.
   static std::string Short(const nlohmann::ordered_json& value);
@@ -75,7 +75,7 @@ class JsonFields {
  private:
   const nlohmann::ordered_json& root_;
   const std::string path_;
-  std::optional<ApiError> error_;
+  std::optional<net::ApiError> error_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

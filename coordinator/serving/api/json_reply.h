@@ -10,10 +10,10 @@
 #include "coordinator/serving/api/sse.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::serving {
 
-inline void ReplyJson(const std::shared_ptr<Exchange>& exchange, const nlohmann::ordered_json& json) {
+inline void ReplyJson(const std::shared_ptr<net::Exchange>& exchange, const nlohmann::ordered_json& json) {
   exchange->Reply({.body = DumpJson(json)});
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

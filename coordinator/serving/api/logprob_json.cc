@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -17,11 +17,11 @@ ordered_json Value(float logprob) {
 }
 
 // Half a character is shown by its replacement; `bytes` has what it is.
-std::string TextOf(TokenId token, const Tokenizer& tokenizer) {
+std::string TextOf(TokenId token, const text::Tokenizer& tokenizer) {
   return tokenizer.Decode({&token, 1}, /*skip_special=*/false);
 }
 
-ordered_json ChatToken(const TokenLogprob& token, const Tokenizer& tokenizer) {
+ordered_json ChatToken(const execution::TokenLogprob& token, const text::Tokenizer& tokenizer) {
   ordered_json bytes = ordered_json::array();
   for (const char c : tokenizer.TokenBytes(token.token)) bytes.push_back(static_cast<unsigned char>(c));
   return {{"token", TextOf(token.token, tokenizer)}, {"logprob", Value(token.logprob)}, {"bytes", bytes}};
@@ -29,28 +29,32 @@ ordered_json ChatToken(const TokenLogprob& token, const Tokenizer& tokenizer) {
 
 }  // namespace
 
-ordered_json ChatLogprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& tokenizer) {
+ordered_json ChatLogprobs(const std::vector<execution::TokenLogprobs>& tokens,
+                          const text::Tokenizer& tokenizer) {
   ordered_json content = ordered_json::array();
-  for (const TokenLogprobs& token : tokens) {
+  for (const execution::TokenLogprobs& token : tokens) {
     ordered_json entry = ChatToken(token.chosen, tokenizer);
     entry["top_logprobs"] = ordered_json::array();
-    for (const TokenLogprob& other : token.top) entry["top_logprobs"].push_back(ChatToken(other, tokenizer));
+    for (const execution::TokenLogprob& other : token.top)
+      entry["top_logprobs"].push_back(ChatToken(other, tokenizer));
     content.push_back(std::move(entry));
   }
   return {{"content", content}, {"refusal", nullptr}};
 }
 
-ordered_json TextLogprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& tokenizer, int& offset) {
+ordered_json TextLogprobs(const std::vector<execution::TokenLogprobs>& tokens,
+                          const text::Tokenizer& tokenizer, int& offset) {
   ordered_json offsets = ordered_json::array(), logprobs = ordered_json::array(),
                texts = ordered_json::array(), tops = ordered_json::array();
-  for (const TokenLogprobs& token : tokens) {
+  for (const execution::TokenLogprobs& token : tokens) {
     const std::string text = TextOf(token.chosen.token, tokenizer);
     offsets.push_back(offset);
     offset += static_cast<int>(text.size());
     texts.push_back(text);
     logprobs.push_back(Value(token.chosen.logprob));
     ordered_json top = ordered_json::object();
-    for (const TokenLogprob& other : token.top) top[TextOf(other.token, tokenizer)] = Value(other.logprob);
+    for (const execution::TokenLogprob& other : token.top)
+      top[TextOf(other.token, tokenizer)] = Value(other.logprob);
     // vLLM and OpenAI list the drawn token too.
     if (!token.top.empty() && !top.contains(text)) top[text] = Value(token.chosen.logprob);
     tops.push_back(std::isnan(token.chosen.logprob) ? ordered_json(nullptr) : top);
@@ -58,11 +62,12 @@ ordered_json TextLogprobs(const std::vector<TokenLogprobs>& tokens, const Tokeni
   return {{"text_offset", offsets}, {"token_logprobs", logprobs}, {"tokens", texts}, {"top_logprobs", tops}};
 }
 
-ordered_json PromptLogprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& tokenizer) {
+ordered_json PromptLogprobs(const std::vector<execution::TokenLogprobs>& tokens,
+                            const text::Tokenizer& tokenizer) {
   ordered_json list = ordered_json::array({nullptr});  // nothing precedes the first
-  for (const TokenLogprobs& token : tokens) {
+  for (const execution::TokenLogprobs& token : tokens) {
     ordered_json entry = ordered_json::object();
-    const auto add = [&](const TokenLogprob& one, int rank) {
+    const auto add = [&](const execution::TokenLogprob& one, int rank) {
       entry[std::to_string(one.token)] = {
           {"logprob", Value(one.logprob)}, {"rank", rank}, {"decoded_token", TextOf(one.token, tokenizer)}};
     };
@@ -75,4 +80,4 @@ ordered_json PromptLogprobs(const std::vector<TokenLogprobs>& tokens, const Toke
   return list;
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -11,12 +11,14 @@
 #include "coordinator/text/tokenizer/tokenizer.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::serving {
 
-nlohmann::ordered_json ChatLogprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& tokenizer);
+nlohmann::ordered_json ChatLogprobs(const std::vector<execution::TokenLogprobs>& tokens,
+                                    const text::Tokenizer& tokenizer);
 /// `offset`: where the first token's text begins in the answer; moved behind the last one's.
-nlohmann::ordered_json TextLogprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& tokenizer,
-                                    int& offset);
-nlohmann::ordered_json PromptLogprobs(const std::vector<TokenLogprobs>& tokens, const Tokenizer& tokenizer);
+nlohmann::ordered_json TextLogprobs(const std::vector<execution::TokenLogprobs>& tokens,
+                                    const text::Tokenizer& tokenizer, int& offset);
+nlohmann::ordered_json PromptLogprobs(const std::vector<execution::TokenLogprobs>& tokens,
+                                      const text::Tokenizer& tokenizer);
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -7,7 +7,7 @@
 #include "coordinator/serving/api/sampling_fields.h"
 #include "coordinator/serving/api/structure_fields.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -247,8 +247,8 @@ void ReadMessagesConversation(JsonFields& in, GenerationRequest& out) {
   ReadThinking(in, c);
 }
 
-std::variant<GenerationRequest, ApiError> ReadMessagesRequest(const ordered_json& body,
-                                                              const GenerationDefaults& defaults) {
+std::variant<GenerationRequest, net::ApiError> ReadMessagesRequest(const ordered_json& body,
+                                                                   const GenerationDefaults& defaults) {
   GenerationRequest out;
   SetSamplingDefaults(defaults, out);
   JsonFields in(body);
@@ -265,4 +265,4 @@ std::variant<GenerationRequest, ApiError> ReadMessagesRequest(const ordered_json
   return out;
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -12,11 +12,11 @@
 #include "coordinator/serving/api/generation_request.h"
 #include "coordinator/serving/api/json_fields.h"
 
-namespace numoe {
+namespace numoe::serving {
 
-std::variant<GenerationRequest, ApiError> ReadMessagesRequest(const nlohmann::ordered_json& body,
-                                                              const GenerationDefaults& defaults);
+std::variant<GenerationRequest, net::ApiError> ReadMessagesRequest(const nlohmann::ordered_json& body,
+                                                                   const GenerationDefaults& defaults);
 /// Its part that becomes the prompt; all that count_tokens asks for.
 void ReadMessagesConversation(JsonFields& in, GenerationRequest& out);
 
-}  // namespace numoe
+}  // namespace numoe::serving

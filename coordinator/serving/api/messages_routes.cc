@@ -9,14 +9,14 @@
 #include "coordinator/serving/api/messages_request.h"
 #include "coordinator/serving/api/preparation.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
 
-std::variant<size_t, ApiError> CountPrompt(const std::string& body, const ApiDeps& deps) {
+std::variant<size_t, net::ApiError> CountPrompt(const std::string& body, const ApiDeps& deps) {
   auto json = ReadBody(body);
-  if (const auto* error = std::get_if<ApiError>(&json)) return *error;
+  if (const auto* error = std::get_if<net::ApiError>(&json)) return *error;
   JsonFields in(std::get<ordered_json>(json));
   GenerationRequest request;
   in.String("model", request.model);
@@ -24,17 +24,17 @@ std::variant<size_t, ApiError> CountPrompt(const std::string& body, const ApiDep
   if (in.error()) return *in.error();
   if (auto error = CheckModel(request, deps)) return *error;
   auto prompts = TokenisePrompts(request, deps);
-  if (const auto* error = std::get_if<ApiError>(&prompts)) return *error;
+  if (const auto* error = std::get_if<net::ApiError>(&prompts)) return *error;
   return std::get<0>(prompts)[0].size();
 }
 
 }  // namespace
 
-void AddMessagesRoutes(UrlTable& urls, const ApiDeps& deps, PreparationPool& preparers) {
-  const auto count = [&deps, &preparers](const std::shared_ptr<Exchange>& exchange) {
+void AddMessagesRoutes(net::UrlTable& urls, const ApiDeps& deps, PreparationPool& preparers) {
+  const auto count = [&deps, &preparers](const std::shared_ptr<net::Exchange>& exchange) {
     preparers.Add(exchange, [&deps, exchange]() -> PreparationPool::Then {
       return [exchange, counted = CountPrompt(exchange->TakeBody(), deps)] {
-        if (const auto* error = std::get_if<ApiError>(&counted)) return exchange->ReplyError(*error);
+        if (const auto* error = std::get_if<net::ApiError>(&counted)) return exchange->ReplyError(*error);
         exchange->Reply({.body = DumpJson({{"input_tokens", std::get<size_t>(counted)}})});
       };
     });
@@ -44,7 +44,7 @@ void AddMessagesRoutes(UrlTable& urls, const ApiDeps& deps, PreparationPool& pre
             .summary = "The length of a conversation in tokens (Anthropic)",
             .handle = count,
             .counted = false,
-            .errors = ErrorShape::kAnthropic});
+            .errors = net::ErrorShape::kAnthropic});
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

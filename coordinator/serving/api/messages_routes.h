@@ -8,9 +8,9 @@
 #include "coordinator/serving/api/api_deps.h"
 #include "coordinator/serving/api/preparation_pool.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 /// All but the table outlive the server.
-void AddMessagesRoutes(UrlTable& urls, const ApiDeps& deps, PreparationPool& preparers);
+void AddMessagesRoutes(net::UrlTable& urls, const ApiDeps& deps, PreparationPool& preparers);
 
-}  // namespace numoe
+}  // namespace numoe::serving

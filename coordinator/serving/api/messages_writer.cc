@@ -5,11 +5,11 @@
 #include "common/base/check.h"
 #include "common/json/json_reader.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
-using Kind = AnswerDelta::Kind;
+using Kind = text::AnswerDelta::Kind;
 
 // Clients count what was in the cache beside the rest, not within it.
 ordered_json UsageJson(const Choice& choice, int64_t output_tokens) {
@@ -43,7 +43,7 @@ void SetStop(const Choice& choice, ordered_json& out) {
 }
 
 // As it begins: without what it says.
-ordered_json NewBlock(const AnswerDelta& delta) {
+ordered_json NewBlock(const text::AnswerDelta& delta) {
   switch (delta.kind) {
     case Kind::kReasoning:
       return {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}};
@@ -62,13 +62,13 @@ ordered_json InputOf(const std::string& arguments) {
   return {{"INVALID_JSON", arguments}};
 }
 
-void AddToBlock(const AnswerDelta& delta, ordered_json& block) {
+void AddToBlock(const text::AnswerDelta& delta, ordered_json& block) {
   if (delta.kind == Kind::kReasoning) block["thinking"] = delta.text;
   if (delta.kind == Kind::kContent) block["text"] = delta.text;
   if (delta.kind == Kind::kArguments) block["input"] = InputOf(delta.text);
 }
 
-ordered_json DeltaJson(const AnswerDelta& delta) {
+ordered_json DeltaJson(const text::AnswerDelta& delta) {
   switch (delta.kind) {
     case Kind::kReasoning:
       return {{"type", "thinking_delta"}, {"thinking", delta.text}};
@@ -109,7 +109,7 @@ std::string MessagesWriter::EndBlock() {
   return events + Event({{"type", "content_block_stop"}, {"index", index_++}});
 }
 
-std::string MessagesWriter::Delta(const AnswerDelta& delta) {
+std::string MessagesWriter::Delta(const text::AnswerDelta& delta) {
   std::string events;
   const bool goes_on = open_ == (delta.kind == Kind::kArguments ? Kind::kCallBegin : delta.kind);
   if (!goes_on || delta.kind == Kind::kCallBegin) {
@@ -124,7 +124,7 @@ std::string MessagesWriter::Delta(const AnswerDelta& delta) {
 
 std::string MessagesWriter::Events(const Choice& choice, const ChoiceStep& step) {
   std::string events = step.says_something() && !begun_ ? Begin(choice) : "";
-  for (const AnswerDelta& delta : step.deltas) events += Delta(delta);
+  for (const text::AnswerDelta& delta : step.deltas) events += Delta(delta);
   return events;
 }
 
@@ -141,14 +141,14 @@ std::string MessagesWriter::End(const Choices& choices) {
   return events + Event({{"type", "message_stop"}});
 }
 
-std::string MessagesWriter::Failure(const ApiError& error) {
-  return "event: error\ndata: " + error.ToJson(ErrorShape::kAnthropic) + "\n\n";
+std::string MessagesWriter::Failure(const net::ApiError& error) {
+  return "event: error\ndata: " + error.ToJson(net::ErrorShape::kAnthropic) + "\n\n";
 }
 
 std::string MessagesWriter::Whole(const Choices& choices) {
   const Choice& choice = *choices[0];
   ordered_json message = Message(context_);
-  for (const AnswerDelta& delta : choice.said()) {
+  for (const text::AnswerDelta& delta : choice.said()) {
     if (delta.kind != Kind::kArguments) message["content"].push_back(NewBlock(delta));
     NUMOE_CHECK(!message["content"].empty()) << "arguments come after their call";
     AddToBlock(delta, message["content"].back());
@@ -158,4 +158,4 @@ std::string MessagesWriter::Whole(const Choices& choices) {
   return DumpJson(message);
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -11,25 +11,25 @@
 
 #include "coordinator/serving/api/answer_writer.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 class MessagesWriter final : public AnswerWriter {
  public:
   MessagesWriter(const GenerationRequest& request, AnswerContext context);
   std::string Events(const Choice& choice, const ChoiceStep& step) override;
   std::string End(const Choices& choices) override;
-  std::string Failure(const ApiError& error) override;
+  std::string Failure(const net::ApiError& error) override;
   std::string Whole(const Choices& choices) override;
 
  private:
   std::string Begin(const Choice& choice);
-  std::string Delta(const AnswerDelta& delta);
+  std::string Delta(const text::AnswerDelta& delta);
   std::string EndBlock();
 
   const AnswerContext context_;
   bool begun_ = false;
-  std::optional<AnswerDelta::Kind> open_;  // the block that is being said; kCallBegin for a call
-  int index_ = 0;                          // its place, or the next one's
+  std::optional<text::AnswerDelta::Kind> open_;  // the block that is being said; kCallBegin for a call
+  int index_ = 0;                                // its place, or the next one's
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -5,7 +5,7 @@
 #include "coordinator/serving/api/sampling_fields.h"
 #include "coordinator/serving/api/structure_fields.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -29,7 +29,7 @@ void ReadLogprobs(JsonFields& in, GenerationRequest& out) {
   int top = 0;
   in.Bool("return_logprob", wanted);
   in.Number("logprob_start_len", -1, INT32_MAX, out.logprob_start);
-  in.Number("top_logprobs_num", 0, kLogprobsMax, top);
+  in.Number("top_logprobs_num", 0, execution::kLogprobsMax, top);
   if (!wanted) return;
   out.sampling.logprobs = top;
   if (out.logprob_start >= 0) out.sampling.prompt_logprobs = top;
@@ -37,8 +37,8 @@ void ReadLogprobs(JsonFields& in, GenerationRequest& out) {
 
 }  // namespace
 
-std::variant<GenerationRequest, ApiError> ReadNativeRequest(const ordered_json& body,
-                                                            const GenerationDefaults& defaults) {
+std::variant<GenerationRequest, net::ApiError> ReadNativeRequest(const ordered_json& body,
+                                                                 const GenerationDefaults& defaults) {
   GenerationRequest out;
   SetSamplingDefaults(defaults, out);
   JsonFields in(body);
@@ -61,4 +61,4 @@ std::variant<GenerationRequest, ApiError> ReadNativeRequest(const ordered_json& 
   return out;
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -10,9 +10,9 @@
 #include "coordinator/net/http/api_error.h"
 #include "coordinator/serving/api/generation_request.h"
 
-namespace numoe {
+namespace numoe::serving {
 
-std::variant<GenerationRequest, ApiError> ReadNativeRequest(const nlohmann::ordered_json& body,
-                                                            const GenerationDefaults& defaults);
+std::variant<GenerationRequest, net::ApiError> ReadNativeRequest(const nlohmann::ordered_json& body,
+                                                                 const GenerationDefaults& defaults);
 
-}  // namespace numoe
+}  // namespace numoe::serving

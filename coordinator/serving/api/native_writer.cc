@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -17,7 +17,7 @@ ordered_json Entry(TokenId token, double logprob) {
   return {std::isfinite(logprob) ? logprob : kNoLogprob, token, nullptr};
 }
 
-void AddTokens(const std::vector<TokenLogprobs>& tokens, size_t first, ordered_json& chosen,
+void AddTokens(const std::vector<execution::TokenLogprobs>& tokens, size_t first, ordered_json& chosen,
                ordered_json& top) {
   for (size_t i = first; i < tokens.size(); ++i) {
     chosen.push_back(Entry(tokens[i].chosen.token, tokens[i].chosen.logprob));
@@ -92,4 +92,4 @@ std::string NativeWriter::Whole(const Choices& choices) {
   return DumpJson(request_.list_answer || request_.n > 1 ? answers : answers[0]);
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

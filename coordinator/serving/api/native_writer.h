@@ -8,7 +8,7 @@
 
 #include "coordinator/serving/api/answer_writer.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 class NativeWriter final : public AnswerWriter {
  public:
@@ -27,4 +27,4 @@ class NativeWriter final : public AnswerWriter {
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

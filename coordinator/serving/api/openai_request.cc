@@ -6,7 +6,7 @@
 #include "coordinator/serving/api/structure_fields.h"
 #include "coordinator/text/chat/chat_messages.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -28,7 +28,7 @@ void ReadStream(JsonFields& in, GenerationRequest& out) {
 void ReadPromptLogprobs(JsonFields& in, GenerationRequest& out) {
   if (in.Get("prompt_logprobs") == nullptr) return;
   int top = 0;
-  in.Number("prompt_logprobs", 0, kLogprobsMax, top);
+  in.Number("prompt_logprobs", 0, execution::kLogprobsMax, top);
   if (out.stream) in.Fail("prompt_logprobs", "no stream: the prompt's are given with the whole answer");
   out.sampling.prompt_logprobs = top;
 }
@@ -38,7 +38,7 @@ void ReadChatLogprobs(JsonFields& in, GenerationRequest& out) {
   bool wanted = false;
   int top = 0;
   in.Bool("logprobs", wanted);
-  in.Number("top_logprobs", 0, kLogprobsMax, top);
+  in.Number("top_logprobs", 0, execution::kLogprobsMax, top);
   if (top > 0 && !wanted) in.Fail("top_logprobs", "logprobs to be true beside it");
   if (wanted) out.sampling.logprobs = top;
 }
@@ -46,7 +46,7 @@ void ReadChatLogprobs(JsonFields& in, GenerationRequest& out) {
 void ReadTextLogprobs(JsonFields& in, GenerationRequest& out) {
   if (in.Get("logprobs") == nullptr) return;
   int top = 0;
-  in.Number("logprobs", 0, kLogprobsMax, top);
+  in.Number("logprobs", 0, execution::kLogprobsMax, top);
   out.sampling.logprobs = top;
   if (out.echo) out.sampling.prompt_logprobs = top;
 }
@@ -83,7 +83,7 @@ void ReadEffort(JsonFields& in, const char* name, Conversation& out) {
 void ReadCalls(JsonFields& in, const ordered_json* choice, bool parallel, Conversation& out) {
   auto calls =
       ReadCallPolicy({.tools = out.tools, .choice = choice, .messages = out.messages, .parallel = parallel});
-  if (const auto* error = std::get_if<ApiError>(&calls)) return in.Fail(*error);
+  if (const auto* error = std::get_if<net::ApiError>(&calls)) return in.Fail(*error);
   out.calls = std::get<CallPolicy>(std::move(calls));
   // The model cannot call what it is not shown.
   if (out.calls.choice == CallPolicy::Choice::kNone) out.tools = nullptr;
@@ -128,7 +128,7 @@ void ReadConversation(JsonFields& in, GenerationRequest& out) {
   Conversation& c = out.conversation.emplace();
   const ordered_json* messages = in.Get("messages");
   if (messages == nullptr) return in.Fail("messages", "a list of messages, found nothing");
-  absl::StatusOr<ordered_json> normalised = NormaliseMessages(*messages);
+  absl::StatusOr<ordered_json> normalised = text::NormaliseMessages(*messages);
   if (!normalised.ok())
     return in.Fail("messages", "well-formed messages: " + std::string(normalised.status().message()));
   c.messages = *std::move(normalised);
@@ -157,8 +157,8 @@ GenerationRequest ReadWhatBothHave(JsonFields& in, const GenerationDefaults& def
 
 }  // namespace
 
-std::variant<GenerationRequest, ApiError> ReadChatRequest(const ordered_json& body,
-                                                          const GenerationDefaults& defaults) {
+std::variant<GenerationRequest, net::ApiError> ReadChatRequest(const ordered_json& body,
+                                                               const GenerationDefaults& defaults) {
   JsonFields in(body);
   GenerationRequest out = ReadWhatBothHave(in, defaults);
   out.sampling.max_tokens = std::nullopt;
@@ -172,8 +172,8 @@ std::variant<GenerationRequest, ApiError> ReadChatRequest(const ordered_json& bo
   return out;
 }
 
-std::variant<GenerationRequest, ApiError> ReadTextRequest(const ordered_json& body,
-                                                          const GenerationDefaults& defaults) {
+std::variant<GenerationRequest, net::ApiError> ReadTextRequest(const ordered_json& body,
+                                                               const GenerationDefaults& defaults) {
   JsonFields in(body);
   GenerationRequest out = ReadWhatBothHave(in, defaults);
   out.sampling.max_tokens = kCompletionTokensDefault;
@@ -192,4 +192,4 @@ std::variant<GenerationRequest, ApiError> ReadTextRequest(const ordered_json& bo
   return out;
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -10,12 +10,12 @@
 #include "coordinator/serving/api/generation_request.h"
 #include "coordinator/serving/api/json_fields.h"
 
-namespace numoe {
+namespace numoe::serving {
 
-std::variant<GenerationRequest, ApiError> ReadChatRequest(const nlohmann::ordered_json& body,
-                                                          const GenerationDefaults& defaults);
-std::variant<GenerationRequest, ApiError> ReadTextRequest(const nlohmann::ordered_json& body,
-                                                          const GenerationDefaults& defaults);
+std::variant<GenerationRequest, net::ApiError> ReadChatRequest(const nlohmann::ordered_json& body,
+                                                               const GenerationDefaults& defaults);
+std::variant<GenerationRequest, net::ApiError> ReadTextRequest(const nlohmann::ordered_json& body,
+                                                               const GenerationDefaults& defaults);
 
 /// The conversation's part of a chat request: messages, tools, tool_choice, chat_template_kwargs, ... Also
 /// for /tokenize, which is asked what the prompt would be.
@@ -33,4 +33,4 @@ void ReadPrompts(JsonFields& in, const char* name, GenerationRequest& out);
 /// model, priority, cache_salt, request_id (SGLang: rid), return_token_ids and the like.
 void ReadCommon(JsonFields& in, GenerationRequest& out);
 
-}  // namespace numoe
+}  // namespace numoe::serving

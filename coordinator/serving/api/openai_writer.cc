@@ -5,11 +5,11 @@
 #include "common/base/check.h"
 #include "coordinator/serving/api/logprob_json.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
-using Kind = AnswerDelta::Kind;
+using Kind = text::AnswerDelta::Kind;
 
 ordered_json Base(const AnswerContext& context, const char* object) {
   return {{"id", context.id}, {"object", object}, {"created", context.created}, {"model", context.model}};
@@ -20,7 +20,7 @@ void AddReasoning(const std::string& text, ordered_json& object) {
   object["reasoning"] = text;
 }
 
-void AddDelta(const AnswerDelta& delta, ordered_json& object) {
+void AddDelta(const text::AnswerDelta& delta, ordered_json& object) {
   switch (delta.kind) {
     case Kind::kReasoning:
       AddReasoning(delta.text, object);
@@ -40,11 +40,11 @@ void AddDelta(const AnswerDelta& delta, ordered_json& object) {
   }
 }
 
-ordered_json Message(const ParsedAnswer& answer) {
+ordered_json Message(const text::ParsedAnswer& answer) {
   ordered_json message = {{"role", "assistant"}, {"content", answer.content}, {"refusal", nullptr}};
   if (answer.content.empty() && !answer.calls.empty()) message["content"] = nullptr;
   if (!answer.reasoning.empty()) AddReasoning(answer.reasoning, message);
-  for (const ToolCall& call : answer.calls) {
+  for (const text::ToolCall& call : answer.calls) {
     message["tool_calls"].push_back({{"id", call.id},
                                      {"type", "function"},
                                      {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
@@ -105,12 +105,12 @@ ChatWriter::ChatWriter(const GenerationRequest& request, AnswerContext context)
 std::string ChatWriter::Events(const Choice& choice, const ChoiceStep& step) {
   if (step.deltas.empty()) return choice.done() ? Event(choice, step, nullptr, true) : "";
   std::string events;
-  for (const AnswerDelta& delta : step.deltas)
+  for (const text::AnswerDelta& delta : step.deltas)
     events += Event(choice, step, &delta, &delta == &step.deltas.back());
   return events;
 }
 
-std::string ChatWriter::Event(const Choice& choice, const ChoiceStep& step, const AnswerDelta* delta,
+std::string ChatWriter::Event(const Choice& choice, const ChoiceStep& step, const text::AnswerDelta* delta,
                               bool last) {
   const bool first = begun_.insert(choice.index()).second;
   ordered_json object = ordered_json::object();
@@ -164,7 +164,7 @@ TextWriter::TextWriter(const GenerationRequest& request, AnswerContext context)
 
 ordered_json TextWriter::ChoiceJson(const Choice& choice, const std::string& text,
                                     const std::vector<TokenId>& tokens,
-                                    const std::vector<TokenLogprobs>& logprobs, int& offset) {
+                                    const std::vector<execution::TokenLogprobs>& logprobs, int& offset) {
   ordered_json json = {{"index", choice.index()}, {"text", text}, {"logprobs", nullptr}};
   if (request_.sampling.logprobs) json["logprobs"] = TextLogprobs(logprobs, context_.tokenizer, offset);
   json["finish_reason"] = FinishReasonOf(choice);
@@ -176,7 +176,7 @@ ordered_json TextWriter::ChoiceJson(const Choice& choice, const std::string& tex
 std::string TextWriter::Events(const Choice& choice, const ChoiceStep& step) {
   if (!step.says_something() && !choice.done()) return "";
   std::string text;
-  for (const AnswerDelta& delta : step.deltas) text += delta.text;
+  for (const text::AnswerDelta& delta : step.deltas) text += delta.text;
   ordered_json chunk = Base(context_, "text_completion");
   NUMOE_CHECK_LT(static_cast<size_t>(choice.index()), offsets_.size());
   int& offset = offsets_[static_cast<size_t>(choice.index())];
@@ -206,4 +206,4 @@ std::string TextWriter::Whole(const Choices& choices) {
   return DumpJson(answer);
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -9,7 +9,7 @@
 
 #include "coordinator/serving/api/answer_writer.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 nlohmann::ordered_json OpenAiUsage(const TokenUsage& usage, bool reasoning);
 
@@ -21,7 +21,7 @@ class ChatWriter final : public AnswerWriter {
   std::string Whole(const Choices& choices) override;
 
  private:
-  std::string Event(const Choice& choice, const ChoiceStep& step, const AnswerDelta* delta, bool last);
+  std::string Event(const Choice& choice, const ChoiceStep& step, const text::AnswerDelta* delta, bool last);
 
   const GenerationRequest request_;
   const AnswerContext context_;
@@ -38,11 +38,11 @@ class TextWriter final : public AnswerWriter {
  private:
   nlohmann::ordered_json ChoiceJson(const Choice& choice, const std::string& text,
                                     const std::vector<TokenId>& tokens,
-                                    const std::vector<TokenLogprobs>& logprobs, int& offset);
+                                    const std::vector<execution::TokenLogprobs>& logprobs, int& offset);
 
   const GenerationRequest request_;
   const AnswerContext context_;
   std::vector<int> offsets_;  // [choice] bytes streamed so far, for text_offset
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

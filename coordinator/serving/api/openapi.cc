@@ -4,7 +4,7 @@
 #include <cctype>
 #include <utility>
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -30,21 +30,21 @@ std::string NamedPath(const std::string& pattern, std::vector<std::string>& name
   return path + pattern.substr(from);
 }
 
-std::string OperationId(const Route& route) {
+std::string OperationId(const net::Route& route) {
   std::string id = route.method + route.pattern;
   std::transform(id.begin(), id.end(), id.begin(),
                  [](unsigned char c) { return std::isalnum(c) ? static_cast<char>(std::tolower(c)) : '_'; });
   return id;
 }
 
-const RouteSchemas* Described(const Route& route) {
+const RouteSchemas* Described(const net::Route& route) {
   for (const RouteSchemas& described : DescribedRoutes()) {
     if (route.method == described.method && route.pattern == described.pattern) return &described;
   }
   return nullptr;
 }
 
-ordered_json Operation(const Route& route, const std::vector<std::string>& names) {
+ordered_json Operation(const net::Route& route, const std::vector<std::string>& names) {
   ordered_json operation = {{"operationId", OperationId(route)}, {"summary", route.summary}};
   for (const std::string& name : names) {
     operation["parameters"].push_back(
@@ -59,7 +59,7 @@ ordered_json Operation(const Route& route, const std::vector<std::string>& names
     if (schemas->answer != nullptr) good["content"] = Content("application/json", schemas->answer);
     if (schemas->event != nullptr) good["content"].update(Content("text/event-stream", schemas->event));
   }
-  const bool anthropic = route.errors == ErrorShape::kAnthropic;
+  const bool anthropic = route.errors == net::ErrorShape::kAnthropic;
   operation["responses"] = {{"200", good},
                             {"default", Ref(anthropic ? "responses/AnthropicError" : "responses/Error")}};
   if (route.open) operation["security"] = ordered_json::array();
@@ -72,9 +72,9 @@ ordered_json ErrorResponse(const char* schema) {
 
 }  // namespace
 
-ordered_json OpenApiDocument(const UrlTable& urls, const std::string& version) {
+ordered_json OpenApiDocument(const net::UrlTable& urls, const std::string& version) {
   ordered_json paths = ordered_json::object();
-  for (const Route& route : urls.routes()) {
+  for (const net::Route& route : urls.routes()) {
     std::vector<std::string> names;
     const std::string path = NamedPath(route.pattern, names);
     std::string method = route.method;
@@ -99,4 +99,4 @@ ordered_json OpenApiDocument(const UrlTable& urls, const std::string& version) {
                            {{{"bearer", ordered_json::array()}}, {{"x_api_key", ordered_json::array()}}})}};
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -10,9 +10,9 @@
 #include "coordinator/net/http/url_table.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::serving {
 
-nlohmann::ordered_json OpenApiDocument(const UrlTable& urls, const std::string& version);
+nlohmann::ordered_json OpenApiDocument(const net::UrlTable& urls, const std::string& version);
 
 /// The names of what a route takes and answers among the schemas; nullptr: nothing that is described.
 struct RouteSchemas {
@@ -26,4 +26,4 @@ const std::vector<RouteSchemas>& DescribedRoutes();
 /// components.schemas
 nlohmann::ordered_json OpenApiSchemas();
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -1,7 +1,7 @@
 // The objects of the main routes as JSON Schemas, beside the table of the routes that have them.
 #include "coordinator/serving/api/openapi.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -168,4 +168,4 @@ ordered_json OpenApiSchemas() {
   return schemas;
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -16,25 +16,25 @@
 #include "coordinator/serving/api/api_deps.h"
 #include "coordinator/serving/api/generation_request.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 struct Prepared {
   GenerationRequest request;
   std::vector<std::vector<TokenId>> prompts;
-  std::vector<std::unique_ptr<TokenConstraint>> constraints;  // [choice]; null: any text
+  std::vector<std::unique_ptr<execution::TokenConstraint>> constraints;  // [choice]; null: any text
 };
 
-using RequestReader = std::function<std::variant<GenerationRequest, ApiError>(const nlohmann::ordered_json&,
-                                                                              const GenerationDefaults&)>;
+using RequestReader = std::function<std::variant<GenerationRequest, net::ApiError>(
+    const nlohmann::ordered_json&, const GenerationDefaults&)>;
 
 /// The body's JSON object; 400 if it is something else.
-std::variant<nlohmann::ordered_json, ApiError> ReadBody(std::string_view body);
-std::variant<Prepared, ApiError> Prepare(std::string_view body, const RequestReader& read,
-                                         const ApiDeps& deps);
+std::variant<nlohmann::ordered_json, net::ApiError> ReadBody(std::string_view body);
+std::variant<Prepared, net::ApiError> Prepare(std::string_view body, const RequestReader& read,
+                                              const ApiDeps& deps);
 /// 404 if the request names a model that is not served.
-std::optional<ApiError> CheckModel(const GenerationRequest& request, const ApiDeps& deps);
+std::optional<net::ApiError> CheckModel(const GenerationRequest& request, const ApiDeps& deps);
 /// The prompts as the model sees them: rendered and tokenised, each within the context.
-std::variant<std::vector<std::vector<TokenId>>, ApiError> TokenisePrompts(const GenerationRequest& request,
-                                                                          const ApiDeps& deps);
+std::variant<std::vector<std::vector<TokenId>>, net::ApiError> TokenisePrompts(
+    const GenerationRequest& request, const ApiDeps& deps);
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 PreparationPool::PreparationPool(int threads) {
   NUMOE_CHECK_GT(threads, 0);
@@ -19,13 +19,13 @@ PreparationPool::PreparationPool(int threads) {
   }
 }
 
-void PreparationPool::Add(const std::shared_ptr<Exchange>& exchange, Work work) {
+void PreparationPool::Add(const std::shared_ptr<net::Exchange>& exchange, Work work) {
   const auto gone = std::make_shared<std::atomic<bool>>(false);
   exchange->OnGone([gone] { gone->store(true); });
   Put({.exchange = exchange, .place = exchange->Place(), .gone = gone, .work = std::move(work)});
 }
 
-void PreparationPool::AddRequest(const std::shared_ptr<Exchange>& exchange,
+void PreparationPool::AddRequest(const std::shared_ptr<net::Exchange>& exchange,
                                  std::shared_ptr<const std::atomic<bool>> gone, Work work) {
   Put({.exchange = exchange,
        .place = exchange->Place(),
@@ -36,11 +36,11 @@ void PreparationPool::AddRequest(const std::shared_ptr<Exchange>& exchange,
 
 void PreparationPool::Put(Job job) {
   NUMOE_CHECK(job.exchange != nullptr && job.gone != nullptr && job.work != nullptr);
-  const Caller& caller = job.exchange->request().caller;
+  const net::Caller& caller = job.exchange->request().caller;
   const MutexLock lock(mutex_);
   if (stop_) return;
   if (job.counted) {
-    TenantLine& line = lines_[caller.tenant];
+    engine::TenantLine& line = lines_[caller.tenant];
     ++line.requests;
     line.weight = caller.weight;
   }
@@ -48,7 +48,7 @@ void PreparationPool::Put(Job job) {
   wake_.NotifyOne();
 }
 
-TenantLines PreparationPool::Lines() const {
+engine::TenantLines PreparationPool::Lines() const {
   const MutexLock lock(mutex_);
   return lines_;
 }
@@ -109,4 +109,4 @@ void PreparationPool::Stop() {
   dropped.swap(jobs_);
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

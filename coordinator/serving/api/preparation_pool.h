@@ -17,7 +17,7 @@
 #include "coordinator/engine/scheduler/tenant_lines.h"
 #include "coordinator/net/http/exchange.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 class PreparationPool {
  public:
@@ -29,19 +29,19 @@ class PreparationPool {
   ~PreparationPool() { Stop(); }
 
   /// For work that no sequence follows. Takes the exchange's OnGone. On the exchange's executor.
-  void Add(const std::shared_ptr<Exchange>& exchange, Work work);
+  void Add(const std::shared_ptr<net::Exchange>& exchange, Work work);
   /// For a request to the engine, which counts in Lines until it is prepared. `gone`: set when nobody waits
   /// for it any more.
-  void AddRequest(const std::shared_ptr<Exchange>& exchange, std::shared_ptr<const std::atomic<bool>> gone,
-                  Work work);
+  void AddRequest(const std::shared_ptr<net::Exchange>& exchange,
+                  std::shared_ptr<const std::atomic<bool>> gone, Work work);
   /// The requests to the engine that wait here or are being prepared.
-  TenantLines Lines() const;
+  engine::TenantLines Lines() const;
   /// Nothing is prepared any more once it returns, and what waited is dropped.
   void Stop();
 
  private:
   struct Job {
-    std::shared_ptr<Exchange> exchange;
+    std::shared_ptr<net::Exchange> exchange;
     std::shared_ptr<void> place;
     std::shared_ptr<const std::atomic<bool>> gone;
     Work work;
@@ -58,9 +58,9 @@ class PreparationPool {
   CondVar wake_;
   std::map<int, std::deque<Job>> jobs_ ABSL_GUARDED_BY(mutex_);  // by tenant; none is empty
   int last_ ABSL_GUARDED_BY(mutex_) = -1;                        // the tenant whose turn was last
-  TenantLines lines_ ABSL_GUARDED_BY(mutex_);
+  engine::TenantLines lines_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -4,45 +4,45 @@
 #include "coordinator/net/http/metrics_text.h"
 #include "coordinator/serving/api/sse.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 using nlohmann::ordered_json;
 
 namespace {
 
-void Reply(const std::shared_ptr<Exchange>& exchange, const HealthReport& report, const char* good) {
+void Reply(const std::shared_ptr<net::Exchange>& exchange, const HealthReport& report, const char* good) {
   exchange->Reply({.status = report.status == good ? 200 : 503,
                    .body = DumpJson(ordered_json{{"status", report.status}, {"detail", report.detail}})});
 }
 
 }  // namespace
 
-void ReplyHealth(const std::shared_ptr<Exchange>& exchange, const HealthReport& report) {
+void ReplyHealth(const std::shared_ptr<net::Exchange>& exchange, const HealthReport& report) {
   Reply(exchange, report, "ready");
 }
 
-void AddProbeRoutes(UrlTable& urls, Metrics& metrics, const std::function<HealthReport()>& health,
+void AddProbeRoutes(net::UrlTable& urls, Metrics& metrics, const std::function<HealthReport()>& health,
                     const std::function<HealthReport()>& live) {
   const auto add = [&](const char* path, const char* summary,
-                       std::function<void(std::shared_ptr<Exchange>)> handle) {
+                       std::function<void(std::shared_ptr<net::Exchange>)> handle) {
     urls.Add(
         {.method = "GET", .pattern = path, .summary = summary, .handle = std::move(handle), .open = true});
   };
-  const auto tell = [health](const std::shared_ptr<Exchange>& e) { ReplyHealth(e, health()); };
+  const auto tell = [health](const std::shared_ptr<net::Exchange>& e) { ReplyHealth(e, health()); };
   add("/health", "Whether requests are served, and if not, why", tell);
   add("/ping", "The same, as SageMaker asks", tell);
   add("/live", "Whether the process can go on by itself; if not, it wants a restart",
-      [live](const std::shared_ptr<Exchange>& e) { Reply(e, live(), "alive"); });
-  add("/version", "The program's version", [](const std::shared_ptr<Exchange>& e) {
+      [live](const std::shared_ptr<net::Exchange>& e) { Reply(e, live(), "alive"); });
+  add("/version", "The program's version", [](const std::shared_ptr<net::Exchange>& e) {
     e->Reply({.body = DumpJson(ordered_json{{"version", Version()}})});
   });
   add("/metrics", "Prometheus text",
-      [text = std::make_shared<MetricsText>(metrics)](const std::shared_ptr<Exchange>& e) {
+      [text = std::make_shared<net::MetricsText>(metrics)](const std::shared_ptr<net::Exchange>& e) {
         e->Reply({.body = text->Get(), .type = "text/plain; version=0.0.4; charset=utf-8"});
       });
 }
 
-void AddStartingRoutes(UrlTable& urls, Metrics& metrics, const std::function<std::string()>& doing) {
+void AddStartingRoutes(net::UrlTable& urls, Metrics& metrics, const std::function<std::string()>& doing) {
   AddProbeRoutes(
       urls, metrics,
       [doing] {
@@ -57,4 +57,4 @@ void AddStartingRoutes(UrlTable& urls, Metrics& metrics, const std::function<std
                      .code = "starting"});
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 constexpr int kClientGone = 499;  // nginx's word for it
@@ -17,14 +17,14 @@ int64_t UnixNanoseconds() {
 
 }  // namespace
 
-std::unique_ptr<RequestTrace> RequestTrace::Begin(Tracer* tracer, const HttpRequest& request) {
+std::unique_ptr<RequestTrace> RequestTrace::Begin(Tracer* tracer, const net::HttpRequest& request) {
   if (tracer == nullptr) return nullptr;
   std::optional<TraceContext> context = tracer->Begin(request.Header("traceparent"));
   if (!context) return nullptr;
   return std::unique_ptr<RequestTrace>(new RequestTrace(*tracer, *std::move(context), request));
 }
 
-RequestTrace::RequestTrace(Tracer& tracer, TraceContext context, const HttpRequest& request)
+RequestTrace::RequestTrace(Tracer& tracer, TraceContext context, const net::HttpRequest& request)
     : tracer_(tracer), begin_(Clock::now()) {
   root_ = {.trace_id = std::move(context.trace_id),
            .span_id = NewSpanId(),
@@ -45,7 +45,7 @@ void RequestTrace::Describe(const GenerationRequest& request, const std::string&
                             const std::string& model) {
   const std::string operation = request.conversation ? "chat" : "text_completion";
   root_.name = operation + " " + model;
-  const SamplingParams& p = request.sampling;
+  const engine::SamplingParams& p = request.sampling;
   Attributes& a = root_.attributes;
   a.insert(a.end(), {{"gen_ai.operation.name", operation},
                      {"gen_ai.provider.name", std::string("numoe")},
@@ -68,7 +68,7 @@ void RequestTrace::Submitted(size_t choice) {
   choices_[choice].submitted = Clock::now();
 }
 
-void RequestTrace::Took(size_t choice, const TokenEvent& event) {
+void RequestTrace::Took(size_t choice, const engine::TokenEvent& event) {
   NUMOE_CHECK_LT(choice, choices_.size()) << "Submitted comes first";
   ChoiceTimes& times = choices_[choice];
   if (event.admitted != Clock::time_point()) times.admitted = event.admitted;
@@ -132,4 +132,4 @@ void RequestTrace::End(int http_status, const std::string& error, const Choices&
   tracer_.Export(std::move(spans));
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -17,12 +17,12 @@
 #include "coordinator/serving/api/generation_request.h"
 #include "coordinator/serving/tracing/tracer.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 class RequestTrace {
  public:
   /// Null: there is no tracer, or the request is not recorded.
-  static std::unique_ptr<RequestTrace> Begin(Tracer* tracer, const HttpRequest& request);
+  static std::unique_ptr<RequestTrace> Begin(Tracer* tracer, const net::HttpRequest& request);
   RequestTrace(const RequestTrace&) = delete;
   RequestTrace& operator=(const RequestTrace&) = delete;
   ~RequestTrace();
@@ -30,7 +30,7 @@ class RequestTrace {
   /// Once it is known what is asked.
   void Describe(const GenerationRequest& request, const std::string& answer_id, const std::string& model);
   void Submitted(size_t choice);
-  void Took(size_t choice, const TokenEvent& event);
+  void Took(size_t choice, const engine::TokenEvent& event);
   /// `error`: "" where it was answered.
   void End(int http_status, const std::string& error, const Choices& choices);
 
@@ -41,7 +41,7 @@ class RequestTrace {
     std::optional<Clock::time_point> admitted, first_token, last_token;
   };
 
-  RequestTrace(Tracer& tracer, TraceContext context, const HttpRequest& request);
+  RequestTrace(Tracer& tracer, TraceContext context, const net::HttpRequest& request);
   int64_t Nanoseconds(Clock::time_point time) const;
   Span Part(const char* name, size_t choice, Clock::time_point begin, Clock::time_point end) const;
   void AddParts(size_t choice, const ChoiceTimes& times, Clock::time_point end, std::vector<Span>& out) const;
@@ -53,4 +53,4 @@ class RequestTrace {
   bool over_ = false;
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -2,7 +2,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 size_t ResponseStore::Bytes(const Key& key, const StoredResponse& stored) {
   return sizeof(Entry) + key.second.size() + stored.response.size() + stored.input.size();
@@ -87,4 +87,4 @@ size_t ResponseStore::bytes() {
   return bytes_;
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

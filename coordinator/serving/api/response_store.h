@@ -18,7 +18,7 @@
 #include "common/base/mutex.h"
 #include "coordinator/net/http/http_limits.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 struct StoredResponse {
   std::string response;  // the object, as it was answered
@@ -64,4 +64,4 @@ class ResponseStore {
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -8,7 +8,7 @@
 #include "coordinator/serving/api/structure_fields.h"
 #include "coordinator/text/chat/chat_messages.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -171,7 +171,7 @@ void ReadMessages(JsonFields& in, const ResponsesFields& fields, size_t history,
   if (!instructions.empty()) messages.push_back({{"role", "system"}, {"content", instructions}});
   for (ordered_json& message : reader.Take()) messages.push_back(std::move(message));
   if (in.error()) return;
-  absl::StatusOr<ordered_json> normalised = NormaliseMessages(messages);
+  absl::StatusOr<ordered_json> normalised = text::NormaliseMessages(messages);
   if (!normalised.ok())
     return in.Fail("input", "well-formed items: " + std::string(normalised.status().message()));
   out.messages = *std::move(normalised);
@@ -254,10 +254,10 @@ ordered_json Repeated(const JsonFields& in, const GenerationRequest& request, co
 
 }  // namespace
 
-std::variant<GenerationRequest, ApiError> ReadResponsesRequest(const ordered_json& body,
-                                                               const GenerationDefaults& defaults,
-                                                               const ResponseHistory& history,
-                                                               ResponsesFields& fields) {
+std::variant<GenerationRequest, net::ApiError> ReadResponsesRequest(const ordered_json& body,
+                                                                    const GenerationDefaults& defaults,
+                                                                    const ResponseHistory& history,
+                                                                    ResponsesFields& fields) {
   GenerationRequest out;
   SetSamplingDefaults(defaults, out);
   JsonFields in(body);
@@ -275,8 +275,8 @@ std::variant<GenerationRequest, ApiError> ReadResponsesRequest(const ordered_jso
   if (!previous.empty()) {
     auto items = history(previous);
     if (!items) {
-      ApiError error = BadRequest("previous_response_id",
-                                  "no such response, or it is not complete: " + previous.substr(0, 100));
+      net::ApiError error = net::BadRequest(
+          "previous_response_id", "no such response, or it is not complete: " + previous.substr(0, 100));
       error.code = "previous_response_not_found";
       return error;
     }
@@ -295,4 +295,4 @@ std::variant<GenerationRequest, ApiError> ReadResponsesRequest(const ordered_jso
   return out;
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -15,7 +15,7 @@
 #include "coordinator/serving/api/generation_request.h"
 #include "coordinator/serving/api/json_fields.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 /// What the answer repeats of the request, and what stays for later ones.
 struct ResponsesFields {
@@ -28,9 +28,9 @@ struct ResponsesFields {
 /// The items that a response was asked and answered with; none: it is not there.
 using ResponseHistory = std::function<std::optional<nlohmann::ordered_json>(const std::string& id)>;
 
-std::variant<GenerationRequest, ApiError> ReadResponsesRequest(const nlohmann::ordered_json& body,
-                                                               const GenerationDefaults& defaults,
-                                                               const ResponseHistory& history,
-                                                               ResponsesFields& fields);
+std::variant<GenerationRequest, net::ApiError> ReadResponsesRequest(const nlohmann::ordered_json& body,
+                                                                    const GenerationDefaults& defaults,
+                                                                    const ResponseHistory& history,
+                                                                    ResponsesFields& fields);
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -14,7 +14,7 @@
 #include "coordinator/serving/api/responses_request.h"
 #include "coordinator/serving/api/responses_writer.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -24,13 +24,13 @@ constexpr int kItemsPerPageMax = 100;
 
 // Whose a response is: the key's that came with it, also where the server has none to compare it with. The
 // key itself is not kept.
-uint64_t OwnerOf(const HttpRequest& request) {
+uint64_t OwnerOf(const net::HttpRequest& request) {
   if (request.caller.tenant != 0) return static_cast<uint64_t>(request.caller.tenant);
   return std::hash<std::string>{}(std::string(request.Header("authorization")) + "\n" +
                                   std::string(request.Header("x-api-key")));
 }
 
-ApiError NoSuchResponse(const std::string& id) {
+net::ApiError NoSuchResponse(const std::string& id) {
   return {.http_status = 404,
           .message = "no such response: " + id.substr(0, 100) + "; it was not stored, or is no longer"};
 }
@@ -41,7 +41,7 @@ bool AsksForBackground(const std::string& body) {
   return object != nullptr && object->value("background", ordered_json()) == true;
 }
 
-HttpRequest WithoutBody(const HttpRequest& request) {
+net::HttpRequest WithoutBody(const net::HttpRequest& request) {
   return {.method = request.method,
           .target = request.target,
           .path = request.path,
@@ -55,31 +55,31 @@ HttpRequest WithoutBody(const HttpRequest& request) {
 
 // The exchange of an answer that nobody waits for: what it says is kept by its writer. Until the request is
 // accepted, whoever asked is told what is wrong with it. It counts among its key's requests until it ends.
-class BackgroundExchange final : public Exchange {
+class BackgroundExchange final : public net::Exchange {
  public:
-  BackgroundExchange(std::shared_ptr<Exchange> asked, boost::asio::thread_pool& pool)
+  BackgroundExchange(std::shared_ptr<net::Exchange> asked, boost::asio::thread_pool& pool)
       : request_(WithoutBody(asked->request())),
         asked_(std::move(asked)),
         place_(asked_->Place()),
         strand_(boost::asio::make_strand(pool)) {}
 
   /// `fail` is told of what goes wrong from now on.
-  void Accept(const ordered_json& queued, std::function<void(const ApiError&)> fail) {
+  void Accept(const ordered_json& queued, std::function<void(const net::ApiError&)> fail) {
     fail_ = std::move(fail);
     asked_->Post([asked = asked_, queued] { ReplyJson(asked, queued); });
     asked_.reset();  // its connection may be closed long before the answer is made
   }
 
-  const HttpRequest& request() const override { return request_; }
+  const net::HttpRequest& request() const override { return request_; }
   /// REQUIRES: not accepted. The body counts among those in hand until it is read here.
   std::string TakeBody() override { return asked_->TakeBody(); }
-  void Reply(HttpReply) override {}
-  void ReplyError(const ApiError& error) override {
+  void Reply(net::HttpReply) override {}
+  void ReplyError(const net::ApiError& error) override {
     if (fail_ != nullptr) return fail_(error);
     asked_->Post([asked = asked_, error] { asked->ReplyError(error); });
   }
   void BeginStream() override {}
-  void BeginBody(HttpReply) override {}
+  void BeginBody(net::HttpReply) override {}
   void Send(std::string) override {}
   void EndStream() override {}
   void Break() override {}
@@ -87,15 +87,15 @@ class BackgroundExchange final : public Exchange {
   void OnGone(std::function<void()>) override {}  // it is not for one connection
   void Post(std::function<void()> work) override { boost::asio::post(strand_, std::move(work)); }
   boost::asio::any_io_executor Executor() override { return strand_; }
-  std::shared_ptr<RequestPlace> Place() override { return place_; }
+  std::shared_ptr<net::RequestPlace> Place() override { return place_; }
   void CountTokens(int) override {}
 
  private:
-  const HttpRequest request_;        // without its body
-  std::shared_ptr<Exchange> asked_;  // null: accepted
-  const std::shared_ptr<RequestPlace> place_;
+  const net::HttpRequest request_;        // without its body
+  std::shared_ptr<net::Exchange> asked_;  // null: accepted
+  const std::shared_ptr<net::RequestPlace> place_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;
-  std::function<void(const ApiError&)> fail_;
+  std::function<void(const net::ApiError&)> fail_;
 };
 
 }  // namespace
@@ -116,12 +116,12 @@ void ResponsesRoutes::Stop() {
   background_->join();
 }
 
-void ResponsesRoutes::Register(UrlTable& urls) {
+void ResponsesRoutes::Register(net::UrlTable& urls) {
   const auto add = [&](const char* method, const char* path, const char* summary, Answer answer) {
     urls.Add({.method = method,
               .pattern = path,
               .summary = summary,
-              .handle = [this, answer](std::shared_ptr<Exchange> e) { (this->*answer)(e); },
+              .handle = [this, answer](std::shared_ptr<net::Exchange> e) { (this->*answer)(e); },
               // Answers in the background fill a key's places: it must still be able to look and to cancel.
               .counted = answer == &ResponsesRoutes::Create,
               .body_max = answer == &ResponsesRoutes::Create ? limits::kHttpBodyBytesMax
@@ -181,7 +181,7 @@ Dialect ResponsesRoutes::DialectOf(uint64_t owner, std::function<void(const orde
   return dialect;
 }
 
-void ResponsesRoutes::Create(const std::shared_ptr<Exchange>& exchange) {
+void ResponsesRoutes::Create(const std::shared_ptr<net::Exchange>& exchange) {
   const uint64_t owner = OwnerOf(exchange->request());
   preparers_.Add(exchange, [this, exchange, owner]() -> PreparationPool::Then {
     return [this, exchange, owner, background = AsksForBackground(exchange->request().body)] {
@@ -192,12 +192,12 @@ void ResponsesRoutes::Create(const std::shared_ptr<Exchange>& exchange) {
   });
 }
 
-void ResponsesRoutes::CreateInBackground(const std::shared_ptr<Exchange>& exchange, uint64_t owner) {
+void ResponsesRoutes::CreateInBackground(const std::shared_ptr<net::Exchange>& exchange, uint64_t owner) {
   const auto background = std::make_shared<BackgroundExchange>(exchange, *background_);
   // The task holds the exchange, and this function.
   const std::weak_ptr<BackgroundExchange> weak = background;
   auto accepted = [this, weak, owner](const ordered_json& queued) {
-    const auto fail = [this, owner, id = queued["id"].get<std::string>()](const ApiError& error) {
+    const auto fail = [this, owner, id = queued["id"].get<std::string>()](const net::ApiError& error) {
       auto stored = responses_.Get(owner, id);
       if (!stored) return;
       ordered_json response = ordered_json::parse(stored->response);
@@ -211,32 +211,32 @@ void ResponsesRoutes::CreateInBackground(const std::shared_ptr<Exchange>& exchan
       ->Start(preparers_);
 }
 
-void ResponsesRoutes::Get(const std::shared_ptr<Exchange>& exchange) {
-  const HttpRequest& request = exchange->request();
+void ResponsesRoutes::Get(const std::shared_ptr<net::Exchange>& exchange) {
+  const net::HttpRequest& request = exchange->request();
   if (request.Query("stream") == "true")
     return exchange->ReplyError(
-        BadRequest("stream", "'stream': expected false: what was said is not told again"));
+        net::BadRequest("stream", "'stream': expected false: what was said is not told again"));
   auto stored = responses_.Get(OwnerOf(request), request.captures[0]);
   if (!stored) return exchange->ReplyError(NoSuchResponse(request.captures[0]));
   exchange->Reply({.body = std::move(stored->response)});
 }
 
-void ResponsesRoutes::Delete(const std::shared_ptr<Exchange>& exchange) {
-  const HttpRequest& request = exchange->request();
+void ResponsesRoutes::Delete(const std::shared_ptr<net::Exchange>& exchange) {
+  const net::HttpRequest& request = exchange->request();
   const std::string& id = request.captures[0];
   if (!responses_.Remove(OwnerOf(request), id)) return exchange->ReplyError(NoSuchResponse(id));
   for (const auto& task : running_.Find(id, request.caller)) task->Abort();
   ReplyJson(exchange, {{"id", id}, {"object", "response"}, {"deleted", true}});
 }
 
-ResponsesRoutes::Made ResponsesRoutes::Cancelled(const HttpRequest& request) {
+ResponsesRoutes::Made ResponsesRoutes::Cancelled(const net::HttpRequest& request) {
   const std::string& id = request.captures[0];
   const uint64_t owner = OwnerOf(request);
   const auto stored = responses_.Get(owner, id);
   if (!stored) return NoSuchResponse(id);
   ordered_json response = ordered_json::parse(stored->response);
   if (response["background"] != true)
-    return BadRequest("", "only a response with background: true can be cancelled");
+    return net::BadRequest("", "only a response with background: true can be cancelled");
   if (response["status"] == "in_progress") {
     response["status"] = "cancelled";
     responses_.Put(owner, id, {DumpJson(response), stored->input});
@@ -245,26 +245,26 @@ ResponsesRoutes::Made ResponsesRoutes::Cancelled(const HttpRequest& request) {
   return response;
 }
 
-void ResponsesRoutes::Cancel(const std::shared_ptr<Exchange>& exchange) {
+void ResponsesRoutes::Cancel(const std::shared_ptr<net::Exchange>& exchange) {
   ReplyPrepared(exchange, &ResponsesRoutes::Cancelled);
 }
 
-void ResponsesRoutes::Input(const std::shared_ptr<Exchange>& exchange) {
+void ResponsesRoutes::Input(const std::shared_ptr<net::Exchange>& exchange) {
   ReplyPrepared(exchange, &ResponsesRoutes::InputPage);
 }
 
 // What is kept may be megabytes, which no connection's thread reads.
-void ResponsesRoutes::ReplyPrepared(const std::shared_ptr<Exchange>& exchange,
-                                    Made (ResponsesRoutes::*make)(const HttpRequest& request)) {
+void ResponsesRoutes::ReplyPrepared(const std::shared_ptr<net::Exchange>& exchange,
+                                    Made (ResponsesRoutes::*make)(const net::HttpRequest& request)) {
   preparers_.Add(exchange, [this, exchange, make]() -> PreparationPool::Then {
     auto made = (this->*make)(exchange->request());
-    if (auto* error = std::get_if<ApiError>(&made))
+    if (auto* error = std::get_if<net::ApiError>(&made))
       return [exchange, error = std::move(*error)] { exchange->ReplyError(error); };
     return [exchange, body = DumpJson(std::get<ordered_json>(made))] { exchange->Reply({.body = body}); };
   });
 }
 
-ResponsesRoutes::Made ResponsesRoutes::InputPage(const HttpRequest& request) {
+ResponsesRoutes::Made ResponsesRoutes::InputPage(const net::HttpRequest& request) {
   const std::string& id = request.captures[0];
   const auto stored = responses_.Get(OwnerOf(request), id);
   if (!stored) return NoSuchResponse(id);
@@ -292,4 +292,4 @@ ResponsesRoutes::Made ResponsesRoutes::InputPage(const HttpRequest& request) {
                       {"has_more", more}};
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -23,34 +23,34 @@ namespace boost::asio {
 class thread_pool;
 }
 
-namespace numoe {
+namespace numoe::serving {
 
 class ResponsesRoutes {
  public:
   ResponsesRoutes(const ApiDeps& deps, RunningTasks& running, PreparationPool& preparers);
   ~ResponsesRoutes();
 
-  void Register(UrlTable& urls);
+  void Register(net::UrlTable& urls);
   /// Nothing is done in the background any more once it returns. REQUIRES: the preparers were stopped.
   void Stop();
   /// Drops answers that are not complete. REQUIRES: Stop() was called and the engine has ended.
   void DropWork();
 
  private:
-  using Answer = void (ResponsesRoutes::*)(const std::shared_ptr<Exchange>&);
-  using Made = std::variant<nlohmann::ordered_json, ApiError>;
+  using Answer = void (ResponsesRoutes::*)(const std::shared_ptr<net::Exchange>&);
+  using Made = std::variant<nlohmann::ordered_json, net::ApiError>;
 
-  void Create(const std::shared_ptr<Exchange>& exchange);
-  void CreateInBackground(const std::shared_ptr<Exchange>& exchange, uint64_t owner);
-  void Get(const std::shared_ptr<Exchange>& exchange);
-  void Delete(const std::shared_ptr<Exchange>& exchange);
-  void Cancel(const std::shared_ptr<Exchange>& exchange);
-  void Input(const std::shared_ptr<Exchange>& exchange);
+  void Create(const std::shared_ptr<net::Exchange>& exchange);
+  void CreateInBackground(const std::shared_ptr<net::Exchange>& exchange, uint64_t owner);
+  void Get(const std::shared_ptr<net::Exchange>& exchange);
+  void Delete(const std::shared_ptr<net::Exchange>& exchange);
+  void Cancel(const std::shared_ptr<net::Exchange>& exchange);
+  void Input(const std::shared_ptr<net::Exchange>& exchange);
 
-  Made Cancelled(const HttpRequest& request);
-  Made InputPage(const HttpRequest& request);
-  void ReplyPrepared(const std::shared_ptr<Exchange>& exchange,
-                     Made (ResponsesRoutes::*make)(const HttpRequest& request));
+  Made Cancelled(const net::HttpRequest& request);
+  Made InputPage(const net::HttpRequest& request);
+  void ReplyPrepared(const std::shared_ptr<net::Exchange>& exchange,
+                     Made (ResponsesRoutes::*make)(const net::HttpRequest& request));
   /// `accepted` is given the response that is answered at once; null: it is not made in the background.
   Dialect DialectOf(uint64_t owner, std::function<void(const nlohmann::ordered_json&)> accepted);
   /// What a complete response was asked and answered with.
@@ -63,4 +63,4 @@ class ResponsesRoutes {
   std::unique_ptr<boost::asio::thread_pool> background_;  // for answers that nobody waits for; null: dropped
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -6,11 +6,11 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
-using Kind = AnswerDelta::Kind;
+using Kind = text::AnswerDelta::Kind;
 
 ordered_json Part(Kind kind, const std::string& text) {
   if (kind == Kind::kReasoning) return {{"type", "reasoning_text"}, {"text", text}};
@@ -27,7 +27,7 @@ std::string ItemId(Kind kind, const std::string& response_id, size_t index) {
   return fmt::format("{}_{}_{}", name, response_id.substr(prefix), index);
 }
 
-ordered_json ItemJson(const AnswerDelta& item, const std::string& response_id, size_t index,
+ordered_json ItemJson(const text::AnswerDelta& item, const std::string& response_id, size_t index,
                       const char* status) {
   const std::string id = ItemId(item.kind, response_id, index);
   ordered_json content = ordered_json::array();
@@ -114,7 +114,7 @@ ordered_json ResponsesWriter::Place() const {
   return place;
 }
 
-std::string ResponsesWriter::BeginItem(const AnswerDelta& delta) {
+std::string ResponsesWriter::BeginItem(const text::AnswerDelta& delta) {
   std::string events = EndItem("completed");
   open_ = true;
   item_ = delta;
@@ -128,7 +128,7 @@ std::string ResponsesWriter::BeginItem(const AnswerDelta& delta) {
   return events + Event("response.content_part.added", std::move(part));
 }
 
-std::string ResponsesWriter::Delta(const AnswerDelta& delta) {
+std::string ResponsesWriter::Delta(const text::AnswerDelta& delta) {
   const bool goes_on = open_ && delta.kind != Kind::kCallBegin &&
                        item_.kind == (delta.kind == Kind::kArguments ? Kind::kCallBegin : delta.kind);
   std::string events = goes_on ? "" : BeginItem(delta);
@@ -170,7 +170,7 @@ std::string ResponsesWriter::EndItem(const char* status) {
 
 std::string ResponsesWriter::Events(const Choice&, const ChoiceStep& step) {
   std::string events = step.says_something() && !begun_ ? Begin() : "";
-  for (const AnswerDelta& delta : step.deltas) events += Delta(delta);
+  for (const text::AnswerDelta& delta : step.deltas) events += Delta(delta);
   return events;
 }
 
@@ -192,7 +192,7 @@ std::string ResponsesWriter::End(const Choices& choices) {
                         {{"response", response}});
 }
 
-std::string ResponsesWriter::Failure(const ApiError& error) {
+std::string ResponsesWriter::Failure(const net::ApiError& error) {
   std::string events = begun_ ? "" : Begin();
   events += EndItem("incomplete");
   response_["status"] = "failed";
@@ -204,8 +204,8 @@ std::string ResponsesWriter::Failure(const ApiError& error) {
 std::string ResponsesWriter::Whole(const Choices& choices) {
   NUMOE_CHECK_EQ(choices.size(), 1u) << "a response is one answer";
   const Choice& choice = *choices[0];
-  std::vector<AnswerDelta> items;
-  for (const AnswerDelta& delta : choice.said()) {
+  std::vector<text::AnswerDelta> items;
+  for (const text::AnswerDelta& delta : choice.said()) {
     if (delta.kind == Kind::kArguments) {
       NUMOE_CHECK(!items.empty()) << "arguments come after their call";
       items.back().text = delta.text;
@@ -219,4 +219,4 @@ std::string ResponsesWriter::Whole(const Choices& choices) {
   return DumpJson(Ended(choice));
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -11,7 +11,7 @@
 #include "coordinator/serving/api/answer_writer.h"
 #include "coordinator/serving/api/responses_request.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 /// The object, as it is before anything is said.
 nlohmann::ordered_json NewResponse(const AnswerContext& context, const ResponsesFields& fields,
@@ -24,14 +24,14 @@ class ResponsesWriter final : public AnswerWriter {
   ResponsesWriter(AnswerContext context, const ResponsesFields& fields, Keep keep);
   std::string Events(const Choice& choice, const ChoiceStep& step) override;
   std::string End(const Choices& choices) override;
-  std::string Failure(const ApiError& error) override;
+  std::string Failure(const net::ApiError& error) override;
   std::string Whole(const Choices& choices) override;
 
  private:
   std::string Event(const char* type, nlohmann::ordered_json fields);
   std::string Begin();
-  std::string BeginItem(const AnswerDelta& delta);
-  std::string Delta(const AnswerDelta& delta);
+  std::string BeginItem(const text::AnswerDelta& delta);
+  std::string Delta(const text::AnswerDelta& delta);
   std::string EndItem(const char* status);
   nlohmann::ordered_json Place() const;
   nlohmann::ordered_json Ended(const Choice& choice);
@@ -39,10 +39,10 @@ class ResponsesWriter final : public AnswerWriter {
   const AnswerContext context_;
   nlohmann::ordered_json response_;  // its output: the items that are whole
   const Keep keep_;
-  AnswerDelta item_;  // the one that is being said, with all its text
+  text::AnswerDelta item_;  // the one that is being said, with all its text
   bool open_ = false;
   bool begun_ = false;
   int sequence_ = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -7,7 +7,7 @@
 
 #include "coordinator/serving/api/api_limits.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -30,7 +30,7 @@ constexpr const char* kNumbers[] = {"temperature",
                                     "min_new_tokens",
                                     "best_of"};
 
-void ReadLogitBias(JsonFields& in, SamplingParams& out) {
+void ReadLogitBias(JsonFields& in, engine::SamplingParams& out) {
   const ordered_json* bias = in.Object("logit_bias");
   if (bias == nullptr) return;
   if (bias->size() > kLogitBiasMax)
@@ -55,7 +55,7 @@ void ReadTokenSet(JsonFields& in, const char* name, std::vector<TokenId>& out) {
   out.shrink_to_fit();
 }
 
-void ReadSeed(JsonFields& in, SamplingParams& out) {
+void ReadSeed(JsonFields& in, engine::SamplingParams& out) {
   for (const char* name : {"seed", "sampling_seed"}) {
     if (in.Get(name) == nullptr) continue;
     int64_t seed = 0;
@@ -84,13 +84,13 @@ absl::Status CheckSamplingValue(const std::string& name, double value) {
   return in.error() ? absl::InvalidArgumentError(in.error()->message) : absl::OkStatus();
 }
 
-std::optional<ApiError> CheckTokenIds(const SamplingParams& sampling, int vocab_size) {
+std::optional<net::ApiError> CheckTokenIds(const engine::SamplingParams& sampling, int vocab_size) {
   for (const auto& [name, ids] : {std::pair("stop_token_ids", &sampling.stop_token_ids),
                                   std::pair("allowed_token_ids", &sampling.allowed_token_ids)}) {
     const auto outside =
         std::find_if(ids->begin(), ids->end(), [vocab_size](TokenId id) { return id >= vocab_size; });
     if (outside == ids->end()) continue;
-    return BadRequest(
+    return net::BadRequest(
         name, fmt::format("'{}': expected token ids below {}, the size of the vocabulary, found {}", name,
                           vocab_size, *outside));
   }
@@ -105,7 +105,7 @@ void SetSamplingDefaults(const GenerationDefaults& defaults, GenerationRequest& 
 }
 
 void ReadSampling(JsonFields& in, GenerationRequest& out) {
-  SamplingParams& s = out.sampling;
+  engine::SamplingParams& s = out.sampling;
   in.Number("temperature", 0, 2, s.temperature);
   in.Number("top_p", 0, 1, s.top_p);
   int top_k = s.top_k;
@@ -139,4 +139,4 @@ void ReadSampling(JsonFields& in, GenerationRequest& out) {
   out.best_of = std::max(out.best_of, out.n);
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -14,17 +14,17 @@
 #include "coordinator/serving/api/generation_request.h"
 #include "coordinator/serving/api/json_fields.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 /// What holds where the client says nothing.
 void SetSamplingDefaults(const GenerationDefaults& defaults, GenerationRequest& out);
 /// Lists of token ids come out sorted, each id once.
 void ReadSampling(JsonFields& in, GenerationRequest& out);
 /// What no reader knows: that stop_token_ids and allowed_token_ids are tokens of this model; none: they are.
-std::optional<ApiError> CheckTokenIds(const SamplingParams& sampling, int vocab_size);
+std::optional<net::ApiError> CheckTokenIds(const engine::SamplingParams& sampling, int vocab_size);
 /// Whether a server may lock the parameter of this name at this number. INVALID_ARGUMENT says what there is.
 absl::Status CheckSamplingValue(const std::string& name, double value);
 /// A number as clients write it: whole ones without a point, which counts do not take.
 nlohmann::ordered_json SamplingNumber(double value);
 
-}  // namespace numoe
+}  // namespace numoe::serving

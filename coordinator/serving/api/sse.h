@@ -8,7 +8,7 @@
 #include "common/json/json_reader.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::serving {
 
 inline constexpr char kSseDone[] = "data: [DONE]\n\n";
 
@@ -19,4 +19,4 @@ inline std::string SseEvent(const std::string& name, const nlohmann::ordered_jso
   return "event: " + name + "\n" + SseEvent(json);
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

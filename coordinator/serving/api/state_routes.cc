@@ -16,13 +16,13 @@
 #include "coordinator/serving/api/probe_routes.h"
 #include "coordinator/serving/api/tenant.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
 
 // The fields that bench clients read after a run.
-ordered_json InternalStates(const EngineStats& stats) {
+ordered_json InternalStates(const engine::EngineStats& stats) {
   return {{"running", stats.running},
           {"waiting", stats.waiting},
           {"kv_blocks_used", stats.kv_blocks_used},
@@ -64,14 +64,15 @@ void StateRoutes::Stop() {
   waiters_->join();
 }
 
-void StateRoutes::Register(UrlTable& urls) {
+void StateRoutes::Register(net::UrlTable& urls) {
   const auto add = [&](const char* method, const char* path, const char* summary, Answer answer) {
-    urls.Add({.method = method,
-              .pattern = path,
-              .summary = summary,
-              .handle = [this, answer](std::shared_ptr<Exchange> exchange) { (this->*answer)(exchange); },
-              .counted = false,
-              .body_max = limits::kHttpCommandBytesMax});
+    urls.Add(
+        {.method = method,
+         .pattern = path,
+         .summary = summary,
+         .handle = [this, answer](std::shared_ptr<net::Exchange> exchange) { (this->*answer)(exchange); },
+         .counted = false,
+         .body_max = limits::kHttpCommandBytesMax});
   };
   AddProbeRoutes(urls, deps_.metrics, deps_.health, deps_.live);
   add("GET", "/health_generate", "The same, proven by one token", &StateRoutes::HealthGenerate);
@@ -96,34 +97,34 @@ void StateRoutes::Register(UrlTable& urls) {
       &StateRoutes::AbortRequest);
 }
 
-void StateRoutes::HealthGenerate(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::HealthGenerate(const std::shared_ptr<net::Exchange>& exchange) {
   const HealthReport report = deps_.health();
   if (report.status != "ready") return ReplyHealth(exchange, report);
-  EngineRequest generate{.request_id = exchange->request().id,
-                         .prompt = {0},
-                         .cache_salt = "",
-                         .sampling = {.temperature = 0, .seed = {}, .max_tokens = 1},
-                         .constraint = nullptr,
-                         .on_event = nullptr,
-                         .tenant = TenantOf(exchange->request().caller)};
-  generate.on_event = [exchange, report](const TokenEvent& event) {
+  engine::EngineRequest generate{.request_id = exchange->request().id,
+                                 .prompt = {0},
+                                 .cache_salt = "",
+                                 .sampling = {.temperature = 0, .seed = {}, .max_tokens = 1},
+                                 .constraint = nullptr,
+                                 .on_event = nullptr,
+                                 .tenant = TenantOf(exchange->request().caller)};
+  generate.on_event = [exchange, report](const engine::TokenEvent& event) {
     exchange->Post([exchange, report, status = event.error] {
-      if (!status.ok()) return exchange->ReplyError(FromStatus(status));
+      if (!status.ok()) return exchange->ReplyError(net::FromStatus(status));
       ReplyHealth(exchange, report);
     });
   };
   const absl::StatusOr<SequenceId> sequence = deps_.engine.Submit(std::move(generate));
   // A full queue is no illness: there are tokens.
   if (absl::IsResourceExhausted(sequence.status())) return ReplyHealth(exchange, report);
-  if (!sequence.ok()) return exchange->ReplyError(FromStatus(sequence.status()));
+  if (!sequence.ok()) return exchange->ReplyError(net::FromStatus(sequence.status()));
   exchange->OnGone([this, id = *sequence] { deps_.engine.Cancel(id); });
 }
 
-void StateRoutes::Models(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::Models(const std::shared_ptr<net::Exchange>& exchange) {
   ReplyJson(exchange, {{"object", "list"}, {"data", ordered_json::array({ModelJson(deps_)})}});
 }
 
-void StateRoutes::OneModel(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::OneModel(const std::shared_ptr<net::Exchange>& exchange) {
   const std::string& name = exchange->request().captures[0];
   if (name == deps_.model_name) return ReplyJson(exchange, ModelJson(deps_));
   exchange->ReplyError(
@@ -133,14 +134,14 @@ void StateRoutes::OneModel(const std::shared_ptr<Exchange>& exchange) {
        .code = "model_not_found"});
 }
 
-void StateRoutes::ModelInfo(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::ModelInfo(const std::shared_ptr<net::Exchange>& exchange) {
   ReplyJson(exchange, {{"model_path", deps_.model_path},
                        {"tokenizer_path", deps_.model_path},
                        {"is_generation", true},
                        {"max_model_len", deps_.max_model_len}});
 }
 
-void StateRoutes::ServerInfo(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::ServerInfo(const std::shared_ptr<net::Exchange>& exchange) {
   ordered_json info = deps_.server_info;
   info["version"] = Version();
   info["model"] = deps_.model_name;
@@ -149,24 +150,24 @@ void StateRoutes::ServerInfo(const std::shared_ptr<Exchange>& exchange) {
   ReplyJson(exchange, info);
 }
 
-void StateRoutes::ExpertStats(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::ExpertStats(const std::shared_ptr<net::Exchange>& exchange) {
   boost::asio::post(*waiters_, [this, exchange] {
     exchange->Post([exchange, stats = deps_.expert_stats()] {
-      if (!stats.ok()) return exchange->ReplyError(FromStatus(stats.status()));
+      if (!stats.ok()) return exchange->ReplyError(net::FromStatus(stats.status()));
       exchange->Reply({.body = *stats});
     });
   });
 }
 
-void StateRoutes::Load(const std::shared_ptr<Exchange>& exchange) {
-  const EngineStats stats = deps_.engine.Stats();
+void StateRoutes::Load(const std::shared_ptr<net::Exchange>& exchange) {
+  const engine::EngineStats stats = deps_.engine.Stats();
   ReplyJson(exchange, {{"server_load", running_.size()},
                        {"num_running_reqs", stats.running},
                        {"num_waiting_reqs", stats.waiting}});
 }
 
-void StateRoutes::ResetPrefixCache(const std::shared_ptr<Exchange>& exchange) {
-  const Caller& caller = exchange->request().caller;
+void StateRoutes::ResetPrefixCache(const std::shared_ptr<net::Exchange>& exchange) {
+  const net::Caller& caller = exchange->request().caller;
   const std::string own = PrefixSalt(caller, deps_);
   if (!caller.admin && own.empty()) {
     return exchange->ReplyError({.http_status = 403,
@@ -180,9 +181,9 @@ void StateRoutes::ResetPrefixCache(const std::shared_ptr<Exchange>& exchange) {
   ReplyJson(exchange, ordered_json::object());
 }
 
-void StateRoutes::AbortRequest(const std::shared_ptr<Exchange>& exchange) {
+void StateRoutes::AbortRequest(const std::shared_ptr<net::Exchange>& exchange) {
   auto body = ReadBody(exchange->request().body);
-  if (const auto* error = std::get_if<ApiError>(&body)) return exchange->ReplyError(*error);
+  if (const auto* error = std::get_if<net::ApiError>(&body)) return exchange->ReplyError(*error);
   JsonFields in(std::get<ordered_json>(body));
   std::string id;
   bool all = false;
@@ -195,4 +196,4 @@ void StateRoutes::AbortRequest(const std::shared_ptr<Exchange>& exchange) {
   ReplyJson(exchange, {{"aborted", tasks.size()}});
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

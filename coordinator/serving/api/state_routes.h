@@ -15,35 +15,35 @@ namespace boost::asio {
 class thread_pool;
 }
 
-namespace numoe {
+namespace numoe::serving {
 
 class StateRoutes {
  public:
   StateRoutes(const ApiDeps& deps, RunningTasks& running);
   ~StateRoutes();
 
-  void Register(UrlTable& urls);
+  void Register(net::UrlTable& urls);
   /// Nothing is waited for any more once it returns.
   void Stop();
   /// Drops what waited. REQUIRES: Stop() was called.
   void DropWork();
 
  private:
-  using Answer = void (StateRoutes::*)(const std::shared_ptr<Exchange>&);
+  using Answer = void (StateRoutes::*)(const std::shared_ptr<net::Exchange>&);
 
-  void HealthGenerate(const std::shared_ptr<Exchange>& exchange);
-  void Models(const std::shared_ptr<Exchange>& exchange);
-  void OneModel(const std::shared_ptr<Exchange>& exchange);
-  void ModelInfo(const std::shared_ptr<Exchange>& exchange);
-  void ServerInfo(const std::shared_ptr<Exchange>& exchange);
-  void ExpertStats(const std::shared_ptr<Exchange>& exchange);
-  void Load(const std::shared_ptr<Exchange>& exchange);
-  void ResetPrefixCache(const std::shared_ptr<Exchange>& exchange);
-  void AbortRequest(const std::shared_ptr<Exchange>& exchange);
+  void HealthGenerate(const std::shared_ptr<net::Exchange>& exchange);
+  void Models(const std::shared_ptr<net::Exchange>& exchange);
+  void OneModel(const std::shared_ptr<net::Exchange>& exchange);
+  void ModelInfo(const std::shared_ptr<net::Exchange>& exchange);
+  void ServerInfo(const std::shared_ptr<net::Exchange>& exchange);
+  void ExpertStats(const std::shared_ptr<net::Exchange>& exchange);
+  void Load(const std::shared_ptr<net::Exchange>& exchange);
+  void ResetPrefixCache(const std::shared_ptr<net::Exchange>& exchange);
+  void AbortRequest(const std::shared_ptr<net::Exchange>& exchange);
 
   const ApiDeps& deps_;
   RunningTasks& running_;
   std::unique_ptr<boost::asio::thread_pool> waiters_;  // for what waits for workers; null: dropped
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

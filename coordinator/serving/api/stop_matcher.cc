@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 std::string StopMatcher::Push(std::string_view piece) {
   if (stopped_) return "";
@@ -41,4 +41,4 @@ std::string StopMatcher::Push(std::string_view piece) {
 
 std::string StopMatcher::Flush() { return stopped_ ? std::string() : std::exchange(held_, {}); }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace numoe {
+namespace numoe::serving {
 
 class StopMatcher {
  public:
@@ -33,4 +33,4 @@ class StopMatcher {
   bool stopped_ = false;
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

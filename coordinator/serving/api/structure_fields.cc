@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -53,7 +53,7 @@ class StructureReader {
   }
 
  private:
-  using Kind = GrammarSource::Kind;
+  using Kind = text::GrammarSource::Kind;
 
   void Take(const char* param, Kind kind, const ordered_json& value) {
     if (value.is_null() || (kind == Kind::kJsonObject && value == false)) return;
@@ -64,21 +64,22 @@ class StructureReader {
     out_.structure_param = param;
     switch (kind) {
       case Kind::kJsonObject:
-        out_.structure = GrammarSource{kind, ""};
+        out_.structure = text::GrammarSource{kind, ""};
         break;
       case Kind::kJsonSchema:  // as an object, or as its text
         if (!value.is_object() && !value.is_boolean() && !value.is_string())
           return in_.Fail(param, "a JSON Schema, found " + JsonFields::Short(value));
-        out_.structure = GrammarSource{kind, value.is_string() ? value.get<std::string>() : value.dump()};
+        out_.structure =
+            text::GrammarSource{kind, value.is_string() ? value.get<std::string>() : value.dump()};
         break;
       case Kind::kChoice:
         if (!value.is_array()) return in_.Fail(param, "a list of strings, found " + JsonFields::Short(value));
-        out_.structure = GrammarSource{kind, value.dump()};
+        out_.structure = text::GrammarSource{kind, value.dump()};
         break;
       case Kind::kRegex:
       case Kind::kEbnf:
         if (!value.is_string()) return in_.Fail(param, "a string, found " + JsonFields::Short(value));
-        out_.structure = GrammarSource{kind, value.get<std::string>()};
+        out_.structure = text::GrammarSource{kind, value.get<std::string>()};
         break;
     }
   }
@@ -95,4 +96,4 @@ void ReadFormat(JsonFields& in, const char* param, const ordered_json& format, G
   StructureReader(in, out).ReadFormat(param, format);
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

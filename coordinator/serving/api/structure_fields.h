@@ -7,7 +7,7 @@
 #include "coordinator/serving/api/generation_request.h"
 #include "coordinator/serving/api/json_fields.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 void ReadStructure(JsonFields& in, GenerationRequest& out);
 /// {"type": "text" | "json_object" | "json_schema", ...}, named `param`; the schema is in
@@ -15,4 +15,4 @@ void ReadStructure(JsonFields& in, GenerationRequest& out);
 void ReadFormat(JsonFields& in, const char* param, const nlohmann::ordered_json& format,
                 GenerationRequest& out);
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -10,15 +10,15 @@
 #include "coordinator/net/http/caller.h"
 #include "coordinator/serving/api/api_deps.h"
 
-namespace numoe {
+namespace numoe::serving {
 
-inline Tenant TenantOf(const Caller& caller) {
+inline engine::Tenant TenantOf(const net::Caller& caller) {
   return {.id = caller.tenant, .weight = caller.weight, .name = caller.name};
 }
 
 /// What the caller's salts begin with, and no other tenant's do. "": nobody's are kept apart.
-inline std::string PrefixSalt(const Caller& caller, const ApiDeps& deps) {
+inline std::string PrefixSalt(const net::Caller& caller, const ApiDeps& deps) {
   return caller.tenant == 0 || deps.share_prefix_cache ? "" : std::to_string(caller.tenant) + ":";
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -13,16 +13,18 @@
 #include "coordinator/serving/api/openai_request.h"
 #include "coordinator/serving/api/preparation.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
 
-HttpReply ErrorReply(const ApiError& error) { return {.status = error.http_status, .body = error.ToJson()}; }
+net::HttpReply ErrorReply(const net::ApiError& error) {
+  return {.status = error.http_status, .body = error.ToJson()};
+}
 
-HttpReply TokenizeReply(const std::string& body, const ApiDeps& deps) {
+net::HttpReply TokenizeReply(const std::string& body, const ApiDeps& deps) {
   auto json = ReadBody(body);
-  if (const auto* error = std::get_if<ApiError>(&json)) return ErrorReply(*error);
+  if (const auto* error = std::get_if<net::ApiError>(&json)) return ErrorReply(*error);
   JsonFields in(std::get<ordered_json>(json));
   GenerationRequest request;
   bool texts = false;
@@ -31,7 +33,7 @@ HttpReply TokenizeReply(const std::string& body, const ApiDeps& deps) {
   if (!in.error() && request.prompts.size() > 1) in.Fail("prompt", "one prompt");
   if (in.error()) return ErrorReply(*in.error());
   auto prompts = TokenisePrompts(request, deps);
-  if (const auto* error = std::get_if<ApiError>(&prompts)) return ErrorReply(*error);
+  if (const auto* error = std::get_if<net::ApiError>(&prompts)) return ErrorReply(*error);
   const std::vector<TokenId>& tokens = std::get<std::vector<std::vector<TokenId>>>(prompts)[0];
   ordered_json reply = {{"count", tokens.size()}, {"max_model_len", deps.max_model_len}, {"tokens", tokens}};
   if (texts) {
@@ -41,9 +43,9 @@ HttpReply TokenizeReply(const std::string& body, const ApiDeps& deps) {
   return {.body = DumpJson(reply)};
 }
 
-HttpReply DetokenizeReply(const std::string& body, const ApiDeps& deps) {
+net::HttpReply DetokenizeReply(const std::string& body, const ApiDeps& deps) {
   auto json = ReadBody(body);
-  if (const auto* error = std::get_if<ApiError>(&json)) return ErrorReply(*error);
+  if (const auto* error = std::get_if<net::ApiError>(&json)) return ErrorReply(*error);
   JsonFields in(std::get<ordered_json>(json));
   std::vector<TokenId> tokens;
   bool skip_special = false;
@@ -61,10 +63,10 @@ HttpReply DetokenizeReply(const std::string& body, const ApiDeps& deps) {
 
 }  // namespace
 
-void AddTokenRoutes(UrlTable& urls, const ApiDeps& deps, PreparationPool& preparers) {
-  using Answer = HttpReply (*)(const std::string& body, const ApiDeps& deps);
+void AddTokenRoutes(net::UrlTable& urls, const ApiDeps& deps, PreparationPool& preparers) {
+  using Answer = net::HttpReply (*)(const std::string& body, const ApiDeps& deps);
   const auto add = [&](const char* path, const char* summary, Answer answer) {
-    const auto prepare = [&deps, &preparers, answer](const std::shared_ptr<Exchange>& exchange) {
+    const auto prepare = [&deps, &preparers, answer](const std::shared_ptr<net::Exchange>& exchange) {
       preparers.Add(exchange, [&deps, answer, exchange]() -> PreparationPool::Then {
         return [exchange, reply = answer(exchange->TakeBody(), deps)] { exchange->Reply(reply); };
       });
@@ -77,4 +79,4 @@ void AddTokenRoutes(UrlTable& urls, const ApiDeps& deps, PreparationPool& prepar
     add(path, "The text of token ids", DetokenizeReply);
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -9,9 +9,9 @@
 #include "coordinator/serving/api/api_deps.h"
 #include "coordinator/serving/api/preparation_pool.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 /// All but the table outlive the server.
-void AddTokenRoutes(UrlTable& urls, const ApiDeps& deps, PreparationPool& preparers);
+void AddTokenRoutes(net::UrlTable& urls, const ApiDeps& deps, PreparationPool& preparers);
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -10,7 +10,7 @@
 #include "common/base/check.h"
 #include "coordinator/serving/api/api_limits.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -27,9 +27,9 @@ std::string TextMember(const ordered_json& object, const char* name) {
   return value != nullptr && value->is_string() ? value->get<std::string>() : "";
 }
 
-ApiError Wrong(const char* param, const std::string& expected, const ordered_json& found) {
-  return BadRequest(param,
-                    fmt::format("'{}': expected {}, found {}", param, expected, found.dump().substr(0, 60)));
+net::ApiError Wrong(const char* param, const std::string& expected, const ordered_json& found) {
+  return net::BadRequest(
+      param, fmt::format("'{}': expected {}, found {}", param, expected, found.dump().substr(0, 60)));
 }
 
 // {"function": {"name"}}, or {"name"}.
@@ -88,7 +88,7 @@ class PolicyReader {
  public:
   explicit PolicyReader(const ToolFields& fields) : fields_(fields) {}
 
-  std::variant<CallPolicy, ApiError> Read() {
+  std::variant<CallPolicy, net::ApiError> Read() {
     policy_.parallel = fields_.parallel;
     policy_.first_index = CallsMade(fields_.messages);
     ReadChoice();
@@ -100,7 +100,7 @@ class PolicyReader {
   }
 
  private:
-  void Fail(ApiError error) {
+  void Fail(net::ApiError error) {
     if (!error_) error_ = std::move(error);
   }
 
@@ -126,7 +126,7 @@ class PolicyReader {
                         choice));
     }
     if (policy_.demanded() && !tools)
-      Fail(BadRequest("tool_choice", "'tool_choice': a call is asked for, but 'tools' declares none"));
+      Fail(net::BadRequest("tool_choice", "'tool_choice': a call is asked for, but 'tools' declares none"));
   }
 
   void ReadAllowed(const ordered_json& choice) {
@@ -147,8 +147,8 @@ class PolicyReader {
 
   void ReadTools() {
     if (fields_.tools.size() > limits::kToolsMax) {
-      return Fail(BadRequest("tools", fmt::format("'tools': at most {} tools, found {}", limits::kToolsMax,
-                                                  fields_.tools.size())));
+      return Fail(net::BadRequest("tools", fmt::format("'tools': at most {} tools, found {}",
+                                                       limits::kToolsMax, fields_.tools.size())));
     }
     for (const ordered_json& tool : fields_.tools) {
       const ordered_json* function = Member(tool, "function");
@@ -157,12 +157,12 @@ class PolicyReader {
     for (const std::string& name : allowed_) {
       if (std::none_of(policy_.calls.begin(), policy_.calls.end(),
                        [&](const DeclaredCall& call) { return call.name == name; })) {
-        Fail(BadRequest("tool_choice",
-                        fmt::format("'tool_choice': no function {} is declared in 'tools'", name)));
+        Fail(net::BadRequest("tool_choice",
+                             fmt::format("'tool_choice': no function {} is declared in 'tools'", name)));
       }
     }
     if (policy_.demanded() && policy_.calls.empty())
-      Fail(BadRequest("tool_choice", "'tool_choice': a call is asked for, but 'tools' has no function"));
+      Fail(net::BadRequest("tool_choice", "'tool_choice': a call is asked for, but 'tools' has no function"));
   }
 
   void ReadFunction(const ordered_json& function) {
@@ -178,14 +178,14 @@ class PolicyReader {
     if (strict != nullptr && !strict->is_boolean())
       return Fail(Wrong("tools", fmt::format("true or false for strict of {}", name), *strict));
     if (!allowed_.empty() && std::find(allowed_.begin(), allowed_.end(), name) == allowed_.end()) return;
-    DeclaredCall call{name, {GrammarSource::Kind::kJsonObject, ""}};
+    DeclaredCall call{name, {text::GrammarSource::Kind::kJsonObject, ""}};
     if (policy_.demanded() || (strict != nullptr && *strict == true)) {
       const ordered_json* parameters = Member(function, "parameters");
       const std::optional<ordered_json> schema = ArgumentsSchema(parameters);
       if (!schema)
         return Fail(
             Wrong("tools", fmt::format("a schema of objects as parameters of {}", name), *parameters));
-      call.arguments = {GrammarSource::Kind::kJsonSchema, schema->dump()};
+      call.arguments = {text::GrammarSource::Kind::kJsonSchema, schema->dump()};
     }
     policy_.calls.push_back(std::move(call));
   }
@@ -193,13 +193,13 @@ class PolicyReader {
   const ToolFields& fields_;
   CallPolicy policy_;
   std::vector<std::string> allowed_;  // empty: all
-  std::optional<ApiError> error_;
+  std::optional<net::ApiError> error_;
 };
 
 }  // namespace
 
-std::variant<CallPolicy, ApiError> ReadCallPolicy(const ToolFields& fields) {
+std::variant<CallPolicy, net::ApiError> ReadCallPolicy(const ToolFields& fields) {
   return PolicyReader(fields).Read();
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

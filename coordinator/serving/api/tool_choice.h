@@ -13,11 +13,11 @@
 #include "coordinator/text/grammar/compiled_grammar.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::serving {
 
 struct DeclaredCall {
   std::string name;
-  GrammarSource arguments;
+  text::GrammarSource arguments;
 };
 
 struct CallPolicy {
@@ -44,6 +44,6 @@ struct ToolFields {
 
 /// tool_choice: none, auto, required, {"type": "function", "function": {"name"}} or {"type": "allowed_tools",
 /// "allowed_tools": {"mode": auto or required, "tools"}}; also without the inner object, as in /v1/responses.
-std::variant<CallPolicy, ApiError> ReadCallPolicy(const ToolFields& fields);
+std::variant<CallPolicy, net::ApiError> ReadCallPolicy(const ToolFields& fields);
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -32,7 +32,7 @@ endforeach()
 file(WRITE ${OUT} "// Written by coordinator/serving/page/embed.cmake.
 #include \"coordinator/serving/page/embedded_files.h\"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 ${arrays}
@@ -47,5 +47,5 @@ ${entries}};
 
 absl::Span<const PageFile> EmbeddedFiles() { return kFiles; }
 
-}  // namespace numoe
+}  // namespace numoe::serving
 ")

@@ -8,8 +8,8 @@
 #include "absl/types/span.h"
 #include "coordinator/serving/page/page_file.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 absl::Span<const PageFile> EmbeddedFiles();
 
-}  // namespace numoe
+}  // namespace numoe::serving

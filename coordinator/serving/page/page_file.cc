@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "coordinator/serving/page/embedded_files.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 const PageFile* FindPageFile(std::string_view path) {
   for (const PageFile& file : EmbeddedFiles()) {
@@ -13,4 +13,4 @@ const PageFile* FindPageFile(std::string_view path) {
   return nullptr;
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -7,7 +7,7 @@
 
 #include <string_view>
 
-namespace numoe {
+namespace numoe::serving {
 
 struct PageFile {
   std::string_view path;     // as requested: "/" or "/page/NAME"
@@ -24,4 +24,4 @@ inline constexpr char kPageSecurityPolicy[] =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'";
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -5,11 +5,11 @@
 #include "common/base/check.h"
 #include "coordinator/serving/page/page_file.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
-void Answer(const std::shared_ptr<Exchange>& exchange) {
-  const HttpRequest& request = exchange->request();
+void Answer(const std::shared_ptr<net::Exchange>& exchange) {
+  const net::HttpRequest& request = exchange->request();
   const PageFile* file = FindPageFile(request.path);
   if (file == nullptr) {
     return exchange->ReplyError({.http_status = 404,
@@ -30,7 +30,7 @@ void Answer(const std::shared_ptr<Exchange>& exchange) {
 
 }  // namespace
 
-void AddPageRoutes(UrlTable& urls) {
+void AddPageRoutes(net::UrlTable& urls) {
   urls.Add({.method = "GET",
             .pattern = "/",
             .summary = "The page: conversation and live view",
@@ -43,4 +43,4 @@ void AddPageRoutes(UrlTable& urls) {
             .open = true});
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

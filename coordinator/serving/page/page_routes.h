@@ -6,9 +6,9 @@
 
 #include "coordinator/net/http/url_table.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 /// REQUIRES: the table has no route of these patterns.
-void AddPageRoutes(UrlTable& urls);
+void AddPageRoutes(net::UrlTable& urls);
 
-}  // namespace numoe
+}  // namespace numoe::serving

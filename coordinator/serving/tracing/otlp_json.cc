@@ -7,7 +7,7 @@
 #include "common/base/version.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 // Written straight into the text: as a tree of JSON values a request's spans cost ten times as much.
@@ -80,4 +80,4 @@ std::string ToOtlpJson(const std::vector<Span>& spans, const Attributes& resourc
   return out + "]}]}]}";
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -9,9 +9,9 @@
 
 #include "coordinator/serving/tracing/span.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 /// `resource`: what they are about: service.name and the like.
 std::string ToOtlpJson(const std::vector<Span>& spans, const Attributes& resource);
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-namespace numoe {
+namespace numoe::serving {
 
 using AttributeValue = std::variant<std::string, int64_t, double, bool, std::vector<std::string>>;
 using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
@@ -29,4 +29,4 @@ struct Span {
   std::string error;  // empty: it went well
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

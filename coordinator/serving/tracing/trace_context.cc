@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 constexpr size_t kTraceIdDigits = 32, kSpanIdDigits = 16;
@@ -60,4 +60,4 @@ TraceContext NewTraceContext(double ratio) {
 
 std::string NewSpanId() { return fmt::format("{:016x}", Draw() | 1); }
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace numoe {
+namespace numoe::serving {
 
 struct TraceContext {
   std::string trace_id;   // 32 hexadecimal digits, lower case
@@ -25,4 +25,4 @@ TraceContext NewTraceContext(double ratio);
 /// 16 hexadecimal digits, not all 0.
 std::string NewSpanId();
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -16,7 +16,7 @@
 #include "coordinator/serving/tracing/otlp_json.h"
 #include "coordinator/serving/tracing/tracing_limits.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using std::chrono::milliseconds;
@@ -29,7 +29,7 @@ constexpr seconds kBetweenTries{1};
 
 class CollectorTracer final : public Tracer {
  public:
-  CollectorTracer(Url url, const TracerOptions& options, Metrics& metrics)
+  CollectorTracer(net::Url url, const TracerOptions& options, Metrics& metrics)
       : url_(std::move(url)), options_(options), metrics_(metrics), thread_([this] { Run(); }) {}
 
   ~CollectorTracer() override {
@@ -136,7 +136,7 @@ class CollectorTracer final : public Tracer {
   absl::Status Send(const std::vector<Span>& batch, milliseconds patience) {
     // Its name is looked up anew after a failure: collectors move.
     if (client_ == nullptr) {
-      ASSIGN_OR_RETURN(client_, HttpClient::Create(url_, ""));
+      ASSIGN_OR_RETURN(client_, net::HttpClient::Create(url_, ""));
     }
     boost::asio::io_context context(1);
     int status = 0;
@@ -159,11 +159,11 @@ class CollectorTracer final : public Tracer {
     return result;
   }
 
-  const Url url_;
+  const net::Url url_;
   const TracerOptions options_;
   Metrics& metrics_;
-  std::unique_ptr<HttpClient> client_;  // the thread's
-  bool well_ = true;                    // the thread's
+  std::unique_ptr<net::HttpClient> client_;  // the thread's
+  bool well_ = true;                         // the thread's
   Mutex mutex_;
   CondVar wake_;
   std::deque<Span> queue_ ABSL_GUARDED_BY(mutex_);
@@ -174,9 +174,9 @@ class CollectorTracer final : public Tracer {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tracer>> Tracer::Create(const TracerOptions& options, Metrics& metrics) {
-  absl::StatusOr<Url> url = ParseUrl(options.endpoint);
+  absl::StatusOr<net::Url> url = net::ParseUrl(options.endpoint);
   if (!url.ok()) return Annotate(url.status(), "--otlp-endpoint");
   return std::make_unique<CollectorTracer>(*std::move(url), options, metrics);
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

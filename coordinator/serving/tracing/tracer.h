@@ -17,7 +17,7 @@
 #include "coordinator/serving/tracing/span.h"
 #include "coordinator/serving/tracing/trace_context.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 struct TracerOptions {
   std::string endpoint;  // http://HOST:4318, to which /v1/traces is added
@@ -36,4 +36,4 @@ class Tracer {
   virtual void Export(std::vector<Span> spans) = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -6,7 +6,7 @@
 #include "common/base/status.h"
 #include "common/json/json_reader.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::ordered_json;
@@ -92,4 +92,4 @@ absl::StatusOr<ordered_json> NormaliseMessages(const ordered_json& messages) {
   return out;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::text {
 
 absl::StatusOr<nlohmann::ordered_json> NormaliseMessages(const nlohmann::ordered_json& messages);
 
-}  // namespace numoe
+}  // namespace numoe::text

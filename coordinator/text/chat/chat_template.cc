@@ -11,7 +11,7 @@
 #include "coordinator/text/chat/jinja_parser.h"
 #include "coordinator/text/chat/jinja_text.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 constexpr char kGgufKey[] = "tokenizer.chat_template";
@@ -129,4 +129,4 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::Load(const std::file
       "{}: expected chat_template.jinja, or chat_template in tokenizer_config.json", dir.string()));
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -17,7 +17,7 @@
 #include "common/base/text_segment.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::text {
 
 struct ChatTemplateInput {
   nlohmann::ordered_json messages;  // normalised (chat_messages.h)
@@ -42,4 +42,4 @@ class ChatTemplate {
   virtual const std::string& source() const = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -7,7 +7,7 @@
 #include "coordinator/text/chat/chat_limits.h"
 #include "coordinator/text/chat/jinja_builtins.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 Value Attribute(Rendering& in, const Value& base, const std::string& name) {
   if (base.undefined())
@@ -108,4 +108,4 @@ bool MayHold(Rendering& in, const void* container, const Value& value, int depth
   return !in.failed();
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

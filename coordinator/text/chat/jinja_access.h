@@ -10,7 +10,7 @@
 #include "coordinator/text/chat/jinja_rendering.h"
 #include "coordinator/text/chat/jinja_value.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 Value Attribute(Rendering& in, const Value& base, const std::string& name);
 Value Item(Rendering& in, const Value& base, const Value& key);
@@ -23,4 +23,4 @@ List Iterate(Rendering& in, const Value& value);
 /// deeply.
 bool MayHold(Rendering& in, const void* container, const Value& value, int depth = 0);
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

@@ -9,7 +9,7 @@
 
 #include "coordinator/text/chat/jinja_value.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 enum class Kind : uint8_t {
   // statements
@@ -56,4 +56,4 @@ struct Node {
 using NodePtr = std::unique_ptr<Node>;
 using Block = std::vector<NodePtr>;
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

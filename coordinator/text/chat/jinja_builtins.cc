@@ -1,6 +1,6 @@
 #include "coordinator/text/chat/jinja_builtins.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 const Value* Arguments::Get(size_t i, std::string_view name) const {
   if (i < positional.size()) return &positional[i];
@@ -15,4 +15,4 @@ std::string Arguments::Text(size_t i, std::string_view name, const std::string& 
   return value == nullptr || value->none() ? fallback : ToStr(*value).text();
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

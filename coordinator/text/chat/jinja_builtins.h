@@ -13,7 +13,7 @@
 #include "coordinator/text/chat/jinja_rendering.h"
 #include "coordinator/text/chat/jinja_value.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 /// Arguments of a call, filter or test.
 struct Arguments {
@@ -34,4 +34,4 @@ Value RunFunction(Rendering& in, const std::string& name, const Arguments& args)
 bool IsMethod(const Value& self, const std::string& name);
 Value RunMethod(Rendering& in, const std::string& name, const Value& self, const Arguments& args);
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 NodePtr ExpressionParser::ParseTuple(bool with_ternary) {
   NodePtr first = with_ternary ? ParseExpression() : ParseOr();
@@ -331,4 +331,4 @@ bool ExpressionParser::StartsBareArgument() const {  // x is divisibleby 3
          IsOp("[") || IsOp("{");
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

@@ -7,7 +7,7 @@
 
 #include "coordinator/text/chat/jinja_token_stream.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 class ExpressionParser : protected TokenStream {
  protected:
@@ -41,4 +41,4 @@ class ExpressionParser : protected TokenStream {
   bool StartsBareArgument() const;
 };
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

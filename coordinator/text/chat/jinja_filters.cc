@@ -13,7 +13,7 @@
 #include "coordinator/text/chat/jinja_text.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 using Filter = Value (*)(Rendering&, const Value&, const Arguments&);
@@ -407,4 +407,4 @@ Value RunFilter(Rendering& in, const std::string& name, const Value& input, cons
   return it->second(in, input, args);
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

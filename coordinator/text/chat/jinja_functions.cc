@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "coordinator/text/chat/jinja_builtins.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 Value RangeFunction(Rendering& in, const Arguments& args) {
@@ -71,4 +71,4 @@ Value RunFunction(Rendering& in, const std::string& name, const Arguments& args)
   return in.Fail(fmt::format("the template refuses: {}", args.Text(0, "message", "")));
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

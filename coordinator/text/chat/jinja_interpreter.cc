@@ -7,7 +7,7 @@
 #include "coordinator/text/chat/jinja_access.h"
 #include "coordinator/text/chat/jinja_operators.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 Interpreter::Interpreter(std::map<std::string, Value> variables) {
   scopes_.push_back(std::move(variables));
@@ -363,4 +363,4 @@ Value Interpreter::CallMacro(const Node& macro, const Arguments& args) {
   return Value(std::move(text));
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

@@ -16,7 +16,7 @@
 #include "coordinator/text/chat/jinja_builtins.h"
 #include "coordinator/text/chat/jinja_rendering.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 class Interpreter {
  public:
@@ -58,4 +58,4 @@ class Interpreter {
   int depth_ = 0;
 };
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 constexpr std::string_view kSpace = " \t\n\r\f\v";
@@ -289,4 +289,4 @@ class Lexer {
 
 absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source) { return Lexer(source).Run(); }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 enum class TokenKind : uint8_t {
   kText,
@@ -35,4 +35,4 @@ struct Token {
 
 absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source);
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

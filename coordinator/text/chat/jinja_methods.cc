@@ -9,7 +9,7 @@
 #include "coordinator/text/chat/jinja_builtins.h"
 #include "coordinator/text/chat/jinja_text.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 // Without bytes of `chars`: those that templates name are ASCII.
@@ -295,4 +295,4 @@ Value RunMethod(Rendering& in, const std::string& name, const Value& self, const
   return DictMethod(in, name, *self.dict(), args);
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

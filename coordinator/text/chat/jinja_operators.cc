@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "coordinator/text/chat/jinja_access.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 int64_t FloorDivide(int64_t a, int64_t b) {
@@ -173,4 +173,4 @@ bool ComparisonHolds(Rendering& in, const std::string& op, const Value& a, const
   return *order >= 0;
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

@@ -12,7 +12,7 @@
 #include "coordinator/text/chat/jinja_rendering.h"
 #include "coordinator/text/chat/jinja_value.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 /// What stands between the brackets; nullopt: nothing, or none.
 struct SliceBounds {
@@ -33,4 +33,4 @@ Value BinaryOperator(Rendering& in, const std::string& op, const Value& a, const
 /// `op`: ==, !=, <, <=, >, >=, in or not in. False where it fails.
 bool ComparisonHolds(Rendering& in, const std::string& op, const Value& a, const Value& b);
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

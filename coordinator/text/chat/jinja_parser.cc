@@ -6,7 +6,7 @@
 #include "common/base/status.h"
 #include "coordinator/text/chat/jinja_expressions.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 // Statements; expressions are the base class's.
 class Parser : private ExpressionParser {
@@ -194,4 +194,4 @@ absl::StatusOr<Block> Parse(std::string_view source) {
   return Parser(std::move(tokens)).Run();
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

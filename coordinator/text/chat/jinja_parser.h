@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "coordinator/text/chat/jinja_ast.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 absl::StatusOr<Block> Parse(std::string_view source);
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "coordinator/text/chat/chat_limits.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 Value Rendering::Fail(const std::string& what) {
   if (status_.ok()) status_ = absl::InvalidArgumentError(fmt::format("line {}: {}", line_, what));
@@ -19,4 +19,4 @@ bool Rendering::Charge(int64_t steps) {
   return !failed();
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

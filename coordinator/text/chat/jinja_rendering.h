@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "coordinator/text/chat/jinja_value.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 class Rendering {
  public:
@@ -35,4 +35,4 @@ class Rendering {
   absl::Status status_;
 };
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

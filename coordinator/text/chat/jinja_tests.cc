@@ -7,7 +7,7 @@
 #include "coordinator/text/chat/jinja_builtins.h"
 #include "coordinator/text/chat/jinja_text.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 using Test = bool (*)(Rendering&, const Value&, const Arguments&);
@@ -101,4 +101,4 @@ bool RunTest(Rendering& in, const std::string& name, const Value& input, const A
   return false;
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

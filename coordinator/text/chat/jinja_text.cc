@@ -5,7 +5,7 @@
 #include "absl/functional/function_ref.h"
 #include "common/base/check.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 // Calls `map(point, index)` for every code point and joins the results.
@@ -83,4 +83,4 @@ std::string_view StripSpace(std::string_view text, bool left, bool right) {
   return text;
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

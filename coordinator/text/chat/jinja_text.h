@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 std::string Lower(std::string_view text);
 std::string Upper(std::string_view text);
@@ -23,4 +23,4 @@ size_t SpaceLength(std::string_view text);
 /// Python's strip, lstrip, rstrip.
 std::string_view StripSpace(std::string_view text, bool left, bool right);
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

@@ -19,7 +19,7 @@
 #include "coordinator/text/chat/jinja_ast.h"
 #include "coordinator/text/chat/jinja_lexer.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 class TokenStream {
  public:
@@ -98,4 +98,4 @@ class TokenStream {
   absl::Status status_;
 };
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

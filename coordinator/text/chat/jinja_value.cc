@@ -9,7 +9,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 Str::Str(std::string text, bool trusted) : text_(std::move(text)) { AddRun(text_.size(), trusted); }
 
@@ -381,4 +381,4 @@ std::vector<size_t> CodePointOffsets(std::string_view text) {
   return offsets;
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

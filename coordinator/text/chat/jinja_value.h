@@ -18,7 +18,7 @@
 #include "common/base/text_segment.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 /// Text in runs of equal trust.
 class Str {
@@ -125,4 +125,4 @@ std::optional<std::string> ToJson(const Value& value, const JsonStyle& style);
 /// Code points of UTF-8 text: byte offsets of each, and one past the last.
 std::vector<size_t> CodePointOffsets(std::string_view text);
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

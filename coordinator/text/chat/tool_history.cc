@@ -13,7 +13,7 @@
 #include "common/base/check.h"
 #include "coordinator/text/chat/jinja_value.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::ordered_json;
@@ -125,4 +125,4 @@ bool SpellArguments(ordered_json& messages) {
   return any;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -8,7 +8,7 @@
 
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::text {
 
 /// The number for the next call: above the count of calls made and above every number in their ids.
 int NextCallNumber(const nlohmann::ordered_json& messages);
@@ -28,4 +28,4 @@ void FillEmptyContent(nlohmann::ordered_json& messages);
 /// there are none.
 bool SpellArguments(nlohmann::ordered_json& messages);
 
-}  // namespace numoe
+}  // namespace numoe::text

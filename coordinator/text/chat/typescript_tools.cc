@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "coordinator/text/chat/jinja_value.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::ordered_json;
@@ -365,4 +365,4 @@ std::optional<std::string> ToolsAsTypeScript(const ordered_json& tools) {
   return "# Tools\n\n## functions\nnamespace functions {\n" + Joined(functions, "\n") + "\n}\n";
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

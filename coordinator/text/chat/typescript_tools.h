@@ -11,7 +11,7 @@
 
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::text {
 
 /// The same value with the keys of every object in order, as Kimi's tokenisers do before they render tools.
 nlohmann::ordered_json SortKeys(const nlohmann::ordered_json& value);
@@ -19,4 +19,4 @@ nlohmann::ordered_json SortKeys(const nlohmann::ordered_json& value);
 /// `tools`: as in a request, keys sorted. "" if none of them is a function.
 std::optional<std::string> ToolsAsTypeScript(const nlohmann::ordered_json& tools);
 
-}  // namespace numoe
+}  // namespace numoe::text

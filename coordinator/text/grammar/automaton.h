@@ -15,7 +15,7 @@
 #include "coordinator/text/grammar/expression.h"
 #include "coordinator/text/grammar/grammar_limits.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 inline constexpr int32_t kNoState = -1;
 
@@ -105,4 +105,4 @@ std::vector<bool> ReachesEnd(const Dfa& dfa, const std::vector<bool>& productive
 /// states that the start does not reach.
 void Trim(Dfa& dfa, const std::vector<bool>& productive);
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 constexpr uint32_t kSurrogateLow = 0xD800, kSurrogateHigh = 0xDFFF;
@@ -128,4 +128,4 @@ uint32_t DecodeUtf8(std::string_view text, size_t& at) {
   return codepoint;
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

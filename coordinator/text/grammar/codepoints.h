@@ -12,7 +12,7 @@
 
 #include "absl/functional/function_ref.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 inline constexpr uint32_t kCodepointMax = 0x10FFFF;
 
@@ -57,4 +57,4 @@ std::string EncodeUtf8(uint32_t codepoint);
 /// The next code point of valid UTF-8, and moves `at` behind it. REQUIRES: at < text.size(), text is valid.
 uint32_t DecodeUtf8(std::string_view text, size_t& at);
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -9,7 +9,7 @@
 #include "coordinator/text/grammar/front_ends.h"
 #include "coordinator/text/grammar/grammar_limits.h"
 
-namespace numoe {
+namespace numoe::text {
 
 size_t GrammarSource::bytes() const {
   size_t bytes = text.size() + after.size();
@@ -53,14 +53,16 @@ absl::Status GrammarState::FillMask(absl::Span<uint64_t> mask) {
 absl::Status GrammarState::AddMask(absl::Span<uint64_t> mask) {
   NUMOE_CHECK_EQ(mask.size(), grammar_->vocabulary().mask_words());
   thread_local grammar::WalkScratch scratch;
-  return FinishMask(AddAcceptedTokens(machine_, kernel_, grammar_->masks(), scratch, mask), mask);
+  return FinishMask(text::grammar::AddAcceptedTokens(machine_, kernel_, grammar_->masks(), scratch, mask),
+                    mask);
 }
 
 absl::Status GrammarState::FillMaskByWalking(absl::Span<uint64_t> mask) {
   NUMOE_CHECK_EQ(mask.size(), grammar_->vocabulary().mask_words());
   std::fill(mask.begin(), mask.end(), 0);
   grammar::WalkScratch scratch;
-  return FinishMask(AddTokensByWalking(machine_, kernel_, grammar_->vocabulary(), scratch, mask), mask);
+  return FinishMask(
+      text::grammar::AddTokensByWalking(machine_, kernel_, grammar_->vocabulary(), scratch, mask), mask);
 }
 
 absl::Status GrammarState::FinishMask(bool within_budget, absl::Span<uint64_t> mask) const {
@@ -127,4 +129,4 @@ std::string GrammarState::ForcedBytes(size_t bytes_max) const {
   return forced;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

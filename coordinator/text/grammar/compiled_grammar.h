@@ -22,7 +22,7 @@
 #include "coordinator/text/grammar/token_masks.h"
 #include "coordinator/text/grammar/vocabulary.h"
 
-namespace numoe {
+namespace numoe::text {
 
 struct GrammarSource {
   enum class Kind : uint8_t { kJsonSchema, kJsonObject, kRegex, kChoice, kEbnf };
@@ -107,4 +107,4 @@ class GrammarState {
   std::deque<Snapshot> history_;  // before each of the last accepted tokens
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

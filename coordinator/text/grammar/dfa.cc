@@ -10,7 +10,7 @@
 #include "common/base/status.h"
 #include "coordinator/text/grammar/automaton.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 using Subset = std::vector<int32_t>;  // sorted NFA states that lead on by a byte or a call, or accept
@@ -257,4 +257,4 @@ void Trim(Dfa& dfa, const std::vector<bool>& productive) {
   dfa = std::move(trimmed);
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

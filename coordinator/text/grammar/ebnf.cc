@@ -11,7 +11,7 @@
 #include "coordinator/text/grammar/front_ends.h"
 #include "coordinator/text/tokenizer/utf8.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 constexpr int kRepeatMax = 1'000'000;  // keeps counts in range; the state limits stop far earlier
@@ -304,4 +304,4 @@ absl::StatusOr<RuleId> TranslateEbnf(std::string_view text, const GrammarLimits&
   return EbnfParser(text, limits, expressions).Parse();
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 ExprId Expressions::Add(Expr node) {
   nodes_.push_back(std::move(node));
@@ -81,4 +81,4 @@ RuleId Expressions::AddRule(std::string name, bool shared) {
   return static_cast<RuleId>(rules_.size()) - 1;
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -13,7 +13,7 @@
 
 #include "coordinator/text/grammar/codepoints.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 using ExprId = int32_t;
 using RuleId = int32_t;
@@ -101,4 +101,4 @@ class Expressions {
   std::vector<Rule> rules_;
 };
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -7,7 +7,7 @@
 #include "coordinator/text/grammar/json_syntax.h"
 #include "coordinator/text/grammar/regex.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 RuleId RootRule(Expressions& expressions, ExprId body) {
@@ -65,4 +65,4 @@ absl::StatusOr<RuleId> Translate(const GrammarSource& source, const GrammarLimit
                                         expressions.Call(inside), expressions.Literal(source.after)}));
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -9,7 +9,7 @@
 #include "coordinator/text/grammar/compiled_grammar.h"
 #include "coordinator/text/grammar/expression.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 /// Any of the below. The returned rule matches what the source describes.
 absl::StatusOr<RuleId> Translate(const GrammarSource& source, const GrammarLimits& limits,
@@ -23,4 +23,4 @@ absl::StatusOr<RuleId> TranslateJsonSchema(std::string_view text, const GrammarL
 absl::StatusOr<RuleId> TranslateEbnf(std::string_view text, const GrammarLimits& limits,
                                      Expressions& expressions);
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

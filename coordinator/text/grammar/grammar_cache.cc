@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::text {
 
 absl::StatusOr<std::shared_ptr<const CompiledGrammar>> GrammarCache::Get(const GrammarSource& source) {
   {
@@ -45,4 +45,4 @@ void GrammarCache::DropOldest() {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

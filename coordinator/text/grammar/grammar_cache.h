@@ -14,7 +14,7 @@
 #include "coordinator/text/grammar/compiled_grammar.h"
 #include "coordinator/text/grammar/grammar_limits.h"
 
-namespace numoe {
+namespace numoe::text {
 
 class GrammarCache {
  public:
@@ -42,4 +42,4 @@ class GrammarCache {
   std::map<GrammarSource, std::list<Entry>::iterator> by_source_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

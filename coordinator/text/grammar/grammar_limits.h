@@ -36,7 +36,7 @@ inline constexpr size_t kGrammarRollbackTokensMax = 64;        // drafted tokens
 
 }  // namespace numoe::limits
 
-namespace numoe {
+namespace numoe::text {
 
 struct GrammarLimits {
   size_t source_bytes = limits::kGrammarSourceBytesMax;
@@ -48,4 +48,4 @@ struct GrammarLimits {
   size_t warm_steps = limits::kGrammarWarmStepsMax;      // for token masks computed in advance
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

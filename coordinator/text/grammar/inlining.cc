@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 constexpr int64_t kCopiesSizeMax = 4'000;  // states of all copies of a rule, roughly; of one copy: no limit
@@ -120,4 +120,4 @@ std::vector<bool> ChooseInlined(const Expressions& expressions, RuleId root, con
   return Inlining(expressions, limits).Choose(root);
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

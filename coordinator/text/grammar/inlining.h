@@ -9,9 +9,9 @@
 #include "coordinator/text/grammar/expression.h"
 #include "coordinator/text/grammar/grammar_limits.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 /// By RuleId; what `root` does not lead to is unspecified. `root` itself is not inlined.
 std::vector<bool> ChooseInlined(const Expressions& expressions, RuleId root, const GrammarLimits& limits);
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

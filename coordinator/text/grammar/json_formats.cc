@@ -2,7 +2,7 @@
 
 #include <map>
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 // Years 0001 to 9999; 29 February in leap years only.
@@ -79,4 +79,4 @@ std::optional<std::string> FormatRegex(const std::string& format) {
   return found->second;
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 /// The expression that the whole string has to match.
 std::optional<std::string> FormatRegex(const std::string& format);
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

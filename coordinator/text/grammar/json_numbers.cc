@@ -11,7 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 constexpr int kExponentMax = 400;  // beyond every double
@@ -368,4 +368,4 @@ absl::StatusOr<ExprId> BoundedNumber(Expressions& expressions, const NumberBound
   return machine->empty() ? expressions.Never() : expressions.Machine(std::move(machine));
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

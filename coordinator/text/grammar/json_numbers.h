@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/text/grammar/automaton.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 /// A decimal number without rounding.
 struct Decimal {
@@ -45,4 +45,4 @@ struct NumberBounds {
 absl::StatusOr<ExprId> BoundedNumber(Expressions& expressions, const NumberBounds& bounds, bool fractions,
                                      const GrammarLimits& limits);
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

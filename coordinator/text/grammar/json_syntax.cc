@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "coordinator/text/grammar/automaton.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 using nlohmann::ordered_json;
@@ -210,4 +210,4 @@ std::string JsonCharacters(std::string_view text) {
   return out;
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

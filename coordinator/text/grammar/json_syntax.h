@@ -15,7 +15,7 @@
 #include "coordinator/text/grammar/expression.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 class JsonSyntax {
  public:
@@ -56,4 +56,4 @@ ExprId EncodePlain(Expressions& expressions, const CodepointSet& set);
 /// The canonical form of a whole string, without quotes. REQUIRES: valid UTF-8.
 std::string JsonCharacters(std::string_view text);
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

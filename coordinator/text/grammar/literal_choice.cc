@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "coordinator/text/grammar/token_trie.h"
 
-namespace numoe {
+namespace numoe::text {
 
 LiteralChoice::LiteralChoice(const GrammarVocabulary& vocabulary, std::vector<std::string> texts)
     : vocabulary_(&vocabulary), texts_(std::move(texts)), possible_(texts_.size()) {
@@ -68,4 +68,4 @@ std::vector<size_t> LiteralChoice::Complete() const {
   return complete;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

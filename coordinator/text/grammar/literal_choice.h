@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "coordinator/text/grammar/vocabulary.h"
 
-namespace numoe {
+namespace numoe::text {
 
 class LiteralChoice {
  public:
@@ -36,4 +36,4 @@ class LiteralChoice {
   size_t said_ = 0;               // bytes
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -7,7 +7,7 @@
 #include "common/base/status.h"
 #include "coordinator/text/grammar/automaton.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 class Lowering {
@@ -300,4 +300,4 @@ absl::StatusOr<std::shared_ptr<const Dfa>> CompileMachine(const Expressions& exp
   return std::make_shared<const Dfa>(std::move(dfa));
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

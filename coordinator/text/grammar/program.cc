@@ -10,7 +10,7 @@
 #include "common/base/status.h"
 #include "coordinator/text/grammar/inlining.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 class ProgramBuilder {
  public:
@@ -355,4 +355,4 @@ void Program::FindLoops() {
       if (loop.length == LoopClass::kForever) loop.length = 0;
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -17,7 +17,7 @@
 #include "absl/types/span.h"
 #include "coordinator/text/grammar/automaton.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 using StateId = int32_t;
 using ByteSet = std::bitset<256>;
@@ -95,4 +95,4 @@ class Program {
   std::vector<RuleInfo> rules_;
 };
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "coordinator/text/grammar/grammar_limits.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 FrameId Frames::Intern(const absl::InlinedVector<Thread, 4>& parents) {
   NUMOE_DCHECK(!parents.empty());
@@ -190,4 +190,4 @@ ByteSet Pushdown::NextBytes(const Kernel& kernel) const {
   return bytes;
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -14,7 +14,7 @@
 #include "absl/container/inlined_vector.h"
 #include "coordinator/text/grammar/program.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 using FrameId = int32_t;
 inline constexpr FrameId kBase = 0;
@@ -103,4 +103,4 @@ class Pushdown {
   bool overflowed_ = false;
 };
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

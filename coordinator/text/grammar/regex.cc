@@ -11,7 +11,7 @@
 #include "common/base/status.h"
 #include "coordinator/text/tokenizer/utf8.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 constexpr int kRepeatMax = 1'000'000;  // keeps counts in range; the state limits stop far earlier
@@ -347,4 +347,4 @@ absl::StatusOr<std::shared_ptr<const Dfa>> CompileRegex(std::string_view pattern
   return CompileMachine(expressions, expression, limits);
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/text/grammar/automaton.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 enum class RegexMatch : uint8_t { kWhole, kSearch };
 
@@ -24,4 +24,4 @@ using EncodeChars = absl::FunctionRef<ExprId(Expressions&, const CodepointSet&)>
 absl::StatusOr<std::shared_ptr<const Dfa>> CompileRegex(std::string_view pattern, RegexMatch match,
                                                         EncodeChars encode, const GrammarLimits& limits);
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -10,7 +10,7 @@
 #include "coordinator/text/grammar/front_ends.h"
 #include "coordinator/text/grammar/schema_objects.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 using nlohmann::ordered_json;
 
@@ -222,4 +222,4 @@ ExprId SchemaCompiler::UniformArray(ExprId item, int64_t min, int64_t max) {
   return e_.Sequence({open, min == 0 ? e_.Optional(body) : body, close});
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

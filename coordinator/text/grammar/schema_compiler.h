@@ -14,7 +14,7 @@
 
 #include "coordinator/text/grammar/schema_strings.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 class SchemaCompiler {
  public:
@@ -43,4 +43,4 @@ class SchemaCompiler {
   std::vector<std::pair<RuleId, SchemaFacts>> pending_;
 };
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

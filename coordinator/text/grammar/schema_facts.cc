@@ -7,7 +7,7 @@
 #include "common/base/status.h"
 #include "common/json/json_reader.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 using nlohmann::ordered_json;
@@ -393,4 +393,4 @@ absl::StatusOr<SchemaAt> SchemaReader::Dereference(SchemaAt schema) const {
       fmt::format("{}: references go round in a circle", Printable(schema.pointer)));
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -25,7 +25,7 @@
 #include "coordinator/text/grammar/json_numbers.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 enum JsonTypes : uint8_t {
   kNullType = 1,
@@ -115,4 +115,4 @@ class SchemaReader {
   std::map<std::string, SchemaAt> anchors_;
 };
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "common/json/json_reader.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 constexpr size_t kPatternsMax = 6;  // each combination of them is a region of keys of its own
@@ -190,4 +190,4 @@ ExprId ObjectCompiler::ObjectGraph(const Members& members, int64_t min, int64_t 
   return e_.Sequence({e_.Literal("{"), e_.Graph(std::move(edges), end + 1, end), e_.Literal("}")});
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -12,7 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "coordinator/text/grammar/schema_strings.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 class ObjectCompiler {
  public:
@@ -55,4 +55,4 @@ class ObjectCompiler {
   absl::FunctionRef<ExprId(Schemas)> schema_;
 };
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -9,7 +9,7 @@
 #include "coordinator/text/grammar/json_formats.h"
 #include "coordinator/text/grammar/regex.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 void StringCompiler::Narrow(StringMachine& machine, absl::StatusOr<StringMachine> by, Combination how,
                             const std::string& place) {
@@ -93,4 +93,4 @@ bool StringCompiler::Holds(const std::string& text, const SchemaFacts& facts) {
   return machine == nullptr || Matches(*machine, JsonCharacters(text));
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

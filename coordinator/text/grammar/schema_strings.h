@@ -12,7 +12,7 @@
 
 #include "coordinator/text/grammar/shared_compilation.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 /// What may stand between the quotes, in canonical characters; null: anything.
 using StringMachine = std::shared_ptr<const Dfa>;
@@ -42,4 +42,4 @@ class StringCompiler {
   std::map<std::string, StringMachine> pattern_machines_;  // by pattern
 };
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

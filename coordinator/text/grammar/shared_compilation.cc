@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "common/json/json_reader.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 ExprId SharedCompilation::Fail(absl::Status status) {
   if (status_.ok()) status_ = std::move(status);
@@ -37,4 +37,4 @@ ExprId SharedCompilation::CountedItem(ExprId item, int64_t min, int64_t max) {
   return e_.Call(rule);
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

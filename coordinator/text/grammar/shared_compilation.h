@@ -12,7 +12,7 @@
 #include "coordinator/text/grammar/json_syntax.h"
 #include "coordinator/text/grammar/schema_facts.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 class SharedCompilation {
  public:
@@ -45,4 +45,4 @@ class SharedCompilation {
   absl::Status status_;
 };
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -6,7 +6,7 @@
 #include "coordinator/text/grammar/json_syntax.h"
 #include "coordinator/text/grammar/vocabulary.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 constexpr int kMaskedCharacters = 16;   // few tokens have more; these are added one by one
@@ -122,4 +122,4 @@ void StringTokens::AddTo(StateId place_id, int least, int most, absl::Span<uint6
   for (const TokenId token : place.closing.Between(least, most)) SetBit(mask, token);
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

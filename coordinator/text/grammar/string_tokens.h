@@ -16,11 +16,11 @@
 #include "coordinator/text/grammar/program.h"
 #include "coordinator/text/grammar/token_trie.h"
 
-namespace numoe {
+namespace numoe::text {
 class GrammarVocabulary;
 }
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 class StringTokens {
  public:
@@ -30,9 +30,11 @@ class StringTokens {
 
   /// Adds the tokens of a place (a state of StringProgram) in which at most `most` characters begin, and, of
   /// those that close the string, at least `least`.
-  void AddTo(StateId place, int least, int most, absl::Span<uint64_t> mask) const;
+  void AddTo(text::grammar::StateId place, int least, int most, absl::Span<uint64_t> mask) const;
   /// What remains of tokens after the closing quote.
-  const TokenTrie& AfterQuote(StateId place) const { return places_[static_cast<size_t>(place)].crossing; }
+  const text::grammar::TokenTrie& AfterQuote(text::grammar::StateId place) const {
+    return places_[static_cast<size_t>(place)].crossing;
+  }
 
  private:
   // Tokens by the number of characters that begin in them: those with c are tokens[upto[c - 1], upto[c]).
@@ -44,21 +46,21 @@ class StringTokens {
   struct Place {
     Counted open;     // the string goes on
     Counted closing;  // they end with its closing quote
-    TokenTrie crossing;
+    text::grammar::TokenTrie crossing;
     std::vector<std::vector<uint64_t>>
         open_masks;             // [c]: open tokens with at most c characters; large places
     std::vector<uint64_t> all;  // open and closing ones; large places
   };
-  void Build(const GrammarVocabulary& vocabulary, StateId state, Place& place) const;
+  void Build(const GrammarVocabulary& vocabulary, text::grammar::StateId state, Place& place) const;
 
   std::vector<Place> places_;  // by state of StringProgram
 };
 
 /// A JSON string of any length as a program of its own. The string rules of all grammars have the same states
 /// in the same order.
-const Program& StringProgram();
+const text::grammar::Program& StringProgram();
 
 /// The place between two characters of StringProgram.
-StateId BetweenCharacters();
+text::grammar::StateId BetweenCharacters();
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -7,7 +7,7 @@
 #include "coordinator/text/grammar/grammar_limits.h"
 #include "coordinator/text/grammar/string_tokens.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 using TrieNode = GrammarVocabulary::Node;
@@ -260,4 +260,4 @@ bool AddTokensByWalking(Pushdown& machine, const Kernel& kernel, const GrammarVo
   });
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

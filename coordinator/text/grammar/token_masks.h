@@ -19,7 +19,7 @@
 #include "coordinator/text/grammar/token_trie.h"
 #include "coordinator/text/grammar/vocabulary.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 class TokenMasks {
  public:
@@ -66,4 +66,4 @@ bool AddAcceptedTokens(Pushdown& machine, const Kernel& kernel, const TokenMasks
 bool AddTokensByWalking(Pushdown& machine, const Kernel& kernel, const GrammarVocabulary& vocabulary,
                         WalkScratch& scratch, absl::Span<uint64_t> mask);
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

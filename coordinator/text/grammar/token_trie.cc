@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 TokenTrie TokenTrie::Build(std::vector<Item> items) {
   TokenTrie trie;
@@ -41,4 +41,4 @@ TokenTrie TokenTrie::Build(std::vector<Item> items) {
   return trie;
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -14,7 +14,7 @@
 #include "coordinator/text/grammar/grammar_limits.h"
 #include "coordinator/text/grammar/pushdown.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 
 struct TokenTrie {
   struct Node {
@@ -96,4 +96,4 @@ bool WalkTrie(Pushdown& machine, const Kernel& start, absl::Span<const Node> nod
   return within_budget;
 }
 
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -6,7 +6,7 @@
 #include "common/base/check.h"
 #include "coordinator/text/grammar/string_tokens.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 constexpr size_t kTokenBytesMax = 255;  // depth is a byte; Kimi's longest token has 128
@@ -158,4 +158,4 @@ void GrammarVocabulary::SummariseSubtrees() {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -15,7 +15,7 @@
 #include "common/base/ids.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace grammar {
 class StringTokens;
 }
@@ -71,4 +71,4 @@ class GrammarVocabulary {
   std::shared_ptr<const grammar::StringTokens> strings_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

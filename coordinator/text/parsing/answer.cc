@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::text {
 
 void ParsedAnswer::Add(const AnswerDelta& delta) {
   switch (delta.kind) {
@@ -36,4 +36,4 @@ void Append(AnswerDelta delta, std::vector<AnswerDelta>& deltas) {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

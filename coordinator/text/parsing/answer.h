@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace numoe {
+namespace numoe::text {
 
 struct AnswerDelta {
   enum class Kind : uint8_t { kReasoning, kContent, kCallBegin, kArguments };
@@ -40,4 +40,4 @@ struct ParsedAnswer {
 /// Adds a delta to a list, joined with the last one where both continue the same text.
 void Append(AnswerDelta delta, std::vector<AnswerDelta>& deltas);
 
-}  // namespace numoe
+}  // namespace numoe::text

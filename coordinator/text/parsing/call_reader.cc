@@ -6,7 +6,7 @@
 #include "coordinator/text/parsing/kimi_calls.h"
 #include "coordinator/text/parsing/qwen_coder_calls.h"
 
-namespace numoe {
+namespace numoe::text {
 
 std::unique_ptr<CallReader> MakeCallReader(ToolSyntax syntax, CallSink& sink,
                                            const std::vector<DeclaredTool>& tools) {
@@ -26,4 +26,4 @@ std::unique_ptr<CallReader> MakeCallReader(ToolSyntax syntax, CallSink& sink,
   return nullptr;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -13,7 +13,7 @@
 #include "coordinator/text/parsing/declared_tools.h"
 #include "coordinator/text/parsing/output_format.h"
 
-namespace numoe {
+namespace numoe::text {
 
 class CallSink {
  public:
@@ -39,4 +39,4 @@ class CallReader {
 std::unique_ptr<CallReader> MakeCallReader(ToolSyntax syntax, CallSink& sink,
                                            const std::vector<DeclaredTool>& tools);
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -4,7 +4,7 @@
 
 #include "common/json/json_reader.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::ordered_json;
@@ -124,4 +124,4 @@ std::string ToolByArguments(const std::vector<DeclaredTool>& tools, std::string_
   return found;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

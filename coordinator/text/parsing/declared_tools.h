@@ -12,7 +12,7 @@
 
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::text {
 
 /// JSON types, or'ed.
 using ValueTypes = uint8_t;
@@ -42,4 +42,4 @@ std::vector<DeclaredTool> ReadDeclaredTools(const nlohmann::ordered_json& tools)
 /// not decide.
 std::string ToolByArguments(const std::vector<DeclaredTool>& tools, std::string_view arguments);
 
-}  // namespace numoe
+}  // namespace numoe::text

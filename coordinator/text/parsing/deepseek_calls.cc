@@ -1,6 +1,6 @@
 #include "coordinator/text/parsing/deepseek_calls.h"
 
-namespace numoe {
+namespace numoe::text {
 
 void DeepSeekCallReader::Begin() {
   head_.clear();
@@ -38,4 +38,4 @@ void DeepSeekCallReader::End(bool closed) {
   sink_.Arguments("{}");
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

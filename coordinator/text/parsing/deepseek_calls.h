@@ -7,7 +7,7 @@
 #include "coordinator/text/parsing/call_reader.h"
 #include "coordinator/text/parsing/trimmer.h"
 
-namespace numoe {
+namespace numoe::text {
 
 class DeepSeekCallReader final : public CallReader {
  public:
@@ -28,4 +28,4 @@ class DeepSeekCallReader final : public CallReader {
   Trimmer trimmer_{" \t\r\n`"};  // JSON does not end with the backticks of a fence
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "common/json/json_reader.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 bool IsSpace(char c) { return kWhiteSpace.find(c) != std::string_view::npos; }
@@ -127,4 +127,4 @@ void HermesCallReader::Announce() {
   if (!streams_) sink_.Arguments(arguments_.empty() ? "{}" : arguments_);
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -8,7 +8,7 @@
 #include "coordinator/text/parsing/call_reader.h"
 #include "coordinator/text/parsing/trimmer.h"
 
-namespace numoe {
+namespace numoe::text {
 
 class HermesCallReader final : public CallReader {
  public:
@@ -46,4 +46,4 @@ class HermesCallReader final : public CallReader {
   Trimmer trimmer_;  // a value that never ends takes the white space behind it along
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 bool AllDigits(std::string_view text) {
@@ -58,4 +58,4 @@ void KimiCallReader::End(bool closed) {
   sink_.Arguments(kept_.empty() ? "{}" : kept_);
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -8,7 +8,7 @@
 #include "coordinator/text/parsing/call_reader.h"
 #include "coordinator/text/parsing/trimmer.h"
 
-namespace numoe {
+namespace numoe::text {
 
 class KimiCallReader final : public CallReader {
  public:
@@ -31,4 +31,4 @@ class KimiCallReader final : public CallReader {
 /// functions.get_weather:0 -> get_weather; "" where only a counter stands.
 std::string KimiCallName(std::string_view id);
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -5,7 +5,7 @@
 #include "common/base/status.h"
 #include "coordinator/text/parsing/trimmer.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 struct NamedMark {
@@ -106,4 +106,4 @@ std::optional<Mark> PromptMark(const OutputFormat& format, const Tokenizer& toke
   return std::nullopt;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -22,7 +22,7 @@
 #include "absl/types/span.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
-namespace numoe {
+namespace numoe::text {
 
 enum class Mark : uint8_t {
   kThinkBegin,
@@ -58,4 +58,4 @@ absl::StatusOr<OutputFormat> ChooseOutputFormat(const Tokenizer& tokenizer, std:
 std::optional<Mark> PromptMark(const OutputFormat& format, const Tokenizer& tokenizer,
                                absl::Span<const TokenId> prompt);
 
-}  // namespace numoe
+}  // namespace numoe::text

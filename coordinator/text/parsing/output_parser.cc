@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 // The length of the longest end of `text` that begins, but is not, one of the marks.
@@ -210,4 +210,4 @@ void OutputParser::NoCall(std::string_view text) {
   if (!Trimmed(text).empty()) Emit(AnswerDelta::Kind::kContent, std::string(text));
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

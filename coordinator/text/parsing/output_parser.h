@@ -25,7 +25,7 @@
 #include "coordinator/text/parsing/trimmer.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
-namespace numoe {
+namespace numoe::text {
 
 struct OutputParserOptions {
   bool calls = false;               // wanted
@@ -83,4 +83,4 @@ class OutputParser final : private CallSink {
   std::vector<AnswerDelta>* out_ = nullptr;  // while Push or Finish runs
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

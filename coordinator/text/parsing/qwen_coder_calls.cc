@@ -7,7 +7,7 @@
 #include "common/json/json_reader.h"
 #include "coordinator/text/parsing/trimmer.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::ordered_json;
@@ -254,4 +254,4 @@ void QwenCoderCallReader::Announce() {
   text_.clear();
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -14,7 +14,7 @@
 
 #include "coordinator/text/parsing/call_reader.h"
 
-namespace numoe {
+namespace numoe::text {
 
 class QwenCoderCallReader final : public CallReader {
  public:
@@ -63,4 +63,4 @@ class QwenCoderCallReader final : public CallReader {
   std::string value_;              // one that does not stream
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -1,6 +1,6 @@
 #include "coordinator/text/parsing/trimmer.h"
 
-namespace numoe {
+namespace numoe::text {
 
 std::string Trimmer::Push(std::string_view text, bool hold_end) {
   if (!begun_) {
@@ -31,4 +31,4 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kWhiteSpace) - first + 1);
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace numoe {
+namespace numoe::text {
 
 inline constexpr std::string_view kWhiteSpace = " \t\r\n";
 
@@ -39,4 +39,4 @@ class Trimmer {
 /// Without white space at its ends.
 std::string_view Trimmed(std::string_view text);
 
-}  // namespace numoe
+}  // namespace numoe::text

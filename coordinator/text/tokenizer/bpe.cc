@@ -6,7 +6,7 @@
 #include "common/base/check.h"
 #include "common/weights/weights_limits.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 // Scanning finds rank and place in one number of 31 bits.
@@ -185,4 +185,4 @@ void BytePairEncoder::EncodeByHeap(std::string_view piece, Scratch& scratch,
     ids.push_back(parts[static_cast<size_t>(at)].id);
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

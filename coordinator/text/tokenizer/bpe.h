@@ -17,7 +17,7 @@
 #include "coordinator/text/tokenizer/pair_table.h"
 #include "coordinator/text/tokenizer/token_table.h"
 
-namespace numoe {
+namespace numoe::text {
 
 class BytePairEncoder {
  public:
@@ -62,4 +62,4 @@ class BytePairEncoder {
   TokenTable whole_{0};  // pieces that are one token
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -8,7 +8,7 @@
 #include "coordinator/text/tokenizer/nfc.h"
 #include "coordinator/text/tokenizer/segment_encoder.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 BytePairEncoder MakeEncoder(const BpeModel& model) {
@@ -106,4 +106,4 @@ std::unique_ptr<Tokenizer> MakeBpeTokenizer(BpeModel model) {
   return std::make_unique<BpeTokenizer>(std::move(model));
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

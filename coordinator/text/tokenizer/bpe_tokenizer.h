@@ -16,7 +16,7 @@
 #include "coordinator/text/tokenizer/special_tokens.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
-namespace numoe {
+namespace numoe::text {
 
 struct BpeModel {
   bool nfc = false;                                // normalise to NFC first
@@ -39,4 +39,4 @@ struct BpeModel {
 /// REQUIRES: model.MissingByte() < 0.
 std::unique_ptr<Tokenizer> MakeBpeTokenizer(BpeModel model);
 
-}  // namespace numoe
+}  // namespace numoe::text

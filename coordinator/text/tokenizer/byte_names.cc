@@ -2,7 +2,7 @@
 
 #include "coordinator/text/tokenizer/utf8.h"
 
-namespace numoe {
+namespace numoe::text {
 
 ByteNames::ByteNames() {
   int next = 0;
@@ -32,4 +32,4 @@ std::string ByteNames::Bytes(std::string_view spelling) const {
   return bytes;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace numoe {
+namespace numoe::text {
 
 class ByteNames {
  public:
@@ -20,4 +20,4 @@ class ByteNames {
   std::unordered_map<std::string, char> byte_of_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

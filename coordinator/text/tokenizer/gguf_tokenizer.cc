@@ -15,7 +15,7 @@
 #include "coordinator/text/tokenizer/tiktoken_tokenizer.h"
 #include "coordinator/text/tokenizer/tokenizer_config.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 // tokenizer.ggml.token_type
@@ -191,4 +191,4 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeGgufTokenizer(const GgufFile& fil
   return GgufVocabularyReader(file, path).Read();
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -12,9 +12,9 @@
 #include "common/weights/gguf.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
-namespace numoe {
+namespace numoe::text {
 
 /// `path` is used in error messages only. Keeps nothing of `file`.
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeGgufTokenizer(const GgufFile& file, const std::string& path);
 
-}  // namespace numoe
+}  // namespace numoe::text

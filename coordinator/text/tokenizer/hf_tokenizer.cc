@@ -13,7 +13,7 @@
 #include "coordinator/text/tokenizer/byte_names.h"
 #include "coordinator/text/tokenizer/pattern.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::json;
@@ -231,4 +231,4 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeHfTokenizer(std::string_view json
   return TokenizerJsonReader(source).Read(json_text, config);
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -12,7 +12,7 @@
 #include "coordinator/text/tokenizer/tokenizer.h"
 #include "coordinator/text/tokenizer/tokenizer_config.h"
 
-namespace numoe {
+namespace numoe::text {
 
 /// DIR/tokenizer.json with DIR/tokenizer_config.json, which may be absent.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadHfTokenizer(const std::filesystem::path& dir);
@@ -21,4 +21,4 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeHfTokenizer(std::string_view json
                                                            const TokenizerConfig& config,
                                                            const std::string& source);
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -11,7 +11,7 @@
 #include "common/base/check.h"
 #include "coordinator/text/tokenizer/utf8.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 constexpr int32_t kCodePoints = 0x110000;
@@ -126,4 +126,4 @@ std::string_view Nfc(std::string_view text, std::string& buffer) {
   return buffer;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

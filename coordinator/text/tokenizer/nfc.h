@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace numoe {
+namespace numoe::text {
 
 /// A text has at most this many times the bytes of its normal form. The largest ratio of any character of a
 /// normal form to the longest text that composes to it is 3.5 (U+0390 from U+1FBE, U+0308 and U+0301); the
@@ -19,4 +19,4 @@ inline constexpr size_t kNfcShrinkMax = 4;
 /// `text`, or its normal form held in `buffer` if that is another. REQUIRES: `text` is valid UTF-8.
 std::string_view Nfc(std::string_view text, std::string& buffer);
 
-}  // namespace numoe
+}  // namespace numoe::text

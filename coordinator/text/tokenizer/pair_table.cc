@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 constexpr size_t kFilterBitsPerMerge = 4;  // about one pair in eight is looked up in vain
@@ -33,4 +33,4 @@ PairTable::PairTable(const std::vector<Merge>& merges)
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -13,7 +13,7 @@
 #include "common/base/check.h"
 #include "common/base/ids.h"
 
-namespace numoe {
+namespace numoe::text {
 
 inline constexpr int32_t kNoMerge = std::numeric_limits<int32_t>::max();
 
@@ -56,4 +56,4 @@ class PairTable {
   Merge none_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -10,7 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::text {
 
 // Han characters newer than Debian 12's PCRE2 (Unicode 14): the rest of Unicode 15.1's Script=Han. They count
 // as letters.
@@ -162,4 +162,4 @@ void Pattern::Split(std::string_view text, absl::FunctionRef<void(std::string_vi
   if (done < text.size()) piece(text.substr(done));
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

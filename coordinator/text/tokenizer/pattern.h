@@ -14,7 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
-namespace numoe {
+namespace numoe::text {
 
 class Pattern {
  public:
@@ -33,4 +33,4 @@ class Pattern {
 /// Kimi's pattern: Han runs, words cut at case changes, digits by three, punctuation, white space.
 extern const char kKimiPattern[];
 
-}  // namespace numoe
+}  // namespace numoe::text

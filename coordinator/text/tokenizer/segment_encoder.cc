@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "coordinator/text/tokenizer/utf8.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 // Cuts control tokens out of stretches of the joined text; what lies between them is text.
@@ -52,4 +52,4 @@ void CutSpecials(absl::Span<const TextSegment> segments, const SpecialTokens& sp
   NUMOE_CHECK_EQ(cutter.done, joined.size());
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

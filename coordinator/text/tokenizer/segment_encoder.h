@@ -10,10 +10,10 @@
 #include "common/base/text_segment.h"
 #include "coordinator/text/tokenizer/special_tokens.h"
 
-namespace numoe {
+namespace numoe::text {
 
 /// `text(piece)` for stretches of valid UTF-8 without control tokens, `special(id)` for control tokens.
 void CutSpecials(absl::Span<const TextSegment> segments, const SpecialTokens& specials,
                  absl::FunctionRef<void(std::string_view)> text, absl::FunctionRef<void(TokenId)> special);
 
-}  // namespace numoe
+}  // namespace numoe::text

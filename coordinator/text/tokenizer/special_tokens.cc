@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::text {
 
 void SpecialTokens::Add(const std::string& name, SpecialToken token) {
   if (name.empty()) return;
@@ -54,4 +54,4 @@ bool SpecialTokens::IsSpecial(TokenId id) const {
   return it != by_id_.end() && by_name_.find(it->second)->second.special;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

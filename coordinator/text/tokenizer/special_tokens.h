@@ -12,7 +12,7 @@
 
 #include "common/base/ids.h"
 
-namespace numoe {
+namespace numoe::text {
 
 struct SpecialToken {
   TokenId id = 0;
@@ -48,4 +48,4 @@ class SpecialTokens {
   std::array<bool, 256> begins_name_{};  // [byte]
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -16,7 +16,7 @@
 #include "coordinator/text/tokenizer/tokenizer_config.h"
 #include "coordinator/text/tokenizer/tokenizer_limits.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 // Ids behind the ranks that the published code creates, named or reserved.
@@ -200,4 +200,4 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTiktoken(const std::filesystem::p
   return tokenizer;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

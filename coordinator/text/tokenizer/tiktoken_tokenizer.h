@@ -13,7 +13,7 @@
 #include "coordinator/text/tokenizer/tokenizer.h"
 #include "coordinator/text/tokenizer/tokenizer_config.h"
 
-namespace numoe {
+namespace numoe::text {
 
 /// DIR/tiktoken.model with DIR/tokenizer_config.json.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTiktoken(const std::filesystem::path& dir);
@@ -25,4 +25,4 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTiktoken(std::vector<std::string>
                                                         const TokenizerConfig& config,
                                                         const std::string& source);
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 constexpr size_t kKeyBytes = 8;
@@ -77,4 +77,4 @@ TokenId TokenTable::Find(std::string_view bytes) const {
   return slots_[Place(bytes)].id;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -12,7 +12,7 @@
 
 #include "common/base/ids.h"
 
-namespace numoe {
+namespace numoe::text {
 
 inline constexpr TokenId kNoToken = -1;
 
@@ -45,4 +45,4 @@ class TokenTable {
   size_t size_ = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

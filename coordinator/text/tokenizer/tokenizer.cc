@@ -10,7 +10,7 @@
 #include "coordinator/text/tokenizer/tiktoken_tokenizer.h"
 #include "coordinator/text/tokenizer/utf8.h"
 
-namespace numoe {
+namespace numoe::text {
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem::path& model_path) {
   ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> gguf, GgufModel::Locate(model_path));
@@ -63,4 +63,4 @@ std::string StreamDecoder::Flush() {
   return text;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -20,7 +20,7 @@
 #include "common/base/ids.h"
 #include "common/base/text_segment.h"
 
-namespace numoe {
+namespace numoe::text {
 
 enum class Specials : uint8_t { kAsText, kParse };
 
@@ -74,4 +74,4 @@ class StreamDecoder {
   std::string pending_;  // an unfinished UTF-8 sequence, at most 3 bytes
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

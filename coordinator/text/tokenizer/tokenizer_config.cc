@@ -7,7 +7,7 @@
 #include "common/weights/mapped_file.h"
 #include "common/weights/weights_limits.h"
 
-namespace numoe {
+namespace numoe::text {
 
 absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path& dir) {
   const std::string path = (dir / "tokenizer_config.json").string();
@@ -46,4 +46,4 @@ absl::StatusOr<TokenizerConfig> ParseTokenizerConfig(std::string_view json_text,
   return config;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

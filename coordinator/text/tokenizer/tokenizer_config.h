@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/text/tokenizer/special_tokens.h"
 
-namespace numoe {
+namespace numoe::text {
 
 struct TokenizerConfig {
   std::vector<std::pair<std::string, SpecialToken>> added_tokens;
@@ -23,4 +23,4 @@ absl::StatusOr<TokenizerConfig> ParseTokenizerConfig(std::string_view json_text,
 /// Empty when the file is absent.
 absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path& dir);
 
-}  // namespace numoe
+}  // namespace numoe::text

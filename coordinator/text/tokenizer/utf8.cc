@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
@@ -76,4 +76,4 @@ std::string ReplaceInvalidUtf8(std::string_view text) {
   return out;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace numoe {
+namespace numoe::text {
 
 /// Length of the valid sequence at the start of `text`, or minus the length of the maximal invalid part; 0
 /// when `text` ends inside a sequence that is valid so far. REQUIRES: !text.empty().
@@ -20,4 +20,4 @@ size_t AsciiPrefix(std::string_view text);
 void AppendValidUtf8(std::string_view text, std::string& out);
 std::string ReplaceInvalidUtf8(std::string_view text);
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -8,7 +8,7 @@
 #include "common/base/status.h"
 #include "coordinator/clients/bench/gpu/read_memory.h"
 
-namespace numoe::cuda {
+namespace numoe::clients {
 namespace {
 
 constexpr int kWarmUps = 2;
@@ -25,7 +25,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-absl::StatusOr<BenchContext> BenchContext::Create(Runtime& runtime, const LimitSizes& sizes,
+absl::StatusOr<BenchContext> BenchContext::Create(execution::cuda::Runtime& runtime, const LimitSizes& sizes,
                                                   BenchReport report) {
   NUMOE_CHECK(sizes.repetitions > 0 && sizes.matrix > 0 && report != nullptr);
   BenchContext context(runtime, sizes, std::move(report));
@@ -61,13 +61,14 @@ absl::StatusOr<double> BenchContext::GraphSeconds(int launches, absl::FunctionRe
   return seconds / launches;
 }
 
-absl::StatusOr<std::unique_ptr<Memory>> BenchContext::UploadBytes(const void* values, size_t bytes) {
+absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> BenchContext::UploadBytes(const void* values,
+                                                                                   size_t bytes) {
   ASSIGN_OR_RETURN(auto memory, runtime_.Allocate(std::max<size_t>(bytes, 1)));
   RETURN_IF_ERROR(runtime_.CopyNow(memory->device(), values, bytes));
   return memory;
 }
 
-absl::StatusOr<std::unique_ptr<Memory>> BenchContext::Random(size_t bytes) {
+absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> BenchContext::Random(size_t bytes) {
   NUMOE_CHECK_GT(bytes, size_t{0});
   std::mt19937_64 random(bytes);
   std::vector<uint64_t> drawn(std::min(bytes, kRandomBytes) / sizeof(uint64_t) + 1);
@@ -81,7 +82,7 @@ absl::StatusOr<std::unique_ptr<Memory>> BenchContext::Random(size_t bytes) {
   return memory;
 }
 
-absl::StatusOr<std::unique_ptr<Memory>> BenchContext::Zeros(size_t bytes) {
+absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> BenchContext::Zeros(size_t bytes) {
   ASSIGN_OR_RETURN(auto memory, runtime_.Allocate(bytes));
   runtime_.Clear(memory->device(), bytes, stream_);
   return memory;
@@ -107,19 +108,19 @@ absl::Status BenchContext::MeasureLimits() {
                    }));
   limits_.copy_gb_per_s = bytes / copy / 1e9;
   const int n = sizes_.matrix;
-  const size_t matrix_bytes = static_cast<size_t>(n) * static_cast<size_t>(n) * sizeof(Bf16);
+  const size_t matrix_bytes = static_cast<size_t>(n) * static_cast<size_t>(n) * sizeof(execution::cuda::Bf16);
   ASSIGN_OR_RETURN(const auto a, Random(matrix_bytes));
   ASSIGN_OR_RETURN(const auto b, Random(matrix_bytes));
   ASSIGN_OR_RETURN(const auto c, Zeros(matrix_bytes));
-  const MatrixProduct product{.a = a->device(),
-                              .b = b->device(),
-                              .c = c->device(),
-                              .rows = n,
-                              .columns = n,
-                              .depth = n,
-                              .a_stride = n,
-                              .b_stride = n,
-                              .c_stride = n};
+  const execution::cuda::MatrixProduct product{.a = a->device(),
+                                               .b = b->device(),
+                                               .c = c->device(),
+                                               .rows = n,
+                                               .columns = n,
+                                               .depth = n,
+                                               .a_stride = n,
+                                               .b_stride = n,
+                                               .c_stride = n};
   ASSIGN_OR_RETURN(const double multiply, Seconds([&](int) { runtime_.Multiply(product, stream_); }));
   limits_.bf16_tflops = 2.0 * n * n * n / multiply / 1e12;
   return MeasurePcie();
@@ -157,4 +158,4 @@ void BenchContext::Report(nlohmann::ordered_json line, double seconds, double by
   report_(line);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::clients

@@ -16,7 +16,7 @@
 #include "coordinator/execution/device/cuda/runtime.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe::cuda {
+namespace numoe::clients {
 
 /// What the card does at most, measured.
 struct GpuLimits {
@@ -43,10 +43,11 @@ using BenchReport = std::function<void(const nlohmann::ordered_json&)>;
 class BenchContext {
  public:
   /// Measures the limits. `runtime` outlives the context.
-  static absl::StatusOr<BenchContext> Create(Runtime& runtime, const LimitSizes& sizes, BenchReport report);
+  static absl::StatusOr<BenchContext> Create(execution::cuda::Runtime& runtime, const LimitSizes& sizes,
+                                             BenchReport report);
 
-  Runtime& runtime() const { return runtime_; }
-  Stream stream() const { return stream_; }
+  execution::cuda::Runtime& runtime() const { return runtime_; }
+  execution::cuda::Stream stream() const { return stream_; }
   const GpuLimits& limits() const { return limits_; }
   int repetitions() const { return sizes_.repetitions; }
 
@@ -59,10 +60,10 @@ class BenchContext {
   absl::StatusOr<double> GraphSeconds(int launches, absl::FunctionRef<void(int)> body);
 
   /// Device memory of BF16 values between 2^-8 and 2^-6, of either sign; FP8 codes and nibbles are as random.
-  absl::StatusOr<std::unique_ptr<Memory>> Random(size_t bytes);
-  absl::StatusOr<std::unique_ptr<Memory>> Zeros(size_t bytes);
+  absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> Random(size_t bytes);
+  absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> Zeros(size_t bytes);
   template <typename T>
-  absl::StatusOr<std::unique_ptr<Memory>> Upload(const std::vector<T>& values) {
+  absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> Upload(const std::vector<T>& values) {
     return UploadBytes(values.data(), values.size() * sizeof(T));
   }
 
@@ -70,24 +71,24 @@ class BenchContext {
   void Report(nlohmann::ordered_json line, double seconds, double bytes, double flops) const;
 
  private:
-  BenchContext(Runtime& runtime, const LimitSizes& sizes, BenchReport report)
+  BenchContext(execution::cuda::Runtime& runtime, const LimitSizes& sizes, BenchReport report)
       : runtime_(runtime), sizes_(sizes), report_(std::move(report)) {}
   absl::Status MeasureLimits();
   absl::Status MeasurePcie();
-  absl::StatusOr<std::unique_ptr<Memory>> UploadBytes(const void* values, size_t bytes);
+  absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> UploadBytes(const void* values, size_t bytes);
 
-  Runtime& runtime_;
+  execution::cuda::Runtime& runtime_;
   LimitSizes sizes_;
   BenchReport report_;
-  Stream stream_ = nullptr;
-  std::unique_ptr<Timestamp> first_, last_;
+  execution::cuda::Stream stream_ = nullptr;
+  std::unique_ptr<execution::cuda::Timestamp> first_, last_;
   GpuLimits limits_;
 };
 
 /// A part's address as what lies there.
 template <typename T>
-T* As(const std::unique_ptr<Memory>& memory) {
+T* As(const std::unique_ptr<execution::cuda::Memory>& memory) {
   return reinterpret_cast<T*>(memory->device());
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::clients

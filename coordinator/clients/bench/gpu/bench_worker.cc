@@ -19,7 +19,7 @@
 #include "expert_worker/service/worker_service.h"
 #include "expert_worker/tools/synthetic_checkpoint.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 enum class State : uint32_t { kStarting, kServing, kFailed };
 
@@ -72,23 +72,23 @@ class TimedExecutor final : public LayerExecutor {
 
 absl::Status BenchWorker::Serve(const BenchWorkerOptions& options, Shared& shared) {
   NUMOE_CHECK(options.hidden > 0 && options.experts_per_token <= options.experts) << options.experts;
-  std::unique_ptr<SyntheticCheckpoint> checkpoint;
-  std::unique_ptr<ExpertExecutor> executor;
+  std::unique_ptr<worker::SyntheticCheckpoint> checkpoint;
+  std::unique_ptr<worker::ExpertExecutor> executor;
   if (options.width > 0) {
-    checkpoint = std::make_unique<SyntheticCheckpoint>(
-        SyntheticOptions{.hidden_size = options.hidden,
-                         .intermediate_size = options.width,
-                         .experts = options.experts,
-                         .experts_per_token = options.experts_per_token});
-    ASSIGN_OR_RETURN(executor,
-                     ExpertExecutor::Load(*checkpoint, checkpoint->config(), {.threads = options.threads}));
+    checkpoint = std::make_unique<worker::SyntheticCheckpoint>(
+        worker::SyntheticOptions{.hidden_size = options.hidden,
+                                 .intermediate_size = options.width,
+                                 .experts = options.experts,
+                                 .experts_per_token = options.experts_per_token});
+    ASSIGN_OR_RETURN(executor, worker::ExpertExecutor::Load(*checkpoint, checkpoint->config(),
+                                                            {.threads = options.threads}));
   }
   TimedExecutor timed(executor.get(), shared.computing, shared.calls, shared.nanoseconds);
   ASSIGN_OR_RETURN(const auto service,
-                   WorkerService::Start(timed, {.listen = "unix:" + options.socket,
-                                                .hidden_size = options.hidden,
-                                                .num_experts = options.experts,
-                                                .experts_per_token = options.experts_per_token}));
+                   worker::WorkerService::Start(timed, {.listen = "unix:" + options.socket,
+                                                        .hidden_size = options.hidden,
+                                                        .num_experts = options.experts,
+                                                        .experts_per_token = options.experts_per_token}));
   shared.state = State::kServing;
   for (;;) pause();  // until it is killed
 }
@@ -138,4 +138,4 @@ double BenchWorker::TakeSecondsPerCall() {
   return calls == 0 ? 0 : static_cast<double>(nanoseconds) / static_cast<double>(calls) * 1e-9;
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 struct BenchWorkerOptions {
   std::string socket;  // path
@@ -51,4 +51,4 @@ class BenchWorker {
   pid_t process_ = -1;
 };
 
-}  // namespace numoe
+}  // namespace numoe::clients

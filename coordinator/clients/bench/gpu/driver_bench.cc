@@ -15,7 +15,7 @@
 #include "coordinator/execution/device/cuda/kernels/elementwise.h"
 #include "coordinator/execution/device/cuda/kernels/handover.h"
 
-namespace numoe::cuda {
+namespace numoe::clients {
 namespace {
 
 // Longer than any of it takes, unless it waits for the kernel that waits.
@@ -23,16 +23,16 @@ constexpr auto kBlocks = std::chrono::seconds(3);
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr int64_t kConverted = 1 << 16;  // values
 // Values that are read as fp32 lie in front of what they become.
-static_assert(kConverted * sizeof(float) <= 2 * kConverted * sizeof(Bf16));
+static_assert(kConverted * sizeof(float) <= 2 * kConverted * sizeof(execution::cuda::Bf16));
 
 class DriverBench {
  public:
-  DriverBench(Runtime& runtime, const DriverSizes& sizes, const BenchReport& report)
+  DriverBench(execution::cuda::Runtime& runtime, const DriverSizes& sizes, const BenchReport& report)
       : runtime_(runtime), sizes_(sizes), report_(report) {}
 
   absl::Status Run() {
     NUMOE_CHECK_EQ(sizes_.pinned_bytes % kHugePageBytes, 0u);
-    NUMOE_CHECK_GE(sizes_.pinned_bytes, 3 * kConverted * sizeof(Bf16));
+    NUMOE_CHECK_GE(sizes_.pinned_bytes, 3 * kConverted * sizeof(execution::cuda::Bf16));
     ASSIGN_OR_RETURN(stream_, runtime_.NewStream());
     ASSIGN_OR_RETURN(other_, runtime_.NewStream(/*urgent=*/true));
     ASSIGN_OR_RETURN(device_, runtime_.Allocate(sizes_.pinned_bytes));
@@ -66,7 +66,7 @@ class DriverBench {
     Say(what, status, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), bytes);
     return status.ok();
   }
-  absl::Status Keep(absl::StatusOr<std::unique_ptr<Memory>> memory) {
+  absl::Status Keep(absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> memory) {
     if (!memory.ok()) return memory.status();
     pinned_ = *std::move(memory);
     return absl::OkStatus();
@@ -81,7 +81,8 @@ class DriverBench {
       return runtime_.Synchronize(stream_);
     });
     Try("read it in a kernel", kConverted * 4.0, [&] {
-      LaunchConvert(As<const float>(pinned_), As<Bf16>(device_), kConverted, stream_);
+      execution::cuda::LaunchConvert(As<const float>(pinned_), As<execution::cuda::Bf16>(device_), kConverted,
+                                     stream_);
       return runtime_.Synchronize(stream_);
     });
     Try("unpin it", bytes, [&] {
@@ -94,7 +95,8 @@ class DriverBench {
   void CheckCapture() {
     Try("pin in a capture, and run the graph", 0, [&]() -> absl::Status {
       RETURN_IF_ERROR(runtime_.BeginCapture(stream_));
-      LaunchConvert(As<const float>(device_), As<Bf16>(device_) + 2 * kConverted, kConverted, stream_);
+      execution::cuda::LaunchConvert(
+          As<const float>(device_), As<execution::cuda::Bf16>(device_) + 2 * kConverted, kConverted, stream_);
       const absl::Status pinned = Keep(runtime_.RegisterHost(Half(0)));
       ASSIGN_OR_RETURN(const auto graph, runtime_.EndCapture(stream_));
       RETURN_IF_ERROR(pinned);
@@ -104,18 +106,19 @@ class DriverBench {
   }
 
   // Waits for a reply that never comes, until it is released.
-  absl::Status Wait(const Memory& words, const Memory& step) {
+  absl::Status Wait(const execution::cuda::Memory& words, const execution::cuda::Memory& step) {
     NUMOE_CHECK(release_ == nullptr) << "one kernel waits";
     auto* const host = new (words.host()) Words;
-    HandoverStep waiting{.ports = 1};
+    execution::cuda::HandoverStep waiting{.ports = 1};
     auto* const device = reinterpret_cast<Words*>(words.device());
     waiting.port[0].reply_published = &device->published;
     release_ = &host->release;
     RETURN_IF_ERROR(runtime_.CopyNow(step.device(), &waiting, sizeof waiting));
-    LaunchAwaitReplies({.step = reinterpret_cast<const HandoverStep*>(step.device()),
-                        .fault = &device->fault,
-                        .release = &device->release},
-                       stream_);
+    execution::cuda::LaunchAwaitReplies(
+        {.step = reinterpret_cast<const execution::cuda::HandoverStep*>(step.device()),
+         .fault = &device->fault,
+         .release = &device->release},
+        stream_);
     return absl::OkStatus();
   }
 
@@ -137,7 +140,7 @@ class DriverBench {
 
   void CheckBesideAWaitingKernel() {
     const auto words = runtime_.AllocateHost(sizeof(Words));
-    const auto step = runtime_.Allocate(sizeof(HandoverStep));
+    const auto step = runtime_.Allocate(sizeof(execution::cuda::HandoverStep));
     const auto host = runtime_.AllocateHost(sizes_.pinned_bytes);
     const bool waits = Try("start a waiting kernel", 0, [&]() -> absl::Status {
       RETURN_IF_ERROR(words.status());
@@ -154,10 +157,11 @@ class DriverBench {
     TryBeside("copy from pageable memory", /*must=*/true,
               [&] { return runtime_.CopyNow(device_->device(), pageable.data(), pageable.size()); });
     TryBeside("run a kernel on another stream", /*must=*/true, [&] {
-      LaunchConvert(As<const float>(device_), As<Bf16>(device_) + 2 * kConverted, kConverted, other_);
+      execution::cuda::LaunchConvert(As<const float>(device_),
+                                     As<execution::cuda::Bf16>(device_) + 2 * kConverted, kConverted, other_);
       return runtime_.Synchronize(other_);
     });
-    std::unique_ptr<Memory> second;
+    std::unique_ptr<execution::cuda::Memory> second;
     TryBeside("pin", /*must=*/false, [&]() -> absl::Status {
       ASSIGN_OR_RETURN(second, runtime_.RegisterHost(Half(1)));
       return absl::OkStatus();
@@ -171,7 +175,7 @@ class DriverBench {
     Try("release the waiting kernel", 0, [&]() -> absl::Status {
       RETURN_IF_ERROR(runtime_.Synchronize(stream_));
       const auto& fault = reinterpret_cast<const Words*>((*words)->host())->fault;
-      if (fault.kind == static_cast<uint32_t>(FaultKind::kReleased)) return absl::OkStatus();
+      if (fault.kind == static_cast<uint32_t>(execution::cuda::FaultKind::kReleased)) return absl::OkStatus();
       return absl::InternalError(fmt::format("found note {}, expected that it was released", fault.kind));
     });
     pinned_.reset();
@@ -181,15 +185,15 @@ class DriverBench {
   struct Words {
     uint32_t published = 0;
     uint32_t release = 0;
-    HandoverFault fault;
+    execution::cuda::HandoverFault fault;
   };
 
-  Runtime& runtime_;
+  execution::cuda::Runtime& runtime_;
   const DriverSizes sizes_;
   const BenchReport& report_;
-  Stream stream_ = nullptr, other_ = nullptr;
+  execution::cuda::Stream stream_ = nullptr, other_ = nullptr;
   NodeMemory shared_;
-  std::unique_ptr<Memory> device_, pinned_;
+  std::unique_ptr<execution::cuda::Memory> device_, pinned_;
   uint32_t* release_ = nullptr;
   bool blocked_ = false;
   int failed_ = 0;
@@ -197,8 +201,9 @@ class DriverBench {
 
 }  // namespace
 
-absl::Status BenchDriver(Runtime& runtime, const DriverSizes& sizes, const BenchReport& report) {
+absl::Status BenchDriver(execution::cuda::Runtime& runtime, const DriverSizes& sizes,
+                         const BenchReport& report) {
   return DriverBench(runtime, sizes, report).Run();
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::clients

@@ -10,15 +10,16 @@
 #include "coordinator/execution/device/cuda/cuda_experts.h"
 #include "expert_worker/tools/synthetic_checkpoint.h"
 
-namespace numoe::cuda {
+namespace numoe::clients {
 namespace {
 
-absl::StatusOr<ExpertMatrices> ExpertOf(const SyntheticCheckpoint& checkpoint, int expert) {
+absl::StatusOr<execution::ExpertMatrices> ExpertOf(const worker::SyntheticCheckpoint& checkpoint,
+                                                   int expert) {
   const ModelConfig& config = checkpoint.config();
   const auto find = [&](const char* part, int rows, int cols) {
     return checkpoint.FindMatrix(std::to_string(expert) + part, rows, cols, config);
   };
-  ExpertMatrices matrices;
+  execution::ExpertMatrices matrices;
   ASSIGN_OR_RETURN(matrices.gate, find("gate", config.moe_intermediate_size, config.hidden_size));
   ASSIGN_OR_RETURN(matrices.up, find("up", config.moe_intermediate_size, config.hidden_size));
   ASSIGN_OR_RETURN(matrices.down, find("down", config.hidden_size, config.moe_intermediate_size));
@@ -27,40 +28,41 @@ absl::StatusOr<ExpertMatrices> ExpertOf(const SyntheticCheckpoint& checkpoint, i
 
 /// One layer whose slots all hold an expert, and inputs for it.
 struct BenchExpertLayer {
-  std::unique_ptr<CudaExperts> experts;
-  std::unique_ptr<ExpertProducts> products;
-  std::unique_ptr<Memory> hidden, weights, residual;
+  std::unique_ptr<execution::cuda::CudaExperts> experts;
+  std::unique_ptr<execution::cuda::ExpertProducts> products;
+  std::unique_ptr<execution::cuda::Memory> hidden, weights, residual;
   double expert_bytes = 0;
 };
 
 absl::StatusOr<BenchExpertLayer> MakeLayer(BenchContext& context, const ExpertBenchSizes& sizes, int slots,
                                            int rows_max) {
   NUMOE_CHECK(rows_max > 0 && sizes.experts_per_token <= slots) << slots << " slots";
-  const SyntheticCheckpoint checkpoint({.hidden_size = sizes.hidden,
-                                        .intermediate_size = sizes.width,
-                                        .experts = slots,
-                                        .experts_per_token = sizes.experts_per_token});
-  ExpertSlotSpec spec{
+  const worker::SyntheticCheckpoint checkpoint({.hidden_size = sizes.hidden,
+                                                .intermediate_size = sizes.width,
+                                                .experts = slots,
+                                                .experts_per_token = sizes.experts_per_token});
+  execution::ExpertSlotSpec spec{
       .layer_is_moe = {true}, .experts = slots, .experts_per_token = sizes.experts_per_token, .slots = slots};
   ASSIGN_OR_RETURN(spec.example, ExpertOf(checkpoint, 0));
   BenchExpertLayer layer;
-  ASSIGN_OR_RETURN(layer.experts, CudaExperts::Create(spec, context.runtime(), context.stream()));
-  ASSIGN_OR_RETURN(layer.products,
-                   ExpertProducts::Create(spec, rows_max, context.runtime(), context.stream()));
+  ASSIGN_OR_RETURN(layer.experts,
+                   execution::cuda::CudaExperts::Create(spec, context.runtime(), context.stream()));
+  ASSIGN_OR_RETURN(layer.products, execution::cuda::ExpertProducts::Create(spec, rows_max, context.runtime(),
+                                                                           context.stream()));
   for (int slot = 0; slot < slots; ++slot) {
-    ASSIGN_OR_RETURN(const ExpertMatrices matrices, ExpertOf(checkpoint, slot));
+    ASSIGN_OR_RETURN(const execution::ExpertMatrices matrices, ExpertOf(checkpoint, slot));
     RETURN_IF_ERROR(layer.experts->Fill(0, slot, matrices));
     layer.experts->Assign(0, slot, slot);
   }
   layer.experts->BeginStep();
   const auto hidden = static_cast<size_t>(rows_max) * static_cast<size_t>(sizes.hidden);
-  ASSIGN_OR_RETURN(layer.hidden, context.Random(hidden * sizeof(Bf16)));
+  ASSIGN_OR_RETURN(layer.hidden, context.Random(hidden * sizeof(execution::cuda::Bf16)));
   ASSIGN_OR_RETURN(layer.residual, context.Zeros(hidden * sizeof(float)));
   ASSIGN_OR_RETURN(
       layer.weights,
       context.Upload(std::vector<float>(
           static_cast<size_t>(rows_max) * static_cast<size_t>(sizes.experts_per_token), 0.125f)));
-  layer.expert_bytes = static_cast<double>(SlotBytes(spec)) / slots;
+  layer.expert_bytes = static_cast<double>(execution::cuda::SlotBytes(spec)) / slots;
   return layer;
 }
 
@@ -69,7 +71,7 @@ absl::Status BenchRows(BenchContext& context, const ExpertBenchSizes& sizes, Ben
   // Other experts in every repetition, so that no cache of the card holds them.
   const int k = sizes.experts_per_token;
   std::mt19937 random(static_cast<uint32_t>(rows));
-  std::vector<std::unique_ptr<Memory>> routes;
+  std::vector<std::unique_ptr<execution::cuda::Memory>> routes;
   double distinct = 0;
   for (int n = 0; n < 8; ++n) {
     std::vector<int32_t> chosen, all(static_cast<size_t>(slots));
@@ -83,13 +85,14 @@ absl::Status BenchRows(BenchContext& context, const ExpertBenchSizes& sizes, Ben
   }
   NUMOE_CHECK(k <= distinct && distinct <= slots) << distinct << " experts of " << slots;
   const auto call_of = [&](int n) {
-    return ExpertsCall{.rows = rows,
-                       .hidden = As<Bf16>(layer.hidden),
-                       .experts = As<int32_t>(routes[static_cast<size_t>(n) % routes.size()]),
-                       .weights = As<float>(layer.weights)};
+    return execution::cuda::ExpertsCall{
+        .rows = rows,
+        .hidden = As<execution::cuda::Bf16>(layer.hidden),
+        .experts = As<int32_t>(routes[static_cast<size_t>(n) % routes.size()]),
+        .weights = As<float>(layer.weights)};
   };
-  ExpertProducts& experts = *layer.products;
-  const SlotSet set = layer.experts->Slots(0);
+  execution::cuda::ExpertProducts& experts = *layer.products;
+  const execution::cuda::SlotSet set = layer.experts->Slots(0);
   const auto sort = [&](int n) {
     layer.experts->EnqueueCount(call_of(n));
     experts.EnqueueSort(call_of(n), set);
@@ -129,4 +132,4 @@ absl::Status BenchExperts(BenchContext& context, const ExpertBenchSizes& sizes) 
   return absl::OkStatus();
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::clients

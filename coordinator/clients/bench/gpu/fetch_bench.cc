@@ -17,11 +17,11 @@
 #include "coordinator/execution/transport/direct_experts.h"
 #include "expert_worker/tools/synthetic_checkpoint.h"
 
-namespace numoe::cuda {
+namespace numoe::clients {
 namespace {
 
 // One worker's weights, of whatever value: every layer's experts as raw INT4.
-class SharedWeights final : public DirectExperts {
+class SharedWeights final : public execution::DirectExperts {
  public:
   static absl::StatusOr<std::unique_ptr<SharedWeights>> Create(const FetchSizes& sizes) {
     NUMOE_CHECK(sizes.layers > 0 && 0 < sizes.experts_per_token && sizes.experts_per_token <= sizes.experts);
@@ -49,30 +49,31 @@ class SharedWeights final : public DirectExperts {
     }
     RETURN_IF_ERROR(weights->memory_.SealContent());
     FileDescriptor fd(dup(weights->memory_.fd()));
-    ASSIGN_OR_RETURN(weights->mapped_,
-                     ExpertMemory::Map(std::move(fd), std::move(directory), {.num_experts = sizes.experts}));
+    ASSIGN_OR_RETURN(weights->mapped_, execution::ExpertMemory::Map(std::move(fd), std::move(directory),
+                                                                    {.num_experts = sizes.experts}));
     weights->layer_bytes_ = static_cast<double>(expert) * sizes.experts;
     return weights;
   }
 
   double layer_bytes() const { return layer_bytes_; }
-  std::vector<std::shared_ptr<ExpertMemory>> MappedExperts() override { return {mapped_}; }
-  absl::StatusOr<DirectStep> BeginDirect(std::atomic<uint32_t>*) override {
+  std::vector<std::shared_ptr<execution::ExpertMemory>> MappedExperts() override { return {mapped_}; }
+  absl::StatusOr<execution::DirectStep> BeginDirect(std::atomic<uint32_t>*) override {
     return absl::UnimplementedError("nobody computes here");
   }
   absl::Status EndDirect(int, int, const absl::Status& result) override { return result; }
 
  private:
   NodeMemory memory_;
-  std::shared_ptr<ExpertMemory> mapped_;
+  std::shared_ptr<execution::ExpertMemory> mapped_;
   double layer_bytes_ = 0;
 };
 
-absl::StatusOr<ExpertSlotSpec> SpecOf(const SyntheticCheckpoint& checkpoint, const FetchSizes& sizes) {
-  ExpertSlotSpec spec{.layer_is_moe = std::vector<bool>(static_cast<size_t>(sizes.layers), true),
-                      .experts = sizes.experts,
-                      .experts_per_token = sizes.experts_per_token,
-                      .window = sizes.experts};
+absl::StatusOr<execution::ExpertSlotSpec> SpecOf(const worker::SyntheticCheckpoint& checkpoint,
+                                                 const FetchSizes& sizes) {
+  execution::ExpertSlotSpec spec{.layer_is_moe = std::vector<bool>(static_cast<size_t>(sizes.layers), true),
+                                 .experts = sizes.experts,
+                                 .experts_per_token = sizes.experts_per_token,
+                                 .window = sizes.experts};
   const auto find = [&](const char* part, int rows, int cols) {
     return checkpoint.FindMatrix(std::string("0") + part, rows, cols, checkpoint.config());
   };
@@ -92,23 +93,25 @@ std::vector<int32_t> RandomRoutes(const FetchSizes& sizes, int tokens) {
   return chosen;
 }
 
-absl::Status BenchTokens(BenchContext& context, const FetchSizes& sizes, const ExpertSlotSpec& spec,
-                         SharedWeights& weights, ExpertWindows& windows, int tokens) {
-  Runtime& runtime = context.runtime();
-  ASSIGN_OR_RETURN(const auto products, ExpertProducts::Create(spec, tokens, runtime, context.stream()));
+absl::Status BenchTokens(BenchContext& context, const FetchSizes& sizes,
+                         const execution::ExpertSlotSpec& spec, SharedWeights& weights,
+                         execution::cuda::ExpertWindows& windows, int tokens) {
+  execution::cuda::Runtime& runtime = context.runtime();
+  ASSIGN_OR_RETURN(const auto products,
+                   execution::cuda::ExpertProducts::Create(spec, tokens, runtime, context.stream()));
   const size_t values = static_cast<size_t>(tokens) * static_cast<size_t>(sizes.hidden);
-  ASSIGN_OR_RETURN(const auto hidden, context.Random(values * sizeof(Bf16)));
+  ASSIGN_OR_RETURN(const auto hidden, context.Random(values * sizeof(execution::cuda::Bf16)));
   ASSIGN_OR_RETURN(const auto residual, context.Zeros(values * sizeof(float)));
   ASSIGN_OR_RETURN(const auto routes, context.Upload(RandomRoutes(sizes, tokens)));
   ASSIGN_OR_RETURN(const auto shares,
                    context.Upload(std::vector<float>(
                        static_cast<size_t>(tokens) * static_cast<size_t>(sizes.experts_per_token), 0.125f)));
   const auto call_of = [&](LayerId layer) {
-    return ExpertsCall{.layer = layer,
-                       .rows = tokens,
-                       .hidden = As<Bf16>(hidden),
-                       .experts = As<int32_t>(routes),
-                       .weights = As<float>(shares)};
+    return execution::cuda::ExpertsCall{.layer = layer,
+                                        .rows = tokens,
+                                        .hidden = As<execution::cuda::Bf16>(hidden),
+                                        .experts = As<int32_t>(routes),
+                                        .weights = As<float>(shares)};
   };
   // Once more than is measured: the first step also pins the memory.
   double seconds = 0;
@@ -122,13 +125,15 @@ absl::Status BenchTokens(BenchContext& context, const FetchSizes& sizes, const E
     windows.EndStep();
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / sizes.layers;
   }
-  ASSIGN_OR_RETURN(const auto slots,
-                   context.Random(SlotOf(spec).bytes() * static_cast<size_t>(sizes.experts)));
+  ASSIGN_OR_RETURN(const auto slots, context.Random(execution::cuda::SlotOf(spec).bytes() *
+                                                    static_cast<size_t>(sizes.experts)));
   std::vector<int32_t> identity(static_cast<size_t>(sizes.experts));
   for (int e = 0; e < sizes.experts; ++e) identity[static_cast<size_t>(e)] = e;
   ASSIGN_OR_RETURN(const auto table, context.Upload(identity));
-  const SlotSet set{
-      .slot = SlotOf(spec), .slots = sizes.experts, .data = slots->device(), .table = As<int32_t>(table)};
+  const execution::cuda::SlotSet set{.slot = execution::cuda::SlotOf(spec),
+                                     .slots = sizes.experts,
+                                     .data = slots->device(),
+                                     .table = As<int32_t>(table)};
   ASSIGN_OR_RETURN(const double compute, context.Seconds([&](int) {
     products->EnqueueSort(call_of(0), set);
     products->EnqueueProducts(call_of(0), set);
@@ -152,16 +157,17 @@ absl::Status BenchTokens(BenchContext& context, const FetchSizes& sizes, const E
 }  // namespace
 
 absl::Status BenchFetch(BenchContext& context, const FetchSizes& sizes) {
-  const SyntheticCheckpoint checkpoint({.hidden_size = sizes.hidden,
-                                        .intermediate_size = sizes.width,
-                                        .experts = 1,
-                                        .experts_per_token = sizes.experts_per_token});
-  ASSIGN_OR_RETURN(const ExpertSlotSpec spec, SpecOf(checkpoint, sizes));
+  const worker::SyntheticCheckpoint checkpoint({.hidden_size = sizes.hidden,
+                                                .intermediate_size = sizes.width,
+                                                .experts = 1,
+                                                .experts_per_token = sizes.experts_per_token});
+  ASSIGN_OR_RETURN(const execution::ExpertSlotSpec spec, SpecOf(checkpoint, sizes));
   ASSIGN_OR_RETURN(const auto weights, SharedWeights::Create(sizes));
-  ASSIGN_OR_RETURN(const auto windows, ExpertWindows::Create(spec, context.runtime(), context.stream()));
+  ASSIGN_OR_RETURN(const auto windows,
+                   execution::cuda::ExpertWindows::Create(spec, context.runtime(), context.stream()));
   for (const int tokens : sizes.tokens)
     RETURN_IF_ERROR(BenchTokens(context, sizes, spec, *weights, *windows, tokens));
   return absl::OkStatus();
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::clients

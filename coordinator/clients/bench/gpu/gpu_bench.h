@@ -24,13 +24,14 @@
 #include "coordinator/clients/bench/gpu/bench_worker.h"
 #include "coordinator/execution/device/cuda/kernels/attention_latent.h"
 
-namespace numoe::cuda {
+namespace numoe::clients {
 
 struct DriverSizes {
   size_t pinned_bytes = size_t{1} << 30;  // of three buffers: a multiple of 2 MiB
 };
 /// Reports every check; INTERNAL: some failed. Needs nothing measured before.
-absl::Status BenchDriver(Runtime& runtime, const DriverSizes& sizes, const BenchReport& report);
+absl::Status BenchDriver(execution::cuda::Runtime& runtime, const DriverSizes& sizes,
+                         const BenchReport& report);
 
 struct DecodePoint {
   int batch = 0;
@@ -39,7 +40,7 @@ struct DecodePoint {
 
 struct AttentionSizes {
   int heads = 64;
-  LatentWidths widths;
+  execution::cuda::LatentWidths widths;
   int nope = 128;
   int value = 128;
   std::vector<DecodePoint> decode = {{32, 8192}, {1, 131072}};
@@ -84,16 +85,16 @@ struct StepSizes {
   int prompt_tokens = 1024;  // of a step of BenchOverlap, behind the context; at least kMeasuredTokensMin
 };
 /// Takes the runtime, which the model's device owns. `limits` were measured on it.
-absl::Status BenchStep(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
-                       const StepSizes& sizes, const BenchReport& report);
+absl::Status BenchStep(std::unique_ptr<execution::cuda::Runtime> runtime, const GpuLimits& limits,
+                       BenchWorker& worker, const StepSizes& sizes, const BenchReport& report);
 /// `worker` has experts.
-absl::Status BenchHybrid(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
-                         const StepSizes& sizes, const BenchReport& report);
+absl::Status BenchHybrid(std::unique_ptr<execution::cuda::Runtime> runtime, const GpuLimits& limits,
+                         BenchWorker& worker, const StepSizes& sizes, const BenchReport& report);
 /// `worker` has experts.
-absl::Status BenchOverlap(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
-                          const StepSizes& sizes, const BenchReport& report);
+absl::Status BenchOverlap(std::unique_ptr<execution::cuda::Runtime> runtime, const GpuLimits& limits,
+                          BenchWorker& worker, const StepSizes& sizes, const BenchReport& report);
 
 /// Kimi-K2's shape with fewer layers or experts: layer 0 is dense, as it is there.
 ModelConfig K2Config(int layers, int experts);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::clients

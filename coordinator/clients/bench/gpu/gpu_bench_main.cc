@@ -12,7 +12,7 @@
 #include "coordinator/clients/bench/gpu/gpu_bench.h"
 #include "coordinator/execution/device/cuda/cuda_runtime.h"
 
-namespace numoe::cuda {
+namespace numoe::clients {
 namespace {
 
 constexpr int kHybridLayers = 9;  // one dense, eight of experts
@@ -35,7 +35,7 @@ void Print(const nlohmann::ordered_json& line, bool json) {
   std::fflush(stdout);
 }
 
-nlohmann::ordered_json LimitsLine(const DeviceFacts& facts, const GpuLimits& limits) {
+nlohmann::ordered_json LimitsLine(const execution::cuda::DeviceFacts& facts, const GpuLimits& limits) {
   return {{"op", "limits"},
           {"gpu", facts.name},
           {"read_gb_per_s", limits.read_gb_per_s},
@@ -66,7 +66,7 @@ absl::Status Run(const std::string& part, int ordinal, bool json) {
                                          .width = computes ? config.moe_intermediate_size : 0,
                                          .threads = std::max(1, spare)}));
   }
-  ASSIGN_OR_RETURN(auto runtime, OpenCudaRuntime(ordinal));
+  ASSIGN_OR_RETURN(auto runtime, execution::cuda::OpenCudaRuntime(ordinal));
   if (part == "driver") return BenchDriver(*runtime, {}, report);
   GpuLimits limits;
   {
@@ -86,7 +86,7 @@ absl::Status Run(const std::string& part, int ordinal, bool json) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::clients
 
 int main(int argc, char** argv) {
   numoe::Flags flags("numoe-gpu-bench", "Measures what NUMoE's CUDA device reaches on this machine's card.",
@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
   flags.Add("gpu", ordinal, "Which card").Range(0, 63);
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-gpu-bench"}).ok()) return 2;
-  const absl::Status status = numoe::cuda::Run(part, ordinal, json);
+  const absl::Status status = numoe::execution::cuda::Run(part, ordinal, json);
   if (status.ok()) return 0;
   std::fprintf(stderr, "numoe-gpu-bench: %s\n", std::string(status.message()).c_str());
   return 2;

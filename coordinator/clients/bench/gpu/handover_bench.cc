@@ -8,41 +8,42 @@
 #include "coordinator/execution/device/cuda/direct_exchange.h"
 #include "coordinator/execution/transport/expert_fan_out.h"
 
-namespace numoe::cuda {
+namespace numoe::clients {
 namespace {
 
 constexpr int64_t kPatienceMs = 60'000;
 
-absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, ExpertFanOut& workers, int rows) {
+absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, execution::ExpertFanOut& workers,
+                       int rows) {
   NUMOE_CHECK(rows > 0 && sizes.layers > 0);
-  Runtime& runtime = context.runtime();
-  const Stream stream = context.stream();
-  ASSIGN_OR_RETURN(const auto exchange, DirectExchange::Create(runtime, stream));
+  execution::cuda::Runtime& runtime = context.runtime();
+  const execution::cuda::Stream stream = context.stream();
+  ASSIGN_OR_RETURN(const auto exchange, execution::cuda::DirectExchange::Create(runtime, stream));
   exchange->Connect(workers.direct());
   const auto values = static_cast<size_t>(rows) * static_cast<size_t>(sizes.hidden);
   const auto entries = static_cast<size_t>(rows) * static_cast<size_t>(sizes.experts_per_token);
   std::vector<ExpertId> chosen(entries);
   for (size_t i = 0; i < entries; ++i) chosen[i] = static_cast<ExpertId>(i) % sizes.experts_per_token;
-  ASSIGN_OR_RETURN(const auto hidden, context.Random(values * sizeof(Bf16)));
+  ASSIGN_OR_RETURN(const auto hidden, context.Random(values * sizeof(execution::cuda::Bf16)));
   ASSIGN_OR_RETURN(const auto residual, context.Zeros(values * sizeof(float)));
   ASSIGN_OR_RETURN(const auto experts, context.Upload(chosen));
   ASSIGN_OR_RETURN(const auto weights, context.Upload(std::vector<float>(entries, 0.125f)));
-  ASSIGN_OR_RETURN(const auto host_step, runtime.AllocateHost(sizeof(HandoverStep)));
-  ASSIGN_OR_RETURN(const auto device_step, runtime.Allocate(sizeof(HandoverStep)));
-  auto& step = *new (host_step->host()) HandoverStep;
-  RoutedCall call{.rows = rows,
-                  .tokens = rows,
-                  .hidden_size = sizes.hidden,
-                  .experts_per_token = sizes.experts_per_token,
-                  .hidden = As<Bf16>(hidden),
-                  .experts = As<ExpertId>(experts),
-                  .weights = As<float>(weights)};
+  ASSIGN_OR_RETURN(const auto host_step, runtime.AllocateHost(sizeof(execution::cuda::HandoverStep)));
+  ASSIGN_OR_RETURN(const auto device_step, runtime.Allocate(sizeof(execution::cuda::HandoverStep)));
+  auto& step = *new (host_step->host()) execution::cuda::HandoverStep;
+  execution::cuda::RoutedCall call{.rows = rows,
+                                   .tokens = rows,
+                                   .hidden_size = sizes.hidden,
+                                   .experts_per_token = sizes.experts_per_token,
+                                   .hidden = As<execution::cuda::Bf16>(hidden),
+                                   .experts = As<ExpertId>(experts),
+                                   .weights = As<float>(weights)};
   RETURN_IF_ERROR(runtime.Synchronize(stream));
   RETURN_IF_ERROR(runtime.BeginCapture(stream));
   for (call.layer = 0; call.layer < sizes.layers; ++call.layer) {
-    exchange->EnqueueSend(call, As<HandoverStep>(device_step));
+    exchange->EnqueueSend(call, As<execution::cuda::HandoverStep>(device_step));
     exchange->EnqueueAdd(ReplyPart::kImmediate, As<float>(residual), rows, sizes.hidden,
-                         As<HandoverStep>(device_step));
+                         As<execution::cuda::HandoverStep>(device_step));
     exchange->NextReply(ReplyPart::kImmediate);
   }
   ASSIGN_OR_RETURN(const auto graph, runtime.EndCapture(stream));
@@ -85,15 +86,15 @@ absl::Status BenchHandover(BenchContext& context, BenchWorker& worker, const Han
   worker.SetComputing(false);
   Metrics metrics(MetricOwner::kCoordinator);
   ASSIGN_OR_RETURN(const auto workers,
-                   ExpertFanOut::Connect({.addresses = {worker.address()},
-                                          .link = {.data_path = DataPath::kSharedMemory,
-                                                   .hidden_size = sizes.hidden,
-                                                   .num_experts = worker.options().experts,
-                                                   .call_deadline_ms = kPatienceMs},
-                                          .start_deadline_ms = kPatienceMs},
-                                         metrics));
+                   execution::ExpertFanOut::Connect({.addresses = {worker.address()},
+                                                     .link = {.data_path = execution::DataPath::kSharedMemory,
+                                                              .hidden_size = sizes.hidden,
+                                                              .num_experts = worker.options().experts,
+                                                              .call_deadline_ms = kPatienceMs},
+                                                     .start_deadline_ms = kPatienceMs},
+                                                    metrics));
   for (const int rows : sizes.rows) RETURN_IF_ERROR(BenchRows(context, sizes, *workers, rows));
   return absl::OkStatus();
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::clients

@@ -1,7 +1,7 @@
 #include "coordinator/clients/bench/gpu/read_memory.h"
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::clients {
 namespace {
 
 constexpr int kInFlight =
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kReadThreads) ReadMemory(ReadMemoryArgs args) 
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
       const int64_t at = first + i * threads;
-      words[i] = at < pieces ? LoadStreaming(from + at) : make_uint4(0, 0, 0, 0);
+      words[i] = at < pieces ? execution::cuda::LoadStreaming(from + at) : make_uint4(0, 0, 0, 0);
     }
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) sum ^= words[i].x ^ words[i].y ^ words[i].z ^ words[i].w;
@@ -28,11 +28,11 @@ __global__ void __launch_bounds__(kReadThreads) ReadMemory(ReadMemoryArgs args) 
 
 }  // namespace
 
-void LaunchReadMemory(const ReadMemoryArgs& args, Stream stream) {
-  NUMOE_LAUNCH(
-      (ReadMemory),
-      (LaunchShape{.blocks = dim3(static_cast<unsigned>(args.blocks)), .threads = dim3(kReadThreads)}),
-      stream, args);
+void LaunchReadMemory(const ReadMemoryArgs& args, execution::cuda::Stream stream) {
+  NUMOE_LAUNCH((ReadMemory),
+               (execution::cuda::LaunchShape{.blocks = dim3(static_cast<unsigned>(args.blocks)),
+                                             .threads = dim3(kReadThreads)}),
+               stream, args);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::clients

@@ -9,7 +9,7 @@
 
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::clients {
 
 inline constexpr int kReadThreads = 512;
 
@@ -19,6 +19,6 @@ struct ReadMemoryArgs {
   int blocks = 0;
   uint32_t* sums = nullptr;  // out [blocks, kReadThreads]
 };
-void LaunchReadMemory(const ReadMemoryArgs& args, Stream stream);
+void LaunchReadMemory(const ReadMemoryArgs& args, execution::cuda::Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::clients

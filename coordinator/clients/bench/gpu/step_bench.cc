@@ -17,7 +17,7 @@
 #include "coordinator/execution/model/model.h"
 #include "coordinator/execution/transport/expert_fan_out.h"
 
-namespace numoe::cuda {
+namespace numoe::clients {
 namespace {
 
 constexpr int kUncounted = 4;  // steps: through the host, captured, and two to warm up
@@ -35,46 +35,48 @@ double StepWeightBytes(const ModelConfig& c) {
   const double shared = 3.0 * hidden * c.moe_intermediate_size * c.num_shared_experts;
   const double values = c.num_layers * attention + moe * shared +
                         (c.num_layers - moe) * 3.0 * hidden * c.intermediate_size + hidden * c.vocab_size;
-  return values * sizeof(Bf16) + moe * hidden * c.num_experts * sizeof(float);  // the gates
+  return values * sizeof(execution::cuda::Bf16) + moe * hidden * c.num_experts * sizeof(float);  // the gates
 }
 
 /// A device with the model on it.
 class StepModel {
  public:
-  static absl::StatusOr<std::unique_ptr<StepModel>> Create(std::unique_ptr<Runtime> runtime,
+  static absl::StatusOr<std::unique_ptr<StepModel>> Create(std::unique_ptr<execution::cuda::Runtime> runtime,
                                                            const StepSizes& sizes, int rows = 8) {
     auto model = std::unique_ptr<StepModel>(new StepModel(sizes));
     ASSIGN_OR_RETURN(auto timed, TimedRuntime::Create(std::move(runtime)));
     model->runtime_ = timed.get();
-    model->blocks_.resize(static_cast<size_t>((sizes.context + rows) / kKvBlockTokens + 1));
+    model->blocks_.resize(static_cast<size_t>((sizes.context + rows) / execution::kKvBlockTokens + 1));
     std::iota(model->blocks_.begin(), model->blocks_.end(), KvBlockId{0});
     ASSIGN_OR_RETURN(
         model->device_,
-        CudaDevice::Create(
+        execution::cuda::CudaDevice::Create(
             {.rows = rows, .sequences = 1, .blocks_per_sequence = static_cast<int>(model->blocks_.size())},
             std::move(timed)));
     return model;
   }
 
   /// Loads the model's weights, whose experts are `worker`'s.
-  absl::Status Load(BenchWorker& worker, Metrics& metrics, int overlap_tokens = kNoOverlap) {
+  absl::Status Load(BenchWorker& worker, Metrics& metrics, int overlap_tokens = execution::kNoOverlap) {
     const ModelConfig& config = sizes_.config;
     NUMOE_CHECK(worker.options().hidden == config.hidden_size &&
                 worker.options().experts == config.num_experts);
-    ASSIGN_OR_RETURN(experts_, ExpertFanOut::Connect({.addresses = {worker.address()},
-                                                      .link = {.data_path = DataPath::kSharedMemory,
-                                                               .hidden_size = config.hidden_size,
-                                                               .num_experts = config.num_experts,
-                                                               .call_deadline_ms = kStepPatienceMs},
-                                                      .start_deadline_ms = kStepPatienceMs},
-                                                     metrics));
+    ASSIGN_OR_RETURN(
+        experts_, execution::ExpertFanOut::Connect({.addresses = {worker.address()},
+                                                    .link = {.data_path = execution::DataPath::kSharedMemory,
+                                                             .hidden_size = config.hidden_size,
+                                                             .num_experts = config.num_experts,
+                                                             .call_deadline_ms = kStepPatienceMs},
+                                                    .start_deadline_ms = kStepPatienceMs},
+                                                   metrics));
     const SyntheticModel checkpoint(config);
-    ASSIGN_OR_RETURN(model_, Model::Load(checkpoint, config,
-                                         {.kv_blocks = static_cast<int>(blocks_.size()),
-                                          .logit_rows_max = 1,
-                                          .overlap_tokens = overlap_tokens,
-                                          .observe_way = [this](StepWay way) { way_ = way; }},
-                                         *device_, *experts_));
+    ASSIGN_OR_RETURN(model_,
+                     execution::Model::Load(checkpoint, config,
+                                            {.kv_blocks = static_cast<int>(blocks_.size()),
+                                             .logit_rows_max = 1,
+                                             .overlap_tokens = overlap_tokens,
+                                             .observe_way = [this](execution::StepWay way) { way_ = way; }},
+                                            *device_, *experts_));
     return absl::OkStatus();
   }
 
@@ -108,26 +110,26 @@ class StepModel {
   struct OverlapTimes {
     double whole = 0;
     double halves = 0;
-    StepWay kept = StepWay::kWhole;
+    execution::StepWay kept = execution::StepWay::kWhole;
   };
   absl::StatusOr<OverlapTimes> RunPrompts() {
-    NUMOE_CHECK_GE(sizes_.prompt_tokens, kMeasuredTokensMin) << "no step would be tried in halves";
+    NUMOE_CHECK_GE(sizes_.prompt_tokens, execution::kMeasuredTokensMin) << "no step would be tried in halves";
     const std::vector<TokenId> tokens(static_cast<size_t>(sizes_.prompt_tokens), 7);
     std::vector<double> whole, halves;
-    for (int n = 0; n <= kTrialSteps; ++n) {
+    for (int n = 0; n <= execution::kTrialSteps; ++n) {
       const auto begin = std::chrono::steady_clock::now();
       RETURN_IF_ERROR(
           model_->Forward({.sequences = {{.tokens = tokens, .position = sizes_.context, .blocks = blocks_}}})
               .status());
-      if (n == kTrialSteps) break;
-      (way_ == StepWay::kHalves ? halves : whole)
+      if (n == execution::kTrialSteps) break;
+      (way_ == execution::StepWay::kHalves ? halves : whole)
           .push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
     if (whole.empty() || halves.empty()) return absl::InternalError("steps were not tried both ways");
     return OverlapTimes{Median(std::move(whole)), Median(std::move(halves)), way_};
   }
 
-  const DeviceFacts& facts() const { return runtime_->facts(); }
+  const execution::cuda::DeviceFacts& facts() const { return runtime_->facts(); }
 
  private:
   explicit StepModel(const StepSizes& sizes) : sizes_(sizes) {}
@@ -135,16 +137,16 @@ class StepModel {
   const StepSizes sizes_;
   TimedRuntime* runtime_ = nullptr;  // the device's
   std::vector<KvBlockId> blocks_;
-  std::unique_ptr<CudaDevice> device_;
-  std::unique_ptr<ExpertFanOut> experts_;
-  std::unique_ptr<Model> model_;
-  StepWay way_ = StepWay::kWhole;  // of the last step
+  std::unique_ptr<execution::cuda::CudaDevice> device_;
+  std::unique_ptr<execution::ExpertFanOut> experts_;
+  std::unique_ptr<execution::Model> model_;
+  execution::StepWay way_ = execution::StepWay::kWhole;  // of the last step
 };
 
 }  // namespace
 
-absl::Status BenchStep(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
-                       const StepSizes& sizes, const BenchReport& report) {
+absl::Status BenchStep(std::unique_ptr<execution::cuda::Runtime> runtime, const GpuLimits& limits,
+                       BenchWorker& worker, const StepSizes& sizes, const BenchReport& report) {
   worker.SetComputing(false);
   Metrics metrics(MetricOwner::kCoordinator);
   ASSIGN_OR_RETURN(const auto model, StepModel::Create(std::move(runtime), sizes));
@@ -167,8 +169,8 @@ absl::Status BenchStep(std::unique_ptr<Runtime> runtime, const GpuLimits& limits
   return absl::OkStatus();
 }
 
-absl::Status BenchHybrid(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
-                         const StepSizes& sizes, const BenchReport& report) {
+absl::Status BenchHybrid(std::unique_ptr<execution::cuda::Runtime> runtime, const GpuLimits& limits,
+                         BenchWorker& worker, const StepSizes& sizes, const BenchReport& report) {
   Metrics metrics(MetricOwner::kCoordinator);
   ASSIGN_OR_RETURN(const auto model, StepModel::Create(std::move(runtime), sizes));
   RETURN_IF_ERROR(model->Load(worker, metrics));
@@ -193,12 +195,12 @@ absl::Status BenchHybrid(std::unique_ptr<Runtime> runtime, const GpuLimits& limi
   return absl::OkStatus();
 }
 
-absl::Status BenchOverlap(std::unique_ptr<Runtime> runtime, const GpuLimits& limits, BenchWorker& worker,
-                          const StepSizes& sizes, const BenchReport& report) {
+absl::Status BenchOverlap(std::unique_ptr<execution::cuda::Runtime> runtime, const GpuLimits& limits,
+                          BenchWorker& worker, const StepSizes& sizes, const BenchReport& report) {
   Metrics metrics(MetricOwner::kCoordinator);
   ASSIGN_OR_RETURN(const auto model, StepModel::Create(std::move(runtime), sizes, sizes.prompt_tokens));
   NUMOE_CHECK_GT(worker.options().width, 0) << "the worker has experts";
-  RETURN_IF_ERROR(model->Load(worker, metrics, kMeasuredOverlap));
+  RETURN_IF_ERROR(model->Load(worker, metrics, execution::kMeasuredOverlap));
   worker.SetComputing(true);
   worker.TakeSecondsPerCall();
   ASSIGN_OR_RETURN(const StepModel::OverlapTimes times, model->RunPrompts());
@@ -211,7 +213,7 @@ absl::Status BenchOverlap(std::unique_ptr<Runtime> runtime, const GpuLimits& lim
           {"whole_ms", times.whole * 1e3},
           {"halves_ms", times.halves * 1e3},
           {"gain", times.whole / times.halves},
-          {"kept", std::string(kStepWayNames[static_cast<size_t>(times.kept)])},
+          {"kept", std::string(execution::kStepWayNames[static_cast<size_t>(times.kept)])},
           {"call_ms", worker.TakeSecondsPerCall() * 1e3},
           {"limit_read_gb_per_s", limits.read_gb_per_s}});
   return absl::OkStatus();
@@ -243,4 +245,4 @@ ModelConfig K2Config(int layers, int experts) {
   return config;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::clients

@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 constexpr size_t kOffsets = 4096;  // places in the pool where a matrix may begin
@@ -55,4 +55,4 @@ absl::StatusOr<MatrixView> SyntheticModel::FindMatrix(std::string_view module, i
   return MatrixView{.rows = rows, .cols = cols, .data = absl::MakeConstSpan(pool_).subspan(offset, bytes)};
 }
 
-}  // namespace numoe
+}  // namespace numoe::clients

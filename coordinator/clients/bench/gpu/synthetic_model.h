@@ -11,7 +11,7 @@
 
 #include "common/weights/checkpoint.h"
 
-namespace numoe {
+namespace numoe::clients {
 
 class SyntheticModel final : public Checkpoint {
  public:
@@ -30,4 +30,4 @@ class SyntheticModel final : public Checkpoint {
   std::vector<std::byte> pool_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -11,11 +11,12 @@
 #include "common/base/status.h"
 #include "coordinator/execution/device/cuda/runtime.h"
 
-namespace numoe::cuda {
+namespace numoe::clients {
 
-class TimedRuntime final : public Runtime {
+class TimedRuntime final : public execution::cuda::Runtime {
  public:
-  static absl::StatusOr<std::unique_ptr<TimedRuntime>> Create(std::unique_ptr<Runtime> inner) {
+  static absl::StatusOr<std::unique_ptr<TimedRuntime>> Create(
+      std::unique_ptr<execution::cuda::Runtime> inner) {
     auto timed = std::unique_ptr<TimedRuntime>(new TimedRuntime(std::move(inner)));
     ASSIGN_OR_RETURN(timed->first_, timed->inner_->NewTimestamp());
     ASSIGN_OR_RETURN(timed->last_, timed->inner_->NewTimestamp());
@@ -29,41 +30,61 @@ class TimedRuntime final : public Runtime {
     return seconds;
   }
 
-  const DeviceFacts& facts() const override { return inner_->facts(); }
-  absl::StatusOr<std::unique_ptr<Memory>> Allocate(size_t bytes) override { return inner_->Allocate(bytes); }
-  absl::StatusOr<std::unique_ptr<Memory>> AllocateHost(size_t bytes) override {
+  const execution::cuda::DeviceFacts& facts() const override { return inner_->facts(); }
+  absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> Allocate(size_t bytes) override {
+    return inner_->Allocate(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> AllocateHost(size_t bytes) override {
     return inner_->AllocateHost(bytes);
   }
-  absl::StatusOr<std::unique_ptr<Memory>> RegisterHost(absl::Span<std::byte> memory) override {
+  absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> RegisterHost(
+      absl::Span<std::byte> memory) override {
     return inner_->RegisterHost(memory);
   }
-  absl::StatusOr<std::unique_ptr<Memory>> RegisterHostReadOnly(absl::Span<const std::byte> memory) override {
+  absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> RegisterHostReadOnly(
+      absl::Span<const std::byte> memory) override {
     return inner_->RegisterHostReadOnly(memory);
   }
-  absl::StatusOr<Stream> NewStream(bool urgent) override { return inner_->NewStream(urgent); }
-  absl::StatusOr<Event> NewEvent() override { return inner_->NewEvent(); }
-  void Copy(void* to, const void* from, size_t bytes, Stream stream) override {
+  absl::StatusOr<execution::cuda::Stream> NewStream(bool urgent) override {
+    return inner_->NewStream(urgent);
+  }
+  absl::StatusOr<execution::cuda::Event> NewEvent() override { return inner_->NewEvent(); }
+  void Copy(void* to, const void* from, size_t bytes, execution::cuda::Stream stream) override {
     inner_->Copy(to, from, bytes, stream);
   }
   absl::Status CopyNow(void* to, const void* from, size_t bytes) override {
     return inner_->CopyNow(to, from, bytes);
   }
-  void Clear(void* memory, size_t bytes, Stream stream) override { inner_->Clear(memory, bytes, stream); }
-  void Multiply(const MatrixProduct& product, Stream stream) override { inner_->Multiply(product, stream); }
-  void Record(Event event, Stream stream) override { inner_->Record(event, stream); }
-  void Wait(Stream stream, Event event) override { inner_->Wait(stream, event); }
-  absl::Status Await(Event event) override { return inner_->Await(event); }
-  absl::Status Synchronize(Stream stream) override { return inner_->Synchronize(stream); }
-  absl::StatusOr<std::unique_ptr<Timestamp>> NewTimestamp() override { return inner_->NewTimestamp(); }
-  void Stamp(Timestamp& stamp, Stream stream) override { inner_->Stamp(stamp, stream); }
-  absl::StatusOr<double> SecondsBetween(const Timestamp& first, const Timestamp& last) override {
+  void Clear(void* memory, size_t bytes, execution::cuda::Stream stream) override {
+    inner_->Clear(memory, bytes, stream);
+  }
+  void Multiply(const execution::cuda::MatrixProduct& product, execution::cuda::Stream stream) override {
+    inner_->Multiply(product, stream);
+  }
+  void Record(execution::cuda::Event event, execution::cuda::Stream stream) override {
+    inner_->Record(event, stream);
+  }
+  void Wait(execution::cuda::Stream stream, execution::cuda::Event event) override {
+    inner_->Wait(stream, event);
+  }
+  absl::Status Await(execution::cuda::Event event) override { return inner_->Await(event); }
+  absl::Status Synchronize(execution::cuda::Stream stream) override { return inner_->Synchronize(stream); }
+  absl::StatusOr<std::unique_ptr<execution::cuda::Timestamp>> NewTimestamp() override {
+    return inner_->NewTimestamp();
+  }
+  void Stamp(execution::cuda::Timestamp& stamp, execution::cuda::Stream stream) override {
+    inner_->Stamp(stamp, stream);
+  }
+  absl::StatusOr<double> SecondsBetween(const execution::cuda::Timestamp& first,
+                                        const execution::cuda::Timestamp& last) override {
     return inner_->SecondsBetween(first, last);
   }
-  absl::Status BeginCapture(Stream stream) override { return inner_->BeginCapture(stream); }
-  absl::StatusOr<std::unique_ptr<Graph>> EndCapture(Stream stream) override {
+  absl::Status BeginCapture(execution::cuda::Stream stream) override { return inner_->BeginCapture(stream); }
+  absl::StatusOr<std::unique_ptr<execution::cuda::Graph>> EndCapture(
+      execution::cuda::Stream stream) override {
     return inner_->EndCapture(stream);
   }
-  void Launch(Graph& graph, Stream stream) override {
+  void Launch(execution::cuda::Graph& graph, execution::cuda::Stream stream) override {
     inner_->Stamp(*first_, stream);
     inner_->Launch(graph, stream);
     inner_->Stamp(*last_, stream);
@@ -71,11 +92,11 @@ class TimedRuntime final : public Runtime {
   }
 
  private:
-  explicit TimedRuntime(std::unique_ptr<Runtime> inner) : inner_(std::move(inner)) {}
+  explicit TimedRuntime(std::unique_ptr<execution::cuda::Runtime> inner) : inner_(std::move(inner)) {}
 
-  const std::unique_ptr<Runtime> inner_;
-  std::unique_ptr<Timestamp> first_, last_;
+  const std::unique_ptr<execution::cuda::Runtime> inner_;
+  std::unique_ptr<execution::cuda::Timestamp> first_, last_;
   bool launched_ = false;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::clients

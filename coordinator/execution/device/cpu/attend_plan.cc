@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "fmt/format.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // Heads of a task at least, where a cache head is shared by more than there are tasks for.
@@ -123,4 +123,4 @@ std::string Describe(const AttendPlan& plan) {
   return text + fmt::format("{} joins, {} scattered rows\n", plan.joins.size(), plan.scattered_rows);
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

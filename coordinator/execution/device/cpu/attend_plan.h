@@ -13,7 +13,7 @@
 
 #include "coordinator/execution/device/step_layout.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// Positions of one part: long enough that joining costs little (a pass over a row's output), short enough
 /// that packed keys and values of GQA stay in a second-level cache (256 KB at 128 channels).
@@ -77,4 +77,4 @@ AttendPlan PlanAttend(const StepLayout& layout, const std::vector<TokenRun>& run
 /// For logs and test failures.
 std::string Describe(const AttendPlan& plan);
 
-}  // namespace numoe
+}  // namespace numoe::execution

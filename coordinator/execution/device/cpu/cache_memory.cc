@@ -4,7 +4,7 @@
 #include "common/kernels/layout.h"
 #include "fmt/format.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 CacheRowForm FormOf(const KvCacheSpec& spec, int width, int plain_width) {
@@ -53,4 +53,4 @@ absl::Status CacheMemory::Reserve(const KvCacheSpec& spec) {
   return absl::OkStatus();
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -12,7 +12,7 @@
 #include "common/topology/node_memory.h"
 #include "coordinator/execution/device/device.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// How the keys, or the values, of one head lie in a block.
 struct CacheRowForm {
@@ -82,4 +82,4 @@ class CacheMemory {
   NodeMemory memory_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 void RowList::Clear(int coded_values) {
   count = 0;
@@ -45,4 +45,4 @@ void CachedPart::List(const CacheMemory& cache, const StepLayout& layout, const 
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

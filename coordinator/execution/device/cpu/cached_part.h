@@ -10,7 +10,7 @@
 #include "coordinator/execution/device/cpu/attend_plan.h"
 #include "coordinator/execution/device/cpu/cache_memory.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// At most kPartKeys rows of one form, by address.
 struct RowList {
@@ -37,4 +37,4 @@ struct CachedPart {
             int head, int part);
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

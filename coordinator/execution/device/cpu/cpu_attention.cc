@@ -6,7 +6,7 @@
 #include "common/base/check.h"
 #include "coordinator/execution/device/cpu/vector_ops.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 constexpr int kJoinHeads = 8;    // of one join task
@@ -312,4 +312,4 @@ void CpuAttention::Join(float* out, SoftmaxPart& total, const float* part, const
   total = {top, total.sum * keep + weight.sum * add};
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

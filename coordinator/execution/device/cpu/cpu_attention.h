@@ -21,7 +21,7 @@
 #include "coordinator/execution/device/cpu/cache_memory.h"
 #include "coordinator/execution/device/cpu/cached_part.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class CpuAttention {
  public:
@@ -119,4 +119,4 @@ class CpuAttention {
   std::vector<SoftmaxPart> scattered_sums_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -5,7 +5,7 @@
 #include "common/base/status.h"
 #include "coordinator/execution/device/cpu/cpu_step.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Create(const CpuDeviceOptions& options) {
   ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
@@ -42,4 +42,4 @@ std::string CpuDevice::Describe() const {
   return fmt::format("cpu, isa {}, {} threads", IsaName(isa_), pool_.threads());
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -18,7 +18,7 @@
 #include "coordinator/execution/device/cpu/cpu_store.h"
 #include "coordinator/execution/device/device.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 struct CpuDeviceOptions {
   int step_tokens_max = 2048;                // rows of every activation tensor
@@ -56,4 +56,4 @@ class CpuDevice final : public Device {
   ExpertBackend* experts_ = nullptr;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

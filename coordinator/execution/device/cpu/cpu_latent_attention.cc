@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "coordinator/execution/device/cpu/cpu_tasks.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // The sizes of a call, which CHECKs that its tensors have them.
@@ -92,4 +92,4 @@ void CpuLatentAttention::AttendExpanded(const Call& call, const LatentPlan& plan
                     plan.expanded);
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

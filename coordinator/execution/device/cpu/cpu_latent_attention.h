@@ -12,7 +12,7 @@
 #include "coordinator/execution/device/cpu/cpu_linear.h"
 #include "coordinator/execution/device/cpu/latent_plan.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class CpuLatentAttention {
  public:
@@ -47,4 +47,4 @@ class CpuLatentAttention {
   ThreadPool& pool_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

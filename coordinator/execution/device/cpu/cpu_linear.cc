@@ -7,7 +7,7 @@
 #include "common/kernels/layout.h"
 #include "coordinator/execution/device/cpu/cpu_tasks.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // Weights of one task at most: enough to stream.
@@ -176,4 +176,4 @@ void CpuLinear::MultiplyHeads(absl::Span<const PackedMatrix> heads, absl::Span<c
   });
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

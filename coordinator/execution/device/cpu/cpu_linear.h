@@ -18,7 +18,7 @@
 #include "common/threading/thread_pool.h"
 #include "coordinator/execution/device/cpu/attend_plan.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// fp32 rows that lie one after another.
 struct FloatRows {
@@ -89,4 +89,4 @@ class CpuLinear {
   std::vector<std::vector<float>> sums_;  // [threads] outputs of a task before they are added
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -10,7 +10,7 @@
 #include "common/base/check.h"
 #include "coordinator/execution/device/cpu/cpu_tasks.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 class CpuOperations final : public Operations {
@@ -260,4 +260,4 @@ std::unique_ptr<Operations> MakeCpuOperations(const StepLayout& layout, const Cp
   return std::make_unique<CpuOperations>(layout, parts);
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

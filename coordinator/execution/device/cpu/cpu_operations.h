@@ -11,9 +11,9 @@
 #include "coordinator/execution/device/operations.h"
 #include "coordinator/execution/device/step_layout.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// `layout` outlives the operations. REQUIRES: it has at most as many rows as the store's tensors.
 std::unique_ptr<Operations> MakeCpuOperations(const StepLayout& layout, const CpuParts& parts);
 
-}  // namespace numoe
+}  // namespace numoe::execution

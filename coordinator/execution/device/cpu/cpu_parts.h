@@ -13,7 +13,7 @@
 #include "coordinator/execution/device/cpu/vector_ops.h"
 #include "coordinator/execution/transport/expert_backend.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 struct CpuParts {
   CpuStore& store;
@@ -29,4 +29,4 @@ struct CpuParts {
   ExpertBackend* experts = nullptr;          // null: no step has routed experts
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -6,7 +6,7 @@
 #include "coordinator/execution/device/cpu/cpu_operations.h"
 #include "coordinator/execution/device/cpu/cpu_tasks.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 std::vector<Rows> LayerRows(const StepLayout& layout) {
@@ -67,4 +67,4 @@ absl::StatusOr<StepOutput> CpuStep::ReadLogits(Rows rows, Tensor logits) {
   return StepOutput{.logits = SpanOf(rows, logits), .drawn = {}};
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -10,7 +10,7 @@
 #include "coordinator/execution/device/cpu/cpu_parts.h"
 #include "coordinator/execution/device/step.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class CpuStep final : public Step {
  public:
@@ -37,4 +37,4 @@ class CpuStep final : public Step {
   const std::unique_ptr<Operations> operations_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

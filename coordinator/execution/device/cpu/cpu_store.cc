@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // One task of touching memory: one page of the largest kind that is usual.
@@ -183,4 +183,4 @@ absl::Status CpuStore::ReserveKvCache(const KvCacheSpec& spec) {
   return absl::OkStatus();
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

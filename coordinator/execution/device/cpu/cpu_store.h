@@ -16,7 +16,7 @@
 #include "coordinator/execution/device/cpu/cache_memory.h"
 #include "coordinator/execution/device/device.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class CpuStore final : public DeviceStore {
  public:
@@ -125,4 +125,4 @@ class CpuStore final : public DeviceStore {
   CacheMemory cache_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

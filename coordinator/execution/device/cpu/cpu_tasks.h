@@ -10,7 +10,7 @@
 #include "common/threading/thread_pool.h"
 #include "coordinator/execution/device/cpu/attend_plan.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 /// Rows of one task of the operations that work row by row.
 inline constexpr int kTaskRows = 8;
@@ -25,4 +25,4 @@ inline void ForRows(ThreadPool& pool, TokenRun run, absl::FunctionRef<void(int r
   });
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

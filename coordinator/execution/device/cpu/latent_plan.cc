@@ -1,6 +1,6 @@
 #include "coordinator/execution/device/cpu/latent_plan.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // Shorter runs are never worth it, and stay in the form that decoding has.
@@ -57,4 +57,4 @@ LatentPlan PlanLatent(const StepLayout& layout, const LatentShape& shape) {
   return plan;
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -13,7 +13,7 @@
 #include "coordinator/execution/device/cpu/attend_plan.h"
 #include "coordinator/execution/device/step_layout.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 struct LatentShape {
   int heads = 0;
@@ -37,4 +37,4 @@ double ExpandedOperations(const StepLayout& layout, const TokenRun& run, const L
 
 LatentPlan PlanLatent(const StepLayout& layout, const LatentShape& shape);
 
-}  // namespace numoe
+}  // namespace numoe::execution

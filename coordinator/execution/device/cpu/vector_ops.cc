@@ -1,6 +1,6 @@
 #include "coordinator/execution/device/cpu/vector_ops.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 extern const VectorOps kVectorOpsScalar;
 extern const VectorOps kVectorOpsAvx2;
@@ -19,4 +19,4 @@ const VectorOps& VectorOpsFor(Isa isa) {
   return kVectorOpsScalar;
 }
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -9,7 +9,7 @@
 
 #include "common/kernels/kernel_types.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 struct VectorOps {
   /// sum of a[i] * b[i].
@@ -27,4 +27,4 @@ struct VectorOps {
 
 const VectorOps& VectorOpsFor(Isa isa);
 
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr uint64_t kAllocationPage = uint64_t{2} << 20;
 
@@ -16,4 +16,4 @@ constexpr uint64_t AllocatedBytes(uint64_t bytes) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

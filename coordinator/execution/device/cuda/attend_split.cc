@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 AttendSplit SplitStep(const StepLayout& layout, const std::function<bool(const PrefillRun&)>& prefills) {
   AttendSplit split{.decode_positions = layout.positions};
@@ -39,4 +39,4 @@ std::vector<PrefillRun> RunsIn(const std::vector<PrefillRun>& runs, const RowRan
   return inside;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -11,7 +11,7 @@
 #include "coordinator/execution/device/cuda/kernels/attention_prefill.h"
 #include "coordinator/execution/device/step_layout.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 struct AttendSplit {
   std::vector<int32_t> decode_positions;  // [tokens] -1: attended by prefill
@@ -23,4 +23,4 @@ AttendSplit SplitStep(const StepLayout& layout, const std::function<bool(const P
 /// What of the runs lies in some rows of the step, counted from their first.
 std::vector<PrefillRun> RunsIn(const std::vector<PrefillRun>& runs, const RowRange& rows);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 Graph& GraphOf(GraphCache& graphs, const StepBucket& bucket) {
@@ -101,4 +101,4 @@ absl::StatusOr<StepOutput> ReplayedStep::ReadLogits(Rows, Tensor logits) {
   return ReadCaptured(parts_, frame_, logits);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

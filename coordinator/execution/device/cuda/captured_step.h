@@ -9,7 +9,7 @@
 
 #include "coordinator/execution/device/cuda/launching_step.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class RecordingStep final : public LaunchingStep {
  public:
@@ -61,4 +61,4 @@ class ReplayedStep final : public Step {
   bool launched_ = false;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

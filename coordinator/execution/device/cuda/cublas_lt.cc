@@ -10,7 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // A plan is for one number of rows, and prompts come in all lengths: some dozen matrices by a hundred
@@ -193,4 +193,4 @@ absl::StatusOr<std::unique_ptr<CublasLt>> CublasLt::Open(void* workspace) {
   return loaded;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/execution/device/cuda/runtime.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class CublasLt {
  public:
@@ -24,4 +24,4 @@ class CublasLt {
   virtual absl::Status Multiply(const MatrixProduct& product, Stream stream) = 0;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

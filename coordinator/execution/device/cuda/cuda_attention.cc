@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "coordinator/execution/device/cuda/kernels/copy_windows.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // From so many rows on a run's keys are better read once for 128 rows of a head than once for each row.
@@ -245,4 +245,4 @@ void CudaAttention::ExpandStretch(Rows rows, const LatentAttendArgs& args,
   products_.MultiplyHeads(store_.heads(args.value_up), in, out(scratch.expanded_values, mla.value), count);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -13,7 +13,7 @@
 #include "coordinator/execution/device/cuda/kernels/attention_latent.h"
 #include "coordinator/execution/device/cuda/step_memory.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// The kernels for a cache's rows on a card.
 struct AttendKernels {
@@ -62,4 +62,4 @@ class CudaAttention {
   const AttendKernels kernels_;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

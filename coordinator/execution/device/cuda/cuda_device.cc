@@ -10,7 +10,7 @@
 #include "coordinator/execution/device/cuda/eager_step.h"
 #include "coordinator/execution/device/cuda/fetched_step.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kGraphRowsMax = 256;  // a step of more rows is bound by its arithmetic, not by its launches
@@ -147,4 +147,4 @@ std::string CudaDevice::Describe() const {
                      static_cast<double>(facts.memory_bytes) / (1 << 30));
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -13,7 +13,7 @@
 #include "coordinator/execution/device/cuda/cuda_parts.h"
 #include "coordinator/execution/device/device.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class CudaDevice final : public Device {
  public:
@@ -55,4 +55,4 @@ class CudaDevice final : public Device {
   int fetch_tokens_min_ = 0;                 // prompt tokens of a step that fetches; 0: none does
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

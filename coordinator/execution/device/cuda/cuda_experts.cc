@@ -8,7 +8,7 @@
 #include "coordinator/execution/device/cuda/device_weights.h"
 #include "coordinator/execution/device/cuda/kernels/count_experts.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 CudaExperts::CudaExperts(const ExpertSlotSpec& spec, Runtime& runtime, Stream stream)
     : spec_(spec),
@@ -101,4 +101,4 @@ bool CudaExperts::Holds(LayerId layer, ExpertId expert) const {
                    static_cast<size_t>(expert)] >= 0;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

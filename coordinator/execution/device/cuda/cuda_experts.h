@@ -12,7 +12,7 @@
 #include "coordinator/execution/device/cuda/expert_products.h"
 #include "coordinator/execution/device/expert_slots.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class CudaExperts final : public ExpertSlots {
  public:
@@ -51,4 +51,4 @@ class CudaExperts final : public ExpertSlots {
   std::unique_ptr<Memory> counts_, host_counts_;  // [layers, experts]
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -8,7 +8,7 @@
 #include "coordinator/execution/device/cuda/kernels/elementwise.h"
 #include "coordinator/execution/device/cuda/kernels/gate.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 class CudaOperations final : public Operations {
@@ -171,4 +171,4 @@ std::unique_ptr<Operations> MakeCudaOperations(const StepMemory& memory, const A
   return std::make_unique<CudaOperations>(memory, kernels);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

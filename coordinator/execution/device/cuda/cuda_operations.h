@@ -11,10 +11,10 @@
 #include "coordinator/execution/device/cuda/step_memory.h"
 #include "coordinator/execution/device/operations.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// Enqueues what all layers share: cosines and sines, and the plan of attention. `memory` outlives the
 /// operations; the step's tables are on their way to the card.
 std::unique_ptr<Operations> MakeCudaOperations(const StepMemory& memory, const AttendKernels& kernels);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

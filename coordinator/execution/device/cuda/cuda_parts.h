@@ -15,7 +15,7 @@
 #include "coordinator/execution/device/cuda/sampling_tables.h"
 #include "coordinator/execution/device/cuda/staged_exchange.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 struct CudaParts {
   const CudaStore& store;
@@ -39,4 +39,4 @@ struct CudaParts {
   }
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -6,7 +6,7 @@
 #include "coordinator/execution/device/cuda/kernels/dense_expand.h"
 #include "coordinator/execution/device/cuda/kernels/elementwise.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 // Targets of one launch share their format; those of a Linear may differ.
 void CudaProducts::Multiply(int rows, const Bf16* x, int64_t x_stride,
@@ -105,4 +105,4 @@ void CudaProducts::MultiplyHeads(const DeviceHeads& matrices, const Windows<cons
   LaunchPlanned(shape, args);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

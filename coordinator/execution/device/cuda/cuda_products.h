@@ -7,7 +7,7 @@
 #include "coordinator/execution/device/cuda/kernels/dense_tiles.h"
 #include "coordinator/execution/device/cuda/step_memory.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class CudaProducts {
  public:
@@ -29,4 +29,4 @@ class CudaProducts {
   const StepMemory& memory_;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

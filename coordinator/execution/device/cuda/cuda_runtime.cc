@@ -11,7 +11,7 @@
 #include "coordinator/execution/device/cuda/cublas_lt.h"
 #include "coordinator/execution/device/cuda/kernel_list.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kComputeMajorMin = 8;  // the kernels' base: cp.async and mma of BF16
@@ -336,4 +336,4 @@ absl::StatusOr<std::unique_ptr<Runtime>> OpenCudaRuntime(int ordinal) {
   return runtime;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -6,10 +6,10 @@
 
 #include "coordinator/execution/device/cuda/runtime.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// Opens device `ordinal`. NOT_FOUND: no driver or no such device; FAILED_PRECONDITION: a driver or a device
 /// too old, or no cuBLASLt; each says what to install.
 absl::StatusOr<std::unique_ptr<Runtime>> OpenCudaRuntime(int ordinal);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -10,7 +10,7 @@
 #include "coordinator/execution/device/cuda/expert_sizes.h"
 #include "coordinator/execution/device/kv_block.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 static_assert(kKvBlockTokens == kCacheBlockTokens,
@@ -242,4 +242,4 @@ absl::Status CudaStore::ReserveKvCache(const KvCacheSpec& spec) {
   return runtime_->Synchronize(stream_);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

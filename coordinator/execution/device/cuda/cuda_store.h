@@ -22,7 +22,7 @@
 #include "coordinator/execution/device/cuda/weight_store.h"
 #include "coordinator/execution/device/device.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class CudaStore final : public DeviceStore {
  public:
@@ -169,4 +169,4 @@ class CudaStore final : public DeviceStore {
   SamplingSizes sampling_;  // of the one tensor of logits
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -10,7 +10,7 @@
 #include "common/formats/fp8.h"
 #include "common/formats/int4.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // Where pair a_j of a lane lies in its tile of 16 x 16.
@@ -246,4 +246,4 @@ float UnpackDeviceWeight(const DeviceMatrix& matrix, int row, int col, int half)
   return 0;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

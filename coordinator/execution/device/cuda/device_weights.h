@@ -12,7 +12,7 @@
 #include "common/weights/checkpoint.h"
 #include "coordinator/execution/device/cuda/kernels/dense_layout.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// The format that keeps `stored` as published, or kBf16: FP8 whose blocks are whole tiles of 16 outputs and
 /// steps of 64 inputs, INT4 in groups of 32 with BF16 scales.
@@ -53,4 +53,4 @@ MatrixView ValuesView(absl::Span<const float> values, int rows, int cols);
 /// `matrix.data` is host memory.
 float UnpackDeviceWeight(const DeviceMatrix& matrix, int row, int col, int half = 0);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -12,7 +12,7 @@
 #include "common/base/status.h"
 #include "common/transport/call_layout.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // The same place of a segment, at the device's address.
@@ -166,4 +166,4 @@ absl::Status DirectExchange::Close(const absl::Status& result, bool ran) {
   return experts_->EndDirect(replies(ReplyPart::kImmediate), replies(ReplyPart::kDeferred), status);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -16,7 +16,7 @@
 #include "coordinator/execution/device/cuda/runtime.h"
 #include "coordinator/execution/transport/direct_experts.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class DirectExchange {
  public:
@@ -66,4 +66,4 @@ class DirectExchange {
   std::unique_ptr<Memory> blocks_done_;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

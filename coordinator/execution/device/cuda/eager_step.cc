@@ -2,7 +2,7 @@
 
 #include "common/base/status.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 EagerStep::EagerStep(StepFrame frame, const CudaParts& parts) : LaunchingStep(std::move(frame), parts) {
   device().UploadTables();
@@ -38,4 +38,4 @@ absl::StatusOr<StepOutput> EagerStep::ReadLogits(Rows rows, Tensor logits) {
   return device().logits.output();
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -5,7 +5,7 @@
 
 #include "coordinator/execution/device/cuda/launching_step.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class EagerStep final : public LaunchingStep {
  public:
@@ -22,4 +22,4 @@ class EagerStep final : public LaunchingStep {
   bool defers() const override { return frame().bucket.deferred_experts > 0; }
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

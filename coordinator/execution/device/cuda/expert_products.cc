@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 absl::StatusOr<std::unique_ptr<ExpertProducts>> ExpertProducts::Create(const ExpertSlotSpec& spec,
                                                                        int rows_max, Runtime& runtime,
@@ -89,4 +89,4 @@ void ExpertProducts::EnqueueCombine(const ExpertsCall& call, const SlotSet& set,
                 stream_);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

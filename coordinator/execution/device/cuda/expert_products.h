@@ -13,7 +13,7 @@
 #include "coordinator/execution/device/cuda/kernels/permute.h"
 #include "coordinator/execution/device/cuda/runtime.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// One layer of one step; device memory, rows of the bucket.
 struct ExpertsCall {
@@ -63,4 +63,4 @@ class ExpertProducts {
   std::unique_ptr<Memory> activations_, outputs_, partials_, arrivals_;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

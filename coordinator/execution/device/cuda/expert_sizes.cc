@@ -7,7 +7,7 @@
 #include "coordinator/execution/device/cuda/device_weights.h"
 #include "coordinator/execution/device/cuda/kernels/permute.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr size_t kArrivals = size_t{1} << 16;  // blocks of a split product
@@ -59,4 +59,4 @@ uint64_t SlotBytes(const ExpertSlotSpec& spec) {
          static_cast<uint64_t>(moe);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

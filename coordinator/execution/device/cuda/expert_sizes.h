@@ -11,7 +11,7 @@
 #include "coordinator/execution/device/cuda/kernels/experts.h"
 #include "coordinator/execution/device/expert_slots.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// Formats that keep the example's stored bits where the device can.
 ExpertSlot SlotOf(const ExpertSlotSpec& spec);
@@ -50,4 +50,4 @@ struct WindowSizes {
 };
 WindowSizes PlanWindowSizes(const ExpertSlotSpec& spec);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

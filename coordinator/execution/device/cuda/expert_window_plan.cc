@@ -8,7 +8,7 @@
 #include "common/base/status.h"
 #include "common/kernels/kernels.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 absl::StatusOr<DeviceFormat> DeviceFormatOf(const std::string& name) {
@@ -108,4 +108,4 @@ absl::StatusOr<ExpertSlot> SlotOfParts(const std::vector<LayerPart>& parts, bool
   return slot;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

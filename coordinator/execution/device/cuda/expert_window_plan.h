@@ -15,7 +15,7 @@
 #include "coordinator/execution/device/cuda/kernels/experts.h"
 #include "coordinator/execution/transport/expert_memory.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// Experts that lie one behind the other in one worker's memory.
 struct WindowCopy {
@@ -47,4 +47,4 @@ struct LayerPart {
 absl::StatusOr<ExpertSlot> SlotOfParts(const std::vector<LayerPart>& parts, bool by_expert, int hidden,
                                        int width);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -11,7 +11,7 @@
 #include "common/kernels/kernels.h"
 #include "coordinator/execution/device/cuda/kernels/experts_repack.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // The directory's entry; null: it has none for the layer.
@@ -289,4 +289,4 @@ void ExpertWindows::EndStep() {
   EndUse();
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

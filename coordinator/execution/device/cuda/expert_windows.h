@@ -22,7 +22,7 @@
 #include "coordinator/execution/device/expert_slots.h"
 #include "coordinator/execution/transport/direct_experts.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class ExpertWindows {
  public:
@@ -98,4 +98,4 @@ class ExpertWindows {
   size_t stage_turn_ = 0;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

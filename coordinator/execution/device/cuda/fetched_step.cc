@@ -2,7 +2,7 @@
 
 #include "common/base/status.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 FetchedStep::FetchedStep(StepFrame frame, const CudaParts& parts) : LaunchingStep(std::move(frame), parts) {
   NUMOE_CHECK(device().windows != nullptr && !this->frame().halves());
@@ -35,4 +35,4 @@ absl::StatusOr<StepOutput> FetchedStep::ReadLogits(Rows rows, Tensor logits) {
   return device().logits.output();
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -7,7 +7,7 @@
 
 #include "coordinator/execution/device/cuda/launching_step.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class FetchedStep final : public LaunchingStep {
  public:
@@ -26,4 +26,4 @@ class FetchedStep final : public LaunchingStep {
   bool defers() const override { return false; }
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

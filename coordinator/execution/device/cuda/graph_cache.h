@@ -13,7 +13,7 @@
 #include "coordinator/execution/device/cuda/runtime.h"
 #include "coordinator/execution/device/cuda/step_buffers.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// Some 2,000 nodes each of a model of 61 layers, one to two KiB a node: half a GiB of what plans keep for
 /// the driver.
@@ -52,4 +52,4 @@ class GraphCache {
   std::map<StepBucket, Captured> graphs_;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

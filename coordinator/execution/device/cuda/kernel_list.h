@@ -6,7 +6,7 @@
 // runtime knows them, by their host functions. Plain C++; read-only once main runs.
 #pragma once
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 struct ListedKernel;
 inline const ListedKernel* listed_kernels = nullptr;
@@ -23,4 +23,4 @@ struct ListedKernel {
 template <auto* kKernel>
 inline const ListedKernel kListed{reinterpret_cast<const void*>(kKernel)};
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "coordinator/execution/device/cuda/kernels/elementwise.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 Rows LaunchingStep::SelectRows(int count, Tensor in, Tensor out) const {
   NUMOE_CHECK_EQ(in.cols, out.cols);
@@ -51,4 +51,4 @@ void LaunchingStep::EnqueueHot(const RoutedCall& call, float* residual) const {
   parts_.products->EnqueueCombine(call.products(), slots, residual);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -13,7 +13,7 @@
 #include "coordinator/execution/device/cuda/step_memory.h"
 #include "coordinator/execution/device/step.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class LaunchingStep : public Step {
  public:
@@ -57,4 +57,4 @@ class LaunchingStep : public Step {
   std::unique_ptr<Operations> operations_;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 absl::StatusOr<std::unique_ptr<LogitReader>> LogitReader::Create(const CudaStore& store,
                                                                  SamplingTables& sampling, Runtime& runtime,
@@ -42,4 +42,4 @@ StepOutput LogitReader::output() {
   return {.logits = {reinterpret_cast<const float*>(host_->host()), values_}, .drawn = sampling_.Read()};
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

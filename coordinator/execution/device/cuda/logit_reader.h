@@ -12,7 +12,7 @@
 #include "coordinator/execution/device/cuda/sampling_tables.h"
 #include "coordinator/execution/device/step.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class LogitReader {
  public:
@@ -38,4 +38,4 @@ class LogitReader {
   size_t values_ = 0;             // that the last Read brought
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

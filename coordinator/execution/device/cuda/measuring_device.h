@@ -10,7 +10,7 @@
 #include "common/base/check.h"
 #include "coordinator/execution/device/cuda/cuda_store.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class MeasuringDevice final : public Device {
  public:
@@ -36,4 +36,4 @@ class MeasuringDevice final : public Device {
   CudaStore store_;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -9,7 +9,7 @@
 #include "common/base/ids.h"
 #include "coordinator/execution/device/cuda/expert_products.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// By rows of the bucket.
 struct RoutedCall {
@@ -35,4 +35,4 @@ struct RoutedCall {
   }
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

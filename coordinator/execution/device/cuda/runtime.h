@@ -20,7 +20,7 @@
 
 struct CUevent_st;
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// What the start log and --plan print of a card.
 struct DeviceFacts {
@@ -118,4 +118,4 @@ class Runtime {
   virtual void Launch(Graph& graph, Stream stream) = 0;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -4,7 +4,7 @@
 
 #include "coordinator/execution/device/cuda/kernels/sampling.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr uint64_t kAlignment = 256;
@@ -29,4 +29,4 @@ SamplingSizes PlanSampling(int rows, int vocab, int sequences_max) {
   return {.rows = rows, .vocab = vocab, .slots = std::min({rows, sequences_max, kSampleSlotsMax})};
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// Rows of one step that a mask or rules change: each has a copy of its logits, 168 MB at a vocabulary of
 /// 164k.
@@ -32,4 +32,4 @@ struct SamplingSizes {
 /// not divide a row.
 SamplingSizes PlanSampling(int rows, int vocab, int sequences_max);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -7,7 +7,7 @@
 #include "common/base/status.h"
 #include "coordinator/execution/sampling/logit_row.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 static_assert(kTopLogprobsMax == kLogprobsMax);
@@ -151,4 +151,4 @@ absl::Span<const DrawnRow> SamplingTables::Read() {
   return drawn_;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -20,7 +20,7 @@
 #include "coordinator/execution/device/cuda/sampling_sizes.h"
 #include "coordinator/execution/device/step_layout.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class SamplingTables {
  public:
@@ -68,4 +68,4 @@ class SamplingTables {
   std::vector<DrawnRow> drawn_;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

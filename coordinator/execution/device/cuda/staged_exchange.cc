@@ -6,7 +6,7 @@
 #include "common/base/status.h"
 #include "coordinator/execution/device/cuda/kernels/elementwise.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // The values of a call's rows in memory that has `width` of them for each row of a step.
@@ -97,4 +97,4 @@ absl::Status StagedExchange::FinishDeferred(const RoutedCall& call, float* resid
   return absl::OkStatus();
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

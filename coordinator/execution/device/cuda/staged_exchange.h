@@ -12,7 +12,7 @@
 #include "coordinator/execution/device/cuda/runtime.h"
 #include "coordinator/execution/transport/expert_backend.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 class StagedExchange {
  public:
@@ -45,4 +45,4 @@ class StagedExchange {
   absl::Status reserved_;  // for the staged call
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

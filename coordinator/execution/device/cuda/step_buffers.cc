@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr size_t kAlignment = 256;
@@ -140,4 +140,4 @@ const HandoverStep* StepBuffers::device_handover(size_t half) const {
   return reinterpret_cast<const HandoverStep*>(device_->device()) + half;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -22,7 +22,7 @@
 #include "coordinator/execution/device/cuda/runtime.h"
 #include "coordinator/execution/device/step_layout.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 struct StepBounds {
   int rows = 0;                 // tokens of the largest step
@@ -84,4 +84,4 @@ class StepBuffers {
   std::vector<size_t> pass_first_;  // task of each pass, and one past the last
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // The layout's tokens of a part.
@@ -77,4 +77,4 @@ std::string Describe(const StepFrame& frame) {
   return text;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -14,7 +14,7 @@
 #include "coordinator/execution/device/cuda/step_buffers.h"
 #include "coordinator/execution/device/operations.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// Rows of the step that operations run on together.
 struct PartRows {
@@ -46,4 +46,4 @@ StepFrame PlanFrame(const StepLayout& layout, const StepBucket& bucket,
 /// For logs and test failures.
 std::string Describe(const StepFrame& frame);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

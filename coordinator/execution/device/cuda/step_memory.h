@@ -11,7 +11,7 @@
 #include "coordinator/execution/device/cuda/step_buffers.h"
 #include "coordinator/execution/device/cuda/step_frame.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// All of it outlives the step.
 struct StepMemory {
@@ -41,4 +41,4 @@ struct StepMemory {
   StepTables Tables(Rows rows) const { return buffers.tables(rows.first); }
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

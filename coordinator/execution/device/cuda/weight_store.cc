@@ -9,7 +9,7 @@
 #include "common/threading/thread_binding.h"
 #include "coordinator/execution/device/cuda/allocation.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kTasksPerThread = 4;  // of a buffer, so that slow threads hold nobody up
@@ -161,4 +161,4 @@ absl::Status WeightStore::Finish() {
   return first_error_;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

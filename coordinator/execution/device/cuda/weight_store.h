@@ -20,7 +20,7 @@
 #include "coordinator/execution/device/cuda/kernels/dense_layout.h"
 #include "coordinator/execution/device/cuda/runtime.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// One matrix per attention head, `head_bytes` apart.
 struct DeviceHeads {
@@ -80,4 +80,4 @@ class WeightStore {
   std::vector<std::unique_ptr<Memory>> memory_;
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -19,9 +19,9 @@
   extern __shared__ __align__(1024) unsigned char numoe_dynamic_shared_bytes[]; \
   type* name = reinterpret_cast<type*>(numoe_dynamic_shared_bytes)
 #define NUMOE_LAUNCH(kernel, shape, stream, ...) \
-  ::numoe::cuda::Launch<&kernel>(#kernel, shape, stream __VA_OPT__(, ) __VA_ARGS__)
+  ::numoe::execution::cuda::Launch<&kernel>(#kernel, shape, stream __VA_OPT__(, ) __VA_ARGS__)
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 struct LaunchShape {
   dim3 blocks;
@@ -224,4 +224,4 @@ __device__ __forceinline__ void MmaBf16(float (&c)[4], const uint32_t (&a)[4], u
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -7,7 +7,7 @@
 
 #include "tests/unit/coordinator/router/router_house.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 using ::testing::HasSubstr;
@@ -76,4 +76,4 @@ TEST_F(AskAllTest, KeptAnswersAreFoundWhereTheyAre) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::router

@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 TEST(BackendHealth, WhatCoordinatorsSayOfThemselves) {
@@ -28,4 +28,4 @@ TEST(BackendHealth, WhatNobodyKnowsIsOut) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::router

@@ -7,7 +7,7 @@
 
 #include "tests/unit/coordinator/router/router_house.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 using ::testing::HasSubstr;
@@ -81,4 +81,4 @@ TEST(BackendUrlsTest, UrlsThatAreNoneAreNamed) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::router

@@ -10,7 +10,7 @@
 #include "coordinator/router/router_limits.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 // `marks` marks of the conversation `id`, whose text ends with the last one.
@@ -292,4 +292,4 @@ TEST(Balancer, HoldsItsRulesThroughRandomDays) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::router

@@ -7,7 +7,7 @@
 
 #include "tests/unit/coordinator/router/router_house.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 using ::testing::HasSubstr;
@@ -163,4 +163,4 @@ TEST_F(ForwardTaskTest, TheLastRefusalIsPassedOnWhole) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::router

@@ -4,28 +4,28 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
 TEST(ForwardedHead, WhatConcernsOneConnectionStaysThere) {
-  const HttpRequest request{.headers = {{"host", "router"},
-                                        {"connection", "keep-alive, X-Private"},
-                                        {"x-private", "1"},
-                                        {"keep-alive", "5"},
-                                        {"te", "trailers"},
-                                        {"transfer-encoding", "chunked"},
-                                        {"content-length", "3"},
-                                        {"upgrade", "h2c"},
-                                        {"expect", "100-continue"},
-                                        {"origin", "https://page.example"},
-                                        {"x-request-id", "theirs"},
-                                        {"content-type", "application/json"},
-                                        {"authorization", "Bearer key"},
-                                        {"traceparent", "00-a-b-01"}},
-                            .id = "mine"};
+  const net::HttpRequest request{.headers = {{"host", "router"},
+                                             {"connection", "keep-alive, X-Private"},
+                                             {"x-private", "1"},
+                                             {"keep-alive", "5"},
+                                             {"te", "trailers"},
+                                             {"transfer-encoding", "chunked"},
+                                             {"content-length", "3"},
+                                             {"upgrade", "h2c"},
+                                             {"expect", "100-continue"},
+                                             {"origin", "https://page.example"},
+                                             {"x-request-id", "theirs"},
+                                             {"content-type", "application/json"},
+                                             {"authorization", "Bearer key"},
+                                             {"traceparent", "00-a-b-01"}},
+                                 .id = "mine"};
   EXPECT_THAT(
       ForwardedHeaders(request),
       UnorderedElementsAre(Pair("content-type", "application/json"), Pair("authorization", "Bearer key"),
@@ -33,12 +33,12 @@ TEST(ForwardedHead, WhatConcernsOneConnectionStaysThere) {
 }
 
 TEST(ForwardedHead, AnswersKeepTheirTypeAndFields) {
-  const HttpReply reply = ForwardedReply(429, {{"content-type", "text/event-stream; charset=utf-8"},
-                                               {"transfer-encoding", "chunked"},
-                                               {"connection", "close"},
-                                               {"retry-after", "7"},
-                                               {"etag", "\"x\""},
-                                               {"x-request-id", "mine"}});
+  const net::HttpReply reply = ForwardedReply(429, {{"content-type", "text/event-stream; charset=utf-8"},
+                                                    {"transfer-encoding", "chunked"},
+                                                    {"connection", "close"},
+                                                    {"retry-after", "7"},
+                                                    {"etag", "\"x\""},
+                                                    {"x-request-id", "mine"}});
   EXPECT_EQ(reply.status, 429);
   EXPECT_EQ(reply.type, "text/event-stream; charset=utf-8");
   EXPECT_THAT(reply.headers, UnorderedElementsAre(Pair("retry-after", "7"), Pair("etag", "\"x\"")));
@@ -54,4 +54,4 @@ TEST(ForwardedHead, OnlyALengthThatIsSaidAndSmallIsShort) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::router

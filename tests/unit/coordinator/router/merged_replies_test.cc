@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 using nlohmann::json;
@@ -48,4 +48,4 @@ TEST(MergedReplies, WhatIsNoObjectIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::router

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 bool All(int) { return true; }
@@ -75,4 +75,4 @@ TEST(PrefixMap, IsBoundedAndCountsRightWhateverComes) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::router

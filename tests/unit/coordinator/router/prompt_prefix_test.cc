@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 using nlohmann::ordered_json;
@@ -118,4 +118,4 @@ TEST(PromptPrefix, WhatIsNoRequestHasNoMarks) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::router

@@ -21,7 +21,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/support/canned_server.h"
 
-namespace numoe {
+namespace numoe::router {
 
 namespace asio = boost::asio;
 using nlohmann::json;
@@ -58,15 +58,15 @@ class RouterHouse : public ::testing::Test {
     server_.reset();
   }
 
-  void Start(const std::vector<std::string>& urls, size_t ready, AccessOptions access = {}) {
+  void Start(const std::vector<std::string>& urls, size_t ready, net::AccessOptions access = {}) {
     backends_ = *Backends::Create(urls, metrics_);
     service_ = std::make_unique<RouterService>(*backends_, metrics_);
     service_->Register(urls_);
-    access_ = *Access::Create(std::move(access));
-    server_ = *Server::Create(urls_, *access_, metrics_, {.host = "127.0.0.1", .port = 0});
+    access_ = *net::Access::Create(std::move(access));
+    server_ = *net::Server::Create(urls_, *access_, metrics_, {.host = "127.0.0.1", .port = 0});
     backends_->Watch();
     ASSERT_TRUE(server_->Start().ok());
-    client_ = *HttpClient::Create(*ParseUrl(fmt::format("127.0.0.1:{}", server_->port())), "");
+    client_ = *net::HttpClient::Create(*net::ParseUrl(fmt::format("127.0.0.1:{}", server_->port())), "");
     Await([&] {
       size_t up = 0;
       for (const int i : backends_->balancer().backends())
@@ -75,10 +75,11 @@ class RouterHouse : public ::testing::Test {
     });
   }
 
-  FetchedReply Ask(const std::string& path, const std::string& body = "", HttpHeaders headers = {}) {
+  net::FetchedReply Ask(const std::string& path, const std::string& body = "",
+                        net::HttpHeaders headers = {}) {
     auto reply = client_->Fetch({.path = path, .body = body, .headers = std::move(headers)});
     EXPECT_TRUE(reply.ok()) << reply.status();
-    return reply.ok() ? *reply : FetchedReply{};
+    return reply.ok() ? *reply : net::FetchedReply{};
   }
 
   tcp::socket Send(const std::string& bytes) {
@@ -97,10 +98,10 @@ class RouterHouse : public ::testing::Test {
   Metrics metrics_{MetricOwner::kRouter};
   std::unique_ptr<Backends> backends_;
   std::unique_ptr<RouterService> service_;
-  UrlTable urls_;
-  std::unique_ptr<Access> access_;
-  std::unique_ptr<Server> server_;
-  std::unique_ptr<HttpClient> client_;
+  net::UrlTable urls_;
+  std::unique_ptr<net::Access> access_;
+  std::unique_ptr<net::Server> server_;
+  std::unique_ptr<net::HttpClient> client_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::router

@@ -7,7 +7,7 @@
 
 #include "tests/unit/coordinator/router/router_house.h"
 
-namespace numoe {
+namespace numoe::router {
 namespace {
 
 using ::testing::HasSubstr;
@@ -70,4 +70,4 @@ TEST_F(RouterServiceTest, KeysAreAskedForAndPassedOn) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::router

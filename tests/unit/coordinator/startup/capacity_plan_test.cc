@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 using ::testing::HasSubstr;
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 constexpr uint64_t kGib = 1ull << 30;
 
 CapacityPlan Plan(uint64_t available) {
-  return {.capacity = {.kv_blocks = 131'072 / kKvBlockTokens},
+  return {.capacity = {.kv_blocks = 131'072 / execution::kKvBlockTokens},
           .needs = {.weights = 12 * kGib, .kv_cache = 8 * kGib, .scratch = 1 * kGib},
           .grammars = kGib / 2,
           .available = available,
@@ -70,7 +70,7 @@ TEST(CapacityPlanTest, WindowsAreToldAndDoneWithoutWhereThatHelps) {
 
 TEST(CapacityPlanTest, ACacheThatIsFp8IsCalledSoAndNotAdvised) {
   CapacityPlan plan = Plan(17 * kGib + kGib / 2);
-  plan.kv_type = CacheType::kFp8;
+  plan.kv_type = execution::CacheType::kFp8;
   EXPECT_THAT(plan.Table()[2], HasSubstr("in fp8_e4m3"));
   EXPECT_THAT(std::string(plan.Check().message()), ::testing::Not(HasSubstr("--kv-cache-dtype")));
 }
@@ -82,7 +82,7 @@ TEST(CapacityPlanTest, WhereTheWeightsAloneAreTooMuchTheirFormatIsNamed) {
 }
 
 TEST(FittingCacheBlocksTest, TakesWhatTheRestLeavesAndNoByteMore) {
-  const DeviceMemory one{.weights = 900, .kv_cache = 30, .scratch = 60, .experts = 40};
+  const execution::DeviceMemory one{.weights = 900, .kv_cache = 30, .scratch = 60, .experts = 40};
   EXPECT_EQ(FittingCacheBlocks(one, 1000), 0) << "exactly the rest";
   EXPECT_EQ(FittingCacheBlocks(one, 500), 0);
   EXPECT_EQ(FittingCacheBlocks(one, 1029), 0);
@@ -102,18 +102,18 @@ TEST(FittingCacheBlocksTest, TakesWhatTheRestLeavesAndNoByteMore) {
 struct SimpleDevice {
   uint64_t weights = 0, block = 1, expert = 1, scratch_per_token = 0;
 
-  DeviceMemory Needs(const CapacityRequest& request, const Capacity& capacity) const {
+  execution::DeviceMemory Needs(const CapacityRequest& request, const Capacity& capacity) const {
     return {.weights = weights,
             .kv_cache = block * static_cast<uint64_t>(capacity.kv_blocks),
             .scratch = scratch_per_token * static_cast<uint64_t>(request.step_tokens) +
-                       8 * static_cast<uint64_t>(KvBlocksFor(capacity.model_len)),
+                       8 * static_cast<uint64_t>(execution::KvBlocksFor(capacity.model_len)),
             .experts = expert * static_cast<uint64_t>(capacity.gpu_experts),
             .windows = 2 * expert * static_cast<uint64_t>(capacity.window)};
   }
   CapacityPlan Plan(const CapacityRequest& request, const ModelConfig& config, const DeviceRoom& room) const {
-    const absl::StatusOr<CapacityPlan> plan =
-        PlanCapacity(request, config, room,
-                     [&](const Capacity& c) -> absl::StatusOr<DeviceMemory> { return Needs(request, c); });
+    const absl::StatusOr<CapacityPlan> plan = PlanCapacity(
+        request, config, room,
+        [&](const Capacity& c) -> absl::StatusOr<execution::DeviceMemory> { return Needs(request, c); });
     EXPECT_TRUE(plan.ok()) << plan.status();
     return plan.value_or(CapacityPlan{});
   }
@@ -173,7 +173,7 @@ TEST(PlanCapacityTest, OnAGpuTheCacheTakesWhatTheRestLeavesAndNoBlockMore) {
       EXPECT_GT(device.Needs(request, smallest).total(), room.available);
       continue;
     }
-    if (plan.capacity.kv_blocks == request.sequences_max * KvBlocksFor(longest)) {
+    if (plan.capacity.kv_blocks == request.sequences_max * execution::KvBlocksFor(longest)) {
       ++useful;  // no sequence could use more
       continue;
     }
@@ -230,10 +230,11 @@ TEST(PlanCapacityTest, AWindowIsTheLargestPartOfALayerThatFits) {
 
 TEST(PlanCapacityTest, WhatCannotBeMeasuredIsNotPlanned) {
   const absl::Status broken = absl::InvalidArgumentError("a tensor is missing");
-  const auto plan = PlanCapacity({}, ConfigOf(100, 0), {},
-                                 [&](const Capacity&) -> absl::StatusOr<DeviceMemory> { return broken; });
+  const auto plan =
+      PlanCapacity({}, ConfigOf(100, 0), {},
+                   [&](const Capacity&) -> absl::StatusOr<execution::DeviceMemory> { return broken; });
   EXPECT_EQ(plan.status(), broken);
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -6,7 +6,7 @@
 #include "tests/support/safetensors_writer.h"
 #include "tests/unit/coordinator/startup/serving_command.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 using ::testing::AllOf;
@@ -73,4 +73,4 @@ TEST(PlanServingTest, SaysWhatAModelTakesOfThisHostOrOfACard) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::startup

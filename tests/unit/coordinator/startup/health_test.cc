@@ -4,16 +4,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 using ::testing::HasSubstr;
 
 constexpr double kDeadline = 300;
-const double kCallDeadline = static_cast<double>(LinkOptions().call_deadline_ms) / 1e3;
+const double kCallDeadline = static_cast<double>(execution::LinkOptions().call_deadline_ms) / 1e3;
 
-std::string Live(double turn_s, const CallActivity& calls) {
-  EngineStats stats;
+std::string Live(double turn_s, const execution::CallActivity& calls) {
+  engine::EngineStats stats;
   stats.turn_s = turn_s;
   return Liveness(calls, stats, kDeadline).status;
 }
@@ -41,17 +41,18 @@ TEST(LivenessTest, AnEngineThatMovesNothingIsDead) {
   EXPECT_EQ(Live(kDeadline, {.seconds = 3600}), "alive");
   EXPECT_EQ(Live(kDeadline + 1, {.seconds = 3600}), "stuck");
   EXPECT_EQ(Live(3600, {.seconds = kDeadline + 1}), "stuck");
-  EngineStats stats;
+  engine::EngineStats stats;
   stats.turn_s = 400;
   EXPECT_THAT(Liveness({.seconds = 500}, stats, kDeadline).detail, HasSubstr("400 s"));
 }
 
 TEST(HealthTest, SaysWhyRequestsAreNotServed) {
-  const std::vector<WorkerStatus> up = {{.address = "a", .up = true}, {.address = "b", .up = true}};
-  std::vector<WorkerStatus> down = up;
+  const std::vector<execution::WorkerStatus> up = {{.address = "a", .up = true},
+                                                   {.address = "b", .up = true}};
+  std::vector<execution::WorkerStatus> down = up;
   down[1].up = false;
   down[1].error = "connection refused";
-  EngineStats moving, stuck;
+  engine::EngineStats moving, stuck;
   stuck.stalled_s = 1000;
   EXPECT_EQ(Health(up, moving, false).status, "ready");
   EXPECT_EQ(Health(up, stuck, false).status, "stuck");
@@ -61,4 +62,4 @@ TEST(HealthTest, SaysWhyRequestsAreNotServed) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "tests/unit/coordinator/startup/serving_command.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 using ::testing::AllOf;
@@ -17,14 +17,14 @@ int OverlapOf(const std::string& word, const std::string& workers, bool gpu) {
 }
 
 TEST(OverlapTokensTest, IsTriedWhereTheDevicesTimeIsNotTheWorkers) {
-  EXPECT_EQ(OverlapOf("auto", "unix:/a", false), kNoOverlap);
-  EXPECT_EQ(OverlapOf("auto", "unix:/a,host:1", false), kMeasuredOverlap);
-  EXPECT_EQ(OverlapOf("auto", "unix:/a", true), kMeasuredOverlap);
+  EXPECT_EQ(OverlapOf("auto", "unix:/a", false), execution::kNoOverlap);
+  EXPECT_EQ(OverlapOf("auto", "unix:/a,host:1", false), execution::kMeasuredOverlap);
+  EXPECT_EQ(OverlapOf("auto", "unix:/a", true), execution::kMeasuredOverlap);
 }
 
 TEST(OverlapTokensTest, AChoiceIsAChoice) {
   for (const bool gpu : {false, true}) {
-    EXPECT_EQ(OverlapOf("off", "host:1", gpu), kNoOverlap);
+    EXPECT_EQ(OverlapOf("off", "host:1", gpu), execution::kNoOverlap);
     EXPECT_EQ(OverlapOf("64", "unix:/a", gpu), 64);
   }
 }
@@ -49,8 +49,8 @@ TEST(ModelOptionsForTest, EverySequenceHasARowOfLogitsAndPromptsHaveTheirs) {
       ServingOptionsOf({"--max-num-seqs", "7", "--kv-cache-dtype", "fp8_e4m3", "--deterministic"}), {});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->logit_rows_max, 7 + limits::kPromptLogitRowsMax);
-  EXPECT_EQ(options->kv_cache_type, CacheType::kFp8);
-  EXPECT_EQ(options->kv_block_tokens, kKvBlockTokens);
+  EXPECT_EQ(options->kv_cache_type, execution::CacheType::kFp8);
+  EXPECT_EQ(options->kv_block_tokens, execution::kKvBlockTokens);
   EXPECT_TRUE(options->defer_always);
 }
 
@@ -65,11 +65,11 @@ TEST(EngineOptionsForTest, ADeterministicChunkFitsBesideAllOtherSequences) {
 }
 
 TEST(EngineOptionsForTest, TheEngineHasTheBlocksThatArePlanned) {
-  const EngineOptions options =
+  const engine::EngineOptions options =
       EngineOptionsFor(ServingOptionsOf({"--disable-prefix-caching", "--max-queued-requests", "3"}),
                        {.model_len = 100, .kv_blocks = 7}, 11, {5});
   EXPECT_EQ(options.kv_blocks, 7);
-  EXPECT_EQ(options.limits.block_tokens, kKvBlockTokens);
+  EXPECT_EQ(options.limits.block_tokens, execution::kKvBlockTokens);
   EXPECT_EQ(options.max_model_len, 100);
   EXPECT_EQ(options.vocab, 11);
   EXPECT_EQ(options.queue_max, 3);
@@ -77,4 +77,4 @@ TEST(EngineOptionsForTest, TheEngineHasTheBlocksThatArePlanned) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::startup

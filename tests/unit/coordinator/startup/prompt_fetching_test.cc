@@ -4,16 +4,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(PlanFetchingTest, PromptsComeWhereTheWorkersWouldTakeLonger) {
-  const WorkerPace pace{.call_s = 1e-3, .token_s = 1e-4};
+  const execution::WorkerPace pace{.call_s = 1e-3, .token_s = 1e-4};
   const FetchingPlan plan = PlanFetching(pace, 11e-3, 2048);
-  EXPECT_EQ(plan.tokens, ChooseFetchThreshold(pace, 11e-3));
+  EXPECT_EQ(plan.tokens, execution::ChooseFetchThreshold(pace, 11e-3));
   EXPECT_LE(plan.tokens, 2048);
   EXPECT_THAT(plan.ToString(), AllOf(HasSubstr("11.0 ms"), HasSubstr("1.00 ms and 100.0 us for each token"),
                                      HasSubstr("prompts of " + std::to_string(plan.tokens) +
@@ -28,4 +28,4 @@ TEST(PlanFetchingTest, WhereNoStepIsLongEnoughThatIsSaid) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -12,7 +12,7 @@
 #include "coordinator/startup/serving_options.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::startup {
 
 inline absl::StatusOr<ServingCommand> ReadServingWords(std::vector<std::string> words) {
   words.insert(words.begin(), "numoe-coordinator");
@@ -34,4 +34,4 @@ inline ServingOptions ServingOptionsOf(std::vector<std::string> words,
   return std::get<ServingOptions>(*std::move(command));
 }
 
-}  // namespace numoe
+}  // namespace numoe::startup

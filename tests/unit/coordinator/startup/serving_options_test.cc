@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "tests/unit/coordinator/startup/serving_command.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 using ::testing::AllOf;
@@ -25,12 +25,12 @@ TEST(ServingOptionsTest, AModelAndWorkersAreEnough) {
   const ServingOptions options = ServingOptionsOf({}, "unix:/a,host:7070");
   EXPECT_EQ(options.served_model_name, "tiny-chat") << "the directory's";
   EXPECT_THAT(options.workers.addresses, ElementsAre("unix:/a", "host:7070"));
-  EXPECT_EQ(options.workers.data_path, DataPath::kAuto);
+  EXPECT_EQ(options.workers.data_path, execution::DataPath::kAuto);
   EXPECT_EQ(options.device.kind, DeviceKind::kAuto);
   EXPECT_EQ(options.device.isa, SelectIsa("auto").value());
   EXPECT_EQ(options.device.precision, Precision::kFast);
   EXPECT_FALSE(options.device.dense_format || options.device.gpu_memory || options.device.ordinal);
-  EXPECT_EQ(options.capacity.kv_type, CacheType::kBf16);
+  EXPECT_EQ(options.capacity.kv_type, execution::CacheType::kBf16);
   EXPECT_EQ(options.capacity.gpu_experts, 0);
   EXPECT_TRUE(IsNever(options.capacity.gpu_prefill));
   EXPECT_TRUE(IsMeasured(options.overlap));
@@ -47,8 +47,8 @@ TEST(ServingOptionsTest, WordsBecomeValues) {
   EXPECT_EQ(options.device.isa, Isa::kScalar);
   EXPECT_EQ(options.device.precision, Precision::kFloat);
   EXPECT_EQ(options.device.dense_format, WeightFormat::kInt8);
-  EXPECT_EQ(options.capacity.kv_type, CacheType::kFp8);
-  EXPECT_EQ(options.workers.data_path, DataPath::kGrpc);
+  EXPECT_EQ(options.capacity.kv_type, execution::CacheType::kFp8);
+  EXPECT_EQ(options.workers.data_path, execution::DataPath::kGrpc);
   EXPECT_EQ(options.workers.shared_memory_group, getgid());
   EXPECT_TRUE(IsNever(options.overlap));
   EXPECT_THAT(options.api.locked, ElementsAre(Pair("temperature", 0.5), Pair("top_p", 1.0)));
@@ -149,4 +149,4 @@ TEST(ServingOptionsTest, WhatTheParserSaidNeedsNoMoreWords) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::startup

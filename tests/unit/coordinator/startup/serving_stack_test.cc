@@ -15,7 +15,7 @@
 #include "tests/support/safetensors_writer.h"
 #include "tests/unit/coordinator/startup/serving_command.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 using ::testing::HasSubstr;
@@ -30,16 +30,16 @@ class ServingStackTest : public ::testing::Test {
     const auto checkpoint = Checkpoint::Open(kServedModel);
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
     const ModelConfig config = ReadModelConfig(kServedModel).value();
-    auto executor = ExpertExecutor::Load(**checkpoint, config, {.threads = 2});
+    auto executor = worker::ExpertExecutor::Load(**checkpoint, config, {.threads = 2});
     ASSERT_TRUE(executor.ok()) << executor.status();
     executor_ = *std::move(executor);
     auto service =
-        WorkerService::Start(*executor_, {.listen = WorkerAddress(),
-                                          .model_fingerprint = (*checkpoint)->Fingerprint().value(),
-                                          .hidden_size = config.hidden_size,
-                                          .num_experts = config.num_experts,
-                                          .experts_per_token = config.experts_per_token,
-                                          .description = "a test's"});
+        worker::WorkerService::Start(*executor_, {.listen = WorkerAddress(),
+                                                  .model_fingerprint = (*checkpoint)->Fingerprint().value(),
+                                                  .hidden_size = config.hidden_size,
+                                                  .num_experts = config.num_experts,
+                                                  .experts_per_token = config.experts_per_token,
+                                                  .description = "a test's"});
     ASSERT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
   }
@@ -52,21 +52,21 @@ class ServingStackTest : public ::testing::Test {
                                  "4096", "--memory-reservations", Path("reservations")});
     return ServingOptionsOf(std::move(words), WorkerAddress());
   }
-  static std::unique_ptr<HttpClient> ClientOf(const ServingStack& stack) {
-    auto client =
-        HttpClient::Create(ParseUrl("http://127.0.0.1:" + std::to_string(stack.port())).value(), "");
+  static std::unique_ptr<net::HttpClient> ClientOf(const ServingStack& stack) {
+    auto client = net::HttpClient::Create(
+        net::ParseUrl("http://127.0.0.1:" + std::to_string(stack.port())).value(), "");
     EXPECT_TRUE(client.ok()) << client.status();
     return client.ok() ? *std::move(client) : nullptr;
   }
-  static HttpCall Completion(int tokens) {
+  static net::HttpCall Completion(int tokens) {
     return {.path = "/v1/completions",
             .body = R"({"model": "tiny-chat", "prompt": "once", "ignore_eos": true, "max_tokens": )" +
                     std::to_string(tokens) + "}"};
   }
 
   const TemporaryFolder folder_;
-  std::unique_ptr<ExpertExecutor> executor_;
-  std::unique_ptr<WorkerService> service_;
+  std::unique_ptr<worker::ExpertExecutor> executor_;
+  std::unique_ptr<worker::WorkerService> service_;
 };
 
 TEST_F(ServingStackTest, ServesAndCanBeStartedAgain) {
@@ -90,7 +90,7 @@ TEST_F(ServingStackTest, EndsWhileRequestsRun) {
   auto stack = ServingStack::Create(Options());
   ASSERT_TRUE(stack.ok()) << stack.status();
   const auto client = ClientOf(**stack);
-  std::vector<absl::StatusOr<FetchedReply>> replies(8, absl::UnknownError("none came"));
+  std::vector<absl::StatusOr<net::FetchedReply>> replies(8, absl::UnknownError("none came"));
   std::vector<std::thread> askers;  // two run and the others wait
   for (auto& reply : replies) askers.emplace_back([&] { reply = client->Fetch(Completion(1900)); });
   EXPECT_TRUE(Becomes([&] {
@@ -126,4 +126,4 @@ TEST_F(ServingStackTest, AStartThatFailsHalfwayEndsWhatItHasBegun) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::startup

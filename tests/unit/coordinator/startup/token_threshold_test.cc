@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::startup {
 namespace {
 
 TEST(TokenThresholdTest, WordsBecomeValuesAndBack) {
@@ -26,4 +26,4 @@ TEST(TokenThresholdTest, OtherWordsAreRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::startup

@@ -22,7 +22,7 @@
 #include "tests/unit/common/kernels/emulated_amx.h"
 #include "tests/unit/expert_worker/experts/tiny_experts.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -430,4 +430,4 @@ TEST_F(CallTest, BadOptionsAreNamed) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

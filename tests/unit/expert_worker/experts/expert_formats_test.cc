@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/gguf_conversion.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -166,4 +166,4 @@ TEST_F(FormatsTest, AModelWithoutExpertsIsRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/expert_worker/experts/tiny_experts.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -192,4 +192,4 @@ TEST(ExpertSliceTest, NanScalesAreRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

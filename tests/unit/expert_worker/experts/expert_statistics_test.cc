@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using std::chrono::microseconds;
@@ -105,4 +105,4 @@ TEST(ExpertStatisticsTest, AnyThreadReadsWhileOneWrites) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/common/kernels/emulated_amx.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -278,4 +278,4 @@ TEST(LayerCallPlanDeathTest, GroupsThatAreNotOfTheCallAreRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

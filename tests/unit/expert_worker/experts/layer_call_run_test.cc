@@ -14,7 +14,7 @@
 #include "tests/unit/common/kernels/emulated_amx.h"
 #include "tests/unit/common/kernels/random_matrix.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr int kHiddenSize = 288, kSliceWidth = 160, kLayerExperts = 5;
@@ -169,4 +169,4 @@ TEST(LayerCallRunDeathTest, PartsThatDoNotBelongTogetherAreRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr uint64_t kGib = uint64_t{1} << 30;
@@ -70,4 +70,4 @@ TEST(LoadProgressTest, ThreadsAddUp) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

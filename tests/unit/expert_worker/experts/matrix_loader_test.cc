@@ -22,7 +22,7 @@
 #include "tests/support/forbidden_calls.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -276,4 +276,4 @@ TEST(MatrixLoaderFileTest, AFileThatShrinksWhileItIsReadIsAnErrorAndNoSignal) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

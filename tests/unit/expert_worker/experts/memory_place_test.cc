@@ -16,7 +16,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::AllOf;
@@ -204,4 +204,4 @@ TEST_F(MemoryPlaceTest, WeightsOnOtherNodesAreRefusedWhereTheyMustNotBe) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

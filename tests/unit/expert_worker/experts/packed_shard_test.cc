@@ -16,7 +16,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -191,4 +191,4 @@ TEST(PackedShardTest, LayoutVersionOneIsTheseBytes) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

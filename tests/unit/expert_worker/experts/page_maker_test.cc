@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr uint64_t kPart = 4096;
@@ -76,4 +76,4 @@ TEST_F(PageMakerTest, ASpillThatMustNotBeEndsTheLoad) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

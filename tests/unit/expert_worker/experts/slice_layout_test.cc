@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::ElementsAre;
@@ -107,4 +107,4 @@ TEST(SliceLayoutTest, WhatSharesAScaleIsNotCut) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

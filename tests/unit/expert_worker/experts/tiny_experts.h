@@ -13,7 +13,7 @@
 #include "common/weights/checkpoint.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 inline constexpr int kHidden = 160;
 inline constexpr int kIntermediate = 384;
@@ -57,4 +57,4 @@ inline std::unique_ptr<Checkpoint> OpenCheckpoint(const SafetensorsWriter& write
   return *std::move(checkpoint);
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

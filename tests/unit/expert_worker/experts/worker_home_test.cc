@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 class QuotaTest : public ::testing::Test {
@@ -30,4 +30,4 @@ TEST_F(QuotaTest, LeavesWholeThreads) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

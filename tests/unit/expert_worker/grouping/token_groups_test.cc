@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::ElementsAre;
@@ -116,4 +116,4 @@ TEST(TokenGroupsTest, PlacesThatNobodyComputesHaveNoRows) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -32,7 +32,7 @@
 #include "tests/support/gguf_conversion.h"
 #include "tests/unit/expert_worker/experts/tiny_experts.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -106,7 +106,7 @@ class ConvertTest : public ::testing::Test {
     options.out = out();
     options.threads = 2;
     progress_ = std::make_unique<ConvertProgress>();
-    return numoe::Convert(options, *progress_);
+    return numoe::worker::Convert(options, *progress_);
   }
   std::string ConvertError(const ConvertOptions& options) {
     return std::string(Convert(options).status().message());
@@ -497,4 +497,4 @@ TEST_F(ConvertTest, InspectSaysWhatThereIsAndWhatItTakes) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

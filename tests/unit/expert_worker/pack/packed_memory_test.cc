@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,4 +76,4 @@ TEST(PackedMemoryTest, IsAskedForUnlessTheFilesLieInMemoryAlready) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

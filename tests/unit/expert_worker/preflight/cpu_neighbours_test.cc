@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // No machine's, so that no worker of this one is in the way.
@@ -62,4 +62,4 @@ TEST(CpuNeighboursTest, OneThatIsBusyIsThere) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

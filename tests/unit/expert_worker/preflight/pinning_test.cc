@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::ElementsAre;
@@ -159,4 +159,4 @@ TEST(NodeClaimTest, ANodeHasOneWorkerUntilThatIsGone) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

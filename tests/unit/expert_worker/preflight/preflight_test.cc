@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::ElementsAre;
@@ -262,4 +262,4 @@ TEST(PreflightOfThisMachineTest, NamesNodesAndInstructionSets) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -113,4 +113,4 @@ TEST(WorkerMemoryTest, TheMailboxOfTheSessionThatIsPlannedCounts) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/becomes.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using std::chrono::milliseconds;
@@ -49,4 +49,4 @@ TEST(HealthProbeTest, NamesThatNoServiceHasAreRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

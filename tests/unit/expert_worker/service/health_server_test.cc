@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr std::chrono::seconds kPatience(60);
@@ -37,4 +37,4 @@ TEST(HealthServerTest, AnAddressThatItCannotListenOnIsNamed) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

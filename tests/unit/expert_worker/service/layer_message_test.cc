@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::ElementsAre;
@@ -88,4 +88,4 @@ TEST(LayerMessageTest, LengthsFitTheCounts) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

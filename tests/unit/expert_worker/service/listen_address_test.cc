@@ -17,7 +17,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::AllOf;
@@ -151,4 +151,4 @@ TEST(ListenAddressTest, AGroupThatWeAreNotInIsRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

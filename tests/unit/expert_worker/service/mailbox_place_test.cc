@@ -4,7 +4,7 @@
 #include "expert_worker/experts/worker_home.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 // A mailbox of the real size, on this machine's first node, made by a thread that may only run there.
@@ -36,4 +36,4 @@ TEST(MailboxPlaceTest, WithoutNodesItLiesAnywhereAndNothingIsSaid) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -22,7 +22,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::AllOf;
@@ -265,4 +265,4 @@ TEST_F(MailboxServerTest, AnotherUsersProcessGetsNoSegment) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -16,7 +16,7 @@
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
 #include "tests/unit/expert_worker/experts/tiny_experts.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::DoubleEq;
@@ -215,4 +215,4 @@ TEST(HottestShareTest, IsThatOfTheHottestEighth) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

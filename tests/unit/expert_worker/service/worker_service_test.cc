@@ -16,7 +16,7 @@
 #include "gtest/gtest.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::AllOf;
@@ -247,4 +247,4 @@ TEST_F(WorkerServiceTest, CompressedMessagesAreNotTaken) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "tests/unit/expert_worker/startup/worker_command.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::ElementsAre;
@@ -54,4 +54,4 @@ TEST(FleetTest, WorkersThatSpeakTlsAreAskedInPrivate) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

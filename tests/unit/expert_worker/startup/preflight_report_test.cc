@@ -5,7 +5,7 @@
 #include "tests/support/safetensors_writer.h"
 #include "tests/unit/expert_worker/startup/worker_command.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -34,4 +34,4 @@ TEST(PreflightReportTest, ErrorsOfTheModelAreErrors) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "tests/unit/expert_worker/startup/worker_command.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 constexpr const char* kTinyChat = "tests/golden/data/tiny-chat";
@@ -62,4 +62,4 @@ TEST(SliceNeedsTest, WhatIsMissingIsNamed) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -12,7 +12,7 @@
 #include "expert_worker/startup/worker_options.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 
 inline absl::StatusOr<WorkerCommand> ReadWords(std::vector<std::string> words) {
   words.insert(words.begin(), "numoe-expert-worker");
@@ -32,4 +32,4 @@ inline WorkerOptions OptionsOf(std::vector<std::string> words) {
   return std::get<WorkerOptions>(*std::move(command));
 }
 
-}  // namespace numoe
+}  // namespace numoe::worker

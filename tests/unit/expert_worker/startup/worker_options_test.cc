@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "tests/unit/expert_worker/startup/worker_command.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using std::chrono::milliseconds;
@@ -145,4 +145,4 @@ TEST(WorkerOptionsTest, WhatContradictsItselfIsRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

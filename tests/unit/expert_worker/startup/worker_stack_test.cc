@@ -10,7 +10,7 @@
 #include "tests/support/safetensors_writer.h"
 #include "tests/unit/expert_worker/startup/worker_command.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -70,4 +70,4 @@ TEST_F(WorkerStackTest, AStartThatFailsHalfwayEndsWhatItHasBegun) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using ::testing::ElementsAre;
@@ -145,4 +145,4 @@ TEST(FleetPlanTest, WorkersThatSpeakTlsAreAskedElsewhere) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using std::chrono::milliseconds;
@@ -56,4 +56,4 @@ TEST(HangWatchTest, APauseOfTheWholeMachineIsNoSilence) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using std::chrono::milliseconds;
@@ -44,4 +44,4 @@ TEST(RestartPolicyTest, ARefusalForGoodCountsOnlyBeforeItWasEverReady) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

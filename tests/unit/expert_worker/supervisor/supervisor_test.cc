@@ -18,7 +18,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe {
+namespace numoe::worker {
 namespace {
 
 using std::chrono::milliseconds;
@@ -245,4 +245,4 @@ TEST_F(SupervisorTest, OneThatNeverMovesEndsItWithTheReason) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::worker

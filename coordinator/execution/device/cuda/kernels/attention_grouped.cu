@@ -3,7 +3,7 @@
 #include "coordinator/execution/device/cuda/kernels/attention_rows.h"
 #include "coordinator/execution/device/cuda/kernels/attention_tile.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kWarps = kGroupedTileKeys / kCacheBlockTokens;
@@ -274,4 +274,4 @@ void LaunchGroupedDecode(const GroupedDecodeArgs& args, Stream stream) {
   NUMOE_CHECK(AllInstances::Run(args, stream)) << "no kernel for heads of width " << args.cache.keys.width;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -18,7 +18,7 @@
 #include "coordinator/execution/device/cuda/kernels/step_tables.h"
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr int kGroupedTileKeys = 64;
 inline constexpr int kGroupedHeadsMax = 16;  // of one block
@@ -41,4 +41,4 @@ struct GroupedDecodeArgs {
 /// The rows that are one piece, and the partial results of the others.
 void LaunchGroupedDecode(const GroupedDecodeArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

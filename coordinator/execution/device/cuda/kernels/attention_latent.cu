@@ -3,7 +3,7 @@
 #include "coordinator/execution/device/cuda/kernels/attention_tile.h"
 #include "coordinator/execution/device/cuda/kernels/cache_codes.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 template <int kLatentWidth, int kRopeWidth, int kHeadCount, int kKeyCount, int kStageCount, int kWarpCount,
@@ -411,4 +411,4 @@ void LaunchLatentDecode(const LatentDecodeArgs& args, Stream stream) {
   NUMOE_CHECK(AllInstances::Run(args, stream)) << "a shape that PlanLatentKernel did not make";
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -36,7 +36,7 @@
 #include "coordinator/execution/device/cuda/kernels/step_tables.h"
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 struct LatentWidths {
   int latent = 512;
@@ -72,4 +72,4 @@ struct LatentDecodeArgs {
 /// The rows that are one piece, and the partial results of the others.
 void LaunchLatentDecode(const LatentDecodeArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // Exact pieces: long enough that a piece's partial result (heads * 512 fp32 written and read again: about as
@@ -63,4 +63,4 @@ DecodeParts PlaceParts(const DecodeShape& shape, int heads, int width, void* mem
           .totals = reinterpret_cast<float*>(maxima + Aligned(rows * 4))};
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

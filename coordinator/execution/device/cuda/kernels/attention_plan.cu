@@ -1,7 +1,7 @@
 #include "coordinator/execution/device/cuda/kernels/attention_plan.h"
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kPlanThreads = 256;
@@ -186,4 +186,4 @@ void LaunchMergeParts(const MergePartsArgs& args, Stream stream) {
   NUMOE_LAUNCH(MergePartsKernel, (LaunchShape{blocks, dim3(kMergeWarps * 32)}), stream, args);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -19,7 +19,7 @@
 
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr int kDecodeRowsMax = 1024;  // the lists are made by one block
 
@@ -86,4 +86,4 @@ struct MergePartsArgs {
 };
 void LaunchMergeParts(const MergePartsArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -3,7 +3,7 @@
 #include "coordinator/execution/device/cuda/kernels/attention_rows.h"
 #include "coordinator/execution/device/cuda/kernels/attention_tile.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kWarps = 4;
@@ -321,4 +321,4 @@ void LaunchPagedPrefill(const PagedPrefillArgs& args, Stream stream) {
   NUMOE_CHECK(launched) << "width " << args.common.key_width;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -27,7 +27,7 @@
 #include "coordinator/execution/device/cuda/kernels/step_tables.h"
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr int kPrefillTaskRows = 128;
 
@@ -125,4 +125,4 @@ struct PagedPrefillArgs {
 bool HasPagedPrefill(int width);
 void LaunchPagedPrefill(const PagedPrefillArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -10,7 +10,7 @@
 #include "coordinator/execution/device/cuda/kernels/attention_tile.h"
 #include "coordinator/execution/device/cuda/kernels/cache_codes.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// Who copies: `size` threads, of which this is number `rank`.
 struct Team {
@@ -110,4 +110,4 @@ struct ExpandedRows {
   static __device__ __forceinline__ void Widen(uint4*, const std::byte*, const Team&) {}
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -10,7 +10,7 @@
 
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr float kLog2E = 1.4426950408889634f;
 
@@ -62,4 +62,4 @@ __device__ __forceinline__ float RowSum(float value) {
   return value + __shfl_xor_sync(~0u, value, 2);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

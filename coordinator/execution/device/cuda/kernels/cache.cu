@@ -1,7 +1,7 @@
 #include "coordinator/execution/device/cuda/kernels/cache.h"
 #include "coordinator/execution/device/cuda/kernels/cache_codes.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kWarps = 4;  // of a block; a warp stores one plane's part of one row
@@ -202,4 +202,4 @@ void LaunchGatherKeys(const GatherRowsArgs& args, Stream stream) {
                args);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -25,7 +25,7 @@
 #include "coordinator/execution/device/cuda/kernels/step_tables.h"
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr int kCacheBlockTokens = 16;
 
@@ -93,4 +93,4 @@ struct GatherRowsArgs {
 };
 void LaunchGatherKeys(const GatherRowsArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -9,7 +9,7 @@
 #include "coordinator/execution/device/cuda/kernels/cache.h"
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// Where the row of `position` lies in a plane, and its exponents.
 struct CachePlace {
@@ -70,4 +70,4 @@ __device__ __forceinline__ uint2 WidenQuad(uint32_t codes, uint32_t exponent) {
   return make_uint2(WidenPair(low, exponent), WidenPair(high, exponent));
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

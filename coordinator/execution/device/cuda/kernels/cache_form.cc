@@ -1,7 +1,7 @@
 #include "common/kernels/cache_row.h"
 #include "coordinator/execution/device/cuda/kernels/cache.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 CacheForm MakeCacheForm(bool fp8, int width, int plain_width) {
   constexpr int kLineBytes = 64;
@@ -17,4 +17,4 @@ int64_t CacheLayerBytes(const CacheLayer& layer) {
   return int64_t{layer.blocks} * layer.heads * (layer.keys.block_bytes + layer.values.block_bytes);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

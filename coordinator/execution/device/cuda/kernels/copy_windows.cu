@@ -1,7 +1,7 @@
 #include "coordinator/execution/device/cuda/kernels/copy_windows.h"
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -28,4 +28,4 @@ void LaunchCopyWindows(const CopyWindowsArgs& args, Stream stream) {
   NUMOE_LAUNCH((CopyWindows), shape, stream, args);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

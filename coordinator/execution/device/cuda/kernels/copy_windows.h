@@ -7,7 +7,7 @@
 #include "coordinator/execution/device/cuda/kernels/elementwise.h"
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 struct CopyWindowsArgs {
   Windows<const Bf16> in;
@@ -17,4 +17,4 @@ struct CopyWindowsArgs {
 };
 void LaunchCopyWindows(const CopyWindowsArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -1,7 +1,7 @@
 #include "coordinator/execution/device/cuda/kernels/count_experts.h"
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -22,4 +22,4 @@ void LaunchCountExperts(const CountExpertsArgs& args, Stream stream) {
                stream, args);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

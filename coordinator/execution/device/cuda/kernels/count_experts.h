@@ -8,7 +8,7 @@
 
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 struct CountExpertsArgs {
   const int32_t* experts = nullptr;  // [entries]
@@ -17,4 +17,4 @@ struct CountExpertsArgs {
 };
 void LaunchCountExperts(const CountExpertsArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -4,7 +4,7 @@
 #include "coordinator/execution/device/cuda/kernels/dense_decoders.inc"
 // clang-format on
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kWarps = 4;  // a step each
@@ -94,4 +94,4 @@ void LaunchExpand(const ExpandArgs& args, Stream stream) {
   }
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -11,7 +11,7 @@
 #include "coordinator/execution/device/cuda/kernels/dense_layout.h"
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 struct ExpandArgs {
   DeviceMatrix matrix;
@@ -20,4 +20,4 @@ struct ExpandArgs {
 };
 void LaunchExpand(const ExpandArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

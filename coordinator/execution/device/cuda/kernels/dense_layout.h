@@ -30,7 +30,7 @@
 #define NUMOE_HOST_DEVICE
 #endif
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// How a matrix is held on the device: as published where a decoder exists, as BF16 otherwise.
 enum class DeviceFormat : uint8_t { kBf16, kFp8, kInt4 };
@@ -97,4 +97,4 @@ static_assert(Fp8Offset(1, 3, 31, 3) + 2 == StepBytes(DeviceFormat::kFp8));
 static_assert(Int4Offset(1, 3, 31) + 4 == kInt4ScaleOffset);
 static_assert(Int4ScaleByte(1, 15, 1) + 2 == StepBytes(DeviceFormat::kInt4));
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // Bytes in flight: a block of four warps has some 25 to 35 KB of stages, and 3.35 TB/s x 0.7 us / 132 = 18 KB
@@ -66,4 +66,4 @@ std::string Describe(const GemmPlan& plan) {
                      plan.warps * kPanelOutputs, plan.splits, plan.row_blocks, plan.pieces);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -11,7 +11,7 @@
 
 #include "coordinator/execution/device/cuda/kernels/dense_layout.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr int kTokensPerTile = 8;   // columns of one mma
 inline constexpr int kTokenTilesMax = 16;  // 2 x 16 x 4 sums are 128 of a thread's 255 registers
@@ -65,4 +65,4 @@ DenseWay ChooseDenseWay(int tokens, int architecture, bool exact);
 /// "16 tokens x 128 outputs, 3 splits, 56 x 1 blocks".
 std::string Describe(const GemmPlan& plan);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -2,7 +2,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 void CheckArgs(const GemmArgs& args) {
@@ -44,4 +44,4 @@ void LaunchGemm(const GemmArgs& args, Stream stream) {
   }
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -22,7 +22,7 @@
 #include "coordinator/execution/device/cuda/kernels/dense_plan.h"
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 enum class GemmOutput : uint8_t { kBf16, kFp32, kAddFp32 };  // kAddFp32: the residual stream
 
@@ -70,4 +70,4 @@ void LaunchGemmBf16(const GemmArgs& args, Stream stream);
 void LaunchGemmFp8(const GemmArgs& args, Stream stream);
 void LaunchGemmInt4(const GemmArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

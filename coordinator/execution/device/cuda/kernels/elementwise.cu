@@ -3,7 +3,7 @@
 #include "coordinator/execution/device/cuda/kernels/lanes.cuh"
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -186,4 +186,4 @@ void LaunchSelectRows(const SelectRowsArgs& args, Stream stream) {
   NUMOE_LAUNCH(SelectRows, ShapeFor(pieces * kLaneValues), stream, args);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

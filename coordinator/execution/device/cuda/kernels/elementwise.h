@@ -11,7 +11,7 @@
 
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// Channels of rows seen as windows: window h of row t begins at data + t * row_stride + h * stride + offset.
 template <class T>
@@ -120,4 +120,4 @@ struct SelectRowsArgs {
 };
 void LaunchSelectRows(const SelectRowsArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -5,7 +5,7 @@
 #include "coordinator/execution/device/cuda/kernels/lanes.cuh"
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kWarps = 8;
@@ -134,4 +134,4 @@ void LaunchRmsNorm(const RmsNormArgs<Bf16>& args, Stream stream) { LaunchNormOf(
 void LaunchAddRmsNorm(const AddRmsNormArgs<float>& args, Stream stream) { LaunchNormOf(args, stream); }
 void LaunchAddRmsNorm(const AddRmsNormArgs<Bf16>& args, Stream stream) { LaunchNormOf(args, stream); }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -2,7 +2,7 @@
 
 #include "common/base/check.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 void LaunchExperts(const ExpertsArgs& args, Stream stream) {
   const ExpertSlot& slot = args.slot;
   NUMOE_CHECK(slot.hidden % 8 == 0 && slot.width % 8 == 0);
@@ -34,4 +34,4 @@ void LaunchExperts(const ExpertsArgs& args, Stream stream) {
   LaunchGemm(down, stream);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -14,7 +14,7 @@
 #include "coordinator/execution/device/cuda/kernels/dense_tiles.h"
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 /// Where an expert's matrices lie in its slot.
 struct ExpertSlot {
@@ -65,4 +65,4 @@ struct ExpertsArgs {
 };
 void LaunchExperts(const ExpertsArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -4,7 +4,7 @@
 #include "coordinator/execution/device/cuda/kernels/experts.h"
 #include "coordinator/execution/device/cuda/kernels/permute.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // Experts are put on the device because they are met more often than others: twice the mean and up.
@@ -35,4 +35,4 @@ ExpertsPlan PlanExperts(const ExpertsShape& shape) {
   return plan;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -1,7 +1,7 @@
 #include "common/base/check.h"
 #include "coordinator/execution/device/cuda/kernels/repack_tiles.cuh"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kLineWords = 16;  // outputs of a line of the workers' layout, a word of 4 bytes each
@@ -143,4 +143,4 @@ void LaunchRepack(const RepackArgs& args, Stream stream) {
   }
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -17,7 +17,7 @@
 #include "coordinator/execution/device/cuda/kernels/dense_layout.h"
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 struct RepackArgs {
   // A packed matrix, 64-byte aligned: [panels][steps], some formats' panels with tails. Its format is the
@@ -43,4 +43,4 @@ void LaunchRepack(const RepackArgs& args, Stream stream);
 /// LaunchRepack's part for formats that become BF16; false: source_format is none of them.
 bool LaunchWiden(const RepackArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -1,7 +1,7 @@
 #include "common/kernels/layout.h"
 #include "coordinator/execution/device/cuda/kernels/repack_tiles.cuh"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kFactorBytes = kPanelOutputs * 2;                   // d, or dmin, of a panel's outputs
@@ -156,4 +156,4 @@ bool LaunchWiden(const RepackArgs& args, Stream stream) {
       args, shape, stream);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

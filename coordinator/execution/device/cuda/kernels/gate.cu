@@ -3,7 +3,7 @@
 #include "coordinator/execution/device/cuda/kernels/lanes.cuh"
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // --- logits ------------------------------------------------------------------------------------------------
@@ -248,4 +248,4 @@ void LaunchGateSelect(const GateSelectArgs& args, Stream stream) {
   NUMOE_LAUNCH(GateSelect, (LaunchShape{dim3(blocks), dim3(32 * kSelectWarps)}), stream, args);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -15,7 +15,7 @@
 
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr int kGateExpertsMax = 512;
 inline constexpr int kGateChosenMax = 32;  // experts per token: one lane each
@@ -56,4 +56,4 @@ struct GateSelectArgs {
 };
 void LaunchGateSelect(const GateSelectArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -2,7 +2,7 @@
 #include "coordinator/execution/device/cuda/kernels/handover.h"
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -143,4 +143,4 @@ void LaunchAddReplies(const AddRepliesArgs& args, Stream stream) {
                args);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -20,7 +20,7 @@
 
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr int kPortsMax = 16;  // workers on one host
 
@@ -94,4 +94,4 @@ struct AddRepliesArgs {
 };
 void LaunchAddReplies(const AddRepliesArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -8,7 +8,7 @@
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr int kLaneValues = 8;
 
@@ -58,4 +58,4 @@ __device__ __forceinline__ float BlockSum(float value) {
   return sum;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

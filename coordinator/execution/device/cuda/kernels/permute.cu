@@ -1,7 +1,7 @@
 #include "coordinator/execution/device/cuda/kernels/permute.h"
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kWarps = kPermuteThreads / 32;
@@ -182,4 +182,4 @@ void LaunchCombine(const CombineArgs& args, Stream stream) {
   NUMOE_LAUNCH(Combine, shape, stream, args);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -15,7 +15,7 @@
 #include "coordinator/execution/device/cuda/kernels/dense_tiles.h"
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr int kSlotsMax = 512;         // experts of one layer on the device
 inline constexpr int kPermuteThreads = 1024;  // pairs a block ranks
@@ -58,4 +58,4 @@ struct CombineArgs {
 };
 void LaunchCombine(const CombineArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "coordinator/execution/device/cuda/kernels/attention_prefill.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 void AddTasks(const PrefillRun& run, const PrefillStretch& stretch, PrefillPass& pass) {
@@ -67,4 +67,4 @@ bool ExpandsLatents(const PrefillRun& run, const LatentRunShape& shape) {
   return expanded < absorbed;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

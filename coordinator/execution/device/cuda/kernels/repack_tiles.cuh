@@ -10,7 +10,7 @@
 #include "coordinator/execution/device/cuda/kernels/experts_repack.h"
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr int kRepackWarps = 4;  // of a block, a step each
 
@@ -48,4 +48,4 @@ __device__ __forceinline__ void ForTargetTiles(const RepackArgs& args, const Rep
   }
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

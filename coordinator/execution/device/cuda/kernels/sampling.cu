@@ -3,7 +3,7 @@
 #include "coordinator/execution/device/cuda/kernels/sampling_row.cuh"
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr float kLargestLogit = 1e30f;  // what a rule makes of a logit stays a number
@@ -206,4 +206,4 @@ void LaunchSample(const SamplingArgs& args, Stream stream) {
                args);
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -25,7 +25,7 @@
 #include "coordinator/execution/device/cuda/kernels/stream.h"
 #include "coordinator/execution/sampling/token_rule.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr int kTopLogprobsMax = 20;  // kLogprobsMax of coordinator/execution/sampling/logprobs.h
 
@@ -79,4 +79,4 @@ struct SamplingArgs {
 };
 void LaunchSample(const SamplingArgs& args, Stream stream);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -10,7 +10,7 @@
 
 #include "coordinator/execution/device/cuda/words.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline constexpr int kSampleThreads = 512;
 inline constexpr int kSampleWarps = kSampleThreads / 32;
@@ -295,4 +295,4 @@ __device__ inline void TokensOfKey(const RowView& row, unsigned key, int skip, i
   __syncthreads();
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

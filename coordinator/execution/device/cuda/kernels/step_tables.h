@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 struct StepTables {
   const int32_t* positions = nullptr;     // [rows] within the row's sequence; -1: padding
@@ -16,4 +16,4 @@ struct StepTables {
   const int32_t* tokens = nullptr;  // [rows] token ids
 };
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -9,7 +9,7 @@
 
 struct CUstream_st;
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 using Stream = CUstream_st*;
 
@@ -20,4 +20,4 @@ struct Bf16 {
 };
 static_assert(sizeof(Bf16) == 2);
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

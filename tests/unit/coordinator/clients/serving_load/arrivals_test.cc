@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 // Mean and coefficient of variation of the gaps.
@@ -46,4 +46,4 @@ TEST(Arrivals, TheSeedDecides) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using ::testing::HasSubstr;
@@ -105,4 +105,4 @@ TEST(LoadPlot, TextIsEscaped) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients

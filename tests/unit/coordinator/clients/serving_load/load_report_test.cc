@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using ::testing::HasSubstr;
@@ -120,4 +120,4 @@ TEST(LoadReport, TextSaysWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients

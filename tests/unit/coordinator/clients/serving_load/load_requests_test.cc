@@ -9,7 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/support/canned_server.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using ::testing::HasSubstr;
@@ -145,7 +145,7 @@ TEST(FileRequests, ErrorsNameTheFile) {
 TEST(CountByServer, ReadsEveryServersAnswer) {
   std::string reply;
   CannedServer server([&](const CannedRequest&) { return JsonReply(reply == "none" ? 404 : 200, reply); });
-  const auto client = *HttpClient::Create(*ParseUrl(server.url()), "");
+  const auto client = *net::HttpClient::Create(*net::ParseUrl(server.url()), "");
   reply = R"({"count":7,"max_model_len":1000,"tokens":[1,2]})";
   auto counter = CountByServer(*client, "m");
   ASSERT_TRUE(counter.ok()) << counter.status();
@@ -164,4 +164,4 @@ TEST(CountByServer, ReadsEveryServersAnswer) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -6,7 +6,7 @@
 #include "coordinator/clients/serving_load/load_report.h"
 #include "tests/support/canned_server.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using nlohmann::json;
@@ -25,7 +25,7 @@ LoadPlan PlanOf(size_t count) {
 
 LoadResult RunOn(const CannedServer& server, const LoadPlan& plan,
                  const std::function<void(const LoadRunProgress&)>& on_progress = {}) {
-  const auto client = *HttpClient::Create(*ParseUrl(server.url()), "");
+  const auto client = *net::HttpClient::Create(*net::ParseUrl(server.url()), "");
   return RunLoad(*client, plan, on_progress);
 }
 
@@ -132,4 +132,4 @@ TEST(LoadRun, ArrivalsDoNotWaitForAnswers) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -6,13 +6,13 @@
 #include "nlohmann/json.hpp"
 #include "tests/support/canned_server.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using ::testing::HasSubstr;
 
-std::unique_ptr<HttpClient> ClientOf(const CannedServer& server) {
-  return *HttpClient::Create(*ParseUrl(server.url()), "");
+std::unique_ptr<net::HttpClient> ClientOf(const CannedServer& server) {
+  return *net::HttpClient::Create(*net::ParseUrl(server.url()), "");
 }
 
 TEST(TokenCounterTest, AServersCountOrTheLengthOfItsList) {
@@ -63,4 +63,4 @@ TEST(TokenCounterTest, ATokenizerCountsTextWithoutControlTokens) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients

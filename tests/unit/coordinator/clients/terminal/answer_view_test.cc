@@ -2,19 +2,19 @@
 
 #include <gtest/gtest.h>
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 constexpr ViewStyle kPipe, kPlain{.person = true}, kColour{.person = true, .colour = true};
 
-std::string Shown(ViewStyle style, const std::vector<AnswerChunk>& chunks) {
+std::string Shown(ViewStyle style, const std::vector<net::AnswerChunk>& chunks) {
   AnswerView view(style);
   std::string text;
-  for (const AnswerChunk& chunk : chunks) text += view.Show(chunk);
+  for (const net::AnswerChunk& chunk : chunks) text += view.Show(chunk);
   return text + view.Finish();
 }
 
-const std::vector<AnswerChunk> kThoughtful = {
+const std::vector<net::AnswerChunk> kThoughtful = {
     {.reasoning = "\nlet "}, {.reasoning = "me see\n"}, {.content = "\n\n4"}, {.content = "2."}};
 
 TEST(AnswerView, APipeGetsTheContentAlone) {
@@ -34,7 +34,7 @@ TEST(AnswerView, StoppedWhileThinkingLeavesNoColourBehind) {
 }
 
 TEST(AnswerView, CallsComeOneByOne) {
-  const std::vector<AnswerChunk> calls = {
+  const std::vector<net::AnswerChunk> calls = {
       {.content = "Let me look."},
       {.calls = {{.index = 0, .id = "a", .name = "weather"}}},
       {.calls = {{.index = 0, .arguments = "{\"city\":"}}},
@@ -60,4 +60,4 @@ TEST(AnswerView, NothingThatAModelSaysDrivesTheTerminal) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using nlohmann::json;
@@ -117,4 +117,4 @@ TEST(ChatHistory, WrongFilesChangeNothing) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients

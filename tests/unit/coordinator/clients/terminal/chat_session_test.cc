@@ -9,7 +9,7 @@
 
 #include "tests/support/canned_server.h"
 
-namespace numoe {
+namespace numoe::clients {
 namespace {
 
 using nlohmann::json;
@@ -46,7 +46,7 @@ struct Person {
 
 // Types `lines` to a session with `server`; -> the messages of the last request.
 json Talk(const CannedServer& server, Person& person, std::deque<std::string> lines, bool stream = true) {
-  const auto client = *HttpClient::Create(*ParseUrl(server.url()), "");
+  const auto client = *net::HttpClient::Create(*net::ParseUrl(server.url()), "");
   ChatHistory history;
   history.SetModel("m");
   person.lines = std::move(lines);
@@ -108,7 +108,7 @@ TEST(ChatSession, InterruptStopsTheAnswerAndKeepsIt) {
     reply.hold = true;
     return reply;
   });
-  const auto client = *HttpClient::Create(*ParseUrl(server.url()), "");
+  const auto client = *net::HttpClient::Create(*net::ParseUrl(server.url()), "");
   Person person;
   Terminal terminal = person.terminal();
   terminal.print = [&](std::string_view text) {
@@ -199,4 +199,4 @@ TEST(ChatSession, HelpNamesEveryCommandAndExitLeaves) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::clients

@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 constexpr int kBlockTokens = 4;
@@ -240,4 +240,4 @@ TEST(BlockPoolDeathTest, WrongReleasesAreFound) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -20,7 +20,7 @@ SequencePtr Asking(SamplingParams sampling, int64_t cached = 0) {
   return s;
 }
 
-struct Refusing : TokenConstraint {
+struct Refusing : execution::TokenConstraint {
   absl::StatusOr<absl::Span<const uint64_t>> Mask() override { return absl::InternalError("no mask"); }
   void Accept(TokenId) override { ADD_FAILURE() << "nothing was drawn"; }
 };
@@ -31,7 +31,7 @@ TEST(BatchFillerTest, APartIsTheTokensBehindThoseThatAreCached) {
   std::vector<SequencePtr> running;
   running.push_back(Asking({}));
   running.push_back(Asking({}, 2));
-  const StepBatch& batch =
+  const execution::StepBatch& batch =
       filler.Fill({{.sequence = 1, .tokens = 2}, {.sequence = 0, .tokens = 3}}, running, false);
   EXPECT_TRUE(batch.deterministic);
   ASSERT_EQ(batch.sequences.size(), 2u);
@@ -66,11 +66,11 @@ TEST(BatchFillerTest, AModelThatDrawsIsToldHowWhereATokenIsToCome) {
   running.push_back(Asking({}, 1));              // mid-prompt
   running.push_back(Asking({.max_tokens = 0}));  // only its prompt was asked about
   running.push_back(Asking({.top_k = 9}, 3));
-  const StepBatch& batch = filler.Fill({{.sequence = 0, .tokens = 1},
-                                        {.sequence = 1, .tokens = 2},
-                                        {.sequence = 2, .tokens = 4},
-                                        {.sequence = 3, .tokens = 1}},
-                                       running, true);
+  const execution::StepBatch& batch = filler.Fill({{.sequence = 0, .tokens = 1},
+                                                   {.sequence = 1, .tokens = 2},
+                                                   {.sequence = 2, .tokens = 4},
+                                                   {.sequence = 3, .tokens = 1}},
+                                                  running, true);
   ASSERT_NE(batch.sequences[0].sample, nullptr);
   EXPECT_EQ(batch.sequences[0].sample->choice.top_k, 7);
   EXPECT_EQ(batch.sequences[0].sample->choice.position, 4);
@@ -87,10 +87,10 @@ TEST(BatchFillerTest, AConstraintThatFailsLeavesDrawingToTheHost) {
   running.push_back(
       std::make_unique<Sequence>(EngineRequest{.prompt = {5}, .constraint = std::make_unique<Refusing>()},
                                  SequenceLimits{.tokens_max = 20, .vocab = kVocab}));
-  const StepBatch& batch = filler.Fill({{.tokens = 1}}, running, true);
+  const execution::StepBatch& batch = filler.Fill({{.tokens = 1}}, running, true);
   EXPECT_EQ(batch.sequences[0].sample, nullptr);
   EXPECT_EQ(batch.sequences[0].logits_last, 1);
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

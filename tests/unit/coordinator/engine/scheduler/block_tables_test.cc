@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 constexpr int kBlock = 4;
@@ -113,4 +113,4 @@ TEST_F(BlockTablesTest, WhatADistrustedSequenceComputedIsNobodyElses) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

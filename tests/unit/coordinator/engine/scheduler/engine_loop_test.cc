@@ -12,12 +12,12 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/engine/scheduler/scripted_model.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 using ::testing::HasSubstr;
 
-class SwitchedBackend final : public ExpertBackend {
+class SwitchedBackend final : public execution::ExpertBackend {
  public:
   absl::Status Start(const LayerCallView&) override { return absl::OkStatus(); }
   absl::Status Finish(absl::Span<float>) override { return absl::OkStatus(); }
@@ -326,7 +326,7 @@ TEST_F(EngineTest, StopTokensEndASequence) {
 constexpr TokenId kEnd = 4;
 
 // Even tokens but the end's, five of them, and then the end; an error after `fails_after`.
-class FiveEvenTokens final : public TokenConstraint {
+class FiveEvenTokens final : public execution::TokenConstraint {
  public:
   explicit FiveEvenTokens(int fails_after = 100) : fails_after_(fails_after) {}
   absl::StatusOr<absl::Span<const uint64_t>> Mask() override {
@@ -472,4 +472,4 @@ TEST_F(EngineTest, DrainRefusesNewAndFinishesRunning) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

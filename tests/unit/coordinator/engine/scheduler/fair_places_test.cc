@@ -4,7 +4,7 @@
 #include "coordinator/engine/scheduler/scheduler_limits.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -64,4 +64,4 @@ TEST(FairPlacesTest, TheLastGivesItsPlaceUpOnceSomebodyHasWaitedForLong) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -104,4 +104,4 @@ TEST(TenantLinesTest, AFullQueueTakesTheFirstOfEveryTenantAndAtMostTwiceItsSizeB
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -8,7 +8,7 @@
 #include "coordinator/engine/scheduler/scheduler_limits.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 using Weights = std::map<int, int>;
@@ -100,4 +100,4 @@ TEST(FairSharesTest, AWeightMayChange) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/engine/scheduler/simulation.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 std::vector<TokenId> RandomPrompt(std::mt19937& random, size_t tokens) {
@@ -18,7 +18,7 @@ std::vector<TokenId> RandomPrompt(std::mt19937& random, size_t tokens) {
 
 SimulationOptions Options(int sequences_max, int kv_tokens, bool prefix_caching = true) {
   return {.engine = {.limits = {.sequences_max = sequences_max, .step_tokens = 2048},
-                     .kv_blocks = kv_tokens / kKvBlockTokens,
+                     .kv_blocks = kv_tokens / execution::kKvBlockTokens,
                      .max_model_len = 200'000,
                      .vocab = ScriptedModel::kVocab,
                      .prefix_caching = prefix_caching}};
@@ -101,4 +101,4 @@ TEST(SchedulerLoadTest, ALongPromptDoesNotStopThoseWhoDecode) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

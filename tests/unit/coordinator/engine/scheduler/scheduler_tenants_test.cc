@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/engine/scheduler/simulation.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 constexpr int kPromptTokens = 20;
@@ -170,4 +170,4 @@ TEST_F(TenantsTest, WhoHasMostGivesWayWhenRoomRunsOut) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

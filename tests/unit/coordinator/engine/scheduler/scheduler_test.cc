@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "tests/unit/coordinator/engine/scheduler/simulation.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 using ::testing::HasSubstr;
@@ -25,7 +25,7 @@ constexpr TokenId kSchedulerEnd = 3;
 
 // So many even tokens, and then the end. Asked once for each, whatever is lost, preempted or left to the
 // host.
-class EvenTokens final : public TokenConstraint {
+class EvenTokens final : public execution::TokenConstraint {
  public:
   explicit EvenTokens(int count) : left_(count) {}
   absl::StatusOr<absl::Span<const uint64_t>> Mask() override {
@@ -115,7 +115,8 @@ std::vector<SimulatedRequest> RandomRequests(std::mt19937& random) {
   return requests;
 }
 
-void ExpectSame(const std::vector<TokenLogprobs>& a, const std::vector<TokenLogprobs>& b) {
+void ExpectSame(const std::vector<execution::TokenLogprobs>& a,
+                const std::vector<execution::TokenLogprobs>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_EQ(a[i].chosen.token, b[i].chosen.token);
@@ -343,7 +344,7 @@ TEST(SchedulerTest, ARowThatIsNoNumbersFailsItsSequenceWhoeverDraws) {
 }
 
 // Fails when it is asked for the third token.
-class FailingConstraint final : public TokenConstraint {
+class FailingConstraint final : public execution::TokenConstraint {
  public:
   absl::StatusOr<absl::Span<const uint64_t>> Mask() override {
     if (++asked_ == 3) return absl::ResourceExhaustedError("too ambiguous");
@@ -389,4 +390,4 @@ TEST(SchedulerTest, WrongParametersAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -13,16 +13,16 @@
 #include "coordinator/execution/sampling/sampler.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::engine {
 
-class ScriptedModel final : public Model {
+class ScriptedModel final : public execution::Model {
  public:
   static constexpr int kVocab = 97;
   static constexpr float kLikely = 10.0f;  // the next token's logit; the others' are 0
   ScriptedModel(int blocks, int block_tokens)
       : block_tokens_(block_tokens), rows_(static_cast<size_t>(blocks) * block_tokens, -1) {}
 
-  absl::StatusOr<StepLogits> Forward(const StepBatch& batch) override {
+  absl::StatusOr<execution::StepLogits> Forward(const execution::StepBatch& batch) override {
     ++steps_;
     largest_batch_ = std::max<int>(largest_batch_, static_cast<int>(batch.sequences.size()));
     if (failures_left_ > 0) {
@@ -31,7 +31,7 @@ class ScriptedModel final : public Model {
     }
     logits_.clear();
     drawn_.clear();
-    for (const StepSequence& s : batch.sequences) {
+    for (const execution::StepSequence& s : batch.sequences) {
       for (size_t i = 0; i < s.tokens.size(); ++i) Row(s, s.position + static_cast<int64_t>(i)) = s.tokens[i];
       if (s.logits_last == 0) continue;
       uint64_t hash = 17;
@@ -43,10 +43,10 @@ class ScriptedModel final : public Model {
       EXPECT_TRUE(draws_ || s.sample == nullptr) << "nobody said that this model draws";
       if (s.sample != nullptr && hash % 3 != 0) DrawLastRow(*s.sample);
     }
-    return StepLogits{.rows = static_cast<int>(logits_.size()) / kVocab,
-                      .vocab_size = kVocab,
-                      .values = logits_,
-                      .drawn = drawn_};
+    return execution::StepLogits{.rows = static_cast<int>(logits_.size()) / kVocab,
+                                 .vocab_size = kVocab,
+                                 .values = logits_,
+                                 .drawn = drawn_};
   }
   bool CanDraw() const override { return draws_; }
   const ModelConfig& config() const override { return config_; }
@@ -72,7 +72,7 @@ class ScriptedModel final : public Model {
   std::atomic<int> largest_batch_{0};
 
  private:
-  TokenId& Row(const StepSequence& s, int64_t position) {
+  TokenId& Row(const execution::StepSequence& s, int64_t position) {
     return rows_[static_cast<size_t>(s.blocks[static_cast<size_t>(position / block_tokens_)]) *
                      block_tokens_ +
                  static_cast<size_t>(position % block_tokens_)];
@@ -83,18 +83,20 @@ class ScriptedModel final : public Model {
     if (nan_token_ >= 0 && token == static_cast<uint64_t>(nan_token_)) logits_.back() = 0.0f / 0.0f;
     if (draws_) drawn_.emplace_back();
   }
-  void DrawLastRow(const SampleSpec& spec) {
+  void DrawLastRow(const execution::SampleSpec& spec) {
     const absl::Span<const float> row = absl::MakeConstSpan(logits_).last(kVocab);
     drawn_.back() = Draw(row, spec);
     logits_.resize(logits_.size() - kVocab);
     ++rows_drawn_;
   }
-  static absl::StatusOr<DrawnToken> Draw(absl::Span<const float> row, const SampleSpec& spec) {
-    const absl::StatusOr<TokenId> token = Sampler(spec.vocab).Sample(row, spec.choice);
+  static absl::StatusOr<execution::DrawnToken> Draw(absl::Span<const float> row,
+                                                    const execution::SampleSpec& spec) {
+    const absl::StatusOr<TokenId> token = execution::Sampler(spec.vocab).Sample(row, spec.choice);
     if (!token.ok()) return token.status();
-    DrawnToken drawn{.token = *token, .logprobs = {}};
+    execution::DrawnToken drawn{.token = *token, .logprobs = {}};
     if (spec.logprobs) {
-      const auto found = ReadLogprobs(row.first(static_cast<size_t>(spec.vocab)), *token, *spec.logprobs);
+      const auto found =
+          execution::ReadLogprobs(row.first(static_cast<size_t>(spec.vocab)), *token, *spec.logprobs);
       if (!found.ok()) return found.status();
       drawn.logprobs.push_back(*found);
     }
@@ -104,8 +106,8 @@ class ScriptedModel final : public Model {
   const int block_tokens_;
   std::vector<TokenId> rows_;
   std::vector<float> logits_;
-  std::vector<DrawnRow> drawn_;
+  std::vector<execution::DrawnRow> drawn_;
   ModelConfig config_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 using ::testing::HasSubstr;
@@ -91,4 +91,4 @@ TEST(SequenceTest, PriorityComesBeforeArrival) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -83,4 +83,4 @@ TEST(SequenceViewsTest, WhoseSequencesWaitOrComputePromptsContend) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -16,16 +16,16 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/engine/scheduler/scripted_model.h"
 
-namespace numoe {
+namespace numoe::engine {
 
 /// What a step takes, in seconds.
 struct StepCost {
   double step = 0.040;
   double token = 0.001;     // for each new token
   double row = 0.00000001;  // for each cached row that a new token attends to
-  double Of(const StepBatch& batch) const {
+  double Of(const execution::StepBatch& batch) const {
     double seconds = step;
-    for (const StepSequence& s : batch.sequences) {
+    for (const execution::StepSequence& s : batch.sequences) {
       const auto tokens = static_cast<double>(s.tokens.size());
       seconds += tokens * (token + row * (static_cast<double>(s.position) + tokens / 2));
     }
@@ -42,13 +42,13 @@ struct SimulatedRequest {
   int priority = 0;
   double cancel_at_s = 1e18;
   double deadline_s = 1e18;  // from its arrival
-  std::function<std::unique_ptr<TokenConstraint>()> constraint = [] { return nullptr; };
+  std::function<std::unique_ptr<execution::TokenConstraint>()> constraint = [] { return nullptr; };
 };
 
 struct SimulatedAnswer {
   std::vector<TokenId> tokens;
   std::vector<double> times_s;  // [tokens]
-  std::vector<TokenLogprobs> logprobs, prompt_logprobs;
+  std::vector<execution::TokenLogprobs> logprobs, prompt_logprobs;
   FinishReason finish = FinishReason::kNone;
   absl::Status error;
   double end_s = -1;
@@ -111,11 +111,11 @@ class Simulation {
  private:
   static constexpr int kTurnsMax = 2'000'000;
 
-  class TimedModel final : public Model {
+  class TimedModel final : public execution::Model {
    public:
     TimedModel(Simulation& simulation, int blocks, int block_tokens)
         : scripted_(blocks, block_tokens), simulation_(simulation) {}
-    absl::StatusOr<StepLogits> Forward(const StepBatch& batch) override {
+    absl::StatusOr<execution::StepLogits> Forward(const execution::StepBatch& batch) override {
       const double begin = simulation_.now_s_;
       simulation_.now_s_ += simulation_.options_.cost.Of(batch);
       if (simulation_.IsAway(begin, simulation_.now_s_)) return absl::UnavailableError("simulated loss");
@@ -130,7 +130,7 @@ class Simulation {
     Simulation& simulation_;
   };
 
-  class Backend final : public ExpertBackend {
+  class Backend final : public execution::ExpertBackend {
    public:
     explicit Backend(Simulation& simulation) : simulation_(simulation) {}
     absl::Status Start(const LayerCallView&) override { return absl::OkStatus(); }
@@ -222,4 +222,4 @@ class Simulation {
   Scheduler scheduler_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::engine

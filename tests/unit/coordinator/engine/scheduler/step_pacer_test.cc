@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 struct Machine {
@@ -78,4 +78,4 @@ TEST(StepPacerTest, NobodyDecodesOrNoLimitMeansAll) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

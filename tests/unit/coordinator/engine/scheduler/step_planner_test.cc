@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 struct State {
@@ -329,4 +329,4 @@ TEST(StepPlannerTest, NobodyOvertakesATenantWhoseTurnItIsForWantOfRoom) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 constexpr int kVocab = 70;
 
 // Allows the tokens of one bit mask, and keeps what it was told.
-class Fixed final : public TokenConstraint {
+class Fixed final : public execution::TokenConstraint {
  public:
   explicit Fixed(std::vector<TokenId> allowed) : mask_(2) {
     for (const TokenId token : allowed) mask_[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);
@@ -36,7 +36,8 @@ class Fixed final : public TokenConstraint {
   std::vector<uint64_t> mask_;
 };
 
-SequencePtr Greedy(SamplingParams sampling = {}, std::unique_ptr<TokenConstraint> constraint = nullptr) {
+SequencePtr Greedy(SamplingParams sampling = {},
+                   std::unique_ptr<execution::TokenConstraint> constraint = nullptr) {
   sampling.temperature = 0;
   EngineRequest request{.prompt = {1, 2, 3}, .sampling = std::move(sampling)};
   request.constraint = std::move(constraint);
@@ -86,7 +87,7 @@ TEST(TokenDrawerTest, WhatADeviceDrewIsTakenAndTold) {
   auto constraint = std::make_unique<Fixed>(std::vector<TokenId>{3, 4});
   Fixed& fixed = *constraint;
   const auto s = Greedy({.frequency_penalty = 2}, std::move(constraint));
-  const absl::StatusOr<DrawnToken> drawn = DrawnToken{.token = 4};
+  const absl::StatusOr<execution::DrawnToken> drawn = execution::DrawnToken{.token = 4};
   EXPECT_EQ(drawer.Draw(*s, {.drawn = &drawn})->token, 4);
   EXPECT_THAT(fixed.accepted, ElementsAre(4));
   EXPECT_EQ(drawer.Draw(*s, {.logits = Ascending()})->token, 3) << "4 was counted, and is penalised";
@@ -106,7 +107,7 @@ TEST(TokenDrawerTest, ErrorsFailTheSequence) {
   std::vector<float> broken = Ascending();
   broken[8] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(absl::IsDataLoss(drawer.Draw(*Greedy(), {.logits = broken}).status()));
-  const absl::StatusOr<DrawnToken> lost = absl::DataLossError("device");
+  const absl::StatusOr<execution::DrawnToken> lost = absl::DataLossError("device");
   EXPECT_TRUE(absl::IsDataLoss(drawer.Draw(*Greedy(), {.drawn = &lost}).status()));
 }
 
@@ -129,8 +130,9 @@ TEST(TokenDrawerTest, ProbabilitiesAreTheModelsOwn) {
 
 TEST(StepRowsTest, RowsThatWereDrawnHaveNoLogits) {
   const std::vector<float> values = {1, 2, 3, 4};
-  const std::vector<DrawnRow> drawn = {std::nullopt, DrawnToken{.token = 9}, std::nullopt};
-  const StepLogits logits{.rows = 2, .vocab_size = 2, .values = values, .drawn = drawn};
+  const std::vector<execution::DrawnRow> drawn = {std::nullopt, execution::DrawnToken{.token = 9},
+                                                  std::nullopt};
+  const execution::StepLogits logits{.rows = 2, .vocab_size = 2, .values = values, .drawn = drawn};
   StepRows rows(logits);
   EXPECT_THAT(rows.Next().logits, ElementsAre(1, 2));
   EXPECT_EQ((*rows.Next().drawn)->token, 9);
@@ -142,4 +144,4 @@ TEST(StepRowsTest, RowsThatWereDrawnHaveNoLogits) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::engine

@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 RopeConfig Yarn(double theta, double factor, double beta_fast, double beta_slow) {
@@ -72,4 +72,4 @@ TEST(RopeTest, MultiplierIsTheRatioOfTheTwoScales) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 struct Recorder {
@@ -69,4 +69,4 @@ TEST(StepClockTest, EveryPartHasItsName) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

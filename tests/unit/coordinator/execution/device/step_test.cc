@@ -5,7 +5,7 @@
 #include "coordinator/execution/device/cpu/cpu_device.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 constexpr int kHidden = 8, kRoutes = 2;
@@ -136,4 +136,4 @@ TEST_F(StepDeathTest, RowsOfAHalfNeedAStepInHalves) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

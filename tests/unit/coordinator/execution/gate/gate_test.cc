@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using ::testing::ElementsAre;
@@ -165,4 +165,4 @@ TEST(GateTest, SoftmaxTopKRaw) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

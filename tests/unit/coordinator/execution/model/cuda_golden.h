@@ -30,7 +30,7 @@
 #include "tests/support/faulty_backend.h"
 #include "tests/support/test_runtime.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 inline constexpr int kBlocks = 24;
 inline constexpr int kSlots = 3;          // of hot experts in each layer, empty but where a test fills them
@@ -58,7 +58,7 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
         GetParam().name == "nano" ? "deploy/models/nano" : data / GetParam().name;
     checkpoint_ = *Checkpoint::Open(dir);
     config_ = *ReadModelConfig(dir);
-    executor_ = *ExpertExecutor::Load(
+    executor_ = *worker::ExpertExecutor::Load(
         *checkpoint_, config_, {.precision = Precision::kFloat, .threads = 2, .memory = {.shared = true}});
     Serve();
     auto workers = ExpertFanOut::Connect({.addresses = {address_},
@@ -102,12 +102,13 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
             .observe_way = [this](StepWay way) { ways_.push_back(way); }};
   }
   void Serve() {
-    auto service = WorkerService::Start(*executor_, {.listen = address_,
-                                                     .hidden_size = config_.hidden_size,
-                                                     .num_experts = config_.num_experts,
-                                                     .experts_per_token = config_.experts_per_token,
-                                                     .mapped_weights = executor_->Weights().Directory(),
-                                                     .experts_fd = executor_->Weights().memory.fd()});
+    auto service =
+        worker::WorkerService::Start(*executor_, {.listen = address_,
+                                                  .hidden_size = config_.hidden_size,
+                                                  .num_experts = config_.num_experts,
+                                                  .experts_per_token = config_.experts_per_token,
+                                                  .mapped_weights = executor_->Weights().Directory(),
+                                                  .experts_fd = executor_->Weights().memory.fd()});
     ASSERT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
   }
@@ -195,8 +196,8 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
   Metrics metrics_{MetricOwner::kCoordinator};
   std::unique_ptr<Checkpoint> checkpoint_;
   ModelConfig config_;
-  std::unique_ptr<ExpertExecutor> executor_;
-  std::unique_ptr<WorkerService> service_;
+  std::unique_ptr<worker::ExpertExecutor> executor_;
+  std::unique_ptr<worker::WorkerService> service_;
   std::unique_ptr<ExpertFanOut> workers_;
   std::unique_ptr<FaultyBackend> faulty_;  // before the workers, where a test loses calls; through the host
   std::unique_ptr<cuda::CudaDevice> device_;
@@ -204,4 +205,4 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
   std::unique_ptr<Model> model_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

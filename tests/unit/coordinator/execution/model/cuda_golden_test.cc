@@ -20,7 +20,7 @@
 #include "coordinator/execution/sampling/sampler.h"
 #include "tests/support/delaying_backend.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 TEST_P(CudaGoldenTest, PromptThenTokenByTokenMatchesTheReference) {
@@ -259,4 +259,4 @@ INSTANTIATE_TEST_SUITE_P(All, CudaDeferralTest,
                          [](const auto& param_info) { return Name(param_info.param); });
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -3,7 +3,7 @@
 // call is lost.
 #include "tests/unit/coordinator/execution/model/cuda_golden.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 class CudaOverlapTest : public CudaGoldenTest {
@@ -127,4 +127,4 @@ INSTANTIATE_TEST_SUITE_P(All, CudaOverlapTest,
                          [](const auto& param_info) { return Name(param_info.param); });
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

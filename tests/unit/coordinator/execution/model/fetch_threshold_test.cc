@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 TEST(FetchThresholdTest, LiesWhereTheWorkersTakeAsLongAsTheFetch) {
@@ -86,4 +86,4 @@ TEST(FetchThresholdTest, ALostWorkerIsAnError) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

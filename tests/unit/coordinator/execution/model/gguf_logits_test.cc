@@ -20,7 +20,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/gguf_conversion.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // Logits at every position of one prompt; inputs of matrices stay fp32. `format` is how experts are held,
@@ -29,14 +29,14 @@ std::vector<float> LogitsOf(const Checkpoint& checkpoint, const ModelConfig& con
                             const std::vector<TokenId>& tokens, const std::string& format, int workers = 1) {
   const auto held = ParseWeightFormatOrAuto(format);
   EXPECT_TRUE(held.ok()) << held.status();
-  std::vector<std::unique_ptr<ExpertExecutor>> executors;
+  std::vector<std::unique_ptr<worker::ExpertExecutor>> executors;
   std::vector<LayerExecutor*> slices;
   for (int w = 0; w < workers; ++w) {
-    auto executor = ExpertExecutor::Load(checkpoint, config,
-                                         {.slice = {.worker_index = w, .worker_count = workers},
-                                          .format = *held,
-                                          .precision = Precision::kFloat,
-                                          .threads = 2});
+    auto executor = worker::ExpertExecutor::Load(checkpoint, config,
+                                                 {.slice = {.worker_index = w, .worker_count = workers},
+                                                  .format = *held,
+                                                  .precision = Precision::kFloat,
+                                                  .threads = 2});
     EXPECT_TRUE(executor.ok()) << executor.status();
     executors.push_back(*std::move(executor));
     slices.push_back(executors.back().get());
@@ -340,4 +340,4 @@ TEST(GgufSliceTest, WorkersShareBlocksOf32) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

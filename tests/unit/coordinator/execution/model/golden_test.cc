@@ -25,7 +25,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/delaying_backend.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 constexpr int kGoldenBlockTokens = 4;
@@ -36,7 +36,7 @@ constexpr double kFp8CacheError = 0.15, kFp8CacheErrorTrained = 0.02;
 
 struct Golden {
   std::string name;
-  SliceMode mode;
+  worker::SliceMode mode;
   int workers;
   std::string expected = name;  // another form of a checkpoint has the logits of that one
   CacheType cache = CacheType::kBf16;
@@ -56,7 +56,7 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
     ASSERT_TRUE(config.ok()) << config.status();
     std::vector<LayerExecutor*>& slices = slices_;
     for (int w = 0; w < GetParam().workers; ++w) {
-      auto executor = ExpertExecutor::Load(
+      auto executor = worker::ExpertExecutor::Load(
           *checkpoint_, *config,
           {.slice = {.mode = GetParam().mode, .worker_index = w, .worker_count = GetParam().workers},
            .precision = Precision::kFloat,
@@ -137,7 +137,7 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
   double tolerance_ = 0;
   std::vector<KvBlockId> blocks_ = {31, 2, 17, 5, 39, 0, 8, 22, 13, 1, 30, 4};
   std::unique_ptr<Checkpoint> checkpoint_;
-  std::vector<std::unique_ptr<ExpertExecutor>> executors_;
+  std::vector<std::unique_ptr<worker::ExpertExecutor>> executors_;
   std::vector<LayerExecutor*> slices_;
   std::unique_ptr<LocalBackend> backend_;
   std::unique_ptr<CpuDevice> device_;
@@ -203,7 +203,8 @@ TEST_P(GoldenTest, SequencesInOneStepDoNotDisturbEachOther) {
 }
 
 std::string Name(const ::testing::TestParamInfo<Golden>& info) {
-  std::string name = info.param.name + (info.param.mode == SliceMode::kExpert ? "_expert" : "_intermediate") +
+  std::string name = info.param.name +
+                     (info.param.mode == worker::SliceMode::kExpert ? "_expert" : "_intermediate") +
                      std::to_string(info.param.workers);
   if (info.param.cache == CacheType::kFp8) name += "_fp8_cache";
   std::replace(name.begin(), name.end(), '-', '_');
@@ -212,27 +213,32 @@ std::string Name(const ::testing::TestParamInfo<Golden>& info) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, GoldenTest,
-    ::testing::Values(
-        Golden{"deepseek-v3-bf16", SliceMode::kIntermediate, 1},
-        Golden{"deepseek-v3-bf16", SliceMode::kExpert, 3}, Golden{"kimi-k2-fp8", SliceMode::kIntermediate, 2},
-        Golden{"kimi-k2-thinking-int4", SliceMode::kIntermediate, 1},
-        Golden{"kimi-k2-thinking-int4", SliceMode::kIntermediate, 2},
-        Golden{"kimi-k2-thinking-int4", SliceMode::kExpert, 2},
-        Golden{"kimi-k25-int4", SliceMode::kIntermediate, 2},
-        Golden{"qwen3-moe-bf16", SliceMode::kIntermediate, 2},
-        Golden{"qwen3-moe-fp8", SliceMode::kIntermediate, 2}, Golden{"qwen3-moe-fp8", SliceMode::kExpert, 2},
-        Golden{"tiny-chat", SliceMode::kIntermediate, 2},
-        Golden{"tiny-chat-gguf", SliceMode::kIntermediate, 2, "tiny-chat"},
-        Golden{"nano", SliceMode::kIntermediate, 2}, Golden{"nano", SliceMode::kExpert, 3},
-        Golden{.name = "deepseek-v3-bf16",
-               .mode = SliceMode::kIntermediate,
-               .workers = 1,
-               .cache = CacheType::kFp8},
-        Golden{.name = "qwen3-moe-bf16",
-               .mode = SliceMode::kIntermediate,
-               .workers = 2,
-               .cache = CacheType::kFp8},
-        Golden{.name = "nano", .mode = SliceMode::kIntermediate, .workers = 2, .cache = CacheType::kFp8}),
+    ::testing::Values(Golden{"deepseek-v3-bf16", worker::SliceMode::kIntermediate, 1},
+                      Golden{"deepseek-v3-bf16", worker::SliceMode::kExpert, 3},
+                      Golden{"kimi-k2-fp8", worker::SliceMode::kIntermediate, 2},
+                      Golden{"kimi-k2-thinking-int4", worker::SliceMode::kIntermediate, 1},
+                      Golden{"kimi-k2-thinking-int4", worker::SliceMode::kIntermediate, 2},
+                      Golden{"kimi-k2-thinking-int4", worker::SliceMode::kExpert, 2},
+                      Golden{"kimi-k25-int4", worker::SliceMode::kIntermediate, 2},
+                      Golden{"qwen3-moe-bf16", worker::SliceMode::kIntermediate, 2},
+                      Golden{"qwen3-moe-fp8", worker::SliceMode::kIntermediate, 2},
+                      Golden{"qwen3-moe-fp8", worker::SliceMode::kExpert, 2},
+                      Golden{"tiny-chat", worker::SliceMode::kIntermediate, 2},
+                      Golden{"tiny-chat-gguf", worker::SliceMode::kIntermediate, 2, "tiny-chat"},
+                      Golden{"nano", worker::SliceMode::kIntermediate, 2},
+                      Golden{"nano", worker::SliceMode::kExpert, 3},
+                      Golden{.name = "deepseek-v3-bf16",
+                             .mode = worker::SliceMode::kIntermediate,
+                             .workers = 1,
+                             .cache = CacheType::kFp8},
+                      Golden{.name = "qwen3-moe-bf16",
+                             .mode = worker::SliceMode::kIntermediate,
+                             .workers = 2,
+                             .cache = CacheType::kFp8},
+                      Golden{.name = "nano",
+                             .mode = worker::SliceMode::kIntermediate,
+                             .workers = 2,
+                             .cache = CacheType::kFp8}),
     Name);
 
 // --- expert deferral ---------------------------------------------------------------------------------------
@@ -311,12 +317,13 @@ TEST_P(DeferralTest, OnlyStepsOfSingleTokensDefer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Deferral, DeferralTest,
-                         ::testing::Values(Golden{"deepseek-v3-bf16", SliceMode::kExpert, 3},
-                                           Golden{"kimi-k2-thinking-int4", SliceMode::kIntermediate, 2},
-                                           Golden{"tiny-chat", SliceMode::kIntermediate, 1},
-                                           Golden{"qwen3-moe-bf16", SliceMode::kIntermediate, 2},
-                                           Golden{"nano", SliceMode::kIntermediate, 2}),
+                         ::testing::Values(Golden{"deepseek-v3-bf16", worker::SliceMode::kExpert, 3},
+                                           Golden{"kimi-k2-thinking-int4", worker::SliceMode::kIntermediate,
+                                                  2},
+                                           Golden{"tiny-chat", worker::SliceMode::kIntermediate, 1},
+                                           Golden{"qwen3-moe-bf16", worker::SliceMode::kIntermediate, 2},
+                                           Golden{"nano", worker::SliceMode::kIntermediate, 2}),
                          [](const auto& param_info) { return Name(param_info); });
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

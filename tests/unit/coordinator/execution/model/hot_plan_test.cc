@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using ::testing::HasSubstr;
@@ -97,4 +97,4 @@ TEST(ExpertHeatTest, SurvivesARestartAndRefusesWhatIsNotItsOwn) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

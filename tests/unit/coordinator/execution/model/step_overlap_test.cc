@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using Duration = std::function<double(bool halves, int step)>;
@@ -106,4 +106,4 @@ TEST(StepOverlapTest, FetchedStepsDoNotCount) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/faulty_backend.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 constexpr int kOverlapBlockTokens = 4;
@@ -38,9 +38,10 @@ class TwoBatchOverlapTest : public ::testing::TestWithParam<const char*> {
     checkpoint_ = *std::move(checkpoint);
     config_ = *ReadModelConfig(dir);
     for (int w = 0; w < 2; ++w) {
-      auto executor = ExpertExecutor::Load(
+      auto executor = worker::ExpertExecutor::Load(
           *checkpoint_, config_,
-          {.slice = {.mode = SliceMode::kExpert, .worker_index = w, .worker_count = 2}, .threads = 2});
+          {.slice = {.mode = worker::SliceMode::kExpert, .worker_index = w, .worker_count = 2},
+           .threads = 2});
       ASSERT_TRUE(executor.ok()) << executor.status();
       executors_.push_back(*std::move(executor));
     }
@@ -106,7 +107,7 @@ class TwoBatchOverlapTest : public ::testing::TestWithParam<const char*> {
 
   std::unique_ptr<Checkpoint> checkpoint_;
   ModelConfig config_;
-  std::vector<std::unique_ptr<ExpertExecutor>> executors_;
+  std::vector<std::unique_ptr<worker::ExpertExecutor>> executors_;
   std::unique_ptr<LocalBackend> local_;
   std::unique_ptr<FaultyBackend> backend_;
   std::unique_ptr<CpuDevice> device_;
@@ -211,4 +212,4 @@ INSTANTIATE_TEST_SUITE_P(All, TwoBatchOverlapTest,
                          });
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

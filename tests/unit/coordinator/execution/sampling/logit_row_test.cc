@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -64,4 +64,4 @@ TEST(LogitRowTest, SumsOfAnyLength) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -8,7 +8,7 @@
 #include "coordinator/execution/sampling/sampler.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 constexpr int kVocab = 50;
@@ -162,4 +162,4 @@ TEST(LogitRulesTest, NoBiasRevivesWhatAMaskForbids) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 double LogTotal(const std::vector<float>& logits) {
@@ -74,4 +74,4 @@ TEST(LogprobsTest, ARowThatIsNotOfNumbersIsRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

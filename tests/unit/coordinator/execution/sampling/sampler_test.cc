@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 const std::vector<float> kLogits = {0.0f, 2.0f, 1.0f, -1.0f, 2.0f};
@@ -210,4 +210,4 @@ TEST(SamplerTest, TheBestIsFoundWhereverItIs) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

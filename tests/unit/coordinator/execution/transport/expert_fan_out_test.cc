@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/execution/transport/formula_workers.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using ::testing::HasSubstr;
@@ -301,4 +301,4 @@ TEST_F(ExpertFanOutTest, NoDirectCallsThroughAStream) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -15,7 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using ::testing::HasSubstr;
@@ -145,12 +145,12 @@ class SharedWorkerTest : public ExpertMemoryTest {
  protected:
   void Serve(int fd) {
     service_.reset();
-    auto service = WorkerService::Start(executor_, {.listen = address_,
-                                                    .hidden_size = 64,
-                                                    .num_experts = kExperts,
-                                                    .experts_per_token = 2,
-                                                    .mapped_weights = Directory(),
-                                                    .experts_fd = fd});
+    auto service = worker::WorkerService::Start(executor_, {.listen = address_,
+                                                            .hidden_size = 64,
+                                                            .num_experts = kExperts,
+                                                            .experts_per_token = 2,
+                                                            .mapped_weights = Directory(),
+                                                            .experts_fd = fd});
     ASSERT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
   }
@@ -166,7 +166,7 @@ class SharedWorkerTest : public ExpertMemoryTest {
   const std::string address_ = "unix:" + ::testing::TempDir() + "/experts-" + std::to_string(getpid());
   NoWork executor_;
   Metrics metrics_{MetricOwner::kCoordinator};
-  std::unique_ptr<WorkerService> service_;
+  std::unique_ptr<worker::WorkerService> service_;
 };
 
 TEST_F(SharedWorkerTest, WhoWantsThemMapsTheWorkersWeights) {
@@ -238,4 +238,4 @@ TEST_F(SharedWorkerTest, AWorkerThatComesBackIsMappedAnewAndTheOldMemoryGivenUp)
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using ::testing::ElementsAre;
@@ -37,4 +37,4 @@ TEST(ExpertRowsJsonTest, HasTheLayersWithExperts) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -17,7 +17,7 @@
 #include "expert_worker/service/worker_service.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 // Something an executor could compute, different for every slice, layer, expert and channel.
 class Formula final : public LayerExecutor {
@@ -66,21 +66,21 @@ class FormulaWorkers : public ::testing::Test {
   static constexpr uint64_t kFingerprint = 42;
   static constexpr int64_t kPatienceMs = 120'000;  // under TSan on a busy machine one call can take seconds
 
-  std::unique_ptr<WorkerService> Serve(int index, int count, const std::string& listen,
-                                       uint64_t fingerprint = kFingerprint,
-                                       const ExpertStatistics* statistics = nullptr,
-                                       bool slice_by_expert = false) {
+  std::unique_ptr<worker::WorkerService> Serve(int index, int count, const std::string& listen,
+                                               uint64_t fingerprint = kFingerprint,
+                                               const worker::ExpertStatistics* statistics = nullptr,
+                                               bool slice_by_expert = false) {
     formulas_.push_back(std::make_unique<Formula>(index));
-    auto service = WorkerService::Start(*formulas_.back(), {.listen = listen,
-                                                            .model_fingerprint = fingerprint,
-                                                            .slice_by_expert = slice_by_expert,
-                                                            .worker_index = index,
-                                                            .worker_count = count,
-                                                            .hidden_size = kHidden,
-                                                            .num_experts = kExperts,
-                                                            .experts_per_token = 2,
-                                                            .description = "formula",
-                                                            .statistics = statistics});
+    auto service = worker::WorkerService::Start(*formulas_.back(), {.listen = listen,
+                                                                    .model_fingerprint = fingerprint,
+                                                                    .slice_by_expert = slice_by_expert,
+                                                                    .worker_index = index,
+                                                                    .worker_count = count,
+                                                                    .hidden_size = kHidden,
+                                                                    .num_experts = kExperts,
+                                                                    .experts_per_token = 2,
+                                                                    .description = "formula",
+                                                                    .statistics = statistics});
     EXPECT_TRUE(service.ok()) << service.status();
     return service.ok() ? *std::move(service) : nullptr;
   }
@@ -159,4 +159,4 @@ class FormulaWorkers : public ::testing::Test {
   std::vector<ExpertId> experts_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

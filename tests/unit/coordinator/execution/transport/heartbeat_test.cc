@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/cut_relay.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using ::testing::HasSubstr;
@@ -38,11 +38,11 @@ class Zeros final : public LayerExecutor {
 class HeartbeatTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto service = WorkerService::Start(zeros_, {.listen = "127.0.0.1:0",
-                                                 .hidden_size = 4,
-                                                 .num_experts = 2,
-                                                 .experts_per_token = 1,
-                                                 .description = "zeros"});
+    auto service = worker::WorkerService::Start(zeros_, {.listen = "127.0.0.1:0",
+                                                         .hidden_size = 4,
+                                                         .num_experts = 2,
+                                                         .experts_per_token = 1,
+                                                         .description = "zeros"});
     ASSERT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
     const std::string& address = service_->address();
@@ -93,7 +93,7 @@ class HeartbeatTest : public ::testing::Test {
 
   Metrics metrics_{MetricOwner::kCoordinator};
   Zeros zeros_;
-  std::unique_ptr<WorkerService> service_;
+  std::unique_ptr<worker::WorkerService> service_;
   std::unique_ptr<CutRelay> relay_;
   std::unique_ptr<ExpertFanOut> workers_;
 };
@@ -198,4 +198,4 @@ TEST_F(HeartbeatTest, ItEndsWhileAQuestionWaits) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using ::testing::ElementsAre;
@@ -72,4 +72,4 @@ TEST_F(LocalBackendTest, AnErrorOfOneSliceIsTheCalls) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
 
-namespace numoe {
+namespace numoe::execution {
 
 class LyingWorker final : public v1::ExpertWorker::Service {
  public:
@@ -58,4 +58,4 @@ class LyingWorker final : public v1::ExpertWorker::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::execution

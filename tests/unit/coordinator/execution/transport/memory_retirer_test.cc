@@ -9,7 +9,7 @@
 #include "common/topology/node_memory.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // What a device pins memory with; its end is what takes long.
@@ -101,4 +101,4 @@ TEST_F(MemoryRetirerTest, ItEndsWithMemoryThatIsInUse) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

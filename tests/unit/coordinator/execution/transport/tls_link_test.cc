@@ -14,7 +14,7 @@
 #include "tests/support/safetensors_writer.h"
 #include "tests/support/test_authority.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using ::testing::AllOf;
@@ -39,12 +39,12 @@ class TlsLinkTest : public ::testing::Test {
     Serve(WriteIdentity(folder_.path(), "worker", pair, ca_pem), listen);
   }
   void Serve(const TlsFiles& tls = {}, const std::string& listen = "127.0.0.1:0") {
-    auto service = WorkerService::Start(ones_, {.listen = listen,
-                                                .hidden_size = 4,
-                                                .num_experts = 2,
-                                                .experts_per_token = 1,
-                                                .description = "ones",
-                                                .tls = tls});
+    auto service = worker::WorkerService::Start(ones_, {.listen = listen,
+                                                        .hidden_size = 4,
+                                                        .num_experts = 2,
+                                                        .experts_per_token = 1,
+                                                        .description = "ones",
+                                                        .tls = tls});
     ASSERT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
   }
@@ -100,7 +100,7 @@ class TlsLinkTest : public ::testing::Test {
   const TestPair worker_ = ours_.Issue({.name = "worker", .usage = "serverAuth"});
   const TestPair client_ = ours_.Issue({.name = "coordinator", .names = "", .usage = "clientAuth"});
   Ones ones_;
-  std::unique_ptr<WorkerService> service_;
+  std::unique_ptr<worker::WorkerService> service_;
 };
 
 TEST_F(TlsLinkTest, BothEndsOfOneCaServeByAddressAndByName) {
@@ -239,4 +239,4 @@ TEST_F(TlsLinkTest, AServiceWhoseFilesDoNotFitTogetherHealsWhenTheyDo) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

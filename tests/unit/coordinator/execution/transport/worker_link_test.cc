@@ -21,7 +21,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/execution/transport/lying_worker.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using ::testing::AllOf;
@@ -184,4 +184,4 @@ TEST(WorkerLinkTest, AWorkerThatAllowsNoStreamDoesNotKeepUsWaiting) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -13,7 +13,7 @@
 #include "tests/unit/coordinator/execution/transport/formula_workers.h"
 #include "tests/unit/coordinator/execution/transport/lying_worker.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using ::testing::AllOf;
@@ -59,9 +59,9 @@ TEST_F(WorkerSessionsTest, WorkersThatDoNotFitAreRefusedByName) {
 
 TEST_F(WorkerSessionsTest, RowsOfExpertsAreCountedOnce) {
   for (const bool slice_by_expert : {false, true}) {
-    ExpertStatistics first(2, kExperts), second(2, kExperts);
-    const auto count = [](ExpertStatistics& statistics, ExpertId expert, int rows) {
-      const ExpertGroup group{.expert = expert, .row_begin = 0, .rows = rows};
+    worker::ExpertStatistics first(2, kExperts), second(2, kExperts);
+    const auto count = [](worker::ExpertStatistics& statistics, ExpertId expert, int rows) {
+      const worker::ExpertGroup group{.expert = expert, .row_begin = 0, .rows = rows};
       statistics.Count(/*layer=*/1, rows, {&group, 1}, std::chrono::microseconds(1));
     };
     count(first, 2, 5);
@@ -84,7 +84,7 @@ TEST_F(WorkerSessionsTest, RowsOfExpertsAreCountedOnce) {
 }
 
 TEST_F(WorkerSessionsTest, RowsOfExpertsComeFromThoseWhoAnswer) {
-  ExpertStatistics statistics(1, kExperts);
+  worker::ExpertStatistics statistics(1, kExperts);
   const auto silent = Serve(0, 2, Path("j"));  // keeps none
   auto counting = Serve(1, 2, Path("k"), kFingerprint, &statistics);
   const auto workers = Connect({silent->address(), counting->address()}, DataPath::kAuto);
@@ -98,7 +98,7 @@ TEST_F(WorkerSessionsTest, RowsOfExpertsComeFromThoseWhoAnswer) {
 }
 
 TEST_F(WorkerSessionsTest, StatisticsOfAnotherShapeAreRefused) {
-  ExpertStatistics statistics(1, kExperts + 1);
+  worker::ExpertStatistics statistics(1, kExperts + 1);
   const auto service = Serve(0, 1, Path("l"), kFingerprint, &statistics);
   const auto workers = Connect({service->address()}, DataPath::kAuto);
   ASSERT_TRUE(workers.ok()) << workers.status();
@@ -109,7 +109,7 @@ TEST_F(WorkerSessionsTest, StatisticsOfAnotherShapeAreRefused) {
 TEST_F(WorkerSessionsTest, ALiveSocketIsNotStolen) {
   const auto service = Serve(0, 1, Path("h"));
   Formula formula(0);
-  EXPECT_THAT(WorkerService::Start(
+  EXPECT_THAT(worker::WorkerService::Start(
                   formula, {.listen = service->address(), .hidden_size = kHidden, .num_experts = kExperts})
                   .status()
                   .ToString(),
@@ -158,15 +158,15 @@ class SumWorkersTest : public ::testing::Test {
   void Serve(int place, const Slice& slice) {
     services_[place].reset();
     executors_.push_back(std::make_unique<Sums>(slice.index));
-    auto service = WorkerService::Start(*executors_.back(), {.listen = Address(place),
-                                                             .slice_by_expert = slice.by_expert,
-                                                             .worker_index = slice.index,
-                                                             .worker_count = slice.count,
-                                                             .hidden_size = 4,
-                                                             .num_experts = 2,
-                                                             .experts_per_token = 1,
-                                                             .description = "sums",
-                                                             .arithmetic = slice.arithmetic});
+    auto service = worker::WorkerService::Start(*executors_.back(), {.listen = Address(place),
+                                                                     .slice_by_expert = slice.by_expert,
+                                                                     .worker_index = slice.index,
+                                                                     .worker_count = slice.count,
+                                                                     .hidden_size = 4,
+                                                                     .num_experts = 2,
+                                                                     .experts_per_token = 1,
+                                                                     .description = "sums",
+                                                                     .arithmetic = slice.arithmetic});
     ASSERT_TRUE(service.ok()) << service.status();
     services_[place] = *std::move(service);
   }
@@ -195,7 +195,7 @@ class SumWorkersTest : public ::testing::Test {
 
   Metrics metrics_{MetricOwner::kCoordinator};
   std::vector<std::unique_ptr<Sums>> executors_;
-  std::unique_ptr<WorkerService> services_[2];
+  std::unique_ptr<worker::WorkerService> services_[2];
   std::unique_ptr<ExpertFanOut> workers_;
 };
 
@@ -280,4 +280,4 @@ TEST(WorkerSessionsStartTest, AWorkerThatIsAwayIsAskedLessAndLessOften) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

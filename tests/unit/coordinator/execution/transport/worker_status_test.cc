@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using ::testing::HasSubstr;
@@ -61,4 +61,4 @@ TEST(CheckFitsTest, CountAndIndexAreThoseOfTheAddresses) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 using std::chrono::milliseconds;
@@ -134,4 +134,4 @@ TEST_F(WorkerTableTest, AnotherArithmeticComesBetweenAnswersAndIsTakenNoteOf) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 AnswerChunk Read(std::string_view json) {
@@ -92,4 +92,4 @@ TEST(HttpError, SaysWhatTheServerSaid) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

@@ -4,7 +4,7 @@
 
 #include "coordinator/net/client/client_limits.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 TEST(CollectedAnswer, PutsPiecesTogether) {
@@ -35,4 +35,4 @@ TEST(CollectedAnswer, CallsBeyondTheLimitAreDropped) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

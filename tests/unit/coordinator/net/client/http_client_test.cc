@@ -8,7 +8,7 @@
 #include "coordinator/net/client/client_limits.h"
 #include "tests/support/canned_server.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 std::unique_ptr<HttpClient> ClientOf(const std::string& url, std::string_view api_key = "",
@@ -253,4 +253,4 @@ TEST(HttpClient, TlsForAnotherNameIsRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

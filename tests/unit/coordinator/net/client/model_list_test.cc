@@ -4,7 +4,7 @@
 
 #include "tests/support/canned_server.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 TEST(ModelList, ReadsWhatServersAnswer) {
@@ -28,4 +28,4 @@ TEST(ModelList, ReadsWhatServersAnswer) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

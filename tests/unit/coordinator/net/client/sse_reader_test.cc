@@ -8,7 +8,7 @@
 
 #include "coordinator/net/client/client_limits.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 using ::testing::ElementsAre;
@@ -86,4 +86,4 @@ TEST(SseReader, EndlessLinesAndEventsAreRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

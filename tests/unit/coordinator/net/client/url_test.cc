@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 TEST(Url, ReadsWhatPeopleWrite) {
@@ -47,4 +47,4 @@ TEST(Url, RefusesTheRestAndNamesIt) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

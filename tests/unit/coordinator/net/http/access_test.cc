@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/becomes.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 HttpRequest With(const std::string& name, const std::string& value) {
@@ -252,4 +252,4 @@ TEST_F(KeyFileTest, AFileWithoutKeysIsRefusedAtStart) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 using ::testing::HasSubstr;
@@ -97,4 +97,4 @@ TEST_F(AdmissionTest, BodiesThatCannotBeReadAreRefusedUnread) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

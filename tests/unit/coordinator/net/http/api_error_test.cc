@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 nlohmann::json Inner(const ApiError& error) {
@@ -57,4 +57,4 @@ TEST(ApiErrorTest, StatusesBecomeHttpStatuses) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

@@ -17,7 +17,7 @@
 #include "tests/support/becomes.h"
 #include "tests/support/test_authority.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 namespace asio = boost::asio;
@@ -439,4 +439,4 @@ TEST_F(ConnectionTest, BeyondSoManyConnectionsThereAreProbesOnly) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

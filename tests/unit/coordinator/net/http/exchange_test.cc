@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 TEST(HttpRequestTest, TheFirstOfANameCounts) {
@@ -23,4 +23,4 @@ TEST(HttpRequestTest, WhatIsNotThereIsEmpty) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

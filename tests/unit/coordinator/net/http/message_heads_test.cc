@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 namespace http = boost::beast::http;
@@ -53,4 +53,4 @@ TEST(MessageHeadsTest, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

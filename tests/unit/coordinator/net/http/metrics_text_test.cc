@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 using ::testing::HasSubstr;
@@ -25,4 +25,4 @@ TEST(MetricsTextTest, ItIsMadeSoOftenInAWindowAndNoMore) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

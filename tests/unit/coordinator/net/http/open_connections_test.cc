@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 struct Peer final : OpenConnections::Member {
@@ -91,4 +91,4 @@ TEST(OpenConnectionsTest, AnswersAreDroppedOnceThoughOneEndsAnother) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

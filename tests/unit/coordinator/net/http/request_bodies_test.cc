@@ -4,7 +4,7 @@
 #include "coordinator/net/http/http_limits.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 TEST(RequestBodiesTest, SharesGrowAsFarAsThereIsRoomAndComeBack) {
@@ -55,4 +55,4 @@ TEST(RequestBodiesTest, MemoryGoesBackOnceAfterLargeBodiesHaveEnded) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/common/base/parsed_flags.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 using ::testing::ElementsAre;
@@ -95,4 +95,4 @@ TEST_F(PortFileTest, WhatCannotBeWrittenIsNamed) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

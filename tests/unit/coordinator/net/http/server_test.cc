@@ -20,7 +20,7 @@
 #include "common/base/limits.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 namespace asio = boost::asio;
@@ -494,4 +494,4 @@ TEST_F(TlsServerTest, WrongFilesAreNamed) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

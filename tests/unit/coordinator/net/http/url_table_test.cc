@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 UrlTable MakeRouter() {
@@ -71,4 +71,4 @@ TEST(UrlTable, TheFallbackHasWhatNoRouteHas) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::net {
 namespace {
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
@@ -30,4 +30,4 @@ TEST(UrlTextTest, QueriesAreFields) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::net

@@ -4,49 +4,49 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 constexpr TokenId kThinkBegin = 256, kThinkEnd = 257, kSectionBegin = 258, kSectionEnd = 259,
                   kCallBegin = 260, kArguments = 261, kCallEnd = 262, kEnd = 263;
 
 // All bytes, then control tokens, which are in no text.
-std::shared_ptr<const GrammarVocabulary> Vocabulary() {
+std::shared_ptr<const text::GrammarVocabulary> Vocabulary() {
   static const auto vocabulary = [] {
     std::vector<std::string> bytes(256);
     for (size_t b = 0; b < bytes.size(); ++b) bytes[b] = std::string(1, static_cast<char>(b));
     std::vector<std::string_view> tokens(bytes.begin(), bytes.end());
     tokens.resize(kEnd + 1);
-    return GrammarVocabulary::Build(tokens, {kEnd});
+    return text::GrammarVocabulary::Build(tokens, {kEnd});
   }();
   return vocabulary;
 }
 
-OutputFormat Thinking() {
-  return {.marks = {{kThinkBegin, Mark::kThinkBegin}, {kThinkEnd, Mark::kThinkEnd}}};
+text::OutputFormat Thinking() {
+  return {.marks = {{kThinkBegin, text::Mark::kThinkBegin}, {kThinkEnd, text::Mark::kThinkEnd}}};
 }
-OutputFormat Kimi() {
-  OutputFormat format = Thinking();
-  format.tools = ToolSyntax::kKimi;
-  for (const auto& [token, mark] : {std::pair{kSectionBegin, Mark::kSectionBegin},
-                                    {kSectionEnd, Mark::kSectionEnd},
-                                    {kCallBegin, Mark::kCallBegin},
-                                    {kArguments, Mark::kArguments},
-                                    {kCallEnd, Mark::kCallEnd}})
+text::OutputFormat Kimi() {
+  text::OutputFormat format = Thinking();
+  format.tools = text::ToolSyntax::kKimi;
+  for (const auto& [token, mark] : {std::pair{kSectionBegin, text::Mark::kSectionBegin},
+                                    {kSectionEnd, text::Mark::kSectionEnd},
+                                    {kCallBegin, text::Mark::kCallBegin},
+                                    {kArguments, text::Mark::kArguments},
+                                    {kCallEnd, text::Mark::kCallEnd}})
     format.marks.emplace_back(token, mark);
   return format;
 }
-OutputFormat Hermes() {
-  OutputFormat format = Thinking();
-  format.tools = ToolSyntax::kHermes;
-  format.marks.emplace_back(kCallBegin, Mark::kCallBegin);
-  format.marks.emplace_back(kCallEnd, Mark::kCallEnd);
+text::OutputFormat Hermes() {
+  text::OutputFormat format = Thinking();
+  format.tools = text::ToolSyntax::kHermes;
+  format.marks.emplace_back(kCallBegin, text::Mark::kCallBegin);
+  format.marks.emplace_back(kCallEnd, text::Mark::kCallEnd);
   return format;
 }
 
 // A tool f that takes an object, and one g that takes {"n": 1} or {"n": 2}.
 CallPolicy Tools(CallPolicy::Choice choice) {
-  using Kind = GrammarSource::Kind;
+  using Kind = text::GrammarSource::Kind;
   return {.choice = choice,
           .calls = {{"f", {Kind::kJsonObject, ""}},
                     {"g", {Kind::kJsonSchema, R"({"properties":{"n":{"enum":[1,2]}},"required":["n"]})"}}},
@@ -65,9 +65,9 @@ class AnswerConstraintTest : public ::testing::Test {
   // The content must match `regex`, if there is one.
   void Begin(const std::string& regex, const AnswerOutline& outline, const CallPolicy& calls = {}) {
     GenerationRequest request = Asking(calls);
-    if (!regex.empty()) request.structure = GrammarSource{GrammarSource::Kind::kRegex, regex};
+    if (!regex.empty()) request.structure = text::GrammarSource{text::GrammarSource::Kind::kRegex, regex};
     auto constraint = ConstrainAnswer(request, outline, grammars_);
-    ASSERT_EQ(constraint.index(), 0u) << std::get<ApiError>(constraint).message;
+    ASSERT_EQ(constraint.index(), 0u) << std::get<net::ApiError>(constraint).message;
     constraint_ = std::get<0>(std::move(constraint));
     ASSERT_NE(constraint_, nullptr);
   }
@@ -84,13 +84,13 @@ class AnswerConstraintTest : public ::testing::Test {
     for (const char c : text) Say(static_cast<TokenId>(static_cast<unsigned char>(c)));
   }
 
-  GrammarCache grammars_{Vocabulary()};
-  std::unique_ptr<TokenConstraint> constraint_;
+  text::GrammarCache grammars_{Vocabulary()};
+  std::unique_ptr<execution::TokenConstraint> constraint_;
 };
 
 TEST_F(AnswerConstraintTest, CallsInXmlAreDrawnFreelyAndCannotBeDemanded) {
-  OutputFormat coder = Hermes();
-  coder.tools = ToolSyntax::kQwenCoder;
+  text::OutputFormat coder = Hermes();
+  coder.tools = text::ToolSyntax::kQwenCoder;
   const auto constrain = [&](CallPolicy::Choice choice) {
     return ConstrainAnswer(Asking(Tools(choice)), {.format = coder}, grammars_);
   };
@@ -99,11 +99,11 @@ TEST_F(AnswerConstraintTest, CallsInXmlAreDrawnFreelyAndCannotBeDemanded) {
   EXPECT_EQ(std::get<0>(free), nullptr);
   const auto demanded = constrain(CallPolicy::Choice::kRequired);
   ASSERT_EQ(demanded.index(), 1u);
-  EXPECT_THAT(std::get<ApiError>(demanded).message, ::testing::HasSubstr("there is no grammar"));
+  EXPECT_THAT(std::get<net::ApiError>(demanded).message, ::testing::HasSubstr("there is no grammar"));
 }
 
 TEST_F(AnswerConstraintTest, TheContentMatchesAndThenEnds) {
-  Begin("ab?", {.format = OutputFormat()});
+  Begin("ab?", {.format = text::OutputFormat()});
   EXPECT_FALSE(Allows('b'));
   EXPECT_FALSE(Allows(kEnd));
   Say("a");
@@ -129,12 +129,12 @@ TEST_F(AnswerConstraintTest, ReasoningIsFreeButCannotEndTheAnswer) {
 }
 
 TEST_F(AnswerConstraintTest, WhereThePromptStandsDecidesWhatComesFirst) {
-  Begin("ok", {.format = Thinking(), .prompt_mark = Mark::kThinkBegin});
+  Begin("ok", {.format = Thinking(), .prompt_mark = text::Mark::kThinkBegin});
   Say("hm");
   Say(kThinkEnd);
   Say("ok");
   Say(kEnd);
-  Begin("ok", {.format = Thinking(), .prompt_mark = Mark::kThinkEnd});
+  Begin("ok", {.format = Thinking(), .prompt_mark = text::Mark::kThinkEnd});
   EXPECT_FALSE(Allows(kThinkBegin));
   Say("ok");
   EXPECT_FALSE(Allows(kThinkBegin));
@@ -268,7 +268,7 @@ TEST_F(AnswerConstraintTest, OneCallWhereMoreAreNotWanted) {
 }
 
 TEST_F(AnswerConstraintTest, WhatIsNotAskedForIsNoConstraint) {
-  const OutputFormat kimi = Kimi(), none = Thinking();
+  const text::OutputFormat kimi = Kimi(), none = Thinking();
   EXPECT_EQ(std::get<0>(ConstrainAnswer(Asking({}), {.format = kimi}, grammars_)), nullptr);
   EXPECT_EQ(
       std::get<0>(ConstrainAnswer(Asking(Tools(CallPolicy::Choice::kAuto)), {.format = none}, grammars_)),
@@ -276,26 +276,26 @@ TEST_F(AnswerConstraintTest, WhatIsNotAskedForIsNoConstraint) {
 }
 
 TEST_F(AnswerConstraintTest, ErrorsNameTheFieldAndTheTool) {
-  const OutputFormat kimi = Kimi(), none = Thinking();
-  const auto refused = [&](const GenerationRequest& request, const OutputFormat& format) {
+  const text::OutputFormat kimi = Kimi(), none = Thinking();
+  const auto refused = [&](const GenerationRequest& request, const text::OutputFormat& format) {
     const auto constraint = ConstrainAnswer(request, {.format = format}, grammars_);
-    const ApiError* error = std::get_if<ApiError>(&constraint);
+    const net::ApiError* error = std::get_if<net::ApiError>(&constraint);
     EXPECT_NE(error, nullptr);
-    return error == nullptr ? ApiError() : *error;
+    return error == nullptr ? net::ApiError() : *error;
   };
   const CallPolicy required = Tools(CallPolicy::Choice::kRequired);
   EXPECT_EQ(refused(Asking(required), none).param, "tool_choice");
   CallPolicy unsupported = required;
   unsupported.calls[1].arguments.text = R"({"type":"object","properties":{"a":{"not":{}}}})";
-  const ApiError error = refused(Asking(unsupported), kimi);
+  const net::ApiError error = refused(Asking(unsupported), kimi);
   EXPECT_EQ(error.param, "tools");
   EXPECT_THAT(error.message, ::testing::HasSubstr("the parameters of g"));
   EXPECT_THAT(error.message, ::testing::HasSubstr("/properties/a"));
   GenerationRequest structured = Asking({});
-  structured.structure = GrammarSource{GrammarSource::Kind::kRegex, "("};
+  structured.structure = text::GrammarSource{text::GrammarSource::Kind::kRegex, "("};
   structured.structure_param = "regex";
   EXPECT_EQ(refused(structured, kimi).param, "regex");
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

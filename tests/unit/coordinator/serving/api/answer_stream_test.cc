@@ -8,7 +8,7 @@
 #include "tests/support/chat_stream.h"
 #include "tests/support/random_answer.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -52,4 +52,4 @@ INSTANTIATE_TEST_SUITE_P(Formats, AnswerStreamTest, ::testing::Range(size_t{0}, 
                          [](const auto& format) { return SaidFormats()[format.param].name; });
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

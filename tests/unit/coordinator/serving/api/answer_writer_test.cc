@@ -5,13 +5,13 @@
 #include "tests/support/byte_tokenizer.h"
 #include "tests/support/one_answer.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 TEST(CountUsageTest, AnswersAddUpAndAPromptCountsOnce) {
   const ByteTokenizer tokenizer({"!<end>"});
   const std::vector<TokenId> end = {256}, first_prompt = {1, 2, 3}, second_prompt = {4, 5};
-  const OutputFormat format;
+  const text::OutputFormat format;
   GenerationRequest request;
   Choices choices;
   for (int i = 0; i < 4; ++i) {  // two answers for each of two prompts
@@ -39,4 +39,4 @@ TEST(CountUsageTest, AnswersAddUpAndAPromptCountsOnce) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

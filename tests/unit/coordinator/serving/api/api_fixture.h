@@ -12,19 +12,19 @@
 #include "tests/support/byte_tokenizer.h"
 #include "tests/unit/coordinator/serving/api/scripted_engine.h"
 
-namespace numoe {
+namespace numoe::serving {
 
 class ApiFixture : public ::testing::Test {
  protected:
   static constexpr TokenId kEnd = 256;
 
   const ByteTokenizer tokenizer_{{"!<end>"}};
-  const std::shared_ptr<const ChatTemplate> template_ =
-      *ChatTemplate::Parse("{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}", "test");
+  const std::shared_ptr<const text::ChatTemplate> template_ =
+      *text::ChatTemplate::Parse("{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}", "test");
   ScriptedEngine engine_;
   Metrics metrics_{MetricOwner::kCoordinator};
   const std::vector<TokenId> end_ = {kEnd};
-  GrammarCache grammars_{GrammarVocabulary::Build(tokenizer_, end_)};
+  text::GrammarCache grammars_{text::GrammarVocabulary::Build(tokenizer_, end_)};
   ApiDeps deps{.engine = engine_,
                .tokenizer = tokenizer_,
                .chat_template = template_.get(),
@@ -49,4 +49,4 @@ class ApiFixture : public ::testing::Test {
                .server_info = {}};
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

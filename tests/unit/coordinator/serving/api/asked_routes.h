@@ -22,35 +22,36 @@
 #include "nlohmann/json.hpp"
 #include "tests/support/byte_tokenizer.h"
 
-namespace numoe {
+namespace numoe::serving {
 
-class StillEngine final : public Engine {
+class StillEngine final : public engine::Engine {
  public:
-  bool HasRoom(const Tenant&, const TenantLines&) const override { return room; }
-  absl::StatusOr<SequenceId> Submit(EngineRequest) override { return refusal; }
+  bool HasRoom(const engine::Tenant&, const engine::TenantLines&) const override { return room; }
+  absl::StatusOr<SequenceId> Submit(engine::EngineRequest) override { return refusal; }
   void Cancel(SequenceId) override {}
-  EngineStats Stats() const override { return stats; }
+  engine::EngineStats Stats() const override { return stats; }
   void ResetPrefixCache(const std::string& salt_beginning) override { resets.push_back(salt_beginning); }
   bool Drain(int64_t) override { return true; }
 
   bool room = true;
   absl::Status refusal = absl::UnavailableError("this engine computes nothing");
-  EngineStats stats;
+  engine::EngineStats stats;
   std::vector<std::string> resets;
 };
 
 // Takes the one reply of a handler, from whichever thread.
-class AskedExchange final : public Exchange {
+class AskedExchange final : public net::Exchange {
  public:
-  AskedExchange(HttpRequest request, ErrorShape errors) : request_(std::move(request)), errors_(errors) {}
-  const HttpRequest& request() const override { return request_; }
+  AskedExchange(net::HttpRequest request, net::ErrorShape errors)
+      : request_(std::move(request)), errors_(errors) {}
+  const net::HttpRequest& request() const override { return request_; }
   std::string TakeBody() override { return std::move(request_.body); }
-  void Reply(HttpReply reply) override { reply_.set_value(std::move(reply)); }
-  void ReplyError(const ApiError& error) override {
+  void Reply(net::HttpReply reply) override { reply_.set_value(std::move(reply)); }
+  void ReplyError(const net::ApiError& error) override {
     Reply({.status = error.http_status, .body = error.ToJson(errors_)});
   }
   void BeginStream() override { ADD_FAILURE() << request_.path; }
-  void BeginBody(HttpReply) override { ADD_FAILURE() << request_.path; }
+  void BeginBody(net::HttpReply) override { ADD_FAILURE() << request_.path; }
   void Send(std::string) override { ADD_FAILURE() << request_.path; }
   void EndStream() override { ADD_FAILURE() << request_.path; }
   void Break() override { ADD_FAILURE() << request_.path; }
@@ -58,55 +59,57 @@ class AskedExchange final : public Exchange {
   void OnGone(std::function<void()>) override {}  // nobody leaves
   void Post(std::function<void()> work) override { work(); }
   boost::asio::any_io_executor Executor() override { return {}; }
-  std::shared_ptr<RequestPlace> Place() override { return nullptr; }
+  std::shared_ptr<net::RequestPlace> Place() override { return nullptr; }
   void CountTokens(int) override {}
-  HttpReply Await() { return reply_.get_future().get(); }
+  net::HttpReply Await() { return reply_.get_future().get(); }
 
  private:
-  HttpRequest request_;
-  const ErrorShape errors_;
-  std::promise<HttpReply> reply_;
+  net::HttpRequest request_;
+  const net::ErrorShape errors_;
+  std::promise<net::HttpReply> reply_;
 };
 
 class AskedRoutes : public ::testing::Test {
  protected:
   // The reply to "GET /path?name=value" with this body.
-  HttpReply Ask(const std::string& method, const std::string& path, const std::string& body = "",
-                const Caller& caller = {}, std::vector<std::pair<std::string, std::string>> query = {}) {
+  net::HttpReply Ask(const std::string& method, const std::string& path, const std::string& body = "",
+                     const net::Caller& caller = {},
+                     std::vector<std::pair<std::string, std::string>> query = {}) {
     const auto found = urls_.Find(method, path);
-    if (const auto* error = std::get_if<ApiError>(&found))
+    if (const auto* error = std::get_if<net::ApiError>(&found))
       return {.status = error->http_status, .body = error->ToJson()};
-    const RouteMatch& match = std::get<RouteMatch>(found);
-    const auto exchange = std::make_shared<AskedExchange>(HttpRequest{.method = method,
-                                                                      .target = path,
-                                                                      .path = path,
-                                                                      .query = std::move(query),
-                                                                      .captures = match.captures,
-                                                                      .body = body,
-                                                                      .id = "asked",
-                                                                      .caller = caller},
+    const net::RouteMatch& match = std::get<net::RouteMatch>(found);
+    const auto exchange = std::make_shared<AskedExchange>(net::HttpRequest{.method = method,
+                                                                           .target = path,
+                                                                           .path = path,
+                                                                           .query = std::move(query),
+                                                                           .captures = match.captures,
+                                                                           .body = body,
+                                                                           .id = "asked",
+                                                                           .caller = caller},
                                                           match.route->errors);
     match.route->handle(exchange);
     return exchange->Await();
   }
   // The same, of which only the JSON is of interest.
   nlohmann::ordered_json AskJson(const std::string& method, const std::string& path,
-                                 const std::string& body = "", const Caller& caller = {}) {
-    const HttpReply reply = Ask(method, path, body, caller);
+                                 const std::string& body = "", const net::Caller& caller = {}) {
+    const net::HttpReply reply = Ask(method, path, body, caller);
     EXPECT_EQ(reply.status, 200) << reply.body;
     return nlohmann::ordered_json::parse(reply.body, nullptr, false);
   }
   // What a route is registered as.
-  const Route& Found(const std::string& method, const std::string& path) const {
-    return *std::get<RouteMatch>(urls_.Find(method, path)).route;
+  const net::Route& Found(const std::string& method, const std::string& path) const {
+    return *std::get<net::RouteMatch>(urls_.Find(method, path)).route;
   }
 
   StillEngine engine_;
   const ByteTokenizer tokenizer_{{"!<end>"}};
-  const std::unique_ptr<ChatTemplate> chat_template_ =
-      ChatTemplate::Parse("{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}", "t").value();
+  const std::unique_ptr<text::ChatTemplate> chat_template_ =
+      text::ChatTemplate::Parse("{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}", "t")
+          .value();
   Metrics metrics_{MetricOwner::kCoordinator};
-  GrammarCache grammars_{GrammarVocabulary::Build(tokenizer_, {})};
+  text::GrammarCache grammars_{text::GrammarVocabulary::Build(tokenizer_, {})};
   ApiDeps deps_{.engine = engine_,
                 .tokenizer = tokenizer_,
                 .chat_template = chat_template_.get(),
@@ -126,8 +129,8 @@ class AskedRoutes : public ::testing::Test {
                 .expert_stats = [] { return std::string("[]"); },
                 .server_info = {{"port", 8080}}};
   RunningTasks running_;
-  UrlTable urls_;
+  net::UrlTable urls_;
   PreparationPool preparers_{1};  // ends first: what it does uses all of the others
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -13,7 +13,7 @@
 #include "tests/unit/coordinator/text/grammar/random_schema.h"
 #include "tests/unit/coordinator/text/grammar/schema_validator.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::json;
@@ -21,7 +21,7 @@ using nlohmann::ordered_json;
 
 // The client's view of `said`.
 ordered_json ChoiceOf(const CallModel& model, const GenerationRequest& request,
-                      absl::Span<const TokenId> said, FinishReason finish,
+                      absl::Span<const TokenId> said, engine::FinishReason finish,
                       const std::vector<TokenId>& prompt) {
   const std::vector<TokenId> eos = {model.end};
   OneAnswer answer(
@@ -49,7 +49,7 @@ void CheckCalls(const GenerationRequest& request, const ordered_json& choice, co
     ASSERT_TRUE(value.is_object()) << arguments << " in " << said;
     if (!request.conversation->calls.demanded() && !function->value("strict", false)) continue;
     const json schema = json::parse(function->value("parameters", ordered_json::object()).dump());
-    EXPECT_TRUE(IsValid(schema, schema, value)) << arguments << "\n" << schema;
+    EXPECT_TRUE(text::IsValid(schema, schema, value)) << arguments << "\n" << schema;
   }
 }
 
@@ -111,17 +111,19 @@ void CheckWalks(const CallModel& model, int runs, uint64_t seed, Tally& tally) {
   for (int run = 0; run < runs && !::testing::Test::HasFailure(); ++run) {
     const ordered_json tools = RandomTools(random);
     const GenerationRequest request = ChatRequest(tools, RandomChoice(tools, random), random() % 3 != 0);
-    const std::optional<Mark> mark = random() % 3 == 0   ? Mark::kThinkBegin
-                                     : random() % 2 == 0 ? Mark::kThinkEnd
-                                                         : std::optional<Mark>();
+    const std::optional<text::Mark> mark = random() % 3 == 0   ? text::Mark::kThinkBegin
+                                           : random() % 2 == 0 ? text::Mark::kThinkEnd
+                                                               : std::optional<text::Mark>();
     const std::vector<TokenId> prompt = {mark ? *model.Find(*mark) : model.end};
     const auto constraint = Constrained(model, request, mark);
     ASSERT_NE(constraint, nullptr);
     const std::vector<TokenId> said = RandomAnswer(model, *constraint, random);
     ASSERT_FALSE(said.empty());
-    CheckAnswer(model, request, ChoiceOf(model, request, said, FinishReason::kStop, prompt), said, tally);
+    CheckAnswer(model, request, ChoiceOf(model, request, said, engine::FinishReason::kStop, prompt), said,
+                tally);
     const size_t cut = random() % said.size();
-    const ordered_json half = ChoiceOf(model, request, {said.data(), cut}, FinishReason::kLength, prompt);
+    const ordered_json half =
+        ChoiceOf(model, request, {said.data(), cut}, engine::FinishReason::kLength, prompt);
     if (request.conversation->calls.parallel) {
       EXPECT_EQ(half["finish_reason"], "length") << "max_tokens cut it";
     }
@@ -145,27 +147,27 @@ TEST_P(CallSequenceTest, WhatTheMasksAllowIsReadAsCallsThatFit) {
 // A section of `calls` (name and arguments) as the model's template writes it.
 std::string Written(const CallModel& model, const std::vector<std::pair<std::string, std::string>>& calls,
                     bool fenced) {
-  const auto mark = [&](Mark m) {
+  const auto mark = [&](text::Mark m) {
     const std::optional<TokenId> token = model.Find(m);
     return token ? std::string(model.tokenizer->TokenBytes(*token)) : "";
   };
-  std::string text = mark(Mark::kSectionBegin);
+  std::string text = mark(text::Mark::kSectionBegin);
   for (size_t i = 0; i < calls.size(); ++i) {
     const auto& [name, arguments] = calls[i];
-    if (i > 0 && (fenced || model.format.tools == ToolSyntax::kHermes)) text += "\n";
-    text += mark(Mark::kCallBegin);
-    if (model.format.tools == ToolSyntax::kKimi) {
-      text += fmt::format("functions.{}:{}{}{}", name, i, mark(Mark::kArguments), arguments);
-    } else if (model.format.tools == ToolSyntax::kHermes) {
+    if (i > 0 && (fenced || model.format.tools == text::ToolSyntax::kHermes)) text += "\n";
+    text += mark(text::Mark::kCallBegin);
+    if (model.format.tools == text::ToolSyntax::kKimi) {
+      text += fmt::format("functions.{}:{}{}{}", name, i, mark(text::Mark::kArguments), arguments);
+    } else if (model.format.tools == text::ToolSyntax::kHermes) {
       text += fmt::format("\n{{\"name\": \"{}\", \"arguments\": {}}}\n", name, arguments);
     } else if (fenced) {
-      text += fmt::format("function{}{}\n```json\n{}\n```", mark(Mark::kArguments), name, arguments);
+      text += fmt::format("function{}{}\n```json\n{}\n```", mark(text::Mark::kArguments), name, arguments);
     } else {
-      text += name + mark(Mark::kArguments) + arguments;
+      text += name + mark(text::Mark::kArguments) + arguments;
     }
-    text += mark(Mark::kCallEnd);
+    text += mark(text::Mark::kCallEnd);
   }
-  return text + mark(Mark::kSectionEnd);
+  return text + mark(text::Mark::kSectionEnd);
 }
 
 TEST_P(CallSequenceTest, CallsAsTemplatesWriteThemAreAllowedInAnySplit) {
@@ -174,7 +176,7 @@ TEST_P(CallSequenceTest, CallsAsTemplatesWriteThemAreAllowedInAnySplit) {
     std::vector<std::pair<std::string, std::string>> calls;
     ordered_json tools = ordered_json::array();
     for (uint64_t seed = random(); tools.size() < 3; ++seed) {
-      RandomSchema schema(seed);
+      text::RandomSchema schema(seed);
       if (schema.schema().value("type", ordered_json()) != "object") continue;
       const std::string name = fmt::format("tool_{}", tools.size());
       tools.push_back({{"function", {{"name", name}, {"parameters", schema.schema()}}}});
@@ -184,8 +186,8 @@ TEST_P(CallSequenceTest, CallsAsTemplatesWriteThemAreAllowedInAnySplit) {
     const auto constraint = Constrained(model(), ChatRequest(tools, "required"));
     ASSERT_NE(constraint, nullptr);
     std::string text = random() % 2 == 0 ? "<think>hm</think>" : "";
-    if (!text.empty() && model().format.tools == ToolSyntax::kHermes) text += "\n\n";
-    text += Written(model(), calls, model().format.tools == ToolSyntax::kDeepSeek && random() % 2 == 0);
+    if (!text.empty() && model().format.tools == text::ToolSyntax::kHermes) text += "\n\n";
+    text += Written(model(), calls, model().format.tools == text::ToolSyntax::kDeepSeek && random() % 2 == 0);
     ASSERT_TRUE(Says(model(), *constraint, text, random)) << text;
   }
 }
@@ -235,4 +237,4 @@ TEST(RealCallSequenceTest, Kimi) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -9,7 +9,7 @@
 #include "tests/support/byte_tokenizer.h"
 #include "tests/unit/coordinator/text/grammar/random_schema.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -27,13 +27,13 @@ const std::vector<std::string>& Pieces() {
   return pieces;
 }
 
-CallModel Finished(std::string name, std::unique_ptr<Tokenizer> tokenizer, const std::string& end) {
+CallModel Finished(std::string name, std::unique_ptr<text::Tokenizer> tokenizer, const std::string& end) {
   CallModel model{
       .name = std::move(name), .tokenizer = std::move(tokenizer), .format = {}, .grammars = nullptr};
-  model.format = *ChooseOutputFormat(*model.tokenizer, "auto", "auto");
+  model.format = *text::ChooseOutputFormat(*model.tokenizer, "auto", "auto");
   model.end = *model.tokenizer->SpecialId(end);
   model.grammars =
-      std::make_unique<GrammarCache>(GrammarVocabulary::Build(*model.tokenizer, {&model.end, 1}));
+      std::make_unique<text::GrammarCache>(text::GrammarVocabulary::Build(*model.tokenizer, {&model.end, 1}));
   return model;
 }
 
@@ -58,8 +58,8 @@ class Walk {
  public:
   Walk(const CallModel& model, std::mt19937_64& random) : model_(model), random_(random) {
     way_out_ = {model.end};
-    for (const Mark mark : {Mark::kSectionEnd, Mark::kCallEnd, Mark::kArguments, Mark::kThinkEnd,
-                            Mark::kSectionBegin, Mark::kCallBegin})
+    for (const text::Mark mark : {text::Mark::kSectionEnd, text::Mark::kCallEnd, text::Mark::kArguments,
+                                  text::Mark::kThinkEnd, text::Mark::kSectionBegin, text::Mark::kCallBegin})
       if (const auto token = model.Find(mark)) way_out_.push_back(*token);
     for (const char* text : {"\"", "}", "]"}) way_out_.push_back(Text(text));
     free_left_ = random() % 8;
@@ -81,18 +81,18 @@ class Walk {
   }
 
  private:
-  TokenId Text(const char* said) const { return model_.tokenizer->Encode(said, Specials::kAsText)[0]; }
+  TokenId Text(const char* said) const { return model_.tokenizer->Encode(said, text::Specials::kAsText)[0]; }
 
   // The model thinks, says something, and then calls or ends.
   TokenId DrawFree() {
     if (free_left_ > 0) {
       --free_left_;
       const std::optional<TokenId> think =
-          model_.Find(random_() % 2 == 0 ? Mark::kThinkBegin : Mark::kThinkEnd);
+          model_.Find(random_() % 2 == 0 ? text::Mark::kThinkBegin : text::Mark::kThinkEnd);
       return think && random_() % 3 == 0 ? *think : Text(random_() % 2 == 0 ? "a" : "{");
     }
-    const std::optional<TokenId> section = model_.Find(Mark::kSectionBegin),
-                                 call = model_.Find(Mark::kCallBegin);
+    const std::optional<TokenId> section = model_.Find(text::Mark::kSectionBegin),
+                                 call = model_.Find(text::Mark::kCallBegin);
     if (random_() % 4 == 0) return model_.end;
     return section && random_() % 4 != 0 ? *section : *call;
   }
@@ -106,7 +106,7 @@ class Walk {
 
 }  // namespace
 
-std::optional<TokenId> CallModel::Find(Mark mark) const {
+std::optional<TokenId> CallModel::Find(text::Mark mark) const {
   for (const auto& [token, known] : format.marks)
     if (known == mark) return token;
   return std::nullopt;
@@ -124,7 +124,7 @@ const std::vector<CallModel>& SmallCallModels() {
 }
 
 CallModel LoadCallModel(const std::string& folder, const std::string& end) {
-  auto tokenizer = Tokenizer::Load(folder);
+  auto tokenizer = text::Tokenizer::Load(folder);
   EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
   return Finished(folder, *std::move(tokenizer), end);
 }
@@ -139,7 +139,7 @@ ordered_json RandomTools(std::mt19937_64& random) {
       if (other["function"]["name"] == function["name"]) function["name"] = "f" + std::to_string(n);
     if (random() % 3 != 0) function["strict"] = random() % 2 == 0;
     while (random() % 8 != 0) {
-      const ordered_json schema = RandomSchema(random()).schema();
+      const ordered_json schema = text::RandomSchema(random()).schema();
       if (!schema.is_object() || schema.value("type", ordered_json()) != "object") continue;
       function["parameters"] = schema;
       break;
@@ -155,21 +155,22 @@ GenerationRequest ChatRequest(const ordered_json& tools, const ordered_json& cho
                              {"tool_choice", choice},
                              {"parallel_tool_calls", parallel}};
   auto request = ReadChatRequest(body, {});
-  const auto* error = std::get_if<ApiError>(&request);
+  const auto* error = std::get_if<net::ApiError>(&request);
   EXPECT_EQ(error, nullptr) << error->message;
   return error == nullptr ? std::get<GenerationRequest>(std::move(request)) : GenerationRequest();
 }
 
-std::unique_ptr<TokenConstraint> Constrained(const CallModel& model, const GenerationRequest& request,
-                                             std::optional<Mark> prompt_mark) {
+std::unique_ptr<execution::TokenConstraint> Constrained(const CallModel& model,
+                                                        const GenerationRequest& request,
+                                                        std::optional<text::Mark> prompt_mark) {
   auto constraint =
       ConstrainAnswer(request, {.format = model.format, .prompt_mark = prompt_mark}, *model.grammars);
-  const auto* error = std::get_if<ApiError>(&constraint);
+  const auto* error = std::get_if<net::ApiError>(&constraint);
   EXPECT_EQ(error, nullptr) << error->message << "\n" << request.conversation->tools.dump();
   return error == nullptr ? std::get<0>(std::move(constraint)) : nullptr;
 }
 
-std::vector<TokenId> RandomAnswer(const CallModel& model, TokenConstraint& constraint,
+std::vector<TokenId> RandomAnswer(const CallModel& model, execution::TokenConstraint& constraint,
                                   std::mt19937_64& random) {
   Walk walk(model, random);
   std::vector<TokenId> said;
@@ -189,7 +190,7 @@ std::vector<TokenId> RandomAnswer(const CallModel& model, TokenConstraint& const
   return {};
 }
 
-bool Says(const CallModel& model, TokenConstraint& constraint, std::string_view text,
+bool Says(const CallModel& model, execution::TokenConstraint& constraint, std::string_view text,
           std::mt19937_64& random) {
   const auto say = [&](TokenId token) {
     const auto mask = constraint.Mask();
@@ -214,4 +215,4 @@ bool Says(const CallModel& model, TokenConstraint& constraint, std::string_view 
   return say(model.end);
 }
 
-}  // namespace numoe
+}  // namespace numoe::serving

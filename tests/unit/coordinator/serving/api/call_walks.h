@@ -14,16 +14,16 @@
 #include "coordinator/serving/api/answer_constraint.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::serving {
 
 struct CallModel {
   std::string name;
-  std::unique_ptr<Tokenizer> tokenizer;
-  OutputFormat format;
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  text::OutputFormat format;
   TokenId end = 0;
-  std::unique_ptr<GrammarCache> grammars;
+  std::unique_ptr<text::GrammarCache> grammars;
 
-  std::optional<TokenId> Find(Mark mark) const;
+  std::optional<TokenId> Find(text::Mark mark) const;
 };
 
 /// All bytes, pieces of JSON and calls that reach over every border, and the format's marks.
@@ -39,17 +39,18 @@ GenerationRequest ChatRequest(const nlohmann::ordered_json& tools, const nlohman
                               bool parallel = true);
 
 /// Null and a test failure if it is refused.
-std::unique_ptr<TokenConstraint> Constrained(const CallModel& model, const GenerationRequest& request,
-                                             std::optional<Mark> prompt_mark = {});
+std::unique_ptr<execution::TokenConstraint> Constrained(const CallModel& model,
+                                                        const GenerationRequest& request,
+                                                        std::optional<text::Mark> prompt_mark = {});
 
 /// Up to the end token, which is the last one. Empty and a test failure if no token is allowed, or no end is
 /// in sight.
-std::vector<TokenId> RandomAnswer(const CallModel& model, TokenConstraint& constraint,
+std::vector<TokenId> RandomAnswer(const CallModel& model, execution::TokenConstraint& constraint,
                                   std::mt19937_64& random);
 
 /// Says `text`, cut at random into tokens, marks by name; then the end. False at the first token that the
 /// mask lacks.
-bool Says(const CallModel& model, TokenConstraint& constraint, std::string_view text,
+bool Says(const CallModel& model, execution::TokenConstraint& constraint, std::string_view text,
           std::mt19937_64& random);
 
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using ::testing::HasSubstr;
@@ -18,8 +18,8 @@ constexpr char kConversation[] = R"({"messages": [
   {"role": "tool", "tool_call_id": "call_2", "content": "2"},
   {"role": "tool", "tool_call_id": "call_1", "content": "1"}]})";
 
-std::string Render(const std::string& source, ToolSyntax tools) {
-  const auto chat_template = ChatTemplate::Parse(source, "t");
+std::string Render(const std::string& source, text::ToolSyntax tools) {
+  const auto chat_template = text::ChatTemplate::Parse(source, "t");
   const auto request = ReadChatRequest(nlohmann::ordered_json::parse(kConversation), {});
   EXPECT_TRUE(chat_template.ok() && std::holds_alternative<GenerationRequest>(request));
   const auto segments =
@@ -35,20 +35,20 @@ constexpr char kIds[] =
     "{% if m.role == 'tool' %}{{ m.tool_call_id }}={{ m.content }};{% endif %}{% endfor %}";
 
 TEST(ChatPromptTest, IdsAndOrderOfResults) {
-  EXPECT_EQ(Render(kIds, ToolSyntax::kKimi),
+  EXPECT_EQ(Render(kIds, text::ToolSyntax::kKimi),
             "[functions.f:0][functions.g:1]functions.f:0=1;functions.g:1=2;");
-  EXPECT_EQ(Render(kIds, ToolSyntax::kHermes), "[call_1][call_2]call_1=1;call_2=2;");
+  EXPECT_EQ(Render(kIds, text::ToolSyntax::kHermes), "[call_1][call_2]call_1=1;call_2=2;");
 }
 
 // As published with DeepSeek V3.1, and as Kimi's.
 TEST(ChatPromptTest, ArgumentsAsTextOrAsObjects) {
   EXPECT_EQ(Render("{% for m in messages %}{% for c in m['tool_calls'] %}{{ c['type'] + ':' + "
                    "c['function']['arguments'] + ';' }}{% endfor %}{% endfor %}",
-                   ToolSyntax::kDeepSeek),
+                   text::ToolSyntax::kDeepSeek),
             "function:{\"a\": 1};function:{};");
   EXPECT_EQ(Render("{% for m in messages %}{% for c in m['tool_calls'] %}"
                    "{{ c['function']['arguments'] | tojson }};{% endfor %}{% endfor %}",
-                   ToolSyntax::kDeepSeek),
+                   text::ToolSyntax::kDeepSeek),
             "{\"a\": 1};{};");
 }
 
@@ -56,10 +56,10 @@ TEST(ChatPromptTest, ArgumentsAsTextOrAsObjects) {
 TEST(ChatPromptTest, ContentOfATurnOfCalls) {
   constexpr char kQwen[] =
       "{% for m in messages %}{% if '</think>' in m.content %}x{% endif %}{% endfor %}ok";
-  EXPECT_EQ(Render(kQwen, ToolSyntax::kHermes), "ok");
+  EXPECT_EQ(Render(kQwen, text::ToolSyntax::kHermes), "ok");
   constexpr char kDeepSeek[] =
       "{% for m in messages %}{% if m['content'] is none %}calls{% endif %}{% endfor %}";
-  EXPECT_EQ(Render(kDeepSeek, ToolSyntax::kDeepSeek), "calls");
+  EXPECT_EQ(Render(kDeepSeek, text::ToolSyntax::kDeepSeek), "calls");
 }
 
 TEST(ChatPromptTest, DeclarationsAreSortedForKimiAndComeAsTypeScript) {
@@ -68,27 +68,27 @@ TEST(ChatPromptTest, DeclarationsAreSortedForKimiAndComeAsTypeScript) {
           R"({"messages": [{"role": "user", "content": "u"}], "tools": [{"type": "function", "function":
           {"name": "f", "parameters": {"properties": {"x": {"type": "integer"}}}}}]})"),
       {});
-  const auto chat_template = ChatTemplate::Parse("{{ tools | tojson }}|{{ tools_ts_str }}", "t");
-  const auto render = [&](ToolSyntax syntax) {
+  const auto chat_template = text::ChatTemplate::Parse("{{ tools | tojson }}|{{ tools_ts_str }}", "t");
+  const auto render = [&](text::ToolSyntax syntax) {
     const auto segments =
         RenderChat(**chat_template, *std::get<GenerationRequest>(request).conversation, syntax, {});
     std::string text;
     for (const TextSegment& segment : *segments) text += segment.text;
     return text;
   };
-  EXPECT_EQ(render(ToolSyntax::kKimi),
+  EXPECT_EQ(render(text::ToolSyntax::kKimi),
             R"([{"function": {"name": "f", "parameters": {"properties": {"x": {"type": "integer"}}}}, )"
             "\"type\": \"function\"}]|# Tools\n\n## functions\nnamespace functions {\n"
             "type f = (_: {\n  x?: number\n}) => any;\n}\n");
-  EXPECT_EQ(render(ToolSyntax::kDeepSeek).substr(0, 20), R"([{"type": "function")")
+  EXPECT_EQ(render(text::ToolSyntax::kDeepSeek).substr(0, 20), R"([{"type": "function")")
       << "as the client wrote them";
 }
 
 TEST(ChatPromptTest, TheFirstRefusalIsTheOneThatIsTold) {
   EXPECT_THAT(Render("{{ raise_exception('no ' + messages[1].tool_calls[0].function.arguments | string) }}",
-                     ToolSyntax::kKimi),
+                     text::ToolSyntax::kKimi),
               HasSubstr("no {'a': 1}"));
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

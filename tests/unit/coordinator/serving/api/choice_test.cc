@@ -8,22 +8,22 @@
 #include "gtest/gtest.h"
 #include "tests/support/one_answer.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 constexpr char kText[] = "Grüße, 世界 🎉";
 
-std::string Text(const std::vector<AnswerDelta>& deltas) {
+std::string Text(const std::vector<text::AnswerDelta>& deltas) {
   if (deltas.empty()) return "";
   EXPECT_EQ(deltas.size(), 1u) << "content alone is one delta";
-  EXPECT_EQ(deltas[0].kind, AnswerDelta::Kind::kContent);
+  EXPECT_EQ(deltas[0].kind, text::AnswerDelta::Kind::kContent);
   return deltas[0].text;
 }
 
 class ChoiceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto tokenizer = Tokenizer::Load("tests/unit/coordinator/text/tokenizer/testdata/qwen3");
+    auto tokenizer = text::Tokenizer::Load("tests/unit/coordinator/text/tokenizer/testdata/qwen3");
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
     tokenizer_ = *std::move(tokenizer);
     eos_ = *tokenizer_->SpecialId("<|im_end|>");
@@ -34,23 +34,23 @@ class ChoiceTest : public ::testing::Test {
         request, {.tokenizer = *tokenizer_, .format = format_, .eos_token_ids = eos_ids_, .prompt = prompt_});
   }
   std::vector<TokenId> Ids(const std::string& text) const {
-    return tokenizer_->Encode(text, Specials::kAsText);
+    return tokenizer_->Encode(text, text::Specials::kAsText);
   }
   // One event for each token; the last one finishes.
-  std::string TakeAll(Choice& choice, const std::vector<TokenId>& ids, FinishReason finish) const {
+  std::string TakeAll(Choice& choice, const std::vector<TokenId>& ids, engine::FinishReason finish) const {
     std::string text;
     for (size_t i = 0; i < ids.size(); ++i) {
       text += Text(choice
                        .Take({.tokens = {ids[i]},
-                              .finish = i + 1 == ids.size() ? finish : FinishReason::kNone,
+                              .finish = i + 1 == ids.size() ? finish : engine::FinishReason::kNone,
                               .error = {}})
                        .deltas);
     }
     return text;
   }
 
-  std::unique_ptr<Tokenizer> tokenizer_;
-  const OutputFormat format_{};  // no marks: everything is content
+  std::unique_ptr<text::Tokenizer> tokenizer_;
+  const text::OutputFormat format_{};  // no marks: everything is content
   const std::vector<TokenId> prompt_ = {1, 2, 3, 4, 5};
   TokenId eos_ = 0;
   std::vector<TokenId> eos_ids_;
@@ -66,11 +66,11 @@ TEST_F(ChoiceTest, TextComesInWholeCharactersAndAddsUp) {
     const ChoiceStep step = choice.Take({.tokens = {id}, .error = {}});
     text += Text(step.deltas);
     silent += !step.says_something();
-    EXPECT_EQ(ReplaceInvalidUtf8(text), text) << "half a character went out";
+    EXPECT_EQ(text::ReplaceInvalidUtf8(text), text) << "half a character went out";
   }
   EXPECT_GT(silent, 0u);
   EXPECT_FALSE(choice.done());
-  text += Text(choice.Take({.finish = FinishReason::kLength, .error = {}}).deltas);
+  text += Text(choice.Take({.finish = engine::FinishReason::kLength, .error = {}}).deltas);
   EXPECT_TRUE(choice.done());
   EXPECT_EQ(text, kText);
   EXPECT_EQ(choice.answer().content, kText);
@@ -86,7 +86,7 @@ TEST_F(ChoiceTest, TheTokenThatEndsItIsCountedButNotText) {
     Choice choice = Make(request);
     std::vector<TokenId> ids = Ids("abc");
     ids.push_back(last);
-    EXPECT_EQ(TakeAll(choice, ids, FinishReason::kStop), "abc");
+    EXPECT_EQ(TakeAll(choice, ids, engine::FinishReason::kStop), "abc");
     EXPECT_FALSE(choice.ended_early());
     EXPECT_EQ(choice.completion_tokens(), static_cast<int>(ids.size()));
     EXPECT_EQ(choice.finish_reason(), "stop");
@@ -100,10 +100,11 @@ TEST_F(ChoiceTest, AStopStringEndsItBeforeTheEngineDoes) {
     GenerationRequest request = ChatOf({"界"});
     request.include_stop = include;
     Choice choice = Make(request);
-    EXPECT_EQ(TakeAll(choice, Ids(kText), FinishReason::kNone), include ? "Grüße, 世界" : "Grüße, 世");
+    EXPECT_EQ(TakeAll(choice, Ids(kText), engine::FinishReason::kNone),
+              include ? "Grüße, 世界" : "Grüße, 世");
     EXPECT_TRUE(choice.done() && choice.ended_early());
-    EXPECT_TRUE(
-        choice.Take({.tokens = Ids("x"), .finish = FinishReason::kLength, .error = {}}).deltas.empty());
+    EXPECT_TRUE(choice.Take({.tokens = Ids("x"), .finish = engine::FinishReason::kLength, .error = {}})
+                    .deltas.empty());
     EXPECT_EQ(choice.finish_reason(), "stop");
     EXPECT_EQ(std::get<std::string>(choice.stop_reason()), "界");
   }
@@ -115,13 +116,13 @@ TEST_F(ChoiceTest, StopStringsCountFromMinTokensOn) {
   Choice choice = Make(request);
   std::vector<TokenId> ids;
   for (const char* text : {"a", "b", "a", "c"}) ids.push_back(Ids(text)[0]);
-  EXPECT_EQ(TakeAll(choice, ids, FinishReason::kNone), "ab");
+  EXPECT_EQ(TakeAll(choice, ids, engine::FinishReason::kNone), "ab");
   EXPECT_TRUE(choice.ended_early());
 }
 
 TEST_F(ChoiceTest, WhatWasHeldBackGoesOutAtTheEnd) {
   Choice choice = Make(ChatOf({"abcdef"}));
-  EXPECT_EQ(TakeAll(choice, Ids("xabc"), FinishReason::kLength), "xabc");
+  EXPECT_EQ(TakeAll(choice, Ids("xabc"), engine::FinishReason::kLength), "xabc");
   EXPECT_FALSE(choice.ended_early());
 }
 
@@ -130,7 +131,7 @@ TEST_F(ChoiceTest, AnUnfinishedCharacterAtTheEndIsReplaced) {
   ASSERT_GT(ids.size(), 1u);
   ids.pop_back();
   Choice choice = Make({});
-  EXPECT_EQ(TakeAll(choice, ids, FinishReason::kLength), "\xef\xbf\xbd");
+  EXPECT_EQ(TakeAll(choice, ids, engine::FinishReason::kLength), "\xef\xbf\xbd");
 }
 
 TEST_F(ChoiceTest, LogprobsAndTokensWaitForWhatTheySay) {
@@ -144,12 +145,13 @@ TEST_F(ChoiceTest, LogprobsAndTokensWaitForWhatTheySay) {
   std::vector<TokenId> told;
   size_t logprobs = 0;
   for (const TokenId id : ids) {
-    TokenLogprobs logprob;
+    execution::TokenLogprobs logprob;
     logprob.chosen = {id, -0.5f};
-    const ChoiceStep step = choice.Take({.tokens = {id},
-                                         .finish = id == eos_ ? FinishReason::kStop : FinishReason::kNone,
-                                         .error = {},
-                                         .logprobs = {logprob}});
+    const ChoiceStep step =
+        choice.Take({.tokens = {id},
+                     .finish = id == eos_ ? engine::FinishReason::kStop : engine::FinishReason::kNone,
+                     .error = {},
+                     .logprobs = {logprob}});
     EXPECT_EQ(step.tokens.empty(), !step.says_something() && id != eos_);
     told.insert(told.end(), step.tokens.begin(), step.tokens.end());
     logprobs += step.logprobs.size();
@@ -166,17 +168,17 @@ TEST_F(ChoiceTest, EchoSaysThePromptFirst) {
   const std::vector<TokenId> prompt = Ids("ab ");
   Choice choice(request,
                 {.tokenizer = *tokenizer_, .format = format_, .eos_token_ids = eos_ids_, .prompt = prompt});
-  EXPECT_EQ(TakeAll(choice, Ids("c"), FinishReason::kLength), "ab c");
+  EXPECT_EQ(TakeAll(choice, Ids("c"), engine::FinishReason::kLength), "ab c");
   EXPECT_EQ(choice.completion_tokens(), 1);
 }
 
 TEST_F(ChoiceTest, AbortedIsItsOwnReason) {
   Choice choice = Make(ChatOf());
   choice.Take({.tokens = Ids("a"), .error = {}});
-  choice.Take({.finish = FinishReason::kCancelled, .error = {}});
+  choice.Take({.finish = engine::FinishReason::kCancelled, .error = {}});
   EXPECT_EQ(choice.finish_reason(), "abort");
   EXPECT_EQ(choice.answer().content, "a");
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/serving/api/asked_routes.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -24,7 +24,7 @@ class GenerationRoutesTest : public AskedRoutes {
 
 TEST_F(GenerationRoutesTest, TheEnginesRefusalIsTheAnswer) {
   for (const auto& [path, body] : asked_) {
-    const HttpReply reply = Ask("POST", path, body);
+    const net::HttpReply reply = Ask("POST", path, body);
     EXPECT_EQ(reply.status, 503) << path << reply.body;
     EXPECT_THAT(reply.body, HasSubstr("this engine computes nothing")) << path;
     const bool anthropic = path == "/v1/messages";
@@ -41,4 +41,4 @@ TEST_F(GenerationRoutesTest, NothingIsPreparedWhereThereIsNoRoom) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

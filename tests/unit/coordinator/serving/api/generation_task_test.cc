@@ -8,14 +8,15 @@
 #include "tests/support/becomes.h"
 #include "tests/unit/coordinator/serving/api/api_fixture.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TokenEvent Tokens(const std::string& text, FinishReason finish = FinishReason::kNone) {
+engine::TokenEvent Tokens(const std::string& text,
+                          engine::FinishReason finish = engine::FinishReason::kNone) {
   return {.tokens = {text.begin(), text.end()}, .finish = finish, .error = {}};
 }
 
@@ -36,7 +37,7 @@ class GenerationTaskTest : public ApiFixture {
     return exchanges_.emplace_back(std::make_shared<RecordedExchange>(body));
   }
   std::shared_ptr<RecordedExchange> Ask(const std::string& body, const std::string& id = "r1",
-                                        Caller caller = {}) {
+                                        net::Caller caller = {}) {
     const auto exchange = NewExchange(body);
     exchange->incoming().id = id;
     exchange->incoming().caller = std::move(caller);
@@ -50,7 +51,8 @@ class GenerationTaskTest : public ApiFixture {
     }));
     return exchange;
   }
-  void Generate(const std::shared_ptr<RecordedExchange>& exchange, SequenceId sequence, TokenEvent event) {
+  void Generate(const std::shared_ptr<RecordedExchange>& exchange, SequenceId sequence,
+                engine::TokenEvent event) {
     engine_.Generate(sequence, std::move(event));
     exchange->Run();
   }
@@ -75,7 +77,7 @@ TEST_F(GenerationTaskTest, AWholeAnswerIsOneReply) {
   EXPECT_EQ(engine_.submitted[0].request_id, "r1");
   Generate(exchange, 1, Tokens("he"));
   EXPECT_FALSE(exchange->over);
-  Generate(exchange, 1, Tokens("y", FinishReason::kLength));
+  Generate(exchange, 1, Tokens("y", engine::FinishReason::kLength));
   EXPECT_EQ(exchange->reply.status, 200);
   EXPECT_EQ(Text(*exchange), "hey");
   EXPECT_EQ(exchange->tokens, 3);
@@ -88,7 +90,7 @@ TEST_F(GenerationTaskTest, AStreamSendsWhatComes) {
   Generate(exchange, 1, Tokens("h"));
   EXPECT_TRUE(exchange->streaming);
   EXPECT_THAT(exchange->sent, HasSubstr("\"h\""));
-  Generate(exchange, 1, Tokens("i", FinishReason::kLength));
+  Generate(exchange, 1, Tokens("i", engine::FinishReason::kLength));
   EXPECT_TRUE(exchange->over);
   EXPECT_THAT(exchange->sent, ::testing::EndsWith("data: [DONE]\n\n"));
 }
@@ -101,11 +103,11 @@ TEST_F(GenerationTaskTest, FurtherChoicesWaitForTheFirstOnesTokensAndHaveSeedsOf
   EXPECT_EQ(engine_.submitted[2].prompt, std::vector<TokenId>{'a'});
   EXPECT_EQ(engine_.submitted[0].sampling.seed, 10u);
   EXPECT_EQ(engine_.submitted[2].sampling.seed, 11u);
-  Generate(exchange, 2, Tokens("y", FinishReason::kLength));
-  Generate(exchange, 1, Tokens("", FinishReason::kLength));
-  Generate(exchange, 3, Tokens("z", FinishReason::kLength));
+  Generate(exchange, 2, Tokens("y", engine::FinishReason::kLength));
+  Generate(exchange, 1, Tokens("", engine::FinishReason::kLength));
+  Generate(exchange, 3, Tokens("z", engine::FinishReason::kLength));
   EXPECT_FALSE(exchange->over);
-  Generate(exchange, 4, Tokens("w", FinishReason::kLength));
+  Generate(exchange, 4, Tokens("w", engine::FinishReason::kLength));
   EXPECT_EQ(Text(*exchange, 0) + Text(*exchange, 1) + Text(*exchange, 2) + Text(*exchange, 3), "xzyw");
 }
 
@@ -113,7 +115,7 @@ TEST_F(GenerationTaskTest, TheLikeliestOfSeveralAreGiven) {
   const auto exchange = Ask(R"({"prompt": "a", "n": 1, "best_of": 2})");
   EXPECT_EQ(engine_.submitted.at(0).sampling.logprobs, 0) << "asked for to compare them";
   const auto likely = [](const std::string& text, float logprob) {
-    TokenEvent event = Tokens(text, FinishReason::kLength);
+    engine::TokenEvent event = Tokens(text, engine::FinishReason::kLength);
     event.logprobs.resize(1);
     event.logprobs[0].chosen = {event.tokens[0], logprob};
     return event;
@@ -133,12 +135,13 @@ TEST_F(GenerationTaskTest, AStopStringEndsTheSequence) {
 
 TEST_F(GenerationTaskTest, AnErrorOfOneSequenceIsTheRequests) {
   const auto exchange = Ask(R"({"prompt": ["a", "b"]})");
-  Generate(exchange, 1, {.finish = FinishReason::kError, .error = absl::DeadlineExceededError("too late")});
+  Generate(exchange, 1,
+           {.finish = engine::FinishReason::kError, .error = absl::DeadlineExceededError("too late")});
   EXPECT_EQ(exchange->error.http_status, 504);
   EXPECT_THAT(engine_.cancelled, ElementsAre(2)) << "the other one is for nobody";
   const auto stream = Ask(R"({"prompt": "a", "stream": true})", "r2");
   Generate(stream, 3, Tokens("h"));
-  Generate(stream, 3, {.finish = FinishReason::kError, .error = absl::UnavailableError("lost")});
+  Generate(stream, 3, {.finish = engine::FinishReason::kError, .error = absl::UnavailableError("lost")});
   EXPECT_EQ(stream->error.http_status, 0) << "the head of the stream is out";
   EXPECT_THAT(stream->sent, HasSubstr("lost"));
   EXPECT_TRUE(stream->over);
@@ -166,7 +169,7 @@ TEST_F(GenerationTaskTest, AClientThatGoesCancelsAllSequences) {
   const auto exchange = Ask(R"({"prompt": ["a", "b"]})");
   exchange->on_gone();
   EXPECT_THAT(engine_.cancelled, ElementsAre(1, 2));
-  Generate(exchange, 1, Tokens("x", FinishReason::kLength));
+  Generate(exchange, 1, Tokens("x", engine::FinishReason::kLength));
   EXPECT_FALSE(exchange->over) << "there is nobody to answer";
 }
 
@@ -185,7 +188,7 @@ TEST_F(GenerationTaskTest, AnAbortedOneIsAnsweredWithWhatThereIs) {
   EXPECT_THAT(engine_.cancelled, ElementsAre(1));
 }
 
-struct NarrowPlace final : RequestPlace {
+struct NarrowPlace final : net::RequestPlace {
   bool Widen(int sequences) override { return sequences <= 2; }
 };
 
@@ -215,4 +218,4 @@ TEST(NewAnswerIdTest, PrefixAnd32RandomDigits) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -120,4 +120,4 @@ TEST(JsonFieldsTest, LongAndBrokenValuesAreCutShort) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -13,7 +13,7 @@
 #include "tests/support/chat_stream.h"
 #include "tests/support/one_answer.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -49,9 +49,9 @@ struct Reply {
 class KimiAnswersTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto format = ChooseOutputFormat(tokenizer_, "auto", "auto");
+    const auto format = text::ChooseOutputFormat(tokenizer_, "auto", "auto");
     ASSERT_TRUE(format.ok()) << format.status();
-    ASSERT_EQ(format->tools, ToolSyntax::kKimi);
+    ASSERT_EQ(format->tools, text::ToolSyntax::kKimi);
     format_ = *format;
     request_.conversation.emplace();
     request_.conversation->tools = ordered_json::parse(kTools);
@@ -59,13 +59,13 @@ class KimiAnswersTest : public ::testing::Test {
   }
 
   std::vector<TokenId> Ids(const std::string& text) const {
-    return tokenizer_.Encode(text, Specials::kParse);
+    return tokenizer_.Encode(text, text::Specials::kParse);
   }
 
   // The answer to `said`, which must be the same whole and as a stream, however its tokens fall into events.
-  Reply Answer(const std::string& said, FinishReason finish = FinishReason::kStop) const {
+  Reply Answer(const std::string& said, engine::FinishReason finish = engine::FinishReason::kStop) const {
     std::vector<TokenId> ids = Ids(said);
-    if (finish == FinishReason::kStop) ids.push_back(eos_[0]);
+    if (finish == engine::FinishReason::kStop) ids.push_back(eos_[0]);
     Reply reply;
     std::mt19937 random(1);
     for (const size_t longest : {size_t{1}, size_t{2}, size_t{7}, ids.size() + 1}) {
@@ -73,7 +73,7 @@ class KimiAnswersTest : public ::testing::Test {
           request_, {.tokenizer = tokenizer_, .format = format_, .eos_token_ids = eos_, .prompt = prompt_});
       for (size_t at = 0; at < ids.size() && !answer.done();) {
         const size_t length = std::min(ids.size() - at, 1 + random() % longest);
-        TokenEvent event{.tokens = {ids.begin() + at, ids.begin() + at + length}, .error = {}};
+        engine::TokenEvent event{.tokens = {ids.begin() + at, ids.begin() + at + length}, .error = {}};
         at += length;
         if (at == ids.size()) event.finish = finish;
         answer.Take(event);
@@ -86,7 +86,7 @@ class KimiAnswersTest : public ::testing::Test {
 
   const ByteTokenizer tokenizer_{KimiControlTokens()};
   const std::vector<TokenId> eos_ = {*tokenizer_.SpecialId("<|im_end|>")};
-  OutputFormat format_;
+  text::OutputFormat format_;
   GenerationRequest request_;
   std::vector<TokenId> prompt_ = {*tokenizer_.SpecialId("<|im_middle|>")};
 
@@ -141,10 +141,10 @@ TEST_F(KimiAnswersTest, PlainAnswers) {
 // spells a mark in ordinary tokens, which is text.
 TEST_F(KimiAnswersTest, Case1And2AMarkInOrdinaryTokensIsText) {
   std::string text = "Say <|tool_call_begin|> and </think>.";
-  std::vector<TokenId> ids = tokenizer_.Encode(text, Specials::kAsText);
+  std::vector<TokenId> ids = tokenizer_.Encode(text, text::Specials::kAsText);
   OneAnswer answer(request_,
                    {.tokenizer = tokenizer_, .format = format_, .eos_token_ids = eos_, .prompt = prompt_});
-  answer.Take({.tokens = ids, .finish = FinishReason::kLength, .error = {}});
+  answer.Take({.tokens = ids, .finish = engine::FinishReason::kLength, .error = {}});
   EXPECT_EQ(ReadChatStream(answer.events).message["content"], text);
 }
 
@@ -288,11 +288,12 @@ TEST_F(KimiAnswersTest, Case16MaxTokensInsideTheArguments) {
   const std::string said =
       "<|tool_calls_section_begin|><|tool_call_begin|>functions.search:0"
       "<|tool_call_argument_begin|>{\"query\": \"Par";
-  const Reply reply = Answer(said, FinishReason::kLength);
+  const Reply reply = Answer(said, engine::FinishReason::kLength);
   EXPECT_EQ(reply.finish_reason, "length");
   ASSERT_EQ(reply.calls(), 1u);
   EXPECT_EQ(reply.arguments(0), "{\"query\": \"Par");
-  EXPECT_EQ(Answer(Section(Call("functions.search:0", "{}")), FinishReason::kLength).finish_reason, "length");
+  EXPECT_EQ(Answer(Section(Call("functions.search:0", "{}")), engine::FinishReason::kLength).finish_reason,
+            "length");
 }
 
 // 17: state shared between requests gave empty deltas under load.
@@ -309,8 +310,9 @@ TEST_F(KimiAnswersTest, Case17GenerationsDoNotShareState) {
     for (size_t i = 0; i < kAnswers; ++i) {  // each a token behind the one before
       if (at < i || at - i >= ids.size()) continue;
       const bool last = at - i + 1 == ids.size();
-      all[i].Take(
-          {.tokens = {ids[at - i]}, .finish = last ? FinishReason::kStop : FinishReason::kNone, .error = {}});
+      all[i].Take({.tokens = {ids[at - i]},
+                   .finish = last ? engine::FinishReason::kStop : engine::FinishReason::kNone,
+                   .error = {}});
     }
   }
   const ChatStream first = ReadChatStream(all[0].events);
@@ -430,10 +432,10 @@ TEST_F(KimiAnswersTest, StopStringsAreLookedForInContentAlone) {
 // What the template writes of a turn is what the model is trained to write: parsing it gives the turn again.
 TEST(KimiRoundTripTest, TurnsAsTheTemplateRendersThem) {
   const std::string model = "tests/golden/data/tiny-chat";
-  const auto tokenizer = Tokenizer::Load(model);
-  const auto chat_template = ChatTemplate::Load(model);
+  const auto tokenizer = text::Tokenizer::Load(model);
+  const auto chat_template = text::ChatTemplate::Load(model);
   ASSERT_TRUE(tokenizer.ok() && chat_template.ok());
-  const OutputFormat format = *ChooseOutputFormat(**tokenizer, "auto", "auto");
+  const text::OutputFormat format = *text::ChooseOutputFormat(**tokenizer, "auto", "auto");
   GenerationRequest request = ChatOf();
   Conversation& asked = *request.conversation;
   asked.messages = ordered_json::parse(R"([{"role": "user", "content": "Grüße"}])");
@@ -461,7 +463,7 @@ TEST(KimiRoundTripTest, TurnsAsTheTemplateRendersThem) {
   const std::vector<TokenId> eos = {*(*tokenizer)->SpecialId("<|im_end|>")};
   OneAnswer answer(request,
                    {.tokenizer = **tokenizer, .format = format, .eos_token_ids = eos, .prompt = prompt});
-  answer.Take({.tokens = said, .finish = FinishReason::kStop, .error = {}});
+  answer.Take({.tokens = said, .finish = engine::FinishReason::kStop, .error = {}});
   ordered_json message = ordered_json::parse(answer.Whole()).at("choices")[0].at("message");
   for (ordered_json& call : message["tool_calls"]) {
     ordered_json& arguments = call["function"]["arguments"];
@@ -472,4 +474,4 @@ TEST(KimiRoundTripTest, TurnsAsTheTemplateRendersThem) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/byte_tokenizer.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -15,7 +15,8 @@ const ByteTokenizer& Bytes() {
   static const auto* const tokenizer = new ByteTokenizer({"!<end>"}, {"日本"});
   return *tokenizer;
 }
-TokenLogprobs Drawn(TokenId token, float logprob, std::vector<TokenLogprob> top = {}, int rank = 1) {
+execution::TokenLogprobs Drawn(TokenId token, float logprob, std::vector<execution::TokenLogprob> top = {},
+                               int rank = 1) {
   return {.chosen = {token, logprob}, .rank = rank, .top = std::move(top)};
 }
 
@@ -53,4 +54,4 @@ TEST(LogprobJsonTest, PromptsAreByIdWithRanks) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

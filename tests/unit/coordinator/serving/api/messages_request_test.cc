@@ -4,30 +4,31 @@
 #include "coordinator/serving/api/preparation.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
 
-std::variant<GenerationRequest, ApiError> Parse(const std::string& fields) {
+std::variant<GenerationRequest, net::ApiError> Parse(const std::string& fields) {
   return ReadMessagesRequest(ordered_json::parse("{" + fields + "}"), {.temperature = 0.6});
 }
 
 // One whose messages are those; `more` is further fields.
-std::variant<GenerationRequest, ApiError> Ask(const std::string& messages, const std::string& more = "") {
+std::variant<GenerationRequest, net::ApiError> Ask(const std::string& messages,
+                                                   const std::string& more = "") {
   return Parse("\"max_tokens\": 9, \"messages\": " + messages + (more.empty() ? "" : ", " + more));
 }
 
-GenerationRequest Accepted(const std::variant<GenerationRequest, ApiError>& parsed) {
-  if (const auto* error = std::get_if<ApiError>(&parsed)) {
+GenerationRequest Accepted(const std::variant<GenerationRequest, net::ApiError>& parsed) {
+  if (const auto* error = std::get_if<net::ApiError>(&parsed)) {
     ADD_FAILURE() << "refused: " << error->message;
     return {};
   }
   return std::get<GenerationRequest>(parsed);
 }
 
-std::string RefusedParam(const std::variant<GenerationRequest, ApiError>& parsed) {
-  const auto* error = std::get_if<ApiError>(&parsed);
+std::string RefusedParam(const std::variant<GenerationRequest, net::ApiError>& parsed) {
+  const auto* error = std::get_if<net::ApiError>(&parsed);
   if (error == nullptr) return "(accepted)";
   EXPECT_EQ(error->http_status, 400);
   return error->param.value_or("(none)");
@@ -156,4 +157,4 @@ TEST(MessagesRequestTest, RefusalsNameThePlace) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

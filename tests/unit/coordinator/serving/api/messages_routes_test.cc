@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/serving/api/asked_routes.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -26,7 +26,7 @@ TEST_F(MessagesRoutesTest, AConversationIsAsLongAsItsPrompt) {
 }
 
 TEST_F(MessagesRoutesTest, ErrorsHaveAnthropicsShape) {
-  const HttpReply other =
+  const net::HttpReply other =
       Ask("POST", kPath, R"({"model": "kimi", "messages": [{"role": "user", "content": "x"}]})");
   EXPECT_EQ(other.status, 404);
   EXPECT_EQ(ordered_json::parse(other.body)["type"], "error");
@@ -35,4 +35,4 @@ TEST_F(MessagesRoutesTest, ErrorsHaveAnthropicsShape) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

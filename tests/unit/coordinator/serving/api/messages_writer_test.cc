@@ -5,7 +5,7 @@
 #include "tests/support/random_answer.h"
 #include "tests/support/sse_events.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -111,20 +111,21 @@ INSTANTIATE_TEST_SUITE_P(Formats, MessagesWriterTest, ::testing::Range(size_t{0}
 
 class OneMessageTest : public ::testing::Test {
  protected:
-  std::string Take(const TokenEvent& event) {
+  std::string Take(const engine::TokenEvent& event) {
     Choice& choice = *choices_[0];
     const ChoiceStep step = choice.Take(event);
     return writer_.Events(choice, step);
   }
-  TokenEvent Said(const std::string& text, FinishReason finish = FinishReason::kNone) const {
-    return {.tokens = tokenizer_.Encode(text, Specials::kAsText),
+  engine::TokenEvent Said(const std::string& text,
+                          engine::FinishReason finish = engine::FinishReason::kNone) const {
+    return {.tokens = tokenizer_.Encode(text, text::Specials::kAsText),
             .cached_prompt_tokens = 2,
             .finish = finish,
             .error = {}};
   }
 
   const ByteTokenizer tokenizer_{{"[EOS]"}};
-  const OutputFormat format_{};
+  const text::OutputFormat format_{};
   const std::vector<TokenId> eos_ = {256}, prompt_ = {1, 2, 3, 4, 5};
   const GenerationRequest request_{};
   MessagesWriter writer_{
@@ -147,14 +148,14 @@ TEST_F(OneMessageTest, EventByEvent) {
                 "output_tokens": 2}})"));
   EXPECT_EQ(first[1], ordered_json({{"type", "ping"}}));
   EXPECT_EQ(first[3].at("delta"), ordered_json({{"type", "text_delta"}, {"text", "ab"}}));
-  EXPECT_EQ(Take({.finish = FinishReason::kLength, .error = {}}), "") << "the end tells the reason";
+  EXPECT_EQ(Take({.finish = engine::FinishReason::kLength, .error = {}}), "") << "the end tells the reason";
   const auto last = ReadNamedEvents(writer_.End(choices_));
   ASSERT_EQ(last.size(), 3u);
   EXPECT_EQ(last[1].at("delta"), ordered_json({{"stop_reason", "max_tokens"}, {"stop_sequence", nullptr}}));
 }
 
 TEST_F(OneMessageTest, SilenceIsAMessageToo) {
-  EXPECT_EQ(Take({.tokens = {256}, .finish = FinishReason::kStop, .error = {}}), "");
+  EXPECT_EQ(Take({.tokens = {256}, .finish = engine::FinishReason::kStop, .error = {}}), "");
   const ordered_json read = MessageStream().Read(ReadNamedEvents(writer_.End(choices_)));
   EXPECT_EQ(read.at("content"), ordered_json::array());
   EXPECT_EQ(read.at("stop_reason"), "end_turn");
@@ -169,4 +170,4 @@ TEST_F(OneMessageTest, AStreamThatBreaksSaysWhy) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -3,18 +3,18 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
 
-std::variant<GenerationRequest, ApiError> ParseNativeRequest(const std::string& fields) {
+std::variant<GenerationRequest, net::ApiError> ParseNativeRequest(const std::string& fields) {
   return ReadNativeRequest(ordered_json::parse("{" + fields + "}"), {.temperature = 0.6});
 }
 
 GenerationRequest AcceptedNativeRequest(const std::string& fields) {
   const auto parsed = ParseNativeRequest(fields);
-  if (const auto* error = std::get_if<ApiError>(&parsed)) {
+  if (const auto* error = std::get_if<net::ApiError>(&parsed)) {
     ADD_FAILURE() << "refused: " << error->message;
     return {};
   }
@@ -23,7 +23,7 @@ GenerationRequest AcceptedNativeRequest(const std::string& fields) {
 
 std::string RefusedParamNativeRequest(const std::string& fields) {
   const auto parsed = ParseNativeRequest(fields);
-  const auto* error = std::get_if<ApiError>(&parsed);
+  const auto* error = std::get_if<net::ApiError>(&parsed);
   return error == nullptr ? "(accepted)" : error->param.value_or("(none)");
 }
 
@@ -90,4 +90,4 @@ TEST(NativeRequestTest, RefusalsNameTheParameter) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/random_answer.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -55,7 +55,7 @@ TEST(NativeWriterTest, TheLastEventIsTheWholeAnswer) {
 
 class NativeAnswersTest : public ::testing::Test {
  protected:
-  ordered_json Whole(const GenerationRequest& request, const TokenEvent& event, int answers = 1) {
+  ordered_json Whole(const GenerationRequest& request, const engine::TokenEvent& event, int answers = 1) {
     Choices choices;
     for (int i = 0; i < answers; ++i) {
       choices.push_back(std::make_unique<Choice>(request, ChoiceSetup{.tokenizer = tokenizer_,
@@ -76,14 +76,14 @@ class NativeAnswersTest : public ::testing::Test {
   }
 
   const ByteTokenizer tokenizer_{{"[EOS]"}};
-  const OutputFormat format_{};
+  const text::OutputFormat format_{};
   const std::vector<TokenId> eos_ = {256}, prompt_ = {'a', 'b', 'c'};
 };
 
 TEST_F(NativeAnswersTest, WhatMatchedIsTheTokenOrTheText) {
-  const ordered_json end =
-      Whole(WithIds(),
-            {.tokens = {'x', 256}, .cached_prompt_tokens = 2, .finish = FinishReason::kStop, .error = {}});
+  const ordered_json end = Whole(
+      WithIds(),
+      {.tokens = {'x', 256}, .cached_prompt_tokens = 2, .finish = engine::FinishReason::kStop, .error = {}});
   EXPECT_EQ(end.at("text"), "x");
   EXPECT_EQ(end.at("output_ids"), ordered_json({'x', 256}));
   EXPECT_EQ(end.at("meta_info").at("finish_reason"), ordered_json({{"type", "stop"}, {"matched", 256}}));
@@ -95,7 +95,7 @@ TEST_F(NativeAnswersTest, WhatMatchedIsTheTokenOrTheText) {
   stops.stop = {"x"};
   EXPECT_EQ(Whole(stops, {.tokens = {'x'}, .error = {}}).at("meta_info").at("finish_reason"),
             ordered_json({{"type", "stop"}, {"matched", "x"}}));
-  EXPECT_EQ(Whole(WithIds(), {.finish = FinishReason::kCancelled, .error = {}})
+  EXPECT_EQ(Whole(WithIds(), {.finish = engine::FinishReason::kCancelled, .error = {}})
                 .at("meta_info")
                 .at("finish_reason")
                 .at("type"),
@@ -105,7 +105,7 @@ TEST_F(NativeAnswersTest, WhatMatchedIsTheTokenOrTheText) {
 TEST_F(NativeAnswersTest, AListWhereOneWasAsked) {
   GenerationRequest list = WithIds();
   list.list_answer = true;
-  const TokenEvent event{.tokens = {'x'}, .finish = FinishReason::kLength, .error = {}};
+  const engine::TokenEvent event{.tokens = {'x'}, .finish = engine::FinishReason::kLength, .error = {}};
   EXPECT_EQ(Whole(list, event).size(), 1u);
   EXPECT_TRUE(Whole(list, event).is_array());
   GenerationRequest two = WithIds();
@@ -118,13 +118,13 @@ TEST_F(NativeAnswersTest, LogprobsFromWhereTheyWereAskedFor) {
   request.sampling.logprobs = request.sampling.prompt_logprobs = 1;
   request.logprob_start = 0;
   const auto logprob = [](TokenId token, float value) {
-    return TokenLogprobs{.chosen = {token, value}, .top = {{token, value}}};
+    return execution::TokenLogprobs{.chosen = {token, value}, .top = {{token, value}}};
   };
-  const TokenEvent event{.tokens = {'x'},
-                         .finish = FinishReason::kLength,
-                         .error = {},
-                         .logprobs = {logprob('x', -0.5f)},
-                         .prompt_logprobs = {logprob('b', -1.0f), logprob('c', -2.0f)}};
+  const engine::TokenEvent event{.tokens = {'x'},
+                                 .finish = engine::FinishReason::kLength,
+                                 .error = {},
+                                 .logprobs = {logprob('x', -0.5f)},
+                                 .prompt_logprobs = {logprob('b', -1.0f), logprob('c', -2.0f)}};
   const ordered_json all = Whole(request, event).at("meta_info");
   EXPECT_EQ(all.at("output_token_logprobs"), ordered_json::parse("[[-0.5, 120, null]]"));
   EXPECT_EQ(all.at("output_top_logprobs"), ordered_json::parse("[[[-0.5, 120, null]]]"));
@@ -137,4 +137,4 @@ TEST_F(NativeAnswersTest, LogprobsFromWhereTheyWereAskedFor) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

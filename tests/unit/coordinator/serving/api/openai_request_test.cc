@@ -12,17 +12,17 @@
 #include "coordinator/serving/api/preparation.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
-using Parsed = std::variant<GenerationRequest, ApiError>;
+using Parsed = std::variant<GenerationRequest, net::ApiError>;
 using nlohmann::ordered_json;
 
 constexpr GenerationDefaults kDefaults{.temperature = 0.6, .top_p = 0.95, .top_k = 20, .min_p = 0.01};
 
 Parsed ReadRequest(std::string_view body, bool chat, const GenerationDefaults& defaults) {
   const auto json = ReadBody(body);
-  if (const auto* error = std::get_if<ApiError>(&json)) return *error;
+  if (const auto* error = std::get_if<net::ApiError>(&json)) return *error;
   const auto& root = std::get<ordered_json>(json);
   return chat ? ReadChatRequest(root, defaults) : ReadTextRequest(root, defaults);
 }
@@ -36,7 +36,7 @@ Parsed ParseOpenaiRequest(const std::string& fields, bool chat) {
 }
 
 GenerationRequest AcceptedOpenaiRequest(const Parsed& parsed) {
-  if (const auto* error = std::get_if<ApiError>(&parsed)) {
+  if (const auto* error = std::get_if<net::ApiError>(&parsed)) {
     ADD_FAILURE() << "refused: " << error->message;
     return {};
   }
@@ -45,7 +45,7 @@ GenerationRequest AcceptedOpenaiRequest(const Parsed& parsed) {
 
 // The parameter that a refusal names; "(none)" without one.
 std::string RefusedParamOpenaiRequest(const Parsed& parsed) {
-  const auto* error = std::get_if<ApiError>(&parsed);
+  const auto* error = std::get_if<net::ApiError>(&parsed);
   if (error == nullptr) return "(accepted)";
   EXPECT_EQ(error->http_status, 400);
   EXPECT_EQ(error->type, "invalid_request_error");
@@ -291,7 +291,7 @@ TEST(OpenAiRequestTest, EffortSwitchesThinkingByTheTemplatesNames) {
 }
 
 TEST(OpenAiRequestTest, StructuredOutputIsAskedForInEveryDialect) {
-  using Kind = GrammarSource::Kind;
+  using Kind = text::GrammarSource::Kind;
   const std::string schema = R"({"type":"object","properties":{"b":{},"a":{}}})";
   const std::tuple<std::string, Kind, std::string> asked[] = {
       {R"("response_format": {"type": "json_object"})", Kind::kJsonObject, ""},
@@ -313,7 +313,7 @@ TEST(OpenAiRequestTest, StructuredOutputIsAskedForInEveryDialect) {
     for (const bool chat : {true, false}) {
       const GenerationRequest request = AcceptedOpenaiRequest(ParseOpenaiRequest(fields, chat));
       ASSERT_TRUE(request.structure.has_value()) << fields;
-      EXPECT_EQ(*request.structure, (GrammarSource{kind, text})) << fields;
+      EXPECT_EQ(*request.structure, (text::GrammarSource{kind, text})) << fields;
       EXPECT_EQ(request.structure_param, fields.substr(1, fields.find('"', 1) - 1));
     }
   }
@@ -368,4 +368,4 @@ TEST(OpenAiRequestTest, MalformedMessagesAreRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -5,7 +5,7 @@
 #include "tests/support/byte_tokenizer.h"
 #include "tests/support/one_answer.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -31,10 +31,12 @@ class OpenAiWriterTest : public ::testing::Test {
     return OneAnswer(request,
                      {.tokenizer = tokenizer_, .format = format_, .eos_token_ids = eos_, .prompt = prompt_});
   }
-  TokenEvent Said(const std::string& text, FinishReason finish = FinishReason::kNone) const {
-    TokenEvent event{.tokens = tokenizer_.Encode(text, Specials::kAsText), .finish = finish, .error = {}};
+  engine::TokenEvent Said(const std::string& text,
+                          engine::FinishReason finish = engine::FinishReason::kNone) const {
+    engine::TokenEvent event{
+        .tokens = tokenizer_.Encode(text, text::Specials::kAsText), .finish = finish, .error = {}};
     for (const TokenId token : event.tokens) {
-      TokenLogprobs logprob;
+      execution::TokenLogprobs logprob;
       logprob.chosen = {token, -0.25f};
       logprob.top = {{token, -0.25f}, {'z', -2.0f}};
       event.logprobs.push_back(logprob);
@@ -43,7 +45,7 @@ class OpenAiWriterTest : public ::testing::Test {
   }
 
   const ByteTokenizer tokenizer_{{"[EOS]"}};
-  const OutputFormat format_{};  // no marks: everything is content
+  const text::OutputFormat format_{};  // no marks: everything is content
   const std::vector<TokenId> eos_ = {256};
   const std::vector<TokenId> prompt_ = {1, 2, 3, 4, 5};
 };
@@ -62,7 +64,7 @@ TEST_F(OpenAiWriterTest, TheFirstChunkOfAChatCarriesTheRoleAndTheLastTheReason) 
   answer.Take(Said("c"));
   EXPECT_EQ(FromOpenaiSse(answer.last_events).at(0).at("choices")[0].at("delta"),
             ordered_json({{"content", "c"}}));
-  answer.Take({.finish = FinishReason::kLength, .error = {}});
+  answer.Take({.finish = engine::FinishReason::kLength, .error = {}});
   const ordered_json last = FromOpenaiSse(answer.last_events).at(0);
   EXPECT_EQ(last.at("choices")[0].at("delta"), ordered_json::object());
   EXPECT_EQ(last.at("choices")[0].at("finish_reason"), "length");
@@ -78,7 +80,7 @@ TEST_F(OpenAiWriterTest, UsageComesLastAndInEveryChunkIfAskedSo) {
   EXPECT_EQ(chunk.at("object"), "text_completion");
   EXPECT_EQ(chunk.at("choices")[0].at("text"), "abc");
   EXPECT_TRUE(chunk.at("usage").is_null());
-  answer.Take({.finish = FinishReason::kLength, .error = {}});
+  answer.Take({.finish = engine::FinishReason::kLength, .error = {}});
   const ordered_json usage = FromOpenaiSse(answer.End()).at(0);
   EXPECT_TRUE(usage.at("choices").empty());
   EXPECT_EQ(usage.at("usage"), ordered_json({{"prompt_tokens", 5},
@@ -96,7 +98,7 @@ TEST_F(OpenAiWriterTest, LogprobsInBothShapes) {
   GenerationRequest chat = ChatOf();
   chat.sampling.logprobs = 2;
   OneAnswer answer = Make(chat);
-  answer.Take(Said("hi", FinishReason::kLength));
+  answer.Take(Said("hi", engine::FinishReason::kLength));
   const ordered_json whole = ordered_json::parse(answer.Whole()).at("choices")[0].at("logprobs");
   EXPECT_EQ(whole, FromOpenaiSse(answer.events).at(0).at("choices")[0].at("logprobs"));
   ASSERT_EQ(whole.at("content").size(), 2u);
@@ -108,7 +110,7 @@ TEST_F(OpenAiWriterTest, LogprobsInBothShapes) {
   text.sampling.logprobs = 2;
   OneAnswer completion = Make(text);
   completion.Take(Said("h"));
-  completion.Take(Said("i", FinishReason::kLength));
+  completion.Take(Said("i", engine::FinishReason::kLength));
   const std::vector<ordered_json> events = FromOpenaiSse(completion.events);
   EXPECT_EQ(events.at(1).at("choices")[0].at("logprobs").at("text_offset"), ordered_json({1}));
   EXPECT_EQ(events.at(1).at("choices")[0].at("logprobs").at("tokens"), ordered_json({"i"}));
@@ -120,11 +122,11 @@ TEST_F(OpenAiWriterTest, AnEchoedPromptsFirstTokenHasNoLogprob) {
   GenerationRequest request;
   request.echo = true;
   request.sampling.logprobs = request.sampling.prompt_logprobs = 0;
-  const std::vector<TokenId> prompt = tokenizer_.Encode("ab", Specials::kAsText);
+  const std::vector<TokenId> prompt = tokenizer_.Encode("ab", text::Specials::kAsText);
   OneAnswer answer(request,
                    {.tokenizer = tokenizer_, .format = format_, .eos_token_ids = eos_, .prompt = prompt});
-  TokenEvent event = Said("c", FinishReason::kLength);
-  TokenLogprobs second;
+  engine::TokenEvent event = Said("c", engine::FinishReason::kLength);
+  execution::TokenLogprobs second;
   second.chosen = {'b', -1.0f};
   event.prompt_logprobs = {second};
   answer.Take(event);
@@ -139,7 +141,7 @@ TEST_F(OpenAiWriterTest, TokenIdsIfAsked) {
   GenerationRequest request = ChatOf();
   request.return_token_ids = true;
   OneAnswer answer = Make(request);
-  answer.Take(Said("hi", FinishReason::kLength));
+  answer.Take(Said("hi", engine::FinishReason::kLength));
   const ordered_json whole = ordered_json::parse(answer.Whole());
   EXPECT_EQ(whole.at("prompt_token_ids"), ordered_json(prompt_));
   EXPECT_EQ(whole.at("choices")[0].at("token_ids"), ordered_json({104, 105}));
@@ -149,4 +151,4 @@ TEST_F(OpenAiWriterTest, TokenIdsIfAsked) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

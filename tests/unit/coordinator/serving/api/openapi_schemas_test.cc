@@ -5,7 +5,7 @@
 #include "tests/support/one_answer.h"
 #include "tests/unit/coordinator/text/grammar/grammar_testing.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -16,14 +16,14 @@ bool IsValid(const char* name, const ordered_json& document) {
                          {"components", {{"schemas", OpenApiSchemas()}}}};
   ordered_json& own = schema["components"]["schemas"][name];
   own["additionalProperties"] = true;
-  const GrammarPtr grammar = Compiled(Kind::kJsonSchema, schema.dump());
-  return grammar != nullptr && Accepts(grammar, document.dump());
+  const text::GrammarPtr grammar = text::Compiled(text::Kind::kJsonSchema, schema.dump());
+  return grammar != nullptr && text::Accepts(grammar, document.dump());
 }
 
 TEST(OpenApiSchemasTest, ErrorsAreWhatTheSchemaSays) {
-  const ApiError error{.message = "no", .param = "x"};
+  const net::ApiError error{.message = "no", .param = "x"};
   EXPECT_TRUE(IsValid("Error", ordered_json::parse(error.ToJson())));
-  EXPECT_TRUE(IsValid("AnthropicError", ordered_json::parse(error.ToJson(ErrorShape::kAnthropic))));
+  EXPECT_TRUE(IsValid("AnthropicError", ordered_json::parse(error.ToJson(net::ErrorShape::kAnthropic))));
   EXPECT_FALSE(IsValid("Error", ordered_json::parse(R"({"error": {"message": "no"}})")))
       << "param and code are always there";
 }
@@ -31,11 +31,11 @@ TEST(OpenApiSchemasTest, ErrorsAreWhatTheSchemaSays) {
 TEST(OpenApiSchemasTest, AWholeAnswerHasWhatIsRequired) {
   const ByteTokenizer tokenizer({"!<end>"});
   const std::vector<TokenId> end = {256}, prompt = {1};
-  const OutputFormat format;
+  const text::OutputFormat format;
   for (const bool chat : {true, false}) {
     OneAnswer answer(chat ? ChatOf() : GenerationRequest(),
                      {.tokenizer = tokenizer, .format = format, .eos_token_ids = end, .prompt = prompt});
-    answer.Take({.tokens = {'a', 256}, .finish = FinishReason::kStop, .error = {}});
+    answer.Take({.tokens = {'a', 256}, .finish = engine::FinishReason::kStop, .error = {}});
     const ordered_json whole = ordered_json::parse(answer.Whole());
     const ordered_json schema = OpenApiSchemas().at(chat ? "ChatCompletion" : "TextCompletion");
     for (const auto& field : schema.at("required")) EXPECT_TRUE(whole.contains(field)) << field;
@@ -63,4 +63,4 @@ TEST(OpenApiSchemasTest, EveryRouteDescribesWhatIsThere) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

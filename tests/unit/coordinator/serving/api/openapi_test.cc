@@ -5,12 +5,12 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
 
-Route RouteOf(std::string method, std::string pattern) {
+net::Route RouteOf(std::string method, std::string pattern) {
   return {.method = std::move(method), .pattern = std::move(pattern), .summary = "s", .handle = nullptr};
 }
 
@@ -26,11 +26,11 @@ void CheckRefs(const ordered_json& json, const ordered_json& document) {
 }
 
 TEST(OpenApiTest, EveryRouteIsThereWithItsNamesAndErrors) {
-  UrlTable urls;
+  net::UrlTable urls;
   urls.Add(RouteOf("GET", "/v1/things/{}"));
   urls.Add(RouteOf("DELETE", "/v1/things/{}"));
-  Route messages = RouteOf("POST", "/v1/messages");
-  messages.errors = ErrorShape::kAnthropic;
+  net::Route messages = RouteOf("POST", "/v1/messages");
+  messages.errors = net::ErrorShape::kAnthropic;
   messages.open = true;
   urls.Add(messages);
   const ordered_json document = OpenApiDocument(urls, "1.2");
@@ -47,7 +47,7 @@ TEST(OpenApiTest, EveryRouteIsThereWithItsNamesAndErrors) {
 }
 
 TEST(OpenApiTest, WhatIsReferredToIsThereAndWhatIsThereIsReferredTo) {
-  UrlTable urls;
+  net::UrlTable urls;
   std::set<std::string> used;
   for (const RouteSchemas& route : DescribedRoutes()) urls.Add(RouteOf(route.method, route.pattern));
   const ordered_json document = OpenApiDocument(urls, "1");
@@ -63,4 +63,4 @@ TEST(OpenApiTest, WhatIsReferredToIsThereAndWhatIsThereIsReferredTo) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

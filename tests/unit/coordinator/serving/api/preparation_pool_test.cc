@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/becomes.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 namespace asio = boost::asio;
@@ -29,7 +29,7 @@ class PreparationPoolTest : public ::testing::Test {
     urls_.Add({.method = "GET",
                .pattern = "/prepared/{}",
                .summary = "",
-               .handle = [this](const std::shared_ptr<Exchange>& e) {
+               .handle = [this](const std::shared_ptr<net::Exchange>& e) {
                  const auto gone = std::make_shared<std::atomic<bool>>(false);
                  e->OnGone([this, gone] {
                    gone->store(true);
@@ -42,8 +42,8 @@ class PreparationPoolTest : public ::testing::Test {
                  pool_.AddRequest(e, gone, [this, e] { return Work(e); });
                  ++asked_;
                }});
-    access_ = *Access::Create({.keys = {"a", "b"}, .requests_per_key_max = 4});
-    auto server = Server::Create(urls_, *access_, metrics_, {.host = "127.0.0.1", .port = 0});
+    access_ = *net::Access::Create({.keys = {"a", "b"}, .requests_per_key_max = 4});
+    auto server = net::Server::Create(urls_, *access_, metrics_, {.host = "127.0.0.1", .port = 0});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     ASSERT_TRUE(server_->Start().ok());
@@ -55,7 +55,7 @@ class PreparationPoolTest : public ::testing::Test {
   }
 
   // The first stands until Open.
-  PreparationPool::Then Work(const std::shared_ptr<Exchange>& e) {
+  PreparationPool::Then Work(const std::shared_ptr<net::Exchange>& e) {
     const std::string name = e->request().captures[0];
     if (name == "first") {
       begun_.count_down();
@@ -92,17 +92,17 @@ class PreparationPoolTest : public ::testing::Test {
   }
 
   asio::io_context context_;
-  UrlTable urls_;
-  std::unique_ptr<Access> access_;
+  net::UrlTable urls_;
+  std::unique_ptr<net::Access> access_;
   Metrics metrics_{MetricOwner::kCoordinator};
   std::atomic<int> asked_{0}, gone_{0};
   std::latch begun_{1}, open_{1};
   bool opened_ = false;
   std::mutex mutex_;
   std::vector<std::string> worked_;
-  std::weak_ptr<Exchange> last_;  // that was asked
+  std::weak_ptr<net::Exchange> last_;  // that was asked
   PreparationPool pool_{1};
-  std::unique_ptr<Server> server_;
+  std::unique_ptr<net::Server> server_;
 };
 
 TEST_F(PreparationPoolTest, TenantsTakeTurns) {
@@ -111,7 +111,7 @@ TEST_F(PreparationPoolTest, TenantsTakeTurns) {
   begun_.wait();
   for (const char* name : {"a1", "a2", "a3"}) clients.push_back(Ask("a", name));
   clients.push_back(Ask("b", "b1"));
-  const TenantLines lines = pool_.Lines();
+  const engine::TenantLines lines = pool_.Lines();
   EXPECT_EQ(lines.at(1).requests, 4) << "the one that is prepared counts";
   EXPECT_EQ(lines.at(2).requests, 1);
   Open();
@@ -147,4 +147,4 @@ TEST_F(PreparationPoolTest, NothingHoldsAConnectionOnceItHasStopped) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/serving/api/api_fixture.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using ::testing::HasSubstr;
@@ -15,21 +15,21 @@ class PreparationTest : public ApiFixture {
  protected:
   Prepared Good(std::string_view body, const RequestReader& read = ReadTextRequest) {
     auto prepared = Prepare(body, read, deps);
-    const auto* error = std::get_if<ApiError>(&prepared);
+    const auto* error = std::get_if<net::ApiError>(&prepared);
     EXPECT_EQ(error, nullptr) << error->message;
     return error != nullptr ? Prepared() : std::get<Prepared>(std::move(prepared));
   }
-  ApiError Refused(std::string_view body, const RequestReader& read = ReadTextRequest) {
+  net::ApiError Refused(std::string_view body, const RequestReader& read = ReadTextRequest) {
     auto prepared = Prepare(body, read, deps);
-    const auto* error = std::get_if<ApiError>(&prepared);
+    const auto* error = std::get_if<net::ApiError>(&prepared);
     EXPECT_NE(error, nullptr) << body;
-    return error == nullptr ? ApiError{.http_status = 0} : *error;
+    return error == nullptr ? net::ApiError{.http_status = 0} : *error;
   }
 };
 
 TEST_F(PreparationTest, ConversationsAreRenderedAndTextIsTokenised) {
   EXPECT_EQ(Good(R"({"messages": [{"role": "user", "content": "hi"}]})", ReadChatRequest).prompts,
-            (std::vector<std::vector<TokenId>>{tokenizer_.Encode("user:hi;", Specials::kAsText)}));
+            (std::vector<std::vector<TokenId>>{tokenizer_.Encode("user:hi;", text::Specials::kAsText)}));
   const Prepared two = Good(R"({"prompt": ["ab", "c"]})");
   ASSERT_EQ(two.prompts.size(), 2u);
   EXPECT_EQ(two.prompts[0], (std::vector<TokenId>{'a', 'b'}));
@@ -54,7 +54,7 @@ TEST_F(PreparationTest, BodiesThatAreNoObjectAreRefused) {
 TEST_F(PreparationTest, OtherModelsAreNotFound) {
   EXPECT_FALSE(CheckModel({.model = "m"}, deps).has_value());
   EXPECT_FALSE(CheckModel({.model = ""}, deps).has_value());
-  const ApiError error = Refused(R"({"model": "gpt", "prompt": "a"})");
+  const net::ApiError error = Refused(R"({"model": "gpt", "prompt": "a"})");
   EXPECT_EQ(error.http_status, 404);
   EXPECT_EQ(error.message, "no such model: gpt; this server has m");
   EXPECT_EQ(error.code, "model_not_found");
@@ -64,13 +64,13 @@ TEST_F(PreparationTest, WhatIsLockedIsSetAndCannotBeChosenOtherwise) {
   deps.locked = {{"temperature", 0.5}, {"top_k", 3}};
   EXPECT_EQ(Good(R"({"prompt": "a", "top_k": 3, "temperature": null})").request.sampling.temperature, 0.5);
   EXPECT_EQ(Good(R"({"prompt": "a"})").request.sampling.top_k, 3);
-  const ApiError error = Refused(R"({"prompt": "a", "temperature": 1})");
+  const net::ApiError error = Refused(R"({"prompt": "a", "temperature": 1})");
   EXPECT_EQ(error.message, "'temperature': this server has it locked at 0.5, found 1");
   EXPECT_EQ(error.param, "temperature");
 }
 
 TEST_F(PreparationTest, PromptsFitTheContextAndTheVocabulary) {
-  const ApiError longer = Refused(R"({"prompt": ")" + std::string(100, 'x') + "\"}");
+  const net::ApiError longer = Refused(R"({"prompt": ")" + std::string(100, 'x') + "\"}");
   EXPECT_THAT(longer.message, HasSubstr("100 tokens, but the context length is 100"));
   EXPECT_EQ(longer.code, "context_length_exceeded");
   EXPECT_EQ(Good(R"({"prompt": ")" + std::string(99, 'x') + "\"}").prompts[0].size(), 99u);
@@ -80,7 +80,7 @@ TEST_F(PreparationTest, PromptsFitTheContextAndTheVocabulary) {
 }
 
 TEST_F(PreparationTest, TemplatesMayRefuse) {
-  const auto refusing = *ChatTemplate::Parse("{{ raise_exception('no') }}", "test");
+  const auto refusing = *text::ChatTemplate::Parse("{{ raise_exception('no') }}", "test");
   deps.chat_template = refusing.get();
   EXPECT_THAT(Refused(R"({"messages": [{"role": "user", "content": "hi"}]})", ReadChatRequest).message,
               HasSubstr("the chat template refuses this conversation: "));
@@ -96,4 +96,4 @@ TEST_F(PreparationTest, AllowedTokensMustBeAbleToBeginTheStructure) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

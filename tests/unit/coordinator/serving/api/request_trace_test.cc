@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using ::testing::ElementsAre;
@@ -36,9 +36,9 @@ std::string TextOf(const Span& span, const std::string& name) {
   return "none";
 }
 
-TokenEvent Admitted() { return {.error = {}, .admitted = std::chrono::steady_clock::now()}; }
+engine::TokenEvent Admitted() { return {.error = {}, .admitted = std::chrono::steady_clock::now()}; }
 
-HttpRequest Asked(const std::string& traceparent) {
+net::HttpRequest Asked(const std::string& traceparent) {
   return {.method = "POST",
           .path = "/v1/chat/completions",
           .headers = {{"traceparent", traceparent}},
@@ -112,4 +112,4 @@ TEST(RequestTraceTest, WithoutAnEndTheClientHasGoneAndTheFirstEndCounts) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

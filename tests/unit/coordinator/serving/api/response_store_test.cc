@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 TEST(ResponseStoreTest, OneOwnersAreNobodyElses) {
@@ -98,4 +98,4 @@ TEST(ResponseStoreTest, BytesAreBounded) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -3,11 +3,11 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
-using ParsedResponses = std::variant<GenerationRequest, ApiError>;
+using ParsedResponses = std::variant<GenerationRequest, net::ApiError>;
 
 ParsedResponses ParseResponsesRequest(const std::string& fields, ResponsesFields& out) {
   const auto history = [](const std::string& id) -> std::optional<ordered_json> {
@@ -23,7 +23,7 @@ ParsedResponses ParseResponsesRequest(const std::string& fields) {
 }
 
 GenerationRequest AcceptedResponsesRequest(const ParsedResponses& parsed) {
-  if (const auto* error = std::get_if<ApiError>(&parsed)) {
+  if (const auto* error = std::get_if<net::ApiError>(&parsed)) {
     ADD_FAILURE() << "refused: " << error->message;
     return {};
   }
@@ -31,7 +31,7 @@ GenerationRequest AcceptedResponsesRequest(const ParsedResponses& parsed) {
 }
 
 std::string RefusedParamResponsesRequest(const ParsedResponses& parsed) {
-  const auto* error = std::get_if<ApiError>(&parsed);
+  const auto* error = std::get_if<net::ApiError>(&parsed);
   if (error == nullptr) return "(accepted)";
   EXPECT_EQ(error->http_status, 400);
   return error->param.value_or("(none)");
@@ -99,7 +99,7 @@ TEST(ResponsesRequestTest, WhatWasSaidBeforeComesFirst) {
   EXPECT_EQ(fields.repeated.at("previous_response_id"), "resp_1");
   const ParsedResponses unknown = ParseResponsesRequest(R"("input": "x", "previous_response_id": "resp_2")");
   EXPECT_EQ(RefusedParamResponsesRequest(unknown), "previous_response_id");
-  EXPECT_EQ(std::get<ApiError>(unknown).code, "previous_response_not_found");
+  EXPECT_EQ(std::get<net::ApiError>(unknown).code, "previous_response_not_found");
   EXPECT_EQ(RefusedParamResponsesRequest(
                 ParseResponsesRequest(R"("input": [{"role": "x"}], "previous_response_id": "resp_1")")),
             "input[0].role")
@@ -152,8 +152,8 @@ TEST(ResponsesRequestTest, RefusalsNameThePlace) {
   for (const auto& [fields, param] : cases)
     EXPECT_EQ(RefusedParamResponsesRequest(ParseResponsesRequest(fields)), param) << fields;
   const ParsedResponses search = ParseResponsesRequest(R"("input": "x", "tools": [{"type": "web_search"}])");
-  EXPECT_NE(std::get<ApiError>(search).message.find("web_search"), std::string::npos);
+  EXPECT_NE(std::get<net::ApiError>(search).message.find("web_search"), std::string::npos);
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/serving/api/asked_routes.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -26,7 +26,7 @@ TEST_F(ResponsesRoutesTest, WhatWasNotStoredIsNotFound) {
                                                         {"DELETE", "/v1/responses/resp_1"},
                                                         {"POST", "/v1/responses/resp_1/cancel"},
                                                         {"GET", "/v1/responses/resp_1/input_items"}}) {
-    const HttpReply reply = Ask(method, path);
+    const net::HttpReply reply = Ask(method, path);
     EXPECT_EQ(reply.status, 404) << method << path;
     EXPECT_THAT(reply.body, HasSubstr("no such response: resp_1"));
     EXPECT_FALSE(Found(method, path).counted) << "a key whose places are taken may look and cancel";
@@ -35,14 +35,14 @@ TEST_F(ResponsesRoutesTest, WhatWasNotStoredIsNotFound) {
 }
 
 TEST_F(ResponsesRoutesTest, TheEnginesRefusalIsTheAnswer) {
-  const HttpReply refused = Ask("POST", "/v1/responses", R"({"input": "x"})");
+  const net::HttpReply refused = Ask("POST", "/v1/responses", R"({"input": "x"})");
   EXPECT_EQ(refused.status, 503) << refused.body;
   EXPECT_THAT(refused.body, HasSubstr("this engine computes nothing"));
 }
 
 // It is accepted before the engine is asked, so its refusal is what the response says from then on.
 TEST_F(ResponsesRoutesTest, AResponseInTheBackgroundKeepsWhatBecameOfIt) {
-  const Caller owner{.tenant = 1}, other{.tenant = 2};
+  const net::Caller owner{.tenant = 1}, other{.tenant = 2};
   const ordered_json queued =
       AskJson("POST", "/v1/responses", R"({"input": "x", "background": true})", owner);
   EXPECT_EQ(queued["status"], "queued");
@@ -60,4 +60,4 @@ TEST_F(ResponsesRoutesTest, AResponseInTheBackgroundKeepsWhatBecameOfIt) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

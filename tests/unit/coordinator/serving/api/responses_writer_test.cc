@@ -7,7 +7,7 @@
 #include "tests/support/random_answer.h"
 #include "tests/support/sse_events.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -125,13 +125,13 @@ INSTANTIATE_TEST_SUITE_P(Formats, ResponsesWriterTest, ::testing::Range(size_t{0
 
 class OneResponseTest : public ::testing::Test {
  protected:
-  std::string Take(const TokenEvent& event) {
+  std::string Take(const engine::TokenEvent& event) {
     const ChoiceStep step = choices_[0]->Take(event);
     return writer_.Events(*choices_[0], step);
   }
 
   const ByteTokenizer tokenizer_{{"[EOS]"}};
-  const OutputFormat format_{};
+  const text::OutputFormat format_{};
   const std::vector<TokenId> eos_ = {256}, prompt_ = {1, 2, 3};
   const GenerationRequest request_{};
   ordered_json kept_;
@@ -151,7 +151,7 @@ class OneResponseTest : public ::testing::Test {
 TEST_F(OneResponseTest, AnAbortedOneIsCancelledWithWhatWasSaid) {
   Take({.tokens = {'h', 'i'}, .cached_prompt_tokens = 2, .error = {}});
   EXPECT_TRUE(kept_.is_null()) << "kept when it is over";
-  Take({.cached_prompt_tokens = 2, .finish = FinishReason::kCancelled, .error = {}});
+  Take({.cached_prompt_tokens = 2, .finish = engine::FinishReason::kCancelled, .error = {}});
   const ordered_json whole = ordered_json::parse(writer_.Whole(choices_));
   EXPECT_EQ(whole.at("status"), "cancelled");
   EXPECT_EQ(whole.at("output"), ordered_json::parse(R"([{"id": "msg_1_0", "type": "message",
@@ -174,4 +174,4 @@ TEST_F(OneResponseTest, AStreamThatBreaksSaysWhy) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using ::testing::HasSubstr;
@@ -25,7 +25,7 @@ TEST(SamplingFieldsTest, OtherNamesAreToldWhatThereIs) {
     EXPECT_THAT(std::string(CheckSamplingValue(name, 1).message()), HasSubstr("top_k")) << name;
 }
 
-std::optional<ApiError> ReadTokenLists(const nlohmann::ordered_json& body, SamplingParams& out) {
+std::optional<net::ApiError> ReadTokenLists(const nlohmann::ordered_json& body, engine::SamplingParams& out) {
   JsonFields in(body);
   GenerationRequest request;
   ReadSampling(in, request);
@@ -35,7 +35,7 @@ std::optional<ApiError> ReadTokenLists(const nlohmann::ordered_json& body, Sampl
 
 // Every answer of a request has a copy of its lists.
 TEST(SamplingFieldsTest, ListsOfTokensAreBounded) {
-  SamplingParams sampling;
+  engine::SamplingParams sampling;
   const nlohmann::ordered_json same = std::vector<unsigned>(100'000, 7);
   EXPECT_FALSE(ReadTokenLists({{"stop_token_ids", same}, {"allowed_token_ids", {9u, 7u, 9u}}}, sampling));
   EXPECT_EQ(sampling.stop_token_ids, std::vector<TokenId>{7});
@@ -70,4 +70,4 @@ TEST(SamplingFieldsTest, WholeNumbersHaveNoPoint) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -18,12 +18,12 @@
 #include "coordinator/engine/scheduler/engine.h"
 #include "coordinator/net/http/exchange.h"
 
-namespace numoe {
+namespace numoe::serving {
 
-class ScriptedEngine final : public Engine {
+class ScriptedEngine final : public engine::Engine {
  public:
-  bool HasRoom(const Tenant&, const TenantLines&) const override { return has_room; }
-  absl::StatusOr<SequenceId> Submit(EngineRequest request) override {
+  bool HasRoom(const engine::Tenant&, const engine::TenantLines&) const override { return has_room; }
+  absl::StatusOr<SequenceId> Submit(engine::EngineRequest request) override {
     if (!refusal.ok()) return refusal;
     submitted.push_back(std::move(request));
     running[next] = submitted.back().on_event;
@@ -32,41 +32,41 @@ class ScriptedEngine final : public Engine {
   void Cancel(SequenceId sequence) override {
     if (running.erase(sequence) > 0) cancelled.push_back(sequence);
   }
-  EngineStats Stats() const override { return {}; }
+  engine::EngineStats Stats() const override { return {}; }
   void ResetPrefixCache(const std::string&) override {}
   bool Drain(int64_t) override { return true; }
 
   /// The sequence's next tokens; nothing happens where it is not running.
-  void Generate(SequenceId sequence, TokenEvent event) {
+  void Generate(SequenceId sequence, engine::TokenEvent event) {
     const auto found = running.find(sequence);
     if (found == running.end()) return;
     const auto on_event = found->second;
-    if (event.finish != FinishReason::kNone) running.erase(found);
+    if (event.finish != engine::FinishReason::kNone) running.erase(found);
     event.sequence = sequence;
     on_event(event);
   }
 
   bool has_room = true;
   absl::Status refusal;
-  std::vector<EngineRequest> submitted;
+  std::vector<engine::EngineRequest> submitted;
   std::vector<SequenceId> cancelled;
-  std::map<SequenceId, std::function<void(const TokenEvent&)>> running;
+  std::map<SequenceId, std::function<void(const engine::TokenEvent&)>> running;
   SequenceId next = 1;
 };
 
-class RecordedExchange final : public Exchange {
+class RecordedExchange final : public net::Exchange {
  public:
   explicit RecordedExchange(std::string body) {
     request_.id = "recorded";  // the server gives every request one
     request_.body = std::move(body);
   }
 
-  const HttpRequest& request() const override { return request_; }
+  const net::HttpRequest& request() const override { return request_; }
   std::string TakeBody() override { return std::move(request_.body); }
-  void Reply(HttpReply given) override { reply = std::move(given), over = true; }
-  void ReplyError(const ApiError& given) override { error = given, over = true; }
+  void Reply(net::HttpReply given) override { reply = std::move(given), over = true; }
+  void ReplyError(const net::ApiError& given) override { error = given, over = true; }
   void BeginStream() override { streaming = true; }
-  void BeginBody(HttpReply) override { streaming = true; }
+  void BeginBody(net::HttpReply) override { streaming = true; }
   void Send(std::string data) override { sent += data; }
   void EndStream() override { over = true; }
   void Break() override { over = true; }
@@ -74,27 +74,27 @@ class RecordedExchange final : public Exchange {
   void OnGone(std::function<void()> then) override { on_gone = std::move(then); }
   void Post(std::function<void()> work) override { boost::asio::post(context_, std::move(work)); }
   boost::asio::any_io_executor Executor() override { return context_.get_executor(); }
-  std::shared_ptr<RequestPlace> Place() override { return place; }
+  std::shared_ptr<net::RequestPlace> Place() override { return place; }
   void CountTokens(int count) override { tokens += count; }
 
-  HttpRequest& incoming() { return request_; }
+  net::HttpRequest& incoming() { return request_; }
   /// What was posted until now.
   void Run() {
     context_.restart();
     context_.poll();
   }
 
-  HttpReply reply{.status = 0};
-  ApiError error{.http_status = 0};
+  net::HttpReply reply{.status = 0};
+  net::ApiError error{.http_status = 0};
   std::string sent;
   bool streaming = false, over = false;
   int tokens = 0;
   std::function<void()> on_gone;
-  std::shared_ptr<RequestPlace> place;
+  std::shared_ptr<net::RequestPlace> place;
 
  private:
-  HttpRequest request_;
+  net::HttpRequest request_;
   boost::asio::io_context context_;
 };
 
-}  // namespace numoe
+}  // namespace numoe::serving

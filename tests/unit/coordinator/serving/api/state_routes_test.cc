@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/serving/api/asked_routes.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -24,7 +24,7 @@ class StateRoutesTest : public AskedRoutes {
 
 TEST_F(StateRoutesTest, TheModelIsListedByItsName) {
   EXPECT_EQ(AskJson("GET", "/v1/models")["data"][0], AskJson("GET", "/v1/models/nano"));
-  const HttpReply other = Ask("GET", "/v1/models/kimi");
+  const net::HttpReply other = Ask("GET", "/v1/models/kimi");
   EXPECT_EQ(other.status, 404);
   EXPECT_THAT(other.body, HasSubstr("no such model: kimi; this server has nano"));
   for (const char* path : {"/model_info", "/get_model_info"})
@@ -52,7 +52,7 @@ TEST_F(StateRoutesTest, WhatTheWorkersCountedIsAskedOnAnotherThread) {
     return absl::UnavailableError("no worker tells its statistics");
   };
   std::thread others([&] { asked.count_down(); });
-  const HttpReply reply = Ask("GET", "/expert_stats");
+  const net::HttpReply reply = Ask("GET", "/expert_stats");
   others.join();
   EXPECT_EQ(reply.status, 503);
   EXPECT_THAT(reply.body, HasSubstr("no worker tells its statistics"));
@@ -63,7 +63,7 @@ TEST_F(StateRoutesTest, AKeyForgetsItsOwnPrefixesAndAnAdminEverybodys) {
   EXPECT_EQ(Ask("POST", "/flush_cache", "", {.tenant = 7, .admin = true}).status, 200);
   EXPECT_THAT(engine_.resets, ElementsAre("7:", ""));
   deps_.share_prefix_cache = true;
-  const HttpReply shared = Ask("GET", "/flush_cache", "", {.tenant = 7});
+  const net::HttpReply shared = Ask("GET", "/flush_cache", "", {.tenant = 7});
   EXPECT_EQ(shared.status, 403);
   EXPECT_THAT(shared.body, HasSubstr("--share-prefix-cache"));
   EXPECT_EQ(engine_.resets.size(), 2u);
@@ -85,4 +85,4 @@ TEST_F(StateRoutesTest, HealthIsProvenByATokenUnlessTheQueueIsFull) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

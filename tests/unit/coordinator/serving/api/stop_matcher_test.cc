@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 // The text before the stop string that is complete first; of those that end there, the longest.
@@ -89,4 +89,4 @@ TEST(StopMatcherTest, AnyTextInAnyPieces) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

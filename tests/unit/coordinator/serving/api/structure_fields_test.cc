@@ -4,11 +4,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
-using Kind = GrammarSource::Kind;
+using Kind = text::GrammarSource::Kind;
 
 struct Read {
   explicit Read(const char* json) {
@@ -83,4 +83,4 @@ TEST(StructureFieldsTest, WrongValuesAreToldWhatWasFound) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

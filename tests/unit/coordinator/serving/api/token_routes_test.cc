@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/serving/api/asked_routes.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
@@ -35,7 +35,7 @@ TEST_F(TokenRoutesTest, AConversationIsRenderedFirst) {
 }
 
 TEST_F(TokenRoutesTest, WhatIsNoTokenIsRefused) {
-  const HttpReply beyond = Ask("POST", "/detokenize", R"({"tokens": [104, 257]})");
+  const net::HttpReply beyond = Ask("POST", "/detokenize", R"({"tokens": [104, 257]})");
   EXPECT_EQ(beyond.status, 400);
   EXPECT_THAT(beyond.body, HasSubstr("ids below 257, found 257"));
   EXPECT_THAT(Ask("POST", "/detokenize", "{}").body, HasSubstr("a list of token ids, found nothing"));
@@ -44,4 +44,4 @@ TEST_F(TokenRoutesTest, WhatIsNoTokenIsRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

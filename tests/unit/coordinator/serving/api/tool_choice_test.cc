@@ -4,12 +4,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::ordered_json;
 using Choice = CallPolicy::Choice;
-using Kind = GrammarSource::Kind;
+using Kind = text::GrammarSource::Kind;
 using ::testing::HasSubstr;
 
 constexpr char kDeclaredTools[] = R"([
@@ -19,8 +19,9 @@ constexpr char kDeclaredTools[] = R"([
   {"type": "custom", "custom": {"name": "c"}},
   {"type": "function", "function": {"name": "stop"}}])";
 
-std::variant<CallPolicy, ApiError> Read(const std::string& choice, const std::string& tools = kDeclaredTools,
-                                        bool parallel = true) {
+std::variant<CallPolicy, net::ApiError> Read(const std::string& choice,
+                                             const std::string& tools = kDeclaredTools,
+                                             bool parallel = true) {
   const ordered_json declared = ordered_json::parse(tools), chosen = ordered_json::parse(choice);
   const ordered_json messages = ordered_json::parse(R"([{"role": "user"},
     {"role": "assistant", "tool_calls": [{"id": "x:9"}, {"id": "y"}]}, {"role": "tool"},
@@ -31,14 +32,14 @@ std::variant<CallPolicy, ApiError> Read(const std::string& choice, const std::st
                          .parallel = parallel});
 }
 
-CallPolicy AcceptedChoice(const std::variant<CallPolicy, ApiError>& read) {
-  const auto* error = std::get_if<ApiError>(&read);
+CallPolicy AcceptedChoice(const std::variant<CallPolicy, net::ApiError>& read) {
+  const auto* error = std::get_if<net::ApiError>(&read);
   EXPECT_EQ(error, nullptr) << error->message;
   return error == nullptr ? std::get<CallPolicy>(read) : CallPolicy();
 }
 
-ApiError Refused(const std::variant<CallPolicy, ApiError>& read) {
-  const auto* error = std::get_if<ApiError>(&read);
+net::ApiError Refused(const std::variant<CallPolicy, net::ApiError>& read) {
+  const auto* error = std::get_if<net::ApiError>(&read);
   EXPECT_NE(error, nullptr);
   if (error == nullptr) return {};
   EXPECT_EQ(error->http_status, 400);
@@ -58,7 +59,7 @@ TEST(ToolChoiceTest, AutoConstrainsTheArgumentsOfStrictTools) {
     EXPECT_EQ(policy.choice, Choice::kAuto);
     EXPECT_EQ(Names(policy), (List{"look", "wait", "stop"}));
     EXPECT_EQ(policy.calls[0].arguments.kind, Kind::kJsonSchema);
-    EXPECT_EQ(policy.calls[1].arguments, (GrammarSource{Kind::kJsonObject, ""}));
+    EXPECT_EQ(policy.calls[1].arguments, (text::GrammarSource{Kind::kJsonObject, ""}));
     EXPECT_EQ(policy.first_index, 3) << "calls of the conversation, whatever their ids say";
     EXPECT_TRUE(policy.parallel && !policy.demanded());
   }
@@ -147,4 +148,4 @@ TEST(ToolChoiceTest, WrongToolsAreRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

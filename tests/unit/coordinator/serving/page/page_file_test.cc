@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using ::testing::HasSubstr;
@@ -88,4 +88,4 @@ TEST(PageFileTest, NothingLeadsElsewhereOrBecomesMarkup) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using ::testing::Contains;
@@ -13,17 +13,17 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 
 // Takes the one reply of a handler.
-class FakeExchange final : public Exchange {
+class FakeExchange final : public net::Exchange {
  public:
-  explicit FakeExchange(HttpRequest request) : request_(std::move(request)) {}
-  const HttpRequest& request() const override { return request_; }
+  explicit FakeExchange(net::HttpRequest request) : request_(std::move(request)) {}
+  const net::HttpRequest& request() const override { return request_; }
   std::string TakeBody() override { return request_.body; }
-  void Reply(HttpReply given) override { reply = std::move(given); }
-  void ReplyError(const ApiError& error) override {
-    reply = HttpReply{.status = error.http_status, .body = error.message};
+  void Reply(net::HttpReply given) override { reply = std::move(given); }
+  void ReplyError(const net::ApiError& error) override {
+    reply = net::HttpReply{.status = error.http_status, .body = error.message};
   }
   void BeginStream() override { ADD_FAILURE(); }
-  void BeginBody(HttpReply) override { ADD_FAILURE(); }
+  void BeginBody(net::HttpReply) override { ADD_FAILURE(); }
   void Send(std::string) override { ADD_FAILURE(); }
   void EndStream() override { ADD_FAILURE(); }
   void Break() override { ADD_FAILURE(); }
@@ -31,31 +31,31 @@ class FakeExchange final : public Exchange {
   void OnGone(std::function<void()>) override { ADD_FAILURE(); }
   void Post(std::function<void()>) override { ADD_FAILURE(); }
   boost::asio::any_io_executor Executor() override { return {}; }
-  std::shared_ptr<RequestPlace> Place() override { return nullptr; }
+  std::shared_ptr<net::RequestPlace> Place() override { return nullptr; }
   void CountTokens(int) override { ADD_FAILURE(); }
 
-  HttpReply reply;
+  net::HttpReply reply;
 
  private:
-  const HttpRequest request_;
+  const net::HttpRequest request_;
 };
 
-HttpReply Get(const std::string& path, std::vector<std::pair<std::string, std::string>> headers = {}) {
-  UrlTable urls;
+net::HttpReply Get(const std::string& path, std::vector<std::pair<std::string, std::string>> headers = {}) {
+  net::UrlTable urls;
   AddPageRoutes(urls);
   const auto found = urls.Find("GET", path);
-  if (const auto* error = std::get_if<ApiError>(&found)) return {.status = error->http_status};
-  const Route& route = *std::get<RouteMatch>(found).route;
+  if (const auto* error = std::get_if<net::ApiError>(&found)) return {.status = error->http_status};
+  const net::Route& route = *std::get<net::RouteMatch>(found).route;
   EXPECT_TRUE(route.open);
   const auto exchange =
-      std::make_shared<FakeExchange>(HttpRequest{.method = "GET", .path = path, .headers = headers});
+      std::make_shared<FakeExchange>(net::HttpRequest{.method = "GET", .path = path, .headers = headers});
   route.handle(exchange);
   return exchange->reply;
 }
 
 TEST(PageRoutesTest, EveryFileIsServedUnderItsPath) {
   for (const PageFile& file : EmbeddedFiles()) {
-    const HttpReply reply = Get(std::string(file.path));
+    const net::HttpReply reply = Get(std::string(file.path));
     EXPECT_EQ(reply.status, 200) << file.path;
     EXPECT_EQ(reply.type, file.type);
     EXPECT_EQ(reply.body, file.content);
@@ -78,4 +78,4 @@ TEST(PageRoutesTest, NothingElseIsThere) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

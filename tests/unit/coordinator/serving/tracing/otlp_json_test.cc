@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 using nlohmann::json;
@@ -68,4 +68,4 @@ TEST(OtlpJsonTest, BytesThatAreNoTextDoNotStopIt) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 constexpr const char* kTrace = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -72,4 +72,4 @@ TEST(TraceContextTest, OwnTracesAreAsManyAsAskedForAndNoTwoTheSame) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

@@ -10,7 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/support/canned_server.h"
 
-namespace numoe {
+namespace numoe::serving {
 namespace {
 
 std::vector<Span> Spans(size_t count) {
@@ -110,4 +110,4 @@ TEST(TracerTest, WhatIsNoAddressIsRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::serving

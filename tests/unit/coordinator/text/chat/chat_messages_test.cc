@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::ordered_json;
@@ -91,4 +91,4 @@ TEST(ChatMessagesTest, OnlyTheAssistantMayBeSilent) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -11,7 +11,7 @@
 #include "tests/support/gguf_writer.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::ordered_json;
@@ -233,4 +233,4 @@ TEST(ChatTemplateTest, OnlyErrorsOfLoadingNameTheFile) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

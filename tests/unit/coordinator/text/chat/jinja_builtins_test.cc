@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 TEST(JinjaBuiltinsTest, AnArgumentIsFoundByItsPlaceThenByItsName) {
@@ -18,4 +18,4 @@ TEST(JinjaBuiltinsTest, AnArgumentIsFoundByItsPlaceThenByItsName) {
 }
 
 }  // namespace
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

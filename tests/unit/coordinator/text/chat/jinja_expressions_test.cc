@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 std::string Spell(const NodePtr& node);
@@ -146,4 +146,4 @@ TEST(JinjaExpressionsTest, NestingIsBounded) {
 }
 
 }  // namespace
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/chat/rendered.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 using ::testing::HasSubstr;
@@ -62,4 +62,4 @@ TEST(JinjaFunctionsTest, OtherNamesAreUndefined) {
 }
 
 }  // namespace
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/chat/rendered.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 using ::testing::HasSubstr;
@@ -112,4 +112,4 @@ TEST(JinjaMethodsTest, OtherNamesAreUndefined) {
 }
 
 }  // namespace
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

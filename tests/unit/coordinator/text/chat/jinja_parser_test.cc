@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 using ::testing::ElementsAre;
@@ -108,4 +108,4 @@ TEST(JinjaParserTest, NestedBlocksAreBounded) {
 }
 
 }  // namespace
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

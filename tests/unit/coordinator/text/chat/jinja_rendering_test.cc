@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 using ::testing::HasSubstr;
@@ -37,4 +37,4 @@ TEST(JinjaRenderingTest, MuchTextIsManySteps) {
 }
 
 }  // namespace
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

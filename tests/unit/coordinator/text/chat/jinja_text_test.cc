@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 TEST(JinjaTextTest, CaseOfOtherScripts) {
@@ -50,4 +50,4 @@ TEST(JinjaTextTest, StripsTheSidesThatAreAskedFor) {
 }
 
 }  // namespace
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

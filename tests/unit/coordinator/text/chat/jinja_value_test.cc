@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 namespace {
 
 using nlohmann::ordered_json;
@@ -153,4 +153,4 @@ TEST(JinjaValueTest, CodePointsAndOnePastTheLast) {
 }
 
 }  // namespace
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

@@ -13,7 +13,7 @@
 #include "coordinator/text/chat/jinja_interpreter.h"
 #include "coordinator/text/chat/jinja_parser.h"
 
-namespace numoe::jinja {
+namespace numoe::text::jinja {
 
 /// The text, or the message of the error.
 inline std::string Rendered(std::string_view source, std::map<std::string, Value> variables = {}) {
@@ -28,4 +28,4 @@ inline std::string Printed(std::string_view expression, std::map<std::string, Va
   return Rendered("{{ " + std::string(expression) + " }}", std::move(variables));
 }
 
-}  // namespace numoe::jinja
+}  // namespace numoe::text::jinja

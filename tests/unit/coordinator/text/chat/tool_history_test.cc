@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::ordered_json;
@@ -112,4 +112,4 @@ TEST(ToolHistoryTest, ContentAndArgumentsForTemplatesThatWantText) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

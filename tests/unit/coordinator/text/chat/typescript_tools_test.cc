@@ -5,7 +5,7 @@
 #include "common/weights/mapped_file.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::ordered_json;
@@ -29,4 +29,4 @@ TEST(TypeScriptToolsTest, KeysAreSortedAtEveryDepth) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 TEST(CodepointSetTest, RangesAreSortedJoinedAndWithoutSurrogates) {
@@ -81,4 +81,4 @@ TEST(Utf8Test, SequencesMatchExactlyTheMembers) {
 }
 
 }  // namespace
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

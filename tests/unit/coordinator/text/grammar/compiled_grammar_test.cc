@@ -6,7 +6,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/unit/coordinator/text/grammar/grammar_testing.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using ::testing::HasSubstr;
@@ -81,4 +81,4 @@ TEST(CompiledGrammarTest, ForcedBytesAreThoseWithoutAChoice) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

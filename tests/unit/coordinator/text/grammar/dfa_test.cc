@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 std::shared_ptr<const Dfa> OfRegex(std::string_view pattern) {
@@ -76,4 +76,4 @@ TEST(DfaTest, TrimmingKeepsWhatLeadsFromTheStartToAnEnd) {
 }
 
 }  // namespace
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

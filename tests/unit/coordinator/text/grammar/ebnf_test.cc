@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/grammar_testing.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using ::testing::AllOf;
@@ -106,4 +106,4 @@ TEST(EbnfTest, ErrorsGiveLineAndColumn) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 TEST(ExpressionsTest, SequencesDropWhatIsEmptyAndNeverMatchWherePartsDoNot) {
@@ -63,4 +63,4 @@ TEST(ExpressionsTest, StringRulesHaveTheirBounds) {
 }
 
 }  // namespace
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

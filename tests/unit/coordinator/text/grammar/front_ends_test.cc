@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/grammar_testing.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using ::testing::HasSubstr;
@@ -67,4 +67,4 @@ TEST(FrontEndsTest, EachKindBecomesARule) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/grammar_testing.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 GrammarSource Numbered(int i) { return {Kind::kRegex, "abc" + std::to_string(i)}; }
@@ -76,4 +76,4 @@ TEST(GrammarCacheTest, MasksOnDemandAreTheSameFromManyThreads) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

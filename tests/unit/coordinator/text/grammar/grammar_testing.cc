@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 constexpr size_t kSoftBytes = 150;   // from here on a walk prefers to end
@@ -212,4 +212,4 @@ void CheckMaskByWalking(GrammarState& state, const std::vector<uint64_t>& mask) 
   ASSERT_EQ(walked, mask);
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

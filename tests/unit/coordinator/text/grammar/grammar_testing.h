@@ -13,7 +13,7 @@
 
 #include "coordinator/text/grammar/compiled_grammar.h"
 
-namespace numoe {
+namespace numoe::text {
 
 using GrammarPtr = std::shared_ptr<const CompiledGrammar>;
 using VocabularyPtr = std::shared_ptr<const GrammarVocabulary>;
@@ -41,4 +41,4 @@ void CheckMaskByTrying(const GrammarState& state, const CompiledGrammar& grammar
 /// The mask must be exactly what a walk without precomputed masks finds.
 void CheckMaskByWalking(GrammarState& state, const std::vector<uint64_t>& mask);
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 TEST(InliningTest, SmallRulesAreCopied) {
@@ -62,4 +62,4 @@ TEST(InliningTest, LongChainsAreCutWithinTheNestingLimit) {
 }
 
 }  // namespace
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/schema_cases.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 TEST(JsonFormatsTest, TextsOfEachFormat) {
@@ -54,4 +54,4 @@ TEST(JsonFormatsTest, OthersAreAnnotations) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/schema_cases.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 TEST(JsonNumbersTest, Integers) {
@@ -94,4 +94,4 @@ TEST(NumberBoundsTest, TheNarrowerBoundStays) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/grammar_testing.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 TEST(JsonSyntaxTest, JsonObject) {
@@ -91,4 +91,4 @@ TEST(JsonSyntaxTest, NumbersThatReadersCanHold) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/grammar_testing.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using ::testing::ElementsAre;
@@ -78,4 +78,4 @@ TEST(LiteralChoiceTest, MasksAreWhatTryingFinds) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 absl::StatusOr<std::shared_ptr<const Dfa>> MachineOf(const std::function<ExprId(Expressions&)>& body,
@@ -84,4 +84,4 @@ TEST(NfaTest, LimitsAreNamed) {
 }
 
 }  // namespace
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 absl::StatusOr<Program> BuiltFrom(const std::function<ExprId(Expressions&, RuleId root)>& body,
@@ -100,4 +100,4 @@ TEST(ProgramTest, LoopsOfCharactersAreKnown) {
 }
 
 }  // namespace
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

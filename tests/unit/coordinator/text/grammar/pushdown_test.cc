@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 struct Runner {
@@ -98,4 +98,4 @@ TEST(FramesTest, EqualParentsAreOneFrame) {
 }
 
 }  // namespace
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -340,4 +340,4 @@ std::string RandomSchema::WriteAnything(int depth) {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -10,7 +10,7 @@
 
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::text {
 
 class RandomSchema {
  public:
@@ -49,4 +49,4 @@ class RandomSchema {
   int names_ = 0;
 };
 
-}  // namespace numoe
+}  // namespace numoe::text

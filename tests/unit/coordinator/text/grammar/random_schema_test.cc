@@ -13,7 +13,7 @@
 #include "tests/unit/coordinator/text/grammar/grammar_testing.h"
 #include "tests/unit/coordinator/text/grammar/schema_validator.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::json;
@@ -123,4 +123,4 @@ TEST(RandomSchemaTest, WalksAreValidForPythonsJsonschema) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

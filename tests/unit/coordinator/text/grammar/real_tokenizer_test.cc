@@ -7,7 +7,7 @@
 #include "tests/unit/coordinator/text/grammar/grammar_testing.h"
 #include "tests/unit/coordinator/text/grammar/random_schema.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 struct Model {
@@ -80,4 +80,4 @@ TEST(RealTokenizerTest, Kimi) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

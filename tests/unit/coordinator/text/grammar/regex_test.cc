@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/grammar_testing.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using ::testing::HasSubstr;
@@ -56,7 +56,7 @@ TEST(RegexTest, ASearchMatchesAnywhere) {
     const auto machine =
         grammar::CompileRegex(pattern, grammar::RegexMatch::kSearch, grammar::EncodePlain, {});
     EXPECT_TRUE(machine.ok()) << machine.status();
-    return machine.ok() && Matches(**machine, text);
+    return machine.ok() && text::grammar::Matches(**machine, text);
   };
   EXPECT_TRUE(found("b", "abc"));
   EXPECT_FALSE(found("^b", "abc"));
@@ -66,4 +66,4 @@ TEST(RegexTest, ASearchMatchesAnywhere) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/grammar_testing.h"
 
-namespace numoe {
+namespace numoe::text {
 
 struct SchemaCase {
   const char* schema;
@@ -31,4 +31,4 @@ inline void CheckSchema(const std::vector<SchemaCase>& cases) {
   }
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

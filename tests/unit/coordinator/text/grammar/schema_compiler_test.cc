@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/schema_cases.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 TEST(SchemaCompilerTest, Types) {
@@ -87,4 +87,4 @@ TEST(SchemaCompilerTest, UnproductiveOptionsAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/schema_cases.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using ::testing::AllOf;
@@ -122,4 +122,4 @@ TEST(SchemaFactsTest, DereferencesBareReferencesOnly) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

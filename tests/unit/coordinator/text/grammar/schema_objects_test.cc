@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/schema_cases.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using ::testing::AllOf;
@@ -97,4 +97,4 @@ TEST(SchemaObjectsTest, MembersAreAskedForInTheirOrder) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

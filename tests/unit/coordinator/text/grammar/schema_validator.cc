@@ -5,7 +5,7 @@
 #include <regex>
 #include <string>
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::json;
@@ -129,4 +129,4 @@ bool IsValid(const json& root, const json& schema, const json& value) {
   return Validator(root).Holds(schema, value);
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -7,9 +7,9 @@
 
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::text {
 
 /// `schema` lies within `root`, where its references lead.
 bool IsValid(const nlohmann::json& root, const nlohmann::json& schema, const nlohmann::json& value);
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 using ::testing::HasSubstr;
@@ -50,4 +50,4 @@ TEST_F(SharedCompilationTest, WhatIsCopiedForItsCountIsARule) {
 }
 
 }  // namespace
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

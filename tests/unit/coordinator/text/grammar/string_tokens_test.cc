@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 std::vector<TokenId> Allowed(const GrammarVocabulary& vocabulary, StateId place, int least, int most) {
@@ -56,4 +56,4 @@ TEST(StringTokensTest, WhatFollowsTheQuoteIsKept) {
 }
 
 }  // namespace
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

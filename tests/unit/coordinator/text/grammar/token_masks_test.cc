@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/grammar_testing.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 TEST(TokenMasksTest, MasksAreWhatTryingFinds) {
@@ -68,4 +68,4 @@ TEST(TokenMasksTest, WarmingComputesThemInAdvanceUpToItsSteps) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/grammar/grammar_testing.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 // Nodes on one line: byte, depth, where the subtree ends, and tokens.
@@ -59,4 +59,4 @@ TEST(TokenTrieTest, AWalkVisitsWhatTheGrammarAcceptsAndChangesNothing) {
 }
 
 }  // namespace
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe::grammar {
+namespace numoe::text::grammar {
 namespace {
 
 std::shared_ptr<const GrammarVocabulary> Built(std::vector<std::string_view> tokens,
@@ -80,4 +80,4 @@ TEST(GrammarVocabularyTest, SubtreesAreSummarised) {
 }
 
 }  // namespace
-}  // namespace numoe::grammar
+}  // namespace numoe::text::grammar

@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using Kind = AnswerDelta::Kind;
@@ -31,4 +31,4 @@ TEST(AnswerDeathTest, ArgumentsBelongToTheCallThatHasBegun) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

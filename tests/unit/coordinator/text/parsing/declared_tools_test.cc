@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::ordered_json;
@@ -53,4 +53,4 @@ TEST(DeclaredToolsTest, ArgumentsNameTheOnlyToolTheyFit) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -3,7 +3,7 @@
 
 #include "tests/unit/coordinator/text/parsing/parse_text.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 class DeepSeekCallsTest : public ::testing::Test {
@@ -75,4 +75,4 @@ TEST_F(DeepSeekCallsTest, IncompleteCalls) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

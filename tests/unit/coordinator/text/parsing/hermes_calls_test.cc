@@ -4,7 +4,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/unit/coordinator/text/parsing/parse_text.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 class HermesCallsTest : public ::testing::Test {
@@ -102,4 +102,4 @@ TEST_F(HermesCallsTest, AnswersThatAreCutOff) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 TEST(KimiCallsTest, NamesFromIds) {
@@ -28,4 +28,4 @@ TEST(KimiCallsTest, NamesFromIds) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

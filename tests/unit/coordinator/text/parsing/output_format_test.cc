@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/byte_tokenizer.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using ::testing::HasSubstr;
@@ -64,4 +64,4 @@ TEST(OutputFormatTest, FlagsChooseAndAreChecked) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -3,7 +3,7 @@
 
 #include "tests/unit/coordinator/text/parsing/parse_text.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 class OutputParserTest : public ::testing::Test {
@@ -97,4 +97,4 @@ TEST_F(OutputParserTest, NothingFollowsTheEnd) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/byte_tokenizer.h"
 
-namespace numoe {
+namespace numoe::text {
 
 inline ParsedAnswer ParseText(const Tokenizer& tokenizer, const OutputFormat& format, const std::string& text,
                               OutputParserOptions options = {.calls = true}) {
@@ -43,4 +43,4 @@ inline std::string CallsOf(const ParsedAnswer& answer) {
   return out;
 }
 
-}  // namespace numoe
+}  // namespace numoe::text

@@ -6,7 +6,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/unit/coordinator/text/parsing/parse_text.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::ordered_json;
@@ -219,4 +219,4 @@ TEST_F(QwenCoderCallsTest, AnyCuttingIsTheWhole) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

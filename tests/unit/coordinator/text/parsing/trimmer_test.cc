@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 TEST(TrimmerTest, PiecesAddUpToTheTrimmedText) {
@@ -47,4 +47,4 @@ TEST(TrimmerTest, OtherCharactersAtTheEnd) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 // The rank of joining two parts, kNoMerge if they do not join.
@@ -145,4 +145,4 @@ TEST(BytePairEncoderTest, AMillionBytesOfOneLetterAreNotQuadratic) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

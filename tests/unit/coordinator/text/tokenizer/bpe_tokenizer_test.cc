@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using ::testing::ElementsAre;
@@ -83,4 +83,4 @@ TEST(BpeModelTest, EveryByteMustBeAToken) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

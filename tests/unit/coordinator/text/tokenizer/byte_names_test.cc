@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 TEST(ByteNamesTest, PrintableBytesAreThemselves) {
@@ -45,4 +45,4 @@ TEST(ByteNamesTest, WhatSpellsNoByteStays) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -12,7 +12,7 @@
 #include "tests/support/gguf_writer.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::json;
@@ -230,4 +230,4 @@ TEST(GgufTokenizerTest, WrongVocabularies) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using nlohmann::json;
@@ -92,4 +92,4 @@ TEST_F(HfTokenizerTest, AnAddedTokenMayStandInTheVocabularyUnderItsOwnId) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -10,7 +10,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 std::string Everything(const std::string& text) {
@@ -111,4 +111,4 @@ TEST(NfcTest, WhatIsInNormalFormIsNotCopied) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

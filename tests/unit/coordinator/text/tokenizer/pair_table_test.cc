@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 TEST(PairTableTest, FindsTheFirstMergeOfEveryPairAndNothingElse) {
@@ -35,4 +35,4 @@ TEST(PairTableTest, FindsTheFirstMergeOfEveryPairAndNothingElse) {
 TEST(PairTableTest, WithoutMergesNothingJoins) { EXPECT_EQ(PairTable({}).Find(0, 0).rank, kNoMerge); }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using ::testing::ElementsAre;
@@ -84,4 +84,4 @@ TEST(PatternTest, ClassesThatPcre2WouldMisreadAreRefused) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

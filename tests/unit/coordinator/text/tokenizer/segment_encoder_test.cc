@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 // Text in quotes, control tokens by their ids.
@@ -44,4 +44,4 @@ TEST(SegmentEncoderTest, BrokenBytesAreReplacedBeforeAnythingIsCut) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 TEST(SpecialTokensTest, LeftmostThenLongest) {
@@ -62,4 +62,4 @@ TEST(SpecialTokensTest, RandomNamesAsDefined) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

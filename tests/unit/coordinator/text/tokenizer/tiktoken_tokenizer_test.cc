@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using ::testing::ElementsAre;
@@ -98,4 +98,4 @@ TEST(TiktokenTokenizerTest, APieceThatIsATokenIsThatOneOthersAreMergedByRank) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

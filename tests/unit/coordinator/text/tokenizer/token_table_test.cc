@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 std::string RandomBytes(std::mt19937& random) {
@@ -51,4 +51,4 @@ TEST(TokenTableTest, LengthIsPartOfTheKey) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

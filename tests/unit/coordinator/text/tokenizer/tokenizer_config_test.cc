@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 using ::testing::ElementsAre;
@@ -66,4 +66,4 @@ TEST(TokenizerConfigTest, AFileThatIsAbsentIsEmpty) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 const std::filesystem::path kTokenizerData = "tests/unit/coordinator/text/tokenizer/testdata";
@@ -130,4 +130,4 @@ TEST(TokenizerTest, AMegabyteOfOneThingIsNotQuadratic) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

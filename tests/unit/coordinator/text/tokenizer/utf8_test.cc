@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::text {
 namespace {
 
 std::string StepByStep(std::string_view text) {
@@ -54,4 +54,4 @@ TEST(Utf8Test, AsciiPrefixStopsBeforeWhatIsNotAscii) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::text

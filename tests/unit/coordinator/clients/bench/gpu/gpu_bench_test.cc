@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/test_runtime.h"
 
-namespace numoe::cuda {
+namespace numoe::clients {
 namespace {
 
 constexpr LimitSizes kLimits{.read_bytes = 1 << 16, .pcie_bytes = 1 << 12, .matrix = 32, .repetitions = 3};
@@ -84,14 +84,14 @@ class GpuBenchTest : public ::testing::Test {
   }
 
   static inline std::unique_ptr<BenchWorker> worker_;
-  std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<execution::cuda::Runtime> runtime_;
   std::vector<nlohmann::ordered_json> lines_;
   const BenchReport report_ = [this](const nlohmann::ordered_json& line) { lines_.push_back(line); };
 };
 
 TEST_F(GpuBenchTest, ReadsEveryWordOnce) {
   const auto runtime = NewTestRuntime();
-  const Stream stream = *runtime->NewStream();
+  const execution::cuda::Stream stream = *runtime->NewStream();
   for (const size_t pieces : {1, 1000, 3 * kReadThreads + 7, 40000}) {
     std::vector<uint32_t> words(pieces * 4);
     std::mt19937 random(static_cast<uint32_t>(pieces));
@@ -199,12 +199,12 @@ TEST_F(GpuBenchTest, HandoverToAnotherProcess) {
 }
 
 TEST_F(GpuBenchTest, PromptsWholeAndInHalves) {
-  const absl::Status status =
-      BenchOverlap(NewTestRuntime(), {.read_gb_per_s = 1}, *worker_,
-                   {.config = SmallConfig(), .context = 20, .prompt_tokens = kMeasuredTokensMin}, report_);
+  const absl::Status status = BenchOverlap(
+      NewTestRuntime(), {.read_gb_per_s = 1}, *worker_,
+      {.config = SmallConfig(), .context = 20, .prompt_tokens = execution::kMeasuredTokensMin}, report_);
   ASSERT_TRUE(status.ok()) << status;
   ASSERT_EQ(lines_.size(), 1u);
-  EXPECT_EQ(lines_[0]["tokens"], kMeasuredTokensMin);
+  EXPECT_EQ(lines_[0]["tokens"], execution::kMeasuredTokensMin);
   ExpectFigures({"whole_ms", "halves_ms", "gain", "call_ms"});
 }
 
@@ -230,4 +230,4 @@ TEST_F(GpuBenchTest, HybridLayersWithAWorkerThatComputes) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::clients

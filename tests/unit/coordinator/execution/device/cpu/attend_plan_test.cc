@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 // A step of (position of the first token, tokens) for each sequence.
@@ -130,4 +130,4 @@ TEST(AttendPlanTest, SaysWhatItPlans) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

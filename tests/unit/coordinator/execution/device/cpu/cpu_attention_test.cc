@@ -16,7 +16,7 @@
 #include "common/formats/bf16.h"
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 struct Shape {
@@ -263,4 +263,4 @@ INSTANTIATE_TEST_SUITE_P(
     Name);
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/common/kernels/random_matrix.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 constexpr int kHeads = 6, kNope = 32, kRope = 16, kValue = 40;
@@ -238,4 +238,4 @@ INSTANTIATE_TEST_SUITE_P(All, LatentTest,
                          LatentName);
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

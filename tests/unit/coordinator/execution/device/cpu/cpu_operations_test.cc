@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/common/kernels/random_matrix.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 struct CpuOperationsCase {
@@ -317,4 +317,4 @@ std::vector<CpuOperationsCase> Cases() {
 INSTANTIATE_TEST_SUITE_P(All, CpuOperationsTest, ::testing::ValuesIn(Cases()), CpuOperationsName);
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe {
+namespace numoe::execution {
 namespace {
 
 constexpr LatentShape kK2 = {.heads = 64, .nope = 128, .rope = 64, .value = 128, .latent = 512, .threads = 4};
@@ -64,4 +64,4 @@ TEST(LatentPlanTest, NeighboursAreAbsorbedTogether) {
 }
 
 }  // namespace
-}  // namespace numoe
+}  // namespace numoe::execution

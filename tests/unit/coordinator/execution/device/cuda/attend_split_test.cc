@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 StepLayout Layout(const std::vector<std::pair<int, int>>& rows) {  // sequence, position
@@ -64,4 +64,4 @@ TEST(AttendSplitTest, NothingIsPrefillWhereNothingMayBe) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

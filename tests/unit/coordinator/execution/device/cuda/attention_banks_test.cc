@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/execution/device/cuda/paged_cache.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // Loads that `run` makes, all of them without a conflict.
@@ -136,4 +136,4 @@ TEST(AttentionBanksTest, ExpandedPrefill) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

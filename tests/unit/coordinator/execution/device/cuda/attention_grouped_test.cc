@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/execution/device/cuda/paged_cache.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 struct Case {
@@ -131,4 +131,4 @@ TEST(GroupedKernelTest, BlocksOfAMultiprocessor) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/execution/device/cuda/paged_cache.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int64_t kHopperShared = 232448;
@@ -205,4 +205,4 @@ TEST(LatentKernelTest, PlanTakesTheLargestThatFits) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/execution/device/cuda/paged_cache.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 using Rows = std::vector<std::vector<double>>;
@@ -224,4 +224,4 @@ INSTANTIATE_TEST_SUITE_P(Widths, PagedPrefillTest,
                                          PagedCase{96, true}, PagedCase{128, true}));
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

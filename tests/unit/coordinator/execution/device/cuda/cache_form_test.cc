@@ -2,7 +2,7 @@
 #include "coordinator/execution/device/cuda/kernels/cache.h"
 #include "gtest/gtest.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 TEST(CacheFormTest, SizesOfTheHeadersTable) {
@@ -32,4 +32,4 @@ TEST(CacheFormTest, BlocksAreWholeLinesAndALayerIsAllOfThem) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/execution/device/cuda/paged_cache.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 struct Written {
@@ -235,4 +235,4 @@ TEST(WriteLatentTest, NormsRotatesAndStores) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

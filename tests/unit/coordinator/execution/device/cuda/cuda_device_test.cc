@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/cuda_host/simulated_runtime.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kRows = kExpandTokensMin;  // of the step: enough for the library
@@ -93,4 +93,4 @@ TEST(CudaDeviceTest, TheLibraryAndTheKernelsAgree) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

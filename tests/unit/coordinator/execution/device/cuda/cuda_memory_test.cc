@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/cuda_host/simulated_runtime.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr StepBounds kBounds{.rows = 48, .sequences = 3, .blocks_per_sequence = 6};
@@ -76,7 +76,7 @@ TEST_P(CudaMemoryTest, ACacheThatFillsACardFitsIt) {
   DeviceMemory one = planned;
   one.kv_cache /= kOptions.kv_blocks;
   const uint64_t card = planned.total() - planned.kv_cache + 1000 * one.kv_cache + 17;
-  ASSERT_EQ(FittingCacheBlocks(one, card), 1000);
+  ASSERT_EQ(startup::FittingCacheBlocks(one, card), 1000);
   ModelOptions options = kOptions;
   options.kv_blocks = 1000;
   auto device = CudaDevice::Create(kBounds, NewSimulatedRuntime({.memory_bytes = card}));
@@ -128,4 +128,4 @@ TEST(AllocationTest, LargeOnesArePagesAndSmallOnesShareThem) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/execution/device/cuda/dense_reference.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr uint16_t kUntouched = 0x4242;
@@ -43,4 +43,4 @@ TEST(DenseExpandTest, EveryFormatKeepsItsWeights) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

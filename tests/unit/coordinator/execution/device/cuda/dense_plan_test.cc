@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 GemmShape Shape(int rows, int cols, int tokens) {
@@ -74,4 +74,4 @@ TEST(DensePlanTest, AListOfWorkIsAsLongAsItMayBe) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -17,7 +17,7 @@
 #include "tests/support/device_buffer.h"
 #include "tests/unit/common/kernels/random_matrix.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline WeightFormat SourceOf(DeviceFormat format) {
   return format == DeviceFormat::kBf16  ? WeightFormat::kBf16
@@ -113,4 +113,4 @@ inline std::vector<Bounded> Products(const DeviceMatrix& m, const std::vector<fl
   return outputs;
 }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/execution/device/cuda/dense_reference.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr float kDenseTilesUntouched = 77.0f;
@@ -270,4 +270,4 @@ TEST(DenseTilesTest, NoBankConflicts) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/common/kernels/random_matrix.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 struct DeviceWeightsCase {
@@ -105,4 +105,4 @@ TEST(DeviceWeightsTest, ValuesAreRoundedToNearest) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -4,7 +4,7 @@
 #include "coordinator/execution/device/cuda/allocation.h"
 #include "gtest/gtest.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 ExpertSlotSpec Spec(MatrixFormat gate, MatrixFormat up, MatrixFormat down) {
@@ -66,4 +66,4 @@ TEST(ExpertSizesTest, WindowsHoldWhatTheyFetch) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

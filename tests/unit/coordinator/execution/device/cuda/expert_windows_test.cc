@@ -24,7 +24,7 @@
 #include "tests/cuda_host/simulated_runtime.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kHidden = 160;
@@ -65,12 +65,12 @@ std::unique_ptr<Checkpoint> Write(const TemporaryFolder& folder, MatrixFormat fo
 // The workers' slices in memory of their own, and what a coordinator maps of it.
 class SharedSlices final : public DirectExperts {
  public:
-  SharedSlices(const Checkpoint& checkpoint, SliceMode mode, int workers, const std::string& format) {
+  SharedSlices(const Checkpoint& checkpoint, worker::SliceMode mode, int workers, const std::string& format) {
     ThreadPool pool({.cpus = {0}});
     for (int worker = 0; worker < workers; ++worker) {
-      auto slice =
-          LoadSlice(checkpoint, Config(), {.mode = mode, .worker_index = worker, .worker_count = workers},
-                    *ParseWeightFormatOrAuto(format), pool, {.memory = {.shared = true}, .nodes = {0}});
+      auto slice = worker::LoadSlice(
+          checkpoint, Config(), {.mode = mode, .worker_index = worker, .worker_count = workers},
+          *ParseWeightFormatOrAuto(format), pool, {.memory = {.shared = true}, .nodes = {0}});
       EXPECT_TRUE(slice.ok()) << slice.status();
       slices_.push_back(*std::move(slice));
     }
@@ -79,9 +79,9 @@ class SharedSlices final : public DirectExperts {
   // As when workers have come back.
   void Map() {
     mapped_.clear();
-    for (const ExpertSlice& slice : slices_) {
+    for (const worker::ExpertSlice& slice : slices_) {
       auto memory = ExpertMemory::Map(FileDescriptor(dup(slice.memory.fd())), slice.Directory(),
-                                      {.by_expert = slice.spec.mode == SliceMode::kExpert,
+                                      {.by_expert = slice.spec.mode == worker::SliceMode::kExpert,
                                        .worker_index = slice.spec.worker_index,
                                        .worker_count = slice.spec.worker_count,
                                        .num_experts = kExperts});
@@ -97,7 +97,7 @@ class SharedSlices final : public DirectExperts {
   absl::Status EndDirect(int, int, const absl::Status& result) override { return result; }
 
  private:
-  std::vector<ExpertSlice> slices_;
+  std::vector<worker::ExpertSlice> slices_;
   std::vector<std::shared_ptr<ExpertMemory>> mapped_;
 };
 
@@ -203,7 +203,7 @@ void ExpectEqualSums(const std::vector<float>& found, const std::vector<float>& 
 }
 
 struct Sharing {
-  SliceMode mode;
+  worker::SliceMode mode;
   int workers;
 };
 
@@ -212,12 +212,13 @@ TEST(ExpertWindowsTest, FetchedExpertsAreTheCheckpoints) {
     const TemporaryFolder folder;
     const auto checkpoint = Write(folder, format);
     const std::vector<float> expected = ExpectedWindow(*checkpoint);
-    for (const Sharing& sharing :
-         {Sharing{SliceMode::kIntermediate, 1}, {SliceMode::kIntermediate, 3}, {SliceMode::kExpert, 2}}) {
+    for (const Sharing& sharing : {Sharing{worker::SliceMode::kIntermediate, 1},
+                                   {worker::SliceMode::kIntermediate, 3},
+                                   {worker::SliceMode::kExpert, 2}}) {
       SharedSlices workers(*checkpoint, sharing.mode, sharing.workers, "auto");
       for (const bool others_first : {false, true}) {
         SCOPED_TRACE(fmt::format("format {}, {} workers by {}, {}", static_cast<int>(format), sharing.workers,
-                                 SliceModeName(sharing.mode), others_first));
+                                 worker::SliceModeName(sharing.mode), others_first));
         Machine machine(*checkpoint, /*window=*/kExperts, others_first, {});
         ASSERT_TRUE(machine.Begin(workers));
         machine.Enqueue();
@@ -231,13 +232,14 @@ TEST(ExpertWindowsTest, WindowsOfAPartOfALayerBesideHotExperts) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
   const std::vector<float> expected = ExpectedWindow(*checkpoint);
-  for (const Sharing& sharing : {Sharing{SliceMode::kIntermediate, 2}, {SliceMode::kExpert, 2}}) {
+  for (const Sharing& sharing :
+       {Sharing{worker::SliceMode::kIntermediate, 2}, {worker::SliceMode::kExpert, 2}}) {
     SharedSlices workers(*checkpoint, sharing.mode, sharing.workers, "auto");
     for (const std::vector<ExpertId>& hot : {std::vector<ExpertId>{}, {4, 1}, {0, 1, 2, 3, 4, 5}}) {
       for (const int window : {1, 4}) {
         for (const bool others_first : {false, true}) {
           SCOPED_TRACE(fmt::format("{} workers by {}, {} hot, windows of {}, {}", sharing.workers,
-                                   SliceModeName(sharing.mode), hot.size(), window, others_first));
+                                   worker::SliceModeName(sharing.mode), hot.size(), window, others_first));
           Machine machine(*checkpoint, window, others_first, hot);
           for (int step = 0; step < 2; ++step) {
             ASSERT_TRUE(machine.Begin(workers));
@@ -254,8 +256,8 @@ TEST(ExpertWindowsTest, WindowsOfAPartOfALayerBesideHotExperts) {
 TEST(ExpertWindowsTest, WorkersMayHoldLessThanTheCheckpoint) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kBF16);
-  SharedSlices whole(*checkpoint, SliceMode::kIntermediate, 1, "int4");
-  SharedSlices parts(*checkpoint, SliceMode::kIntermediate, 3, "int4");
+  SharedSlices whole(*checkpoint, worker::SliceMode::kIntermediate, 1, "int4");
+  SharedSlices parts(*checkpoint, worker::SliceMode::kIntermediate, 3, "int4");
   Machine one(*checkpoint, kExperts, false, {}), three(*checkpoint, 4, true, {});
   ASSERT_TRUE(one.Begin(whole) && three.Begin(parts));
   one.Enqueue();
@@ -270,7 +272,7 @@ TEST(ExpertWindowsTest, Int8OfTheWorkersBecomesBf16) {
   const auto checkpoint = Write(folder, MatrixFormat::kBF16);
   const std::vector<float> expected = ExpectedWindow(*checkpoint);
   for (const int count : {1, 3}) {
-    SharedSlices int8(*checkpoint, SliceMode::kIntermediate, count, "int8");
+    SharedSlices int8(*checkpoint, worker::SliceMode::kIntermediate, count, "int8");
     Machine machine(*checkpoint, kExperts, count > 1, {});
     ASSERT_TRUE(machine.Begin(int8));
     machine.Enqueue();
@@ -289,7 +291,7 @@ TEST(ExpertWindowsTest, Int8OfTheWorkersBecomesBf16) {
 TEST(ExpertWindowsTest, WhatWindowsHaveNoRoomForStaysWithTheWorkers) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
-  SharedSlices int8(*checkpoint, SliceMode::kIntermediate, 1, "int8");
+  SharedSlices int8(*checkpoint, worker::SliceMode::kIntermediate, 1, "int8");
   Machine machine(*checkpoint, kExperts, false, {});
   const absl::Status adopted = machine.windows().Adopt(int8);
   EXPECT_TRUE(absl::IsUnimplemented(adopted)) << adopted;
@@ -301,7 +303,7 @@ TEST(ExpertWindowsTest, WorkersThatComeBackAreMappedAnew) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kFp8Block);
   const std::vector<float> expected = ExpectedWindow(*checkpoint);
-  SharedSlices workers(*checkpoint, SliceMode::kExpert, 2, "auto");
+  SharedSlices workers(*checkpoint, worker::SliceMode::kExpert, 2, "auto");
   Machine machine(*checkpoint, 2, true, {3});
   ASSERT_TRUE(machine.Begin(workers));
   const auto old = workers.MappedExperts();
@@ -325,7 +327,7 @@ TEST(ExpertWindowsTest, AStepThatEndsEarlyDoesNotDisturbTheNext) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
   const std::vector<float> expected = ExpectedWindow(*checkpoint);
-  SharedSlices workers(*checkpoint, SliceMode::kIntermediate, 2, "auto");
+  SharedSlices workers(*checkpoint, worker::SliceMode::kIntermediate, 2, "auto");
   for (const bool others_first : {false, true}) {
     Machine machine(*checkpoint, 2, others_first, {});
     ASSERT_TRUE(machine.Begin(workers));
@@ -342,7 +344,7 @@ TEST(ExpertWindowsTest, AnExchangeWhileAStepRunsIsTheNextSteps) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
   const std::vector<float> expected = ExpectedWindow(*checkpoint);
-  SharedSlices workers(*checkpoint, SliceMode::kIntermediate, 2, "auto");
+  SharedSlices workers(*checkpoint, worker::SliceMode::kIntermediate, 2, "auto");
   for (const bool others_first : {false, true}) {
     Machine machine(*checkpoint, 4, others_first, {4, 1});
     ASSERT_TRUE(machine.Begin(workers));
@@ -360,7 +362,7 @@ TEST(ExpertWindowsTest, MeasuringDoesNotDisturbTheStepsAroundIt) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
   const std::vector<float> expected = ExpectedWindow(*checkpoint);
-  SharedSlices workers(*checkpoint, SliceMode::kIntermediate, 2, "auto");
+  SharedSlices workers(*checkpoint, worker::SliceMode::kIntermediate, 2, "auto");
   for (const bool others_first : {false, true}) {
     Machine machine(*checkpoint, 2, others_first, {1});
     EXPECT_FALSE(machine.windows().MeasureLayer().ok()) << "nothing is mapped yet";
@@ -380,7 +382,7 @@ TEST(ExpertWindowsTest, MeasuringDoesNotDisturbTheStepsAroundIt) {
 TEST(ExpertWindowsTest, WhatPinsEndsWithTheDevice) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
-  SharedSlices workers(*checkpoint, SliceMode::kIntermediate, 1, "auto");
+  SharedSlices workers(*checkpoint, worker::SliceMode::kIntermediate, 1, "auto");
   {
     Machine machine(*checkpoint, 2, false, {});
     ASSERT_TRUE(machine.windows().Adopt(workers).ok());
@@ -390,4 +392,4 @@ TEST(ExpertWindowsTest, WhatPinsEndsWithTheDevice) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

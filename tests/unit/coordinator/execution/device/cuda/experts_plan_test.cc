@@ -2,7 +2,7 @@
 #include "coordinator/execution/device/cuda/kernels/experts.h"
 #include "gtest/gtest.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 TEST(ExpertsPlanTest, ThePlanFollowsTheLikelyRows) {
@@ -25,4 +25,4 @@ TEST(ExpertsPlanTest, ThePlanFollowsTheLikelyRows) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

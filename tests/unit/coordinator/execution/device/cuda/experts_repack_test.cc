@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/execution/device/cuda/dense_reference.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // Rows [row, row + rows) and columns [col, col + cols) as a worker holds them.
@@ -228,4 +228,4 @@ TEST(ExpertsRepackTest, OtherFormatsOfSlicesAndSeveralExperts) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

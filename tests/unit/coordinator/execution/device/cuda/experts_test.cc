@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/execution/device/cuda/dense_reference.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kExperts = 6;
@@ -129,4 +129,4 @@ TEST(ExpertsTest, ManyRowsAnExpert) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 struct Counted final : Graph {
@@ -36,4 +36,4 @@ TEST(GraphCacheTest, WhatWasUsedLongestAgoMakesWay) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/cuda_host/simulated_runtime.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kHandoverHidden = 64;
@@ -83,12 +83,12 @@ class HandoverTest : public ::testing::Test {
 
   void Serve(int index, const std::string& address) {
     formulas_.push_back(std::make_unique<Formula>(index));
-    auto service = WorkerService::Start(*formulas_.back(), {.listen = address,
-                                                            .worker_index = index,
-                                                            .worker_count = kWorkers,
-                                                            .hidden_size = kHandoverHidden,
-                                                            .num_experts = kHandoverExperts,
-                                                            .experts_per_token = kHandoverPerToken});
+    auto service = worker::WorkerService::Start(*formulas_.back(), {.listen = address,
+                                                                    .worker_index = index,
+                                                                    .worker_count = kWorkers,
+                                                                    .hidden_size = kHandoverHidden,
+                                                                    .num_experts = kHandoverExperts,
+                                                                    .experts_per_token = kHandoverPerToken});
     ASSERT_TRUE(service.ok()) << service.status();
     services_.push_back(*std::move(service));
   }
@@ -195,7 +195,7 @@ class HandoverTest : public ::testing::Test {
 
   Metrics metrics_{MetricOwner::kCoordinator};
   std::vector<std::unique_ptr<Formula>> formulas_;
-  std::vector<std::unique_ptr<WorkerService>> services_;
+  std::vector<std::unique_ptr<worker::WorkerService>> services_;
   std::unique_ptr<ExpertFanOut> workers_;
   std::unique_ptr<Runtime> runtime_ = NewSimulatedRuntime();
   Stream stream_ = nullptr;
@@ -324,4 +324,4 @@ TEST_F(HandoverTest, ADeadWorkerFreesTheDevice) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -22,7 +22,7 @@
 #include "coordinator/execution/device/cuda/kernels/cache.h"
 #include "tests/support/device_buffer.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 
 inline std::vector<float> ScaledFloats(size_t count, float scale, std::mt19937& random) {
   std::normal_distribution<float> normal(0, scale);
@@ -186,4 +186,4 @@ inline Attended AttendInDouble(absl::Span<const Bf16> query, const std::vector<s
 /// allows scores of 60 at 2^-17, and the hardware's truncated sums.
 inline double AttendTolerance(double magnitude) { return magnitude * (0x1p-7 + 0x1p-11) + 1e-6; }
 
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -12,7 +12,7 @@
 #include "tests/support/device_buffer.h"
 #include "tests/unit/coordinator/execution/device/cuda/dense_reference.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // Ids of `rows` tokens, each k different experts; every `padding`th row is padding.
@@ -152,4 +152,4 @@ TEST(PermuteTest, CombineAddsThisDevicesShare) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

@@ -5,7 +5,7 @@
 #include "coordinator/execution/device/cuda/kernels/attention_prefill.h"
 #include "gtest/gtest.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 // Whatever is cut how, every row attends every position up to its own once, its first task starts and its
@@ -57,4 +57,4 @@ TEST(PrefillPlanTest, ExpansionIsForRunsThatRepayIt) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

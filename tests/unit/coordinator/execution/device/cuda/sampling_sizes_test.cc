@@ -4,7 +4,7 @@
 #include "coordinator/execution/device/cuda/kernels/sampling.h"
 #include "gtest/gtest.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 TEST(SamplingSizesTest, PartsOfTheTableDoNotOverlapAndAreAligned) {
@@ -36,4 +36,4 @@ TEST(SamplingSizesTest, RowsThatAreNotWholeFoursAreNotDrawn) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

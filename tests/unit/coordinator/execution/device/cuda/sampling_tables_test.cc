@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/cuda_host/simulated_runtime.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kSamplingTablesIn = 64;
@@ -130,15 +130,15 @@ class RandomMasks final : public TokenConstraint {
   std::vector<uint64_t> mask_;
 };
 
-SamplingParams RandomSampling(std::mt19937& random) {
+engine::SamplingParams RandomSampling(std::mt19937& random) {
   const auto pick = [&](std::initializer_list<double> values) {
     return values.begin()[random() % values.size()];
   };
-  SamplingParams p{.temperature = pick({0, 0.3, 1, 1, 2, 50}),
-                   .top_p = pick({1, 1, 0.9, 0.5, 0.01}),
-                   .top_k = static_cast<int>(pick({0, 0, 1, 5, 200})),
-                   .min_p = pick({0, 0, 0.05, 0.7}),
-                   .max_tokens = 100};
+  engine::SamplingParams p{.temperature = pick({0, 0.3, 1, 1, 2, 50}),
+                           .top_p = pick({1, 1, 0.9, 0.5, 0.01}),
+                           .top_k = static_cast<int>(pick({0, 0, 1, 5, 200})),
+                           .min_p = pick({0, 0, 0.05, 0.7}),
+                           .max_tokens = 100};
   if (random() % 3 == 0) p.frequency_penalty = 0.7, p.presence_penalty = 0.2;
   if (random() % 3 == 0) p.repetition_penalty = 1.3;
   if (random() % 3 == 0) p.logit_bias = {{5, 8.0f}, {700, -30.0f}, {996, 9.0f}};
@@ -148,10 +148,11 @@ SamplingParams RandomSampling(std::mt19937& random) {
   return p;
 }
 
-SequencePtr NewSequence(const SamplingParams& sampling, unsigned constraint = 0) {
-  EngineRequest request{.prompt = {1, 5, 5, 9, 700}, .sampling = sampling};
+engine::SequencePtr NewSequence(const engine::SamplingParams& sampling, unsigned constraint = 0) {
+  engine::EngineRequest request{.prompt = {1, 5, 5, 9, 700}, .sampling = sampling};
   if (constraint != 0) request.constraint = std::make_unique<RandomMasks>(constraint);
-  auto made = MakeSequence(std::move(request), {.tokens_max = 1000, .vocab = kKnown, .eos_token_ids = {2}});
+  auto made =
+      engine::MakeSequence(std::move(request), {.tokens_max = 1000, .vocab = kKnown, .eos_token_ids = {2}});
   EXPECT_TRUE(made.ok()) << made.status();
   (*made)->seed = 77 + constraint;
   return *std::move(made);
@@ -178,13 +179,13 @@ void ExpectSame(const absl::StatusOr<DrawnToken>& found, const absl::StatusOr<Dr
 // Two of each sequence, one drawn for on the device and one by TokenDrawer, over several tokens.
 TEST(SamplingTablesTest, ADevicesTokensAreTokenDrawersOfTheLogitsThatItLetsRead) {
   Drawing device(/*slots=*/32);
-  TokenDrawer drawer(kKnown);
+  engine::TokenDrawer drawer(kKnown);
   std::mt19937 random(11);
   int drawn = 0, errors = 0;
   for (int round = 0; round < 6; ++round) {
-    std::vector<SequencePtr> ours, theirs;
+    std::vector<engine::SequencePtr> ours, theirs;
     for (unsigned i = 0; i < 24; ++i) {
-      const SamplingParams sampling = RandomSampling(random);
+      const engine::SamplingParams sampling = RandomSampling(random);
       const unsigned constraint = i % 3 == 0 ? 1 + static_cast<unsigned>(random() % 1000) : 0;
       ours.push_back(NewSequence(sampling, constraint));
       theirs.push_back(NewSequence(sampling, constraint));
@@ -208,7 +209,7 @@ TEST(SamplingTablesTest, ADevicesTokensAreTokenDrawersOfTheLogitsThatItLetsRead)
       for (size_t i = 0; i < ours.size(); ++i) {
         SCOPED_TRACE(testing::Message() << "round " << round << " sequence " << i << " token " << token);
         ASSERT_EQ(step.drawn[i].has_value(), samples[i] != nullptr);
-        LogitRow row;
+        engine::LogitRow row;
         if (step.drawn[i]) row.drawn = &*step.drawn[i];
         if (!step.drawn[i]) {
           EXPECT_EQ(step.logits[on_host], read.logits[i]) << "rows on the host are the others, in order";
@@ -300,4 +301,4 @@ TEST(SamplingTablesTest, RulesHaveRoomTogether) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

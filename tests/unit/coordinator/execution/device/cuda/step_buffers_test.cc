@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/cuda_host/simulated_runtime.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr StepBounds kStepBuffersBounds{.rows = 40, .sequences = 5, .blocks_per_sequence = 11};
@@ -126,4 +126,4 @@ TEST(StepBuffersTest, HalvesLieBehindEachOther) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

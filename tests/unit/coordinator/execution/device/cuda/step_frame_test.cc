@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr StepBounds kBounds{.rows = 64, .sequences = 8, .blocks_per_sequence = 16};
@@ -101,4 +101,4 @@ TEST(StepFrameDeathTest, RowsOfAnotherStepAreRefused) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda

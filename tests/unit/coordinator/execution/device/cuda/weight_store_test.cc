@@ -11,7 +11,7 @@
 #include "tests/cuda_host/simulated_runtime.h"
 #include "tests/unit/common/kernels/random_matrix.h"
 
-namespace numoe::cuda {
+namespace numoe::execution::cuda {
 namespace {
 
 constexpr WeightFormat kSources[] = {WeightFormat::kRawInt4, WeightFormat::kFp8, WeightFormat::kBf16,
@@ -140,4 +140,4 @@ TEST(WeightStoreLimitsTest, AFullDeviceAndTooLittlePinnedMemoryAreErrors) {
 }
 
 }  // namespace
-}  // namespace numoe::cuda
+}  // namespace numoe::execution::cuda
