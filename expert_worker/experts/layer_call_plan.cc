@@ -146,15 +146,14 @@ class Planner {
     plan_.intermediate_bytes = std::max(plan_.intermediate_bytes, h_bytes);
   }
 
-  // The batch's groups in the order in which gate and up are computed. Side by side: the most rows, the
-  // fewest, the second most, ...: neighbours want as much of memory and of arithmetic as all together.
-  std::vector<int> OrderOf(int first, int last, int side) const {
-    std::vector<int> order(static_cast<size_t>(last - first));
-    std::iota(order.begin(), order.end(), first);
-    if (side == 1) return order;
-    std::vector<int> by_rows = order;
+  // The batch's groups in the order in which they are computed side by side: the most rows, the fewest, the
+  // second most, and so on, so that neighbours want as much of memory and of arithmetic as all together.
+  std::vector<int> SideBySideOrder(int first, int last) const {
+    std::vector<int> by_rows(static_cast<size_t>(last - first));
+    std::iota(by_rows.begin(), by_rows.end(), first);
     const auto rows = [&](int g) { return plan_.groups[static_cast<size_t>(g)].group.rows; };
     std::stable_sort(by_rows.begin(), by_rows.end(), [&](int a, int b) { return rows(a) > rows(b); });
+    std::vector<int> order(by_rows.size());
     for (size_t i = 0; i < order.size(); ++i)
       order[i] = by_rows[i % 2 == 0 ? i / 2 : order.size() - 1 - i / 2];
     return order;
@@ -162,18 +161,18 @@ class Planner {
 
   void CutGateAndUp(int first, int last, int rows) {
     const int groups = last - first;
-    const int side = rows > groups && rows <= kSideBySideRows * groups ? kSideBySide : 1;
-    const std::vector<int> order = OrderOf(first, last, side);
     // Down reads whole steps of what these tasks write.
     const CutUnit unit{.rows = layout::kStepCols,
                        .cost = WeightsOf(layout::kStepCols, 2 * shape_.hidden_size)};
     const int units = layout::Steps(shape_.width);
     RowCutter cutter = CutterOf(unit, groups * units);
-    for (int at = 0; at < groups; at += side) {
-      const auto beside =
-          absl::MakeConstSpan(order).subspan(static_cast<size_t>(at), static_cast<size_t>(side));
-      AddByTurns(beside, unit, cutter);
+    if (rows == groups || rows > kSideBySideRows * groups) {
+      for (int group = first; group < last; ++group) AddByTurns(absl::MakeConstSpan(&group, 1), unit, cutter);
+      return;
     }
+    const std::vector<int> order = SideBySideOrder(first, last);
+    for (size_t at = 0; at < order.size(); at += kSideBySide)
+      AddByTurns(absl::MakeConstSpan(order).subspan(at, kSideBySide), unit, cutter);
   }
 
   // Tasks of groups that are computed side by side: one of each, then the next of each.
