@@ -126,7 +126,7 @@ void ReadMlaHeads(ConfigFields& f, ModelConfig& c) {
 void ReadDeepSeek(ConfigFields& f, const GgufFile& file, ModelConfig& c) {
   ReadCommon(f, file, c);
   c.model_type = IsKimi(file) ? "kimi_k2" : "deepseek_v3";
-  c.attention = AttentionKind::kMla;
+  c.layer_attention.assign(static_cast<size_t>(c.num_layers), AttentionKind::kMla);
   ReadMlaHeads(f, c);
   c.rope.layout = RopeLayout::kInterleaved;
   c.rope.dim = c.qk_rope_head_dim;
@@ -157,7 +157,7 @@ void ReadDeepSeek(ConfigFields& f, const GgufFile& file, ModelConfig& c) {
 void ReadQwen3(ConfigFields& f, const GgufFile& file, ModelConfig& c) {
   ReadCommon(f, file, c);
   c.model_type = "qwen3_moe";
-  c.attention = AttentionKind::kGqa;
+  c.layer_attention.assign(static_cast<size_t>(c.num_layers), AttentionKind::kGqa);
   c.num_kv_heads = f.Int({"attention.head_count_kv"}, 1, c.num_heads);
   if (c.num_heads % c.num_kv_heads != 0) {
     f.Fail({"attention.head_count_kv"}, fmt::format("is {}", c.num_kv_heads),

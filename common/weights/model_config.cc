@@ -146,7 +146,7 @@ void ReadMoeLayersOfDeepSeek(ConfigFields& f, ModelConfig& c) {
 
 void ReadDeepSeek(ConfigFields& f, ModelConfig& c) {
   ReadCommon(f, c);
-  c.attention = AttentionKind::kMla;
+  c.layer_attention.assign(static_cast<size_t>(c.num_layers), AttentionKind::kMla);
   c.q_lora_rank = f.Int({"q_lora_rank"}, 0, limits::kRankMax, 0);
   c.kv_lora_rank = f.Int({"kv_lora_rank"}, 1, limits::kRankMax);
   c.qk_nope_head_dim = f.Int({"qk_nope_head_dim"}, 1, limits::kHeadDimMax);
@@ -195,7 +195,7 @@ void ReadMoeLayersOfQwen3(ConfigFields& f, ModelConfig& c) {
 
 void ReadQwen3(ConfigFields& f, ModelConfig& c) {
   ReadCommon(f, c);
-  c.attention = AttentionKind::kGqa;
+  c.layer_attention.assign(static_cast<size_t>(c.num_layers), AttentionKind::kGqa);
   c.num_kv_heads = f.Int({"num_key_value_heads"}, 1, c.num_heads);
   if (c.num_heads % c.num_kv_heads != 0) {
     f.Fail({"num_key_value_heads"}, fmt::format("is {}", c.num_kv_heads),

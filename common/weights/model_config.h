@@ -7,6 +7,7 @@
 // InvalidArgument naming the file, the field, what was found and what was expected.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -48,7 +49,7 @@ struct ModelConfig {
   double rms_norm_eps = 1e-6;
   bool tie_word_embeddings = false;
 
-  AttentionKind attention = AttentionKind::kMla;
+  std::vector<AttentionKind> layer_attention;  // [num_layers]
   int num_heads = 0;
   int num_kv_heads = 0;      // GQA only
   int head_dim = 0;          // GQA only
@@ -78,6 +79,11 @@ struct ModelConfig {
 
   int32_t bos_token_id = -1;           // -1: none
   std::vector<int32_t> eos_token_ids;  // union of all that config and generation_config or GGUF keys name
+
+  /// How many layers attend in this way.
+  int LayersOf(AttentionKind kind) const {
+    return static_cast<int>(std::count(layer_attention.begin(), layer_attention.end(), kind));
+  }
 };
 
 /// Sampling defaults a checkpoint ships (generation_config.json); a request overrides each.

@@ -33,7 +33,8 @@ inline void CheckConfig(const ModelConfig& c) {
               c.topk_group <= c.n_group);
   NUMOE_CHECK_GE(c.num_experts / c.n_group * c.topk_group, c.experts_per_token);
   NUMOE_CHECK(c.num_heads >= 1 && c.moe_intermediate_size >= 1);
-  if (c.attention == AttentionKind::kGqa) {
+  NUMOE_CHECK_EQ(c.layer_attention.size(), static_cast<size_t>(c.num_layers));
+  if (c.LayersOf(AttentionKind::kGqa) > 0) {
     NUMOE_CHECK(c.head_dim >= 2 && c.num_kv_heads >= 1 && c.num_heads % c.num_kv_heads == 0);
   } else {
     NUMOE_CHECK(c.kv_lora_rank >= 1 && c.qk_nope_head_dim >= 1 && c.v_head_dim >= 1);

@@ -46,7 +46,7 @@ void AddAttention(const ModelConfig& c, const std::string& layer, const std::str
   const auto norm = [&](const char* name, const char* gguf, int size) {
     p.norms.push_back({attention + name, blk + gguf, size});
   };
-  if (c.attention == AttentionKind::kGqa) {
+  if (c.LayersOf(AttentionKind::kGqa) > 0) {
     add("q_proj", "attn_q.weight", c.num_heads * c.head_dim, c.hidden_size);
     add("k_proj", "attn_k.weight", c.num_kv_heads * c.head_dim, c.hidden_size);
     add("v_proj", "attn_v.weight", c.num_kv_heads * c.head_dim, c.hidden_size);
@@ -265,7 +265,7 @@ class Converter {
   void SetKeys() {
     const ModelConfig& c = config_;
     GgufWriter& w = out_.gguf;
-    const bool mla = c.attention == AttentionKind::kMla;
+    const bool mla = c.LayersOf(AttentionKind::kMla) > 0;
     const std::string a = mla ? "deepseek2." : "qwen3moe.";
     w.Set("general.architecture", mla ? "deepseek2" : "qwen3moe");
     const auto number = [&](const char* key, int64_t value) { w.Set(a + key, static_cast<uint32_t>(value)); };

@@ -220,24 +220,24 @@ class Bench {
 
   absl::Status ReserveCache() {
     const int longest = *std::max_element(options_.contexts.begin(), options_.contexts.end());
-    execution::KvCacheSpec spec{.layers = 1,
-                                .blocks = static_cast<int>(execution::KvBlocksFor(longest)),
-                                .block_tokens = execution::kKvBlockTokens,
-                                .row = shape_.Row()};
-    ASSIGN_OR_RETURN(spec.type, execution::ParseCacheType(options_.kv_cache_dtype));
-    const uint64_t layer_bytes = device_.store().KvCacheBytes(spec);
+    execution::KvCacheSize size{.blocks = static_cast<int>(execution::KvBlocksFor(longest)),
+                                .block_tokens = execution::kKvBlockTokens};
+    ASSIGN_OR_RETURN(size.type, execution::ParseCacheType(options_.kv_cache_dtype));
+    execution::CacheShape shape{.layers = 1, .row = shape_.Row(), .query_heads = shape_.heads};
+    const uint64_t layer_bytes = execution::CacheMemory::BytesOf(shape, size);
     NUMOE_CHECK_GT(layer_bytes, 0u);
-    blocks_ = spec.blocks;
+    blocks_ = size.blocks;
     row_bytes_ = static_cast<double>(layer_bytes) / blocks_ / execution::kKvBlockTokens;
-    cache_name_ = execution::CacheTypeName(spec.type);
-    layers_ = spec.layers = static_cast<int>(kColdBytes / layer_bytes) + 1;
-    return device_.ReserveKvCache(spec);
+    cache_name_ = execution::CacheTypeName(size.type);
+    shape.layers = static_cast<int>(kColdBytes / layer_bytes) + 1;
+    cache_ = device_.store().NewCache(shape);
+    return device_.ReserveKvCache(size);
   }
 
   // With both halves of kv_b_proj, in whichever form the device chooses. Their one copy stays in caches.
   absl::Status RunLatentAttention() {
     const Shape& s = shape_;
-    NUMOE_CHECK(s.value_in_key && layers_ > 0) << "RunAttention has reserved the cache";
+    NUMOE_CHECK(s.value_in_key && cache_.layers > 0) << "RunAttention has reserved the cache";
     const int nope = 128, value = 128, rope = s.key_width - s.value_width, latent = s.value_width;
     const std::vector<float> weights(static_cast<size_t>(s.heads * nope * latent), 0.01f);
     execution::LatentAttendArgs args{.query = device_.store().NewTensor(s.heads * (nope + rope)),
@@ -267,7 +267,7 @@ class Bench {
                                         execution::ExpandedOperations(layout, run, shape)),
                  .peak = peaks.bf16.value_or(peaks.fp32)},
                 [&](int n) {
-                  args.layer = n % layers_;
+                  args.cache = cache_.At(n % cache_.layers);
                   running->ops().AttendLatent(running->all(), args);
                 });
       }
@@ -296,7 +296,7 @@ class Bench {
                  .operations = 2.0 * pairs * s.heads * (s.key_width + s.value_width),
                  .peak = peaks.bf16.value_or(peaks.fp32)},
                 [&](int n) {
-                  running->ops().Attend(running->all(), {.layer = n % layers_,
+                  running->ops().Attend(running->all(), {.cache = cache_.At(n % cache_.layers),
                                                          .query = query,
                                                          .out = out,
                                                          .heads = s.heads,
@@ -318,7 +318,7 @@ class Bench {
   worker::MachineLimits& limits_;
   std::vector<std::byte> bits_;
   std::vector<float> scales_;
-  int layers_ = 0;  // of the cache
+  execution::Cache cache_;
   int blocks_ = 0;
   double row_bytes_ = 0;  // of a token's keys and values in the cache
   const char* cache_name_ = "";

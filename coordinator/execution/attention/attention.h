@@ -1,11 +1,13 @@
-// Attention of one decoder layer: normed hidden states in, their attention output added to the residual.
+// Attention of a decoder's layers: normed hidden states in, their attention output added to the residual.
 //
-// Two kinds behind one interface: multi-head latent attention in absorbed form (mla.h; DeepSeek-V3, Kimi-K2)
-// and grouped-query attention with per-head q/k norms (gqa.h; Qwen3). Each declares the width of its cache
-// row. Weights live on the device; scratch tensors are shared by all layers. Used by the engine thread only.
+// A kind is a class behind this interface: multi-head latent attention (mla.h; DeepSeek-V3, Kimi-K2) and
+// grouped-query attention with per-head q/k norms (gqa.h; Qwen3). One object serves all layers of its kind:
+// it asks the device's store for their cache, and its scratch tensors are shared by them. Weights live on the
+// device. Used by the engine thread only.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/weights/checkpoint.h"
@@ -19,15 +21,15 @@ class Attention {
  public:
   virtual ~Attention() = default;
 
-  /// Loads layer `layer`'s weights; call once per layer, in order. Errors name the tensor.
+  /// Loads layer `layer`'s weights; call once for each layer of this kind, in order. Errors name the tensor.
   virtual absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) = 0;
   /// residual += Attention(x) for `rows` of the step. `x` is the layer's normed input [tokens, hidden].
   virtual void Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) = 0;
-  /// What one token keeps in the KV cache of a layer.
-  virtual CacheRow CachedPerToken() const = 0;
 };
 
-/// The attention that `config` asks for. `store` and `clock` outlive it.
-std::unique_ptr<Attention> MakeAttention(const ModelConfig& config, DeviceStore& store, StepClock& clock);
+/// What each layer of `config` attends with, [num_layers]; layers of one kind share an object. `store` and
+/// `clock` outlive it.
+std::vector<std::shared_ptr<Attention>> MakeAttention(const ModelConfig& config, DeviceStore& store,
+                                                      StepClock& clock);
 
 }  // namespace numoe::execution

@@ -13,14 +13,19 @@ GqaAttention::GqaAttention(const ModelConfig& config, DeviceStore& store, StepCl
     : config_(config),
       store_(store),
       clock_(clock),
-      scale_(static_cast<float>(YarnSoftmaxFactor(config.rope) / std::sqrt(config.head_dim))) {
-  NUMOE_CHECK(config.attention == AttentionKind::kGqa && config.num_heads % config.num_kv_heads == 0);
+      scale_(static_cast<float>(YarnSoftmaxFactor(config.rope) / std::sqrt(config.head_dim))),
+      layers_(static_cast<size_t>(config.num_layers)) {
+  NUMOE_CHECK(config.num_kv_heads > 0 && config.num_heads % config.num_kv_heads == 0);
   NUMOE_CHECK_EQ(config.rope.dim, config.head_dim) << "whole heads are rotated";
   const RopeFrequencies plan = PlanRope(config.rope);
   rope_ = store.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
   query_ = store.NewTensor(config.num_heads * config.head_dim);
   key_ = store.NewTensor(config.num_kv_heads * config.head_dim);
-  cache_row_ = store.NewTensor(CachedPerToken().width());
+  cache_ = store.NewCache(
+      {.layers = config.LayersOf(AttentionKind::kGqa),
+       .row = {.heads = config.num_kv_heads, .key_width = config.head_dim, .value_width = config.head_dim},
+       .query_heads = config.num_heads});
+  cache_row_ = store.NewTensor(cache_.width);
   heads_out_ = store.NewTensor(config.num_heads * config.head_dim);
 }
 
@@ -42,16 +47,19 @@ absl::Status GqaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer
   ASSIGN_OR_RETURN(const auto k_norm, checkpoint.ReadVector(prefix + "k_norm.weight", c.head_dim));
   w.q_norm = store_.LoadVector(q_norm);
   w.k_norm = store_.LoadVector(k_norm);
-  NUMOE_CHECK_EQ(layers_.size(), static_cast<size_t>(layer));
+  NUMOE_CHECK(0 <= layer && layer < c.num_layers &&
+              c.layer_attention[static_cast<size_t>(layer)] == AttentionKind::kGqa);
+  NUMOE_CHECK_LT(loaded_, cache_.layers) << "a layer is loaded once";
+  w.cache = cache_.At(loaded_++);
   NUMOE_CHECK(w.q.rows == query_.cols && w.out.cols == heads_out_.cols);
   NUMOE_CHECK_EQ(w.k.rows + w.v.rows, cache_row_.cols) << "a row is the keys and the values";
-  layers_.push_back(w);
+  layers_[static_cast<size_t>(layer)] = w;
   return absl::OkStatus();
 }
 
 void GqaAttention::Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) {
   const ModelConfig& c = config_;
-  NUMOE_DCHECK(0 <= layer && static_cast<size_t>(layer) < layers_.size());
+  NUMOE_DCHECK(0 <= layer && layers_[static_cast<size_t>(layer)].cache.cache == cache_.id);
   NUMOE_DCHECK(x.cols == c.hidden_size && residual.cols == c.hidden_size);
   const Weights& w = layers_[layer];
   const float eps = static_cast<float>(c.rms_norm_eps);
@@ -68,10 +76,10 @@ void GqaAttention::Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, 
   ops.Rope(rows, rope_, query, query);
   ops.RmsNorm(rows, key, d, w.k_norm, eps, key);
   ops.Rope(rows, rope_, key, {cache_row_, c.num_kv_heads, d, 0});
-  ops.WriteKv(rows, layer, cache_row_);
+  ops.WriteKv(rows, w.cache, cache_row_);
 
   clock_.Enter(StepPart::kAttentionCore);
-  ops.Attend(rows, {.layer = layer,
+  ops.Attend(rows, {.cache = w.cache,
                     .query = query_,
                     .out = heads_out_,
                     .heads = c.num_heads,

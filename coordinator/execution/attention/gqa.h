@@ -17,14 +17,12 @@ class GqaAttention final : public Attention {
 
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) override;
   void Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) override;
-  CacheRow CachedPerToken() const override {
-    return {.heads = config_.num_kv_heads, .key_width = config_.head_dim, .value_width = config_.head_dim};
-  }
 
  private:
   struct Weights {
     Matrix q, k, v, out;
     Vector q_norm, k_norm;
+    CachePlace cache;
   };
 
   const ModelConfig config_;
@@ -36,7 +34,9 @@ class GqaAttention final : public Attention {
   Tensor key_;        // [kv_heads * head_dim]
   Tensor cache_row_;  // keys, then values
   Tensor heads_out_;  // [heads * head_dim]
-  std::vector<Weights> layers_;
+  Cache cache_;
+  int loaded_ = 0;               // layers of this kind
+  std::vector<Weights> layers_;  // [num_layers], those of other kinds empty
 };
 
 }  // namespace numoe::execution

@@ -18,11 +18,19 @@ float SoftmaxScale(const ModelConfig& config) {
 }  // namespace
 
 MlaAttention::MlaAttention(const ModelConfig& config, DeviceStore& store, StepClock& clock)
-    : config_(config), store_(store), clock_(clock), scale_(SoftmaxScale(config)) {
-  NUMOE_CHECK(config.attention == AttentionKind::kMla && config.kv_lora_rank > 0);
+    : config_(config),
+      store_(store),
+      clock_(clock),
+      scale_(SoftmaxScale(config)),
+      layers_(static_cast<size_t>(config.num_layers)) {
+  NUMOE_CHECK_GT(config.kv_lora_rank, 0);
   NUMOE_CHECK_EQ(config.rope.dim, config.qk_rope_head_dim);
   const RopeFrequencies plan = PlanRope(config.rope);
-  const int row = CachedPerToken().width();
+  cache_ = store.NewCache({.layers = config.LayersOf(AttentionKind::kMla),
+                           .row = {.key_width = config.kv_lora_rank + config.qk_rope_head_dim,
+                                   .plain_width = config.qk_rope_head_dim},
+                           .query_heads = config.num_heads});
+  const int row = cache_.width;
   rope_ = store.LoadRope(plan.inverse, plan.multiplier, config.rope.layout);
   if (config.q_lora_rank > 0) q_latent_ = store.NewTensor(config.q_lora_rank);
   query_ = store.NewTensor(config.num_heads * (config.qk_nope_head_dim + config.qk_rope_head_dim));
@@ -50,16 +58,19 @@ absl::Status MlaAttention::LoadLayer(const Checkpoint& checkpoint, LayerId layer
   } else {
     ASSIGN_OR_RETURN(w.q_b, load("q_proj", query_width, c.hidden_size));
   }
-  ASSIGN_OR_RETURN(w.kv_a, load("kv_a_proj_with_mqa", CachedPerToken().width(), c.hidden_size));
+  ASSIGN_OR_RETURN(w.kv_a, load("kv_a_proj_with_mqa", cache_.width, c.hidden_size));
   ASSIGN_OR_RETURN(const auto kv_norm,
                    checkpoint.ReadVector(prefix + "kv_a_layernorm.weight", c.kv_lora_rank));
   w.kv_a_norm = store_.LoadVector(kv_norm);
   RETURN_IF_ERROR(LoadKvUp(checkpoint, prefix, w));
   ASSIGN_OR_RETURN(w.out, load("o_proj", c.hidden_size, c.num_heads * c.v_head_dim));
-  NUMOE_CHECK_EQ(layers_.size(), static_cast<size_t>(layer));
+  NUMOE_CHECK(0 <= layer && layer < c.num_layers &&
+              c.layer_attention[static_cast<size_t>(layer)] == AttentionKind::kMla);
+  NUMOE_CHECK_LT(loaded_, cache_.layers) << "a layer is loaded once";
+  w.cache = cache_.At(loaded_++);
   NUMOE_CHECK(w.q_b.rows == query_.cols && w.out.cols == heads_out_.cols);
   NUMOE_CHECK(w.kv_a.rows == compressed_.cols && w.kv_a_norm.size + c.rope.dim == cache_row_.cols);
-  layers_.push_back(w);
+  layers_[static_cast<size_t>(layer)] = w;
   return absl::OkStatus();
 }
 
@@ -130,11 +141,11 @@ absl::Status MlaAttention::ReadKvHalves(const Checkpoint& checkpoint, const std:
 
 void MlaAttention::Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) {
   const ModelConfig& c = config_;
-  NUMOE_DCHECK(0 <= layer && static_cast<size_t>(layer) < layers_.size());
+  NUMOE_DCHECK(0 <= layer && layers_[static_cast<size_t>(layer)].cache.cache == cache_.id);
   NUMOE_DCHECK(x.cols == c.hidden_size && residual.cols == c.hidden_size);
   const Weights& w = layers_[layer];
   const float eps = static_cast<float>(c.rms_norm_eps);
-  const int row = CachedPerToken().width();
+  const int row = cache_.width;
 
   // Query: down, norm, up. The compressed key and value come from the same input.
   clock_.Enter(StepPart::kAttentionLinear);
@@ -152,10 +163,10 @@ void MlaAttention::Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, 
   ops.Rope(rows, rope_, query_rope, query_rope);
   ops.RmsNorm(rows, {compressed_}, c.kv_lora_rank, w.kv_a_norm, eps, {cache_row_});
   ops.Rope(rows, rope_, {compressed_, 1, row, c.kv_lora_rank}, {cache_row_, 1, row, c.kv_lora_rank});
-  ops.WriteKv(rows, layer, cache_row_);
+  ops.WriteKv(rows, w.cache, cache_row_);
 
   clock_.Enter(StepPart::kAttentionCore);
-  ops.AttendLatent(rows, {.layer = layer,
+  ops.AttendLatent(rows, {.cache = w.cache,
                           .query = query_,
                           .out = heads_out_,
                           .absorbed = absorbed_,

@@ -19,10 +19,6 @@ class MlaAttention final : public Attention {
 
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer) override;
   void Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) override;
-  CacheRow CachedPerToken() const override {
-    return {.key_width = config_.kv_lora_rank + config_.qk_rope_head_dim,
-            .plain_width = config_.qk_rope_head_dim};
-  }
 
  private:
   struct Weights {
@@ -34,6 +30,7 @@ class MlaAttention final : public Attention {
     HeadMatrices key_absorbed;  // W_UK^T: [heads, kv_lora, nope]
     HeadMatrices value_up;      // W_UV:   [heads, v_head, kv_lora]
     Matrix out;
+    CachePlace cache;
   };
   absl::Status LoadKvUp(const Checkpoint& checkpoint, const std::string& prefix, Weights& weights);
   absl::Status ReadKvWhole(const Checkpoint& checkpoint, const std::string& prefix,
@@ -53,7 +50,9 @@ class MlaAttention final : public Attention {
   Tensor cache_row_;   // [kv_lora + rope] normed and rotated
   Tensor context_;     // [heads * kv_lora] the device's
   Tensor heads_out_;   // [heads * v_head]
-  std::vector<Weights> layers_;
+  Cache cache_;
+  int loaded_ = 0;               // layers of this kind
+  std::vector<Weights> layers_;  // [num_layers], those of other kinds empty
 };
 
 }  // namespace numoe::execution

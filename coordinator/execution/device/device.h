@@ -40,10 +40,10 @@ class Device {
   virtual absl::StatusOr<ExpertSlots*> ReserveExperts(const ExpertSlotSpec&) {
     return absl::UnimplementedError("experts are computed by the workers alone on this device");
   }
-  /// Reserves the cache and touches it and all tensors, so that no step finds memory missing. No tensor or
-  /// weight is added to the store after it. RESOURCE_EXHAUSTED says how much was asked for, INVALID_ARGUMENT
-  /// that the cache's type does not fit its rows.
-  virtual absl::Status ReserveKvCache(const KvCacheSpec& spec) = 0;
+  /// Reserves the store's caches and touches them and all tensors, so that no step finds memory missing. No
+  /// tensor, cache or weight is added to the store after it. RESOURCE_EXHAUSTED says how much was asked for,
+  /// INVALID_ARGUMENT that the type does not fit a cache's rows, or that the device cannot attend to them.
+  virtual absl::Status ReserveKvCache(const KvCacheSize& size) = 0;
   /// The steps' routed experts are computed by `experts`, which outlives the device's last step.
   virtual void ConnectExperts(ExpertBackend& experts) = 0;
   /// From now on steps with at least `prompt_tokens_min` prompt tokens fetch the experts from the workers'

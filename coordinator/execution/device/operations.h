@@ -39,8 +39,8 @@ class Operations {
   virtual void GatedLinear(Rows rows, Tensor in, const GatedMatrix& matrices, Tensor out) = 0;
   /// Rotates table.dim channels of each window by the token's position.
   virtual void Rope(Rows rows, const RopeTable& table, HeadView in, HeadView out) = 0;
-  /// Stores each token's row in its sequence's cache block.
-  virtual void WriteKv(Rows rows, LayerId layer, Tensor values) = 0;
+  /// Stores each token's row in its sequence's block of a layer's cache.
+  virtual void WriteKv(Rows rows, CachePlace cache, Tensor values) = 0;
   virtual void Attend(Rows rows, const AttendArgs& args) = 0;
   virtual void AttendLatent(Rows rows, const LatentAttendArgs& args) = 0;
   /// The experts and combine weights that the gate selects for each token.
@@ -55,7 +55,7 @@ class NoOperations final : public Operations {
   void Linear(Rows, Tensor, absl::Span<const LinearTarget>) override {}
   void GatedLinear(Rows, Tensor, const GatedMatrix&, Tensor) override {}
   void Rope(Rows, const RopeTable&, HeadView, HeadView) override {}
-  void WriteKv(Rows, LayerId, Tensor) override {}
+  void WriteKv(Rows, CachePlace, Tensor) override {}
   void Attend(Rows, const AttendArgs&) override {}
   void AttendLatent(Rows, const LatentAttendArgs&) override {}
   void Route(Rows, const Gate&, const GateParams&, Tensor, RouteTable) override {}

@@ -32,8 +32,10 @@ class DeviceStore {
                              RopeLayout layout) = 0;
   /// `weight` is [experts, hidden]; `bias` is empty or [experts].
   virtual Gate LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) = 0;
-  /// Bytes that the whole cache takes, over all layers.
-  virtual uint64_t KvCacheBytes(const KvCacheSpec& spec) const = 0;
+  /// Rows that layers keep for each token. Device::ReserveKvCache gives all caches their memory.
+  virtual Cache NewCache(const CacheShape& shape) = 0;
+  /// Bytes that the caches which the store was asked for take, over all their layers.
+  virtual uint64_t KvCacheBytes(const KvCacheSize& size) const = 0;
 };
 
 }  // namespace numoe::execution

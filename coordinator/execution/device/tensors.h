@@ -85,21 +85,40 @@ struct CacheRow {
   int plain_width = 0;  // the last channels of a key, BF16 in any cache (MLA's rotated ones)
 
   int width() const { return heads * (key_width + value_width); }
+  bool operator==(const CacheRow&) const = default;
 };
 
-/// Memory of all layers' caches.
-struct KvCacheSpec {
-  CacheType type = CacheType::kBf16;
+/// A cache has a row for each token of a sequence in each of its layers. A model has one for each kind of row
+/// that its layers keep; all of them are cut into the same blocks, so one block table serves them all.
+struct CacheShape {
   int layers = 0;
+  CacheRow row;
+  int query_heads = 0;  // that attend to each layer
+};
+/// One layer of a cache. Its number counts the layers that keep rows there, not those of the model.
+struct CachePlace {
+  int cache = -1;
+  int layer = 0;
+};
+/// A cache that a store was asked for.
+struct Cache {
+  int id = -1;
+  int layers = 0;
+  int width = 0;  // of a row
+
+  CachePlace At(int layer) const { return {id, layer}; }
+};
+
+/// How much memory all caches take together.
+struct KvCacheSize {
+  CacheType type = CacheType::kBf16;
   int blocks = 0;
   int block_tokens = 0;
-  CacheRow row;
-  int query_heads = 0;  // that attend to it
 };
 
 /// Causal attention of a step's queries over their sequences' cache rows.
 struct AttendArgs {
-  LayerId layer = 0;
+  CachePlace cache;
   Tensor query;  // [tokens, heads * key_width]
   Tensor out;    // [tokens, heads * value_width]
   int heads = 0;
@@ -115,7 +134,7 @@ struct AttendArgs {
 /// score = scale * (q_nope . W_UK c + q_rope . k_rope), out = W_UV (softmax-weighted sum of c). In which
 /// order that is multiplied out is the device's choice.
 struct LatentAttendArgs {
-  LayerId layer = 0;
+  CachePlace cache;
   Tensor query;               // [tokens, heads * (nope + rope)]
   Tensor out;                 // [tokens, heads * value]
   Tensor absorbed;            // [tokens, heads * (latent + rope)], scratch

@@ -113,7 +113,7 @@ absl::Status Decoder::LoadLayer(const Checkpoint& checkpoint, LayerId layer) {
   w.is_moe = config_.layer_is_moe[layer];
   ASSIGN_OR_RETURN(w.input_norm, LoadNorm(checkpoint, prefix + ".input_layernorm.weight"));
   ASSIGN_OR_RETURN(w.post_attention_norm, LoadNorm(checkpoint, prefix + ".post_attention_layernorm.weight"));
-  RETURN_IF_ERROR(attention_->LoadLayer(checkpoint, layer));
+  RETURN_IF_ERROR(attention_[static_cast<size_t>(layer)]->LoadLayer(checkpoint, layer));
   if (!w.is_moe) {
     ASSIGN_OR_RETURN(w.mlp, LoadMlp(checkpoint, prefix + ".mlp", config_.intermediate_size));
     w.mlp.inner = mlp_inner_;
@@ -190,7 +190,7 @@ absl::Status Decoder::RunLayer(ForwardPass& pass, LayerId layer, Rows rows) {
   if (pass.out && pass.out->work().rows.set == rows.set) RETURN_IF_ERROR(AddExperts(pass));
   clock_.Enter(StepPart::kNorm);
   step.ops().RmsNorm(rows, {hidden_}, config_.hidden_size, w.input_norm, eps, {normed_});
-  attention_->Forward(step.ops(), rows, layer, normed_, hidden_);
+  attention_[static_cast<size_t>(layer)]->Forward(step.ops(), rows, layer, normed_, hidden_);
   clock_.Enter(StepPart::kNorm);
   step.ops().RmsNorm(rows, {hidden_}, config_.hidden_size, w.post_attention_norm, eps, {normed_});
   if (w.is_moe) return RunExperts(pass, layer, rows);
@@ -233,13 +233,8 @@ void Decoder::RunMlp(Step& step, Rows rows, const Mlp& mlp) {
   step.ops().Linear(rows, mlp.inner, {{mlp.down, {hidden_}, /*accumulate=*/true}});
 }
 
-KvCacheSpec Decoder::CacheOf(int blocks) const {
-  return {.type = options_.kv_cache_type,
-          .layers = config_.num_layers,
-          .blocks = blocks,
-          .block_tokens = options_.kv_block_tokens,
-          .row = attention_->CachedPerToken(),
-          .query_heads = config_.num_heads};
+KvCacheSize Decoder::CacheOf(int blocks) const {
+  return {.type = options_.kv_cache_type, .blocks = blocks, .block_tokens = options_.kv_block_tokens};
 }
 
 int64_t Decoder::KvBytesPerToken() const {

@@ -1,7 +1,7 @@
 // Decoder: the one implementation of Model, for every supported architecture and device.
 //
 // Forward reads like the papers: embed; per layer norm, attention, norm, then experts or a dense MLP; final
-// norm and head. What differs between models is data (ModelConfig) or one of two Attention kinds. Shared
+// norm and head. What differs between models is data (ModelConfig) or a kind of Attention. Shared
 // experts run while the routed ones are out with the workers. Used by the engine thread only.
 //   Expert deferral (KTransformers, SOSP 2025, https://doi.org/10.1145/3731569.3764843): the routed experts
 // with the smallest combine weights are added one MoE layer later, so that the workers compute them while the
@@ -57,7 +57,7 @@ class Decoder final : public Model {
     bool has_mlp = false;
   };
 
-  KvCacheSpec CacheOf(int blocks) const;
+  KvCacheSize CacheOf(int blocks) const;
   absl::StatusOr<Vector> LoadNorm(const Checkpoint& checkpoint, const std::string& name);
   absl::StatusOr<Mlp> LoadMlp(const Checkpoint& checkpoint, const std::string& module, int width);
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer);
@@ -81,7 +81,7 @@ class Decoder final : public Model {
   Device& device_;
   StepClock clock_;
   StepOverlap overlap_;
-  std::unique_ptr<Attention> attention_;
+  std::vector<std::shared_ptr<Attention>> attention_;  // [num_layers]
 
   Matrix embedding_;
   std::vector<Layer> layers_;

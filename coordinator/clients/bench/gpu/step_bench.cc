@@ -224,6 +224,7 @@ ModelConfig K2Config(int layers, int experts) {
   config.model_type = "kimi_k2";
   config.hidden_size = 7168;
   config.num_layers = layers;
+  config.layer_attention.assign(static_cast<size_t>(layers), AttentionKind::kMla);
   config.vocab_size = 163840;
   config.max_position_embeddings = 131072;
   config.num_heads = 64;

@@ -1,4 +1,4 @@
-// CacheMemory: the CPU device's KV cache, in BF16 or FP8.
+// CacheMemory: one cache of the CPU device (tensors.h), in BF16 or FP8.
 //
 // Laid out [layer][keys of head 0, of head 1, ..., values of head 0, ...][block][slot][channel]: what one
 // head reads of blocks beside each other is one stream. In FP8 (common/kernels/cache_row.h) the exponents of
@@ -32,35 +32,36 @@ class CacheMemory {
     uint8_t* exponents = nullptr;
   };
 
-  static uint64_t BytesOf(const KvCacheSpec& spec);
+  static uint64_t BytesOf(const CacheShape& shape, const KvCacheSize& size);
   /// INVALID_ARGUMENT: FP8 beside BF16 in a row needs whole steps of 64 values.
-  static absl::Status Check(const KvCacheSpec& spec);
+  static absl::Status Check(const CacheShape& shape, const KvCacheSize& size);
   /// Zeros that the kernel has yet to find pages for. RESOURCE_EXHAUSTED says how much it is.
-  absl::Status Reserve(const KvCacheSpec& spec);
+  absl::Status Reserve(const CacheShape& shape, const KvCacheSize& size);
 
   absl::Span<std::byte> bytes() const { return memory_.bytes(); }
-  const KvCacheSpec& spec() const { return spec_; }
+  const CacheShape& shape() const { return shape_; }
+  int block_tokens() const { return size_.block_tokens; }
   const CacheRowForm& keys() const { return keys_; }
   const CacheRowForm& values() const { return values_; }
-  /// The key of `position` in the step's sequence `sequence`.
-  Row Key(const StepLayout& layout, LayerId layer, int sequence, int position, int head) const {
+  /// The key of `position` in the step's sequence `sequence`; `layer` is one of the cache's.
+  Row Key(const StepLayout& layout, int layer, int sequence, int position, int head) const {
     return At(keys_, Layer(layer) + static_cast<size_t>(head) * PlaneBytes(keys_), layout, sequence,
               position);
   }
   /// REQUIRES: values are not in the keys.
-  Row Value(const StepLayout& layout, LayerId layer, int sequence, int position, int head) const {
+  Row Value(const StepLayout& layout, int layer, int sequence, int position, int head) const {
     return At(values_,
-              Layer(layer) + static_cast<size_t>(spec_.row.heads) * PlaneBytes(keys_) +
+              Layer(layer) + static_cast<size_t>(shape_.row.heads) * PlaneBytes(keys_) +
                   static_cast<size_t>(head) * PlaneBytes(values_),
               layout, sequence, position);
   }
 
  private:
   size_t PlaneBytes(const CacheRowForm& form) const {
-    return static_cast<size_t>(spec_.blocks) * form.block_bytes;
+    return static_cast<size_t>(size_.blocks) * form.block_bytes;
   }
-  std::byte* Layer(LayerId layer) const {
-    return memory_.data() + static_cast<size_t>(layer) * static_cast<size_t>(spec_.row.heads) *
+  std::byte* Layer(int layer) const {
+    return memory_.data() + static_cast<size_t>(layer) * static_cast<size_t>(shape_.row.heads) *
                                 (PlaneBytes(keys_) + PlaneBytes(values_));
   }
   Row At(const CacheRowForm& form, std::byte* plane, const StepLayout& layout, int sequence,
@@ -68,16 +69,17 @@ class CacheMemory {
     const auto block =
         static_cast<size_t>(layout.block_tables[static_cast<size_t>(sequence) *
                                                     static_cast<size_t>(layout.blocks_per_sequence_max) +
-                                                static_cast<size_t>(position / spec_.block_tokens)]);
-    const auto slot = static_cast<size_t>(position % spec_.block_tokens);
+                                                static_cast<size_t>(position / size_.block_tokens)]);
+    const auto slot = static_cast<size_t>(position % size_.block_tokens);
     std::byte* const rows = plane + block * form.block_bytes;
     if (form.groups == 0) return {rows + slot * form.row_bytes, nullptr};
-    std::byte* const exponents = rows + static_cast<size_t>(spec_.block_tokens) * form.row_bytes;
+    std::byte* const exponents = rows + static_cast<size_t>(size_.block_tokens) * form.row_bytes;
     return {rows + slot * form.row_bytes,
             reinterpret_cast<uint8_t*>(exponents) + slot * static_cast<size_t>(form.groups)};
   }
 
-  KvCacheSpec spec_;
+  CacheShape shape_;
+  KvCacheSize size_;
   CacheRowForm keys_, values_;
   NodeMemory memory_;
 };

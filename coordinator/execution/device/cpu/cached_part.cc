@@ -28,9 +28,9 @@ CacheRows RowList::Part(int first, int end, int width) const {
           .exponents = coded > 0 ? exponents.data() + first : nullptr};
 }
 
-void CachedPart::List(const CacheMemory& cache, const StepLayout& layout, const AttendTask& task,
-                      LayerId layer, int head, int part) {
-  const int block_tokens = cache.spec().block_tokens;
+void CachedPart::List(const CacheMemory& cache, const StepLayout& layout, const AttendTask& task, int layer,
+                      int head, int part) {
+  const int block_tokens = cache.block_tokens();
   const int sequence = layout.sequences[static_cast<size_t>(task.token_begin)];
   const int last = layout.positions[static_cast<size_t>(task.token_end - 1)];
   const int end = std::min(last + 1, (part + 1) * kPartKeys);

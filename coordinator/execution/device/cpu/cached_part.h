@@ -33,8 +33,8 @@ struct CachedPart {
   int count() const { return keys.count; }
   /// Lists part `part` of the task's sequence as far as the task's last token sees it: cache head `head` of
   /// `layer`.
-  void List(const CacheMemory& cache, const StepLayout& layout, const AttendTask& task, LayerId layer,
-            int head, int part);
+  void List(const CacheMemory& cache, const StepLayout& layout, const AttendTask& task, int layer, int head,
+            int part);
 };
 
 }  // namespace numoe::execution

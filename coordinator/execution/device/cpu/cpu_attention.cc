@@ -67,8 +67,8 @@ void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& sc
                                ? task.token_end - task.token_begin
                                : std::max(1, kGroupRows / (task.head_end - task.head_begin));
   for (int part = task.part_begin; part < task.part_end; ++part) {
-    scratch.part.List(*call.cache, *call.layout, task, call.args.layer, call.expansion ? 0 : task.kv_head,
-                      part);
+    scratch.part.List(*call.cache, *call.layout, task, call.args.cache.layer,
+                      call.expansion ? 0 : task.kv_head, part);
     if (way == Way::kExpanded) ExpandPart(call, task.kv_head, scratch);
     if (way == Way::kPacked) PackPart(call, scratch.part, scratch);
     for (int token = task.token_begin; token < task.token_end; token += group_tokens) {

@@ -35,7 +35,7 @@ class CpuDevice final : public Device {
   static absl::StatusOr<std::unique_ptr<CpuDevice>> Create(const CpuDeviceOptions& options);
 
   CpuStore& store() override { return store_; }
-  absl::Status ReserveKvCache(const KvCacheSpec& spec) override { return store_.ReserveKvCache(spec); }
+  absl::Status ReserveKvCache(const KvCacheSize& size) override { return store_.ReserveKvCache(size); }
   void ConnectExperts(ExpertBackend& experts) override { experts_ = &experts; }
   std::unique_ptr<Step> Begin(const StepLayout& layout) override;
   DeviceMemory memory() const override { return store_.memory(); }

@@ -11,7 +11,7 @@ namespace {
 // The sizes of a call, which CHECKs that its tensors have them.
 LatentShape ShapeOf(const CpuLatentAttention::Call& call) {
   const LatentAttendArgs& args = call.args;
-  const CacheRow& row = call.cache->spec().row;
+  const CacheRow& row = call.cache->shape().row;
   const LatentShape shape{.heads = args.key_up.heads,
                           .nope = args.key_up.rows,
                           .rope = row.key_width - args.key_up.cols,
@@ -44,7 +44,7 @@ void CpuLatentAttention::AttendAbsorbed(const Call& call, const LatentPlan& plan
   AbsorbQueries(call, plan);
   attention_.Attend({.layout = call.layout,
                      .cache = call.cache,
-                     .args = {.layer = call.args.layer,
+                     .args = {.cache = call.args.cache,
                               .heads = shape.heads,
                               .key_width = shape.latent + shape.rope,
                               .value_width = shape.latent,
@@ -78,7 +78,7 @@ void CpuLatentAttention::AttendExpanded(const Call& call, const LatentPlan& plan
   const LatentShape shape = ShapeOf(call);
   attention_.Attend({.layout = call.layout,
                      .cache = call.cache,
-                     .args = {.layer = call.args.layer,
+                     .args = {.cache = call.args.cache,
                               .heads = shape.heads,
                               .key_width = shape.nope + shape.rope,
                               .value_width = shape.value,

@@ -33,7 +33,7 @@ class CpuLatentAttention {
     float* out = nullptr;                                     // [rows, heads * value]
     Precision precision = Precision::kFast;
   };
-  /// Which rows of the call attend in which form: the same for all layers of a step.
+  /// Which rows of the call attend in which form: the same for all layers of the call's cache.
   LatentPlan Plan(const Call& call) const;
   void Attend(const Call& call, const LatentPlan& plan);
 

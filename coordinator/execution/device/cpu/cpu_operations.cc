@@ -13,6 +13,14 @@
 namespace numoe::execution {
 namespace {
 
+// The plan for a cache's layers, perhaps not made yet.
+template <typename Plan>
+std::optional<Plan>& PlanOf(std::vector<std::optional<Plan>>& plans, CachePlace place) {
+  const auto cache = static_cast<size_t>(place.cache);
+  if (plans.size() <= cache) plans.resize(cache + 1);
+  return plans[cache];
+}
+
 class CpuOperations final : public Operations {
  public:
   CpuOperations(const StepLayout& layout, const CpuParts& parts);
@@ -22,7 +30,7 @@ class CpuOperations final : public Operations {
   void Linear(Rows rows, Tensor in, absl::Span<const LinearTarget> targets) override;
   void GatedLinear(Rows rows, Tensor in, const GatedMatrix& matrices, Tensor out) override;
   void Rope(Rows rows, const RopeTable& table, HeadView in, HeadView out) override;
-  void WriteKv(Rows rows, LayerId layer, Tensor values) override;
+  void WriteKv(Rows rows, CachePlace place, Tensor values) override;
   void Attend(Rows rows, const AttendArgs& args) override;
   void AttendLatent(Rows rows, const LatentAttendArgs& args) override;
   void Route(Rows rows, const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) override;
@@ -31,9 +39,10 @@ class CpuOperations final : public Operations {
   // Rows that attend together, as a layout of their own, and how they do it.
   struct AttendPart {
     const StepLayout* layout = nullptr;
-    StepLayout slice;                       // the layout, where that is a half
-    std::optional<AttendPlan> attend_plan;  // made by the first layer
-    std::optional<LatentPlan> latent_plan;
+    StepLayout slice;  // the layout, where that is a half
+    // By cache: all its layers attend alike, so the first one plans for them.
+    std::vector<std::optional<AttendPlan>> attend_plans;
+    std::vector<std::optional<LatentPlan>> latent_plans;
   };
 
   Precision precision() const;
@@ -166,32 +175,32 @@ void CpuOperations::StoreCacheRow(const float* values, const CacheRowForm& form,
   if (form.coded < form.width) parts_.ops.to_bf16(values + form.coded, plain, form.width - form.coded);
 }
 
-void CpuOperations::WriteKv(Rows rows, LayerId layer, Tensor values) {
-  const CacheMemory& cache = parts_.store.cache();
-  const CacheRow& shape = cache.spec().row;
+void CpuOperations::WriteKv(Rows rows, CachePlace place, Tensor values) {
+  const CacheMemory& cache = parts_.store.cache(place.cache);
+  const CacheRow& shape = cache.shape().row;
   NUMOE_CHECK_EQ(values.cols, shape.width());
-  NUMOE_CHECK(layer >= 0 && layer < cache.spec().layers);
+  NUMOE_CHECK(place.layer >= 0 && place.layer < cache.shape().layers);
   ForRowsOf(rows, [&](int t) {
     const float* row = parts_.store.Row(values, t);
     const int sequence = layout_.sequences[static_cast<size_t>(t)];
     const int position = layout_.positions[static_cast<size_t>(t)];
     for (int h = 0; h < shape.heads; ++h, row += shape.key_width)
-      StoreCacheRow(row, cache.keys(), cache.Key(layout_, layer, sequence, position, h));
+      StoreCacheRow(row, cache.keys(), cache.Key(layout_, place.layer, sequence, position, h));
     for (int h = 0; shape.value_width > 0 && h < shape.heads; ++h, row += shape.value_width)
-      StoreCacheRow(row, cache.values(), cache.Value(layout_, layer, sequence, position, h));
+      StoreCacheRow(row, cache.values(), cache.Value(layout_, place.layer, sequence, position, h));
   });
 }
 
 void CpuOperations::Attend(Rows rows, const AttendArgs& args) {
-  const CacheMemory& cache = parts_.store.cache();
-  const CacheRow& row = cache.spec().row;
+  AttendPart& part = PartOf(rows);
+  const CacheMemory& cache = parts_.store.cache(args.cache.cache);
+  const CacheRow& row = cache.shape().row;
   NUMOE_CHECK(args.kv_heads == row.heads && args.key_width == row.key_width);
   NUMOE_CHECK_EQ(args.value_in_key ? 0 : args.value_width, row.value_width);
-  AttendPart& part = PartOf(rows);
-  if (!part.attend_plan) {
-    part.attend_plan =
-        PlanAttend(*part.layout, FindRuns(*part.layout),
-                   {.heads = args.heads, .kv_heads = args.kv_heads, .threads = parts_.pool.threads()});
+  std::optional<AttendPlan>& plan = PlanOf(part.attend_plans, args.cache);
+  if (!plan) {
+    plan = PlanAttend(*part.layout, FindRuns(*part.layout),
+                      {.heads = args.heads, .kv_heads = args.kv_heads, .threads = parts_.pool.threads()});
   }
   parts_.attention.Attend({.layout = part.layout,
                            .cache = &cache,
@@ -199,14 +208,14 @@ void CpuOperations::Attend(Rows rows, const AttendArgs& args) {
                            .query = parts_.store.Row(args.query, rows.first),
                            .out = parts_.store.Row(args.out, rows.first),
                            .precision = precision()},
-                          *part.attend_plan);
+                          *plan);
 }
 
 void CpuOperations::AttendLatent(Rows rows, const LatentAttendArgs& args) {
-  const CpuStore& store = parts_.store;
   AttendPart& part = PartOf(rows);
+  const CpuStore& store = parts_.store;
   const CpuLatentAttention::Call call{.layout = part.layout,
-                                      .cache = &store.cache(),
+                                      .cache = &store.cache(args.cache.cache),
                                       .args = args,
                                       .key_up = &store.heads(args.key_up),
                                       .key_absorbed = &store.heads(args.key_absorbed),
@@ -216,8 +225,9 @@ void CpuOperations::AttendLatent(Rows rows, const LatentAttendArgs& args) {
                                       .context = store.Row(args.context, rows.first),
                                       .out = store.Row(args.out, rows.first),
                                       .precision = precision()};
-  if (!part.latent_plan) part.latent_plan = parts_.latent_attention.Plan(call);
-  parts_.latent_attention.Attend(call, *part.latent_plan);
+  std::optional<LatentPlan>& plan = PlanOf(part.latent_plans, args.cache);
+  if (!plan) plan = parts_.latent_attention.Plan(call);
+  parts_.latent_attention.Attend(call, *plan);
 }
 
 void CpuOperations::Route(Rows rows, const Gate& gate, const GateParams& params, Tensor in,

@@ -173,12 +173,28 @@ absl::Span<float> CpuStore::RouteWeights(RouteTable table, int row, int count) {
       .subspan(static_cast<size_t>(row) * k, static_cast<size_t>(count) * k);
 }
 
-absl::Status CpuStore::ReserveKvCache(const KvCacheSpec& spec) {
-  RETURN_IF_ERROR(CacheMemory::Check(spec));
-  memory_.kv_cache = CacheMemory::BytesOf(spec);
+Cache CpuStore::NewCache(const CacheShape& shape) {
+  NUMOE_CHECK(shape.layers > 0 && shape.row.width() > 0);
+  cache_shapes_.push_back(shape);
+  return {
+      .id = static_cast<int>(cache_shapes_.size()) - 1, .layers = shape.layers, .width = shape.row.width()};
+}
+
+uint64_t CpuStore::KvCacheBytes(const KvCacheSize& size) const {
+  uint64_t bytes = 0;
+  for (const CacheShape& shape : cache_shapes_) bytes += CacheMemory::BytesOf(shape, size);
+  return bytes;
+}
+
+absl::Status CpuStore::ReserveKvCache(const KvCacheSize& size) {
+  for (const CacheShape& shape : cache_shapes_) RETURN_IF_ERROR(CacheMemory::Check(shape, size));
+  memory_.kv_cache = KvCacheBytes(size);
   if (options_.measure_only) return absl::OkStatus();
-  RETURN_IF_ERROR(cache_.Reserve(spec));
-  Touch(cache_.bytes());
+  NUMOE_CHECK(caches_.empty()) << "caches are reserved once";
+  for (const CacheShape& shape : cache_shapes_) {
+    RETURN_IF_ERROR(caches_.emplace_back().Reserve(shape, size));
+    Touch(caches_.back().bytes());
+  }
   for (const NodeMemory& tensor : tensors_) Touch(tensor.bytes());
   return absl::OkStatus();
 }

@@ -51,9 +51,10 @@ class CpuStore final : public DeviceStore {
   RopeTable LoadRope(absl::Span<const float> inverse_frequencies, float multiplier,
                      RopeLayout layout) override;
   Gate LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) override;
-  uint64_t KvCacheBytes(const KvCacheSpec& spec) const override { return CacheMemory::BytesOf(spec); }
+  Cache NewCache(const CacheShape& shape) override;
+  uint64_t KvCacheBytes(const KvCacheSize& size) const override;
 
-  absl::Status ReserveKvCache(const KvCacheSpec& spec);
+  absl::Status ReserveKvCache(const KvCacheSize& size);
   DeviceMemory memory() const;
   int step_tokens_max() const { return options_.step_tokens_max; }
   bool measures_only() const { return options_.measure_only; }
@@ -84,7 +85,11 @@ class CpuStore final : public DeviceStore {
   /// The routes of `count` rows from `row` on, [count, experts_per_token].
   absl::Span<ExpertId> RouteExperts(RouteTable table, int row, int count);
   absl::Span<float> RouteWeights(RouteTable table, int row, int count);
-  const CacheMemory& cache() const { return cache_; }
+  /// Cache `id` of NewCache's. REQUIRES: its memory is reserved.
+  const CacheMemory& cache(int id) const {
+    NUMOE_CHECK(0 <= id && static_cast<size_t>(id) < caches_.size()) << "cache " << id;
+    return caches_[static_cast<size_t>(id)];
+  }
 
  private:
   struct StoredMatrix {
@@ -122,7 +127,8 @@ class CpuStore final : public DeviceStore {
   std::vector<RopeAngles> ropes_;
   std::vector<StoredGate> gates_;
   std::vector<StoredRoutes> routes_;
-  CacheMemory cache_;
+  std::vector<CacheShape> cache_shapes_;
+  std::vector<CacheMemory> caches_;  // of these shapes
 };
 
 }  // namespace numoe::execution

@@ -15,9 +15,10 @@ constexpr int kPagedPrefillRowsMin = 8;
 
 }  // namespace
 
-absl::StatusOr<AttendKernels> ChooseAttention(const KvCacheSpec& spec, const DeviceFacts& facts) {
-  const CacheRow& row = spec.row;
-  const bool fp8 = spec.type == CacheType::kFp8;
+absl::StatusOr<AttendKernels> ChooseAttention(const CacheShape& cache, CacheType type,
+                                              const DeviceFacts& facts) {
+  const CacheRow& row = cache.row;
+  const bool fp8 = type == CacheType::kFp8;
   AttendKernels kernels;
   if (row.value_width == 0) {
     const LatentWidths widths{row.key_width - row.plain_width, row.plain_width};
@@ -35,12 +36,12 @@ absl::StatusOr<AttendKernels> ChooseAttention(const KvCacheSpec& spec, const Dev
 bool Prefills(const CudaStore& store, const PrefillRun& run) {
   const LatentRunShape& mla = store.mla();
   if (store.latent()) return HasExpandedPrefill(mla.nope, mla.rope, mla.value) && ExpandsLatents(run, mla);
-  return run.rows >= kPagedPrefillRowsMin && HasPagedPrefill(store.cache_spec().row.key_width);
+  return run.rows >= kPagedPrefillRowsMin && HasPagedPrefill(store.attended().row.key_width);
 }
 
 DecodeShape CudaAttention::ShapeOf(int rows) const {
   DecodeBounds bounds = store_.AttendBounds(rows, frame_.bucket.blocks_per_sequence, frame_.bucket.exact);
-  const int heads = store_.cache_spec().query_heads, cache_heads = store_.cache_spec().row.heads;
+  const int heads = store_.attended().query_heads, cache_heads = store_.attended().row.heads;
   const int multiprocessors = store_.facts().multiprocessors;
   if (store_.latent()) {
     bounds.tile = kernels_.latent.keys;
@@ -81,7 +82,7 @@ PrefillArgs CudaAttention::PrefillArgsOf(Rows rows, size_t pass, Tensor query, T
                                          int value_width, float scale) const {
   return {.tasks = memory_.buffers.tasks(pass),
           .task_count = static_cast<int>(frame_.passes[pass].tasks.size()),
-          .heads = store_.cache_spec().query_heads,
+          .heads = store_.attended().query_heads,
           .key_width = key_width,
           .value_width = value_width,
           .scale = scale,
@@ -92,13 +93,13 @@ PrefillArgs CudaAttention::PrefillArgsOf(Rows rows, size_t pass, Tensor query, T
 // --- grouped-query attention ------------------------------------------------------------------------------
 
 void CudaAttention::Attend(Rows rows, const AttendArgs& args) const {
-  NUMOE_CHECK(!args.value_in_key && args.heads == store_.cache_spec().query_heads);
+  NUMOE_CHECK(!args.value_in_key && args.heads == store_.attended().query_heads);
   ForStretches(rows, [&](const DecodeShape& shape, int first) { DecodeGrouped(rows, args, shape, first); });
   const PartRows& part = frame_.part(rows);
   for (size_t pass = part.pass_begin; pass < part.pass_end; ++pass) {
     LaunchPagedPrefill({.common = PrefillArgsOf(rows, pass, args.query, args.out, args.key_width,
                                                 args.value_width, args.scale),
-                        .cache = store_.cache_layer(args.layer),
+                        .cache = store_.cache_layer(args.cache),
                         .tables = memory_.Tables(rows)},
                        memory_.stream);
   }
@@ -112,7 +113,7 @@ void CudaAttention::DecodeGrouped(Rows rows, const AttendArgs& args, const Decod
   const DecodeLists lists = PlaceLists(shape, scratch.lists->device());
   const DecodeParts parts = PlaceParts(shape, args.heads, args.value_width, scratch.parts->device());
   Bf16* out = memory_.Data<Bf16>(rows.first + first, args.out);
-  LaunchGroupedDecode({.cache = store_.cache_layer(args.layer),
+  LaunchGroupedDecode({.cache = store_.cache_layer(args.cache),
                        .tables = tables,
                        .shape = shape,
                        .lists = lists,
@@ -135,7 +136,7 @@ void CudaAttention::DecodeGrouped(Rows rows, const AttendArgs& args, const Decod
 
 void CudaAttention::AttendLatent(Rows rows, const LatentAttendArgs& args) const {
   const LatentRunShape& mla = store_.mla();
-  NUMOE_CHECK(args.key_up.heads == store_.cache_spec().query_heads && args.key_up.cols == mla.latent);
+  NUMOE_CHECK(args.key_up.heads == store_.attended().query_heads && args.key_up.cols == mla.latent);
   if (frame_.part(rows).decode_rows > 0) {
     Absorb(rows, args);
     ForStretches(rows, [&](const DecodeShape& shape, int first) { DecodeLatent(rows, args, shape, first); });
@@ -164,7 +165,7 @@ void CudaAttention::Absorb(Rows rows, const LatentAttendArgs& args) const {
 
 void CudaAttention::DecodeLatent(Rows rows, const LatentAttendArgs& args, const DecodeShape& shape,
                                  int first) const {
-  const int heads = store_.cache_spec().query_heads, latent = store_.mla().latent;
+  const int heads = store_.attended().query_heads, latent = store_.mla().latent;
   StepTables tables = memory_.Tables(rows);
   tables.sequences += first;
   const CudaStore::AttendScratch& scratch = store_.attend_scratch();
@@ -172,7 +173,7 @@ void CudaAttention::DecodeLatent(Rows rows, const LatentAttendArgs& args, const 
   const DecodeParts parts = PlaceParts(shape, heads, latent, scratch.parts->device());
   Bf16* out = memory_.Data<Bf16>(rows.first + first, args.context);
   LaunchLatentDecode({.kernel = kernels_.latent,
-                      .cache = store_.cache_layer(args.layer),
+                      .cache = store_.cache_layer(args.cache),
                       .tables = tables,
                       .shape = shape,
                       .lists = lists,
@@ -190,7 +191,7 @@ void CudaAttention::DecodeLatent(Rows rows, const LatentAttendArgs& args, const 
 void CudaAttention::PrefillLatent(Rows rows, const LatentAttendArgs& args) const {
   const LatentRunShape& mla = store_.mla();
   const CudaStore::AttendScratch& scratch = store_.attend_scratch();
-  const int heads = store_.cache_spec().query_heads;
+  const int heads = store_.attended().query_heads;
   const auto bf16 = [](const std::unique_ptr<Memory>& memory) {
     return reinterpret_cast<const Bf16*>(memory->device());
   };
@@ -222,11 +223,11 @@ void CudaAttention::ExpandStretch(Rows rows, const LatentAttendArgs& args,
                                   const PrefillStretch& stretch) const {
   const LatentRunShape& mla = store_.mla();
   const CudaStore::AttendScratch& scratch = store_.attend_scratch();
-  const int heads = store_.cache_spec().query_heads, width = mla.latent + mla.rope;
+  const int heads = store_.attended().query_heads, width = mla.latent + mla.rope;
   const StepTables tables = memory_.Tables(rows);
   auto* latents = reinterpret_cast<Bf16*>(scratch.gathered->device()) + int64_t{stretch.key_row} * width;
   LaunchGatherKeys(
-      {.cache = store_.cache_layer(args.layer),
+      {.cache = store_.cache_layer(args.cache),
        .block_table = tables.block_tables + int64_t{stretch.sequence} * tables.blocks_per_sequence_max,
        .begin = stretch.begin,
        .end = stretch.end,

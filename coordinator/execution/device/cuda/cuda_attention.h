@@ -21,7 +21,8 @@ struct AttendKernels {
   int grouped_blocks = 0;    // of GQA's decode on one multiprocessor
 };
 /// INVALID_ARGUMENT: no kernel attends to rows of these widths on this card.
-absl::StatusOr<AttendKernels> ChooseAttention(const KvCacheSpec& spec, const DeviceFacts& facts);
+absl::StatusOr<AttendKernels> ChooseAttention(const CacheShape& cache, CacheType type,
+                                              const DeviceFacts& facts);
 
 /// Whether a run of rows attends by a prefill kernel. The store's cache is reserved.
 bool Prefills(const CudaStore& store, const PrefillRun& run);

@@ -46,9 +46,9 @@ CudaDevice::CudaDevice(const StepBounds& bounds, std::unique_ptr<Runtime> runtim
       stream_(stream),
       store_(bounds, runtime_->facts(), runtime_.get(), stream) {}
 
-absl::Status CudaDevice::ReserveKvCache(const KvCacheSpec& spec) {
-  RETURN_IF_ERROR(store_.ReserveKvCache(spec));
-  ASSIGN_OR_RETURN(kernels_, ChooseAttention(spec, store_.facts()));
+absl::Status CudaDevice::ReserveKvCache(const KvCacheSize& size) {
+  RETURN_IF_ERROR(store_.ReserveKvCache(size));
+  ASSIGN_OR_RETURN(kernels_, ChooseAttention(store_.attended(), size.type, store_.facts()));
   ASSIGN_OR_RETURN(sampling_, SamplingTables::Create(store_.sampling(), *runtime_));
   ASSIGN_OR_RETURN(logits_, LogitReader::Create(store_, *sampling_, *runtime_, stream_));
   return runtime_->Synchronize(stream_);

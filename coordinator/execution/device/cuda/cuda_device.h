@@ -22,7 +22,7 @@ class CudaDevice final : public Device {
 
   CudaStore& store() override { return store_; }
   absl::StatusOr<ExpertSlots*> ReserveExperts(const ExpertSlotSpec& spec) override;
-  absl::Status ReserveKvCache(const KvCacheSpec& spec) override;
+  absl::Status ReserveKvCache(const KvCacheSize& size) override;
   void ConnectExperts(ExpertBackend& experts) override;
   absl::Status FetchExperts(int prompt_tokens_min) override;
   absl::StatusOr<double> MeasureFetchSeconds() override { return windows_->MeasureLayer(); }

@@ -24,7 +24,7 @@ class CudaOperations final : public Operations {
   void Linear(Rows rows, Tensor in, absl::Span<const LinearTarget> targets) override;
   void GatedLinear(Rows rows, Tensor in, const GatedMatrix& matrices, Tensor out) override;
   void Rope(Rows rows, const RopeTable& table, HeadView in, HeadView out) override;
-  void WriteKv(Rows rows, LayerId layer, Tensor values) override;
+  void WriteKv(Rows rows, CachePlace cache, Tensor values) override;
   void Attend(Rows rows, const AttendArgs& args) override { attention_.Attend(rows, args); }
   void AttendLatent(Rows rows, const LatentAttendArgs& args) override { attention_.AttendLatent(rows, args); }
   void Route(Rows rows, const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) override;
@@ -123,9 +123,9 @@ void CudaOperations::Rope(Rows rows, const RopeTable& table, HeadView in, HeadVi
       memory_.stream);
 }
 
-void CudaOperations::WriteKv(Rows rows, LayerId layer, Tensor values) {
-  NUMOE_CHECK_EQ(values.cols, memory_.store.cache_spec().row.width());
-  LaunchWriteKv(WriteKvArgs<Bf16>{.cache = memory_.store.cache_layer(layer),
+void CudaOperations::WriteKv(Rows rows, CachePlace cache, Tensor values) {
+  NUMOE_CHECK_EQ(values.cols, memory_.store.cache_shape(cache.cache).row.width());
+  LaunchWriteKv(WriteKvArgs<Bf16>{.cache = memory_.store.cache_layer(cache),
                                   .tables = memory_.Tables(rows),
                                   .source = memory_.Data<const Bf16>(rows.first, values),
                                   .stride = values.cols,

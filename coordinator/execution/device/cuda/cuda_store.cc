@@ -29,12 +29,13 @@ int64_t WeightsOf(const DeviceMatrix& matrix) {
   return int64_t{matrix.rows} * matrix.cols * (matrix.gated ? 2 : 1);
 }
 
-CacheLayer LayerOf(const KvCacheSpec& spec) {
-  const bool fp8 = spec.type == CacheType::kFp8;
-  return {.blocks = spec.blocks,
-          .heads = spec.row.heads,
-          .keys = MakeCacheForm(fp8, spec.row.key_width, spec.row.plain_width),
-          .values = spec.row.value_width > 0 ? MakeCacheForm(fp8, spec.row.value_width, 0) : CacheForm{}};
+CacheLayer LayerOf(const CacheShape& shape, const KvCacheSize& size) {
+  const bool fp8 = size.type == CacheType::kFp8;
+  const CacheRow& row = shape.row;
+  return {.blocks = size.blocks,
+          .heads = row.heads,
+          .keys = MakeCacheForm(fp8, row.key_width, row.plain_width),
+          .values = row.value_width > 0 ? MakeCacheForm(fp8, row.value_width, 0) : CacheForm{}};
 }
 
 }  // namespace
@@ -126,8 +127,19 @@ void CudaStore::CountExperts(const ExpertSlotSpec& spec) {
   scratch_bytes_ += PlanExpertScratch(spec, bounds_.rows).total();
 }
 
-uint64_t CudaStore::KvCacheBytes(const KvCacheSpec& spec) const {
-  return static_cast<uint64_t>(CacheLayerBytes(LayerOf(spec))) * static_cast<uint64_t>(spec.layers);
+Cache CudaStore::NewCache(const CacheShape& shape) {
+  NUMOE_CHECK(shape.layers > 0 && shape.row.width() > 0);
+  caches_.push_back({.shape = shape, .layers = {}});
+  return {.id = static_cast<int>(caches_.size()) - 1, .layers = shape.layers, .width = shape.row.width()};
+}
+
+uint64_t CudaStore::KvCacheBytes(const KvCacheSize& size) const {
+  uint64_t bytes = 0;
+  for (const StoredCache& cache : caches_) {
+    bytes += static_cast<uint64_t>(CacheLayerBytes(LayerOf(cache.shape, size))) *
+             static_cast<uint64_t>(cache.shape.layers);
+  }
+  return bytes;
 }
 
 DecodeBounds CudaStore::AttendBounds(int rows, int blocks_per_sequence, bool exact) const {
@@ -135,14 +147,14 @@ DecodeBounds CudaStore::AttendBounds(int rows, int blocks_per_sequence, bool exa
   return {
       .rows = rows,
       .context_max = int64_t{blocks} * kCacheBlockTokens,
-      .workers_per_group = facts_.multiprocessors * (cache_spec_.row.value_width > 0 ? kGroupedBlocksMax : 1),
+      .workers_per_group = facts_.multiprocessors * (attended().row.value_width > 0 ? kGroupedBlocksMax : 1),
       .exact = exact};
 }
 
 int CudaStore::AttendRows(bool exact) const {
   int rows = std::min(bounds_.rows, kAttendRowsMax);
   while (rows > 1 && DecodePartBytes(PlanDecode(AttendBounds(rows, bounds_.blocks_per_sequence, exact)),
-                                     cache_spec_.query_heads, AttendWidth()) > kAttendPartBytesMax) {
+                                     attended().query_heads, AttendWidth()) > kAttendPartBytesMax) {
     rows = (rows + 1) / 2;
   }
   return rows;
@@ -171,7 +183,7 @@ void CudaStore::ReserveAttention() {
   for (const bool exact : {false, true}) {
     const DecodeShape shape = PlanDecode(AttendBounds(AttendRows(exact), bounds_.blocks_per_sequence, exact));
     list_bytes = std::max(list_bytes, DecodeListBytes(shape));
-    part_bytes = std::max(part_bytes, DecodePartBytes(shape, cache_spec_.query_heads, AttendWidth()));
+    part_bytes = std::max(part_bytes, DecodePartBytes(shape, attended().query_heads, AttendWidth()));
   }
   attend_.lists = Scratch(static_cast<size_t>(list_bytes));
   attend_.parts = Scratch(static_cast<size_t>(part_bytes));
@@ -182,11 +194,9 @@ void CudaStore::ReserveExpansion() {
   // A layer's head matrices are key_up, key_up transposed and value_up.
   NUMOE_CHECK_GE(heads_.size(), 3u);
   const DeviceMatrix &key_up = heads_[0].first, &value_up = heads_[2].first;
-  mla_ = {.nope = key_up.rows,
-          .rope = cache_spec_.row.plain_width,
-          .value = value_up.rows,
-          .latent = key_up.cols};
-  const auto heads = static_cast<size_t>(cache_spec_.query_heads);
+  mla_ = {
+      .nope = key_up.rows, .rope = attended().row.plain_width, .value = value_up.rows, .latent = key_up.cols};
+  const auto heads = static_cast<size_t>(attended().query_heads);
   const auto rows = static_cast<size_t>(bounds_.rows);
   const auto keys = static_cast<size_t>(kExpandedRows);
   const auto width = [](int values) { return static_cast<size_t>(values); };
@@ -206,16 +216,50 @@ void CudaStore::PlanDrawing() {
   scratch_bytes_ += sampling_.total();
 }
 
-absl::Status CudaStore::ReserveKvCache(const KvCacheSpec& spec) {
-  const CacheRow& row = spec.row;
-  NUMOE_CHECK_EQ(spec.block_tokens, kCacheBlockTokens);
-  if (row.key_width % 16 != 0 || row.value_width % 16 != 0 || row.plain_width % 16 != 0) {
-    return absl::InvalidArgumentError(fmt::format(
-        "KV cache of keys {} (of them {} plain) and values {} wide, expected multiples of 16 on a GPU",
-        row.key_width, row.plain_width, row.value_width));
+absl::Status CudaStore::CheckCaches() const {
+  NUMOE_CHECK(!caches_.empty()) << "a model's layers attend to something";
+  const CacheShape& first = attended();
+  for (const StoredCache& cache : caches_) {
+    const CacheShape& shape = cache.shape;
+    const CacheRow& row = shape.row;
+    if (row.key_width % 16 != 0 || row.value_width % 16 != 0 || row.plain_width % 16 != 0) {
+      return absl::InvalidArgumentError(fmt::format(
+          "KV cache of keys {} (of them {} plain) and values {} wide, expected multiples of 16 on a GPU",
+          row.key_width, row.plain_width, row.value_width));
+    }
+    // One plan of attention and one set of kernels serve all layers of a step.
+    if (!(row == first.row) || shape.query_heads != first.query_heads) {
+      return absl::InvalidArgumentError(fmt::format(
+          "the model's layers attend in two ways ({} heads to {} x ({} + {}) values, and {} heads to {} x "
+          "({} + "
+          "{})), expected one: a GPU plans attention once for all layers; serve this model with --device=cpu",
+          first.query_heads, first.row.heads, first.row.key_width, first.row.value_width, shape.query_heads,
+          row.heads, row.key_width, row.value_width));
+    }
   }
-  cache_spec_ = spec;
-  cache_bytes_ = KvCacheBytes(spec);
+  return absl::OkStatus();
+}
+
+// One allocation for all caches: bytes for each block are then the same however many there are.
+absl::Status CudaStore::PlaceCaches(const KvCacheSize& size) {
+  ASSIGN_OR_RETURN(cache_memory_, runtime_->Allocate(std::max<size_t>(cache_bytes_, 1)));
+  runtime_->Clear(cache_memory_->device(), cache_bytes_, stream_);
+  std::byte* base = cache_memory_->device();
+  for (StoredCache& cache : caches_) {
+    cache.layers.assign(static_cast<size_t>(cache.shape.layers), LayerOf(cache.shape, size));
+    for (CacheLayer& layer : cache.layers) {
+      layer.base = base;
+      base += CacheLayerBytes(layer);
+    }
+  }
+  NUMOE_CHECK_EQ(static_cast<uint64_t>(base - cache_memory_->device()), cache_bytes_);
+  return absl::OkStatus();
+}
+
+absl::Status CudaStore::ReserveKvCache(const KvCacheSize& size) {
+  NUMOE_CHECK_EQ(size.block_tokens, kCacheBlockTokens);
+  RETURN_IF_ERROR(CheckCaches());
+  cache_bytes_ = KvCacheBytes(size);
   ReserveAttention();
   ReserveLibrary();
   PlanDrawing();
@@ -231,13 +275,7 @@ absl::Status CudaStore::ReserveKvCache(const KvCacheSpec& spec) {
   RETURN_IF_ERROR(first_error_);
   scratch_bytes_ += kAllocationPage;  // what the cache's end may leave of one
   if (runtime_ == nullptr) return absl::OkStatus();
-  // One allocation: bytes for each block are then the same however many there are.
-  ASSIGN_OR_RETURN(cache_, runtime_->Allocate(std::max<size_t>(cache_bytes_, 1)));
-  runtime_->Clear(cache_->device(), cache_bytes_, stream_);
-  for (int layer = 0; layer < spec.layers; ++layer) {
-    cache_layers_.push_back(LayerOf(spec));
-    cache_layers_.back().base = cache_->device() + layer * CacheLayerBytes(cache_layers_.back());
-  }
+  RETURN_IF_ERROR(PlaceCaches(size));
   runtime_->Clear(products_.arrivals->device(), products_.arrivals->bytes(), stream_);
   return runtime_->Synchronize(stream_);
 }

@@ -49,6 +49,10 @@ class CudaStore final : public DeviceStore {
     std::unique_ptr<Memory> experts;  // int32 [rows, experts_per_token]
     std::unique_ptr<Memory> weights;  // fp32, as many
   };
+  struct StoredCache {
+    CacheShape shape;
+    std::vector<CacheLayer> layers;  // none before the memory is reserved
+  };
   /// What attention writes and reads again within one layer.
   struct AttendScratch {
     std::unique_ptr<Memory> lists, parts;  // of decode plans
@@ -86,9 +90,10 @@ class CudaStore final : public DeviceStore {
   RopeTable LoadRope(absl::Span<const float> inverse_frequencies, float multiplier,
                      RopeLayout layout) override;
   Gate LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) override;
-  uint64_t KvCacheBytes(const KvCacheSpec& spec) const override;
+  Cache NewCache(const CacheShape& shape) override;
+  uint64_t KvCacheBytes(const KvCacheSize& size) const override;
 
-  absl::Status ReserveKvCache(const KvCacheSpec& spec);
+  absl::Status ReserveKvCache(const KvCacheSize& size);
   /// Counts what a device's slots and windows take; the device allocates them itself.
   void CountExperts(const ExpertSlotSpec& spec);
   DeviceMemory memory() const {
@@ -111,15 +116,19 @@ class CudaStore final : public DeviceStore {
   const std::vector<StoredRope>& ropes() const { return ropes_; }
   const StoredGate& gate(const Gate& g) const { return gates_.at(static_cast<size_t>(g.id)); }
   const StoredRoutes& routes(RouteTable r) const { return routes_.at(static_cast<size_t>(r.id)); }
-  const KvCacheSpec& cache_spec() const { return cache_spec_; }
-  const CacheLayer& cache_layer(LayerId layer) const { return cache_layers_.at(static_cast<size_t>(layer)); }
+  const CacheShape& cache_shape(int id) const { return caches_.at(static_cast<size_t>(id)).shape; }
+  const CacheLayer& cache_layer(CachePlace place) const {
+    return caches_.at(static_cast<size_t>(place.cache)).layers.at(static_cast<size_t>(place.layer));
+  }
+  /// What every layer attends to: all caches have one row and as many heads (CheckCaches).
+  const CacheShape& attended() const { return caches_.front().shape; }
   const AttendScratch& attend_scratch() const { return attend_; }
   const ProductScratch& product_scratch() const { return products_; }
   const LatentRunShape& mla() const { return mla_; }
   const SamplingSizes& sampling() const { return sampling_; }
 
   /// Whether the cache holds MLA's latents.
-  bool latent() const { return cache_spec_.row.value_width == 0; }
+  bool latent() const { return attended().row.value_width == 0; }
   /// Rows of a step whose attention is planned together: as many as the partial results have room for.
   int AttendRows(bool exact) const;
   /// Bounds of a plan of attention for any kernel: `groups` blocks work on a piece beside each other.
@@ -133,9 +142,11 @@ class CudaStore final : public DeviceStore {
   /// Device memory of a step's own; an error is kept for ReserveKvCache, which comes last.
   std::unique_ptr<Memory> Scratch(size_t bytes);
   int AttendWidth() const {
-    const CacheRow& row = cache_spec_.row;
+    const CacheRow& row = attended().row;
     return row.value_width > 0 ? row.value_width : row.key_width - row.plain_width;
   }
+  absl::Status CheckCaches() const;
+  absl::Status PlaceCaches(const KvCacheSize& size);
   void ReserveAttention();
   void ReserveExpansion();
   void ReserveLibrary();
@@ -160,9 +171,8 @@ class CudaStore final : public DeviceStore {
   std::vector<StoredRope> ropes_;
   std::vector<StoredGate> gates_;
   std::vector<StoredRoutes> routes_;
-  KvCacheSpec cache_spec_;
-  std::unique_ptr<Memory> cache_;  // of all layers
-  std::vector<CacheLayer> cache_layers_;
+  std::vector<StoredCache> caches_;
+  std::unique_ptr<Memory> cache_memory_;  // of all caches
   AttendScratch attend_;
   ProductScratch products_;
   LatentRunShape mla_;

@@ -23,7 +23,7 @@ class MeasuringDevice final : public Device {
     store_.CountExperts(spec);
     return nullptr;
   }
-  absl::Status ReserveKvCache(const KvCacheSpec& spec) override { return store_.ReserveKvCache(spec); }
+  absl::Status ReserveKvCache(const KvCacheSize& size) override { return store_.ReserveKvCache(size); }
   void ConnectExperts(ExpertBackend&) override {}
   std::unique_ptr<Step> Begin(const StepLayout&) override {
     NUMOE_CHECK(false) << "a device that only measures was asked to run";

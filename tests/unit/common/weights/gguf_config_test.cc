@@ -46,7 +46,7 @@ TEST_P(SameConfigTest, AsTheCheckpointsOwn) {
   EXPECT_EQ(c.max_position_embeddings, own.max_position_embeddings);
   EXPECT_EQ(static_cast<float>(c.rms_norm_eps), static_cast<float>(own.rms_norm_eps));
   EXPECT_EQ(c.tie_word_embeddings, own.tie_word_embeddings);
-  EXPECT_EQ(c.attention, own.attention);
+  EXPECT_EQ(c.layer_attention, own.layer_attention);
   EXPECT_EQ(c.num_heads, own.num_heads);
   EXPECT_EQ(c.num_kv_heads, own.num_kv_heads);
   EXPECT_EQ(c.head_dim, own.head_dim);

@@ -86,7 +86,7 @@ TEST(ModelConfigTest, KimiK2) {
   const ModelConfig c = Parsed(KimiK2());
   EXPECT_EQ(c.model_type, "kimi_k2");
   EXPECT_EQ(c.tensor_prefix, "");
-  EXPECT_EQ(c.attention, AttentionKind::kMla);
+  EXPECT_EQ(c.LayersOf(AttentionKind::kMla), c.num_layers);
   EXPECT_EQ(c.scoring, GateScoring::kSigmoidNoAuxTc);
   EXPECT_EQ(c.rope.layout, RopeLayout::kInterleaved);
   EXPECT_EQ(c.rope.dim, 64);
@@ -139,7 +139,7 @@ TEST(ModelConfigTest, KimiK25ReadsItsTextPart) {
 
 TEST(ModelConfigTest, Qwen3) {
   const ModelConfig c = Parsed(Qwen3());
-  EXPECT_EQ(c.attention, AttentionKind::kGqa);
+  EXPECT_EQ(c.LayersOf(AttentionKind::kGqa), c.num_layers);
   EXPECT_EQ(c.scoring, GateScoring::kSoftmax);
   EXPECT_EQ(c.rope.layout, RopeLayout::kHalf);
   EXPECT_EQ(c.rope.dim, 128);

@@ -155,6 +155,7 @@ ModelConfig SmallDeepSeek() {
   c.model_type = "deepseek_v3";
   c.hidden_size = 256;
   c.num_layers = 2;
+  c.layer_attention = {AttentionKind::kMla, AttentionKind::kMla};
   c.vocab_size = 96;
   c.max_position_embeddings = 64;
   c.num_heads = 4;
@@ -190,7 +191,7 @@ ModelConfig SmallDeepSeek() {
 ModelConfig SmallQwen() {
   ModelConfig c = SmallDeepSeek();
   c.model_type = "qwen3_moe";
-  c.attention = AttentionKind::kGqa;
+  c.layer_attention.assign(static_cast<size_t>(c.num_layers), AttentionKind::kGqa);
   c.num_kv_heads = 2;
   c.head_dim = 32;
   c.rope = {.layout = RopeLayout::kHalf, .theta = 1e6, .dim = 32};

@@ -36,7 +36,7 @@ constexpr Shape kGqaFp8 = {8, 2, 128, 128, false, CacheType::kFp8};
 constexpr Shape kMlaFp8 = {20, 1, 344, 320, true, CacheType::kFp8};
 constexpr Shape kOddFp8 = {3, 3, 24, 40, false, CacheType::kFp8};
 constexpr int kBlockTokens = 16;
-constexpr LayerId kLayer = 1;
+constexpr int kLayer = 1;  // of the cache
 
 // Sequences with full caches, in blocks without order, and queries for all their positions.
 class World {
@@ -48,11 +48,8 @@ class World {
       blocks_max_ = std::max(blocks_max_, (context + kBlockTokens - 1) / kBlockTokens);
     }
     EXPECT_TRUE(cache_
-                    .Reserve({.type = shape.type,
-                              .layers = 2,
-                              .blocks = blocks,
-                              .block_tokens = kBlockTokens,
-                              .row = shape.Row()})
+                    .Reserve({.layers = 2, .row = shape.Row(), .query_heads = shape.heads},
+                             {.type = shape.type, .blocks = blocks, .block_tokens = kBlockTokens})
                     .ok());
     std::vector<KvBlockId> order(static_cast<size_t>(blocks));
     for (int b = 0; b < blocks; ++b) order[static_cast<size_t>(b)] = b;
@@ -111,7 +108,7 @@ class World {
                            -77.0f);
     attention.Attend({.layout = &layout,
                       .cache = &cache_,
-                      .args = {.layer = kLayer,
+                      .args = {.cache = {0, kLayer},
                                .heads = shape_.heads,
                                .key_width = shape_.key_width,
                                .value_width = shape_.value_width,

@@ -43,12 +43,12 @@ class LatentTest : public ::testing::TestWithParam<LatentCase> {
                                      .precision = GetParam().precision});
     ASSERT_TRUE(device.ok());
     device_ = *std::move(device);
+    const Cache cache = device_->store().NewCache(
+        {.layers = 1, .row = {.key_width = key_width_, .plain_width = kRope}, .query_heads = kHeads});
     ASSERT_TRUE(device_
                     ->ReserveKvCache({.type = GetParam().cache,
-                                      .layers = 1,
                                       .blocks = kSequences * kContext / kLatentBlockTokens,
-                                      .block_tokens = kLatentBlockTokens,
-                                      .row = {.key_width = key_width_, .plain_width = kRope}})
+                                      .block_tokens = kLatentBlockTokens})
                     .ok());
     key_up_ = RandomBf16(kHeads * kNope * latent_, 0.1f);
     value_up_ = RandomBf16(kHeads * kValue * latent_, 0.1f);
@@ -60,7 +60,8 @@ class LatentTest : public ::testing::TestWithParam<LatentCase> {
           transposed[(h * latent + r) * kNope + n] = key_up_[(h * kNope + n) * latent + r];
       }
     }
-    args_ = {.query = device_->store().NewTensor(kHeads * (kNope + kRope)),
+    args_ = {.cache = cache.At(0),
+             .query = device_->store().NewTensor(kHeads * (kNope + kRope)),
              .out = device_->store().NewTensor(kHeads * kValue),
              .absorbed = device_->store().NewTensor(kHeads * key_width_),
              .context = device_->store().NewTensor(kHeads * latent_),
@@ -74,7 +75,7 @@ class LatentTest : public ::testing::TestWithParam<LatentCase> {
     for (int s = 0; s < kSequences; ++s) {
       Begin({{s, 0, kContext}});
       Put(cache_, key_width_, cache_rows_);
-      step_->ops().WriteKv(step_->all(), 0, cache_rows_);
+      step_->ops().WriteKv(step_->all(), args_.cache, cache_rows_);
     }
   }
 

@@ -51,11 +51,9 @@ std::vector<float> LogitsOn(int compute_major) {
   const Matrix last = *d.store().LoadMatrix(View(down, kIn, kOut)),
                head = *d.store().LoadMatrix(View(down, kIn, kIn));
   const Vector ones = d.store().LoadVector(std::vector<float>(kIn, 1.0f));
-  const absl::Status reserved = d.ReserveKvCache({.layers = 1,
-                                                  .blocks = 1,
-                                                  .block_tokens = 16,
-                                                  .row = {.heads = 1, .key_width = 32, .value_width = 32},
-                                                  .query_heads = 1});
+  d.store().NewCache(
+      {.layers = 1, .row = {.heads = 1, .key_width = 32, .value_width = 32}, .query_heads = 1});
+  const absl::Status reserved = d.ReserveKvCache({.blocks = 1, .block_tokens = 16});
   EXPECT_TRUE(reserved.ok()) << reserved;
   StepLayout layout{.blocks_per_sequence_max = 1};
   layout.block_tables = {0};

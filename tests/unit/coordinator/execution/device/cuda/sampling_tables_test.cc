@@ -49,12 +49,9 @@ class Drawing {
     embedding_ = *device_->store().LoadEmbedding(View(table_, kTokens));
     head_ = *device_->store().LoadMatrix(View(weights_, vocab));
     ones_ = device_->store().LoadVector(std::vector<float>(kSamplingTablesIn, 1.0f));
-    const absl::Status reserved =
-        device_->ReserveKvCache({.layers = 1,
-                                 .blocks = 1,
-                                 .block_tokens = 16,
-                                 .row = {.heads = 1, .key_width = 32, .value_width = 32},
-                                 .query_heads = 1});
+    device_->store().NewCache(
+        {.layers = 1, .row = {.heads = 1, .key_width = 32, .value_width = 32}, .query_heads = 1});
+    const absl::Status reserved = device_->ReserveKvCache({.blocks = 1, .block_tokens = 16});
     EXPECT_TRUE(reserved.ok()) << reserved;
   }
 
