@@ -30,7 +30,7 @@ namespace numoe::router {
 class Backends {
  public:
   /// INVALID_ARGUMENT names a URL that is none or comes twice, and TLS that cannot be set up. Names are
-  /// looked up later: a backend may come after the urls. `refresh_s`: between looks at the name of a
+  /// looked up later: a backend may come after the router. `refresh_s`: between looks at the name of a
   /// group. `metrics` outlives this.
   static absl::StatusOr<std::unique_ptr<Backends>> Create(const std::vector<std::string>& urls,
                                                           Metrics& metrics,

@@ -152,7 +152,7 @@ int RunTransportBench(bool json) {
   const auto stream = stub->LayerCalls(&stream_context);
   std::vector<char> in(kSlotBytes, 'x'), out(kSlotBytes);
   if (!json)
-    std::printf("%12s %12s %12s %12s %12s %8s\n", "bytes", "mailbox p50 us", "mailbox p99 us", "unary p50",
+    std::printf("%12s %12s %12s %12s %12s %8s\n", "bytes", "mailbox p50", "mailbox p99", "unary p50",
                 "stream p50", "ratio");
   for (const Payload& payload : kPayloads) {
     const Quantiles mailbox =

@@ -24,7 +24,7 @@ PROGRAMS = ("numoe-expert-worker", "numoe-coordinator")
 HOST_PROGRAMS = ("bash", "curl")  # which tests/run.sh has installed here
 GUEST_PACKAGES = ("busybox-static", "numactl", "libnuma1")
 # The cloud kernel has ext4 and NUMA built in; the way to its disk are these modules, each after those that it needs.
-MODULES = ("virtio/virtio_mailbox", "virtio/virtio", "virtio/virtio_pci_legacy_dev", "virtio/virtio_pci_modern_dev",
+MODULES = ("virtio/virtio_ring", "virtio/virtio", "virtio/virtio_pci_legacy_dev", "virtio/virtio_pci_modern_dev",
            "virtio/virtio_pci", "block/virtio_blk")
 # A slice that can fill a node: 10 experts of Kimi-K2's size in one layer, 236 MiB in all.
 LARGE_EXPERTS = 10

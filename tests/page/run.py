@@ -299,7 +299,7 @@ class Access(Page):
             state = self.b.run("""const e = document.activeElement, s = getComputedStyle(e), box = e.closest('#composer');
                 return {name: e.getAttribute('aria-label') || e.textContent.trim().slice(0, 40) || e.id || e.tagName,
                         seen: e === document.body || s.outlineStyle !== 'none' || (box && getComputedStyle(box).borderColor)}""")
-            self.assertTrue(state["seen"], f"no focus mailbox on {state['name']}")
+            self.assertTrue(state["seen"], f"no focus ring on {state['name']}")
             reached.add(state["name"])
         for name in ("Settings", "Live view", "Copy message", "Edit message", "Regenerate", "Export", "Import"):
             self.assertIn(name, reached)

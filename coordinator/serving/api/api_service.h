@@ -1,4 +1,4 @@
-// ApiService: every endpoint of the coordinator, as handlers for the urls.
+// ApiService: every endpoint of the coordinator, as handlers for a UrlTable.
 //
 // Puts the groups of routes together and owns what they share: the requests that run and the threads that
 // prepare them. /openapi.json, which is answered here, describes all routes. All of `deps` but the engine

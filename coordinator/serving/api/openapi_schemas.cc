@@ -122,7 +122,7 @@ constexpr char kAnthropic[] = R"json({
 })json";
 
 constexpr char kNative[] = R"json({
-  "EngineRequest": {"type": "object", "properties": {"text": {"type": ["string", "array"]},
+  "GenerateRequest": {"type": "object", "properties": {"text": {"type": ["string", "array"]},
     "input_ids": {"type": "array"}, "sampling_params": {"anyOf": [{"type": "null"},
       {"allOf": [{"$ref": "#/components/schemas/Sampling"}],
        "properties": {"max_new_tokens": {"type": "integer", "default": 128}}}]},
@@ -150,7 +150,7 @@ const std::vector<RouteSchemas>& DescribedRoutes() {
       {"GET", "/v1/responses/{}/input_items", nullptr, "ResponseItems", nullptr},
       {"POST", "/v1/messages", "MessagesRequest", "Message", "MessageEvent"},
       {"POST", "/v1/messages/count_tokens", "TokenCountRequest", "TokenCount", nullptr},
-      {"POST", "/generate", "EngineRequest", "GeneratedOneOrMore", "Generated"},
+      {"POST", "/generate", "GenerateRequest", "GeneratedOneOrMore", "Generated"},
       {"GET", "/v1/models", nullptr, "Models", nullptr},
       {"GET", "/v1/models/{}", nullptr, "Model", nullptr},
       {"GET", "/health", nullptr, "Health", nullptr},

@@ -1,4 +1,4 @@
-// AddPageRoutes: "/" and "/page/NAME" for a urls, answered from the binary.
+// AddPageRoutes: "/" and "/page/NAME" for a UrlTable, answered from the binary.
 //
 // Open to everybody: the page asks for a key itself. Every file has its ETag, its security policy and nothing
 // that a browser could guess. The handlers are pure and run on the connection's executor.

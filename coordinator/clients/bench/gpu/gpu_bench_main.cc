@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
   flags.Add("gpu", ordinal, "Which card").Range(0, 63);
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-gpu-bench"}).ok()) return 2;
-  const absl::Status status = numoe::execution::cuda::Run(part, ordinal, json);
+  const absl::Status status = numoe::clients::Run(part, ordinal, json);
   if (status.ok()) return 0;
   std::fprintf(stderr, "numoe-gpu-bench: %s\n", std::string(status.message()).c_str());
   return 2;

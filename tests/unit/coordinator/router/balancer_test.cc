@@ -44,7 +44,7 @@ TEST(Balancer, AConversationStaysWhereItBegan) {
   AllReady(balancer);
   for (uint64_t talk = 1; talk <= 40; ++talk) {
     const int first = balancer.Place(Prompt(talk, 3), {})->backend;
-    // Answers are far longer than questions: most of the prompt is new to the urls, and yet the backend's.
+    // Answers are far longer than questions: most of the prompt is new to the router, and yet the backend's.
     for (const size_t marks : {40u, 90u, 200u}) {
       const auto placed = balancer.Place(Prompt(talk, marks), {});
       EXPECT_EQ(placed->backend, first);
