@@ -15,7 +15,7 @@
 
 namespace numoe {
 
-inline constexpr uint32_t kProtocolVersion = 5;
+inline constexpr uint32_t kProtocolVersion = 6;
 
 struct CallShape {
   int hidden_size = 0;

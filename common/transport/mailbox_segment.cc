@@ -21,7 +21,7 @@
 namespace numoe {
 namespace {
 
-constexpr uint64_t kMagic = 0x35474e4952454f4dull;  // "MOERING5"
+constexpr uint64_t kMagic = 0x354c49414d454f4dull;  // "MOEMAIL5" as little-endian bytes
 constexpr size_t kHeaderBytes = 4096;
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
@@ -87,8 +87,7 @@ absl::StatusOr<MailboxSegment> MailboxSegment::Attach(FileDescriptor fd, size_t 
   if (system.f_type == HUGETLBFS_MAGIC) {
     return absl::InvalidArgumentError(
         "mailbox segment: it lies in reserved huge pages, expected pages of any size, which a process can "
-        "give "
-        "up; run the same release on both sides");
+        "give up; run the same release on both sides");
   }
   struct stat info {};
   if (fstat(segment.fd(), &info) != 0) return SystemError("fstat");
@@ -109,8 +108,7 @@ absl::StatusOr<MailboxSegment> MailboxSegment::Attach(FileDescriptor fd, size_t 
       segment.bytes_ != kHeaderBytes + 2 * segment.slot_bytes_) {
     return absl::InvalidArgumentError(
         fmt::format("mailbox segment: its header says slots of {} bytes, which is no segment of {} bytes of "
-                    "this release; "
-                    "run the same release on both sides",
+                    "this release; run the same release on both sides",
                     segment.slot_bytes_, segment.bytes_));
   }
   if (segment.slot_bytes_ > WholePages(slot_bytes_max)) {
@@ -192,8 +190,8 @@ absl::StatusOr<FileDescriptor> ReceiveDescriptor(int socket) {
   const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   if (got == 0 || (got < 0 && errno == ECONNRESET))
     return absl::UnavailableError(
-        "the worker closed the mailbox socket: it ended, or it refuses this process, and then its log says "
-        "why");
+        "the worker closed the mailbox socket: it ended, or it refuses this process, and then its log "
+        "says why");
   if (got < 0) return SystemError("recvmsg");
   std::vector<FileDescriptor> taken = TakeDescriptors(message);
   if (taken.size() == 1 && (message.msg_flags & MSG_CTRUNC) == 0) return std::move(taken.front());
