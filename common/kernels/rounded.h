@@ -9,11 +9,11 @@
 //   kBf16Quads  64 x bf16, each four inputs in the order 0 2 1 3: what a shift of four packed nibbles yields
 //   kInt8       64 x int8, then fp32 scale[2] of the groups of 32 (largest magnitude / 127), then
 //               int32 correction[2] = -8 * sum of the group's codes, for weights stored with an offset of 8.
-//               AVX2 sums in lanes of 16 bits and has two int16 in its place: of the first two codes of each
-//               four, and of the others
+//               AVX2 sums in lanes of 16 bits: in place of each correction it has two int16, one for the
+//               first two codes of each four and one for the other two
 //   kInt8Pair   two kInt8 steps: the values, and what rounding them left, so 15 bits together. One token's
-//               products are the sum of both; more exact than BF16, on instruction sets and formats that
-//               have INT8 only
+//               products are the sum of both. This is more exact than BF16, for instruction sets and formats
+//               that have INT8 only
 //   kInt16      64 x int16 (largest magnitude of 32 / 32767), each four inputs in the order 0 2 1 3, then
 //               fp32 scale[2]: where 16-bit products cost no more than those of 8 bits
 //   kTiles, kTileQuads   rows as kBf16 and kBf16Quads, to be multiplied by matrix units

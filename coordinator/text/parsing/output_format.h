@@ -1,14 +1,19 @@
 // OutputFormat: how a checkpoint marks reasoning and tool calls in what it says.
 //
-// Marks are tokens of the vocabulary, found by name, so that text which merely spells one is text. Formats:
-//   kimi_k2      [<think>..</think>] content <|tool_calls_section_begin|> (
-//   <|tool_call_begin|>functions.NAME:IDX
-//                <|tool_call_argument_begin|>JSON<|tool_call_end|> )+ <|tool_calls_section_end|>
-//   deepseek_v3  the same with DeepSeek's marks; a call is NAME <sep> JSON (V3.1), or function <sep> NAME and
-//                JSON in a ```json fence (V3, R1)
-//   hermes       ( <tool_call> {"name": NAME, "arguments": JSON} </tool_call> )+ (Qwen3)
-//   qwen3_coder  ( <tool_call> <function=NAME> ( <parameter=KEY> TEXT </parameter> )* </function>
-//   </tool_call> )+
+// Marks are tokens of the vocabulary, found by name, so that text which merely spells one is text. In all
+// formats reasoning, if there is any, is <think>..</think>, and the content and then the calls come after it.
+//
+// kimi_k2: one or more calls stand between <|tool_calls_section_begin|> and <|tool_calls_section_end|>. A
+// call is <|tool_call_begin|>functions.NAME:IDX<|tool_call_argument_begin|>JSON<|tool_call_end|>.
+//
+// deepseek_v3: the same with DeepSeek's marks. A call is NAME <sep> JSON (V3.1), or function <sep> NAME and
+// JSON in a ```json fence (V3, R1).
+//
+// hermes (Qwen3): each call is <tool_call> {"name": NAME, "arguments": JSON} </tool_call>.
+//
+// qwen3_coder: each call is <tool_call> <function=NAME> ... </function> </tool_call>, where the dots are
+// <parameter=KEY> TEXT </parameter> for each argument.
+//
 // Sources: the chat templates published with these checkpoints. Immutable; thread-safe.
 #pragma once
 

@@ -1,8 +1,6 @@
 // numoe-gpu-bench's measurements: what the CUDA device reaches of a card's own limits.
 //
-//   BenchDriver     what the device takes for granted: memory that is pinned in a capture, copies beside a
-//   kernel
-//                   that waits
+//   BenchDriver     what the device takes for granted: pinning in a capture, copies beside a waiting kernel
 //   BenchAttention  MLA decode over the paged cache, and prefill over expanded keys
 //   BenchExperts    hot INT4 experts, few tokens and many rows
 //   BenchFetch      layers whose experts are fetched over PCIe while the one before is computed

@@ -5,11 +5,9 @@
 // graph find them again. Rows beyond the step's tokens are padding: position, token and logit row -1. A step
 // in halves has padding behind each of them, and a hand-over for each; a whole one uses the first.
 //
-//   HandoverStep [2] | tokens | positions | decode positions | sequences | logit_rows | block_tables
-//   [sequences, stride]
-//
-// Block tables come last and are copied only as far as they are used. Prefill's tasks are a block of their
-// own, of steps that are not captured. One thread, the engine's.
+// The block has in this order: HandoverStep [2], tokens, positions, decode positions, sequences, logit_rows
+// and block_tables [sequences, stride]. Block tables come last and are copied only as far as they are used.
+// Prefill's tasks are a block of their own, of steps that are not captured. One thread, the engine's.
 #pragma once
 
 #include <cstdint>

@@ -2,14 +2,14 @@
 //
 // The same bytes as the CPU device's cache (coordinator/execution/device/cpu/cache_memory.h), so that quality
 // figures and blocks carry over. A layer is planes, one for each head's keys, then one for each head's
-// values; MLA has a single plane (latent, then rotated key) whose values are the keys' first channels:
+// values; MLA has a single plane (latent, then rotated key) whose values are the keys' first channels.
 //
-//   plane:  | block 0 | block 1 | ... | block n-1 |         blocks hold 16 tokens; a sequence's table names
-//   them block:  | row of slot 0 | ... | row of slot 15 | exponents | padding to 64 bytes | row:    BF16:
-//   width x 2 bytes
-//           FP8:   coded x 1 byte (E4M3) | (width - coded) x 2 bytes of BF16 (MLA's rotated key)
-//   exponents, FP8 only: [slot][group of 128 coded values], one byte each: a power of two
-//           (common/kernels/cache_row.h says how code and exponent make a value)
+// A plane is one block after the other. A block holds 16 tokens, and a sequence's table names its blocks. A
+// block has the rows of its slots 0 to 15, then exponents, then padding to a multiple of 64 bytes. In BF16 a
+// row is `width` values of 2 bytes, and there are no exponents. In FP8 a row is `coded` values of 1 byte
+// (E4M3), then the other width - coded values as BF16 (MLA's rotated key). The exponents are [slot][group of
+// 128 coded values], one byte each: a power of two. common/kernels/cache_row.h says how a code and its
+// exponent make a value.
 //
 //                 MLA 512+64, BF16    MLA, FP8    GQA 128, BF16    GQA 128, FP8
 //   row bytes               1,152         640              256             128

@@ -2,17 +2,20 @@
 // the repack kernel and all kernels that multiply.
 //
 // Weights are operand A of mma.m16n8k16 and tokens are columns, so that one layout serves one token and
-// thousands: lane l = 4 g + t of a warp holds of a tile of 16 outputs x 16 inputs the pairs
-//   a0 = (g, 2t), a1 = (g + 8, 2t), a2 = (g, 2t + 8), a3 = (g + 8, 2t + 8)        (output, first of two
-//   inputs)
-// and finds them by loads of 8 or 16 bytes in which a warp's 32 lanes are neighbours. A matrix is a row of
-// panels of 32 outputs (two tiles m), a panel a contiguous stream of steps of 64 inputs (four tiles s), as
-// the workers' layout (common/kernels/layout.h), and of the same bytes:
+// thousands. Of a tile of 16 outputs x 16 inputs lane l = 4 g + t of a warp holds four pairs of weights, each
+// of one output and two inputs. As (output, first of the two inputs) they are a0 = (g, 2t), a1 = (g + 8, 2t),
+// a2 = (g, 2t + 8) and a3 = (g + 8, 2t + 8). A lane finds them by loads of 8 or 16 bytes in which a warp's 32
+// lanes are neighbours. A matrix is a row of panels of 32 outputs (two tiles m), a panel a contiguous stream
+// of steps of 64 inputs (four tiles s), as the workers' layout (common/kernels/layout.h), and of the same
+// bytes.
 //
-//   step of bf16, 4096 bytes    [m 2][s 4][lane 32][a0 a1 a2 a3, each 2 x bf16]
-//   step of fp8,  2048 bytes    [m 2][s / 2 2][lane 32][s % 2 2][w 2][a(2w+1) lo, a(2w) lo, a(2w+1) hi, a(2w)
-//   hi] step of int4, 1152 bytes    [m 2][lane 32][s 4][nibble j: a_j lo, nibble 4 + j: a_j hi]
-//                               then scales [g 8][m 2][output g, g + 8][group of 32 inputs 2] bf16
+// A step of bf16 has 4096 bytes: [m 2][s 4][lane 32][a0 a1 a2 a3, each 2 x bf16].
+//
+// A step of fp8 has 2048 bytes: [m 2][s / 2 2][lane 32][s % 2 2][w 2], then the four codes a(2w+1) lo,
+// a(2w) lo, a(2w+1) hi, a(2w) hi.
+//
+// A step of int4 has 1152 bytes: [m 2][lane 32][s 4], of each a word whose nibble j is a_j lo and whose
+// nibble 4 + j is a_j hi; then the scales, [g 8][m 2][output g, g + 8][group of 32 inputs 2] bf16.
 //
 // Behind the last panel fp8 has its scales, fp32 [panel][step][m]. w = scale * code (int4: nibble - 8). The
 // order of bytes within a word is what unpacks with fewest instructions: an int4 word gives a_j by one shift
