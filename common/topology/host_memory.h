@@ -5,9 +5,9 @@
 // of it free. Therefore a process writes down what it will take before it takes it, and plans with what the
 // others leave. What a reservation still withholds from others is what it promises less what its process
 // holds of it already: anonymous memory and, unless it promised private memory only, shared memory. A
-// coordinator also maps shared memory that its workers promised (the mailboxes), which must not count twice.
-// Of a process that /proc hides (hidepid) that is not known, nor which cgroup it is in: it withholds all of
-// it, of the machine.
+// coordinator also maps shared memory that its workers promised (mailbox segments), which must not count
+// twice. Of a process that /proc hides (hidepid) that is not known, nor which cgroup it is in: it withholds
+// all of it, of the machine.
 //
 // A folder holds a file for each process, named by its PID namespace, PID and start time, which says
 // "PROGRAM BYTES KIND", where KIND is private or all. Its process keeps it open and locked (flock): a file

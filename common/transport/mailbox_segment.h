@@ -3,10 +3,10 @@
 //
 // A sealed memfd: the worker creates, sizes, prefaults and seals it (so it can neither shrink under the peer
 // nor grow, nor, once both have it mapped, lose pages) and passes the descriptor over a Unix socket; nothing
-// has a name that could be left behind. It holds three one-slot mailboxes (request, reply and deferred reply)
-// and nothing else: every byte can be written by the other process at any time, so there are numbers here,
-// each an atomic of its own, and no object of a library. Layout and protocol: common/transport/CONTRACT.md.
-// Move-only.
+// has a name that could be left behind. It holds three mailboxes of one message each (request, reply and
+// deferred reply) and nothing else: every byte can be written by the other process at any time, so there are
+// numbers here, each an atomic of its own, and no object of a library. Layout and protocol:
+// common/transport/CONTRACT.md. Move-only.
 #pragma once
 
 #include <atomic>
@@ -55,7 +55,7 @@ class MailboxSegment {
   size_t slot_bytes() const { return slot_bytes_; }
   uint64_t session() const { return session_; }
   /// Worker, once both ends have it mapped: nobody maps it to be written any more or gives its pages up, and
-  /// what is mapped stays so. Kernels before 5.1 cannot; the mailbox works there, too.
+  /// what is mapped stays so. Kernels before 5.1 cannot; the segment works there, too.
   void SealMappings() const;
   /// Where `side` writes its messages, and the other reads them.
   std::byte* slot(Side side) const;

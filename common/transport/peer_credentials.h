@@ -1,7 +1,7 @@
 // PeerCredentials: which process is at the other end of a connected Unix socket, as the kernel knows it.
 //
 // Abstract sockets have no permissions: every process of the host (of the network namespace) can connect to
-// one and finds its name in /proc/net/unix. What goes over the mailbox's socket is shared memory, so each end
+// one and finds its name in /proc/net/unix. What goes over the mailbox socket is shared memory, so each end
 // asks the kernel who the other is before anything is made or mapped. A process of our own user is believed,
 // and one of root, who could read our memory anyway; others only where we were given a group that they belong
 // to (--shared-memory-group). Memory is shared where each end believes the other: root's daemon is believed

@@ -3,8 +3,8 @@
 // LimitByQuota lets a CPU quota count: more threads than it has CPUs' time for are stopped in the middle of a
 // layer. FindHome looks at the machine, plans (PlanPlacement) and logs what an operator should know. SettleAt
 // keeps a whole process there: the threads that it starts afterwards run on the home's CPUs, so that what
-// they write first - heap, stacks, scratch, mailboxes - lies on the home's nodes, and NUMA balancing leaves
-// it there. For the main thread of a daemon, before any other thread starts.
+// they write first - heap, stacks, scratch, mailbox segments - lies on the home's nodes, and NUMA balancing
+// leaves it there. For the main thread of a daemon, before any other thread starts.
 #pragma once
 
 #include <filesystem>

@@ -1,9 +1,9 @@
-// On which NUMA nodes mailboxes lie: a worker's mailbox is read and written in every call, as its weights
+// On which NUMA nodes mailbox segments lie: a session's is read and written in every call, as the weights
 // are.
 //
 // CreateMailboxOn makes a segment on the worker's nodes and nowhere else, as long as these have room for it:
 // the kernel then gives up cached files of theirs instead of taking another node's memory. MailboxPlaces
-// keeps, for the metric, what share of each session's mailbox came to lie there; shared memory is not moved
+// keeps, for the metric, what share of each session's segment came to lie there; shared memory is not moved
 // later. Any thread.
 #pragma once
 
@@ -24,7 +24,7 @@ absl::StatusOr<MailboxSegment> CreateMailboxOn(const std::vector<int>& nodes, si
 
 class MailboxPlaces {
  public:
-  /// The least share, 0 to 1; nullopt: there is no mailbox, or the kernel does not say.
+  /// The least share, 0 to 1; nullopt: no session has a segment, or the kernel does not say.
   std::optional<double> least() const;
 
  private:
@@ -33,7 +33,7 @@ class MailboxPlaces {
   std::multiset<double> shares_ ABSL_GUARDED_BY(mutex_);
 };
 
-/// One mailbox's entry, measured when this is made.
+/// One segment's entry, measured when this is made.
 class ScopedMailboxPlace {
  public:
   ScopedMailboxPlace(MailboxPlaces& places, const MailboxSegment& mailbox, const std::vector<int>& nodes);

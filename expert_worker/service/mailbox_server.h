@@ -5,7 +5,7 @@
 // made for them). Each connection is one session with a thread of its own, which creates the segment and
 // answers calls until the coordinator goes away; there are at most limits::kMailboxSessionsMax of them, and
 // one that leaves before it has attached is given up at once. One whose coordinator is connected and silent
-// for long ends, too. A session's thread is bound to the worker's CPUs before it makes its mailbox, which
+// for long ends, too. A session's thread is bound to the worker's CPUs before it makes its segment, which
 // lies on the worker's nodes. All sessions, those over gRPC included, share one SharedExecutor, whose mutex
 // lets one call run at a time. The destructor ends all sessions.
 #pragma once
@@ -44,11 +44,11 @@ struct MailboxServerOptions {
   // A coordinator that connected but does not attach is given up after this.
   std::chrono::milliseconds attach_max{5'000};
   CallerThreads* callers = nullptr;  // that sessions' threads are of; null: they run anywhere
-  std::vector<int> nodes = {};       // that mailboxes should lie on, OS numbers; empty: anywhere
+  std::vector<int> nodes = {};       // that segments should lie on, OS numbers; empty: anywhere
 };
 
-/// Serialises calls of all sessions, mailbox and stream alike, and counts them. Refuses what is for another
-/// process than this one: it may hold another slice.
+/// Serialises calls of all sessions, over shared memory and streams alike, and counts them. Refuses what is
+/// for another process than this one: it may hold another slice.
 class SharedExecutor {
  public:
   SharedExecutor(LayerExecutor& executor, uint64_t instance) : instance_(instance), executor_(executor) {}
@@ -78,7 +78,7 @@ class MailboxServer {
   /// The coordinator of this session lives. A session whose coordinator neither calls nor is noted here for
   /// `silence_max` ends. Any thread; a number that no session has is nobody's.
   void NoteSign(uint64_t session);
-  /// The least share of a session's mailbox that lies on the nodes of the options; nullopt: not known.
+  /// The least share of a session's segment that lies on the nodes of the options; nullopt: not known.
   std::optional<double> mailboxes_local() const { return places_.least(); }
 
  private:

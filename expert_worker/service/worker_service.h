@@ -3,10 +3,10 @@
 // Serves numoe.v1.ExpertWorker and grpc.health.v1 on one address (unix:PATH or HOST:PORT). A stale socket
 // file of a dead process is replaced; one that a live process serves is an error naming it. The service draws
 // a number when it starts, its instance, and refuses calls that are for another one. Who asks costs at most
-// what common/transport/transport_limits.h allows: streams, threads, bytes of a message. With a mailbox group
-// its processes, too, may connect to the socket's file, at no moment anybody else. Over TCP without TLS,
-// where anybody may ask, it is not drained. The destructor ends all sessions and removes the socket file. The
-// executor must outlive the service.
+// what common/transport/transport_limits.h allows: streams, threads, bytes of a message. With a shared-memory
+// group its processes, too, may connect to the socket's file, at no moment anybody else. Over TCP without
+// TLS, where anybody may ask, it is not drained. The destructor ends all sessions and removes the socket
+// file. The executor must outlive the service.
 #pragma once
 
 #include <sys/types.h>
@@ -41,7 +41,7 @@ struct WorkerServiceOptions {
   TlsFiles tls;                      // of HOST:PORT; not given: plain text
   MappedWeights mapped_weights;      // what lies behind experts_fd
   int experts_fd = -1;               // -1: the weights are not shared; outlives the service
-  CallerThreads* callers = nullptr;  // the executor's, for mailboxes; null: their threads run anywhere
+  CallerThreads* callers = nullptr;  // the executor's, for sessions' threads; null: these run anywhere
   std::vector<int> nodes = {};       // where sessions' memory should lie; empty: anywhere
   const ExpertStatistics* statistics = nullptr;  // of the executor, which has them; null: it has none
 };

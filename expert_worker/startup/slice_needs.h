@@ -18,7 +18,7 @@ namespace numoe::worker {
 /// Sizes and MoE layers of a checkpoint or of a packed model.
 absl::StatusOr<ModelConfig> ReadConfigOf(const std::string& model);
 
-/// Bytes of the mailbox of one session through shared memory, which is planned for; a host with more
+/// Bytes of the segment of one session through shared memory, which is planned for; a host with more
 /// coordinators needs more.
 uint64_t MailboxBytes(const ModelConfig& config);
 

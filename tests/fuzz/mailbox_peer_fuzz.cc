@@ -1,7 +1,7 @@
-// What a process at the other end of a mailbox can do to a worker: it writes any bytes to any place of the
-// segment, wakes whom it likes and uses the socket, while calls go on in the same session and in another one.
-// The worker never ends, never waits for ever, hands its executor nothing unchecked, and answers the other
-// session right.
+// What a process at the other end of a mailbox segment can do to a worker: it writes any bytes to any place
+// of the segment, wakes whom it likes and uses the socket, while calls go on in the same session and in
+// another one. The worker never ends, never waits for ever, hands its executor nothing unchecked, and answers
+// the other session right.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/socket.h>

@@ -5,9 +5,9 @@
 // without an answer. gRPC's own keepalive cannot do that for a client that makes synchronous calls: between
 // two calls nobody reads its connection but a timer of five seconds, so that a ping's answer would come too
 // late on the best network. Look reads the connection itself, never blocks, and notices at once where the
-// connection breaks; a refusal is a sign of life, too. For a mailbox session a broken connection says little,
-// as the calls do not go through it and the mailbox's socket tells of a death: it is asked again, over
-// another connection, until the deadline. The questions say of which mailbox session this end is, so that the
+// connection breaks; a refusal is a sign of life, too. For a session over shared memory a broken connection
+// says little, as the calls do not go through it and the mailbox socket tells of a death: it is asked again,
+// over another connection, until the deadline. The questions say of which session this end is, so that the
 // worker knows that it lives. One thread at a time.
 #pragma once
 
@@ -26,7 +26,7 @@ class Heartbeat {
  public:
   /// `stub` outlives this.
   Heartbeat(v1::ExpertWorker::Stub& stub, int64_t every_ms, int64_t deadline_ms);
-  /// Questions are a sign of life of this mailbox session from now on.
+  /// Questions are a sign of life of this session over shared memory from now on.
   void SpeakFor(uint64_t mailbox_session) { request_.set_mailbox_session(mailbox_session); }
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;

@@ -1,10 +1,10 @@
 // BenchWorker: a real expert worker in a process of its own, on this host, whose time is known.
 //
-// Forked before the process has threads or a GPU open. It serves sessions and mailboxes as
-// numoe-expert-worker does. It either answers every call with zeros at once, which leaves the cost of the
-// hand-over, or computes, by turns: random INT4 experts of one layer stand for those of every layer. How long
-// it computed is in memory that both processes share. The process ends with its owner. REQUIRES of Start: no
-// other thread runs.
+// Forked before the process has threads or a GPU open. It serves sessions, those over shared memory
+// included, as numoe-expert-worker does. It either answers every call with zeros at once, which leaves the
+// cost of the hand-over, or computes, by turns: random INT4 experts of one layer stand for those of every
+// layer. How long it computed is in memory that both processes share. The process ends with its owner.
+// REQUIRES of Start: no other thread runs.
 #pragma once
 
 #include <sys/types.h>

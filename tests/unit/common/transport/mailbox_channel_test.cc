@@ -1,4 +1,5 @@
-// The mailbox between two real processes: messages, dead peers, stuck peers, peers that write what they like.
+// A mailbox segment between two real processes: messages, dead peers, stuck peers, peers that write what they
+// like.
 #include "common/transport/mailbox_channel.h"
 
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// On which nodes mailboxes lie, and what the metric says of several.
+// On which nodes mailbox segments lie, and what the metric says of several.
 #include "expert_worker/service/mailbox_place.h"
 
 #include "expert_worker/experts/worker_home.h"
@@ -7,8 +7,8 @@
 namespace numoe::worker {
 namespace {
 
-// A mailbox of the real size, on this machine's first node, made by a thread that may only run there.
-TEST(MailboxPlaceTest, TheMailboxLiesOnTheWorkersNode) {
+// A segment of the real size, on this machine's first node, made by a thread that may only run there.
+TEST(MailboxPlaceTest, TheSegmentLiesOnTheWorkersNode) {
   const auto home = FindHome({.threads = 1});
   ASSERT_TRUE(home.ok()) << home.status();
   const std::vector<int> nodes = home->nodes;
