@@ -18,7 +18,7 @@ import source  # noqa: E402
 from tidy import Tidy  # noqa: E402
 
 CONTRACT = "// What it is.\n// Who owns it.\n// Which threads.\n#pragma once\n"
-FOLDERS = ["http", "chat", "scheduler", "model", "attention", "routing", "transport", "sampling", "tokenizer", "kvcache",
+FOLDERS = ["http", "chat", "scheduler", "model", "attention", "gate", "transport", "sampling", "tokenizer", "kvcache",
            "device", "more"]
 CLEAN = {
     "README.md": "".join(f"| {i} | step | `coordinator/{folder}` | a -> b |\n" for i, folder in enumerate(FOLDERS, 1)),

@@ -1,7 +1,7 @@
 // Engine: the serving loop. Takes token-level requests, schedules them into steps, samples, streams tokens
 // back.
 //
-// http and chat talk to this interface only. Submit is called from any thread; the callback runs on the
+// The serving storey talks to this interface only. Submit is called from any thread; the callback runs on the
 // engine thread and must only hand the event over (post it to the connection's executor), never block. The
 // state machine, ownership and invariants are in coordinator/engine/scheduler/CONTRACT.md.
 #pragma once
