@@ -122,9 +122,7 @@ absl::StatusOr<MemoryReservation> ReserveWorkerMemory(const WorkerNeeds& needs, 
   }
   LogInfo(
       "memory plan: {} of {}; weights {}, buffers {}, mailbox {} (of one coordinator; each further one on "
-      "this "
-      "host takes "
-      "as much)",
+      "this host takes as much)",
       MemorySize(needs.total()), found, MemorySize(needs.weight_bytes), MemorySize(kWorkerBytesBesideWeights),
       MemorySize(needs.mailbox_bytes));
   return reservation;

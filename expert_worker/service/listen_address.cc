@@ -65,8 +65,8 @@ absl::Status CheckUnixPath(const std::string& path, bool& stale) {
 absl::Status GroupError(gid_t group, const std::string& what, int error) {
   return absl::InvalidArgumentError(
       fmt::format("--shared-memory-group: {} cannot be given to group {}: {}; expected a group that this "
-                  "process's user {} "
-                  "is in: add the user to it, or start the process with it (systemd: SupplementaryGroups=)",
+                  "process's user {} is in: add the user to it, or start the process with it (systemd: "
+                  "SupplementaryGroups=)",
                   what, group, std::strerror(error), geteuid()));
 }
 

@@ -276,7 +276,7 @@ class HugePages(unittest.TestCase):
             self.assertEqual(c["resources"]["limits"], {"memory": "2Gi", "hugepages-2Mi": "2304Mi"})
 
 
-class MappedWeights(unittest.TestCase):
+class ShareExperts(unittest.TestCase):
     SHARED = {"workers": {"shareExperts": True}, "coordinator": {"flags": {"gpu-prefill-token-threshold": "auto"}}}
 
     def test_workers_share_what_the_coordinator_fetches(self):

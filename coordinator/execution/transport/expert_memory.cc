@@ -31,7 +31,7 @@ absl::Status CheckDirectory(const MappedWeights& directory, const ExpertShare& s
   LayerId before = -1;
   uint64_t layers_bytes = 0;
   if (directory.bytes > kMappedBytesMax) {
-    return absl::InvalidArgumentError(fmt::format("shared experts: memory of {} bytes, expected at most {}",
+    return absl::InvalidArgumentError(fmt::format("mapped weights: memory of {} bytes, expected at most {}",
                                                   directory.bytes, kMappedBytesMax));
   }
   for (const MappedLayer& layer : directory.layers) {
@@ -41,7 +41,7 @@ absl::Status CheckDirectory(const MappedWeights& directory, const ExpertShare& s
         layer.expert_bytes <= (directory.bytes - layer.offset) / std::max<uint64_t>(experts, 1);
     if (layer.layer <= before || layer.layer >= limits::kLayersMax || layer.expert_bytes == 0 || !inside) {
       return absl::InvalidArgumentError(fmt::format(
-          "shared experts: layer {} after layer {} has {} experts of {} bytes at {}, which is not within {} "
+          "mapped weights: layer {} after layer {} has {} experts of {} bytes at {}, which is not within {} "
           "bytes",
           layer.layer, before, experts, layer.expert_bytes, layer.offset, directory.bytes));
     }
@@ -49,10 +49,10 @@ absl::Status CheckDirectory(const MappedWeights& directory, const ExpertShare& s
     layers_bytes += WholeLayers(layer.expert_bytes * experts);
   }
   if (directory.layers.empty() || directory.width < 1 || directory.first < 0)
-    return absl::InvalidArgumentError("shared experts: the directory is empty");
+    return absl::InvalidArgumentError("mapped weights: the directory is empty");
   if (directory.bytes % kMappedLayerAlignment != 0 || directory.bytes > layers_bytes) {
     return absl::InvalidArgumentError(fmt::format(
-        "shared experts: memory of {} bytes, expected at most the {} of its layers, a multiple of {}; "
+        "mapped weights: memory of {} bytes, expected at most the {} of its layers, a multiple of {}; "
         "run the same release on both sides",
         directory.bytes, layers_bytes, kMappedLayerAlignment));
   }
@@ -71,13 +71,13 @@ absl::StatusOr<std::shared_ptr<ExpertMemory>> ExpertMemory::Map(FileDescriptor f
   const bool sealed = HasSeals(fd.get(), F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
   if (fstat(fd.get(), &info) != 0 || !sealed || static_cast<uint64_t>(info.st_size) < bytes) {
     return absl::InvalidArgumentError(fmt::format(
-        "shared experts: memory of {} bytes, expected {} that cannot shrink and that nobody but the worker "
+        "mapped weights: memory of {} bytes, expected {} that cannot shrink and that nobody but the worker "
         "can write to; run the same release on both sides",
         info.st_size, bytes));
   }
   void* const base = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
   if (base == MAP_FAILED)
-    return absl::InternalError(fmt::format("shared experts: mmap: {}", std::strerror(errno)));
+    return absl::InternalError(fmt::format("mapped weights: mmap: {}", std::strerror(errno)));
   memory->base_ = base;
   return memory;
 }

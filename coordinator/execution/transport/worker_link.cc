@@ -31,7 +31,7 @@ namespace numoe::execution {
 namespace {
 
 constexpr int kConnectTimeoutMs = 2'000;
-// A worker makes one mailbox after the other, hundreds of MiB each, and a session without one is slow for
+// A worker makes one segment after the other, hundreds of MiB each, and a session without one is slow for
 // good.
 constexpr int kMailboxTimeoutMs = 10'000;
 
@@ -96,8 +96,7 @@ absl::StatusOr<FileDescriptor> ConnectMailbox(const std::string& name, std::opti
   if (!IsMailboxName(name)) {
     return absl::InvalidArgumentError(fmt::format(
         "the name of the mailbox socket is \"{}\", expected {} and {} hexadecimal digits; run the "
-        "same release on "
-        "both sides",
+        "same release on both sides",
         absl::CHexEscape(name.substr(0, kMailboxNameBytes)), kMailboxNamePrefix, kMailboxNameDigits));
   }
   std::memcpy(address.sun_path + 1, name.data(), name.size());

@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 using TlsStream = asio::ssl::stream<tcp::socket>;
 
 // `route`: null where none was found.
-void LogAnswer(const HttpRequest& request, const numoe::net::Route* route, int status, double ms, int tokens,
+void LogAnswer(const HttpRequest& request, const Route* route, int status, double ms, int tokens,
                Metrics& metrics) {
   // Patterns, not paths: a client must not be able to make any number of time series.
   const std::string pattern = route == nullptr ? "none" : route->pattern;

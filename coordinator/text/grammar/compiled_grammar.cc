@@ -53,16 +53,15 @@ absl::Status GrammarState::FillMask(absl::Span<uint64_t> mask) {
 absl::Status GrammarState::AddMask(absl::Span<uint64_t> mask) {
   NUMOE_CHECK_EQ(mask.size(), grammar_->vocabulary().mask_words());
   thread_local grammar::WalkScratch scratch;
-  return FinishMask(text::grammar::AddAcceptedTokens(machine_, kernel_, grammar_->masks(), scratch, mask),
-                    mask);
+  return FinishMask(grammar::AddAcceptedTokens(machine_, kernel_, grammar_->masks(), scratch, mask), mask);
 }
 
 absl::Status GrammarState::FillMaskByWalking(absl::Span<uint64_t> mask) {
   NUMOE_CHECK_EQ(mask.size(), grammar_->vocabulary().mask_words());
   std::fill(mask.begin(), mask.end(), 0);
   grammar::WalkScratch scratch;
-  return FinishMask(
-      text::grammar::AddTokensByWalking(machine_, kernel_, grammar_->vocabulary(), scratch, mask), mask);
+  return FinishMask(grammar::AddTokensByWalking(machine_, kernel_, grammar_->vocabulary(), scratch, mask),
+                    mask);
 }
 
 absl::Status GrammarState::FinishMask(bool within_budget, absl::Span<uint64_t> mask) const {

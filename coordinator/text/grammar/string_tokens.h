@@ -30,11 +30,9 @@ class StringTokens {
 
   /// Adds the tokens of a place (a state of StringProgram) in which at most `most` characters begin, and, of
   /// those that close the string, at least `least`.
-  void AddTo(text::grammar::StateId place, int least, int most, absl::Span<uint64_t> mask) const;
+  void AddTo(StateId place, int least, int most, absl::Span<uint64_t> mask) const;
   /// What remains of tokens after the closing quote.
-  const text::grammar::TokenTrie& AfterQuote(text::grammar::StateId place) const {
-    return places_[static_cast<size_t>(place)].crossing;
-  }
+  const TokenTrie& AfterQuote(StateId place) const { return places_[static_cast<size_t>(place)].crossing; }
 
  private:
   // Tokens by the number of characters that begin in them: those with c are tokens[upto[c - 1], upto[c]).
@@ -46,21 +44,21 @@ class StringTokens {
   struct Place {
     Counted open;     // the string goes on
     Counted closing;  // they end with its closing quote
-    text::grammar::TokenTrie crossing;
+    TokenTrie crossing;
     std::vector<std::vector<uint64_t>>
         open_masks;             // [c]: open tokens with at most c characters; large places
     std::vector<uint64_t> all;  // open and closing ones; large places
   };
-  void Build(const GrammarVocabulary& vocabulary, text::grammar::StateId state, Place& place) const;
+  void Build(const GrammarVocabulary& vocabulary, StateId state, Place& place) const;
 
   std::vector<Place> places_;  // by state of StringProgram
 };
 
 /// A JSON string of any length as a program of its own. The string rules of all grammars have the same states
 /// in the same order.
-const text::grammar::Program& StringProgram();
+const Program& StringProgram();
 
 /// The place between two characters of StringProgram.
-text::grammar::StateId BetweenCharacters();
+StateId BetweenCharacters();
 
 }  // namespace numoe::text::grammar

@@ -23,7 +23,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
-constexpr gid_t kMailboxGroup = 64999;
+constexpr gid_t kSharedMemoryGroup = 64999;
 
 // An abstract socket that listens, and the connections that it accepted.
 class Listener {
@@ -69,10 +69,10 @@ TEST(PeerCredentialsTest, WhatIsNoUnixSocketHasNoPeer) {
 }
 
 TEST(PeerCredentialsTest, OwnUserRootAndTheGroupAreBelieved) {
-  const PeerCredentials peer{.uid = 1000, .pid = 77, .groups = {1000, kMailboxGroup}};
+  const PeerCredentials peer{.uid = 1000, .pid = 77, .groups = {1000, kSharedMemoryGroup}};
   EXPECT_TRUE(CheckPeer(peer, /*own=*/1000, std::nullopt).ok());
   EXPECT_TRUE(CheckPeer({.uid = 0, .groups = {0}}, /*own=*/1000, std::nullopt).ok());
-  EXPECT_TRUE(CheckPeer(peer, /*own=*/0, kMailboxGroup).ok());
+  EXPECT_TRUE(CheckPeer(peer, /*own=*/0, kSharedMemoryGroup).ok());
   const absl::Status refused = CheckPeer(peer, /*own=*/1001, std::nullopt);
   EXPECT_TRUE(absl::IsPermissionDenied(refused));
   EXPECT_THAT(refused.ToString(),
@@ -89,7 +89,7 @@ TEST(PeerCredentialsTest, AnotherUsersProcessIsRefusedUnlessItIsOfTheGroup) {
   for (const bool member : {false, true}) {
     const pid_t child = fork();
     if (child == 0) {
-      const gid_t group = kMailboxGroup;
+      const gid_t group = kSharedMemoryGroup;
       if (setgroups(member ? 1 : 0, &group) != 0 || setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(1);
       const FileDescriptor client = listener.Connect();
       char byte;
@@ -102,7 +102,7 @@ TEST(PeerCredentialsTest, AnotherUsersProcessIsRefusedUnlessItIsOfTheGroup) {
       EXPECT_EQ(peer->uid, kNobody);
       EXPECT_EQ(peer->pid, child);
       EXPECT_TRUE(absl::IsPermissionDenied(CheckPeerOf(server.get(), std::nullopt)));
-      EXPECT_EQ(CheckPeerOf(server.get(), kMailboxGroup).ok(), member);
+      EXPECT_EQ(CheckPeerOf(server.get(), kSharedMemoryGroup).ok(), member);
     }
     int status = -1;
     waitpid(child, &status, 0);
@@ -112,7 +112,7 @@ TEST(PeerCredentialsTest, AnotherUsersProcessIsRefusedUnlessItIsOfTheGroup) {
 
 TEST(PeerCredentialsTest, GroupsAreNamesOrNumbers) {
   EXPECT_EQ(*ParseSharedMemoryGroup(""), std::nullopt);
-  EXPECT_EQ(*ParseSharedMemoryGroup("64999"), kMailboxGroup);
+  EXPECT_EQ(*ParseSharedMemoryGroup("64999"), kSharedMemoryGroup);
   if (const group* own = getgrgid(getegid()); own != nullptr) {
     EXPECT_EQ(*ParseSharedMemoryGroup(own->gr_name), getegid());
   }

@@ -101,7 +101,7 @@ TEST_F(WorkerServiceTest, ADrainIsForThoseWhoHaveShownWhoTheyAre) {
   EXPECT_EQ(stub_->Handshake(&context, {}, &reply).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(WorkerServiceTest, ASocketFileIsTheMailboxGroupsTooAndNobodyElses) {
+TEST_F(WorkerServiceTest, ASocketFileIsTheSharedMemoryGroupsTooAndNobodyElses) {
   const gid_t group = geteuid() == 0 ? 64998 : getegid();
   const std::string path = UnixAddress().substr(std::string("unix:").size());
   const mode_t before = umask(0);

@@ -86,7 +86,7 @@ TEST_F(ExpertMemoryTest, DirectoriesThatLieAreRefused) {
         error([](MappedWeights& d) { d.layers[0].layer = -1; }),
         error([](MappedWeights& d) { d.width = 0; })}) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-    EXPECT_THAT(status.ToString(), HasSubstr("shared experts"));
+    EXPECT_THAT(status.ToString(), HasSubstr("mapped weights"));
   }
 }
 

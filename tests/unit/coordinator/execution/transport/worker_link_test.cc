@@ -48,7 +48,7 @@ TEST(WorkerLinkTest, AWorkerOfMoreWorkersThanThereAreIsRefused) {
   }
 }
 
-TEST(WorkerLinkTest, ASocketThatIsNoMailboxesIsNotConnectedTo) {
+TEST(WorkerLinkTest, ASocketThatIsNoMailboxSocketIsNotConnectedTo) {
   LyingWorker liar(v1::SLICE_MODE_EXPERT);
   liar.Listen();
   for (const std::string& name : {std::string("/org/freedesktop/DBus"), std::string("numoe-mailbox-12"),

@@ -428,7 +428,7 @@ TEST_F(ServerTest, ATakenPortIsNamedBeforeAnythingIsServed) {
       << second.status();
 }
 
-TEST_F(ServerTest, AnotherRouterAnswersOpenConnectionsToo) {
+TEST_F(ServerTest, AnotherTableAnswersOpenConnectionsToo) {
   UrlTable later;
   later.Add({.method = "GET",
              .pattern = "/open",

@@ -6,7 +6,7 @@
 namespace numoe::net {
 namespace {
 
-UrlTable MakeRouter() {
+UrlTable MakeTable() {
   UrlTable urls;
   for (const auto& [method, pattern] :
        std::initializer_list<std::pair<const char*, const char*>>{{"GET", "/v1/models"},
@@ -30,8 +30,8 @@ std::string Found(const UrlTable& urls, const std::string& method, const std::st
   return text;
 }
 
-TEST(RouterTest, PatternsMatchSegmentBySegment) {
-  const UrlTable urls = MakeRouter();
+TEST(UrlTableTest, PatternsMatchSegmentBySegment) {
+  const UrlTable urls = MakeTable();
   EXPECT_EQ(Found(urls, "GET", "/v1/models"), "/v1/models");
   EXPECT_EQ(Found(urls, "GET", "/v1/models/k2"), "/v1/models/{} k2");
   EXPECT_EQ(Found(urls, "POST", "/v1/responses/resp_1/cancel"), "/v1/responses/{}/cancel resp_1");
@@ -41,8 +41,8 @@ TEST(RouterTest, PatternsMatchSegmentBySegment) {
     EXPECT_EQ(Found(urls, "GET", path), "404") << path;
 }
 
-TEST(RouterTest, APathOfOtherMethodsSaysWhich) {
-  const UrlTable urls = MakeRouter();
+TEST(UrlTableTest, APathOfOtherMethodsSaysWhich) {
+  const UrlTable urls = MakeTable();
   EXPECT_EQ(Found(urls, "GET", "/v1/responses"), "405");
   EXPECT_EQ(Found(urls, "DELETE", "/flush"), "405");
   EXPECT_EQ(urls.Allowed("/flush"), "GET, POST");
@@ -50,7 +50,7 @@ TEST(RouterTest, APathOfOtherMethodsSaysWhich) {
   EXPECT_EQ(urls.Allowed("/nowhere"), "");
 }
 
-TEST(UrlTable, WhatIsSaidOfOthersTakesThePlaceOf404And405) {
+TEST(UrlTableTest, WhatIsSaidOfOthersTakesThePlaceOf404And405) {
   UrlTable urls;
   urls.Add({.method = "GET", .pattern = "/here", .summary = "", .handle = nullptr});
   urls.RefuseOthers({.http_status = 503, .message = "not yet"});
@@ -62,8 +62,8 @@ TEST(UrlTable, WhatIsSaidOfOthersTakesThePlaceOf404And405) {
   }
 }
 
-TEST(UrlTable, TheFallbackHasWhatNoRouteHas) {
-  UrlTable urls = MakeRouter();
+TEST(UrlTableTest, TheFallbackHasWhatNoRouteHas) {
+  UrlTable urls = MakeTable();
   urls.AddFallback({.method = "", .pattern = "other", .summary = "", .handle = nullptr});
   EXPECT_EQ(Found(urls, "GET", "/v1/models"), "/v1/models");
   EXPECT_EQ(Found(urls, "GET", "/nowhere"), "other");

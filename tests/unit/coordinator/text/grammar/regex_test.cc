@@ -56,7 +56,7 @@ TEST(RegexTest, ASearchMatchesAnywhere) {
     const auto machine =
         grammar::CompileRegex(pattern, grammar::RegexMatch::kSearch, grammar::EncodePlain, {});
     EXPECT_TRUE(machine.ok()) << machine.status();
-    return machine.ok() && text::grammar::Matches(**machine, text);
+    return machine.ok() && grammar::Matches(**machine, text);
   };
   EXPECT_TRUE(found("b", "abc"));
   EXPECT_FALSE(found("^b", "abc"));

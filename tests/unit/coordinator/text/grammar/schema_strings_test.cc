@@ -55,7 +55,7 @@ TEST(SchemaStringsTest, AStringHoldsWhereAllKeywordsDo) {
 TEST(SchemaStringsTest, AMachineOfAPatternIsMadeOnce) {
   Strings s("{}");
   const grammar::StringMachine machine = s.compiler.OfPattern("^a+$", "#/a");
-  EXPECT_TRUE(text::grammar::Matches(*machine, "aa"));
+  EXPECT_TRUE(grammar::Matches(*machine, "aa"));
   EXPECT_EQ(s.compiler.OfPattern("^a+$", "#/b"), machine);
 }
 
@@ -65,15 +65,15 @@ TEST(SchemaStringsTest, NamesOfMembers) {
   Strings listed(R"({"propertyNames":{"enum":["ab","c",3],"maxLength":1}})");
   const grammar::StringMachine names = listed.compiler.OfKeys(listed.facts);
   ASSERT_NE(names, nullptr);
-  EXPECT_TRUE(text::grammar::Matches(*names, "c"));
-  EXPECT_FALSE(text::grammar::Matches(*names, "ab"));
+  EXPECT_TRUE(grammar::Matches(*names, "c"));
+  EXPECT_FALSE(grammar::Matches(*names, "ab"));
 }
 
 TEST(SchemaStringsTest, AWrongPatternFailsTheCompilationAndMatchesNothing) {
   Strings s("{}");
   const grammar::StringMachine machine = s.compiler.OfPattern("(", "#/properties/x");
   ASSERT_NE(machine, nullptr);
-  EXPECT_FALSE(text::grammar::Matches(*machine, ""));
+  EXPECT_FALSE(grammar::Matches(*machine, ""));
   EXPECT_THAT(s.shared.status().message(), HasSubstr("#/properties/x"));
 }
 

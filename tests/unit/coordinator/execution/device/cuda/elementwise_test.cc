@@ -23,7 +23,7 @@ constexpr double kBf16Half = 0x1p-8;  // relative error of rounding to BF16 (8 s
 constexpr double kFloatHalf = 0x1p-24;
 
 float Widened(float value) { return value; }
-float Widened(execution::cuda::Bf16 value) { return DecodeBf16(value.bits); }
+float Widened(Bf16 value) { return DecodeBf16(value.bits); }
 template <class T>
 T Make(float value);
 template <>
@@ -31,7 +31,7 @@ float Make<float>(float value) {
   return value;
 }
 template <>
-execution::cuda::Bf16 Make<execution::cuda::Bf16>(float value) {
+Bf16 Make<Bf16>(float value) {
   return {EncodeBf16(value)};
 }
 
@@ -55,7 +55,7 @@ std::vector<double> NormReference(const std::vector<double>& in, const float* we
 }
 
 /// One rounding to BF16 of what fp32 computed: the sum of squares is off by its depth of roundings at most.
-void ExpectNorm(double expected, execution::cuda::Bf16 got, const std::string& where) {
+void ExpectNorm(double expected, Bf16 got, const std::string& where) {
   EXPECT_NEAR(Widened(got), expected, std::fabs(expected) * (kBf16Half + 128 * kFloatHalf) + 1e-38) << where;
 }
 
@@ -71,9 +71,9 @@ void TestNorm(int rows, int heads, int width, bool in_place) {
   RunUnderAllSchedules([&] {
     DeviceBuffer<T> x(in);
     DeviceBuffer<float> w(weight);
-    DeviceBuffer<execution::cuda::Bf16> y(size);
-    execution::cuda::Bf16* out = y.data();
-    if constexpr (std::is_same_v<T, execution::cuda::Bf16>) out = in_place ? x.data() : y.data();
+    DeviceBuffer<Bf16> y(size);
+    Bf16* out = y.data();
+    if constexpr (std::is_same_v<T, Bf16>) out = in_place ? x.data() : y.data();
     cuda::LaunchRmsNorm(cuda::RmsNormArgs<T>{.in = {.data = x.data(),
                                                     .row_stride = row_stride,
                                                     .heads = heads,
@@ -89,8 +89,8 @@ void TestNorm(int rows, int heads, int width, bool in_place) {
                                              .rows = rows,
                                              .width = width},
                         nullptr);
-    std::vector<execution::cuda::Bf16> got = y.Download();
-    if constexpr (std::is_same_v<T, execution::cuda::Bf16>) got = in_place ? x.Download() : got;
+    std::vector<Bf16> got = y.Download();
+    if constexpr (std::is_same_v<T, Bf16>) got = in_place ? x.Download() : got;
     for (int row = 0; row < rows; ++row) {
       for (int head = 0; head < heads; ++head) {
         const size_t at = static_cast<size_t>(row * row_stride + head * stride + offset);
@@ -109,9 +109,9 @@ void TestNorm(int rows, int heads, int width, bool in_place) {
 TEST(CudaElementwiseTest, RmsNormOfEveryWidth) {
   for (const int width : {8, 128, 192, 256, 264, 512, 1024}) TestNorm<float>(3, 2, width, false);
   for (const int width : {1032, 1536, 4104, 7168, 16384}) TestNorm<float>(2, 1, width, false);
-  TestNorm<execution::cuda::Bf16>(5, 3, 128, true);
-  TestNorm<execution::cuda::Bf16>(2, 1, 7168, true);
-  TestNorm<execution::cuda::Bf16>(9, 1, 512, false);
+  TestNorm<Bf16>(5, 3, 128, true);
+  TestNorm<Bf16>(2, 1, 7168, true);
+  TestNorm<Bf16>(9, 1, 512, false);
 }
 
 template <class T>
@@ -124,7 +124,7 @@ void TestAddNorm(int rows, int width) {
     DeviceBuffer<float> r(residual);
     DeviceBuffer<T> d(delta);
     DeviceBuffer<float> w(weight);
-    DeviceBuffer<execution::cuda::Bf16> y(size);
+    DeviceBuffer<Bf16> y(size);
     cuda::LaunchAddRmsNorm(cuda::AddRmsNormArgs<T>{.residual = r.data(),
                                                    .delta = d.data(),
                                                    .out = y.data(),
@@ -134,7 +134,7 @@ void TestAddNorm(int rows, int width) {
                                                    .width = width},
                            nullptr);
     const std::vector<float> sums = r.Download();
-    const std::vector<execution::cuda::Bf16> got = y.Download();
+    const std::vector<Bf16> got = y.Download();
     for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
       std::vector<double> window;
       for (size_t i = 0; i < static_cast<size_t>(width); ++i) {
@@ -152,14 +152,14 @@ void TestAddNorm(int rows, int width) {
 
 TEST(CudaElementwiseTest, AddRmsNormWritesTheSumToo) {
   TestAddNorm<float>(3, 2048);
-  TestAddNorm<execution::cuda::Bf16>(2, 7168);
-  TestAddNorm<execution::cuda::Bf16>(9, 64);
+  TestAddNorm<Bf16>(2, 7168);
+  TestAddNorm<Bf16>(9, 64);
 }
 
 TEST(CudaElementwiseTest, NormsOfZeroRowsAreZero) {
   DeviceBuffer<float> x(std::vector<float>(2 * 2048, 0.0f));
   DeviceBuffer<float> w(std::vector<float>(2048, 1.5f));
-  DeviceBuffer<execution::cuda::Bf16> y(2 * 2048);
+  DeviceBuffer<Bf16> y(2 * 2048);
   cuda::LaunchRmsNorm(cuda::RmsNormArgs<float>{.in = {.data = x.data(), .row_stride = 2048},
                                                .out = {.data = y.data(), .row_stride = 2048},
                                                .weight = w.data(),
@@ -167,20 +167,19 @@ TEST(CudaElementwiseTest, NormsOfZeroRowsAreZero) {
                                                .rows = 2,
                                                .width = 2048},
                       nullptr);
-  for (const execution::cuda::Bf16 value : y.Download()) EXPECT_EQ(value.bits, 0);
+  for (const Bf16 value : y.Download()) EXPECT_EQ(value.bits, 0);
 }
 
 TEST(CudaElementwiseTest, EmbedTakesRowsOfBothFormatsAndZerosForPadding) {
   constexpr int kVocabulary = 300, kHidden = 264, kRows = 7;
-  const std::vector<execution::cuda::Bf16> table =
-      RandomValues<execution::cuda::Bf16>(size_t{kVocabulary} * kHidden, 1);
+  const std::vector<Bf16> table = RandomValues<Bf16>(size_t{kVocabulary} * kHidden, 1);
   std::vector<uint8_t> codes(size_t{kVocabulary} * kHidden);
   std::mt19937 random(4);
   for (uint8_t& code : codes) code = static_cast<uint8_t>(random() % 127 + (random() % 2) * 128);  // no NaN
   const std::vector<float> scales = RandomValues<float>(3 * 3, 2);
   const std::vector<int32_t> tokens = {299, 0, -1, 128, 127, -1, 5};
   RunUnderAllSchedules([&] {
-    DeviceBuffer<execution::cuda::Bf16> bf16(table);
+    DeviceBuffer<Bf16> bf16(table);
     DeviceBuffer<uint8_t> fp8(codes);
     DeviceBuffer<float> scale(scales);
     DeviceBuffer<int32_t> ids(tokens);
@@ -222,13 +221,13 @@ void TestRope(bool interleaved, bool in_place, int heads, int pairs) {
   std::vector<float> inverse;
   for (int i = 0; i < pairs; ++i)
     inverse.push_back(static_cast<float>(std::pow(50000.0, -double(i) / pairs)));
-  const std::vector<execution::cuda::Bf16> in = RandomValues<execution::cuda::Bf16>(size, 9);
+  const std::vector<Bf16> in = RandomValues<Bf16>(size, 9);
   constexpr float kMultiplier = 1.25f;
   RunUnderAllSchedules([&] {
     DeviceBuffer<int32_t> p(positions);
     DeviceBuffer<float> f(inverse);
     DeviceBuffer<float> turns(static_cast<size_t>(kRows * 2 * pairs));
-    DeviceBuffer<execution::cuda::Bf16> x(in), y(size);
+    DeviceBuffer<Bf16> x(in), y(size);
     cuda::LaunchRopeTurns({.positions = p.data(),
                            .inverse = f.data(),
                            .multiplier = kMultiplier,
@@ -236,7 +235,7 @@ void TestRope(bool interleaved, bool in_place, int heads, int pairs) {
                            .rows = kRows,
                            .pairs = pairs},
                           nullptr);
-    DeviceBuffer<execution::cuda::Bf16>& to = in_place ? x : y;
+    DeviceBuffer<Bf16>& to = in_place ? x : y;
     cuda::LaunchRope({.in = {.data = x.data(),
                              .row_stride = heads * stride,
                              .heads = heads,
@@ -252,7 +251,7 @@ void TestRope(bool interleaved, bool in_place, int heads, int pairs) {
                       .rows = kRows,
                       .pairs = pairs},
                      nullptr);
-    const std::vector<execution::cuda::Bf16> got = to.Download();
+    const std::vector<Bf16> got = to.Download();
     for (int row = 0; row < kRows; ++row) {
       for (int head = 0; head < heads; ++head) {
         const size_t at = static_cast<size_t>((row * heads + head) * stride + offset);
@@ -289,10 +288,9 @@ TEST(CudaElementwiseTest, RopeOfBothLayoutsAtFarPositions) {
 
 TEST(CudaElementwiseTest, SiluMulOfHalvesOfARow) {
   constexpr int kRows = 3, kWidth = 72;
-  const std::vector<execution::cuda::Bf16> in =
-      RandomValues<execution::cuda::Bf16>(size_t{kRows} * 2 * kWidth, 7, 4);
+  const std::vector<Bf16> in = RandomValues<Bf16>(size_t{kRows} * 2 * kWidth, 7, 4);
   RunUnderAllSchedules([&] {
-    DeviceBuffer<execution::cuda::Bf16> x(in), y(size_t{kRows} * kWidth);
+    DeviceBuffer<Bf16> x(in), y(size_t{kRows} * kWidth);
     cuda::LaunchSiluMul({.gate = x.data(),
                          .up = x.data() + kWidth,
                          .in_stride = 2 * kWidth,
@@ -300,7 +298,7 @@ TEST(CudaElementwiseTest, SiluMulOfHalvesOfARow) {
                          .rows = kRows,
                          .width = kWidth},
                         nullptr);
-    const std::vector<execution::cuda::Bf16> got = y.Download();
+    const std::vector<Bf16> got = y.Download();
     for (size_t i = 0; i < got.size(); ++i) {
       const size_t at = i / kWidth * 2 * kWidth + i % kWidth;
       const double gate = Widened(in[at]);
@@ -311,15 +309,14 @@ TEST(CudaElementwiseTest, SiluMulOfHalvesOfARow) {
 }
 
 TEST(CudaElementwiseTest, SiluMulOfExtremesIsFinite) {
-  std::vector<execution::cuda::Bf16> in;
+  std::vector<Bf16> in;
   for (const float gate : {-3e38f, -200.0f, -88.5f, -0.0f, 0.0f, 88.5f, 200.0f, 3e38f})
-    in.push_back(Make<execution::cuda::Bf16>(gate));
-  DeviceBuffer<execution::cuda::Bf16> gate(in),
-      up(std::vector<execution::cuda::Bf16>(8, Make<execution::cuda::Bf16>(1.0f))), y(8);
+    in.push_back(Make<Bf16>(gate));
+  DeviceBuffer<Bf16> gate(in), up(std::vector<Bf16>(8, Make<Bf16>(1.0f))), y(8);
   cuda::LaunchSiluMul(
       {.gate = gate.data(), .up = up.data(), .in_stride = 8, .out = y.data(), .rows = 1, .width = 8},
       nullptr);
-  const std::vector<execution::cuda::Bf16> got = y.Download();
+  const std::vector<Bf16> got = y.Download();
   for (size_t i = 0; i < 8; ++i) {
     EXPECT_NEAR(Widened(got[i]), i < 5 ? 0.0f : Widened(in[i]), 1e-30 + 1e-2 * (i < 5 ? 0 : Widened(in[i])));
   }
@@ -328,17 +325,16 @@ TEST(CudaElementwiseTest, SiluMulOfExtremesIsFinite) {
 TEST(CudaElementwiseTest, SumsAndConversionsOfEverySize) {
   for (const int64_t size : {8, 2040, 2048, 2056}) {
     const std::vector<float> a = RandomValues<float>(static_cast<size_t>(size), 1);
-    const std::vector<execution::cuda::Bf16> b =
-        RandomValues<execution::cuda::Bf16>(static_cast<size_t>(size), 2);
+    const std::vector<Bf16> b = RandomValues<Bf16>(static_cast<size_t>(size), 2);
     RunUnderAllSchedules([&] {
       DeviceBuffer<float> sum(a), add(a), wide(static_cast<size_t>(size));
-      DeviceBuffer<execution::cuda::Bf16> half(b), narrow(static_cast<size_t>(size));
+      DeviceBuffer<Bf16> half(b), narrow(static_cast<size_t>(size));
       cuda::LaunchAdd(sum.data(), add.data(), size, nullptr);
       cuda::LaunchAdd(sum.data(), half.data(), size, nullptr);
       cuda::LaunchConvert(add.data(), narrow.data(), size, nullptr);
       cuda::LaunchConvert(half.data(), wide.data(), size, nullptr);
       const std::vector<float> sums = sum.Download(), wides = wide.Download();
-      const std::vector<execution::cuda::Bf16> narrows = narrow.Download();
+      const std::vector<Bf16> narrows = narrow.Download();
       for (size_t i = 0; i < a.size(); ++i) {
         EXPECT_EQ(sums[i], (a[i] + a[i]) + Widened(b[i]));
         EXPECT_EQ(narrows[i].bits, EncodeBf16(a[i]));

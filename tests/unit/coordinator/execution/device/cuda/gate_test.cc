@@ -163,10 +163,9 @@ TEST(CudaGateTest, NanLogitsStillSelectExpertsThatExist) {
 }
 
 template <class T>
-std::vector<float> Logits(int rows, int hidden, int experts, const std::vector<execution::cuda::Bf16>& in,
+std::vector<float> Logits(int rows, int hidden, int experts, const std::vector<Bf16>& in,
                           const std::vector<T>& weight) {
-  DeviceBuffer<execution::cuda::Bf16> x(
-      std::vector<execution::cuda::Bf16>(in.begin(), in.begin() + rows * hidden));
+  DeviceBuffer<Bf16> x(std::vector<Bf16>(in.begin(), in.begin() + rows * hidden));
   DeviceBuffer<T> w(weight);
   DeviceBuffer<float> logits(static_cast<size_t>(rows * experts));
   cuda::LaunchGateLogits(cuda::GateLogitsArgs<T>{.in = x.data(),
@@ -187,10 +186,10 @@ TEST(CudaGateTest, LogitsMatchDoublePrecisionAndDoNotHangOnTheBatch) {
     std::mt19937 random(5);
     std::normal_distribution<float> normal;
     constexpr int kRows = 19;
-    std::vector<execution::cuda::Bf16> in(static_cast<size_t>(kRows * shape.hidden));
+    std::vector<Bf16> in(static_cast<size_t>(kRows * shape.hidden));
     std::vector<float> weight(static_cast<size_t>(shape.experts * shape.hidden));
-    std::vector<execution::cuda::Bf16> narrow(weight.size());
-    for (execution::cuda::Bf16& value : in) value.bits = EncodeBf16(normal(random));
+    std::vector<Bf16> narrow(weight.size());
+    for (Bf16& value : in) value.bits = EncodeBf16(normal(random));
     for (size_t i = 0; i < weight.size(); ++i) {
       weight[i] = normal(random);
       narrow[i].bits = EncodeBf16(weight[i]);

@@ -35,12 +35,12 @@ struct SamplingStep {
   std::vector<SamplingChoice> choices;
   std::vector<std::unique_ptr<LogitRules>> rules;
   std::vector<std::vector<uint64_t>> masks;  // empty: none
-  std::vector<execution::cuda::SamplingRow> rows;
+  std::vector<SamplingRow> rows;
   std::vector<TokenRule> device_rules;
 
   explicit SamplingStep(int tokens) : vocab(tokens) {}
 
-  execution::cuda::SamplingRow& Add(std::vector<float> row, const SamplingChoice& choice) {
+  SamplingRow& Add(std::vector<float> row, const SamplingChoice& choice) {
     logits.push_back(std::move(row));
     choices.push_back(choice);
     rules.push_back(nullptr);
@@ -73,7 +73,7 @@ struct SamplingStep {
       }
     }
     for (const TokenId token : params.late) merged[token].late = true;
-    execution::cuda::SamplingRow& row = rows.back();
+    SamplingRow& row = rows.back();
     row.repetition = static_cast<float>(params.repetition_penalty);
     row.frequency = static_cast<float>(params.frequency_penalty);
     row.presence = static_cast<float>(params.presence_penalty);
@@ -91,7 +91,7 @@ struct SamplingStep {
     for (const TokenId token : allowed) mask[static_cast<size_t>(token) / 64] |= uint64_t{1} << token % 64;
   }
 
-  std::vector<execution::cuda::SampledToken> RunOnDevice() {
+  std::vector<SampledToken> RunOnDevice() {
     const size_t stride = static_cast<size_t>(vocab + 7) / 4 * 4;
     const size_t words = static_cast<size_t>(vocab + 63) / 64;
     std::vector<float> all(rows.size() * stride, 1e9f);  // what lies beyond the vocabulary is never drawn
@@ -109,10 +109,10 @@ struct SamplingStep {
     if (device_rules.empty()) device_rules.emplace_back();
     if (slots == 0) all_masks.resize(1);
     DeviceBuffer<float> x(all), shaped(std::max<size_t>(slots, 1) * stride);
-    DeviceBuffer<execution::cuda::SamplingRow> params(rows);
+    DeviceBuffer<SamplingRow> params(rows);
     DeviceBuffer<TokenRule> rule(device_rules);
     DeviceBuffer<uint64_t> mask(all_masks);
-    DeviceBuffer<execution::cuda::SampledToken> sampled(rows.size());
+    DeviceBuffer<SampledToken> sampled(rows.size());
     cuda::LaunchSample({.logits = x.data(),
                         .stride = static_cast<int64_t>(stride),
                         .rows = static_cast<int>(rows.size()),
@@ -169,11 +169,11 @@ TEST(CudaSamplingTest, DrawsWhatTheHostDraws) {
     SamplingStep step(vocab);
     for (int row = 0; row < 40; ++row) step.Add(RandomRow(random, vocab), RandomChoice(random, vocab));
     RunUnderAllSchedules([&] {
-      const std::vector<execution::cuda::SampledToken> got = step.RunOnDevice();
+      const std::vector<SampledToken> got = step.RunOnDevice();
       for (size_t row = 0; row < got.size(); ++row) {
         const absl::StatusOr<TokenId> expected = step.OnHost(row);
         ASSERT_TRUE(expected.ok());
-        EXPECT_EQ(got[row].status, execution::cuda::SampleStatus::kOk);
+        EXPECT_EQ(got[row].status, SampleStatus::kOk);
         EXPECT_EQ(got[row].token, *expected) << "vocabulary " << vocab << " row " << row;
       }
     });
@@ -202,7 +202,7 @@ TEST(CudaSamplingTest, KeepsTheSameTokensWhereTopPIsOnABoundary) {
       step.Add(logits, {.top_p = near, .seed = static_cast<uint64_t>(row), .position = 1});
     }
   }
-  const std::vector<execution::cuda::SampledToken> got = step.RunOnDevice();
+  const std::vector<SampledToken> got = step.RunOnDevice();
   for (size_t row = 0; row < got.size(); ++row) EXPECT_EQ(got[row].token, *step.OnHost(row)) << row;
 }
 
@@ -242,10 +242,10 @@ TEST(CudaSamplingTest, MasksAndRulesComeFirst) {
     }
   }
   RunUnderAllSchedules([&] {
-    const std::vector<execution::cuda::SampledToken> got = step.RunOnDevice();
+    const std::vector<SampledToken> got = step.RunOnDevice();
     for (size_t row = 0; row < got.size(); ++row) {
       const absl::StatusOr<TokenId> expected = step.OnHost(row);
-      ASSERT_EQ(got[row].status == execution::cuda::SampleStatus::kOk, expected.ok()) << row;
+      ASSERT_EQ(got[row].status == SampleStatus::kOk, expected.ok()) << row;
       EXPECT_EQ(got[row].token, expected.ok() ? *expected : -1) << row;
     }
   });
@@ -273,11 +273,11 @@ TEST(CudaSamplingTest, RulesGiveWayToAMaskAndOnlyToAMask) {
   step.Add(logits, {.temperature = 0});  // enough were drawn
   step.AddRules({.min_tokens = 1, .late = {99}}, {}, {5});
   RunUnderAllSchedules([&] {
-    const std::vector<execution::cuda::SampledToken> got = step.RunOnDevice();
+    const std::vector<SampledToken> got = step.RunOnDevice();
     EXPECT_EQ(got[0].token, 8);
     EXPECT_EQ(got[1].token, 3);
-    EXPECT_EQ(got[2].status, execution::cuda::SampleStatus::kNothingAllowed);
-    EXPECT_EQ(got[3].status, execution::cuda::SampleStatus::kNothingAllowed);
+    EXPECT_EQ(got[2].status, SampleStatus::kNothingAllowed);
+    EXPECT_EQ(got[3].status, SampleStatus::kNothingAllowed);
     EXPECT_EQ(got[3].token, -1);
     EXPECT_EQ(got[4].token, 99);
     for (const size_t row : {0, 1, 4}) EXPECT_EQ(got[row].token, *step.OnHost(row));
@@ -301,17 +301,17 @@ TEST(CudaSamplingTest, RowsThatAreNoNumbersAndRowsThatAreNone) {
   step.Add(hidden, {.temperature = 0}).top_logprobs = 0;  // but log-probabilities are of the whole row
   step.AddMask({17});
   RunUnderAllSchedules([&] {
-    const std::vector<execution::cuda::SampledToken> got = step.RunOnDevice();
+    const std::vector<SampledToken> got = step.RunOnDevice();
     for (size_t row = 0; row < 3; ++row) {
-      EXPECT_EQ(got[row].status, execution::cuda::SampleStatus::kNotANumber);
+      EXPECT_EQ(got[row].status, SampleStatus::kNotANumber);
       EXPECT_EQ(got[row].token, -1);
       EXPECT_TRUE(absl::IsDataLoss(step.OnHost(row).status()));
     }
     EXPECT_EQ(got[3].token, *step.OnHost(3));
-    EXPECT_EQ(got[4].status, execution::cuda::SampleStatus::kPadding);
+    EXPECT_EQ(got[4].status, SampleStatus::kPadding);
     EXPECT_EQ(got[4].token, -1);
     EXPECT_EQ(got[5].token, 17);
-    EXPECT_EQ(got[6].status, execution::cuda::SampleStatus::kNotANumber);
+    EXPECT_EQ(got[6].status, SampleStatus::kNotANumber);
   });
 }
 
@@ -325,7 +325,7 @@ TEST(CudaSamplingTest, LogprobsMatchTheHosts) {
       if (row % 3 == 0) step.AddMask({static_cast<TokenId>(random() % static_cast<unsigned>(vocab))});
     }
     RunUnderAllSchedules([&] {
-      const std::vector<execution::cuda::SampledToken> got = step.RunOnDevice();
+      const std::vector<SampledToken> got = step.RunOnDevice();
       for (size_t row = 0; row < got.size(); ++row) {
         const absl::StatusOr<TokenLogprobs> expected =
             ReadLogprobs(step.logits[row], got[row].token, step.rows[row].top_logprobs);
@@ -355,7 +355,7 @@ TEST(CudaSamplingTest, TokensBelowTheUnitOfMassAreNeverDrawnAndNearOnesAre) {
     logits[77] = 0;
     step.Add(logits, {.temperature = 1, .seed = 1, .position = row});
   }
-  const std::vector<execution::cuda::SampledToken> got = step.RunOnDevice();
+  const std::vector<SampledToken> got = step.RunOnDevice();
   std::set<int> others;
   for (size_t row = 0; row < got.size(); row += 2) {
     EXPECT_EQ(got[row].token, 77);
@@ -371,8 +371,7 @@ TEST(CudaSamplingTest, DrawsFollowTheDistribution) {
   constexpr int kDraws = 1000;
   for (int i = 0; i < kDraws; ++i) step.Add(logits, {.temperature = 1, .seed = 9, .position = i});
   std::vector<int> counts(4);
-  for (const execution::cuda::SampledToken& sampled : step.RunOnDevice())
-    ++counts[static_cast<size_t>(sampled.token)];
+  for (const SampledToken& sampled : step.RunOnDevice()) ++counts[static_cast<size_t>(sampled.token)];
   double total = 0;
   for (const float logit : logits) total += std::exp(logit);
   for (size_t token = 0; token < 4; ++token) {
