@@ -14,6 +14,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <set>
 #include <thread>
 
 #include "coordinator/execution/device/cpu/cpu_device.h"
@@ -244,14 +246,30 @@ TEST_P(CudaDeferralTest, SumsArriveOneLayerLater) {
 
 TEST_P(CudaDeferralTest, ALostWorkersStepIsReplayed) { LoseAWorker(); }
 
-INSTANTIATE_TEST_SUITE_P(All, CudaGoldenTest,
-                         ::testing::Values(Golden{"deepseek-v3-bf16"}, Golden{"kimi-k2-fp8"},
-                                           Golden{"kimi-k2-thinking-int4"},
-                                           Golden{"kimi-k2-thinking-int4", DataPath::kGrpc},
-                                           Golden{"kimi-k25-int4"}, Golden{"qwen3-moe-bf16"},
-                                           Golden{"qwen3-moe-fp8"}, Golden{"tiny-chat"}, Golden{"nano"},
-                                           Golden{"nano", DataPath::kGrpc}),
+const Golden kCudaGoldens[] = {{"deepseek-v3-bf16"},
+                               {"kimi-k2-fp8"},
+                               {"kimi-k2-thinking-int4"},
+                               {"kimi-k2-thinking-int4", DataPath::kGrpc},
+                               {"kimi-k25-int4"},
+                               {"qwen3-moe-bf16"},
+                               {"qwen3-moe-fp8"},
+                               {"tiny-chat"},
+                               {"nano"},
+                               {"nano", DataPath::kGrpc}};
+INSTANTIATE_TEST_SUITE_P(All, CudaGoldenTest, ::testing::ValuesIn(kCudaGoldens),
                          [](const auto& param_info) { return Name(param_info.param); });
+
+// Files of GGUF hold the weights of a checkpoint that is listed.
+TEST(CudaGoldenListTest, HasEveryCheckpoint) {
+  std::set<std::string> listed, stored;
+  for (const Golden& golden : kCudaGoldens) listed.insert(golden.name);
+  for (const auto& entry : std::filesystem::directory_iterator("tests/golden/data")) {
+    const std::string name = entry.path().filename();
+    if (name.find("-gguf") == std::string::npos) stored.insert(name);
+  }
+  EXPECT_EQ(listed, stored);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, CudaDeferralTest,
                          ::testing::Values(Golden{"deepseek-v3-bf16"}, Golden{"kimi-k2-thinking-int4"},
                                            Golden{"tiny-chat", DataPath::kGrpc}, Golden{"nano"},

@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <set>
 
 #include "common/json/json_reader.h"
 #include "common/weights/mapped_file.h"
@@ -211,35 +213,35 @@ std::string Name(const ::testing::TestParamInfo<Golden>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, GoldenTest,
-    ::testing::Values(Golden{"deepseek-v3-bf16", worker::SliceMode::kIntermediate, 1},
-                      Golden{"deepseek-v3-bf16", worker::SliceMode::kExpert, 3},
-                      Golden{"kimi-k2-fp8", worker::SliceMode::kIntermediate, 2},
-                      Golden{"kimi-k2-thinking-int4", worker::SliceMode::kIntermediate, 1},
-                      Golden{"kimi-k2-thinking-int4", worker::SliceMode::kIntermediate, 2},
-                      Golden{"kimi-k2-thinking-int4", worker::SliceMode::kExpert, 2},
-                      Golden{"kimi-k25-int4", worker::SliceMode::kIntermediate, 2},
-                      Golden{"qwen3-moe-bf16", worker::SliceMode::kIntermediate, 2},
-                      Golden{"qwen3-moe-fp8", worker::SliceMode::kIntermediate, 2},
-                      Golden{"qwen3-moe-fp8", worker::SliceMode::kExpert, 2},
-                      Golden{"tiny-chat", worker::SliceMode::kIntermediate, 2},
-                      Golden{"tiny-chat-gguf", worker::SliceMode::kIntermediate, 2, "tiny-chat"},
-                      Golden{"nano", worker::SliceMode::kIntermediate, 2},
-                      Golden{"nano", worker::SliceMode::kExpert, 3},
-                      Golden{.name = "deepseek-v3-bf16",
-                             .mode = worker::SliceMode::kIntermediate,
-                             .workers = 1,
-                             .cache = CacheType::kFp8},
-                      Golden{.name = "qwen3-moe-bf16",
-                             .mode = worker::SliceMode::kIntermediate,
-                             .workers = 2,
-                             .cache = CacheType::kFp8},
-                      Golden{.name = "nano",
-                             .mode = worker::SliceMode::kIntermediate,
-                             .workers = 2,
-                             .cache = CacheType::kFp8}),
-    Name);
+constexpr worker::SliceMode kIntermediate = worker::SliceMode::kIntermediate,
+                            kExpert = worker::SliceMode::kExpert;
+const Golden kGoldens[] = {
+    {"deepseek-v3-bf16", kIntermediate, 1},
+    {"deepseek-v3-bf16", kExpert, 3},
+    {"kimi-k2-fp8", kIntermediate, 2},
+    {"kimi-k2-thinking-int4", kIntermediate, 1},
+    {"kimi-k2-thinking-int4", kIntermediate, 2},
+    {"kimi-k2-thinking-int4", kExpert, 2},
+    {"kimi-k25-int4", kIntermediate, 2},
+    {"qwen3-moe-bf16", kIntermediate, 2},
+    {"qwen3-moe-fp8", kIntermediate, 2},
+    {"qwen3-moe-fp8", kExpert, 2},
+    {"tiny-chat", kIntermediate, 2},
+    {"tiny-chat-gguf", kIntermediate, 2, "tiny-chat"},
+    {"nano", kIntermediate, 2},
+    {"nano", kExpert, 3},
+    {.name = "deepseek-v3-bf16", .mode = kIntermediate, .workers = 1, .cache = CacheType::kFp8},
+    {.name = "qwen3-moe-bf16", .mode = kIntermediate, .workers = 2, .cache = CacheType::kFp8},
+    {.name = "nano", .mode = kIntermediate, .workers = 2, .cache = CacheType::kFp8}};
+INSTANTIATE_TEST_SUITE_P(All, GoldenTest, ::testing::ValuesIn(kGoldens), Name);
+
+TEST(GoldenListTest, HasEveryCheckpoint) {
+  std::set<std::string> listed, stored;
+  for (const Golden& golden : kGoldens) listed.insert(golden.name);
+  for (const auto& entry : std::filesystem::directory_iterator("tests/golden/data"))
+    stored.insert(entry.path().filename());
+  EXPECT_EQ(listed, stored);
+}
 
 // --- expert deferral ---------------------------------------------------------------------------------------
 
