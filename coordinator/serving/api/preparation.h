@@ -1,7 +1,7 @@
 // Preparation: from a body to what the engine is given. The slow part of a request before its first token.
 //
-// Reads and checks the JSON, renders the template, tokenises, compiles the grammar. Pure but for the grammar
-// cache; any thread, never a connection's: a prompt of megabytes takes a while.
+// Reads and checks the JSON, renders the template, tokenises, compiles the grammar. It changes nothing except
+// the grammar cache. Any thread except a connection's may call it, because megabytes of prompt take a while.
 #pragma once
 
 #include <functional>

@@ -23,7 +23,8 @@ class TimedRuntime final : public execution::cuda::Runtime {
     return timed;
   }
 
-  /// Of the graph launched since the last call; nullopt: none was. Its stream has been waited for.
+  /// How long the graph that was launched since the last call took; nullopt if none was launched.
+  /// REQUIRES: its stream has been waited for.
   absl::StatusOr<std::optional<double>> TakeGraphSeconds() {
     if (!std::exchange(launched_, false)) return std::nullopt;
     ASSIGN_OR_RETURN(const double seconds, inner_->SecondsBetween(*first_, *last_));

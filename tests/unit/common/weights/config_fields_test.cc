@@ -38,7 +38,7 @@ TEST(ConfigFieldsTest, WhatIsMissingIsItsFallback) {
   EXPECT_TRUE(in.status().ok()) << in.status();
 }
 
-// The error that `read` meets in one object.
+// The error that `read` returns for one JSON object.
 template <typename Read>
 std::string ErrorOf(const char* text, Read read) {
   const json object = json::parse(text);

@@ -1,7 +1,8 @@
 // RouterHouse: a router over real sockets, in front of backends that answer what the test says.
 //
 // Backends are CannedServers, whose /health the router watches. Start returns once as many of them are ready
-// as the test expects. One thread, but for the servers' own.
+// as the test expects. The servers run their own threads; everything else
+// is for one thread.
 #pragma once
 
 #include <fmt/format.h>

@@ -4,9 +4,9 @@
 // The same maths, order of preference and order of fp32 operations as GateSelector
 // (coordinator/execution/gate/gate.h), which it is tested against expert by expert: given equal logits and an
 // exp that rounds the same, it selects the same experts. Logits are fp32 sums of exact products in an order
-// that depends on the matrix alone, so a row's experts never hang on the batch.
+// that depends on the matrix alone, so a row's experts never depend on the batch.
 //   Limits. At decode the weight is read once: 384 experts x 7168 in BF16 are 5.5 MB, 1.6 us of an H100's
-//   bandwidth; so
+// bandwidth; so
 // the sum over the hidden state is split over the warps of a block and the experts over blocks. At prefill it
 // is the fp32 units: a block multiplies 16 rows by 4 experts out of registers (8 experts would spill).
 #pragma once

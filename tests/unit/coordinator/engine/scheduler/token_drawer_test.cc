@@ -1,4 +1,4 @@
-// Where sampling parameters, rules, allowed tokens and constraints meet.
+// A token is drawn under sampling parameters, rules, allowed tokens and constraints together.
 #include "coordinator/engine/scheduler/token_drawer.h"
 
 #include <limits>
