@@ -19,7 +19,7 @@ const CodepointSet& Escaped() {
 }
 
 // A model that has lost its way repeats digits for ever; no number that means something has more.
-constexpr int kDigitsMax = 40;
+constexpr int kNumberDigitsMax = 40;
 constexpr int kScaledDigitsMax = 9;  // before an exponent of up to 299
 static_assert(kScaledDigitsMax + 299 <= 308, "of which doubles are finite");
 
@@ -94,7 +94,7 @@ ExprId JsonSyntax::Integer() {
   const RuleId rule = SharedRule("integer");
   if (!known) {
     Expressions& e = expressions_;
-    e.SetBody(rule, e.Sequence({e.Optional(e.Literal("-")), Whole(kDigitsMax)}));
+    e.SetBody(rule, e.Sequence({e.Optional(e.Literal("-")), Whole(kNumberDigitsMax)}));
   }
   return expressions_.Call(rule);
 }
@@ -114,12 +114,12 @@ ExprId JsonSyntax::Number() {
   if (!known) {
     Expressions& e = expressions_;
     const ExprId digit = e.Chars({{'0', '9'}});
-    const ExprId fraction = e.Sequence({e.Literal("."), e.Repeat(digit, 1, kDigitsMax)});
+    const ExprId fraction = e.Sequence({e.Literal("."), e.Repeat(digit, 1, kNumberDigitsMax)});
     const ExprId power =
         e.Choice({e.Repeat(digit, 1, 2), e.Sequence({e.Chars({{'0', '2'}}), e.Repeat(digit, 2, 2)})});
     const ExprId exponent =
         e.Sequence({e.Chars({{'E', 'E'}, {'e', 'e'}}), e.Optional(e.Chars({{'+', '+'}, {'-', '-'}})), power});
-    const ExprId plain = e.Sequence({Whole(kDigitsMax), e.Optional(fraction)});
+    const ExprId plain = e.Sequence({Whole(kNumberDigitsMax), e.Optional(fraction)});
     const ExprId scaled = e.Sequence({Whole(kScaledDigitsMax), e.Optional(fraction), exponent});
     e.SetBody(rule, e.Sequence({e.Optional(e.Literal("-")), e.Choice({plain, scaled})}));
   }

@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr int kVocab = 70;
+constexpr int kDrawnVocab = 70;
 
 // Allows the tokens of one bit mask, and keeps what it was told.
 class Fixed final : public execution::TokenConstraint {
@@ -41,24 +41,24 @@ SequencePtr Greedy(SamplingParams sampling = {},
   sampling.temperature = 0;
   EngineRequest request{.prompt = {1, 2, 3}, .sampling = std::move(sampling)};
   request.constraint = std::move(constraint);
-  return *MakeSequence(std::move(request), {.tokens_max = 100, .vocab = kVocab, .eos_token_ids = {0}});
+  return *MakeSequence(std::move(request), {.tokens_max = 100, .vocab = kDrawnVocab, .eos_token_ids = {0}});
 }
 
 // The later the token, the likelier.
 std::vector<float> Ascending() {
-  std::vector<float> logits(kVocab + 10);
+  std::vector<float> logits(kDrawnVocab + 10);
   std::iota(logits.begin(), logits.end(), 0.0f);
   return logits;
 }
 
 TEST(TokenDrawerTest, PaddingBeyondTheVocabularyIsNeverDrawn) {
-  TokenDrawer drawer(kVocab);
+  TokenDrawer drawer(kDrawnVocab);
   const auto s = Greedy();
-  EXPECT_EQ(drawer.Draw(*s, {.logits = Ascending()})->token, kVocab - 1);
+  EXPECT_EQ(drawer.Draw(*s, {.logits = Ascending()})->token, kDrawnVocab - 1);
 }
 
 TEST(TokenDrawerTest, AllowedTokensAndAConstraintHoldTogether) {
-  TokenDrawer drawer(kVocab);
+  TokenDrawer drawer(kDrawnVocab);
   auto constraint = std::make_unique<Fixed>(std::vector<TokenId>{5, 69});
   Fixed& fixed = *constraint;
   const auto s = Greedy({.allowed_token_ids = {5, 65}}, std::move(constraint));
@@ -68,13 +68,13 @@ TEST(TokenDrawerTest, AllowedTokensAndAConstraintHoldTogether) {
 }
 
 TEST(TokenDrawerTest, AConstraintIsAskedOnceForEachToken) {
-  TokenDrawer drawer(kVocab);
+  TokenDrawer drawer(kDrawnVocab);
   auto constraint = std::make_unique<Fixed>(std::vector<TokenId>{7});
   Fixed& fixed = *constraint;
   const auto s = Greedy({}, std::move(constraint));
   const auto spec = drawer.SpecOf(*s);
   ASSERT_TRUE(spec.ok()) << spec.status();
-  EXPECT_EQ(spec->vocab, kVocab);
+  EXPECT_EQ(spec->vocab, kDrawnVocab);
   EXPECT_EQ(spec->choice.allowed.size(), 2u);
   EXPECT_EQ(drawer.Draw(*s, {.logits = Ascending()})->token, 7);
   EXPECT_EQ(fixed.asked, 1) << "before the step and after it";
@@ -83,7 +83,7 @@ TEST(TokenDrawerTest, AConstraintIsAskedOnceForEachToken) {
 }
 
 TEST(TokenDrawerTest, WhatADeviceDrewIsTakenAndTold) {
-  TokenDrawer drawer(kVocab);
+  TokenDrawer drawer(kDrawnVocab);
   auto constraint = std::make_unique<Fixed>(std::vector<TokenId>{3, 4});
   Fixed& fixed = *constraint;
   const auto s = Greedy({.frequency_penalty = 2}, std::move(constraint));
@@ -94,7 +94,7 @@ TEST(TokenDrawerTest, WhatADeviceDrewIsTakenAndTold) {
 }
 
 TEST(TokenDrawerTest, ErrorsFailTheSequence) {
-  TokenDrawer drawer(kVocab);
+  TokenDrawer drawer(kDrawnVocab);
   auto constraint = std::make_unique<Fixed>(std::vector<TokenId>{6});
   Fixed& fixed = *constraint;
   const auto s = Greedy({.allowed_token_ids = {5}}, std::move(constraint));
@@ -112,14 +112,14 @@ TEST(TokenDrawerTest, ErrorsFailTheSequence) {
 }
 
 TEST(TokenDrawerTest, ProbabilitiesAreTheModelsOwn) {
-  TokenDrawer drawer(kVocab);
+  TokenDrawer drawer(kDrawnVocab);
   const auto s = Greedy({.logit_bias = {{2, 1000.0f}}, .logprobs = 1, .prompt_logprobs = 0});
   const auto drawn = drawer.Draw(*s, {.logits = Ascending()});
   ASSERT_TRUE(drawn.ok()) << drawn.status();
   EXPECT_EQ(drawn->token, 2) << "by its bias";
   ASSERT_EQ(drawn->logprobs.size(), 1u);
-  EXPECT_EQ(drawn->logprobs[0].top[0].token, kVocab - 1) << "without it";
-  EXPECT_EQ(drawn->logprobs[0].rank, kVocab - 2);
+  EXPECT_EQ(drawn->logprobs[0].top[0].token, kDrawnVocab - 1) << "without it";
+  EXPECT_EQ(drawn->logprobs[0].rank, kDrawnVocab - 2);
   EXPECT_EQ(s->unscored(), 2);
   EXPECT_TRUE(drawer.Score(*s, Ascending()).ok());
   EXPECT_TRUE(drawer.Score(*s, Ascending()).ok());

@@ -78,7 +78,7 @@ TEST(TiktokenTokenizerTest, RanksAreReadInOrder) {
 }
 
 // All bytes, and what they are merged to.
-std::vector<std::string> Bytes(std::vector<std::string> merged) {
+std::vector<std::string> BytesAnd(std::vector<std::string> merged) {
   std::vector<std::string> ranks;
   for (int b = 0; b < 256; ++b) ranks.emplace_back(1, static_cast<char>(b));
   ranks.insert(ranks.end(), merged.begin(), merged.end());
@@ -87,7 +87,7 @@ std::vector<std::string> Bytes(std::vector<std::string> merged) {
 
 TEST(TiktokenTokenizerTest, APieceThatIsATokenIsThatOneOthersAreMergedByRank) {
   const auto tokenizer =
-      MakeTiktoken(Bytes({"ab", "bc", "abcd"}), {.added_tokens = {{"<x>", {300, true}}}}, "f");
+      MakeTiktoken(BytesAnd({"ab", "bc", "abcd"}), {.added_tokens = {{"<x>", {300, true}}}}, "f");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_THAT((*tokenizer)->Encode("abcd", Specials::kAsText), ElementsAre(258));
   EXPECT_THAT((*tokenizer)->Encode("abc", Specials::kAsText), ElementsAre(256, 'c'));
