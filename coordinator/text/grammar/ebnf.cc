@@ -9,12 +9,11 @@
 #include "common/base/status.h"
 #include "common/json/json_reader.h"
 #include "coordinator/text/grammar/front_ends.h"
+#include "coordinator/text/grammar/repeat_count.h"
 #include "coordinator/text/tokenizer/utf8.h"
 
 namespace numoe::text::grammar {
 namespace {
-
-constexpr int kRepeatMax = 1'000'000;  // keeps counts in range; the state limits stop far earlier
 
 class EbnfParser {
  public:
@@ -182,16 +181,10 @@ class EbnfParser {
 
   std::optional<int> TakeNumber() {
     SkipSpace();
-    const size_t begin = at_;
-    int value = 0;
-    for (; Peek() >= '0' && Peek() <= '9'; ++at_) {
-      value = value * 10 + (Peek() - '0');
-      if (value > kRepeatMax) {
-        Fail(fmt::format("a repetition of more than {}", kRepeatMax));
-        return std::nullopt;
-      }
-    }
-    return at_ > begin ? std::optional<int>(value) : std::nullopt;
+    const absl::StatusOr<std::optional<int>> count = TakeRepeatCount(text_, at_);
+    if (count.ok()) return *count;
+    Fail(std::string(count.status().message()));
+    return std::nullopt;
   }
 
   ExprId ParseElement() {

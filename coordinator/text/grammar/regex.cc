@@ -9,12 +9,11 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "coordinator/text/grammar/repeat_count.h"
 #include "coordinator/text/tokenizer/utf8.h"
 
 namespace numoe::text::grammar {
 namespace {
-
-constexpr int kRepeatMax = 1'000'000;  // keeps counts in range; the state limits stop far earlier
 
 const CodepointSet kDigits = {{'0', '9'}};
 const CodepointSet kWord = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
@@ -142,16 +141,10 @@ class RegexParser {
   }
 
   std::optional<int> TakeNumber() {
-    const size_t begin = at_;
-    int value = 0;
-    for (; Peek() >= '0' && Peek() <= '9'; ++at_) {
-      value = value * 10 + (Peek() - '0');
-      if (value > kRepeatMax) {
-        Fail(fmt::format("a repetition of more than {}", kRepeatMax));
-        return std::nullopt;
-      }
-    }
-    return at_ > begin ? std::optional<int>(value) : std::nullopt;
+    const absl::StatusOr<std::optional<int>> count = TakeRepeatCount(pattern_, at_);
+    if (count.ok()) return *count;
+    Fail(std::string(count.status().message()));
+    return std::nullopt;
   }
 
   ExprId ParseAtom() {

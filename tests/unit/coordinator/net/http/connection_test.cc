@@ -8,14 +8,13 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <thread>
 
-#include "coordinator/net/http/server.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/becomes.h"
 #include "tests/support/test_authority.h"
+#include "tests/unit/coordinator/net/http/http_server_fixture.h"
 
 namespace numoe::net {
 namespace {
@@ -35,7 +34,7 @@ std::string Post(const std::string& body) {
   return Head("POST /echo", "Content-Length: " + std::to_string(body.size()) + "\r\n") + body;
 }
 
-class ConnectionTest : public ::testing::Test {
+class ConnectionTest : public HttpServerTest {
  protected:
   void SetUp() override {
     const auto add = [this](const char* method, const char* path,
@@ -58,14 +57,7 @@ class ConnectionTest : public ::testing::Test {
           ++large_;
         },
         true);
-    add(
-        "GET", "/wait",
-        [this](const std::shared_ptr<Exchange>& e) {
-          e->OnGone([this] { ++gone_; });
-          const std::lock_guard lock(mutex_);
-          waiting_ = e;
-        },
-        false);
+    AddWait();
     add(
         "GET", "/endless",
         [this](const std::shared_ptr<Exchange>& e) {
@@ -75,32 +67,11 @@ class ConnectionTest : public ::testing::Test {
         },
         false);
   }
-  void TearDown() override {
-    if (server_ != nullptr) server_->Stop();
-    waiting_.reset();
-  }
 
   // Never more than a piece that the client has not taken.
   static void SendOn(const std::shared_ptr<Exchange>& e) {
     e->Send(std::string(64 << 10, '#'));
     e->OnSent([e] { SendOn(e); });
-  }
-
-  void Start(ServerOptions options = {}, AccessOptions access = {}) {
-    options.host = "127.0.0.1";
-    options.port = 0;
-    access_ = *Access::Create(std::move(access));
-    auto server = Server::Create(urls_, *access_, metrics_, options);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-    const absl::Status started = server_->Start();
-    ASSERT_TRUE(started.ok()) << started;
-  }
-
-  tcp::socket Connect() {
-    tcp::socket socket(context_);
-    socket.connect({asio::ip::make_address("127.0.0.1"), static_cast<uint16_t>(server_->port())});
-    return socket;
   }
 
   // What comes until `end` does, or until the server closes.
@@ -111,36 +82,13 @@ class ConnectionTest : public ::testing::Test {
     asio::read_until(stream, asio::dynamic_buffer(text), end, error);
     return text;
   }
-  // All that the server answers until it closes.
-  std::string Ask(const std::string& bytes) {
-    tcp::socket socket = Connect();
-    boost::system::error_code error;
-    asio::write(socket, asio::buffer(bytes), error);
-    std::string reply;
-    asio::read(socket, asio::dynamic_buffer(reply), error);
-    return reply;
-  }
 
-  std::shared_ptr<Exchange> Waiting() {
-    EXPECT_TRUE(Becomes([this] {
-      const std::lock_guard lock(mutex_);
-      return waiting_ != nullptr;
-    }));
-    return waiting_;
-  }
   void Reply(const char* body) {
     const auto exchange = Waiting();
     exchange->Post([exchange, body] { exchange->Reply({.body = body}); });
   }
 
-  asio::io_context context_;
-  UrlTable urls_;
-  std::unique_ptr<Access> access_;
-  Metrics metrics_{MetricOwner::kCoordinator};
-  std::unique_ptr<Server> server_;
-  std::atomic<int> gone_{0}, large_{0};
-  std::mutex mutex_;
-  std::shared_ptr<Exchange> waiting_;
+  std::atomic<int> large_{0};
 };
 
 TEST_F(ConnectionTest, AClientThatDoesNotReadIsCutOffAndItsAnswerEnds) {

@@ -14,11 +14,11 @@
 #include <ctime>
 #include <filesystem>
 #include <future>
-#include <mutex>
 #include <thread>
 
 #include "common/base/limits.h"
 #include "gtest/gtest.h"
+#include "tests/unit/coordinator/net/http/http_server_fixture.h"
 
 namespace numoe::net {
 namespace {
@@ -26,7 +26,7 @@ namespace {
 namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
 
-class ServerTest : public ::testing::Test {
+class ServerTest : public HttpServerTest {
  protected:
   void SetUp() override {
     urls_.Add({.method = "POST",
@@ -43,74 +43,13 @@ class ServerTest : public ::testing::Test {
                  for (const char* text : {"data: 1\n\n", "", "data: 2\n\n"}) e->Send(text);
                  e->EndStream();
                }});
-    urls_.Add({.method = "GET",
-               .pattern = "/wait",
-               .summary = "",
-               .handle = [this](const std::shared_ptr<Exchange>& e) {
-                 e->OnGone([this] { gone_ = true; });
-                 const std::lock_guard lock(mutex_);
-                 waiting_ = e;
-               }});
+    AddWait();
     urls_.Add({.method = "GET",
                .pattern = "/open",
                .summary = "",
                .handle = [](const std::shared_ptr<Exchange>& e) { e->Reply({.body = "{}"}); },
                .open = true});
   }
-  void TearDown() override {
-    if (server_ != nullptr) server_->Stop();
-    waiting_.reset();
-  }
-
-  void Start(ServerOptions options = {}, AccessOptions access = {}) {
-    options.host = "127.0.0.1";
-    options.port = 0;
-    access_ = *Access::Create(std::move(access));
-    auto server = Server::Create(urls_, *access_, metrics_, options);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-    const absl::Status started = server_->Start();
-    ASSERT_TRUE(started.ok()) << started;
-  }
-
-  tcp::socket Connect() {
-    tcp::socket socket(context_);
-    socket.connect({asio::ip::make_address("127.0.0.1"), static_cast<uint16_t>(server_->port())});
-    return socket;
-  }
-
-  // Everything until the server closes. Requests must ask for that.
-  std::string Ask(const std::string& bytes) {
-    tcp::socket socket = Connect();
-    return AskOn(socket, bytes);
-  }
-  template <typename Stream>
-  static std::string AskOn(Stream& stream, const std::string& bytes) {
-    boost::system::error_code error;
-    asio::write(stream, asio::buffer(bytes), error);
-    std::string reply;
-    asio::read(stream, asio::dynamic_buffer(reply), error);
-    return reply;
-  }
-
-  std::shared_ptr<Exchange> Waiting() {
-    for (;;) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (waiting_ != nullptr) return waiting_;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  }
-
-  asio::io_context context_;
-  UrlTable urls_;
-  std::unique_ptr<Access> access_;
-  Metrics metrics_{MetricOwner::kCoordinator};
-  std::unique_ptr<Server> server_;
-  std::atomic<bool> gone_{false};
-  std::mutex mutex_;
-  std::shared_ptr<Exchange> waiting_;
 };
 
 constexpr char kClose[] = "Connection: close\r\n";
@@ -242,7 +181,7 @@ TEST_F(ServerTest, TheClientsLeavingEndsTheExchange) {
   asio::write(*socket, asio::buffer(Get("/wait")));
   const auto exchange = Waiting();
   socket.reset();
-  while (!gone_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(Becomes([this] { return gone_ == 1; }));
   std::atomic<bool> ran{false};
   exchange->Post([&ran] { ran = true; });
   EXPECT_TRUE(Has(Ask(Get("/open", kClose)), "200 OK"));
@@ -256,7 +195,7 @@ TEST_F(ServerTest, WorkOfOtherThreadsComesToTheExchange) {
   const auto exchange = Waiting();
   exchange->Post([exchange] { exchange->Reply({.status = 201, .body = "posted"}); });
   EXPECT_TRUE(Has(reply.get(), "posted"));
-  EXPECT_FALSE(gone_);
+  EXPECT_EQ(gone_, 0);
 }
 
 TEST_F(ServerTest, ItFinishesWithTheLastByteOfTheLastAnswer) {
@@ -369,7 +308,7 @@ TEST_F(TlsServerTest, AClientThatLeavesIsNoticedOverTlsToo) {
   asio::write(*stream, asio::buffer(Get("/wait")));
   Waiting();
   stream.reset();
-  while (!gone_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(Becomes([this] { return gone_ == 1; }));
 }
 
 // As an answer that is made in the background does.
