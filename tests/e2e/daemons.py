@@ -1,6 +1,6 @@
 """Starts real NUMoE daemons on this machine for tests, talks HTTP to them, and cleans up after them.
 
-Standard library only. Sockets and logs live in a temporary folder; ports are chosen by the kernel.
+Standard library only. Sockets and logs live in a temporary folder.
 """
 import http.client
 import json
@@ -9,8 +9,12 @@ import shutil
 import signal
 import ssl
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from ports import free_port  # noqa: E402
 
 START_SECONDS = 60
 
@@ -161,13 +165,6 @@ class Cluster:
                     on_event(len(events))
         finally:
             connection.close()
-
-
-def free_port():
-    import socket
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def metric(cluster, name):

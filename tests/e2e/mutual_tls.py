@@ -10,6 +10,7 @@ import time
 import unittest
 
 from daemons import Cluster, Daemon, free_port, stream_text, until
+from ports import free_ports
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")
@@ -172,14 +173,7 @@ class MutualTls(unittest.TestCase):
             daemon.stop(signal.SIGKILL)
 
     def test_a_supervisor_sees_its_workers_health(self):
-        health, first = f"127.0.0.1:{free_port()}", 0
-        while not first:  # two ports in a row
-            first = free_port()
-            with socket.socket() as second:
-                try:
-                    second.bind(("127.0.0.1", first + 1))
-                except OSError:
-                    first = 0
+        health, first = f"127.0.0.1:{free_port()}", free_ports(2)
         daemon = Daemon("supervisor", [os.path.join(BIN, "numoe-expert-worker"), "--model", MODEL, "--supervise", "--local-workers", "2",
                                        "--listen", f"127.0.0.1:{first}", "--metrics-port", "0", "--health-listen", health,
                                        *flags(self.ours.worker())], self.folder)

@@ -7,21 +7,16 @@ import glob
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
+
+from ports import free_port
 
 PROGRAM = os.environ.get("CLUSTER", "")
 KWOK = os.environ.get("KWOK", "")
 STAGES = os.environ.get("KWOK_STAGES", "")
 TOKEN, NODE = "test", "host"
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Failed(Exception):

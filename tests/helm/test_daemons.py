@@ -4,9 +4,7 @@ No containers: paths of the pod become paths of a folder here, and ports free on
 """
 import json
 import os
-import random
 import signal
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -16,6 +14,7 @@ import urllib.error
 import urllib.request
 
 import chart
+from ports import free_ports
 
 BIN = os.environ.get("NUMOE_BIN", os.path.join(chart.ROOT, "build", "release", "bin"))
 PROGRAMS = ("numoe-coordinator", "numoe-expert-worker", "numoe-router", "numoe-chat")
@@ -30,23 +29,6 @@ def why_no_names():
     done = subprocess.run([*WITH_NAMES, "/etc/hosts", "true"], capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else f"no mount namespaces: {done.stderr.strip()}"
 NANO = os.path.join(chart.ROOT, "deploy", "models", "nano")
-
-
-def free_ports(count):
-    """The first of so many free ports in a row."""
-    while True:
-        first = random.randrange(20000, 30000)
-        sockets = []
-        try:
-            for port in range(first, first + count):
-                sockets.append(socket.socket())
-                sockets[-1].bind(("127.0.0.1", port))
-            return first
-        except OSError:
-            continue
-        finally:
-            for s in sockets:
-                s.close()
 
 
 @unittest.skipUnless(all(os.path.exists(os.path.join(BIN, p)) for p in PROGRAMS), f"not built: not all of {', '.join(PROGRAMS)} are in {BIN}")

@@ -8,10 +8,11 @@ import http.client
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
+
+from ports import free_port
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # WebDriver's name for an element's reference
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Up": "\ue013", "Shift": "\ue008", "Control": "\ue009", "Space": " "}
@@ -34,9 +35,7 @@ class Browser:
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="numoe-page.")
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
+        self.port = free_port()
         self.log = open(os.path.join(self.folder, "chromedriver.log"), "w", encoding="utf-8")
         self.driver = subprocess.Popen([shutil.which("chromedriver"), f"--port={self.port}"], stdout=self.log, stderr=self.log)
         self.session = None
