@@ -1,18 +1,23 @@
 """TCP ports for the daemons of tests. Standard library only.
 
-A port is drawn from below the kernel's ephemeral range: a port inside it (what bind to port 0 gives) may be taken as
-the source port of anybody's connection between its choice here and the daemon's own bind.
+A port is drawn from outside the kernel's ephemeral range: a port inside it (what bind to port 0 gives) may be taken as
+the source port of anybody's connection between its choice here and the daemon's own bind. Where the range is nearly
+everything, as on some tuned servers, a port inside it has to do.
 """
 import random
 import socket
 
-_FIRST = 10000
+_PORTS = range(10000, 65536)
+_ENOUGH = 1000
 _reserved = []  # while this process lives, no other test process is given the same ports
 
 
-def _ephemeral_from():
+def _candidates():
+    """-> the ports to draw from."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
-        return int(f.read().split()[0])
+        first, last = map(int, f.read().split())
+    outside = [port for port in _PORTS if not first <= port <= last]
+    return outside if len(outside) >= _ENOUGH else _PORTS
 
 
 def _reserve(port):
@@ -31,15 +36,13 @@ def _reserve(port):
 
 def free_ports(count):
     """-> the first of `count` consecutive free TCP ports of 127.0.0.1."""
-    end = _ephemeral_from() - count
-    if end <= _FIRST:
-        raise RuntimeError(f"the ephemeral ports of this machine begin at {end + count}; expected above {_FIRST + count}, "
-                           "so that tests can listen below them: set net.ipv4.ip_local_port_range")
+    candidates = _candidates()
+    allowed = set(candidates)
     for _ in range(1000):
-        first = random.randrange(_FIRST, end)
-        if all(_reserve(port) for port in range(first, first + count)):
+        first = random.choice(candidates)
+        if all(port in allowed and _reserve(port) for port in range(first, first + count)):
             return first
-    raise RuntimeError(f"no {count} consecutive free ports were found between {_FIRST} and {end + count}")
+    raise RuntimeError(f"no {count} consecutive free ports of 127.0.0.1 were found from {_PORTS.start} on")
 
 
 def free_port():
