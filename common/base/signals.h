@@ -1,25 +1,36 @@
 // Waits for the signals that end a daemon, on the main thread.
 //
 // BlockSignals must run before any thread starts, so that all threads inherit the mask and only AwaitSignal
-// takes them. While nobody awaits them, because a daemon still loads, ScopedDeadlySignals on the main thread
-// lets them end the process at once.
+// takes them. While nobody awaits them, because a daemon still loads, ScopedDeadlySignals lets them end the
+// process at once, by a thread of its own: no thread ever has them unblocked, nor do those that it starts
+// meanwhile, or a signal that comes before AwaitSignal would end a daemon that is to finish what runs.
 #pragma once
 
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
-#include <initializer_list>
+#include <cstdint>
+#include <thread>
 
 #include "common/base/check.h"
 
 namespace numoe {
 
-/// Blocks SIGINT and SIGTERM for this thread and those it starts; ignores SIGPIPE.
-inline void BlockSignals() {
+inline sigset_t EndingSignals() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  return set;
+}
+
+/// Blocks SIGINT and SIGTERM for this thread and those it starts; ignores SIGPIPE.
+inline void BlockSignals() {
+  const sigset_t set = EndingSignals();
   const int refused = pthread_sigmask(SIG_BLOCK, &set, nullptr);
   NUMOE_CHECK_EQ(refused, 0);
   std::signal(SIGPIPE, SIG_IGN);
@@ -27,10 +38,7 @@ inline void BlockSignals() {
 
 /// Returns the signal that came.
 inline int AwaitSignal() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
+  const sigset_t set = EndingSignals();
   int signal = 0;
   const int refused = sigwait(&set, &signal);
   NUMOE_CHECK_EQ(refused, 0);
@@ -38,27 +46,41 @@ inline int AwaitSignal() {
   return signal;
 }
 
-/// SIGINT and SIGTERM end the process with exit code 128 + signal while this lives; before and after, they
-/// are blocked. A handler, because process 1 of a container does not get signals that have none.
+/// SIGINT and SIGTERM end the process with exit code 128 + signal while this lives, also one that came
+/// before; one that comes as it ends waits for AwaitSignal. REQUIRES: they are blocked. Its thread is
+/// "signals".
 class ScopedDeadlySignals {
  public:
-  ScopedDeadlySignals() {
-    Set([](int signal) { _exit(128 + signal); }, SIG_UNBLOCK);
+  ScopedDeadlySignals() : over_(eventfd(0, EFD_CLOEXEC)) {
+    const sigset_t set = EndingSignals();
+    signals_ = signalfd(-1, &set, SFD_CLOEXEC);
+    NUMOE_CHECK(over_ >= 0 && signals_ >= 0) << errno;
+    watcher_ = std::thread([this] { Watch(); });
   }
   ScopedDeadlySignals(const ScopedDeadlySignals&) = delete;
   ScopedDeadlySignals& operator=(const ScopedDeadlySignals&) = delete;
-  ~ScopedDeadlySignals() { Set(SIG_DFL, SIG_BLOCK); }
+  ~ScopedDeadlySignals() {
+    const uint64_t one = 1;
+    NUMOE_CHECK_EQ(write(over_, &one, sizeof one), static_cast<ssize_t>(sizeof one));
+    watcher_.join();
+    close(over_);
+    close(signals_);
+  }
 
  private:
-  static void Set(void (*handler)(int), int mask) {
-    sigset_t set;
-    sigemptyset(&set);
-    for (const int signal : {SIGINT, SIGTERM}) {
-      sigaddset(&set, signal);
-      std::signal(signal, handler);
-    }
-    pthread_sigmask(mask, &set, nullptr);
+  void Watch() const {
+    pthread_setname_np(pthread_self(), "signals");
+    pollfd events[] = {{over_, POLLIN, 0}, {signals_, POLLIN, 0}};
+    while (poll(events, 2, -1) < 0) NUMOE_CHECK_EQ(errno, EINTR);
+    if (events[0].revents != 0) return;
+    signalfd_siginfo info = {};
+    const bool whole = read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info);
+    _exit(128 + (whole ? static_cast<int>(info.ssi_signo) : SIGTERM));
   }
+
+  const int over_;
+  int signals_ = -1;
+  std::thread watcher_;
 };
 
 }  // namespace numoe

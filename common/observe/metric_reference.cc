@@ -40,15 +40,20 @@ std::string MetricReference() {
       "its "
       "start; one with labels has the\nseries that have occurred, and those of workers and of reasons from "
       "the "
-      "start.\n\n"
+      "start. A scraper gets Prometheus' text or OpenMetrics 1.0, and gzip, as its Accept headers ask; only "
+      "OpenMetrics has\nexemplars: the traces of requests in the buckets of `numoe_request_duration_seconds` "
+      "and "
+      "`numoe_time_to_first_token_seconds`.\n\n"
       "| metric | type | daemon | labels | what it is |\n|---|---|---|---|---|\n";
   for (const Row& row : kRows)
     text +=
         fmt::format("| `{}` | {} | {} | {} | {} |\n", row.name, row.type, row.daemon, row.labels, row.help);
   text +=
-      "\n## vLLM's names\n\n"
-      "The coordinator's metrics under the names that dashboards and autoscalers know, with the labels "
-      "`model_name` and\n`engine=\"0\"`.\n\n| vLLM's | NUMoE's | labels renamed |\n|---|---|---|\n";
+      "\n## Names of vLLM and SGLang\n\n"
+      "The coordinator's metrics under the names that dashboards, autoscalers and endpoint pickers know, "
+      "with "
+      "the labels\n`model_name` and `engine=\"0\"` (vLLM) or `engine_type=\"unified\"` (SGLang).\n\n"
+      "| theirs | NUMoE's | labels renamed |\n|---|---|---|\n";
   for (const AliasRow& alias : kAliasRows) {
     const std::string renamed =
         alias.label.empty() ? "" : fmt::format("{} is {}", alias.label, alias.alias_label);

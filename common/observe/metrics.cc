@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <iterator>
 #include <string_view>
 
 #include "common/base/check.h"
 #include "common/base/mutex.h"
+#include "common/observe/metric_aliases.h"
+#include "common/observe/open_metrics.h"
+#include "common/observe/process_metrics.h"
 #include "prometheus/collectable.h"
 #include "prometheus/text_serializer.h"
 
@@ -20,7 +24,7 @@ struct MetricSpec {
   std::string_view help;
 };
 
-enum class Buckets : uint8_t { kMicroseconds, kMilliseconds, kPowersOfTwo };
+enum class Buckets : uint8_t { kFew, kManyTokens, kMicroseconds, kMilliseconds, kPowersOfTwo };
 struct HistogramSpec {
   MetricSpec metric;
   Buckets buckets;
@@ -36,32 +40,6 @@ constexpr HistogramSpec kHistograms[] = {NUMOE_METRICS(NUMOE_NOTHING, NUMOE_NOTH
 constexpr std::string_view kNames[] = {NUMOE_METRICS(NUMOE_NAME, NUMOE_NAME, NUMOE_NAME)};
 
 static_assert(std::size(kNames) == std::size(kCounters) + std::size(kGauges) + std::size(kHistograms));
-struct AliasSpec {
-  std::string_view name, ours, label, alias_label;
-};
-#define NUMOE_ALIAS(name, ours, label, alias_label) {name, ours, label, alias_label},
-constexpr AliasSpec kAliases[] = {NUMOE_METRIC_ALIASES(NUMOE_ALIAS)};
-
-constexpr bool AliasesExist() {
-  return std::all_of(std::begin(kAliases), std::end(kAliases), [](const AliasSpec& alias) {
-    return std::find(std::begin(kNames), std::end(kNames), alias.ours) != std::end(kNames);
-  });
-}
-static_assert(AliasesExist(), "an alias is of a metric of the list");
-
-prometheus::MetricFamily Renamed(const prometheus::MetricFamily& family, const AliasSpec& alias,
-                                 const std::string& model_name) {
-  prometheus::MetricFamily renamed = family;
-  renamed.name = alias.name;
-  for (prometheus::ClientMetric& metric : renamed.metric) {
-    for (auto& label : metric.label)
-      if (label.name == alias.label) label.name = alias.alias_label;
-    metric.label.push_back({"model_name", model_name});
-    metric.label.push_back({"engine", "0"});
-  }
-  return renamed;
-}
-
 constexpr bool Sorted() {
   for (size_t i = 1; i < std::size(kNames); ++i) {
     if (!(kNames[i - 1] < kNames[i])) return false;
@@ -78,14 +56,32 @@ static_assert(CountersEndInTotal(), "a counter's name ends in _total");
 
 constexpr bool HistogramsEndInTheirUnit() {
   return std::all_of(std::begin(kHistograms), std::end(kHistograms), [](const HistogramSpec& spec) {
-    return spec.metric.name.ends_with(spec.buckets == Buckets::kPowersOfTwo ? "_tokens" : "_seconds");
+    const bool tokens = spec.buckets == Buckets::kPowersOfTwo || spec.buckets == Buckets::kManyTokens;
+    return spec.buckets == Buckets::kFew || spec.metric.name.ends_with(tokens ? "_tokens" : "_seconds");
   });
 }
 static_assert(HistogramsEndInTheirUnit(), "a histogram's name ends in its unit");
 
+// In OpenMetrics a counter's family has its name without _total, and no other family may have that name.
+constexpr bool CountersHaveTheirNamesAlone() {
+  return std::all_of(std::begin(kCounters), std::end(kCounters), [](const MetricSpec& spec) {
+    const std::string_view family = spec.name.substr(0, spec.name.size() - std::string_view("_total").size());
+    return std::find(std::begin(kNames), std::end(kNames), family) == std::end(kNames);
+  });
+}
+static_assert(CountersHaveTheirNamesAlone());
+
 prometheus::Histogram::BucketBoundaries Boundaries(Buckets buckets) {
   prometheus::Histogram::BucketBoundaries bounds;
   switch (buckets) {
+    case Buckets::kFew:
+      bounds = {1, 2, 5, 10, 20};
+      break;
+    case Buckets::kManyTokens:  // 1 to 500,000: from one token to the longest context
+      for (double decade = 1; decade < 1e6; decade *= 10) {
+        for (const double step : {1.0, 2.0, 5.0}) bounds.push_back(decade * step);
+      }
+      break;
     case Buckets::kMicroseconds:  // 10 us to 5 s: from a decode call of a small model to a long prefill call
       for (double decade = 1e-5; decade < 2; decade *= 10) {
         for (const double step : {1.0, 2.0, 5.0}) bounds.push_back(decade * step);
@@ -146,13 +142,15 @@ class Metrics::Collector final : public prometheus::Collectable {
  public:
   explicit Collector(const prometheus::Registry& registry) : registry_(registry) {}
 
+  Exemplars& exemplars() { return exemplars_; }
+
   std::vector<prometheus::MetricFamily> Collect() const override {
     // Held throughout: a refresher or source is never called by two scrapers at a time.
     const MutexLock lock(mutex_);
     for (const auto& refresh : refreshers_) refresh();
     std::vector<prometheus::MetricFamily> families = registry_.Collect();
     for (const Source& source : sources_) families.push_back(Read(source));
-    if (!model_name_.empty()) AddAliases(families);
+    if (!model_name_.empty()) AddAliases(families, model_name_);
     std::sort(families.begin(), families.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
     return families;
   }
@@ -171,15 +169,6 @@ class Metrics::Collector final : public prometheus::Collectable {
   }
 
  private:
-  void AddAliases(std::vector<prometheus::MetricFamily>& families) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const size_t ours = families.size();
-    for (const AliasSpec& alias : kAliases) {
-      for (size_t i = 0; i < ours; ++i)
-        if (families[i].name == alias.ours) families.push_back(Renamed(families[i], alias, model_name_));
-    }
-  }
-
   struct Source {
     MetricSpec spec;
     prometheus::MetricType type;  // counter or gauge
@@ -200,6 +189,7 @@ class Metrics::Collector final : public prometheus::Collectable {
   }
 
   const prometheus::Registry& registry_;
+  Exemplars exemplars_;
   mutable Mutex mutex_;
   std::vector<std::function<void()>> refreshers_ ABSL_GUARDED_BY(mutex_);
   std::vector<Source> sources_ ABSL_GUARDED_BY(mutex_);
@@ -225,6 +215,7 @@ Metrics::Metrics(MetricOwner daemon) : daemon_(daemon), collector_(std::make_sha
     histograms_.push_back(mine && spec.metric.labels.empty() ? &family->Add({}, Boundaries(spec.buckets))
                                                              : nullptr);
   }
+  ExposeProcess(*this);
 }
 
 Metrics::~Metrics() = default;
@@ -276,8 +267,19 @@ void Metrics::Expose(GaugeId id, std::function<void(SampleSink)> source) {
 
 void Metrics::ServeAliases(const std::string& model_name) { collector_->SetModelName(model_name); }
 
+void Metrics::AddExemplar(HistogramId id, double value, const std::string& trace_id) {
+  const HistogramSpec& spec = kHistograms[static_cast<size_t>(id)];
+  NUMOE_CHECK(spec.metric.labels.empty()) << spec.metric.name << " has labels";
+  collector_->exemplars().Add(spec.metric.name, Boundaries(spec.buckets),
+                              {.trace_id = trace_id, .value = value, .at = std::chrono::system_clock::now()});
+}
+
 std::string Metrics::Serialise() const {
   return prometheus::TextSerializer().Serialize(collector_->Collect());
+}
+
+std::string Metrics::SerialiseOpenMetrics() const {
+  return ToOpenMetrics(collector_->Collect(), collector_->exemplars());
 }
 
 }  // namespace numoe

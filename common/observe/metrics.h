@@ -1,5 +1,5 @@
 // Metrics: one daemon's counters, gauges and histograms, named in metric_list.h and served in Prometheus text
-// format.
+// format or as OpenMetrics, with what the process takes of the machine (process_metrics.h).
 //
 // All metrics of the daemon exist from the start, so a dashboard sees zeros and not holes. Metrics without
 // labels are reached by their enum (an array index). A metric with labels gives out one series per set of
@@ -83,12 +83,16 @@ class Metrics {
   void Expose(CounterId id, std::function<void(SampleSink)> source);
   void Expose(GaugeId id, std::function<void(SampleSink)> source);
 
-  /// From now on the metrics of NUMOE_METRIC_ALIASES are served under vLLM's names too, with the labels that
-  /// its dashboards choose by: model_name, and engine "0". Once, before the first scrape.
+  /// The trace of a request that a histogram without labels has counted with this value.
+  void AddExemplar(HistogramId id, double value, const std::string& trace_id);
+
+  /// From now on the metrics of NUMOE_METRIC_ALIASES are served under vLLM's and SGLang's names, too
+  /// (metric_aliases.h). Once, before the first scrape.
   void ServeAliases(const std::string& model_name);
 
-  /// The body of /metrics: Prometheus text exposition format 0.0.4.
+  /// The body of /metrics (metrics_answer.h): Prometheus text exposition format 0.0.4, or OpenMetrics 1.0.
   std::string Serialise() const;
+  std::string SerialiseOpenMetrics() const;
 
  private:
   class Collector;

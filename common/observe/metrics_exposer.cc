@@ -8,6 +8,8 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <list>
@@ -17,6 +19,7 @@
 
 #include "common/base/check.h"
 #include "common/base/file_descriptor.h"
+#include "common/observe/metrics_answer.h"
 
 namespace numoe {
 namespace {
@@ -43,6 +46,20 @@ std::string Answer(std::string_view status, std::string_view headers, std::strin
                      body.size(), with_body ? body : "");
 }
 
+// The value of the header of this name, which is in lower case; "": there is none.
+std::string_view HeaderOf(std::string_view head, std::string_view name) {
+  for (size_t at = head.find("\r\n"); at != std::string_view::npos; at = head.find("\r\n", at)) {
+    at += 2;
+    const std::string_view line = head.substr(at, head.find("\r\n", at) - at);
+    const bool is = line.size() > name.size() && line[name.size()] == ':' &&
+                    std::equal(name.begin(), name.end(), line.begin(), [](char a, char b) {
+                      return a == std::tolower(static_cast<unsigned char>(b));
+                    });
+    if (is) return line.substr(name.size() + 1);
+  }
+  return "";
+}
+
 // To a request whose head is `head`.
 std::string AnswerTo(std::string_view head, const Metrics& metrics) {
   const std::string_view line = head.substr(0, head.find("\r\n"));
@@ -56,8 +73,13 @@ std::string AnswerTo(std::string_view head, const Metrics& metrics) {
   if (method != "GET" && method != "HEAD") {
     return Answer("405 Method Not Allowed", "Allow: GET, HEAD\r\n", "", with_body);
   }
-  return Answer("200 OK", "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n", metrics.Serialise(),
-                with_body);
+  const MetricsAnswer answer =
+      AnswerScrape(metrics, FormFor(HeaderOf(head, "accept"), HeaderOf(head, "accept-encoding")));
+  const std::string encoding =
+      answer.encoding.empty() ? "" : fmt::format("Content-Encoding: {}\r\n", answer.encoding);
+  const std::string headers =
+      fmt::format("Content-Type: {}\r\n{}Vary: Accept, Accept-Encoding\r\n", answer.type, encoding);
+  return Answer("200 OK", headers, answer.body, with_body);
 }
 
 bool WouldWait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }

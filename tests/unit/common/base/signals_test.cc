@@ -12,18 +12,35 @@ TEST(SignalsDeathTest, EndTheProcessOnlyWhileTheyAreDeadly) {
         {
           BlockSignals();
           const ScopedDeadlySignals deadly;
-          raise(signal);
+          kill(getpid(), signal);
+          pause();
         },
         ::testing::ExitedWithCode(128 + signal), "");
     EXPECT_EXIT(
         {
           BlockSignals();
           { const ScopedDeadlySignals deadly; }
-          raise(signal);
+          kill(getpid(), signal);
           _exit(AwaitSignal() == signal ? 7 : 8);
         },
         ::testing::ExitedWithCode(7), "");
   }
+}
+
+// Such as those that a daemon starts while it loads, and keeps.
+TEST(SignalsDeathTest, ThreadsThatAreStartedMeanwhileLetThemWait) {
+  EXPECT_EXIT(
+      {
+        BlockSignals();
+        std::thread thread;
+        {
+          const ScopedDeadlySignals deadly;
+          thread = std::thread([] { pause(); });
+        }
+        kill(getpid(), SIGTERM);
+        _exit(AwaitSignal() == SIGTERM ? 7 : 8);
+      },
+      ::testing::ExitedWithCode(7), "");
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 namespace numoe {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -191,6 +192,18 @@ TEST(MetricsExposerTest, ServesMetricsOnAPortOfTheKernelsChoice) {
   const std::string reply = HttpGet((*exposer)->port(), "/metrics");
   EXPECT_THAT(reply, HasSubstr("200 OK"));
   EXPECT_THAT(reply, HasSubstr("numoe_threads 16\n"));
+  EXPECT_THAT(reply, HasSubstr("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+  const std::string open = Ask((*exposer)->port(),
+                               "GET /metrics HTTP/1.1\r\nX: accept: no\r\n"
+                               "ACCEPT: application/openmetrics-text\r\n\r\n");
+  EXPECT_THAT(open,
+              HasSubstr("Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"));
+  EXPECT_THAT(open, HasSubstr("numoe_threads 16\n"));
+  EXPECT_THAT(open, EndsWith("# EOF\n"));
+  const std::string packed =
+      Ask((*exposer)->port(), "GET /metrics HTTP/1.1\r\nAccept-Encoding: gzip, deflate\r\n\r\n");
+  EXPECT_THAT(packed, HasSubstr("Content-Encoding: gzip\r\n"));
+  EXPECT_THAT(packed, HasSubstr("\r\n\r\n\x1f\x8b"));
 }
 
 TEST(MetricsExposerTest, SlowAndSilentClientsDoNotKeepAScrapeAway) {

@@ -1,0 +1,40 @@
+// OpenMetrics 1.0: the text of a scrape in the form that has exemplars, which lead from a histogram's bucket
+// to the trace of a request in it.
+//
+// Exemplars are the last of each bucket, of histograms without labels. ToOpenMetrics is a pure function;
+// Exemplars is thread-safe.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "prometheus/metric_family.h"
+
+namespace numoe {
+
+class Exemplars {
+ public:
+  struct Exemplar {
+    std::string trace_id;  // "": there is none
+    double value = 0;
+    std::chrono::system_clock::time_point at;
+  };
+
+  /// `bounds`: the histogram's, sorted; its last bucket is above them.
+  void Add(std::string_view histogram, const std::vector<double>& bounds, const Exemplar& exemplar);
+  /// By bucket; empty: the histogram has had none.
+  std::vector<Exemplar> Of(const std::string& histogram) const;
+
+ private:
+  mutable Mutex mutex_;
+  std::map<std::string, std::vector<Exemplar>, std::less<>> by_histogram_ ABSL_GUARDED_BY(mutex_);
+};
+
+/// Counters' names end in _total.
+std::string ToOpenMetrics(const std::vector<prometheus::MetricFamily>& families, const Exemplars& exemplars);
+
+}  // namespace numoe
