@@ -1,10 +1,10 @@
 // CompiledGrammar and GrammarState: constrain what a sequence may generate, by masks over the vocabulary.
 //
-// A GrammarSource (JSON Schema, any JSON object, regex, choice list, EBNF) is compiled once into an immutable
-// CompiledGrammar that any number of requests share; each sequence has a GrammarState. The engine asks
-// FillMask before sampling and tells Accept what was drawn. CONTRACT.md has the guarantees, what each source
-// supports, and the EBNF dialect. Compile errors are INVALID_ARGUMENT (wrong), UNIMPLEMENTED (not supported)
-// or RESOURCE_EXHAUSTED (beyond a limit); they name the place: a JSON pointer, a byte or a line. A
+// A GrammarSource (JSON Schema, any JSON object, regex, choice list, EBNF, structural tag) is compiled once
+// into an immutable CompiledGrammar that any number of requests share; each sequence has a GrammarState. The
+// engine asks FillMask before sampling and tells Accept what was drawn. CONTRACT.md has the guarantees, what
+// each source supports, and the EBNF dialect. Compile errors are INVALID_ARGUMENT (wrong), UNIMPLEMENTED (not
+// supported) or RESOURCE_EXHAUSTED (beyond a limit); they name the place: a JSON pointer, a byte or a line. A
 // CompiledGrammar is thread-safe, a GrammarState belongs to one thread at a time.
 #pragma once
 
@@ -25,10 +25,10 @@
 namespace numoe::text {
 
 struct GrammarSource {
-  enum class Kind : uint8_t { kJsonSchema, kJsonObject, kRegex, kChoice, kEbnf };
+  enum class Kind : uint8_t { kJsonSchema, kJsonObject, kRegex, kChoice, kEbnf, kStructuralTag };
   Kind kind = Kind::kJsonObject;
-  /// The schema as JSON text, the regular expression, the choices as a JSON array of strings, or the grammar.
-  /// Nothing for kJsonObject.
+  /// The schema or structural tag as JSON text, the regular expression, the choices as a JSON array of
+  /// strings, or the grammar. Nothing for kJsonObject.
   std::string text;
   /// A fixed frame around it: one of `before`, if there are any, comes first, and `after` last. What a tool
   /// call has beside its arguments, say: tokens may reach across, so the frame is part of the grammar.

@@ -155,11 +155,18 @@ class EbnfParser {
   ExprId ParseRepeated() {
     if (e_.size() > limits_.expressions) return Fail("the grammar has too many parts");
     ExprId element = ParseElement();
-    SkipSpaceBeforeOperator();
+    while (error_.ok() && AtOperator()) {
+      if (e_.size() > limits_.expressions) return Fail("the grammar has too many parts");
+      element = ParseOperator(element);
+    }
+    return element;
+  }
+
+  ExprId ParseOperator(ExprId element) {
     if (Take("*")) return e_.Repeat(element, 0, kUnbounded);
     if (Take("+")) return e_.Repeat(element, 1, kUnbounded);
     if (Take("?")) return e_.Repeat(element, 0, 1);
-    if (!Take("{")) return element;
+    Take("{");
     const std::optional<int> min = TakeNumber();
     std::optional<int> max = min;
     SkipSpace();
@@ -173,10 +180,13 @@ class EbnfParser {
     return e_.Repeat(element, *min, *max);
   }
 
-  void SkipSpaceBeforeOperator() {
+  // Does an operator come next? Space before it is skipped: no rule begins with one.
+  bool AtOperator() {
     const size_t begin = at_;
-    while (Peek() == ' ') ++at_;
-    if (Peek() != '*' && Peek() != '+' && Peek() != '?' && Peek() != '{') at_ = begin;
+    SkipSpace();
+    if (!Done() && std::string_view("*+?{").find(Peek()) != std::string_view::npos) return true;
+    at_ = begin;
+    return false;
   }
 
   std::optional<int> TakeNumber() {
@@ -212,17 +222,21 @@ class EbnfParser {
   }
 
   ExprId ParseLiteral() {
+    const size_t begin = at_ - 1;
     std::string bytes;
-    while (!Done() && Peek() != '"' && Peek() != '\n') bytes += EncodeUtf8(TakeCharacter());
-    if (!Take("\"")) return Fail("a literal without its closing '\"'");
-    return e_.Literal(bytes);
+    while (!Done() && Peek() != '"') bytes += EncodeUtf8(TakeCharacter());
+    if (Take("\"")) return e_.Literal(bytes);
+    at_ = begin;
+    return Fail("a literal without its closing '\"'");
   }
 
   ExprId ParseClass() {
+    const size_t begin = at_ - 1;
     const bool negated = Take("^");
     std::vector<CodepointRange> ranges;
-    while (!Done() && Peek() != ']' && Peek() != '\n') {
+    while (!Done() && Peek() != ']') {
       const uint32_t low = TakeCharacter();
+      if (Done()) break;  // an escape that does not exist, or the end of the text
       uint32_t high = low;
       if (Peek() == '-' && Peek(1) != ']' && at_ + 1 < text_.size()) {
         ++at_;
@@ -231,7 +245,10 @@ class EbnfParser {
       }
       ranges.push_back({low, high});
     }
-    if (!Take("]")) return Fail("a class without its closing ']'");
+    if (!Take("]")) {
+      at_ = begin;
+      return Fail("a class without its closing ']'");
+    }
     const CodepointSet set(std::move(ranges));
     return e_.Chars(negated ? set.Complement() : set);
   }

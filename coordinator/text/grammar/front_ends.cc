@@ -46,6 +46,8 @@ absl::StatusOr<RuleId> TranslateText(const GrammarSource& source, const GrammarL
       return TranslateRegex(source.text, limits, expressions);
     case GrammarSource::Kind::kChoice:
       return TranslateChoice(source.text, expressions);
+    case GrammarSource::Kind::kStructuralTag:
+      return TranslateStructuralTag(source.text, limits, expressions);
     case GrammarSource::Kind::kEbnf:
       break;
   }

@@ -19,6 +19,10 @@ absl::StatusOr<RuleId> Translate(const GrammarSource& source, const GrammarLimit
 absl::StatusOr<RuleId> TranslateJsonSchema(std::string_view text, const GrammarLimits& limits,
                                            Expressions& expressions);
 
+/// vLLM's and SGLang's structural tags, as JSON; CONTRACT.md lists the formats.
+absl::StatusOr<RuleId> TranslateStructuralTag(std::string_view text, const GrammarLimits& limits,
+                                              Expressions& expressions);
+
 /// EBNF; CONTRACT.md has the dialect.
 absl::StatusOr<RuleId> TranslateEbnf(std::string_view text, const GrammarLimits& limits,
                                      Expressions& expressions);

@@ -24,6 +24,7 @@ class GrammarCache {
 
   absl::StatusOr<std::shared_ptr<const CompiledGrammar>> Get(const GrammarSource& source);
   size_t size() const;
+  const std::shared_ptr<const GrammarVocabulary>& vocabulary() const { return vocabulary_; }
 
  private:
   struct Entry {

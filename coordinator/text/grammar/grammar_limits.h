@@ -32,7 +32,13 @@ inline constexpr size_t kGrammarWarmStepsMax = 1'000'000;
 // computed each time.
 inline constexpr size_t kGrammarMaskBytesMax = 64ull << 20;
 inline constexpr size_t kGrammarCacheBytesMax = 512ull << 20;  // grammars of past requests
-inline constexpr size_t kGrammarRollbackTokensMax = 64;        // drafted tokens of one speculative step
+// A pattern that is looked for in the text of an answer: a byte costs as many steps as it has states, at
+// most.
+inline constexpr size_t kPatternSourceBytesMax = 4'096;
+inline constexpr size_t kPatternNfaStatesMax = 20'000;
+inline constexpr size_t kPatternDfaStatesMax = 1'000;  // of all patterns of an answer
+inline constexpr size_t kPatternSubsetItemsMax = 200'000;
+inline constexpr size_t kGrammarRollbackTokensMax = 64;  // drafted tokens of one speculative step
 
 }  // namespace numoe::limits
 

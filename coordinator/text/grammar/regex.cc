@@ -62,6 +62,7 @@ class RegexParser {
     return whole;
   }
   Expressions& expressions() { return expressions_; }
+  bool has_anchors() const { return has_anchors_; }
 
  private:
   bool Done() const { return !status_.ok() || at_ >= pattern_.size(); }
@@ -150,14 +151,14 @@ class RegexParser {
   ExprId ParseAtom() {
     if (Take("(")) return ParseGroup();
     if (Take("[")) return One(ParseClass());
-    if (Take("^")) return expressions_.Anchor(ExprKind::kBegin);
-    if (Take("$")) return expressions_.Anchor(ExprKind::kEnd);
+    if (Take("^")) return Anchor(ExprKind::kBegin);
+    if (Take("$")) return Anchor(ExprKind::kEnd);
     if (Take(".")) return One(kLineEnds.Complement());
     if (Peek() == '*' || Peek() == '+' || Peek() == '?')
       return Fail("a quantifier without anything to repeat");
     if (Take("\\")) {
-      if (Take("A")) return expressions_.Anchor(ExprKind::kBegin);
-      if (Take("Z") || Take("z")) return expressions_.Anchor(ExprKind::kEnd);
+      if (Take("A")) return Anchor(ExprKind::kBegin);
+      if (Take("Z") || Take("z")) return Anchor(ExprKind::kEnd);
       if (Peek() == 'b' || Peek() == 'B') return Unsupported("a word boundary");
       if (Peek() >= '1' && Peek() <= '9') return Unsupported("a back reference");
       if (Peek() == 'k') return Unsupported("a back reference");
@@ -165,6 +166,11 @@ class RegexParser {
     }
     const uint32_t c = DecodeUtf8(pattern_, at_);
     return One({{c, c}});
+  }
+
+  ExprId Anchor(ExprKind kind) {
+    has_anchors_ = true;
+    return expressions_.Anchor(kind);
   }
 
   ExprId ParseGroup() {
@@ -317,6 +323,7 @@ class RegexParser {
   Expressions expressions_;
   size_t at_ = 0;
   size_t depth_ = 0;
+  bool has_anchors_ = false;
   absl::Status status_;
 };
 
@@ -333,6 +340,9 @@ absl::StatusOr<std::shared_ptr<const Dfa>> CompileRegex(std::string_view pattern
   RegexParser parser(pattern, encode, limits);
   ASSIGN_OR_RETURN(ExprId expression, parser.Parse());
   Expressions& expressions = parser.expressions();
+  if (match == RegexMatch::kWithin && parser.has_anchors())
+    return absl::UnimplementedError(
+        "an anchor (^ or $) in a pattern that is looked for in a text is not supported");
   if (match == RegexMatch::kSearch) {
     const ExprId any = expressions.Repeat(encode(expressions, CodepointSet::All()), 0, kUnbounded);
     expression = expressions.Sequence({any, expression, any});

@@ -15,12 +15,13 @@
 
 namespace numoe::text::grammar {
 
-enum class RegexMatch : uint8_t { kWhole, kSearch };
+enum class RegexMatch : uint8_t { kWhole, kSearch, kWithin };
 
 /// How a character of a set is written in the text that the machine reads: as UTF-8, or escaped as in JSON.
 using EncodeChars = absl::FunctionRef<ExprId(Expressions&, const CodepointSet&)>;
 
-/// kSearch: texts that contain a match, written in characters that `encode` can write.
+/// kSearch: texts that contain a match, written in characters that `encode` can write. kWithin: matches in
+/// the midst of a text, of which nobody knows where it begins and ends, so that anchors are refused.
 absl::StatusOr<std::shared_ptr<const Dfa>> CompileRegex(std::string_view pattern, RegexMatch match,
                                                         EncodeChars encode, const GrammarLimits& limits);
 

@@ -197,10 +197,9 @@ ExprId SchemaCompiler::Array(const SchemaFacts& facts) {
     const int64_t more_min = std::max<int64_t>(1, facts.items_min - i);
     const int64_t more_max = max == kNoMaximum ? kNoMaximum : max - i;
     const ExprId more = e_.Sequence({json_.Comma(), shared_.CountedItem(item, more_min, more_max)});
-    edges.push_back(
-        {i, end,
-         e_.Repeat(more, shared_.Count(more_min, facts.pointer),
-                   more_max == kNoMaximum ? kUnbounded : shared_.Count(more_max, facts.pointer))});
+    edges.push_back({i, end,
+                     e_.Repeat(more, shared_.Least(more_min, facts.pointer),
+                               SharedCompilation::Greatest(more_max, kCountMax))});
   }
   return e_.Sequence({e_.Literal("["), e_.Graph(std::move(edges), end + 1, end), e_.Literal("]")});
 }
@@ -216,8 +215,8 @@ ExprId SchemaCompiler::UniformArray(ExprId item, int64_t min, int64_t max) {
     return e_.Sequence({open, e_.Graph(std::move(edges), 4, 3), close});
   }
   const ExprId more =
-      e_.Repeat(e_.Sequence({json_.Comma(), item}), shared_.Count(std::max<int64_t>(0, min - 1), "minItems"),
-                max == kNoMaximum ? kUnbounded : shared_.Count(max - 1, "maxItems"));
+      e_.Repeat(e_.Sequence({json_.Comma(), item}), shared_.Least(std::max<int64_t>(0, min - 1), "minItems"),
+                SharedCompilation::Greatest(max - 1, kCountMax));
   const ExprId body = e_.Sequence({item, more});
   return e_.Sequence({open, min == 0 ? e_.Optional(body) : body, close});
 }

@@ -139,7 +139,7 @@ ExprId ObjectCompiler::Expression() {
   const auto declared = static_cast<int64_t>(members.declared.size());
   const bool extra = !e_.IsNever(members.extra);
   int64_t max = facts_.properties_max;
-  if (!extra && max >= declared) max = kNoMaximum;
+  if ((!extra && max >= declared) || max > kCountMax) max = kNoMaximum;
   // Other keys may repeat, and a key that repeats counts once: no more than one of them is relied on.
   const int64_t min = facts_.properties_min <= required ? 0 : facts_.properties_min;
   if (extra && min > required + 1) {
@@ -158,7 +158,7 @@ ExprId ObjectCompiler::ObjectGraph(const Members& members, int64_t min, int64_t 
   NUMOE_DCHECK(0 <= min && min <= max);
   const int count = static_cast<int>(members.declared.size());
   const bool limited = max != kNoMaximum;
-  const int cap = shared_.Count(limited ? max : std::max<int64_t>(1, min), "maxProperties");
+  const int cap = shared_.Least(limited ? max : std::max<int64_t>(1, min), "minProperties");
   if (static_cast<size_t>(count + 1) * static_cast<size_t>(cap + 1) > shared_.limits().nfa_states / 8)
     return shared_.Fail(absl::ResourceExhaustedError("minProperties or maxProperties is too large here"));
   // Where members are counted, the graph has one copy of each for every count.

@@ -44,9 +44,8 @@ StringMachine StringCompiler::Machine(const SchemaFacts& facts) {
   }
   if (facts.length_min > 0 || facts.length_max != kNoMaximum) {
     const ExprId any = EncodeForJson(e_, CodepointSet::All());
-    const ExprId within = e_.Repeat(
-        any, shared_.Count(facts.length_min, facts.pointer),
-        facts.length_max == kNoMaximum ? kUnbounded : shared_.Count(facts.length_max, facts.pointer));
+    const ExprId within = e_.Repeat(any, shared_.Least(facts.length_min, facts.pointer),
+                                    SharedCompilation::Greatest(facts.length_max, kCountMax));
     Narrow(machine, CompileMachine(e_, within, shared_.limits()), Combination::kBoth, facts.pointer);
   }
   return shared_.ok() ? machine : std::make_shared<const Dfa>();
@@ -57,9 +56,8 @@ ExprId StringCompiler::Expression(const SchemaFacts& facts) {
   const bool shaped = !facts.patterns.empty() ||
                       std::any_of(facts.formats.begin(), facts.formats.end(),
                                   [](const SchemaFacts::Text& f) { return FormatRegex(f.text).has_value(); });
-  const int min = shared_.Count(facts.length_min, facts.pointer);
-  const int max =
-      facts.length_max == kNoMaximum ? kUnbounded : shared_.Count(facts.length_max, facts.pointer);
+  const int min = shared_.Least(facts.length_min, facts.pointer);
+  const int max = SharedCompilation::Greatest(facts.length_max, kCharactersMax);
   if (!shaped) return json_.String(min, max);
   std::string name = fmt::format("string {} {}", min, max);
   for (const SchemaFacts::Text& pattern : facts.patterns) name += "\npattern " + pattern.text;

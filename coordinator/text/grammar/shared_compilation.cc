@@ -19,14 +19,19 @@ void SharedCompilation::Absorb(const Schemas& schemas, SchemaFacts& facts) {
     if (status_.ok()) status_ = reader_.Absorb(schema, facts);
 }
 
-int SharedCompilation::Count(int64_t value, const std::string& place) {
-  constexpr int64_t kCountMax = 1'000'000;
+int SharedCompilation::Least(int64_t value, const std::string& place) {
   NUMOE_DCHECK_GE(value, 0);
   if (value > kCountMax) {
-    Fail(absl::ResourceExhaustedError(
-        fmt::format("{}: a length or count of {} is beyond {}", Printable(place), value, kCountMax)));
+    Fail(absl::InvalidArgumentError(
+        fmt::format("{}: no text matches: no context holds the {} that it demands; a minimum is at most {}",
+                    Printable(place), value, kCountMax)));
   }
   return static_cast<int>(std::min(value, kCountMax));
+}
+
+int SharedCompilation::Greatest(int64_t value, int64_t most) {
+  NUMOE_DCHECK(value >= 0 && most <= kCharactersMax);
+  return value > most ? kUnbounded : static_cast<int>(value);
 }
 
 ExprId SharedCompilation::CountedItem(ExprId item, int64_t min, int64_t max) {

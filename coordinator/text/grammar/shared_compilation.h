@@ -14,6 +14,13 @@
 
 namespace numoe::text::grammar {
 
+/// A text with a million items, members or characters of one string is more than a context holds; and what is
+/// counted by copying has fewer long before.
+inline constexpr int64_t kCountMax = 1'000'000;
+/// Characters of strings are counted at run time, so that a bound costs nothing. Tokens of a hundred blanks
+/// bring a million within reach, but never a billion.
+inline constexpr int64_t kCharactersMax = 1'000'000'000;
+
 class SharedCompilation {
  public:
   SharedCompilation(const nlohmann::ordered_json& root, const GrammarLimits& limits, Expressions& expressions)
@@ -31,8 +38,10 @@ class SharedCompilation {
 
   /// What all of `schemas` say, added to `facts`.
   void Absorb(const Schemas& schemas, SchemaFacts& facts);
-  /// A length or count that expressions can repeat; fails above. `place` is where the schema says it.
-  int Count(int64_t value, const std::string& place);
+  /// The least length or count of something: fails above kCountMax. `place` is where the schema says it.
+  int Least(int64_t value, const std::string& place);
+  /// The greatest one; kUnbounded above `most`, where nothing gets.
+  static int Greatest(int64_t value, int64_t most);
   /// `item` for a repetition of `min` to `max` times. Counted repetitions copy what they repeat: a call is a
   /// small copy.
   ExprId CountedItem(ExprId item, int64_t min, int64_t max);

@@ -10,6 +10,9 @@
 
 namespace numoe::text {
 
+/// What a token of an answer is of.
+enum class AnswerPart : uint8_t { kReasoning, kContent, kCalls };
+
 struct AnswerDelta {
   enum class Kind : uint8_t { kReasoning, kContent, kCallBegin, kArguments };
   Kind kind = Kind::kContent;

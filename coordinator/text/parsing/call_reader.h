@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,8 +32,12 @@ class CallReader {
   virtual void Begin() = 0;
   virtual void Head(std::string_view text) = 0;
   virtual void Body(std::string_view text) = 0;
-  /// `closed`: by its mark; otherwise the answer ended inside it.
+  /// `closed`: by its mark, or by a model that ended its turn; otherwise the answer was cut off inside it.
   virtual void End(bool closed) = 0;
+  /// A call begins that no mark encloses: it is over where its own text ends it.
+  virtual void BeginBare() { Begin(); }
+  /// What the body held behind a call that BeginBare began, once that call is over.
+  virtual std::optional<std::string> TakeRest() { return std::nullopt; }
 };
 
 /// The reader for a format other than kNone. Sink and tools must outlive it.

@@ -15,14 +15,28 @@ const ordered_json* Member(const ordered_json& object, const char* name) {
   return it == object.end() ? nullptr : &*it;
 }
 
-// As schemas name them; integers are numbers.
+// As schemas name them, and as programs do that pass on Python's or C's names of their types; integers are
+// numbers. Names with more behind them (uint32, list[str]) are known by their beginnings.
 ValueTypes TypeNamed(const ordered_json& name) {
-  static constexpr std::pair<const char*, ValueTypes> kNames[] = {
-      {"string", kStringValue},   {"number", kNumberValue}, {"integer", kNumberValue},
-      {"boolean", kBooleanValue}, {"null", kNullValue},     {"array", kArrayValue},
-      {"object", kObjectValue}};
+  static constexpr std::pair<std::string_view, ValueTypes> kNames[] = {
+      {"string", kStringValue},  {"str", kStringValue},     {"text", kStringValue},
+      {"varchar", kStringValue}, {"char", kStringValue},    {"boolean", kBooleanValue},
+      {"bool", kBooleanValue},   {"binary", kBooleanValue}, {"null", kNullValue},
+      {"none", kNullValue},      {"array", kArrayValue},    {"arr", kArrayValue},
+      {"tuple", kArrayValue},    {"object", kObjectValue}};
+  static constexpr std::pair<std::string_view, ValueTypes> kBeginnings[] = {
+      {"int", kNumberValue},      {"uint", kNumberValue}, {"long", kNumberValue},  {"short", kNumberValue},
+      {"unsigned", kNumberValue}, {"num", kNumberValue},  {"float", kNumberValue}, {"double", kNumberValue},
+      {"list", kArrayValue},      {"dict", kObjectValue}};
+  if (!name.is_string()) return 0;
+  std::string lower = name.get<std::string>();
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   for (const auto& [known, type] : kNames) {
-    if (name == known) return type;
+    if (lower == known) return type;
+  }
+  for (const auto& [known, type] : kBeginnings) {
+    if (lower.compare(0, known.size(), known) == 0) return type;
   }
   return 0;
 }

@@ -10,6 +10,14 @@ namespace {
 
 bool IsSpace(char c) { return kWhiteSpace.find(c) != std::string_view::npos; }
 
+// A string that holds the object, as APIs write arguments, is that object; any other is its own JSON.
+std::string ArgumentsInString(const std::string& text, const std::string& written) {
+  const std::string_view trimmed = Trimmed(text);
+  if (trimmed.empty()) return "";
+  const absl::StatusOr<nlohmann::ordered_json> json = ParseBoundedJson(trimmed);
+  return json.ok() && json->is_object() ? std::string(trimmed) : written;
+}
+
 }  // namespace
 
 void HermesCallReader::Begin() {
@@ -22,10 +30,11 @@ void HermesCallReader::Begin() {
 }
 
 void HermesCallReader::Body(std::string_view text) {
-  if (!announced_) text_ += text;
-  for (const char c : text) Step(c);
-  if (const std::string out = trimmer_.Push(std::exchange(streamed_, {}), /*hold_end=*/true); !out.empty())
-    sink_.Arguments(out);
+  for (const char c : text) {
+    if (!announced_) text_ += c;
+    Step(c);
+  }
+  FlushStreamed();
 }
 
 void HermesCallReader::End(bool closed) {
@@ -46,6 +55,7 @@ void HermesCallReader::Step(char c) {
     key_ += c;
     return;
   }
+  if (at_ == At::kBehind && c == '{' && !name_.empty()) BeginAnother();
   if (IsSpace(c) || at_ == At::kBehind || at_ == At::kBroken) return;
   if (at_ == At::kObject && c == '{') {
     at_ = At::kKey;
@@ -64,6 +74,19 @@ void HermesCallReader::Step(char c) {
   }
 }
 
+// A second object between the same marks is a second call.
+void HermesCallReader::BeginAnother() {
+  if (!announced_) Announce();
+  FlushStreamed();
+  Begin();
+  text_ = "{";
+}
+
+void HermesCallReader::FlushStreamed() {
+  if (const std::string out = trimmer_.Push(std::exchange(streamed_, {}), /*hold_end=*/true); !out.empty())
+    sink_.Arguments(out);
+}
+
 void HermesCallReader::BeginValue(char c) {
   NUMOE_DCHECK(at_ == At::kValue);
   at_ = c == ',' || c == '}' || c == ']' || c == ':' ? At::kBroken : At::kInValue;
@@ -71,7 +94,9 @@ void HermesCallReader::BeginValue(char c) {
   value_.clear();
   in_string_ = escaped_ = false;
   depth_ = 0;
-  field_ = key_ == "name" ? Field::kName : key_ == "arguments" ? Field::kArguments : Field::kOther;
+  field_ = key_ == "name"                                ? Field::kName
+           : key_ == "arguments" || key_ == "parameters" ? Field::kArguments
+                                                         : Field::kOther;
   // Of two fields of one name the first counts: it may have gone out already.
   const bool again = field_ == Field::kName ? !name_.empty() : announced_ || !arguments_.empty();
   if (again) field_ = Field::kOther;
@@ -113,7 +138,7 @@ void HermesCallReader::EndValue() {
     if (text) name_ = json->get<std::string>();
     if (name_.empty()) at_ = At::kBroken;
   } else {
-    arguments_ = text ? std::string(Trimmed(json->get_ref<const std::string&>())) : value_;
+    arguments_ = text ? ArgumentsInString(json->get_ref<const std::string&>(), value_) : value_;
     if (arguments_.empty() || arguments_ == "null") arguments_ = "{}";
   }
   if (at_ != At::kBroken && !name_.empty() && !arguments_.empty()) Announce();

@@ -1,8 +1,9 @@
 // Hermes' tool calls, as Qwen3 writes them: {"name": NAME, "arguments": JSON} between two marks.
 //
 // The object is read as it comes, so that arguments can stream: they go out as written once the name is
-// known, and are kept where it stands behind them. Arguments that are themselves a JSON string are taken out
-// of it. What is no such object is no call. Source: the chat template published with Qwen3.
+// known, and are kept where it stands behind them. "parameters" is another name of them. Arguments that are
+// a JSON string of an object are taken out of it. A second object is a second call. What is no such object is
+// no call. Source: the chat template published with Qwen3.
 #pragma once
 
 #include "coordinator/text/parsing/call_reader.h"
@@ -26,6 +27,8 @@ class HermesCallReader final : public CallReader {
   void Step(char c);
   void BeginValue(char c);
   void StepInValue(char c);
+  void BeginAnother();
+  void FlushStreamed();
   void EndValue();
   void Announce();
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "coordinator/text/parsing/bare_calls.h"
 
 namespace numoe::text {
 namespace {
@@ -41,19 +42,34 @@ void OutputParser::Push(TokenId token, std::vector<AnswerDelta>& out) {
   if (mark && !IsText(*mark)) {
     FlushText();
     OnMark(*mark);
+    const bool think = mark == Mark::kThinkBegin || mark == Mark::kThinkEnd;
+    last_part_ = think ? AnswerPart::kReasoning : AnswerPart::kCalls;
   } else {
-    if (state_ == State::kReasoning) ++reasoning_tokens_;
-    OnText(decoder_.Push(token));
+    const State before = state_;
+    if (before == State::kReasoning) ++reasoning_tokens_;
+    std::string text = decoder_.Push(token);
+    const bool silent = text.empty();
+    OnText(std::move(text));
+    last_part_ = PartOfText(before, silent);
   }
   out_ = nullptr;
 }
 
-void OutputParser::Finish(std::vector<AnswerDelta>& out) {
+// `silent`: the token ends within a character.
+AnswerPart OutputParser::PartOfText(State before, bool silent) const {
+  if (before == State::kReasoning) return AnswerPart::kReasoning;
+  if (before != State::kContent) return AnswerPart::kCalls;
+  const bool trimmed =
+      !silent && state_ == State::kContent && trimmer_.drops_leading() && !format_.marks.empty();
+  return trimmed ? last_part_ : AnswerPart::kContent;
+}
+
+void OutputParser::Finish(std::vector<AnswerDelta>& out, Ending ending) {
   if (complete_) return;
   out_ = &out;
   FlushText();
   if (InCall()) {
-    EndCall(/*closed=*/false);
+    EndCall(/*closed=*/ending == Ending::kByModel && Headless());
   } else if (state_ == State::kContent) {
     Emit(AnswerDelta::Kind::kContent, trimmer_.Flush());
   }
@@ -98,8 +114,7 @@ void OutputParser::OnMark(Mark mark) {
     state_ = State::kSection;
   } else if (mark == Mark::kCallBegin) {
     reader_->Begin();
-    const bool headless = format_.tools == ToolSyntax::kHermes || format_.tools == ToolSyntax::kQwenCoder;
-    state_ = headless ? State::kBody : State::kHead;
+    state_ = Headless() ? State::kBody : State::kHead;
   } else if (mark == Mark::kSectionEnd && in_section_) {
     in_section_ = false;
     Enter(State::kContent);
@@ -128,6 +143,7 @@ void OutputParser::Enter(State state) {
 void OutputParser::EndCall(bool closed) {
   NUMOE_CHECK(InCall() && reader_ != nullptr);
   reader_->End(closed);
+  bare_ = false;
   if (in_section_) {
     state_ = State::kSection;
   } else {
@@ -138,6 +154,8 @@ void OutputParser::EndCall(bool closed) {
 
 void OutputParser::OnText(std::string text) {
   if (text.empty()) return;
+  if (format_.tools == ToolSyntax::kQwenCoder && reader_ != nullptr)
+    return OnTextWithBareCalls(std::move(text));
   if (format_.spelled.empty() || InCall()) return Route(text);
   spelled_ += text;
   for (;;) {
@@ -157,6 +175,35 @@ void OutputParser::OnText(std::string text) {
   const size_t keep = HalfMark(spelled_, format_.spelled);
   Route(std::string_view(spelled_).substr(0, spelled_.size() - keep));
   spelled_.erase(0, spelled_.size() - keep);
+}
+
+void OutputParser::OnTextWithBareCalls(std::string text) {
+  if (state_ != State::kContent) {
+    Route(text);  // what it holds behind a bare call is then in spelled_
+  } else {
+    spelled_ += text;
+  }
+  while (state_ == State::kContent && !spelled_.empty()) {
+    const BareCall next = FindBareCall(spelled_, options_.tools);
+    NUMOE_DCHECK_LE(next.text_bytes, spelled_.size());
+    Route(std::string_view(spelled_).substr(0, next.text_bytes));
+    spelled_.erase(0, next.text_bytes);
+    if (!next.found) return;
+    BeginSection();
+    reader_->BeginBare();
+    state_ = State::kBody;
+    bare_ = true;
+    Route(std::exchange(spelled_, {}));
+  }
+}
+
+void OutputParser::OnBody(std::string_view text) {
+  reader_->Body(text);
+  if (!bare_) return;
+  std::optional<std::string> rest = reader_->TakeRest();
+  if (!rest) return;
+  EndCall(/*closed=*/true);
+  if (!complete_) spelled_ = *std::move(rest);
 }
 
 // A character or a spelled mark that stayed unfinished is text after all.
@@ -180,7 +227,7 @@ void OutputParser::Route(std::string_view text) {
       NUMOE_DCHECK(reader_ != nullptr);
       return reader_->Head(text);
     case State::kBody:
-      return reader_->Body(text);
+      return OnBody(text);
   }
 }
 
@@ -193,6 +240,8 @@ void OutputParser::Emit(AnswerDelta::Kind kind, std::string text) {
 
 void OutputParser::BeginCall(const std::string& name) {
   NUMOE_CHECK(out_ != nullptr && !name.empty());
+  dropped_ = !options_.parallel_calls && calls_ > 0;  // a second one between the same marks
+  if (dropped_) return;
   const int call = calls_++;
   Append({.kind = AnswerDelta::Kind::kCallBegin,
           .call = call,
@@ -203,7 +252,7 @@ void OutputParser::BeginCall(const std::string& name) {
 
 void OutputParser::Arguments(std::string_view text) {
   NUMOE_CHECK_GT(calls_, 0);
-  Emit(AnswerDelta::Kind::kArguments, std::string(text));
+  if (!dropped_) Emit(AnswerDelta::Kind::kArguments, std::string(text));
 }
 
 void OutputParser::NoCall(std::string_view text) {

@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/json/json_reader.h"
+#include "coordinator/text/parsing/python_literal.h"
 #include "coordinator/text/parsing/trimmer.h"
 
 namespace numoe::text {
@@ -38,15 +39,21 @@ std::string_view WithoutLineBreak(std::string_view text) {
   return text;
 }
 
-// `text` as JSON of one of the types. Qwen sometimes writes Python's names of the constants.
+// `text` as JSON of one of the types; the model writes Python's literals at times.
 std::string Typed(std::string_view text, ValueTypes types) {
   const std::string_view trimmed = Trimmed(text);
-  if ((types & kBooleanValue) != 0 && trimmed == "True") return "true";
-  if ((types & kBooleanValue) != 0 && trimmed == "False") return "false";
-  if ((types & kNullValue) != 0 && trimmed == "None") return "null";
-  const absl::StatusOr<ordered_json> json = ParseBoundedJson(trimmed);
-  const bool fits = json.ok() && ((types & ValueTypeOf(*json)) != 0 || (types & kStringValue) == 0);
-  return fits ? std::string(trimmed) : "\"" + Escaped(text) + "\"";
+  const auto fits = [types](std::string_view written) {
+    const absl::StatusOr<ordered_json> json = ParseBoundedJson(written);
+    return json.ok() && ((types & ValueTypeOf(*json)) != 0 || (types & kStringValue) == 0);
+  };
+  if (fits(trimmed)) return std::string(trimmed);
+  if ((types & kBooleanValue) != 0) {
+    std::string lower(trimmed.substr(0, 6));
+    for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (lower == "true" || lower == "false") return lower;
+  }
+  if (const std::optional<std::string> json = JsonOfPythonLiteral(trimmed); json && fits(*json)) return *json;
+  return "\"" + Escaped(text) + "\"";
 }
 
 }  // namespace
@@ -58,7 +65,19 @@ void QwenCoderCallReader::Begin() {
   name_.clear();
   tool_ = nullptr;
   announced_ = false;
+  bare_ = false;
   keys_.clear();
+}
+
+void QwenCoderCallReader::BeginBare() {
+  Begin();
+  bare_ = true;
+}
+
+std::optional<std::string> QwenCoderCallReader::TakeRest() {
+  NUMOE_DCHECK(bare_);
+  if (at_ != At::kBehind) return std::nullopt;
+  return std::exchange(pending_, {});
 }
 
 void QwenCoderCallReader::Body(std::string_view text) {
@@ -97,11 +116,28 @@ bool QwenCoderCallReader::Step() {
     case At::kValue:
       return StepValue();
     case At::kBehind:
+      return StepBehind();
     case At::kBroken:
       pending_.clear();
       return false;
   }
   return false;
+}
+
+// Another call between the same marks; anything else there means nothing.
+bool QwenCoderCallReader::StepBehind() {
+  if (bare_) return false;
+  const size_t tag = pending_.find('<');
+  pending_.erase(0, std::min(tag, pending_.size()));
+  if (pending_.empty() || IsPartOf(pending_, kFunctionTag)) return false;
+  if (Begins(pending_, kFunctionTag)) {
+    std::string next = std::exchange(pending_, {});
+    Begin();
+    text_ = pending_ = std::move(next);
+  } else {
+    pending_.erase(0, 1);
+  }
+  return true;
 }
 
 bool QwenCoderCallReader::StepName() {
@@ -132,6 +168,7 @@ bool QwenCoderCallReader::StepBetween() {
     pending_.erase(0, kParameterTag.size());
     at_ = At::kKey;
   } else if (Begins(pending_, kFunctionEnd)) {
+    pending_.erase(0, kFunctionEnd.size());
     Close();
   } else {
     pending_.erase(0, pending_.find('<', 1));  // a slip that means nothing
@@ -159,6 +196,8 @@ bool QwenCoderCallReader::StepValue() {
       pending_.erase(0, 2);
     } else if (pending_[0] == '\n') {
       pending_.erase(0, 1);
+    } else {
+      in_line_ = true;
     }
     begun_ = true;
   }
@@ -184,11 +223,13 @@ QwenCoderCallReader::ValueEnd QwenCoderCallReader::FindValueEnd() const {
     if (Begins(tag, kParameterEnd)) return {at, at + kParameterEnd.size(), true};
     bool undecided = IsPartOf(tag, kParameterEnd) || IsPartOf(tag, kFunctionEnd);
     if (Begins(tag, kFunctionEnd)) {
-      undecided = tag.size() <= kTagBytesMax &&
-                  tag.find_first_not_of(kWhiteSpace, kFunctionEnd.size()) == std::string_view::npos;
+      const size_t behind = std::min(tag.find_first_not_of(kWhiteSpace, kFunctionEnd.size()), tag.size());
+      const std::string_view next = tag.substr(behind);
+      if (!bare_ && Begins(next, kFunctionTag)) return {at, at, true};
+      undecided = behind <= kTagBytesMax && (next.empty() || (!bare_ && IsPartOf(next, kFunctionTag)));
     }
     const bool line = at > 0 && text[at - 1] == '\n';  // held back with the break, so it can be seen
-    if (line && IsNextParameter(tag, undecided)) return {at, at, true};
+    if ((line || in_line_) && IsNextParameter(tag, undecided)) return {at, at, true};
     if (undecided) return {at, at, false};
   }
   return {text.size(), text.size(), false};
@@ -196,7 +237,7 @@ QwenCoderCallReader::ValueEnd QwenCoderCallReader::FindValueEnd() const {
 
 bool QwenCoderCallReader::IsNextParameter(std::string_view tag, bool& undecided) const {
   if (IsPartOf(tag, kParameterTag)) undecided = true;
-  if (!Begins(tag, kParameterTag) || tool_ == nullptr) return false;
+  if (!Begins(tag, kParameterTag)) return false;
   const std::string_view head = tag.substr(0, kTagBytesMax);
   const size_t end = head.find_first_of(">\n");
   if (end == std::string_view::npos) {
@@ -207,12 +248,12 @@ bool QwenCoderCallReader::IsNextParameter(std::string_view tag, bool& undecided)
   const auto has = [&](const std::vector<std::string>& names) {
     return std::find(names.begin(), names.end(), key) != names.end();
   };
-  return head[end] == '>' && has(tool_->properties) && !has(keys_);
+  return head[end] == '>' && !key.empty() && (tool_ == nullptr || has(tool_->properties)) && !has(keys_);
 }
 
 void QwenCoderCallReader::BeginValue(const std::string& key) {
   NUMOE_DCHECK(!key.empty());
-  begun_ = false;
+  begun_ = in_line_ = false;
   value_.clear();
   dropped_ = std::find(keys_.begin(), keys_.end(), key) != keys_.end();
   if (dropped_) return;  // of two the first counts: it has gone out

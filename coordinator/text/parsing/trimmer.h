@@ -28,6 +28,8 @@ class Trimmer {
   std::string Flush() { return begun_ || keep_leading_ ? std::exchange(held_, {}) : std::string(); }
   /// Something other than white space has come.
   bool begun() const { return begun_; }
+  /// Nothing but leading white space has come, and it is dropped.
+  bool drops_leading() const { return !begun_ && !keep_leading_; }
 
  private:
   const std::string_view end_;

@@ -32,13 +32,80 @@ TEST(EbnfTest, Elements) {
   Check("root ::= a-b c_d e.f\na-b ::= \"1\"\nc_d ::= \"2\"\ne.f ::= \"3\"", {"123"}, {"12"});
 }
 
+// What llama.cpp's parser of GBNF takes besides.
+TEST(EbnfTest, LayoutAndOperatorsOfGbnf) {
+  Check("root ::= (\n  \"a\" # one\n  | \"b\"\n  *\n)+\n", {"a", "", "ab", "bba"}, {"c"});
+  Check("root ::= \"a\"+? \"x\"", {"x", "ax", "aax"}, {"a"});
+  Check("root ::= (\"ab\"{2}){1,2}", {"abab", "abababab"}, {"ab", "ababab"});
+  Check("root ::= \"a\nb\" [\n\t ]", {"a\nb ", "a\nb\n"}, {"ab "});
+  Check("root ::= [^\\x00-\\x7F] [\\u4e00-\\u9fff] [\\U0001F600-\\U0001F64F]", {"é日😀"}, {"a日😀", "é日x"});
+  Check("root\t::=\r\n \"a\"\r\n | x\r\nx ::= \"b\"", {"a", "b"}, {"x"});
+}
+
+// Grammars of the kinds that llama.cpp publishes, written anew.
+TEST(EbnfTest, PublishedKindsOfGbnf) {
+  Check(R"gbnf(
+root   ::= object
+value  ::= object | array | string | number | ("true" | "false" | "null") ws
+object ::=
+  "{" ws (
+            string ":" ws value
+    ("," ws string ":" ws value)*
+  )? "}" ws
+array  ::= "[" ws ( value ("," ws value)* )? "]" ws
+string ::= "\"" ( [^"\\\x7F\x00-\x1F] | "\\" (["\\bfnrt] | "u" [0-9a-fA-F]{4}) )* "\"" ws
+number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [0-9] [1-9]{0,15})? ws
+ws ::= | " " | "\n" [ \t]{0,20}
+)gbnf",
+        {R"({})", "{\"a\": [1, -2.5e3, \"x\\u00e9\"],\n  \"b\":{\"c\":null}}"},
+        {"[]", "{\"a\"}", "{\"a\":01}", "{a:1}"});
+  Check(R"gbnf(root  ::= (expr "=" ws term "\n")+
+expr  ::= term ([-+*/] term)*
+term  ::= ident | num | "(" ws expr ")" ws
+ident ::= [a-z] [a-z0-9_]* ws
+num   ::= [0-9]+ ws
+ws    ::= [ \t\n]*)gbnf",
+        {"1+2=3\n", "x = 2\n\n", "(a1 +2) *b = c\nd=1\n"}, {"1+=3\n", "1=2"});
+  Check(R"gbnf(root ::= item+
+# Excludes line breaks of every kind
+item ::= "- " [^\r\n\x0b\x0c\x85\u2028\u2029]+ "\n")gbnf",
+        {"- a\n", "- milk\n- eggs, 12\n"}, {"a\n", "- a", "- \n", "- a\u2028\n"});
+  Check(R"gbnf(root ::= "1. " move " " move "\n" ([1-9] [0-9]? ". " move " " move "\n")+
+move ::= (pawn | nonpawn | castle) [+#]?
+nonpawn ::= [NBKQR] [a-h]? [1-8]? "x"? [a-h] [1-8]
+pawn ::= ([a-h] "x")? [a-h] [1-8] ("=" [NBKQR])?
+castle ::= "O-O" "-O"?)gbnf",
+        {"1. e4 e5\n2. Nf3 Nc6\n", "1. d4 d5\n2. O-O-O exd8=Q+\n"}, {"1. e4 e5\n", "1. e9 e5\n2. a1 a2\n"});
+  Check(R"gbnf(root ::= jp-char+ ([ \t\n] jp-char+)*
+jp-char ::= hiragana | katakana | punctuation | cjk
+hiragana ::= [ぁ-ゟ]
+katakana ::= [ァ-ヿ]
+punctuation ::= [、-〾]
+cjk ::= [一-鿿])gbnf",
+        {"こんにちは 世界", "カタカナ、ひらがな。"}, {"hello", "こ x", " こ"});
+  Check(R"gbnf(root ::= (declaration)*
+declaration ::= dataType identifier "(" parameter? ")" "{" statement* "}"
+dataType ::= "int" ws | "float" ws | "char" ws
+identifier ::= [a-zA-Z_] [a-zA-Z_0-9]*
+parameter ::= dataType identifier
+statement ::= dataType identifier ws "=" ws expression ";" | identifier ws "=" ws expression ";" | "return" ws expression ";" | "while" "(" expression relation expression ")" "{" statement* "}" | "//" [^\n]* "\n"
+relation ::= "<=" | "<" | "==" | "!=" | ">=" | ">"
+expression ::= term (("+" | "-") term)*
+term ::= factor (("*" | "/") factor)*
+factor ::= identifier | [0-9]+ | "-" factor | "(" expression ")"
+ws ::= ([ \t\n]+))gbnf",
+        {"", "int f(int a){int b = a+1;return b*(2-a);}int g(){//x\n}", "char m(){while(a<=3){a = a+1;}}"},
+        {"int f", "int f(){return 1}", "double f(){}"});
+}
+
 TEST(EbnfTest, Recursion) {
   Check("root ::= \"(\" root \")\" root | \"\"", {"", "()", "(())()"}, {"(", ")(", "())"});
   Check("root ::= item \",\" root | item\nitem ::= [0-9]+", {"1", "12,3,4"}, {"1,", ",1"});
   Check("root ::= root \"+\" term | term\nterm ::= [0-9] | \"(\" root \")\"", {"1", "1+2+3", "(1+2)+3"},
         {"+1", "1+", "(1"});
   Check(
-      "root ::= expr\nexpr ::= term ([-+*/] term)*\nterm ::= \"-\"? num | \"(\" expr \")\"\nnum ::= [0-9]+ "
+      "root ::= expr\nexpr ::= term ([-+*/] term)*\nterm ::= \"-\"? num | \"(\" expr \")\"\nnum ::= "
+      "[0-9]+ "
       "(\".\" [0-9]+)?",
       {"1", "-1.5*(2+3)", "((1))/2"}, {"1*", "()", "1..2"});
   Check("root ::= \"a\" root \"a\" | \"b\" root \"b\" | \"c\"", {"c", "abcba", "aaacaaa"}, {"abcab", "aa"});
@@ -84,12 +151,14 @@ TEST(EbnfTest, ErrorsGiveLineAndColumn) {
   EXPECT_THAT(error(""), HasSubstr("no rule named root"));
   EXPECT_THAT(error("root ::= \"a\"\nroot ::= \"b\""),
               HasSubstr("line 2, column 1: rule root is defined twice"));
-  EXPECT_THAT(error("root ::= \"a"), HasSubstr("closing '\"'"));
-  EXPECT_THAT(error("root ::= [a"), HasSubstr("closing ']'"));
+  EXPECT_THAT(error("root ::= \"a"), HasSubstr("line 1, column 10: a literal without its closing '\"'"));
+  EXPECT_THAT(error("root ::= \"a\"\nx ::= [a"),
+              HasSubstr("line 2, column 7: a class without its closing ']'"));
   EXPECT_THAT(error("root ::= (\"a\""), HasSubstr("found the end, expected ')'"));
   EXPECT_THAT(error("root ::= \"a\")"), HasSubstr("found ')'"));
   EXPECT_THAT(error("root = \"a\""), HasSubstr("expected a rule"));
   EXPECT_THAT(error("root ::= [\\d]"), HasSubstr("escape that does not exist"));
+  EXPECT_THAT(error("root ::= [\\d-z]"), HasSubstr("escape that does not exist"));
   EXPECT_THAT(error("root ::= \"a\"{3,1}"), HasSubstr("expected a repetition"));
   EXPECT_THAT(error("root ::= <[12]>"), HasSubstr("token element"));
   EXPECT_THAT(error("root ::= TagDispatch((\"a\", b))"), HasSubstr("the macro TagDispatch"));

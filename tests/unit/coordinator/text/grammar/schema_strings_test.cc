@@ -43,6 +43,20 @@ TEST(SchemaStringsTest, KeywordsNarrowEachOther) {
        {R"({"type":"string","format":"int64"})", {"\"whatever\""}, {"1"}}});
 }
 
+TEST(SchemaStringsTest, BoundsOutOfReachAreNone) {
+  for (const char* schema :
+       {R"({"type":"string","maxLength":5000000})", R"({"type":"string","maxLength":1e15})",
+        R"({"type":"string","pattern":"^[a-z]*$","maxLength":5000000})",
+        R"({"type":"array","items":{"type":"string"},"maxItems":5000000})",
+        R"({"type":"array","prefixItems":[{"type":"string"}],"items":true,"maxItems":5000000})",
+        R"({"type":"object","additionalProperties":{"type":"null"},"maxProperties":5000000})"})
+    EXPECT_NE(Compiled(Kind::kJsonSchema, schema), nullptr) << schema;
+  for (const char* schema :
+       {R"({"type":"string","minLength":5000000})", R"({"type":"array","minItems":5000000})",
+        R"({"type":"string","minLength":5000000,"maxLength":6000000})"})
+    EXPECT_THAT(CompileError(Kind::kJsonSchema, schema), HasSubstr("no context holds the")) << schema;
+}
+
 TEST(SchemaStringsTest, AStringHoldsWhereAllKeywordsDo) {
   Strings s(R"({"pattern":"^a","maxLength":2})");
   EXPECT_TRUE(s.compiler.Holds("a\"", s.facts)) << "it counts as one character";

@@ -33,11 +33,17 @@ TEST_F(SharedCompilationTest, NothingIsReadAfterAnError) {
   EXPECT_EQ(after.length_min, 0);
 }
 
-TEST_F(SharedCompilationTest, CountsThatAreTooLargeFailWithTheirPlace) {
-  EXPECT_EQ(shared_.Count(1'000'000, "#/a"), 1'000'000);
+TEST_F(SharedCompilationTest, MinimaOutOfReachFailWithTheirPlace) {
+  EXPECT_EQ(shared_.Least(1'000'000, "#/a"), 1'000'000);
   EXPECT_TRUE(shared_.ok());
-  EXPECT_EQ(shared_.Count(1'000'001, "#/b"), 1'000'000);
-  EXPECT_THAT(shared_.status().message(), HasSubstr("#/b: a length or count of 1000001 is beyond 1000000"));
+  EXPECT_EQ(shared_.Least(1'000'001, "#/b"), 1'000'000);
+  EXPECT_THAT(shared_.status().message(), HasSubstr("#/b: no text matches: no context holds the 1000001"));
+}
+
+TEST_F(SharedCompilationTest, MaximaOutOfReachAreNone) {
+  EXPECT_EQ(SharedCompilation::Greatest(1'000'000, kCountMax), 1'000'000);
+  EXPECT_EQ(SharedCompilation::Greatest(1'000'001, kCountMax), kUnbounded);
+  EXPECT_EQ(SharedCompilation::Greatest(kNoMaximum, kCharactersMax), kUnbounded);
 }
 
 TEST_F(SharedCompilationTest, WhatIsCopiedForItsCountIsARule) {

@@ -26,7 +26,7 @@ TEST(DeclaredToolsTest, TypesThatSchemasName) {
   const auto tools = ReadDeclaredTools(ordered_json::parse(R"([{"function": {"name": "f", "parameters": {
     "$defs": {"a": {"type": "array"}, "loop": {"$ref": "#/$defs/loop"}}, "properties": {
     "s": {"type": "string"}, "i": {"type": "integer"}, "either": {"type": ["number", "null", 5]}, "none": {},
-    "odd": {"type": "text"}, "any": {"anyOf": [{"type": "boolean"}, {"$ref": "#/$defs/a"}]}, "e": {"enum": ["x", 1]},
+    "odd": {"type": "colour"}, "any": {"anyOf": [{"type": "boolean"}, {"$ref": "#/$defs/a"}]}, "e": {"enum": ["x", 1]},
     "c": {"const": {}}, "ref": {"$ref": "#/$defs/a"}, "lost": {"$ref": "#/$defs/z"}, "loop": {"$ref": "#/$defs/loop"},
     "far": {"$ref": "http://x"}, "true": true}}}}])"));
   ASSERT_EQ(tools.size(), 1u);
@@ -38,6 +38,24 @@ TEST(DeclaredToolsTest, TypesThatSchemasName) {
                                                       {"c", kObjectValue},
                                                       {"ref", kArrayValue}};
   EXPECT_EQ(tools[0].types, expected);
+}
+
+TEST(DeclaredToolsTest, TypesByTheNamesOfOtherLanguages) {
+  const auto type_of = [](const std::string& name) {
+    const auto tools = ReadDeclaredTools(
+        {{{"function", {{"name", "f"}, {"parameters", {{"properties", {{"x", {{"type", name}}}}}}}}}}});
+    return tools.at(0).types.count("x") == 0 ? ValueTypes{0} : tools[0].types.at("x");
+  };
+  for (const char* name : {"str", "String", "text", "varchar", "char"})
+    EXPECT_EQ(type_of(name), kStringValue) << name;
+  for (const char* name :
+       {"int", "int32", "uint", "long", "short", "unsigned", "num", "float", "double", "Float64"})
+    EXPECT_EQ(type_of(name), kNumberValue) << name;
+  for (const char* name : {"bool", "binary", "BOOLEAN"}) EXPECT_EQ(type_of(name), kBooleanValue) << name;
+  for (const char* name : {"arr", "list", "list[str]", "tuple"})
+    EXPECT_EQ(type_of(name), kArrayValue) << name;
+  for (const char* name : {"dict", "dict[str, int]"}) EXPECT_EQ(type_of(name), kObjectValue) << name;
+  for (const char* name : {"", "any", "date", "booleans"}) EXPECT_EQ(type_of(name), 0) << name;
 }
 
 TEST(DeclaredToolsTest, ArgumentsNameTheOnlyToolTheyFit) {

@@ -67,11 +67,36 @@ TEST_F(HermesCallsTest, OtherFieldsAndValues) {
   EXPECT_EQ(Block(R"({"name": "f", "arguments": "{\"a\": \"b\\n\"}"})"), R"(f({"a": "b\n"}))")
       << "JSON inside of a string";
   EXPECT_EQ(Block(R"({"name": "f", "arguments": ""})"), "f({})");
+  EXPECT_EQ(Block(R"({"name": "f", "arguments": "hello"})"), R"(f("hello"))") << "a string stays one";
+  EXPECT_EQ(Block(R"({"name": "f", "arguments": "[1]"})"), R"(f("[1]"))");
+  EXPECT_EQ(Block(R"({"name": "f", "parameters": {"a": 1}})"), R"(f({"a": 1}))");
+  EXPECT_EQ(Block(R"({"parameters": {"a": 1}, "name": "f"})"), R"(f({"a": 1}))");
   EXPECT_EQ(Block(R"({"name": "f", "arguments": [1]})"), "f([1])");
   EXPECT_EQ(Block(R"({"name": "f\u002eg", "name": "h", "arguments": {}, "arguments": {"b": 2}})"), "f.g({})")
       << "the first of two counts";
   EXPECT_EQ(Block(R"({"name": "f", "arguments": {"a": 1}}})"), R"(f({"a": 1}))") << "a brace too many";
   EXPECT_EQ(Block(R"({"name": "f", "arguments": {"a": 1})"), R"(f({"a": 1}))") << "a brace too few";
+}
+
+TEST_F(HermesCallsTest, TwoObjectsAreTwoCalls) {
+  EXPECT_EQ(Block("{\"name\": \"f\", \"arguments\": {\"a\": 1} }\n{\"name\": \"g\", \"arguments\": {}}"),
+            R"(f({"a": 1}) g({}))");
+  EXPECT_EQ(Block(R"({"name": "f"} {"arguments": {"b": 2}, "name": "g"})"), R"(f({}) g({"b": 2}))");
+  const ParsedAnswer answer = Parse(R"(<tool_call>{"name": "f"} {"no": "name"}</tool_call>)");
+  EXPECT_EQ(CallsOf(answer), "f({})");
+  EXPECT_EQ(answer.content, R"({"no": "name"})") << "nothing is dropped";
+  const ParsedAnswer one =
+      ParseText(tokenizer_, format_, R"(<tool_call>{"name": "f"} {"name": "g"}</tool_call>)",
+                {.calls = true, .parallel_calls = false});
+  EXPECT_EQ(CallsOf(one), "f({})") << "one was allowed";
+}
+
+TEST_F(HermesCallsTest, AModelThatEndsItsTurnEndsTheCall) {
+  const auto ended = [&](const std::string& text, OutputParser::Ending ending) {
+    return CallsOf(ParseText(tokenizer_, format_, text, {.calls = true}, ending));
+  };
+  EXPECT_EQ(ended(R"(<tool_call>{"name": "f")", OutputParser::Ending::kByModel), "f({})");
+  EXPECT_EQ(ended(R"(<tool_call>{"name": "f")", OutputParser::Ending::kCutOff), "");
 }
 
 TEST_F(HermesCallsTest, WhatIsNoCallIsContent) {

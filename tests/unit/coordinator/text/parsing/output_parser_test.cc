@@ -44,6 +44,29 @@ TEST_F(OutputParserTest, TextGoesOutAsItComes) {
       << "half a one before a mark";
 }
 
+// The tokens of the content say the content.
+TEST_F(OutputParserTest, EveryTokenIsOfOnePart) {
+  const auto parts = [&](const std::string& text, OutputParserOptions options) {
+    OutputParser parser(tokenizer_, format_, std::move(options));
+    std::vector<AnswerDelta> ignored;
+    std::string out;
+    for (const TokenId token : tokenizer_.Encode(text, Specials::kParse)) {
+      parser.Push(token, ignored);
+      out += "rct"[static_cast<size_t>(parser.last_part())];
+    }
+    return out;
+  };
+  EXPECT_EQ(parts("<think>ab</think>\n\nc\n", {.calls = false}), "rrrrrrcc");
+  EXPECT_EQ(parts("\xc3\xbc c", {.calls = true}), "cccc") << "half a character, too";
+  EXPECT_EQ(parts("\n a", {.calls = true}), "ccc") << "without a mark before it white space is the model's";
+  EXPECT_EQ(parts("\n a", {.calls = true, .prompt_mark = Mark::kThinkEnd}), "rrc");
+  EXPECT_EQ(
+      parts("a<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}"
+            "<|tool_call_end|><|tool_calls_section_end|>\n",
+            {.calls = true}),
+      "ctt" + std::string(std::string("functions.f:0").size(), 't') + "t" + "tt" + "tt" + "t");
+}
+
 TEST_F(OutputParserTest, WhatThePromptEndsBehind) {
   const auto mark = [&](const std::string& prompt) {
     return PromptMark(format_, tokenizer_, tokenizer_.Encode(prompt, Specials::kParse));

@@ -13,7 +13,8 @@
 namespace numoe::text {
 
 inline ParsedAnswer ParseText(const Tokenizer& tokenizer, const OutputFormat& format, const std::string& text,
-                              OutputParserOptions options = {.calls = true}) {
+                              OutputParserOptions options = {.calls = true},
+                              OutputParser::Ending ending = OutputParser::Ending::kCutOff) {
   OutputParser parser(tokenizer, format, std::move(options));
   ParsedAnswer answer;
   std::vector<AnswerDelta> deltas;
@@ -29,7 +30,7 @@ inline ParsedAnswer ParseText(const Tokenizer& tokenizer, const OutputFormat& fo
     parser.Push(token, deltas);
     take();
   }
-  parser.Finish(deltas);
+  parser.Finish(deltas, ending);
   take();
   EXPECT_EQ(parser.calls(), static_cast<int>(answer.calls.size()));
   return answer;

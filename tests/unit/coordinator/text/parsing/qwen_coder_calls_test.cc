@@ -84,8 +84,19 @@ TEST_F(QwenCoderCallsTest, OtherValuesAreTheJsonThatWasWritten) {
   EXPECT_EQ(Value("row", R"({"a": 1})"), R"({"a": 1})") << "by reference";
   EXPECT_EQ(Value("n", "null"), "null");
   EXPECT_EQ(Value("n", "twelve"), R"("twelve")") << "what is no JSON is text, for the client to refuse";
-  EXPECT_EQ(Value("o", "{'a': 1}"), R"("{'a': 1}")");
+  EXPECT_EQ(Value("o", "{'a': set()}"), R"("{'a': set()}")");
   EXPECT_EQ(Value("l", "\n"), R"("\n")");
+}
+
+TEST_F(QwenCoderCallsTest, PythonsLiteralsBecomeJson) {
+  EXPECT_EQ(Value("o", "{'a': True, 'b': None, 'c': [1, 2.5, \"x\"]}"),
+            R"({"a": true, "b": null, "c": [1, 2.5, "x"]})");
+  EXPECT_EQ(Value("l", "('a', False)"), R"(["a", false])");
+  EXPECT_EQ(Value("x", ".5"), "0.5");
+  EXPECT_EQ(Value("n", "1_000"), "1000");
+  EXPECT_EQ(Value("b", "TRUE"), "true");
+  EXPECT_EQ(Value("s", "{'a': True}"), R"("{'a': True}")") << "a string is a string";
+  EXPECT_EQ(Value("maybe", "{'a': True}"), R"("{'a': True}")") << "an object is not among them";
 }
 
 TEST_F(QwenCoderCallsTest, WhereSeveralTypesAreDeclaredTheTextDecides) {
@@ -122,6 +133,36 @@ TEST_F(QwenCoderCallsTest, ForgottenEndTags) {
   EXPECT_EQ(Block("<function=f><parameter=n>1</parameter><parameter=n>2</parameter></function>"),
             R"(f({"n": 1}))")
       << "the first of two counts";
+}
+
+TEST_F(QwenCoderCallsTest, ForgottenEndTagsOfOtherLayouts) {
+  EXPECT_EQ(Block("<function=f><parameter=s>a<parameter=n>3</parameter></function>"),
+            R"(f({"s": "a", "n": 3}))")
+      << "on one line";
+  EXPECT_EQ(Block("<function=g>\n<parameter=a>\n1\n<parameter=b>\n2\n</function>"),
+            R"(g({"a": "1", "b": "2"}))")
+      << "a tool that nobody declared";
+  const std::string open = "<tool_call>\n<function=f>\n<parameter=s>\na\n</parameter>\n<parameter=n>\n3";
+  const auto ended = [&](const std::string& text, OutputParser::Ending ending) {
+    return CallsOf(
+        ParseText(tokenizer_, format_, text, {.calls = true, .tools = tools_, .prompt_mark = {}}, ending));
+  };
+  EXPECT_EQ(ended(open, OutputParser::Ending::kByModel), R"(f({"s": "a", "n": 3}))")
+      << "the model ended its turn";
+  EXPECT_EQ(ended(open, OutputParser::Ending::kCutOff), R"(f({"s": "a", "n": ))") << "max_tokens did";
+}
+
+TEST_F(QwenCoderCallsTest, SeveralFunctionsBetweenTheMarksAreSeveralCalls) {
+  const std::string two =
+      "<function=f>\n<parameter=s>\na\n</parameter>\n</function>\n<function=g>\n<parameter=x>\n1\n</"
+      "parameter>\n</function>";
+  EXPECT_EQ(Block(two), R"(f({"s": "a"}) g({"x": "1"}))");
+  EXPECT_EQ(Block("<function=f>\n<parameter=s>\na\n</function>\n<function=g>\n</function>"),
+            R"(f({"s": "a"}) g({}))");
+  const ParsedAnswer one =
+      ParseText(tokenizer_, format_, "<tool_call>" + two + "</tool_call>",
+                {.calls = true, .parallel_calls = false, .tools = tools_, .prompt_mark = {}});
+  EXPECT_EQ(CallsOf(one), R"(f({"s": "a"}))");
 }
 
 TEST_F(QwenCoderCallsTest, WhatNamesNoFunctionIsContent) {
@@ -175,8 +216,15 @@ TEST_F(QwenCoderCallsTest, AnswersThatAreCutOff) {
 TEST_F(QwenCoderCallsTest, AnyCuttingIsTheWhole) {
   struct Sink final : CallSink {
     std::string all;
-    void BeginCall(const std::string& name) override { all += "+" + name + " "; }
-    void Arguments(std::string_view text) override { all += text; }
+    std::vector<std::string> arguments;
+    void BeginCall(const std::string& name) override {
+      all += "+" + name + " ";
+      arguments.emplace_back();
+    }
+    void Arguments(std::string_view text) override {
+      all += text;
+      arguments.back() += text;
+    }
     void NoCall(std::string_view text) override { all.append("no call: ").append(text); }
   };
   const std::string_view parts[] = {"<function=f>",
@@ -208,13 +256,14 @@ TEST_F(QwenCoderCallsTest, AnyCuttingIsTheWhole) {
       reader.Begin();
       for (size_t at = 0; at < text.size(); at += step) reader.Body(std::string_view(text).substr(at, step));
       reader.End(closed);
-      return sink.all;
+      return sink;
     };
-    const std::string whole = read(text.size() + 1);
-    for (const size_t step : {size_t{1}, size_t{2}, 3 + random() % 9}) ASSERT_EQ(read(step), whole) << text;
-    const size_t begin = whole.find('{');
-    if (!closed || whole.substr(0, 2) != "+f") continue;
-    ASSERT_TRUE(ordered_json::accept(whole.substr(begin))) << text << whole;
+    const Sink whole = read(text.size() + 1);
+    for (const size_t step : {size_t{1}, size_t{2}, 3 + random() % 9})
+      ASSERT_EQ(read(step).all, whole.all) << text;
+    if (!closed) continue;
+    for (const std::string& arguments : whole.arguments)
+      ASSERT_TRUE(ordered_json::accept(arguments)) << text << whole.all;
   }
 }
 
