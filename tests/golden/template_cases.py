@@ -2,6 +2,7 @@
 """Renders chat templates with Python's Jinja2 under Hugging Face's environment, as the oracle for the C++ interpreter.
 
 template_cases.py                 writes tests/unit/coordinator/text/chat/testdata/features.json: small templates of our own
+template_cases.py --constructs    prints the same JSON for the lines of testdata/constructs.txt; --record writes constructs.json from it
 template_cases.py --published D   prints the same JSON for the *.jinja files of folder D over many conversations
 template_cases.py --continue [D]  the same for messages left open, by transformers' apply_chat_template: writes
                                   testdata/continue.json, or prints those of folder D (needs transformers)
@@ -43,6 +44,7 @@ def environment():
     return env
 
 
+TESTDATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/coordinator/text/chat/testdata")
 FEATURES = r"""
 {{ 1 }} {{ 1.0 }} {{ 1.5e10 }} {{ 1e16 }} {{ 0.1 }} {{ 1e-5 }} {{ true }} {{ none }} {{ x }}|
 {{ [1, 'a', none, true, 1.5, {'k': "it's"}] }}
@@ -129,6 +131,14 @@ def feature_sources():
             yield "\n".join(lines[i:i + 4]) + "\n"
 
 
+# One template a line; \u2424 and \u240d stand for a line feed and a carriage return.
+def construct_cases():
+    with open(os.path.join(TESTDATA, "constructs.txt"), encoding="utf-8") as f:
+        sources = [line.rstrip("\n").replace("\u2424", "\n").replace("\u240d", "\r") for line in f]
+    context = dict(messages=MESSAGES)
+    return [dict(template=s, context=context, **render(s, dict(context, bos_token="<B>", eos_token="<E>"))) for s in sources]
+
+
 def conversations():
     tool = dict(type="function", function=dict(name="get_weather", description="Wetter für \"Städte\"", parameters=dict(
         type="object", required=["city"], properties=dict(city=dict(type="string"), days=dict(type="integer")))))
@@ -190,6 +200,13 @@ def main():
         out = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/coordinator/text/chat/testdata/continue.json")
         with open(out, "w", encoding="utf-8") as f:
             json.dump(cases, f, ensure_ascii=False, indent=0)
+            f.write("\n")
+        return None
+    if len(sys.argv) == 2 and sys.argv[1] == "--constructs":
+        return json.dump(construct_cases(), sys.stdout)
+    if len(sys.argv) == 2 and sys.argv[1] == "--record":
+        with open(os.path.join(TESTDATA, "constructs.json"), "w", encoding="utf-8") as f:
+            json.dump([{k: v for k, v in c.items() if k != "context"} for c in construct_cases()], f, ensure_ascii=False, indent=0)
             f.write("\n")
         return None
     if len(sys.argv) == 3 and sys.argv[1] == "--published":

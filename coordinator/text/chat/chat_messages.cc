@@ -22,10 +22,14 @@ absl::StatusOr<ordered_json> Content(const ordered_json& content, const std::str
   for (size_t i = 0; i < content.size(); ++i) {
     const ordered_json& part = content[i];
     const std::string place = fmt::format("{}[{}]", where, i);
-    if (!part.is_object() || !part.contains("type") || part["type"] != "text")
-      return Error(place, "a part of type \"text\" (this model takes text only)");
-    if (!part.contains("text") || !part["text"].is_string()) return Error(place + ".text", "a string");
-    text += part["text"].get_ref<const std::string&>();
+    if (!part.is_object()) return Error(place, "an object");
+    const ordered_json type = part.value("type", ordered_json());
+    // What the model refused in an earlier turn is what it said.
+    if (type != "text" && type != "refusal")
+      return Error(place + ".type", "\"text\" (this model takes text only), found " + Brief(type));
+    const char* const field = type == "refusal" ? "refusal" : "text";
+    if (!part.contains(field) || !part[field].is_string()) return Error(place + "." + field, "a string");
+    text += part[field].get_ref<const std::string&>();
   }
   return ordered_json(text);
 }
@@ -75,10 +79,14 @@ absl::StatusOr<ordered_json> NormaliseMessages(const ordered_json& messages) {
     if (message["role"] == "developer") message["role"] = "system";
     const std::string role = message["role"];
     if (role != "system" && role != "user" && role != "assistant" && role != "tool") {
-      return Error(where + ".role", "system, developer, user, assistant or tool, found \"" + role + "\"");
+      return Error(where + ".role",
+                   "system, developer, user, assistant or tool, found " + Brief(message["role"]));
     }
     ASSIGN_OR_RETURN(message["content"],
                      Content(message.value("content", ordered_json()), where + ".content"));
+    if (message["content"].is_null() && role == "assistant" &&
+        message.value("refusal", ordered_json()).is_string())
+      message["content"] = message["refusal"];
     if (message["content"].is_null() && role != "assistant")
       return Error(where + ".content", "a string or a list of parts");
     if (message.contains("tool_calls") && message["tool_calls"].is_null()) message.erase("tool_calls");

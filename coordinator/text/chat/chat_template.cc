@@ -8,6 +8,7 @@
 #include "common/weights/mapped_file.h"
 #include "common/weights/weights_limits.h"
 #include "coordinator/text/chat/jinja_interpreter.h"
+#include "coordinator/text/chat/jinja_json.h"
 #include "coordinator/text/chat/jinja_parser.h"
 #include "coordinator/text/chat/jinja_text.h"
 

@@ -3,8 +3,10 @@
 // Reads MODEL/chat_template.jinja, chat_template in tokenizer_config.json, or tokenizer.chat_template of a
 // GGUF model. Rendering is bounded and its result says which text the template wrote (trusted: control
 // tokens) and which came from the request. Errors of a template or of what a request makes it do are
-// InvalidArgument with line and reason. Known difference: a tuple prints as a list. Immutable; Render from
-// any thread.
+// InvalidArgument with line and reason. Known differences from Jinja2 under transformers' sandbox: lists may
+// be changed by append, extend and pop, as published templates do; integers have 64 bits; errors inside of
+// what a filter gives lazily come when it is made; and random, urlize, lipsum, pprint of several lines,
+// include, import and extends are refused by name. Immutable; Render from any thread.
 #pragma once
 
 #include <filesystem>

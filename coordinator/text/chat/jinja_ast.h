@@ -16,10 +16,14 @@ enum class Kind : uint8_t {
   kText,         // text
   kPrint,        // args[0]
   kIf,           // args: condition, condition, ...; blocks: one for each, and one more for else
-  kFor,          // names; args: iterable [, condition]; blocks: body, else
-  kSet,          // targets in args (kName, kAttribute, kList of them), last arg: value
-  kSetBlock,     // args[0]: target; blocks[0]
-  kMacro,        // text: name; names: parameters; args: defaults (nullptr: none); blocks[0]
+  kFor,          // args: target, iterable, condition (nullptr: none); text: "recursive"; blocks: body, else
+  kSet,          // args: target (kName, kAttribute, kTuple of them), value
+  kSetBlock,     // args[0]: target; args[1], if there: filters on a kBody; blocks[0]
+  kMacro,        // text: name; names: parameters; args: defaults (nullptr: none); uses; blocks[0]
+  kCallBlock,    // args: kCall, and the kMacro that is its caller
+  kWith,         // args: target, value, ...; blocks[0]
+  kBlock,        // text: name; names: "scoped" if it is; blocks[0]
+  kAutoescape,   // args[0]; blocks[0]
   kFilterBlock,  // args[0]: filter chain applied to a kBody; blocks[0]
   kGeneration,   // blocks[0]
   kBreak,
@@ -28,13 +32,14 @@ enum class Kind : uint8_t {
   kLiteral,    // value
   kName,       // text
   kList,       // args
+  kTuple,      // args
   kDict,       // args: key, value, ...
   kAttribute,  // args[0], text
   kItem,       // args[0], args[1]
   kSlice,      // args[0], and begin, end, step (nullptr: not given)
-  kCall,       // args[0] callee, then positional; names/keywords
+  kCall,       // args[0] callee, then positional; names/keywords ("*" and "**": what they spread)
   kFilter,     // args[0], text: filter, then positional; names/keywords
-  kTest,       // args[0], text: test, then positional
+  kTest,       // args[0], text: test, then positional; names/keywords
   kUnary,      // text: "not" "-" "+"; args[0]
   kBinary,     // text: operator; args[0], args[1]
   kCompare,    // args: operands; names: operators between them
@@ -42,9 +47,14 @@ enum class Kind : uint8_t {
   kBody,       // the text that a filter block captured
 };
 
+/// What the body of a macro asks for besides its parameters.
+using MacroUses = uint8_t;
+enum : MacroUses { kUsesVarargs = 1, kUsesKwargs = 2, kUsesCaller = 4 };
+
 struct Node {
   Kind kind = Kind::kText;
   int line = 1;
+  MacroUses uses = 0;
   std::string text;
   Value value;
   std::vector<std::unique_ptr<Node>> args;

@@ -1,22 +1,24 @@
 #include "coordinator/text/chat/jinja_expressions.h"
 
-#include <charconv>
 #include <cstdlib>
 
 #include "common/base/check.h"
+#include "coordinator/text/chat/jinja_number_text.h"
 
 namespace numoe::text::jinja {
 
 NodePtr ExpressionParser::ParseTuple(bool with_ternary) {
   NodePtr first = with_ternary ? ParseExpression() : ParseOr();
   if (Failed() || !IsOp(",")) return first;
-  NodePtr list = Make(Kind::kList);
-  list->args.push_back(std::move(first));
+  NodePtr tuple = Make(Kind::kTuple);
+  tuple->args.push_back(std::move(first));
   while (TakeOp(",")) {
-    if (Peek().kind == TokenKind::kBlockEnd || Peek().kind == TokenKind::kPrintEnd || IsOp(")")) break;
-    list->args.push_back(with_ternary ? ParseExpression() : ParseOr());
+    if (Peek().kind == TokenKind::kBlockEnd || Peek().kind == TokenKind::kPrintEnd || IsOp(")") ||
+        IsOp("]") || (!with_ternary && (IsName("if") || IsName("recursive"))))
+      break;
+    tuple->args.push_back(with_ternary ? ParseExpression() : ParseOr());
   }
-  return list;
+  return tuple;
 }
 
 NodePtr ExpressionParser::ParseExpression() {
@@ -159,13 +161,12 @@ NodePtr ExpressionParser::ParsePrimary() {
 NodePtr ExpressionParser::ParseNumber() {
   NodePtr node = Make(Kind::kLiteral);
   const std::string text = Peek().text;
-  if (text.find_first_of(".eE") != std::string::npos) {
+  if (Peek().kind == TokenKind::kFloat) {
     node->value = Value(std::strtod(text.c_str(), nullptr));  // infinity beyond the range, as in Python
   } else {
-    int64_t number = 0;
-    const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (end.ec != std::errc()) return Fail("an integer of 64 bits");
-    node->value = Value(number);
+    const std::optional<int64_t> number = ReadInteger(text, 0).integer;
+    if (!number) return Fail("an integer of 64 bits");
+    node->value = Value(*number);
   }
   Next();
   return node;
@@ -180,6 +181,11 @@ NodePtr ExpressionParser::ParseNameOrConstant() {
   } else if (name == "none" || name == "None") {
     node->value = Value(None{});
   } else {
+    for (const auto& [special, use] : {std::pair<std::string_view, MacroUses>("varargs", kUsesVarargs),
+                                       {"kwargs", kUsesKwargs},
+                                       {"caller", kUsesCaller}}) {
+      if (name == special) uses_ |= use;
+    }
     node->kind = Kind::kName;
     node->text = std::move(token.text);
   }
@@ -188,7 +194,7 @@ NodePtr ExpressionParser::ParseNameOrConstant() {
 
 NodePtr ExpressionParser::ParseParenthesis() {
   Next();
-  if (TakeOp(")")) return Make(Kind::kList);
+  if (TakeOp(")")) return Make(Kind::kTuple);
   NodePtr node = ParseTuple();
   ExpectOp(")");
   return node;
@@ -268,7 +274,10 @@ NodePtr ExpressionParser::ParseSubscript(NodePtr base) {
 void ExpressionParser::ParseArguments(Node& call) {
   ExpectOp("(");
   while (!Failed() && !IsOp(")")) {
-    if (Peek().kind == TokenKind::kName && IsOp("=", 1)) {
+    if (IsOp("*") || IsOp("**")) {
+      call.names.push_back(Next().text);
+      call.keywords.push_back(ParseExpression());
+    } else if (Peek().kind == TokenKind::kName && IsOp("=", 1)) {
       call.names.push_back(Next().text);
       Next();
       call.keywords.push_back(ParseExpression());
@@ -293,6 +302,11 @@ NodePtr ExpressionParser::ParseFilters(NodePtr node, bool bar_given) {
       node = std::move(filter);
     } else if (IsName("is")) {
       node = ParseTest(std::move(node));
+    } else if (IsOp("(")) {  // what a filter gave is called
+      NodePtr call = Make(Kind::kCall);
+      call->args.push_back(std::move(node));
+      ParseArguments(*call);
+      node = std::move(call);
     } else {
       break;
     }
@@ -309,6 +323,8 @@ NodePtr ExpressionParser::ParseTest(NodePtr operand) {
   test->args.push_back(std::move(operand));
   if (IsOp("(")) {
     ParseArguments(*test);
+  } else if (IsName("is")) {
+    return Fail("no second test: tests are not chained");
   } else if (StartsBareArgument()) {
     test->args.push_back(ParsePostfix(ParsePrimary()));
   }

@@ -16,6 +16,9 @@ class ExpressionParser : protected TokenStream {
   NodePtr ParseTuple(bool with_ternary = true);
   NodePtr ParseExpression();
   NodePtr ParseFilters(NodePtr node, bool bar_given = false);
+  void ParseArguments(Node& call);
+
+  MacroUses uses_ = 0;  // names met that mean something in a macro
 
  private:
   NodePtr MakeBinary(std::string op, NodePtr left, NodePtr right);
@@ -36,7 +39,6 @@ class ExpressionParser : protected TokenStream {
   NodePtr ParseDictLiteral();
   NodePtr ParsePostfix(NodePtr node);
   NodePtr ParseSubscript(NodePtr base);
-  void ParseArguments(Node& call);
   NodePtr ParseTest(NodePtr operand);
   bool StartsBareArgument() const;
 };

@@ -1,61 +1,55 @@
 // Runs a parsed template on a set of variables.
 //
-// One Interpreter renders once. It runs the statements, and evaluates expressions down to operands; what is
-// then done with values are functions (jinja_operators.h, jinja_access.h, jinja_builtins.h). The first error
-// stops it: everything returns undefined from there on and Render reports it with its line
-// (jinja_rendering.h). Bounded in steps, output bytes and depth (limits::kTemplate*), so that no template or
-// request can hang or grow the server. The template and variables are only read.
+// One Interpreter renders once. It runs the statements; expressions are its base's (jinja_evaluator.h). The
+// first error stops it, and Render reports it with its line (jinja_rendering.h). Bounded in steps, output
+// bytes and depth (limits::kTemplate*), so that no template or request can hang or grow the server. A block
+// renders where it stands, because there are no other templates to inherit from. The template and variables
+// are only read.
 #pragma once
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/text/chat/jinja_ast.h"
-#include "coordinator/text/chat/jinja_builtins.h"
-#include "coordinator/text/chat/jinja_rendering.h"
+#include "coordinator/text/chat/jinja_evaluator.h"
 
 namespace numoe::text::jinja {
 
-class Interpreter {
+class Interpreter final : private Evaluator {
  public:
-  explicit Interpreter(std::map<std::string, Value> variables);
+  explicit Interpreter(Scope variables) : Evaluator(std::move(variables)) {}
 
   absl::StatusOr<Str> Render(const Block& block);
 
  private:
   enum class Flow : uint8_t { kNext, kBreak, kContinue };
-  using Scope = std::map<std::string, Value>;
 
   Flow RunBlock(const Block& block);
+  Flow RunScoped(const Block& block);
   Flow RunNode(const Node& node);
   Flow RunIf(const Node& node);
-  Flow RunFor(const Node& node);
-  void RunSet(const Node& node);
+  Flow RunFor(const Node& node, const Value& iterable, int64_t depth);
+  List ForItems(const Node& node, const Value& iterable);
+  Flow RunWith(const Node& node);
+  Flow RunAutoescape(const Node& node);
+  void RunSetBlock(const Node& node);
+  void RunCallBlock(const Node& node);
+  void FindNamedBlocks(const Block& block, Dict& found);
   void Assign(const Node& target, Value value);
+  void AssignAttribute(const Node& target, Value value);
   Str Capture(const Block& block);
   void Print(const Str& text);
+  void PrintValue(const Value& value);
+  Macro MakeMacro(const Node& node);
+  void BindParameters(const Macro& macro, const Arguments& args);
+  void BindSpecialParameters(const Node& macro, const Arguments& args);
 
-  Value Eval(const Node& node);
-  Value EvalKind(const Node& node);
-  Value EvalDict(const Node& node);
-  Value EvalSlice(const Node& node);
-  Value EvalBinary(const Node& node);
-  Value EvalCompare(const Node& node);
-  Value EvalCall(const Node& node);
-  Value CallMacro(const Node& macro, const Arguments& args);
-  Arguments EvalArguments(const Node& node, size_t first);
-  Value Name(const std::string& name) const;
+  Value CallMacro(const Macro& macro, const Arguments& args) override;
+  Value CallLoop(const Object& loop, const Arguments& args) override;
+  Value CallNamedBlock(const Node& block) override;
 
-  Value Fail(const std::string& what) { return rendering_.Fail(what); }
-  bool failed() const { return rendering_.failed(); }
-
-  std::vector<Scope> scopes_;
   Str output_;
-  Str body_;  // what a filter block captured
-  Rendering rendering_;
-  int depth_ = 0;
 };
 
 }  // namespace numoe::text::jinja

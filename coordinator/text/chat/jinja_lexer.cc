@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "coordinator/text/chat/jinja_text.h"
 
 namespace numoe::text::jinja {
 namespace {
@@ -126,7 +127,7 @@ class Lexer {
     NUMOE_CHECK(open_end != std::string::npos && open_end > 0) << "IsRaw has seen the end";
     const char open_control = source_[open_end - 1];
     AdvanceTo(open_end + 2);
-    SkipAfter(/*block=*/true, open_control);
+    SkipAfter(/*block=*/false, open_control);  // the line break behind {% raw %} is text
     size_t tag = at_;
     while (true) {
       tag = source_.find("{%", tag);
@@ -174,7 +175,7 @@ class Lexer {
 
   absl::Status ReadToken(char c) {
     if (c == '"' || c == '\'') return ReadString(c);
-    if (c >= '0' && c <= '9') return ReadNumber();
+    if (c >= '0' && c <= '9') return ReadPrefixed() ? absl::OkStatus() : ReadNumber();
     const auto word = [](char x) {
       return x == '_' || (x >= 'a' && x <= 'z') || (x >= 'A' && x <= 'Z') || (x >= '0' && x <= '9') ||
              (x & 0x80) != 0;
@@ -197,21 +198,47 @@ class Lexer {
     return Error(fmt::format("unexpected character '{}'", c));
   }
 
+  // 0x1f, 0o17 and 0b11, with their prefix.
+  bool ReadPrefixed() {
+    const char letter =
+        at_ + 1 < source_.size() && source_[at_] == '0' ? static_cast<char>(source_[at_ + 1] | 0x20) : ' ';
+    const std::string_view digits = letter == 'x'   ? "0123456789abcdefABCDEF"
+                                    : letter == 'o' ? "01234567"
+                                    : letter == 'b' ? "01"
+                                                    : "";
+    size_t end = at_ + 2;
+    const auto is_digit = [&](size_t at) {
+      return at < source_.size() && digits.find(source_[at]) != std::string_view::npos;
+    };
+    while (is_digit(end) || (end < source_.size() && source_[end] == '_' && is_digit(end + 1))) ++end;
+    if (digits.empty() || end == at_ + 2) return false;
+    std::string text = source_.substr(at_, end - at_);
+    text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
+    tokens_.push_back({TokenKind::kInteger, std::move(text), line_});
+    at_ = end;
+    return true;
+  }
+
   absl::Status ReadNumber() {
     const size_t begin = at_;
+    // Behind a dot, an item's place: a.0.1 is no a.(0.1).
+    const bool place =
+        !tokens_.empty() && tokens_.back().kind == TokenKind::kOperator && tokens_.back().text == ".";
+    const auto digit_at = [&](size_t at) {
+      return at < source_.size() && source_[at] >= '0' && source_[at] <= '9';
+    };
     const auto digits = [&] {
-      while (at_ < source_.size() && ((source_[at_] >= '0' && source_[at_] <= '9') || source_[at_] == '_'))
-        ++at_;
+      while (digit_at(at_) || (at_ < source_.size() && source_[at_] == '_' && digit_at(at_ + 1))) ++at_;
     };
     digits();
     bool is_float = false;
-    if (at_ + 1 < source_.size() && source_[at_] == '.' && source_[at_ + 1] >= '0' &&
+    if (!place && at_ + 1 < source_.size() && source_[at_] == '.' && source_[at_ + 1] >= '0' &&
         source_[at_ + 1] <= '9') {
       is_float = true;
       ++at_;
       digits();
     }
-    if (at_ < source_.size() && (source_[at_] == 'e' || source_[at_] == 'E')) {
+    if (!place && at_ < source_.size() && (source_[at_] == 'e' || source_[at_] == 'E')) {
       size_t next = at_ + 1;
       if (next < source_.size() && (source_[next] == '+' || source_[next] == '-')) ++next;
       if (next < source_.size() && source_[next] >= '0' && source_[next] <= '9') {
@@ -223,7 +250,8 @@ class Lexer {
     NUMOE_DCHECK_LT(begin, at_);
     std::string text = source_.substr(begin, at_ - begin);
     text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
-    if (text.size() > 18 && !is_float) return Error(fmt::format("integer {} is too large", text));
+    if (!is_float && text[0] == '0' && text.find_first_not_of('0') != std::string::npos)
+      return Error(fmt::format("integer {}: a number begins with 0 only if it is 0", text));
     tokens_.push_back({is_float ? TokenKind::kFloat : TokenKind::kInteger, text, line_});
     return absl::OkStatus();
   }
@@ -240,11 +268,18 @@ class Lexer {
         continue;
       }
       const char next = source_[at_ + 1];
-      constexpr std::string_view kFrom = "ntr\\'\"bfav0";
-      constexpr std::string_view kTo("\n\t\r\\'\"\b\f\a\v\0", 11);
+      constexpr std::string_view kFrom = "ntr\\'\"bfav";
+      constexpr std::string_view kTo = "\n\t\r\\'\"\b\f\a\v";
       static_assert(kFrom.size() == kTo.size());
-      if (next == 'x' || next == 'u') {
-        RETURN_IF_ERROR(ReadCodePoint(next == 'x' ? 2 : 4, out));
+      if (next == 'x' || next == 'u' || next == 'U') {
+        RETURN_IF_ERROR(ReadCodePoint(next == 'x' ? 2 : next == 'u' ? 4 : 8, out));
+      } else if (next == 'N') {
+        return Error("escapes \\N{...} are not supported: write the character, or \\u and its number");
+      } else if (next >= '0' && next <= '7') {
+        ReadOctal(out);
+      } else if (next == '\n') {
+        at_ += 2;
+        ++line_;
       } else if (const size_t i = kFrom.find(next); i != std::string_view::npos) {
         out += kTo[i];
         at_ += 2;
@@ -259,22 +294,25 @@ class Lexer {
     return absl::OkStatus();
   }
 
+  void ReadOctal(std::string& out) {
+    int32_t point = 0;
+    size_t end = at_ + 1;
+    for (; end < source_.size() && end < at_ + 4 && source_[end] >= '0' && source_[end] <= '7'; ++end)
+      point = point * 8 + (source_[end] - '0');
+    out += CodePointText(point);
+    at_ = end;
+  }
+
   absl::Status ReadCodePoint(size_t digits, std::string& out) {
-    NUMOE_DCHECK(digits == 2 || digits == 4) << digits;
+    NUMOE_DCHECK(digits == 2 || digits == 4 || digits == 8) << digits;
     const std::string hex = source_.substr(at_ + 2, digits);
     if (hex.size() != digits || hex.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) {
       return Error(
           fmt::format("escape \\{}{}: expected {} hexadecimal digits", source_[at_ + 1], hex, digits));
     }
     const unsigned long point = std::stoul(hex, nullptr, 16);
-    if (point < 0x80) {
-      out += static_cast<char>(point);
-    } else if (point < 0x800) {
-      out += {static_cast<char>(0xC0 | point >> 6), static_cast<char>(0x80 | (point & 0x3F))};
-    } else {
-      out += {static_cast<char>(0xE0 | point >> 12), static_cast<char>(0x80 | (point >> 6 & 0x3F)),
-              static_cast<char>(0x80 | (point & 0x3F))};
-    }
+    if (point > 0x10FFFF) return Error(fmt::format("escape \\U{}: no character has this number", hex));
+    out += CodePointText(static_cast<int32_t>(point));
     at_ += 2 + digits;
     return absl::OkStatus();
   }

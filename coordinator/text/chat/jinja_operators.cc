@@ -6,7 +6,11 @@
 #include <cmath>
 
 #include "common/base/check.h"
+#include "coordinator/text/chat/chat_limits.h"
 #include "coordinator/text/chat/jinja_access.h"
+#include "coordinator/text/chat/jinja_format.h"
+#include "coordinator/text/chat/jinja_markup.h"
+#include "coordinator/text/chat/jinja_repr.h"
 
 namespace numoe::text::jinja {
 namespace {
@@ -37,7 +41,7 @@ std::optional<Value> IntegerArithmetic(const std::string& op, int64_t a, int64_t
     }
     return Value(out);
   }
-  if (op == "**") return Value(std::pow(static_cast<double>(a), static_cast<double>(b)));
+  if (op == "**" && a != 0) return Value(std::pow(static_cast<double>(a), static_cast<double>(b)));
   return std::nullopt;
 }
 
@@ -45,18 +49,109 @@ std::optional<Value> FloatArithmetic(const std::string& op, double a, double b) 
   if (op == "+") return Value(a + b);
   if (op == "-") return Value(a - b);
   if (op == "*") return Value(a * b);
-  if (op == "**") return Value(std::pow(a, b));
+  if (op == "**") {
+    const double power = std::pow(a, b);
+    const bool overflow = std::isinf(power) && std::isfinite(a) && std::isfinite(b);
+    if (overflow || (std::isnan(power) && !std::isnan(a) && !std::isnan(b))) return std::nullopt;
+    return Value(power);
+  }
   if (b == 0) return std::nullopt;
   if (op == "/") return Value(a / b);
-  if (op == "//") return Value(std::floor(a / b));
-  if (op == "%") return Value(a - std::floor(a / b) * b);
+  double rest = std::fmod(a, b);  // Python's divmod: the rest has the divisor's sign
+  double quotient = (a - rest) / b;
+  if (rest != 0 && (b < 0) != (rest < 0)) {
+    rest += b;
+    quotient -= 1;
+  }
+  if (op == "%") return Value(rest != 0 ? rest : std::copysign(0.0, b));
+  if (op != "//") return std::nullopt;
+  const double whole = std::floor(quotient);
+  return Value(quotient == 0 ? std::copysign(0.0, a / b) : quotient - whole > 0.5 ? whole + 1 : whole);
+}
+
+// One of the two is markup: the other is escaped.
+Value JoinTexts(Rendering& in, const Str& a, const Str& b) {
+  const bool markup = a.markup() || b.markup();
+  Str text = markup ? Escaped(a) : a;
+  text.Append(markup ? Escaped(b) : b);
+  NUMOE_DCHECK_EQ(text.markup(), markup);
+  return in.Room(text.size()) ? Value(std::move(text)) : Value();
+}
+
+Value Concatenate(Rendering& in, const Value& a, const Value& b) {
+  const bool markup = in.autoescape() && ((a.str() != nullptr && a.str()->markup()) ||
+                                          (b.str() != nullptr && b.str()->markup()));
+  const Str left = ToStr(a), right = ToStr(b);
+  if (markup) return JoinTexts(in, Escaped(left), Escaped(right));
+  return JoinTexts(in, left.AsMarkup(false), right.AsMarkup(false));
+}
+
+Value Repeat(Rendering& in, const Value& unit, int64_t times) {
+  NUMOE_DCHECK(unit.str() != nullptr || unit.plain_list() != nullptr || unit.tuple()) << TypeName(unit);
+  const auto size = static_cast<int64_t>(unit.str() != nullptr ? unit.str()->size() : unit.list()->size());
+  int64_t total = 0;
+  times = std::max<int64_t>(times, 0);
+  if (__builtin_mul_overflow(size, times, &total) || !in.Room(static_cast<size_t>(total)))
+    return in.Fail(fmt::format("'*' makes more than {} bytes or items", limits::kTemplateOutputBytesMax));
+  if (unit.str() != nullptr) {
+    Str text = Str().AsMarkup(unit.str()->markup());
+    for (int64_t i = 0; i < times && size > 0 && in.Charge(1); ++i) text.Append(*unit.str());
+    return Value(std::move(text));
+  }
+  List items;
+  for (int64_t i = 0; i < times && size > 0 && in.Charge(size); ++i)
+    items.insert(items.end(), unit.list()->begin(), unit.list()->end());
+  return unit.tuple() ? Value::NewTuple(std::move(items)) : Value::NewList(std::move(items));
+}
+
+// What + and * do with lists and tuples, and % with texts; nullopt where they are none of these.
+std::optional<Value> SequenceOperator(Rendering& in, const std::string& op, const Value& a, const Value& b) {
+  const auto repeats = [](const Value& v) {
+    return v.str() != nullptr || v.plain_list() != nullptr || v.tuple();
+  };
+  const bool lists = (a.plain_list() != nullptr && b.plain_list() != nullptr) || (a.tuple() && b.tuple());
+  if (op == "+" && a.str() != nullptr && b.str() != nullptr) return JoinTexts(in, *a.str(), *b.str());
+  if (op == "+" && lists) {
+    List items = *a.list();
+    items.insert(items.end(), b.list()->begin(), b.list()->end());
+    if (!in.Charge(static_cast<int64_t>(items.size()))) return Value();
+    return a.tuple() ? Value::NewTuple(std::move(items)) : Value::NewList(std::move(items));
+  }
+  if (op == "*" && repeats(a) && AsInt(b)) return Repeat(in, a, *AsInt(b));
+  if (op == "*" && repeats(b) && AsInt(a)) return Repeat(in, b, *AsInt(a));
+  if (op == "%" && a.str() != nullptr) return PrintfFormat(in, *a.str(), b);
   return std::nullopt;
+}
+
+// How the part of a range prints that lies between two places.
+std::string RangeLabel(const List& range, int64_t begin, int64_t end, int64_t step) {
+  NUMOE_DCHECK_NE(step, 0);
+  const int64_t first = range.empty() ? 0 : *AsInt(range.front());
+  const int64_t gap = range.size() > 1 ? *AsInt(range[1]) - first : 1;
+  const std::string bounds = fmt::format("range({}, {}", first + begin * gap, first + end * gap);
+  return gap * step == 1 ? bounds + ")" : fmt::format("{}, {})", bounds, gap * step);
+}
+
+// A generator gives what stands before the item, and the item, and never again.
+bool Contains(Rendering& in, const Value& container, const Value& item) {
+  if (!container.IsSequence(Sequence::Kind::kGenerator)) {
+    const List items = Iterate(in, container);
+    return in.Charge(static_cast<int64_t>(items.size())) &&
+           std::any_of(items.begin(), items.end(), [&](const Value& each) { return Equal(each, item); });
+  }
+  List& items = *container.sequence()->items;
+  if (!in.Charge(static_cast<int64_t>(items.size()))) return false;
+  const auto found =
+      std::find_if(items.begin(), items.end(), [&](const Value& each) { return Equal(each, item); });
+  const bool has = found != items.end();
+  items.erase(items.begin(), has ? found + 1 : found);
+  return has;
 }
 
 }  // namespace
 
 bool CanSlice(Rendering& in, const Value& base) {
-  if (base.list() != nullptr || base.str() != nullptr) return true;
+  if (base.indexable() != nullptr || base.str() != nullptr) return true;
   in.Fail(fmt::format("cannot slice {}", TypeName(base)));
   return false;
 }
@@ -69,7 +164,7 @@ std::optional<int64_t> SliceBound(Rendering& in, const Value& value) {
 }
 
 Value Slice(Rendering& in, const Value& base, const SliceBounds& bounds) {
-  const List* list = base.list();
+  const List* list = base.indexable();
   const Str* str = base.str();
   NUMOE_DCHECK(list != nullptr || str != nullptr);
   const std::vector<size_t> offsets = str != nullptr ? CodePointOffsets(str->text()) : std::vector<size_t>();
@@ -94,7 +189,13 @@ Value Slice(Rendering& in, const Value& base, const SliceBounds& bounds) {
     }
     if (__builtin_add_overflow(i, step, &i)) break;
   }
-  return list != nullptr ? Value::NewList(std::move(items)) : Value(std::move(text));
+  if (list == nullptr) return Value(text.AsMarkup(str->markup()));
+  if (base.plain_list() != nullptr) return Value::NewList(std::move(items));
+  Sequence part = *base.sequence();
+  if (base.IsSequence(Sequence::Kind::kRange)) part.label = RangeLabel(*list, begin, end, step);
+  if (base.tuple()) part.label.clear();
+  part.items = std::make_shared<List>(std::move(items));
+  return Value(std::move(part));
 }
 
 Value UnaryOperator(Rendering& in, const std::string& op, const Value& value) {
@@ -110,25 +211,8 @@ Value UnaryOperator(Rendering& in, const std::string& op, const Value& value) {
 }
 
 Value BinaryOperator(Rendering& in, const std::string& op, const Value& a, const Value& b) {
-  if (op == "~" || (op == "+" && a.str() != nullptr && b.str() != nullptr)) {
-    Str text = ToStr(a);
-    text.Append(ToStr(b));
-    if (!in.Charge(static_cast<int64_t>(text.size() / 256))) return {};
-    return Value(std::move(text));
-  }
-  if (op == "+" && a.list() != nullptr && b.list() != nullptr) {
-    List items = *a.list();
-    items.insert(items.end(), b.list()->begin(), b.list()->end());
-    return in.Charge(static_cast<int64_t>(items.size())) ? Value::NewList(std::move(items)) : Value();
-  }
-  if (op == "*" && (a.str() != nullptr || b.str() != nullptr) && (AsInt(a) || AsInt(b))) {
-    const Str& unit = a.str() != nullptr ? *a.str() : *b.str();
-    const int64_t times = a.str() != nullptr ? *AsInt(b) : *AsInt(a);
-    Str text;
-    for (int64_t i = 0; i < times && in.Charge(1 + static_cast<int64_t>(unit.size() / 64)); ++i)
-      text.Append(unit);
-    return Value(std::move(text));
-  }
+  if (op == "~") return Concatenate(in, a, b);
+  if (std::optional<Value> of_sequences = SequenceOperator(in, op, a, b)) return *std::move(of_sequences);
   std::optional<Value> result;
   if (AsInt(a) && AsInt(b)) {
     result = IntegerArithmetic(op, *AsInt(a), *AsInt(b));
@@ -154,10 +238,11 @@ bool ComparisonHolds(Rendering& in, const std::string& op, const Value& a, const
         return false;
       }
       found = b.str()->text().find(a.str()->text()) != std::string::npos;
-    } else if (b.dict() != nullptr) {
+    } else if (b.dict() != nullptr && !b.dict()->is_namespace) {
+      if (!Hashable(a)) in.Fail(fmt::format("{} cannot be a key", TypeName(a)));
       found = b.dict()->Find(a) != nullptr;
     } else {
-      for (const Value& item : Iterate(in, b)) found = found || Equal(item, a);
+      found = Contains(in, b, a);
     }
     return found == (op == "in");
   }

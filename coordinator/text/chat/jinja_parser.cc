@@ -1,6 +1,8 @@
 #include "coordinator/text/chat/jinja_parser.h"
 
 #include <initializer_list>
+#include <set>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -55,27 +57,91 @@ class Parser : private ExpressionParser {
   }
 
   NodePtr ParseStatement() {
+    using Rule = NodePtr (Parser::*)();
+    static constexpr std::pair<std::string_view, Rule> kRules[] = {{"if", &Parser::ParseIf},
+                                                                   {"for", &Parser::ParseFor},
+                                                                   {"set", &Parser::ParseSet},
+                                                                   {"macro", &Parser::ParseMacro},
+                                                                   {"call", &Parser::ParseCallBlock},
+                                                                   {"filter", &Parser::ParseFilterBlock},
+                                                                   {"with", &Parser::ParseWith},
+                                                                   {"block", &Parser::ParseNamedBlock},
+                                                                   {"print", &Parser::ParsePrint},
+                                                                   {"autoescape", &Parser::ParseAutoescape},
+                                                                   {"break", &Parser::ParseBreak},
+                                                                   {"generation", &Parser::ParseGeneration},
+                                                                   {"continue", &Parser::ParseContinue}};
     const std::string name = ExpectName();
     if (Failed()) return nullptr;
-    if (name == "if") return ParseIf();
-    if (name == "for") return ParseFor();
-    if (name == "set") return ParseSet();
-    if (name == "macro") return ParseMacro();
-    if (name == "filter") return ParseFilterBlock();
-    if (name == "generation") return ParseGeneration();
-    if (name == "break" || name == "continue") {
-      NodePtr node = Make(name == "break" ? Kind::kBreak : Kind::kContinue);
-      ExpectBlockEnd();
-      return node;
+    for (const auto& [word, rule] : kRules) {
+      if (name == word) return (this->*rule)();
     }
     Back();  // the error names the tag
-    return Fail("if, for, set, macro, filter, generation, break or continue");
+    return Fail(
+        "if, for, set, macro, call, filter, with, block, print, autoescape, generation, break or continue");
+  }
+
+  NodePtr ParseBreak() { return ParseBare(Kind::kBreak); }
+  NodePtr ParseContinue() { return ParseBare(Kind::kContinue); }
+  NodePtr ParseBare(Kind kind) {
+    NodePtr node = Make(kind);
+    ExpectBlockEnd();
+    return node;
+  }
+
+  // The rest of a tag, statements, and the tag `end`.
+  void ParseBody(Node& node, std::string_view end) {
+    ExpectBlockEnd();
+    node.blocks.push_back(ParseBlock({end}));
+    Next();
+  }
+
+  NodePtr ParsePrint() {
+    NodePtr node = Make(Kind::kPrint);
+    do {
+      node->args.push_back(ParseExpression());
+    } while (TakeOp(","));
+    ExpectBlockEnd();
+    return node;
+  }
+
+  NodePtr ParseWith() {
+    NodePtr node = Make(Kind::kWith);
+    while (!Failed() && Peek().kind != TokenKind::kBlockEnd) {
+      node->args.push_back(ParseTargets(/*attributes=*/false));
+      ExpectOp("=");
+      node->args.push_back(ParseExpression());
+      if (!TakeOp(",")) break;
+    }
+    ParseBody(*node, "endwith");
+    ExpectBlockEnd();
+    return node;
+  }
+
+  NodePtr ParseNamedBlock() {
+    NodePtr node = Make(Kind::kBlock);
+    node->text = ExpectName();
+    if (TakeName("scoped")) node->names.emplace_back("scoped");
+    ParseBody(*node, "endblock");
+    if (IsName(node->text)) Next();  // {% endblock name %}
+    ExpectBlockEnd();
+    NUMOE_DCHECK(Failed() || node->blocks.size() == 1);
+    const bool again = !blocks_.insert(node->text).second;
+    return again ? Fail("a block of another name: '" + node->text + "' is there already") : std::move(node);
+  }
+
+  NodePtr ParseAutoescape() {
+    NodePtr node = Make(Kind::kAutoescape);
+    node->args.push_back(ParseExpression());
+    ParseBody(*node, "endautoescape");
+    ExpectBlockEnd();
+    return node;
   }
 
   NodePtr ParseIf() {
     NodePtr node = Make(Kind::kIf);
     while (!Failed()) {
-      node->args.push_back(ParseTuple());
+      node->args.push_back(ParseTuple(/*with_ternary=*/false));
       ExpectBlockEnd();
       node->blocks.push_back(ParseBlock({"endif", "elif", "else"}));
       const std::string end = Next().text;
@@ -93,16 +159,11 @@ class Parser : private ExpressionParser {
 
   NodePtr ParseFor() {
     NodePtr node = Make(Kind::kFor);
-    const bool parenthesis = TakeOp("(");
-    do {
-      if (parenthesis && IsOp(")")) break;
-      node->names.push_back(ExpectName());
-    } while (TakeOp(","));
-    if (parenthesis) ExpectOp(")");
+    node->args.push_back(ParseTargets(/*attributes=*/false));
     if (!TakeName("in")) Fail("in");
     node->args.push_back(ParseTuple(/*with_ternary=*/false));
-    if (TakeName("if")) node->args.push_back(ParseExpression());
-    TakeName("recursive");
+    node->args.push_back(TakeName("if") ? ParseExpression() : nullptr);
+    if (TakeName("recursive")) node->text = "recursive";
     ExpectBlockEnd();
     node->blocks.push_back(ParseBlock({"endfor", "else"}));
     node->blocks.emplace_back();
@@ -115,10 +176,18 @@ class Parser : private ExpressionParser {
     return node;
   }
 
-  NodePtr ParseTarget() {
+  // A name, several in parentheses, or an attribute of a namespace where that may be set.
+  NodePtr ParseTarget(bool attributes) {
+    const Depth depth(*this);
+    if (Failed()) return nullptr;
+    if (TakeOp("(")) {
+      NodePtr inside = ParseTargets(attributes);
+      ExpectOp(")");
+      return inside;
+    }
     NodePtr target = Make(Kind::kName);
     target->text = ExpectName();
-    while (TakeOp(".")) {
+    while (attributes && TakeOp(".")) {
       NodePtr attribute = Make(Kind::kAttribute);
       attribute->text = ExpectName();
       attribute->args.push_back(std::move(target));
@@ -127,13 +196,22 @@ class Parser : private ExpressionParser {
     return target;
   }
 
+  // One target, or several with commas between them.
+  NodePtr ParseTargets(bool attributes) {
+    NodePtr first = ParseTarget(attributes);
+    if (Failed() || !IsOp(",")) return first;
+    NodePtr tuple = Make(Kind::kTuple);
+    tuple->args.push_back(std::move(first));
+    while (TakeOp(",")) {
+      if (IsOp(")")) break;
+      tuple->args.push_back(ParseTarget(attributes));
+    }
+    return tuple;
+  }
+
   NodePtr ParseSet() {
     NodePtr node = Make(Kind::kSet);
-    const bool parenthesis = TakeOp("(");
-    do {
-      node->args.push_back(ParseTarget());
-    } while (TakeOp(","));
-    if (parenthesis) ExpectOp(")");
+    node->args.push_back(ParseTargets(/*attributes=*/true));
     if (TakeOp("=")) {
       node->args.push_back(ParseTuple());
       ExpectBlockEnd();
@@ -141,29 +219,51 @@ class Parser : private ExpressionParser {
     }
     node->kind = Kind::kSetBlock;
     if (IsOp("|")) node->args.push_back(ParseFilters(Make(Kind::kBody)));
-    ExpectBlockEnd();
-    node->blocks.push_back(ParseBlock({"endset"}));
-    Next();
+    ParseBody(*node, "endset");
     ExpectBlockEnd();
     return node;
+  }
+
+  void ParseParameters(Node& macro) {
+    ExpectOp("(");
+    while (!Failed() && !IsOp(")")) {
+      macro.names.push_back(ExpectName());
+      const bool has_default = TakeOp("=");
+      if (!has_default && !macro.args.empty() && macro.args.back() != nullptr)
+        Fail("a default: the parameter before has one");
+      macro.args.push_back(has_default ? ParseExpression() : nullptr);
+      if (!TakeOp(",")) break;
+    }
+    ExpectOp(")");
+  }
+
+  // Body of a macro, up to the tag `end`.
+  void ParseMacroBody(Node& macro, std::string_view end) {
+    const MacroUses outside = std::exchange(uses_, 0);
+    ParseBody(macro, end);
+    macro.uses = std::exchange(uses_, uses_ | outside);
+    NUMOE_DCHECK_EQ(macro.names.size(), macro.args.size()) << "the interpreter takes them in pairs";
   }
 
   NodePtr ParseMacro() {
     NodePtr node = Make(Kind::kMacro);
     node->text = ExpectName();
-    ExpectOp("(");
-    while (!Failed() && !IsOp(")")) {
-      node->names.push_back(ExpectName());
-      node->args.push_back(TakeOp("=") ? ParseExpression() : nullptr);
-      if (!TakeOp(",")) break;
-    }
-    ExpectOp(")");
-    ExpectBlockEnd();
-    node->blocks.push_back(ParseBlock({"endmacro"}));
-    Next();
+    ParseParameters(*node);
+    ParseMacroBody(*node, "endmacro");
     if (Peek().kind == TokenKind::kName) Next();  // {% endmacro name %}
     ExpectBlockEnd();
-    NUMOE_DCHECK_EQ(node->names.size(), node->args.size()) << "the interpreter takes them in pairs";
+    return node;
+  }
+
+  NodePtr ParseCallBlock() {
+    NodePtr node = Make(Kind::kCallBlock);
+    NodePtr caller = Make(Kind::kMacro);
+    if (IsOp("(")) ParseParameters(*caller);
+    node->args.push_back(ParseExpression());
+    if (!Failed() && node->args[0]->kind != Kind::kCall) return Fail("a call behind 'call'");
+    ParseMacroBody(*caller, "endcall");
+    ExpectBlockEnd();
+    node->args.push_back(std::move(caller));
     return node;
   }
 
@@ -179,12 +279,12 @@ class Parser : private ExpressionParser {
 
   NodePtr ParseGeneration() {
     NodePtr node = Make(Kind::kGeneration);
-    ExpectBlockEnd();
-    node->blocks.push_back(ParseBlock({"endgeneration"}));
-    Next();
+    ParseBody(*node, "endgeneration");
     ExpectBlockEnd();
     return node;
   }
+
+  std::set<std::string> blocks_;  // named ones
 };
 
 }  // namespace

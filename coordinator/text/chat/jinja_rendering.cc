@@ -19,4 +19,10 @@ bool Rendering::Charge(int64_t steps) {
   return !failed();
 }
 
+bool Rendering::Room(size_t bytes) {
+  if (bytes <= limits::kTemplateOutputBytesMax) return ChargeText(bytes);
+  Fail(fmt::format("more than {} bytes of text", limits::kTemplateOutputBytesMax));
+  return false;
+}
+
 }  // namespace numoe::text::jinja

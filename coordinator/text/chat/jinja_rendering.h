@@ -25,6 +25,11 @@ class Rendering {
   /// A step, and more for much text: what multiplies text calls it for each piece, before it holds all of
   /// them.
   bool ChargeText(size_t bytes) { return Charge(1 + static_cast<int64_t>(bytes / 64)); }
+  /// The same for text of a size that is known before it is made: fails where no output could hold it.
+  bool Room(size_t bytes);
+  /// Whether what is printed now is escaped.
+  bool autoescape() const { return autoescape_; }
+  void set_autoescape(bool autoescape) { autoescape_ = autoescape; }
 
   bool failed() const { return !status_.ok(); }
   const absl::Status& status() const { return status_; }
@@ -32,6 +37,7 @@ class Rendering {
  private:
   int line_ = 0;
   int64_t steps_ = 0;
+  bool autoescape_ = false;
   absl::Status status_;
 };
 

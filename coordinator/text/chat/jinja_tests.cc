@@ -5,98 +5,115 @@
 
 #include "coordinator/text/chat/jinja_access.h"
 #include "coordinator/text/chat/jinja_builtins.h"
+#include "coordinator/text/chat/jinja_objects.h"
+#include "coordinator/text/chat/jinja_operators.h"
+#include "coordinator/text/chat/jinja_repr.h"
 #include "coordinator/text/chat/jinja_text.h"
 
 namespace numoe::text::jinja {
 namespace {
 
-using Test = bool (*)(Rendering&, const Value&, const Arguments&);
+struct Test {
+  bool (*run)(Rendering&, const Value&, const Arguments&);
+  std::string_view signature;  // TakesArguments
+};
 
-bool CompareTest(Rendering& in, const Value& v, const Arguments& a, bool (*accept)(int)) {
-  const auto order = a.positional.empty() ? std::nullopt : Compare(v, a.positional[0]);
-  if (!order) in.Fail("cannot compare in a test");
-  return order && accept(*order);
+const Value& Other(const Arguments& args) {
+  return args.positional.empty() ? args.keywords[0].second : args.positional[0];
 }
-bool EqualTest(Rendering&, const Value& v, const Arguments& a) {
-  return !a.positional.empty() && Equal(v, a.positional[0]);
+
+// The rest of a division, as Python has it; fails where there is none.
+bool RestIs(Rendering& in, const Value& v, const Value& by, int64_t rest) {
+  const Value found = BinaryOperator(in, "%", v, by);
+  return !in.failed() && Equal(found, Value(rest));
+}
+
+bool IsSequence(const Value& v) {
+  return v.str() != nullptr || v.indexable() != nullptr || (v.dict() != nullptr && !v.dict()->is_namespace) ||
+         v.undefined();
+}
+
+// `x is y`: numbers, texts and constants by their values, which is what Python mostly does with them, too.
+bool SameAs(const Value& a, const Value& b) {
+  if (a.data.index() != b.data.index()) return false;
+  if (a.plain_list() != nullptr || a.dict() != nullptr || a.sequence() != nullptr)
+    return a.list() == b.list() && a.dict() == b.dict();
+  return Equal(a, b);
+}
+
+template <char first, char second>
+bool Compares(Rendering& in, const Value& v, const Arguments& a) {
+  constexpr char kOperator[] = {first, second, 0};
+  return ComparisonHolds(in, kOperator, v, Other(a));
 }
 
 const std::map<std::string, Test>& Tests() {
+  using R = Rendering;
+  using V = Value;
+  using A = Arguments;
+  static const Test equal = {Compares<'=', '='>, "other;"}, unequal = {Compares<'!', '='>, "other;"};
+  static const Test less = {Compares<'<', 0>, "other;"}, at_most = {Compares<'<', '='>, "other;"};
+  static const Test more = {Compares<'>', 0>, "other;"}, at_least = {Compares<'>', '='>, "other;"};
   static const std::map<std::string, Test> tests = {
-      {"defined", [](Rendering&, const Value& v, const Arguments&) { return !v.undefined(); }},
-      {"undefined", [](Rendering&, const Value& v, const Arguments&) { return v.undefined(); }},
-      {"none", [](Rendering&, const Value& v, const Arguments&) { return v.none(); }},
-      {"string", [](Rendering&, const Value& v, const Arguments&) { return v.str() != nullptr; }},
-      {"mapping", [](Rendering&, const Value& v,
-                     const Arguments&) { return v.dict() != nullptr && !v.dict()->is_namespace; }},
+      {"defined", {[](R&, const V& v, const A&) { return !v.undefined(); }, ""}},
+      {"undefined", {[](R&, const V& v, const A&) { return v.undefined(); }, ""}},
+      {"none", {[](R&, const V& v, const A&) { return v.none(); }, ""}},
+      {"string", {[](R&, const V& v, const A&) { return v.str() != nullptr; }, ""}},
+      {"mapping",
+       {[](R&, const V& v, const A&) { return v.dict() != nullptr && !v.dict()->is_namespace; }, ""}},
       {"iterable",
-       [](Rendering&, const Value& v, const Arguments&) {
-         return v.str() != nullptr || v.list() != nullptr ||
-                (v.dict() != nullptr && !v.dict()->is_namespace) || v.undefined();
-       }},
-      {"sequence",
-       [](Rendering&, const Value& v, const Arguments&) {
-         return v.str() != nullptr || v.list() != nullptr ||
-                (v.dict() != nullptr && !v.dict()->is_namespace) || v.undefined();
-       }},
-      {"boolean", [](Rendering&, const Value& v, const Arguments&) { return v.If<bool>() != nullptr; }},
-      {"true",
-       [](Rendering&, const Value& v, const Arguments&) { return v.If<bool>() != nullptr && *v.If<bool>(); }},
-      {"false", [](Rendering&, const Value& v,
-                   const Arguments&) { return v.If<bool>() != nullptr && !*v.If<bool>(); }},
-      {"number", [](Rendering&, const Value& v, const Arguments&) { return v.number(); }},
-      {"integer", [](Rendering&, const Value& v, const Arguments&) { return v.If<int64_t>() != nullptr; }},
-      {"float", [](Rendering&, const Value& v, const Arguments&) { return v.If<double>() != nullptr; }},
-      {"callable", [](Rendering&, const Value& v,
-                      const Arguments&) { return v.If<Macro>() != nullptr || v.If<Callable>() != nullptr; }},
-      {"lower", [](Rendering&, const Value& v, const Arguments&) { return IsLower(ToStr(v).text()); }},
-      {"upper", [](Rendering&, const Value& v, const Arguments&) { return IsUpper(ToStr(v).text()); }},
-      {"odd", [](Rendering&, const Value& v, const Arguments&) { return AsInt(v).value_or(0) % 2 != 0; }},
-      {"even", [](Rendering&, const Value& v, const Arguments&) { return AsInt(v).value_or(1) % 2 == 0; }},
-      {"divisibleby",
-       [](Rendering&, const Value& v, const Arguments& a) {
-         const int64_t by = a.positional.empty() ? 0 : AsInt(a.positional[0]).value_or(0);
-         return by != 0 && AsInt(v).value_or(1) % by == 0;
-       }},
-      {"in",
-       [](Rendering& in, const Value& v, const Arguments& a) {
-         if (a.positional.empty()) return false;
-         const Value& where = a.positional[0];
-         if (where.str() != nullptr)
-           return v.str() != nullptr && where.str()->text().find(v.str()->text()) != std::string::npos;
-         if (where.dict() != nullptr) return where.dict()->Find(v) != nullptr;
-         for (const Value& item : Iterate(in, where)) {
-           if (Equal(item, v)) return true;
-         }
-         return false;
-       }},
-      {"equalto", EqualTest},
-      {"eq", EqualTest},
-      {"==", EqualTest},
-      {"sameas", EqualTest},
-      {"ne", [](Rendering& in, const Value& v, const Arguments& a) { return !EqualTest(in, v, a); }},
-      {"!=", [](Rendering& in, const Value& v, const Arguments& a) { return !EqualTest(in, v, a); }},
-      {"lt", [](Rendering& in, const Value& v,
-                const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c < 0; }); }},
-      {"<", [](Rendering& in, const Value& v,
-               const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c < 0; }); }},
-      {"gt", [](Rendering& in, const Value& v,
-                const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c > 0; }); }},
-      {">", [](Rendering& in, const Value& v,
-               const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c > 0; }); }},
-      {"le", [](Rendering& in, const Value& v,
-                const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c <= 0; }); }},
-      {"ge", [](Rendering& in, const Value& v,
-                const Arguments& a) { return CompareTest(in, v, a, [](int c) { return c >= 0; }); }},
+       {[](R&, const V& v, const A&) {
+          return IsSequence(v) || v.list() != nullptr ||
+                 (v.object() != nullptr && v.object()->kind == Object::Kind::kLoop);
+        },
+        ""}},
+      {"sequence", {[](R&, const V& v, const A&) { return IsSequence(v); }, ""}},
+      {"boolean", {[](R&, const V& v, const A&) { return v.If<bool>() != nullptr; }, ""}},
+      {"true", {[](R&, const V& v, const A&) { return v.If<bool>() != nullptr && *v.If<bool>(); }, ""}},
+      {"false", {[](R&, const V& v, const A&) { return v.If<bool>() != nullptr && !*v.If<bool>(); }, ""}},
+      {"number", {[](R&, const V& v, const A&) { return v.number(); }, ""}},
+      {"integer", {[](R&, const V& v, const A&) { return v.If<int64_t>() != nullptr; }, ""}},
+      {"float", {[](R&, const V& v, const A&) { return v.If<double>() != nullptr; }, ""}},
+      {"callable", {[](R&, const V& v, const A&) { return v.callable() || v.undefined(); }, ""}},
+      {"escaped", {[](R&, const V& v, const A&) { return v.str() != nullptr && v.str()->markup(); }, ""}},
+      {"lower", {[](R&, const V& v, const A&) { return IsLower(ToStr(v).text()); }, ""}},
+      {"upper", {[](R&, const V& v, const A&) { return IsUpper(ToStr(v).text()); }, ""}},
+      {"odd", {[](R& in, const V& v, const A&) { return RestIs(in, v, int64_t{2}, 1); }, ""}},
+      {"even", {[](R& in, const V& v, const A&) { return RestIs(in, v, int64_t{2}, 0); }, ""}},
+      {"divisibleby", {[](R& in, const V& v, const A& a) { return RestIs(in, v, Other(a), 0); }, "num;"}},
+      {"in", {[](R& in, const V& v, const A& a) { return ComparisonHolds(in, "in", v, Other(a)); }, "seq;"}},
+      {"sameas", {[](R&, const V& v, const A& a) { return SameAs(v, Other(a)); }, "other;"}},
+      {"filter",
+       {[](R&, const V& v, const A&) { return v.str() != nullptr && IsFilter(v.str()->text()); }, ""}},
+      {"test", {[](R&, const V& v, const A&) { return v.str() != nullptr && IsTest(v.str()->text()); }, ""}},
+      {"equalto", equal},
+      {"eq", equal},
+      {"==", equal},
+      {"ne", unequal},
+      {"!=", unequal},
+      {"lt", less},
+      {"lessthan", less},
+      {"<", less},
+      {"le", at_most},
+      {"<=", at_most},
+      {"gt", more},
+      {"greaterthan", more},
+      {">", more},
+      {"ge", at_least},
+      {">=", at_least},
   };
   return tests;
 }
 
 }  // namespace
 
+bool IsTest(const std::string& name) { return Tests().count(name) > 0; }
+
 bool RunTest(Rendering& in, const std::string& name, const Value& input, const Arguments& args) {
   const auto it = Tests().find(name);
-  if (it != Tests().end()) return it->second(in, input, args);
+  if (it != Tests().end())
+    return in.Charge(1) && TakesArguments(in, name, it->second.signature, args) &&
+           it->second.run(in, input, args);
   in.Fail(fmt::format("no test named '{}'", name));
   return false;
 }

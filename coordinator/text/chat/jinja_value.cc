@@ -1,15 +1,50 @@
 #include "coordinator/text/chat/jinja_value.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 
 #include "common/base/check.h"
+#include "coordinator/text/chat/chat_limits.h"
+#include "coordinator/text/chat/jinja_objects.h"
 
 namespace numoe::text::jinja {
+namespace {
+
+// Values whose holders are gone. They wait until the outermost holder's destructor lets go of them one by
+// one, because each would destroy what it holds inside its own destructor: a stack frame for each level.
+thread_local std::vector<Value>* waiting = nullptr;
+
+bool HoldsValues(const Value& value) {
+  return value.list() != nullptr || value.dict() != nullptr || value.object() != nullptr ||
+         value.If<Callable>() != nullptr;
+}
+
+template <typename Items, typename ValueOf>
+void Dismantle(Items& items, ValueOf value_of) {
+  if (std::none_of(items.begin(), items.end(), [&](auto& item) { return HoldsValues(value_of(item)); }))
+    return;
+  std::vector<Value> mine;
+  const bool outermost = waiting == nullptr;
+  if (outermost) waiting = &mine;
+  for (auto& item : items) {
+    if (HoldsValues(value_of(item))) waiting->push_back(std::move(value_of(item)));
+  }
+  while (outermost && !mine.empty()) {
+    const Value last = std::move(mine.back());
+    mine.pop_back();
+  }
+  if (outermost) waiting = nullptr;
+}
+
+}  // namespace
+
+List::~List() {
+  Dismantle(*this, [](Value& item) -> Value& { return item; });
+}
+Dict::~Dict() {
+  Dismantle(items, [](std::pair<Value, Value>& item) -> Value& { return item.second; });
+}
 
 Str::Str(std::string text, bool trusted) : text_(std::move(text)) { AddRun(text_.size(), trusted); }
 
@@ -29,6 +64,7 @@ void Str::Append(const Str& other) {
 
 Str Str::Substr(size_t begin, size_t length) const {
   Str out;
+  out.markup_ = markup_;
   begin = std::min(begin, text_.size());
   length = std::min(length, text_.size() - begin);
   out.text_ = text_.substr(begin, length);
@@ -39,6 +75,12 @@ Str Str::Substr(size_t begin, size_t length) const {
     if (from < to) out.AddRun(to - from, run.trusted);
     at += run.length;
   }
+  return out;
+}
+
+Str Str::AsMarkup(bool markup) const {
+  Str out = *this;
+  out.markup_ = markup;
   return out;
 }
 
@@ -56,17 +98,38 @@ std::vector<TextSegment> Str::Segments() const {
   return segments;
 }
 
+Value Value::Text(std::string text, bool trusted) { return Value(Str(std::move(text), trusted)); }
+Value Value::NewList(List items) { return Value(std::make_shared<List>(std::move(items))); }
+Value Value::NewTuple(List items) {
+  return Value(Sequence{Sequence::Kind::kTuple, std::make_shared<List>(std::move(items)), ""});
+}
+Value Value::NewGenerator(List items) {
+  return Value(Sequence{Sequence::Kind::kGenerator, std::make_shared<List>(std::move(items)), ""});
+}
+
 const List* Value::list() const {
-  const auto* p = std::get_if<std::shared_ptr<List>>(&data);
-  return p == nullptr ? nullptr : p->get();
+  if (const auto* p = plain_list()) return p->get();
+  return sequence() == nullptr ? nullptr : sequence()->items.get();
+}
+const List* Value::indexable() const {
+  const bool places = plain_list() != nullptr || tuple() || IsSequence(Sequence::Kind::kRange);
+  return places ? list() : nullptr;
 }
 const Dict* Value::dict() const {
   const auto* p = std::get_if<std::shared_ptr<Dict>>(&data);
   return p == nullptr ? nullptr : p->get();
 }
+const Object* Value::object() const {
+  const auto* p = std::get_if<std::shared_ptr<Object>>(&data);
+  return p == nullptr ? nullptr : p->get();
+}
 bool Value::number() const {
   return std::holds_alternative<bool>(data) || std::holds_alternative<int64_t>(data) ||
          std::holds_alternative<double>(data);
+}
+bool Value::callable() const {
+  if (const Object* o = object()) return o->kind != Object::Kind::kCycler;
+  return std::holds_alternative<Macro>(data) || std::holds_alternative<Callable>(data);
 }
 
 const Value* Dict::Find(const Value& key) const {
@@ -91,45 +154,25 @@ void Dict::Set(const Value& key, Value value) {
   items.emplace_back(key, std::move(value));
 }
 
-Value FromJson(const nlohmann::ordered_json& json) {
-  switch (json.type()) {
-    case nlohmann::ordered_json::value_t::boolean:
-      return Value(json.get<bool>());
-    case nlohmann::ordered_json::value_t::number_unsigned:
-      if (json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) return Value(json.get<double>());
-      return Value(json.get<int64_t>());
-    case nlohmann::ordered_json::value_t::number_integer:
-      return Value(json.get<int64_t>());
-    case nlohmann::ordered_json::value_t::number_float:
-      return Value(json.get<double>());
-    case nlohmann::ordered_json::value_t::string:
-      return Value::Text(json.get<std::string>(), /*trusted=*/false);
-    case nlohmann::ordered_json::value_t::array: {
-      List items;
-      for (const auto& item : json) items.push_back(FromJson(item));
-      return Value::NewList(std::move(items));
-    }
-    case nlohmann::ordered_json::value_t::object: {
-      auto dict = std::make_shared<Dict>();
-      for (const auto& [key, value] : json.items()) {
-        dict->items.emplace_back(Value::Text(key, /*trusted=*/false), FromJson(value));
-      }
-      return Value(dict);
-    }
-    default:
-      return Value(None{});
-  }
-}
-
 bool Truthy(const Value& value) {
   if (value.undefined() || value.none()) return false;
   if (const auto* b = value.If<bool>()) return *b;
   if (const auto* i = value.If<int64_t>()) return *i != 0;
   if (const auto* d = value.If<double>()) return *d != 0;
-  if (const Str* s = value.str()) return !s->empty();
-  if (const List* l = value.list()) return !l->empty();
-  if (const Dict* d = value.dict()) return d->is_namespace || !d->items.empty();
-  return true;
+  return Length(value).value_or(1) != 0;
+}
+
+std::optional<int64_t> Length(const Value& value) {
+  const Object* object = value.object();
+  if (value.undefined()) return 0;
+  if (value.str() != nullptr) return static_cast<int64_t>(CodePointOffsets(value.str()->text()).size() - 1);
+  if (value.list() != nullptr && !value.IsSequence(Sequence::Kind::kGenerator))
+    return static_cast<int64_t>(value.list()->size());
+  if (value.dict() != nullptr && !value.dict()->is_namespace)
+    return static_cast<int64_t>(value.dict()->items.size());
+  if (object != nullptr && object->kind == Object::Kind::kLoop)
+    return static_cast<int64_t>(object->items.size());
+  return std::nullopt;
 }
 
 std::optional<double> AsDouble(const Value& value) {
@@ -144,7 +187,8 @@ std::optional<int64_t> AsInt(const Value& value) {
   return std::nullopt;
 }
 
-bool Equal(const Value& a, const Value& b) {
+bool Equal(const Value& a, const Value& b, int depth) {
+  if (depth > limits::kTemplateDepthMax) return false;
   if (a.number() && b.number()) {
     if (a.If<double>() == nullptr && b.If<double>() == nullptr) return *AsInt(a) == *AsInt(b);
     return *AsDouble(a) == *AsDouble(b);
@@ -152,224 +196,65 @@ bool Equal(const Value& a, const Value& b) {
   if (a.data.index() != b.data.index()) return false;
   if (a.undefined() || a.none()) return true;
   if (a.str() != nullptr) return a.str()->text() == b.str()->text();
-  if (a.list() != nullptr)
-    return std::equal(a.list()->begin(), a.list()->end(), b.list()->begin(), b.list()->end(), Equal);
+  if (a.object() != nullptr) return a.object() == b.object();
+  if (a.sequence() != nullptr) {
+    if (a.sequence()->kind != b.sequence()->kind) return false;
+    if (a.indexable() == nullptr) return a.list() == b.list();
+  }
+  if (const List* items = a.list()) {
+    return std::equal(items->begin(), items->end(), b.list()->begin(), b.list()->end(),
+                      [depth](const Value& x, const Value& y) { return Equal(x, y, depth + 1); });
+  }
   if (const Dict* d = a.dict()) {
     const Dict* e = b.dict();
+    if (d->is_namespace || e->is_namespace) return d == e;
     return d->items.size() == e->items.size() &&
            std::all_of(d->items.begin(), d->items.end(), [&](const auto& item) {
              const Value* other = e->Find(item.first);
-             return other != nullptr && Equal(item.second, *other);
+             return other != nullptr && Equal(item.second, *other, depth + 1);
            });
   }
-  return false;
+  if (const auto* macro = a.If<Macro>()) return macro->node == b.If<Macro>()->node;
+  const auto& callable = std::get<Callable>(a.data);
+  const auto& other = std::get<Callable>(b.data);
+  return callable.name == other.name && callable.self == other.self;
 }
 
-std::optional<int> Compare(const Value& a, const Value& b) {
+std::optional<int> Compare(const Value& a, const Value& b, int depth) {
+  const auto order = [](const auto& x, const auto& y) { return x < y ? -1 : y < x ? 1 : 0; };
   if (a.number() && b.number()) {
-    const double x = *AsDouble(a), y = *AsDouble(b);
-    return x < y ? -1 : x > y ? 1 : 0;
+    if (AsInt(a) && AsInt(b)) return order(*AsInt(a), *AsInt(b));
+    return order(*AsDouble(a), *AsDouble(b));
   }
-  if (a.str() != nullptr && b.str() != nullptr) {
-    const int order = a.str()->text().compare(b.str()->text());  // UTF-8 order is code point order
-    return order < 0 ? -1 : order > 0 ? 1 : 0;
+  // UTF-8 order is code point order.
+  if (a.str() != nullptr && b.str() != nullptr) return order(a.str()->text(), b.str()->text());
+  const bool lists = a.plain_list() != nullptr && b.plain_list() != nullptr;
+  if ((!lists && !(a.tuple() && b.tuple())) || depth > limits::kTemplateDepthMax) return std::nullopt;
+  for (size_t i = 0; i < std::min(a.list()->size(), b.list()->size()); ++i) {
+    const Value &x = (*a.list())[i], &y = (*b.list())[i];
+    if (!Equal(x, y, depth + 1)) return Compare(x, y, depth + 1);
   }
-  if (a.list() != nullptr && b.list() != nullptr) {
-    for (size_t i = 0; i < std::min(a.list()->size(), b.list()->size()); ++i) {
-      const auto order = Compare((*a.list())[i], (*b.list())[i]);
-      if (!order || *order != 0) return order;
-    }
-    return a.list()->size() < b.list()->size() ? -1 : a.list()->size() > b.list()->size() ? 1 : 0;
-  }
-  return std::nullopt;
+  return order(a.list()->size(), b.list()->size());
 }
 
-std::string FloatRepr(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  char buffer[64];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
-  const std::string scientific(buffer, end);  // d.ddde+XX with the fewest digits that round-trip
-  const size_t e = scientific.find('e');
-  NUMOE_CHECK_NE(e, std::string::npos) << scientific;
-  const int exponent = std::stoi(scientific.substr(e + 1));
-  if (exponent < -4 || exponent >= 16) return scientific;  // Python writes the exponent with two digits, too
-  const auto fixed = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed).ptr;
-  std::string text(buffer, fixed);
-  if (text.find('.') == std::string::npos) text += ".0";
-  return text;
-}
-
-std::string StringRepr(const std::string& text) {
-  const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
-  std::string out(1, quote);
-  for (const char c : text) {
-    if (c == quote || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\r') {
-      out += "\\r";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
+bool Hashable(const Value& value, int depth) {
+  if (value.tuple() && depth <= limits::kTemplateDepthMax) {
+    return std::all_of(value.list()->begin(), value.list()->end(),
+                       [depth](const Value& item) { return Hashable(item, depth + 1); });
   }
-  return out + quote;
-}
-
-std::string Repr(const Value& value) {
-  if (value.str() != nullptr) return StringRepr(value.str()->text());
-  if (value.undefined()) return "Undefined";
-  if (const List* list = value.list()) {
-    std::string out = "[";
-    for (size_t i = 0; i < list->size(); ++i) out += (i > 0 ? ", " : "") + Repr((*list)[i]);
-    return out + "]";
-  }
-  if (const Dict* dict = value.dict()) {
-    std::string out = "{";
-    for (size_t i = 0; i < dict->items.size(); ++i) {
-      out += (i > 0 ? ", " : "") + Repr(dict->items[i].first) + ": " + Repr(dict->items[i].second);
-    }
-    return out + "}";
-  }
-  return ToStr(value).text();
-}
-
-Str ToStr(const Value& value) {
-  if (const Str* s = value.str()) return *s;
-  if (value.undefined()) return Str();
-  if (value.none()) return Str("None", true);
-  if (const auto* b = value.If<bool>()) return Str(*b ? "True" : "False", true);
-  if (const auto* i = value.If<int64_t>()) return Str(std::to_string(*i), true);
-  if (const auto* d = value.If<double>()) return Str(FloatRepr(*d), true);
-  if (value.list() != nullptr || value.dict() != nullptr) return Str(Repr(value), /*trusted=*/false);
-  return Str("<function>", true);
+  return !value.tuple() && value.plain_list() == nullptr &&
+         (value.dict() == nullptr || value.dict()->is_namespace);
 }
 
 std::string_view TypeName(const Value& value) {
-  static constexpr std::string_view kNames[] = {"undefined", "none", "boolean", "integer", "float",
-                                                "string",    "list", "mapping", "macro",   "function"};
+  static constexpr std::string_view kNames[] = {"undefined", "none",   "boolean",  "integer",
+                                                "float",     "string", "list",     "sequence",
+                                                "mapping",   "macro",  "function", "object"};
   static_assert(std::size(kNames) == std::variant_size_v<decltype(value.data)>);
+  static constexpr std::string_view kSequences[] = {
+      "tuple", "range", "keys of a mapping", "values of a mapping", "items of a mapping", "generator"};
+  if (value.sequence() != nullptr) return kSequences[static_cast<size_t>(value.sequence()->kind)];
   return kNames[value.data.index()];
-}
-
-namespace {
-
-void JsonString(const std::string& text, bool ensure_ascii, std::string& out) {
-  out += '"';
-  const std::vector<size_t> offsets = CodePointOffsets(text);
-  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
-    const std::string_view c = std::string_view(text).substr(offsets[i], offsets[i + 1] - offsets[i]);
-    NUMOE_DCHECK(!c.empty());
-    const auto first = static_cast<unsigned char>(c[0]);
-    if (c == "\"" || c == "\\") {
-      out.append("\\").append(c);
-    } else if (c == "\n") {
-      out += "\\n";
-    } else if (c == "\r") {
-      out += "\\r";
-    } else if (c == "\t") {
-      out += "\\t";
-    } else if (c == "\b") {
-      out += "\\b";
-    } else if (c == "\f") {
-      out += "\\f";
-    } else if (first < 0x20) {
-      out += fmt::format("\\u{:04x}", first);
-    } else if (ensure_ascii && first >= 0x80) {
-      uint32_t point = first & (0xFFu >> (c.size() + 1));
-      for (size_t b = 1; b < c.size(); ++b) point = point << 6 | (static_cast<unsigned char>(c[b]) & 0x3Fu);
-      if (point >= 0x10000) {
-        point -= 0x10000;
-        out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (point >> 10), 0xDC00 + (point & 0x3FF));
-      } else {
-        out += fmt::format("\\u{:04x}", point);
-      }
-    } else {
-      out.append(c);
-    }
-  }
-  out += '"';
-}
-
-class JsonWriter {
- public:
-  explicit JsonWriter(const JsonStyle& style) : style_(style) {}
-
-  bool Write(const Value& value, int depth, std::string& out) {
-    if (value.undefined() || value.If<Macro>() != nullptr || value.If<Callable>() != nullptr || depth > 100)
-      return false;
-    if (value.none()) {
-      out += "null";
-    } else if (const auto* b = value.If<bool>()) {
-      out += *b ? "true" : "false";
-    } else if (const auto* d = value.If<double>()) {
-      out += std::isnan(*d) ? "NaN" : std::isinf(*d) ? (*d < 0 ? "-Infinity" : "Infinity") : FloatRepr(*d);
-    } else if (const Str* s = value.str()) {
-      JsonString(s->text(), style_.ensure_ascii, out);
-    } else if (const List* list = value.list()) {
-      return WriteItems(list->size(), "[]", depth, out,
-                        [&](size_t i) { return Write((*list)[i], depth + 1, out); });
-    } else if (const Dict* dict = value.dict()) {
-      return WriteDict(*dict, depth, out);
-    } else {
-      out += ToStr(value).text();
-    }
-    return true;
-  }
-
- private:
-  template <typename F>
-  bool WriteItems(size_t count, const char* brackets, int depth, std::string& out, F item) {
-    out += brackets[0];
-    for (size_t i = 0; i < count; ++i) {
-      if (i > 0) out += style_.item_separator;
-      NewLine(depth + 1, out);
-      if (!item(i)) return false;
-    }
-    if (count > 0) NewLine(depth, out);
-    out += brackets[1];
-    return true;
-  }
-  bool WriteDict(const Dict& dict, int depth, std::string& out) {
-    std::vector<size_t> order(dict.items.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    if (style_.sort_keys) {
-      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-        return Compare(dict.items[a].first, dict.items[b].first).value_or(0) < 0;
-      });
-    }
-    return WriteItems(order.size(), "{}", depth, out, [&](size_t i) {
-      const auto& [key, value] = dict.items[order[i]];
-      std::string name;
-      if (key.str() != nullptr) {
-        name = key.str()->text();
-      } else if (!Write(key, depth + 1, name)) {  // json.dumps spells other keys as their JSON
-        return false;
-      }
-      JsonString(name, style_.ensure_ascii, out);
-      out += style_.key_separator;
-      return Write(value, depth + 1, out);
-    });
-  }
-  void NewLine(int depth, std::string& out) const {
-    if (style_.indent >= 0) out.append("\n").append(static_cast<size_t>(style_.indent * depth), ' ');
-  }
-
-  const JsonStyle& style_;
-};
-
-}  // namespace
-
-std::optional<std::string> ToJson(const Value& value, const JsonStyle& style) {
-  std::string out;
-  if (!JsonWriter(style).Write(value, 0, out)) return std::nullopt;
-  return out;
 }
 
 std::vector<size_t> CodePointOffsets(std::string_view text) {

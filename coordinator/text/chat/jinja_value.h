@@ -1,12 +1,14 @@
 // Values of the template language, with Python's semantics and a memory of where text came from.
 //
 // A string knows which of its bytes the template wrote itself (trusted) and which came from the request: only
-// the former may become control tokens. Lists and dicts are shared by reference, as in Python; dicts keep
-// insertion order. Functions here are pure; what cannot be done (comparing a string with a number) is
-// reported by the caller.
+// the former may become control tokens. It also knows whether it is markup, which is never escaped again.
+// Lists and dicts are shared by reference, as in Python; dicts keep insertion order. Integers have 64 bits:
+// what goes beyond is refused by whoever computes it. Functions here are pure; what cannot be done (comparing
+// a string with a number) is reported by the caller.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,7 +18,6 @@
 #include <vector>
 
 #include "common/base/text_segment.h"
-#include "nlohmann/json.hpp"
 
 namespace numoe::text::jinja {
 
@@ -28,9 +29,12 @@ class Str {
   const std::string& text() const { return text_; }
   bool empty() const { return text_.empty(); }
   size_t size() const { return text_.size(); }
+  /// Keeps this string's kind, text or markup, whatever the other's is.
   void Append(const Str& other);
   Str Substr(size_t begin, size_t length) const;  // bytes
   bool AllTrusted() const;
+  bool markup() const { return markup_; }
+  Str AsMarkup(bool markup = true) const;
   /// The runs as segments, in order.
   std::vector<TextSegment> Segments() const;
 
@@ -43,18 +47,44 @@ class Str {
 
   std::string text_;
   std::vector<Run> runs_;
+  bool markup_ = false;
 };
 
 struct Value;
 struct Node;
-using List = std::vector<Value>;
 struct Dict;
+struct Object;
+using Scope = std::map<std::string, Value>;
+using Scopes = std::vector<std::shared_ptr<Scope>>;
+
+/// Taken apart without recursion, however deeply lists are nested.
+struct List : std::vector<Value> {
+  using std::vector<Value>::vector;
+  List() = default;
+  List(const List&) = default;
+  List(List&&) = default;
+  List& operator=(const List&) = default;
+  List& operator=(List&&) = default;
+  ~List();
+};
+
+/// What is read like a list and is none.
+struct Sequence {
+  enum class Kind : uint8_t { kTuple, kRange, kKeys, kValues, kItems, kGenerator };
+  Kind kind = Kind::kTuple;
+  std::shared_ptr<List> items;  // of a generator: those that nobody has taken yet
+  std::string label;            // of a range: how it prints; of a tuple: "group" where groupby made it
+};
+
 struct Undefined {
   std::string name;  // what was looked up, for messages
 };
 struct None {};
+/// A macro, or the body of a call block.
 struct Macro {
   const Node* node = nullptr;
+  std::shared_ptr<const Scopes> closure;  // what it sees besides the globals and the template's own names
+  bool autoescape = false;                // where it was defined
 };
 /// A global function, or a method with the value it is bound to.
 struct Callable {
@@ -63,64 +93,68 @@ struct Callable {
 };
 
 struct Value {
-  std::variant<Undefined, None, bool, int64_t, double, Str, std::shared_ptr<List>, std::shared_ptr<Dict>,
-               Macro, Callable>
+  std::variant<Undefined, None, bool, int64_t, double, Str, std::shared_ptr<List>, Sequence,
+               std::shared_ptr<Dict>, Macro, Callable, std::shared_ptr<Object>>
       data;
 
   Value() = default;
   template <typename T>
   Value(T value) : data(std::move(value)) {}  // NOLINT: values convert from what they hold
-  static Value Text(std::string text, bool trusted = true) { return Value(Str(std::move(text), trusted)); }
-  static Value NewList(List items = {}) { return Value(std::make_shared<List>(std::move(items))); }
+  static Value Text(std::string text, bool trusted = true);
+  static Value NewList(List items = {});
+  static Value NewTuple(List items);
+  /// What filters give that Python computes lazily: read once, true even if nothing is in it.
+  static Value NewGenerator(List items);
 
   template <typename T>
   const T* If() const {
     return std::get_if<T>(&data);
   }
+  /// The items of a list or sequence.
   const List* list() const;
+  const std::shared_ptr<List>* plain_list() const { return std::get_if<std::shared_ptr<List>>(&data); }
+  const Sequence* sequence() const { return std::get_if<Sequence>(&data); }
+  bool IsSequence(Sequence::Kind kind) const { return sequence() != nullptr && sequence()->kind == kind; }
+  bool tuple() const { return IsSequence(Sequence::Kind::kTuple); }
+  /// The items of a list, tuple or range: what has places.
+  const List* indexable() const;
   const Dict* dict() const;
+  const Object* object() const;
   const Str* str() const { return std::get_if<Str>(&data); }
   bool undefined() const { return std::holds_alternative<Undefined>(data); }
   bool none() const { return std::holds_alternative<None>(data); }
   bool number() const;  // bool counts, as in Python
+  bool callable() const;
 };
 
 struct Dict {
   std::vector<std::pair<Value, Value>> items;
   bool is_namespace = false;  // attributes may be set
 
+  Dict() = default;
+  Dict(const Dict&) = default;
+  Dict(Dict&&) = default;
+  Dict& operator=(const Dict&) = default;
+  Dict& operator=(Dict&&) = default;
+  ~Dict();  // as a List's
   const Value* Find(const Value& key) const;
   const Value* FindName(std::string_view key) const;
   void Set(const Value& key, Value value);
 };
 
-/// JSON from the request: every string in it is untrusted.
-Value FromJson(const nlohmann::ordered_json& json);
-
 bool Truthy(const Value& value);
-bool Equal(const Value& a, const Value& b);
+/// len(); nullopt where Python would raise TypeError.
+std::optional<int64_t> Length(const Value& value);
+/// False for values nested deeper than templates may nest them.
+bool Equal(const Value& a, const Value& b, int depth = 0);
 /// -1, 0, 1; nullopt when Python would raise TypeError.
-std::optional<int> Compare(const Value& a, const Value& b);
+std::optional<int> Compare(const Value& a, const Value& b, int depth = 0);
+/// Whether Python would take it as the key of a dict.
+bool Hashable(const Value& value, int depth = 0);
 std::optional<double> AsDouble(const Value& value);  // numbers and bools
 std::optional<int64_t> AsInt(const Value& value);    // ints and bools
-/// Python's str(): what printing writes.
-Str ToStr(const Value& value);
-/// Python's repr().
-std::string Repr(const Value& value);
-/// Python's repr() of a float.
-std::string FloatRepr(double value);
 /// "string", "list", ... for messages.
 std::string_view TypeName(const Value& value);
-
-struct JsonStyle {
-  bool ensure_ascii = false;
-  int indent = -1;  // -1: one line
-  std::string item_separator = ", ";
-  std::string key_separator = ": ";
-  bool sort_keys = false;
-};
-/// json.dumps(value); nullopt for what JSON cannot hold (undefined, functions).
-std::optional<std::string> ToJson(const Value& value, const JsonStyle& style);
 
 /// Code points of UTF-8 text: byte offsets of each, and one past the last.
 std::vector<size_t> CodePointOffsets(std::string_view text);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "coordinator/text/chat/jinja_value.h"
+#include "coordinator/text/chat/jinja_json.h"
 
 namespace numoe::text {
 namespace {

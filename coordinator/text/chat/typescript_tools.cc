@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "coordinator/text/chat/jinja_value.h"
+#include "coordinator/text/chat/jinja_json.h"
+#include "coordinator/text/chat/jinja_repr.h"
 
 namespace numoe::text {
 namespace {

@@ -10,6 +10,12 @@ namespace {
 using nlohmann::ordered_json;
 using ::testing::HasSubstr;
 
+ordered_json Normalised(const char* json) {
+  const auto out = NormaliseMessages(ordered_json::parse(json));
+  EXPECT_TRUE(out.ok()) << out.status();
+  return out.ok() ? *out : ordered_json();
+}
+
 TEST(ChatMessagesTest, PartsAreJoinedAndArgumentsParsed) {
   const auto out = NormaliseMessages(ordered_json::parse(R"([
     {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
@@ -29,13 +35,15 @@ TEST(ChatMessagesTest, ErrorsNameThePlace) {
   EXPECT_THAT(error(R"([{"role": "robot", "content": "x"}])"), HasSubstr("found \"robot\""));
   EXPECT_THAT(error(R"([{"role": "user", "content": 5}])"), HasSubstr("messages[0].content"));
   EXPECT_THAT(error(R"([{"role": "user", "content": [{"type": "image_url"}]}])"),
-              HasSubstr("messages[0].content[0]"));
+              HasSubstr("messages[0].content[0].type: expected"));
 }
 
-ordered_json Normalised(const char* json) {
-  const auto out = NormaliseMessages(ordered_json::parse(json));
-  EXPECT_TRUE(out.ok()) << out.status();
-  return out.ok() ? *out : ordered_json();
+TEST(ChatMessagesTest, ARefusalIsWhatTheAssistantSaid) {
+  const ordered_json out = Normalised(R"([
+    {"role": "assistant", "content": [{"type": "text", "text": "Sorry. "}, {"type": "refusal", "refusal": "No."}]},
+    {"role": "assistant", "content": null, "refusal": "Never."}])");
+  EXPECT_EQ(out[0]["content"], "Sorry. No.");
+  EXPECT_EQ(out[1]["content"], "Never.");
 }
 
 TEST(ChatMessagesTest, ADevelopersMessageIsASystems) {

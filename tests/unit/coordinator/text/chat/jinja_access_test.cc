@@ -2,6 +2,7 @@
 #include "coordinator/text/chat/jinja_access.h"
 
 #include "coordinator/text/chat/chat_limits.h"
+#include "coordinator/text/chat/jinja_repr.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -11,7 +12,10 @@ namespace {
 using ::testing::HasSubstr;
 
 Value DictOf(std::vector<std::pair<Value, Value>> items, bool is_namespace = false) {
-  return std::make_shared<Dict>(Dict{.items = std::move(items), .is_namespace = is_namespace});
+  auto dict = std::make_shared<Dict>();
+  dict->items = std::move(items);
+  dict->is_namespace = is_namespace;
+  return dict;
 }
 
 TEST(JinjaAccessTest, MethodsHideKeysButNotThoseOfNamespaces) {
@@ -31,7 +35,7 @@ TEST(JinjaAccessTest, ItemsCountFromBothEnds) {
   EXPECT_TRUE(Item(rendering, list, int64_t{2}).undefined());
   EXPECT_TRUE(Item(rendering, list, int64_t{-3}).undefined());
   EXPECT_EQ(Repr(Item(rendering, Value::Text("aü"), int64_t{-1})), "'ü'");
-  EXPECT_EQ(Repr(Lookup(rendering, DictOf({{Value::Text("a"), list}}), Str("a.1", true))), "6");
+  EXPECT_EQ(Repr(Lookup(rendering, DictOf({{Value::Text("a"), list}}), Value::Text("a.1"))), "6");
   EXPECT_FALSE(rendering.failed());
   Item(rendering, Undefined{"x"}, int64_t{0});
   EXPECT_THAT(rendering.status().message(), HasSubstr("'x' is undefined: cannot read its item 0"));

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "coordinator/text/chat/jinja_repr.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -33,6 +34,8 @@ std::string Spell(const NodePtr& node) {
       return Repr(node->value);
     case Kind::kName:
       return node->text;
+    case Kind::kTuple:
+      return SpellAll("tuple", *node);
     case Kind::kList:
       return SpellAll("list", *node);
     case Kind::kDict:
@@ -116,9 +119,9 @@ TEST(JinjaExpressionsTest, Slices) {
 TEST(JinjaExpressionsTest, Literals) {
   EXPECT_EQ(Tree("[1, 'a' 'b', none, True,]"), "(list 1 'ab' None True)");
   EXPECT_EQ(Tree("{'a': 1, b: [],}"), "(dict 'a' 1 b (list))");
-  EXPECT_EQ(Tree("()"), "(list)");
+  EXPECT_EQ(Tree("()"), "(tuple)");
   EXPECT_EQ(Tree("(a)"), "a");
-  EXPECT_EQ(Tree("a, b,"), "(list a b)");
+  EXPECT_EQ(Tree("a, b,"), "(tuple a b)");
   EXPECT_EQ(Tree("1e999"), "inf");
 }
 

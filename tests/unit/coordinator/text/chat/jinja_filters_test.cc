@@ -28,7 +28,7 @@ TEST(JinjaFiltersTest, Dictsort) {
   EXPECT_EQ(Printed(dict + " | dictsort | map('first') | join"), "Abc");
   EXPECT_EQ(Printed(dict + " | dictsort(by='value', reverse=true) | map('first') | join"), "Acb");
   EXPECT_EQ(Printed("{'b': 1, 'a': 2, 'C': 3} | dictsort(true) | map('first') | join"), "Cab");
-  EXPECT_THAT(Printed("[1] | dictsort"), HasSubstr("dictsort: expected a mapping, found list"));
+  EXPECT_THAT(Printed("[1] | dictsort"), HasSubstr("expected a mapping, found list"));
 }
 
 TEST(JinjaFiltersTest, DefaultsForWhatIsMissingOrFalse) {
@@ -40,7 +40,7 @@ TEST(JinjaFiltersTest, DefaultsForWhatIsMissingOrFalse) {
 TEST(JinjaFiltersTest, SelectionByTestsAndAttributes) {
   const std::string users = "[{'n': 'a', 'age': 3}, {'n': 'b'}, {'n': 'c', 'age': 7}]";
   EXPECT_EQ(Printed(users + " | selectattr('age', 'gt', 5) | map(attribute='n') | join"),
-            "line 1: cannot compare in a test")
+            "line 1: cannot compare undefined > integer")
       << "an attribute that is missing cannot be compared";
   EXPECT_EQ(Printed(users + " | selectattr('age') | map(attribute='n') | join"), "ac");
   EXPECT_EQ(Printed(users + " | rejectattr('age', 'defined') | map(attribute='n') | join"), "b");
@@ -71,7 +71,7 @@ TEST(JinjaFiltersTest, GroupsUniquesAndBatches) {
                      "groupby('c') %}"
                      "{{ key }}{{ items | map(attribute='v') | join }} {% endfor %}"),
             "a2 x13 ");
-  EXPECT_THAT(Printed("[] | groupby"), HasSubstr("groupby: expected an attribute"));
+  EXPECT_THAT(Printed("[] | groupby"), HasSubstr("groupby: expected the argument 'attribute'"));
   EXPECT_EQ(Printed("['a', 'A', 'b', 1, 1.0] | unique | join"), "ab1");
   EXPECT_EQ(Printed("[1, 2, 3] | batch(2, 0) | list"), "[[1, 2], [3, 0]]");
   EXPECT_EQ(Printed("[] | batch(2, 0) | list"), "[]");
@@ -87,7 +87,7 @@ TEST(JinjaFiltersTest, Indent) {
 TEST(JinjaFiltersTest, SumsAndExtremes) {
   EXPECT_EQ(Printed("[1, 2] | sum ~ ' ' ~ [1, 0.5] | sum ~ ' ' ~ [] | sum"), "3 1.5 0");
   EXPECT_EQ(Printed("[{'p': 2}, {'p': 3}] | sum(attribute='p')"), "5");
-  EXPECT_THAT(Printed("['a'] | sum"), HasSubstr("sum: cannot add string"));
+  EXPECT_THAT(Printed("['a'] | sum"), HasSubstr("cannot compute integer + string"));
   EXPECT_EQ(Printed("[3, 1, 2] | min ~ [3, 1, 2] | max ~ [] | max"), "13");
 }
 
@@ -102,7 +102,7 @@ TEST(JinjaFiltersTest, NumbersFromText) {
 
 TEST(JinjaFiltersTest, NumbersBeyond64BitsAreRefused) {
   EXPECT_THAT(Printed("'99999999999999999999' | int"), HasSubstr("int: a number beyond 64 bits"));
-  EXPECT_THAT(Printed("[2 ** 62, 2 ** 62] | sum"), HasSubstr("sum: a number beyond 64 bits"));
+  EXPECT_THAT(Printed("[2 ** 62, 2 ** 62] | sum"), HasSubstr("cannot compute integer + integer"));
   EXPECT_THAT(Printed("(-(2 ** 62) - 2 ** 62) | abs"), HasSubstr("abs: a number beyond 64 bits"));
 }
 

@@ -17,8 +17,8 @@ TEST(JinjaFunctionsTest, Range) {
 }
 
 TEST(JinjaFunctionsTest, RangesThatAreRefused) {
-  EXPECT_THAT(Printed("range()"), HasSubstr("range takes 1 to 3 integers"));
-  EXPECT_THAT(Printed("range(1, 2, 3, 4)"), HasSubstr("range takes 1 to 3 integers"));
+  EXPECT_THAT(Printed("range()"), HasSubstr("range: expected the argument 'start'"));
+  EXPECT_THAT(Printed("range(1, 2, 3, 4)"), HasSubstr("range takes at most 3 arguments"));
   EXPECT_THAT(Printed("range('3')"), HasSubstr("range: expected an integer, found string"));
   EXPECT_THAT(Printed("range(1.5)"), HasSubstr("range: expected an integer, found float"));
   EXPECT_THAT(Printed("range(1, 5, 0)"), HasSubstr("range: step is 0"));
@@ -35,7 +35,7 @@ TEST(JinjaFunctionsTest, DictsAndNamespaces) {
   EXPECT_EQ(Rendered("{% set n = namespace(a=1) %}{% set n.b = n.a + 1 %}{{ n.b }}"), "2");
   EXPECT_THAT(Rendered("{% set d = dict(a=1) %}{% set d.a = 2 %}"),
               HasSubstr("only namespace() objects can be changed"));
-  EXPECT_THAT(Printed("dict([1])"), HasSubstr("expected a mapping"));
+  EXPECT_THAT(Printed("dict([1])"), HasSubstr("cannot iterate over integer"));
 }
 
 TEST(JinjaFunctionsTest, ADictIsACopy) {

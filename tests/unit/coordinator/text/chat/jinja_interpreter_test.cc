@@ -43,15 +43,17 @@ TEST(JinjaInterpreterTest, Unpacking) {
   EXPECT_EQ(Rendered("{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}{% set x, y = [1, 2] %}{{ "
                      "x }}{{ y }}"),
             "a112");
-  EXPECT_EQ(Rendered("\n{% for a, b in [1] %}{% endfor %}"), "line 2: cannot unpack integer into 2 names");
-  EXPECT_THAT(Rendered("{% set a, b = [1, 2, 3] %}"), HasSubstr("cannot unpack list into 2 names"));
+  EXPECT_EQ(Rendered("\n{% for a, b in [1] %}{% endfor %}"), "line 2: cannot iterate over integer");
+  EXPECT_THAT(Rendered("{% set a, b = [1, 2, 3] %}"),
+              HasSubstr("cannot unpack list of 3 items into 2 names"));
 }
 
 TEST(JinjaInterpreterTest, MacrosSeeTheirArgumentsAndTheTemplatesNames) {
-  EXPECT_EQ(Rendered("{% set g = 'G' %}{% macro m(a, b='d', c) %}{{ a }}{{ b }}{{ c is defined }}{{ g }}{{ i "
-                     "}}{% endmacro %}"
-                     "{% for i in [1] %}{{ m(1) }} {{ m(1, c=3, b=2) }}{% endfor %}{{ m(a=4) }}"),
-            "1dFalseG 12TrueG4dFalseG");
+  EXPECT_EQ(
+      Rendered("{% set g = 'G' %}{% macro m(a, b='d', c=none) %}{{ a }}{{ b }}{{ c is not none }}{{ g }}{{ i "
+               "}}{% endmacro %}"
+               "{% for i in [1] %}{{ m(1) }} {{ m(1, c=3, b=2) }}{% endfor %}{{ m(a=4) }}"),
+      "1dFalseG 12TrueG4dFalseG");
   EXPECT_THAT(Rendered("{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}"),
               HasSubstr("macro m takes 1 arguments, found 2"));
   EXPECT_THAT(Rendered("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), HasSubstr("deeper than 200"));

@@ -62,7 +62,7 @@ TEST(JinjaLexerTest, Numbers) {
   EXPECT_EQ(Spelled("{{ a.0.b }}"), "{{ a . 0 . b }} ") << "a point without a digit behind it is an operator";
   EXPECT_EQ(Spelled("{{ 1else }}"), "{{ 1 else }} ") << "an e without an exponent begins a name";
   EXPECT_EQ(Spelled("{{ 999999999999999999 }}"), "{{ 999999999999999999 }} ");
-  EXPECT_EQ(Spelled("{{ 1000000000000000000 }}"), "line 1: integer 1000000000000000000 is too large");
+  EXPECT_EQ(Spelled("{{ 1000000000000000000 }}"), "{{ 1000000000000000000 }} ");
 }
 
 TEST(JinjaLexerTest, EscapesInStrings) {

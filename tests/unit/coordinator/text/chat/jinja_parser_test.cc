@@ -34,8 +34,11 @@ TEST(JinjaParserTest, AForHasNamesAFilterAndTwoBlocks) {
     const Block block = Parsed(source);
     ASSERT_EQ(block.size(), 1u) << source;
     EXPECT_EQ(block[0]->kind, Kind::kFor);
-    EXPECT_THAT(block[0]->names, ElementsAre("k", "v"));
-    EXPECT_EQ(block[0]->args.size(), 2u);
+    ASSERT_EQ(block[0]->args.size(), 3u);
+    ASSERT_EQ(block[0]->args[0]->args.size(), 2u);
+    EXPECT_EQ(block[0]->args[0]->args[0]->text, "k");
+    EXPECT_EQ(block[0]->args[0]->args[1]->text, "v");
+    EXPECT_NE(block[0]->args[2], nullptr);
     ASSERT_EQ(block[0]->blocks.size(), 2u);
     EXPECT_EQ(block[0]->blocks[1][0]->text, "y");
   }
@@ -47,9 +50,11 @@ TEST(JinjaParserTest, TargetsOfSet) {
       Parsed("{% set a = 1 %}{% set b.c, d = e %}{% set f %}x{% endset %}{% set g | upper %}x{% endset %}");
   ASSERT_EQ(block.size(), 4u);
   EXPECT_EQ(block[0]->args.size(), 2u);
-  ASSERT_EQ(block[1]->args.size(), 3u);
-  EXPECT_EQ(block[1]->args[0]->kind, Kind::kAttribute);
-  EXPECT_EQ(block[1]->args[0]->text, "c");
+  ASSERT_EQ(block[1]->args.size(), 2u);
+  const Block& targets = block[1]->args[0]->args;
+  ASSERT_EQ(targets.size(), 2u);
+  EXPECT_EQ(targets[0]->kind, Kind::kAttribute);
+  EXPECT_EQ(targets[0]->text, "c");
   EXPECT_EQ(block[2]->kind, Kind::kSetBlock);
   EXPECT_EQ(block[2]->args.size(), 1u);
   ASSERT_EQ(block[3]->args.size(), 2u);
@@ -90,7 +95,7 @@ TEST(JinjaParserTest, ErrorsNameWhatIsMissing) {
 }
 
 TEST(JinjaParserTest, UnknownAndStrayTagsAreNamed) {
-  const char* known = "expected if, for, set, macro, filter, generation, break or continue";
+  const char* known = "expected if, for, set, macro, call, filter, with";
   EXPECT_THAT(ErrorOf("{% include 'x' %}"), ::testing::AllOf(HasSubstr("found 'include'"), HasSubstr(known)));
   EXPECT_THAT(ErrorOf("{% endif %}"), HasSubstr("found 'endif'"));
   EXPECT_THAT(ErrorOf("{% if a %}{% endfor %}{% endif %}"), HasSubstr("found 'endfor'"));
