@@ -78,7 +78,7 @@ struct EngineRequest {
   std::string cache_salt;       // prefixes are shared only between requests of one salt
   SamplingParams sampling;
   std::unique_ptr<execution::TokenConstraint>
-      constraint;  // null: any token. With one, the model's end tokens always end
+      constraint;  // null: any token. With one that ends the text, the model's end tokens always end
   std::function<void(const TokenEvent&)>
       on_event;  // on the engine's thread until finish != kNone, or the engine has taken a Cancel
   Tenant tenant;

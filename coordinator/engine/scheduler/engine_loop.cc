@@ -15,6 +15,7 @@
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "coordinator/engine/scheduler/token_rate.h"
 
 namespace numoe::engine {
 namespace {
@@ -139,7 +140,10 @@ class EngineLoop final : public Engine {
     metrics_.Set(GaugeId::kRequestsRunning, now.running);
     metrics_.Set(GaugeId::kRequestsWaiting, now.waiting);
     metrics_.Set(GaugeId::kKvBlocksUsed, now.kv_blocks_used);
+    metrics_.Set(GaugeId::kKvTokensUsed, double{1} * now.kv_blocks_used * options_.limits.block_tokens);
     metrics_.Set(GaugeId::kKvUsage, static_cast<double>(now.kv_blocks_used) / now.kv_blocks_total);
+    metrics_.Set(GaugeId::kTokensPerSecond, token_rate_.Measure(now.tokens_generated, options_.now(),
+                                                                now.running == 0 && now.waiting == 0));
     const MutexLock lock(mutex_);
     tenants_waiting_ = scheduler_.WaitingByTenant();
     turned_ = options_.now();
@@ -176,7 +180,8 @@ class EngineLoop final : public Engine {
   const EngineOptions options_;
   execution::ExpertBackend& experts_;
   Metrics& metrics_;
-  Scheduler scheduler_;  // engine thread only, but for its limits and counts
+  Scheduler scheduler_;   // engine thread only, but for its limits and counts
+  TokenRate token_rate_;  // engine thread only
 
   mutable Mutex mutex_;
   CondVar wake_;

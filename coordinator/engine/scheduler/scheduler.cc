@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "coordinator/engine/scheduler/request_metrics.h"
 
 namespace numoe::engine {
 namespace {
@@ -205,12 +206,15 @@ void Scheduler::CarryOut(const StepPlan& plan) {
     running_changed_ = true;
     Sequence& s = *running_.back();
     metrics_.Observe(HistogramId::kQueueWait, SecondsSince(s.arrived));
-    if (s.admitted == std::chrono::steady_clock::time_point()) s.admitted = options_.now();
+    const bool before = s.generated() > 0 || s.admitted != std::chrono::steady_clock::time_point();
+    if (!before) s.admitted = options_.now();
     tables_.TakePrefix(s);  // for all of them before a block is given out, which can end a prefix
     stats_.prefix_query_tokens += s.tokens.size();
     stats_.prefix_hit_tokens += static_cast<uint64_t>(s.kv.cached);
     metrics_.Add(CounterId::kPrefixQueryTokens, static_cast<double>(s.tokens.size()));
     metrics_.Add(CounterId::kPrefixHitTokens, static_cast<double>(s.kv.cached));
+    metrics_.Set(GaugeId::kPrefixHitRatio,
+                 static_cast<double>(s.kv.cached) / static_cast<double>(s.tokens.size()));
   }
   waiting_count_ = waiting_.size();
   for (const PlannedPart& part : plan.parts) {
@@ -302,10 +306,11 @@ void Scheduler::Emit(Sequence& s, execution::DrawnToken drawn) {
   metrics_.Observe(first ? HistogramId::kTimeToFirstToken : HistogramId::kInterTokenLatency, since);
   s.tokens.push_back(drawn.token);
   s.last_token = step_end_;
+  if (first) s.first_token = step_end_;
   ++stats_.tokens_generated;
   const SamplingParams& p = s.request.sampling;
   // Nothing can follow what is complete.
-  const bool ends = !p.ignore_eos || s.request.constraint != nullptr;
+  const bool ends = !p.ignore_eos || (s.request.constraint != nullptr && s.request.constraint->ends_text());
   const bool stopped =
       Contains(p.stop_token_ids, drawn.token) || (ends && Contains(options_.eos_token_ids, drawn.token));
   TokenEvent* event = &event_;
@@ -365,6 +370,7 @@ void Scheduler::Finish(Sequence& s) {
   tables_.Release(s);
   metrics_.With(CounterId::kRequestsFinished, {ReasonName(s.ending->finish)}).Increment();
   metrics_.Observe(HistogramId::kRequestDuration, SecondsSince(s.arrived));
+  RecordAnswer(s, metrics_);
   deadlines_ -= s.request.deadline ? 1 : 0;
   if (s.ending->finish != FinishReason::kCancelled) s.request.on_event(*s.ending);
   NUMOE_CHECK_GE(deadlines_, 0);

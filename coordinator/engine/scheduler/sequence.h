@@ -44,8 +44,8 @@ struct Sequence {
   std::vector<TokenId> tokens;       // prompt, then what was sampled
   bool preempted = false;            // loses its place in the running list when the step is settled
   std::optional<TokenEvent> ending;  // set once it is over, handed out when the step is settled
-  std::chrono::steady_clock::time_point admitted;    // first; the epoch: not yet
-  std::chrono::steady_clock::time_point last_token;  // the epoch: none yet
+  std::chrono::steady_clock::time_point admitted;                 // first; the epoch: not yet
+  std::chrono::steady_clock::time_point first_token, last_token;  // the epoch: none yet
 
   /// Its rows in the KV cache, which BlockTables writes.
   struct KvRows {

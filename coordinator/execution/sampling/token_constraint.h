@@ -21,6 +21,9 @@ class TokenConstraint {
   virtual absl::StatusOr<absl::Span<const uint64_t>> Mask() = 0;
   /// REQUIRES: the last mask allowed it.
   virtual void Accept(TokenId token) = 0;
+  /// The model's end tokens end the text even where the request ignores them: nothing follows what is
+  /// complete.
+  virtual bool ends_text() const { return true; }
 };
 
 }  // namespace numoe::execution

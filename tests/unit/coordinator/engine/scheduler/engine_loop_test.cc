@@ -370,6 +370,27 @@ TEST_F(EngineTest, AConstraintHoldsUnderPreemptionAndEndsItsSequence) {
   }
 }
 
+// Any token, the end's too.
+class Unconstrained final : public execution::TokenConstraint {
+ public:
+  absl::StatusOr<absl::Span<const uint64_t>> Mask() override { return absl::Span<const uint64_t>(); }
+  void Accept(TokenId) override {}
+  bool ends_text() const override { return false; }
+};
+
+TEST_F(EngineTest, AConstraintThatEndsNoTextLeavesIgnoredEndsIgnored) {
+  const std::vector<TokenId> expected = ScriptedModel::Expected({1, 2}, 10);
+  Start(2000, {.limits = {.sequences_max = 8, .step_tokens = 24}, .eos_token_ids = {expected[4]}});
+  Collector collector;
+  EngineRequest request = Request({1, 2}, 10, collector);
+  request.constraint = std::make_unique<Unconstrained>();
+  request.sampling.ignore_eos = true;
+  ASSERT_TRUE(engine_->Submit(std::move(request)).ok());
+  EXPECT_EQ(collector.Await(), FinishReason::kLength);
+  EXPECT_EQ(collector.tokens(), expected);
+  ExpectIdle();
+}
+
 TEST_F(EngineTest, AConstraintThatFailsEndsOnlyItsSequence) {
   Start(2000, {.limits = {.sequences_max = 8, .step_tokens = 24}});
   Collector failing, other;
