@@ -74,9 +74,11 @@ void Walk(std::shared_ptr<const text::CompiledGrammar> grammar, std::string_view
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  constexpr std::array kKinds = {
-      numoe::text::GrammarSource::Kind::kJsonSchema, numoe::text::GrammarSource::Kind::kRegex,
-      numoe::text::GrammarSource::Kind::kEbnf, numoe::text::GrammarSource::Kind::kChoice};
+  using Kind = numoe::text::GrammarSource::Kind;
+  // The seeds' first bytes are digits: "0" is a schema, "1" a regex, "2" EBNF, "3" a choice, "4" a tag.
+  constexpr std::array kKinds = {Kind::kEbnf, Kind::kChoice, Kind::kStructuralTag, Kind::kJsonSchema,
+                                 Kind::kRegex};
+  static_assert('0' % kKinds.size() == 3);
   const auto grammar = numoe::text::CompiledGrammar::Compile(
       {kKinds[data[0] % kKinds.size()], std::string(text)}, numoe::Vocabulary(), numoe::SmallLimits());
   if (grammar.ok()) {

@@ -1,5 +1,6 @@
 // Whatever a client sends over its connection and then hangs up: the server answers in HTTP or not at all,
-// lets the connection go, and serves the next.
+// lets the connection go, and serves the next. Where one request ends does not depend on how its bytes are
+// cut.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -9,6 +10,8 @@
 
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "coordinator/net/http/request_body.h"
+#include "coordinator/net/http/request_head.h"
 #include "coordinator/net/http/server.h"
 
 namespace numoe {
@@ -80,11 +83,38 @@ class FuzzServer {
   std::unique_ptr<net::Server> server_;
 };
 
+// What heads and bodies are found in `bytes`, of which so many come at once.
+std::string RequestsIn(std::string_view bytes, size_t piece) {
+  constexpr size_t kBodyMax = 1 << 20;
+  std::string found;
+  size_t used = 0;
+  while (true) {
+    net::HeadReader reader;
+    std::optional<std::variant<net::RequestHead, net::ApiError>> head;
+    for (size_t end = used; !head && end < bytes.size();) {
+      end = std::min(bytes.size(), end + piece);
+      head = reader.Read(bytes.substr(used, end - used), used);
+    }
+    if (!head || std::holds_alternative<net::ApiError>(*head)) return found + (head ? "!" : "");
+    const net::AnnouncedBody announced = std::get<net::RequestHead>(*head).body;
+    found += std::get<net::RequestHead>(*head).target + "|";
+    if (!announced.any()) continue;
+    if (announced.bytes > kBodyMax) return found + "large";
+    net::RequestBody body(announced, kBodyMax);
+    while (used < bytes.size() && body.state() == net::RequestBody::State::kMore)
+      used += body.Take(bytes.substr(used, piece));
+    found += body.text() + "|";
+    if (body.state() != net::RequestBody::State::kWhole) return found + std::to_string(int(body.state()));
+  }
+}
+
 }  // namespace
 }  // namespace numoe
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const numoe::FuzzServer server;
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  NUMOE_CHECK_EQ(numoe::RequestsIn(bytes, 1), numoe::RequestsIn(bytes, size + 1));
   const std::string said = server.Ask(data, size);
   constexpr std::string_view kHttp = "HTTP/1.1 ";
   NUMOE_CHECK_EQ(said.substr(0, kHttp.size()),

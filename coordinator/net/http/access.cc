@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "coordinator/net/http/http_limits.h"
+#include "coordinator/net/http/lower_case.h"
 
 namespace numoe::net {
 namespace {
@@ -88,11 +89,8 @@ std::optional<std::string> ReadWhole(const std::filesystem::path& path) {
 std::string KeyOf(const HttpRequest& request) {
   constexpr std::string_view kBearer = "bearer ";  // a scheme's case does not count (RFC 9110, 11.1)
   const std::string_view authorization = request.Header("authorization");
-  const bool bearer =
-      authorization.size() >= kBearer.size() &&
-      std::equal(kBearer.begin(), kBearer.end(), authorization.begin(),
-                 [](char wanted, char c) { return wanted == (c >= 'A' && c <= 'Z' ? c + 32 : c); });
-  if (bearer) return std::string(authorization.substr(kBearer.size()));
+  if (LowerCase(authorization.substr(0, kBearer.size())) == kBearer)
+    return std::string(authorization.substr(kBearer.size()));
   return std::string(request.Header("x-api-key"));
 }
 
@@ -122,7 +120,8 @@ bool Access::Slot::Widen(int sequences) {
   return true;
 }
 
-Access::Access(AccessOptions options) : options_(std::move(options)) {
+Access::Access(AccessOptions options)
+    : options_(std::move(options)), guarded_(!options_.keys.empty() || !options_.key_file.empty()) {
   for (const bool admin : {false, true}) {
     const std::filesystem::path& path = admin ? options_.admin_key_file : options_.key_file;
     if (!path.empty())
@@ -294,7 +293,7 @@ absl::StatusOr<std::shared_ptr<Access::Slot>> Access::Enter(const HttpRequest& r
   const MutexLock lock(mutex_);
   Refresh();
   Caller caller{.admin = true};  // everybody, where no source of keys was named
-  if (!options_.keys.empty() || !files_.empty()) {
+  if (guarded_) {
     const Caller* const known = Find(KeyOf(request));
     if (known == nullptr)
       return absl::UnauthenticatedError(

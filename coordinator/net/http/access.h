@@ -59,6 +59,8 @@ class Access {
   /// behind a key twice; names the flags that were given and the line, and never shows a key.
   static absl::StatusOr<std::unique_ptr<Access>> Create(AccessOptions options);
 
+  /// Whether requests need a key.
+  bool guarded() const { return guarded_; }
   /// UNAUTHENTICATED: no key, or none of ours. RESOURCE_EXHAUSTED: the key's requests are as many as may be;
   /// never for one that is not `counted`.
   absl::StatusOr<std::shared_ptr<Slot>> Enter(const HttpRequest& request, bool counted = true);
@@ -89,6 +91,7 @@ class Access {
   const Caller* Find(std::string_view key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AccessOptions options_;
+  const bool guarded_;
   Mutex mutex_;
   std::vector<KeyFile> files_ ABSL_GUARDED_BY(mutex_);
   std::vector<Key> keys_ ABSL_GUARDED_BY(mutex_);  // of flags and files together

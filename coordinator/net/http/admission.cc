@@ -4,6 +4,8 @@
 
 #include "common/base/check.h"
 #include "coordinator/net/http/http_limits.h"
+#include "coordinator/net/http/lower_case.h"
+#include "coordinator/net/http/message_heads.h"
 
 namespace numoe::net {
 namespace {
@@ -11,6 +13,13 @@ namespace {
 ApiError NoRoom(const std::string& why) {
   return {
       .http_status = 503, .message = why + "; try again later", .type = "server_error", .code = "overloaded"};
+}
+
+// curl and wget send JSON as a form's type where they are not told otherwise.
+bool IsJsonType(std::string_view value) {
+  const std::string type = LowerCase(value.substr(0, value.find_first_of("; \t")));
+  return value.empty() || type == "application/json" || type.ends_with("+json") ||
+         type == "application/x-www-form-urlencoded";
 }
 
 }  // namespace
@@ -21,9 +30,10 @@ void Admission::Begin() {
   errors_ = ErrorShape::kOpenAi;
 }
 
-std::optional<HttpReply> Admission::Enter(Answer& exchange, uint64_t body_bytes) {
+std::optional<HttpReply> Admission::Enter(Answer& exchange, AnnouncedBody body) {
   const HttpRequest& request = exchange.request();
   const UrlTable& urls = *parts_.urls.load();
+  if (request.method == "OPTIONS") return OptionsReply(request, urls.Allowed(request.path));
   // HEAD asks for what GET would say, without the body.
   auto found = urls.Find(request.method == "HEAD" ? "GET" : request.method, request.path);
   if (const auto* error = std::get_if<ApiError>(&found)) {
@@ -31,11 +41,17 @@ std::optional<HttpReply> Admission::Enter(Answer& exchange, uint64_t body_bytes)
     if (error->http_status == 405) reply.headers = {{"Allow", urls.Allowed(request.path)}};
     return reply;
   }
-  const auto& match = std::get<RouteMatch>(found);
+  auto& match = std::get<RouteMatch>(found);
   route_ = match.route;
   errors_ = route_->errors;
-  exchange.incoming().captures = match.captures;
+  exchange.incoming().captures = std::move(match.captures);
+  exchange.incoming().path = std::move(match.path);
   if (route_->open) return std::nullopt;
+  if (const auto refusal = Objection(request, body)) {
+    HttpReply reply = ReplyOf(*refusal);
+    if (refusal->http_status == 415) reply.headers = {{"Accept-Encoding", "identity"}};
+    return reply;
+  }
   if (spare_) {
     return ReplyOf(NoRoom(
         fmt::format("the server has {} connections, as many as it takes", parts_.options.connections_max)));
@@ -44,16 +60,33 @@ std::optional<HttpReply> Admission::Enter(Answer& exchange, uint64_t body_bytes)
   if (!slot.ok()) return ReplyOf(FromStatus(slot.status()));
   slot_ = *std::move(slot);
   exchange.incoming().caller = slot_->caller();
-  if (body_bytes > route_->body_max) return ReplyOf(TooLarge());
+  if (body.bytes > route_->body_max) return ReplyOf(TooLarge());
   exchange.body_share().BelongTo(slot_->caller().tenant);
-  if (!parts_.bodies->HasRoom(slot_->caller().tenant, body_bytes)) return ReplyOf(NoRoomForBody());
+  if (!parts_.bodies->HasRoom(slot_->caller().tenant, body.bytes)) return ReplyOf(NoRoomForBody());
+  return std::nullopt;
+}
+
+std::optional<ApiError> Admission::Objection(const HttpRequest& request, AnnouncedBody body) const {
+  if (auto refusal = parts_.pages.Refusal(request)) return refusal;
+  if (!body.any()) return std::nullopt;
+  const auto unsupported = [](const std::string& message) {
+    return ApiError{.http_status = 415, .message = message, .code = "unsupported_media_type"};
+  };
+  const std::string_view coding = request.Header("content-encoding"), type = request.Header("content-type");
+  if (!coding.empty() && LowerCase(coding) != "identity") {
+    return unsupported(fmt::format(
+        "the Content-Encoding {} is not read; expected the body as it is, without one", Shown(coding)));
+  }
+  if (!IsJsonType(type)) {
+    return unsupported(fmt::format("the Content-Type {}: expected application/json", Shown(type)));
+  }
   return std::nullopt;
 }
 
 ApiError Admission::TooLarge() const {
   return {.http_status = 413,
           .message = fmt::format("the request's body is larger than the {} bytes that this path takes, or "
-                                 "its headers, trailers or the line before a chunk are larger than {}",
+                                 "its trailers and what stands behind its chunks' lengths are larger than {}",
                                  route_ == nullptr ? limits::kHttpBodyBytesMax : route_->body_max,
                                  limits::kHttpHeaderBytesMax),
           .code = "request_too_large"};

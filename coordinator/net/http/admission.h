@@ -14,6 +14,7 @@
 #include "coordinator/net/http/access.h"
 #include "coordinator/net/http/answer.h"
 #include "coordinator/net/http/connection.h"
+#include "coordinator/net/http/request_head.h"
 #include "coordinator/net/http/url_table.h"
 
 namespace numoe::net {
@@ -26,8 +27,8 @@ class Admission {
   /// The next request has come: it has no route yet. REQUIRES: no place is held.
   void Begin();
   /// Finds the route, and a place for a request that needs one; the request is told whose it is and what its
-  /// path names. `body_bytes`: what its head says of its body. What it is refused with, or nothing.
-  std::optional<HttpReply> Enter(Answer& exchange, uint64_t body_bytes);
+  /// path names. What it is refused with, or nothing.
+  std::optional<HttpReply> Enter(Answer& exchange, AnnouncedBody body);
   /// Gives the place back, if there is one.
   void Leave() { slot_.reset(); }
 
@@ -41,6 +42,9 @@ class Admission {
   ApiError NoRoomForBody() const;
 
  private:
+  /// The route is found: whether this request may be made of it, and is understood.
+  std::optional<ApiError> Objection(const HttpRequest& request, AnnouncedBody body) const;
+
   const ServerParts& parts_;
   const bool spare_;
   const Route* route_ = nullptr;

@@ -38,6 +38,10 @@ void Answer::Break() {
   if (live()) connection_->Break();
 }
 
+void Answer::NoteFailure(std::string what) {
+  if (live()) connection_->NoteFailure(std::move(what));
+}
+
 void Answer::OnSent(std::function<void()> sent) {
   if (live()) connection_->OnSent(std::move(sent));
 }

@@ -27,6 +27,7 @@ class AnswerSink {
   virtual void SendChunk(const std::string& data) = 0;
   virtual void EndStream() = 0;
   virtual void Break() = 0;
+  virtual void NoteFailure(std::string what) = 0;
   virtual void OnSent(std::function<void()> sent) = 0;
   virtual void OnGone(std::function<void()> gone) = 0;
   virtual std::shared_ptr<RequestPlace> Place() = 0;
@@ -52,6 +53,7 @@ class Answer final : public Exchange {
   void Send(std::string data) override;
   void EndStream() override;
   void Break() override;
+  void NoteFailure(std::string what) override;
   void OnSent(std::function<void()> sent) override;
   void OnGone(std::function<void()> gone) override;
   void Post(std::function<void()> work) override;

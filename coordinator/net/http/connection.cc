@@ -8,8 +8,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
-#include <deque>
 #include <optional>
 
 #include "common/base/check.h"
@@ -20,27 +18,29 @@
 #include "coordinator/net/http/answer.h"
 #include "coordinator/net/http/http_limits.h"
 #include "coordinator/net/http/message_heads.h"
+#include "coordinator/net/http/request_body.h"
 
 namespace numoe::net {
 namespace {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
-namespace http = boost::beast::http;
 using tcp = asio::ip::tcp;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 using TlsStream = asio::ssl::stream<tcp::socket>;
 
-// `route`: null where none was found.
-void LogAnswer(const HttpRequest& request, const Route* route, int status, double ms, int tokens,
-               Metrics& metrics) {
-  // Patterns, not paths: a client must not be able to make any number of time series.
-  const std::string pattern = route == nullptr ? "none" : route->pattern;
-  metrics.With(CounterId::kHttpRequests, {pattern, std::to_string(status)}).Increment();
-  const LogScope scope(request.id);
-  LogInfo("path={} status={} ms={:.1f} tokens={}", request.path.substr(0, 100), status, ms, tokens);
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
+milliseconds ReadTimeout(const ServerOptions& options, bool spare) {
+  const milliseconds usual = options.read_timeout;
+  return spare ? std::min<milliseconds>(usual, seconds(limits::kHttpSpareReadTimeoutSeconds)) : usual;
+}
+
+milliseconds WriteTimeout(const ServerOptions& options, bool asks) {
+  const milliseconds usual = options.write_timeout;
+  return asks ? usual : std::min<milliseconds>(usual, seconds(limits::kHttpOpenWriteTimeoutSeconds));
 }
 
 // `Stream`: tcp::socket or TlsStream.
@@ -79,7 +79,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   void Run() {
     asio::dispatch(stream_.get_executor(), [self = this->shared_from_this()] {
       if constexpr (std::is_same_v<Stream, TlsStream>) {
-        self->Limit(self->read_timer_, self->ReadTimeout());
+        self->Limit(self->read_timer_, ReadTimeout(self->parts_.options, self->spare_));
         self->stream_.async_handshake(asio::ssl::stream_base::server,
                                       self->IfOpen([](Connection& c, beast::error_code error, size_t) {
                                         error ? c.Close() : c.ReadRequest();
@@ -97,34 +97,37 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   void CountTokens(int tokens) override { tokens_ = tokens; }
   asio::any_io_executor Executor() override { return stream_.get_executor(); }
   void ReplyError(const ApiError& error) override { Reply(admission_.ReplyOf(error)); }
-  void Reply(HttpReply reply) override { Write(ResponseOf(std::move(reply))); }
+  void NoteFailure(std::string what) override { failure_ = std::move(what); }
+
+  void Reply(HttpReply reply) override {
+    NUMOE_CHECK(!answered_ && !streaming_);
+    queue_ += WholeAnswer(exchange_->request(), reply, parts_.pages, Framing());
+    Answered(reply.status);
+  }
 
   void BeginBody(const HttpReply& head) override {
     NUMOE_CHECK(!streaming_);
     streaming_ = true;
     status_ = head.status;
-    queue_ += ChunkedHead(exchange_->request(), head, parts_.options, keep_alive_);
+    keep_alive_ = keep_alive_ && !http10_;  // the end of the connection is the body's end
+    queue_ += StreamHead(exchange_->request(), head, parts_.pages, Framing());
     head.body.empty() ? WriteQueue() : SendChunk(head.body);
   }
 
   void SendChunk(const std::string& data) override {
     NUMOE_CHECK(streaming_);
     if (data.empty()) return;  // an empty chunk ends the stream
-    fmt::format_to(std::back_inserter(queue_), "{:x}\r\n", data.size());
+    if (!http10_) fmt::format_to(std::back_inserter(queue_), "{:x}\r\n", data.size());
     queue_ += data;
-    queue_ += "\r\n";
+    if (!http10_) queue_ += "\r\n";
     // A client that reads slower than its stream grows.
     queue_.size() > limits::kHttpStreamQueueBytesMax ? CutOff() : WriteQueue();
   }
 
   void EndStream() override {
     NUMOE_CHECK(streaming_ && !answered_);
-    queue_ += "0\r\n\r\n";
-    answered_ = true;
-    admission_.Leave();
-    gone_ = nullptr;
-    Log(status_);
-    WriteQueue();
+    if (!http10_) queue_ += "0\r\n\r\n";
+    Answered(status_);
   }
 
   void Break() override {
@@ -161,25 +164,37 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   }
   static void CallOff(asio::steady_timer& timer) { timer.expires_at(Clock::time_point::max()); }
 
-  milliseconds ReadTimeout() const {
-    const milliseconds usual = parts_.options.read_timeout;
-    return spare_ ? std::min<milliseconds>(usual, seconds(limits::kHttpSpareReadTimeoutSeconds)) : usual;
-  }
-
-  milliseconds WriteTimeout() const {
-    const milliseconds usual = parts_.options.write_timeout;
-    return asks_ ? usual : std::min<milliseconds>(usual, seconds(limits::kHttpOpenWriteTimeoutSeconds));
+  AnswerFraming Framing() const { return {.http10 = http10_, .keep_alive = keep_alive_}; }
+  std::string_view Buffered() const {
+    return {static_cast<const char*>(buffer_.data().data()), buffer_.size()};
   }
 
   void ReadRequest() {
-    parser_.emplace();
-    parser_->body_limit(limits::kHttpBodyBytesMax);
-    parser_->header_limit(limits::kHttpHeaderBytesMax);
-    Limit(read_timer_, ReadTimeout());
-    http::async_read_header(stream_, buffer_, *parser_,
-                            IfOpen([](Connection& c, beast::error_code error, size_t) {
-                              error ? c.OnBroken(error) : c.OnHead();
+    Limit(read_timer_, ReadTimeout(parts_.options, spare_));
+    OnHeadBytes();
+  }
+
+  // A piece as large as what is there already: heads are small, and bodies may not be.
+  void ReadMore(void (Connection::*then)()) {
+    const size_t room = buffer_.max_size() - buffer_.size();
+    NUMOE_CHECK_GT(room, 0u) << "heads and bodies have been bounded";
+    const size_t wanted = std::clamp(last_read_ * 2, limits::kHttpWatchBytes, limits::kHttpHeaderBytesMax);
+    stream_.async_read_some(buffer_.prepare(std::min(room, wanted)),
+                            IfOpen([then](Connection& c, beast::error_code error, size_t bytes) {
+                              if (error) return c.Close();
+                              c.buffer_.commit(bytes);
+                              c.last_read_ = bytes;
+                              (c.*then)();
                             }));
+  }
+
+  void OnHeadBytes() {
+    size_t used = 0;
+    auto read = heads_.Read(Buffered(), used);
+    buffer_.consume(used);
+    if (!read) return ReadMore(&Connection::OnHeadBytes);
+    if (const auto* error = std::get_if<ApiError>(&*read)) return Refuse(*error);
+    OnHead(std::get<RequestHead>(*std::move(read)));
   }
 
   void Begin(HttpRequest request) {
@@ -187,41 +202,43 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     ++round_;
     started_ = Clock::now();
     answered_ = streaming_ = asks_ = false;
-    tokens_ = 0;
+    tokens_ = -1;
+    failure_.clear();
     admission_.Begin();
     exchange_ = std::make_shared<Answer>(this->shared_from_this(), std::move(request), round_, parts_.bodies);
+  }
+
+  // Where the next request begins may be another place for whoever forwarded this one.
+  void Refuse(const ApiError& error) {
+    if (exchange_ == nullptr) Begin({.id = NewRequestId()});
+    keep_alive_ = false;
+    BeginAnswering();
+    ReplyError(error);
   }
 
   // Who may not ask, or asks for what is not there or takes no body, is answered at once. A body that is on
   // its way then ends the connection unread. The connection gives way to others until a whole request is let
   // in.
-  void OnHead() {
-    Begin(RequestOf(parser_->get()));
-    const bool whole = parser_->is_done();
-    // An answer of HTTP/1.1 to a client of 1.0 does not say that it stays, so it ends.
-    keep_alive_ = !spare_ && parser_->get().version() >= 11 && parser_->get().keep_alive();
-    std::optional<HttpResponse> refusal = Refusal();
+  void OnHead(RequestHead head) {
+    const AnnouncedBody body = head.body;
+    const std::string_view go_on = head.awaits_continue ? kContinue : "";
+    http10_ = head.http10;
+    keep_alive_ = !spare_ && head.keep_alive;
+    Begin(RequestOf(std::move(head)));
+    std::optional<HttpReply> refusal = admission_.Enter(*exchange_, body);
     const bool let_in = !refusal && !admission_.route()->open;
-    if (let_in && !whole) return parts_.connections->Await(this) ? AskForBody() : Close();
-    if (let_in && !Ask()) return Close();
-    keep_alive_ = keep_alive_ && whole;
-    BeginAnswering();
-    if (whole) WatchClient();
-    refusal ? Write(*std::move(refusal)) : admission_.route()->handle(exchange_);
-  }
-
-  std::optional<HttpResponse> Refusal() {
-    const HttpRequest& request = exchange_->request();
-    if (const auto wrong = WrongHead(parser_->get())) {
-      // Where the next request begins may be another place for whoever forwarded this one.
-      keep_alive_ = false;
-      return ResponseOf(admission_.ReplyOf(*wrong));
+    if (let_in && body.any()) {
+      if (!parts_.connections->Await(this)) return Close();
+      body_.emplace(body, admission_.route()->body_max);
+      queue_ += go_on;
+      WriteQueue();
+      return OnBodyBytes();
     }
-    if (request.method == "OPTIONS") return PreflightResponse(request, parts_.options);
-    std::optional<HttpReply> refusal = admission_.Enter(*exchange_, parser_->content_length().value_or(0));
-    if (refusal) return ResponseOf(*std::move(refusal));
-    parser_->body_limit(admission_.route()->body_max);
-    return std::nullopt;
+    if (let_in && !Ask()) return Close();
+    keep_alive_ = keep_alive_ && !body.any();
+    BeginAnswering();
+    if (!body.any()) WatchClient();
+    refusal ? Reply(*std::move(refusal)) : admission_.route()->handle(exchange_);
   }
 
   bool Ask() {
@@ -229,48 +246,21 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     return asks_;
   }
 
-  void AskForBody() {
-    parser_->eager(true);
-    if (!beast::iequals(parser_->get()[http::field::expect], "100-continue")) return ReadBody();
-    static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    asio::async_write(
-        stream_, asio::buffer(kContinue),
-        IfOpen([](Connection& c, beast::error_code error, size_t) { error ? c.Close() : c.ReadBody(); }));
-  }
-
-  void ReadBody() {
-    http::async_read_some(stream_, buffer_, *parser_,
-                          IfOpen([](Connection& c, beast::error_code error, size_t) {
-                            error ? c.OnBroken(error) : c.OnBody();
-                          }));
-  }
-
-  void OnBody() {
-    std::string& body = parser_->get().body();
-    if (!exchange_->body_share().Grow(body.size())) {
-      keep_alive_ = false;
-      BeginAnswering();
-      return ReplyError(admission_.NoRoomForBody());
+  void OnBodyBytes() {
+    if (body_->state() == RequestBody::State::kMore) buffer_.consume(body_->Take(Buffered()));
+    if (body_->state() == RequestBody::State::kMalformed) {
+      return Refuse(
+          BadRequest("", "a chunk of the request's body, or a trailer, is not as RFC 9112, 7.1, has it"));
     }
-    if (!parser_->is_done()) return ReadBody();
+    if (body_->state() == RequestBody::State::kTooLarge) return Refuse(admission_.TooLarge());
+    if (!exchange_->body_share().Grow(body_->text().size())) return Refuse(admission_.NoRoomForBody());
+    if (body_->state() == RequestBody::State::kMore) return ReadMore(&Connection::OnBodyBytes);
     if (!Ask()) return Close();
-    exchange_->incoming().body = std::move(body);
+    exchange_->incoming().body = std::move(body_->text());
+    body_.reset();
     BeginAnswering();
     WatchClient();
     admission_.route()->handle(exchange_);
-  }
-
-  void OnBroken(beast::error_code error) {
-    const bool too_large = error == http::error::body_limit || error == http::error::header_limit ||
-                           error == http::error::buffer_overflow;
-    const bool not_http = error.category() == http::make_error_code(http::error::bad_method).category() &&
-                          error != http::error::end_of_stream && error != http::error::partial_message;
-    if (!too_large && !not_http) return Close();
-    if (exchange_ == nullptr) Begin({.id = NewRequestId()});
-    keep_alive_ = false;
-    BeginAnswering();
-    ReplyError(too_large ? admission_.TooLarge()
-                         : BadRequest("", "not a valid HTTP request: " + error.message()));
   }
 
   // Until the answer's last byte is the system's, or nobody is there to get it.
@@ -298,10 +288,29 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     watching_ = false;
     CallOff(read_timer_);
     const bool called_off = idle_ && error == asio::error::operation_aborted;
+    if (error == asio::error::eof && OnHalfClosed()) return;
     if (error && !called_off) return Close();
     buffer_.commit(bytes);
     if (idle_) return Next();
     buffer_.size() <= limits::kHttpAheadBytesMax ? WatchClient() : Close();
+  }
+
+  // The client sends no more; what it is sent now tells whether it still reads (connection.h). False: it
+  // counts as gone.
+  bool OnHalfClosed() {
+    if (std::is_same_v<Stream, TlsStream> || (idle_ && buffer_.size() == 0)) return false;
+    if (!answered_ && !streaming_) {
+      if (http10_) return false;
+      queue_ += kContinue;
+    } else if (!answered_ && !http10_) {
+      queue_ += '0';
+    }
+    if (!std::exchange(half_closed_, true)) {
+      beast::get_lowest_layer(stream_).async_wait(
+          tcp::socket::wait_error, IfOpen([](Connection& c, beast::error_code, size_t) { c.Close(); }));
+    }
+    idle_ ? Next() : WriteQueue();
+    return true;
   }
 
   // The client has not taken what it was sent.
@@ -329,23 +338,12 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     beast::get_lowest_layer(stream_).close(ignored);
   }
 
-  HttpResponse ResponseOf(HttpReply reply) const {
-    return MakeResponse(exchange_->request(), std::move(reply), parts_.options, keep_alive_);
-  }
-
-  void Write(HttpResponse message) {
-    NUMOE_CHECK(!answered_ && !streaming_);
+  void Answered(int status) {
     answered_ = true;
     admission_.Leave();  // before the client has the answer, which may ask again at once
     gone_ = nullptr;
-    message.keep_alive(keep_alive_);
-    auto response = std::make_shared<HttpResponse>(std::move(message));
-    Log(static_cast<int>(response->result_int()));
-    Limit(write_timer_, WriteTimeout(), &Connection::CutOff);
-    http::async_write(stream_, *response, IfOpen([response](Connection& c, beast::error_code error, size_t) {
-                        CallOff(c.write_timer_);
-                        error ? c.Close() : c.Finished();
-                      }));
+    Log(status);
+    WriteQueue();
   }
 
   // One packet for what has gathered.
@@ -358,7 +356,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     }
     writing_ = true;
     auto data = std::make_shared<std::string>(std::exchange(queue_, {}));
-    Limit(write_timer_, WriteTimeout(), &Connection::CutOff);
+    Limit(write_timer_, WriteTimeout(parts_.options, asks_), &Connection::CutOff);
     asio::async_write(stream_, asio::buffer(*data),
                       IfOpen([data](Connection& c, beast::error_code error, size_t) {
                         c.writing_ = false;
@@ -381,7 +379,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     // The next request, or its beginning, is here: the read that waits for more is called off, and goes on
     // with it. Over TLS it may stay for the rest of a record, which is waited for no longer than for a
     // request.
-    Limit(read_timer_, ReadTimeout());
+    Limit(read_timer_, ReadTimeout(parts_.options, spare_));
     beast::error_code ignored;
     beast::get_lowest_layer(stream_).cancel(ignored);
   }
@@ -409,7 +407,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
 
   void Log(int status) {
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - started_).count();
-    LogAnswer(exchange_->request(), admission_.route(), status, ms, tokens_, parts_.metrics);
+    parts_.log.Add({exchange_->request(), admission_.route(), status, ms, tokens_, failure_});
   }
 
   const std::shared_ptr<asio::ssl::context> tls_;  // outlives the stream
@@ -418,16 +416,20 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   asio::steady_timer read_timer_;
   asio::steady_timer write_timer_;
   beast::flat_buffer buffer_{limits::kHttpHeaderBytesMax + limits::kHttpAheadBytesMax};
-  std::optional<http::request_parser<http::string_body>> parser_;
-  const bool spare_;  // beyond --max-connections: one request, and soon
+  HeadReader heads_;
+  size_t last_read_ = 0;  // bytes that came at once
+  const bool spare_;      // beyond --max-connections: one request, and soon
   bool closed_ = false;
   bool keep_alive_ = true;
-  bool idle_ = false;      // between requests
-  bool watching_ = false;  // a read is pending while a request is answered, or after
+  bool idle_ = false;         // between requests
+  bool watching_ = false;     // a read is pending while a request is answered, or after
+  bool half_closed_ = false;  // the client sends no more, and has not gone as far as is known
 
   // The request that is answered now.
   std::shared_ptr<Answer> exchange_;
   std::shared_ptr<void> answering_;
+  std::optional<RequestBody> body_;  // while it comes
+  bool http10_ = false;
   Admission admission_;
   std::function<void()> gone_;
   std::function<void()> sent_;
@@ -436,9 +438,10 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   bool asks_ = false;  // it was let in and is whole: the connection does not give way
   bool answered_ = false;
   bool streaming_ = false;
-  int status_ = 0;  // of the stream
-  int tokens_ = 0;
-  std::string queue_;  // of the stream, not yet handed to the socket
+  int status_ = 0;       // of the stream
+  int tokens_ = -1;      // nobody has counted any
+  std::string failure_;  // behind the status
+  std::string queue_;    // not yet handed to the socket
   bool writing_ = false;
 };
 

@@ -24,6 +24,7 @@ struct HttpRequest {
   std::string method;                                        // GET, POST, ...
   std::string target;                                        // as it came, with the query
   std::string path;                                          // percent-decoded, without the query
+  std::string authority;                                     // HOST[:PORT] that is asked; may be empty
   std::vector<std::pair<std::string, std::string>> query;    // decoded
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::vector<std::string> captures;                         // what the route's {...} stand for
@@ -74,6 +75,8 @@ class Exchange {
   virtual void EndStream() = 0;
   /// Closes the connection in the middle of the stream: the client sees that this was not all.
   virtual void Break() = 0;
+  /// For the request's line in the log, if it has one: what went wrong behind the status that was sent.
+  virtual void NoteFailure(std::string /*what*/) {}
   /// Calls `sent` once, when all of the stream so far is the system's: whoever sends more than a client
   /// reads waits for it.
   virtual void OnSent(std::function<void()> sent) = 0;

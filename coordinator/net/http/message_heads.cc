@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <iterator>
+#include <array>
+#include <boost/beast/http.hpp>
+#include <ctime>
 #include <random>
 #include <sstream>
 
+#include "common/base/check.h"
 #include "coordinator/net/http/http_limits.h"
 #include "coordinator/net/http/url_text.h"
 
@@ -14,10 +16,53 @@ namespace numoe::net {
 namespace {
 
 namespace http = boost::beast::http;
+using ResponseHead = http::response<http::empty_body>;
 
 constexpr unsigned kHttp11 = 11;
+constexpr char kEveryMethod[] = "DELETE, GET, HEAD, OPTIONS, POST";
 
-std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
+// RFC 9110, 5.6.7. Not by strftime, whose names are those of a locale.
+std::string DateNow() {
+  constexpr std::array<const char*, 7> kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  constexpr std::array<const char*, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                                   "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const std::time_t now = std::time(nullptr);
+  std::tm utc = {};
+  NUMOE_CHECK(gmtime_r(&now, &utc) != nullptr);
+  return fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} GMT", kDays.at(static_cast<size_t>(utc.tm_wday)),
+                     utc.tm_mday, kMonths.at(static_cast<size_t>(utc.tm_mon)), utc.tm_year + 1900,
+                     utc.tm_hour, utc.tm_min, utc.tm_sec);
+}
+
+void AddCorsHeaders(const HttpRequest& request, const PageOrigins& pages, ResponseHead& response) {
+  const std::string allowed = pages.Allowed(request);
+  if (allowed.empty()) return;
+  response.set(http::field::access_control_allow_origin, allowed);
+  if (allowed != "*") response.set(http::field::vary, "Origin");
+  response.set(http::field::access_control_expose_headers, "x-request-id, retry-after");
+}
+
+ResponseHead HeadOf(const HttpRequest& request, const HttpReply& reply, const PageOrigins& pages,
+                    AnswerFraming framing) {
+  ResponseHead response(static_cast<http::status>(reply.status), kHttp11);
+  response.set(http::field::date, DateNow());
+  if (!reply.type.empty()) response.set(http::field::content_type, reply.type);
+  response.set("x-request-id", request.id);
+  if (reply.status == 429 || reply.status == 503) response.set(http::field::retry_after, "1");
+  if (reply.status == 401) response.set(http::field::www_authenticate, "Bearer");
+  for (const auto& [name, value] : reply.headers) response.set(name, value);
+  AddCorsHeaders(request, pages, response);
+  if (!framing.keep_alive) response.set(http::field::connection, "close");
+  // HTTP/1.0 keeps no connection that does not say so.
+  if (framing.keep_alive && framing.http10) response.set(http::field::connection, "keep-alive");
+  return response;
+}
+
+std::string TextOf(const ResponseHead& response) {
+  std::ostringstream head;
+  head << response.base();
+  return std::move(head).str();
+}
 
 }  // namespace
 
@@ -26,42 +71,14 @@ std::string NewRequestId() {
   return fmt::format("req-{:016x}{:016x}", random(), random());
 }
 
-std::optional<ApiError> WrongHead(const http::request_header<>& head) {
-  constexpr size_t kShown = 60;
-  const size_t hosts = head.count(http::field::host);
-  if (hosts > 1 || (hosts == 0 && head.version() >= kHttp11))
-    return BadRequest("", fmt::format("the request has {} Host headers: expected one", hosts));
-  const auto codings = head.equal_range(http::field::transfer_encoding);
-  const auto lines = std::distance(codings.first, codings.second);
-  if (lines > 1)
-    return BadRequest(
-        "", fmt::format("the request has {} Transfer-Encoding headers: expected at most one", lines));
-  if (lines == 1 && !boost::beast::iequals(codings.first->value(), "chunked")) {
-    return BadRequest("", fmt::format("the Transfer-Encoding header: expected chunked, found {}",
-                                      View(codings.first->value()).substr(0, kShown)));
-  }
-  const auto expects = head.equal_range(http::field::expect);
-  for (auto expect = expects.first; expect != expects.second; ++expect) {
-    if (boost::beast::iequals(expect->value(), "100-continue")) continue;
-    ApiError error = BadRequest("", fmt::format("the Expect header: expected 100-continue, found {}",
-                                                View(expect->value()).substr(0, kShown)));
-    error.http_status = 417;
-    return error;
-  }
-  return std::nullopt;
-}
-
-HttpRequest RequestOf(const http::request_header<>& head) {
+HttpRequest RequestOf(RequestHead head) {
   HttpRequest request;
-  request.method = std::string(View(head.method_string()));
-  request.target = std::string(View(head.target()));
-  request.path = PathOf(View(head.target()));
-  request.query = QueryOf(View(head.target()));
-  for (const auto& field : head) {
-    std::string name(View(field.name_string()));
-    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    request.headers.emplace_back(std::move(name), View(field.value()));
-  }
+  request.path = PathOf(head.target);
+  request.query = QueryOf(head.target);
+  request.method = std::move(head.method);
+  request.target = std::move(head.target);
+  request.authority = std::move(head.authority);
+  request.headers = std::move(head.fields);
   const std::string_view id = request.Header("x-request-id");
   request.id = id.empty() || id.size() > limits::kHttpRequestIdBytesMax ? NewRequestId() : std::string(id);
   return request;
@@ -74,61 +91,33 @@ HttpReply EventStream() {
       .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};  // nginx would gather events
 }
 
-void AddCorsHeaders(const HttpRequest& request, const ServerOptions& options, HttpResponse& response) {
-  const std::string origin(request.Header("origin"));
-  if (origin.empty()) return;
-  const auto& allowed = options.allowed_origins;
-  const bool any = std::find(allowed.begin(), allowed.end(), "*") != allowed.end();
-  if (!any && std::find(allowed.begin(), allowed.end(), origin) == allowed.end()) return;
-  response.set(http::field::access_control_allow_origin, any ? "*" : origin);
-  if (!any) response.set(http::field::vary, "Origin");
-  response.set(http::field::access_control_expose_headers, "x-request-id, retry-after");
-}
-
-HttpResponse PreflightResponse(const HttpRequest& request, const ServerOptions& options) {
-  HttpResponse response(http::status::no_content, kHttp11);
-  AddCorsHeaders(request, options, response);
-  response.set(http::field::access_control_allow_methods, "GET, POST, DELETE, OPTIONS");
+HttpReply OptionsReply(const HttpRequest& request, const std::string& methods) {
+  HttpReply reply{.status = 204, .body = "", .type = ""};
+  if (request.path == "*") reply.headers.emplace_back("Allow", kEveryMethod);
+  if (!methods.empty()) reply.headers.emplace_back("Allow", methods);
+  if (request.Header("origin").empty()) return reply;
+  reply.headers.emplace_back("Access-Control-Allow-Methods", kEveryMethod);
   const std::string headers(request.Header("access-control-request-headers"));
-  if (!headers.empty()) response.set(http::field::access_control_allow_headers, headers);
-  response.set(http::field::access_control_max_age, "600");
-  return response;
+  if (!headers.empty()) reply.headers.emplace_back("Access-Control-Allow-Headers", headers);
+  reply.headers.emplace_back("Access-Control-Max-Age", "600");
+  return reply;
 }
 
-namespace {
-
-HttpResponse HeadOf(const HttpRequest& request, const HttpReply& reply, const ServerOptions& options,
-                    bool keep_alive) {
-  HttpResponse response(static_cast<http::status>(reply.status), kHttp11);
-  if (!reply.type.empty()) response.set(http::field::content_type, reply.type);
-  response.set("x-request-id", request.id);
-  if (reply.status == 429 || reply.status == 503) response.set(http::field::retry_after, "1");
-  if (reply.status == 401) response.set(http::field::www_authenticate, "Bearer");
-  for (const auto& [name, value] : reply.headers) response.set(name, value);
-  AddCorsHeaders(request, options, response);
-  response.keep_alive(keep_alive);
-  return response;
+std::string WholeAnswer(const HttpRequest& request, const HttpReply& reply, const PageOrigins& pages,
+                        AnswerFraming framing) {
+  ResponseHead head = HeadOf(request, reply, pages, framing);
+  // RFC 9110, 8.6: 204 has no length; HEAD and 304 tell the length of what they leave out.
+  if (reply.status == 204) return TextOf(head);
+  head.content_length(reply.body.size());
+  return request.method == "HEAD" || reply.status == 304 ? TextOf(head) : TextOf(head) + reply.body;
 }
 
-}  // namespace
-
-HttpResponse MakeResponse(const HttpRequest& request, HttpReply reply, const ServerOptions& options,
-                          bool keep_alive) {
-  HttpResponse response = HeadOf(request, reply, options, keep_alive);
-  const size_t size = reply.body.size();
-  // Both tell the length of what they leave out.
-  if (request.method != "HEAD" && reply.status != 304) response.body() = std::move(reply.body);
-  response.content_length(size);
-  return response;
-}
-
-std::string ChunkedHead(const HttpRequest& request, const HttpReply& reply, const ServerOptions& options,
-                        bool keep_alive) {
-  HttpResponse response = HeadOf(request, reply, options, keep_alive);
-  response.chunked(true);
-  std::ostringstream head;
-  head << response.base();
-  return head.str();
+std::string StreamHead(const HttpRequest& request, const HttpReply& reply, const PageOrigins& pages,
+                       AnswerFraming framing) {
+  NUMOE_CHECK(!framing.http10 || !framing.keep_alive) << "the body ends with the connection";
+  ResponseHead head = HeadOf(request, reply, pages, framing);
+  if (!framing.http10) head.chunked(true);
+  return TextOf(head);
 }
 
 }  // namespace numoe::net

@@ -1,37 +1,36 @@
-// The heads of HTTP messages: what a request's says and whether it may, headers that every response has,
-// those of CORS, and where a stream's body begins.
+// The heads of HTTP messages: what a request's says, headers that every response has, those of CORS, and how
+// the body's end is told.
 //
-// Pure functions, except that a request without an id gets a random one.
+// Pure functions, except that a request without an id gets a random one, and that answers have the time.
 #pragma once
 
-#include <boost/beast/http.hpp>
-#include <optional>
 #include <string>
 
-#include "coordinator/net/http/api_error.h"
 #include "coordinator/net/http/exchange.h"
-#include "coordinator/net/http/server.h"
+#include "coordinator/net/http/page_origins.h"
+#include "coordinator/net/http/request_head.h"
 
 namespace numoe::net {
 
-using HttpResponse = boost::beast::http::response<boost::beast::http::string_body>;
-
 std::string NewRequestId();
-/// What is wrong with a request's head by RFC 9112 that its parser lets through; none: nothing. Such a head
-/// may say something else to whoever forwarded it, so its connection is not used again.
-std::optional<ApiError> WrongHead(const boost::beast::http::request_header<>& head);
 /// The request without its body.
-HttpRequest RequestOf(const boost::beast::http::request_header<>& head);
+HttpRequest RequestOf(RequestHead head);
 /// What a stream of server-sent events begins with.
 HttpReply EventStream();
-/// Adds what CORS asks for where the request names an origin that may ask.
-void AddCorsHeaders(const HttpRequest& request, const ServerOptions& options, HttpResponse& response);
-/// The answer to a preflight request.
-HttpResponse PreflightResponse(const HttpRequest& request, const ServerOptions& options);
-HttpResponse MakeResponse(const HttpRequest& request, HttpReply reply, const ServerOptions& options,
-                          bool keep_alive);
-/// The status line and headers of an answer whose body is sent in chunks.
-std::string ChunkedHead(const HttpRequest& request, const HttpReply& reply, const ServerOptions& options,
-                        bool keep_alive);
+/// The answer to OPTIONS, of a browser that asks what a page may do, or of anybody. `methods`: of the path;
+/// "": it is not there.
+HttpReply OptionsReply(const HttpRequest& request, const std::string& methods);
+
+/// How the client's protocol is spoken.
+struct AnswerFraming {
+  bool http10 = false;  // it knows no chunks: a stream ends with its connection
+  bool keep_alive = false;
+};
+/// A whole answer.
+std::string WholeAnswer(const HttpRequest& request, const HttpReply& reply, const PageOrigins& pages,
+                        AnswerFraming framing);
+/// The status line and headers of an answer whose body follows in pieces.
+std::string StreamHead(const HttpRequest& request, const HttpReply& reply, const PageOrigins& pages,
+                       AnswerFraming framing);
 
 }  // namespace numoe::net

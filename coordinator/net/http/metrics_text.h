@@ -1,14 +1,16 @@
-// MetricsText: the text that /metrics answers, with a limit on how often it is made.
+// MetricsText: what /metrics answers, with a limit on how often it is made.
 //
 // The route needs no key, and making the text takes milliseconds where there are many series. A few texts are
-// made in every 100 ms; a client that asks more often gets the last one again. Thread-safe.
+// made in every 100 ms; a client that asks more often gets the last one of its form again. Thread-safe.
 #pragma once
 
 #include <chrono>
-#include <string>
+#include <map>
+#include <utility>
 
 #include "common/base/mutex.h"
-#include "common/observe/metrics.h"
+#include "common/observe/metrics_answer.h"
+#include "coordinator/net/http/exchange.h"
 
 namespace numoe::net {
 
@@ -20,17 +22,28 @@ class MetricsText {
   /// `metrics` outlives it.
   explicit MetricsText(const Metrics& metrics) : metrics_(metrics) {}
 
-  std::string Get(std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now()) {
+  MetricsAnswer Get(ScrapeForm form,
+                    std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now()) {
     const MutexLock lock(mutex_);
     if (now >= begun_ + kWindow) {
       begun_ = now;
       made_ = 0;
     }
-    if (made_ < kMadeMax) {
+    MetricsAnswer& answer = answers_[{form.open_metrics, form.gzip}];
+    if (made_ < kMadeMax || answer.body.empty()) {
       ++made_;
-      text_ = metrics_.Serialise();
+      answer = AnswerScrape(metrics_, form);
     }
-    return text_;
+    return answer;
+  }
+
+  /// To a scrape.
+  HttpReply ReplyTo(const HttpRequest& request) {
+    MetricsAnswer answer = Get(FormFor(request.Header("accept"), request.Header("accept-encoding")));
+    HttpReply reply{.body = std::move(answer.body), .type = std::move(answer.type)};
+    reply.headers = {{"Vary", "Accept, Accept-Encoding"}};
+    if (!answer.encoding.empty()) reply.headers.emplace_back("Content-Encoding", answer.encoding);
+    return reply;
   }
 
  private:
@@ -38,7 +51,7 @@ class MetricsText {
   Mutex mutex_;
   std::chrono::steady_clock::time_point begun_ ABSL_GUARDED_BY(mutex_);
   int made_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::string text_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<bool, bool>, MetricsAnswer> answers_ ABSL_GUARDED_BY(mutex_);  // by form
 };
 
 }  // namespace numoe::net

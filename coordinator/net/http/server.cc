@@ -17,6 +17,7 @@
 #include "common/base/status.h"
 #include "common/base/watched_file.h"
 #include "common/transport/certificate.h"
+#include "coordinator/net/http/authority.h"
 #include "coordinator/net/http/connection.h"
 
 namespace numoe::net {
@@ -47,12 +48,19 @@ absl::StatusOr<std::shared_ptr<asio::ssl::context>> LoadTls(const ServerOptions&
 class BeastServer final : public Server {
  public:
   BeastServer(const UrlTable& urls, Access& access, Metrics& metrics, const ServerOptions& options)
-      : options_(options),
+      : options_(WithHost(options, access)),
         urls_(&urls),
+        pages_({.listed = options.allowed_origins,
+                .keys = access.guarded(),
+                .loopback = IsLoopbackName(options_.host),
+                .certified = !options.tls_certificate.empty()}),
+        log_(metrics),
         parts_{urls_,
                access,
                metrics,
                options_,
+               pages_,
+               log_,
                std::make_shared<std::atomic<int>>(0),
                std::make_shared<OpenConnections>(static_cast<size_t>(options.connections_max)),
                std::make_shared<RequestBodies>(options.bodies_bytes_max)},
@@ -113,7 +121,22 @@ class BeastServer final : public Server {
 
   int port() const override { return port_; }
 
+  std::string Where() const override {
+    const std::string where = fmt::format("{}:{}", options_.host, port_);
+    return IsLoopbackName(options_.host)
+               ? where +
+                     ", which only this host reaches; --host 0.0.0.0 is reached by others, and "
+                     "--api-key-file says who may ask"
+               : where;
+  }
+
  private:
+  // A server that anybody may ask is for programs of its own host, unless the flag says otherwise.
+  static ServerOptions WithHost(ServerOptions options, const Access& access) {
+    if (options.host.empty()) options.host = access.guarded() ? "0.0.0.0" : "127.0.0.1";
+    return options;
+  }
+
   absl::Status Fail(const char* what, boost::system::error_code error) const {
     return absl::InvalidArgumentError(
         fmt::format("--host={} --port={}: {}: {}", options_.host, options_.port, what, error.message()));
@@ -122,7 +145,9 @@ class BeastServer final : public Server {
   absl::Status Bind() {
     boost::system::error_code error;
     const asio::ip::address address = asio::ip::make_address(options_.host, error);
-    if (error) return Fail("not an IP address", error);
+    if (error)
+      return Fail("not an IP address; expected one, such as 127.0.0.1 (this host alone) or 0.0.0.0 (all)",
+                  error);
     const tcp::endpoint endpoint(address, static_cast<uint16_t>(options_.port));
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
@@ -204,6 +229,8 @@ class BeastServer final : public Server {
 
   const ServerOptions options_;
   std::atomic<const UrlTable*> urls_;
+  const PageOrigins pages_;
+  AnswerLog log_;
   const ServerParts parts_;
   WatchedFile certificate_, key_;
   std::shared_ptr<asio::ssl::context> tls_;  // null: plain text; the acceptor's strand

@@ -2,8 +2,7 @@
 //
 // Knows nothing of what is served: a UrlTable says which handler answers what (exchange.h). Connections,
 // bodies, headers, idle and reading times are bounded (http_limits.h); a certificate that is replaced on disk
-// is used for the connections that come after. Cross-origin requests are answered as CORS asks (Fetch
-// Standard, 3.2).
+// is used for the connections that come after. Which web pages may ask is page_origins.h's business.
 #pragma once
 
 #include <chrono>
@@ -22,12 +21,12 @@
 namespace numoe::net {
 
 struct ServerOptions {
-  std::string host = "0.0.0.0";
-  int port = 8080;  // 0: any free one
+  std::string host;  // empty: all addresses where requests need keys, else 127.0.0.1
+  int port = 8080;   // 0: any free one
   int threads = 2;
-  std::filesystem::path tls_certificate;             // PEM, the whole chain; empty: no TLS
-  std::filesystem::path tls_key;                     // PEM
-  std::vector<std::string> allowed_origins = {"*"};  // whose pages may ask; "*": all; empty: none
+  std::filesystem::path tls_certificate;     // PEM, the whole chain; empty: no TLS
+  std::filesystem::path tls_key;             // PEM
+  std::vector<std::string> allowed_origins;  // whose pages may ask (page_origins.h); "*": all
   int connections_max = limits::kHttpConnectionsMax;
   size_t bodies_bytes_max = limits::kHttpBodiesBytesMax;  // of all connections together
   std::chrono::milliseconds read_timeout = std::chrono::seconds(limits::kHttpReadTimeoutSeconds);
@@ -44,6 +43,8 @@ class Server {
   /// Closes all connections. REQUIRES: nobody posts to exchanges any more.
   virtual ~Server() = default;
   virtual int port() const = 0;
+  /// Where it serves, for the log: "127.0.0.1:8080", and who does not reach it.
+  virtual std::string Where() const = 0;
   /// Listens and serves. REQUIRES: the table is filled.
   virtual absl::Status Start() = 0;
   /// Requests from now on are answered by `urls`, which is filled and outlives the server.

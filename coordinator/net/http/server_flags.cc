@@ -48,7 +48,9 @@ void AddKeyFlags(Flags& flags, AccessOptions& access) {
 }  // namespace
 
 void AddServerFlags(Flags& flags, ServerFlags f) {
-  flags.Add("host", f.server.host, "IP address to serve on");
+  flags.Add("host", f.server.host,
+            "IP address to serve on; default: 127.0.0.1, which only programs of this host reach, or with API "
+            "keys 0.0.0.0, which is all addresses");
   flags.Add("port", f.server.port, "Port to serve on; 0: any free one").Range(0, 65535);
   flags.Add("port-file", f.port_file, "File to write the port to once it serves");
   AddKeyFlags(flags, f.access);
@@ -69,8 +71,11 @@ void AddServerFlags(Flags& flags, ServerFlags f) {
             "PEM file with the TLS certificate chain; default: no TLS");
   flags.Add("ssl-keyfile", f.server.tls_key, "PEM file with its key");
   flags
-      .Add("allowed-origins", f.server.allowed_origins,
-           "Origins whose web pages may ask (CORS), separated by commas; *: all, none: no others")
+      .Add(
+          "allowed-origins", f.server.allowed_origins,
+          "Origins whose web pages may ask (CORS), such as https://chat.example.com, separated by commas; *: "
+          "all, none: no others; requests of other pages are refused; default: the server's own page and "
+          "programs of the user's host, or with API keys all")
       .CommaSeparated();
 }
 

@@ -42,17 +42,30 @@ void UrlTable::Add(Route route) {
   routes_.push_back(std::move(route));
 }
 
+bool UrlTable::Has(std::string_view path) const {
+  return std::any_of(routes_.begin(), routes_.end(),
+                     [&](const Route& route) { return Match(route.pattern, path).has_value(); });
+}
+
+std::string UrlTable::Known(std::string_view path) const {
+  const std::string below = "/v1" + std::string(path);
+  return !Has(path) && Has(below) ? below : std::string(path);
+}
+
 std::variant<RouteMatch, ApiError> UrlTable::Find(std::string_view method, std::string_view path) const {
+  std::string known = Known(path);
   for (const Route& route : routes_) {
     if (route.method != method) continue;
-    if (auto captures = Match(route.pattern, path)) return RouteMatch{&route, *std::move(captures)};
+    if (auto captures = Match(route.pattern, known))
+      return RouteMatch{&route, *std::move(captures), std::move(known)};
   }
-  if (fallback_.has_value()) return RouteMatch{&*fallback_, {}};
+  if (fallback_.has_value()) return RouteMatch{&*fallback_, {}, std::string(path)};
   if (others_.has_value()) return *others_;
   const std::string allowed = Allowed(path);
   if (!allowed.empty()) {
     return ApiError{.http_status = 405,
-                    .message = fmt::format("{} takes {} requests", std::string(path), allowed),
+                    .message = fmt::format("{} takes {} requests, found {}", std::string(path.substr(0, 200)),
+                                           allowed, std::string(method.substr(0, 20))),
                     .code = "method_not_allowed"};
   }
   return ApiError{.http_status = 404,
@@ -62,9 +75,12 @@ std::variant<RouteMatch, ApiError> UrlTable::Find(std::string_view method, std::
 }
 
 std::string UrlTable::Allowed(std::string_view path) const {
+  const std::string known = Known(path);
   std::set<std::string> methods;
   for (const Route& route : routes_) {
-    if (Match(route.pattern, path)) methods.insert(route.method);
+    if (!Match(route.pattern, known)) continue;
+    methods.insert({route.method, "OPTIONS"});
+    if (route.method == "GET") methods.insert("HEAD");
   }
   return fmt::format("{}", fmt::join(methods, ", "));
 }

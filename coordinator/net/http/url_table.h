@@ -1,7 +1,8 @@
 // UrlTable: which handler answers which method and path, and who may ask.
 //
 // A pattern is a path whose {} segments match any one segment, which becomes a capture: "/v1/responses/{}".
-// Filled once before serving; Find is a pure function of it. Thread-safe from then on.
+// Clients whose base URL lacks /v1 find the routes below it, too: a path that no pattern has is looked for
+// there. Filled once before serving; Find is a pure function of it. Thread-safe from then on.
 #pragma once
 
 #include <functional>
@@ -33,6 +34,7 @@ struct Route {
 struct RouteMatch {
   const Route* route = nullptr;
   std::vector<std::string> captures;
+  std::string path;  // as the pattern has it
 };
 
 class UrlTable {
@@ -45,11 +47,15 @@ class UrlTable {
   void RefuseOthers(ApiError error) { others_ = std::move(error); }
   /// The route; or 404, or 405 for a path that other methods have, which Allowed lists.
   std::variant<RouteMatch, ApiError> Find(std::string_view method, std::string_view path) const;
-  /// Methods that a path has, separated by commas: "GET, POST".
+  /// Methods that a path has, separated by commas: "GET, HEAD, OPTIONS, POST"; "": there is no such path.
   std::string Allowed(std::string_view path) const;
   const std::vector<Route>& routes() const { return routes_; }
 
  private:
+  bool Has(std::string_view path) const;
+  /// `path`, or the one below /v1 that it stands for.
+  std::string Known(std::string_view path) const;
+
   std::vector<Route> routes_;
   std::optional<Route> fallback_;
   std::optional<ApiError> others_;

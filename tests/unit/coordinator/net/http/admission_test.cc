@@ -29,7 +29,7 @@ class AdmissionTest : public ::testing::Test {
                                  const char* key = "k", uint64_t body_bytes = 0) {
     admission.Leave();
     admission.Begin();
-    return admission.Enter(*Asking(method, path, key), body_bytes);
+    return admission.Enter(*Asking(method, path, key), {.bytes = body_bytes});
   }
   static int StatusOf(const std::optional<HttpReply>& refusal) { return refusal ? refusal->status : 0; }
 
@@ -39,8 +39,15 @@ class AdmissionTest : public ::testing::Test {
   Metrics metrics_{MetricOwner::kCoordinator};
   const ServerOptions options_{.connections_max = 7};
   const std::shared_ptr<RequestBodies> bodies_ = std::make_shared<RequestBodies>(60);
-  const ServerParts parts_{
-      .urls = current_, .access = *access_, .metrics = metrics_, .options = options_, .bodies = bodies_};
+  const PageOrigins pages_{OriginRules{.loopback = true}};
+  AnswerLog log_{metrics_};
+  const ServerParts parts_{.urls = current_,
+                           .access = *access_,
+                           .metrics = metrics_,
+                           .options = options_,
+                           .pages = pages_,
+                           .log = log_,
+                           .bodies = bodies_};
   Admission admission_{parts_, /*spare=*/false};
 };
 
@@ -48,7 +55,7 @@ TEST_F(AdmissionTest, WhoIsLetInIsKnownAndHasAPlaceUntilItLeaves) {
   admission_.Begin();
   EXPECT_EQ(admission_.route(), nullptr);
   const auto exchange = Asking("POST", "/ask/me");
-  EXPECT_EQ(admission_.Enter(*exchange, 10), std::nullopt);
+  EXPECT_EQ(admission_.Enter(*exchange, {.bytes = 10}), std::nullopt);
   EXPECT_EQ(admission_.route()->pattern, "/ask/{}");
   EXPECT_THAT(exchange->request().captures, ::testing::ElementsAre("me"));
   EXPECT_GT(exchange->request().caller.tenant, 0);
@@ -94,6 +101,44 @@ TEST_F(AdmissionTest, BodiesThatCannotBeReadAreRefusedUnread) {
   EXPECT_EQ(StatusOf(Enter(admission_, "POST", "/ask/me", "k", 61)), 503)
       << "all bodies have 60 bytes together";
   EXPECT_EQ(StatusOf(Enter(admission_, "POST", "/ask/me", "k", 30)), 0);
+}
+
+TEST_F(AdmissionTest, BodiesAreJsonAsItIs) {
+  const auto status = [&](std::pair<std::string, std::string> field, AnnouncedBody body = {.chunked = true}) {
+    const auto exchange = Asking("POST", "/ask/me");
+    exchange->incoming().headers.push_back(std::move(field));
+    admission_.Leave();
+    admission_.Begin();
+    return StatusOf(admission_.Enter(*exchange, body));
+  };
+  for (const char* type : {"application/json", "Application/JSON; charset=utf-8", "application/x+json", "",
+                           "application/x-www-form-urlencoded"})
+    EXPECT_EQ(status({"content-type", type}), 0) << type;
+  for (const char* type : {"text/plain", "multipart/form-data; boundary=x", "application/jsonx"})
+    EXPECT_EQ(status({"content-type", type}), 415) << type;
+  EXPECT_EQ(status({"content-type", "text/plain"}, {}), 0) << "there is no body";
+  EXPECT_EQ(status({"content-encoding", "Identity"}), 0);
+  EXPECT_EQ(status({"content-encoding", "gzip"}), 415);
+  const auto exchange = Asking("POST", "/ask/me");
+  exchange->incoming().headers.emplace_back("content-encoding", "gzip");
+  admission_.Leave();
+  admission_.Begin();
+  EXPECT_THAT(admission_.Enter(*exchange, {.bytes = 1})->headers,
+              ::testing::ElementsAre(::testing::Pair("Accept-Encoding", "identity")));
+}
+
+TEST_F(AdmissionTest, PagesOfOthersGetWhatAnybodyGetsAndNoWork) {
+  const auto status = [&](const char* method, const char* path) {
+    const auto exchange = Asking(method, path);
+    exchange->incoming().headers.emplace_back("origin", "https://evil.example");
+    admission_.Leave();
+    admission_.Begin();
+    return StatusOf(admission_.Enter(*exchange, {}));
+  };
+  EXPECT_EQ(status("POST", "/ask/me"), 403);
+  EXPECT_EQ(status("GET", "/health"), 0);
+  EXPECT_EQ(admission_.place(), nullptr);
+  EXPECT_EQ(status("OPTIONS", "/ask/me"), 204);
 }
 
 }  // namespace

@@ -294,7 +294,11 @@ TEST_F(ConnectionTest, HeadsThatOthersReadDifferentlyEndTheConnection) {
       {"GET /open HTTP/1.1\r\n\r\n", "400"},
       {Head("GET /open", "Host: y\r\n"), "400"},
       {Head("POST /echo", "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n") + chunk, "400"},
-      {Head("POST /echo", "Transfer-Encoding: gzip, chunked\r\n") + chunk, "400"},
+      {Head("POST /echo", "Transfer-Encoding: gzip, chunked\r\n") + chunk, "501"},
+      {Head("POST /echo", "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n") + chunk, "400"},
+      {Head("POST /echo", "Transfer-Encoding: chunked\r\n") + "1;a\nb\r\nx\r\n0\r\n\r\n", "400"},
+      {Head("POST /echo", "Content-Length: 1\r\n folded: 1\r\n") + "x", "400"},
+      {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "505"},
       {Head("POST /echo", "Transfer-Encoding: xchunked\r\n"), "400"},
       {Head("POST /echo", "Expect: 200-maybe\r\nContent-Length: 1\r\n") + "x", "417"}};
   for (const auto& [request, status] : cases) {
@@ -304,6 +308,80 @@ TEST_F(ConnectionTest, HeadsThatOthersReadDifferentlyEndTheConnection) {
     EXPECT_THAT(reply, Not(HasSubstr("200 OK"))) << "what follows is nobody's request: " << request;
   }
   EXPECT_THAT(Ask("GET /open HTTP/1.0\r\n\r\n"), HasSubstr("200 OK")) << "older clients name no host";
+}
+
+TEST_F(ConnectionTest, AClientOfHttp10GetsStreamsWithoutChunks) {
+  urls_.Add({.method = "GET",
+             .pattern = "/stream",
+             .summary = "",
+             .handle = [](const std::shared_ptr<Exchange>& e) {
+               e->BeginStream();
+               e->Send("data: 1\n\n");
+               e->EndStream();
+             }});
+  Start();
+  const std::string stream = Ask("GET /stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  EXPECT_THAT(stream, HasSubstr("Connection: close"));
+  EXPECT_THAT(stream, Not(HasSubstr("Transfer-Encoding")));
+  EXPECT_THAT(stream, ::testing::EndsWith("\r\n\r\ndata: 1\n\n"));
+  tcp::socket socket = Connect();
+  for (int i = 0; i < 2; ++i) {  // and whole answers on one connection where it asks for that
+    asio::write(socket, asio::buffer(std::string("GET /open HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")));
+    EXPECT_THAT(Read(socket, "\r\n\r\nopen"), HasSubstr("Connection: keep-alive"));
+  }
+}
+
+TEST_F(ConnectionTest, AClientThatOnlyStopsSendingGetsItsAnswer) {
+  Start();
+  tcp::socket socket = Connect();
+  asio::write(socket, asio::buffer(Head("GET /wait") + Head("GET /open")));
+  socket.shutdown(tcp::socket::shutdown_send);
+  EXPECT_THAT(Read(socket, "\r\n\r\n"), StartsWith("HTTP/1.1 100")) << "which tells that it still reads";
+  Reply("first");
+  const std::string replies = Read(socket, "nothing: until it closes");
+  EXPECT_THAT(replies, HasSubstr("first"));
+  EXPECT_THAT(replies, ::testing::EndsWith("open")) << "what was sent before counts";
+  EXPECT_EQ(gone_, 0);
+}
+
+TEST_F(ConnectionTest, AClientThatStopsSendingInAStreamGetsItWhole) {
+  Start();
+  tcp::socket socket = Connect();
+  asio::write(socket, asio::buffer(Head("GET /wait")));
+  const auto exchange = Waiting();
+  exchange->Post([exchange] {
+    exchange->BeginStream();
+    exchange->Send("one");
+  });
+  const std::string head = Read(socket, "one\r\n");
+  socket.shutdown(tcp::socket::shutdown_send);
+  EXPECT_EQ(Read(socket, "0"), "0") << "the first digit of the next chunk's length";
+  exchange->Post([exchange] {
+    exchange->Send("two");
+    exchange->EndStream();
+  });
+  EXPECT_EQ(Read(socket, "nothing"), "3\r\ntwo\r\n0\r\n\r\n");
+  EXPECT_EQ(gone_, 0);
+}
+
+TEST_F(ConnectionTest, AClientThatLeavesASilentStreamIsNoticed) {
+  Start();
+  auto socket = std::make_unique<tcp::socket>(Connect());
+  asio::write(*socket, asio::buffer(Head("GET /wait")));
+  const auto exchange = Waiting();
+  exchange->Post([exchange] { exchange->BeginStream(); });
+  Read(*socket, "\r\n\r\n");
+  socket.reset();
+  EXPECT_TRUE(Becomes([this] { return gone_ == 1; }));
+}
+
+TEST_F(ConnectionTest, AnOldClientThatStopsSendingHasGone) {
+  Start();
+  tcp::socket socket = Connect();
+  asio::write(socket, asio::buffer(std::string("GET /wait HTTP/1.0\r\n\r\n")));
+  Waiting();
+  socket.shutdown(tcp::socket::shutdown_send);
+  EXPECT_TRUE(Becomes([this] { return gone_ == 1; })) << "it knows nothing that could be sent meanwhile";
 }
 
 TEST_F(ConnectionTest, ARouteTakesNoMoreThanItReads) {

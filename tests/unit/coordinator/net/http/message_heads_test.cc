@@ -1,4 +1,4 @@
-// Heads of requests that a server and whoever forwards to it could read differently are refused, with words.
+// What every answer says of itself, and how the end of its body is told to old and new clients.
 #include "coordinator/net/http/message_heads.h"
 
 #include "gmock/gmock.h"
@@ -7,49 +7,70 @@
 namespace numoe::net {
 namespace {
 
-namespace http = boost::beast::http;
+using ::testing::ContainsRegex;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using HeadFields = std::vector<std::pair<http::field, std::string>>;
+using ::testing::Not;
+using ::testing::StartsWith;
 
-std::optional<ApiError> WrongWith(const HeadFields& fields, unsigned version = 11) {
-  http::request_header<> head;
-  head.version(version);
-  for (const auto& [name, value] : fields) head.insert(name, value);
-  return WrongHead(head);
+const PageOrigins kNoPages({.loopback = true});
+
+TEST(MessageHeadsTest, EveryAnswerHasItsTimeIdAndLength) {
+  const HttpRequest request{.method = "GET", .id = "id-1"};
+  const std::string answer = WholeAnswer(request, {.body = "12345"}, kNoPages, {.keep_alive = true});
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(answer, ContainsRegex("Date: [A-Z][a-z]+, [0-9]+ [A-Z][a-z]+ 20[0-9]+ [0-9:]+ GMT\r\n"));
+  EXPECT_THAT(answer, HasSubstr("x-request-id: id-1"));
+  EXPECT_THAT(answer, HasSubstr("Content-Length: 5"));
+  EXPECT_THAT(answer, EndsWith("\r\n\r\n12345"));
+  EXPECT_THAT(answer, Not(HasSubstr("Connection")));
+  EXPECT_THAT(WholeAnswer(request, {.headers = {{"date", "then"}}}, kNoPages, {}), Not(HasSubstr("GMT")))
+      << "one that is passed on keeps its own";
 }
 
-TEST(MessageHeadsTest, UsualHeadsAreRight) {
-  const auto host = std::pair(http::field::host, std::string("x"));
-  EXPECT_FALSE(WrongWith({host}));
-  EXPECT_FALSE(WrongWith({}, 10)) << "HTTP/1.0 knows no Host";
-  EXPECT_FALSE(
-      WrongWith({host, {http::field::transfer_encoding, "Chunked"}, {http::field::expect, "100-Continue"}}));
+TEST(MessageHeadsTest, WhatHasNoBodyHasNone) {
+  const HttpReply reply{.body = "12345"};
+  const std::string head = WholeAnswer({.method = "HEAD"}, reply, kNoPages, {});
+  EXPECT_THAT(head, HasSubstr("Content-Length: 5"));
+  EXPECT_THAT(head, EndsWith("\r\n\r\n"));
+  const std::string none = WholeAnswer({.method = "GET"}, {.status = 204}, kNoPages, {});
+  EXPECT_THAT(none, Not(HasSubstr("Content-Length")));
 }
 
-TEST(MessageHeadsTest, WhatIsWrongIsNamed) {
-  const auto host = std::pair(http::field::host, std::string("x"));
-  const auto coding = [](const char* name) {
-    return std::pair(http::field::transfer_encoding, std::string(name));
-  };
-  const std::vector<std::pair<HeadFields, const char*>> cases = {
-      {{}, "0 Host"},
-      {{host, host}, "2 Host"},
-      {{host, coding("identity"), coding("chunked")}, "2 Transfer-Encoding"},
-      {{host, coding("gzip, chunked")}, "found gzip, chunked"},
-      {{host, coding("identity")}, "found identity"},
-      {{host, coding("")}, "expected chunked"}};
-  for (const auto& [fields, word] : cases) {
-    const auto error = WrongWith(fields);
-    ASSERT_TRUE(error) << word;
-    EXPECT_EQ(error->http_status, 400);
-    EXPECT_THAT(error->message, HasSubstr(word));
-  }
-  EXPECT_TRUE(WrongWith({host, host}, 10));
-  const auto expecting =
-      WrongWith({host, {http::field::expect, "100-continue"}, {http::field::expect, "more"}});
-  ASSERT_TRUE(expecting);
-  EXPECT_EQ(expecting->http_status, 417);
-  EXPECT_THAT(expecting->message, HasSubstr("found more"));
+TEST(MessageHeadsTest, OldClientsGetNoChunksAndAreToldThatTheirConnectionStays) {
+  const HttpRequest request{.method = "GET"};
+  const std::string stream = StreamHead(request, EventStream(), kNoPages, {.http10 = true});
+  EXPECT_THAT(stream, Not(HasSubstr("Transfer-Encoding")));
+  EXPECT_THAT(stream, HasSubstr("Connection: close"));
+  EXPECT_THAT(StreamHead(request, EventStream(), kNoPages, {.keep_alive = true}),
+              HasSubstr("Transfer-Encoding: chunked"));
+  EXPECT_THAT(WholeAnswer(request, {}, kNoPages, {.http10 = true, .keep_alive = true}),
+              HasSubstr("Connection: keep-alive"));
+}
+
+TEST(MessageHeadsTest, OptionsSayWhatAPathAndTheServerTake) {
+  const std::string star =
+      WholeAnswer({.method = "OPTIONS", .path = "*"}, OptionsReply({.path = "*"}, ""), kNoPages, {});
+  EXPECT_THAT(star, StartsWith("HTTP/1.1 204"));
+  EXPECT_THAT(star, HasSubstr("Allow: DELETE, GET, HEAD, OPTIONS, POST"));
+  const HttpRequest page{
+      .headers = {{"origin", "http://localhost:1"}, {"access-control-request-headers", "x-a"}}};
+  const std::string preflight = WholeAnswer(page, OptionsReply(page, "OPTIONS, POST"), kNoPages, {});
+  EXPECT_THAT(preflight, HasSubstr("Allow: OPTIONS, POST"));
+  EXPECT_THAT(preflight, HasSubstr("Access-Control-Allow-Headers: x-a"));
+  EXPECT_THAT(preflight, HasSubstr("Access-Control-Allow-Origin: http://localhost:1"));
+}
+
+TEST(MessageHeadsTest, RequestsAreTakenFromTheirHeads) {
+  RequestHead head;
+  head.method = "GET";
+  head.target = "/a%20b?c=d";
+  head.fields = {{"x-request-id", "mine"}};
+  const HttpRequest request = RequestOf(head);
+  EXPECT_EQ(request.path, "/a b");
+  EXPECT_EQ(request.Query("c"), "d");
+  EXPECT_EQ(request.id, "mine");
+  EXPECT_THAT(RequestOf({}).id, StartsWith("req-"));
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ TEST_F(ServerTest, WhatIsNotThereIsSaidToBe) {
   Start();
   EXPECT_TRUE(Has(Ask(Get("/nowhere", kClose)), "HTTP/1.1 404"));
   const std::string wrong = Ask(Get("/echo/a", kClose));
-  EXPECT_TRUE(Has(wrong, "HTTP/1.1 405") && Has(wrong, "Allow: POST")) << wrong;
+  EXPECT_TRUE(Has(wrong, "HTTP/1.1 405") && Has(wrong, "Allow: OPTIONS, POST")) << wrong;
   EXPECT_TRUE(Has(Ask("BLAH BLAH\r\n\r\n"), "HTTP/1.1 400"));
   const std::string head = Ask("HEAD /open HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   EXPECT_TRUE(Has(head, "200 OK") && Has(head, "Content-Length: 2") && !Has(head, "{}")) << head;
@@ -158,7 +158,7 @@ TEST_F(ServerTest, TooLargeARequestIsToldSoBeforeItIsRead) {
   EXPECT_TRUE(
       Has(Ask("POST /echo/a HTTP/1.1\r\nHost: x\r\nContent-Length: " + body + "\r\n\r\n"), "HTTP/1.1 413"));
   EXPECT_TRUE(
-      Has(Ask(Get("/open", "x: " + std::string(limits::kHttpHeaderBytesMax, 'a') + "\r\n")), "HTTP/1.1 413"));
+      Has(Ask(Get("/open", "x: " + std::string(limits::kHttpHeaderBytesMax, 'a') + "\r\n")), "HTTP/1.1 431"));
 }
 
 TEST_F(ServerTest, AClientThatAsksFirstIsToldToGoOn) {
@@ -241,7 +241,23 @@ TEST_F(ServerTest, PagesOfAllowedOriginsMayAsk) {
               Has(preflight(good), "Access-Control-Allow-Headers: authorization, content-type"));
   EXPECT_FALSE(Has(preflight(bad), "Access-Control-Allow-Origin"));
   EXPECT_TRUE(Has(Ask(Get("/stream", good + kClose)), "Access-Control-Allow-Origin"));
+  EXPECT_TRUE(Has(Ask(Get("/stream", bad + kClose)), "HTTP/1.1 403"));
   EXPECT_FALSE(Has(Ask(Get("/open", kClose)), "Access-Control-Allow-Origin")) << "not asked by a page";
+}
+
+TEST_F(ServerTest, AServerWithoutKeysIsForThisHost) {
+  Start();
+  EXPECT_TRUE(Has(Ask("GET /stream HTTP/1.1\r\nHost: evil.example\r\n\r\n"), "HTTP/1.1 421"));
+  EXPECT_TRUE(
+      Has(Ask("GET http://localhost/open HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"), "200 OK"));
+  const auto host = [&](AccessOptions options) {
+    access_ = *Access::Create(std::move(options));
+    return (*Server::Create(urls_, *access_, metrics_, {.port = 0}))->Where();
+  };
+  server_->Stop();
+  server_.reset();
+  EXPECT_TRUE(Has(host({}), "127.0.0.1:") && Has(host({}), "--host 0.0.0.0")) << host({});
+  EXPECT_TRUE(Has(host({.keys = {"k"}}), "0.0.0.0:") && !Has(host({.keys = {"k"}}), "--host"));
 }
 
 // A key and a certificate that it signs itself, as PEM files.

@@ -45,9 +45,22 @@ TEST(UrlTableTest, APathOfOtherMethodsSaysWhich) {
   const UrlTable urls = MakeTable();
   EXPECT_EQ(Found(urls, "GET", "/v1/responses"), "405");
   EXPECT_EQ(Found(urls, "DELETE", "/flush"), "405");
-  EXPECT_EQ(urls.Allowed("/flush"), "GET, POST");
-  EXPECT_EQ(urls.Allowed("/v1/responses/x"), "GET");
+  EXPECT_EQ(urls.Allowed("/flush"), "GET, HEAD, OPTIONS, POST");
+  EXPECT_EQ(urls.Allowed("/v1/responses/x"), "GET, HEAD, OPTIONS");
   EXPECT_EQ(urls.Allowed("/nowhere"), "");
+}
+
+TEST(UrlTableTest, PathsBelowV1AreFoundWithoutIt) {
+  UrlTable urls = MakeTable();
+  EXPECT_EQ(Found(urls, "GET", "/models"), "/v1/models");
+  EXPECT_EQ(Found(urls, "POST", "/responses/resp_1/cancel"), "/v1/responses/{}/cancel resp_1");
+  EXPECT_EQ(std::get<RouteMatch>(urls.Find("GET", "/models/k2")).path, "/v1/models/k2");
+  EXPECT_EQ(Found(urls, "GET", "/responses"), "405");
+  EXPECT_EQ(urls.Allowed("/responses"), "OPTIONS, POST");
+  EXPECT_EQ(Found(urls, "GET", "/v1/flush"), "404") << "and not the other way round";
+  EXPECT_EQ(Found(urls, "GET", "/v1/v1/models"), "404");
+  urls.Add({.method = "GET", .pattern = "/models", .summary = "", .handle = nullptr});
+  EXPECT_EQ(Found(urls, "GET", "/models"), "/models") << "a path's own route comes first";
 }
 
 TEST(UrlTableTest, WhatIsSaidOfOthersTakesThePlaceOf404And405) {
