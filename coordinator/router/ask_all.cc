@@ -44,7 +44,7 @@ class Asking : public std::enable_shared_from_this<Asking> {
     net::HttpEvents events;
     events.on_head = [self = shared_from_this(), answer](int status) {
       answer->reply.status = status;
-      if (!self->options_.heads_only) return;
+      if (!self->options_.heads_only || !IsFinalStatus(status)) return;
       self->replies_.push_back(answer->reply);
       if (const auto upstream = answer->upstream.lock()) upstream->Cancel();
     };
@@ -56,7 +56,8 @@ class Asking : public std::enable_shared_from_this<Asking> {
     };
     // Holds the client, which outlives its exchange.
     events.on_end = [self = shared_from_this(), answer, client](const absl::Status& end) {
-      if (end.ok() && !self->options_.heads_only) self->replies_.push_back(std::move(answer->reply));
+      if (end.ok() && !self->options_.heads_only && IsFinalStatus(answer->reply.status))
+        self->replies_.push_back(std::move(answer->reply));
       self->Close();
     };
     answer->upstream = client->Send(exchange_->Executor(),

@@ -14,8 +14,8 @@
 
 namespace numoe::router {
 
-ForwardTask::ForwardTask(Backends& backends, std::shared_ptr<net::Exchange> exchange)
-    : backends_(backends), exchange_(std::move(exchange)) {}
+ForwardTask::ForwardTask(Backends& backends, std::shared_ptr<net::Exchange> exchange, bool repeatable)
+    : backends_(backends), exchange_(std::move(exchange)), repeatable_(repeatable) {}
 
 void ForwardTask::Start(PromptPrefix prompt) {
   prompt_ = std::move(prompt);
@@ -43,6 +43,7 @@ void ForwardTask::Try() {
   connected_ = streaming_ = refused_ = false;
   status_ = 0;
   whole_.reset();
+  events_.reset();
   backend_ = backends_.NameOf(choice_->backend);
   const std::shared_ptr<net::HttpClient> client = backends_.ClientOf(choice_->backend);
   if (client == nullptr) return Unreached("its name is not known");
@@ -86,33 +87,33 @@ net::HttpEvents ForwardTask::Events(std::shared_ptr<net::HttpClient> client) {
 }
 
 void ForwardTask::OnHead(const net::HttpHeaders& headers) {
-  if (gone_) return;
+  if (gone_ || !IsFinalStatus(status_)) return;
   net::HttpReply reply = ForwardedReply(status_, headers);
   NUMOE_DCHECK(!streaming_ && !whole_);
   refused_ = status_ == 429 || status_ == 503;
-  if (refused_) {
+  const bool no_body = exchange_->request().method == "HEAD" || status_ == 204 || status_ == 304;
+  if (refused_ || no_body || IsShort(headers, limits::kRouterWholeBytesMax)) {
     whole_ = std::move(reply);
     return;
   }
   exchange_->TakeBody();  // it will not be tried again
-  const bool no_body = exchange_->request().method == "HEAD" || status_ == 204 || status_ == 304;
-  if (no_body || IsShort(headers, limits::kRouterWholeBytesMax)) {
-    whole_ = std::move(reply);
-  } else {
-    streaming_ = true;
-    exchange_->BeginBody(std::move(reply));
-  }
+  streaming_ = true;
+  if (reply.type.starts_with("text/event-stream")) events_.emplace(exchange_->request().path);
+  exchange_->BeginBody(std::move(reply));
 }
 
 absl::Status ForwardTask::OnBody(std::string_view bytes) {
-  NUMOE_DCHECK(whole_ || streaming_ || gone_);
+  if (gone_) return absl::OkStatus();
+  if (!whole_ && !streaming_) return absl::InternalError(fmt::format("an answer of status {}", status_));
   if (whole_) {
     if (whole_->body.size() + bytes.size() > limits::kClientReplyBytesMax)
       return absl::ResourceExhaustedError("an answer that is too long to be passed on whole");
     whole_->body += bytes;
     return absl::OkStatus();
   }
-  exchange_->Send(std::string(bytes));
+  std::string piece = events_ ? events_->Take(bytes) : std::string(bytes);
+  if (piece.empty()) return absl::OkStatus();
+  exchange_->Send(std::move(piece));
   if (const auto upstream = upstream_.lock()) {
     upstream->Pause();
     exchange_->OnSent([upstream] { upstream->Resume(); });
@@ -125,14 +126,37 @@ void ForwardTask::OnEnd(const absl::Status& end) {
   choice_->running.reset();
   if (gone_) return;
   if (refused_) return OnRefusal();  // whether or not its last word came
-  if (end.ok()) return whole_ ? exchange_->Reply(*std::move(whole_)) : exchange_->EndStream();
-  const std::string why(end.message());
+  if (end.ok() && whole_) return exchange_->Reply(*std::move(whole_));
+  if (end.ok() && streaming_) {
+    if (events_) exchange_->Send(events_->Rest());
+    return exchange_->EndStream();
+  }
+  const std::string why(end.ok() ? fmt::format("an answer of status {}", status_) : end.message());
   if (!connected_) return Unreached(why);
   const LogScope scope(exchange_->request().id);
   LogWarning("backend {}: {}", backend_, why);
-  if (streaming_) return exchange_->Break();
+  streaming_ ? OnStreamBroken(why) : OnLost(why);
+}
+
+void ForwardTask::OnLost(const std::string& why) {
+  if (repeatable_ && !std::exchange(lost_, true) && TryElsewhere()) return;
+  exchange_->NoteFailure(fmt::format("backend {}: {}", backend_, why));
   Fail(502,
        "the coordinator's connection ended before its answer; it may have run, so it is not tried again");
+}
+
+void ForwardTask::OnStreamBroken(const std::string& why) {
+  exchange_->NoteFailure(fmt::format("backend {}: {}", backend_, why));
+  if (!events_) return exchange_->Break();
+  if (!events_->ended()) {
+    exchange_->Send(events_->Failure(
+        {.http_status = 502,
+         .message =
+             "the coordinator's connection ended in the middle of this answer; ask again for a whole one",
+         .type = "server_error",
+         .code = "backend_lost"}));
+  }
+  exchange_->EndStream();
 }
 
 // Many things are refused for a moment; only who starts or drains takes nobody's requests.

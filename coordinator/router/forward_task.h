@@ -1,10 +1,12 @@
 // ForwardTask: one request handed to a backend, and its answer handed back as it comes.
 //
 // Runs on the connection's executor, the backend's connection too, so nothing is locked. At most one piece of
-// an answer is held: the next is read when the client has taken it. A request is tried elsewhere only where
-// it cannot have run: its backend was not reached, or refused it with 429 or 503; never when a connection
-// ended without an answer, because a request that kills one backend must not be carried to the next. The
-// client's leaving ends the backend's connection, and so what it computes.
+// an answer is held: the next is read when the client has taken it. A request is tried elsewhere where it
+// cannot have run - its backend was not reached, or refused it with 429 or 503 - and once where its backend
+// was lost before any of the answer had come to the client, if running it again does no harm. Once, because a
+// request that kills coordinators must not be carried to all of them. An answer that breaks off later ends as
+// a broken one: a stream of events with one that says so, another without its last chunk. The client's
+// leaving ends the backend's connection, and so what it computes.
 #pragma once
 
 #include <memory>
@@ -13,13 +15,15 @@
 
 #include "coordinator/net/http/exchange.h"
 #include "coordinator/router/backends.h"
+#include "coordinator/router/event_relay.h"
 
 namespace numoe::router {
 
 class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
  public:
-  /// `backends` outlives the exchange's server.
-  ForwardTask(Backends& backends, std::shared_ptr<net::Exchange> exchange);
+  /// `backends` outlives the exchange's server. `repeatable`: the request may run twice, as one that keeps
+  /// nothing and changes nothing.
+  ForwardTask(Backends& backends, std::shared_ptr<net::Exchange> exchange, bool repeatable);
 
   /// To whoever is best for the prompt. On the exchange's executor, as everything here.
   void Start(PromptPrefix prompt);
@@ -35,6 +39,8 @@ class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
   absl::Status OnBody(std::string_view bytes);
   void OnEnd(const absl::Status& end);
   void OnRefusal();
+  void OnLost(const std::string& why);
+  void OnStreamBroken(const std::string& why);
   void Unreached(const std::string& why);
   /// Whether another backend tries it now.
   bool TryElsewhere();
@@ -42,6 +48,7 @@ class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
 
   Backends& backends_;
   const std::shared_ptr<net::Exchange> exchange_;
+  const bool repeatable_;
   PromptPrefix prompt_;
   BackendSet tried_;
   std::optional<BackendChoice> choice_;
@@ -49,11 +56,13 @@ class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
   std::weak_ptr<net::HttpExchange> upstream_;  // whose events hold this
   int attempt_ = 0;                            // events of earlier ones are dropped
   bool gone_ = false;
+  bool lost_ = false;  // a backend was, while it answered
 
   // Of this attempt.
   bool connected_ = false;
   int status_ = 0;
   bool streaming_ = false;
+  std::optional<EventRelay> events_;     // that are streamed
   bool refused_ = false;                 // 429 or 503: whole_ says why
   std::optional<net::HttpReply> whole_;  // an answer that is passed on in one piece
 };

@@ -48,6 +48,8 @@ net::HttpHeaders ForwardedHeaders(const net::HttpRequest& request) {
   return headers;
 }
 
+bool IsFinalStatus(int status) { return 200 <= status && status <= 599; }
+
 net::HttpReply ForwardedReply(int status, const net::HttpHeaders& headers) {
   const std::set<std::string> named = NamedFields(headers);
   net::HttpReply reply{.status = status, .body = "", .type = ""};

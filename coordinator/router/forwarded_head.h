@@ -10,6 +10,8 @@
 namespace numoe::router {
 
 net::HttpHeaders ForwardedHeaders(const net::HttpRequest& request);
+/// Whether an answer can have this status: one that is final, and of HTTP.
+bool IsFinalStatus(int status);
 /// The answer without its body. `headers`: names in lower case.
 net::HttpReply ForwardedReply(int status, const net::HttpHeaders& headers);
 /// The body's length where the answer says one that is read whole, at most `bytes_max`.

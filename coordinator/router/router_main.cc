@@ -78,7 +78,7 @@ absl::Status Serve(const RouterFlags& f, const absl::Status& no_dumps) {
   RETURN_IF_ERROR(server->Start());
   const absl::Status told = net::WritePort(f.port_file, server->port());
   if (told.ok()) {
-    LogInfo("serving {} on {}:{}", fmt::join(f.backends, ","), f.server.host, server->port());
+    LogInfo("serving {} on {}", fmt::join(f.backends, ","), server->Where());
     AwaitEnd(f, service, *server);
   }
   // What the server's connections hold refers to the service and the backends.

@@ -28,6 +28,10 @@ bool IsPlainId(const std::string& id) {
          });
 }
 
+bool OnlyReads(const net::HttpRequest& request) {
+  return request.method == "GET" || request.method == "HEAD";
+}
+
 // Others' keys reach what is their own. A router without keys cannot tell an admin's.
 bool AsksForEverybody(const net::HttpRequest& request) {
   if (request.caller.tenant != 0) return request.caller.admin;
@@ -51,19 +55,20 @@ void RouterService::Register(net::UrlTable& urls) {
 
 void RouterService::RegisterOwn(net::UrlTable& urls) {
   const auto add = [&](const char* path, const char* summary,
-                       std::function<void(std::shared_ptr<net::Exchange>)> handle) {
+                       std::function<void(std::shared_ptr<net::Exchange>)> handle,
+                       const char* method = "GET") {
     urls.Add(
-        {.method = "GET", .pattern = path, .summary = summary, .handle = std::move(handle), .open = true});
+        {.method = method, .pattern = path, .summary = summary, .handle = std::move(handle), .open = true});
   };
-  for (const char* path : {"/health", "/ping"})
-    add(path, "Whether any backend serves, and which do not",
-        [this](const std::shared_ptr<net::Exchange>& e) { Health(e); });
+  const auto health = [this](const std::shared_ptr<net::Exchange>& e) { Health(e); };
+  add("/health", "Whether any backend serves, and which do not", health);
+  for (const char* method : {"GET", "POST"}) add("/ping", "The same, as SageMaker asks", health, method);
   add("/version", "The program's version", [](const std::shared_ptr<net::Exchange>& e) {
     e->Reply({.body = DumpJson({{"version", Version()}})});
   });
-  add("/metrics", "Prometheus text",
+  add("/metrics", "Prometheus text, or OpenMetrics",
       [text = std::make_shared<net::MetricsText>(metrics_)](const std::shared_ptr<net::Exchange>& e) {
-        e->Reply({.body = text->Get(), .type = "text/plain; version=0.0.4; charset=utf-8"});
+        e->Reply(text->ReplyTo(e->request()));
       });
 }
 
@@ -156,9 +161,11 @@ void RouterService::ByPrompt(const std::shared_ptr<net::Exchange>& exchange) {
 }
 
 void RouterService::Place(const std::shared_ptr<net::Exchange>& exchange, PromptPrefix prompt) {
-  const auto task = std::make_shared<ForwardTask>(backends_, exchange);
+  // What the first one kept of a response, or goes on with in the background, would be there twice.
+  const bool kept = exchange->request().path == "/v1/responses";
+  const auto task = std::make_shared<ForwardTask>(backends_, exchange, /*repeatable=*/!kept);
   const std::string previous = prompt.previous_response_id;
-  if (exchange->request().path != "/v1/responses" || previous.empty()) return task->Start(std::move(prompt));
+  if (!kept || previous.empty()) return task->Start(std::move(prompt));
   Locate(exchange, previous, [task, prompt = std::move(prompt)](std::optional<int> backend) {
     backend ? task->StartAt(*backend) : task->Start(prompt);
   });
@@ -166,12 +173,12 @@ void RouterService::Place(const std::shared_ptr<net::Exchange>& exchange, Prompt
 
 void RouterService::Anywhere(const std::shared_ptr<net::Exchange>& exchange) {
   if (Refused(exchange)) return;
-  std::make_shared<ForwardTask>(backends_, exchange)->Start({});
+  std::make_shared<ForwardTask>(backends_, exchange, OnlyReads(exchange->request()))->Start({});
 }
 
 void RouterService::ByResponse(const std::shared_ptr<net::Exchange>& exchange, const std::string& id) {
   Locate(exchange, id, [this, exchange](std::optional<int> backend) {
-    const auto task = std::make_shared<ForwardTask>(backends_, exchange);
+    const auto task = std::make_shared<ForwardTask>(backends_, exchange, OnlyReads(exchange->request()));
     backend ? task->StartAt(*backend) : task->Start({});  // who says in its own words that it is not there
   });
 }

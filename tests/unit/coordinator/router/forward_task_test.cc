@@ -86,21 +86,61 @@ TEST_F(ForwardTaskTest, ARefusalThatEverybodyGivesIsPassedOn) {
   EXPECT_EQ(Asked(*a, "/generate") + Asked(*b, "/generate"), 2u);
 }
 
-TEST_F(ForwardTaskTest, WhatMayHaveRunIsNotRunAgain) {
+TEST_F(ForwardTaskTest, WhatChangesNothingIsRunAgainOnce) {
   const auto answer = [](const CannedRequest&) { return CannedReply{}; };  // reads the request and hangs up
-  const auto a = Backend(answer), b = Backend(answer);
-  Start({a->url(), b->url()}, 2);
+  const auto a = Backend(answer), b = Backend(answer), c = Backend(answer);
+  Start({a->url(), b->url(), c->url()}, 3);
+  const auto asked = [&](const std::string& path) {
+    return Asked(*a, path) + Asked(*b, path) + Asked(*c, path);
+  };
   const auto reply = Ask("/generate", R"({"text": "x"})");
   EXPECT_EQ(reply.status, 502);
   EXPECT_EQ(json::parse(reply.body)["error"]["code"], "backend_lost");
-  EXPECT_EQ(Asked(*a, "/generate") + Asked(*b, "/generate"), 1u);
+  EXPECT_EQ(asked("/generate"), 2u) << "and not carried to every coordinator";
+  EXPECT_EQ(Ask("/v1/responses", R"({"input": "x"})").status, 502);
+  EXPECT_EQ(asked("/v1/responses"), 1u) << "the first one may keep its answer";
+  EXPECT_EQ(Ask("/v1/other", "{}").status, 502);
+  EXPECT_EQ(asked("/v1/other"), 1u);
 }
 
-TEST_F(ForwardTaskTest, AnAnswerThatBreaksOffBreaksOff) {
+TEST_F(ForwardTaskTest, AnAnswerThatIsCutShortBeforeTheClientHasAnyIsRunAgain) {
+  std::atomic<int> cut{0};
+  const auto answer = [&](const CannedRequest&) {
+    if (cut++ > 0) return JsonReply(200, "whole");
+    return CannedReply{.pieces = {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"}};
+  };
+  const auto a = Backend(answer), b = Backend(answer);
+  Start({a->url(), b->url()}, 2);
+  const auto reply = Ask("/generate", R"({"text": "x"})");
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.body, "whole");
+  cut = -10;
+  EXPECT_EQ(Ask("/generate", R"({"text": "x"})").status, 502) << "half an answer is none";
+}
+
+TEST_F(ForwardTaskTest, AStreamThatBreaksOffSaysSo) {
   const auto backend = Backend([](const CannedRequest&) {
     CannedReply reply = StreamReply({"one"});
-    reply.pieces.pop_back();
+    reply.pieces.back() = "6\r\ndata: \r\n";  // of an event that does not come
     return reply;
+  });
+  Start({backend->url()}, 1);
+  tcp::socket socket = Send(Post(kQuestion));
+  std::string reply;
+  boost::system::error_code error;
+  asio::read_until(socket, asio::dynamic_buffer(reply), "\r\n0\r\n\r\n", error);
+  EXPECT_FALSE(error) << "its end is told: " << reply;
+  EXPECT_THAT(reply, HasSubstr("data: one\n\n\r\n"));
+  EXPECT_THAT(reply, HasSubstr("data: {\"error\":{\"message\":"));
+  EXPECT_THAT(reply, HasSubstr("backend_lost"));
+  EXPECT_THAT(reply, HasSubstr("data: [DONE]"));
+  EXPECT_EQ(reply.find("data: \r\n"), std::string::npos) << "half an event is none";
+  Await([&] { return backends_->balancer().StateOf(0).running == 0; });
+}
+
+TEST_F(ForwardTaskTest, ALongAnswerThatBreaksOffBreaksOff) {
+  const auto backend = Backend([](const CannedRequest&) {
+    return CannedReply{.pieces = {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"}};
   });
   Start({backend->url()}, 1);
   tcp::socket socket = Send(Post(kQuestion));
@@ -108,9 +148,18 @@ TEST_F(ForwardTaskTest, AnAnswerThatBreaksOffBreaksOff) {
   boost::system::error_code error;
   asio::read(socket, asio::dynamic_buffer(reply), error);
   EXPECT_EQ(error, asio::error::eof);
-  EXPECT_THAT(reply, HasSubstr("data: one"));
+  EXPECT_THAT(reply, HasSubstr("half"));
   EXPECT_EQ(reply.find("\r\n0\r\n"), std::string::npos) << "it looks whole";
-  Await([&] { return backends_->balancer().StateOf(0).running == 0; });
+}
+
+TEST_F(ForwardTaskTest, AStatusThatIsNoneIsNotPassedOn) {
+  const auto backend = Backend([](const CannedRequest& request) {
+    return CannedReply{
+        .pieces = {"HTTP/1.1 " + request.target.substr(1) + " X\r\nContent-Length: 2\r\n\r\nhi"}};
+  });
+  Start({backend->url()}, 1);
+  for (const char* status : {"/000", "/999", "/600"}) EXPECT_EQ(Ask(status).status, 502) << status;
+  EXPECT_EQ(Ask("/599").status, 599);
 }
 
 TEST_F(ForwardTaskTest, TheClientsLeavingEndsTheBackendsWork) {
