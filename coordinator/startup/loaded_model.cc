@@ -8,6 +8,8 @@
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
+#include "common/weights/mapped_file.h"
+#include "common/weights/weights_limits.h"
 #include "coordinator/execution/model/hot_experts.h"
 #include "coordinator/startup/host_share.h"
 #include "coordinator/startup/measured_plan.h"
@@ -18,12 +20,22 @@
 namespace numoe::startup {
 namespace {
 
+// NOT_FOUND: the model has none, and no other was asked for.
+absl::StatusOr<std::unique_ptr<text::ChatTemplate>> LoadChatTemplate(const ServingOptions& options) {
+  const std::string& file = options.api.chat_template;
+  if (file.empty()) return text::ChatTemplate::Load(options.model);
+  const absl::StatusOr<std::string> source = ReadTextFile(file, limits::kJsonFileBytesMax);
+  if (!source.ok())
+    return absl::InvalidArgumentError("--chat-template: " + std::string(source.status().message()));
+  return text::ChatTemplate::Parse(*source, "--chat-template: " + file);
+}
+
 absl::Status ReadFiles(const ServingOptions& options, LoadedModel& loaded) {
   ASSIGN_OR_RETURN(loaded.checkpoint, Checkpoint::Open(options.model));
   ASSIGN_OR_RETURN(loaded.config, ReadModelConfig(options.model));
   ASSIGN_OR_RETURN(loaded.defaults, ReadGenerationDefaults(options.model));
   ASSIGN_OR_RETURN(loaded.tokenizer, text::Tokenizer::Load(options.model));
-  absl::StatusOr<std::unique_ptr<text::ChatTemplate>> chat_template = text::ChatTemplate::Load(options.model);
+  absl::StatusOr<std::unique_ptr<text::ChatTemplate>> chat_template = LoadChatTemplate(options);
   if (!chat_template.ok() && !absl::IsNotFound(chat_template.status())) return chat_template.status();
   if (chat_template.ok()) loaded.chat_template = *std::move(chat_template);
   ASSIGN_OR_RETURN(

@@ -18,7 +18,6 @@
 #include "common/transport/transport_limits.h"
 #include "common/weights/weights_limits.h"
 #include "coordinator/net/http/server_flags.h"
-#include "coordinator/serving/api/sampling_fields.h"
 #include "coordinator/startup/startup_limits.h"
 
 namespace numoe::startup {
@@ -66,9 +65,15 @@ void AddApiFlags(Flags& flags, ServingFlags& f) {
            "Form of tool calls: auto (by vocabulary and template), kimi_k2, deepseek_v3, hermes, "
            "qwen3_coder, none")
       .OneOf({"auto", "kimi_k2", "deepseek_v3", "hermes", "qwen3_coder", "none"});
+  flags.Add("chat-template", f.options.api.chat_template,
+            "File with the chat template (Jinja) to use instead of the model's own");
   flags
-      .Add("lock-sampling", f.locked_sampling,
-           "NAME=NUMBER, separated by commas: sampling parameters that no request may choose otherwise")
+      .Add(
+          "lock-sampling", f.locked_sampling,
+          "NAME=NUMBER or NAME=LOW..HIGH, separated by commas: sampling parameters that no request may "
+          "choose "
+          "otherwise; thinking:NAME=... and instant:NAME=... count for conversations that may think, or that "
+          "switch thinking off: temperature=0.6..1.0, or thinking:temperature=1.0,instant:temperature=0.6")
       .CommaSeparated();
   flags
       .Add("request-timeout-s", f.options.api.request_timeout_s,
@@ -148,8 +153,12 @@ int ParseFlags(int argc, char** argv, ServingFlags& f) {
            "Checkpoint directory (config.json, *.safetensors, tokenizer files), or a .gguf file")
       .Required();
   AddWorkerFlags(flags, f);
-  flags.Add("served-model-name", f.options.served_model_name,
-            "Model name in the API; default: the directory's or file's name");
+  flags
+      .Add("served-model-name", f.options.served_model_names,
+           "Model names in the API, separated by commas; the first one is that of metrics and traces; "
+           "default: "
+           "the directory's or file's name")
+      .CommaSeparated();
   net::AddServerFlags(flags, {f.options.api.server, f.options.api.access, f.options.api.port_file});
   AddApiFlags(flags, f);
   AddEngineFlags(flags, f);
@@ -208,26 +217,6 @@ absl::Status CheckWorkerAddress(const std::string& address) {
     return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("--workers: found \"{}\", expected HOST:PORT or unix:PATH", address));
-}
-
-// "temperature=1.0" and the like.
-absl::StatusOr<std::vector<std::pair<std::string, double>>> ParseLocks(
-    const std::vector<std::string>& texts) {
-  std::vector<std::pair<std::string, double>> locks;
-  for (const std::string& text : texts) {
-    const size_t equals = text.find('=');
-    double value = 0;
-    const char* const end = text.data() + text.size();
-    const char* const number = equals == std::string::npos ? end : text.data() + equals + 1;
-    const auto read = std::from_chars(number, end, value);
-    if (equals == 0 || read.ec != std::errc() || read.ptr != end) {
-      return absl::InvalidArgumentError(
-          fmt::format("--lock-sampling: expected NAME=NUMBER, found \"{}\"", text));
-    }
-    locks.emplace_back(text.substr(0, equals), value);
-    RETURN_IF_ERROR(Annotate(serving::CheckSamplingValue(locks.back().first, value), "--lock-sampling"));
-  }
-  return locks;
 }
 
 // "80GiB", "24 GB", "81920MiB", or a plain number of bytes.
@@ -367,9 +356,9 @@ absl::StatusOr<ServingOptions> OptionsFrom(ServingFlags f) {
   ASSIGN_OR_RETURN(o.workers.shared_memory_group, ParseSharedMemoryGroup(f.shared_memory_group));
   o.workers.data_path = DataPathOf(f.data_path);
   o.prefix_caching = !f.disable_prefix_caching;
-  if (o.served_model_name.empty()) o.served_model_name = DefaultName(o.model);
+  if (o.served_model_names.empty()) o.served_model_names = {DefaultName(o.model)};
   RETURN_IF_ERROR(CheckTogether(o));
-  ASSIGN_OR_RETURN(o.api.locked, ParseLocks(f.locked_sampling));
+  ASSIGN_OR_RETURN(o.api.locked, serving::ParseSamplingLocks(f.locked_sampling));
   return std::move(o);
 }
 

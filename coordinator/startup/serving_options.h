@@ -22,6 +22,7 @@
 #include "common/transport/tls_identity.h"
 #include "coordinator/execution/transport/worker_link.h"
 #include "coordinator/net/http/server.h"
+#include "coordinator/serving/api/sampling_locks.h"
 #include "coordinator/startup/capacity_plan.h"
 #include "coordinator/startup/token_threshold.h"
 
@@ -64,13 +65,14 @@ struct ApiOptions {
   std::string port_file;
   std::string reasoning_parser = "auto";  // words of parsing/output_format.h, which may need the vocabulary
   std::string tool_call_parser = "auto";
-  std::vector<std::pair<std::string, double>> locked;  // ApiDeps::locked
-  double request_timeout_s = 0;                        // 0: any time
+  std::string chat_template;  // a file; empty: the model's own
+  serving::SamplingLocks locked;
+  double request_timeout_s = 0;  // 0: any time
 };
 
 struct ServingOptions {
   std::string model;
-  std::string served_model_name;
+  std::vector<std::string> served_model_names;
   WorkerAccess workers;
   DeviceOptions device;
   CapacityRequest capacity;

@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<serving::Tracer>> CreateTracer(const ServingOptio
                                   .ratio = options.trace_ratio,
                                   .resource = {{"service.name", std::string("numoe-coordinator")},
                                                {"service.version", std::string(Version())},
-                                               {"gen_ai.response.model", options.served_model_name}}},
+                                               {"gen_ai.response.model", options.served_model_names.at(0)}}},
                                  metrics);
 }
 
@@ -58,6 +58,15 @@ nlohmann::ordered_json ServerInfo(const ServingOptions& options, const LoadedMod
           {"share_prefix_cache", options.share_prefix_cache}};
 }
 
+// Changes with what may change an answer: the program, the model and the flags that are told (FNV-1a).
+std::string Fingerprint(nlohmann::ordered_json info) {
+  info.erase("workers");  // where they are changes nothing
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : std::string(Version()) + info.dump())
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("fp_{:016x}", hash);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServingStack>> ServingStack::Create(const ServingOptions& options) {
@@ -67,8 +76,8 @@ absl::StatusOr<std::unique_ptr<ServingStack>> ServingStack::Create(const Serving
   RETURN_IF_ERROR(stack->Load());
   stack->StartApi();
   RETURN_IF_ERROR(net::WritePort(options.api.port_file, stack->port()));
-  LogInfo("serving {} as '{}' on {}:{}", options.model, options.served_model_name, options.api.server.host,
-          stack->port());
+  LogInfo("serving {} as '{}' on {}", options.model, fmt::join(options.served_model_names, "', '"),
+          stack->server_->Where());
   return stack;
 }
 
@@ -82,7 +91,10 @@ ServingStack::~ServingStack() {
 }
 
 absl::Status ServingStack::OpenPort() {
-  metrics_.ServeAliases(options_.served_model_name);
+  metrics_.ServeAliases(options_.served_model_names.at(0));
+  metrics_.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(options_.device.isa))})
+      .Set(1);
+  metrics_.With(GaugeId::kLoraAdapters, {"0", "", ""}).Set(1);
   ASSIGN_OR_RETURN(worker_tls_, OpenWorkerTls(options_.workers.tls, metrics_));
   ASSIGN_OR_RETURN(tracer_, CreateTracer(options_, metrics_));
   serving::AddStartingRoutes(starting_, metrics_, [this] { return std::string(doing_.load()); });
@@ -96,7 +108,12 @@ absl::Status ServingStack::Load() {
   ASSIGN_OR_RETURN(loaded_,
                    LoadModel(options_, {.worker_tls = worker_tls_, .metrics = metrics_, .doing = doing_}));
   const Capacity& capacity = loaded_->plan.capacity;
-  metrics_.With(GaugeId::kBuildInfo, {std::string(Version()), std::string(IsaName(options_.device.isa))})
+  // Booleans as Python writes them, which vLLM's dashboards look for.
+  metrics_
+      .With(GaugeId::kKvCacheInfo,
+            {std::to_string(execution::kKvBlockTokens), std::to_string(capacity.kv_blocks),
+             std::string(execution::CacheTypeName(options_.capacity.kv_type)),
+             options_.prefix_caching ? "True" : "False"})
       .Set(1);
   LogInfo("device: {}; KV cache: {} blocks of {} tokens in {}; context {} tokens",
           loaded_->device->Describe(), capacity.kv_blocks, execution::kKvBlockTokens,
@@ -127,7 +144,8 @@ void ServingStack::StartApi() {
                                  .tokenizer = *loaded.tokenizer,
                                  .chat_template = loaded.chat_template.get(),
                                  .metrics = metrics_,
-                                 .model_name = options_.served_model_name,
+                                 .model_names = options_.served_model_names,
+                                 .fingerprint = Fingerprint(ServerInfo(options_, loaded)),
                                  .model_path = options_.model,
                                  .max_model_len = capacity.model_len,
                                  .defaults = loaded.defaults,

@@ -64,6 +64,8 @@ WorkerStack::WorkerStack(const WorkerOptions& options, WorkerPlace place)
 
 // Before the weights are there: who waits for them wants to see how far they are.
 absl::Status WorkerStack::OpenPorts() {
+  const std::string isa(IsaName(*options_.executor.isa));
+  metrics_.With(GaugeId::kBuildInfo, {std::string(Version()), isa}).Set(1);
   ASSIGN_OR_RETURN(tls_, OpenTls(options_));
   ASSIGN_OR_RETURN(health_, StartHealth(options_));
   ExportProgress(metrics_, progress_);
@@ -133,8 +135,11 @@ absl::Status WorkerStack::StartService() {
     if (!finding.good) LogInfo("preflight: {}; {}", finding.what, finding.advice);
   ExportExecutor(metrics_, *executor_);
   place_metrics_.Follow(*executor_, [this] { return service_->Stats().mailboxes_local; });
-  const std::string isa(IsaName(*options_.executor.isa));
-  metrics_.With(GaugeId::kBuildInfo, {std::string(Version()), isa}).Set(1);
+  const SliceSpec& slice = options_.executor.slice;
+  metrics_
+      .With(GaugeId::kWorkerInfo,
+            {service_->address(), std::to_string(slice.worker_index), std::to_string(slice.worker_count)})
+      .Set(1);
   metrics_.OnScrape([this] { metrics_.Set(GaugeId::kExpertSessions, service_->Stats().sessions); });
   LogInfo("serving {} at {}: {}; metrics on port {}", options_.model, service_->address(),
           executor_->Describe(), exposer_->port());

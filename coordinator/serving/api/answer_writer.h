@@ -22,8 +22,9 @@ namespace numoe::serving {
 struct AnswerContext {
   const text::Tokenizer& tokenizer;
   std::string id;     // chatcmpl-...
-  std::string model;  // its name in the API
+  std::string model;  // its name in the API, as the client asked for it
   std::time_t created = 0;
+  std::string fingerprint = {};               // of the server: system_fingerprint
   std::vector<std::vector<TokenId>> prompts;  // as computed
 };
 

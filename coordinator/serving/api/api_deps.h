@@ -12,6 +12,7 @@
 #include "common/observe/metrics.h"
 #include "common/weights/model_config.h"
 #include "coordinator/engine/scheduler/engine.h"
+#include "coordinator/serving/api/sampling_locks.h"
 #include "coordinator/serving/tracing/tracer.h"
 #include "coordinator/text/chat/chat_template.h"
 #include "coordinator/text/grammar/grammar_cache.h"
@@ -30,15 +31,15 @@ struct ApiDeps {
   const text::Tokenizer& tokenizer;
   const text::ChatTemplate* chat_template;  // null: the checkpoint has none, chat answers 400
   Metrics& metrics;
-  std::string model_name;
+  std::vector<std::string> model_names;  // that it answers to; the first is its name where nobody asked
+  std::string fingerprint;               // tells clients whether another answer was made the same way
   std::string model_path;
   int64_t max_model_len = 0;
   GenerationDefaults defaults;
   std::vector<TokenId> eos_token_ids;
   text::OutputFormat output_format;
   text::GrammarCache& grammars;
-  /// Sampling parameters that no request may choose otherwise, by name: ("temperature", 1.0).
-  std::vector<std::pair<std::string, double>> locked;
+  SamplingLocks locked;             // what no request may choose otherwise
   double request_timeout_s = 0;     // 0: none
   bool share_prefix_cache = false;  // between API keys
   Tracer* tracer = nullptr;         // null: nothing is traced

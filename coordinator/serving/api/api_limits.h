@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace numoe::limits {
 
@@ -15,5 +16,13 @@ inline constexpr int kChoicesMax = 128;  // prompts times n of one request
 // Tools of a request, each with a schema to compile. OpenAI takes 128.
 inline constexpr size_t kToolsMax = 1'024;
 inline constexpr size_t kToolNameBytesMax = 256;  // OpenAI's have 64
+// Words that may not come: one automaton of them, walked along the vocabulary once for a request.
+inline constexpr size_t kBadWordsMax = 1'024;
+inline constexpr size_t kBadWordBytesMax = 256;      // a mask takes a few steps for each of them
+inline constexpr size_t kBadWordsBytesMax = 16'384;  // of all together
+inline constexpr size_t kStopRegexesMax = 16;        // as stop strings
+// A prompt that will be truncated may be so much longer than the context; beyond, tokenising it takes
+// seconds.
+inline constexpr int64_t kTruncationFactorMax = 16;
 
 }  // namespace numoe::limits

@@ -57,15 +57,18 @@ Choice::Choice(const GenerationRequest& request, const ChoiceSetup& setup)
       own_stop_ids_(request.sampling.stop_token_ids),
       stop_ids_(StopIds(request, setup.eos_token_ids)),
       echo_(EchoOf(request, setup.prompt)),
+      echo_text_(request.echo_text),
       parser_(setup.tokenizer, FormatOf(request, setup), ParserOptions(request, setup)),
-      stops_(request.stop, request.include_stop) {}
+      stops_(request.stop, request.include_stop, request.stop_patterns) {}
 
 ChoiceStep Choice::Take(const engine::TokenEvent& event) {
   std::vector<text::AnswerDelta> out;
+  NUMOE_CHECK(event.finish != engine::FinishReason::kError || absl::IsDeadlineExceeded(event.error));
   if (done_) return {};
   cached_prompt_tokens_ = event.cached_prompt_tokens;
   if (!event.prompt_logprobs.empty()) prompt_logprobs_ = event.prompt_logprobs;
   if (!echo_.empty()) TakePrompt(out);
+  AddContent(std::exchange(echo_text_, {}), out);
   for (size_t i = 0; i < event.tokens.size() && !done_; ++i) {
     const TokenId token = event.tokens[i];
     NUMOE_DCHECK(event.logprobs.empty() || event.logprobs.size() == event.tokens.size());
@@ -76,8 +79,10 @@ ChoiceStep Choice::Take(const engine::TokenEvent& event) {
       if (absl::c_linear_search(own_stop_ids_, token)) stop_reason_ = token;
       continue;
     }
-    if (i < event.logprobs.size()) logprobs_.push_back(event.logprobs[i]);
     TakeToken(token, out);
+    if (i >= event.logprobs.size()) continue;
+    logprobs_.push_back(event.logprobs[i]);
+    parts_.push_back(parser_.last_part());
   }
   if (!done_ && event.finish != engine::FinishReason::kNone) End(out, event.finish);
   for (const text::AnswerDelta& delta : out) {
@@ -90,14 +95,15 @@ ChoiceStep Choice::Take(const engine::TokenEvent& event) {
 }
 
 ChoiceStep Choice::Step(std::vector<text::AnswerDelta> deltas) {
-  ChoiceStep step{.deltas = std::move(deltas), .tokens = {}, .logprobs = {}};
+  ChoiceStep step{.deltas = std::move(deltas), .tokens = {}, .logprobs = {}, .parts = {}};
   NUMOE_CHECK(told_tokens_ <= tokens_.size() && told_logprobs_ <= logprobs_.size());
+  NUMOE_CHECK_EQ(logprobs_.size(), parts_.size());
   if (!step.says_something() && !done_) return step;
   step.tokens.assign(tokens_.begin() + static_cast<int64_t>(std::exchange(told_tokens_, tokens_.size())),
                      tokens_.end());
-  step.logprobs.assign(
-      logprobs_.begin() + static_cast<int64_t>(std::exchange(told_logprobs_, logprobs_.size())),
-      logprobs_.end());
+  const auto told = static_cast<int64_t>(std::exchange(told_logprobs_, logprobs_.size()));
+  step.logprobs.assign(logprobs_.begin() + told, logprobs_.end());
+  step.parts.assign(parts_.begin() + told, parts_.end());
   return step;
 }
 
@@ -111,6 +117,7 @@ void Choice::TakePrompt(std::vector<text::AnswerDelta>& out) {
   first.chosen = {prompt[0], std::numeric_limits<float>::quiet_NaN()};
   logprobs_.push_back(first);
   logprobs_.insert(logprobs_.end(), prompt_logprobs_.begin(), prompt_logprobs_.end());
+  parts_.resize(logprobs_.size(), text::AnswerPart::kContent);
 }
 
 void Choice::TakeToken(TokenId token, std::vector<text::AnswerDelta>& out) {
@@ -126,16 +133,21 @@ void Choice::TakeToken(TokenId token, std::vector<text::AnswerDelta>& out) {
 }
 
 void Choice::End(std::vector<text::AnswerDelta>& out, engine::FinishReason finish) {
-  NUMOE_CHECK(!done_ && finish != engine::FinishReason::kNone && finish != engine::FinishReason::kError);
+  NUMOE_CHECK(!done_ && finish != engine::FinishReason::kNone);
   done_ = true;
   std::vector<text::AnswerDelta> parsed;
-  parser_.Finish(parsed);
+  parser_.Finish(parsed, finish == engine::FinishReason::kStop ? text::OutputParser::Ending::kByModel
+                                                               : text::OutputParser::Ending::kCutOff);
   Add(std::move(parsed), out);
   AddContent(stops_.Flush(), out);
   finish_reason_ = finish == engine::FinishReason::kStop || stops_.stopped() ? "stop"
                    : finish == engine::FinishReason::kCancelled              ? "abort"
                                                                              : "length";
-  if (stops_.stopped()) stop_reason_ = stops_.stop();
+  if (stops_.stopped()) {
+    stop_reason_ = stops_.stop();
+  } else if (finish == engine::FinishReason::kError) {
+    stop_reason_ = kTimedOut;
+  }
 }
 
 void Choice::Add(std::vector<text::AnswerDelta> parsed, std::vector<text::AnswerDelta>& out) {

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "coordinator/engine/scheduler/engine.h"
+#include "coordinator/net/http/api_error.h"
 #include "coordinator/serving/api/tool_choice.h"
 #include "coordinator/text/grammar/compiled_grammar.h"
+#include "coordinator/text/grammar/pattern_search.h"
 #include "nlohmann/json.hpp"
 
 namespace numoe::serving {
@@ -21,6 +23,7 @@ struct Conversation {
   nlohmann::ordered_json tools;     // null: none, or they must not be called
   CallPolicy calls;                 // which of them may be called
   nlohmann::ordered_json template_kwargs;
+  bool has_documents = false;  // in template_kwargs, by the request's own field
   bool add_generation_prompt = true;
   bool continue_final_message = false;
 };
@@ -31,17 +34,31 @@ struct Prompt {
   std::vector<TokenId> tokens;
 };
 
+/// Which part of a prompt that is too long the model sees.
+struct Truncation {
+  int64_t tokens = 0;       // at most; 0: nothing is cut off; -1: as many as fit beside max_tokens
+  bool keep_first = false;  // or the last
+};
+
 struct GenerationRequest {
   std::string model;  // as asked; empty: not given
   std::optional<Conversation> conversation;
   std::vector<Prompt> prompts;  // each answered by itself
+  std::string prompt_param;     // the field that the conversation or the prompts came in
+  net::ErrorShape errors = net::ErrorShape::kOpenAi;  // whose words an error is said in
 
-  int n = 1;        // answers for each
-  int best_of = 1;  // generated for each, of which the n likeliest are given
-  bool echo = false;
+  int n = 1;              // answers for each
+  int best_of = 1;        // generated for each, of which the n likeliest are given
+  bool echo = false;      // of completions: the answer begins with the prompt
+  std::string echo_text;  // of a conversation: with what the final message says already
   engine::SamplingParams sampling;
   std::vector<std::string> stop;
   bool include_stop = false;  // the stop string is part of the answer
+  std::vector<text::StopPattern> stop_patterns;
+  std::vector<std::string> bad_words;  // are nowhere in what is generated
+  Truncation truncation;
+  std::optional<int> thinking_budget;  // tokens of reasoning, at most
+  std::string thinking_budget_param;   // the field that asked for it
   bool skip_special_tokens = true;
   std::string cache_salt;
   int priority = 0;
@@ -54,6 +71,7 @@ struct GenerationRequest {
   bool include_usage = false;
   bool continuous_usage = false;  // in every event
   bool return_token_ids = false;
+  bool tokens_as_ids = false;  // log-probabilities name tokens "token_id:123"
   bool include_reasoning = true;
   bool list_answer = false;  // /generate: a list, even of one
   int logprob_start = -1;    // /generate: where in the prompt log-probabilities begin; -1: behind it

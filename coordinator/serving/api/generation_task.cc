@@ -17,16 +17,14 @@ std::string NewAnswerId(const char* prefix) {
 
 namespace {
 
-// A parameter that does not fit the model is named at the beginning of the message.
-net::ApiError FromEngine(const absl::Status& status) {
+// A parameter that does not fit the model is named at the beginning of the message. Without one the prompt is
+// longer than the context.
+net::ApiError FromEngine(const absl::Status& status, const net::ApiError& too_long) {
   net::ApiError error = net::FromStatus(status);
   if (error.http_status != 400) return error;
   const size_t colon = error.message.find(": ");
-  if (colon == std::string::npos) {
-    error.code = "context_length_exceeded";
-  } else {
-    error.param = error.message.substr(0, colon);
-  }
+  if (colon == std::string::npos) return too_long;
+  error.param = error.message.substr(0, colon);
   return error;
 }
 
@@ -58,7 +56,7 @@ std::vector<std::shared_ptr<GenerationTask>> RunningTasks::Find(const std::strin
 int RunningTasks::size() { return static_cast<int>(Find("", {.admin = true}).size()); }
 
 void GenerationTask::Start(PreparationPool& preparers) {
-  trace_ = RequestTrace::Begin(deps_.tracer, exchange_->request());
+  trace_ = RequestTrace::Begin(deps_.tracer, deps_.metrics, exchange_->request());
   // Refused before any work: an overloaded server must not tokenise.
   if (!deps_.engine.HasRoom(TenantOf(caller_), preparers.Lines())) {
     const bool draining = deps_.health().status == "draining";
@@ -113,6 +111,8 @@ void GenerationTask::Submit(Prepared prepared) {
   }
   NUMOE_CHECK(count > 0 && prepared_.constraints.size() == count);
   NUMOE_CHECK(1 <= request.n && request.n <= request.best_of);
+  for (size_t prompt = 0; prompt < prepared_.prompts.size(); ++prompt)
+    deps_.metrics.Observe(HistogramId::kRequestChoices, request.n);
   sequences_.resize(count);
   submitted_.resize(count);
   for (size_t index = 0; index < count; ++index) {
@@ -125,16 +125,18 @@ void GenerationTask::Submit(Prepared prepared) {
                                                       .index = static_cast<int>(index),
                                                       .prompt_index = static_cast<int>(prompt)}));
   }
-  if (trace_) trace_->Describe(request, id, deps_.model_name);
+  if (trace_) trace_->Describe(request, id, deps_.model_names.at(0));
   // What was asked has become tokens. A stream does not hold its text as long as it takes, nor does the
   // writer.
   prepared_.request.conversation.reset();
   prepared_.request.prompts.clear();
-  auto writer = dialect_.write(request, {.tokenizer = deps_.tokenizer,
-                                         .id = id,
-                                         .model = deps_.model_name,
-                                         .created = std::time(nullptr),
-                                         .prompts = prepared_.prompts});
+  auto writer =
+      dialect_.write(request, {.tokenizer = deps_.tokenizer,
+                               .id = id,
+                               .model = request.model.empty() ? deps_.model_names.at(0) : request.model,
+                               .created = std::time(nullptr),
+                               .fingerprint = deps_.fingerprint,
+                               .prompts = prepared_.prompts});
   if (!writer.ok()) return Fail(net::FromStatus(writer.status()));
   writer_ = *std::move(writer);
   for (size_t index = 0; index < count && !over_; index += static_cast<size_t>(request.best_of))
@@ -165,7 +167,10 @@ void GenerationTask::SubmitChoice(size_t index) {
   };
   if (trace_) trace_->Submitted(index);
   const absl::StatusOr<SequenceId> sequence = deps_.engine.Submit(std::move(generate));
-  if (!sequence.ok()) return Fail(FromEngine(sequence.status()));
+  if (!sequence.ok()) {
+    const auto tokens = static_cast<int64_t>(prepared_.prompts[prompt].size());
+    return Fail(FromEngine(sequence.status(), PromptTooLong(request, tokens, deps_)));
+  }
   sequences_[index] = *sequence;
 }
 
@@ -173,7 +178,7 @@ void GenerationTask::OnEvent(size_t index, const engine::TokenEvent& event) {
   NUMOE_CHECK_LT(index, choices_.size());
   if (over_ || choices_[index]->done()) return;
   if (trace_) trace_->Took(index, event);
-  if (event.finish == engine::FinishReason::kError) {
+  if (event.finish == engine::FinishReason::kError && !(absl::IsDeadlineExceeded(event.error) && Began())) {
     sequences_[index].reset();
     return Fail(net::FromStatus(event.error));
   }
@@ -192,6 +197,12 @@ void GenerationTask::OnEvent(size_t index, const engine::TokenEvent& event) {
     if (!submitted_[sibling]) SubmitChoice(sibling);
   }
   FinishIfDone();
+}
+
+// Some of the answer is there, which its client gets also where time runs out.
+bool GenerationTask::Began() const {
+  return std::any_of(choices_.begin(), choices_.end(),
+                     [](const auto& choice) { return choice->completion_tokens() > 0; });
 }
 
 void GenerationTask::Tell(const Choice& choice, const ChoiceStep& step) {

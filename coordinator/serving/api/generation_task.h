@@ -3,8 +3,8 @@
 // Prepared on a thread of its own kind (preparation.h), then submitted: a sequence for each choice. Choices
 // of one prompt after the first wait for that one's first token, because then the prefix cache has the
 // prompt. The client's going away cancels every sequence, and so does an error of one of them: a request is
-// answered as a whole. Lives on its exchange's executor; the exchange and the engine hold it as long as it is
-// needed.
+// answered as a whole. Its deadline, though, ends what has begun to be said, and its client gets that. Lives
+// on its exchange's executor; the exchange and the engine hold it as long as it is needed.
 #pragma once
 
 #include <atomic>
@@ -81,6 +81,7 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   void SubmitChoice(size_t index);
   void OnEvent(size_t index, const engine::TokenEvent& event);
   void Tell(const Choice& choice, const ChoiceStep& step);
+  bool Began() const;
   void FinishIfDone();
   void Fail(const net::ApiError& error);
   void CancelAll();

@@ -1,10 +1,24 @@
 #include "coordinator/serving/api/json_fields.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
 #include "common/base/check.h"
 
 namespace numoe::serving {
 
 using nlohmann::ordered_json;
+
+namespace {
+
+std::optional<TokenId> ReadToken(const ordered_json& value) {
+  const std::optional<int64_t> id = JsonFields::ReadInteger(value);
+  if (!id || *id < 0 || *id > INT32_MAX) return std::nullopt;
+  return static_cast<TokenId>(*id);
+}
+
+}  // namespace
 
 const ordered_json* JsonFields::Get(const char* name) const {
   const auto it = root_.find(name);
@@ -40,20 +54,28 @@ void JsonFields::String(const char* name, std::string& out) {
 }
 
 void JsonFields::Tokens(const char* name, std::vector<TokenId>& out) {
-  const ordered_json* value = Get(name);
-  if (value != nullptr && !ReadTokens(*value, out)) Fail(name, "a list of token ids, found " + Short(*value));
+  const ordered_json* value = Array(name);
+  if (value == nullptr || ReadTokens(*value, out)) return;
+  const auto wrong =
+      std::find_if(value->begin(), value->end(), [](const ordered_json& id) { return !ReadToken(id); });
+  NUMOE_CHECK(wrong != value->end()) << "ReadTokens takes every list of token ids";
+  Fail(fmt::format("{}[{}]", name, wrong - value->begin()), "a token id, found " + Short(*wrong));
 }
 
 void JsonFields::Strings(const char* name, size_t count_max, std::vector<std::string>& out) {
   const ordered_json* value = Get(name);
   if (value == nullptr) return;
-  const ordered_json list = value->is_string() ? ordered_json::array({*value}) : *value;
+  const bool alone = value->is_string();
+  const ordered_json list = alone ? ordered_json::array({*value}) : *value;
   if (!list.is_array() || list.size() > count_max)
     return Fail(name,
                 fmt::format("a string or a list of at most {} strings, found {}", count_max, Short(*value)));
-  for (const ordered_json& text : list) {
-    if (!text.is_string() || text.get_ref<const std::string&>().empty())
-      return Fail(name, "strings that are not empty, found " + Short(text));
+  for (size_t i = 0; i < list.size(); ++i) {
+    const ordered_json& text = list[i];
+    if (!text.is_string() || text.get_ref<const std::string&>().empty()) {
+      return Fail(alone ? name : fmt::format("{}[{}]", name, i),
+                  "a string that is not empty, found " + Short(text));
+    }
     out.push_back(text.get<std::string>());
   }
 }
@@ -75,11 +97,23 @@ std::string JsonFields::Short(const ordered_json& value) {
   return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace).substr(0, 60);
 }
 
+std::optional<int64_t> JsonFields::ReadInteger(const ordered_json& value) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) return std::nullopt;
+  if (value.is_number_integer()) return value.get<int64_t>();
+  // A double at the end of 64 bits may be any of the integers that round to it.
+  constexpr double kEnd = 0x1p63;
+  if (!value.is_number_float()) return std::nullopt;
+  const auto number = value.get<double>();
+  if (!(number > -kEnd && number < kEnd) || std::nearbyint(number) != number) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
 bool JsonFields::ReadTokens(const ordered_json& value, std::vector<TokenId>& out) {
   if (!value.is_array()) return false;
   for (const ordered_json& id : value) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX) return false;
-    out.push_back(id.get<TokenId>());
+    const std::optional<TokenId> token = ReadToken(id);
+    if (!token) return false;
+    out.push_back(*token);
   }
   return true;
 }

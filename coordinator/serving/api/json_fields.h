@@ -1,8 +1,8 @@
 // JsonFields: typed access to the fields of a request, which keeps the first error.
 //
 // A field that is missing or null leaves `out` as it is. A wrong type or value is an ApiError (400) that
-// names the field and says what was expected and what was found. `path` prefixes the names:
-// "sampling_params.".
+// names the field, or the place in it ("stop[3]"), and says what was expected and what was found. `path`
+// prefixes the names: "sampling_params.". An integer may be written as 4.0: JSON has one kind of number.
 #pragma once
 
 #include <fmt/format.h>
@@ -39,13 +39,13 @@ class JsonFields {
     NUMOE_DCHECK_LE(low, high);
     const nlohmann::ordered_json* value = Get(name);
     if (value == nullptr) return;
-    const bool whole = std::is_integral_v<T>;
-    if (!(whole ? value->is_number_integer() : value->is_number()) ||
-        !(value->get<double>() >= low && value->get<double>() <= high)) {
-      return Fail(name, fmt::format("{} from {} to {}, found {}", whole ? "an integer" : "a number", low,
-                                    high, Short(*value)));
+    const auto number = ReadNumber<T>(*value);
+    if (!number || !(static_cast<double>(*number) >= low && static_cast<double>(*number) <= high)) {
+      return Fail(name,
+                  fmt::format("{} from {} to {}, found {}", std::is_integral_v<T> ? "an integer" : "a number",
+                              low, high, Short(*value)));
     }
-    out = value->get<T>();
+    out = static_cast<T>(*number);
   }
   /// The same; what is not there stays none.
   template <typename T>
@@ -69,10 +69,21 @@ class JsonFields {
 
   /// At most 60 bytes of a value, for messages.
   static std::string Short(const nlohmann::ordered_json& value);
+  /// The value where it is an integer of 64 bits, also one that is written with a point.
+  static std::optional<int64_t> ReadInteger(const nlohmann::ordered_json& value);
   /// True and filled if the value is a list of token ids.
   static bool ReadTokens(const nlohmann::ordered_json& value, std::vector<TokenId>& out);
 
  private:
+  template <typename T>
+  static auto ReadNumber(const nlohmann::ordered_json& value) {
+    if constexpr (std::is_integral_v<T>) {
+      return ReadInteger(value);
+    } else {
+      return value.is_number() ? std::optional(value.get<T>()) : std::nullopt;
+    }
+  }
+
   const nlohmann::ordered_json& root_;
   const std::string path_;
   std::optional<net::ApiError> error_;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "common/base/check.h"
+
 namespace numoe::serving {
 namespace {
 
@@ -21,42 +23,65 @@ std::string TextOf(TokenId token, const text::Tokenizer& tokenizer) {
   return tokenizer.Decode({&token, 1}, /*skip_special=*/false);
 }
 
-ordered_json ChatToken(const execution::TokenLogprob& token, const text::Tokenizer& tokenizer) {
+std::string NameOf(TokenId token, const text::Tokenizer& tokenizer, bool as_ids) {
+  return as_ids ? "token_id:" + std::to_string(token) : TextOf(token, tokenizer);
+}
+
+ordered_json ChatToken(const execution::TokenLogprob& token, const text::Tokenizer& tokenizer, bool as_ids) {
   ordered_json bytes = ordered_json::array();
   for (const char c : tokenizer.TokenBytes(token.token)) bytes.push_back(static_cast<unsigned char>(c));
-  return {{"token", TextOf(token.token, tokenizer)}, {"logprob", Value(token.logprob)}, {"bytes", bytes}};
+  return {
+      {"token", NameOf(token.token, tokenizer, as_ids)}, {"logprob", Value(token.logprob)}, {"bytes", bytes}};
+}
+
+const char* ListOf(text::AnswerPart part) {
+  switch (part) {
+    case text::AnswerPart::kReasoning:
+      return "reasoning_content";
+    case text::AnswerPart::kContent:
+      return "content";
+    case text::AnswerPart::kCalls:
+      return "tool_calls";
+  }
+  NUMOE_CHECK(false) << static_cast<int>(part);
+  return "";
 }
 
 }  // namespace
 
 ordered_json ChatLogprobs(const std::vector<execution::TokenLogprobs>& tokens,
-                          const text::Tokenizer& tokenizer) {
-  ordered_json content = ordered_json::array();
-  for (const execution::TokenLogprobs& token : tokens) {
-    ordered_json entry = ChatToken(token.chosen, tokenizer);
+                          const std::vector<text::AnswerPart>& parts, const text::Tokenizer& tokenizer,
+                          bool as_ids) {
+  NUMOE_CHECK_EQ(tokens.size(), parts.size());
+  if (tokens.empty()) return nullptr;
+  ordered_json lists = {{"content", ordered_json::array()}, {"refusal", nullptr}};
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    ordered_json entry = ChatToken(tokens[i].chosen, tokenizer, as_ids);
     entry["top_logprobs"] = ordered_json::array();
-    for (const execution::TokenLogprob& other : token.top)
-      entry["top_logprobs"].push_back(ChatToken(other, tokenizer));
-    content.push_back(std::move(entry));
+    for (const execution::TokenLogprob& other : tokens[i].top)
+      entry["top_logprobs"].push_back(ChatToken(other, tokenizer, as_ids));
+    lists[ListOf(parts[i])].push_back(std::move(entry));
   }
-  return {{"content", content}, {"refusal", nullptr}};
+  return lists;
 }
 
 ordered_json TextLogprobs(const std::vector<execution::TokenLogprobs>& tokens,
-                          const text::Tokenizer& tokenizer, int& offset) {
+                          const text::Tokenizer& tokenizer, bool as_ids, int& offset) {
+  if (tokens.empty()) return nullptr;
   ordered_json offsets = ordered_json::array(), logprobs = ordered_json::array(),
                texts = ordered_json::array(), tops = ordered_json::array();
   for (const execution::TokenLogprobs& token : tokens) {
     const std::string text = TextOf(token.chosen.token, tokenizer);
     offsets.push_back(offset);
     offset += static_cast<int>(text.size());
-    texts.push_back(text);
+    const std::string name = NameOf(token.chosen.token, tokenizer, as_ids);
+    texts.push_back(name);
     logprobs.push_back(Value(token.chosen.logprob));
     ordered_json top = ordered_json::object();
     for (const execution::TokenLogprob& other : token.top)
-      top[TextOf(other.token, tokenizer)] = Value(other.logprob);
+      top[NameOf(other.token, tokenizer, as_ids)] = Value(other.logprob);
     // vLLM and OpenAI list the drawn token too.
-    if (!token.top.empty() && !top.contains(text)) top[text] = Value(token.chosen.logprob);
+    if (!top.contains(name)) top[name] = Value(token.chosen.logprob);
     tops.push_back(std::isnan(token.chosen.logprob) ? ordered_json(nullptr) : top);
   }
   return {{"text_offset", offsets}, {"token_logprobs", logprobs}, {"tokens", texts}, {"top_logprobs", tops}};

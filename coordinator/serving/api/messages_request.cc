@@ -1,11 +1,13 @@
 #include "coordinator/serving/api/messages_request.h"
 
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "coordinator/serving/api/openai_request.h"
 #include "coordinator/serving/api/sampling_fields.h"
 #include "coordinator/serving/api/structure_fields.h"
+#include "coordinator/serving/api/thinking_fields.h"
 
 namespace numoe::serving {
 namespace {
@@ -18,6 +20,11 @@ std::string TypeOf(const ordered_json& block) {
   if (!block.is_object()) return "";
   const auto type = block.find("type");
   return type != block.end() && type->is_string() ? type->get<std::string>() : "";
+}
+
+// Where the type of a block is wrong.
+std::string PlaceOfType(const ordered_json& block, const std::string& where) {
+  return block.is_object() ? where + ".type" : where;
 }
 
 // A field of a block that must be there; null after an error.
@@ -42,8 +49,9 @@ std::string TextContent(JsonFields& in, const ordered_json& content, const std::
   for (size_t i = 0; i < content.size(); ++i) {
     const std::string place = fmt::format("{}[{}]", where, i);
     if (TypeOf(content[i]) != "text") {
-      in.Fail(place, "a block of type \"text\" (this model takes text only), found " +
-                         JsonFields::Short(content[i]));
+      in.Fail(
+          PlaceOfType(content[i], place),
+          "a block of type \"text\" (this model takes text only), found " + JsonFields::Short(content[i]));
       return "";
     }
     const std::string* part = Text(in, content[i], "text", place);
@@ -101,8 +109,9 @@ class MessagesReader {
         text += *part;
         said = true;
       } else {
-        return in_.Fail(place, "a block of type text or tool_result (this model takes text only), found " +
-                                   JsonFields::Short(content[i]));
+        return in_.Fail(PlaceOfType(content[i], place),
+                        "a block of type text or tool_result (this model takes text only), found " +
+                            JsonFields::Short(content[i]));
       }
     }
     flush();
@@ -111,6 +120,11 @@ class MessagesReader {
   void AddToolResult(const ordered_json& block, const std::string& where) {
     const std::string* id = Text(in_, block, "tool_use_id", where);
     if (id == nullptr) return;
+    if (calls_.count(*id) == 0) {
+      return in_.Fail(
+          where + ".tool_use_id",
+          "the id of a tool_use block of an assistant's message before it, found " + JsonFields::Short(*id));
+    }
     std::string text;
     if (const auto content = block.find("content"); content != block.end() && !content->is_null())
       text = TextContent(in_, *content, where + ".content", "\n");
@@ -133,7 +147,7 @@ class MessagesReader {
       } else if (type == "tool_use") {
         AddCall(block, place, calls);
       } else if (type != "redacted_thinking") {  // only who wrote it can read it
-        return in_.Fail(place,
+        return in_.Fail(PlaceOfType(block, place),
                         "a block of type text, thinking or tool_use, found " + JsonFields::Short(block));
       }
     }
@@ -150,12 +164,14 @@ class MessagesReader {
     if (id == nullptr || name == nullptr) return;
     const ordered_json input = block.value("input", ordered_json::object());
     if (!input.is_object()) return in_.Fail(where + ".input", "an object, found " + JsonFields::Short(input));
+    calls_.insert(*id);
     calls.push_back(
         {{"id", *id}, {"type", "function"}, {"function", {{"name", *name}, {"arguments", input}}}});
   }
 
   JsonFields& in_;
   ordered_json out_ = ordered_json::array();
+  std::unordered_set<std::string> calls_;  // ids
 };
 
 void ReadTools(JsonFields& in, Conversation& out) {
@@ -165,17 +181,20 @@ void ReadTools(JsonFields& in, Conversation& out) {
     const std::string where = fmt::format("tools[{}]", i);
     const ordered_json& tool = (*tools)[i];
     const std::string type = TypeOf(tool);
-    if (!tool.is_object() || (!type.empty() && type != "custom"))
-      return in.Fail(where, "a tool of the client's own, with input_schema (this server runs none), found " +
-                                JsonFields::Short(tool));
-    const std::string* name = Text(in, tool, "name", where);
-    if (name == nullptr) return;
-    ordered_json function = {{"name", *name}};
-    if (tool.contains("description")) function["description"] = tool["description"];
+    if (!tool.is_object()) return in.Fail(where, "an object, found " + JsonFields::Short(tool));
+    if (!type.empty() && type != "custom")
+      return in.Fail(
+          where + ".type",
+          "\"custom\", a tool of the client's own: this server runs none, found " + JsonFields::Short(tool));
     if (!tool.contains("input_schema") || !tool["input_schema"].is_object())
-      return in.Fail(where + ".input_schema", "a JSON Schema of type object");
-    function["parameters"] = tool["input_schema"];
-    if (tool.contains("strict")) function["strict"] = tool["strict"];
+      return in.Fail(where + ".input_schema", "a JSON Schema of objects");
+    ordered_json function = ordered_json::object();
+    for (const auto& [theirs, ours] : {std::pair{"name", "name"},
+                                       {"description", "description"},
+                                       {"input_schema", "parameters"},
+                                       {"strict", "strict"}}) {
+      if (tool.contains(theirs)) function[ours] = tool[theirs];
+    }
     out.tools.push_back({{"type", "function"}, {"function", std::move(function)}});
   }
 }
@@ -183,7 +202,8 @@ void ReadTools(JsonFields& in, Conversation& out) {
 // auto, any, tool and none are OpenAI's auto, required, a named function and none.
 void ReadChoice(JsonFields& in, Conversation& out) {
   const ordered_json* choice = in.Object("tool_choice");
-  if (choice == nullptr) return ReadCalls(in, nullptr, true, out);
+  const DeclarationPlaces places = {.function = "", .parameters = ".input_schema"};
+  if (choice == nullptr) return ReadCalls(in, places, nullptr, true, out);
   JsonFields inner(*choice, "tool_choice.");
   bool single = false;
   std::string name;
@@ -197,30 +217,25 @@ void ReadChoice(JsonFields& in, Conversation& out) {
     return in.Fail("tool_choice",
                    "a type of auto, any, tool (with a name) or none, found " + JsonFields::Short(*choice));
   }
-  ReadCalls(in, &openai, !single, out);
+  ReadCalls(in, places, &openai, !single, out);
 }
 
-void ReadThinking(JsonFields& in, Conversation& out) {
-  const ordered_json* thinking = in.Object("thinking");
-  if (thinking == nullptr) return;
-  const std::string type = TypeOf(*thinking);
-  if (type != "enabled" && type != "disabled" && type != "adaptive")
-    return in.Fail("thinking",
-                   "a type of enabled, disabled or adaptive, found " + JsonFields::Short(*thinking));
-  if (type != "adaptive") SetThinking(type == "enabled", out.template_kwargs);
-}
-
+// `output_format` is the name that it had in the beta.
 void ReadOutputFormat(JsonFields& in, GenerationRequest& out) {
-  const ordered_json* config = in.Object("output_config");
-  if (config == nullptr) return;
-  const auto format = config->find("format");
-  if (format != config->end() && !format->is_null()) ReadFormat(in, "output_config", *format, out);
+  if (const ordered_json* config = in.Object("output_config"); config != nullptr) {
+    const auto format = config->find("format");
+    if (format != config->end() && !format->is_null()) ReadFormat(in, "output_config.format", *format, out);
+  }
+  if (const ordered_json* format = in.Get("output_format"); format != nullptr)
+    ReadFormat(in, "output_format", *format, out);
 }
 
 }  // namespace
 
 void ReadMessagesConversation(JsonFields& in, GenerationRequest& out) {
   Conversation& c = out.conversation.emplace();
+  out.prompt_param = "messages";
+  out.errors = net::ErrorShape::kAnthropic;
   const ordered_json* messages = in.Get("messages");
   if (messages == nullptr || !messages->is_array() || messages->empty()) {
     return in.Fail("messages", "a list with at least one message, found " +
@@ -240,11 +255,9 @@ void ReadMessagesConversation(JsonFields& in, GenerationRequest& out) {
   c.continue_final_message =
       last["role"] == "assistant" && !last.contains("tool_calls") && last["content"] != "";
   c.add_generation_prompt = !c.continue_final_message;
-  if (const ordered_json* kwargs = in.Object("chat_template_kwargs"); kwargs != nullptr)
-    c.template_kwargs = *kwargs;
   ReadTools(in, c);
   ReadChoice(in, c);
-  ReadThinking(in, c);
+  ReadThinking(in, out);
 }
 
 std::variant<GenerationRequest, net::ApiError> ReadMessagesRequest(const ordered_json& body,

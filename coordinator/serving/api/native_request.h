@@ -1,7 +1,8 @@
 // What SGLang's /generate is asked, read from JSON and checked.
 //
 // Source: SGLang 0.5's GenerateReqInput: text or input_ids, one or a list; sampling_params for all of them.
-// Unknown fields are accepted; a wrong type or value is an ApiError that names the parameter. Pure functions.
+// Fields that nobody defines are ignored; a wrong type or value is an ApiError that names the parameter. Pure
+// functions.
 #pragma once
 
 #include <variant>

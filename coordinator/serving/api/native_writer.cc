@@ -35,6 +35,9 @@ NativeWriter::NativeWriter(const GenerationRequest& request, AnswerContext conte
 ordered_json NativeWriter::FinishJson(const Choice& choice) const {
   if (!choice.done()) return nullptr;
   if (choice.finish_reason() == "length") {
+    const auto* reason = std::get_if<std::string>(&choice.stop_reason());
+    if (reason != nullptr && *reason == kTimedOut)
+      return {{"type", "length"}, {"length", choice.completion_tokens()}, {"reason", kTimedOut}};
     NUMOE_CHECK(request_.sampling.max_tokens.has_value()) << "ReadNativeRequest has a default";
     return {{"type", "length"}, {"length", *request_.sampling.max_tokens}};
   }

@@ -1,9 +1,16 @@
 #include "coordinator/serving/api/openai_request.h"
 
+#include <string_view>
+#include <unordered_set>
+
+#include "common/base/check.h"
 #include "coordinator/net/http/http_limits.h"
 #include "coordinator/serving/api/api_limits.h"
+#include "coordinator/serving/api/conversation_extras.h"
+#include "coordinator/serving/api/promise_fields.h"
 #include "coordinator/serving/api/sampling_fields.h"
 #include "coordinator/serving/api/structure_fields.h"
+#include "coordinator/serving/api/thinking_fields.h"
 #include "coordinator/text/chat/chat_messages.h"
 
 namespace numoe::serving {
@@ -13,16 +20,19 @@ using nlohmann::ordered_json;
 
 constexpr size_t kCacheSaltBytesMax = 1024;
 constexpr int kCompletionTokensDefault = 16;  // OpenAI's default for /v1/completions
-constexpr const char* kEfforts[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
 
 void ReadStream(JsonFields& in, GenerationRequest& out) {
   in.Bool("stream", out.stream);
   const ordered_json* options = in.Object("stream_options");
   if (options == nullptr) return;
+  if (!out.stream)
+    return in.Fail("stream_options", "\"stream\": true beside it, found a request for no stream");
   JsonFields inner(*options, "stream_options.");
+  bool continuous = false;
   inner.Bool("include_usage", out.include_usage);
-  inner.Bool("continuous_usage_stats", out.continuous_usage);
+  inner.Bool("continuous_usage_stats", continuous);
   in.Take(inner);
+  out.continuous_usage = out.include_usage && continuous;
 }
 
 void ReadPromptLogprobs(JsonFields& in, GenerationRequest& out) {
@@ -51,36 +61,38 @@ void ReadTextLogprobs(JsonFields& in, GenerationRequest& out) {
   if (out.echo) out.sampling.prompt_logprobs = top;
 }
 
-void ReadThinking(JsonFields& in, GenerationRequest& out) {
-  if (const ordered_json* given = in.Object("chat_template_kwargs"); given != nullptr)
-    out.conversation->template_kwargs = *given;
-  ReadEffort(in, "reasoning_effort", *out.conversation);
-  in.Bool("include_reasoning", out.include_reasoning);
-  in.Bool("separate_reasoning", out.include_reasoning);
+// Errors of messages begin with their place: "messages[2].content: expected a string".
+void FailAtPlace(JsonFields& in, const std::string& error) {
+  constexpr std::string_view kExpected = ": expected ";
+  const size_t place = error.find(kExpected);
+  NUMOE_CHECK(place != std::string::npos) << error;
+  in.Fail(error.substr(0, place), error.substr(place + kExpected.size()));
+}
+
+// A result answers a call of the conversation, as OpenAI has it; a call needs no result, as vLLM has it.
+void CheckToolResults(JsonFields& in, const ordered_json& messages) {
+  std::unordered_set<std::string> calls;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    for (const ordered_json& call : messages[i].value("tool_calls", ordered_json::array())) {
+      const auto id = call.find("id");
+      if (id != call.end() && id->is_string()) calls.insert(id->get<std::string>());
+    }
+    if (messages[i]["role"] != "tool") continue;
+    const ordered_json id = messages[i].value("tool_call_id", ordered_json());
+    if (id.is_string() && calls.count(id.get_ref<const std::string&>()) != 0) continue;
+    in.Fail(
+        fmt::format("messages[{}].tool_call_id", i),
+        "the id of a call in tool_calls of an assistant's message before it, found " + JsonFields::Short(id));
+  }
 }
 
 }  // namespace
 
-void SetThinking(bool on, ordered_json& template_kwargs) {
-  if (template_kwargs.is_null()) template_kwargs = ordered_json::object();
-  for (const char* name : {"thinking", "enable_thinking"}) {
-    if (!template_kwargs.contains(name)) template_kwargs[name] = on;
+void ReadCalls(JsonFields& in, const DeclarationPlaces& places, const ordered_json* choice, bool parallel,
+               Conversation& out) {
+  if (!out.tools.is_null()) {
+    if (auto error = CheckDeclaredFunctions(places, out.tools)) return in.Fail(*std::move(error));
   }
-}
-
-void ReadEffort(JsonFields& in, const char* name, Conversation& out) {
-  std::string effort;
-  in.String(name, effort);
-  if (effort.empty()) return;
-  if (std::find(std::begin(kEfforts), std::end(kEfforts), effort) == std::end(kEfforts)) {
-    return in.Fail(name,
-                   fmt::format("one of {}, found \"{}\"", fmt::join(kEfforts, ", "), effort.substr(0, 40)));
-  }
-  SetThinking(effort != "none", out.template_kwargs);
-  if (!out.template_kwargs.contains("reasoning_effort")) out.template_kwargs["reasoning_effort"] = effort;
-}
-
-void ReadCalls(JsonFields& in, const ordered_json* choice, bool parallel, Conversation& out) {
   auto calls =
       ReadCallPolicy({.tools = out.tools, .choice = choice, .messages = out.messages, .parallel = parallel});
   if (const auto* error = std::get_if<net::ApiError>(&calls)) return in.Fail(*error);
@@ -103,22 +115,25 @@ void ReadCommon(JsonFields& in, GenerationRequest& out) {
     in.Number("timeout", 0.001, 1e6, *out.timeout_s);
   }
   in.Bool("return_token_ids", out.return_token_ids);
+  in.Bool("return_tokens_as_token_ids", out.tokens_as_ids);
 }
 
 void ReadPrompts(JsonFields& in, const char* name, GenerationRequest& out) {
   constexpr char kExpected[] = "a string, a list of token ids, or a list of either, found ";
+  out.prompt_param = name;
   const ordered_json* prompt = in.Get(name);
   if (prompt == nullptr) return in.Fail(name, std::string(kExpected) + "nothing");
   const bool several = prompt->is_array() && !prompt->empty() && !(*prompt)[0].is_number();
   const ordered_json list = several ? *prompt : ordered_json::array({*prompt});
   if (list.size() > limits::kChoicesMax)
     return in.Fail(name, fmt::format("at most {} prompts, found {}", limits::kChoicesMax, list.size()));
-  for (const ordered_json& one : list) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    const ordered_json& one = list[i];
     Prompt read;
     if (one.is_string()) {
       read.text = one.get<std::string>();
     } else if (!JsonFields::ReadTokens(one, read.tokens)) {
-      return in.Fail(name, kExpected + JsonFields::Short(one));
+      return in.Fail(several ? fmt::format("{}[{}]", name, i) : name, kExpected + JsonFields::Short(one));
     }
     out.prompts.push_back(std::move(read));
   }
@@ -126,22 +141,26 @@ void ReadPrompts(JsonFields& in, const char* name, GenerationRequest& out) {
 
 void ReadConversation(JsonFields& in, GenerationRequest& out) {
   Conversation& c = out.conversation.emplace();
+  out.prompt_param = "messages";
   const ordered_json* messages = in.Get("messages");
   if (messages == nullptr) return in.Fail("messages", "a list of messages, found nothing");
   absl::StatusOr<ordered_json> normalised = text::NormaliseMessages(*messages);
-  if (!normalised.ok())
-    return in.Fail("messages", "well-formed messages: " + std::string(normalised.status().message()));
+  if (!normalised.ok()) return FailAtPlace(in, std::string(normalised.status().message()));
   c.messages = *std::move(normalised);
+  CheckToolResults(in, c.messages);
   if (const ordered_json* tools = in.Array("tools"); tools != nullptr && !tools->empty()) c.tools = *tools;
   bool parallel = true;
   in.Bool("parallel_tool_calls", parallel);
-  ReadCalls(in, in.Get("tool_choice"), parallel, c);
+  ReadCalls(in, {.function = ".function", .parameters = ".parameters"}, in.Get("tool_choice"), parallel, c);
   in.Bool("continue_final_message", c.continue_final_message);
+  ReadOpenMessage(in, *messages, c);
   c.add_generation_prompt = !c.continue_final_message;
   in.Bool("add_generation_prompt", c.add_generation_prompt);
   if (c.continue_final_message && c.add_generation_prompt)
     in.Fail("continue_final_message", "add_generation_prompt not to be true as well");
   ReadThinking(in, out);
+  in.Bool("include_reasoning", out.include_reasoning);
+  in.Bool("separate_reasoning", out.include_reasoning);
 }
 
 namespace {
@@ -162,12 +181,14 @@ std::variant<GenerationRequest, net::ApiError> ReadChatRequest(const ordered_jso
   JsonFields in(body);
   GenerationRequest out = ReadWhatBothHave(in, defaults);
   out.sampling.max_tokens = std::nullopt;
+  ReadPredict(in, out);
   in.Number("max_tokens", 1, INT32_MAX, out.sampling.max_tokens);
   in.Number("max_completion_tokens", 1, INT32_MAX, out.sampling.max_tokens);
   ReadChatLogprobs(in, out);
   ReadPromptLogprobs(in, out);
   ReadStructure(in, out);
   ReadConversation(in, out);
+  ReadConversationExtras(in, out);
   if (in.error()) return *in.error();
   return out;
 }
@@ -178,6 +199,7 @@ std::variant<GenerationRequest, net::ApiError> ReadTextRequest(const ordered_jso
   GenerationRequest out = ReadWhatBothHave(in, defaults);
   out.sampling.max_tokens = kCompletionTokensDefault;
   in.Bool("echo", out.echo);
+  ReadPredict(in, out);
   in.Number("max_tokens", out.echo ? 0 : 1, INT32_MAX, out.sampling.max_tokens);  // 0: the prompt's alone
   ReadTextLogprobs(in, out);
   ReadPromptLogprobs(in, out);

@@ -1,12 +1,13 @@
 // What /v1/chat/completions and /v1/completions are asked, read from JSON and checked.
 //
-// Source: OpenAI's API description 2.3.0 with the extensions of vLLM and SGLang. Unknown fields are accepted;
-// a wrong type or value is an ApiError that names the parameter. Pure functions.
+// Source: OpenAI's API description 2.3.0 with the extensions of vLLM and SGLang. Fields that nobody defines
+// are ignored; a wrong type or value is an ApiError that names the parameter. Pure functions.
 #pragma once
 
 #include <variant>
 
 #include "common/weights/model_config.h"
+#include "coordinator/serving/api/declared_functions.h"
 #include "coordinator/serving/api/generation_request.h"
 #include "coordinator/serving/api/json_fields.h"
 
@@ -20,14 +21,11 @@ std::variant<GenerationRequest, net::ApiError> ReadTextRequest(const nlohmann::o
 /// The conversation's part of a chat request: messages, tools, tool_choice, chat_template_kwargs, ... Also
 /// for /tokenize, which is asked what the prompt would be.
 void ReadConversation(JsonFields& in, GenerationRequest& out);
-/// Which of the conversation's tools the answer may call, by OpenAI's tool_choice (null: not given): what
-/// every dialect's own form becomes. After messages and tools.
-void ReadCalls(JsonFields& in, const nlohmann::ordered_json* choice, bool parallel, Conversation& out);
-/// Templates know thinking by these names: Kimi-K2.5's and DeepSeek's `thinking`, Qwen3's `enable_thinking`.
-/// What the client set by itself stays.
-void SetThinking(bool on, nlohmann::ordered_json& template_kwargs);
-/// reasoning_effort: OpenAI's names, which switch thinking on or off and reach the template by their own.
-void ReadEffort(JsonFields& in, const char* name, Conversation& out);
+/// Checks the conversation's tools, which the client declared in `places`, and reads which of them the answer
+/// may call, by OpenAI's tool_choice (null: not given): what every dialect's own form becomes. After messages
+/// and tools.
+void ReadCalls(JsonFields& in, const DeclarationPlaces& places, const nlohmann::ordered_json* choice,
+               bool parallel, Conversation& out);
 /// `prompt` of a completion or /tokenize: text, token ids, or a list of either.
 void ReadPrompts(JsonFields& in, const char* name, GenerationRequest& out);
 /// model, priority, cache_salt, request_id (SGLang: rid), return_token_ids and the like.

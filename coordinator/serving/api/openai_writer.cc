@@ -12,7 +12,11 @@ using nlohmann::ordered_json;
 using Kind = text::AnswerDelta::Kind;
 
 ordered_json Base(const AnswerContext& context, const char* object) {
-  return {{"id", context.id}, {"object", object}, {"created", context.created}, {"model", context.model}};
+  return {{"id", context.id},
+          {"object", object},
+          {"created", context.created},
+          {"model", context.model},
+          {"system_fingerprint", context.fingerprint}};
 }
 
 void AddReasoning(const std::string& text, ordered_json& object) {
@@ -103,35 +107,41 @@ ChatWriter::ChatWriter(const GenerationRequest& request, AnswerContext context)
     : request_(request), context_(std::move(context)) {}
 
 std::string ChatWriter::Events(const Choice& choice, const ChoiceStep& step) {
-  if (step.deltas.empty()) return choice.done() ? Event(choice, step, nullptr, true) : "";
+  if (!step.says_something() && !choice.done()) return "";
   std::string events;
-  for (const text::AnswerDelta& delta : step.deltas)
-    events += Event(choice, step, &delta, &delta == &step.deltas.back());
+  // The role comes alone, as clients expect it.
+  if (begun_.insert(choice.index()).second) {
+    ordered_json chunk = Chunk(choice, {{"role", "assistant"}, {"content", ""}}, nullptr);
+    if (request_.return_token_ids)
+      chunk["prompt_token_ids"] = context_.prompts[static_cast<size_t>(choice.prompt_index())];
+    events = SseEvent(chunk);
+  }
+  if (step.deltas.empty()) return events + SseEvent(Chunk(choice, ordered_json::object(), &step));
+  for (const text::AnswerDelta& delta : step.deltas) {
+    ordered_json object = ordered_json::object();
+    AddDelta(delta, object);
+    events += SseEvent(Chunk(choice, std::move(object), &delta == &step.deltas.back() ? &step : nullptr));
+  }
   return events;
 }
 
-std::string ChatWriter::Event(const Choice& choice, const ChoiceStep& step, const text::AnswerDelta* delta,
-                              bool last) {
-  const bool first = begun_.insert(choice.index()).second;
-  ordered_json object = ordered_json::object();
-  if (first) object["role"] = "assistant";
-  if (delta != nullptr) {
-    AddDelta(*delta, object);
-  } else if (first) {
-    object["content"] = "";
+ordered_json ChatWriter::Chunk(const Choice& choice, ordered_json delta, const ChoiceStep* ended) const {
+  ordered_json json = {{"index", choice.index()},
+                       {"delta", std::move(delta)},
+                       {"logprobs", nullptr},
+                       {"finish_reason", nullptr}};
+  if (ended != nullptr) {
+    if (request_.sampling.logprobs)
+      json["logprobs"] =
+          ChatLogprobs(ended->logprobs, ended->parts, context_.tokenizer, request_.tokens_as_ids);
+    json["finish_reason"] = FinishReasonOf(choice);
+    if (choice.done()) json["stop_reason"] = StopReasonOf(choice);
+    if (request_.return_token_ids) json["token_ids"] = ended->tokens;
   }
-  ordered_json json = {{"index", choice.index()}, {"delta", object}, {"logprobs", nullptr}};
-  // All that the step's tokens have goes with its last event.
-  if (request_.sampling.logprobs && last) json["logprobs"] = ChatLogprobs(step.logprobs, context_.tokenizer);
-  json["finish_reason"] = last ? FinishReasonOf(choice) : ordered_json(nullptr);
-  if (last && choice.done()) json["stop_reason"] = StopReasonOf(choice);
-  if (request_.return_token_ids && last) json["token_ids"] = step.tokens;
   ordered_json chunk = Base(context_, "chat.completion.chunk");
-  if (first && request_.return_token_ids)
-    chunk["prompt_token_ids"] = context_.prompts[static_cast<size_t>(choice.prompt_index())];
   chunk["choices"] = ordered_json::array({json});
   AddStreamUsage(request_, choice, true, chunk);
-  return SseEvent(chunk);
+  return chunk;
 }
 
 std::string ChatWriter::End(const Choices& choices) {
@@ -146,7 +156,9 @@ std::string ChatWriter::Whole(const Choices& choices) {
   for (size_t i = 0; i < choices.size(); ++i) {
     const Choice& choice = *choices[i];
     ordered_json json = {{"index", i}, {"message", Message(choice.answer())}, {"logprobs", nullptr}};
-    if (request_.sampling.logprobs) json["logprobs"] = ChatLogprobs(choice.logprobs(), context_.tokenizer);
+    if (request_.sampling.logprobs)
+      json["logprobs"] =
+          ChatLogprobs(choice.logprobs(), choice.parts(), context_.tokenizer, request_.tokens_as_ids);
     json["finish_reason"] = FinishReasonOf(choice);
     json["stop_reason"] = StopReasonOf(choice);
     if (request_.return_token_ids) json["token_ids"] = choice.tokens();
@@ -166,7 +178,8 @@ ordered_json TextWriter::ChoiceJson(const Choice& choice, const std::string& tex
                                     const std::vector<TokenId>& tokens,
                                     const std::vector<execution::TokenLogprobs>& logprobs, int& offset) {
   ordered_json json = {{"index", choice.index()}, {"text", text}, {"logprobs", nullptr}};
-  if (request_.sampling.logprobs) json["logprobs"] = TextLogprobs(logprobs, context_.tokenizer, offset);
+  if (request_.sampling.logprobs)
+    json["logprobs"] = TextLogprobs(logprobs, context_.tokenizer, request_.tokens_as_ids, offset);
   json["finish_reason"] = FinishReasonOf(choice);
   if (choice.done()) json["stop_reason"] = StopReasonOf(choice);
   if (request_.return_token_ids) json["token_ids"] = tokens;

@@ -21,7 +21,9 @@ class ChatWriter final : public AnswerWriter {
   std::string Whole(const Choices& choices) override;
 
  private:
-  std::string Event(const Choice& choice, const ChoiceStep& step, const text::AnswerDelta* delta, bool last);
+  /// `ended`: the step that this is the last chunk of, which has what goes with its tokens; null: more come.
+  nlohmann::ordered_json Chunk(const Choice& choice, nlohmann::ordered_json delta,
+                               const ChoiceStep* ended) const;
 
   const GenerationRequest request_;
   const AnswerContext context_;

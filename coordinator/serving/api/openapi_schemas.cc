@@ -13,13 +13,19 @@ constexpr char kShared[] = R"json({
   "Sampling": {"type": "object", "properties": {
     "temperature": {"type": "number", "minimum": 0, "maximum": 2},
     "top_p": {"type": "number", "minimum": 0, "maximum": 1}, "top_k": {"type": "integer", "minimum": -1},
-    "min_p": {"type": "number", "minimum": 0, "maximum": 1}, "seed": {"type": ["integer", "null"]},
+    "min_p": {"type": "number", "minimum": 0, "maximum": 1},
+    "seed": {"type": ["integer", "null"], "minimum": -9223372036854775808, "maximum": 9223372036854775807},
     "frequency_penalty": {"type": "number"}, "presence_penalty": {"type": "number"},
     "repetition_penalty": {"type": "number"}, "logit_bias": {"type": ["object", "null"]},
     "allowed_token_ids": {"type": ["array", "null"], "items": {"type": "integer"}},
     "min_tokens": {"type": "integer"}, "ignore_eos": {"type": "boolean"},
     "stop": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
     "stop_token_ids": {"type": ["array", "null"], "items": {"type": "integer"}},
+    "stop_regex": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+    "bad_words": {"type": ["array", "null"], "items": {"type": "string"}},
+    "thinking_token_budget": {"type": ["integer", "null"], "minimum": -1},
+    "truncate_prompt_tokens": {"type": ["integer", "null"], "minimum": -1},
+    "truncation_side": {"enum": ["left", "right", null]},
     "skip_special_tokens": {"type": "boolean"}, "n": {"type": "integer", "minimum": 1}}},
   "Usage": {"type": "object", "required": ["prompt_tokens", "completion_tokens", "total_tokens"], "properties": {
     "prompt_tokens": {"type": "integer"}, "completion_tokens": {"type": "integer"},
@@ -50,10 +56,16 @@ constexpr char kOpenAi[] = R"json({
     "max_tokens": {"type": ["integer", "null"]}, "max_completion_tokens": {"type": ["integer", "null"]},
     "response_format": {"type": ["object", "null"]}, "logprobs": {"type": ["boolean", "null"]},
     "top_logprobs": {"type": ["integer", "null"]}, "reasoning_effort": {"type": ["string", "null"]},
+    "thinking": {"type": ["object", "null"]}, "enable_thinking": {"type": ["boolean", "null"]},
+    "chat_template_kwargs": {"type": ["object", "null"]}, "timeout": {"type": ["number", "null"]},
+    "grammar": {"type": ["string", "null"]}, "documents": {"type": ["array", "null"]},
+    "continue_final_message": {"type": ["boolean", "null"]}, "echo": {"type": ["boolean", "null"]},
+    "return_tokens_as_token_ids": {"type": ["boolean", "null"]},
     "stream": {"type": ["boolean", "null"]}, "stream_options": {"type": ["object", "null"]}}},
   "ChatCompletion": {"type": "object", "required": ["id", "object", "created", "model", "choices", "usage"],
     "properties": {"id": {"type": "string"}, "object": {"const": "chat.completion"},
-    "created": {"type": "integer"}, "model": {"type": "string"}, "choices": {"type": "array", "items": {
+    "created": {"type": "integer"}, "model": {"type": "string"}, "system_fingerprint": {"type": "string"},
+    "choices": {"type": "array", "items": {
       "type": "object", "required": ["index", "message", "finish_reason"], "properties": {
         "index": {"type": "integer"}, "message": {"type": "object"}, "logprobs": {"type": ["object", "null"]},
         "finish_reason": {"enum": ["stop", "length", "tool_calls", "abort"]}}}},
@@ -64,6 +76,7 @@ constexpr char kOpenAi[] = R"json({
     "required": ["prompt"], "properties": {"model": {"type": "string"},
     "prompt": {"type": ["string", "array"]}, "max_tokens": {"type": ["integer", "null"]},
     "echo": {"type": ["boolean", "null"]}, "logprobs": {"type": ["integer", "null"]},
+    "grammar": {"type": ["string", "null"]}, "return_tokens_as_token_ids": {"type": ["boolean", "null"]},
     "best_of": {"type": ["integer", "null"]}, "stream": {"type": ["boolean", "null"]}}},
   "TextCompletion": {"type": "object", "required": ["id", "object", "choices"], "properties": {
     "object": {"const": "text_completion"}, "choices": {"type": "array"},
@@ -103,7 +116,7 @@ constexpr char kAnthropic[] = R"json({
     "system": {"type": ["string", "array"]}, "stop_sequences": {"type": "array", "items": {"type": "string"}},
     "temperature": {"type": "number"}, "top_p": {"type": "number"}, "top_k": {"type": "integer"},
     "tools": {"type": "array"}, "tool_choice": {"type": "object"}, "thinking": {"type": "object"},
-    "stream": {"type": "boolean"}}},
+    "output_config": {"type": "object"}, "output_format": {"type": "object"}, "stream": {"type": "boolean"}}},
   "Message": {"type": "object", "required": ["id", "type", "role", "model", "content", "stop_reason", "usage"],
     "properties": {"id": {"type": "string"}, "type": {"const": "message"}, "role": {"const": "assistant"},
     "content": {"type": "array", "items": {"type": "object", "required": ["type"], "properties": {
@@ -144,6 +157,7 @@ const std::vector<RouteSchemas>& DescribedRoutes() {
       {"POST", "/v1/chat/completions", "ChatRequest", "ChatCompletion", "ChatChunk"},
       {"POST", "/v1/completions", "TextRequest", "TextCompletion", "TextCompletion"},
       {"POST", "/v1/responses", "ResponseRequest", "Response", "ResponseEvent"},
+      {"POST", "/v1/responses/input_tokens", "ResponseRequest", "TokenCount", nullptr},
       {"GET", "/v1/responses/{}", nullptr, "Response", nullptr},
       {"DELETE", "/v1/responses/{}", nullptr, "DeletedResponse", nullptr},
       {"POST", "/v1/responses/{}/cancel", nullptr, "Response", nullptr},
@@ -158,7 +172,8 @@ const std::vector<RouteSchemas>& DescribedRoutes() {
       {"POST", "/tokenize", "TokenizeRequest", "Tokens", nullptr},
       {"POST", "/v1/tokenize", "TokenizeRequest", "Tokens", nullptr},
       {"POST", "/detokenize", "DetokenizeRequest", "Text", nullptr},
-      {"POST", "/v1/detokenize", "DetokenizeRequest", "Text", nullptr}};
+      {"POST", "/v1/detokenize", "DetokenizeRequest", "Text", nullptr},
+      {"POST", "/apply-template", "TokenizeRequest", "Text", nullptr}};
   return routes;
 }
 

@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/json/json_reader.h"
-#include "coordinator/serving/api/answer_constraint.h"
+#include "coordinator/serving/api/api_limits.h"
+#include "coordinator/serving/api/bounded_answer.h"
 #include "coordinator/serving/api/chat_prompt.h"
 #include "coordinator/serving/api/json_fields.h"
+#include "coordinator/serving/api/refused_fields.h"
 #include "coordinator/serving/api/sampling_fields.h"
 
 namespace numoe::serving {
@@ -17,60 +20,57 @@ namespace {
 using nlohmann::ordered_json;
 using TokenIds = std::vector<TokenId>;
 
-// What is locked is set, so that readers find it; a request that wants something else is told.
-std::optional<net::ApiError> ApplyLocks(const ApiDeps& deps, ordered_json& body) {
-  const bool nested = body.contains("sampling_params") && body["sampling_params"].is_object();
-  ordered_json& fields = nested ? body["sampling_params"] : body;
-  for (const auto& [name, value] : deps.locked) {
-    const auto given = fields.find(name);
-    if (given != fields.end() && !given->is_null() && *given != value) {
-      return net::BadRequest(name, fmt::format("'{}': this server has it locked at {}, found {}", name, value,
-                                               JsonFields::Short(*given)));
-    }
-    fields[name] = SamplingNumber(value);
-  }
-  return std::nullopt;
-}
-
-std::optional<net::ApiError> CheckLength(const std::string& found, int64_t tokens, const char* param,
-                                         const ApiDeps& deps) {
-  if (tokens < deps.max_model_len) return std::nullopt;
-  net::ApiError error = net::BadRequest(
-      param, fmt::format("the prompt has {}, but the context length is {}", found, deps.max_model_len));
-  error.code = "context_length_exceeded";
-  return error;
-}
-
 // Megabytes take seconds to become tokens; by their bytes alone they may be too many already.
-std::optional<net::ApiError> CheckLength(size_t text_bytes, const char* param, const ApiDeps& deps) {
+std::optional<net::ApiError> CheckLength(const GenerationRequest& request, size_t text_bytes,
+                                         const ApiDeps& deps) {
   const auto fewest = static_cast<int64_t>(deps.tokenizer.FewestTokens(text_bytes));
-  return CheckLength(fmt::format("at least {} tokens", fewest), fewest, param, deps);
+  const int64_t contexts = request.truncation.tokens != 0 ? limits::kTruncationFactorMax : 1;
+  if (fewest < contexts * deps.max_model_len) return std::nullopt;
+  net::ApiError error = PromptTooLong(request, fewest, deps);
+  error.message += " (It was not tokenised: by its bytes alone it has so many tokens at least.)";
+  return error;
 }
 
 std::variant<TokenIds, net::ApiError> TokeniseConversation(const GenerationRequest& request,
                                                            const ApiDeps& deps) {
-  if (deps.chat_template == nullptr)
-    return net::BadRequest("messages", "this model has no chat template; use /v1/completions");
-  const auto segments = RenderChat(*deps.chat_template, *request.conversation, deps.output_format.tools,
-                                   deps.tokenizer.role_tokens());
-  if (!segments.ok()) {
-    return net::BadRequest("messages", "the chat template refuses this conversation: " +
-                                           std::string(segments.status().message()));
-  }
-  size_t bytes = 0;
-  for (const TextSegment& segment : *segments) bytes += segment.text.size();
-  if (auto error = CheckLength(bytes, "messages", deps)) return *std::move(error);
-  return deps.tokenizer.EncodeSegments(*segments);
+  const auto segments = RenderConversation(request, deps);
+  if (const auto* error = std::get_if<net::ApiError>(&segments)) return *error;
+  return deps.tokenizer.EncodeSegments(std::get<std::vector<TextSegment>>(segments));
 }
 
-std::optional<net::ApiError> CheckPrompt(const TokenIds& ids, const char* param, const ApiDeps& deps) {
+std::optional<net::ApiError> CheckPrompt(const GenerationRequest& request, const TokenIds& ids,
+                                         const ApiDeps& deps) {
+  const std::string& param = request.prompt_param;
   for (const TokenId id : ids) {
     if (id < deps.tokenizer.VocabSize()) continue;
     return net::BadRequest(
         param, fmt::format("token id {} is outside the vocabulary of {}", id, deps.tokenizer.VocabSize()));
   }
   if (ids.empty()) return net::BadRequest(param, "the prompt is empty");
-  return CheckLength(fmt::format("{} tokens", ids.size()), static_cast<int64_t>(ids.size()), param, deps);
+  const auto tokens = static_cast<int64_t>(ids.size());
+  if (tokens >= deps.max_model_len) return PromptTooLong(request, tokens, deps);
+  return std::nullopt;
+}
+
+std::optional<net::ApiError> Truncate(const GenerationRequest& request, const ApiDeps& deps,
+                                      std::vector<TokenIds>& prompts) {
+  int64_t most = request.truncation.tokens;
+  if (most == 0) return std::nullopt;
+  if (most < 0) most = deps.max_model_len - std::max(1, request.sampling.max_tokens.value_or(1));
+  if (most < 1 || most > deps.max_model_len) {
+    return net::BadRequest(
+        "truncate_prompt_tokens",
+        fmt::format(
+            "'truncate_prompt_tokens': expected a prompt of 1 to {} tokens, the context length, beside "
+            "max_tokens where it is -1, found one of {}",
+            deps.max_model_len, most));
+  }
+  for (TokenIds& ids : prompts) {
+    if (static_cast<int64_t>(ids.size()) <= most) continue;
+    request.truncation.keep_first ? ids.erase(ids.begin() + most, ids.end())
+                                  : ids.erase(ids.begin(), ids.end() - most);
+  }
+  return std::nullopt;
 }
 
 // What the first token must be and what it may be can be compared at once; later ones' cannot.
@@ -92,12 +92,16 @@ std::optional<net::ApiError> CheckFirstToken(execution::TokenConstraint& constra
 std::optional<net::ApiError> Constrain(Prepared& prepared, const ApiDeps& deps) {
   static const text::OutputFormat raw;
   const bool chat = prepared.request.conversation.has_value();
+  const auto words = ForbidWords(prepared.request, deps.grammars);
   for (const TokenIds& prompt : prepared.prompts) {
     const std::optional<text::Mark> mark =
         chat ? text::PromptMark(deps.output_format, deps.tokenizer, prompt) : std::optional<text::Mark>();
     for (int i = 0; i < prepared.request.best_of; ++i) {
-      auto constraint = ConstrainAnswer(
-          prepared.request, {.format = chat ? deps.output_format : raw, .prompt_mark = mark}, deps.grammars);
+      const AnswerOutline outline{.format = chat ? deps.output_format : raw, .prompt_mark = mark};
+      auto constraint = ConstrainAnswer(prepared.request, outline, deps.grammars);
+      if (auto* error = std::get_if<net::ApiError>(&constraint)) return std::move(*error);
+      constraint = BoundAnswer(std::get<0>(std::move(constraint)), prepared.request, outline, words,
+                               *deps.grammars.vocabulary());
       if (auto* error = std::get_if<net::ApiError>(&constraint)) return std::move(*error);
       prepared.constraints.push_back(std::get<0>(std::move(constraint)));
       const std::vector<TokenId>& allowed = prepared.request.sampling.allowed_token_ids;
@@ -118,12 +122,52 @@ std::variant<ordered_json, net::ApiError> ReadBody(std::string_view body) {
 }
 
 std::optional<net::ApiError> CheckModel(const GenerationRequest& request, const ApiDeps& deps) {
-  if (request.model.empty() || request.model == deps.model_name) return std::nullopt;
+  const std::vector<std::string>& names = deps.model_names;
+  if (request.model.empty() || std::find(names.begin(), names.end(), request.model) != names.end())
+    return std::nullopt;
   return net::ApiError{
       .http_status = 404,
-      .message = fmt::format("no such model: {}; this server has {}", request.model, deps.model_name),
+      .message = fmt::format("no such model: {}; this server has {}", request.model, fmt::join(names, ", ")),
       .param = "model",
       .code = "model_not_found"};
+}
+
+std::variant<std::vector<TextSegment>, net::ApiError> RenderConversation(const GenerationRequest& request,
+                                                                         const ApiDeps& deps) {
+  NUMOE_CHECK(request.conversation.has_value());
+  if (deps.chat_template == nullptr)
+    return net::BadRequest(request.prompt_param, "this model has no chat template; use /v1/completions");
+  if (request.conversation->has_documents &&
+      deps.chat_template->source().find("documents") == std::string::npos) {
+    return net::BadRequest("documents",
+                           "'documents': this model's chat template has no place for them; write what they "
+                           "say into a message instead");
+  }
+  auto segments = RenderChat(*deps.chat_template, *request.conversation, deps.output_format.tools,
+                             deps.tokenizer.role_tokens());
+  if (!segments.ok()) {
+    return net::BadRequest(request.prompt_param, "the chat template refuses this conversation: " +
+                                                     std::string(segments.status().message()));
+  }
+  size_t bytes = 0;
+  for (const TextSegment& segment : *segments) bytes += segment.text.size();
+  if (auto error = CheckLength(request, bytes, deps)) return *std::move(error);
+  return *std::move(segments);
+}
+
+net::ApiError PromptTooLong(const GenerationRequest& request, int64_t tokens, const ApiDeps& deps) {
+  const int64_t answer = request.sampling.max_tokens.value_or(1);
+  const char* const prompt = request.prompt_param == "messages" ? "messages" : "prompt";
+  net::ApiError error = net::BadRequest(
+      request.prompt_param,
+      request.errors == net::ErrorShape::kAnthropic
+          ? fmt::format("prompt is too long: {} tokens > {} maximum", tokens, deps.max_model_len - 1)
+          : fmt::format(
+                "This model's maximum context length is {} tokens. However, you requested {} tokens ({} "
+                "in the {}, {} in the completion). Please reduce the length of the {} or completion.",
+                deps.max_model_len, tokens + answer, tokens, prompt, answer, prompt));
+  error.code = "context_length_exceeded";
+  return error;
 }
 
 std::variant<std::vector<TokenIds>, net::ApiError> TokenisePrompts(const GenerationRequest& request,
@@ -135,12 +179,13 @@ std::variant<std::vector<TokenIds>, net::ApiError> TokenisePrompts(const Generat
     prompts.push_back(std::get<TokenIds>(std::move(ids)));
   }
   for (const Prompt& prompt : request.prompts) {
-    if (auto error = CheckLength(prompt.text.size(), "prompt", deps)) return *std::move(error);
+    if (auto error = CheckLength(request, prompt.text.size(), deps)) return *std::move(error);
     prompts.push_back(prompt.tokens.empty() ? deps.tokenizer.Encode(prompt.text, text::Specials::kAsText)
                                             : prompt.tokens);
   }
+  if (auto error = Truncate(request, deps, prompts)) return *std::move(error);
   for (const TokenIds& ids : prompts) {
-    if (auto error = CheckPrompt(ids, request.conversation ? "messages" : "prompt", deps)) return *error;
+    if (auto error = CheckPrompt(request, ids, deps)) return *error;
   }
   return prompts;
 }
@@ -150,7 +195,8 @@ std::variant<Prepared, net::ApiError> Prepare(std::string_view body, const Reque
   auto json = ReadBody(body);
   if (const auto* error = std::get_if<net::ApiError>(&json)) return *error;
   auto& root = std::get<ordered_json>(json);
-  if (auto error = ApplyLocks(deps, root)) return *error;
+  if (auto error = FindRefusedField(root)) return *error;
+  if (auto error = ApplySamplingLocks(deps.locked, deps.defaults, root)) return *error;
   auto request = read(root, deps.defaults);
   if (const auto* error = std::get_if<net::ApiError>(&request)) return *error;
   Prepared prepared{

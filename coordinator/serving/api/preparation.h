@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/base/text_segment.h"
 #include "coordinator/execution/sampling/token_constraint.h"
 #include "coordinator/net/http/api_error.h"
 #include "coordinator/serving/api/api_deps.h"
@@ -33,6 +34,12 @@ std::variant<Prepared, net::ApiError> Prepare(std::string_view body, const Reque
                                               const ApiDeps& deps);
 /// 404 if the request names a model that is not served.
 std::optional<net::ApiError> CheckModel(const GenerationRequest& request, const ApiDeps& deps);
+/// 400: the prompt leaves no room for an answer, in the words that clients know it by and then shorten the
+/// conversation: OpenAI's (LiteLLM, LangChain and agents look for them in the text), or Anthropic's.
+net::ApiError PromptTooLong(const GenerationRequest& request, int64_t tokens, const ApiDeps& deps);
+/// The text of the request's conversation as the template renders it.
+std::variant<std::vector<TextSegment>, net::ApiError> RenderConversation(const GenerationRequest& request,
+                                                                         const ApiDeps& deps);
 /// The prompts as the model sees them: rendered and tokenised, each within the context.
 std::variant<std::vector<std::vector<TokenId>>, net::ApiError> TokenisePrompts(
     const GenerationRequest& request, const ApiDeps& deps);

@@ -24,21 +24,22 @@ void ReplyHealth(const std::shared_ptr<net::Exchange>& exchange, const HealthRep
 void AddProbeRoutes(net::UrlTable& urls, Metrics& metrics, const std::function<HealthReport()>& health,
                     const std::function<HealthReport()>& live) {
   const auto add = [&](const char* path, const char* summary,
-                       std::function<void(std::shared_ptr<net::Exchange>)> handle) {
+                       std::function<void(std::shared_ptr<net::Exchange>)> handle,
+                       const char* method = "GET") {
     urls.Add(
-        {.method = "GET", .pattern = path, .summary = summary, .handle = std::move(handle), .open = true});
+        {.method = method, .pattern = path, .summary = summary, .handle = std::move(handle), .open = true});
   };
   const auto tell = [health](const std::shared_ptr<net::Exchange>& e) { ReplyHealth(e, health()); };
   add("/health", "Whether requests are served, and if not, why", tell);
-  add("/ping", "The same, as SageMaker asks", tell);
+  for (const char* method : {"GET", "POST"}) add("/ping", "The same, as SageMaker asks", tell, method);
   add("/live", "Whether the process can go on by itself; if not, it wants a restart",
       [live](const std::shared_ptr<net::Exchange>& e) { Reply(e, live(), "alive"); });
   add("/version", "The program's version", [](const std::shared_ptr<net::Exchange>& e) {
     e->Reply({.body = DumpJson(ordered_json{{"version", Version()}})});
   });
-  add("/metrics", "Prometheus text",
+  add("/metrics", "Prometheus text, or OpenMetrics",
       [text = std::make_shared<net::MetricsText>(metrics)](const std::shared_ptr<net::Exchange>& e) {
-        e->Reply({.body = text->Get(), .type = "text/plain; version=0.0.4; charset=utf-8"});
+        e->Reply(text->ReplyTo(e->request()));
       });
 }
 

@@ -17,15 +17,17 @@ int64_t UnixNanoseconds() {
 
 }  // namespace
 
-std::unique_ptr<RequestTrace> RequestTrace::Begin(Tracer* tracer, const net::HttpRequest& request) {
+std::unique_ptr<RequestTrace> RequestTrace::Begin(Tracer* tracer, Metrics& metrics,
+                                                  const net::HttpRequest& request) {
   if (tracer == nullptr) return nullptr;
   std::optional<TraceContext> context = tracer->Begin(request.Header("traceparent"));
   if (!context) return nullptr;
-  return std::unique_ptr<RequestTrace>(new RequestTrace(*tracer, *std::move(context), request));
+  return std::unique_ptr<RequestTrace>(new RequestTrace(*tracer, metrics, *std::move(context), request));
 }
 
-RequestTrace::RequestTrace(Tracer& tracer, TraceContext context, const net::HttpRequest& request)
-    : tracer_(tracer), begin_(Clock::now()) {
+RequestTrace::RequestTrace(Tracer& tracer, Metrics& metrics, TraceContext context,
+                           const net::HttpRequest& request)
+    : tracer_(tracer), metrics_(metrics), begin_(Clock::now()) {
   root_ = {.trace_id = std::move(context.trace_id),
            .span_id = NewSpanId(),
            .parent_id = std::move(context.parent_id),
@@ -107,6 +109,16 @@ void RequestTrace::AddParts(size_t choice, const ChoiceTimes& times, Clock::time
   out.push_back(Part("decode", choice, *times.first_token, *times.last_token));
 }
 
+// What the engine counted, as far as can be seen from here.
+void RequestTrace::AddExemplars(const ChoiceTimes& times) const {
+  if (!times.first_token) return;
+  const auto seconds = [&](Clock::time_point until) {
+    return std::chrono::duration<double>(until - times.submitted).count();
+  };
+  metrics_.AddExemplar(HistogramId::kTimeToFirstToken, seconds(*times.first_token), root_.trace_id);
+  metrics_.AddExemplar(HistogramId::kRequestDuration, seconds(*times.last_token), root_.trace_id);
+}
+
 void RequestTrace::End(int http_status, const std::string& error, const Choices& choices) {
   if (over_) return;
   over_ = true;
@@ -126,6 +138,7 @@ void RequestTrace::End(int http_status, const std::string& error, const Choices&
     a.emplace_back("gen_ai.response.finish_reasons", std::move(reasons));
   }
   root_.error = error;
+  for (const ChoiceTimes& times : choices_) AddExemplars(times);
   std::vector<Span> spans;
   for (size_t choice = 0; choice < choices_.size(); ++choice) AddParts(choice, choices_[choice], now, spans);
   spans.insert(spans.begin(), std::move(root_));

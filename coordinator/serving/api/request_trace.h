@@ -2,8 +2,8 @@
 //
 // One span for the request, and below it for each choice: queue (until the engine takes it up), prefill
 // (until its first token) and decode. What is asked and answered is in none of them, only sizes, parameters
-// and times. Lives on the connection's executor, as its GenerationTask; without End it ended with nobody to
-// answer.
+// and times. Histograms of the metrics get its trace as an exemplar. Lives on the connection's executor, as
+// its GenerationTask; without End it ended with nobody to answer.
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "common/observe/metrics.h"
 #include "coordinator/net/http/exchange.h"
 #include "coordinator/serving/api/answer_writer.h"
 #include "coordinator/serving/api/generation_request.h"
@@ -22,7 +23,8 @@ namespace numoe::serving {
 class RequestTrace {
  public:
   /// Null: there is no tracer, or the request is not recorded.
-  static std::unique_ptr<RequestTrace> Begin(Tracer* tracer, const net::HttpRequest& request);
+  static std::unique_ptr<RequestTrace> Begin(Tracer* tracer, Metrics& metrics,
+                                             const net::HttpRequest& request);
   RequestTrace(const RequestTrace&) = delete;
   RequestTrace& operator=(const RequestTrace&) = delete;
   ~RequestTrace();
@@ -41,12 +43,15 @@ class RequestTrace {
     std::optional<Clock::time_point> admitted, first_token, last_token;
   };
 
-  RequestTrace(Tracer& tracer, TraceContext context, const net::HttpRequest& request);
+  RequestTrace(Tracer& tracer, Metrics& metrics, TraceContext context, const net::HttpRequest& request);
   int64_t Nanoseconds(Clock::time_point time) const;
   Span Part(const char* name, size_t choice, Clock::time_point begin, Clock::time_point end) const;
   void AddParts(size_t choice, const ChoiceTimes& times, Clock::time_point end, std::vector<Span>& out) const;
 
+  void AddExemplars(const ChoiceTimes& times) const;
+
   Tracer& tracer_;
+  Metrics& metrics_;
   Span root_;
   const Clock::time_point begin_;
   std::vector<ChoiceTimes> choices_;

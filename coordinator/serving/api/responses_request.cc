@@ -1,11 +1,13 @@
 #include "coordinator/serving/api/responses_request.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "coordinator/serving/api/openai_request.h"
 #include "coordinator/serving/api/sampling_fields.h"
 #include "coordinator/serving/api/structure_fields.h"
+#include "coordinator/serving/api/thinking_fields.h"
 #include "coordinator/text/chat/chat_messages.h"
 
 namespace numoe::serving {
@@ -33,15 +35,21 @@ std::string TextOf(JsonFields& in, const ordered_json& content, const std::strin
     return text;
   }
   for (size_t i = 0; i < content.size(); ++i) {
-    const std::string type = TypeOf(content[i]);
-    const bool known =
-        type == "input_text" || type == "output_text" || type == "text" || type == "reasoning_text";
-    if (!known || !content[i].contains("text") || !content[i]["text"].is_string()) {
-      in.Fail(fmt::format("{}[{}]", where, i),
+    const std::string type = TypeOf(content[i]), place = fmt::format("{}[{}]", where, i);
+    const bool known = type == "input_text" || type == "output_text" || type == "text" ||
+                       type == "reasoning_text" || type == "refusal";
+    if (!known) {
+      in.Fail(content[i].is_object() ? place + ".type" : place,
               "a part with text (this model takes text only), found " + JsonFields::Short(content[i]));
       return "";
     }
-    text += content[i]["text"].get_ref<const std::string&>();
+    // What the model refused in an earlier turn is what it said.
+    const char* const field = type == "refusal" ? "refusal" : "text";
+    if (!content[i].contains(field) || !content[i][field].is_string()) {
+      in.Fail(place + "." + field, "a string, found " + JsonFields::Short(content[i]));
+      return "";
+    }
+    text += content[i][field].get_ref<const std::string&>();
   }
   return text;
 }
@@ -56,8 +64,9 @@ class ItemsReader {
     if (type == "function_call") return AddCall(item, where);
     if (type == "function_call_output") return AddOutput(item, where);
     if (type == "reasoning") return AddReasoning(item, where);
-    in_.Fail(where, "an item of type message, function_call, function_call_output or reasoning, found " +
-                        JsonFields::Short(item));
+    in_.Fail(item.is_object() ? where + ".type" : where,
+             "an item of type message, function_call, function_call_output or reasoning, found " +
+                 JsonFields::Short(item));
   }
 
   ordered_json Take() {
@@ -94,6 +103,7 @@ class ItemsReader {
     for (const char* field : {"call_id", "name", "arguments"}) {
       if (!item.contains(field) || !item[field].is_string()) return in_.Fail(where + "." + field, "a string");
     }
+    calls_.insert(item["call_id"].get<std::string>());
     Turn()["tool_calls"].push_back(
         {{"id", item["call_id"]},
          {"type", "function"},
@@ -102,7 +112,10 @@ class ItemsReader {
 
   void AddOutput(const ordered_json& item, const std::string& where) {
     const std::string id = StringOf(item, "call_id");
-    if (id.empty()) return in_.Fail(where + ".call_id", "the id of a call");
+    if (calls_.count(id) == 0) {
+      return in_.Fail(where + ".call_id", "the id of a function_call before it, found " +
+                                              JsonFields::Short(item.value("call_id", ordered_json())));
+    }
     Flush();
     out_.push_back({{"role", "tool"},
                     {"tool_call_id", id},
@@ -118,7 +131,8 @@ class ItemsReader {
 
   JsonFields& in_;
   ordered_json out_ = ordered_json::array();
-  ordered_json turn_;  // the assistant's; null: none
+  ordered_json turn_;                      // the assistant's; null: none
+  std::unordered_set<std::string> calls_;  // ids
 };
 
 template <size_t kCount>
@@ -135,7 +149,7 @@ ordered_json KnownItem(const ordered_json& item) {
   static constexpr std::string_view kItem[] = {"type",    "id",        "status",           "role",
                                                "content", "summary",   "call_id",          "name",
                                                "output",  "arguments", "encrypted_content"};
-  static constexpr std::string_view kPart[] = {"type", "text", "annotations"};
+  static constexpr std::string_view kPart[] = {"type", "text", "refusal", "annotations"};
   if (!item.is_object()) return item;
   ordered_json known = Known(item, kItem);
   for (const char* parts : {"content", "summary", "output"}) {
@@ -180,20 +194,19 @@ void ReadMessages(JsonFields& in, const ResponsesFields& fields, size_t history,
 void ReadTools(JsonFields& in, Conversation& out) {
   const ordered_json* tools = in.Array("tools");
   if (tools != nullptr) {
-    for (size_t i = 0; i < tools->size(); ++i) {
-      const ordered_json& tool = (*tools)[i];
-      if (TypeOf(tool) != "function" || StringOf(tool, "name").empty())
-        return in.Fail(fmt::format("tools[{}]", i),
-                       "a tool of type function with a name (this server runs no tools of its own), found " +
-                           JsonFields::Short(tool));
-      ordered_json function = tool;
-      function.erase("type");
-      out.tools.push_back({{"type", "function"}, {"function", std::move(function)}});
+    for (const ordered_json& tool : *tools) {
+      ordered_json declared = tool;
+      if (tool.is_object()) {
+        ordered_json function = tool;
+        function.erase("type");
+        declared = {{"type", tool.value("type", ordered_json())}, {"function", std::move(function)}};
+      }
+      out.tools.push_back(std::move(declared));
     }
   }
   bool parallel = true;
   in.Bool("parallel_tool_calls", parallel);
-  ReadCalls(in, in.Get("tool_choice"), parallel, out);
+  ReadCalls(in, {.function = "", .parameters = ".parameters"}, in.Get("tool_choice"), parallel, out);
 }
 
 void ReadUnsupported(JsonFields& in, const GenerationRequest& request, const ResponsesFields& fields) {
@@ -212,21 +225,14 @@ void ReadUnsupported(JsonFields& in, const GenerationRequest& request, const Res
     in.Fail("include", "no log-probabilities: /v1/chat/completions has them");
 }
 
-void ReadReasoning(JsonFields& in, Conversation& out) {
-  if (const ordered_json* kwargs = in.Object("chat_template_kwargs"); kwargs != nullptr)
-    out.template_kwargs = *kwargs;
-  const ordered_json* reasoning = in.Object("reasoning");
-  if (reasoning == nullptr) return;
-  JsonFields inner(*reasoning, "reasoning.");
-  ReadEffort(inner, "effort", out);
-  in.Take(inner);
-}
-
 void ReadText(JsonFields& in, GenerationRequest& out) {
   const ordered_json* text = in.Object("text");
   if (text == nullptr) return;
   const auto format = text->find("format");
-  if (format != text->end() && !format->is_null()) ReadFormat(in, "text.format", *format, out);
+  if (format == text->end() || format->is_null()) return;
+  ReadFormat(in, "text.format", *format, out);
+  if (TypeOf(*format) == "json_schema" && !format->contains("name"))
+    in.Fail("text.format.name", "the schema's name, found nothing");
 }
 
 // All that OpenAI's object has of its request, whether the client sent it or not.
@@ -284,10 +290,11 @@ std::variant<GenerationRequest, net::ApiError> ReadResponsesRequest(const ordere
   }
   const size_t history_items = fields.input.size();
   Conversation& c = out.conversation.emplace();
+  out.prompt_param = "input";
   ReadInput(in, fields);
   ReadMessages(in, fields, history_items, c);
   ReadTools(in, c);
-  ReadReasoning(in, c);
+  ReadThinking(in, out);
   ReadText(in, out);
   ReadUnsupported(in, out, fields);
   if (in.error()) return *in.error();

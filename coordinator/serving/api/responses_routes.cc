@@ -124,11 +124,14 @@ void ResponsesRoutes::Register(net::UrlTable& urls) {
               .handle = [this, answer](std::shared_ptr<net::Exchange> e) { (this->*answer)(e); },
               // Answers in the background fill a key's places: it must still be able to look and to cancel.
               .counted = answer == &ResponsesRoutes::Create,
-              .body_max = answer == &ResponsesRoutes::Create ? limits::kHttpBodyBytesMax
-                                                             : limits::kHttpCommandBytesMax});
+              .body_max = answer == &ResponsesRoutes::Create || answer == &ResponsesRoutes::Count
+                              ? limits::kHttpBodyBytesMax
+                              : limits::kHttpCommandBytesMax});
   };
   add("POST", "/v1/responses", "An answer to items of a conversation, kept for later (OpenAI)",
       &ResponsesRoutes::Create);
+  add("POST", "/v1/responses/input_tokens", "The length of such a request's prompt in tokens",
+      &ResponsesRoutes::Count);
   add("GET", "/v1/responses/{}", "An answer that was kept", &ResponsesRoutes::Get);
   add("DELETE", "/v1/responses/{}", "Forgets an answer", &ResponsesRoutes::Delete);
   add("POST", "/v1/responses/{}/cancel", "Ends an answer that is made in the background",
@@ -247,6 +250,25 @@ ResponsesRoutes::Made ResponsesRoutes::Cancelled(const net::HttpRequest& request
 
 void ResponsesRoutes::Cancel(const std::shared_ptr<net::Exchange>& exchange) {
   ReplyPrepared(exchange, &ResponsesRoutes::Cancelled);
+}
+
+void ResponsesRoutes::Count(const std::shared_ptr<net::Exchange>& exchange) {
+  ReplyPrepared(exchange, &ResponsesRoutes::Counted);
+}
+
+ResponsesRoutes::Made ResponsesRoutes::Counted(const net::HttpRequest& request) {
+  auto json = ReadBody(request.body);
+  if (auto* error = std::get_if<net::ApiError>(&json)) return std::move(*error);
+  ResponsesFields fields;
+  const auto history = [this, owner = OwnerOf(request)](const std::string& id) { return Items(owner, id); };
+  const auto read = ReadResponsesRequest(std::get<ordered_json>(json), deps_.defaults, history, fields);
+  if (const auto* error = std::get_if<net::ApiError>(&read)) return *error;
+  const auto& asked = std::get<GenerationRequest>(read);
+  if (auto error = CheckModel(asked, deps_)) return *std::move(error);
+  const auto prompts = TokenisePrompts(asked, deps_);
+  if (const auto* error = std::get_if<net::ApiError>(&prompts)) return *error;
+  return ordered_json{{"object", "response.input_tokens"},
+                      {"input_tokens", std::get<0>(prompts).at(0).size()}};
 }
 
 void ResponsesRoutes::Input(const std::shared_ptr<net::Exchange>& exchange) {

@@ -46,9 +46,11 @@ class ResponsesRoutes {
   void Delete(const std::shared_ptr<net::Exchange>& exchange);
   void Cancel(const std::shared_ptr<net::Exchange>& exchange);
   void Input(const std::shared_ptr<net::Exchange>& exchange);
+  void Count(const std::shared_ptr<net::Exchange>& exchange);
 
   Made Cancelled(const net::HttpRequest& request);
   Made InputPage(const net::HttpRequest& request);
+  Made Counted(const net::HttpRequest& request);
   void ReplyPrepared(const std::shared_ptr<net::Exchange>& exchange,
                      Made (ResponsesRoutes::*make)(const net::HttpRequest& request));
   /// `accepted` is given the response that is answered at once; null: it is not made in the background.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <utility>
 
 #include "coordinator/serving/api/api_limits.h"
+#include "coordinator/serving/api/promise_fields.h"
 
 namespace numoe::serving {
 namespace {
@@ -55,29 +55,28 @@ void ReadTokenSet(JsonFields& in, const char* name, std::vector<TokenId>& out) {
   out.shrink_to_fit();
 }
 
+// Of 64 bits, as OpenAI, vLLM and SGLang take them.
 void ReadSeed(JsonFields& in, engine::SamplingParams& out) {
   for (const char* name : {"seed", "sampling_seed"}) {
-    if (in.Get(name) == nullptr) continue;
-    int64_t seed = 0;
-    in.Number(name, -9.2e18, 9.2e18, seed);
-    out.seed = static_cast<uint64_t>(seed);
+    const ordered_json* value = in.Get(name);
+    if (value == nullptr) continue;
+    const std::optional<int64_t> seed = JsonFields::ReadInteger(*value);
+    if (!seed) {
+      return in.Fail(name, fmt::format("an integer from {} to {}, found {}", INT64_MIN, INT64_MAX,
+                                       JsonFields::Short(*value)));
+    }
+    out.seed = static_cast<uint64_t>(*seed);
   }
 }
 
 }  // namespace
-
-ordered_json SamplingNumber(double value) {
-  constexpr double kExact = 1ll << 53;
-  if (std::nearbyint(value) == value && std::abs(value) <= kExact) return static_cast<int64_t>(value);
-  return value;
-}
 
 absl::Status CheckSamplingValue(const std::string& name, double value) {
   if (std::find(std::begin(kNumbers), std::end(kNumbers), name) == std::end(kNumbers)) {
     return absl::InvalidArgumentError(fmt::format("no sampling parameter is named \"{}\": expected one of {}",
                                                   name, fmt::join(kNumbers, ", ")));
   }
-  const ordered_json fields = {{name, SamplingNumber(value)}};
+  const ordered_json fields = {{name, value}};
   JsonFields in(fields);
   GenerationRequest request;
   ReadSampling(in, request);
@@ -137,6 +136,7 @@ void ReadSampling(JsonFields& in, GenerationRequest& out) {
   if (out.best_of < out.n && in.Get("n") != nullptr && out.best_of != 1)
     in.Fail("best_of", fmt::format("at least n, which is {}, found {}", out.n, out.best_of));
   out.best_of = std::max(out.best_of, out.n);
+  ReadPromises(in, out);
 }
 
 }  // namespace numoe::serving

@@ -2,8 +2,8 @@
 //
 // temperature, top_p, top_k, min_p, seed (SGLang: sampling_seed), the penalties, logit_bias, min_tokens
 // (SGLang: min_new_tokens), ignore_eos, stop, stop_token_ids, allowed_token_ids, include_stop_str_in_output
-// (SGLang: no_stop_trim), skip_special_tokens, n, best_of. The number of tokens has a name of its own in each
-// dialect. Pure functions.
+// (SGLang: no_stop_trim), skip_special_tokens, n, best_of, and those of promise_fields.h. The number of
+// tokens has a name of its own in each dialect. Pure functions.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,5 @@ void ReadSampling(JsonFields& in, GenerationRequest& out);
 std::optional<net::ApiError> CheckTokenIds(const engine::SamplingParams& sampling, int vocab_size);
 /// Whether a server may lock the parameter of this name at this number. INVALID_ARGUMENT says what there is.
 absl::Status CheckSamplingValue(const std::string& name, double value);
-/// A number as clients write it: whole ones without a point, which counts do not take.
-nlohmann::ordered_json SamplingNumber(double value);
 
 }  // namespace numoe::serving

@@ -39,8 +39,8 @@ ordered_json InternalStates(const engine::EngineStats& stats) {
           {"prefix_hit_tokens", stats.prefix_hit_tokens}};
 }
 
-ordered_json ModelJson(const ApiDeps& deps) {
-  return {{"id", deps.model_name},
+ordered_json ModelJson(const std::string& name, const ApiDeps& deps) {
+  return {{"id", name},
           {"object", "model"},
           {"created", 0},
           {"owned_by", "numoe"},
@@ -121,17 +121,15 @@ void StateRoutes::HealthGenerate(const std::shared_ptr<net::Exchange>& exchange)
 }
 
 void StateRoutes::Models(const std::shared_ptr<net::Exchange>& exchange) {
-  ReplyJson(exchange, {{"object", "list"}, {"data", ordered_json::array({ModelJson(deps_)})}});
+  ordered_json models = ordered_json::array();
+  for (const std::string& name : deps_.model_names) models.push_back(ModelJson(name, deps_));
+  ReplyJson(exchange, {{"object", "list"}, {"data", std::move(models)}});
 }
 
 void StateRoutes::OneModel(const std::shared_ptr<net::Exchange>& exchange) {
   const std::string& name = exchange->request().captures[0];
-  if (name == deps_.model_name) return ReplyJson(exchange, ModelJson(deps_));
-  exchange->ReplyError(
-      {.http_status = 404,
-       .message = fmt::format("no such model: {}; this server has {}", name, deps_.model_name),
-       .param = "model",
-       .code = "model_not_found"});
+  if (auto error = CheckModel({.model = name}, deps_)) return exchange->ReplyError(*error);
+  ReplyJson(exchange, ModelJson(name, deps_));
 }
 
 void StateRoutes::ModelInfo(const std::shared_ptr<net::Exchange>& exchange) {
@@ -144,7 +142,7 @@ void StateRoutes::ModelInfo(const std::shared_ptr<net::Exchange>& exchange) {
 void StateRoutes::ServerInfo(const std::shared_ptr<net::Exchange>& exchange) {
   ordered_json info = deps_.server_info;
   info["version"] = Version();
-  info["model"] = deps_.model_name;
+  info["model"] = deps_.model_names.at(0);
   info["max_model_len"] = deps_.max_model_len;
   info["internal_states"] = ordered_json::array({InternalStates(deps_.engine.Stats())});
   ReplyJson(exchange, info);

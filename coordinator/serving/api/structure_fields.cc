@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
+
+#include "absl/strings/ascii.h"
 
 namespace numoe::serving {
 namespace {
@@ -17,45 +21,101 @@ class StructureReader {
     if (const ordered_json* format = in_.Get("response_format"); format != nullptr)
       ReadFormat("response_format", *format);
     if (const ordered_json* outputs = in_.Get("structured_outputs"); outputs != nullptr) {  // vLLM
-      if (!outputs->is_object()) return in_.Fail("structured_outputs", "an object");
+      if (!outputs->is_object())
+        return in_.Fail("structured_outputs", "an object, found " + JsonFields::Short(*outputs));
+      RefuseOptions(*outputs);
       for (const auto& [key, kind] : {std::pair{"json", Kind::kJsonSchema},
                                       {"json_object", Kind::kJsonObject},
                                       {"regex", Kind::kRegex},
                                       {"choice", Kind::kChoice},
-                                      {"grammar", Kind::kEbnf}}) {
-        if (outputs->contains(key)) Take("structured_outputs", kind, (*outputs)[key]);
+                                      {"grammar", Kind::kEbnf},
+                                      {"structural_tag", Kind::kStructuralTag}}) {
+        if (outputs->contains(key)) Take(std::string("structured_outputs.") + key, kind, (*outputs)[key]);
       }
     }
-    for (const auto& [name, kind] :  // vLLM's former names, and SGLang's
+    for (const auto& [name, kind] :  // vLLM's former names, SGLang's and llama.cpp's
          {std::pair{"guided_json", Kind::kJsonSchema},
           {"guided_regex", Kind::kRegex},
           {"guided_choice", Kind::kChoice},
           {"guided_grammar", Kind::kEbnf},
           {"json_schema", Kind::kJsonSchema},
           {"regex", Kind::kRegex},
-          {"ebnf", Kind::kEbnf}}) {
+          {"ebnf", Kind::kEbnf},
+          {"structural_tag", Kind::kStructuralTag}}) {
       if (const ordered_json* value = in_.Get(name); value != nullptr) Take(name, kind, *value);
     }
+    // llama.cpp's clients send an empty one for none.
+    if (const ordered_json* grammar = in_.Get("grammar"); grammar != nullptr && *grammar != "")
+      Take("grammar", Kind::kEbnf, *grammar);
   }
 
-  void ReadFormat(const char* param, const ordered_json& format) {
-    const std::string type = format.is_object() ? format.value("type", ordered_json()).dump() : "";
-    if (type == "\"text\"") return;
-    if (type == "\"json_object\"") return Take(param, Kind::kJsonObject, true);
-    if (type != "\"json_schema\"")
-      return in_.Fail(param,
-                      "a type of text, json_object or json_schema, found " + JsonFields::Short(format));
-    const ordered_json inner = format.value("json_schema", format);
-    if (!inner.is_object() || !inner.contains("schema"))
-      return in_.Fail(param,
-                      "json_schema.schema beside type json_schema, found " + JsonFields::Short(format));
-    Take(param, Kind::kJsonSchema, inner["schema"]);
+  void ReadFormat(const std::string& param, const ordered_json& format) {
+    if (!format.is_object())
+      return in_.Fail(param, "an object with a type, found " + JsonFields::Short(format));
+    const ordered_json type = format.value("type", ordered_json());
+    if (type == "text") return;
+    if (type == "json_object") return ReadObjectFormat(param, format);
+    if (type == "grammar")  // Fireworks
+      return Take(param + ".grammar", Kind::kEbnf, format.value("grammar", ordered_json(false)));
+    if (type == "json_schema") return ReadSchemaFormat(param, format);
+    if (type == "structural_tag") return Take(param, Kind::kStructuralTag, format);
+    in_.Fail(param + ".type",
+             "\"text\", \"json_object\", \"json_schema\", \"structural_tag\" or \"grammar\", found " +
+                 JsonFields::Short(type));
   }
 
  private:
   using Kind = text::GrammarSource::Kind;
 
-  void Take(const char* param, Kind kind, const ordered_json& value) {
+  // What vLLM's backends may be told besides, where it would change the answer.
+  void RefuseOptions(const ordered_json& outputs) {
+    for (const char* name : {"whitespace_pattern", "disable_additional_properties"}) {
+      const ordered_json value = outputs.value(name, ordered_json());
+      if (!value.is_null() && value != false)
+        in_.Fail(fmt::format("structured_outputs.{}", name), "no value, found " + JsonFields::Short(value));
+    }
+  }
+
+  // Together, Fireworks and llama.cpp: the object may be told by a schema beside the type.
+  void ReadObjectFormat(const std::string& param, const ordered_json& format) {
+    const ordered_json schema = format.value("schema", ordered_json());
+    const bool any = schema.is_null() || (schema.is_object() && schema.empty());
+    Take(any ? param : param + ".schema", any ? Kind::kJsonObject : Kind::kJsonSchema,
+         any ? ordered_json(true) : schema);
+  }
+
+  // OpenAI's chats have the schema and its name within `json_schema`, its responses beside the type.
+  void ReadSchemaFormat(const std::string& param, const ordered_json& format) {
+    const bool within = format.contains("json_schema") || !format.contains("schema");
+    const std::string where = within ? param + ".json_schema" : param;
+    const ordered_json parts = within ? format.value("json_schema", ordered_json()) : format;
+    if (!parts.is_object())
+      return in_.Fail(where, "an object with name and schema, found " + JsonFields::Short(parts));
+    const ordered_json name = parts.value("name", ordered_json());
+    if ((within || parts.contains("name")) && !IsSchemaName(name)) {
+      return in_.Fail(where + ".name",
+                      "1 to 64 letters, digits, underscores and dashes, found " + JsonFields::Short(name));
+    }
+    const ordered_json strict = parts.value("strict", ordered_json());
+    if (!strict.is_boolean() && !strict.is_null())
+      return in_.Fail(where + ".strict", "true or false, found " + JsonFields::Short(strict));
+    const ordered_json schema = parts.value("schema", ordered_json());
+    if (!schema.is_object() && !schema.is_boolean())
+      return in_.Fail(where + ".schema", "a JSON Schema, found " + JsonFields::Short(schema));
+    Take(where + ".schema", Kind::kJsonSchema, schema);
+  }
+
+  static bool IsSchemaName(const ordered_json& name) {
+    constexpr size_t kNameCharactersMax = 64;
+    if (!name.is_string()) return false;
+    const std::string& text = name.get_ref<const std::string&>();
+    return !text.empty() && text.size() <= kNameCharactersMax &&
+           std::all_of(text.begin(), text.end(), [](char c) {
+             return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
+           });
+  }
+
+  void Take(const std::string& param, Kind kind, const ordered_json& value) {
     if (value.is_null() || (kind == Kind::kJsonObject && value == false)) return;
     if (out_.structure) {
       return in_.Fail(param, fmt::format("one kind of structured output in a request, found {} as well",
@@ -69,6 +129,12 @@ class StructureReader {
       case Kind::kJsonSchema:  // as an object, or as its text
         if (!value.is_object() && !value.is_boolean() && !value.is_string())
           return in_.Fail(param, "a JSON Schema, found " + JsonFields::Short(value));
+        out_.structure =
+            text::GrammarSource{kind, value.is_string() ? value.get<std::string>() : value.dump()};
+        break;
+      case Kind::kStructuralTag:  // likewise
+        if (!value.is_object() && !value.is_string())
+          return in_.Fail(param, "a structural tag, found " + JsonFields::Short(value));
         out_.structure =
             text::GrammarSource{kind, value.is_string() ? value.get<std::string>() : value.dump()};
         break;

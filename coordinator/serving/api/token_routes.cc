@@ -12,6 +12,7 @@
 #include "coordinator/serving/api/json_fields.h"
 #include "coordinator/serving/api/openai_request.h"
 #include "coordinator/serving/api/preparation.h"
+#include "coordinator/serving/api/refused_fields.h"
 
 namespace numoe::serving {
 namespace {
@@ -25,6 +26,7 @@ net::HttpReply ErrorReply(const net::ApiError& error) {
 net::HttpReply TokenizeReply(const std::string& body, const ApiDeps& deps) {
   auto json = ReadBody(body);
   if (const auto* error = std::get_if<net::ApiError>(&json)) return ErrorReply(*error);
+  if (const auto error = FindRefusedField(std::get<ordered_json>(json))) return ErrorReply(*error);
   JsonFields in(std::get<ordered_json>(json));
   GenerationRequest request;
   bool texts = false;
@@ -61,6 +63,20 @@ net::HttpReply DetokenizeReply(const std::string& body, const ApiDeps& deps) {
   return {.body = DumpJson({{"prompt", text}, {"text", text}})};  // vLLM's name and SGLang's
 }
 
+net::HttpReply ApplyTemplateReply(const std::string& body, const ApiDeps& deps) {
+  auto json = ReadBody(body);
+  if (const auto* error = std::get_if<net::ApiError>(&json)) return ErrorReply(*error);
+  JsonFields in(std::get<ordered_json>(json));
+  GenerationRequest request;
+  ReadConversation(in, request);
+  if (in.error()) return ErrorReply(*in.error());
+  const auto segments = RenderConversation(request, deps);
+  if (const auto* error = std::get_if<net::ApiError>(&segments)) return ErrorReply(*error);
+  std::string prompt;
+  for (const TextSegment& segment : std::get<std::vector<TextSegment>>(segments)) prompt += segment.text;
+  return {.body = DumpJson({{"prompt", prompt}})};
+}
+
 }  // namespace
 
 void AddTokenRoutes(net::UrlTable& urls, const ApiDeps& deps, PreparationPool& preparers) {
@@ -77,6 +93,8 @@ void AddTokenRoutes(net::UrlTable& urls, const ApiDeps& deps, PreparationPool& p
     add(path, "The token ids of a prompt or a conversation", TokenizeReply);
   for (const char* path : {"/detokenize", "/v1/detokenize"})
     add(path, "The text of token ids", DetokenizeReply);
+  add("/apply-template", "The text that the chat template makes of a conversation (llama.cpp)",
+      ApplyTemplateReply);
 }
 
 }  // namespace numoe::serving

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "coordinator/serving/api/api_limits.h"
 
 namespace numoe::serving {
 namespace {
@@ -38,15 +37,6 @@ std::string FunctionName(const ordered_json& object) {
   return TextMember(function != nullptr ? *function : object, "name");
 }
 
-// Formats write names between marks, white space, quotes and braces, and count calls by digits.
-bool CanBeWritten(std::string_view name) {
-  const auto plain = [](char c) {
-    return static_cast<unsigned char>(c) > ' ' && c != 0x7F && c != '"' && c != '\\' && c != '`' && c != '{';
-  };
-  return name.size() <= limits::kToolNameBytesMax && std::all_of(name.begin(), name.end(), plain) &&
-         name.find_first_not_of("0123456789") != std::string_view::npos;
-}
-
 // Nothing is said about what the object holds.
 bool TakesNothing(const ordered_json& schema) {
   const auto says = [](const auto& member) {
@@ -62,14 +52,9 @@ bool TakesNothing(const ordered_json& schema) {
   return true;
 }
 
-// A schema of objects; nullopt where `parameters` are something else.
-std::optional<ordered_json> ArgumentsSchema(const ordered_json* parameters) {
+ordered_json ArgumentsSchema(const ordered_json* parameters) {
   ordered_json schema = parameters == nullptr ? ordered_json::object() : *parameters;
-  if (!schema.is_object()) return std::nullopt;
-  if (const ordered_json* type = Member(schema, "type"); type != nullptr) {
-    const ordered_json types = type->is_array() ? *type : ordered_json::array({*type});
-    if (std::find(types.begin(), types.end(), "object") == types.end()) return std::nullopt;
-  }
+  NUMOE_CHECK(schema.is_object()) << "CheckDeclaredFunctions comes first";
   schema["type"] = "object";
   if (TakesNothing(schema)) schema["additionalProperties"] = false;
   return schema;
@@ -146,14 +131,7 @@ class PolicyReader {
   }
 
   void ReadTools() {
-    if (fields_.tools.size() > limits::kToolsMax) {
-      return Fail(net::BadRequest("tools", fmt::format("'tools': at most {} tools, found {}",
-                                                       limits::kToolsMax, fields_.tools.size())));
-    }
-    for (const ordered_json& tool : fields_.tools) {
-      const ordered_json* function = Member(tool, "function");
-      if (function != nullptr && !TextMember(*function, "name").empty()) ReadFunction(*function);
-    }
+    for (const ordered_json& tool : fields_.tools) ReadFunction(tool["function"]);
     for (const std::string& name : allowed_) {
       if (std::none_of(policy_.calls.begin(), policy_.calls.end(),
                        [&](const DeclaredCall& call) { return call.name == name; })) {
@@ -161,31 +139,17 @@ class PolicyReader {
                              fmt::format("'tool_choice': no function {} is declared in 'tools'", name)));
       }
     }
-    if (policy_.demanded() && policy_.calls.empty())
-      Fail(net::BadRequest("tool_choice", "'tool_choice': a call is asked for, but 'tools' has no function"));
   }
 
   void ReadFunction(const ordered_json& function) {
     const std::string name = TextMember(function, "name");
-    if (!CanBeWritten(name)) {
-      return Fail(Wrong(
-          "tools",
-          fmt::format("names of up to {} bytes, not digits alone, without white space, quotes and braces",
-                      limits::kToolNameBytesMax),
-          function["name"]));
-    }
-    const ordered_json* strict = Member(function, "strict");
-    if (strict != nullptr && !strict->is_boolean())
-      return Fail(Wrong("tools", fmt::format("true or false for strict of {}", name), *strict));
+    NUMOE_CHECK(!name.empty()) << "CheckDeclaredFunctions comes first";
     if (!allowed_.empty() && std::find(allowed_.begin(), allowed_.end(), name) == allowed_.end()) return;
     DeclaredCall call{name, {text::GrammarSource::Kind::kJsonObject, ""}};
+    const ordered_json* strict = Member(function, "strict");
     if (policy_.demanded() || (strict != nullptr && *strict == true)) {
-      const ordered_json* parameters = Member(function, "parameters");
-      const std::optional<ordered_json> schema = ArgumentsSchema(parameters);
-      if (!schema)
-        return Fail(
-            Wrong("tools", fmt::format("a schema of objects as parameters of {}", name), *parameters));
-      call.arguments = {text::GrammarSource::Kind::kJsonSchema, schema->dump()};
+      call.arguments = {text::GrammarSource::Kind::kJsonSchema,
+                        ArgumentsSchema(Member(function, "parameters")).dump()};
     }
     policy_.calls.push_back(std::move(call));
   }

@@ -36,7 +36,7 @@ struct CallPolicy {
 };
 
 struct ToolFields {
-  const nlohmann::ordered_json& tools;     // an array, or null
+  const nlohmann::ordered_json& tools;     // that CheckDeclaredFunctions took; null: none
   const nlohmann::ordered_json* choice;    // tool_choice; null: not given
   const nlohmann::ordered_json& messages;  // normalised
   bool parallel = true;                    // parallel_tool_calls

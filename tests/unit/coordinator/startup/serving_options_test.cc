@@ -23,7 +23,7 @@ std::string RefusalOf(std::vector<std::string> words) {
 
 TEST(ServingOptionsTest, AModelAndWorkersAreEnough) {
   const ServingOptions options = ServingOptionsOf({}, "unix:/a,host:7070");
-  EXPECT_EQ(options.served_model_name, "tiny-chat") << "the directory's";
+  EXPECT_EQ(options.served_model_names, std::vector<std::string>{"tiny-chat"}) << "the directory's";
   EXPECT_THAT(options.workers.addresses, ElementsAre("unix:/a", "host:7070"));
   EXPECT_EQ(options.workers.data_path, execution::DataPath::kAuto);
   EXPECT_EQ(options.device.kind, DeviceKind::kAuto);
@@ -35,6 +35,10 @@ TEST(ServingOptionsTest, AModelAndWorkersAreEnough) {
   EXPECT_TRUE(IsNever(options.capacity.gpu_prefill));
   EXPECT_TRUE(IsMeasured(options.overlap));
   EXPECT_TRUE(options.prefix_caching);
+}
+
+TEST(ServingOptionsTest, AModelMayHaveSeveralNames) {
+  EXPECT_THAT(ServingOptionsOf({"--served-model-name", "a,b"}).served_model_names, ElementsAre("a", "b"));
 }
 
 TEST(ServingOptionsTest, WordsBecomeValues) {
@@ -51,7 +55,10 @@ TEST(ServingOptionsTest, WordsBecomeValues) {
   EXPECT_EQ(options.workers.data_path, execution::DataPath::kGrpc);
   EXPECT_EQ(options.workers.shared_memory_group, getgid());
   EXPECT_TRUE(IsNever(options.overlap));
-  EXPECT_THAT(options.api.locked, ElementsAre(Pair("temperature", 0.5), Pair("top_p", 1.0)));
+  ASSERT_EQ(options.api.locked.size(), 2u);
+  EXPECT_EQ(options.api.locked[0].name, "temperature");
+  EXPECT_EQ(options.api.locked[0].low, 0.5);
+  EXPECT_EQ(options.api.locked[1].name, "top_p");
   EXPECT_FALSE(options.prefix_caching);
 }
 

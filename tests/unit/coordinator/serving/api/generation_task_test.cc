@@ -147,11 +147,56 @@ TEST_F(GenerationTaskTest, AnErrorOfOneSequenceIsTheRequests) {
   EXPECT_TRUE(stream->over);
 }
 
+TEST_F(GenerationTaskTest, AtItsDeadlineAnAnswerIsWhatThereIs) {
+  const engine::TokenEvent late = {.finish = engine::FinishReason::kError,
+                                   .error = absl::DeadlineExceededError("too late")};
+  const auto whole = Ask(R"({"prompt": ["a", "b"], "timeout": 5})");
+  Generate(whole, 1, Tokens("he"));
+  Generate(whole, 2, late);
+  EXPECT_FALSE(whole->over);
+  Generate(whole, 1, late);
+  EXPECT_EQ(whole->reply.status, 200);
+  const ordered_json answer = ordered_json::parse(whole->reply.body);
+  EXPECT_EQ(answer["choices"][0]["text"], "he");
+  EXPECT_EQ(answer["choices"][1]["text"], "") << "the other one had not begun";
+  for (const ordered_json& choice : answer["choices"]) {
+    EXPECT_EQ(choice["finish_reason"], "length");
+    EXPECT_EQ(choice["stop_reason"], "timeout");
+  }
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 2);
+  const auto stream =
+      Ask(R"({"prompt": "a", "stream": true, "stream_options": {"include_usage": true}})", "r2");
+  Generate(stream, 3, Tokens("h"));
+  Generate(stream, 3, late);
+  EXPECT_THAT(stream->sent, HasSubstr(R"("finish_reason":"length","stop_reason":"timeout")"));
+  EXPECT_THAT(stream->sent, HasSubstr(R"("completion_tokens":1)"));
+  EXPECT_THAT(stream->sent, ::testing::EndsWith("data: [DONE]\n\n"));
+  EXPECT_TRUE(engine_.cancelled.empty());
+  const auto nothing = Ask(R"({"prompt": "a"})", "r3");
+  Generate(nothing, 4, late);
+  EXPECT_EQ(nothing->error.http_status, 504);
+}
+
+TEST_F(GenerationTaskTest, AnAnswerHasTheNameThatWasAskedFor) {
+  deps.model_names = {"m", "second"};
+  for (const auto& [asked, named] : {std::pair{R"("model": "second", )", "second"}, {"", "m"}}) {
+    const auto exchange = Ask("{" + std::string(asked) + R"("prompt": "a"})", named);
+    Generate(exchange, engine_.submitted.size(), Tokens("x", engine::FinishReason::kLength));
+    EXPECT_EQ(ordered_json::parse(exchange->reply.body)["model"], named);
+    EXPECT_EQ(ordered_json::parse(exchange->reply.body)["system_fingerprint"], "fp_1");
+  }
+  EXPECT_EQ(Ask(R"({"model": "third", "prompt": "a"})", "r9")->error.message,
+            "no such model: third; this server has m, second");
+}
+
 TEST_F(GenerationTaskTest, WhatTheEngineRefusesNamesItsParameter) {
   engine_.refusal = absl::InvalidArgumentError("top_p: expected less");
   EXPECT_EQ(Ask(R"({"prompt": "a"})")->error.param, "top_p");
   engine_.refusal = absl::InvalidArgumentError("does not fit");
-  EXPECT_EQ(Ask(R"({"prompt": "a"})", "r2")->error.code, "context_length_exceeded");
+  const auto longer = Ask(R"({"prompt": "a"})", "r2");
+  EXPECT_EQ(longer->error.code, "context_length_exceeded");
+  EXPECT_EQ(longer->error.param, "prompt");
+  EXPECT_THAT(longer->error.message, HasSubstr("(1 in the prompt, 16 in the completion)"));
   EXPECT_EQ(Ask("{", "r3")->error.http_status, 400);
 }
 

@@ -54,6 +54,9 @@ TEST(JsonFieldsTest, NumbersAreBoundedAndWholeWhereTheyMustBe) {
     in.Number("n", 0, 2, n);
   };
   EXPECT_EQ(FieldError(R"({"n": 5})", whole), "");
+  for (const char* same : {R"({"n": 4.0})", R"({"n": 40e-1})", R"({"n": -1.0})"})
+    EXPECT_EQ(FieldError(same, whole), "") << same;
+  EXPECT_EQ(FieldError(R"({"n": 6.0})", whole), "'n': expected an integer from -1 to 5, found 6.0");
   EXPECT_EQ(FieldError(R"({"n": 6})", whole), "'n': expected an integer from -1 to 5, found 6");
   EXPECT_EQ(FieldError(R"({"n": 1.5})", whole), "'n': expected an integer from -1 to 5, found 1.5");
   EXPECT_EQ(FieldError(R"({"n": true})", whole), "'n': expected an integer from -1 to 5, found true");
@@ -79,15 +82,20 @@ TEST(JsonFieldsTest, WrongTypesAreToldWhatWasFound) {
   EXPECT_EQ(FieldError(R"({"l": ["a", "b", "c"]})", [&](JsonFields& in) { in.Strings("l", 2, l); }),
             "'l': expected a string or a list of at most 2 strings, found [\"a\",\"b\",\"c\"]");
   EXPECT_EQ(FieldError(R"({"l": ["a", ""]})", [&](JsonFields& in) { in.Strings("l", 2, l); }),
-            "'l': expected strings that are not empty, found \"\"");
-  for (const char* tokens : {R"({"t": 5})", R"({"t": [-1]})", R"({"t": [1.0]})", R"({"t": [2147483648]})"})
-    EXPECT_EQ(FieldError(tokens, [&](JsonFields& in) { in.Tokens("t", t); }).substr(0, 36),
-              "'t': expected a list of token ids, f")
-        << tokens;
+            "'l[1]': expected a string that is not empty, found \"\"");
+  EXPECT_EQ(FieldError(R"({"l": ""})", [&](JsonFields& in) { in.Strings("l", 2, l); }),
+            "'l': expected a string that is not empty, found \"\"");
+  const auto ids = [&](JsonFields& in) { in.Tokens("t", t); };
+  EXPECT_EQ(FieldError(R"({"t": 5})", ids), "'t': expected a list, found 5");
+  for (const char* wrong : {"-1", "1.5", "2147483648", "\"1\"", "null"}) {
+    EXPECT_EQ(FieldError(("{\"t\": [7, " + std::string(wrong) + "]}").c_str(), ids),
+              "'t[1]': expected a token id, found " + std::string(wrong));
+  }
 }
 
 TEST(JsonFieldsTest, AStringIsAListOfOne) {
-  const ordered_json root = ordered_json::parse(R"({"one": "a", "two": ["b", "c"], "ids": [0, 2147483647]})");
+  const ordered_json root =
+      ordered_json::parse(R"({"one": "a", "two": ["b", "c"], "ids": [0.0, 2147483647]})");
   JsonFields in(root);
   std::vector<std::string> one, two;
   std::vector<TokenId> ids;
@@ -97,6 +105,18 @@ TEST(JsonFieldsTest, AStringIsAListOfOne) {
   EXPECT_THAT(one, ElementsAre("a"));
   EXPECT_THAT(two, ElementsAre("b", "c"));
   EXPECT_THAT(ids, ElementsAre(0, INT32_MAX));
+}
+
+TEST(JsonFieldsTest, IntegersHave64Bits) {
+  const auto read = [](const char* json) { return JsonFields::ReadInteger(ordered_json::parse(json)); };
+  EXPECT_EQ(read("9223372036854775807"), INT64_MAX);
+  EXPECT_EQ(read("-9223372036854775808"), INT64_MIN);
+  EXPECT_EQ(read("9007199254740993"), 9007199254740993) << "no double has it";
+  EXPECT_EQ(read("1e15"), 1'000'000'000'000'000);
+  EXPECT_EQ(read("-0.0"), 0);
+  for (const char* none : {"9223372036854775808", "-9223372036854775809", "18446744073709551616", "1e300",
+                           "0.5", "true", "\"1\"", "null", "[1]"})
+    EXPECT_EQ(read(none), std::nullopt) << none;
 }
 
 TEST(JsonFieldsTest, TheFirstErrorStaysAndNamesThePath) {

@@ -21,8 +21,14 @@ execution::TokenLogprobs Drawn(TokenId token, float logprob, std::vector<executi
 }
 
 TEST(LogprobJsonTest, ChatsSayTokenBytesAndAlternatives) {
+  using Part = text::AnswerPart;
   const ordered_json json =
-      ChatLogprobs({Drawn('a', -0.5f, {{'a', -0.5f}, {257, -1.0f}}), Drawn(0xE6, -INFINITY)}, Bytes());
+      ChatLogprobs({Drawn('t', -1), Drawn('a', -0.5f, {{'a', -0.5f}, {257, -1.0f}}), Drawn(0xE6, -INFINITY),
+                    Drawn('{', -1)},
+                   {Part::kReasoning, Part::kContent, Part::kContent, Part::kCalls}, Bytes(), false);
+  EXPECT_EQ(json.at("reasoning_content").at(0).at("token"), "t");
+  EXPECT_EQ(json.at("tool_calls").at(0).at("token"), "{");
+  EXPECT_TRUE(ChatLogprobs({}, {}, Bytes(), false).is_null());
   ASSERT_EQ(json.at("content").size(), 2u);
   EXPECT_EQ(json.at("content")[0],
             ordered_json::parse(R"({"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": [
@@ -36,15 +42,28 @@ TEST(LogprobJsonTest, ChatsSayTokenBytesAndAlternatives) {
 
 TEST(LogprobJsonTest, CompletionsAreParallelLists) {
   int offset = 10;
-  const ordered_json json =
-      TextLogprobs({Drawn('a', NAN), Drawn(257, -1.0f, {{'b', -0.25f}}), Drawn('c', -2.0f)}, Bytes(), offset);
+  const ordered_json json = TextLogprobs(
+      {Drawn('a', NAN), Drawn(257, -1.0f, {{'b', -0.25f}}), Drawn('c', -2.0f)}, Bytes(), false, offset);
   EXPECT_EQ(json.at("text_offset"), ordered_json({10, 11, 17}));
   EXPECT_EQ(offset, 18);
   EXPECT_EQ(json.at("tokens"), ordered_json({"a", "日本", "c"}));
   EXPECT_EQ(json.at("token_logprobs"), ordered_json({nullptr, -1.0, -2.0}));
-  EXPECT_EQ(json.at("top_logprobs"),
-            ordered_json({nullptr, {{"b", -0.25}, {"日本", -1.0}}, ordered_json::object()}))
-      << "the drawn token is among those that were asked for, and there are none where none were";
+  EXPECT_EQ(json.at("top_logprobs"), ordered_json({nullptr, {{"b", -0.25}, {"日本", -1.0}}, {{"c", -2.0}}}))
+      << "the drawn token is among them, also where no others were asked for";
+  EXPECT_TRUE(TextLogprobs({}, Bytes(), false, offset).is_null());
+  EXPECT_EQ(offset, 18);
+}
+
+TEST(LogprobJsonTest, TokensMayBeNamedByTheirIds) {
+  int offset = 0;
+  const std::vector<execution::TokenLogprobs> drawn = {Drawn(257, -1.0f, {{'b', -0.25f}})};
+  const ordered_json text = TextLogprobs(drawn, Bytes(), true, offset);
+  EXPECT_EQ(text.at("tokens"), ordered_json({"token_id:257"}));
+  EXPECT_EQ(text.at("top_logprobs")[0], ordered_json({{"token_id:98", -0.25}, {"token_id:257", -1.0}}));
+  EXPECT_EQ(offset, 6) << "offsets are the text's";
+  const ordered_json chat = ChatLogprobs(drawn, {text::AnswerPart::kContent}, Bytes(), true);
+  EXPECT_EQ(chat.at("content")[0].at("token"), "token_id:257");
+  EXPECT_EQ(chat.at("content")[0].at("top_logprobs")[0].at("token"), "token_id:98");
 }
 
 TEST(LogprobJsonTest, PromptsAreByIdWithRanks) {

@@ -57,6 +57,7 @@ TEST(MessagesRequestTest, FieldsOfTheirOwnNames) {
   EXPECT_EQ(full.conversation->template_kwargs,
             ordered_json({{"thinking", true}, {"enable_thinking", true}}));
   EXPECT_EQ(full.structure->text, R"({"type":"object"})");
+  EXPECT_EQ(full.thinking_budget, 1024);
   EXPECT_EQ(Accepted(Ask(kHi, R"("thinking": {"type": "disabled"})")).conversation->template_kwargs,
             ordered_json({{"thinking", false}, {"enable_thinking", false}}));
 }
@@ -133,26 +134,37 @@ TEST(MessagesRequestTest, RefusalsNameThePlace) {
       {R"([{"role": "tool", "content": "x"}])", "messages[0].role"},
       {R"([{"role": "user"}])", "messages[0].content"},
       {R"([{"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "image", "source": {}}]}])",
-       "messages[0].content[1]"},
+       "messages[0].content[1].type"},
       {R"([{"role": "user", "content": [{"type": "text"}]}])", "messages[0].content[0].text"},
       {R"([{"role": "user", "content": [{"type": "tool_result"}]}])", "messages[0].content[0].tool_use_id"},
-      {R"([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content":
-           [{"type": "image"}]}]}])",
-       "messages[0].content[0].content[0]"},
+      {R"([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "1"}]}])",
+       "messages[0].content[0].tool_use_id"},
+      {R"([{"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]},
+           {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content":
+             [{"type": "image"}]}]}])",
+       "messages[1].content[0].content[0].type"},
       {R"([{"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": 1}]}])",
        "messages[0].content[0].input"},
-      {R"([{"role": "assistant", "content": [{"type": "server_tool_use"}]}])", "messages[0].content[0]"}};
+      {R"([{"role": "assistant", "content": [{"type": "server_tool_use"}]}])", "messages[0].content[0].type"},
+      {R"([{"role": "user", "content": [1]}])", "messages[0].content[0]"}};
   for (const auto& [json, param] : messages) EXPECT_EQ(RefusedParam(Ask(json)), param) << json;
   const std::vector<std::pair<std::string, std::string>> fields = {
       {R"("max_tokens": 0)", "max_tokens"},
-      {R"("stop_sequences": [1])", "stop_sequences"},
-      {R"("system": [{"type": "image"}])", "system[0]"},
-      {R"("tools": [{"type": "web_search_20250305", "name": "web_search"}])", "tools[0]"},
+      {R"("stop_sequences": [1])", "stop_sequences[0]"},
+      {R"("system": [{"type": "image"}])", "system[0].type"},
+      {R"("tools": [{"type": "web_search_20250305", "name": "web_search"}])", "tools[0].type"},
+      {R"("tools": [1])", "tools[0]"},
+      {R"("tools": [{"input_schema": {}}])", "tools[0].name"},
+      {R"("tools": [{"name": "f", "input_schema": {"type": "array"}}])", "tools[0].input_schema"},
       {R"("tools": [{"name": "f"}])", "tools[0].input_schema"},
       {R"("tool_choice": {"type": "sometimes"})", "tool_choice"},
       {R"("tool_choice": {"type": "tool"})", "tool_choice"},
-      {R"("thinking": {"type": "deep"})", "thinking"},
-      {R"("output_config": {"format": {"type": "xml"}})", "output_config"}};
+      {R"("thinking": {"type": "deep"})", "thinking.type"},
+      {R"("thinking": {"type": "enabled", "budget_tokens": -1})", "thinking.budget_tokens"},
+      {R"("output_config": {"format": {"type": "xml"}})", "output_config.format.type"},
+      {R"("output_format": {"type": "json_schema", "schema": 1})", "output_format.schema"},
+      {R"("output_format": {"type": "json_object"}, "output_config": {"format": {"type": "json_object"}})",
+       "output_format"}};
   for (const auto& [field, param] : fields) EXPECT_EQ(RefusedParam(Ask(kHi, field)), param) << field;
 }
 

@@ -88,7 +88,7 @@ TEST(OpenAiRequestTest, EveryFieldIsRead) {
   const GenerationRequest request = AcceptedOpenaiRequest(ParseOpenaiRequest(
       R"("model": "m", "temperature": 0, "top_p": 0.5, "top_k": 7, "min_p": 0.25, "seed": -1, "stop": "\n",
          "stop_token_ids": [0, 2147483647], "ignore_eos": true, "stream": true, "n": 1,
-         "stream_options": {"include_usage": true, "unknown": 1}, "tools": [{"type": "function"}],
+         "stream_options": {"include_usage": true, "unknown": 1}, "tools": [{"type": "function", "function": {"name": "f"}}],
          "chat_template_kwargs": {"thinking": true}, "max_tokens": 5)",
       true));
   EXPECT_EQ(request.model, "m");
@@ -114,7 +114,7 @@ TEST(OpenAiRequestTest, AWrongValueIsRefusedByItsName) {
       {"min_p", {"\"1\"", "-0.1", "1.1"}},
       {"seed", {"\"1\"", "1.5", "1e30", "18446744073709551615"}},
       {"max_tokens", {"\"1\"", "1.5", "0", "-1", "2147483648", "18446744073709551615"}},
-      {"n", {"\"1\"", "0", "129", "1.0"}},
+      {"n", {"\"1\"", "0", "129", "1.5"}},
       {"best_of", {"\"1\"", "0", "129"}},
       {"frequency_penalty", {"\"1\"", "2.1", "-2.1", "[]"}},
       {"presence_penalty", {"\"1\"", "2.1", "-2.1"}},
@@ -127,8 +127,8 @@ TEST(OpenAiRequestTest, AWrongValueIsRefusedByItsName) {
       {"stream", {"1", "\"true\"", "{}"}},
       {"stream_options", {"true", "[]", "\"include_usage\""}},
       {"ignore_eos", {"1", "\"true\""}},
-      {"stop", {"1", "{}", "\"\"", "[\"\"]", "[1]", "[null]", "[[\"a\"]]"}},
-      {"stop_token_ids", {"1", "{}", "[-1]", "[1.5]", "[\"1\"]", "[2147483648]"}}};
+      {"stop", {"1", "{}", "\"\""}},
+      {"stop_token_ids", {"1", "{}"}}};
   for (const auto& [name, values] : wrong) {
     for (const std::string& value : values) {
       for (const bool chat : {true, false}) {
@@ -137,6 +137,15 @@ TEST(OpenAiRequestTest, AWrongValueIsRefusedByItsName) {
             << value;
       }
     }
+  }
+  for (const char* value : {"\"\"", "1", "null", "[\"a\"]"}) {
+    EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(fmt::format(R"("stop": ["a", {}])", value), true)),
+              "stop[1]");
+  }
+  for (const char* value : {"-1", "1.5", "\"1\"", "2147483648"}) {
+    EXPECT_EQ(RefusedParamOpenaiRequest(
+                  ParseOpenaiRequest(fmt::format(R"("stop_token_ids": [1, 2, {}])", value), true)),
+              "stop_token_ids[2]");
   }
   for (const char* value : {"1", "{}", "\"f\""}) {
     EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(fmt::format("\"tools\": {}", value), true)),
@@ -147,8 +156,27 @@ TEST(OpenAiRequestTest, AWrongValueIsRefusedByItsName) {
   }
   EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("chat_template_kwargs": [])", true)),
             "chat_template_kwargs");
-  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("stream_options": {"include_usage": 1})", true)),
-            "stream_options.include_usage");
+}
+
+TEST(OpenAiRequestTest, OptionsOfAStreamNeedOne) {
+  for (const bool chat : {true, false}) {
+    const auto parse = [chat](const std::string& fields) { return ParseOpenaiRequest(fields, chat); };
+    EXPECT_EQ(RefusedParamOpenaiRequest(parse(R"("stream_options": {"include_usage": true})")),
+              "stream_options");
+    EXPECT_EQ(RefusedParamOpenaiRequest(parse(R"("stream": false, "stream_options": {})")), "stream_options");
+    EXPECT_FALSE(AcceptedOpenaiRequest(parse(R"("stream": false, "stream_options": null)")).stream);
+    EXPECT_EQ(RefusedParamOpenaiRequest(parse(R"("stream": true, "stream_options": {"include_usage": 1})")),
+              "stream_options.include_usage");
+    const auto continuous = [&](const char* usage) {
+      const GenerationRequest request = AcceptedOpenaiRequest(parse(fmt::format(
+          R"("stream": true, "stream_options": {{"include_usage": {}, "continuous_usage_stats": true}})",
+          usage)));
+      EXPECT_EQ(request.include_usage, request.continuous_usage);
+      return request.continuous_usage;
+    };
+    EXPECT_TRUE(continuous("true"));
+    EXPECT_FALSE(continuous("false")) << "usage that is not wanted is not told continuously either";
+  }
 }
 
 TEST(OpenAiRequestTest, TheFirstWrongFieldIsNamedAndUnknownOnesAreNot) {
@@ -188,7 +216,8 @@ TEST(OpenAiRequestTest, ReasoningOfEarlierTurnsComesUnderEitherName) {
         fmt::format(R"({{"messages": [{{"role": "assistant", "content": "a", {}}}]}})", field), true, {}));
     EXPECT_EQ(request.conversation->messages[0].value("reasoning_content", ""), "r") << field;
   }
-  EXPECT_EQ(RefusedMessages(R"([{"role": "assistant", "content": "a", "reasoning": ["r"]}])"), "messages");
+  EXPECT_EQ(RefusedMessages(R"([{"role": "assistant", "content": "a", "reasoning": ["r"]}])"),
+            "messages[0].reasoning");
 }
 
 TEST(OpenAiRequestTest, WhatIsNotAnObjectNamesNoParameter) {
@@ -236,9 +265,10 @@ TEST(OpenAiRequestTest, PromptsAreTextOrIdsOneOrMany) {
   ASSERT_EQ(many.prompts.size(), 3u);
   EXPECT_EQ(many.prompts[1].tokens, std::vector<TokenId>{3});
   EXPECT_EQ(many.prompts[2].text, "b");
-  for (const char* wrong :
-       {"null", "1", "{}", R"([1, "a"])", "[-1]", "[1.5]", "[2147483648]", "[[[1]]]", "[null]"})
+  for (const char* wrong : {"null", "1", "{}", R"([1, "a"])", "[-1]", "[1.5]", "[2147483648]"})
     EXPECT_EQ(RefusedParamOpenaiRequest(parse(wrong)), "prompt") << wrong;
+  for (const char* wrong : {R"(["a", [[1]]])", R"(["a", null])", R"([[1], 2])"})
+    EXPECT_EQ(RefusedParamOpenaiRequest(parse(wrong)), "prompt[1]") << wrong;
   EXPECT_EQ(RefusedParamOpenaiRequest(ReadRequest("{}", false, {})), "prompt");
 }
 
@@ -283,8 +313,10 @@ TEST(OpenAiRequestTest, EffortSwitchesThinkingByTheTemplatesNames) {
   EXPECT_EQ(kwargs(R"("reasoning_effort": "none")"),
             ordered_json({{"thinking", false}, {"enable_thinking", false}, {"reasoning_effort", "none"}}));
   EXPECT_EQ(kwargs(R"("reasoning_effort": "high", "chat_template_kwargs": {"thinking": false})"),
-            ordered_json({{"thinking", false}, {"enable_thinking", true}, {"reasoning_effort", "high"}}))
+            ordered_json({{"thinking", false}, {"reasoning_effort", "high"}}))
       << "what the client says itself stays";
+  EXPECT_EQ(kwargs(R"("thinking": {"type": "disabled"})"),
+            ordered_json({{"thinking", false}, {"enable_thinking", false}}));
   EXPECT_TRUE(kwargs("").is_null());
   EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("reasoning_effort": "lots")", true)),
             "reasoning_effort");
@@ -314,7 +346,7 @@ TEST(OpenAiRequestTest, StructuredOutputIsAskedForInEveryDialect) {
       const GenerationRequest request = AcceptedOpenaiRequest(ParseOpenaiRequest(fields, chat));
       ASSERT_TRUE(request.structure.has_value()) << fields;
       EXPECT_EQ(*request.structure, (text::GrammarSource{kind, text})) << fields;
-      EXPECT_EQ(request.structure_param, fields.substr(1, fields.find('"', 1) - 1));
+      EXPECT_EQ(request.structure_param.rfind(fields.substr(1, fields.find('"', 1) - 1), 0), 0u);
     }
   }
   for (const char* fields : {R"("response_format": {"type": "text"})", R"("response_format": null)",
@@ -323,19 +355,38 @@ TEST(OpenAiRequestTest, StructuredOutputIsAskedForInEveryDialect) {
 }
 
 TEST(OpenAiRequestTest, WrongStructuredOutputIsRefused) {
-  for (const char* value : {"1", "\"json_object\"", "{}", R"({"type": 1})", R"({"type": "structural_tag"})",
-                            R"({"type": "json_schema"})", R"({"type": "json_schema", "json_schema": {}})",
-                            R"({"type": "json_schema", "json_schema": {"schema": 1}})"})
+  const std::vector<std::pair<const char*, const char*>> formats = {
+      {"1", ""},
+      {"\"json_object\"", ""},
+      {"{}", ".type"},
+      {R"({"type": 1})", ".type"},
+      {R"({"type": "sound"})", ".type"},
+      {R"({"type": "json_schema"})", ".json_schema"},
+      {R"({"type": "json_schema", "json_schema": "s"})", ".json_schema"},
+      {R"({"type": "json_schema", "json_schema": {"schema": {}}})", ".json_schema.name"},
+      {R"({"type": "json_schema", "json_schema": {"name": "a b", "schema": {}}})", ".json_schema.name"},
+      {R"({"type": "json_schema", "json_schema": {"name": "", "schema": {}}})", ".json_schema.name"},
+      {R"({"type": "json_schema", "json_schema": {"name": "n", "strict": "yes", "schema": {}}})",
+       ".json_schema.strict"},
+      {R"({"type": "json_schema", "json_schema": {"name": "n"}})", ".json_schema.schema"},
+      {R"({"type": "json_schema", "json_schema": {"name": "n", "schema": 1}})", ".json_schema.schema"}};
+  for (const auto& [value, place] : formats) {
     EXPECT_EQ(
         RefusedParamOpenaiRequest(ParseOpenaiRequest(fmt::format(R"("response_format": {})", value), true)),
-        "response_format")
+        "response_format" + std::string(place))
         << value;
-  for (const char* value : {"1", R"({"regex": 1})", R"({"choice": "a"})", R"({"grammar": []})",
-                            R"({"regex": "a", "choice": ["a"]})"})
+  }
+  for (const auto& [value, place] :
+       std::vector<std::pair<const char*, const char*>>{{"1", ""},
+                                                        {R"({"regex": 1})", ".regex"},
+                                                        {R"({"choice": "a"})", ".choice"},
+                                                        {R"({"grammar": []})", ".grammar"},
+                                                        {R"({"regex": "a", "choice": ["a"]})", ".choice"}}) {
     EXPECT_EQ(RefusedParamOpenaiRequest(
                   ParseOpenaiRequest(fmt::format(R"("structured_outputs": {})", value), true)),
-              "structured_outputs")
+              "structured_outputs" + std::string(place))
         << value;
+  }
   EXPECT_EQ(RefusedParamOpenaiRequest(
                 ParseOpenaiRequest(R"("response_format": {"type": "json_object"}, "regex": "a")", true)),
             "regex")
@@ -352,19 +403,73 @@ TEST(OpenAiRequestTest, ContentInPartsIsJoined) {
   EXPECT_EQ(request.conversation->messages[1].at("content"), "aü");
 }
 
-TEST(OpenAiRequestTest, MalformedMessagesAreRefused) {
+TEST(OpenAiRequestTest, ARefusalOfAnEarlierTurnIsWhatWasSaid) {
+  for (const char* said : {R"("content": [{"type": "refusal", "refusal": "no"}])",
+                           R"("content": null, "refusal": "no")", R"("content": "no", "refusal": null)"}) {
+    const GenerationRequest request = AcceptedOpenaiRequest(
+        ReadRequest(fmt::format(R"({{"messages": [{{"role": "assistant", {}}}]}})", said), true, {}));
+    EXPECT_EQ(request.conversation->messages[0].at("content"), "no") << said;
+  }
+}
+
+TEST(OpenAiRequestTest, MalformedMessagesAreRefusedByTheirPlace) {
   EXPECT_EQ(RefusedParamOpenaiRequest(ReadRequest("{}", true, {})), "messages");
+  const std::vector<std::pair<const char*, const char*>> wrong = {
+      {"null", "messages"},
+      {"[]", "messages"},
+      {"{}", "messages"},
+      {"\"hi\"", "messages"},
+      {"[1]", "messages[0]"},
+      {"[{}]", "messages[0].role"},
+      {R"([{"role": 1, "content": "x"}])", "messages[0].role"},
+      {R"([{"role": "user", "content": "x"}, {"role": "robot: expected x", "content": "x"}])",
+       "messages[1].role"},
+      {R"([{"role": "user"}])", "messages[0].content"},
+      {R"([{"role": "user", "content": 1}])", "messages[0].content"},
+      {R"([{"role": "user", "content": null}])", "messages[0].content"},
+      {R"([{"role": "user", "content": ["x"]}])", "messages[0].content[0]"},
+      {R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url"}]}])",
+       "messages[0].content[1].type"},
+      {R"([{"role": "user", "content": [{"text": "a"}]}])", "messages[0].content[0].type"},
+      {R"([{"role": "user", "content": [{"type": "text"}]}])", "messages[0].content[0].text"},
+      {R"([{"role": "user", "content": [{"type": "text", "text": 1}]}])", "messages[0].content[0].text"},
+      {R"([{"role": "assistant", "content": [{"type": "refusal", "text": "a"}]}])",
+       "messages[0].content[0].refusal"},
+      {R"([{"role": "assistant", "tool_calls": {}}])", "messages[0].tool_calls"},
+      {R"([{"role": "assistant", "tool_calls": [{}]}])", "messages[0].tool_calls[0].function"},
+      {R"([{"role": "assistant", "tool_calls": [{"function": {"name": 1}}]}])",
+       "messages[0].tool_calls[0].function.name"}};
+  for (const auto& [messages, param] : wrong) EXPECT_EQ(RefusedMessages(messages), param) << messages;
+}
+
+TEST(OpenAiRequestTest, AToolsResultAnswersACallBeforeIt) {
+  const auto talk = [](const std::string& result) {
+    return R"([{"role": "user", "content": "x"}, {"role": "assistant", "content": null, "tool_calls": [
+      {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+      {"id": "b", "type": "function", "function": {"name": "f", "arguments": "no JSON"}}]},
+      {"role": "user", "content": "Well?"}, )" +
+           result + "]";
+  };
+  EXPECT_EQ(RefusedMessages(talk(R"({"role": "tool", "tool_call_id": "b", "content": "1"})")), "(accepted)")
+      << "a call may stay without a result, and others may speak between";
   for (const char* wrong :
-       {"null", "[]", "{}", "\"hi\"", "[1]", "[{}]", R"([{"role": 1, "content": "x"}])",
-        R"([{"role": "robot", "content": "x"}])", R"([{"role": "user"}])",
-        R"([{"role": "user", "content": 1}])", R"([{"role": "user", "content": null}])",
-        R"([{"role": "user", "content": ["x"]}])",
-        R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}]}])",
-        R"([{"role": "user", "content": [{"type": "text"}]}])",
-        R"([{"role": "user", "content": [{"type": "text", "text": 1}]}])",
-        R"([{"role": "assistant", "tool_calls": {}}])", R"([{"role": "assistant", "tool_calls": [{}]}])",
-        R"([{"role": "assistant", "tool_calls": [{"function": {"name": 1}}]}])"})
-    EXPECT_EQ(RefusedMessages(wrong), "messages") << wrong;
+       {"", R"("tool_call_id": "c",)", R"("tool_call_id": null,)", R"("tool_call_id": 1,)"}) {
+    EXPECT_EQ(RefusedMessages(talk(fmt::format(R"({{"role": "tool", {} "content": "1"}})", wrong))),
+              "messages[3].tool_call_id")
+        << wrong;
+  }
+  EXPECT_EQ(RefusedMessages(R"([{"role": "tool", "tool_call_id": "a", "content": "1"}])"),
+            "messages[0].tool_call_id");
+}
+
+TEST(OpenAiRequestTest, ToolsAreCheckedWhetherTheyMayBeCalledOrNot) {
+  for (const char* choice : {"\"auto\"", "\"none\"", "\"required\""}) {
+    EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(
+                  fmt::format(R"("tools": [{{"type": "function"}}], "tool_choice": {})", choice), true)),
+              "tools[0].function");
+  }
+  EXPECT_TRUE(
+      AcceptedOpenaiRequest(ParseOpenaiRequest(R"("tools": [])", true)).conversation->tools.is_null());
 }
 
 }  // namespace

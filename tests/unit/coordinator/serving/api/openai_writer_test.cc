@@ -50,14 +50,18 @@ class OpenAiWriterTest : public ::testing::Test {
   const std::vector<TokenId> prompt_ = {1, 2, 3, 4, 5};
 };
 
-TEST_F(OpenAiWriterTest, TheFirstChunkOfAChatCarriesTheRoleAndTheLastTheReason) {
+TEST_F(OpenAiWriterTest, TheFirstChunkOfAChatIsTheRoleAndTheLastHasTheReason) {
   OneAnswer answer = Make(ChatOf());
   answer.Take(Said("a\nb"));
+  ASSERT_EQ(FromOpenaiSse(answer.last_events).size(), 2u);
   const ordered_json first = FromOpenaiSse(answer.last_events).at(0);
   EXPECT_EQ(first.at("id"), "id-1");
   EXPECT_EQ(first.at("object"), "chat.completion.chunk");
   EXPECT_EQ(first.at("model"), "m");
-  EXPECT_EQ(first.at("choices")[0].at("delta"), ordered_json({{"role", "assistant"}, {"content", "a\nb"}}));
+  EXPECT_EQ(first.at("system_fingerprint"), "fp_1");
+  EXPECT_EQ(first.at("choices")[0].at("delta"), ordered_json({{"role", "assistant"}, {"content", ""}}));
+  EXPECT_EQ(FromOpenaiSse(answer.last_events).at(1).at("choices")[0].at("delta"),
+            ordered_json({{"content", "a\nb"}}));
   EXPECT_TRUE(first.at("choices")[0].at("finish_reason").is_null());
   EXPECT_TRUE(first.at("choices")[0].at("logprobs").is_null());
   EXPECT_FALSE(first.contains("usage") || first.contains("prompt_token_ids"));
@@ -100,7 +104,8 @@ TEST_F(OpenAiWriterTest, LogprobsInBothShapes) {
   OneAnswer answer = Make(chat);
   answer.Take(Said("hi", engine::FinishReason::kLength));
   const ordered_json whole = ordered_json::parse(answer.Whole()).at("choices")[0].at("logprobs");
-  EXPECT_EQ(whole, FromOpenaiSse(answer.events).at(0).at("choices")[0].at("logprobs"));
+  EXPECT_TRUE(FromOpenaiSse(answer.events).at(0).at("choices")[0].at("logprobs").is_null()) << "the role";
+  EXPECT_EQ(whole, FromOpenaiSse(answer.events).at(1).at("choices")[0].at("logprobs"));
   ASSERT_EQ(whole.at("content").size(), 2u);
   EXPECT_EQ(whole.at("content")[0].at("token"), "h");
   EXPECT_EQ(whole.at("content")[0].at("bytes"), ordered_json({104}));
@@ -145,9 +150,55 @@ TEST_F(OpenAiWriterTest, TokenIdsIfAsked) {
   const ordered_json whole = ordered_json::parse(answer.Whole());
   EXPECT_EQ(whole.at("prompt_token_ids"), ordered_json(prompt_));
   EXPECT_EQ(whole.at("choices")[0].at("token_ids"), ordered_json({104, 105}));
-  const ordered_json event = FromOpenaiSse(answer.events).at(0);
-  EXPECT_EQ(event.at("prompt_token_ids"), ordered_json(prompt_));
-  EXPECT_EQ(event.at("choices")[0].at("token_ids"), ordered_json({104, 105}));
+  const std::vector<ordered_json> events = FromOpenaiSse(answer.events);
+  EXPECT_EQ(events.at(0).at("prompt_token_ids"), ordered_json(prompt_));
+  EXPECT_FALSE(events.at(0).at("choices")[0].contains("token_ids"));
+  EXPECT_EQ(events.at(1).at("choices")[0].at("token_ids"), ordered_json({104, 105}));
+  EXPECT_FALSE(events.at(1).contains("prompt_token_ids"));
+}
+
+TEST_F(OpenAiWriterTest, AChunkWithoutTokensHasNoLogprobs) {
+  for (GenerationRequest request : {ChatOf(), GenerationRequest()}) {
+    request.sampling.logprobs = 0;
+    OneAnswer answer = Make(request);
+    answer.Take(Said("a"));
+    answer.Take({.finish = engine::FinishReason::kLength, .error = {}});
+    const ordered_json end = FromOpenaiSse(answer.last_events).at(0).at("choices")[0];
+    EXPECT_EQ(end.at("finish_reason"), "length");
+    EXPECT_TRUE(end.at("logprobs").is_null());
+  }
+}
+
+// OpenAI: "log probability information" for "message content tokens".
+TEST_F(OpenAiWriterTest, ContentsLogprobsAreItsTokens) {
+  const ByteTokenizer marks{{"<think>", "</think>"}};
+  text::OutputFormat format;
+  format.marks = {{256, text::Mark::kThinkBegin}, {257, text::Mark::kThinkEnd}};
+  GenerationRequest chat = ChatOf();
+  chat.sampling.logprobs = 0;
+  OneAnswer answer(chat, {.tokenizer = marks, .format = format, .eos_token_ids = eos_, .prompt = prompt_});
+  std::string streamed;
+  for (const TokenId token : std::vector<TokenId>{256, 'h', 'm', 257, '\n', '\n', 'H', 'i', '\n'}) {
+    execution::TokenLogprobs logprobs;
+    logprobs.chosen = {token, -0.5f};
+    answer.Take({.tokens = {token}, .error = {}, .logprobs = {logprobs}});
+  }
+  answer.Take({.finish = engine::FinishReason::kLength, .error = {}});
+  const ordered_json choice = ordered_json::parse(answer.Whole()).at("choices")[0];
+  const auto said = [](const ordered_json& list) {
+    std::string text;
+    for (const ordered_json& token : list) text += token.at("token").get<std::string>();
+    return text;
+  };
+  EXPECT_EQ(said(choice.at("logprobs").at("content")), choice.at("message").at("content"));
+  EXPECT_EQ(said(choice.at("logprobs").at("reasoning_content")), "<think>hm</think>\n\n");
+  EXPECT_FALSE(choice.at("logprobs").contains("tool_calls"));
+  std::string content;
+  for (const ordered_json& event : FromOpenaiSse(answer.events)) {
+    const ordered_json& logprobs = event.at("choices")[0].at("logprobs");
+    if (!logprobs.is_null()) content += said(logprobs.at("content"));
+  }
+  EXPECT_EQ(content, "Hi\n");
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // From a body to prompts and constraints, and every refusal on the way.
 #include "coordinator/serving/api/preparation.h"
 
+#include "coordinator/serving/api/messages_request.h"
+#include "coordinator/serving/api/native_request.h"
 #include "coordinator/serving/api/openai_request.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -61,7 +63,7 @@ TEST_F(PreparationTest, OtherModelsAreNotFound) {
 }
 
 TEST_F(PreparationTest, WhatIsLockedIsSetAndCannotBeChosenOtherwise) {
-  deps.locked = {{"temperature", 0.5}, {"top_k", 3}};
+  deps.locked = *ParseSamplingLocks({"temperature=0.5", "top_k=3"});
   EXPECT_EQ(Good(R"({"prompt": "a", "top_k": 3, "temperature": null})").request.sampling.temperature, 0.5);
   EXPECT_EQ(Good(R"({"prompt": "a"})").request.sampling.top_k, 3);
   const net::ApiError error = Refused(R"({"prompt": "a", "temperature": 1})");
@@ -71,12 +73,58 @@ TEST_F(PreparationTest, WhatIsLockedIsSetAndCannotBeChosenOtherwise) {
 
 TEST_F(PreparationTest, PromptsFitTheContextAndTheVocabulary) {
   const net::ApiError longer = Refused(R"({"prompt": ")" + std::string(100, 'x') + "\"}");
-  EXPECT_THAT(longer.message, HasSubstr("100 tokens, but the context length is 100"));
+  EXPECT_EQ(
+      longer.message,
+      "This model's maximum context length is 100 tokens. However, you requested 116 tokens (100 in the "
+      "prompt, 16 in the completion). Please reduce the length of the prompt or completion.");
+  EXPECT_EQ(longer.param, "prompt");
   EXPECT_EQ(longer.code, "context_length_exceeded");
   EXPECT_EQ(Good(R"({"prompt": ")" + std::string(99, 'x') + "\"}").prompts[0].size(), 99u);
   EXPECT_EQ(Refused(R"({"prompt": [5, 257]})").message, "token id 257 is outside the vocabulary of 257");
   EXPECT_EQ(Refused(R"({"prompt": ""})").message, "the prompt is empty");
   EXPECT_EQ(Refused(R"({"prompt": "a", "stop_token_ids": [300]})").http_status, 400);
+}
+
+// LiteLLM, LangChain and agents look for these words, to shorten the conversation.
+TEST_F(PreparationTest, ATooLongConversationIsToldInItsDialectsWords) {
+  const std::string messages =
+      R"("messages": [{"role": "user", "content": ")" + std::string(200, 'x') + "\"}]";
+  const net::ApiError chat = Refused("{" + messages + R"(, "max_tokens": 7})", ReadChatRequest);
+  EXPECT_EQ(
+      chat.message,
+      "This model's maximum context length is 100 tokens. However, you requested 213 tokens (206 in the "
+      "messages, 7 in the completion). Please reduce the length of the messages or completion.");
+  EXPECT_EQ(chat.param, "messages");
+  EXPECT_EQ(chat.code, "context_length_exceeded");
+  const net::ApiError anthropic = Refused("{" + messages + R"(, "max_tokens": 7})", ReadMessagesRequest);
+  EXPECT_EQ(anthropic.message, "prompt is too long: 206 tokens > 99 maximum");
+  const net::ApiError native = Refused(R"({"text": ")" + std::string(200, 'x') + "\"}", ReadNativeRequest);
+  EXPECT_EQ(native.param, "text");
+  EXPECT_THAT(native.message, HasSubstr("maximum context length is 100 tokens"));
+}
+
+TEST_F(PreparationTest, PromptsThatAreTooLongMayBeTruncated) {
+  const std::string body = R"({"prompt": ")" + std::string(150, 'x') + R"(yz", "max_tokens": 10)";
+  const auto prompt = [&](const std::string& more) { return Good(body + more + "}").prompts[0]; };
+  EXPECT_EQ(prompt(R"(, "truncate_prompt_tokens": 3)"), (std::vector<TokenId>{'x', 'y', 'z'}));
+  EXPECT_EQ(prompt(R"(, "truncate_prompt_tokens": 2, "truncation_side": "right")"),
+            (std::vector<TokenId>{'x', 'x'}));
+  EXPECT_EQ(prompt(R"(, "truncate_prompt_tokens": -1)").size(), 90u);
+  EXPECT_EQ(Refused(body + R"(, "truncate_prompt_tokens": 101})").param, "truncate_prompt_tokens");
+  EXPECT_EQ(Refused(R"({"prompt": "a", "max_tokens": 100, "truncate_prompt_tokens": -1})").param,
+            "truncate_prompt_tokens");
+  EXPECT_EQ(Refused(R"({"prompt": ")" + std::string(9'000, 'x') + R"(", "truncate_prompt_tokens": 5})").code,
+            "context_length_exceeded");
+  EXPECT_EQ(Good(R"({"messages": [{"role": "user", "content": "hi"}], "truncate_prompt_tokens": 2})",
+                 ReadChatRequest)
+                .prompts[0],
+            (std::vector<TokenId>{'i', ';'}));
+}
+
+TEST_F(PreparationTest, BoundsAreConstraints) {
+  EXPECT_NE(Good(R"({"prompt": "a", "bad_words": ["x"]})").constraints[0], nullptr);
+  EXPECT_EQ(Refused(R"({"prompt": "a", "thinking_token_budget": 5})").param, "thinking_token_budget");
+  EXPECT_EQ(Refused(R"({"prompt": "a", "mirostat": 2})").param, "mirostat");
 }
 
 TEST_F(PreparationTest, TemplatesMayRefuse) {

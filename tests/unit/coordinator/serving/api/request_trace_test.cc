@@ -7,6 +7,7 @@
 namespace numoe::serving {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 
 class KeptSpans final : public Tracer {
@@ -47,14 +48,16 @@ net::HttpRequest Asked(const std::string& traceparent) {
 
 TEST(RequestTraceTest, NothingIsRecordedWithoutATracerOrWhereItSaysSo) {
   KeptSpans tracer;
-  EXPECT_EQ(RequestTrace::Begin(nullptr, Asked("p")), nullptr);
-  EXPECT_EQ(RequestTrace::Begin(&tracer, Asked("off")), nullptr);
+  Metrics metrics(MetricOwner::kCoordinator);
+  EXPECT_EQ(RequestTrace::Begin(nullptr, metrics, Asked("p")), nullptr);
+  EXPECT_EQ(RequestTrace::Begin(&tracer, metrics, Asked("off")), nullptr);
   EXPECT_TRUE(tracer.exports.empty());
 }
 
 TEST(RequestTraceTest, AnAnswerHasItsPartsInOrder) {
   KeptSpans tracer;
-  auto trace = RequestTrace::Begin(&tracer, Asked("parent"));
+  Metrics metrics(MetricOwner::kCoordinator);
+  auto trace = RequestTrace::Begin(&tracer, metrics, Asked("parent"));
   GenerationRequest request;
   request.conversation.emplace();
   request.sampling.max_tokens = 9;
@@ -78,11 +81,16 @@ TEST(RequestTraceTest, AnAnswerHasItsPartsInOrder) {
     EXPECT_LE(spans[i].start_ns, spans[i].end_ns);
     EXPECT_LE(spans[i - 1].start_ns, spans[i].start_ns);
   }
+  const std::string text = metrics.SerialiseOpenMetrics();
+  for (const char* name : {"time_to_first_token", "request_duration"})
+    EXPECT_THAT(text, ContainsRegex("numoe_" + std::string(name) +
+                                    "_seconds_bucket\\{le=\"[^\"]+\"\\} 0 # \\{trace_id=\"trace\"\\} "));
 }
 
 TEST(RequestTraceTest, WhatBeganLastLastsUntilTheEnd) {
   KeptSpans tracer;
-  auto trace = RequestTrace::Begin(&tracer, Asked(""));
+  Metrics metrics(MetricOwner::kCoordinator);
+  auto trace = RequestTrace::Begin(&tracer, metrics, Asked(""));
   trace->Submitted(0);
   trace->Submitted(2);  // the second choice never came that far
   trace->Took(2, Admitted());
@@ -99,11 +107,12 @@ TEST(RequestTraceTest, WhatBeganLastLastsUntilTheEnd) {
 
 TEST(RequestTraceTest, WithoutAnEndTheClientHasGoneAndTheFirstEndCounts) {
   KeptSpans tracer;
-  RequestTrace::Begin(&tracer, Asked("")).reset();
+  Metrics metrics(MetricOwner::kCoordinator);
+  RequestTrace::Begin(&tracer, metrics, Asked("")).reset();
   ASSERT_EQ(tracer.exports.size(), 1u);
   EXPECT_EQ(tracer.exports[0][0].error, "cancelled");
   EXPECT_EQ(TextOf(tracer.exports[0][0], "http.response.status_code"), "499");
-  auto trace = RequestTrace::Begin(&tracer, Asked(""));
+  auto trace = RequestTrace::Begin(&tracer, metrics, Asked(""));
   trace->End(200, "", {});
   trace->End(500, "x", {});
   trace.reset();

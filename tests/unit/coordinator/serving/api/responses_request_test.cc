@@ -74,6 +74,12 @@ TEST(ResponsesRequestTest, ItemsOfOneTurnAreOneMessage) {
     {"role": "system", "content": "Go on."}])"));
 }
 
+TEST(ResponsesRequestTest, ARefusalIsWhatWasSaid) {
+  const GenerationRequest request = AcceptedResponsesRequest(ParseResponsesRequest(
+      R"("input": [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}])"));
+  EXPECT_EQ(request.conversation->messages[0].at("content"), "No.");
+}
+
 TEST(ResponsesRequestTest, WhatNoItemHasIsNotKept) {
   ResponsesFields fields;
   AcceptedResponsesRequest(ParseResponsesRequest(R"("input": [
@@ -135,15 +141,20 @@ TEST(ResponsesRequestTest, RefusalsNameThePlace) {
       {R"("model": "m")", "input"},
       {R"("input": [])", "input"},
       {R"("input": [1])", "input[0]"},
-      {R"("input": [{"type": "item_reference", "id": "x"}])", "input[0]"},
-      {R"("input": [{"role": "user", "content": [{"type": "input_image"}]}])", "input[0].content[0]"},
+      {R"("input": [{"type": "item_reference", "id": "x"}])", "input[0].type"},
+      {R"("input": [{"role": "user", "content": [{"type": "input_image"}]}])", "input[0].content[0].type"},
+      {R"("input": [{"role": "user", "content": [{"type": "input_text"}]}])", "input[0].content[0].text"},
       {R"("input": [{"type": "function_call", "call_id": "c"}])", "input[0].name"},
       {R"("input": [{"type": "function_call_output", "output": "x"}])", "input[0].call_id"},
-      {R"("input": "x", "tools": [{"type": "web_search"}])", "tools[0]"},
+      {R"("input": [{"type": "function_call_output", "call_id": "c", "output": "x"}])", "input[0].call_id"},
+      {R"("input": "x", "tools": [{"type": "web_search"}])", "tools[0].type"},
+      {R"("input": "x", "tools": [1])", "tools[0]"},
+      {R"("input": "x", "tools": [{"type": "function"}])", "tools[0].name"},
       {R"("input": "x", "tool_choice": "sometimes")", "tool_choice"},
       {R"("input": "x", "max_output_tokens": 0)", "max_output_tokens"},
       {R"("input": "x", "reasoning": {"effort": "much"})", "reasoning.effort"},
-      {R"("input": "x", "text": {"format": {"type": "xml"}})", "text.format"},
+      {R"("input": "x", "text": {"format": {"type": "xml"}})", "text.format.type"},
+      {R"("input": "x", "text": {"format": {"type": "json_schema", "schema": {}}})", "text.format.name"},
       {R"("input": "x", "truncation": "some")", "truncation"},
       {R"("input": "x", "conversation": "c")", "conversation"},
       {R"("input": "x", "metadata": 1)", "metadata"},

@@ -34,6 +34,18 @@ TEST_F(ResponsesRoutesTest, WhatWasNotStoredIsNotFound) {
   EXPECT_TRUE(Found("POST", "/v1/responses").counted);
 }
 
+TEST_F(ResponsesRoutesTest, ARequestsPromptIsCounted) {
+  constexpr char kCount[] = "/v1/responses/input_tokens";
+  EXPECT_EQ(AskJson("POST", kCount, R"({"model": "nano", "input": "hello", "instructions": "x"})"),
+            (ordered_json{{"object", "response.input_tokens"},
+                          {"input_tokens", std::string("system:x;user:hello;").size()}}));
+  EXPECT_FALSE(Found("POST", kCount).counted);
+  EXPECT_EQ(Ask("POST", kCount, R"({"model": "kimi", "input": "x"})").status, 404);
+  EXPECT_THAT(Ask("POST", kCount, R"({"input": [1]})").body, HasSubstr("input[0]"));
+  EXPECT_THAT(Ask("POST", kCount, R"({"input": "x", "previous_response_id": "resp_1"})").body,
+              HasSubstr("previous_response_not_found"));
+}
+
 TEST_F(ResponsesRoutesTest, TheEnginesRefusalIsTheAnswer) {
   const net::HttpReply refused = Ask("POST", "/v1/responses", R"({"input": "x"})");
   EXPECT_EQ(refused.status, 503) << refused.body;

@@ -60,13 +60,28 @@ TEST(SamplingFieldsTest, TokensOutsideTheVocabularyAreRefused) {
   EXPECT_EQ(CheckTokenIds({.allowed_token_ids = {100}}, 100)->param, "allowed_token_ids");
 }
 
-// A count that is locked at 40 must not come as 40.0, which no request may send.
-TEST(SamplingFieldsTest, WholeNumbersHaveNoPoint) {
+TEST(SamplingFieldsTest, CountsAreLockedAtWholeNumbers) {
   EXPECT_TRUE(CheckSamplingValue("top_k", 40).ok());
   EXPECT_FALSE(CheckSamplingValue("top_k", 40.5).ok());
-  EXPECT_EQ(SamplingNumber(40).dump(), "40");
-  EXPECT_EQ(SamplingNumber(-1).dump(), "-1");
-  EXPECT_EQ(SamplingNumber(0.6).dump(), "0.6");
+}
+
+std::optional<uint64_t> SeedOf(const char* seed) {
+  const auto body = nlohmann::ordered_json::parse(R"({"seed": )" + std::string(seed) + "}");
+  JsonFields in(body);
+  GenerationRequest request;
+  ReadSampling(in, request);
+  if (!in.error()) return request.sampling.seed;
+  EXPECT_EQ(in.error()->param, "seed");
+  return std::nullopt;
+}
+
+TEST(SamplingFieldsTest, SeedsHaveAll64Bits) {
+  EXPECT_EQ(SeedOf("9223372036854775807"), uint64_t{INT64_MAX});
+  EXPECT_EQ(SeedOf("-9223372036854775808"), uint64_t{1} << 63);
+  EXPECT_EQ(SeedOf("-1"), UINT64_MAX);
+  EXPECT_EQ(SeedOf("4.0"), 4u);
+  for (const char* wrong : {"9223372036854775808", "-9223372036854775809", "0.5", "1e30", "\"1\"", "true"})
+    EXPECT_EQ(SeedOf(wrong), std::nullopt) << wrong;
 }
 
 }  // namespace

@@ -44,6 +44,34 @@ TEST(StopMatcherTest, HoldsBackOnlyWhatCouldBecomeAStop) {
   EXPECT_FALSE(matcher.stopped());
 }
 
+TEST(StopMatcherTest, PatternsAreFoundAndHeldBackLikeStrings) {
+  const std::vector<text::StopPattern> patterns = {*text::StopPattern::Compile("[0-9]+;"),
+                                                   *text::StopPattern::Compile("é.x")};
+  for (const auto& [text, out, stop] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{{"a 12 b 34;c", "a 12 b ", "[0-9]+;"},
+                                                                      {"12é7xEND", "12", "é.x"},
+                                                                      {"1END2;", "1", "END"},
+                                                                      {"12é", "12é", ""}}) {
+    for (size_t length = 1; length <= text.size(); ++length) {
+      StopMatcher matcher({"END"}, false, patterns);
+      std::vector<size_t> cuts;
+      for (size_t at = length; at < text.size(); at += length) cuts.push_back(at);
+      EXPECT_EQ(PushAll(matcher, text, cuts), out) << length;
+      EXPECT_EQ(matcher.stopped(), !stop.empty());
+      if (matcher.stopped()) {
+        EXPECT_EQ(matcher.stop(), stop);
+      }
+    }
+  }
+  StopMatcher matcher({}, true, patterns);
+  EXPECT_EQ(matcher.Push("a1"), "a");
+  EXPECT_EQ(matcher.Push("2"), "");
+  EXPECT_EQ(matcher.Push("b3"), "12b");
+  EXPECT_EQ(matcher.Flush(), "3");
+  EXPECT_EQ(matcher.Push(";4"), ";") << "what was flushed is no part of a match";
+  EXPECT_EQ(matcher.Push(";x"), "4;") << "the stop itself is wanted";
+}
+
 TEST(StopMatcherTest, NothingFollowsAStop) {
   StopMatcher matcher({"END"});
   EXPECT_EQ(matcher.Push("aEN"), "a");

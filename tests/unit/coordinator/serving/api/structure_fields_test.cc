@@ -40,7 +40,17 @@ TEST(StructureFieldsTest, EveryDialectsNames) {
           {R"({"guided_grammar": "d"})", Kind::kEbnf, "d"},
           {R"({"json_schema": "{}"})", Kind::kJsonSchema, "{}"},
           {R"({"regex": "e"})", Kind::kRegex, "e"},
-          {R"({"ebnf": "f"})", Kind::kEbnf, "f"}}) {
+          {R"({"ebnf": "f"})", Kind::kEbnf, "f"},
+          {R"({"response_format": {"type": "structural_tag", "format": {}}})", Kind::kStructuralTag,
+           R"({"type":"structural_tag","format":{}})"},
+          {R"({"structured_outputs": {"structural_tag": "{}"}})", Kind::kStructuralTag, "{}"},
+          {R"({"structural_tag": {"triggers": []}})", Kind::kStructuralTag, R"({"triggers":[]})"},
+          {R"({"grammar": "g", "regex": null})", Kind::kEbnf, "g"},
+          {R"({"response_format": {"type": "grammar", "grammar": "h"}})", Kind::kEbnf, "h"},
+          {R"({"response_format": {"type": "json_object", "schema": {"type": "object"}}})", Kind::kJsonSchema,
+           R"({"type":"object"})"},
+          {R"({"response_format": {"type": "json_object", "schema": {}}})", Kind::kJsonObject, ""},
+          {R"({"response_format": {"type": "json_object", "schema": null}})", Kind::kJsonObject, ""}}) {
     const Read read(json);
     EXPECT_EQ(read.error, "") << json;
     ASSERT_TRUE(read.request.structure.has_value()) << json;
@@ -52,7 +62,8 @@ TEST(StructureFieldsTest, EveryDialectsNames) {
 TEST(StructureFieldsTest, NothingIsAskedFor) {
   for (const char* json :
        {"{}", R"({"response_format": {"type": "text"}})", R"({"response_format": null, "regex": null})",
-        R"({"structured_outputs": {"json_object": false}})", R"({"structured_outputs": {}})"}) {
+        R"({"structured_outputs": {"json_object": false}})", R"({"structured_outputs": {}})",
+        R"({"grammar": ""})"}) {
     const Read read(json);
     EXPECT_EQ(read.error, "") << json;
     EXPECT_FALSE(read.request.structure.has_value()) << json;
@@ -64,20 +75,32 @@ TEST(StructureFieldsTest, OneKindInARequest) {
   EXPECT_EQ(read.error,
             "'regex': expected one kind of structured output in a request, found response_format as well");
   EXPECT_THAT(Read(R"({"structured_outputs": {"json": {}, "regex": "a"}})").error,
-              ::testing::HasSubstr("found structured_outputs as well"));
+              ::testing::HasSubstr("found structured_outputs.json as well"));
 }
 
 TEST(StructureFieldsTest, WrongValuesAreToldWhatWasFound) {
   for (const auto& [json, expected] : std::vector<std::pair<const char*, const char*>>{
            {R"({"response_format": "json"})",
-            "'response_format': expected a type of text, json_object or json_schema, found \"json\""},
+            "'response_format': expected an object with a type, found \"json\""},
            {R"({"response_format": {"type": 5}})",
-            "'response_format': expected a type of text, json_object or json_schema, found {\"type\":5}"},
+            "'response_format.type': expected \"text\", \"json_object\", \"json_schema\", "
+            "\"structural_tag\" or \"grammar\", found 5"},
            {R"({"response_format": {"type": "json_schema"}})",
-            "expected json_schema.schema beside type json_schema"},
-           {R"({"structured_outputs": []})", "'structured_outputs': expected an object"},
+            "'response_format.json_schema': expected an object with name and schema, found null"},
+           {R"({"response_format": {"type": "json_schema", "schema": {}, "name": "a.b"}})",
+            "'response_format.name': expected 1 to 64 letters, digits, underscores and dashes, found "
+            "\"a.b\""},
+           {R"({"structured_outputs": []})", "'structured_outputs': expected an object, found []"},
            {R"({"guided_json": 5})", "'guided_json': expected a JSON Schema, found 5"},
            {R"({"guided_choice": "a"})", "'guided_choice': expected a list of strings, found \"a\""},
+           {R"({"response_format": {"type": "json_object", "schema": 5}})",
+            "'response_format.schema': expected a JSON Schema, found 5"},
+           {R"({"response_format": {"type": "grammar"}})",
+            "'response_format.grammar': expected a string, found false"},
+           {R"({"grammar": {"type": "regex"}})", "'grammar': expected a string, found {"},
+           {R"({"structured_outputs": {"json": {}, "whitespace_pattern": " ?"}})",
+            "'structured_outputs.whitespace_pattern': expected no value, found \" ?\""},
+           {R"({"structural_tag": 5})", "'structural_tag': expected a structural tag, found 5"},
            {R"({"ebnf": ["a"]})", "'ebnf': expected a string, found [\"a\"]"}})
     EXPECT_THAT(Read(json).error, ::testing::HasSubstr(expected)) << json;
 }

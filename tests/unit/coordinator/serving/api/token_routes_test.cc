@@ -34,6 +34,19 @@ TEST_F(TokenRoutesTest, AConversationIsRenderedFirst) {
   EXPECT_EQ(tokens["token_strs"], (ordered_json{"u", "s", "e", "r", ":", "x", ";"}));
 }
 
+TEST_F(TokenRoutesTest, ATemplateIsAppliedWithoutAModel) {
+  const ordered_json rendered = AskJson("POST", "/apply-template", R"({"messages": [
+    {"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "日本"}]}]})");
+  EXPECT_EQ(rendered, (ordered_json{{"prompt", "system:Be brief.;user:日本;"}}));
+  EXPECT_FALSE(Found("POST", "/apply-template").counted);
+  const net::HttpReply wrong = Ask("POST", "/apply-template", R"({"messages": [{"role": "robot"}]})");
+  EXPECT_EQ(wrong.status, 400);
+  EXPECT_THAT(wrong.body, HasSubstr("messages[0].role"));
+  deps_.chat_template = nullptr;
+  EXPECT_THAT(Ask("POST", "/apply-template", R"({"messages": [{"role": "user", "content": "x"}]})").body,
+              HasSubstr("no chat template"));
+}
+
 TEST_F(TokenRoutesTest, WhatIsNoTokenIsRefused) {
   const net::HttpReply beyond = Ask("POST", "/detokenize", R"({"tokens": [104, 257]})");
   EXPECT_EQ(beyond.status, 400);

@@ -16,7 +16,6 @@ constexpr char kDeclaredTools[] = R"([
   {"type": "function", "function": {"name": "look", "strict": true, "parameters":
     {"type": "object", "properties": {"at": {"enum": ["a", "b"]}}, "required": ["at"]}}},
   {"type": "function", "function": {"name": "wait", "parameters": {"properties": {"s": {"type": "integer"}}}}},
-  {"type": "custom", "custom": {"name": "c"}},
   {"type": "function", "function": {"name": "stop"}}])";
 
 std::variant<CallPolicy, net::ApiError> Read(const std::string& choice,
@@ -121,30 +120,6 @@ TEST(ToolChoiceTest, WrongChoicesAreRefused) {
     EXPECT_EQ(Refused(Read(wrong)).param, "tool_choice") << wrong;
   EXPECT_THAT(Refused(Read(R"({"type": "function", "name": "nobody"})")).message, HasSubstr("nobody"));
   EXPECT_EQ(Refused(Read(R"("required")", "null")).param, "tool_choice");
-  EXPECT_EQ(Refused(Read(R"("required")", R"([{"type": "custom"}])")).param, "tool_choice");
-}
-
-TEST(ToolChoiceTest, WrongToolsAreRefused) {
-  const auto tool = [](const std::string& function) { return "[{\"function\": {" + function + "}}]"; };
-  for (const char* wrong :
-       {R"("name": "a b")", R"("name": "7")", R"("name": "a{")", R"("name": "a\"b")", R"("name": "a\nb")",
-        R"("name": "f", "strict": 1)", R"("name": "f", "strict": true, "parameters": [])",
-        R"("name": "f", "strict": true, "parameters": {"type": "string"})"}) {
-    EXPECT_EQ(Refused(Read("null", tool(wrong))).param, "tools") << wrong;
-    AcceptedChoice(Read(R"("none")", tool(wrong)));
-  }
-  EXPECT_EQ(Refused(Read("null", tool("\"name\": \"" + std::string(300, 'a') + "\""))).param, "tools");
-  const char* kNoObject = R"("name": "f", "parameters": {"type": ["array", "null"]})";
-  EXPECT_THAT(Refused(Read(R"("required")", tool(kNoObject))).message, HasSubstr("parameters of f"));
-  EXPECT_EQ(AcceptedChoice(Read("null", tool(kNoObject))).calls.size(), 1u) << "nobody looks at them";
-  EXPECT_EQ(AcceptedChoice(Read(R"("required")",
-                                tool(R"("name": "时.f-1:2", "parameters": {"type": ["object", "null"]})")))
-                .calls[0]
-                .name,
-            "时.f-1:2");
-  std::string many = "[";
-  for (int i = 0; i <= 1024; ++i) many += std::string(i == 0 ? "" : ",") + R"({"function": {"name": "f"}})";
-  EXPECT_EQ(Refused(Read("null", many + "]")).param, "tools");
 }
 
 }  // namespace

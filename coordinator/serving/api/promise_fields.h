@@ -1,0 +1,17 @@
+// Fields by which a request bounds its prompt, its reasoning and its text: promises that its answer keeps.
+//
+// truncate_prompt_tokens and truncation_side (vLLM), bad_words (vLLM), stop_regex (SGLang), and how many
+// tokens the reasoning may have: thinking_token_budget (vLLM), thinking_budget (Qwen),
+// reasoning_budget_tokens (llama.cpp). Read with the sampling parameters of every dialect. Pure functions.
+#pragma once
+
+#include "coordinator/serving/api/generation_request.h"
+#include "coordinator/serving/api/json_fields.h"
+
+namespace numoe::serving {
+
+void ReadPromises(JsonFields& in, GenerationRequest& out);
+/// n_predict, llama.cpp's name for max_tokens, which counts where both are given.
+void ReadPredict(JsonFields& in, GenerationRequest& out);
+
+}  // namespace numoe::serving

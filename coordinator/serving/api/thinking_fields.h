@@ -1,0 +1,21 @@
+// Whether the model thinks before it answers, in all the ways in which clients ask for it.
+//
+// `thinking` {"type": "enabled" | "disabled"} (Moonshot, DeepSeek, GLM, Anthropic), `enable_thinking`
+// (DashScope), `reasoning_effort` and `reasoning` {"effort", "enabled"} (OpenAI, OpenRouter), or the
+// template's own variables in `chat_template_kwargs` (vLLM, SGLang). Switches that contradict each other are
+// refused; an effort counts where there is no switch. Pure functions.
+#pragma once
+
+#include "coordinator/serving/api/generation_request.h"
+#include "coordinator/serving/api/json_fields.h"
+
+namespace numoe::serving {
+
+/// Fills in what the chat template of `out.conversation` is given (null: nothing was asked for), and
+/// thinking's "budget_tokens". Templates know thinking by two names: `thinking` (Kimi-K2.5, DeepSeek) and
+/// `enable_thinking` (Qwen3, GLM).
+void ReadThinking(JsonFields& in, GenerationRequest& out);
+/// Whether a request switches thinking off; what is wrong in it is not looked at.
+bool ThinkingIsOff(const nlohmann::ordered_json& body);
+
+}  // namespace numoe::serving

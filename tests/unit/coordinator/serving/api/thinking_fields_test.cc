@@ -1,0 +1,100 @@
+// Thinking, by every name that clients switch it by, and where they contradict each other.
+#include "coordinator/serving/api/thinking_fields.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace numoe::serving {
+namespace {
+
+using nlohmann::ordered_json;
+using ::testing::HasSubstr;
+
+// What the template is given, or the place of what is wrong.
+ordered_json Kwargs(const char* json) {
+  const ordered_json body = ordered_json::parse(json);
+  JsonFields in(body);
+  GenerationRequest request;
+  request.conversation.emplace();
+  ReadThinking(in, request);
+  if (!in.error()) return request.conversation->template_kwargs;
+  EXPECT_EQ(in.error()->http_status, 400);
+  return *in.error()->param;
+}
+
+const ordered_json kOn = {{"thinking", true}, {"enable_thinking", true}};
+const ordered_json kOff = {{"thinking", false}, {"enable_thinking", false}};
+
+TEST(ThinkingFieldsTest, EverySwitchReachesTheTemplateByBothNames) {
+  for (const char* on : {R"({"thinking": {"type": "enabled", "budget_tokens": 9}})",
+                         R"({"enable_thinking": true})", R"({"reasoning": {"enabled": true}})"}) {
+    EXPECT_EQ(Kwargs(on), kOn) << on;
+    EXPECT_FALSE(ThinkingIsOff(ordered_json::parse(on)));
+  }
+  for (const char* off : {R"({"thinking": {"type": "disabled"}})", R"({"enable_thinking": false})",
+                          R"({"reasoning": {"enabled": false}})"}) {
+    EXPECT_EQ(Kwargs(off), kOff) << off;
+    EXPECT_TRUE(ThinkingIsOff(ordered_json::parse(off)));
+  }
+  for (const char* silent :
+       {"{}", R"({"thinking": null, "enable_thinking": null, "reasoning": null})",
+        R"({"thinking": {"type": "adaptive"}})", R"({"reasoning": {"summary": "auto"}})"}) {
+    EXPECT_TRUE(Kwargs(silent).is_null()) << silent;
+    EXPECT_FALSE(ThinkingIsOff(ordered_json::parse(silent)));
+  }
+}
+
+TEST(ThinkingFieldsTest, AnEffortIsOneWhereThereIsNoSwitch) {
+  EXPECT_EQ(Kwargs(R"({"reasoning_effort": "none"})"),
+            ordered_json({{"thinking", false}, {"enable_thinking", false}, {"reasoning_effort", "none"}}));
+  EXPECT_EQ(Kwargs(R"({"reasoning": {"effort": "low"}})"),
+            ordered_json({{"thinking", true}, {"enable_thinking", true}, {"reasoning_effort", "low"}}));
+  EXPECT_EQ(Kwargs(R"({"reasoning_effort": "high", "thinking": {"type": "disabled"}})"),
+            ordered_json({{"thinking", false}, {"enable_thinking", false}, {"reasoning_effort", "high"}}));
+  EXPECT_TRUE(ThinkingIsOff({{"reasoning_effort", "none"}}));
+}
+
+TEST(ThinkingFieldsTest, TheTemplatesOwnVariablesStay) {
+  EXPECT_EQ(Kwargs(R"({"chat_template_kwargs": {"thinking": false, "x": 1}})"),
+            ordered_json({{"thinking", false}, {"x", 1}}));
+  EXPECT_TRUE(ThinkingIsOff(ordered_json::parse(R"({"chat_template_kwargs": {"enable_thinking": false}})")));
+  EXPECT_EQ(Kwargs(R"({"chat_template_kwargs": {"thinking": false}, "enable_thinking": false})"),
+            ordered_json({{"thinking", false}}));
+}
+
+TEST(ThinkingFieldsTest, SwitchesThatContradictEachOtherAreRefused) {
+  EXPECT_EQ(Kwargs(R"({"chat_template_kwargs": {"thinking": true}, "thinking": {"type": "disabled"}})"),
+            "thinking");
+  EXPECT_EQ(Kwargs(R"({"thinking": {"type": "enabled"}, "enable_thinking": false})"), "enable_thinking");
+  EXPECT_EQ(Kwargs(R"({"enable_thinking": true, "reasoning": {"enabled": false}})"), "reasoning.enabled");
+  const ordered_json body =
+      ordered_json::parse(R"({"thinking": {"type": "enabled"}, "enable_thinking": false})");
+  JsonFields in(body);
+  GenerationRequest request;
+  request.conversation.emplace();
+  ReadThinking(in, request);
+  EXPECT_THAT(in.error()->message, HasSubstr("what 'thinking' says, which switches thinking on"));
+}
+
+TEST(ThinkingFieldsTest, ABudgetIsOneOfTokens) {
+  const ordered_json body = {{"thinking", {{"type", "enabled"}, {"budget_tokens", 9}}}};
+  JsonFields in(body);
+  GenerationRequest request;
+  request.conversation.emplace();
+  ReadThinking(in, request);
+  EXPECT_EQ(request.thinking_budget, 9);
+  EXPECT_EQ(request.thinking_budget_param, "thinking");
+}
+
+TEST(ThinkingFieldsTest, WrongValuesAreRefusedByTheirPlace) {
+  EXPECT_EQ(Kwargs(R"({"thinking": true})"), "thinking");
+  EXPECT_EQ(Kwargs(R"({"thinking": {}})"), "thinking.type");
+  EXPECT_EQ(Kwargs(R"({"thinking": {"type": "enabled", "budget_tokens": "9"}})"), "thinking.budget_tokens");
+  EXPECT_EQ(Kwargs(R"({"enable_thinking": "no"})"), "enable_thinking");
+  EXPECT_EQ(Kwargs(R"({"reasoning_effort": "lots"})"), "reasoning_effort");
+  EXPECT_EQ(Kwargs(R"({"reasoning": {"effort": 1}})"), "reasoning.effort");
+  EXPECT_EQ(Kwargs(R"({"chat_template_kwargs": []})"), "chat_template_kwargs");
+}
+
+}  // namespace
+}  // namespace numoe::serving
