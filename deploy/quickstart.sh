@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is needed, builds, starts two expert workers and a coordinator, and serves the OpenAI API.
-#   deploy/quickstart.sh                     serves on :8080 until Ctrl-C
+#   deploy/quickstart.sh                     serves on 127.0.0.1:8080 until Ctrl-C
 #   deploy/quickstart.sh --ask "question"    the same, asks, prints the answer alone on stdout, exits 0
 # Options: --model DIR (default: the model in the repository), --port N (default 8080; --ask takes any free one).
 set -euo pipefail

@@ -130,7 +130,7 @@ def document(root, version, toolkit):
         "SPDXID": "SPDXRef-DOCUMENT",
         "name": "numoe-" + version,
         "documentNamespace": "https://numoe.invalid/spdx/" + content,
-        "creationInfo": {"created": created.strftime("%Y-%m-%dT%H:%M:%SZ"), "creators": ["Tool: numoe-sbom"]},
+        "creationInfo": {"created": created.strftime("%Y-%m-%dT%H:%M:%SZ"), "creators": ["Organization: NUMoE", "Tool: numoe-sbom"]},
         "packages": packages,
         "hasExtractedLicensingInfos": licenses,
         "relationships": relations,

@@ -1,7 +1,8 @@
 # Sourced by quickstart.sh and tests/run.sh, which set pipefail: installs the distribution packages that are missing, and
 # builds.
 
-# install_packages FILE: every package named in FILE (one a line, # comments). Nothing is done when all are there.
+# install_packages FILE: every package named in FILE (one a line, # comments). Nothing is done when all are there, and nothing
+# that is there is removed for one.
 install_packages() {
   local missing=() package
   if ! command -v apt-get >/dev/null; then
@@ -22,7 +23,7 @@ install_packages() {
   local log
   log=$(mktemp)
   local apt=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120)
-  if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}"; } </dev/null >"$log" 2>&1; then
+  if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-remove --no-install-recommends "${missing[@]}"; } </dev/null >"$log" 2>&1; then
     tail -n 30 "$log" >&2
     echo "apt-get failed; the whole log is in $log" >&2
     return 1

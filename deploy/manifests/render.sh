@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Renders these manifests from the chart: one for each of its values-*.yaml, and what the Prometheus operator wants.
+# Renders these manifests from the chart: one for each of its values-*.yaml, and what the Prometheus operator wants. A claim of
+# the weights is in a file of its own, in weights/: who deletes what an applied manifest has made keeps the weights.
 #   deploy/manifests/render.sh           writes them
 #   deploy/manifests/render.sh --check   compares, and says what to do if they differ
 # HELM names the program.
@@ -13,28 +14,41 @@ if [ "${1:-}" = --check ]; then
   trap 'rm -rf "$out"' EXIT
 fi
 
-# render FILE WHAT HELM'S OPTIONS...
+# render FILE WHAT HOW HELM'S OPTIONS...: HOW are the lines that say how to apply it.
 render() {
-  local file=$1 what=$2
-  shift 2
+  local file=$1 what=$2 how=$3
+  shift 3
   {
     echo "# $what, rendered by deploy/manifests/render.sh: change the chart, not this."
-    echo "#   kubectl create namespace numoe; kubectl apply --server-side -f $file"
+    sed 's/^/#   /' <<<"$how"
     "$helm" template numoe "$chart" --namespace numoe --kube-version 1.34.0 --skip-tests "$@" | sed 's/[[:space:]]*$//'
   } >"$out/$file"
 }
 
+apply="kubectl apply --server-side -f"
+mkdir -p "$out/weights"
 for values in "$chart"/values-*.yaml; do
   name=${values##*/values-}
-  render "$name" "helm/numoe with values-$name" -f "$values"
+  how="kubectl create namespace numoe; $apply $name"
+  claim=()
+  if ! grep -q '^  mode: none$' "$values"; then
+    how="kubectl create namespace numoe; $apply weights/$name -f $name
+Deleting what this file made keeps the weights: their claim is in weights/$name. Deleting the namespace deletes them."
+    render "weights/$name" "The claim of the weights of $name" "$apply weights/$name
+Deleting what this file made deletes the weights." -f "$values" --show-only templates/persistence.yaml
+    claim=(--set persistence.mode=existing,persistence.existingClaim=numoe-weights)
+  fi
+  render "$name" "helm/numoe with values-$name" "$how" -f "$values" "${claim[@]}"
 done
 render monitoring.yaml "For the Prometheus operator and Grafana's sidecar, beside one of the others" \
+  "kubectl create namespace numoe; $apply monitoring.yaml" \
   -f "$chart/values-nano.yaml" --set metrics.monitors.enabled=true,metrics.rules.enabled=true,metrics.dashboards.enabled=true \
   --show-only templates/monitors.yaml --show-only templates/observability.yaml
 
 if [ "$out" != "$here" ]; then
-  for file in "$out"/*.yaml; do
-    diff -u "$here/${file##*/}" "$file" || { echo "deploy/manifests/${file##*/} is not what the chart renders: run deploy/manifests/render.sh" >&2; failed=1; }
+  for file in "$out"/*.yaml "$out"/weights/*.yaml; do
+    name=${file#"$out/"}
+    diff -u "$here/$name" "$file" || { echo "deploy/manifests/$name is not what the chart renders: run deploy/manifests/render.sh" >&2; failed=1; }
   done
   [ -z "${failed:-}" ]
 fi

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Writes the Grafana dashboard: dashboard.py >helm/numoe/files/dashboards/numoe.json
 
-What is shown stands in ROWS, one line for each query; the rest is Grafana's form. tests/deploy checks that the file is current
-and that every query finds data in a Prometheus which scrapes real daemons under load.
+What is shown stands in NOW, ROWS and GPU_ROW, one line for each query; the rest is Grafana's form. tests/deploy checks that the
+file is current and that every query finds data in a Prometheus which scrapes real daemons under load. The chart gives the
+dashboard of a release its uid, its title, and its release as the first choice (helm/numoe/templates/_alerts.tpl).
 """
+import itertools
 import json
 import sys
 
-J = 'job=~"$job"'
+# Not job: coordinators, workers and the router have each their own where the Prometheus operator scrapes them.
+VARIABLES = ("namespace", "release", "pod")
+J = ", ".join(f'{name}=~"${name}"' for name in VARIABLES)
 RATE = "$__rate_interval"
-COLUMNS, HEIGHT = 24, 8
+COLUMNS, HEIGHT, TILE_HEIGHT = 24, 8, 4
 
 
 def rate(metric, labels=J, by=""):
@@ -35,11 +39,37 @@ def on_nodes(per_worker):
     return f"({per_worker} / on (job, instance) {nodes}) * on (job, instance) group_right () numoe_worker_node{{{J}}}"
 
 
+def of_slices(per_worker):
+    """A worker's value, with the slice that it has and the address by which coordinators know it."""
+    return f"{per_worker} * on (job, instance) group_left (worker, index, count) numoe_worker_info{{{J}}}"
+
+
+def of_daemons(metric):
+    """Of the processes that are NUMoE's: all programs have these metrics."""
+    return f"{metric} * on (job, instance) group_left () numoe_build_info{{{J}}}"
+
+
 def by_instance(metric):
     return rate(metric, J, "job, instance")
 
 
+FAILED = rate("numoe_requests_finished_total", J + ', reason="error"')
 PARTS = rate("numoe_step_part_duration_seconds_sum", J, "part")
+
+# (tile, unit, what to look for, query, [(from this value on, colour)]): one number each, of now.
+NOW = [
+    ("Coordinators", "short", "That are scraped.", f"count(numoe_requests_running{{{J}}})", [(None, "green")]),
+    ("Workers down", "short", "As the coordinators see them; while one is down, requests wait.", f"sum(1 - numoe_worker_up{{{J}}})",
+     [(None, "green"), (1, "red")]),
+    ("Running now", "short", "Requests that take part in steps.", f"sum(numoe_requests_running{{{J}}})", [(None, "green")]),
+    ("Waiting now", "short", "Requests in the queue.", f"sum(numoe_requests_waiting{{{J}}})", [(None, "green"), (1, "yellow")]),
+    ("Tokens a second", "short", "Of answers.", rate("numoe_tokens_generated_total"), [(None, "green")]),
+    ("First token, p90", "s", "Queue and prompt.", quantile(0.9, "numoe_time_to_first_token_seconds"), [(None, "green"), (30, "red")]),
+    ("Fullest KV cache", "percentunit", "Of the coordinators.", f"max(numoe_kv_usage_ratio{{{J}}})", [(None, "green"), (0.95, "yellow")]),
+    ("Requests that fail", "percentunit", "Of those that ended.",
+     f"({FAILED} or vector(0)) / {rate('numoe_requests_finished_total')}",
+     [(None, "green"), (0.02, "red")]),
+]
 
 # (row, [(panel, unit, what to look for, [(legend, query)])]); a legend names labels as {{label}}.
 ROWS = [
@@ -49,7 +79,8 @@ ROWS = [
         ("Running and waiting", "short", "Waiting that does not fall back to 0: the server is too small for the load.",
          [("running", f"sum(numoe_requests_running{{{J}}})"), ("waiting", f"sum(numoe_requests_waiting{{{J}}})")]),
         ("Throughput", "short", "Tokens a second, of prompts and of answers.",
-         [("generated", rate("numoe_tokens_generated_total")), ("prompt", rate("numoe_tokens_prompt_total"))]),
+         [("generated", rate("numoe_tokens_generated_total")), ("prompt", rate("numoe_tokens_prompt_total")),
+          ("of the last second on {{instance}}", f"numoe_tokens_generated_per_second{{{J}}}")]),
         ("Workers up", "short", "As each coordinator sees them: two that share two workers count four. Fewer than known: requests wait for "
          "the missing slice.",
          [("up", f"sum(numoe_worker_up{{{J}}})"), ("known", f"count(numoe_worker_up{{{J}}})")]),
@@ -57,6 +88,16 @@ ROWS = [
         ("Time between tokens", "s", "What a reader feels.", quantiles("numoe_inter_token_latency_seconds")),
         ("Request duration", "s", "From arrival to the last token.", quantiles("numoe_request_duration_seconds")),
         ("Wait in the queue", "s", "Part of the time to the first token.", quantiles("numoe_queue_wait_seconds")),
+    ]),
+    ("Requests", [
+        ("Tokens of a prompt", "short", "", quantiles("numoe_request_prompt_tokens")),
+        ("Tokens of an answer", "short", "", quantiles("numoe_request_generation_tokens")),
+        ("Tokens that an answer may have", "short", "max_tokens, or what the context leaves.", quantiles("numoe_request_max_tokens")),
+        ("Answers to a prompt", "short", "n; mean.", [("n", mean("numoe_request_choices"))]),
+        ("Computing the prompt", "s", "From the first step to the first token.", quantiles("numoe_request_prefill_seconds")),
+        ("Generating", "s", "From the first token to the last.", quantiles("numoe_request_decode_seconds")),
+        ("Computing in all", "s", "Without the wait in the queue.", quantiles("numoe_request_inference_seconds")),
+        ("A token of an answer", "s", "Mean of each answer.", quantiles("numoe_request_token_seconds")),
     ]),
     ("Scheduler and KV cache", [
         ("Throughput of keys", "short", "Tokens a second, of prompts and of answers, by the names of API keys; one line at 0 without keys.",
@@ -66,7 +107,9 @@ ROWS = [
         ("KV cache blocks", "short", "", [("used", f"sum(numoe_kv_blocks_used{{{J}}})"),
                                           ("there are", f"sum(numoe_kv_blocks_capacity{{{J}}})")]),
         ("Prompt tokens found in the cache", "percentunit", "Of those looked up: prefixes seen before.",
-         [("found", f"{rate('numoe_prefix_cache_hit_tokens_total')} / {rate('numoe_prefix_cache_query_tokens_total')}")]),
+         [("found", f"{rate('numoe_prefix_cache_hit_tokens_total')} / {rate('numoe_prefix_cache_query_tokens_total')}"),
+          ("of the latest prompt on {{instance}}", f"numoe_prefix_cache_hit_ratio{{{J}}}")]),
+        ("Tokens of the KV cache in use", "short", "That the blocks in use have room for.", [("{{instance}}", f"numoe_kv_tokens_used{{{J}}}")]),
         ("Preemptions", "ops", "Sequences computed again: the cache is too small for max-num-seqs.",
          [("preemptions", rate("numoe_preemptions_total"))]),
         ("Steps", "ops", "halves: cut in two, of which the device computes one while the workers have the other. fetched: prompts whose "
@@ -87,7 +130,7 @@ ROWS = [
     ]),
     ("Workers and NUMA nodes", [
         ("Load of a worker", "percentunit", "Share of the time that it computes.",
-         [("{{instance}}", by_instance("numoe_expert_call_duration_seconds_sum"))]),
+         [("slice {{index}} of {{count}} at {{worker}}", of_slices(by_instance("numoe_expert_call_duration_seconds_sum")))]),
         ("Load of a NUMA node", "percentunit", "By the workers that live on it.",
          [("{{instance}} node {{node}}", on_nodes(by_instance("numoe_expert_call_duration_seconds_sum")))]),
         ("Bandwidth of a worker", "Bps", "Expert weights that layer calls need; numoe-kernel-bench limits says what the node can do.",
@@ -118,10 +161,6 @@ ROWS = [
     ("Expert heat", [
         ("Rows of a layer's hottest eighth", "percentunit", "By layer, faded with a half-life of 10 minutes: high is worth GPU experts. "
          "/expert_stats has every expert.", [("layer {{layer}}", f"max by (layer) (numoe_expert_hottest_ratio{{{J}}})")]),
-        ("Where experts are computed", "short", "Selections a second, by the GPU and by the workers; none without experts on the GPU.",
-         [("{{where}}", rate("numoe_gpu_expert_selections_total", J, "where") + " or on () vector(0)")]),
-        ("Experts that came to the GPU", "ops", "Many all the time: what is asked changes faster than the choice follows.",
-         [("exchanged", rate("numoe_gpu_expert_swaps_total"))]),
         ("Rows of a layer", "short", "Token rows a second.", [("layer {{layer}}", rate("numoe_expert_rows_total", J, "layer"))]),
         ("Tokens of an expert in a call", "short", "1: bound by memory; many: by arithmetic.", quantiles("numoe_expert_rows_of_call_tokens")),
         ("Tokens in a layer call", "short", "", quantiles("numoe_expert_call_tokens")),
@@ -136,6 +175,13 @@ ROWS = [
         ("Tried elsewhere", "ops", "Requests that a backend refused or could not take.",
          [("{{backend}}", rate("numoe_router_retries_total", J, "backend") + " or on () vector(0)")]),
         ("Beginnings of prompts remembered", "short", "", [("{{instance}}", f"numoe_router_prefixes{{{J}}}")]),
+    ]),
+    ("Processes", [
+        ("CPUs", "short", "Of each daemon.", [("{{job}} {{instance}}", of_daemons(f"rate(process_cpu_seconds_total{{{J}}}[{RATE}])"))]),
+        ("Resident memory", "bytes", "", [("{{job}} {{instance}}", of_daemons(f"process_resident_memory_bytes{{{J}}}"))]),
+        ("Open files", "percentunit", "Of those that it may have.",
+         [("{{job}} {{instance}}", of_daemons(f"process_open_fds{{{J}}} / process_max_fds{{{J}}}"))]),
+        ("Running for", "s", "Since the process began.", [("{{job}} {{instance}}", of_daemons(f"(time() - process_start_time_seconds{{{J}}})"))]),
     ]),
     ("Errors", [
         ("HTTP answers", "reqps", "By status.", [("{{status}}", rate("numoe_http_requests_total", J, "status"))]),
@@ -152,40 +198,79 @@ ROWS = [
     ]),
 ]
 
+# Closed until somebody opens it: nothing moves in it without a GPU.
+GPU_ROW = ("GPU", [
+    ("Where experts are computed", "short", "Selections a second, by the GPU and by the workers; none without experts on the GPU.",
+     [("{{where}}", rate("numoe_gpu_expert_selections_total", J, "where") + " or on () vector(0)")]),
+    ("Experts that came to the GPU", "ops", "Many all the time: what is asked changes faster than the choice follows.",
+     [("exchanged", rate("numoe_gpu_expert_swaps_total"))]),
+])
 
-def panel(number, title, unit, description, queries, place):
+
+DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+
+
+def targets(queries):
+    return [{"refId": chr(ord("A") + i), "expr": query, "legendFormat": legend, "datasource": DATASOURCE} for i, (legend, query) in enumerate(queries)]
+
+
+def tile(number, title, unit, description, query, steps, place):
     return {
-        "id": number, "type": "timeseries", "title": title, "description": description,
-        "datasource": {"type": "prometheus", "uid": "${datasource}"},
-        "gridPos": place,
-        "fieldConfig": {"defaults": {"unit": unit, "min": 0, "custom": {"fillOpacity": 10, "showPoints": "never"}}, "overrides": []},
-        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi", "sort": "desc"}},
-        "targets": [{"refId": chr(ord("A") + i), "expr": query, "legendFormat": legend,
-                     "datasource": {"type": "prometheus", "uid": "${datasource}"}} for i, (legend, query) in enumerate(queries)],
+        "id": number, "type": "stat", "title": title, "description": description, "datasource": DATASOURCE, "gridPos": place,
+        "fieldConfig": {"defaults": {"unit": unit, "thresholds": {
+            "mode": "absolute", "steps": [{"value": value, "color": color} for value, color in steps]}}, "overrides": []},
+        "options": {"reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}, "colorMode": "value", "graphMode": "area"},
+        "targets": targets([("", query)]),
     }
 
 
+def graph(number, title, unit, description, queries, place):
+    return {
+        "id": number, "type": "timeseries", "title": title, "description": description, "datasource": DATASOURCE, "gridPos": place,
+        "fieldConfig": {"defaults": {"unit": unit, "min": 0, "custom": {"fillOpacity": 10, "showPoints": "never"}}, "overrides": []},
+        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi", "sort": "desc"}},
+        "targets": targets(queries),
+    }
+
+
+def place_of(i, per_line, height, y):
+    width = COLUMNS // per_line
+    return {"x": i % per_line * width, "y": y + i // per_line * height, "w": width, "h": height}
+
+
+def row_head(number, title, y, inside=None):
+    return {"id": number, "type": "row", "title": title, "collapsed": inside is not None, "panels": inside or [],
+            "gridPos": {"x": 0, "y": y, "w": COLUMNS, "h": 1}}
+
+
+def variables():
+    out, chosen = [{"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source", "hide": 0}], []
+    for name in VARIABLES:
+        # All daemons have this metric, so the pods of workers and of the router are among the choices.
+        values = f"label_values(numoe_build_info{{{', '.join(chosen)}}}, {name})"
+        # All is ".*": where there is no Kubernetes there are no such labels, and it finds what has none.
+        out.append({"name": name, "current": {"text": "All", "value": "$__all"}, "type": "query", "label": name.capitalize(),
+                    "datasource": DATASOURCE, "query": {"query": values, "refId": name}, "includeAll": True, "multi": True,
+                    "allValue": ".*", "refresh": 2})
+        chosen.append(f'{name}=~"${name}"')
+    return out
+
+
 def dashboard():
-    panels, y = [], 0
+    numbers = itertools.count(1)
+    panels = [tile(next(numbers), *of, place_of(i, len(NOW), TILE_HEIGHT, 0)) for i, of in enumerate(NOW)]
+    y, per_line = TILE_HEIGHT, 4
     for title, row in ROWS:
-        panels.append({"id": len(panels) + 1, "type": "row", "title": title, "collapsed": False, "panels": [],
-                       "gridPos": {"x": 0, "y": y, "w": COLUMNS, "h": 1}})
+        panels.append(row_head(next(numbers), title, y))
         y += 1
-        per_line = 4
-        width = COLUMNS // per_line
-        for i, (name, unit, description, queries) in enumerate(row):
-            place = {"x": i % per_line * width, "y": y + i // per_line * HEIGHT, "w": width, "h": HEIGHT}
-            panels.append(panel(len(panels) + 1, name, unit, description, queries, place))
+        panels += [graph(next(numbers), *of, place_of(i, per_line, HEIGHT, y)) for i, of in enumerate(row)]
         y += (len(row) + per_line - 1) // per_line * HEIGHT
-    variables = [
-        {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source", "hide": 0},
-        {"name": "job", "type": "query", "label": "Job", "datasource": {"type": "prometheus", "uid": "${datasource}"},
-         "query": {"query": "label_values(numoe_build_info, job)", "refId": "job"}, "includeAll": True, "multi": True,
-         "allValue": ".*", "current": {"text": "All", "value": "$__all"}, "refresh": 2},
-    ]
-    return {"uid": "numoe", "title": "NUMoE", "tags": ["numoe"], "schemaVersion": 38, "version": 1, "editable": True,
+    title, row = GPU_ROW
+    inside = [graph(next(numbers), *of, place_of(i, per_line, HEIGHT, y + 1)) for i, of in enumerate(row)]
+    panels.append(row_head(next(numbers), title, y, inside))
+    return {"uid": "numoe", "title": "NUMoE", "tags": ["numoe"], "schemaVersion": 42, "version": 1, "editable": True,
             "refresh": "30s", "time": {"from": "now-1h", "to": "now"}, "timezone": "", "graphTooltip": 1,
-            "templating": {"list": variables}, "annotations": {"list": []}, "panels": panels}
+            "templating": {"list": variables()}, "annotations": {"list": []}, "panels": panels}
 
 
 if __name__ == "__main__":

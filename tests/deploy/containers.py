@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,7 +14,8 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 sys.path.insert(0, os.path.join(ROOT, "tests/e2e"))
 from daemons import free_port  # noqa: E402
 
-IMAGE = "localhost/numoe:latest"
+with open(os.path.join(ROOT, "deploy/podman/numoe.yaml"), encoding="utf-8") as pod_file:
+    IMAGE = re.search(r"image: (\S+)", pod_file.read()).group(1)  # what build.sh makes unless it is told another name
 # What works as root in a container or a virtual machine without systemd, too.
 CONTAINERS_CONF = """[containers]
 default_ulimits=["nofile=20000:20000","nproc=20000:20000"]
@@ -68,14 +70,14 @@ class Podman:
         self.environment = {**os.environ, "CONTAINERS_CONF": conf, "CONTAINERS_STORAGE_CONF": storage}
         self.store = ["--root", self.folder + "/store", "--runroot", self.folder + "/run"]
         try:
-            self.build(bin_dir, IMAGE)
+            self.build(bin_dir)
         except BaseException:
             self.remove_folder()
             raise
 
-    def build(self, bin_dir, tag, *options):
-        """deploy/image/build.sh of the programs in `bin_dir`."""
-        build = [os.path.join(ROOT, "deploy/image/build.sh"), "--bin", bin_dir, "--tag", tag, *options, "--", *self.store]
+    def build(self, bin_dir, *options):
+        """deploy/image/build.sh of the programs in `bin_dir`, by the name that it chooses."""
+        build = [os.path.join(ROOT, "deploy/image/build.sh"), "--bin", bin_dir, *options, "--", *self.store]
         built = command(build, self.environment, 600)
         if built.returncode != 0:
             raise AssertionError(f"deploy/image/build.sh failed:\n{built.stdout}{built.stderr}")

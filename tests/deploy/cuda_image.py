@@ -10,7 +10,7 @@ from containers import IMAGE, ROOT, Podman, free_port, why_no_containers
 
 BIN = ""
 CUDA_COORDINATOR, TOOLKIT = "", ""  # empty: nvcc is not here
-CUDA_IMAGE = "localhost/numoe:cuda"
+CUDA_IMAGE = IMAGE + "-cuda"
 MODEL = "/usr/share/numoe/models/nano"
 IMAGE_BYTES_MAX = 720 << 20  # 515 MiB of them are cuBLASLt, for all of NVIDIA's GPUs
 WORKERS = "--workers=unix:/run/numoe/worker-0.sock,unix:/run/numoe/worker-1.sock"
@@ -32,7 +32,7 @@ class TheCudaImage(unittest.TestCase):
                 os.symlink(os.path.join(BIN, name), os.path.join(programs, name))
             os.remove(os.path.join(programs, "numoe-coordinator"))
             os.symlink(CUDA_COORDINATOR, os.path.join(programs, "numoe-coordinator"))
-            cls.podman.build(programs, CUDA_IMAGE, "--cuda", TOOLKIT)
+            cls.podman.build(programs, "--cuda", TOOLKIT)
         # Two coordinators of the same workers, one from each image: what the second one answers is expected of the first.
         cls.ports = [free_port(), free_port()]
         cls.container("workers", "-p", f"127.0.0.1:{cls.ports[0]}:8000", "-p", f"127.0.0.1:{cls.ports[1]}:8001", IMAGE,

@@ -1,5 +1,6 @@
 """Metrics, alerts and dashboard against Debian's Prometheus, which scrapes real daemons under load."""
 import concurrent.futures
+import gzip
 import json
 import math
 import os
@@ -23,6 +24,10 @@ DASHBOARD = os.path.join(ROOT, "helm/numoe/files/dashboards/numoe.json")
 BIN = ""
 LOAD_SECONDS = 8
 RATE_WINDOW = "10s"  # in the place of Grafana's $__rate_interval: the load's time, scraped every second
+# What the Prometheus operator adds by the chart's monitors: coordinators and workers have different jobs.
+OPERATOR = {"namespace": "a", "release": "numoe", "pod": "numoe-0"}
+# What a dashboard's variables are: one choice of each, and All, which is the only one where there is no Kubernetes.
+CHOICES = (OPERATOR, dict.fromkeys(OPERATOR, ".*"))
 
 
 def read(path):
@@ -31,8 +36,17 @@ def read(path):
 
 
 def queries():
-    """-> [(panel, query)] of the dashboard"""
-    return [(panel["title"], target["expr"]) for panel in json.loads(read(DASHBOARD))["panels"] for target in panel.get("targets", [])]
+    """-> [(panel, query)] of the dashboard, those in closed rows, too"""
+    panels = json.loads(read(DASHBOARD))["panels"]
+    panels += [inner for panel in panels for inner in panel.get("panels", [])]
+    return [(panel["title"], target["expr"]) for panel in panels for target in panel.get("targets", [])]
+
+
+def chosen(query, choice):
+    """A query as Grafana puts it where somebody has made this choice."""
+    for name, value in choice.items():
+        query = query.replace(f"${name}", value)
+    return query.replace("$__rate_interval", RATE_WINDOW)
 
 
 class Words(unittest.TestCase):
@@ -48,8 +62,9 @@ class Words(unittest.TestCase):
         unknown = {n for n in named if n not in listed and re.sub(r"_(bucket|sum|count)$", "", n) not in listed}
         self.assertEqual(unknown, set())
         shown = {re.sub(r"_(bucket|sum|count)$", "", n) for n in named} | named
-        # By node it is on the worker's /metrics, where the kernel says it; /expert_stats has more than the counters show.
-        self.assertEqual(listed - shown, {"numoe_weights_node_ratio"}, "metrics that no panel and no alert shows")
+        # By node it is on the worker's /metrics, where the kernel says it; the others are what endpoint pickers ask for.
+        self.assertEqual(listed - shown, {"numoe_weights_node_ratio", "numoe_kv_cache_info", "numoe_lora_adapters_info"},
+                         "metrics that no panel and no alert shows")
 
     def test_every_alert_has_what_an_operator_needs(self):
         rules = re.split(r"^      - alert: ", read(ALERTS), flags=re.M)[1:]
@@ -57,7 +72,7 @@ class Words(unittest.TestCase):
         tests = read(os.path.join(ROOT, "tests/deploy/alerts_test.yaml"))
         for rule in rules:
             name = rule.split("\n", 1)[0]
-            for word in ("labels: {severity: ", "summary: ", "runbook: "):
+            for word in ("labels: {severity: ", "summary: ", "description: "):
                 self.assertIn(word, rule, name)
             self.assertIn(f'alertname="{name}"', tests, "no unit test fires it")
 
@@ -74,11 +89,14 @@ class Rules(unittest.TestCase):
 
 
 class Prometheus:
-    def __init__(self, targets, folder):
+    def __init__(self, jobs, labels, folder):
+        """jobs: {name: addresses}; labels: what each series gets besides."""
         self.port, self.folder = free_port(), folder
+        os.makedirs(folder)
         with open(os.path.join(folder, "prometheus.yml"), "w", encoding="utf-8") as f:
             json.dump({"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [ALERTS],
-                       "scrape_configs": [{"job_name": "numoe", "static_configs": [{"targets": targets}]}]}, f)
+                       "scrape_configs": [{"job_name": name, "static_configs": [{"targets": targets, "labels": labels}]}
+                                          for name, targets in jobs.items()]}, f)
         with open(os.path.join(folder, "prometheus.log"), "wb") as log:
             self.process = subprocess.Popen(
                 ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
@@ -122,9 +140,13 @@ class ScrapedDaemons(unittest.TestCase):
         cls.cluster.await_health("ready")
         ports = [cls.cluster.port, json.loads(cls.cluster.request("GET", "/health")[2])["backends"][0]["url"].rsplit(":", 1)[1]] + [int(re.findall(r"metrics on port (\d+)", w.log())[-1]) for w in cls.cluster.workers]
         cls.targets = [f"127.0.0.1:{port}" for port in ports]
-        cls.prometheus = Prometheus(cls.targets, folder)
-        cls.addClassCleanup(cls.prometheus.close)
-        await_true(cls.prometheus.up, 30, lambda: "targets are up\n" + read(folder + "/prometheus.log")[-2000:])
+        cls.prometheus = Prometheus({"numoe": cls.targets[1:2], "numoe-router": cls.targets[:1], "a/numoe": cls.targets[2:]},
+                                    {**OPERATOR, "container": "c", "endpoint": "http"}, os.path.join(folder, "operator"))
+        cls.plain = Prometheus({"servers": cls.targets}, {}, os.path.join(folder, "plain"))
+        for prometheus in (cls.prometheus, cls.plain):
+            cls.addClassCleanup(prometheus.close)
+        for prometheus in (cls.prometheus, cls.plain):
+            await_true(prometheus.up, 30, lambda of=prometheus: "targets are up\n" + read(of.folder + "/prometheus.log")[-2000:])
         end = time.monotonic() + LOAD_SECONDS
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda i: cls.load(i, end), range(8)))
@@ -142,24 +164,54 @@ class ScrapedDaemons(unittest.TestCase):
         for target in self.targets:
             with urllib.request.urlopen(f"http://{target}/metrics", timeout=10) as reply:
                 text = reply.read().decode()
-            # vLLM's names have a colon, which is for recorded series.
-            own = "".join(line + "\n" for line in text.splitlines() if "vllm:" not in line)
+            # The names of vLLM and SGLang have a colon, which is for recorded series.
+            own = "".join(line + "\n" for line in text.splitlines() if not re.search("vllm:|sglang:", line))
             done = subprocess.run(["promtool", "check", "metrics"], input=own, capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""), target)
+
+    def test_prometheus_scrapes_openmetrics_and_every_series_by_both_names(self):
+        """It asks for OpenMetrics by itself, and a target with a fault in its text would be down."""
+        for target in self.targets:
+            request = urllib.request.Request(f"http://{target}/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0",
+                                                                                  "Accept-Encoding": "gzip"})
+            with urllib.request.urlopen(request, timeout=10) as reply:
+                self.assertEqual(reply.headers["Content-Type"], "application/openmetrics-text; version=1.0.0; charset=utf-8")
+                self.assertEqual(reply.headers["Content-Encoding"], "gzip")
+                self.assertTrue(gzip.decompress(reply.read()).endswith(b"\n# EOF\n"))
+        reference = read(os.path.join(ROOT, "deploy/metrics.md"))
+        aliases = re.findall(r"^\| `((?:vllm|sglang):\w+)` \| `(numoe_\w+)` ", reference, re.M)
+        self.assertGreater(len(aliases), 40)
+        for theirs, ours in aliases:
+            with self.subTest(theirs):
+                count = "_count" if f"`{ours}` | histogram" in reference else ""
+                self.assertTrue(self.prometheus.get("query", query=f"sum({theirs}{count}) == sum({ours}{count})")["result"])
+        running = [self.prometheus.get("query", query=name)["result"][0]["metric"] for name in ("vllm:num_requests_running", "sglang:num_running_reqs")]
+        self.assertEqual([r["model_name"] for r in running], ["nano", "nano"])
 
     def test_every_query_of_the_dashboard_returns_data(self):
         asked = queries()
         self.assertGreater(len(asked), 40)
-        for panel, query in asked:
-            with self.subTest(panel=panel, query=query):
-                result = self.prometheus.get("query", query=query.replace("$job", "numoe").replace("$__rate_interval", RATE_WINDOW))["result"]
-                numbers = [float(sample["value"][1]) for sample in result]
-                self.assertTrue(numbers, "no series")
-                self.assertFalse(any(math.isnan(n) or math.isinf(n) for n in numbers), numbers)
+        for prometheus, choice in ((self.prometheus, CHOICES[0]), (self.prometheus, CHOICES[1]), (self.plain, CHOICES[1])):
+            for panel, query in asked:
+                with self.subTest(panel=panel, query=query, choice=choice):
+                    numbers = [float(sample["value"][1]) for sample in prometheus.get("query", query=chosen(query, choice))["result"]]
+                    self.assertTrue(numbers, "no series")
+                    self.assertFalse(any(math.isnan(n) or math.isinf(n) for n in numbers), numbers)
+
+    def test_what_a_coordinator_says_of_a_worker_finds_what_the_worker_says(self):
+        joined = self.prometheus.get("query", query="numoe_worker_up * on (namespace, pod, worker) group_left (index, count) numoe_worker_info")["result"]
+        self.assertEqual(sorted((r["metric"]["index"], r["metric"]["count"], r["value"][1]) for r in joined), [("0", "2", "1"), ("1", "2", "1")])
+
+    def test_another_choice_shows_nothing_of_this_release(self):
+        for name in OPERATOR:
+            for panel, query in queries():
+                if "vector(0)" not in query:
+                    query = chosen(query, {**OPERATOR, name: "other"})
+                    self.assertEqual(self.prometheus.get("query", query=query)["result"], [], (panel, query))
 
     def test_what_must_move_under_load_moves(self):
         values = {panel: [float(sample["value"][1]) for sample in self.prometheus.get(
-            "query", query=query.replace("$job", "numoe").replace("$__rate_interval", RATE_WINDOW))["result"]] for panel, query in queries()}
+            "query", query=chosen(query, OPERATOR))["result"]] for panel, query in queries()}
         for panel in ("Load of a worker", "Bandwidth of a worker", "Bandwidth of a NUMA node", "Bandwidth while computing", "Rows of a worker"):
             self.assertEqual(len(values[panel]), 2, panel)
             self.assertGreater(min(values[panel]), 0, panel)
@@ -170,8 +222,9 @@ class ScrapedDaemons(unittest.TestCase):
             self.assertGreater(max(values[panel]), 0, panel)
 
     def test_the_alerts_are_evaluated_and_quiet(self):
-        await_true(lambda: all(rule["health"] != "unknown" for group in self.prometheus.get("rules")["groups"] for rule in group["rules"]),
-                   20, "every rule is evaluated")
-        for group in self.prometheus.get("rules")["groups"]:
-            for rule in group["rules"]:
-                self.assertEqual((rule["name"], rule["health"], rule["state"] == "firing"), (rule["name"], "ok", False), rule.get("lastError"))
+        for prometheus in (self.prometheus, self.plain):
+            await_true(lambda of=prometheus: all(rule["health"] != "unknown" for group in of.get("rules")["groups"] for rule in group["rules"]),
+                       20, "every rule is evaluated")
+            for group in prometheus.get("rules")["groups"]:
+                for rule in group["rules"]:
+                    self.assertEqual((rule["name"], rule["health"], rule["state"] == "firing"), (rule["name"], "ok", False), rule.get("lastError"))

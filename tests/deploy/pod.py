@@ -57,6 +57,13 @@ class ThePod(unittest.TestCase):
             self.assertRegex(package["SPDXID"], "^SPDXRef-[A-Za-z0-9.-]+$")
         self.assertEqual(len({package["SPDXID"] for package in sbom["packages"]}), len(sbom["packages"]))
 
+    def test_1_the_same_programs_make_the_same_image(self):
+        self.podman.build(BIN, "--tag", "localhost/numoe:again")
+        first, again = self.podman.inspect(IMAGE), self.podman.inspect("localhost/numoe:again")
+        self.assertEqual((first["Id"], first["RootFS"]), (again["Id"], again["RootFS"]))
+        for label in ("created", "source", "url", "revision", "vendor"):
+            self.assertTrue(first["Labels"]["org.opencontainers.image." + label], label)
+
     def test_1_it_may_do_little(self):
         for container in ("coordinator", "worker-0", "worker-1"):
             with open(f"/proc/{self.pod.process(container)}/status", encoding="ascii") as f:

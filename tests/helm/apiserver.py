@@ -23,13 +23,16 @@ import test_refusals  # noqa: E402
 
 OPERATORS = (("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors"), ("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"),
              ("monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules"), ("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects"),
-             ("cert-manager.io", "v1", "Certificate", "certificates"), ("cert-manager.io", "v1", "Issuer", "issuers"))
+             ("cert-manager.io", "v1", "Certificate", "certificates"), ("cert-manager.io", "v1", "Issuer", "issuers"),
+             ("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"), ("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes"),
+             ("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools"))
 SMALL = {"model": {"directory": "m", "sizeGiB": 1}, "networkPolicy": {"enabled": False}}
 
 
 def definition(group, version, kind, plural):
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.{group}"},
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {
+        "name": f"{plural}.{group}", "annotations": {"api-approved.kubernetes.io": "unapproved, of a test"}},
             "spec": {"group": group, "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
                      "versions": [{"name": version, "served": True, "storage": True, "schema": schema}]}}
 
@@ -65,12 +68,12 @@ class ApiServer(unittest.TestCase):
                 continue
             with self.subTest(what):
                 namespace = self.namespace(f"renderings-{number}")
-                self.assertIn("statefulset.apps/numoe serverside-applied", self.apply(namespace, *values))
-                pods = [o for o in chart.render(*values, namespace=namespace, extra=()) if o["kind"] in ("StatefulSet", "Deployment")]
+                self.assertRegex(self.apply(namespace, *values), "(statefulset.apps/numoe|leaderworkerset.leaderworkerset.x-k8s.io/numoe-group) serverside-applied")
                 # They are taken whatever its pods are: a pod of its template is what admission looks at.
-                for o in pods:
-                    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "labels": o["spec"]["template"]["metadata"]["labels"]},
-                           "spec": o["spec"]["template"]["spec"]}
+                for o, spec in chart.pod_specs(chart.render(*values, namespace=namespace, extra=())):
+                    if o["kind"] in ("Pod", "Job"):
+                        continue
+                    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": spec}
                     pod["spec"].pop("runtimeClassName", None)  # there is none here
                     self.cluster.kubectl("create", "--dry-run=server", "-n", namespace, "-f", "-", stdin=yaml.safe_dump(pod))
 
@@ -82,6 +85,18 @@ class ApiServer(unittest.TestCase):
             with self.subTest(os.path.basename(path)), open(path, encoding="utf-8") as f:
                 namespace = self.namespace("manifest-" + os.path.basename(path)[:-5].replace(".", "-"))
                 self.cluster.apply(moved(f.read(), namespace), namespace)
+
+    def test_deleting_a_manifest_keeps_the_weights(self):
+        namespace = self.namespace("deleted")
+
+        def text(name):
+            with open(os.path.join(chart.ROOT, "deploy", "manifests", name), encoding="utf-8") as f:
+                return moved(f.read(), namespace)
+        for name in ("weights/cpu-only.yaml", "cpu-only.yaml"):
+            self.cluster.apply(text(name), namespace)
+        self.cluster.kubectl("delete", "-n", namespace, "-f", "-", stdin=text("cpu-only.yaml"))
+        self.assertEqual(self.cluster.list("statefulsets", namespace), [])
+        self.assertEqual([o["metadata"]["name"] for o in self.cluster.list("pvc", namespace)], ["numoe-weights"])
 
     def test_host_paths_are_for_other_namespaces(self):
         """The one choice that "restricted" refuses is said, and taken elsewhere."""
@@ -131,7 +146,7 @@ class ApiServer(unittest.TestCase):
         self.assertEqual(len(self.cluster.list("jobs", namespace)), 1, "the old revision's Job is gone")
         helm("rollback", "numoe", "1")
         image = self.cluster.get("statefulset", "numoe", namespace)["spec"]["template"]["spec"]["containers"][0]["image"]
-        self.assertEqual(image, "numoe:0.1.0")
+        self.assertEqual(image, "localhost/numoe:0.1.0")
         helm("uninstall", "numoe")
         self.assertEqual(self.cluster.list("statefulsets", namespace), [])
         self.assertEqual(claim(), "115Gi")
@@ -158,17 +173,21 @@ class ApiServer(unittest.TestCase):
         values = chart.merged(SMALL, {"persistence": {"accessModes": ["ReadWriteMany"]}, "podAntiAffinity": "none", "replicas": 2,
                                       "remoteWorkers": {"enabled": True, "replicas": 2}})
         self.apply(namespace, values)
-        self.settle(namespace, "the first version", lambda: self.ready(namespace, "numoe", 2) and self.ready(namespace, "numoe-workers", 2))
-        slices = {p["metadata"]["name"] for p in self.cluster.list("pods", namespace, "app.kubernetes.io/component=remote-worker")}
-        self.assertEqual(slices, {"numoe-workers-0", "numoe-workers-1"})
+        def remote(hosts):
+            return all(self.ready(namespace, f"numoe-workers-{host}", 1) for host in range(hosts))
+        self.settle(namespace, "the first version", lambda: self.ready(namespace, "numoe", 2) and remote(2))
+        pods = {p["metadata"]["name"] for p in self.cluster.list("pods", namespace, "app.kubernetes.io/component=remote-worker")}
+        self.assertEqual(pods, {"numoe-workers-0-0", "numoe-workers-1-0"})
         values = chart.merged(values, {"remoteWorkers": {"replicas": 3}})
         self.apply(namespace, values)
-        self.settle(namespace, "a worker host more", lambda: self.ready(namespace, "numoe-workers", 3) and self.ready(namespace, "numoe", 2))
+        self.settle(namespace, "a worker host more", lambda: remote(3) and self.ready(namespace, "numoe", 2))
         values = chart.merged(values, {"image": {"tag": "next"}, "remoteWorkers": {"replicas": 2}})
         self.apply(namespace, values)
-        self.settle(namespace, "another image", lambda: self.ready(namespace, "numoe-workers", 2) and self.ready(namespace, "numoe", 2))
+        self.cluster.kubectl("delete", "statefulset", "-n", namespace, "numoe-workers-2")  # as Helm does
+        self.settle(namespace, "another image", lambda: remote(2) and self.ready(namespace, "numoe", 2)
+                    and len(self.cluster.list("pods", namespace, "app.kubernetes.io/component=remote-worker")) == 2)
         for pod in self.cluster.list("pods", namespace):
-            self.assertEqual({c["image"] for c in pod["spec"]["containers"]}, {"numoe:next"})
+            self.assertEqual({c["image"] for c in pod["spec"]["containers"]}, {"localhost/numoe:next"})
 
     @unittest.skipUnless(cluster.KWOK, "not installed: kwok, which KWOK names and which plays the kubelets")
     def test_disruption_budget(self):

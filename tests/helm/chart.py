@@ -12,6 +12,7 @@ CHART = os.path.join(ROOT, "helm", "numoe")
 HELM = os.environ.get("HELM", "helm")
 VALUES = sorted(f for f in os.listdir(CHART) if f.startswith("values-") and f.endswith(".yaml"))
 KUBERNETES = "1.34.0"
+PLATFORM = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}  # whose programs are in the image
 
 # A release that uses everything at once.
 EVERYTHING = {
@@ -106,6 +107,9 @@ def pod_specs(objects):
             yield o, o["spec"]
         elif o["kind"] in ("StatefulSet", "Job", "Deployment", "DaemonSet"):
             yield o, o["spec"]["template"]["spec"]
+        elif o["kind"] == "LeaderWorkerSet":
+            for template in ("leaderTemplate", "workerTemplate"):
+                yield o, o["spec"]["leaderWorkerTemplate"][template]["spec"]
 
 
 def container(workload, name):

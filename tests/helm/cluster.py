@@ -24,6 +24,8 @@ class Failed(Exception):
 
 
 class Cluster:
+    API_FLAGS = ()  # further ones of kube-apiserver
+
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="numoe-cluster.")
         self.processes = []
@@ -51,17 +53,19 @@ class Cluster:
         return os.path.join(self.folder, name)
 
     def run(self, name, *command):
+        """Starts a process whose output is in the log of that name; -> it."""
         # Debian's etcd 3.4 cannot tell how far a watch is, so clients list before they watch.
-        with open(self.path(f"{name}.log"), "wb") as log:
+        with open(self.path(f"{name}.log"), "ab") as log:
             # pylint: disable=consider-using-with
-            self.processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder,
-                                                   env={**os.environ, "KUBE_FEATURE_WatchListClient": "false"}))
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder,
+                                       env={**os.environ, "KUBE_FEATURE_WatchListClient": "false"})
+        self.processes.append(process)
+        return process
 
     def last_words(self):
-        for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kwok"):
-            if os.path.exists(self.path(f"{name}.log")):
-                with open(self.path(f"{name}.log"), encoding="utf-8", errors="replace") as f:
-                    print(f"== the end of {name}'s log", *f.read().splitlines()[-15:], sep="\n")
+        for path in sorted(glob.glob(self.path("*.log"))):
+            with open(path, encoding="utf-8", errors="replace") as f:
+                print(f"== the end of {os.path.basename(path)}", *f.read().splitlines()[-15:], sep="\n")
 
     def begin(self):
         etcd, peer, port = free_port(), free_port(), free_port()
@@ -76,7 +80,7 @@ class Cluster:
                  f"--secure-port={port}", f"--cert-dir={self.path('certificates')}", "--service-account-issuer=https://numoe.test",
                  f"--service-account-key-file={self.path('sa.key')}", f"--service-account-signing-key-file={self.path('sa.key')}",
                  f"--token-auth-file={self.path('tokens.csv')}", "--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24",
-                 "--feature-gates=WatchList=false")
+                 "--feature-gates=WatchList=false", *self.API_FLAGS)
         cluster = {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
         with open(self.config, "w", encoding="utf-8") as f:
             json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "test",

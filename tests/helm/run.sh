@@ -2,8 +2,11 @@
 # Tests the chart and the manifests made of it. Installs python3-yaml, builds helm and kubectl-validate with Go.
 #   tests/helm/run.sh               lint, templates, refusals, scripts, handbook, real daemons, manifests, schemas of three Kubernetes versions
 #   tests/helm/run.sh --apiserver   and a real kube-apiserver with controllers and kwok (builds them: minutes once, etcd)
-# Options: --bin DIR (of this tree's programs, whose --help must know every flag; default build/release/bin).
-# Programs that HELM, KUBECTL_VALIDATE, CLUSTER and KWOK name are not built. What cannot be had is said, and skipped;
+#   tests/helm/run.sh --kubelet     these alone: the chart on a real node, in namespaces of its own (needs root; builds a kubelet)
+#   tests/helm/run.sh --endpoint-picker   this alone: the Gateway API's endpoint picker chooses among real coordinators (builds both)
+# Options: --bin DIR (of this tree's programs, whose --help must know every flag, and which the node runs; default
+# build/release/bin). What follows `--` names tests of --kubelet.
+# Programs that HELM, KUBECTL_VALIDATE, CLUSTER, KWOK, NODE and PAUSE name are not built. What cannot be had is said, and skipped;
 # where NUMOE_REQUIRE=1 is set, that is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,16 +17,23 @@ SCHEMA_VERSIONS="v1.34.4 v1.36.3"
 # The modules of operators, and where each has its CustomResourceDefinitions.
 CRD_MODULES="github.com/kedacore/keda/v2@v2.21.0:config/crd/bases
   github.com/prometheus-operator/prometheus-operator@v0.85.0:example/prometheus-operator-crd
-  github.com/cert-manager/cert-manager@v1.21.1:deploy/crds"
+  github.com/cert-manager/cert-manager@v1.21.1:deploy/crds
+  sigs.k8s.io/lws@v0.7.0:config/crd/bases
+  sigs.k8s.io/gateway-api@v1.4.1:config/crd/standard
+  sigs.k8s.io/gateway-api-inference-extension@v1.3.0:config/crd/bases"
 tools=$PWD/build/helm/bin
-apiserver="" export_bin=$PWD/build/release/bin
+apiserver="" kubelet="" picker="" export_bin=$PWD/build/release/bin
 while [ $# -gt 0 ]; do
   case $1 in
     --apiserver) apiserver=1; shift ;;
+    --kubelet) kubelet=1; shift ;;
+    --endpoint-picker) picker=1; shift ;;
+    --) shift; break ;;
     --bin) export_bin=$(realpath "$2"); shift 2 ;;
-    *) echo "unknown option '$1': expected --apiserver or --bin DIR" >&2; exit 2 ;;
+    *) echo "unknown option '$1': expected --apiserver, --kubelet, --endpoint-picker or --bin DIR" >&2; exit 2 ;;
   esac
 done
+[ $# -eq 0 ] || [ -n "$kubelet" ] || { echo "found '$1' after --: only --kubelet takes names of tests" >&2; exit 2; }
 export NUMOE_BIN=$export_bin GOTOOLCHAIN=local CGO_ENABLED=0 GOBIN=$tools PYTHONDONTWRITEBYTECODE=1
 mkdir -p "$tools"
 
@@ -47,28 +57,31 @@ go_install() {
   export "${variable?}"
 }
 
-# go_build VARIABLE FOLDER WHAT [LDFLAGS]: the same for a program of tests/helm/FOLDER.
+# go_build VARIABLE PACKAGE WHAT [LDFLAGS]: the same for a program of the module tests/helm/cluster; its own package is ".".
 go_build() {
-  local variable=$1 folder=$2 what=$3 flags=${4:-} sum
+  local variable=$1 package=$2 what=$3 flags=${4:-} name sum
   if [ -n "${!variable:-}" ]; then return 0; fi
-  sum=$(cat "tests/helm/$folder"/* | sha256sum | head -c 12)
-  if [ ! -x "$tools/$folder.$sum" ]; then
+  name=$([ "$package" = . ] && echo cluster || basename "$package")
+  sum=$(cat tests/helm/cluster/go.* "tests/helm/cluster/$package"/*.go | sha256sum | head -c 12)
+  if [ ! -x "$tools/$name.$sum" ]; then
     command -v go >/dev/null || { echo "no go" >&2; return 1; }
     echo "building $what" >&2
-    (cd "tests/helm/$folder" && nice go build -trimpath -ldflags="-s -w $flags" -o "$tools/$folder.$sum" .) >"$tools/$folder.log" 2>&1 ||
-      { tail -n 5 "$tools/$folder.log" >&2; return 1; }
+    (cd tests/helm/cluster && nice go build -trimpath -ldflags="-s -w $flags" -o "$tools/$name.$sum" "./$package") >"$tools/$name.log" 2>&1 ||
+      { tail -n 5 "$tools/$name.log" >&2; return 1; }
   fi
-  printf -v "$variable" %s "$tools/$folder.$sum"
+  printf -v "$variable" %s "$tools/$name.$sum"
   export "${variable?}"
 }
 
-# kubectl, kube-apiserver and kube-controller-manager in one, which say what version they are.
+# The module's programs, which say what version they are; with a node's, too, where the argument is "node".
 build_cluster() {
-  local version at=k8s.io/component-base/version
+  local version flags at=k8s.io/component-base/version
   version=$(sed -n 's/^\tk8s.io\/kubernetes v1\.\([0-9]*\)\.\([0-9]*\)$/\1 \2/p' tests/helm/cluster/go.mod)
   local minor=${version% *} patch=${version#* }
-  go_build CLUSTER cluster "kube-apiserver, kube-controller-manager and kubectl 1.$minor.$patch" \
-    "-X $at.gitVersion=v1.$minor.$patch -X $at.gitMajor=1 -X $at.gitMinor=$minor"
+  flags="-X $at.gitVersion=v1.$minor.$patch -X $at.gitMajor=1 -X $at.gitMinor=$minor"
+  go_build CLUSTER . "kube-apiserver, kube-controller-manager and kubectl 1.$minor.$patch" "$flags" || return 1
+  [ "${1:-}" = node ] || return 0
+  go_build NODE node "kubelet, kube-scheduler and kube-proxy 1.$minor.$patch" "$flags" && go_build PAUSE pause "pause"
 }
 
 packages=tests/helm/packages.txt
@@ -79,12 +92,36 @@ python=python3
 capabilities="-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34"
 go_install HELM helm "helm.sh/helm/v3/cmd/helm@$HELM_VERSION" "$capabilities" || { skip "everything" "not installed: helm, which cannot be built (no Go, or no module proxy)"; exit 0; }
 
+if [ -n "$kubelet" ]; then
+  install_packages tests/helm/kubelet/packages.txt || true  # it says which of their programs it misses
+  build_cluster node || { skip "the kubelet" "not installed: it cannot be built"; exit 0; }
+  "$python" tests/helm/kubelet/run.py "$@"
+  exit
+fi
+
+# The picker and the gateway that asks it, and the folder of the picker's CustomResourceDefinitions.
+build_picker() {
+  local module=sigs.k8s.io/gateway-api-inference-extension
+  [ -n "${PICKER:-}" ] || (cd tests/helm/picker && nice go build -trimpath -ldflags="-s -w" -o "$tools/picker" . && go mod download "$module") || return 1
+  export PICKER=${PICKER:-$tools/picker}
+  PICKER_CRDS=$(cd tests/helm/picker && go list -m -f '{{.Dir}}' "$module")/config/crd/bases
+  export PICKER_CRDS
+}
+
+if [ -n "$picker" ]; then
+  command -v etcd >/dev/null || { skip "the endpoint picker" "not installed: etcd"; exit 0; }
+  build_cluster || { skip "the endpoint picker" "not installed: the API server, which cannot be built"; exit 0; }
+  build_picker || { skip "the endpoint picker" "not installed: it cannot be built (no Go, or no module proxy)"; exit 0; }
+  (cd tests/helm && "$python" endpoint_picker.py)
+  exit
+fi
+
 echo "== helm lint"
 for values in helm/numoe/values-*.yaml; do "$HELM" lint --strict --quiet helm/numoe -f "$values"; done
 echo "== manifests are what the chart renders"
 deploy/manifests/render.sh --check
 echo "== templates, refusals, scripts, handbook, daemons"
-(cd tests/helm && "$python" ../support/skips.py test_chart test_gpus test_router test_refusals test_scripts test_handbook test_daemons)
+(cd tests/helm && "$python" ../support/skips.py test_chart test_observability test_package test_image test_manifests test_values test_remote test_gpus test_router test_gateway test_refusals test_scripts test_handbook test_daemons)
 
 echo "== schemas"
 if go_install KUBECTL_VALIDATE kubectl-validate "sigs.k8s.io/kubectl-validate@$VALIDATE_VERSION"; then

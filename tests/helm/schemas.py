@@ -3,7 +3,7 @@
 
 kubectl-validate has those of 1.30, the oldest that the chart supports. Of the others KUBERNETES_MODULES names a folder with
 the published modules (run.sh fetches them), whose OpenAPI documents are laid out as kubectl-validate wants them. Kinds of KEDA,
-the Prometheus operator and cert-manager are validated against their CustomResourceDefinitions, which OPERATOR_CRDS holds.
+the Prometheus operator, cert-manager and LeaderWorkerSets are validated against their CustomResourceDefinitions, which OPERATOR_CRDS holds.
 """
 import glob
 import os
@@ -22,15 +22,31 @@ CRDS = os.environ.get("OPERATOR_CRDS", "")
 # A field that each must not have, or not so.
 WRONG = {"ScaledObject": {"spec": {"triggers": [{"type": 7, "metadata": {}}]}}, "ServiceMonitor": {"spec": {"endpoint": []}},
          "PodMonitor": {"spec": {"podMetricsEndpoints": [{"interval": "soon"}]}}, "PrometheusRule": {"spec": {"groups": [{"rules": []}]}},
+         "HTTPRoute": {"spec": {"rules": [{"backendRefs": [{"port": 80}]}]}}, "InferencePool": {"spec": {"targetPorts": []}},
+         "LeaderWorkerSet": {"spec": {"leaderWorkerTemplate": {"restartPolicy": "Never"}}},
          "Certificate": {"spec": {"dnsName": ["x"]}}, "Issuer": {"spec": {"selfSigned": 7}}}
 VALIDATE = os.environ.get("KUBECTL_VALIDATE", "kubectl-validate")
 OLDEST = "1.30"
+OF_GATEWAYS = ("gateway.networking.k8s.io", "inference.networking.k8s.io")  # which have their own CustomResourceDefinitions
 VARIANTS = {
     "everything": (chart.EVERYTHING,),
     "supervised": (test_refusals.PLAIN, {"workers": {"mode": "supervised", "count": 6}}),
     "shared workers, hpa": (test_refusals.PLAIN, chart.merged(test_refusals.REMOTE, {
         "workers": {"count": 0}, "autoscaling": {"enabled": True, "kind": "hpa"}})),
     "keda": (test_refusals.PLAIN, chart.merged(test_refusals.REMOTE, {"workers": {"count": 0}, "autoscaling": {"enabled": True}})),
+    "groups": (chart.EVERYTHING, {"remoteWorkers": {"leaderWorkerSet": {"enabled": True}}, "autoscaling": {"enabled": True}, "metrics": {"rules": {"enabled": False}}}),
+    "a pool behind a gateway": (test_refusals.PLAIN, {
+        "persistence": {"accessModes": ["ReadWriteMany"]}, "coordinator": {"gpu": {"count": 2}}, "autoscaling": {"enabled": True, "authentication": {"name": "a"}},
+        "inferencePool": {"enabled": True}, "gateway": {"enabled": True, "parentRefs": [{"name": "public", "namespace": "gateways"}], "hostnames": ["llm.example.com"]}}),
+    "a gateway": (test_refusals.PLAIN, {"gateway": {"enabled": True, "parentRefs": [{"name": "public"}]}}),
+    "surroundings": (test_refusals.PLAIN, {
+        "schedulerName": "topology", "dnsPolicy": "None", "dnsConfig": {"nameservers": ["10.0.0.10"], "options": [{"name": "ndots", "value": "2"}]},
+        "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["mirror"]}], "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/ca"}], "extraContainers": [{"name": "log", "image": "log:1"}], "annotations": {"owner": "team"},
+        "podSecurity": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}, "persistence": {"storageClass": "-"},
+        "coordinator": {"gpu": {"count": 1}, "heat": {"enabled": True}},
+        "service": {"type": "LoadBalancer", "loadBalancerClass": "example.com/fast", "loadBalancerSourceRanges": ["10.0.0.0/8"], "externalTrafficPolicy": "Local",
+                    "ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4"], "nodePort": 30080}}),
     "huge pages": ("values-k2-thinking-1gpu.yaml", {"workers": {"hugepages": "1G", "resources": {"limits": {"memory": "2Gi"}}}}),
     "router": (test_refusals.PLAIN, {"persistence": {"accessModes": ["ReadWriteMany"]}, "replicas": 2, "router": {"enabled": True},
                                      "networkPolicy": {"apiFrom": [{"podSelector": {}}], "metricsFrom": [{"namespaceSelector": {}}]}}),
@@ -45,7 +61,7 @@ VARIANTS = {
 def foreign(o):
     """Whether Kubernetes itself does not have this kind."""
     group = o["apiVersion"].rpartition("/")[0]
-    return "." in group and not group.endswith(".k8s.io")
+    return "." in group and (not group.endswith(".k8s.io") or group.endswith(".x-k8s.io") or group in OF_GATEWAYS)
 
 
 def lay_out(module, folder):

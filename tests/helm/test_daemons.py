@@ -54,8 +54,8 @@ class Daemons(unittest.TestCase):
 
     def here(self, text):
         for pod, local in (("127.0.0.1", self.address), ("/etc/numoe/scripts", os.path.join(chart.CHART, "files")), ("/usr/share/numoe/models/nano", NANO),
-                           ("/run/numoe", self.sockets), ("/etc/numoe/tls", self.tls), ("/etc/numoe/keys", self.folder), ("numoe-workers-0.numoe-workers.numoe.svc", "127.0.0.1"),
-                           ("numoe-workers-0.numoe-workers", "127.0.0.1"), ("/etc/numoe/mtls", self.mtls)):
+                           ("/run/numoe", self.sockets), ("/etc/numoe/tls", self.tls), ("/etc/numoe/keys", self.folder), ("numoe-workers-0-0.numoe-workers.numoe.svc", "127.0.0.1"),
+                           ("numoe-workers-0-0.numoe-workers", "127.0.0.1"), ("/etc/numoe/mtls", self.mtls)):
             text = text.replace(pod, local)
         return text
 
@@ -124,9 +124,13 @@ class Daemons(unittest.TestCase):
     def test_a_host(self):
         hosts = chart.find(chart.render(*self.values()), "StatefulSet", "numoe")
         self.start(hosts, "numoe-0")
+        self.ask()  # helm test behind helm install: it waits until somebody is there and ready
         self.await_ready(hosts)
-        self.ask()
         self.end()
+
+    def test_helm_test_gives_up(self):
+        with self.assertRaisesRegex(AssertionError, "not ready after 1 s"):
+            self.ask(WAIT_SECONDS="1")
 
     def test_a_coordinator_before_its_workers_is_alive_and_says_what_it_waits_for(self):
         hosts = chart.find(chart.render(*self.values()), "StatefulSet", "numoe")
@@ -205,7 +209,7 @@ class Daemons(unittest.TestCase):
         """A coordinator's host and a remote worker's with ports that do not meet: here they are one machine."""
         values = self.values(workers={"count": 1}, remoteWorkers={"enabled": True, "workersPerHost": 1, "resources": {"limits": {"memory": "384Mi"}}}, **changes)
         objects = chart.render(*values)
-        hosts, remote = chart.find(objects, "StatefulSet", "numoe"), chart.find(objects, "StatefulSet", "numoe-workers")
+        hosts, remote = chart.find(objects, "StatefulSet", "numoe"), chart.find(objects, "StatefulSet", "numoe-workers-0")
         # The pods have addresses of their own; here the remote worker's ports count on from the host's.
         text = json.dumps(remote)
         for port, other in ((self.port + 1, self.port + 3), (self.port + 4, self.port + 6)):
@@ -351,7 +355,7 @@ class Daemons(unittest.TestCase):
     def test_a_remote_worker(self):
         hosts, remote = self.remote()
         self.start(hosts, "numoe-0")
-        self.start(remote, "numoe-workers-0")
+        self.start(remote, "numoe-workers-0-0")
         self.await_ready(hosts, remote)
         self.ask()
         self.end()
@@ -378,10 +382,10 @@ class Daemons(unittest.TestCase):
         self.mtls = self.secret("coordinator", "clientAuth")
         self.start(hosts, "numoe-0")
         self.mtls = self.secret("workers", "serverAuth")
-        self.start(remote, "numoe-workers-0")
+        self.start(remote, "numoe-workers-0-0")
         self.await_ready(hosts, remote)  # the worker's health stays plain text
         self.ask()
-        for log, words in (("numoe-0.coordinator", "--worker-ssl-certfile: CN=coordinator"), ("numoe-workers-0.worker-0", "--ssl-certfile: CN=workers")):
+        for log, words in (("numoe-0.coordinator", "--worker-ssl-certfile: CN=coordinator"), ("numoe-workers-0-0.worker-0", "--ssl-certfile: CN=workers")):
             with open(f"{self.folder}/{log}.log", encoding="utf-8", errors="replace") as f:
                 self.assertIn(words, f.read())
         self.end()

@@ -1,4 +1,5 @@
 """What cannot work is refused before it is installed, with a sentence that names the value and says what to do."""
+import glob
 import unittest
 
 import chart
@@ -18,7 +19,39 @@ REMOTE = {"remoteWorkers": {"enabled": True}, "persistence": {"accessModes": ["R
 # (what is tried, base values, changes, parts of the sentence)
 CASES = [
     ("no model", {}, {}, ["model.directory is empty", "model.repository"]),
-    ("no size", PLAIN, {"model": {"sizeGiB": 0}}, ["persistence.mode is create", "set model.sizeGiB or persistence.size"]),
+    ("no size", PLAIN, {"model": {"sizeGiB": 0}}, ["persistence.mode is create", "model.sizeGiB is 0", "the time a start may take"]),
+    ("no size of what is there", PLAIN, {"model": {"sizeGiB": 0}, "persistence": {"mode": "existing", "existingClaim": "c"}}, ["persistence.mode is existing", "model.sizeGiB is 0"]),
+    ("no size of a node's files", PLAIN, {"model": {"sizeGiB": 0}, "persistence": {"mode": "hostPath", "hostPath": "/c"}}, ["persistence.mode is hostPath", "model.sizeGiB is 0"]),
+    ("a name that begins with a digit", PLAIN, {"fullnameOverride": "9moe"}, ["\"9moe\"", "begins with a letter", "set fullnameOverride"]),
+    ("a name of two parts", PLAIN, {"nameOverride": "a.b"}, ["\"numoe-a.b\"", "another nameOverride"]),
+    ("a tag in the repository", PLAIN, {"image": {"repository": "reg/numoe:1"}}, ["image.repository is \"reg/numoe:1\"", "image.tag"]),
+    ("a way out of the volume", PLAIN, {"model": {"directory": "../../etc"}}, ["model.directory is \"../../etc\"", "without . and .."]),
+    ("a way out of the node's folder", PLAIN, {"persistence": {"mode": "hostPath", "hostPath": "/data/.."}}, ["persistence.hostPath is \"/data/..\""]),
+    ("a path with a line's end", PLAIN, {"model": {"directory": "a\nb"}}, ["model.directory is", "spaces"]),
+    ("no names", PLAIN, {"dnsPolicy": "None"}, ["dnsPolicy is None", "give dnsConfig.nameservers"]),
+    ("no address", PLAIN, {"listenHost": "1.2.3.4.5.6"}, ["listenHost is \"1.2.3.4.5.6\"", "an IP address"]),
+    ("a name to listen at", PLAIN, {"listenHost": "localhost"}, ["listenHost is \"localhost\""]),
+    ("a label of the selectors", PLAIN, {"labels": {"app.kubernetes.io/component": "x"}}, ["labels has app.kubernetes.io/component", "a key of yours"]),
+    ("a label twice", PLAIN, {"labels": {"team": "a"}, "metrics": {"monitors": {"labels": {"team": "b"}}}}, ["metrics.monitors.labels has team", "one of them"]),
+    ("a variable of the chart", PLAIN, {"coordinator": {"extraEnv": [{"name": "WAIT_FOR", "value": "x"}]}}, ["coordinator.extraEnv has WAIT_FOR", "another name"]),
+    ("a variable twice", PLAIN, {"workers": {"extraEnv": [{"name": "A", "value": "x"}, {"name": "A", "value": "y"}]}}, ["workers.extraEnv has A", "twice"]),
+    ("a volume of the chart", PLAIN, {"extraVolumes": [{"name": "weights", "emptyDir": {}}]}, ["extraVolumes has weights"]),
+    ("memory without a unit", PLAIN, {"workers": {"resources": {"limits": {"memory": "0.5"}}}}, ["workers.resources.limits.memory is 0.5", "is a unit missing"]),
+    ("more memory asked for than allowed", PLAIN, {"router": {"resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}}}},
+     ["router.resources asks for memory 2Gi", "limit of 1Gi"]),
+    ("more CPUs asked for than allowed", PLAIN, {"coordinator": {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}}}}, ["coordinator.resources asks for cpu 2"]),
+    ("a device asked for twice", PLAIN, {"workers": {"overrides": [{"resources": {"requests": {"vendor.com/x": 1}, "limits": {"vendor.com/x": 2}}}]}},
+     ["workers.overrides[0].resources asks for vendor.com/x 1", "equal"]),
+    ("a balancer's class of no balancer", PLAIN, {"service": {"loadBalancerClass": "x"}}, ["service.loadBalancerClass is set", "ClusterIP"]),
+    ("a node's port of no node", PLAIN, {"service": {"nodePort": 30000}}, ["service.nodePort is 30000", "NodePort or LoadBalancer"]),
+    ("outside traffic of an inside service", PLAIN, {"service": {"externalTrafficPolicy": "Local"}}, ["service.externalTrafficPolicy is Local"]),
+    ("two families in one stack", PLAIN, {"service": {"ipFamilies": ["IPv6", "IPv4"]}}, ["service.ipFamilies is [IPv6 IPv4]", "PreferDualStack"]),
+    ("heat without GPUs", PLAIN, {"coordinator": {"heat": {"enabled": True}}}, ["coordinator.heat.enabled", "coordinator.gpu.count is 0"]),
+    ("heat by a flag as well", PLAIN, {"coordinator": {"gpu": {"count": 1}, "heat": {"enabled": True}, "flags": {"expert-heat-file": "/x"}}}, ["leave coordinator.flags.expert-heat-file out"]),
+    ("heat of many hosts in a volume of one", PLAIN, {**ROUTER, "coordinator": {"gpu": {"count": 1}, "heat": {"enabled": True}}}, ["coordinator.heat.accessModes is [ReadWriteOnce]"]),
+    ("a worker's port above all", PLAIN, {"workers": {"port": 65535}}, ["port 65536 of worker 1 is above 65535"]),
+    ("a coordinator's port above all", PLAIN, {"router": {"enabled": True}, "coordinator": {"gpu": {"count": 3, "nextPort": 65535}}}, ["counts up to 65536"]),
+    ("pinned beside a burstable container", PINNED, {"extraContainers": [{"name": "x", "image": "y"}]}, ["extraContainers x: resources.limits.cpu is not set"]),
     ("download of nothing", DOWNLOAD, {"model": {"repository": "", "directory": "m"}}, ["model.repository is \"\"", "ORG/NAME"]),
     ("download without revision", DOWNLOAD, {"model": {"revision": ""}}, ["model.revision is empty", "commit"]),
     ("download without size", DOWNLOAD, {"model": {"sizeGiB": 0}}, ["model.sizeGiB is 0", "give the size"]),
@@ -68,7 +101,7 @@ CASES = [
     ("shared memory below a mailbox", PLAIN, {"sharedMemory": {"size": "64Mi"}}, ["sharedMemory.size is 64Mi", "448Mi"]),
     ("shared memory below two mailboxes", PLAIN, {"router": {"enabled": True}, "coordinator": {"gpu": {"count": 2}}, "sharedMemory": {"size": "640Mi"}},
      ["sharedMemory.size is 640Mi", "896Mi"]),
-    ("huge pages of unknown number", PLAIN, {"model": {"sizeGiB": 0}, "persistence": {"size": "9Gi"}, "workers": {"hugepages": "1G", "resources": {"limits": {"memory": "9Gi"}}}},
+    ("huge pages of unknown number", PLAIN, {"model": {"sizeGiB": 0, "directory": "/m"}, "persistence": {"mode": "none"}, "workers": {"hugepages": "1G", "resources": {"limits": {"memory": "9Gi"}}}},
      ["workers.hugepages is 1G", "set model.expertsGiB"]),
     ("huge pages alone", PLAIN, {"workers": {"hugepages": "2M"}}, ["workers.hugepages is 2M", "neither cpu nor memory"]),
     ("huge pages for mapped weights", PLAIN, {"pack": {"enabled": True}, "workers": {"hugepages": "2M", "resources": {"limits": {"memory": "9Gi"}}}},
@@ -117,6 +150,15 @@ CASES = [
      ["router.flags.backends", "follows from replicas"]),
     ("keys of the router", PLAIN, {**ROUTER, "router": {"enabled": True, "flags": {"api-key-file": "x"}}},
      ["router.flags.api-key-file", "the router passes on", "use apiKeys"]),
+    ("a digest for half of the pods", PLAIN, {"image": {"digest": "sha256:" + "a" * 64}, "coordinator": {"gpu": {"count": 1}}},
+     ["image.cuda.digest is empty", "or the same one"]),
+    ("groups of coordinators alone", PLAIN, {"remoteWorkers": {"leaderWorkerSet": {"enabled": True}}},
+     ["remoteWorkers.leaderWorkerSet.enabled, but remoteWorkers.enabled is false", "set both"]),
+    ("a route of no gateway", PLAIN, {"gateway": {"enabled": True}}, ["gateway.parentRefs is empty", "name the Gateway"]),
+    ("two that choose", PLAIN, {**ROUTER, "inferencePool": {"enabled": True}}, ["inferencePool.enabled and router.enabled", "use one of them"]),
+    ("a pool with TLS", PLAIN, {"inferencePool": {"enabled": True}, "tls": {"enabled": True, "secretName": "s"}}, ["in plain text", "or use the router"]),
+    ("a pool of too many ports", PLAIN, {"inferencePool": {"enabled": True}, "coordinator": {"gpu": {"count": 9}}}, ["9 coordinators", "at most 8 ports"]),
+    ("a pool without a picker", PLAIN, {"inferencePool": {"enabled": True, "picker": {"enabled": False}}}, ["inferencePool.picker.serviceName is empty", "name the Service"]),
     ("ingress without host", PLAIN, {"ingress": {"enabled": True}}, ["ingress.host is empty"]),
 ]
 
@@ -166,9 +208,11 @@ class Refusals(unittest.TestCase):
                 self.assertIn(name, str(refused.exception))
 
     def test_every_sentence_has_a_case(self):
-        """A new sentence in _validate.tpl comes with a case here."""
-        with open(f"{chart.CHART}/templates/_validate.tpl", encoding="utf-8") as f:
-            sentences = f.read().count("{{ fail ")
+        """A new sentence in _validate*.tpl comes with a case here."""
+        sentences = 0
+        for path in glob.glob(f"{chart.CHART}/templates/_validate*.tpl"):
+            with open(path, encoding="utf-8") as f:
+                sentences += f.read().count("{{ fail ")
         self.assertLessEqual(sentences, len(CASES))
 
 

@@ -9,7 +9,7 @@ import test_refusals
 TWO = chart.merged(test_refusals.PLAIN, {"persistence": {"accessModes": ["ReadWriteMany"]}, "replicas": 2, "router": {"enabled": True}})
 TLS = {"tls": {"enabled": True, "certManager": {"enabled": True, "issuerRef": {"name": "ca"}}}}
 PEER = {"app.kubernetes.io/name": "numoe", "app.kubernetes.io/instance": "numoe"}
-ROUTER, HOST = {**PEER, "app.kubernetes.io/component": "router"}, {**PEER, "app.kubernetes.io/component": "host"}
+ROUTER, HOST, TEST = ({**PEER, "app.kubernetes.io/component": component} for component in ("router", "host", "test"))
 
 
 def deployment(*values):
@@ -111,7 +111,7 @@ class Router(unittest.TestCase):
         c = chart.container(d, "router")
         self.assertEqual(set(chart.flags(c)), {"backends", "host", "port", "drain-timeout-ms", "log-format"})
         self.assertNotIn("nvidia.com/gpu", c["resources"]["limits"])
-        self.assertEqual(c["image"], chart.container(chart.find(objects, "StatefulSet"), "coordinator")["image"])
+        self.assertFalse(c["image"].endswith("-cuda"), "it has no GPU")
 
     def test_probes_are_its_own(self):
         c = router_of(TWO)
@@ -151,13 +151,13 @@ class Router(unittest.TestCase):
 
     def test_network_policies(self):
         clients, scrapers = [{"podSelector": {"matchLabels": {"app": "web"}}}], [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
-        asked = [{"podSelector": {"matchLabels": ROUTER}}]
+        asked, test = [{"podSelector": {"matchLabels": ROUTER}}], [{"podSelector": {"matchLabels": TEST}}]
         for values, of_router, of_hosts in (
                 ({}, None, asked),
-                ({"networkPolicy": {"apiFrom": clients}}, clients, asked),
-                ({"networkPolicy": {"apiFrom": clients, "metricsFrom": scrapers}}, clients + scrapers, asked + scrapers),
+                ({"networkPolicy": {"apiFrom": clients}}, clients + test, asked),
+                ({"networkPolicy": {"apiFrom": clients, "metricsFrom": scrapers}}, clients + scrapers + test, asked + scrapers),
                 ({"metrics": {"monitors": {"enabled": True}}}, None, asked + [{"namespaceSelector": {}}]),
-                ({"metrics": {"monitors": {"enabled": True}}, "networkPolicy": {"apiFrom": clients}}, clients, asked + clients)):
+                ({"metrics": {"monitors": {"enabled": True}}, "networkPolicy": {"apiFrom": clients}}, clients + test, asked + clients)):
             with self.subTest(values):
                 objects = chart.render(chart.merged(TWO, values))
                 policy = chart.find(objects, "NetworkPolicy", "numoe-router")
@@ -204,11 +204,12 @@ class Router(unittest.TestCase):
             "flags": {"allowed-origins": "https://example.com", "log-level": "debug"}, "nodeSelector": {"pool": "small"},
             "resources": {"limits": {"memory": "2Gi"}}}})
         d = deployment(values)
-        self.assertEqual(d["spec"]["template"]["spec"]["nodeSelector"], {"pool": "small"})
+        self.assertEqual(d["spec"]["template"]["spec"]["nodeSelector"], {**chart.PLATFORM, "pool": "small"})
         c = chart.container(d, "router")
         self.assertEqual((chart.flags(c)["allowed-origins"], chart.flags(c)["log-level"]), ("https://example.com", "debug"))
         self.assertEqual(c["resources"]["limits"]["memory"], "2Gi")
-        self.assertNotIn("nodeSelector", deployment(chart.merged(values, {"router": {"nodeSelector": None}}))["spec"]["template"]["spec"])
+        other = deployment(chart.merged(values, {"router": {"nodeSelector": None}}))
+        self.assertEqual(other["spec"]["template"]["spec"]["nodeSelector"], chart.PLATFORM)
 
     def test_coordinators_that_share_workers(self):
         """One coordinator for each GPU, all on the same remote workers, behind one address."""

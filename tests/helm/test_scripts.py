@@ -30,7 +30,7 @@ class Start(unittest.TestCase):
         self.assertEqual(self.finish(self.start("echo", "a b", "c")), "a b c\n")
 
     def test_slices_from_the_pods_name(self):
-        for pod, base, step, index in (("numoe-workers-0", 2, 2, 2), ("numoe-workers-7", 3, 2, 17), ("a-b-12", 0, 1, 12)):
+        for pod, base, step, index in (("numoe-group-0-1", 2, 2, 2), ("numoe-group-3-8", 3, 2, 17), ("a-b-12", 0, 1, 11)):
             process = self.start("echo", "worker", HOSTNAME=pod, INDEX_BASE=str(base), INDEX_STEP=str(step))
             self.assertEqual(self.finish(process), f"worker --worker-index={index}\n")
 
@@ -75,6 +75,23 @@ class Start(unittest.TestCase):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(self.finish(process), "drained\n")
         self.assertEqual(process.returncode, 0)
+
+    def test_packing_takes_names_as_they_are(self):
+        """READY goes first and comes last, and no shell reads the names."""
+        out = os.path.join(self.folder, "out $(touch x) 'y")
+        program = os.path.join(self.folder, "numoe-pack")
+        with open(program, "w", encoding="utf-8") as f:
+            f.write('#!/bin/sh\n[ ! -e "$4/READY" ] || exit 9\nprintf "%s|" "$@"\nexit "${END:-0}"\n')
+        os.chmod(program, 0o755)
+        os.mkdir(out)
+        for end in (0, 2):
+            with open(f"{out}/READY", "w", encoding="utf-8"):
+                pass
+            done = subprocess.run(["/bin/sh", os.path.join(chart.CHART, "files", "pack.sh"), "a b", out, "int8", "expert", "6"], capture_output=True, text=True,
+                                  check=False, env={"PATH": f"{self.folder}:{os.environ['PATH']}", "END": str(end)}, cwd=self.folder)
+            self.assertEqual(done.stdout, f"convert|a b|--out|{out}|--format|int8|--slice|expert|--workers|6|")
+            self.assertEqual((done.returncode, os.path.exists(f"{out}/READY")), (end, end == 0), "exit code 2 ends the Job for good")
+        self.assertFalse(os.path.exists(f"{self.folder}/x"))
 
 
 if __name__ == "__main__":

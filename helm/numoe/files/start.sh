@@ -2,7 +2,8 @@
 # Starts a daemon of the pod: start.sh PROGRAM ARGUMENTS...
 # WAIT_FOR and WAIT_FOR_PACKED name files that are there once the model is complete; until then this waits, and says
 # every 15 s how far it is (WAIT_MIB: what WAIT_FOR's directory holds in the end). INDEX_BASE and INDEX_STEP make the
-# slice from the number at the end of the pod's name: pod 0 has slice INDEX_BASE, pod 1 INDEX_BASE + INDEX_STEP.
+# slice from the number at the end of the pod's name: pod 1 has slice INDEX_BASE, pod 2 INDEX_BASE + INDEX_STEP. (Pod 0 of a
+# LeaderWorkerSet's group is its leader.)
 set -eu
 # As process 1 the shell would ignore the signal.
 trap 'exit 143' TERM
@@ -42,6 +43,6 @@ await() { # file, MiB in the end
 [ -z "${WAIT_FOR_PACKED:-}" ] || await "$WAIT_FOR_PACKED" 0
 if [ -n "${INDEX_BASE:-}" ]; then
   pod=${HOSTNAME:-$(cat /etc/hostname)}
-  set -- "$@" "--worker-index=$((INDEX_BASE + INDEX_STEP * ${pod##*-}))"
+  set -- "$@" "--worker-index=$((INDEX_BASE + INDEX_STEP * (${pod##*-} - 1)))"
 fi
 exec "$@"

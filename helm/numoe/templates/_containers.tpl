@@ -4,15 +4,6 @@
 {{- if contains ":" .Values.listenHost }}[{{ .Values.listenHost }}]{{ else }}{{ .Values.listenHost }}{{ end -}}
 {{- end -}}
 
-{{/*
-  Name of a remote worker's host, which its certificate has to have: with the namespace where there are certificates, since
-  an issuer may be shared with another namespace's release of this name. Arguments: root, host (its number).
-*/}}
-{{- define "numoe.remoteHost" -}}
-{{- $name := include "numoe.workersName" .root -}}
-{{- printf "%s-%d.%s%s" $name (int .host) $name (ternary (printf ".%s.svc" .root.Release.Namespace) "" .root.Values.mtls.enabled) -}}
-{{- end -}}
-
 {{/* Addresses of all workers as the coordinator sees them, in the order of slices. */}}
 {{- define "numoe.workerAddresses" -}}
 {{- $addresses := list -}}
@@ -35,13 +26,33 @@
 {{- toYaml (default $workers.resources $own.resources) -}}
 {{- end -}}
 
+{{/*
+  When a server is asked whether it has started: often, since what restarts within seconds serves only after the next question.
+  The budget is the whole start's (numoe.startupSeconds), whatever the period. Argument: root.
+*/}}
+{{- define "numoe.startupTiming" -}}
+{{- $period := 2 -}}
+periodSeconds: {{ $period }}
+timeoutSeconds: 5
+failureThreshold: {{ div (include "numoe.startupSeconds" . | int) $period }}
+{{- end -}}
+
+{{/*
+  When a server that does not answer is ended: after a minute, and then without the pod's whole grace, which is for requests
+  that finish. A process that hangs finishes none.
+*/}}
+{{- define "numoe.livenessTiming" -}}
+periodSeconds: 10
+timeoutSeconds: 10
+failureThreshold: 6
+terminationGracePeriodSeconds: 5
+{{- end -}}
+
 {{/* Ready only while it serves its slice; alive as long as the process answers, also while it loads. */}}
 {{- define "numoe.workerProbes" -}}
 startupProbe:
   grpc: {port: {{ .port }}}
-  periodSeconds: 10
-  timeoutSeconds: 5
-  failureThreshold: {{ include "numoe.startupPeriods" .root }}
+  {{- include "numoe.startupTiming" .root | nindent 2 }}
 readinessProbe:
   grpc: {port: {{ .port }}}
   periodSeconds: 5
@@ -49,9 +60,7 @@ readinessProbe:
   failureThreshold: 2
 livenessProbe:
   grpc: {port: {{ .port }}, service: live}
-  periodSeconds: 10
-  timeoutSeconds: 10
-  failureThreshold: 6
+  {{- include "numoe.livenessTiming" . | nindent 2 }}
 {{- end -}}
 
 {{/* Threads: what is pinned is the container's own; elsewhere workers share out what they see. Argument: root, resources. */}}
@@ -78,7 +87,7 @@ livenessProbe:
 
 {{/*
   One container of workers. Arguments: root, name, place (of its first worker on the host), workers (in it), resources (a
-  map), env (a list), listen, arguments (lines), preStop (seconds until it is told to end), drain (seconds to end in), tls
+  map), env (a list), gpu (whether the pod has GPUs), listen, arguments (lines), preStop (seconds until it is told to end), drain (seconds to end in), tls
   (whether it speaks TLS with the files of volume mtls).
 */}}
 {{- define "numoe.workerContainer" -}}
@@ -87,11 +96,11 @@ livenessProbe:
 {{- $health := add (int $workers.healthPort) .place -}}
 {{- $metrics := add (int $workers.metricsPort) .place -}}
 - name: {{ .name }}
-  image: {{ include "numoe.image" $root }}
+  image: {{ include "numoe.image" (dict "root" $root "gpu" .gpu) }}
   imagePullPolicy: {{ $root.Values.image.pullPolicy }}
   command: [/bin/sh, /etc/numoe/scripts/start.sh, numoe-expert-worker]
   args:
-    - '--model={{ ternary (include "numoe.packedPath" $root) (include "numoe.modelPath" $root) $root.Values.pack.enabled }}'
+    - {{ include "numoe.literal" (printf "--model=%s" (ternary (include "numoe.packedPath" $root) (include "numoe.modelPath" $root) $root.Values.pack.enabled)) }}
     - '--slice={{ include "numoe.slice" $root }}'
     - '--worker-count={{ include "numoe.workerTotal" $root }}'
     - '--listen={{ .listen }}'
@@ -156,7 +165,7 @@ livenessProbe:
 {{/* The workers of a host with a coordinator: they meet at sockets in a volume of the pod. */}}
 {{- define "numoe.localWorkers" -}}
 {{- $c := .Values.coordinator -}}
-{{- $common := dict "root" . "env" list "preStop" $c.preStopSeconds "drain" (add (int $c.drainSeconds) 5) -}}
+{{- $common := dict "root" . "env" list "gpu" (include "numoe.gpuPod" .) "preStop" $c.preStopSeconds "drain" (add (int $c.drainSeconds) 5) -}}
 {{- if and (eq .Values.workers.mode "supervised") (gt (int .Values.workers.count) 0) }}
 {{ include "numoe.workerContainer" (merge (dict "name" "workers" "place" 0 "workers" .Values.workers.count "listen" "unix:/run/numoe"
   "arguments" (list "--supervise" (printf "--local-workers=%d" (int .Values.workers.count))) "resources" .Values.workers.resources) $common) }}

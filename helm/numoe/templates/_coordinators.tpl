@@ -28,6 +28,7 @@
 {{/* Flags of the one at a place. What it writes it writes for itself: two that saved to one file would overwrite each other. */}}
 {{- define "numoe.coordinatorFlags" -}}
 {{- $flags := deepCopy .root.Values.coordinator.flags -}}
+{{- if .root.Values.coordinator.heat.enabled }}{{ $_ := set $flags "expert-heat-file" "/var/lib/numoe/$(POD_NAME).heat" }}{{ end -}}
 {{- if and (gt (int .place) 0) (hasKey $flags "expert-heat-file") -}}
 {{- $_ := set $flags "expert-heat-file" (printf "%s.%d" (get $flags "expert-heat-file") (int .place)) -}}
 {{- end -}}
@@ -52,16 +53,16 @@
 {{- $http := include "numoe.coordinatorPortName" . -}}
 {{- with $root -}}
 - name: {{ include "numoe.coordinatorName" $ }}
-  image: {{ include "numoe.image" . }}
+  image: {{ include "numoe.image" (dict "root" . "gpu" (include "numoe.gpuPod" .)) }}
   imagePullPolicy: {{ .Values.image.pullPolicy }}
   command: [/bin/sh, /etc/numoe/scripts/start.sh, numoe-coordinator]
   args:
-    - '--model={{ include "numoe.modelPath" . }}'
+    - {{ include "numoe.literal" (printf "--model=%s" (include "numoe.modelPath" .)) }}
     - '--workers={{ include "numoe.workerAddresses" . }}'
     - '--host={{ .Values.listenHost }}'
     - '--port={{ include "numoe.coordinatorPort" $ }}'
     {{- with .Values.model.servedName }}
-    - '--served-model-name={{ . }}'
+    - {{ include "numoe.literal" (printf "--served-model-name=%s" .) }}
     {{- end }}
     - '--drain-timeout-ms={{ mul (int $c.drainSeconds) 1000 }}'
     - '--worker-deadline-ms={{ mul (int $c.workerDeadlineSeconds) 1000 }}'
@@ -86,7 +87,7 @@
     {{- with include "numoe.flags" (include "numoe.coordinatorFlags" $ | fromYaml) | trim }}
     {{- . | nindent 4 }}
     {{- end }}
-  {{- with concat (include "numoe.waitEnv" (dict "root" . "packed" false) | fromYamlArray) $c.extraEnv }}
+  {{- with concat (include "numoe.waitEnv" (dict "root" . "packed" false) | fromYamlArray) (include "numoe.podNameEnv" . | fromYamlArray) $c.extraEnv }}
   env:
     {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -96,9 +97,7 @@
   # the process itself does not move: a coordinator that waits for a worker must not be killed for it.
   startupProbe:
     httpGet: {path: /health, port: {{ $http }}, scheme: {{ $scheme }}}
-    periodSeconds: 10
-    timeoutSeconds: 5
-    failureThreshold: {{ include "numoe.startupPeriods" . }}
+    {{- include "numoe.startupTiming" . | nindent 4 }}
   readinessProbe:
     httpGet: {path: /health, port: {{ $http }}, scheme: {{ $scheme }}}
     periodSeconds: 5
@@ -106,9 +105,7 @@
     failureThreshold: 2
   livenessProbe:
     httpGet: {path: /live, port: {{ $http }}, scheme: {{ $scheme }}}
-    periodSeconds: 10
-    timeoutSeconds: 10
-    failureThreshold: 6
+    {{- include "numoe.livenessTiming" . | nindent 4 }}
   lifecycle:
     preStop:
       sleep: {seconds: {{ $c.preStopSeconds }}}
@@ -127,6 +124,9 @@
     {{- if .Values.mtls.enabled }}
     {{- include "numoe.tlsMount" . | nindent 4 }}
     {{- end }}
+    {{- if $c.heat.enabled }}
+    - {name: heat, mountPath: /var/lib/numoe}
+    {{- end }}
 {{- end -}}
 {{- end -}}
 
@@ -139,4 +139,55 @@
 {{- if $resources.requests }}{{ $_ := set $resources.requests $gpu.resource "1" }}{{ end -}}
 {{- end -}}
 {{- toYaml $resources -}}
+{{- end -}}
+
+{{/* The template of a host's pod: its coordinators and its workers. */}}
+{{- define "numoe.hostPod" -}}
+metadata:
+  labels:
+    {{- include "numoe.podLabels" (dict "root" . "component" "host") | nindent 4 }}
+  annotations:
+    {{- merge (dict) .Values.podAnnotations (dict "kubectl.kubernetes.io/default-container" "coordinator") | toYaml | nindent 4 }}
+spec:
+  {{- include "numoe.podHead" . | nindent 2 }}
+  {{- with .Values.coordinator.gpu.runtimeClassName }}
+  runtimeClassName: {{ . }}
+  {{- end }}
+  terminationGracePeriodSeconds: {{ include "numoe.graceSeconds" . }}
+  {{- with include "numoe.placement" (dict "root" . "component" "host" "nodeSelector" .Values.nodeSelector "tolerations" .Values.tolerations "affinity" .Values.affinity "spread" true) | trim }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  {{- with .Values.topologySpreadConstraints }}
+  topologySpreadConstraints:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    {{- include "numoe.coordinatorContainer" (dict "root" . "place" 0) | nindent 4 }}
+    {{- with include "numoe.localWorkers" . | trim }}
+    {{- . | nindent 4 }}
+    {{- end }}
+    {{- with include "numoe.furtherCoordinators" . | trim }}
+    {{- . | nindent 4 }}
+    {{- end }}
+    {{- range .Values.extraContainers }}
+    {{- $security := dict "securityContext" (include "numoe.containerSecurity" $ | fromYaml) }}
+    {{- list (merge (dict) . $security) | toYaml | nindent 4 }}
+    {{- end }}
+  volumes:
+    {{- include "numoe.serverVolumes" . | trim | nindent 4 }}
+    {{- with .Values.apiKeys.secretName }}
+    - name: keys
+      secret: {secretName: {{ . }}, defaultMode: 0440}
+    {{- end }}
+    {{- if .Values.tls.enabled }}
+    - name: tls
+      secret: {secretName: {{ include "numoe.tlsSecretName" . }}, defaultMode: 0440}
+    {{- end }}
+    {{- if .Values.mtls.enabled }}
+    {{- include "numoe.tlsVolume" (include "numoe.coordinatorTlsSecretName" .) | nindent 4 }}
+    {{- end }}
+    {{- if .Values.coordinator.heat.enabled }}
+    - name: heat
+      persistentVolumeClaim: {claimName: {{ include "numoe.heatName" . }}}
+    {{- end }}
 {{- end -}}

@@ -32,6 +32,11 @@ spec:
     - name: token
       secret: {secretName: {{ .root.Values.download.tokenSecret.name }}, defaultMode: 0440}
     {{- end }}
+    {{- if eq .component "download" }}
+    {{- with .root.Values.download.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+    {{- end }}
     {{- if eq .component "pack" }}
     - name: scripts
       configMap: {name: {{ include "numoe.scriptsName" .root }}, defaultMode: 0555}
@@ -45,17 +50,17 @@ template:
   {{- include "numoe.jobPod" (dict "root" . "component" "download") | nindent 2 }}
     containers:
       - name: download
-        image: {{ include "numoe.image" . }}
+        image: {{ include "numoe.image" (dict "root" . "gpu" false) }}
         imagePullPolicy: {{ .Values.image.pullPolicy }}
         command: [numoe-download]
         args:
-          - '--repo={{ .Values.model.repository }}'
-          - '--revision={{ .Values.model.revision }}'
+          - {{ include "numoe.literal" (printf "--repo=%s" .Values.model.repository) }}
+          - {{ include "numoe.literal" (printf "--revision=%s" .Values.model.revision) }}
           - '--source={{ .Values.model.source }}'
           {{- with .Values.model.endpoint }}
-          - '--endpoint={{ . }}'
+          - {{ include "numoe.literal" (printf "--endpoint=%s" .) }}
           {{- end }}
-          - '--to={{ include "numoe.modelPath" . }}'
+          - {{ include "numoe.literal" (printf "--to=%s" (include "numoe.modelPath" .)) }}
           - '--stall-seconds={{ $d.stallSeconds }}'
           {{- if $d.tokenSecret.name }}
           - --token-file=/etc/numoe/token/{{ $d.tokenSecret.key }}
@@ -74,6 +79,9 @@ template:
           {{- if $d.tokenSecret.name }}
           - {name: token, mountPath: /etc/numoe/token, readOnly: true}
           {{- end }}
+          {{- with $d.extraVolumeMounts }}
+          {{- toYaml . | nindent 10 }}
+          {{- end }}
 {{- end -}}
 
 {{- define "numoe.packSpec" -}}
@@ -84,15 +92,15 @@ template:
   {{- include "numoe.jobPod" (dict "root" . "component" "pack") | nindent 2 }}
     containers:
       - name: pack
-        image: {{ include "numoe.image" . }}
+        image: {{ include "numoe.image" (dict "root" . "gpu" false) }}
         imagePullPolicy: {{ .Values.image.pullPolicy }}
-        command: [/bin/sh, /etc/numoe/scripts/start.sh, /bin/sh, -c]
+        command: [/bin/sh, /etc/numoe/scripts/start.sh, /bin/sh, /etc/numoe/scripts/pack.sh]
         args:
-          - >-
-            rm -f {{ $out }}/READY &&
-            numoe-pack convert {{ include "numoe.modelPath" . }} --out {{ $out }} --format {{ $p.format }}
-            --slice {{ include "numoe.slice" . }} --workers {{ include "numoe.workerTotal" . }} &&
-            : >{{ $out }}/READY
+          - {{ include "numoe.literal" (include "numoe.modelPath" .) }}
+          - {{ include "numoe.literal" $out }}
+          - {{ $p.format }}
+          - {{ include "numoe.slice" . }}
+          - {{ include "numoe.workerTotal" . | quote }}
         {{- with include "numoe.waitEnv" (dict "root" . "packed" false) | trim }}
         env:
           {{- . | nindent 10 }}

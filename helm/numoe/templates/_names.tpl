@@ -12,11 +12,14 @@
 
 {{- define "numoe.workersName" -}}{{ include "numoe.fullname" . }}-workers{{- end -}}
 {{- define "numoe.routerName" -}}{{ include "numoe.fullname" . }}-router{{- end -}}
+{{- define "numoe.pickerName" -}}{{ include "numoe.fullname" . }}-picker{{- end -}}
 {{- define "numoe.scriptsName" -}}{{ include "numoe.fullname" . }}-scripts{{- end -}}
 
 {{- define "numoe.claimName" -}}
 {{- if eq .Values.persistence.mode "existing" }}{{ .Values.persistence.existingClaim }}{{ else }}{{ include "numoe.fullname" . }}-weights{{ end -}}
 {{- end -}}
+
+{{- define "numoe.heatName" -}}{{ include "numoe.fullname" . }}-heat{{- end -}}
 
 {{- define "numoe.serviceAccountName" -}}
 {{- default (ternary (include "numoe.fullname" .) "default" .Values.serviceAccount.create) .Values.serviceAccount.name -}}
@@ -59,23 +62,42 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 {{- end -}}
 
-{{/* Head of an object's metadata. Arguments: root, component, name. */}}
+{{/* Head of an object's metadata, to which labels may be added. Arguments: root, component, name, annotations (of this object; none: {}). */}}
 {{- define "numoe.metadata" -}}
 name: {{ .name }}
 namespace: {{ .root.Release.Namespace }}
+{{- with merge (dict) (default dict .annotations) .root.Values.annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 labels:
   {{- include "numoe.labels" . | nindent 2 }}
 {{- end -}}
 
+{{/*
+  The image. global.imageRegistry, which charts share, takes the place of the repository's own registry. Arguments: root, gpu
+  (whether the pod has GPUs: its image has the CUDA device, and is six times as large).
+*/}}
 {{- define "numoe.image" -}}
-{{- $image := .Values.image -}}
-{{- $tag := default (printf "%s%s" .Chart.AppVersion (ternary "-cuda" "" (gt (int .Values.coordinator.gpu.count) 0))) $image.tag -}}
-{{- if $image.digest }}{{ $image.repository }}@{{ $image.digest }}{{ else }}{{ $image.repository }}:{{ $tag }}{{ end -}}
+{{- $image := .root.Values.image -}}
+{{- $repository := $image.repository -}}
+{{- with get (default dict .root.Values.global) "imageRegistry" -}}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^(localhost|[^/]*[.:][^/]*)/" $repository "") -}}
+{{- end -}}
+{{- $tag := default .root.Chart.AppVersion $image.tag -}}
+{{- $digest := $image.digest -}}
+{{- if .gpu -}}
+{{- $tag = default (printf "%s-cuda" (trimSuffix "-cuda" $tag)) $image.cuda.tag -}}
+{{- $digest = $image.cuda.digest -}}
+{{- end -}}
+{{- if $digest }}{{ $repository }}@{{ $digest }}{{ else }}{{ $repository }}:{{ $tag }}{{ end -}}
 {{- end -}}
 
-{{/* Directory of the model: absolute. */}}
+{{- define "numoe.gpuPod" -}}{{ if gt (int .Values.coordinator.gpu.count) 0 }}true{{ end }}{{- end -}}
+
+{{/* Directory of the model: absolute. A / at its end is none. */}}
 {{- define "numoe.modelPath" -}}
-{{- $directory := .Values.model.directory -}}
+{{- $directory := trimSuffix "/" .Values.model.directory -}}
 {{- if and (not $directory) .Values.model.repository -}}
 {{- $directory = base .Values.model.repository | lower -}}
 {{- if regexMatch "^[0-9a-f]{40}$" .Values.model.revision }}{{ $directory = printf "%s-%s" $directory (trunc 8 .Values.model.revision) }}{{ end -}}

@@ -17,6 +17,25 @@
 {{- end }}
 {{- end -}}
 
+{{/*
+  Who may ask the API where it is narrowed: these, who scrapes the metrics that are on its port, the endpoint picker among them, and helm test. Elements of a
+  network policy's from; nothing where everybody may.
+*/}}
+{{- define "numoe.apiFrom" -}}
+{{- $p := .Values.networkPolicy -}}
+{{- if $p.apiFrom -}}
+{{ concat $p.apiFrom $p.metricsFrom | toYaml }}
+- podSelector:
+    matchLabels:
+      {{- include "numoe.selector" (dict "root" . "component" "test") | nindent 6 }}
+{{- if and .Values.inferencePool.enabled .Values.inferencePool.picker.enabled }}
+- podSelector:
+    matchLabels:
+      {{- include "numoe.selector" (dict "root" . "component" "picker") | nindent 6 }}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
 {{- define "numoe.dnsEgress" -}}
 - ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
 {{- end -}}

@@ -1,10 +1,13 @@
 {{/* What all pods have in common. */}}
 
+{{/* Numbers that are null are left out: OpenShift chooses them from the namespace's range. */}}
 {{- define "numoe.podSecurity" -}}
 runAsNonRoot: true
-runAsUser: {{ .Values.podSecurity.runAsUser }}
-runAsGroup: {{ .Values.podSecurity.runAsGroup }}
-fsGroup: {{ .Values.podSecurity.fsGroup }}
+{{- range $name := list "runAsUser" "runAsGroup" "fsGroup" }}
+{{- with get (default dict $.Values.podSecurity) $name }}
+{{ $name }}: {{ . }}
+{{- end }}
+{{- end }}
 # Changing the owner of every file of a large volume takes minutes, and again at every start.
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
@@ -22,12 +25,24 @@ capabilities: {drop: [ALL]}
 automountServiceAccountToken: false
 enableServiceLinks: false
 serviceAccountName: {{ include "numoe.serviceAccountName" . }}
-{{- with .Values.image.pullSecrets }}
+{{- $secrets := .Values.image.pullSecrets -}}
+{{- range default list (get (default dict .Values.global) "imagePullSecrets") }}
+{{- $secrets = append $secrets (ternary (dict "name" .) . (kindIs "string" .)) }}
+{{- end }}
+{{- with $secrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+{{- range $name := list "priorityClassName" "schedulerName" "dnsPolicy" }}
+{{- with get $.Values $name }}
+{{ $name }}: {{ . }}
+{{- end }}
+{{- end }}
+{{- range $name := list "dnsConfig" "hostAliases" }}
+{{- with get $.Values $name }}
+{{ $name }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 securityContext:
   {{- include "numoe.podSecurity" . | nindent 2 }}
@@ -35,10 +50,9 @@ securityContext:
 
 {{/* Where pods go. Arguments: root, component, nodeSelector, tolerations, affinity, spread (they keep apart). */}}
 {{- define "numoe.placement" -}}
-{{- with .nodeSelector }}
+{{- /* The image's programs are for these alone. */}}
 nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- merge (dict) .nodeSelector (dict "kubernetes.io/arch" "amd64" "kubernetes.io/os" "linux") | toYaml | nindent 2 }}
 {{- with .tolerations }}
 tolerations:
   {{- toYaml . | nindent 2 }}
@@ -58,15 +72,25 @@ affinity:
 {{- end }}
 {{- end -}}
 
-{{/* The weights volume. Arguments: root, readOnly. */}}
+{{/* Argument: the value. "-" is no class: a volume that somebody made, and nobody provides another. */}}
+{{- define "numoe.storageClass" -}}
+{{- with . -}}
+storageClassName: {{ ternary "" . (eq . "-") | quote }}
+{{- end -}}
+{{- end -}}
+
+{{/*
+  The weights volume. Arguments: root, readOnly. Where a Job fills it, no pod's volume is read-only, only the mounts are: kubelet gives a
+  local volume its group for the first pod that comes, whichever that is, and for none if that one may not write.
+*/}}
 {{- define "numoe.weightsVolume" -}}
 {{- $p := .root.Values.persistence -}}
 {{- if eq $p.mode "hostPath" }}
 - name: weights
-  hostPath: {path: {{ $p.hostPath }}, type: Directory}
+  hostPath: {path: {{ $p.hostPath | quote }}, type: Directory}
 {{- else if ne $p.mode "none" }}
 - name: weights
-  persistentVolumeClaim: {claimName: {{ include "numoe.claimName" .root }}, readOnly: {{ .readOnly }}}
+  persistentVolumeClaim: {claimName: {{ include "numoe.claimName" .root }}, readOnly: {{ and .readOnly (not (or .root.Values.download.enabled .root.Values.pack.enabled)) }}}
 {{- end }}
 {{- end -}}
 
@@ -87,6 +111,9 @@ affinity:
   emptyDir: {medium: Memory, sizeLimit: 1Mi}
 - name: tmp
   emptyDir: {sizeLimit: 1Gi}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "numoe.serverMounts" -}}
@@ -95,18 +122,26 @@ affinity:
 - {name: shm, mountPath: /dev/shm}
 - {name: sockets, mountPath: /run/numoe}
 - {name: tmp, mountPath: /tmp}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* Files that a server waits for before it starts, and how large what they end is; see files/start.sh. Arguments: root, packed. */}}
 {{- define "numoe.waitEnv" -}}
 {{- if .root.Values.download.enabled }}
-- {name: WAIT_FOR, value: {{ include "numoe.modelPath" .root }}/READY}
+- name: WAIT_FOR
+  value: {{ include "numoe.literal" (printf "%s/READY" (include "numoe.modelPath" .root)) }}
 - {name: WAIT_MIB, value: {{ mul (int .root.Values.model.sizeGiB) 1024 | quote }}}
 {{- end }}
 {{- if and .packed .root.Values.pack.enabled }}
-- {name: WAIT_FOR_PACKED, value: {{ include "numoe.packedPath" .root }}/READY}
+- name: WAIT_FOR_PACKED
+  value: {{ include "numoe.literal" (printf "%s/READY" (include "numoe.packedPath" .root)) }}
 {{- end }}
 {{- end -}}
+
+{{/* A string of an argument or a variable as it is: quoted for YAML, and without a $(NAME) for Kubernetes to replace. */}}
+{{- define "numoe.literal" -}}{{ . | replace "$" "$$" | quote }}{{- end -}}
 
 {{/* --name=value for each of a map; true alone is a switch, false leaves it out. */}}
 {{- define "numoe.flags" -}}
@@ -124,4 +159,6 @@ affinity:
 {{- define "numoe.scripts" -}}
 start.sh: |
   {{- .Files.Get "files/start.sh" | nindent 2 }}
+pack.sh: |
+  {{- .Files.Get "files/pack.sh" | nindent 2 }}
 {{- end -}}

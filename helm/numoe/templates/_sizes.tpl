@@ -103,11 +103,11 @@ limit and its request. Empty: none. A supervisor divides them among its workers,
 {{- divf (mulf (float64 .Values.model.sizeGiB) 1024.0) (float64 .Values.probes.loadFloorMiBps) | ceil | int -}}
 {{- end -}}
 
-{{/* Periods of 10 s in which a start must succeed: download, packing, loading, margin. */}}
-{{- define "numoe.startupPeriods" -}}
+{{/* Seconds in which a start must succeed, in tens: download, packing, loading, margin. */}}
+{{- define "numoe.startupSeconds" -}}
 {{- $load := include "numoe.loadSeconds" . | int -}}
 {{- $pack := ternary (mul 2 $load) 0 .Values.pack.enabled | int -}}
-{{- div (add (include "numoe.downloadSeconds" . | int) $pack $load (int .Values.probes.marginSeconds) 9) 10 -}}
+{{- mul (div (add (include "numoe.downloadSeconds" . | int) $pack $load (int .Values.probes.marginSeconds) 9) 10) 10 -}}
 {{- end -}}
 
 {{- define "numoe.claimSize" -}}

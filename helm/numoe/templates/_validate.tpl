@@ -1,6 +1,13 @@
 {{/* What cannot work is refused before it is installed. Every sentence names the value, what was found and what to do. */}}
 
 {{- define "numoe.validate" -}}
+{{- include "numoe.validateTexts" . -}}
+{{- include "numoe.validateLabels" . -}}
+{{- include "numoe.validateNamed" . -}}
+{{- include "numoe.validateAllAmounts" . -}}
+{{- include "numoe.validateService" . -}}
+{{- include "numoe.validateHeat" . -}}
+{{- include "numoe.validateImage" . -}}
 {{- include "numoe.validateModel" . -}}
 {{- include "numoe.validateStorage" . -}}
 {{- include "numoe.validateWorkers" . -}}
@@ -10,6 +17,12 @@
 {{- include "numoe.validateAccess" . -}}
 {{- include "numoe.validateMtls" . -}}
 {{- include "numoe.validateRouter" . -}}
+{{- include "numoe.validateGateway" . -}}
+{{- end -}}
+
+{{- define "numoe.validateImage" -}}
+{{- $image := .Values.image -}}
+{{- if and $image.digest (include "numoe.gpuPod" .) (not $image.cuda.digest) }}{{ fail "image.digest is set, but coordinator.gpu.count is not 0 and image.cuda.digest is empty: pods with GPUs have an image of their own; give its digest in image.cuda.digest, or the same one where one image is for all pods" }}{{ end -}}
 {{- end -}}
 
 {{- define "numoe.validateModel" -}}
@@ -38,8 +51,9 @@
 {{- else if eq $p.mode "hostPath" -}}
 {{- if not (hasPrefix "/" $p.hostPath) }}{{ fail (printf "persistence.mode is hostPath, so persistence.hostPath must be an absolute path of the node; found %q" $p.hostPath) }}{{ end -}}
 {{- if and $fills (include "numoe.hostsMany" .) }}{{ fail "persistence.mode is hostPath on several hosts, but download.enabled or pack.enabled fills one host's directory: put the weights on every host beforehand, or use a shared claim" }}{{ end -}}
-{{- else -}}
-{{- if not (or $p.size .Values.model.sizeGiB) }}{{ fail "persistence.mode is create, but its size is unknown: set model.sizeGiB or persistence.size" }}{{ end -}}
+{{- end -}}
+{{- if and (ne $p.mode "none") (not .Values.model.sizeGiB) }}{{ fail (printf "persistence.mode is %s, but model.sizeGiB is 0: give the size of the model's files; the time a start may take, what memory workers need and the size of a new volume follow from it" $p.mode) }}{{ end -}}
+{{- if eq $p.mode "create" -}}
 {{- $writesMany := has "ReadWriteMany" $p.accessModes -}}
 {{- if and (include "numoe.hostsMany" .) (not $writesMany) (not (has "ReadOnlyMany" $p.accessModes)) }}{{ fail (printf "several hosts read the weights, but persistence.accessModes is %v: use [ReadWriteMany], or a filled claim with [ReadOnlyMany]" $p.accessModes) }}{{ end -}}
 {{- if has "ReadWriteOncePod" $p.accessModes }}{{ fail "persistence.accessModes has ReadWriteOncePod: the servers and the Jobs that fill the volume are several pods; use ReadWriteOnce or ReadWriteMany" }}{{ end -}}
@@ -52,6 +66,7 @@
 {{- $total := include "numoe.workerTotal" . | int -}}
 {{- if eq $total 0 }}{{ fail "workers.count is 0 and remoteWorkers.enabled is false: nobody would hold the experts; set workers.count to the host's sockets" }}{{ end -}}
 {{- if gt $total 64 }}{{ fail (printf "%d workers in all (workers.count + remoteWorkers.replicas x workersPerHost), at most 64" $total) }}{{ end -}}
+{{- if and .Values.remoteWorkers.leaderWorkerSet.enabled (not .Values.remoteWorkers.enabled) }}{{ fail "remoteWorkers.leaderWorkerSet.enabled, but remoteWorkers.enabled is false, so there are no hosts to make groups of: set both, or neither" }}{{ end -}}
 {{- if gt (len $w.overrides) (int $w.count) }}{{ fail (printf "workers.overrides has %d entries for workers.count %d" (len $w.overrides) (int $w.count)) }}{{ end -}}
 {{- if and $w.overrides (eq $w.mode "supervised") }}{{ fail "workers.overrides is for workers.mode containers: a supervised host has one container, with workers.resources" }}{{ end -}}
 {{- $most := max (int $w.count) (int .Values.remoteWorkers.workersPerHost) -}}
@@ -59,6 +74,7 @@
 {{- range $what, $port := dict "workers.port" (int $w.port) "workers.healthPort" (int $w.healthPort) "workers.metricsPort" (int $w.metricsPort) -}}
 {{- range $i := until (int $most) -}}
 {{- $number := toString (add $port $i) -}}
+{{- if gt (int $number) 65535 }}{{ fail (printf "%s: port %s of worker %d is above 65535; workers count up, so begin %d lower" $what $number $i $most) }}{{ end -}}
 {{- if hasKey $ports $number }}{{ fail (printf "%s: port %s of worker %d is already %s's; workers count up from workers.port, healthPort and metricsPort, so keep these %d apart" $what $number $i (get $ports $number) $most) }}{{ end -}}
 {{- $_ := set $ports $number $what -}}
 {{- end -}}
@@ -66,6 +82,7 @@
 {{- range $i := until (include "numoe.coordinators" . | int) -}}
 {{- $what := ternary "coordinator.port" "coordinator.gpu.nextPort" (eq $i 0) -}}
 {{- $number := include "numoe.coordinatorPort" (dict "root" $ "place" $i) -}}
+{{- if gt (int $number) 65535 }}{{ fail (printf "%s counts up to %s, which is above 65535: begin lower" $what $number) }}{{ end -}}
 {{- if hasKey $ports $number }}{{ fail (printf "%s %s is a port of %s: choose another" $what $number (get $ports $number)) }}{{ end -}}
 {{- $_ := set $ports $number $what -}}
 {{- end -}}
@@ -105,6 +122,7 @@
 {{- $pinned := eq .Values.pinning "required" -}}
 {{- $supervised := eq .Values.workers.mode "supervised" -}}
 {{- if $pinned }}{{ include "numoe.validateGuaranteed" (dict "name" "coordinator.resources" "resources" (include "numoe.coordinatorResources" . | fromYaml) "whole" false) }}{{ end -}}
+{{- if $pinned }}{{ range .Values.extraContainers }}{{ include "numoe.validateGuaranteed" (dict "name" (printf "extraContainers %s: resources" .name) "resources" (default dict .resources) "whole" false) }}{{ end }}{{ end -}}
 {{- range $i := until (ternary 1 (int .Values.workers.count) (and $supervised (gt (int .Values.workers.count) 0))) -}}
 {{- $resources := ternary $.Values.workers.resources (include "numoe.workerResources" (dict "root" $ "index" $i) | fromYaml) $supervised -}}
 {{- $name := ternary "workers.resources" (printf "workers.overrides[%d].resources" $i) (or $supervised (le (len $.Values.workers.overrides) $i)) -}}
@@ -187,7 +205,7 @@
 
 {{- define "numoe.validateRouter" -}}
 {{- $ofPod := include "numoe.coordinators" . | int -}}
-{{- if and (gt $ofPod 1) (not .Values.router.enabled) }}{{ fail (printf "coordinator.gpu.count is %d, so each pod has %d coordinators with a port for each, and a Service has one: set router.enabled, which answers for all of them at one address, or coordinator.gpu.count: 1" $ofPod $ofPod) }}{{ end -}}
+{{- if and (gt $ofPod 1) (not (or .Values.router.enabled .Values.inferencePool.enabled)) }}{{ fail (printf "coordinator.gpu.count is %d, so each pod has %d coordinators with a port for each, and a Service has one: set router.enabled, which answers for all of them at one address, or coordinator.gpu.count: 1" $ofPod $ofPod) }}{{ end -}}
 {{- if .Values.router.enabled -}}
 {{- $backendsMax := 64 -}}
 {{- $auto := .Values.autoscaling -}}

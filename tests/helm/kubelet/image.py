@@ -1,0 +1,40 @@
+"""Images as archives that containerd takes, made without a registry: NUMoE's by deploy/image/build.sh, and a pod's pause."""
+import os
+import re
+import shutil
+import subprocess
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+PAUSE = "numoe.test/pause:1"
+
+
+def name():
+    """The image of the chart's pods, as containerd has it in its list: a name without a registry is one of Docker's."""
+    with open(os.path.join(ROOT, "deploy/manifests/nano.yaml"), encoding="utf-8") as f:
+        asked = re.search(r"^ +image: (\S+)$", f.read(), re.M)[1]
+    return asked if "/" in asked else f"docker.io/library/{asked}"
+
+
+def make_archives(folder, programs, pause):
+    """-> archives of NUMoE's image and pause's under the names by which the pods ask for them. Needs apt's network."""
+    store = ["--root", f"{folder}/store", "--runroot", f"{folder}/store-run", "--storage-driver", "vfs"]
+    numoe = name()
+    said(os.path.join(ROOT, "deploy/image/build.sh"), "--bin", programs, "--tag", numoe, "--", *store)
+    os.makedirs(f"{folder}/pause")
+    shutil.copy(pause, f"{folder}/pause/pause")
+    with open(f"{folder}/pause/Dockerfile", "w", encoding="ascii") as f:
+        f.write('FROM scratch\nCOPY pause /pause\nUSER 65535:65535\nENTRYPOINT ["/pause"]\n')
+    said("buildah", *store, "bud", "--quiet", "--isolation", "chroot", "--tag", PAUSE, f"{folder}/pause")
+    archives = []
+    for tag in (numoe, PAUSE):
+        archives.append(f"{folder}/image-{len(archives)}.tar")
+        said("buildah", *store, "push", "--quiet", tag, f"docker-archive:{archives[-1]}:{tag}")
+    shutil.rmtree(f"{folder}/store", ignore_errors=True)
+    return archives
+
+
+def said(*command):
+    """Runs a command; what it says matters only where it fails."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout[-3000:]}")
