@@ -34,6 +34,8 @@ declare -A WHAT=(
   [asan-compute]="ASan and UBSan: the other rooms (kernels, devices, models, scheduler)"
   [images]="images, pod, two hosts, systemd units, dashboards and alerts"
   [numa]="emulated machines with several NUMA nodes: where weights, mailboxes and threads lie"
+  [kubelet]="the chart on a real node: kubelet, containerd, kube-proxy; faults, upgrades, pinning"
+  [picker]="the Gateway API's endpoint picker among real coordinators"
   [device-code]="device code compiles with nvcc for every card"
 )
 
@@ -105,6 +107,8 @@ part_numa() {
   fi
   python3 tests/numa/run.py --bin $bin
 }
+part_kubelet() { release; tests/helm/run.sh --kubelet; }
+part_picker() { release; tests/helm/run.sh --endpoint-picker; }
 part_device-code() { tests/gpu/compile.sh; }
 
 all_parts() { sed -e 's/#.*//' tests/parts.txt | awk 'NF {print $1}'; }

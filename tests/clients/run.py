@@ -298,8 +298,9 @@ class BenchClients(unittest.TestCase):
         events = self.lines("/v1/chat/completions", {
             "model": self.model, "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}], "max_completion_tokens": 6,
             "stream": True, "stream_options": {"include_usage": True}, "ignore_eos": True})
-        first = events[0]["choices"][0]["delta"]
-        self.assertTrue(first.get("content") or first.get("reasoning"), "the first chunk is taken for the first token")
+        role, first = (event["choices"][0]["delta"] for event in events[:2])
+        self.assertEqual(role, {"role": "assistant", "content": ""}, "it is taken for the first token, with which it comes")
+        self.assertTrue(first.get("content") or first.get("reasoning"))
         self.assertEqual((events[-1]["choices"], events[-1]["usage"]["completion_tokens"]), ([], 6))
 
     def test_sglang_completions(self):

@@ -19,10 +19,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]
 import command_lines  # noqa: E402
 from daemons import Cluster, free_port, metric, stream_calls, stream_text, until_idle  # noqa: E402
+import dialects  # noqa: E402
 import host_memory  # noqa: E402
 import host_peers  # noqa: E402
+import http_rules  # noqa: E402
 import liveness  # noqa: E402
 import mutual_tls  # noqa: E402
+import promises  # noqa: E402
 import resources  # noqa: E402
 import routing  # noqa: E402
 import skips  # noqa: E402
@@ -352,9 +355,9 @@ class Meaning(unittest.TestCase):
         self.assertEqual(choice["finish_reason"], "tool_calls")
 
     def test_structured_output_errors_name_the_field_and_the_place(self):
-        body = {"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"schema": {"properties": {"a": {"not": {}}}}}}}
+        body = {"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"properties": {"a": {"not": {}}}}}}}
         error = self.cluster.post(CHAT, body, expect=400)["error"]
-        self.assertEqual(error["param"], "response_format")
+        self.assertEqual(error["param"], "response_format.json_schema.schema")
         self.assertIn("/properties/a", error["message"])
         error = self.cluster.post(TEXT, {"prompt": "x", "regex": "("}, expect=400)["error"]
         self.assertEqual(error["param"], "regex")
@@ -801,7 +804,7 @@ class LifeCycle(unittest.TestCase):
             while "workers" not in cluster.await_health("starting")["detail"]:
                 self.assertLess(time.monotonic(), deadline)
             self.assertEqual(cluster.request("GET", "/health")[0], 503)
-            self.assertIn("numoe_", cluster.request("GET", "/metrics")[2])
+            self.assertRegex(cluster.request("GET", "/metrics")[2], r'\nnumoe_build_info\{isa="\w+",version="[^"]+"\} 1\n')
             error = cluster.post(TEXT, {"prompt": "x", "max_tokens": 1}, expect=503)["error"]
             self.assertEqual(error["code"], "starting")
             for worker in cluster.workers:
@@ -865,8 +868,8 @@ if __name__ == "__main__":
     parser.add_argument("--bin", required=True)
     options, rest = parser.parse_known_args()
     BIN = os.path.abspath(options.bin)
-    for module in (command_lines, host_memory, host_peers, liveness, mutual_tls, resources, routing, supervision, swapped_workers, tenants,
-                   tracing):
+    for module in (command_lines, dialects, host_memory, host_peers, http_rules, liveness, mutual_tls, promises, resources, routing,
+                   supervision, swapped_workers, tenants, tracing):
         module.BIN = BIN
         globals().update({name: what for name, what in vars(module).items()
                           if isinstance(what, type) and issubclass(what, unittest.TestCase)})

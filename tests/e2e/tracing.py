@@ -126,6 +126,10 @@ class Tracing(unittest.TestCase):
                         "http.request.method": "POST", "url.path": CHAT, "http.response.status_code": 200}
             self.assertEqual({key: about.get(key) for key in expected}, expected)
             self.assertNotIn("secret", json.dumps(self.collector.spans))
+            scraped = cluster.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})[2]
+            for histogram in ("time_to_first_token", "request_duration"):
+                found = re.findall(rf'^numoe_{histogram}_seconds_bucket{{le="[^"]+"}} \d+ # {{trace_id="(\w+)"}} ', scraped, re.M)
+                self.assertEqual(found, [root["traceId"]], histogram)
 
     def test_the_clients_trace_is_gone_on_with(self):
         with self.cluster("--trace-ratio", "0") as cluster:

@@ -30,6 +30,7 @@ class OneAnswer {
                                          .id = "id-1",
                                          .model = "m",
                                          .created = 0,
+                                         .fingerprint = "fp_1",
                                          .prompts = {{setup.prompt.begin(), setup.prompt.end()}}};
     if (request.conversation) {
       writer_ = std::make_unique<serving::ChatWriter>(request, context);
