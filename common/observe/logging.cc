@@ -8,6 +8,7 @@
 #include <chrono>
 #include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 namespace numoe {
@@ -15,13 +16,10 @@ namespace {
 
 thread_local std::string_view current_request_id;
 
-// Valid inside a JSON string, and on one line. Bytes above 0x7f pass: log text is UTF-8.
-void AppendEscaped(std::string_view text, bool json, spdlog::memory_buf_t& out) {
+// On one line.
+void AppendText(std::string_view text, spdlog::memory_buf_t& out) {
   for (const char c : text) {
-    if (json && (c == '"' || c == '\\')) {
-      out.push_back('\\');
-      out.push_back(c);
-    } else if (c == '\n') {
+    if (c == '\n') {
       out.append(std::string_view("\\n"));
     } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
       fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(c));
@@ -29,6 +27,12 @@ void AppendEscaped(std::string_view text, bool json, spdlog::memory_buf_t& out) 
       out.push_back(c);
     }
   }
+}
+
+// A JSON string with its quotes. Clients name paths and models: what is no UTF-8 becomes U+FFFD.
+void AppendJson(std::string_view text, spdlog::memory_buf_t& out) {
+  using nlohmann::json;
+  out.append(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 class LineFormatter final : public spdlog::formatter {
@@ -56,24 +60,24 @@ class LineFormatter final : public spdlog::formatter {
     fmt::format_to(std::back_inserter(out), "{} {:<7} {} ", time, level, program_);
     if (!current_request_id.empty()) {
       out.append(std::string_view("[request "));
-      AppendEscaped(current_request_id, false, out);
+      AppendText(current_request_id, out);
       out.append(std::string_view("] "));
     }
-    AppendEscaped(text, false, out);
+    AppendText(text, out);
     out.push_back('\n');
   }
 
   void FormatJson(std::string_view time, std::string_view level, std::string_view text,
                   spdlog::memory_buf_t& out) {
-    fmt::format_to(std::back_inserter(out), R"({{"time":"{}","level":"{}","program":")", time, level);
-    AppendEscaped(program_, true, out);
+    fmt::format_to(std::back_inserter(out), R"({{"time":"{}","level":"{}","program":)", time, level);
+    AppendJson(program_, out);
     if (!current_request_id.empty()) {
-      out.append(std::string_view(R"(","request_id":")"));
-      AppendEscaped(current_request_id, true, out);
+      out.append(std::string_view(R"(,"request_id":)"));
+      AppendJson(current_request_id, out);
     }
-    out.append(std::string_view(R"(","message":")"));
-    AppendEscaped(text, true, out);
-    out.append(std::string_view("\"}\n"));
+    out.append(std::string_view(R"(,"message":)"));
+    AppendJson(text, out);
+    out.append(std::string_view("}\n"));
   }
 
   const bool json_;

@@ -86,6 +86,11 @@ void RouterService::RegisterForwarded(net::UrlTable& urls) {
             .pattern = "/v1/responses",
             .summary = "The same, or of the one that keeps the answer before it",
             .handle = by_prompt});
+  urls.Add({.method = "POST",
+            .pattern = "/v1/responses/input_tokens",
+            .summary = "The length of such a request, counted by the one that keeps the answer before it",
+            .handle = by_prompt,
+            .counted = false});
   const auto by_response = [this](const std::shared_ptr<net::Exchange>& e) {
     ByResponse(e, e->request().captures[0]);
   };
@@ -106,6 +111,12 @@ void RouterService::RegisterForwarded(net::UrlTable& urls) {
     urls.Add(
         {.method = "GET", .pattern = path, .summary = "Of any backend", .handle = anywhere, .open = true});
   }
+  urls.Add({.method = "POST",
+            .pattern = "/v1/messages/count_tokens",
+            .summary = "Of any backend",
+            .handle = anywhere,
+            .counted = false,
+            .errors = net::ErrorShape::kAnthropic});
   urls.AddFallback({.method = "", .pattern = "other", .summary = "", .handle = anywhere, .counted = false});
 }
 
@@ -165,7 +176,7 @@ void RouterService::Place(const std::shared_ptr<net::Exchange>& exchange, Prompt
   const bool kept = exchange->request().path == "/v1/responses";
   const auto task = std::make_shared<ForwardTask>(backends_, exchange, /*repeatable=*/!kept);
   const std::string previous = prompt.previous_response_id;
-  if (!kept || previous.empty()) return task->Start(std::move(prompt));
+  if (previous.empty()) return task->Start(std::move(prompt));
   Locate(exchange, previous, [task, prompt = std::move(prompt)](std::optional<int> backend) {
     backend ? task->StartAt(*backend) : task->Start(prompt);
   });

@@ -13,6 +13,7 @@ namespace numoe::limits {
 inline constexpr size_t kSseEventBytesMax = 16ull << 20;  // a call with a whole file in its arguments is 1 MB
 inline constexpr size_t kClientReplyBytesMax = 64ull << 20;  // that is held whole: models, tokens, errors
 inline constexpr size_t kAnswerCallsMax = 128;               // of one answer; OpenAI allows as many tools
+inline constexpr int kHttpInterimAnswersMax = 16;            // 1xx heads before the final one
 inline constexpr int kClientConnectSeconds = 10;
 inline constexpr int kClientGoneSeconds = 30;            // a host that answers no keepalive
 inline constexpr int kClientReplySeconds = 60;           // silence while a reply is fetched whole

@@ -12,6 +12,7 @@
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl.hpp>
 #include <limits>
+#include <optional>
 
 #include "common/base/check.h"
 #include "common/base/limits.h"
@@ -64,10 +65,7 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
         events_(std::move(events)) {
     NUMOE_CHECK(events_.on_head && events_.on_body && events_.on_end);
     NUMOE_CHECK(connection_.connect_seconds > 0 && connection_.silence_seconds >= 0);
-    parser_.header_limit(limits::kHttpHeaderBytesMax);
-    // No limit of its own: readers have theirs. Boost 1.74 takes boost::none for 0 where there is a length.
-    parser_.body_limit(std::numeric_limits<uint64_t>::max());
-    parser_.eager(true);
+    ExpectHead();
   }
 
   void Run() {
@@ -129,13 +127,36 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
     });
   }
 
+  void ExpectHead() {
+    parser_.emplace();
+    parser_->header_limit(limits::kHttpHeaderBytesMax);
+    // No limit of its own: readers have theirs. Boost 1.74 takes boost::none for 0 where there is a length.
+    parser_->body_limit(std::numeric_limits<uint64_t>::max());
+    parser_->eager(true);
+  }
+
+  // RFC 9110, 15.2: an interim answer (100 Continue, 103 Early Hints) comes before the final one. 101 changes
+  // the protocol, which was not asked for.
+  bool IsInterim() const {
+    const unsigned status = parser_->get().result_int();
+    return status >= 100 && status < 200 && status != 101;
+  }
+
   void ReadHead() {
     http::async_read_header(
-        stream_, buffer_, parser_, [self = this->shared_from_this()](Error error, size_t) {
+        stream_, buffer_, *parser_, [self = this->shared_from_this()](Error error, size_t) {
           if (error)
             return self->End(
                 self->Failure("no answer from", self->write_error_ ? self->write_error_ : error));
-          self->events_.on_head(static_cast<int>(self->parser_.get().result_int()));
+          if (self->IsInterim()) {
+            if (++self->interim_answers_ > limits::kHttpInterimAnswersMax)
+              return self->End(absl::UnavailableError(fmt::format(
+                  "{} sent {} interim answers (1xx) and no final one; at most {} are read",
+                  self->connection_.server, self->interim_answers_, limits::kHttpInterimAnswersMax)));
+            self->ExpectHead();
+            return self->ReadHead();
+          }
+          self->events_.on_head(static_cast<int>(self->parser_->get().result_int()));
           if (self->events_.on_headers) self->events_.on_headers(self->Headers());
           self->ReadBody();
         });
@@ -143,7 +164,7 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
 
   HttpHeaders Headers() const {
     HttpHeaders headers;
-    for (const auto& field : parser_.get()) {
+    for (const auto& field : parser_->get()) {
       std::string name(field.name_string().data(), field.name_string().size());
       for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
       headers.emplace_back(std::move(name), std::string(field.value().data(), field.value().size()));
@@ -153,18 +174,18 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
 
   void ReadBody() {
     NUMOE_CHECK(!waiting_) << "one read at a time";
-    if (parser_.is_done() || cancelled_) return End(absl::OkStatus());
+    if (parser_->is_done() || cancelled_) return End(absl::OkStatus());
     if (paused_) {
       waiting_ = true;
       return Lowest().expires_never();
     }
     AllowSilence();
-    parser_.get().body().data = piece_.data();
-    parser_.get().body().size = piece_.size();
-    http::async_read_some(stream_, buffer_, parser_, [self = this->shared_from_this()](Error error, size_t) {
+    parser_->get().body().data = piece_.data();
+    parser_->get().body().size = piece_.size();
+    http::async_read_some(stream_, buffer_, *parser_, [self = this->shared_from_this()](Error error, size_t) {
       if (error == http::error::need_buffer) error = {};
-      NUMOE_CHECK_LE(self->parser_.get().body().size, self->piece_.size());
-      const size_t bytes = self->piece_.size() - self->parser_.get().body().size;
+      NUMOE_CHECK_LE(self->parser_->get().body().size, self->piece_.size());
+      const size_t bytes = self->piece_.size() - self->parser_->get().body().size;
       if (bytes > 0) {
         const absl::Status status = self->events_.on_body({self->piece_.data(), bytes});
         if (!status.ok()) return self->End(status);
@@ -184,7 +205,8 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   Request request_;
   const HttpEvents events_;
   beast::flat_buffer buffer_;
-  http::response_parser<http::buffer_body> parser_;
+  std::optional<http::response_parser<http::buffer_body>> parser_;  // of the head that is read, and its body
+  int interim_answers_ = 0;
   std::array<char, 16 << 10> piece_;
   Error write_error_;
   bool cancelled_ = false;

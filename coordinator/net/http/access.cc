@@ -89,8 +89,10 @@ std::optional<std::string> ReadWhole(const std::filesystem::path& path) {
 std::string KeyOf(const HttpRequest& request) {
   constexpr std::string_view kBearer = "bearer ";  // a scheme's case does not count (RFC 9110, 11.1)
   const std::string_view authorization = request.Header("authorization");
-  if (LowerCase(authorization.substr(0, kBearer.size())) == kBearer)
-    return std::string(authorization.substr(kBearer.size()));
+  if (LowerCase(authorization.substr(0, kBearer.size())) == kBearer) {
+    const size_t key = authorization.find_first_not_of(' ', kBearer.size());  // 1*SP (RFC 9110, 11.4)
+    return std::string(authorization.substr(std::min(key, authorization.size())));
+  }
   return std::string(request.Header("x-api-key"));
 }
 

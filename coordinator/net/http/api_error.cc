@@ -23,6 +23,8 @@ const char* AnthropicType(int http_status) {
       return "rate_limit_error";
     case 503:
       return "overloaded_error";
+    case 504:
+      return "timeout_error";
     default:
       return http_status < 500 ? "invalid_request_error" : "api_error";
   }

@@ -108,6 +108,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   void BeginBody(const HttpReply& head) override {
     NUMOE_CHECK(!streaming_);
     streaming_ = true;
+    CallOff(read_timer_);  // of a client that sends no more
     status_ = head.status;
     keep_alive_ = keep_alive_ && !http10_;  // the end of the connection is the body's end
     queue_ += StreamHead(exchange_->request(), head, parts_.pages, Framing());
@@ -287,9 +288,8 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   void OnWatched(beast::error_code error, size_t bytes) {
     watching_ = false;
     CallOff(read_timer_);
-    const bool called_off = idle_ && error == asio::error::operation_aborted;
     if (error == asio::error::eof && OnHalfClosed()) return;
-    if (error && !called_off) return Close();
+    if (error && !(idle_ && error == asio::error::operation_aborted)) return Close();
     buffer_.commit(bytes);
     if (idle_) return Next();
     buffer_.size() <= limits::kHttpAheadBytesMax ? WatchClient() : Close();
@@ -300,8 +300,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   bool OnHalfClosed() {
     if (std::is_same_v<Stream, TlsStream> || (idle_ && buffer_.size() == 0)) return false;
     if (!answered_ && !streaming_) {
-      if (http10_) return false;
-      queue_ += kContinue;
+      http10_ ? Limit(read_timer_, seconds(limits::kHttp10HalfClosedSeconds)) : void(queue_ += kContinue);
     } else if (!answered_ && !http10_) {
       queue_ += '0';
     }
@@ -340,6 +339,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
 
   void Answered(int status) {
     answered_ = true;
+    CallOff(read_timer_);
     admission_.Leave();  // before the client has the answer, which may ask again at once
     gone_ = nullptr;
     Log(status);

@@ -7,8 +7,9 @@
 // the end of what the client sends, the client may still read (nc -N), or have closed altogether, which looks
 // the same. It is sent a few bytes that mean nothing - an interim answer (100 Continue, which every client
 // knows), or where a chunk is to come the first digit of its length, 0 - for whose host answers bytes to a
-// closed socket with a reset: then it has gone, at once. Over TLS, and where an HTTP/1.0 client waits for its
-// answer to begin, there are no such bytes, and the end means that it has gone. Times without progress are
+// closed socket with a reset: then it has gone, at once. Where an HTTP/1.0 client waits for its answer to
+// begin, there are no such bytes: it has gone if the answer does not begin within a few seconds. Over TLS the
+// end means that it has gone. Times without progress are
 // bounded in every state: handshake, idle, reading, writing. However a connection ends, who makes its answer
 // is told once (Exchange::OnGone), unless the answer was whole by then.
 #pragma once

@@ -36,6 +36,8 @@ inline constexpr int kHttpWriteTimeoutSeconds = 60;  // for what was handed to t
 // The same for what anybody is told: open routes' answers, and refusals. Health checks and scrapes read at
 // once.
 inline constexpr int kHttpOpenWriteTimeoutSeconds = 5;
+// An HTTP/1.0 client that sends no more may still read, or may have gone: its answer has so long to begin.
+inline constexpr int kHttp10HalfClosedSeconds = 5;
 inline constexpr int kHttpLingerSeconds = 2;  // reading on after an answer that ends the connection
 inline constexpr int kHttpFinishSeconds = 5;  // for the last bytes of answers when the server ends
 // A client may be this far behind its stream: 100,000 tokens' events or so.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/beast/http.hpp>
 #include <ctime>
@@ -64,6 +65,12 @@ std::string TextOf(const ResponseHead& response) {
   return std::move(head).str();
 }
 
+// It goes into logs, traces and other services' headers, so it has visible ASCII characters only.
+bool IsRequestId(std::string_view id) {
+  return !id.empty() && id.size() <= limits::kHttpRequestIdBytesMax &&
+         std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
 }  // namespace
 
 std::string NewRequestId() {
@@ -80,7 +87,7 @@ HttpRequest RequestOf(RequestHead head) {
   request.authority = std::move(head.authority);
   request.headers = std::move(head.fields);
   const std::string_view id = request.Header("x-request-id");
-  request.id = id.empty() || id.size() > limits::kHttpRequestIdBytesMax ? NewRequestId() : std::string(id);
+  request.id = IsRequestId(id) ? std::string(id) : NewRequestId();
   return request;
 }
 

@@ -69,6 +69,18 @@ TEST(LoggingTest, JsonLineParsesWhateverTheMessage) {
   EXPECT_EQ(parsed["program"], "numoe-test");
 }
 
+TEST(LoggingTest, JsonLinesAreUtf8WhateverAClientSends) {
+  ASSERT_TRUE(SetupLogging({.format = "json", .program = "p"}).ok());
+  const std::string line = LinesOf([] {
+    const LogScope scope("\xff");
+    LogInfo("{}", "a\xc3(\xed\xa0\x80\xf5 b");
+  });
+  const nlohmann::json parsed = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  ASSERT_FALSE(parsed.is_discarded()) << line;
+  EXPECT_THAT(parsed["message"].get<std::string>(), MatchesRegex("a(\xef\xbf\xbd)+\\((\xef\xbf\xbd)+ b"));
+  EXPECT_EQ(parsed["request_id"], "\xef\xbf\xbd");
+}
+
 TEST(LoggingTest, TextMessageCannotForgeALine) {
   ASSERT_TRUE(SetupLogging({.program = "p"}).ok());
   const std::string line = LinesOf([] { LogInfo("{}", "x\n2026-01-01 error p forged\x1b[31m"); });

@@ -69,6 +69,8 @@ TEST_F(AskAllTest, KeptAnswersAreFoundWhereTheyAre) {
   }
   EXPECT_EQ(Asked(*a, "/v1/responses/resp_b/input_items?limit=1"), 1u) << "asked once, then remembered";
   EXPECT_EQ(Ask("/v1/responses", R"({"input": "x", "previous_response_id": "resp_b"})").body, "b");
+  EXPECT_EQ(Ask("/v1/responses/input_tokens", R"({"input": "x", "previous_response_id": "resp_b"})").body,
+            "b");
   EXPECT_EQ(Ask("/v1/responses/resp_c").status, 404);
   EXPECT_EQ(Ask("/v1/responses/resp_c%2f..%2fx").status, 404);
   for (const CannedRequest& request : a->requests())

@@ -77,6 +77,34 @@ TEST(HttpClient, BrokenRepliesAreErrors) {
   }
 }
 
+// RFC 9110, 15.2: a client reads on after answers that are not the final one.
+TEST(HttpClient, InterimAnswersComeBeforeTheFinalOne) {
+  const std::string hints = "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n",
+                    go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+  const std::string end = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";
+  for (const std::vector<std::string>& pieces :
+       {std::vector<std::string>{go_on, hints, end}, {go_on + hints + end}}) {
+    CannedServer server([&](const CannedRequest&) { return CannedReply{.pieces = pieces}; });
+    const auto reply = ClientOf(server.url())->Fetch({.path = "/"});
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->status, 200);
+    EXPECT_EQ(reply->body, "abc");
+  }
+}
+
+TEST(HttpClient, AServerOfInterimAnswersAloneIsGivenUp) {
+  CannedServer server([](const CannedRequest&) {
+    CannedReply reply;
+    reply.pieces.resize(limits::kHttpInterimAnswersMax + 1, "HTTP/1.1 102 Processing\r\n\r\n");
+    return reply;
+  });
+  const auto reply = ClientOf(server.url())->Fetch({.path = "/"});
+  EXPECT_EQ(reply.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(reply.status().message().find("sent 17 interim answers (1xx) and no final one"),
+            absl::string_view::npos)
+      << reply.status();
+}
+
 TEST(HttpClient, AnEndlessReplyIsGivenUp) {
   CannedServer server([](const CannedRequest&) {
     CannedReply reply{.pieces = {"HTTP/1.1 200 OK\r\n\r\n"}};

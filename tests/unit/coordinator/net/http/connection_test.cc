@@ -10,6 +10,7 @@
 #include <functional>
 #include <thread>
 
+#include "coordinator/net/http/http_limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/becomes.h"
@@ -375,13 +376,41 @@ TEST_F(ConnectionTest, AClientThatLeavesASilentStreamIsNoticed) {
   EXPECT_TRUE(Becomes([this] { return gone_ == 1; }));
 }
 
-TEST_F(ConnectionTest, AnOldClientThatStopsSendingHasGone) {
+TEST_F(ConnectionTest, AnOldClientThatStopsSendingGetsWhatBeginsSoon) {
+  Start();
+  tcp::socket socket = Connect();
+  asio::write(socket, asio::buffer(std::string("GET /wait HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")));
+  Waiting();
+  socket.shutdown(tcp::socket::shutdown_send);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the end is there before the answer
+  Reply("late");
+  EXPECT_THAT(Read(socket, "nothing: until it closes"), ::testing::EndsWith("\r\n\r\nlate"));
+}
+
+TEST_F(ConnectionTest, AnOldClientThatStopsSendingHasGoneIfNothingBegins) {
   Start();
   tcp::socket socket = Connect();
   asio::write(socket, asio::buffer(std::string("GET /wait HTTP/1.0\r\n\r\n")));
   Waiting();
   socket.shutdown(tcp::socket::shutdown_send);
   EXPECT_TRUE(Becomes([this] { return gone_ == 1; })) << "it knows nothing that could be sent meanwhile";
+}
+
+TEST_F(ConnectionTest, AnOldClientsStreamGoesOnAfterItStoppedSending) {
+  Start();
+  tcp::socket socket = Connect();
+  asio::write(socket, asio::buffer(std::string("GET /wait HTTP/1.0\r\n\r\n")));
+  const auto exchange = Waiting();
+  socket.shutdown(tcp::socket::shutdown_send);
+  exchange->Post([exchange] { exchange->BeginStream(); });
+  Read(socket, "\r\n\r\n");
+  std::this_thread::sleep_for(std::chrono::seconds(limits::kHttp10HalfClosedSeconds) +
+                              std::chrono::milliseconds(200));
+  exchange->Post([exchange] {
+    exchange->Send("two");
+    exchange->EndStream();
+  });
+  EXPECT_EQ(Read(socket, "nothing"), "two");
 }
 
 TEST_F(ConnectionTest, ARouteTakesNoMoreThanItReads) {

@@ -28,6 +28,21 @@ TEST(MessageHeadsTest, EveryAnswerHasItsTimeIdAndLength) {
       << "one that is passed on keeps its own";
 }
 
+TEST(MessageHeadsTest, ARequestKeepsAnIdThatLogsAndHeadersCanHave) {
+  const auto id_of = [](const std::string& id) {
+    RequestHead head;
+    head.fields = {{"x-request-id", id}};
+    return RequestOf(std::move(head)).id;
+  };
+  EXPECT_EQ(id_of("my-id:1/2"), "my-id:1/2");
+  for (const std::string& other :
+       {std::string(), std::string("two words"), std::string("\xff\xfe"), std::string("t\tab"),
+        std::string("gr\xc3\xbc\xc3\x9f"), std::string(129, 'x')}) {
+    EXPECT_NE(id_of(other), other);
+    EXPECT_THAT(id_of(other), ::testing::MatchesRegex("[a-z0-9_-]+"));
+  }
+}
+
 TEST(MessageHeadsTest, WhatHasNoBodyHasNone) {
   const HttpReply reply{.body = "12345"};
   const std::string head = WholeAnswer({.method = "HEAD"}, reply, kNoPages, {});
