@@ -241,6 +241,7 @@ absl::StatusOr<GenerationDefaults> ReadGgufGenerationDefaults(const GgufFile& fi
   defaults.top_p = f.Double({"top_p"}, 0, 1, 1.0);
   defaults.top_k = std::max(0, f.Int({"top_k"}, -1, limits::kVocabularyMax, 0));
   defaults.min_p = f.Double({"min_p"}, 0, 1, 0.0);
+  defaults.repetition_penalty = f.Double({"penalty_repeat"}, 1e-3, 2, 1.0);
   RETURN_IF_ERROR(f.status());
   return defaults;
 }

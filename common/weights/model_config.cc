@@ -322,6 +322,7 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::filesystem:
   defaults.top_k =
       std::max(0, f.Int({"top_k"}, -1, limits::kVocabularyMax, 0));  // some files write off as -1
   defaults.min_p = f.Double({"min_p"}, 0, 1, 0.0);
+  defaults.repetition_penalty = f.Double({"repetition_penalty"}, 1e-3, 2, 1.0);
   RETURN_IF_ERROR(f.status());
   return defaults;
 }

@@ -92,6 +92,7 @@ struct GenerationDefaults {
   double top_p = 1.0;
   int top_k = 0;  // 0: off
   double min_p = 0.0;
+  double repetition_penalty = 1.0;
 };
 
 /// Parses the text of a config.json. `file` is used in error messages only.

@@ -183,13 +183,17 @@ class AnthropicPython(unittest.TestCase):
     def test_whole_and_streamed(self):
         whole = self.client.messages.create(messages=user(SUM), system="You are brief.", **self.asks)
         self.assertEqual((whole.type, whole.role, whole.stop_reason), ("message", "assistant", "end_turn"))
-        self.assertIn("text", [block.type for block in whole.content])
-        with self.client.messages.stream(messages=user(SUM), system="You are brief.", **self.asks) as stream:
-            text = "".join(stream.text_stream)
-            final = stream.get_final_message()
-        self.assertEqual([block.to_dict() for block in final.content], [block.to_dict() for block in whole.content])
-        self.assertEqual(text, "".join(block.text for block in whole.content if block.type == "text"))
-        self.assertEqual(final.usage.output_tokens, whole.usage.output_tokens)
+        self.assertEqual([block.type for block in whole.content], ["text"])  # thinking is asked for, or it does not come
+        for thinking, blocks in ({"type": "disabled"}, ["text"]), ({"type": "enabled", "budget_tokens": 1024}, ["thinking", "text"]):
+            asks = {**self.asks, "messages": user(SUM), "system": "You are brief.", "thinking": thinking}
+            whole = self.client.messages.create(**asks)
+            with self.client.messages.stream(**asks) as stream:
+                text = "".join(stream.text_stream)
+                final = stream.get_final_message()
+            self.assertEqual([block.type for block in whole.content], blocks)
+            self.assertEqual([block.to_dict() for block in final.content], [block.to_dict() for block in whole.content])
+            self.assertEqual(text, "".join(block.text for block in whole.content if block.type == "text"))
+            self.assertEqual(final.usage.output_tokens, whole.usage.output_tokens)
 
     def test_a_stop_sequence(self):
         whole = self.client.messages.create(messages=user(SUM), stop_sequences=["126"], **self.asks)
@@ -338,7 +342,7 @@ class WithoutSdk(unittest.TestCase):
     """What the SDKs' tests rest on, where there is no SDK."""
 
     def test_messages_are_streamed_as_named_events(self):
-        body = {"messages": user(SUM), "max_tokens": 400, "temperature": 0}
+        body = {"messages": user(SUM), "max_tokens": 400, "temperature": 0, "thinking": {"type": "adaptive"}}
         whole = CLUSTER.post("/v1/messages", body)
         self.assertEqual(([block["type"] for block in whole["content"]], whole["stop_reason"]), (["thinking", "text"], "end_turn"))
         _, _, text = CLUSTER.request("POST", "/v1/messages", {**body, "stream": True})

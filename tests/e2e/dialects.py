@@ -1,4 +1,5 @@
 """What other servers' clients and test suites look for on the wire: names, places of errors, locks, deadlines."""
+import json
 import os
 import unittest
 
@@ -29,7 +30,8 @@ class Dialects(unittest.TestCase):
         cls.cluster.__exit__()
 
     def refused(self, path, body):
-        return self.cluster.post(path, {"max_tokens": 4, **body}, expect=400)["error"]
+        limit = "max_output_tokens" if path == RESPONSES else "max_tokens"
+        return self.cluster.post(path, {limit: 4, **body}, expect=400)["error"]
 
     def test_an_answer_has_the_name_that_was_asked_for(self):
         _, _, models = self.cluster.request("GET", "/v1/models")
@@ -37,6 +39,7 @@ class Dialects(unittest.TestCase):
             self.assertIn(f'"id":"{name}"', models)
             self.assertEqual(self.cluster.post(CHAT, {"model": name, "messages": HI, "max_tokens": 2})["model"], name)
         self.assertEqual(self.cluster.post(CHAT, {"messages": HI, "max_tokens": 2})["model"], "one")
+        self.cluster.post("/tokenize", {"model": "three", "messages": HI}, expect=404)
         self.assertEqual(self.cluster.post(CHAT, {"model": "three", "messages": HI}, expect=404)["error"]["param"], "model")
 
     def test_errors_name_the_place_in_every_dialect(self):
@@ -51,6 +54,15 @@ class Dialects(unittest.TestCase):
                 (CHAT, {"messages": HI, "stream_options": {"include_usage": True}}, "stream_options"),
                 (CHAT, {"messages": HI, "response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}, "response_format.json_schema.name"),
                 (CHAT, {"messages": HI, "thinking": {"type": "enabled"}, "enable_thinking": False}, "enable_thinking"),
+                (CHAT, {"messages": HI, "chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages"),
+                (CHAT, {"messages": HI, "structured_outputs": {}}, "structured_outputs"),
+                (CHAT, {"messages": HI, "structured_outputs": {"jsn": {}}}, "structured_outputs.jsn"),
+                (CHAT, {"messages": HI, "min_tokens": 5}, "min_tokens"),
+                (CHAT, {"messages": HI, "max_output_tokens": 5}, "max_output_tokens"),
+                (CHAT, {"messages": HI, "best_of": 2, "stream": True}, "best_of"),
+                (RESPONSES, {"input": "x", "max_tokens": 5}, "max_tokens"),
+                ("/generate", {"text": "x", "sampling_params": {"max_tokens": 5}}, "sampling_params.max_tokens"),
+                ("/apply-template", {"messages": HI, "chat_template": "x"}, "chat_template"),
                 (TEXT, {"prompt": ["a", None]}, "prompt[1]"),
                 (RESPONSES, {"input": "x", "tools": [{"type": "function"}]}, "tools[0].name"),
                 (RESPONSES, {"input": [{"type": "function_call_output", "call_id": "c", "output": "1"}]}, "input[0].call_id")):
@@ -98,6 +110,53 @@ class Dialects(unittest.TestCase):
         self.assertIn("Hi", prompt)
         tokens = self.cluster.post("/tokenize", {"messages": HI})["count"]
         self.assertEqual(self.cluster.post("/v1/responses/input_tokens", {"input": "Hi"})["input_tokens"], tokens)
+
+    def test_anthropics_messages_think_where_they_ask_for_it(self):
+        asked = {"messages": [{"role": "user", "content": "What is 20 + 22?"}], "max_tokens": 400, "top_p": 1}
+        kinds = lambda **more: [block["type"] for block in self.cluster.post(MESSAGES, {**asked, **more})["content"]]
+        for more in ({}, {"thinking": {"type": "disabled"}}, {"output_config": {"effort": "low"}}):
+            self.assertEqual(kinds(**more), ["text"], more)
+        for more in ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, {"thinking": {"type": "adaptive"}}):
+            self.assertEqual(kinds(**more), ["thinking", "text"], more)
+        _, _, text = self.cluster.request("POST", MESSAGES, {**asked, "stream": True})
+        events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+        self.assertEqual([event["content_block"]["type"] for event in events if event["type"] == "content_block_start"], ["text"])
+
+    def test_reasoning_is_where_it_was_asked_for(self):
+        asked = {"messages": [{"role": "user", "content": "What is 20 + 22?"}], "max_tokens": 400, "seed": 5}
+        apart = self.cluster.post(CHAT, asked)["choices"][0]["message"]
+        for more in ({"separate_reasoning": False}, {"reasoning_format": "none"}):
+            within = self.cluster.post(CHAT, {**asked, **more})["choices"][0]["message"]
+            self.assertNotIn("reasoning_content", within)
+            self.assertIn(f"{apart['reasoning_content']}</think>", within["content"])
+            self.assertTrue(within["content"].endswith(apart["content"]), within)
+            streamed = "".join(event["choices"][0]["delta"].get("content", "") for event in self.cluster.stream(CHAT, {**asked, **more}))
+            self.assertEqual(streamed, within["content"])
+
+    def test_the_oldest_messages_go_where_they_may(self):
+        items = [{"role": "user", "content": f"Remember {i}: " + "7 " * 300} for i in range(12)] + [{"role": "user", "content": "What is 20 + 22?"}]
+        self.assertEqual(self.refused(RESPONSES, {"input": items, "max_output_tokens": 300})["code"], "context_length_exceeded")
+        answer = self.cluster.post(RESPONSES, {"input": items, "max_output_tokens": 300, "truncation": "auto"})
+        self.assertGreater(answer["usage"]["input_tokens"], 1000)
+        self.assertLess(answer["usage"]["input_tokens"], 2048 - 300)
+        self.assertEqual(answer["truncation"], "auto")
+
+    def test_prompts_may_be_written_with_control_tokens(self):
+        prompt = self.cluster.post("/apply-template", {"messages": HI})["prompt"]
+        tokens = self.cluster.post("/tokenize", {"messages": HI})["tokens"]
+        self.assertEqual(self.cluster.post("/tokenize", {"prompt": prompt})["tokens"], tokens)
+        self.assertEqual(self.cluster.post(TEXT, {"prompt": prompt, "max_tokens": 1})["usage"]["prompt_tokens"], len(tokens))
+
+    def test_sglangs_own_requests(self):
+        alone = self.cluster.post("/generate", {"text": "Hi", "sampling_params": {"max_new_tokens": 0}})
+        self.assertEqual((alone["text"], alone["output_ids"]), ("", []))
+        self.assertEqual((alone["meta_info"]["completion_tokens"], alone["meta_info"]["finish_reason"]), (0, {"type": "length", "length": 0}))
+        params = {"max_new_tokens": 3, "ignore_eos": True, "temperature": 1.0}
+        answers = self.cluster.post("/generate", {"text": ["a", "b"], "sampling_params": [params, params], "return_logprob": [True, True]})
+        self.assertEqual([len(answer["output_ids"]) for answer in answers], [3, 3])
+        # A held parameter is held in lists, too.
+        self.assertEqual(self.refused("/generate", {"text": ["a", "b"], "sampling_params": [{"top_p": 0.5}] * 2})["param"], "top_p")
+        self.assertEqual(self.refused("/generate", {"text": ["a", "b"], "sampling_params": [params, {}]})["param"], "sampling_params")
 
     def test_at_its_deadline_a_request_gets_what_there_is(self):
         seconds = 0.02

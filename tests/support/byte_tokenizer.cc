@@ -6,8 +6,10 @@
 
 namespace numoe {
 
-ByteTokenizer::ByteTokenizer(const std::vector<std::string>& control,
-                             const std::vector<std::string>& pieces) {
+ByteTokenizer::ByteTokenizer(const std::vector<std::string>& control, const std::vector<std::string>& pieces,
+                             const std::string& first) {
+  add_bos_token_ = !first.empty();
+  if (add_bos_token_) role_tokens_.emplace_back("bos_token", first);
   for (int byte = 0; byte < 256; ++byte) tokens_.emplace_back(1, static_cast<char>(byte));
   for (const std::string& name : control) {
     const bool special = name[0] == '!';

@@ -16,9 +16,10 @@ namespace numoe {
 
 class ByteTokenizer final : public text::Tokenizer {
  public:
-  /// Ids 0..255 are the bytes, 256 and up the control tokens in their order, then the pieces.
-  explicit ByteTokenizer(const std::vector<std::string>& control,
-                         const std::vector<std::string>& pieces = {});
+  /// Ids 0..255 are the bytes, 256 and up the control tokens in their order, then the pieces. `first`: the
+  /// control token that every text begins with; "": none.
+  explicit ByteTokenizer(const std::vector<std::string>& control, const std::vector<std::string>& pieces = {},
+                         const std::string& first = "");
 
   std::vector<TokenId> EncodeSegments(absl::Span<const TextSegment> segments) const override;
   std::string_view TokenBytes(TokenId id) const override;

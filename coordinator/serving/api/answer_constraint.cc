@@ -40,6 +40,14 @@ std::variant<std::unique_ptr<execution::TokenConstraint>, net::ApiError> Constra
         "tool_choice",
         "'tool_choice': a call is asked for, but of this model's form of tool calls there is no grammar");
   }
+  if (!can_call && request.structure && !policy.calls.empty() &&
+      outline.format.tools != text::ToolSyntax::kNone) {
+    return net::BadRequest(
+        request.structure_param,
+        fmt::format("'{}': expected no tools beside it, because there is no grammar of this model's form of "
+                    "tool calls; leave one of the two out",
+                    request.structure_param));
+  }
   if (can_call && !policy.calls.empty()) {
     auto forms = CompileCallForms(policy.calls, outline.format.tools, grammars);
     if (!forms.ok()) return Refusal("tools", forms.status());

@@ -21,8 +21,12 @@ inline constexpr size_t kBadWordsMax = 1'024;
 inline constexpr size_t kBadWordBytesMax = 256;      // a mask takes a few steps for each of them
 inline constexpr size_t kBadWordsBytesMax = 16'384;  // of all together
 inline constexpr size_t kStopRegexesMax = 16;        // as stop strings
-// A prompt that will be truncated may be so much longer than the context; beyond, tokenising it takes
-// seconds.
+// A prompt that will be truncated, or only counted, may be so much longer than the context; beyond,
+// tokenising it takes seconds.
 inline constexpr int64_t kTruncationFactorMax = 16;
+
+// Where whole messages are left out of a conversation, and nothing says how long the answer may be: a context
+// keeps one token in so many for it.
+inline constexpr int64_t kAnswerRoomShare = 8;
 
 }  // namespace numoe::limits

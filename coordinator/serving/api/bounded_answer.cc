@@ -17,12 +17,28 @@ bool EndsReasoning(const text::OutputFormat& format) {
                      [](const auto& mark) { return mark.second == text::Mark::kThinkEnd; });
 }
 
+// Control tokens that would show as text and have one of the words in their names.
+std::vector<TokenId> NamesWith(const std::vector<std::string>& words, const text::OutputFormat& format,
+                               const text::Tokenizer& tokenizer) {
+  std::vector<TokenId> tokens;
+  for (TokenId token = 0; token < tokenizer.VocabSize(); ++token) {
+    const std::string_view name = tokenizer.TokenBytes(token);
+    if (tokenizer.SpecialId(name) != token || tokenizer.IsSpecial(token) || format.Find(token)) continue;
+    const auto within = [name](const std::string& word) { return name.find(word) != std::string_view::npos; };
+    if (std::any_of(words.begin(), words.end(), within)) tokens.push_back(token);
+  }
+  return tokens;
+}
+
 }  // namespace
 
 std::shared_ptr<const text::ForbiddenWords> ForbidWords(const GenerationRequest& request,
-                                                        const text::GrammarCache& grammars) {
+                                                        const text::GrammarCache& grammars,
+                                                        const text::OutputFormat& format,
+                                                        const text::Tokenizer& tokenizer) {
   if (request.bad_words.empty()) return nullptr;
-  return std::make_shared<const text::ForbiddenWords>(request.bad_words, grammars.vocabulary());
+  return std::make_shared<const text::ForbiddenWords>(request.bad_words, grammars.vocabulary(),
+                                                      NamesWith(request.bad_words, format, tokenizer));
 }
 
 std::variant<std::unique_ptr<execution::TokenConstraint>, net::ApiError> BoundAnswer(

@@ -18,9 +18,12 @@
 
 namespace numoe::serving {
 
-/// The words of `request` as its answers share them; null: none.
+/// The words of `request` as its answers share them; null: none. Control tokens that `format` has no marks of
+/// are text where they are not special: one whose name has such a word is forbidden, too.
 std::shared_ptr<const text::ForbiddenWords> ForbidWords(const GenerationRequest& request,
-                                                        const text::GrammarCache& grammars);
+                                                        const text::GrammarCache& grammars,
+                                                        const text::OutputFormat& format,
+                                                        const text::Tokenizer& tokenizer);
 
 /// `inner` (null: any text) within the bounds of `request`; itself if there are none. An error names the
 /// field.

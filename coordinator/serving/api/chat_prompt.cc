@@ -31,7 +31,7 @@ absl::StatusOr<std::vector<TextSegment>> RenderChat(
                                 .role_tokens = role_tokens};
   text::OrderToolResults(input.messages);
   if (tools == text::ToolSyntax::kKimi) {
-    text::RewriteCallIds(input.messages);
+    text::RewriteCallIds(input.messages, conversation.calls_left_out);
     DeclareForKimi(input);
   }
   if (tools == text::ToolSyntax::kHermes) text::FillEmptyContent(input.messages);

@@ -28,6 +28,7 @@ const text::OutputFormat& FormatOf(const GenerationRequest& request, const Choic
 text::OutputParserOptions ParserOptions(const GenerationRequest& request, const ChoiceSetup& setup) {
   text::OutputParserOptions options;
   options.skip_special = request.skip_special_tokens;
+  options.separate_reasoning = request.separate_reasoning;
   if (!request.conversation) return options;
   const Conversation& c = *request.conversation;
   options.calls = !c.tools.is_null();
@@ -40,6 +41,15 @@ text::OutputParserOptions ParserOptions(const GenerationRequest& request, const 
 
 std::vector<TokenId> EchoOf(const GenerationRequest& request, absl::Span<const TokenId> prompt) {
   return request.echo ? std::vector<TokenId>(prompt.begin(), prompt.end()) : std::vector<TokenId>();
+}
+
+// The prompt's first token is not of the client's text.
+bool FirstWasAdded(const GenerationRequest& request, const ChoiceSetup& setup) {
+  const auto prompt = static_cast<size_t>(setup.prompt_index);
+  const std::optional<TokenId> first = setup.tokenizer.FirstToken();
+  if (!first || !request.add_special_tokens || prompt >= request.prompts.size()) return false;
+  const Prompt& asked = request.prompts[prompt];
+  return asked.tokens.empty() && !asked.text.starts_with(setup.tokenizer.TokenBytes(*first));
 }
 
 }  // namespace
@@ -57,6 +67,7 @@ Choice::Choice(const GenerationRequest& request, const ChoiceSetup& setup)
       own_stop_ids_(request.sampling.stop_token_ids),
       stop_ids_(StopIds(request, setup.eos_token_ids)),
       echo_(EchoOf(request, setup.prompt)),
+      echo_first_was_added_(FirstWasAdded(request, setup)),
       echo_text_(request.echo_text),
       parser_(setup.tokenizer, FormatOf(request, setup), ParserOptions(request, setup)),
       stops_(request.stop, request.include_stop, request.stop_patterns) {}
@@ -80,7 +91,8 @@ ChoiceStep Choice::Take(const engine::TokenEvent& event) {
       continue;
     }
     TakeToken(token, out);
-    if (i >= event.logprobs.size()) continue;
+    const bool hidden = !include_reasoning_ && parser_.last_part() == text::AnswerPart::kReasoning;
+    if (i >= event.logprobs.size() || hidden) continue;
     logprobs_.push_back(event.logprobs[i]);
     parts_.push_back(parser_.last_part());
   }
@@ -111,7 +123,9 @@ ChoiceStep Choice::Step(std::vector<text::AnswerDelta> deltas) {
 void Choice::TakePrompt(std::vector<text::AnswerDelta>& out) {
   const std::vector<TokenId> prompt = std::exchange(echo_, {});
   NUMOE_DCHECK(prompt_logprobs_.empty() || prompt_logprobs_.size() + 1 == prompt.size());
-  AddContent(tokenizer_.Decode(prompt, /*skip_special=*/false), out);
+  AddContent(tokenizer_.Decode(absl::MakeConstSpan(prompt).subspan(echo_first_was_added_ ? 1 : 0),
+                               /*skip_special=*/false),
+             out);
   if (prompt_logprobs_.empty() && prompt.size() > 1) return;
   execution::TokenLogprobs first;
   first.chosen = {prompt[0], std::numeric_limits<float>::quiet_NaN()};

@@ -95,6 +95,7 @@ class Choice {
   const std::vector<TokenId> own_stop_ids_;  // the request's
   const std::vector<TokenId> stop_ids_;      // all that end it; not part of the answer
   std::vector<TokenId> echo_;                // the prompt, until it has been said
+  const bool echo_first_was_added_;          // the prompt's first token is not of the client's text
   std::string echo_text_;                    // of the conversation's final message, likewise
   text::OutputParser parser_;
   StopMatcher stops_;

@@ -23,6 +23,7 @@ struct Conversation {
   nlohmann::ordered_json tools;     // null: none, or they must not be called
   CallPolicy calls;                 // which of them may be called
   nlohmann::ordered_json template_kwargs;
+  int calls_left_out = 0;      // made in messages that were left out; later ones are numbered after them
   bool has_documents = false;  // in template_kwargs, by the request's own field
   bool add_generation_prompt = true;
   bool continue_final_message = false;
@@ -38,6 +39,13 @@ struct Prompt {
 struct Truncation {
   int64_t tokens = 0;       // at most; 0: nothing is cut off; -1: as many as fit beside max_tokens
   bool keep_first = false;  // or the last
+  bool messages = false;    // whole messages are left out, from the oldest on (conversation_window.h)
+};
+
+/// What the model does where a request says nothing of thinking.
+enum class UnaskedThinking : uint8_t {
+  kAsTrained,  // what its template does by itself
+  kOff,        // no thinking, and none is shown of a model that cannot do without (Anthropic's default)
 };
 
 struct GenerationRequest {
@@ -60,6 +68,7 @@ struct GenerationRequest {
   std::optional<int> thinking_budget;  // tokens of reasoning, at most
   std::string thinking_budget_param;   // the field that asked for it
   bool skip_special_tokens = true;
+  bool add_special_tokens = true;  // text begins with what the model's texts begin with (Tokenizer)
   std::string cache_salt;
   int priority = 0;
   std::optional<double> timeout_s;
@@ -71,10 +80,13 @@ struct GenerationRequest {
   bool include_usage = false;
   bool continuous_usage = false;  // in every event
   bool return_token_ids = false;
+  bool logprob_texts = false;  // /generate: log-probabilities have the tokens' texts
+  bool counted_only = false;   // the prompt is counted, and may be longer than the context
   bool tokens_as_ids = false;  // log-probabilities name tokens "token_id:123"
   bool include_reasoning = true;
-  bool list_answer = false;  // /generate: a list, even of one
-  int logprob_start = -1;    // /generate: where in the prompt log-probabilities begin; -1: behind it
+  bool separate_reasoning = true;  // false: it stays in the content, between its marks
+  bool list_answer = false;        // /generate: a list, even of one
+  int logprob_start = -1;          // /generate: where in the prompt log-probabilities begin; -1: behind it
 };
 
 }  // namespace numoe::serving

@@ -20,7 +20,11 @@ std::unique_ptr<AnswerWriter> Write(const GenerationRequest& request, AnswerCont
 
 const Dialect kChat = {ReadChatRequest, Write<ChatWriter>, "chatcmpl-"};
 const Dialect kText = {ReadTextRequest, Write<TextWriter>, "cmpl-"};
-const Dialect kMessages = {ReadMessagesRequest, Write<MessagesWriter>, "msg_", net::ErrorShape::kAnthropic};
+const Dialect kMessages = {.read = ReadMessagesRequest,
+                           .write = Write<MessagesWriter>,
+                           .id_prefix = "msg_",
+                           .errors = net::ErrorShape::kAnthropic,
+                           .unasked_thinking = UnaskedThinking::kOff};
 const Dialect kNative = {ReadNativeRequest, Write<NativeWriter>, ""};
 
 }  // namespace

@@ -75,8 +75,8 @@ void GenerationTask::Start(PreparationPool& preparers) {
     self->trace_.reset();  // which says that nobody was answered
   });
   preparers.AddRequest(exchange_, gone_, [self = shared_from_this()]() -> PreparationPool::Then {
-    auto prepared = std::make_shared<std::variant<Prepared, net::ApiError>>(
-        Prepare(self->exchange_->TakeBody(), self->dialect_.read, self->deps_));
+    auto prepared = std::make_shared<std::variant<Prepared, net::ApiError>>(Prepare(
+        self->exchange_->TakeBody(), self->dialect_.read, self->deps_, self->dialect_.unasked_thinking));
     return [self, prepared] {
       if (const auto* error = std::get_if<net::ApiError>(&*prepared)) return self->Fail(*error);
       self->Submit(std::get<Prepared>(std::move(*prepared)));

@@ -33,6 +33,7 @@ struct Dialect {
   std::function<absl::StatusOr<std::unique_ptr<AnswerWriter>>(const GenerationRequest&, AnswerContext)> write;
   const char* id_prefix;  // of the answer's id
   net::ErrorShape errors = net::ErrorShape::kOpenAi;
+  UnaskedThinking unasked_thinking = UnaskedThinking::kAsTrained;
 };
 
 class GenerationTask;

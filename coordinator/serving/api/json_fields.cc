@@ -80,6 +80,13 @@ void JsonFields::Strings(const char* name, size_t count_max, std::vector<std::st
   }
 }
 
+void JsonFields::Misplaced(const char* name, const char* instead) {
+  NUMOE_DCHECK(std::string_view(name) != instead);
+  const ordered_json* value = Get(name);
+  if (value != nullptr && Get(instead) == nullptr)
+    Fail(name, fmt::format("{}, which is this API's name for it, found {}", instead, Short(*value)));
+}
+
 void JsonFields::Fail(const std::string& name, const std::string& expected) {
   NUMOE_DCHECK(!name.empty() && !expected.empty());
   Fail(net::BadRequest(path_ + name, fmt::format("'{}{}': expected {}", path_, name, expected)));

@@ -61,6 +61,8 @@ class JsonFields {
   /// A string, or a list of them; none of them empty.
   void Strings(const char* name, size_t count_max, std::vector<std::string>& out);
 
+  /// Fails if the field is there without `instead`, which is what this API calls it.
+  void Misplaced(const char* name, const char* instead);
   void Fail(const std::string& name, const std::string& expected);
   void Fail(net::ApiError error);
   /// Takes over the error of fields within these.

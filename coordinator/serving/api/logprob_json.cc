@@ -47,6 +47,9 @@ const char* ListOf(text::AnswerPart part) {
   return "";
 }
 
+// Every byte but UTF-8's 10xxxxxx.
+bool BeginsCharacter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
+
 }  // namespace
 
 ordered_json ChatLogprobs(const std::vector<execution::TokenLogprobs>& tokens,
@@ -73,7 +76,7 @@ ordered_json TextLogprobs(const std::vector<execution::TokenLogprobs>& tokens,
   for (const execution::TokenLogprobs& token : tokens) {
     const std::string text = TextOf(token.chosen.token, tokenizer);
     offsets.push_back(offset);
-    offset += static_cast<int>(text.size());
+    offset += static_cast<int>(std::count_if(text.begin(), text.end(), BeginsCharacter));
     const std::string name = NameOf(token.chosen.token, tokenizer, as_ids);
     texts.push_back(name);
     logprobs.push_back(Value(token.chosen.logprob));

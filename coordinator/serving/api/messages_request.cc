@@ -220,7 +220,7 @@ void ReadChoice(JsonFields& in, Conversation& out) {
   ReadCalls(in, places, &openai, !single, out);
 }
 
-// `output_format` is the name that it had in the beta.
+// `output_format` is the name that the format had in the beta.
 void ReadOutputFormat(JsonFields& in, GenerationRequest& out) {
   if (const ordered_json* config = in.Object("output_config"); config != nullptr) {
     const auto format = config->find("format");
@@ -257,7 +257,7 @@ void ReadMessagesConversation(JsonFields& in, GenerationRequest& out) {
   c.add_generation_prompt = !c.continue_final_message;
   ReadTools(in, c);
   ReadChoice(in, c);
-  ReadThinking(in, out);
+  ReadThinking(in, out, UnaskedThinking::kOff);
 }
 
 std::variant<GenerationRequest, net::ApiError> ReadMessagesRequest(const ordered_json& body,
@@ -265,6 +265,7 @@ std::variant<GenerationRequest, net::ApiError> ReadMessagesRequest(const ordered
   GenerationRequest out;
   SetSamplingDefaults(defaults, out);
   JsonFields in(body);
+  RefuseInnerSampling(in);
   ReadCommon(in, out);
   in.Bool("stream", out.stream);
   ReadSampling(in, out);
@@ -272,6 +273,9 @@ std::variant<GenerationRequest, net::ApiError> ReadMessagesRequest(const ordered
   if (in.Get("max_tokens") == nullptr) in.Fail("max_tokens", "an integer of at least 1, found nothing");
   in.Number("max_tokens", 1, INT32_MAX, out.sampling.max_tokens);
   in.Strings("stop_sequences", kStopSequencesMax, out.stop);
+  for (const char* name : {"max_completion_tokens", "max_output_tokens", "n_predict"})
+    in.Misplaced(name, "max_tokens");
+  ReadStructure(in, out);
   ReadOutputFormat(in, out);
   ReadMessagesConversation(in, out);
   if (in.error()) return *in.error();

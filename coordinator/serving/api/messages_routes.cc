@@ -23,6 +23,7 @@ std::variant<size_t, net::ApiError> CountPrompt(const std::string& body, const A
   ReadMessagesConversation(in, request);
   if (in.error()) return *in.error();
   if (auto error = CheckModel(request, deps)) return *error;
+  request.counted_only = true;
   auto prompts = TokenisePrompts(request, deps);
   if (const auto* error = std::get_if<net::ApiError>(&prompts)) return *error;
   return std::get<0>(prompts)[0].size();

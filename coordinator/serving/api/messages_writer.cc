@@ -11,6 +11,9 @@ namespace {
 using nlohmann::ordered_json;
 using Kind = text::AnswerDelta::Kind;
 
+// Proxies end connections that are silent for a minute.
+constexpr std::chrono::seconds kPingInterval(10);
+
 // Clients count what was in the cache beside the rest, not within it.
 ordered_json UsageJson(const Choice& choice, int64_t output_tokens) {
   NUMOE_DCHECK_LE(choice.cached_prompt_tokens(), choice.prompt_tokens());
@@ -123,8 +126,11 @@ std::string MessagesWriter::Delta(const text::AnswerDelta& delta) {
 }
 
 std::string MessagesWriter::Events(const Choice& choice, const ChoiceStep& step) {
-  std::string events = step.says_something() && !begun_ ? Begin(choice) : "";
+  const Clock::time_point now = Clock::now();
+  std::string events = begun_ ? "" : Begin(choice);
   for (const text::AnswerDelta& delta : step.deltas) events += Delta(delta);
+  if (events.empty() && now - told_ >= kPingInterval) events = Event({{"type", "ping"}});
+  if (!events.empty()) told_ = now;
   return events;
 }
 

@@ -1,5 +1,7 @@
 #include "coordinator/serving/api/native_request.h"
 
+#include <algorithm>
+
 #include "coordinator/serving/api/json_fields.h"
 #include "coordinator/serving/api/openai_request.h"
 #include "coordinator/serving/api/sampling_fields.h"
@@ -24,12 +26,47 @@ void ReadInput(JsonFields& in, GenerationRequest& out) {
   }
 }
 
+// A field that SGLang takes once, or once for each prompt in a list. All prompts of a request are answered
+// alike here, so a list has one value as often as there are prompts.
+class FieldOfPrompts {
+ public:
+  FieldOfPrompts(JsonFields& in, const char* name, size_t prompts) : json_(ordered_json::object()) {
+    const ordered_json* value = in.Get(name);
+    if (value == nullptr) return;
+    if (!value->is_array()) {
+      json_[name] = *value;
+    } else if (value->size() != prompts || value->empty() ||
+               std::any_of(value->begin(), value->end(),
+                           [value](const auto& one) { return one != value->front(); })) {
+      in.Fail(name,
+              fmt::format("one value for all prompts, or a list of {} equal ones, found {}; send prompts "
+                          "with values of their own in requests of their own",
+                          prompts, JsonFields::Short(*value)));
+    } else {
+      json_[name] = value->front();
+    }
+  }
+  const ordered_json& json() const { return json_; }
+
+ private:
+  ordered_json json_;
+};
+
 void ReadLogprobs(JsonFields& in, GenerationRequest& out) {
   bool wanted = false;
   int top = 0;
-  in.Bool("return_logprob", wanted);
-  in.Number("logprob_start_len", -1, INT32_MAX, out.logprob_start);
-  in.Number("top_logprobs_num", 0, execution::kLogprobsMax, top);
+  const auto read = [&](const char* name, const auto& into) {
+    const FieldOfPrompts field(in, name, out.prompts.size());
+    JsonFields one(field.json());
+    into(one);
+    in.Take(one);
+  };
+  read("return_logprob", [&](JsonFields& one) { one.Bool("return_logprob", wanted); });
+  read("logprob_start_len",
+       [&](JsonFields& one) { one.Number("logprob_start_len", -1, INT32_MAX, out.logprob_start); });
+  read("top_logprobs_num",
+       [&](JsonFields& one) { one.Number("top_logprobs_num", 0, execution::kLogprobsMax, top); });
+  in.Bool("return_text_in_logprobs", out.logprob_texts);
   if (!wanted) return;
   out.sampling.logprobs = top;
   if (out.logprob_start >= 0) out.sampling.prompt_logprobs = top;
@@ -49,13 +86,18 @@ std::variant<GenerationRequest, net::ApiError> ReadNativeRequest(const ordered_j
   ReadLogprobs(in, out);
   out.sampling.max_tokens = kNewTokensDefault;
   ReadSampling(in, out);  // what the server has locked is here if there are no sampling_params
-  if (const ordered_json* sampling = in.Object("sampling_params"); sampling != nullptr) {
+  const FieldOfPrompts params(in, "sampling_params", out.prompts.size());
+  JsonFields params_in(params.json());
+  if (const ordered_json* sampling = params_in.Object("sampling_params"); sampling != nullptr) {
     JsonFields inner(*sampling, "sampling_params.");
-    inner.Number("max_new_tokens", 1, INT32_MAX, out.sampling.max_tokens);
+    inner.Number("max_new_tokens", 0, INT32_MAX, out.sampling.max_tokens);  // 0: the prompt alone
+    for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"})
+      inner.Misplaced(name, "max_new_tokens");
     ReadSampling(inner, out);
     ReadStructure(inner, out);
     in.Take(inner);
   }
+  in.Take(params_in);
   out.best_of = out.n;
   if (in.error()) return *in.error();
   return out;

@@ -1,6 +1,7 @@
 // What SGLang's /generate is asked, read from JSON and checked.
 //
-// Source: SGLang 0.5's GenerateReqInput: text or input_ids, one or a list; sampling_params for all of them.
+// Source: SGLang 0.5's GenerateReqInput: text or input_ids, one or a list; sampling_params for all of them,
+// or a list with the same for each. With max_new_tokens 0 the prompt is computed, and the answer is empty.
 // Fields that nobody defines are ignored; a wrong type or value is an ApiError that names the parameter. Pure
 // functions.
 #pragma once

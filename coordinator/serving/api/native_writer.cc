@@ -13,20 +13,6 @@ using nlohmann::ordered_json;
 // JSON has no infinity.
 constexpr double kNoLogprob = -9999.0;
 
-ordered_json Entry(TokenId token, double logprob) {
-  return {std::isfinite(logprob) ? logprob : kNoLogprob, token, nullptr};
-}
-
-void AddTokens(const std::vector<execution::TokenLogprobs>& tokens, size_t first, ordered_json& chosen,
-               ordered_json& top) {
-  for (size_t i = first; i < tokens.size(); ++i) {
-    chosen.push_back(Entry(tokens[i].chosen.token, tokens[i].chosen.logprob));
-    ordered_json likely = ordered_json::array();
-    for (const auto& one : tokens[i].top) likely.push_back(Entry(one.token, one.logprob));
-    top.push_back(std::move(likely));
-  }
-}
-
 }  // namespace
 
 NativeWriter::NativeWriter(const GenerationRequest& request, AnswerContext context)
@@ -51,6 +37,26 @@ ordered_json NativeWriter::FinishJson(const Choice& choice) const {
   return json;
 }
 
+ordered_json NativeWriter::TextOf(TokenId token) const {
+  if (!request_.logprob_texts) return nullptr;
+  return context_.tokenizer.Decode({&token, 1}, /*skip_special=*/false);
+}
+
+ordered_json NativeWriter::Entry(const execution::TokenLogprob& one) const {
+  return {std::isfinite(one.logprob) ? one.logprob : kNoLogprob, one.token, TextOf(one.token)};
+}
+
+void NativeWriter::AddTokens(const std::vector<execution::TokenLogprobs>& tokens, size_t first,
+                             ordered_json& chosen, ordered_json& top) const {
+  NUMOE_CHECK(chosen.is_array() && top.is_array());
+  for (size_t i = first; i < tokens.size(); ++i) {
+    chosen.push_back(Entry(tokens[i].chosen));
+    ordered_json likely = ordered_json::array();
+    for (const execution::TokenLogprob& one : tokens[i].top) likely.push_back(Entry(one));
+    top.push_back(std::move(likely));
+  }
+}
+
 void NativeWriter::AddLogprobs(const Choice& choice, ordered_json& meta) const {
   for (const char* name :
        {"input_token_logprobs", "output_token_logprobs", "input_top_logprobs", "output_top_logprobs"})
@@ -62,7 +68,7 @@ void NativeWriter::AddLogprobs(const Choice& choice, ordered_json& meta) const {
   NUMOE_DCHECK_GE(request_.logprob_start, 0);
   if (first == 0) {
     const TokenId token = context_.prompts[static_cast<size_t>(choice.prompt_index())][0];
-    meta["input_token_logprobs"].push_back({nullptr, token, nullptr});
+    meta["input_token_logprobs"].push_back({nullptr, token, TextOf(token)});
     meta["input_top_logprobs"].push_back(nullptr);
     first = 1;
   }

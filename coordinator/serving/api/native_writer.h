@@ -21,6 +21,10 @@ class NativeWriter final : public AnswerWriter {
   nlohmann::ordered_json Answer(const Choice& choice) const;
   nlohmann::ordered_json FinishJson(const Choice& choice) const;
   void AddLogprobs(const Choice& choice, nlohmann::ordered_json& meta) const;
+  void AddTokens(const std::vector<execution::TokenLogprobs>& tokens, size_t first,
+                 nlohmann::ordered_json& chosen, nlohmann::ordered_json& top) const;
+  nlohmann::ordered_json Entry(const execution::TokenLogprob& one) const;
+  nlohmann::ordered_json TextOf(TokenId token) const;
 
   const GenerationRequest request_;
   const AnswerContext context_;

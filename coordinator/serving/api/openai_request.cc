@@ -61,6 +61,20 @@ void ReadTextLogprobs(JsonFields& in, GenerationRequest& out) {
   if (out.echo) out.sampling.prompt_logprobs = top;
 }
 
+// SGLang's switch, and llama.cpp's names for the same.
+void ReadReasoningFormat(JsonFields& in, GenerationRequest& out) {
+  in.Bool("separate_reasoning", out.separate_reasoning);
+  std::string format;
+  in.String("reasoning_format", format);
+  if (format.empty() || format == "auto" || format == "deepseek") return;
+  if (format != "none") {
+    return in.Fail("reasoning_format",
+                   "\"auto\", \"deepseek\" (in a field of its own) or \"none\" (within the content), found " +
+                       JsonFields::Short(format));
+  }
+  out.separate_reasoning = false;
+}
+
 // Errors of messages begin with their place: "messages[2].content: expected a string".
 void FailAtPlace(JsonFields& in, const std::string& error) {
   constexpr std::string_view kExpected = ": expected ";
@@ -101,6 +115,12 @@ void ReadCalls(JsonFields& in, const DeclarationPlaces& places, const ordered_js
   if (out.calls.choice == CallPolicy::Choice::kNone) out.tools = nullptr;
 }
 
+void RefuseInnerSampling(JsonFields& in) {
+  if (const ordered_json* inner = in.Get("sampling_params"); inner != nullptr && !inner->empty())
+    in.Fail("sampling_params",
+            "its fields in the request itself, as this API has them, found " + JsonFields::Short(*inner));
+}
+
 void ReadCommon(JsonFields& in, GenerationRequest& out) {
   in.String("model", out.model);
   in.String("cache_salt", out.cache_salt);
@@ -119,6 +139,7 @@ void ReadCommon(JsonFields& in, GenerationRequest& out) {
 }
 
 void ReadPrompts(JsonFields& in, const char* name, GenerationRequest& out) {
+  in.Bool("add_special_tokens", out.add_special_tokens);
   constexpr char kExpected[] = "a string, a list of token ids, or a list of either, found ";
   out.prompt_param = name;
   const ordered_json* prompt = in.Get(name);
@@ -152,15 +173,22 @@ void ReadConversation(JsonFields& in, GenerationRequest& out) {
   bool parallel = true;
   in.Bool("parallel_tool_calls", parallel);
   ReadCalls(in, {.function = ".function", .parameters = ".parameters"}, in.Get("tool_choice"), parallel, c);
+  bool parse = true;
+  in.Bool("parse_tool_calls", parse);
+  if (!parse)
+    in.Fail("parse_tool_calls", "true: calls are read here wherever tools are declared; leave out the tools");
   in.Bool("continue_final_message", c.continue_final_message);
   ReadOpenMessage(in, *messages, c);
   c.add_generation_prompt = !c.continue_final_message;
   in.Bool("add_generation_prompt", c.add_generation_prompt);
   if (c.continue_final_message && c.add_generation_prompt)
     in.Fail("continue_final_message", "add_generation_prompt not to be true as well");
+  bool add_special = false;
+  in.Bool("add_special_tokens", add_special);
+  if (add_special) in.Fail("add_special_tokens", "false: the chat template writes the first token by itself");
   ReadThinking(in, out);
   in.Bool("include_reasoning", out.include_reasoning);
-  in.Bool("separate_reasoning", out.include_reasoning);
+  ReadReasoningFormat(in, out);
 }
 
 namespace {
@@ -168,9 +196,12 @@ namespace {
 GenerationRequest ReadWhatBothHave(JsonFields& in, const GenerationDefaults& defaults) {
   GenerationRequest out;
   SetSamplingDefaults(defaults, out);
+  RefuseInnerSampling(in);
   ReadCommon(in, out);
   ReadStream(in, out);
   ReadSampling(in, out);
+  if (out.stream && out.best_of > out.n)
+    in.Fail("best_of", "n in a stream: which are best is known at the end");
   return out;
 }
 
@@ -184,6 +215,8 @@ std::variant<GenerationRequest, net::ApiError> ReadChatRequest(const ordered_jso
   ReadPredict(in, out);
   in.Number("max_tokens", 1, INT32_MAX, out.sampling.max_tokens);
   in.Number("max_completion_tokens", 1, INT32_MAX, out.sampling.max_tokens);
+  in.Misplaced("max_output_tokens", "max_completion_tokens");
+  in.Misplaced("stop_sequences", "stop");
   ReadChatLogprobs(in, out);
   ReadPromptLogprobs(in, out);
   ReadStructure(in, out);
@@ -208,8 +241,9 @@ std::variant<GenerationRequest, net::ApiError> ReadTextRequest(const ordered_jso
   std::string suffix;
   in.String("suffix", suffix);
   if (!suffix.empty()) in.Fail("suffix", "nothing: text is not filled in between here");
-  if (out.stream && out.best_of > out.n)
-    in.Fail("best_of", "n in a stream: which are best is known at the end");
+  in.Misplaced("max_completion_tokens", "max_tokens");
+  in.Misplaced("max_output_tokens", "max_tokens");
+  in.Misplaced("stop_sequences", "stop");
   if (in.error()) return *in.error();
   return out;
 }

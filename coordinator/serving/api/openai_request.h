@@ -18,6 +18,8 @@ std::variant<GenerationRequest, net::ApiError> ReadChatRequest(const nlohmann::o
 std::variant<GenerationRequest, net::ApiError> ReadTextRequest(const nlohmann::ordered_json& body,
                                                                const GenerationDefaults& defaults);
 
+/// SGLang's sampling_params are of /generate alone; elsewhere their fields would be dropped.
+void RefuseInnerSampling(JsonFields& in);
 /// The conversation's part of a chat request: messages, tools, tool_choice, chat_template_kwargs, ... Also
 /// for /tokenize, which is asked what the prompt would be.
 void ReadConversation(JsonFields& in, GenerationRequest& out);

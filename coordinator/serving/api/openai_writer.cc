@@ -107,7 +107,9 @@ ChatWriter::ChatWriter(const GenerationRequest& request, AnswerContext context)
     : request_(request), context_(std::move(context)) {}
 
 std::string ChatWriter::Events(const Choice& choice, const ChoiceStep& step) {
-  if (!step.says_something() && !choice.done()) return "";
+  const bool silent = !step.says_something() && !choice.done();
+  // Thinking that is not shown may take minutes: the stream begins before it.
+  if (silent && request_.include_reasoning) return "";
   std::string events;
   // The role comes alone, as clients expect it.
   if (begun_.insert(choice.index()).second) {
@@ -116,6 +118,7 @@ std::string ChatWriter::Events(const Choice& choice, const ChoiceStep& step) {
       chunk["prompt_token_ids"] = context_.prompts[static_cast<size_t>(choice.prompt_index())];
     events = SseEvent(chunk);
   }
+  if (silent) return events;
   if (step.deltas.empty()) return events + SseEvent(Chunk(choice, ordered_json::object(), &step));
   for (const text::AnswerDelta& delta : step.deltas) {
     ordered_json object = ordered_json::object();
@@ -193,7 +196,10 @@ std::string TextWriter::Events(const Choice& choice, const ChoiceStep& step) {
   ordered_json chunk = Base(context_, "text_completion");
   NUMOE_CHECK_LT(static_cast<size_t>(choice.index()), offsets_.size());
   int& offset = offsets_[static_cast<size_t>(choice.index())];
-  chunk["choices"] = ordered_json::array({ChoiceJson(choice, text, step.tokens, step.logprobs, offset)});
+  ordered_json json = ChoiceJson(choice, text, step.tokens, step.logprobs, offset);
+  if (begun_.insert(choice.index()).second && request_.return_token_ids)
+    json["prompt_token_ids"] = context_.prompts[static_cast<size_t>(choice.prompt_index())];
+  chunk["choices"] = ordered_json::array({std::move(json)});
   AddStreamUsage(request_, choice, false, chunk);
   return SseEvent(chunk);
 }

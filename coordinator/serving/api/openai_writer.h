@@ -44,7 +44,8 @@ class TextWriter final : public AnswerWriter {
 
   const GenerationRequest request_;
   const AnswerContext context_;
-  std::vector<int> offsets_;  // [choice] bytes streamed so far, for text_offset
+  std::vector<int> offsets_;  // [choice] characters streamed so far, for text_offset
+  std::set<int> begun_;       // choices that have had their first event
 };
 
 }  // namespace numoe::serving

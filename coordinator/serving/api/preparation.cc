@@ -10,6 +10,7 @@
 #include "coordinator/serving/api/api_limits.h"
 #include "coordinator/serving/api/bounded_answer.h"
 #include "coordinator/serving/api/chat_prompt.h"
+#include "coordinator/serving/api/conversation_window.h"
 #include "coordinator/serving/api/json_fields.h"
 #include "coordinator/serving/api/refused_fields.h"
 #include "coordinator/serving/api/sampling_fields.h"
@@ -24,18 +25,21 @@ using TokenIds = std::vector<TokenId>;
 std::optional<net::ApiError> CheckLength(const GenerationRequest& request, size_t text_bytes,
                                          const ApiDeps& deps) {
   const auto fewest = static_cast<int64_t>(deps.tokenizer.FewestTokens(text_bytes));
-  const int64_t contexts = request.truncation.tokens != 0 ? limits::kTruncationFactorMax : 1;
+  const bool longer = request.truncation.tokens != 0 || request.truncation.messages || request.counted_only;
+  const int64_t contexts = longer ? limits::kTruncationFactorMax : 1;
   if (fewest < contexts * deps.max_model_len) return std::nullopt;
   net::ApiError error = PromptTooLong(request, fewest, deps);
   error.message += " (It was not tokenised: by its bytes alone it has so many tokens at least.)";
   return error;
 }
 
-std::variant<TokenIds, net::ApiError> TokeniseConversation(const GenerationRequest& request,
-                                                           const ApiDeps& deps) {
-  const auto segments = RenderConversation(request, deps);
-  if (const auto* error = std::get_if<net::ApiError>(&segments)) return *error;
-  return deps.tokenizer.EncodeSegments(std::get<std::vector<TextSegment>>(segments));
+// As completions of other engines have it: control tokens may be spelled out, because whoever writes a whole
+// prompt writes the model's format, too. What begins every text is there once.
+TokenIds TokeniseText(const std::string& text, bool add_first, const text::Tokenizer& tokenizer) {
+  TokenIds ids = tokenizer.Encode(text, text::Specials::kParse);
+  const std::optional<TokenId> first = add_first ? tokenizer.FirstToken() : std::nullopt;
+  if (first && (ids.empty() || ids.front() != *first)) ids.insert(ids.begin(), *first);
+  return ids;
 }
 
 std::optional<net::ApiError> CheckPrompt(const GenerationRequest& request, const TokenIds& ids,
@@ -48,7 +52,7 @@ std::optional<net::ApiError> CheckPrompt(const GenerationRequest& request, const
   }
   if (ids.empty()) return net::BadRequest(param, "the prompt is empty");
   const auto tokens = static_cast<int64_t>(ids.size());
-  if (tokens >= deps.max_model_len) return PromptTooLong(request, tokens, deps);
+  if (tokens >= deps.max_model_len && !request.counted_only) return PromptTooLong(request, tokens, deps);
   return std::nullopt;
 }
 
@@ -92,7 +96,8 @@ std::optional<net::ApiError> CheckFirstToken(execution::TokenConstraint& constra
 std::optional<net::ApiError> Constrain(Prepared& prepared, const ApiDeps& deps) {
   static const text::OutputFormat raw;
   const bool chat = prepared.request.conversation.has_value();
-  const auto words = ForbidWords(prepared.request, deps.grammars);
+  const auto words =
+      ForbidWords(prepared.request, deps.grammars, chat ? deps.output_format : raw, deps.tokenizer);
   for (const TokenIds& prompt : prepared.prompts) {
     const std::optional<text::Mark> mark =
         chat ? text::PromptMark(deps.output_format, deps.tokenizer, prompt) : std::optional<text::Mark>();
@@ -133,18 +138,17 @@ std::optional<net::ApiError> CheckModel(const GenerationRequest& request, const 
 }
 
 std::variant<std::vector<TextSegment>, net::ApiError> RenderConversation(const GenerationRequest& request,
+                                                                         const Conversation& conversation,
                                                                          const ApiDeps& deps) {
-  NUMOE_CHECK(request.conversation.has_value());
   if (deps.chat_template == nullptr)
     return net::BadRequest(request.prompt_param, "this model has no chat template; use /v1/completions");
-  if (request.conversation->has_documents &&
-      deps.chat_template->source().find("documents") == std::string::npos) {
+  if (conversation.has_documents && deps.chat_template->source().find("documents") == std::string::npos) {
     return net::BadRequest("documents",
                            "'documents': this model's chat template has no place for them; write what they "
                            "say into a message instead");
   }
-  auto segments = RenderChat(*deps.chat_template, *request.conversation, deps.output_format.tools,
-                             deps.tokenizer.role_tokens());
+  auto segments =
+      RenderChat(*deps.chat_template, conversation, deps.output_format.tools, deps.tokenizer.role_tokens());
   if (!segments.ok()) {
     return net::BadRequest(request.prompt_param, "the chat template refuses this conversation: " +
                                                      std::string(segments.status().message()));
@@ -166,7 +170,7 @@ net::ApiError PromptTooLong(const GenerationRequest& request, int64_t tokens, co
                 "This model's maximum context length is {} tokens. However, you requested {} tokens ({} "
                 "in the {}, {} in the completion). Please reduce the length of the {} or completion.",
                 deps.max_model_len, tokens + answer, tokens, prompt, answer, prompt));
-  error.code = "context_length_exceeded";
+  error.code = kContextLengthExceeded;
   return error;
 }
 
@@ -180,8 +184,9 @@ std::variant<std::vector<TokenIds>, net::ApiError> TokenisePrompts(const Generat
   }
   for (const Prompt& prompt : request.prompts) {
     if (auto error = CheckLength(request, prompt.text.size(), deps)) return *std::move(error);
-    prompts.push_back(prompt.tokens.empty() ? deps.tokenizer.Encode(prompt.text, text::Specials::kAsText)
-                                            : prompt.tokens);
+    prompts.push_back(prompt.tokens.empty()
+                          ? TokeniseText(prompt.text, request.add_special_tokens, deps.tokenizer)
+                          : prompt.tokens);
   }
   if (auto error = Truncate(request, deps, prompts)) return *std::move(error);
   for (const TokenIds& ids : prompts) {
@@ -191,12 +196,12 @@ std::variant<std::vector<TokenIds>, net::ApiError> TokenisePrompts(const Generat
 }
 
 std::variant<Prepared, net::ApiError> Prepare(std::string_view body, const RequestReader& read,
-                                              const ApiDeps& deps) {
+                                              const ApiDeps& deps, UnaskedThinking unasked) {
   auto json = ReadBody(body);
   if (const auto* error = std::get_if<net::ApiError>(&json)) return *error;
   auto& root = std::get<ordered_json>(json);
   if (auto error = FindRefusedField(root)) return *error;
-  if (auto error = ApplySamplingLocks(deps.locked, deps.defaults, root)) return *error;
+  if (auto error = ApplySamplingLocks(deps.locked, deps.defaults, root, unasked)) return *error;
   auto request = read(root, deps.defaults);
   if (const auto* error = std::get_if<net::ApiError>(&request)) return *error;
   Prepared prepared{
@@ -205,6 +210,7 @@ std::variant<Prepared, net::ApiError> Prepare(std::string_view body, const Reque
   NUMOE_CHECK(1 <= r.n && r.n <= r.best_of);
   if (auto error = CheckModel(r, deps)) return *error;
   if (auto error = CheckTokenIds(r.sampling, deps.tokenizer.VocabSize())) return *error;
+  if (auto error = CheckTokenCounts(r.sampling)) return *error;
   auto prompts = TokenisePrompts(r, deps);
   if (const auto* error = std::get_if<net::ApiError>(&prompts)) return *error;
   prepared.prompts = std::get<std::vector<TokenIds>>(std::move(prompts));

@@ -31,16 +31,20 @@ using RequestReader = std::function<std::variant<GenerationRequest, net::ApiErro
 /// The body's JSON object; 400 if it is something else.
 std::variant<nlohmann::ordered_json, net::ApiError> ReadBody(std::string_view body);
 std::variant<Prepared, net::ApiError> Prepare(std::string_view body, const RequestReader& read,
-                                              const ApiDeps& deps);
+                                              const ApiDeps& deps,
+                                              UnaskedThinking unasked = UnaskedThinking::kAsTrained);
 /// 404 if the request names a model that is not served.
 std::optional<net::ApiError> CheckModel(const GenerationRequest& request, const ApiDeps& deps);
+inline constexpr char kContextLengthExceeded[] = "context_length_exceeded";
 /// 400: the prompt leaves no room for an answer, in the words that clients know it by and then shorten the
 /// conversation: OpenAI's (LiteLLM, LangChain and agents look for them in the text), or Anthropic's.
 net::ApiError PromptTooLong(const GenerationRequest& request, int64_t tokens, const ApiDeps& deps);
-/// The text of the request's conversation as the template renders it.
+/// The text of `conversation`, which is the request's or the end of it, as the template renders it.
 std::variant<std::vector<TextSegment>, net::ApiError> RenderConversation(const GenerationRequest& request,
+                                                                         const Conversation& conversation,
                                                                          const ApiDeps& deps);
-/// The prompts as the model sees them: rendered and tokenised, each within the context.
+/// The prompts as the model sees them: rendered and tokenised, each within the context unless it is only
+/// counted.
 std::variant<std::vector<std::vector<TokenId>>, net::ApiError> TokenisePrompts(
     const GenerationRequest& request, const ApiDeps& deps);
 

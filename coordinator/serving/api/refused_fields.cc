@@ -17,6 +17,8 @@ constexpr char kBeams[] = "this server draws tokens one by one; ask for several 
 constexpr char kProcessor[] = "this server runs no code of its clients";
 constexpr char kAdapter[] = "this server has no adapters; its models are listed by /v1/models";
 constexpr char kLogprobs[] = "ask for probabilities with logprobs and top_logprobs";
+constexpr char kBadWords[] =
+    "words that must not come are named bad_words, and tokens have a logit_bias of -100";
 constexpr char kFunctions[] = "declare functions in tools, and choose among them with tool_choice";
 constexpr char kTextOnly[] = "this model answers in text only";
 constexpr char kRunsNoTools[] = "this server runs no tools of its own";
@@ -83,6 +85,9 @@ const std::vector<RefusedField>& RefusedFields() {
       {"penalty_alpha", "[0]", kSampler},
       {"no_repeat_ngram_size", "[0]", kSampler},
       {"samplers", "[]", kSampler},
+      {"banned_strings", "[]", kBadWords},
+      {"banned_tokens", "[]", kBadWords},
+      {"custom_token_bans", "[]", kBadWords},
       {"repeat_penalty", "[1]", "the penalty for all that was said is named repetition_penalty"},
       {"t_max_predict_ms", "[-1, 0]", "a time limit of a request is named timeout, and counts seconds"},
       {"grammar_lazy", "[]", "a grammar holds from the answer's beginning; see structural_tag"},
@@ -101,6 +106,7 @@ const std::vector<RefusedField>& RefusedFields() {
       {"lora_path", "[]", kAdapter},
       {"return_hidden_states", "[]", "this server gives no hidden states"},
       {"token_ids_logprob", "[]", kLogprobs},
+      {"session_params", "[]", "this server keeps no sessions; send the whole text"},
       // OpenAI
       {"functions", "[]", kFunctions},
       {"function_call", R"(["none", "auto"])", kFunctions},
@@ -118,8 +124,11 @@ std::optional<net::ApiError> FindRefusedField(const ordered_json& body) {
   NUMOE_CHECK(body.is_object());
   if (auto error = FindIn(body, "")) return error;
   const auto nested = body.find("sampling_params");
-  if (nested != body.end() && nested->is_object()) {
-    if (auto error = FindIn(*nested, "sampling_params.")) return error;
+  if (nested != body.end()) {
+    for (const ordered_json& fields : nested->is_array() ? *nested : ordered_json::array({*nested})) {
+      if (!fields.is_object()) continue;
+      if (auto error = FindIn(fields, "sampling_params.")) return error;
+    }
   }
   return FindToolsOfMessages(body);
 }

@@ -215,14 +215,18 @@ void ReadUnsupported(JsonFields& in, const GenerationRequest& request, const Res
   }
   if (fields.background && !fields.store) in.Fail("store", "true beside background: it is asked for later");
   if (fields.background && request.stream) in.Fail("stream", "false beside background: ask for it by its id");
-  std::string truncation;
-  in.String("truncation", truncation);
-  if (!truncation.empty() && truncation != "disabled" && truncation != "auto")
-    in.Fail("truncation", "\"disabled\" or \"auto\"");
   const ordered_json* include = in.Array("include");
   if (include != nullptr &&
       std::find(include->begin(), include->end(), "message.output_text.logprobs") != include->end())
     in.Fail("include", "no log-probabilities: /v1/chat/completions has them");
+}
+
+void ReadTruncation(JsonFields& in, GenerationRequest& out) {
+  std::string truncation;
+  in.String("truncation", truncation);
+  if (!truncation.empty() && truncation != "disabled" && truncation != "auto")
+    in.Fail("truncation", "\"disabled\" or \"auto\", found " + JsonFields::Short(truncation));
+  out.truncation.messages = truncation == "auto";
 }
 
 void ReadText(JsonFields& in, GenerationRequest& out) {
@@ -267,6 +271,7 @@ std::variant<GenerationRequest, net::ApiError> ReadResponsesRequest(const ordere
   GenerationRequest out;
   SetSamplingDefaults(defaults, out);
   JsonFields in(body);
+  RefuseInnerSampling(in);
   ReadCommon(in, out);
   in.Bool("stream", out.stream);
   in.Bool("store", fields.store);
@@ -276,6 +281,9 @@ std::variant<GenerationRequest, net::ApiError> ReadResponsesRequest(const ordere
   out.n = out.best_of = 1;  // a response is one answer
   out.sampling.max_tokens = std::nullopt;
   in.Number("max_output_tokens", 1, INT32_MAX, out.sampling.max_tokens);
+  for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"})
+    in.Misplaced(name, "max_output_tokens");
+  in.Misplaced("stop_sequences", "stop");
   std::string previous;
   in.String("previous_response_id", previous);
   if (!previous.empty()) {
@@ -295,7 +303,9 @@ std::variant<GenerationRequest, net::ApiError> ReadResponsesRequest(const ordere
   ReadMessages(in, fields, history_items, c);
   ReadTools(in, c);
   ReadThinking(in, out);
+  ReadStructure(in, out);
   ReadText(in, out);
+  ReadTruncation(in, out);
   ReadUnsupported(in, out, fields);
   if (in.error()) return *in.error();
   fields.repeated = Repeated(in, out, fields);

@@ -261,9 +261,10 @@ ResponsesRoutes::Made ResponsesRoutes::Counted(const net::HttpRequest& request) 
   if (auto* error = std::get_if<net::ApiError>(&json)) return std::move(*error);
   ResponsesFields fields;
   const auto history = [this, owner = OwnerOf(request)](const std::string& id) { return Items(owner, id); };
-  const auto read = ReadResponsesRequest(std::get<ordered_json>(json), deps_.defaults, history, fields);
+  auto read = ReadResponsesRequest(std::get<ordered_json>(json), deps_.defaults, history, fields);
   if (const auto* error = std::get_if<net::ApiError>(&read)) return *error;
-  const auto& asked = std::get<GenerationRequest>(read);
+  auto& asked = std::get<GenerationRequest>(read);
+  asked.counted_only = true;
   if (auto error = CheckModel(asked, deps_)) return *std::move(error);
   const auto prompts = TokenisePrompts(asked, deps_);
   if (const auto* error = std::get_if<net::ApiError>(&prompts)) return *error;

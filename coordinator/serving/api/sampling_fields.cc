@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "coordinator/serving/api/api_limits.h"
@@ -55,12 +56,17 @@ void ReadTokenSet(JsonFields& in, const char* name, std::vector<TokenId>& out) {
   out.shrink_to_fit();
 }
 
-// Of 64 bits, as OpenAI, vLLM and SGLang take them.
+// Of 64 bits, as OpenAI, vLLM and SGLang take them; -1 asks for none (vLLM, llama.cpp). JavaScript writes the
+// ends of 64 bits as the numbers that OpenAI's description has, which are a little beyond them.
 void ReadSeed(JsonFields& in, engine::SamplingParams& out) {
   for (const char* name : {"seed", "sampling_seed"}) {
     const ordered_json* value = in.Get(name);
     if (value == nullptr) continue;
-    const std::optional<int64_t> seed = JsonFields::ReadInteger(*value);
+    constexpr double kOpenAiEnd = 9223372036854776000.0;
+    std::optional<int64_t> seed = JsonFields::ReadInteger(*value);
+    if (!seed && value->is_number() && std::fabs(value->get<double>()) == kOpenAiEnd)
+      seed = value->get<double>() < 0 ? INT64_MIN : INT64_MAX;
+    if (seed == -1) continue;
     if (!seed) {
       return in.Fail(name, fmt::format("an integer from {} to {}, found {}", INT64_MIN, INT64_MAX,
                                        JsonFields::Short(*value)));
@@ -96,11 +102,19 @@ std::optional<net::ApiError> CheckTokenIds(const engine::SamplingParams& samplin
   return std::nullopt;
 }
 
+std::optional<net::ApiError> CheckTokenCounts(const engine::SamplingParams& sampling) {
+  if (!sampling.max_tokens || sampling.min_tokens <= *sampling.max_tokens) return std::nullopt;
+  return net::BadRequest("min_tokens",
+                         fmt::format("'min_tokens': expected at most max_tokens, which is {}, found {}",
+                                     *sampling.max_tokens, sampling.min_tokens));
+}
+
 void SetSamplingDefaults(const GenerationDefaults& defaults, GenerationRequest& out) {
   out.sampling.temperature = defaults.temperature;
   out.sampling.top_p = defaults.top_p;
   out.sampling.top_k = defaults.top_k;
   out.sampling.min_p = defaults.min_p;
+  out.sampling.repetition_penalty = defaults.repetition_penalty;
 }
 
 void ReadSampling(JsonFields& in, GenerationRequest& out) {

@@ -22,6 +22,8 @@ void SetSamplingDefaults(const GenerationDefaults& defaults, GenerationRequest& 
 void ReadSampling(JsonFields& in, GenerationRequest& out);
 /// What no reader knows: that stop_token_ids and allowed_token_ids are tokens of this model; none: they are.
 std::optional<net::ApiError> CheckTokenIds(const engine::SamplingParams& sampling, int vocab_size);
+/// Nor that an answer of at least min_tokens may be of max_tokens at most; none: it may.
+std::optional<net::ApiError> CheckTokenCounts(const engine::SamplingParams& sampling);
 /// Whether a server may lock the parameter of this name at this number. INVALID_ARGUMENT says what there is.
 absl::Status CheckSamplingValue(const std::string& name, double value);
 

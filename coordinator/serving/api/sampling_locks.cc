@@ -69,8 +69,11 @@ std::vector<std::string> NamesOf(const std::string& name) {
 }
 
 // The locks that count for a request: one for each parameter.
-std::vector<const SamplingLock*> LocksFor(const SamplingLocks& locks, const ordered_json& body) {
-  const Mode mode = !HasMode(body) ? Mode::kAny : ThinkingIsOff(body) ? Mode::kInstant : Mode::kThinking;
+std::vector<const SamplingLock*> LocksFor(const SamplingLocks& locks, const ordered_json& body,
+                                          UnaskedThinking unasked) {
+  const Mode mode = !HasMode(body)                 ? Mode::kAny
+                    : ThinkingIsOff(body, unasked) ? Mode::kInstant
+                                                   : Mode::kThinking;
   std::vector<const SamplingLock*> out;
   for (const SamplingLock& lock : locks) {
     if (lock.mode == Mode::kAny) out.push_back(&lock);
@@ -90,7 +93,8 @@ double DefaultOf(const std::string& name, const GenerationDefaults& defaults) {
   if (name == "top_p") return defaults.top_p;
   if (name == "top_k") return defaults.top_k;
   if (name == "min_p") return defaults.min_p;
-  return name == "repetition_penalty" || name == "n" || name == "best_of" ? 1 : 0;
+  if (name == "repetition_penalty") return defaults.repetition_penalty;
+  return name == "n" || name == "best_of" ? 1 : 0;
 }
 
 std::string HeldAt(const SamplingLock& lock) {
@@ -99,8 +103,8 @@ std::string HeldAt(const SamplingLock& lock) {
 }
 
 // `given` stays false where no object has the parameter.
-std::optional<net::ApiError> CheckGiven(const SamplingLock& lock, const std::vector<ordered_json*>& objects,
-                                        bool& given) {
+std::optional<net::ApiError> CheckGiven(const SamplingLock& lock,
+                                        const std::vector<const ordered_json*>& objects, bool& given) {
   for (const ordered_json* fields : objects) {
     for (const std::string& name : NamesOf(lock.name)) {
       const auto value = fields->find(name);
@@ -133,20 +137,29 @@ absl::StatusOr<SamplingLocks> ParseSamplingLocks(const std::vector<std::string>&
 }
 
 std::optional<net::ApiError> ApplySamplingLocks(const SamplingLocks& locks,
-                                                const GenerationDefaults& defaults, ordered_json& body) {
+                                                const GenerationDefaults& defaults, ordered_json& body,
+                                                UnaskedThinking unasked) {
   if (locks.empty()) return std::nullopt;
-  // /generate may have parameters in both; the inner ones are read last.
-  std::vector<ordered_json*> objects = {&body};
-  if (const auto inner = body.find("sampling_params"); inner != body.end() && inner->is_object())
-    objects.push_back(&*inner);
-  for (const SamplingLock* lock : LocksFor(locks, body)) {
+  // /generate may have parameters in both, and a list of the inner ones.
+  std::vector<const ordered_json*> objects = {&body};
+  if (const auto inner = body.find("sampling_params"); inner != body.end()) {
+    if (inner->is_object()) objects.push_back(&*inner);
+    if (inner->is_array()) {
+      for (const ordered_json& one : *inner) {
+        if (one.is_object()) objects.push_back(&one);
+      }
+    }
+  }
+  ordered_json held = ordered_json::object();
+  for (const SamplingLock* lock : LocksFor(locks, body, unasked)) {
     NUMOE_CHECK_LE(lock->low, lock->high);
     bool given = false;
     if (auto error = CheckGiven(*lock, objects, given)) return error;
     const double otherwise = DefaultOf(lock->name, defaults);
     const bool stays = lock->low < lock->high && otherwise >= lock->low && otherwise <= lock->high;
-    if (!given && !stays) (*objects.back())[lock->name] = std::clamp(otherwise, lock->low, lock->high);
+    if (!given && !stays) held[lock->name] = std::clamp(otherwise, lock->low, lock->high);
   }
+  body.update(held);  // no object within has them, which would be read later
   return std::nullopt;
 }
 

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/weights/model_config.h"
+#include "coordinator/serving/api/generation_request.h"
 #include "coordinator/serving/api/json_fields.h"
 
 namespace numoe::serving {
@@ -29,9 +30,11 @@ using SamplingLocks = std::vector<SamplingLock>;
 
 /// From the texts of --lock-sampling. INVALID_ARGUMENT says what was found and gives an example.
 absl::StatusOr<SamplingLocks> ParseSamplingLocks(const std::vector<std::string>& texts);
-/// Writes what is held into the body, before it is read. 400: it asks for something else.
+/// Writes what is held into the body, before it is read. `unasked`: whether a conversation that says nothing
+/// of thinking is one in which the model may think. 400: it asks for something else.
 std::optional<net::ApiError> ApplySamplingLocks(const SamplingLocks& locks,
                                                 const GenerationDefaults& defaults,
-                                                nlohmann::ordered_json& body);
+                                                nlohmann::ordered_json& body,
+                                                UnaskedThinking unasked = UnaskedThinking::kAsTrained);
 
 }  // namespace numoe::serving

@@ -78,6 +78,8 @@ void StateRoutes::Register(net::UrlTable& urls) {
   add("GET", "/health_generate", "The same, proven by one token", &StateRoutes::HealthGenerate);
   add("GET", "/v1/models", "The model that is served", &StateRoutes::Models);
   add("GET", "/v1/models/{}", "The same, by name", &StateRoutes::OneModel);
+  add("GET", "/v1/models/{}/{}", "The same, by a name with a slash, as repositories have it",
+      &StateRoutes::OneModel);
   for (const char* path : {"/model_info", "/get_model_info"})
     add("GET", path, "The model (SGLang)", &StateRoutes::ModelInfo);
   for (const char* path : {"/server_info", "/get_server_info"})
@@ -127,7 +129,7 @@ void StateRoutes::Models(const std::shared_ptr<net::Exchange>& exchange) {
 }
 
 void StateRoutes::OneModel(const std::shared_ptr<net::Exchange>& exchange) {
-  const std::string& name = exchange->request().captures[0];
+  const std::string name = fmt::format("{}", fmt::join(exchange->request().captures, "/"));
   if (auto error = CheckModel({.model = name}, deps_)) return exchange->ReplyError(*error);
   ReplyJson(exchange, ModelJson(name, deps_));
 }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -13,6 +15,14 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// Options of vLLM's structured_outputs that choose among its backends, or that hold here in any case: there
+// is at most one space after a comma or colon.
+constexpr std::string_view kOutputOptions[] = {
+    "disable_fallback", "disable_any_whitespace", "disable_additional_properties", "whitespace_pattern",
+    "_backend",         "_backend_was_auto"};
+constexpr const char* kRefusedOptions[] = {"disable_additional_properties", "whitespace_pattern"};
+constexpr size_t kParamBytesMax = 100;  // of a client's own name in an error
+
 class StructureReader {
  public:
   StructureReader(JsonFields& in, GenerationRequest& out) : in_(in), out_(out) {}
@@ -20,19 +30,8 @@ class StructureReader {
   void ReadAll() {
     if (const ordered_json* format = in_.Get("response_format"); format != nullptr)
       ReadFormat("response_format", *format);
-    if (const ordered_json* outputs = in_.Get("structured_outputs"); outputs != nullptr) {  // vLLM
-      if (!outputs->is_object())
-        return in_.Fail("structured_outputs", "an object, found " + JsonFields::Short(*outputs));
-      RefuseOptions(*outputs);
-      for (const auto& [key, kind] : {std::pair{"json", Kind::kJsonSchema},
-                                      {"json_object", Kind::kJsonObject},
-                                      {"regex", Kind::kRegex},
-                                      {"choice", Kind::kChoice},
-                                      {"grammar", Kind::kEbnf},
-                                      {"structural_tag", Kind::kStructuralTag}}) {
-        if (outputs->contains(key)) Take(std::string("structured_outputs.") + key, kind, (*outputs)[key]);
-      }
-    }
+    if (const ordered_json* outputs = in_.Get("structured_outputs"); outputs != nullptr)  // vLLM
+      ReadOutputs(*outputs);
     for (const auto& [name, kind] :  // vLLM's former names, SGLang's and llama.cpp's
          {std::pair{"guided_json", Kind::kJsonSchema},
           {"guided_regex", Kind::kRegex},
@@ -67,9 +66,36 @@ class StructureReader {
  private:
   using Kind = text::GrammarSource::Kind;
 
+  // vLLM takes exactly one kind, and no other names.
+  void ReadOutputs(const ordered_json& outputs) {
+    static constexpr std::pair<const char*, Kind> kKinds[] = {
+        {"json", Kind::kJsonSchema}, {"json_object", Kind::kJsonObject},
+        {"regex", Kind::kRegex},     {"choice", Kind::kChoice},
+        {"grammar", Kind::kEbnf},    {"structural_tag", Kind::kStructuralTag}};
+    constexpr char kExpected[] = "one of json, json_object, regex, choice, grammar and structural_tag";
+    if (!outputs.is_object())
+      return in_.Fail("structured_outputs", "an object, found " + JsonFields::Short(outputs));
+    RefuseOptions(outputs);
+    bool any = false;
+    for (const auto& [key, value] : outputs.items()) {
+      const auto kind = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                     [&key = key](const auto& known) { return key == known.first; });
+      const std::string param = "structured_outputs." + key;
+      if (kind != std::end(kKinds)) {
+        any = any || !value.is_null();
+        Take(param, kind->second, value);
+      } else if (std::find(std::begin(kOutputOptions), std::end(kOutputOptions), key) ==
+                 std::end(kOutputOptions)) {
+        in_.Fail(param.substr(0, kParamBytesMax), std::string(kExpected) + ", found another name");
+      }
+    }
+    if (!any)
+      in_.Fail("structured_outputs", std::string(kExpected) + ", found " + JsonFields::Short(outputs));
+  }
+
   // What vLLM's backends may be told besides, where it would change the answer.
   void RefuseOptions(const ordered_json& outputs) {
-    for (const char* name : {"whitespace_pattern", "disable_additional_properties"}) {
+    for (const char* name : kRefusedOptions) {
       const ordered_json value = outputs.value(name, ordered_json());
       if (!value.is_null() && value != false)
         in_.Fail(fmt::format("structured_outputs.{}", name), "no value, found " + JsonFields::Short(value));

@@ -15,6 +15,10 @@ using nlohmann::ordered_json;
 
 constexpr const char* kEfforts[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
 constexpr const char* kSwitches[] = {"thinking", "enable_thinking"};  // of templates
+// Fields of the request give these to the template, or the server does (vLLM refuses the last two as well).
+constexpr const char* kNoTemplateVariables[] = {
+    "messages",      "tools",   "documents", "add_generation_prompt", "continue_final_message",
+    "chat_template", "tokenize"};
 
 class ThinkingReader {
  public:
@@ -23,6 +27,7 @@ class ThinkingReader {
   void Read() {
     if (const ordered_json* given = in_.Object("chat_template_kwargs"); given != nullptr) {
       kwargs_ = *given;
+      CheckVariables();
       for (const char* name : kSwitches) {
         const auto value = kwargs_.find(name);
         if (value != kwargs_.end() && value->is_boolean())
@@ -31,23 +36,44 @@ class ThinkingReader {
     }
     ReadThinkingObject();
     ReadSwitch(in_, "enable_thinking", "enable_thinking");
-    ReadEffort(in_, "reasoning_effort");
+    ReadEffort(in_, "reasoning_effort", effort_);
     if (const ordered_json* reasoning = in_.Object("reasoning"); reasoning != nullptr) {
       JsonFields inner(*reasoning, "reasoning.");
       ReadSwitch(inner, "enabled", "reasoning.enabled");
-      ReadEffort(inner, "effort");
+      ReadEffort(inner, "effort", effort_);
+      if (inner.Get("max_tokens") != nullptr) {
+        inner.Number("max_tokens", 0, INT32_MAX, budget_.emplace());
+        if (*budget_ > 0 && !on_ && effort_.empty()) Switch("reasoning.max_tokens", true);
+      }
+      inner.Bool("exclude", excluded_);
       in_.Take(inner);
     }
+    ReadOutputConfig();
     // What the client told the template by itself stays as it is.
     if (on_ && on_from_.rfind("chat_template_kwargs.", 0) != 0) Set(*on_);
-    if (effort_.empty()) return;
-    if (!on_) Set(effort_ != "none");
-    if (!kwargs_.contains("reasoning_effort")) kwargs_["reasoning_effort"] = effort_;
+    if (!effort_.empty() && !on_) Set(effort_ != "none");
+    const std::string& effort = effort_.empty() ? output_effort_ : effort_;
+    if (effort.empty()) return;
+    if (kwargs_.is_null()) kwargs_ = ordered_json::object();
+    if (!kwargs_.contains("reasoning_effort")) kwargs_["reasoning_effort"] = effort;
   }
 
   std::optional<int> budget() const { return budget_; }
+  bool excluded() const { return excluded_; }
+  bool Thinks() const { return on_.value_or(adaptive_ || (!effort_.empty() && effort_ != "none")); }
+  /// The request names thinking, if only to leave it to the model.
+  bool asked() const { return on_.has_value() || adaptive_ || !effort_.empty(); }
+  void SwitchOff() { Set(false); }
 
  private:
+  void CheckVariables() {
+    for (const char* name : kNoTemplateVariables) {
+      if (!kwargs_.contains(name)) continue;
+      in_.Fail(std::string("chat_template_kwargs.") + name,
+               "no such variable, because the request itself gives it to the template, or the server does");
+    }
+  }
+
   void Switch(const std::string& name, bool on) {
     if (on_ && *on_ != on) {
       return in_.Fail(name, fmt::format("what '{}' says, which switches thinking {}, found the opposite",
@@ -69,7 +95,8 @@ class ThinkingReader {
     const ordered_json* thinking = in_.Object("thinking");
     if (thinking == nullptr) return;
     const ordered_json type = thinking->value("type", ordered_json());
-    if (type == "adaptive") return;
+    adaptive_ = type == "adaptive";
+    if (adaptive_) return;
     if (type != "enabled" && type != "disabled") {
       return in_.Fail("thinking.type",
                       "\"enabled\", \"disabled\" or \"adaptive\", found " + JsonFields::Short(type));
@@ -84,7 +111,16 @@ class ThinkingReader {
     in_.Take(inner);
   }
 
-  void ReadEffort(JsonFields& in, const char* name) {
+  // Anthropic's effort is of the whole answer, and switches no thinking on or off.
+  void ReadOutputConfig() {
+    const ordered_json* config = in_.Object("output_config");
+    if (config == nullptr) return;
+    JsonFields inner(*config, "output_config.");
+    ReadEffort(inner, "effort", output_effort_);
+    in_.Take(inner);
+  }
+
+  void ReadEffort(JsonFields& in, const char* name, std::string& out) {
     std::string effort;
     in.String(name, effort);
     if (effort.empty()) return;
@@ -92,7 +128,7 @@ class ThinkingReader {
       return in.Fail(name,
                      fmt::format("one of {}, found \"{}\"", fmt::join(kEfforts, ", "), effort.substr(0, 40)));
     }
-    if (effort_.empty()) effort_ = std::move(effort);
+    if (out.empty()) out = std::move(effort);
   }
 
   void Set(bool on) {
@@ -106,25 +142,34 @@ class ThinkingReader {
   ordered_json& kwargs_;
   std::optional<bool> on_;
   std::string on_from_;  // the field that said so
-  std::string effort_;
+  bool adaptive_ = false;
+  bool excluded_ = false;  // it may think, and does not show it
+  std::string effort_, output_effort_;
   std::optional<int> budget_;  // tokens
 };
 
 }  // namespace
 
-void ReadThinking(JsonFields& in, GenerationRequest& out) {
+void ReadThinking(JsonFields& in, GenerationRequest& out, UnaskedThinking unasked) {
   NUMOE_CHECK(out.conversation.has_value());
   ThinkingReader reader(in, out.conversation->template_kwargs);
   reader.Read();
+  if (unasked == UnaskedThinking::kOff) {
+    if (!reader.asked()) reader.SwitchOff();
+    out.include_reasoning = reader.Thinks();
+  }
+  if (reader.excluded()) out.include_reasoning = false;
   if (!reader.budget()) return;
   out.thinking_budget = reader.budget();
   out.thinking_budget_param = "thinking";
 }
 
-bool ThinkingIsOff(const ordered_json& body) {
+bool ThinkingIsOff(const ordered_json& body, UnaskedThinking unasked) {
   JsonFields in(body);
   ordered_json kwargs;
-  ThinkingReader(in, kwargs).Read();
+  ThinkingReader reader(in, kwargs);
+  reader.Read();
+  if (unasked == UnaskedThinking::kOff && !reader.asked()) return true;
   return kwargs.is_object() && std::any_of(std::begin(kSwitches), std::end(kSwitches), [&](const char* name) {
            const auto value = kwargs.find(name);
            return value != kwargs.end() && *value == false;

@@ -1,7 +1,9 @@
 // Whether the model thinks before it answers, in all the ways in which clients ask for it.
 //
 // `thinking` {"type": "enabled" | "disabled"} (Moonshot, DeepSeek, GLM, Anthropic), `enable_thinking`
-// (DashScope), `reasoning_effort` and `reasoning` {"effort", "enabled"} (OpenAI, OpenRouter), or the
+// (DashScope), `reasoning_effort` and `reasoning` {"effort", "enabled", "max_tokens", "exclude"}
+// (OpenAI, OpenRouter), `output_config`
+// {"effort"} (Anthropic), or the
 // template's own variables in `chat_template_kwargs` (vLLM, SGLang). Switches that contradict each other are
 // refused; an effort counts where there is no switch. Pure functions.
 #pragma once
@@ -13,9 +15,11 @@ namespace numoe::serving {
 
 /// Fills in what the chat template of `out.conversation` is given (null: nothing was asked for), and
 /// thinking's "budget_tokens". Templates know thinking by two names: `thinking` (Kimi-K2.5, DeepSeek) and
-/// `enable_thinking` (Qwen3, GLM).
-void ReadThinking(JsonFields& in, GenerationRequest& out);
+/// `enable_thinking` (Qwen3, GLM). `chat_template_kwargs` cannot replace what fields of the request give
+/// the template, such as `messages`.
+void ReadThinking(JsonFields& in, GenerationRequest& out,
+                  UnaskedThinking unasked = UnaskedThinking::kAsTrained);
 /// Whether a request switches thinking off; what is wrong in it is not looked at.
-bool ThinkingIsOff(const nlohmann::ordered_json& body);
+bool ThinkingIsOff(const nlohmann::ordered_json& body, UnaskedThinking unasked = UnaskedThinking::kAsTrained);
 
 }  // namespace numoe::serving

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/json/json_reader.h"
+#include "coordinator/serving/api/conversation_extras.h"
 #include "coordinator/serving/api/json_fields.h"
 #include "coordinator/serving/api/openai_request.h"
 #include "coordinator/serving/api/preparation.h"
@@ -23,6 +24,11 @@ net::HttpReply ErrorReply(const net::ApiError& error) {
   return {.status = error.http_status, .body = error.ToJson()};
 }
 
+void ReadWholeConversation(JsonFields& in, GenerationRequest& request) {
+  ReadConversation(in, request);
+  ReadConversationExtras(in, request);
+}
+
 net::HttpReply TokenizeReply(const std::string& body, const ApiDeps& deps) {
   auto json = ReadBody(body);
   if (const auto* error = std::get_if<net::ApiError>(&json)) return ErrorReply(*error);
@@ -30,10 +36,15 @@ net::HttpReply TokenizeReply(const std::string& body, const ApiDeps& deps) {
   JsonFields in(std::get<ordered_json>(json));
   GenerationRequest request;
   bool texts = false;
-  in.Get("messages") != nullptr ? ReadConversation(in, request) : ReadPrompts(in, "prompt", request);
+  in.Get("messages") != nullptr
+      ? ReadWholeConversation(in, request)
+      : ReadPrompts(in, in.Get("content") != nullptr ? "content" : "prompt", request);
+  in.String("model", request.model);
   in.Bool("return_token_strs", texts);
   if (!in.error() && request.prompts.size() > 1) in.Fail("prompt", "one prompt");
   if (in.error()) return ErrorReply(*in.error());
+  if (const auto error = CheckModel(request, deps)) return ErrorReply(*error);
+  request.counted_only = true;
   auto prompts = TokenisePrompts(request, deps);
   if (const auto* error = std::get_if<net::ApiError>(&prompts)) return ErrorReply(*error);
   const std::vector<TokenId>& tokens = std::get<std::vector<std::vector<TokenId>>>(prompts)[0];
@@ -60,17 +71,22 @@ net::HttpReply DetokenizeReply(const std::string& body, const ApiDeps& deps) {
     in.Fail("tokens", fmt::format("ids below {}, found {}", deps.tokenizer.VocabSize(), *wrong));
   if (in.error()) return ErrorReply(*in.error());
   const std::string text = deps.tokenizer.Decode(tokens, skip_special);
-  return {.body = DumpJson({{"prompt", text}, {"text", text}})};  // vLLM's name and SGLang's
+  // vLLM's name, SGLang's and llama.cpp's
+  return {.body = DumpJson({{"prompt", text}, {"text", text}, {"content", text}})};
 }
 
 net::HttpReply ApplyTemplateReply(const std::string& body, const ApiDeps& deps) {
   auto json = ReadBody(body);
   if (const auto* error = std::get_if<net::ApiError>(&json)) return ErrorReply(*error);
+  if (const auto error = FindRefusedField(std::get<ordered_json>(json))) return ErrorReply(*error);
   JsonFields in(std::get<ordered_json>(json));
   GenerationRequest request;
-  ReadConversation(in, request);
+  ReadWholeConversation(in, request);
+  in.String("model", request.model);
   if (in.error()) return ErrorReply(*in.error());
-  const auto segments = RenderConversation(request, deps);
+  if (const auto error = CheckModel(request, deps)) return ErrorReply(*error);
+  request.counted_only = true;
+  const auto segments = RenderConversation(request, *request.conversation, deps);
   if (const auto* error = std::get_if<net::ApiError>(&segments)) return ErrorReply(*error);
   std::string prompt;
   for (const TextSegment& segment : std::get<std::vector<TextSegment>>(segments)) prompt += segment.text;

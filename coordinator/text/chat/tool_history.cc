@@ -76,10 +76,10 @@ void OrderToolResults(ordered_json& messages) {
   }
 }
 
-void RewriteCallIds(ordered_json& messages) {
+void RewriteCallIds(ordered_json& messages, int first_number) {
   std::map<std::string, std::string> canonical;  // the client's id -> ours; the last call with it counts
   std::deque<std::string> open;                  // calls without an answer, oldest first
-  int number = 0;
+  int number = first_number;
   for (ordered_json& message : messages) {
     if (IsResult(message)) {
       const auto known = canonical.find(Text(message, "tool_call_id"));

@@ -18,8 +18,9 @@ int NextCallNumber(const nlohmann::ordered_json& messages);
 void OrderToolResults(nlohmann::ordered_json& messages);
 
 /// Every call's id becomes functions.NAME:IDX, and so do the ids of the results that answer it. A result
-/// without a known id answers the first call that has no answer yet.
-void RewriteCallIds(nlohmann::ordered_json& messages);
+/// without a known id answers the first call that has no answer yet. `first_number`: the IDX of the first
+/// call, because earlier messages were left out.
+void RewriteCallIds(nlohmann::ordered_json& messages, int first_number = 0);
 
 /// A turn of calls alone has the content "" instead of null, for templates that search it (Qwen3's).
 void FillEmptyContent(nlohmann::ordered_json& messages);

@@ -7,8 +7,9 @@
 namespace numoe::text {
 
 ForbiddenWords::ForbiddenWords(const std::vector<std::string>& words,
-                               std::shared_ptr<const GrammarVocabulary> vocabulary)
-    : vocabulary_(std::move(vocabulary)) {
+                               std::shared_ptr<const GrammarVocabulary> vocabulary,
+                               std::vector<TokenId> names)
+    : vocabulary_(std::move(vocabulary)), always_(std::move(names)) {
   NUMOE_CHECK(vocabulary_ != nullptr && !words.empty());
   for (const std::string& word : words) Add(word);
   Link();

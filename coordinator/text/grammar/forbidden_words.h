@@ -25,7 +25,9 @@ class ForbiddenWords {
   static constexpr State kStart = 0;
 
   /// REQUIRES: words, none of them empty.
-  ForbiddenWords(const std::vector<std::string>& words, std::shared_ptr<const GrammarVocabulary> vocabulary);
+  /// `names`: control tokens that are forbidden as well, because they would show as text with such a word.
+  ForbiddenWords(const std::vector<std::string>& words, std::shared_ptr<const GrammarVocabulary> vocabulary,
+                 std::vector<TokenId> names = {});
 
   /// Calls `forbid` for every token that completes a word behind a text in `state`; for some of them twice.
   void ForEachForbidden(State state, absl::FunctionRef<void(TokenId)> forbid) const;
@@ -51,7 +53,7 @@ class ForbiddenWords {
 
   const std::shared_ptr<const GrammarVocabulary> vocabulary_;
   std::vector<Node> nodes_ = std::vector<Node>(1);
-  std::vector<TokenId> always_;  // tokens that have a whole word in them
+  std::vector<TokenId> always_;  // names, and tokens that have a whole word in them
 };
 
 }  // namespace numoe::text

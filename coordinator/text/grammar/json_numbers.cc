@@ -336,6 +336,13 @@ std::optional<Decimal> Decimal::Parse(std::string_view text) {
   return result;
 }
 
+size_t Decimal::SignificantDigits() const {
+  const std::string digits = whole + fraction;
+  const size_t first = digits.find_first_not_of('0');
+  if (first == std::string::npos) return 0;
+  return digits.find_last_not_of('0') + 1 - first;
+}
+
 int Decimal::Compare(const Decimal& other) const {
   if (negative != other.negative) return negative ? -1 : 1;
   return negative ? CompareMagnitude(other, *this) : CompareMagnitude(*this, other);

@@ -27,6 +27,8 @@ struct Decimal {
   /// <0, 0, >0 as this is less than, equal to, greater than `other`.
   int Compare(const Decimal& other) const;
   bool IsZero() const { return whole == "0" && fraction.empty(); }
+  /// From the first digit that is not zero to the last: 2 of 0.012, 1200 and 1.2; 0 of zero.
+  size_t SignificantDigits() const;
 };
 
 struct NumberBounds {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "common/base/status.h"
 #include "common/json/json_reader.h"
@@ -14,6 +15,7 @@ using nlohmann::ordered_json;
 
 constexpr int kReferencesMax = 100;  // within each other while one schema is read: more is a circle
 constexpr int kPartsMax = 10'000;    // that one schema is put together from
+constexpr size_t kDoubleDigits = std::numeric_limits<double>::digits10;  // that a double keeps of any number
 
 const char* const kUnsupported[] = {
     "not",         "if",          "contains",         "dependentRequired", "dependentSchemas", "dependencies",
@@ -182,11 +184,21 @@ class SchemaReader::Absorber {
     return absl::OkStatus();
   }
 
-  absl::Status ReadDecimal(const SchemaAt& at, const char* keyword, std::optional<Decimal>& decimal) {
+  // `outer`: the sign of a bound beyond all numbers that are drawn, which have 15 digits; 0: there is none.
+  absl::Status ReadDecimal(const SchemaAt& at, const char* keyword, int outer,
+                           std::optional<Decimal>& decimal) {
     const ordered_json* value = Find(at, keyword);
     if (value == nullptr || value->is_boolean()) return absl::OkStatus();
     decimal = value->is_number() ? Decimal::Parse(value->dump()) : std::nullopt;
     if (!decimal.has_value()) return Wrong(at.pointer + "/" + keyword, "a number", *value);
+    // The JSON reader keeps whole numbers of 64 bits exactly and rounds longer ones to doubles.
+    const bool rounded =
+        value->is_number_float() && decimal->fraction.empty() && decimal->SignificantDigits() > kDoubleDigits;
+    if (rounded && outer != (decimal->negative ? -1 : 1))
+      return Wrong(at.pointer + "/" + keyword,
+                   fmt::format("a whole number of 64 bits, or a longer one of at most {} significant digits",
+                               kDoubleDigits),
+                   *value);
     facts_.implied_types |= kIntegerType | kFractionType;
     return absl::OkStatus();
   }
@@ -197,11 +209,11 @@ class SchemaReader::Absorber {
       return value != nullptr && value->is_boolean() && value->get<bool>();
     };
     std::optional<Decimal> low, above, high, below, multiple;
-    RETURN_IF_ERROR(ReadDecimal(at, "minimum", low));
-    RETURN_IF_ERROR(ReadDecimal(at, "exclusiveMinimum", above));
-    RETURN_IF_ERROR(ReadDecimal(at, "maximum", high));
-    RETURN_IF_ERROR(ReadDecimal(at, "exclusiveMaximum", below));
-    RETURN_IF_ERROR(ReadDecimal(at, "multipleOf", multiple));
+    RETURN_IF_ERROR(ReadDecimal(at, "minimum", -1, low));
+    RETURN_IF_ERROR(ReadDecimal(at, "exclusiveMinimum", -1, above));
+    RETURN_IF_ERROR(ReadDecimal(at, "maximum", 1, high));
+    RETURN_IF_ERROR(ReadDecimal(at, "exclusiveMaximum", 1, below));
+    RETURN_IF_ERROR(ReadDecimal(at, "multipleOf", 0, multiple));
     if (low.has_value()) facts_.bounds.AtLeast(*low, is_true("exclusiveMinimum"));
     if (above.has_value()) facts_.bounds.AtLeast(*above, true);
     if (high.has_value()) facts_.bounds.AtMost(*high, is_true("exclusiveMaximum"));

@@ -32,7 +32,7 @@ OutputParser::OutputParser(const Tokenizer& tokenizer, const OutputFormat& forma
     reader_ = MakeCallReader(format_.tools, *this, options_.tools);
   // Behind a mark of the prompt, white space still belongs to the format; without one it is the model's.
   trimmer_.Restart(/*keep_leading=*/!options_.prompt_mark);
-  if (options_.prompt_mark == Mark::kThinkBegin) state_ = State::kReasoning;
+  if (options_.prompt_mark == Mark::kThinkBegin && options_.separate_reasoning) state_ = State::kReasoning;
 }
 
 void OutputParser::Push(TokenId token, std::vector<AnswerDelta>& out) {
@@ -81,6 +81,7 @@ void OutputParser::Finish(std::vector<AnswerDelta>& out, Ending ending) {
 // it says so, and nothing otherwise.
 bool OutputParser::IsText(Mark mark) const {
   const bool think = mark == Mark::kThinkBegin || mark == Mark::kThinkEnd;
+  if (think && !options_.separate_reasoning) return true;
   switch (state_) {
     case State::kReasoning:
       return mark == Mark::kThinkBegin && trimmer_.begun();

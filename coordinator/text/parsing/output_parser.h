@@ -7,6 +7,7 @@
 //   A call cut off before its arguments began is left out; later, it ends where the text ended.
 // - Where calls are not wanted (no tools declared, tool_choice none) their text is content, without the
 // marks.
+// - Where the reasoning is not to be separate, it is content with its marks, as the model said it.
 // - A call that lacks its first mark (bare_calls.h) is a call; a Qwen or Hermes model that ends its turn ends
 // its call.
 // - A call section ends the reasoning. Inside arguments every mark but those that end the call is text.
@@ -36,6 +37,7 @@ struct OutputParserOptions {
   int first_call_number = 0;        // ids are functions.NAME:NUMBER, numbered over the conversation
   std::optional<Mark> prompt_mark;  // what the prompt ends behind (PromptMark)
   bool skip_special = true;         // control tokens are not text
+  bool separate_reasoning = true;   // false: the reasoning and its marks are content
 };
 
 class OutputParser final : private CallSink {

@@ -29,6 +29,7 @@ class BpeTokenizer final : public Tokenizer {
         tokens_(std::move(model.tokens)),
         specials_(std::move(model.specials)) {
     role_tokens_ = std::move(model.role_tokens);
+    add_bos_token_ = model.add_bos_token;
     size_t longest = specials_.LongestName();
     for (const std::string& token : tokens_) longest = std::max(longest, token.size());
     token_text_bytes_max_ = longest * (nfc_ ? kNfcShrinkMax : 1);

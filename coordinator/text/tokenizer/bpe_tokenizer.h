@@ -27,6 +27,7 @@ struct BpeModel {
   std::vector<Merge> merges;
   SpecialTokens specials;
   std::vector<std::pair<std::string, std::string>> role_tokens;
+  bool add_bos_token = false;
 
   /// false: the id has another token.
   bool StoreToken(TokenId id, std::string bytes);

@@ -118,6 +118,8 @@ class GgufVocabularyReader {
       if (id && *id >= 0 && static_cast<size_t>(*id) < names_.size())
         config_.role_tokens.emplace_back(role, names_[static_cast<size_t>(*id)]);
     }
+    const GgufValue* adds = file_.Key("tokenizer.ggml.add_bos_token");
+    config_.add_bos_token = adds != nullptr && adds->Bool().value_or(false);
   }
 
   // Ordinary tokens come first, in the order of their ranks.
@@ -140,6 +142,7 @@ class GgufVocabularyReader {
     BpeModel model;
     model.nfc = cut.nfc;
     model.role_tokens = config_.role_tokens;
+    model.add_bos_token = config_.add_bos_token;
     for (const char* expression : cut.patterns) {
       ASSIGN_OR_RETURN(Pattern pattern, Pattern::Compile(expression));
       model.patterns.push_back(std::move(pattern));

@@ -43,6 +43,7 @@ class TokenizerJsonReader {
     RETURN_IF_ERROR(ReadModel(root["model"]));
     RETURN_IF_ERROR(ReadAddedTokens(root.value("added_tokens", json::array())));
     model_.role_tokens = config.role_tokens;
+    model_.add_bos_token = config.add_bos_token;
     return MakeBpeTokenizer(std::move(model_));
   }
 

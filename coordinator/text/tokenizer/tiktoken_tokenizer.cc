@@ -60,6 +60,7 @@ class TiktokenTokenizer final : public Tokenizer {
   absl::Status SetSpecials(const TokenizerConfig& config, const std::string& source) {
     ASSIGN_OR_RETURN(pattern_, Pattern::Compile(kKimiPattern));
     role_tokens_ = config.role_tokens;
+    add_bos_token_ = config.add_bos_token;
     const auto base = static_cast<TokenId>(tokens_.size());
     for (const auto& [name, token] : config.added_tokens) {
       if (token.id < base || token.id >= base + (1 << 20)) {

@@ -29,6 +29,14 @@ std::vector<TokenId> Tokenizer::Encode(std::string_view text, Specials specials)
   return EncodeSegments(absl::MakeConstSpan(&segment, 1));
 }
 
+std::optional<TokenId> Tokenizer::FirstToken() const {
+  if (!add_bos_token_) return std::nullopt;
+  for (const auto& [role, name] : role_tokens_) {
+    if (role == "bos_token") return SpecialId(name);
+  }
+  return std::nullopt;
+}
+
 size_t Tokenizer::FewestTokens(size_t text_bytes) const {
   NUMOE_CHECK_GT(token_text_bytes_max_, 0u);
   return (text_bytes + token_text_bytes_max_ - 1) / token_text_bytes_max_;

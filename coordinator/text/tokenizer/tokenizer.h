@@ -34,6 +34,9 @@ class Tokenizer {
   /// Control tokens are recognised in trusted segments only. Invalid UTF-8 becomes U+FFFD first.
   virtual std::vector<TokenId> EncodeSegments(absl::Span<const TextSegment> segments) const = 0;
   std::vector<TokenId> Encode(std::string_view text, Specials specials) const;
+  /// The token that begins every text where the model's files say so (add_bos_token). Templates of
+  /// conversations print it by themselves.
+  std::optional<TokenId> FirstToken() const;
 
   /// Raw bytes of an ordinary token, the name of a control token, "" of an id that does not exist.
   virtual std::string_view TokenBytes(TokenId id) const = 0;
@@ -53,6 +56,7 @@ class Tokenizer {
 
  protected:
   std::vector<std::pair<std::string, std::string>> role_tokens_;
+  bool add_bos_token_ = false;
   size_t token_text_bytes_max_ = 0;  // of the text that one token stands for, before it is normalised
 };
 

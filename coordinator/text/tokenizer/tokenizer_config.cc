@@ -27,6 +27,11 @@ absl::StatusOr<TokenizerConfig> ParseTokenizerConfig(std::string_view json_text,
     const nlohmann::json& value = it->is_object() && it->contains("content") ? (*it)["content"] : *it;
     if (value.is_string()) config.role_tokens.emplace_back(role, value.get<std::string>());
   }
+  if (const auto adds = root.find("add_bos_token"); adds != root.end() && !adds->is_null()) {
+    if (!adds->is_boolean())
+      return absl::InvalidArgumentError(fmt::format("{}: add_bos_token: expected true or false", path));
+    config.add_bos_token = adds->get<bool>();
+  }
   const auto added = root.find("added_tokens_decoder");
   if (added == root.end()) return config;
   if (!added->is_object())

@@ -16,6 +16,7 @@ namespace numoe::text {
 struct TokenizerConfig {
   std::vector<std::pair<std::string, SpecialToken>> added_tokens;
   std::vector<std::pair<std::string, std::string>> role_tokens;  // ("bos_token", "[BOS]"), ...
+  bool add_bos_token = false;  // texts begin with bos_token, except conversations: their template prints it
 };
 
 /// From the file's text. Errors begin with `source`.

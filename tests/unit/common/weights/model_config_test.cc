@@ -380,13 +380,15 @@ TEST_F(ModelFolderTest, MissingConfigNamesItsPath) {
 
 TEST_F(ModelFolderTest, GenerationDefaults) {
   EXPECT_EQ(ReadGenerationDefaults(folder_.path())->temperature, 1.0);
-  Write("generation_config.json", R"({"temperature": 0.6, "top_p": 0.95, "top_k": 20, "min_p": null})");
+  Write("generation_config.json",
+        R"({"temperature": 0.6, "top_p": 0.95, "top_k": 20, "min_p": null, "repetition_penalty": 1.05})");
   const absl::StatusOr<GenerationDefaults> read = ReadGenerationDefaults(folder_.path());
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->temperature, 0.6);
   EXPECT_EQ(read->top_p, 0.95);
   EXPECT_EQ(read->top_k, 20);
   EXPECT_EQ(read->min_p, 0.0);
+  EXPECT_EQ(read->repetition_penalty, 1.05);
   Write("generation_config.json", R"({"top_k": -1})");
   EXPECT_EQ(ReadGenerationDefaults(folder_.path())->top_k, 0) << "-1 is another spelling of off";
   Write("generation_config.json", R"({"top_p": 1.5})");

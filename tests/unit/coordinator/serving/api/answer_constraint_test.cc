@@ -100,6 +100,12 @@ TEST_F(AnswerConstraintTest, CallsInXmlAreDrawnFreelyAndCannotBeDemanded) {
   const auto demanded = constrain(CallPolicy::Choice::kRequired);
   ASSERT_EQ(demanded.index(), 1u);
   EXPECT_THAT(std::get<net::ApiError>(demanded).message, ::testing::HasSubstr("there is no grammar"));
+  GenerationRequest both = Asking(Tools(CallPolicy::Choice::kAuto));
+  both.structure = text::GrammarSource{text::GrammarSource::Kind::kRegex, "a"};
+  both.structure_param = "regex";
+  const auto refused = ConstrainAnswer(both, {.format = coder}, grammars_);
+  ASSERT_EQ(refused.index(), 1u) << "no call could ever be drawn";
+  EXPECT_EQ(std::get<net::ApiError>(refused).param, "regex");
 }
 
 TEST_F(AnswerConstraintTest, TheContentMatchesAndThenEnds) {

@@ -19,8 +19,8 @@ class BoundedAnswerTest : public ::testing::Test {
     const AnswerOutline outline{.format = format_, .prompt_mark = prompt_mark};
     auto inner = ConstrainAnswer(request, outline, grammars_);
     ASSERT_EQ(inner.index(), 0u) << std::get<net::ApiError>(inner).message;
-    auto bound = BoundAnswer(std::get<0>(std::move(inner)), request, outline, ForbidWords(request, grammars_),
-                             *grammars_.vocabulary());
+    auto bound = BoundAnswer(std::get<0>(std::move(inner)), request, outline,
+                             ForbidWords(request, grammars_, format_, tokenizer_), *grammars_.vocabulary());
     ASSERT_EQ(bound.index(), 0u) << std::get<net::ApiError>(bound).message;
     constraint_ = std::get<0>(std::move(bound));
   }

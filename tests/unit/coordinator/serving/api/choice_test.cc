@@ -6,6 +6,7 @@
 
 #include "coordinator/text/tokenizer/utf8.h"
 #include "gtest/gtest.h"
+#include "tests/support/byte_tokenizer.h"
 #include "tests/support/one_answer.h"
 
 namespace numoe::serving {
@@ -76,6 +77,23 @@ TEST_F(ChoiceTest, TextComesInWholeCharactersAndAddsUp) {
   EXPECT_EQ(choice.answer().content, kText);
   EXPECT_EQ(choice.finish_reason(), "length");
   EXPECT_EQ(choice.completion_tokens(), static_cast<int>(ids.size()));
+}
+
+TEST_F(ChoiceTest, AnEchoIsTheClientsTextWithoutWhatItWasMadeToBeginWith) {
+  const ByteTokenizer begins({"!<bos>"}, {}, "<bos>");
+  const TokenId bos = *begins.SpecialId("<bos>");
+  const std::vector<TokenId> prompt = {bos, 'a', 'b'};
+  const auto echo = [&](const Prompt& asked) {
+    GenerationRequest request;
+    request.echo = true;
+    request.prompts = {asked};
+    Choice choice(request,
+                  {.tokenizer = begins, .format = format_, .eos_token_ids = eos_ids_, .prompt = prompt});
+    return Text(choice.Take({.tokens = {'c'}, .error = {}}).deltas);
+  };
+  EXPECT_EQ(echo({.text = "ab"}), "abc");
+  EXPECT_EQ(echo({.text = "<bos>ab"}), "<bos>abc");
+  EXPECT_EQ(echo({.tokens = prompt}), "<bos>abc");
 }
 
 TEST_F(ChoiceTest, TheTokenThatEndsItIsCountedButNotText) {

@@ -44,14 +44,14 @@ TEST(LogprobJsonTest, CompletionsAreParallelLists) {
   int offset = 10;
   const ordered_json json = TextLogprobs(
       {Drawn('a', NAN), Drawn(257, -1.0f, {{'b', -0.25f}}), Drawn('c', -2.0f)}, Bytes(), false, offset);
-  EXPECT_EQ(json.at("text_offset"), ordered_json({10, 11, 17}));
-  EXPECT_EQ(offset, 18);
+  EXPECT_EQ(json.at("text_offset"), ordered_json({10, 11, 13}));
+  EXPECT_EQ(offset, 14);
   EXPECT_EQ(json.at("tokens"), ordered_json({"a", "日本", "c"}));
   EXPECT_EQ(json.at("token_logprobs"), ordered_json({nullptr, -1.0, -2.0}));
   EXPECT_EQ(json.at("top_logprobs"), ordered_json({nullptr, {{"b", -0.25}, {"日本", -1.0}}, {{"c", -2.0}}}))
       << "the drawn token is among them, also where no others were asked for";
   EXPECT_TRUE(TextLogprobs({}, Bytes(), false, offset).is_null());
-  EXPECT_EQ(offset, 18);
+  EXPECT_EQ(offset, 14);
 }
 
 TEST(LogprobJsonTest, TokensMayBeNamedByTheirIds) {
@@ -60,7 +60,7 @@ TEST(LogprobJsonTest, TokensMayBeNamedByTheirIds) {
   const ordered_json text = TextLogprobs(drawn, Bytes(), true, offset);
   EXPECT_EQ(text.at("tokens"), ordered_json({"token_id:257"}));
   EXPECT_EQ(text.at("top_logprobs")[0], ordered_json({{"token_id:98", -0.25}, {"token_id:257", -1.0}}));
-  EXPECT_EQ(offset, 6) << "offsets are the text's";
+  EXPECT_EQ(offset, 2) << "offsets are the text's, in characters";
   const ordered_json chat = ChatLogprobs(drawn, {text::AnswerPart::kContent}, Bytes(), true);
   EXPECT_EQ(chat.at("content")[0].at("token"), "token_id:257");
   EXPECT_EQ(chat.at("content")[0].at("top_logprobs")[0].at("token"), "token_id:98");

@@ -42,7 +42,9 @@ TEST(MessagesRequestTest, FieldsOfTheirOwnNames) {
   EXPECT_EQ(plain.sampling.temperature, 0.6);
   EXPECT_FALSE(plain.stream);
   EXPECT_TRUE(plain.conversation->add_generation_prompt);
-  EXPECT_TRUE(plain.conversation->template_kwargs.is_null());
+  EXPECT_EQ(plain.conversation->template_kwargs,
+            ordered_json({{"thinking", false}, {"enable_thinking", false}}));
+  EXPECT_FALSE(plain.include_reasoning) << "thinking is asked for by name";
   const GenerationRequest full = Accepted(Ask(
       kHi, R"("model": "m", "stream": true, "stop_sequences": ["a", "b"], "temperature": 0.25, "top_p": 0.5,
                   "top_k": 7, "metadata": {"user_id": "u"}, "service_tier": "auto", "n": 3,

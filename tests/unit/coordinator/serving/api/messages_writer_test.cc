@@ -155,8 +155,8 @@ TEST_F(OneMessageTest, EventByEvent) {
 }
 
 TEST_F(OneMessageTest, SilenceIsAMessageToo) {
-  EXPECT_EQ(Take({.tokens = {256}, .finish = engine::FinishReason::kStop, .error = {}}), "");
-  const ordered_json read = MessageStream().Read(ReadNamedEvents(writer_.End(choices_)));
+  const std::string begin = Take({.tokens = {256}, .finish = engine::FinishReason::kStop, .error = {}});
+  const ordered_json read = MessageStream().Read(ReadNamedEvents(begin + writer_.End(choices_)));
   EXPECT_EQ(read.at("content"), ordered_json::array());
   EXPECT_EQ(read.at("stop_reason"), "end_turn");
 }

@@ -77,13 +77,35 @@ TEST(NativeRequestTest, LogprobsOfTheOutputAndThePrompt) {
       << "not asked for";
 }
 
+TEST(NativeRequestTest, ThePromptAloneMayBeComputed) {
+  EXPECT_EQ(
+      AcceptedNativeRequest(R"("text": "a", "sampling_params": {"max_new_tokens": 0})").sampling.max_tokens,
+      0);
+}
+
+TEST(NativeRequestTest, ListsOfOneValueForEachPrompt) {
+  const GenerationRequest request = AcceptedNativeRequest(
+      R"("text": ["a", "b"], "sampling_params": [{"max_new_tokens": 5}, {"max_new_tokens": 5}],
+         "return_logprob": [true, true], "top_logprobs_num": [2, 2], "logprob_start_len": [-1, -1])");
+  EXPECT_EQ(request.sampling.max_tokens, 5);
+  EXPECT_EQ(request.sampling.logprobs, 2);
+  for (const char* list :
+       {R"([{"max_new_tokens": 5}, {"max_new_tokens": 6}])", R"([{}])", "[]", "[{}, {}, {}]"})
+    EXPECT_EQ(RefusedParamNativeRequest(std::string(R"("text": ["a", "b"], "sampling_params": )") + list),
+              "sampling_params")
+        << list;
+  EXPECT_EQ(RefusedParamNativeRequest(R"("text": ["a", "b"], "sampling_params": [1, 1])"), "sampling_params");
+  EXPECT_EQ(RefusedParamNativeRequest(R"("text": ["a", "b"], "return_logprob": [true, false])"),
+            "return_logprob");
+}
+
 TEST(NativeRequestTest, RefusalsNameTheParameter) {
   EXPECT_EQ(RefusedParamNativeRequest(""), "text");
   EXPECT_EQ(RefusedParamNativeRequest(R"("text": "a", "input_ids": [1])"), "text");
   EXPECT_EQ(RefusedParamNativeRequest(R"("text": 1)"), "text");
   EXPECT_EQ(RefusedParamNativeRequest(R"("input_ids": [1.5])"), "input_ids");
   EXPECT_EQ(RefusedParamNativeRequest(R"("text": "a", "sampling_params": [])"), "sampling_params");
-  EXPECT_EQ(RefusedParamNativeRequest(R"("text": "a", "sampling_params": {"max_new_tokens": 0})"),
+  EXPECT_EQ(RefusedParamNativeRequest(R"("text": "a", "sampling_params": {"max_new_tokens": -1})"),
             "sampling_params.max_new_tokens");
   EXPECT_EQ(RefusedParamNativeRequest(R"("text": "a", "image_data": "x")"), "image_data");
   EXPECT_EQ(RefusedParamNativeRequest(R"("text": "a", "return_logprob": 1)"), "return_logprob");

@@ -96,7 +96,7 @@ TEST(OpenAiRequestTest, EveryFieldIsRead) {
   EXPECT_EQ(request.sampling.top_p, 0.5);
   EXPECT_EQ(request.sampling.top_k, 7);
   EXPECT_EQ(request.sampling.min_p, 0.25);
-  EXPECT_EQ(request.sampling.seed, UINT64_MAX);
+  EXPECT_EQ(request.sampling.seed, std::nullopt) << "-1 asks for none";
   EXPECT_EQ(request.sampling.max_tokens, 5);
   EXPECT_EQ(request.stop, std::vector<std::string>{"\n"});
   EXPECT_EQ(request.sampling.stop_token_ids, (std::vector<TokenId>{0, 2147483647}));
@@ -320,6 +320,23 @@ TEST(OpenAiRequestTest, EffortSwitchesThinkingByTheTemplatesNames) {
   EXPECT_TRUE(kwargs("").is_null());
   EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("reasoning_effort": "lots")", true)),
             "reasoning_effort");
+}
+
+TEST(OpenAiRequestTest, ReasoningIsSeparateUnlessAskedOtherwise) {
+  const auto read = [](const char* fields) {
+    return AcceptedOpenaiRequest(ParseOpenaiRequest(fields, true));
+  };
+  for (const char* apart : {"", R"("separate_reasoning": true)", R"("reasoning_format": "auto")",
+                            R"("reasoning_format": "deepseek")", R"("reasoning_format": null)"}) {
+    EXPECT_TRUE(read(apart).separate_reasoning && read(apart).include_reasoning) << apart;
+  }
+  for (const char* within : {R"("separate_reasoning": false)", R"("reasoning_format": "none")"}) {
+    EXPECT_FALSE(read(within).separate_reasoning) << within;
+    EXPECT_TRUE(read(within).include_reasoning) << "nothing is lost";
+  }
+  EXPECT_FALSE(read(R"("include_reasoning": false)").include_reasoning);
+  EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("reasoning_format": "deepseek-legacy")", true)),
+            "reasoning_format");
 }
 
 TEST(OpenAiRequestTest, StructuredOutputIsAskedForInEveryDialect) {

@@ -121,6 +121,58 @@ TEST_F(PreparationTest, PromptsThatAreTooLongMayBeTruncated) {
             (std::vector<TokenId>{'i', ';'}));
 }
 
+// Whoever writes a whole prompt writes the model's control tokens, too.
+TEST_F(PreparationTest, TextsMaySpellControlTokens) {
+  EXPECT_EQ(Good(R"({"prompt": "a<end>b"})").prompts[0], (std::vector<TokenId>{'a', kEnd, 'b'}));
+  EXPECT_EQ(Good(R"({"text": "<end>"})", ReadNativeRequest).prompts[0], (std::vector<TokenId>{kEnd}));
+  const std::vector<TokenId> said =
+      Good(R"({"messages": [{"role": "user", "content": "<end>"}]})", ReadChatRequest).prompts[0];
+  EXPECT_THAT(said, ::testing::Not(::testing::Contains(kEnd))) << "a message's content never becomes one";
+}
+
+TEST_F(PreparationTest, TextsBeginAsTheModelsTextsDo) {
+  const ByteTokenizer begins({"!<end>", "!<bos>"}, {}, "<bos>");
+  const TokenId bos = *begins.SpecialId("<bos>");
+  const auto tokens = [&](const std::string& body) {
+    auto json = nlohmann::ordered_json::parse(body);
+    JsonFields in(json);
+    GenerationRequest request;
+    ReadPrompts(in, "prompt", request);
+    ApiDeps used{.engine = deps.engine,
+                 .tokenizer = begins,
+                 .chat_template = deps.chat_template,
+                 .metrics = deps.metrics,
+                 .model_names = deps.model_names,
+                 .fingerprint = "",
+                 .model_path = "",
+                 .max_model_len = 100,
+                 .defaults = {},
+                 .eos_token_ids = deps.eos_token_ids,
+                 .output_format = {},
+                 .grammars = deps.grammars,
+                 .locked = {},
+                 .health = nullptr,
+                 .live = nullptr,
+                 .expert_stats = nullptr,
+                 .server_info = {}};
+    return std::get<std::vector<std::vector<TokenId>>>(TokenisePrompts(request, used))[0];
+  };
+  EXPECT_EQ(tokens(R"({"prompt": "a"})"), (std::vector<TokenId>{bos, 'a'}));
+  EXPECT_EQ(tokens(R"({"prompt": "<bos>a"})"), (std::vector<TokenId>{bos, 'a'})) << "once";
+  EXPECT_EQ(tokens(R"({"prompt": "a", "add_special_tokens": false})"), (std::vector<TokenId>{'a'}));
+  EXPECT_EQ(tokens(R"({"prompt": [97]})"), (std::vector<TokenId>{'a'})) << "ids are taken as they are";
+}
+
+TEST_F(PreparationTest, AnAnswerCannotBeAtLeastLongerThanAtMost) {
+  const net::ApiError error = Refused(R"({"prompt": "a", "max_tokens": 3, "min_tokens": 4})");
+  EXPECT_EQ(error.param, "min_tokens");
+  EXPECT_EQ(error.message, "'min_tokens': expected at most max_tokens, which is 3, found 4");
+  EXPECT_EQ(Good(R"({"prompt": "a", "max_tokens": 3, "min_tokens": 3})").request.sampling.min_tokens, 3);
+  EXPECT_EQ(Good(R"({"messages": [{"role": "user", "content": "a"}], "min_tokens": 50})", ReadChatRequest)
+                .request.sampling.min_tokens,
+            50);
+}
+
 TEST_F(PreparationTest, BoundsAreConstraints) {
   EXPECT_NE(Good(R"({"prompt": "a", "bad_words": ["x"]})").constraints[0], nullptr);
   EXPECT_EQ(Refused(R"({"prompt": "a", "thinking_token_budget": 5})").param, "thinking_token_budget");

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "coordinator/serving/api/openai_request.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -57,6 +58,29 @@ TEST(RefusedFieldsTest, TheRefusalSaysWhatToDo) {
   EXPECT_EQ(FindRefusedField({{"length_penalty", 2}})->message,
             "'length_penalty': expected no value or 1, found 2: this server draws tokens one by one; ask for "
             "several answers with n or best_of");
+}
+
+// What another API calls by another name is no field that nobody defines.
+TEST(RefusedFieldsTest, OtherApisNamesAreNotDropped) {
+  const auto param = [](const char* fields, bool chat) -> std::string {
+    const ordered_json body = ordered_json::parse(
+        std::string(chat ? R"({"messages": [{"role": "user", "content": "a"}], )" : R"({"prompt": "a", )") +
+        fields + "}");
+    const auto read = chat ? ReadChatRequest(body, {}) : ReadTextRequest(body, {});
+    const auto* error = std::get_if<net::ApiError>(&read);
+    return error == nullptr ? "(accepted)" : error->param.value_or("(none)");
+  };
+  EXPECT_EQ(param(R"("max_output_tokens": 5)", true), "max_output_tokens");
+  EXPECT_EQ(param(R"("max_completion_tokens": 5)", false), "max_completion_tokens");
+  EXPECT_EQ(param(R"("max_completion_tokens": 5, "max_tokens": 5)", false), "(accepted)");
+  EXPECT_EQ(param(R"("stop_sequences": ["a"])", true), "stop_sequences");
+  for (const bool chat : {false, true}) {
+    EXPECT_EQ(param(R"("sampling_params": {"temperature": 0})", chat), "sampling_params");
+    EXPECT_EQ(param(R"("sampling_params": {})", chat), "(accepted)");
+    EXPECT_EQ(param(R"("best_of": 2, "stream": true)", chat), "best_of");
+  }
+  EXPECT_EQ(param(R"("parse_tool_calls": false)", true), "parse_tool_calls");
+  EXPECT_EQ(param(R"("add_special_tokens": true)", true), "add_special_tokens");
 }
 
 }  // namespace

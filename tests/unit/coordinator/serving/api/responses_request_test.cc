@@ -124,6 +124,7 @@ TEST(ResponsesRequestTest, FieldsOfTheirOwnNames) {
          "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}})",
       fields));
   EXPECT_EQ(request.sampling.max_tokens, 7);
+  EXPECT_TRUE(request.truncation.messages);
   EXPECT_EQ(request.best_of, 1);
   EXPECT_TRUE(request.stream);
   EXPECT_FALSE(fields.store);

@@ -78,10 +78,29 @@ std::optional<uint64_t> SeedOf(const char* seed) {
 TEST(SamplingFieldsTest, SeedsHaveAll64Bits) {
   EXPECT_EQ(SeedOf("9223372036854775807"), uint64_t{INT64_MAX});
   EXPECT_EQ(SeedOf("-9223372036854775808"), uint64_t{1} << 63);
-  EXPECT_EQ(SeedOf("-1"), UINT64_MAX);
+  EXPECT_EQ(SeedOf("-2"), UINT64_MAX - 1);
+  EXPECT_EQ(SeedOf("9223372036854776000"), uint64_t{INT64_MAX}) << "as JavaScript writes the end";
+  EXPECT_EQ(SeedOf("-9223372036854776000"), uint64_t{1} << 63);
   EXPECT_EQ(SeedOf("4.0"), 4u);
-  for (const char* wrong : {"9223372036854775808", "-9223372036854775809", "0.5", "1e30", "\"1\"", "true"})
+  for (const char* wrong : {"9223372036854780000", "-9223372036854780000", "0.5", "1e30", "\"1\"", "true"})
     EXPECT_EQ(SeedOf(wrong), std::nullopt) << wrong;
+}
+
+// vLLM's and llama.cpp's clients send it for none; a fixed one would give the same answer for ever.
+TEST(SamplingFieldsTest, ASeedOfMinusOneIsNone) {
+  const ordered_json fields = {{"seed", -1}};
+  JsonFields in(fields);
+  GenerationRequest request;
+  ReadSampling(in, request);
+  EXPECT_FALSE(in.error().has_value());
+  EXPECT_EQ(request.sampling.seed, std::nullopt);
+}
+
+TEST(SamplingFieldsTest, TheModelsDefaultsHold) {
+  GenerationRequest request;
+  SetSamplingDefaults({.temperature = 0.7, .repetition_penalty = 1.05}, request);
+  EXPECT_EQ(request.sampling.temperature, 0.7);
+  EXPECT_EQ(request.sampling.repetition_penalty, 1.05);
 }
 
 }  // namespace

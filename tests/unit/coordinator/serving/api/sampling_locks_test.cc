@@ -67,6 +67,18 @@ TEST(SamplingLocksTest, EachModeMayHaveItsOwn) {
   for (const char* request : {kThinks, kInstant, kText}) EXPECT_EQ(Held(locks, request, "top_p"), 0.95);
 }
 
+TEST(SamplingLocksTest, AConversationThatSaysNothingIsInTheModeOfItsDialect) {
+  const SamplingLocks locks = *ParseSamplingLocks({"thinking:temperature=1.0", "instant:temperature=0.6"});
+  const auto held = [&](const char* request, UnaskedThinking unasked) {
+    ordered_json body = ordered_json::parse(request);
+    EXPECT_FALSE(ApplySamplingLocks(locks, {}, body, unasked).has_value());
+    return body["temperature"];
+  };
+  EXPECT_EQ(held(R"({"messages": []})", UnaskedThinking::kAsTrained), 1.0);
+  EXPECT_EQ(held(R"({"messages": []})", UnaskedThinking::kOff), 0.6);
+  EXPECT_EQ(held(R"({"messages": [], "thinking": {"type": "adaptive"}})", UnaskedThinking::kOff), 1.0);
+}
+
 TEST(SamplingLocksTest, AModesLockIsForItInsteadOfTheOther) {
   const std::vector<std::string> locks = {"instant:temperature=0.6", "temperature=1.0"};
   EXPECT_EQ(Held(locks, kThinks, "temperature"), 1.0);
@@ -80,8 +92,9 @@ TEST(SamplingLocksTest, NoSpellingAndNoPlaceGetsRound) {
   const std::vector<std::string> locks = {"temperature=0.5..1"};
   EXPECT_THAT(Held(locks, R"("temperature": 2, "sampling_params": {})", ""), HasSubstr("found 2"));
   EXPECT_THAT(Held(locks, R"("sampling_params": {"temperature": 2})", ""), HasSubstr("found 2"));
-  EXPECT_EQ(Held({"temperature=0.5"}, R"("sampling_params": {})", "sampling_params"),
-            ordered_json({{"temperature", 0.5}}));
+  EXPECT_THAT(Held(locks, R"("sampling_params": [{}, {"temperature": 2}])", ""), HasSubstr("found 2"));
+  for (const char* params : {R"("sampling_params": {})", R"("sampling_params": [{}, {}])"})
+    EXPECT_EQ(Held({"temperature=0.5"}, params, "temperature"), 0.5) << "nothing within is read later";
 }
 
 TEST(SamplingLocksTest, WrongTextsAreToldAnExample) {

@@ -26,6 +26,9 @@ TEST_F(StateRoutesTest, TheModelIsListedByItsName) {
   EXPECT_EQ(AskJson("GET", "/v1/models")["data"][0], AskJson("GET", "/v1/models/nano"));
   EXPECT_EQ(AskJson("GET", "/v1/models")["data"][1], AskJson("GET", "/v1/models/nano-2"));
   EXPECT_EQ(AskJson("GET", "/v1/models/nano-2")["id"], "nano-2");
+  deps_.model_names = {"organisation/model"};
+  EXPECT_EQ(AskJson("GET", "/v1/models/organisation/model")["id"], "organisation/model");
+  deps_.model_names = {"nano", "nano-2"};
   const net::HttpReply other = Ask("GET", "/v1/models/kimi");
   EXPECT_EQ(other.status, 404);
   EXPECT_THAT(other.body, HasSubstr("no such model: kimi; this server has nano, nano-2"));

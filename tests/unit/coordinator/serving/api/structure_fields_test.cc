@@ -34,6 +34,8 @@ TEST(StructureFieldsTest, EveryDialectsNames) {
           {R"({"structured_outputs": {"regex": "a+", "json": null, "json_object": false}})", Kind::kRegex,
            "a+"},
           {R"({"structured_outputs": {"grammar": "root ::= x"}})", Kind::kEbnf, "root ::= x"},
+          {R"({"structured_outputs": {"regex": "c", "disable_any_whitespace": true, "_backend": "x"}})",
+           Kind::kRegex, "c"},
           {R"({"guided_json": {"a": 1}})", Kind::kJsonSchema, R"({"a":1})"},
           {R"({"guided_regex": "b"})", Kind::kRegex, "b"},
           {R"({"guided_choice": ["c"]})", Kind::kChoice, R"(["c"])"},
@@ -62,7 +64,7 @@ TEST(StructureFieldsTest, EveryDialectsNames) {
 TEST(StructureFieldsTest, NothingIsAskedFor) {
   for (const char* json :
        {"{}", R"({"response_format": {"type": "text"}})", R"({"response_format": null, "regex": null})",
-        R"({"structured_outputs": {"json_object": false}})", R"({"structured_outputs": {}})",
+        R"({"structured_outputs": {"json_object": false}})", R"({"structured_outputs": null})",
         R"({"grammar": ""})"}) {
     const Read read(json);
     EXPECT_EQ(read.error, "") << json;
@@ -91,6 +93,15 @@ TEST(StructureFieldsTest, WrongValuesAreToldWhatWasFound) {
             "'response_format.name': expected 1 to 64 letters, digits, underscores and dashes, found "
             "\"a.b\""},
            {R"({"structured_outputs": []})", "'structured_outputs': expected an object, found []"},
+           {R"({"structured_outputs": {}})",
+            "'structured_outputs': expected one of json, json_object, regex, choice, grammar and "
+            "structural_tag, found {}"},
+           {R"({"structured_outputs": {"regex": null, "disable_fallback": true}})",
+            "'structured_outputs': expected one of json"},
+           {R"({"structured_outputs": {"regexp": "a"}})",
+            "'structured_outputs.regexp': expected one of json, json_object, regex, choice, grammar and "
+            "structural_tag, found another name"},
+           {R"({"structured_outputs": {"regex": "a", "jsn": {}}})", "'structured_outputs.jsn'"},
            {R"({"guided_json": 5})", "'guided_json': expected a JSON Schema, found 5"},
            {R"({"guided_choice": "a"})", "'guided_choice': expected a list of strings, found \"a\""},
            {R"({"response_format": {"type": "json_object", "schema": 5}})",

@@ -51,6 +51,9 @@ TEST(ThinkingFieldsTest, AnEffortIsOneWhereThereIsNoSwitch) {
             ordered_json({{"thinking", true}, {"enable_thinking", true}, {"reasoning_effort", "low"}}));
   EXPECT_EQ(Kwargs(R"({"reasoning_effort": "high", "thinking": {"type": "disabled"}})"),
             ordered_json({{"thinking", false}, {"enable_thinking", false}, {"reasoning_effort", "high"}}));
+  EXPECT_EQ(Kwargs(R"({"output_config": {"effort": "low"}})"), ordered_json({{"reasoning_effort", "low"}}))
+      << "Anthropic's switches nothing";
+  EXPECT_EQ(Kwargs(R"({"output_config": {"effort": "lots"}})"), "output_config.effort");
   EXPECT_TRUE(ThinkingIsOff({{"reasoning_effort", "none"}}));
 }
 
@@ -60,6 +63,43 @@ TEST(ThinkingFieldsTest, TheTemplatesOwnVariablesStay) {
   EXPECT_TRUE(ThinkingIsOff(ordered_json::parse(R"({"chat_template_kwargs": {"enable_thinking": false}})")));
   EXPECT_EQ(Kwargs(R"({"chat_template_kwargs": {"thinking": false}, "enable_thinking": false})"),
             ordered_json({{"thinking", false}}));
+}
+
+TEST(ThinkingFieldsTest, VariablesCannotReplaceWhatTheRequestGivesTheTemplate) {
+  for (const char* name : {"messages", "tools", "documents", "add_generation_prompt",
+                           "continue_final_message", "chat_template", "tokenize"}) {
+    const ordered_json body = {{"chat_template_kwargs", {{name, ordered_json::array()}}}};
+    EXPECT_EQ(Kwargs(body.dump().c_str()), std::string("chat_template_kwargs.") + name);
+  }
+}
+
+// Anthropic's API does not think unless it is told to.
+TEST(ThinkingFieldsTest, WhereNoThinkingIsTheDefaultItIsSwitchedOnByName) {
+  const auto read = [](const char* json) {
+    const ordered_json body = ordered_json::parse(json);
+    JsonFields in(body);
+    GenerationRequest request;
+    request.conversation.emplace();
+    ReadThinking(in, request, UnaskedThinking::kOff);
+    EXPECT_FALSE(in.error().has_value()) << json;
+    return request;
+  };
+  for (const char* off : {"{}", R"({"thinking": {"type": "disabled"}})", R"({"reasoning_effort": "none"})"}) {
+    const GenerationRequest request = read(off);
+    EXPECT_EQ(request.conversation->template_kwargs["thinking"], false) << off;
+    EXPECT_EQ(request.conversation->template_kwargs["enable_thinking"], false) << off;
+    EXPECT_TRUE(ThinkingIsOff(ordered_json::parse(off), UnaskedThinking::kOff));
+  }
+  EXPECT_FALSE(read("{}").include_reasoning) << "of a model that cannot do without";
+  EXPECT_FALSE(read(R"({"thinking": {"type": "disabled"}})").include_reasoning);
+  for (const char* on :
+       {R"({"thinking": {"type": "enabled", "budget_tokens": 9}})", R"({"thinking": {"type": "adaptive"}})",
+        R"({"enable_thinking": true})", R"({"reasoning_effort": "low"})",
+        R"({"chat_template_kwargs": {"thinking": true}})"}) {
+    EXPECT_TRUE(read(on).include_reasoning) << on;
+    EXPECT_FALSE(ThinkingIsOff(ordered_json::parse(on), UnaskedThinking::kOff)) << on;
+  }
+  EXPECT_TRUE(read(R"({"thinking": {"type": "adaptive"}})").conversation->template_kwargs.is_null());
 }
 
 TEST(ThinkingFieldsTest, SwitchesThatContradictEachOtherAreRefused) {

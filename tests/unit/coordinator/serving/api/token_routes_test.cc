@@ -22,7 +22,7 @@ TEST_F(TokenRoutesTest, ATextIsItsTokensAndTheyAreTheText) {
     EXPECT_EQ(tokens, (ordered_json{{"count", 2}, {"max_model_len", 1000}, {"tokens", {'h', 'i'}}}));
     const ordered_json text =
         AskJson("POST", version + "/detokenize", ordered_json{{"tokens", tokens["tokens"]}}.dump());
-    EXPECT_EQ(text, (ordered_json{{"prompt", "hi"}, {"text", "hi"}}));
+    EXPECT_EQ(text, (ordered_json{{"prompt", "hi"}, {"text", "hi"}, {"content", "hi"}}));
     EXPECT_FALSE(Found("POST", version + "/tokenize").counted);
   }
 }
@@ -45,6 +45,23 @@ TEST_F(TokenRoutesTest, ATemplateIsAppliedWithoutAModel) {
   deps_.chat_template = nullptr;
   EXPECT_THAT(Ask("POST", "/apply-template", R"({"messages": [{"role": "user", "content": "x"}]})").body,
               HasSubstr("no chat template"));
+}
+
+// Clients count in order to shorten.
+TEST_F(TokenRoutesTest, MoreThanTheContextIsCounted) {
+  const std::string body = R"({"content": ")" + std::string(3'000, 'x') + "\"}";
+  EXPECT_EQ(AskJson("POST", "/tokenize", body)["count"], 3'000);
+}
+
+TEST_F(TokenRoutesTest, WhatTheAnswerWouldNotObeyIsRefused) {
+  const std::string messages = R"("messages": [{"role": "user", "content": "x"}])";
+  for (const std::string path : {"/tokenize", "/apply-template"}) {
+    EXPECT_THAT(Ask("POST", path, "{" + messages + R"(, "documents": [{"text": "d"}]})").body,
+                HasSubstr("'documents'"));
+    EXPECT_THAT(Ask("POST", path, "{" + messages + R"(, "chat_template": "x"})").body,
+                HasSubstr("'chat_template'"));
+    EXPECT_EQ(Ask("POST", path, "{" + messages + R"(, "model": "other"})").status, 404);
+  }
 }
 
 TEST_F(TokenRoutesTest, WhatIsNoTokenIsRefused) {

@@ -82,6 +82,9 @@ TEST(ToolHistoryTest, IdsBecomeCanonical) {
   EXPECT_EQ(IdsOf(messages), expected);
   RewriteCallIds(messages);
   EXPECT_EQ(IdsOf(messages), expected) << "canonical ids stay";
+  RewriteCallIds(messages, 5);
+  EXPECT_EQ(IdsOf(messages).substr(0, 39), "[functions.get.weather:5][functions.b:6")
+      << "calls before were left out";
 }
 
 TEST(ToolHistoryTest, ResultsWithoutAKnownIdAnswerTheFirstOpenCall) {

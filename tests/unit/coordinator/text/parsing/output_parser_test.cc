@@ -44,6 +44,31 @@ TEST_F(OutputParserTest, TextGoesOutAsItComes) {
       << "half a one before a mark";
 }
 
+TEST_F(OutputParserTest, ReasoningThatIsNotSeparateIsContentAsItWasSaid) {
+  const auto said = [this](const std::string& text, OutputParserOptions options) {
+    options.separate_reasoning = false;
+    std::string whole;
+    for (const std::string& delta : Deltas(text, std::move(options))) whole += delta;
+    return whole;
+  };
+  OutputParser parser(tokenizer_, format_, {.calls = true, .separate_reasoning = false});
+  std::vector<AnswerDelta> deltas;
+  ParsedAnswer answer;
+  for (const TokenId token :
+       tokenizer_.Encode("<think> a </think>\nb<|tool_calls_section_begin|><|tool_call_begin|>"
+                         "functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>",
+                         Specials::kParse))
+    parser.Push(token, deltas);
+  parser.Finish(deltas);
+  for (const AnswerDelta& delta : deltas) answer.Add(delta);
+  EXPECT_EQ(answer.content, "<think> a </think>\nb");
+  EXPECT_EQ(answer.reasoning, "");
+  ASSERT_EQ(answer.calls.size(), 1u);
+  EXPECT_EQ(answer.calls[0].name, "f");
+  EXPECT_EQ(said("a</think>b", {.prompt_mark = Mark::kThinkBegin}), "c:ac:</think>c:b")
+      << "the prompt has opened it";
+}
+
 // The tokens of the content say the content.
 TEST_F(OutputParserTest, EveryTokenIsOfOnePart) {
   const auto parts = [&](const std::string& text, OutputParserOptions options) {

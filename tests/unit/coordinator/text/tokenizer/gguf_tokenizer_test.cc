@@ -171,6 +171,14 @@ TEST(GgufTokenizerTest, RolesByTheirIds) {
               ::testing::ElementsAre(std::pair<std::string, std::string>{"eos_token", "<|im_end|>"}));
 }
 
+TEST(GgufTokenizerTest, TextsBeginWithATokenWhereTheFileSaysSo) {
+  GgufWriter writer = FromHuggingFace("qwen3", "qwen2");
+  writer.Set("tokenizer.ggml.bos_token_id", 600u);
+  EXPECT_EQ((*Made(writer))->FirstToken(), std::nullopt);
+  writer.Set("tokenizer.ggml.add_bos_token", true);
+  EXPECT_EQ((*Made(writer))->FirstToken(), 600);
+}
+
 TEST(GgufTokenizerTest, AModelsFileIsLoadedByItsPath) {
   const TemporaryFolder folder;
   FromTiktoken().Write(folder.path() / "m.gguf");

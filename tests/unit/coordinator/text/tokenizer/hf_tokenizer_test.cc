@@ -48,6 +48,18 @@ TEST_F(HfTokenizerTest, TheUnchangedFileLoads) {
   EXPECT_EQ(LoadChanged([](json&) {}), "OK");
 }
 
+TEST_F(HfTokenizerTest, TextsBeginWithATokenWhereTheConfigurationSaysSo) {
+  std::ofstream(dir_ / "tokenizer.json") << good_;
+  const auto first = [this](const char* config) {
+    std::ofstream(dir_ / "tokenizer_config.json") << config;
+    return (*LoadHfTokenizer(dir_))->FirstToken();
+  };
+  EXPECT_EQ(first(R"({"bos_token": "<|im_end|>"})"), std::nullopt);
+  EXPECT_NE(first(R"({"bos_token": "<|im_end|>", "add_bos_token": true})"), std::nullopt);
+  EXPECT_EQ(first(R"({"add_bos_token": true})"), std::nullopt) << "there is none";
+  std::filesystem::remove(dir_ / "tokenizer_config.json");
+}
+
 // nlohmann's typed accessors throw on these; they must come back as errors that name the field.
 TEST_F(HfTokenizerTest, FieldsOfAnotherTypeAreErrors) {
   EXPECT_THAT(LoadWith("/model/type", 5), HasSubstr("model.type"));

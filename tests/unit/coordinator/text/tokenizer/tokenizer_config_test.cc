@@ -23,6 +23,15 @@ TEST(TokenizerConfigTest, RolesAreTextOrObjectsWithContent) {
   EXPECT_TRUE(config->added_tokens.empty());
 }
 
+TEST(TokenizerConfigTest, TextsBeginWithAToken) {
+  const auto adds = [](const char* text) { return ParseTokenizerConfig(text, "f"); };
+  EXPECT_TRUE(adds(R"({"add_bos_token": true})")->add_bos_token);
+  for (const char* no : {"{}", R"({"add_bos_token": false})", R"({"add_bos_token": null})"})
+    EXPECT_FALSE(adds(no)->add_bos_token) << no;
+  EXPECT_THAT(std::string(adds(R"({"add_bos_token": 1})").status().message()),
+              HasSubstr("f: add_bos_token: expected true or false"));
+}
+
 TEST(TokenizerConfigTest, AddedTokensHaveIdsAndFlags) {
   const auto config = ParseTokenizerConfig(
       R"({"added_tokens_decoder": {"7": {"content": "<a>", "special": true}, "8": {"content": "<b>", "special": false}, "9": {"content": "<c>"}}})",
