@@ -100,16 +100,22 @@ def kinds(objects):
     return sorted({o["kind"] for o in objects})
 
 
-def pod_specs(objects):
-    """(object, pod's spec) of everything that makes pods."""
+def pods(objects):
+    """(object, pod) of everything that makes pods."""
     for o in objects:
         if o["kind"] == "Pod":
-            yield o, o["spec"]
+            yield o, o
         elif o["kind"] in ("StatefulSet", "Job", "Deployment", "DaemonSet"):
-            yield o, o["spec"]["template"]["spec"]
+            yield o, o["spec"]["template"]
         elif o["kind"] == "LeaderWorkerSet":
             for template in ("leaderTemplate", "workerTemplate"):
-                yield o, o["spec"]["leaderWorkerTemplate"][template]["spec"]
+                yield o, o["spec"]["leaderWorkerTemplate"][template]
+
+
+def pod_specs(objects):
+    """(object, pod's spec) of everything that makes pods."""
+    for o, pod in pods(objects):
+        yield o, pod["spec"]
 
 
 def container(workload, name):

@@ -121,7 +121,7 @@ for values in helm/numoe/values-*.yaml; do "$HELM" lint --strict --quiet helm/nu
 echo "== manifests are what the chart renders"
 deploy/manifests/render.sh --check
 echo "== templates, refusals, scripts, handbook, daemons"
-(cd tests/helm && "$python" ../support/skips.py test_chart test_observability test_package test_image test_manifests test_values test_remote test_gpus test_router test_gateway test_refusals test_scripts test_handbook test_daemons)
+(cd tests/helm && "$python" ../support/skips.py test_chart test_names test_observability test_package test_image test_manifests test_values test_remote test_gpus test_router test_gateway test_refusals test_scripts test_handbook test_daemons)
 
 echo "== schemas"
 if go_install KUBECTL_VALIDATE kubectl-validate "sigs.k8s.io/kubectl-validate@$VALIDATE_VERSION"; then

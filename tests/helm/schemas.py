@@ -117,7 +117,12 @@ def write(folder):
         files.append(os.path.join(folder, f"{name.replace(' ', '-')}.yaml"))
         with open(files[-1], "w", encoding="utf-8") as f:
             yaml.safe_dump_all(native, f)
-    return files, others, count
+    # As the text that Helm prints: a reader of ours would quote what was not quoted.
+    files.append(os.path.join(folder, "a-release-called-on.yaml"))
+    text = chart.template("values-cpu-only.yaml", release="on", namespace="null", extra=())
+    with open(files[-1], "w", encoding="utf-8") as f:
+        f.write(text)
+    return files, others, count + len(re.findall("^kind:", text, re.MULTILINE))
 
 
 def main():

@@ -535,6 +535,9 @@ class Around(unittest.TestCase):
         notes = self.notes(values=["values-nano.yaml", {"replicas": 2, "podAntiAffinity": "none", "autoscaling": {"enabled": True}, "networkPolicy": {"apiFrom": [{"podSelector": {}}]}}])
         for part in ("without them nothing is scaled", "must be in one of them", "kubectl -n llm delete pod numoe-0"):
             self.assertIn(part, notes)
+        notes = self.notes(values=["values-nano.yaml", {"metrics": {"rules": {"enabled": True}}, "apiKeys": {"secretName": "keys"}}])
+        for part in ("NumoeAbsent would fire for ever", 'curl -H "Authorization: Bearer $KEY" http://localhost:8080/v1/chat/completions'):
+            self.assertIn(part, notes)
         notes = self.notes(values=["values-k2.5-2gpu.yaml"])
         for part in ("2 coordinators are behind the router", "logs -f numoe-0 -c coordinator\n", "logs -f numoe-0 -c coordinator-1\n"):
             self.assertIn(part, notes)

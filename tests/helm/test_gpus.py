@@ -107,6 +107,15 @@ class Gpus(unittest.TestCase):
             self.assertEqual([e["port"] for e in endpoints], ports)
             self.assertEqual({e["scheme"] for e in endpoints}, {"https"})
 
+    def test_each_of_a_pool_is_scraped_and_counted(self):
+        """A pool has no router, and the Service with an address has the first coordinator of each pod alone."""
+        pool = {"router": {"enabled": False}, "inferencePool": {"enabled": True}, "autoscaling": {"enabled": True}, "persistence": {"accessModes": ["ReadWriteMany"]}}
+        objects = chart.render(chart.merged(THREE, {"coordinator": {"gpu": {"count": 2}}}), MONITORED, pool)
+        monitor = chart.find(objects, "ServiceMonitor")
+        self.assertEqual(len(monitor["spec"]["endpoints"]), 2)
+        self.assertEqual(monitor["spec"]["selector"]["matchExpressions"], [{"key": "numoe/headless", "operator": "Exists"}])
+        self.assertIn('service="numoe-hosts"', str(chart.find(objects, "ScaledObject")))
+
     def test_what_they_write_is_their_own(self):
         values = chart.merged(THREE, {"coordinator": {"flags": {"expert-heat-file": "/tmp/heat", "max-total-tokens": 50000000}}})
         coordinators = [chart.flags(c) for c in chart.coordinators(hosts_of(values))]

@@ -29,6 +29,13 @@ CASES = [
     ("a way out of the node's folder", PLAIN, {"persistence": {"mode": "hostPath", "hostPath": "/data/.."}}, ["persistence.hostPath is \"/data/..\""]),
     ("a path with a line's end", PLAIN, {"model": {"directory": "a\nb"}}, ["model.directory is", "spaces"]),
     ("no names", PLAIN, {"dnsPolicy": "None"}, ["dnsPolicy is None", "give dnsConfig.nameservers"]),
+    ("a claim that is not used", PLAIN, {"persistence": {"existingClaim": "c"}}, ["persistence.existingClaim is c", "persistence.mode is create", "existing"]),
+    ("a node's folder that is not used", PLAIN, {"persistence": {"hostPath": "/c"}}, ["persistence.hostPath is /c", "persistence.mode is create"]),
+    ("a volume that is too small", PLAIN, {"persistence": {"size": "9Gi"}}, ["persistence.size is 9Gi", "model.sizeGiB", "leave it empty"]),
+    ("a volume without a unit", PLAIN, {"persistence": {"size": "700"}}, ["persistence.size is 700", "less than the 10 GiB"]),
+    ("a certificate without TLS", PLAIN, {"tls": {"secretName": "c"}}, ["tls.enabled is false", "plain HTTP"]),
+    ("workers' certificates without TLS", PLAIN, {"mtls": {"workerSecretName": "c"}}, ["mtls.workerSecretName", "mtls.enabled is false"]),
+    ("GPUs beside the count", PLAIN, {"coordinator": {"resources": {"limits": {"nvidia.com/gpu": 2}}}}, ["coordinator.resources.limits has nvidia.com/gpu", "set coordinator.gpu.count to 2"]),
     ("no address", PLAIN, {"listenHost": "1.2.3.4.5.6"}, ["listenHost is \"1.2.3.4.5.6\"", "an IP address"]),
     ("a name to listen at", PLAIN, {"listenHost": "localhost"}, ["listenHost is \"localhost\""]),
     ("a label of the selectors", PLAIN, {"labels": {"app.kubernetes.io/component": "x"}}, ["labels has app.kubernetes.io/component", "a key of yours"]),
@@ -159,6 +166,8 @@ CASES = [
     ("a pool with TLS", PLAIN, {"inferencePool": {"enabled": True}, "tls": {"enabled": True, "secretName": "s"}}, ["in plain text", "or use the router"]),
     ("a pool of too many ports", PLAIN, {"inferencePool": {"enabled": True}, "coordinator": {"gpu": {"count": 9}}}, ["9 coordinators", "at most 8 ports"]),
     ("a pool without a picker", PLAIN, {"inferencePool": {"enabled": True, "picker": {"enabled": False}}}, ["inferencePool.picker.serviceName is empty", "name the Service"]),
+    ("a picker's image of any version", PLAIN, {"inferencePool": {"enabled": True, "picker": {"image": {"tag": ""}}}},
+     ["inferencePool.picker.image has neither tag nor digest", "give one of them"]),
     ("ingress without host", PLAIN, {"ingress": {"enabled": True}}, ["ingress.host is empty"]),
 ]
 

@@ -165,7 +165,7 @@ class Router(unittest.TestCase):
                 self.assertEqual(sources(policy, 8080), of_router)
                 self.assertEqual(sources(chart.find(objects, "NetworkPolicy", "numoe"), 8080), of_hosts)
                 names, coordinators = policy["spec"]["egress"]
-                self.assertEqual({p["port"] for p in names["ports"]}, {53})
+                self.assertEqual({p["port"] for p in names["ports"]}, {53, 5353})
                 self.assertEqual(coordinators, {"ports": [{"port": 8080, "protocol": "TCP"}], "to": [{"podSelector": {"matchLabels": HOST}}]})
         self.assertNotIn("NetworkPolicy", chart.kinds(chart.render(TWO, {"networkPolicy": {"enabled": False}})))
 

@@ -8,9 +8,13 @@ import unittest
 
 import chart
 import test_refusals
+from test_gateway import POOL
 from test_router import HOST, ROUTER, TEST, TWO, sources
 
-PLAIN, DOWNLOAD = test_refusals.PLAIN, test_refusals.DOWNLOAD
+PLAIN, DOWNLOAD, REMOTE = test_refusals.PLAIN, test_refusals.DOWNLOAD, test_refusals.REMOTE
+# Two releases that have every pod of the chart.
+ALL_PODS = (chart.EVERYTHING, chart.merged(POOL, chart.merged(REMOTE, {"remoteWorkers": {"leaderWorkerSet": {"enabled": True}}})))
+KINDS_OF_PODS = {"host", "remote-worker", "router", "picker", "test", "download", "pack"}
 NANO = "values-nano.yaml"
 GPU = {"coordinator": {"gpu": {"count": 1}}}
 HOSTILE = "it's \"x\": {{ y }} # $(id) $$ é `z` \\"
@@ -42,6 +46,12 @@ def nested(path, value):
     for key in reversed(path):
         value = {key: value}
     return value
+
+
+def all_pods(*values):
+    """(component, pod's metadata, its spec) of every pod that the chart can make."""
+    return [(pod["metadata"]["labels"]["app.kubernetes.io/component"], pod["metadata"], pod["spec"])
+            for release in ALL_PODS for _, pod in chart.pods(chart.render(release, *values, extra=()))]
 
 
 def coordinator_of(*values):
@@ -114,9 +124,8 @@ class Surroundings(unittest.TestCase):
             self.assertEqual(claim["spec"].get("storageClassName"), rendered)
 
     def test_every_pod_is_where_its_programs_run(self):
-        for values in (NANO, chart.EVERYTHING):
-            for owner, spec in chart.pod_specs(chart.render(values, extra=())):
-                self.assertLessEqual(chart.PLATFORM.items(), spec["nodeSelector"].items(), owner["metadata"]["name"])
+        for component, _, spec in all_pods():
+            self.assertLessEqual(chart.PLATFORM.items(), spec["nodeSelector"].items(), component)
         self.assertEqual(pod_of(PLAIN, {"nodeSelector": {"kubernetes.io/arch": "arm64"}})["nodeSelector"]["kubernetes.io/arch"], "arm64")
 
     def test_gpu_nodes_that_are_marked(self):
@@ -141,9 +150,41 @@ class Surroundings(unittest.TestCase):
                 self.assertIn(setting, f.read())
 
     def test_names_and_schedulers_of_all_pods(self):
-        given = {"schedulerName": "topology", "dnsPolicy": "None", "dnsConfig": {"nameservers": ["10.0.0.10"]}, "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["mirror"]}]}
-        for owner, spec in chart.pod_specs(chart.render(chart.EVERYTHING, given, extra=())):
-            self.assertLessEqual(given.items(), spec.items(), owner["metadata"]["name"])
+        given = {"schedulerName": "topology", "priorityClassName": "high", "dnsPolicy": "None", "dnsConfig": {"nameservers": ["10.0.0.10"]},
+                 "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["mirror"]}]}
+        pods = all_pods(given, {"image": {"pullSecrets": [{"name": "own"}], "pullPolicy": "Always"}, "global": {"imagePullSecrets": ["all"], "imageRegistry": "mirror.io"},
+                                "podAnnotations": {"sidecar.istio.io/inject": "false"}})
+        self.assertEqual({component for component, _, _ in pods}, KINDS_OF_PODS)
+        for component, metadata, spec in pods:
+            self.assertLessEqual(given.items(), spec.items(), component)
+            self.assertEqual(spec["imagePullSecrets"], [{"name": "own"}, {"name": "all"}], component)
+            self.assertEqual(metadata.get("annotations", {}).get("sidecar.istio.io/inject"), "false", component)
+            for c in spec["containers"]:
+                self.assertEqual((c["image"].split("/")[0], c["imagePullPolicy"]), ("mirror.io", "Always"), component)
+
+    def test_every_pod_has_a_place(self):
+        """Each kind of pod has its nodeSelector, tolerations and affinity somewhere in the values: the Jobs' are the hosts'."""
+        def place(name):
+            return {"nodeSelector": {"pool": name}, "tolerations": [{"key": name, "operator": "Exists"}],
+                    "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {"matchFields": [
+                        {"key": "metadata.name", "operator": "In", "values": [name]}]}}]}}}
+        own = {"remote-worker": "remoteWorkers", "router": "router", "picker": "picker", "test": "tests"}
+        pods = all_pods(place("hosts"), {"remoteWorkers": place("remoteWorkers"), "router": place("router"), "inferencePool": {"picker": place("picker")}, "tests": place("tests")})
+        self.assertEqual({component for component, _, _ in pods}, KINDS_OF_PODS)
+        for component, _, spec in pods:
+            given = place(own.get(component, "hosts"))
+            self.assertEqual(spec["nodeSelector"], {**chart.PLATFORM, **given["nodeSelector"]}, component)
+            self.assertEqual(spec["affinity"]["nodeAffinity"], given["affinity"]["nodeAffinity"], component)
+            self.assertEqual(spec["tolerations"], (place("hosts")["tolerations"] if component == "test" else []) + given["tolerations"], component)
+
+    def test_the_test_goes_where_hosts_are_the_only_nodes(self):
+        """Nothing keeps it from nodes that are marked as the hosts' are, and it must not go there."""
+        for values in chart.VALUES:
+            objects = chart.render(values, {"nodeSelector": {"gpu": "x"}}, extra=())
+            hosts, test = chart.find(objects, "StatefulSet", "numoe")["spec"]["template"]["spec"], chart.find(objects, "Pod")["spec"]
+            self.assertEqual((test.get("tolerations"), test["nodeSelector"]), (hosts.get("tolerations"), chart.PLATFORM), values)
+        twice = [{"key": "a", "operator": "Exists"}]
+        self.assertEqual(chart.find(chart.render(PLAIN, {"tolerations": twice, "tests": {"tolerations": twice}}, extra=()), "Pod")["spec"]["tolerations"], twice)
 
     def test_volumes_and_containers_of_yours(self):
         volume, mount = {"name": "ca", "configMap": {"name": "ca"}}, {"name": "ca", "mountPath": "/etc/ca"}
@@ -198,12 +239,39 @@ class Policies(unittest.TestCase):
                                  ({"apiFrom": self.CLIENTS, "metricsFrom": self.SCRAPERS}, self.CLIENTS + self.SCRAPERS + test)):
             self.assertEqual(sources(chart.find(chart.render(PLAIN, {"networkPolicy": policy}), "NetworkPolicy", "numoe"), 8080), expected)
 
+    def test_further_destinations_are_every_pods(self):
+        """Each pod is in one policy, and each policy lets it ask them beside its own."""
+        further = [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 4317, "protocol": "TCP"}]}, {"ports": [{"port": 3128, "protocol": "TCP"}]}]
+        seen = set()
+        for release in ALL_PODS:
+            plain, changed = ([o for o in chart.render(release, {"networkPolicy": {"extraEgress": egress}}, extra=()) if o["kind"] == "NetworkPolicy"] for egress in ([], further))
+            for before, after in zip(plain, changed):
+                name = after["metadata"]["name"]
+                self.assertIn("Egress", after["spec"]["policyTypes"], name)
+                for rule in further:
+                    self.assertIn(rule, after["spec"]["egress"], name)
+                self.assertEqual([rule for rule in after["spec"]["egress"] if rule not in further], before["spec"]["egress"], name)
+                selector = after["spec"]["podSelector"]
+                component = selector["matchLabels"].get("app.kubernetes.io/component")
+                seen |= {component} if component else set(selector["matchExpressions"][0]["values"])
+        self.assertEqual(seen, KINDS_OF_PODS)
+
     def test_the_test_reaches_the_api_and_nothing_else(self):
         for values, front in ((PLAIN, HOST), (TWO, ROUTER)):
             objects = chart.render(values, extra=())
             policy = chart.find(objects, "NetworkPolicy", "numoe-test")["spec"]
             self.assertLessEqual(policy["podSelector"]["matchLabels"].items(), chart.find(objects, "Pod")["metadata"]["labels"].items())
             self.assertEqual((policy["ingress"], policy["egress"][1]), ([], {"ports": [{"port": 8080, "protocol": "TCP"}], "to": [{"podSelector": {"matchLabels": front}}]}))
+
+    def test_the_test_reaches_an_address_of_its_own(self):
+        for url, port in (("https://llm.example.com", 443), ("http://llm.example.com", 80), ("https://llm.example.com:8443", 8443), ("http://[fd00::1]:81", 81)):
+            policy = chart.find(chart.render(PLAIN, {"tests": {"url": url}}, extra=()), "NetworkPolicy", "numoe-test")["spec"]
+            self.assertEqual(policy["egress"][1:], [{"ports": [{"port": port, "protocol": "TCP"}]}], url)
+
+    def test_names_are_found_where_pods_answer(self):
+        """OpenShift's network judges by the port of the DNS pods, not by the Service's."""
+        for policy in [o for values in ALL_PODS for o in chart.render(values, extra=()) if o["kind"] == "NetworkPolicy"]:
+            self.assertEqual({port["port"] for port in policy["spec"]["egress"][0]["ports"]}, {53, 5353}, policy["metadata"]["name"])
 
 
 class TestPod(unittest.TestCase):

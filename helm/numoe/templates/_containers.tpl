@@ -82,7 +82,7 @@ livenessProbe:
 {{- end -}}
 {{- define "numoe.tlsVolume" -}}
 - name: mtls
-  secret: {secretName: {{ . }}, defaultMode: 0440}
+  secret: {secretName: {{ toYaml . }}, defaultMode: 0440}
 {{- end -}}
 
 {{/*

@@ -151,7 +151,7 @@ metadata:
 spec:
   {{- include "numoe.podHead" . | nindent 2 }}
   {{- with .Values.coordinator.gpu.runtimeClassName }}
-  runtimeClassName: {{ . }}
+  runtimeClassName: {{ toYaml . }}
   {{- end }}
   terminationGracePeriodSeconds: {{ include "numoe.graceSeconds" . }}
   {{- with include "numoe.placement" (dict "root" . "component" "host" "nodeSelector" .Values.nodeSelector "tolerations" .Values.tolerations "affinity" .Values.affinity "spread" true) | trim }}
@@ -177,17 +177,17 @@ spec:
     {{- include "numoe.serverVolumes" . | trim | nindent 4 }}
     {{- with .Values.apiKeys.secretName }}
     - name: keys
-      secret: {secretName: {{ . }}, defaultMode: 0440}
+      secret: {secretName: {{ toYaml . }}, defaultMode: 0440}
     {{- end }}
     {{- if .Values.tls.enabled }}
     - name: tls
-      secret: {secretName: {{ include "numoe.tlsSecretName" . }}, defaultMode: 0440}
+      secret: {secretName: {{ include "numoe.tlsSecretName" . | toYaml }}, defaultMode: 0440}
     {{- end }}
     {{- if .Values.mtls.enabled }}
     {{- include "numoe.tlsVolume" (include "numoe.coordinatorTlsSecretName" .) | nindent 4 }}
     {{- end }}
     {{- if .Values.coordinator.heat.enabled }}
     - name: heat
-      persistentVolumeClaim: {claimName: {{ include "numoe.heatName" . }}}
+      persistentVolumeClaim: {claimName: {{ include "numoe.heatName" . | toYaml }}}
     {{- end }}
 {{- end -}}

@@ -20,6 +20,10 @@ podFailurePolicy:
 metadata:
   labels:
     {{- include "numoe.podLabels" . | nindent 4 }}
+  {{- with .root.Values.podAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
   restartPolicy: Never
   {{- include "numoe.podHead" .root | nindent 2 }}
@@ -30,7 +34,7 @@ spec:
       emptyDir: {sizeLimit: 1Gi}
     {{- if and (eq .component "download") .root.Values.download.tokenSecret.name }}
     - name: token
-      secret: {secretName: {{ .root.Values.download.tokenSecret.name }}, defaultMode: 0440}
+      secret: {secretName: {{ toYaml .root.Values.download.tokenSecret.name }}, defaultMode: 0440}
     {{- end }}
     {{- if eq .component "download" }}
     {{- with .root.Values.download.extraVolumes }}
@@ -39,7 +43,7 @@ spec:
     {{- end }}
     {{- if eq .component "pack" }}
     - name: scripts
-      configMap: {name: {{ include "numoe.scriptsName" .root }}, defaultMode: 0555}
+      configMap: {name: {{ include "numoe.scriptsName" .root | toYaml }}, defaultMode: 0555}
     {{- end }}
 {{- end -}}
 

@@ -1,13 +1,25 @@
-{{/* Names and labels. */}}
+{{/*
+  Names and labels. What a user has named is printed through toYaml wherever it stands alone: YAML readers would take a release
+  called on, null, 123 or 1e3 for something else than a string, and the API server would refuse its objects.
+*/}}
+
+{{/*
+  A name that has room in so many characters as it is; a longer one is cut, and ends in a hash of the whole, so that two names with the
+  same beginning stay two. Arguments: name, max.
+*/}}
+{{- define "numoe.cut" -}}
+{{- if le (len .name) (int .max) -}}
+{{- .name -}}
+{{- else -}}
+{{- printf "%s-%s" (.name | trunc (sub .max 9 | int) | trimAll "-_.") (sha256sum .name | trunc 8) -}}
+{{- end -}}
+{{- end -}}
 
 {{/* 40 characters: StatefulSets put a hash of 10 and pods a number behind it, and labels hold 63. */}}
 {{- define "numoe.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
-{{- ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 40 | trimSuffix "-" -}}
-{{- end -}}
+{{- $whole := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
+{{- include "numoe.cut" (dict "name" (default $whole .Values.fullnameOverride) "max" 40) -}}
 {{- end -}}
 
 {{- define "numoe.workersName" -}}{{ include "numoe.fullname" . }}-workers{{- end -}}
@@ -39,8 +51,8 @@
 
 {{/* What selectors use: never changes within a release. Arguments: root, component. */}}
 {{- define "numoe.selector" -}}
-app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | trunc 63 }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "numoe.cut" (dict "name" (default .root.Chart.Name .root.Values.nameOverride) "max" 63) | toYaml }}
+app.kubernetes.io/instance: {{ toYaml .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
@@ -48,7 +60,7 @@ app.kubernetes.io/component: {{ .component }}
 {{ include "numoe.selector" . }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+helm.sh/chart: {{ include "numoe.cut" (dict "name" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") "max" 63) | toYaml }}
 {{- with .root.Values.labels }}
 {{ toYaml . }}
 {{- end }}
@@ -64,8 +76,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 
 {{/* Head of an object's metadata, to which labels may be added. Arguments: root, component, name, annotations (of this object; none: {}). */}}
 {{- define "numoe.metadata" -}}
-name: {{ .name }}
-namespace: {{ .root.Release.Namespace }}
+name: {{ toYaml .name }}
+namespace: {{ toYaml .root.Release.Namespace }}
 {{- with merge (dict) (default dict .annotations) .root.Values.annotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
@@ -75,22 +87,27 @@ labels:
 {{- end -}}
 
 {{/*
-  The image. global.imageRegistry, which charts share, takes the place of the repository's own registry. Arguments: root, gpu
-  (whether the pod has GPUs: its image has the CUDA device, and is six times as large).
+  An image's name. global.imageRegistry, which charts share, takes the place of the repository's own registry. Arguments: root,
+  repository, tag, digest (wins over the tag).
 */}}
-{{- define "numoe.image" -}}
-{{- $image := .root.Values.image -}}
-{{- $repository := $image.repository -}}
+{{- define "numoe.imageName" -}}
+{{- $repository := .repository -}}
 {{- with get (default dict .root.Values.global) "imageRegistry" -}}
 {{- $repository = printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^(localhost|[^/]*[.:][^/]*)/" $repository "") -}}
 {{- end -}}
+{{- if .digest }}{{ printf "%s@%s" $repository .digest | toYaml }}{{ else }}{{ printf "%s:%s" $repository .tag | toYaml }}{{ end -}}
+{{- end -}}
+
+{{/* The chart's own image. Arguments: root, gpu (whether the pod has GPUs: its image has the CUDA device, and is six times as large). */}}
+{{- define "numoe.image" -}}
+{{- $image := .root.Values.image -}}
 {{- $tag := default .root.Chart.AppVersion $image.tag -}}
 {{- $digest := $image.digest -}}
 {{- if .gpu -}}
 {{- $tag = default (printf "%s-cuda" (trimSuffix "-cuda" $tag)) $image.cuda.tag -}}
 {{- $digest = $image.cuda.digest -}}
 {{- end -}}
-{{- if $digest }}{{ $repository }}@{{ $digest }}{{ else }}{{ $repository }}:{{ $tag }}{{ end -}}
+{{- include "numoe.imageName" (dict "root" .root "repository" $image.repository "tag" $tag "digest" $digest) -}}
 {{- end -}}
 
 {{- define "numoe.gpuPod" -}}{{ if gt (int .Values.coordinator.gpu.count) 0 }}true{{ end }}{{- end -}}

@@ -36,6 +36,13 @@
 {{- end -}}
 {{- end -}}
 
-{{- define "numoe.dnsEgress" -}}
-- ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
+{{/*
+  What every pod may ask: DNS, and what networkPolicy.extraEgress names. The egress of every policy begins with it. Some policies are
+  judged by the port of the pod that answers, which is 5353 for DNS on OpenShift.
+*/}}
+{{- define "numoe.commonEgress" -}}
+- ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}, {port: 5353, protocol: UDP}, {port: 5353, protocol: TCP}]
+{{- with .Values.networkPolicy.extraEgress }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}

@@ -24,7 +24,7 @@ capabilities: {drop: [ALL]}
 {{- define "numoe.podHead" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
-serviceAccountName: {{ include "numoe.serviceAccountName" . }}
+serviceAccountName: {{ include "numoe.serviceAccountName" . | toYaml }}
 {{- $secrets := .Values.image.pullSecrets -}}
 {{- range default list (get (default dict .Values.global) "imagePullSecrets") }}
 {{- $secrets = append $secrets (ternary (dict "name" .) . (kindIs "string" .)) }}
@@ -35,7 +35,7 @@ imagePullSecrets:
 {{- end }}
 {{- range $name := list "priorityClassName" "schedulerName" "dnsPolicy" }}
 {{- with get $.Values $name }}
-{{ $name }}: {{ . }}
+{{ $name }}: {{ toYaml . }}
 {{- end }}
 {{- end }}
 {{- range $name := list "dnsConfig" "hostAliases" }}
@@ -90,7 +90,7 @@ storageClassName: {{ ternary "" . (eq . "-") | quote }}
   hostPath: {path: {{ $p.hostPath | quote }}, type: Directory}
 {{- else if ne $p.mode "none" }}
 - name: weights
-  persistentVolumeClaim: {claimName: {{ include "numoe.claimName" .root }}, readOnly: {{ and .readOnly (not (or .root.Values.download.enabled .root.Values.pack.enabled)) }}}
+  persistentVolumeClaim: {claimName: {{ include "numoe.claimName" .root | toYaml }}, readOnly: {{ and .readOnly (not (or .root.Values.download.enabled .root.Values.pack.enabled)) }}}
 {{- end }}
 {{- end -}}
 
@@ -104,9 +104,9 @@ storageClassName: {{ ternary "" . (eq . "-") | quote }}
 {{- define "numoe.serverVolumes" -}}
 {{- include "numoe.weightsVolume" (dict "root" . "readOnly" true) }}
 - name: scripts
-  configMap: {name: {{ include "numoe.scriptsName" . }}, defaultMode: 0555}
+  configMap: {name: {{ include "numoe.scriptsName" . | toYaml }}, defaultMode: 0555}
 - name: shm
-  emptyDir: {medium: Memory, sizeLimit: {{ default (printf "%sMi" (include "numoe.sharedMemoryMiB" .)) .Values.sharedMemory.size }}}
+  emptyDir: {medium: Memory, sizeLimit: {{ default (printf "%sMi" (include "numoe.sharedMemoryMiB" .)) .Values.sharedMemory.size | toYaml }}}
 - name: sockets
   emptyDir: {medium: Memory, sizeLimit: 1Mi}
 - name: tmp

@@ -15,9 +15,9 @@
 {{/* What is scaled: kind and name. */}}
 {{- define "numoe.scaleTarget" -}}
 {{- if include "numoe.grouped" . -}}
-{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, name: {{ include "numoe.groupName" . }}}
+{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, name: {{ include "numoe.groupName" . | toYaml }}}
 {{- else -}}
-{apiVersion: apps/v1, kind: StatefulSet, name: {{ include "numoe.fullname" . }}}
+{apiVersion: apps/v1, kind: StatefulSet, name: {{ include "numoe.fullname" . | toYaml }}}
 {{- end -}}
 {{- end -}}
 

@@ -16,6 +16,7 @@
 {{- include "numoe.validateSharedExperts" . -}}
 {{- include "numoe.validateAccess" . -}}
 {{- include "numoe.validateMtls" . -}}
+{{- include "numoe.validateGpus" . -}}
 {{- include "numoe.validateRouter" . -}}
 {{- include "numoe.validateGateway" . -}}
 {{- end -}}
@@ -43,6 +44,8 @@
 {{- define "numoe.validateStorage" -}}
 {{- $p := .Values.persistence -}}
 {{- $fills := or .Values.download.enabled .Values.pack.enabled -}}
+{{- if and $p.existingClaim (ne $p.mode "existing") }}{{ fail (printf "persistence.existingClaim is %s, but persistence.mode is %s, which does not use it: set persistence.mode: existing, or leave the claim out" $p.existingClaim $p.mode) }}{{ end -}}
+{{- if and $p.hostPath (ne $p.mode "hostPath") }}{{ fail (printf "persistence.hostPath is %s, but persistence.mode is %s, which does not use it: set persistence.mode: hostPath, or leave the path out" $p.hostPath $p.mode) }}{{ end -}}
 {{- if eq $p.mode "none" -}}
 {{- if $fills }}{{ fail "persistence.mode is none, but download.enabled or pack.enabled needs a volume to write to: use create, existing or hostPath" }}{{ end -}}
 {{- if not (hasPrefix "/" .Values.model.directory) }}{{ fail (printf "persistence.mode is none, so model.directory must be an absolute path in the image; found %q" .Values.model.directory) }}{{ end -}}
@@ -54,6 +57,7 @@
 {{- end -}}
 {{- if and (ne $p.mode "none") (not .Values.model.sizeGiB) }}{{ fail (printf "persistence.mode is %s, but model.sizeGiB is 0: give the size of the model's files; the time a start may take, what memory workers need and the size of a new volume follow from it" $p.mode) }}{{ end -}}
 {{- if eq $p.mode "create" -}}
+{{- if and $p.size (lt (include "numoe.mib" $p.size | int) (mulf .Values.model.sizeGiB 1024 | int)) }}{{ fail (printf "persistence.size is %s, less than the %v GiB of model.sizeGiB: leave it empty, which computes it, or give more" $p.size .Values.model.sizeGiB) }}{{ end -}}
 {{- $writesMany := has "ReadWriteMany" $p.accessModes -}}
 {{- if and (include "numoe.hostsMany" .) (not $writesMany) (not (has "ReadOnlyMany" $p.accessModes)) }}{{ fail (printf "several hosts read the weights, but persistence.accessModes is %v: use [ReadWriteMany], or a filled claim with [ReadOnlyMany]" $p.accessModes) }}{{ end -}}
 {{- if has "ReadWriteOncePod" $p.accessModes }}{{ fail "persistence.accessModes has ReadWriteOncePod: the servers and the Jobs that fill the volume are several pods; use ReadWriteOnce or ReadWriteMany" }}{{ end -}}
@@ -184,12 +188,22 @@
 
 {{- define "numoe.validateAccess" -}}
 {{- $t := .Values.tls -}}
+{{- if and (not $t.enabled) (or $t.secretName $t.certManager.enabled) }}{{ fail "tls.secretName or tls.certManager.enabled is set, but tls.enabled is false, so the API would be plain HTTP: set tls.enabled, or leave them out" }}{{ end -}}
 {{- if and $t.enabled (not $t.secretName) (not $t.certManager.enabled) }}{{ fail "tls.enabled, but there is no certificate: name a Secret of type kubernetes.io/tls in tls.secretName, or set tls.certManager.enabled and issuerRef" }}{{ end -}}
 {{- if and $t.enabled $t.certManager.enabled (not (get $t.certManager.issuerRef "name")) }}{{ fail "tls.certManager.enabled, but tls.certManager.issuerRef has no name: give {name: ..., kind: Issuer or ClusterIssuer}" }}{{ end -}}
 {{- $keys := .Values.apiKeys -}}
 {{- if and $keys.adminKey (not $keys.secretName) }}{{ fail (printf "apiKeys.adminKey is %q, but apiKeys.secretName is empty, so there would be no keys and anybody might use the API: name the Secret that has both entries, or leave apiKeys.adminKey empty" $keys.adminKey) }}{{ end -}}
 {{- if and $keys.adminKey (eq $keys.adminKey $keys.key) }}{{ fail (printf "apiKeys.adminKey and apiKeys.key are both %q, but a key is either an admin's or a client's, so the coordinator would not start: put the admins' keys alone into another entry of Secret %s and name it in apiKeys.adminKey, or leave that empty" $keys.key $keys.secretName) }}{{ end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.host) }}{{ fail "ingress.enabled, but ingress.host is empty: give the name that clients use" }}{{ end -}}
+{{- end -}}
+
+{{/* GPUs are counted in one place: the image, the flags and the Services follow from it. */}}
+{{- define "numoe.validateGpus" -}}
+{{- range $kind := list "requests" "limits" -}}
+{{- range $name, $count := get $.Values.coordinator.resources $kind | default dict -}}
+{{- if hasSuffix "/gpu" $name }}{{ fail (printf "coordinator.resources.%s has %s: set coordinator.gpu.count to %v instead, which asks for the cards and chooses the image with the CUDA device" $kind $name $count) }}{{ end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "numoe.validateMtls" -}}
@@ -200,7 +214,8 @@
 {{- if and (not $cert.enabled) (not (and $m.workerSecretName $m.coordinatorSecretName)) }}{{ fail (printf "mtls.enabled, but mtls.workerSecretName is %q and mtls.coordinatorSecretName %q: name both Secrets (tls.crt, tls.key, ca.crt), or set mtls.certManager.enabled" $m.workerSecretName $m.coordinatorSecretName) }}{{ end -}}
 {{- if and $cert.enabled (eq (include "numoe.workerTlsSecretName" .) (include "numoe.coordinatorTlsSecretName" .)) }}{{ fail (printf "mtls.certManager.enabled, but both certificates would be written to Secret %s: give mtls.workerSecretName and mtls.coordinatorSecretName different names, or none" $m.workerSecretName) }}{{ end -}}
 {{- if and $cert.enabled $cert.issuerRef (not (get $cert.issuerRef "name")) }}{{ fail "mtls.certManager.issuerRef has no name: give {name: ..., kind: Issuer or ClusterIssuer}, or nothing for a CA of the release's own" }}{{ end -}}
-{{- else if $cert.enabled }}{{ fail "mtls.certManager.enabled, but mtls.enabled is false: set both, or neither" }}{{ end -}}
+{{- else if $cert.enabled }}{{ fail "mtls.certManager.enabled, but mtls.enabled is false: set both, or neither" }}
+{{- else if or $m.workerSecretName $m.coordinatorSecretName }}{{ fail "mtls.workerSecretName or mtls.coordinatorSecretName is set, but mtls.enabled is false, so workers would be asked without TLS: set mtls.enabled, or leave them out" }}{{ end -}}
 {{- end -}}
 
 {{- define "numoe.validateRouter" -}}

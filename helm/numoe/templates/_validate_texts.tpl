@@ -114,5 +114,6 @@
 {{- if .Values.tls.enabled }}{{ fail "inferencePool.enabled and tls.enabled: Gateways and endpoint pickers ask the members of a pool in plain text; leave tls off and let the Gateway end TLS, or use the router" }}{{ end -}}
 {{- if gt (include "numoe.coordinators" . | int) 8 }}{{ fail (printf "inferencePool.enabled, but each pod has %s coordinators, and a pool has at most 8 ports: use the router" (include "numoe.coordinators" .)) }}{{ end -}}
 {{- if and (not $pool.picker.enabled) (not $pool.picker.serviceName) }}{{ fail "inferencePool.enabled, but inferencePool.picker.enabled is false and inferencePool.picker.serviceName is empty: name the Service of your endpoint picker, or let the chart make one" }}{{ end -}}
+{{- if and $pool.picker.enabled (not (or $pool.picker.image.tag $pool.picker.image.digest)) }}{{ fail "inferencePool.picker.image has neither tag nor digest, so it would be another image every day: give one of them" }}{{ end -}}
 {{- end -}}
 {{- end -}}
