@@ -1,5 +1,7 @@
 #include "coordinator/serving/api/openapi.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <utility>
@@ -15,7 +17,8 @@ ordered_json Content(const char* type, const char* schema) {
   return {{type, {{"schema", Ref(std::string("schemas/") + schema)}}}};
 }
 
-// "/v1/responses/{}" -> "/v1/responses/{response_id}": named after what stands before.
+// "/v1/responses/{}" -> "/v1/responses/{response_id}": named after what stands before. The second of two in a
+// row has a number.
 std::string NamedPath(const std::string& pattern, std::vector<std::string>& names) {
   std::string path;
   size_t from = 0;
@@ -24,7 +27,8 @@ std::string NamedPath(const std::string& pattern, std::vector<std::string>& name
     std::string name = path.substr(0, path.size() - 1);
     name = name.substr(name.rfind('/') + 1);
     if (!name.empty() && name.back() == 's') name.pop_back();
-    names.push_back(name + "_id");
+    const bool second = !name.empty() && name.back() == '}';
+    names.push_back(second ? fmt::format("{}_{}", names.back(), names.size() + 1) : name + "_id");
     path += "{" + names.back() + "}";
   }
   return path + pattern.substr(from);

@@ -83,9 +83,6 @@ TEST(SchemaFactsTest, ErrorsGiveTheirPlace) {
   EXPECT_THAT(
       error(R"({"minimum":123456789012345678901234})"),
       HasSubstr("expected a whole number of 64 bits, or a longer one of at most 15 significant digits"));
-  EXPECT_EQ(
-      error(R"({"type":"number","minimum":-1.7976931348623157e+308,"maximum":1.7976931348623157e+308})"), "")
-      << "bounds that nothing passes may be rounded";
 
   EXPECT_THAT(error(R"({"enum":[]})"), HasSubstr("no text at all matches"));
   EXPECT_THAT(error(R"({"anyOf":[]})"), HasSubstr("#/anyOf"));
