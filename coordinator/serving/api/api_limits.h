@@ -25,8 +25,8 @@ inline constexpr size_t kStopRegexesMax = 16;        // as stop strings
 // tokenising it takes seconds.
 inline constexpr int64_t kTruncationFactorMax = 16;
 
-// Where whole messages are left out of a conversation and the request has no max_tokens, the answer keeps this
-// part of the context: 1 / kAnswerRoomShare.
+// Where whole messages are left out of a conversation and the request has no max_tokens, the answer keeps
+// this part of the context: 1 / kAnswerRoomShare.
 inline constexpr int64_t kAnswerRoomShare = 8;
 
 }  // namespace numoe::limits
