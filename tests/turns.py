@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Says which parts of tests/parts.txt a run of the gate has, and why: `turns.py [--commit HASH] [--base COMMIT]`.
+"""Says which parts of tests/parts.txt a run of the gate has, in which order, and why: `turns.py [--commit HASH] [--base COMMIT]`.
 
 Prints a line for each part: NAME, then `run` or `skip`, then the reason, separated by tabs; and to stderr with which commit
 it compared the working tree. That is BASE, the commit before the change that is judged (default: NUMOE_BASE, or else the
 newest commit that is four hours older than HEAD, because a change may be many commits). Where git cannot say what changed,
 everything counts as changed. Parts that run because their files have changed, and not because it is their turn, run while the
-whole stays within LIMIT_MINUTES, the shortest first. Standard library only.
+whole stays within LIMIT_MINUTES, the shortest first. Parts with a turn come before those of every run for half of the commits.
+
+`turns.py --fits NAME --after SECONDS --took "NAME SECONDS, ..."` is asked before a part begins: on a machine that is slower
+than the one of MINUTES, the run leaves parts out rather than that the gate's time ends it. It exits with 1 and prints why,
+where SECONDS and the part's minutes, as much longer as what ran (`--took`) was, exceed LIMIT_MINUTES. Standard library only.
 """
 import argparse
 import os
@@ -116,14 +120,48 @@ def decide(parts, commit, changed, base):
     return [(part.name, part.name in reasons,
              reasons.get(part.name) or left_out.get(part.name) or
              f"its turn is {part.turn}, {commit[:12]} modulo {TURNS} is {turn}, and none of its files in tests/parts.txt has "
-             f"changed since {base}") for part in parts]
+             f"changed since {base}") for part in in_order(parts, commit)]
+
+
+def in_order(parts, commit):
+    """As listed; for half of the commits, parts with a turn before those of every run: whichever comes last may not fit."""
+    if not commit or int(commit[:12], 16) // TURNS % 2 == 0:
+        return parts
+    return sorted(parts, key=lambda part: ("always", "turn", "gate").index(part.when))
+
+
+def slowness(parts, took):
+    """How many times as long as their minutes the parts of {name: seconds} took; at least 1. A compiler cache hides a build's."""
+    known = {part.name: part.minutes for part in parts if part.name != "build"}
+    expected = 60 * sum(known[name] for name in took if name in known)
+    return max(1.0, sum(seconds for name, seconds in took.items() if name in known) / expected) if expected else 1.0
+
+
+def too_long(parts, name, after_s, took):
+    """Why a part does not fit into this run any more; empty where it does, and for what every run of tests/run.sh has."""
+    part = next(part for part in parts if part.name == name)
+    slow = slowness(parts, took)
+    ends = after_s / 60 + part.minutes * slow
+    if part.when == "always" or ends <= LIMIT_MINUTES:
+        return ""
+    return (f"it would end after {ends:.0f} minutes of at most {LIMIT_MINUTES}: {after_s / 60:.0f} have passed, and its "
+            f"{part.minutes:g} take {slow:.1f} times as long on this machine; tests/run.sh {name} runs it")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--commit", default="")
     parser.add_argument("--base", default=os.environ.get("NUMOE_BASE", ""))
+    parser.add_argument("--fits", metavar="NAME")
+    parser.add_argument("--after", metavar="SECONDS", type=int, default=0)
+    parser.add_argument("--took", metavar='"NAME SECONDS, ..."', default="")
     options = parser.parse_args()
+    parts = read_parts(os.path.join(ROOT, "tests/parts.txt"))
+    if options.fits:
+        took = {name: int(seconds) for name, seconds in (row.split() for row in options.took.split(",") if row.strip())}
+        reason = too_long(parts, options.fits, options.after, took)
+        print(reason, end="\n" if reason else "")
+        return 1 if reason else 0
     commit = options.commit
     if not commit:
         try:
@@ -132,8 +170,9 @@ def main():
             commit = ""
     changed, base = changed_files(options.base)
     print(comparison(base), file=sys.stderr)
-    for name, runs, reason in decide(read_parts(os.path.join(ROOT, "tests/parts.txt")), commit, changed, base):
+    for name, runs, reason in decide(parts, commit, changed, base):
         print(f"{name}\t{'run' if runs else 'skip'}\t{reason}")
+    return 0
 
 
 if __name__ == "__main__":

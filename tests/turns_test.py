@@ -59,10 +59,39 @@ class Turns(unittest.TestCase):
     def test_the_gate_fits_with_any_turn(self):
         parts = turns.read_parts(os.path.join(turns.ROOT, "tests/parts.txt"))
         for turn in range(turns.TURNS):
-            decided = turns.decide(parts, f"{turn:012x}", None, "")
-            minutes = sum(part.minutes for part, (_, runs, _) in zip(parts, decided) if runs)
-            self.assertLessEqual(minutes, turns.LIMIT_MINUTES)
-            self.assertTrue(all(runs for part, (_, runs, _) in zip(parts, decided) if part.when != "turn" or part.turn == turn))
+            runs = {name for name, runs, _ in turns.decide(parts, f"{turn:012x}", None, "") if runs}
+            self.assertLessEqual(sum(part.minutes for part in parts if part.name in runs), turns.LIMIT_MINUTES)
+            self.assertLessEqual({part.name for part in parts if part.when != "turn" or part.turn == turn}, runs)
+
+    def test_parts_with_a_turn_come_first_for_half_of_the_commits(self):
+        for number, names in ((1, ["unit", "tsan", "images"]), (4, ["unit", "images", "tsan"]), (7, ["unit", "tsan", "images"])):
+            self.assertEqual([name for name, _, _ in turns.decide(PARTS, f"{number:012x}", [], "f3d58fd")], names)
+
+    def test_a_slow_machine_leaves_parts_out_before_the_time_is_over(self):
+        parts = [turns.Part("build", 10, "always", None, []), turns.Part("unit", 10, "always", None, []),
+                 turns.Part("page", 10, "always", None, []), turns.Part("asan", 30, "gate", None, []),
+                 turns.Part("images", 20, "turn", 1, ["a"])]
+        quick, slow = {"build": 60, "unit": 500}, {"build": 60, "unit": 1500}
+        self.assertEqual(turns.slowness(parts, {}), 1)
+        self.assertEqual(turns.slowness(parts, quick), 1)
+        self.assertEqual(turns.slowness(parts, slow), 2.5)
+        self.assertEqual(turns.too_long(parts, "asan", 50 * 60, quick), "")
+        self.assertEqual(turns.too_long(parts, "asan", 51 * 60, quick),
+                         "it would end after 81 minutes of at most 80: 51 have passed, and its 30 take 1.0 times as long on this machine; "
+                         "tests/run.sh asan runs it")
+        self.assertIn("after 81 minutes", turns.too_long(parts, "asan", 6 * 60, slow))
+        self.assertEqual(turns.too_long(parts, "images", 6 * 60, slow), "")
+        self.assertEqual(turns.too_long(parts, "page", 90 * 60, slow), "", "every run has it")
+
+    def test_run_sh_asks_with_what_the_parts_took(self):
+        def fits(name, after, took):
+            done = subprocess.run([sys.executable, turns.__file__, "--fits", name, "--after", str(after), "--took", took],
+                                  capture_output=True, text=True)
+            return done.returncode, done.stdout
+        self.assertEqual(fits("asan", 1200, "build 60,unit 200,"), (0, ""))
+        code, reason = fits("asan", 1200, "build 60,unit 2000,e2e 1000,")
+        self.assertEqual(code, 1)
+        self.assertRegex(reason, r"^it would end after \d+ minutes of at most 80: 20 have passed, .* tests/run.sh asan runs it\n$")
 
     def test_paths_have_the_braces_of_a_shell(self):
         self.assertEqual(turns.expand("a/{b,c}.{h,cc}"), ["a/b.h", "a/b.cc", "a/c.h", "a/c.cc"])

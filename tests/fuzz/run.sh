@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Gives fuzz targets a minute each with mutations that no run before had: those whose turn it is by the commit.
+# Gives every fuzz target its corpus and mutations that no run before had: a minute to those whose turn it is by the commit,
+# the others a twelfth of it.
 #   tests/fuzz/run.sh BIN [--seconds 60] [--share 3]     BIN: where the NAME_replay programs are (build/asan/tests)
-# --share N: every N-th target, so that each has its turn in N commits, on average; 1: all of them.
+# --share N: every N-th target has its turn, so that each has one in N commits, on average; 1: all of them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-[ $# -ge 1 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
 bin=$1 seconds=60 share=3
 shift
 while [ $# -ge 2 ]; do
@@ -22,11 +23,12 @@ number=$((16#${commit:0:12}))
 targets=()
 place=0
 for source in tests/fuzz/*_fuzz.cc; do
-  [ $(((place++ + number) % share)) -ne 0 ] || targets+=("$(basename "$source" .cc)")
+  name=$(basename "$source" .cc)
+  if [ $(((place++ + number) % share)) -eq 0 ]; then targets+=("$name $seconds"); else targets+=("$name $(((seconds + 11) / 12))"); fi
 done
 
 one() {
-  name=$1
+  name=$1 seconds=$2
   if said=$("$bin/${name}_replay" "tests/fuzz/corpus/$name" --seconds="$seconds" --first="$first" 2>&1); then
     echo "$name: $said"
   else
@@ -35,5 +37,5 @@ one() {
   fi
 }
 export -f one
-export bin seconds first=$((number % 1000000000 * 1000))
+export bin first=$((number % 1000000000 * 1000))
 printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'one {}'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the chart and the manifests made of it. Installs python3-yaml, builds helm and kubectl-validate with Go.
 #   tests/helm/run.sh               lint, templates, refusals, scripts, handbook, real daemons, manifests, schemas of three Kubernetes versions
-#   tests/helm/run.sh --apiserver   and a real kube-apiserver with controllers and kwok (builds them: minutes once, etcd)
+#   tests/helm/run.sh --apiserver   this alone: a real kube-apiserver with controllers and kwok takes it all (builds them; etcd)
 #   tests/helm/run.sh --kubelet     these alone: the chart on a real node, in namespaces of its own (needs root; builds a kubelet)
 #   tests/helm/run.sh --endpoint-picker   this alone: the Gateway API's endpoint picker chooses among real coordinators (builds both)
 # Options: --bin DIR (of this tree's programs, whose --help must know every flag, and which the node runs; default
@@ -116,6 +116,21 @@ if [ -n "$picker" ]; then
   exit
 fi
 
+if [ -n "$apiserver" ]; then
+  command -v etcd >/dev/null || { skip "the API server" "not installed: etcd"; exit 0; }
+  build_cluster || { skip "the API server" "not installed: it cannot be built"; exit 0; }
+  if go_install KWOK kwok "sigs.k8s.io/kwok/cmd/kwok@$KWOK_VERSION"; then
+    KWOK_STAGES=$(go env GOMODCACHE)/sigs.k8s.io/kwok@$KWOK_VERSION/kustomize/stage
+    export KWOK_STAGES
+  else
+    skip "running pods" "not installed: kwok, which cannot be built"
+  fi
+  echo "== kustomize"
+  "$CLUSTER" kubectl kustomize deploy/manifests >/dev/null
+  (cd tests/helm && "$python" apiserver.py)
+  exit
+fi
+
 echo "== helm lint"
 for values in helm/numoe/values-*.yaml; do "$HELM" lint --strict --quiet helm/numoe -f "$values"; done
 echo "== manifests are what the chart renders"
@@ -145,20 +160,3 @@ if go_install KUBECTL_VALIDATE kubectl-validate "sigs.k8s.io/kubectl-validate@$V
 else
   skip "schemas" "not installed: kubectl-validate, which cannot be built"
 fi
-
-if [ -z "$apiserver" ]; then
-  echo "SKIPPED the API server: only --apiserver asks for it" >&2
-  exit 0
-fi
-echo "== a real API server"
-command -v etcd >/dev/null || { skip "the API server" "not installed: etcd"; exit 0; }
-build_cluster || { skip "the API server" "not installed: it cannot be built"; exit 0; }
-if go_install KWOK kwok "sigs.k8s.io/kwok/cmd/kwok@$KWOK_VERSION"; then
-  KWOK_STAGES=$(go env GOMODCACHE)/sigs.k8s.io/kwok@$KWOK_VERSION/kustomize/stage
-  export KWOK_STAGES
-else
-  skip "running pods" "not installed: kwok, which cannot be built"
-fi
-echo "== kustomize"
-"$CLUSTER" kubectl kustomize deploy/manifests >/dev/null
-(cd tests/helm && "$python" apiserver.py)
