@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Renders these manifests from the chart: one for each of its values-*.yaml, and what the Prometheus operator wants. A claim of
-# the weights is in a file of its own, in weights/: who deletes what an applied manifest has made keeps the weights.
+# Renders these manifests from the chart: one for each of its values-*.yaml, and in monitoring/ one of the same name for the
+# Prometheus operator. A claim of the weights is in a file of its own, in weights/: who deletes what an applied manifest has made
+# keeps the weights.
 #   deploy/manifests/render.sh           writes them
 #   deploy/manifests/render.sh --check   compares, and says what to do if they differ
 # HELM names the program.
@@ -26,7 +27,7 @@ render() {
 }
 
 apply="kubectl apply --server-side -f"
-mkdir -p "$out/weights"
+mkdir -p "$out/weights" "$out/monitoring"
 for values in "$chart"/values-*.yaml; do
   name=${values##*/values-}
   how="kubectl create namespace numoe; $apply $name"
@@ -38,15 +39,18 @@ Deleting what this file made keeps the weights: their claim is in weights/$name.
 Deleting what this file made deletes the weights." -f "$values" --show-only templates/persistence.yaml
     claim=(--set persistence.mode=existing,persistence.existingClaim=numoe-weights)
   fi
-  render "$name" "helm/numoe with values-$name" "$how" -f "$values" "${claim[@]}"
+  # Behind a router nobody else may ask the coordinators, whose port has their metrics, too: who scrapes them must be let in.
+  scrapers=()
+  ! grep -q '^router:' "$values" || scrapers=(--set-json 'networkPolicy.metricsFrom=[{"namespaceSelector":{}}]')
+  render "$name" "helm/numoe with values-$name" "$how" -f "$values" "${claim[@]}" "${scrapers[@]}"
+  render "monitoring/$name" "For the Prometheus operator, beside $name" "$apply monitoring/$name" -f "$values" \
+    --set metrics.monitors.enabled=true,metrics.rules.enabled=true --show-only templates/monitors.yaml --show-only templates/observability.yaml
 done
-render monitoring.yaml "For the Prometheus operator and Grafana's sidecar, beside one of the others" \
-  "kubectl create namespace numoe; $apply monitoring.yaml" \
-  -f "$chart/values-nano.yaml" --set metrics.monitors.enabled=true,metrics.rules.enabled=true,metrics.dashboards.enabled=true \
-  --show-only templates/monitors.yaml --show-only templates/observability.yaml
+render monitoring/dashboard.yaml "For Grafana's sidecar, beside any of the manifests" "$apply monitoring/dashboard.yaml" \
+  -f "$chart/values-nano.yaml" --set metrics.dashboards.enabled=true --show-only templates/observability.yaml
 
 if [ "$out" != "$here" ]; then
-  for file in "$out"/*.yaml "$out"/weights/*.yaml; do
+  for file in "$out"/*.yaml "$out"/{weights,monitoring}/*.yaml; do
     name=${file#"$out/"}
     diff -u "$here/$name" "$file" || { echo "deploy/manifests/$name is not what the chart renders: run deploy/manifests/render.sh" >&2; failed=1; }
   done

@@ -118,6 +118,17 @@ def pod_specs(objects):
         yield o, pod["spec"]
 
 
+def matches(selector, labels):
+    """Whether a label selector (matchLabels and matchExpressions) chooses these labels."""
+    for each in selector.get("matchExpressions", []):
+        here = labels.get(each["key"])
+        fits = {"Exists": here is not None, "DoesNotExist": here is None, "In": here in each.get("values", []),
+                "NotIn": here not in each.get("values", [])}[each["operator"]]
+        if not fits:
+            return False
+    return selector.get("matchLabels", {}).items() <= labels.items()
+
+
 def container(workload, name):
     spec = workload["spec"]["template"]["spec"]
     return next(c for c in spec["containers"] if c["name"] == name)

@@ -335,6 +335,23 @@ class Storage(unittest.TestCase):
         names = {name(), name(model={"revision": "v2"}), name(image={"tag": "2"}), name(download={"stallSeconds": 9})}
         self.assertEqual(len(names), 4)
 
+    def test_jobs_follow_the_host_to_a_volume_of_one_node(self):
+        """A host on another node would hold the volume and wait for the Job, which waits for the volume."""
+        existing = {"persistence": {"mode": "existing", "existingClaim": "c"}}
+        many = {"persistence": {"accessModes": ["ReadWriteMany"]}}
+        terms = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
+        for changes, beside in (({}, True), (existing, True), ({"persistence": {"mode": "hostPath", "hostPath": "/data"}}, True), (many, False),
+                                ({**existing, "replicas": 2}, False), ({"affinity": terms}, True)):
+            objects = chart.render(chart.merged(DOWNLOAD, {"pack": {"enabled": True}}), changes)
+            hosts = chart.find(objects, "StatefulSet")["spec"]["template"]["metadata"]["labels"]
+            jobs = [spec for o, spec in chart.pod_specs(objects) if o["kind"] == "Job"]
+            self.assertEqual(len(jobs), 2)
+            for spec in jobs:
+                required = spec.get("affinity", {}).get("podAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", [])
+                self.assertEqual(required[:-1], [{"topologyKey": "zone"}] if "affinity" in changes else [], changes)
+                self.assertEqual([(term["topologyKey"], chart.matches(term["labelSelector"], hosts)) for term in required[-1:]],
+                                 [("kubernetes.io/hostname", True)] if beside else [], changes)
+
     def test_a_commit_has_its_own_directory(self):
         values = chart.merged(DOWNLOAD, {"model": {"revision": "0123456789abcdef0123456789abcdef01234567"}})
         job = chart.find(chart.render(values), "Job")

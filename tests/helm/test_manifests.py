@@ -6,7 +6,7 @@ import unittest
 import chart
 
 FOLDER = os.path.join(chart.ROOT, "deploy", "manifests")
-MODELS = sorted(os.path.basename(path) for path in glob.glob(f"{FOLDER}/*.yaml") if os.path.basename(path) not in ("kustomization.yaml", "monitoring.yaml"))
+MODELS = sorted(os.path.basename(path) for path in glob.glob(f"{FOLDER}/*.yaml") if os.path.basename(path) != "kustomization.yaml")
 
 
 def read(name):
@@ -21,7 +21,7 @@ class Manifests(unittest.TestCase):
 
     def test_what_is_deleted_holds_no_data(self):
         """kubectl knows nothing of helm.sh/resource-policy: a claim beside the servers would go with them."""
-        for name in [*MODELS, "monitoring.yaml"]:
+        for name in [*MODELS, *(f"monitoring/{name}" for name in os.listdir(os.path.join(FOLDER, "monitoring")))]:
             for o in read(name)[1]:
                 self.assertNotIn(o["kind"], ("PersistentVolumeClaim", "PersistentVolume", "Namespace", "List"), name)
                 self.assertNotIn("volumeClaimTemplates", o.get("spec", {}), name)
@@ -43,6 +43,39 @@ class Manifests(unittest.TestCase):
             made = [o for o in chart.render(f"values-{name}") if o["kind"] == "PersistentVolumeClaim"]
             claims = read(f"weights/{name}")[1] if made else []
             self.assertEqual([o["spec"] for o in claims], [o["spec"] for o in made], name)
+
+    def test_each_has_monitors_that_find_its_servers(self):
+        """By labels, by the names of ports, and through its network policies, which otherwise leave coordinators to the router."""
+        self.assertEqual(sorted(os.listdir(os.path.join(FOLDER, "monitoring"))), sorted([*MODELS, "dashboard.yaml"]))
+        for name in MODELS:
+            objects, monitoring = read(name)[1], read(f"monitoring/{name}")[1]
+            services = [o for o in objects if o["kind"] == "Service"]
+            watched = [o for o in monitoring if o["kind"] == "ServiceMonitor"]
+            self.assertEqual(len(watched), 1 + any(o["kind"] == "Deployment" for o in objects), name)
+            for monitor in watched:
+                selector = monitor["spec"]["selector"]
+                found = [s for s in services if chart.matches(selector, s["metadata"]["labels"])]
+                self.assertEqual(len(found), 1, name)
+                ports = {port["name"] for port in found[0]["spec"]["ports"]}
+                self.assertLessEqual({endpoint["port"] for endpoint in monitor["spec"]["endpoints"]}, ports, name)
+            hosts = chart.find(objects, "StatefulSet")["spec"]["template"]
+            workers = next(o for o in monitoring if o["kind"] == "PodMonitor")["spec"]
+            self.assertTrue(chart.matches(workers["selector"], hosts["metadata"]["labels"]), name)
+            containers = hosts["spec"]["containers"] + hosts["spec"].get("initContainers", [])
+            self.assertEqual({e["port"] for e in workers["podMetricsEndpoints"]},
+                             {p["name"] for c in containers for p in c.get("ports", []) if p["name"].startswith("metrics")}, name)
+            for policy in (o for o in objects if o["kind"] == "NetworkPolicy"):
+                if chart.matches(policy["spec"]["podSelector"], hosts["metadata"]["labels"]):
+                    for rule in policy["spec"]["ingress"]:
+                        self.assertIn({"namespaceSelector": {}}, rule.get("from", [{"namespaceSelector": {}}]), name)
+
+    def test_the_alerts_wait_as_long_as_this_models_start_may_take(self):
+        for name in MODELS:
+            probe = chart.container(chart.find(read(name)[1], "StatefulSet"), "coordinator")["startupProbe"]
+            given = probe["failureThreshold"] * probe["periodSeconds"]
+            rules = chart.find(read(f"monitoring/{name}")[1], "PrometheusRule")["spec"]["groups"][0]["rules"]
+            overdue = int(next(r for r in rules if r["alert"] == "NumoeStartOverdue")["for"].removesuffix("s"))
+            self.assertTrue(given - 300 < overdue < given, (name, overdue, given))
 
     def test_kustomization_names_no_claim(self):
         text, (kustomization,) = read("kustomization.yaml")

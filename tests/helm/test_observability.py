@@ -39,6 +39,8 @@ class Rules(unittest.TestCase):
     def test_scope_all_is_the_file(self):
         """But for the time that a start may take, which is the release's."""
         ours, theirs = rules_of({"scope": "all"}), file_rules()
+        ours["NumoeNeverScraped"].pop("for")
+        theirs["NumoeNeverScraped"].pop("for")
         budget = ours["NumoeStartOverdue"].pop("for")
         theirs["NumoeStartOverdue"].pop("for")
         theirs["NumoeBackendDown"]["expr"] = theirs["NumoeBackendDown"]["expr"].replace("offset 30m", f"offset {budget}")
@@ -49,10 +51,21 @@ class Rules(unittest.TestCase):
             values = {"model": {"sizeGiB": size}}
             hosts = chart.find(chart.render(WATCHED, values), "StatefulSet")
             probe = chart.container(hosts, "coordinator")["startupProbe"]
-            rule = chart.find(chart.render(WATCHED, values), "PrometheusRule")["spec"]["groups"][0]["rules"]
-            seconds = int(next(r for r in rule if r["alert"] == "NumoeStartOverdue")["for"].removesuffix("s"))
+            rules = chart.find(chart.render(WATCHED, values), "PrometheusRule")["spec"]["groups"][0]["rules"]
+            seconds = {r["alert"]: int(r["for"].removesuffix("s")) for r in rules if r["alert"] in ("NumoeStartOverdue", "NumoeNeverScraped")}
             given = probe["failureThreshold"] * probe["periodSeconds"]
-            self.assertTrue(given - 300 < seconds < given, (seconds, given))
+            self.assertTrue(given - 300 < seconds["NumoeStartOverdue"] < given, (seconds, given))
+            self.assertEqual(seconds["NumoeNeverScraped"], seconds["NumoeStartOverdue"] + 600, "and the time in which nodes pull images")
+
+    @unittest.skipUnless(shutil.which("promtool"), "not installed: promtool")
+    def test_a_first_start_that_downloads_for_hours_is_no_alert(self):
+        values = chart.merged(WATCHED, {"model": {"repository": "moonshotai/Kimi-K2-Thinking", "revision": "0" * 40, "sizeGiB": 554}, "download": {"enabled": True}})
+        rules = chart.find(chart.render(values, release="llm", namespace="prod"), "PrometheusRule")["spec"]
+        overdue = int(next(r for r in rules["groups"][0]["rules"] if r["alert"] == "NumoeNeverScraped")["for"].removesuffix("s")) // 60
+        self.assertGreater(overdue, 120)
+        other = {"series": 'numoe_requests_running{namespace="prod", release="other"}', "values": f"0x{overdue + 60}"}
+        fired = [{"labels": '{alertname="NumoeNeverScraped", severity="critical"}', "value": 1}]
+        self.promtool(rules, [other], [(f"{overdue - 5}m", []), (f"{overdue + 5}m", fired)], "count by (alertname, severity)")
 
     def test_values_change_an_alert(self):
         plain = rules_of({})
@@ -88,19 +101,23 @@ class Rules(unittest.TestCase):
     @unittest.skipUnless(shutil.which("promtool"), "not installed: promtool")
     def test_prometheus_takes_them_and_they_fire_for_their_release_alone(self):
         """Of two releases in a namespace, with the rules of one: every request of both fails, and neither has workers."""
+        series = []
+        for release in ("llm", "big"):
+            labels = f'job="{release}", namespace="prod", release="{release}", instance="{release}:8080"'
+            series += [{"series": f"numoe_requests_running{{{labels}}}", "values": "0x20 _x80"},
+                       {"series": f'numoe_requests_finished_total{{{labels}, reason="error"}}', "values": "0+60x100"}]
+        fired = [{"labels": f'{{alertname="{name}", release="llm"}}', "value": 1} for name in ("NumoeAbsent", "NumoeRequestsFail")]
+        rules = chart.find(chart.render(WATCHED, release="llm", namespace="prod"), "PrometheusRule")["spec"]
+        self.promtool(rules, series, [("60m", fired)], "count by (alertname, release)")
+
+    def promtool(self, rules, series, samples, count):
+        """Checks rules, and that with these series the count of firing alerts is what [(time, expected)] says."""
         with tempfile.TemporaryDirectory() as folder:
-            objects = chart.render(WATCHED, release="llm", namespace="prod")
             with open(os.path.join(folder, "rules.yaml"), "w", encoding="utf-8") as f:
-                json.dump(chart.find(objects, "PrometheusRule")["spec"], f)
-            series = []
-            for release in ("llm", "big"):
-                labels = f'job="{release}", namespace="prod", release="{release}", instance="{release}:8080"'
-                series += [{"series": f"numoe_requests_running{{{labels}}}", "values": "0x20 _x80"},
-                           {"series": f'numoe_requests_finished_total{{{labels}, reason="error"}}', "values": "0+60x100"}]
-            fired = [{"labels": f'{{alertname="{name}", release="llm"}}', "value": 1} for name in ("NumoeAbsent", "NumoeRequestsFail")]
+                json.dump(rules, f)
             with open(os.path.join(folder, "test.yaml"), "w", encoding="utf-8") as f:
                 json.dump({"rule_files": ["rules.yaml"], "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": [
-                    {"expr": 'count by (alertname, release) (ALERTS{alertstate="firing"})', "eval_time": "60m", "exp_samples": fired}]}]}, f)
+                    {"expr": f'{count} (ALERTS{{alertstate="firing"}})', "eval_time": time, "exp_samples": expected} for time, expected in samples]}]}, f)
             for command in (["check", "rules", "rules.yaml"], ["test", "rules", "test.yaml"]):
                 done = subprocess.run(["promtool", *command], cwd=folder, capture_output=True, text=True, check=False)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

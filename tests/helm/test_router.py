@@ -190,10 +190,8 @@ class Router(unittest.TestCase):
             seen = {}
             for monitor in (o for o in objects if o["kind"] == "ServiceMonitor"):
                 selector, endpoint = monitor["spec"]["selector"], monitor["spec"]["endpoints"][0]
-                wanted = {e["key"]: e["operator"] == "Exists" for e in selector.get("matchExpressions", [])}
                 for service in (o for o in objects if o["kind"] == "Service"):
-                    labels = service["metadata"]["labels"]
-                    if selector["matchLabels"].items() <= labels.items() and all((k in labels) == v for k, v in wanted.items()):
+                    if chart.matches(selector, service["metadata"]["labels"]):
                         self.assertIn(endpoint["port"], {p["name"] for p in service["spec"]["ports"]})
                         seen.setdefault(service["metadata"]["name"], []).append(monitor["metadata"]["name"])
                 self.assertEqual(endpoint.get("scheme", "http"), "https" if tls else "http")

@@ -29,6 +29,8 @@
 {{- $budget := printf "%ss" (include "numoe.startBudgetSeconds" .root) -}}
 {{- $_ := set $rule "expr" (regexReplaceAll "offset [0-9]+[a-z]+" $rule.expr (printf "offset %s" $budget)) -}}
 {{- if eq $rule.alert "NumoeStartOverdue" }}{{ $_ := set $rule "for" $budget }}{{ end -}}
+{{- /* Before a first start's download nodes pull images: ten minutes for them. */ -}}
+{{- if eq $rule.alert "NumoeNeverScraped" }}{{ $_ := set $rule "for" (printf "%ds" (add 600 (include "numoe.startBudgetSeconds" .root | int))) }}{{ end -}}
 {{- with $own.for }}{{ $_ := set $rule "for" . }}{{ end -}}
 {{- if eq $rules.scope "release" }}{{ $_ := set $rule "expr" (include "numoe.ownSeries" (dict "root" .root "query" $rule.expr)) }}{{ end -}}
 {{- $_ := set $rule "labels" (merge dict (default dict $own.labels) $rules.alertLabels $rule.labels) -}}

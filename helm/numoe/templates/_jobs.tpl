@@ -15,7 +15,25 @@ podFailurePolicy:
       onExitCodes: {containerName: {{ .component }}, operator: In, values: [2]}
 {{- end -}}
 
-{{/* Pods go where the hosts go: the first pod decides where a local volume lies. Arguments: root, component. */}}
+{{/*
+  Where a Job's pod may run: where the hosts may, as the first pod decides where a local volume lies. A volume of one node (not ReadWriteMany)
+  has one host, and the Job follows it to that node: on another one it would wait for the volume that the host holds, and the host for the
+  Job. Argument: root.
+*/}}
+{{- define "numoe.jobAffinity" -}}
+{{- $affinity := deepCopy .Values.affinity -}}
+{{- $shared := and (eq .Values.persistence.mode "create") (has "ReadWriteMany" .Values.persistence.accessModes) -}}
+{{- if not (or $shared (include "numoe.hostsMany" .)) -}}
+{{- $labels := include "numoe.selector" (dict "root" . "component" "host") | fromYaml -}}
+{{- $beside := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" $labels) -}}
+{{- $key := "requiredDuringSchedulingIgnoredDuringExecution" -}}
+{{- $own := default dict $affinity.podAffinity -}}
+{{- $_ := set $affinity "podAffinity" (set $own $key (append (default list (get $own $key)) $beside)) -}}
+{{- end -}}
+{{- toYaml $affinity -}}
+{{- end -}}
+
+{{/* Arguments: root, component. */}}
 {{- define "numoe.jobPod" -}}
 metadata:
   labels:
@@ -27,7 +45,7 @@ metadata:
 spec:
   restartPolicy: Never
   {{- include "numoe.podHead" .root | nindent 2 }}
-  {{- include "numoe.placement" (dict "root" .root "component" .component "nodeSelector" .root.Values.nodeSelector "tolerations" .root.Values.tolerations "affinity" .root.Values.affinity "spread" false) | nindent 2 }}
+  {{- include "numoe.placement" (dict "root" .root "component" .component "nodeSelector" .root.Values.nodeSelector "tolerations" .root.Values.tolerations "affinity" (include "numoe.jobAffinity" .root | fromYaml) "spread" false) | nindent 2 }}
   volumes:
     {{- include "numoe.weightsVolume" (dict "root" .root "readOnly" false) | nindent 4 }}
     - name: tmp
