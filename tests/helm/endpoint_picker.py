@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The endpoint picker of the Gateway API Inference Extension chooses among real coordinators, by their /metrics.
 
-The picker and the CustomResourceDefinitions are those of its module, the API server is real; a small gateway asks the picker
-by Envoy's ext_proc and forwards (picker/main.go). The test plays the kubelet: a pod is ready while /health of its coordinator
-is 200. PICKER, PICKER_CRDS and CLUSTER name the programs and the folder (run.sh --endpoint-picker).
+The picker and the CustomResourceDefinitions are those of its module, the API server is real. The pool, the picker's arguments,
+its configuration and what it may ask of Kubernetes are what the chart renders, and it has the token of the chart's
+ServiceAccount; a small gateway asks it by Envoy's ext_proc and forwards (picker/main.go). The test plays the kubelet: a pod is
+ready while /health of its coordinator is 200. PICKER, PICKER_CRDS and CLUSTER name the programs and the folder (run.sh --endpoint-picker).
 """
 import concurrent.futures
 import glob
@@ -32,7 +33,7 @@ BIN = os.environ.get("NUMOE_BIN", os.path.join(chart.ROOT, "build", "release", "
 NANO = os.path.join(chart.ROOT, "deploy", "models", "nano")
 PICKER, CRDS = os.environ.get("PICKER", ""), os.environ.get("PICKER_CRDS", "")
 ADDRESSES = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
-LABELS = {"app.kubernetes.io/instance": "numoe", "app.kubernetes.io/component": "host"}
+NAMESPACE = "models"
 ASKED = 12  # requests: by chance they would all avoid one of three coordinators once in 129 times, and all find one in 531441
 
 
@@ -89,17 +90,22 @@ class EndpointPicker(unittest.TestCase):
 
     @classmethod
     def declare(cls):
+        """What the chart makes of a pool, but for pods: those of the coordinators are the test's, and the picker is its process."""
         for path in sorted(glob.glob(f"{CRDS}/*.yaml")):
             with open(path, encoding="utf-8") as f:
                 cls.cluster.apply(f.read(), "default")
         cls.cluster.wait("InferencePools", lambda: cls.cluster.kubectl("get", "inferencepools.inference.networking.k8s.io", "-A") is not None)
-        pool = {"apiVersion": "inference.networking.k8s.io/v1", "kind": "InferencePool", "metadata": {"name": "numoe"},
-                "spec": {"selector": {"matchLabels": LABELS}, "targetPorts": [{"number": cls.port}],
-                         "endpointPickerRef": {"name": "picker", "port": {"number": 9002}}}}
+        cls.cluster.kubectl("create", "namespace", NAMESPACE)
+        cls.ports = {"port": free_port(), "healthPort": free_port(), "metricsPort": free_port()}
+        pool = {"enabled": True, "picker": {**cls.ports, "flags": {"v": 2}}}
+        objects = chart.render("values-nano.yaml", {"coordinator": {"port": cls.port}, "inferencePool": pool}, namespace=NAMESPACE)
+        labels = chart.find(objects, "StatefulSet")["spec"]["template"]["metadata"]["labels"]
+        cls.picker = chart.find(objects, "Deployment", "numoe-picker")["spec"]["template"]["spec"]
         # On no node: controllers would take pods away whose node is not there.
-        pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": LABELS},
+        pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
                  "spec": {"containers": [{"name": "coordinator", "image": "numoe"}]}} for name in cls.pods.values()]
-        cls.cluster.apply(yaml.safe_dump_all([pool, *pods]), "default")
+        declared = [o for o in objects if o["kind"] in ("InferencePool", "Service", "ServiceAccount", "Role", "RoleBinding")]
+        cls.cluster.apply(yaml.safe_dump_all([*declared, *pods]), NAMESPACE)
 
     @classmethod
     def play_kubelet(cls):
@@ -110,19 +116,30 @@ class EndpointPicker(unittest.TestCase):
                 if cls.ready.get(pod) != ready:
                     status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
                               "conditions": [{"type": "Ready", "status": str(ready), "lastTransitionTime": None}]}
-                    cls.cluster.kubectl("patch", "pod", pod, "-n", "default", "--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
+                    cls.cluster.kubectl("patch", "pod", pod, "-n", NAMESPACE, "--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
                     cls.ready[pod] = ready
 
     @classmethod
     def start_picker(cls):
-        grpc, health, cls.metrics, cls.gateway = free_port(), free_port(), free_port(), free_port()
-        # Its defaults: waiting requests, use of the KV cache, beginnings of prompts. Plain gRPC, and metrics without the API server's leave.
-        cls.start("picker", "env", f"KUBECONFIG={cls.cluster.config}", PICKER, "picker", "--pool-name=numoe", "--pool-namespace=default",
-                  f"--grpc-port={grpc}", f"--grpc-health-port={health}", f"--metrics-port={cls.metrics}", "--metrics-endpoint-auth=false",
-                  "--refresh-prometheus-metrics-interval=200ms", "--secure-serving=false", "--tracing=false", "--v=2")
-        cls.start("gateway", PICKER, "gateway", f"127.0.0.1:{cls.gateway}", f"127.0.0.1:{grpc}")
+        cls.metrics, cls.gateway = cls.ports["metricsPort"], free_port()
+        # $$ is how a pod's arguments spell $.
+        arguments = [argument.replace("$$", "$") for argument in cls.picker["containers"][0]["args"]]
+        cls.start("picker", "env", f"KUBECONFIG={cls.config_of_the_service_account()}", PICKER, "picker", *arguments)
+        cls.start("gateway", PICKER, "gateway", f"127.0.0.1:{cls.gateway}", f"127.0.0.1:{cls.ports['port']}")
         until(lambda: cls.daemons["picker"].log()[-3000:], lambda: cls.seen("inference_pool_ready_pods") == {"numoe": 3})
         until("the gateway listens", cls.gateway_listens)
+
+    @classmethod
+    def config_of_the_service_account(cls):
+        """-> the path of a kubeconfig that may do what the chart's Role says, and nothing else."""
+        with open(cls.cluster.config, encoding="utf-8") as f:
+            config = json.load(f)
+        token = cls.cluster.kubectl("create", "token", cls.picker["serviceAccountName"], "-n", NAMESPACE).strip()
+        config["users"] = [{"name": "test", "user": {"token": token}}]
+        path = os.path.join(cls.folder, "kubeconfig")
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        return path
 
     @classmethod
     def gateway_listens(cls):
@@ -166,7 +183,7 @@ class EndpointPicker(unittest.TestCase):
         first, *others = ADDRESSES
         for engine in ("sglang", "vllm"):
             for pod in self.pods.values():
-                self.cluster.kubectl("label", "pod", pod, "-n", "default", "--overwrite", f"inference.networking.k8s.io/engine-type={engine}")
+                self.cluster.kubectl("label", "pod", pod, "-n", NAMESPACE, "--overwrite", f"inference.networking.k8s.io/engine-type={engine}")
             with self.busy([first]):
                 self.assertNotIn(first, self.through_the_gateway())
 
@@ -175,6 +192,16 @@ class EndpointPicker(unittest.TestCase):
         log = self.daemons["picker"].log()
         self.assertIn("starting collection", log)
         self.assertNotIn("extract failed", log)
+
+    def test_its_role_lets_it_read_what_it_asks_for_and_nothing_else(self):
+        self.assertNotIn("is forbidden", self.daemons["picker"].log())
+        who = f"--as=system:serviceaccount:{NAMESPACE}:{self.picker['serviceAccountName']}"
+        for verb, what, allowed in (("list", "pods", True), ("delete", "pods", False), ("get", "secrets", False)):
+            try:
+                answer = self.cluster.kubectl("auth", "can-i", verb, what, "-n", NAMESPACE, who).strip()
+            except cluster.Failed:  # "no" is an error
+                answer = "no"
+            self.assertEqual(answer, "yes" if allowed else "no", f"{verb} {what}")
 
     def test_a_coordinator_that_is_down_is_left_out(self):
         gone = self.daemons[self.pods[ADDRESSES[0]]]
