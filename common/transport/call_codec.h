@@ -15,7 +15,7 @@
 
 namespace numoe {
 
-inline constexpr uint32_t kProtocolVersion = 6;
+inline constexpr uint32_t kProtocolVersion = 7;
 
 struct CallShape {
   int hidden_size = 0;

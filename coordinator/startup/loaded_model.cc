@@ -48,7 +48,7 @@ absl::Status ReadFiles(const ServingOptions& options, LoadedModel& loaded) {
 absl::Status AwaitWorkers(const ServingOptions& options, const LoadSurroundings& around,
                           LoadedModel& loaded) {
   ASSIGN_OR_RETURN(const uint64_t fingerprint, loaded.checkpoint->Fingerprint());
-  around.doing = "waiting for the expert workers";
+  around.doing.Set("waiting for the expert workers");
   const WorkerAccess& workers = options.workers;
   LogInfo("waiting for the workers at {}", fmt::join(workers.addresses, ", "));
   ASSIGN_OR_RETURN(loaded.experts, execution::ExpertFanOut::Connect(
@@ -60,14 +60,18 @@ absl::Status AwaitWorkers(const ServingOptions& options, const LoadSurroundings&
                                                  .map_experts = loaded.plan.capacity.window > 0,
                                                  .shared_memory_group = workers.shared_memory_group,
                                                  .tls = around.worker_tls},
-                                        .start_deadline_ms = workers.start_timeout_ms},
+                                        .start_deadline_ms = workers.start_timeout_ms,
+                                        .waiting_for =
+                                            [&doing = around.doing](const std::string& missing) {
+                                              doing.Set("waiting for the expert workers: " + missing);
+                                            }},
                                        around.metrics));
   return absl::OkStatus();
 }
 
 absl::Status LoadWeights(const ServingOptions& options, const execution::ModelOptions& model_options,
                          const LoadSurroundings& around, DeviceChoice& choice, LoadedModel& loaded) {
-  around.doing = "loading the model's weights";
+  around.doing.Set("loading the model's weights");
   const Capacity& capacity = loaded.plan.capacity;
   ASSIGN_OR_RETURN(loaded.device, choice.Create(capacity.model_len, /*measure_only=*/false));
   execution::ExpertSlots* slots = nullptr;
@@ -80,7 +84,7 @@ absl::Status LoadWeights(const ServingOptions& options, const execution::ModelOp
   ASSIGN_OR_RETURN(loaded.model, execution::Model::Load(*loaded.checkpoint, loaded.config, model_options,
                                                         *loaded.device, *loaded.experts));
   if (capacity.window > 0) {
-    around.doing = "pinning the workers' memory";
+    around.doing.Set("pinning the workers' memory");
     RETURN_IF_ERROR(FetchLongPrompts(options.capacity, loaded.config, *loaded.experts, *loaded.device));
   }
   NUMOE_CHECK_EQ(slots != nullptr, capacity.gpu_experts > 0) << "a device has slots where some were planned";

@@ -5,7 +5,6 @@
 // the last. Called at start, by the main thread; SIGTERM ends the process meanwhile.
 #pragma once
 
-#include <atomic>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -20,6 +19,7 @@
 #include "coordinator/startup/capacity_plan.h"
 #include "coordinator/startup/device_choice.h"
 #include "coordinator/startup/serving_options.h"
+#include "coordinator/startup/start_note.h"
 #include "coordinator/text/chat/chat_template.h"
 #include "coordinator/text/parsing/output_format.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
@@ -44,7 +44,7 @@ struct LoadedModel {
 struct LoadSurroundings {
   std::shared_ptr<TlsIdentityWatch> worker_tls;  // null: plain text
   Metrics& metrics;
-  std::atomic<const char*>& doing;  // what is being done, for /health
+  StartNote& doing;
 };
 
 absl::StatusOr<LoadedModel> LoadModel(const ServingOptions& options, const LoadSurroundings& around);

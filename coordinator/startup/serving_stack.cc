@@ -97,7 +97,7 @@ absl::Status ServingStack::OpenPort() {
   metrics_.With(GaugeId::kLoraAdapters, {"0", "", ""}).Set(1);
   ASSIGN_OR_RETURN(worker_tls_, OpenWorkerTls(options_.workers.tls, metrics_));
   ASSIGN_OR_RETURN(tracer_, CreateTracer(options_, metrics_));
-  serving::AddStartingRoutes(starting_, metrics_, [this] { return std::string(doing_.load()); });
+  serving::AddStartingRoutes(starting_, metrics_, [this] { return doing_.Get(); });
   ASSIGN_OR_RETURN(access_, net::Access::Create(options_.api.access));
   ASSIGN_OR_RETURN(server_, net::Server::Create(starting_, *access_, metrics_, options_.api.server));
   return server_->Start();

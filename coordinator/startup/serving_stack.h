@@ -23,6 +23,7 @@
 #include "coordinator/serving/tracing/tracer.h"
 #include "coordinator/startup/loaded_model.h"
 #include "coordinator/startup/serving_options.h"
+#include "coordinator/startup/start_note.h"
 
 namespace numoe::startup {
 
@@ -47,7 +48,7 @@ class ServingStack {
   absl::StatusOr<std::string> ExpertStats() const;
 
   const ServingOptions options_;
-  std::atomic<const char*> doing_{"reading the model's files"};
+  StartNote doing_{"reading the model's files"};
   std::atomic<bool> draining_{false};
   Metrics metrics_{MetricOwner::kCoordinator};
   std::shared_ptr<TlsIdentityWatch> worker_tls_;  // null: plain text

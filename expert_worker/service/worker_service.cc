@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/resource_quota.h>
-#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <string_view>
 
@@ -18,19 +17,14 @@
 #include "common/base/status.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/host_id.h"
-#include "common/transport/tls_credentials.h"
 #include "common/transport/transport_limits.h"
 #include "expert_worker/experts/experts_limits.h"
 #include "expert_worker/service/layer_message.h"
-#include "expert_worker/service/listen_address.h"
+#include "expert_worker/service/worker_listener.h"
 #include "proto/numoe/v1/expert_worker.grpc.pb.h"
 
 namespace numoe::worker {
 namespace {
-
-// A coordinator whose host or network is gone says no goodbye: its session would be counted for ever.
-constexpr int kKeepaliveMs = 10'000;
-constexpr int kKeepaliveTimeoutMs = 10'000;
 
 void Write(const MappedWeights& experts, v1::MappedWeights& out) {
   out.set_bytes(experts.bytes);
@@ -102,9 +96,13 @@ grpc::ServerUnaryReactor* Finish(grpc::CallbackServerContext* context, const abs
 
 class Service final : public Questions {
  public:
-  // `anybody`: who asks has neither shown a certificate nor opened a socket's file.
-  Service(SharedExecutor& executor, const WorkerServiceOptions& options, MailboxServer* mailbox, bool anybody)
-      : executor_(executor), options_(options), mailbox_(mailbox), anybody_(anybody) {}
+  Service(SharedExecutor& executor, const WorkerServiceOptions& options, MailboxServer* mailbox,
+          WorkerListener& listener)
+      : executor_(executor),
+        options_(options),
+        mailbox_(mailbox),
+        listener_(listener),
+        anybody_(AnybodyMayAsk(options.listen, options.tls)) {}
 
   grpc::ServerUnaryReactor* Handshake(grpc::CallbackServerContext* context,
                                       const v1::HandshakeRequest* request,
@@ -200,9 +198,8 @@ class Service final : public Questions {
 
   void BeginDrain() {
     draining_.store(true);
-    if (server_ != nullptr) server_->GetHealthCheckService()->SetServingStatus(false);
+    listener_.SetServing(false);
   }
-  void set_server(grpc::Server* server) { server_ = server; }
   int sessions() const { return streams_.load() + (mailbox_ == nullptr ? 0 : mailbox_->sessions()); }
 
  private:
@@ -228,116 +225,158 @@ class Service final : public Questions {
   SharedExecutor& executor_;
   const WorkerServiceOptions& options_;
   MailboxServer* mailbox_;
+  WorkerListener& listener_;
   const bool anybody_;
   HandshakeLines handshake_lines_;
-  grpc::Server* server_ = nullptr;
   std::atomic<bool> draining_{false};
   std::atomic<int> streams_{0};
 };
 
-class GrpcWorkerService final : public WorkerService {
+// What answers from the moment the process starts. Weights take minutes to load: until they are there, a
+// handshake is answered with how far the load is, so that a coordinator knows that the worker is alive and
+// moves, and all else is UNAVAILABLE. From Serve on, all questions go to the service.
+class Front final : public Questions {
  public:
-  GrpcWorkerService(LayerExecutor& executor, const WorkerServiceOptions& options)
-      : options_(options), executor_(executor, RandomId()) {}
+  using Stream = grpc::ServerReaderWriter<v1::LayerReply, v1::LayerCall>;
 
-  ~GrpcWorkerService() override {
-    if (server_ != nullptr)
-      server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
-    mailbox_.reset();
-    if (!unix_path_.empty()) unlink(unix_path_.c_str());
+  explicit Front(std::function<v1::Loading()> loading) : loading_(std::move(loading)) {}
+  void Serve(Questions& service) {
+    Questions* const before = service_.exchange(&service);
+    NUMOE_CHECK(before == nullptr && &service != this) << "a worker serves one slice";
   }
 
-  absl::Status Listen() {
-    if (options_.shared_memory) {
-      ASSIGN_OR_RETURN(mailbox_,
-                       MailboxServer::Start(executor_, {.shape = {options_.hidden_size, options_.num_experts},
-                                                        .experts_per_token = options_.experts_per_token,
-                                                        .experts_fd = options_.experts_fd,
-                                                        .group = options_.shared_memory_group,
-                                                        .callers = options_.callers,
-                                                        .nodes = options_.nodes}));
-    }
-    const std::string unix_path = UnixPath(options_.listen);
-    const bool is_unix = !unix_path.empty();
-    if (is_unix) RETURN_IF_ERROR(ClearUnixPath(unix_path));
-    const bool secure = options_.tls.given() && !is_unix;
-    service_ =
-        std::make_unique<Service>(executor_, options_, mailbox_.get(), /*anybody=*/!secure && !is_unix);
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(options_.listen,
-                             secure ? TlsServerCredentials(options_.tls) : grpc::InsecureServerCredentials(),
-                             &port);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    if (!is_unix) {
-      builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-      builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-      builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // any number
-    }
-    Limit(builder);
-    builder.RegisterService(service_.get());
-    {
-      std::optional<PrivateFiles> for_the_group;
-      if (is_unix && options_.shared_memory_group.has_value()) for_the_group.emplace();
-      server_ = builder.BuildAndStart();
-    }
-    if (server_ == nullptr || port == 0) {
-      return absl::UnavailableError(fmt::format(
-          "--listen={}: cannot listen there; is the address in use or not this host's?", options_.listen));
-    }
-    unix_path_ = unix_path;
-    if (is_unix && options_.shared_memory_group.has_value())
-      RETURN_IF_ERROR(ShareSocket(unix_path, *options_.shared_memory_group));
-    address_ = is_unix ? options_.listen
-                       : options_.listen.substr(0, options_.listen.rfind(':') + 1) + std::to_string(port);
-    service_->set_server(server_.get());
+  grpc::ServerUnaryReactor* Handshake(grpc::CallbackServerContext* context,
+                                      const v1::HandshakeRequest* request,
+                                      v1::HandshakeReply* reply) override {
+    if (Questions* const service = service_.load()) return service->Handshake(context, request, reply);
+    reply->set_protocol_version(kProtocolVersion);
+    *reply->mutable_loading() = loading_();
+    return Finish(context, absl::OkStatus());
+  }
+  grpc::ServerUnaryReactor* GetStats(grpc::CallbackServerContext* context, const v1::StatsRequest* request,
+                                     v1::StatsReply* reply) override {
+    Questions* const service = service_.load();
+    return service == nullptr ? Finish(context, StillLoading()) : service->GetStats(context, request, reply);
+  }
+  grpc::ServerUnaryReactor* GetExpertStats(grpc::CallbackServerContext* context,
+                                           const v1::ExpertStatsRequest* request,
+                                           v1::ExpertStatsReply* reply) override {
+    Questions* const service = service_.load();
+    return service == nullptr ? Finish(context, StillLoading())
+                              : service->GetExpertStats(context, request, reply);
+  }
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context, const v1::DrainRequest* request,
+                                  v1::DrainReply* reply) override {
+    Questions* const service = service_.load();
+    return service == nullptr ? Finish(context, StillLoading()) : service->Drain(context, request, reply);
+  }
+  grpc::Status LayerCalls(grpc::ServerContext* context, Stream* stream) override {
+    Questions* const service = service_.load();
+    return service == nullptr ? ToGrpc(StillLoading()) : service->LayerCalls(context, stream);
+  }
+
+ private:
+  static absl::Status StillLoading() {
+    return absl::UnavailableError("the worker loads its weights; a handshake says how far it is");
+  }
+
+  const std::function<v1::Loading()> loading_;
+  std::atomic<Questions*> service_{nullptr};
+};
+
+v1::Loading Say(const LoadProgress& progress) {
+  v1::Loading loading;
+  loading.set_moves(progress.moves());
+  loading.set_bytes_done(progress.bytes_done());
+  loading.set_bytes_total(progress.bytes_total());
+  return loading;
+}
+
+class GrpcWorkerService final : public WorkerService {
+ public:
+  // `progress`: of the load, until Serve.
+  explicit GrpcWorkerService(const LoadProgress* progress)
+      : front_([progress] { return progress == nullptr ? v1::Loading() : Say(*progress); }) {}
+
+  ~GrpcWorkerService() override {
+    listener_.reset();  // ends what asks the others
+    mailbox_.reset();
+  }
+
+  absl::Status Listen(const WorkerServiceOptions& options) {
+    NUMOE_CHECK_GT(options.hidden_size, 0);
+    const size_t largest =
+        RequestBytes(limits::kCallTokensMax, limits::kExpertsPerTokenMax, options.hidden_size);
+    ASSIGN_OR_RETURN(listener_, WorkerListener::Open({.listen = options.listen,
+                                                      .group = options.shared_memory_group,
+                                                      .tls = options.tls,
+                                                      .message_bytes_max = MessageBytesMax(largest)},
+                                                     front_));
+    listener_->SetServing(false);
     return absl::OkStatus();
   }
 
-  const std::string& address() const override { return address_; }
+  absl::Status Serve(LayerExecutor& executor, const WorkerServiceOptions& options) override {
+    NUMOE_CHECK(0 <= options.worker_index && options.worker_index < options.worker_count);
+    NUMOE_CHECK(options.hidden_size > 0 && options.num_experts > 0);
+    NUMOE_CHECK(service_ == nullptr) << "a worker serves one slice";
+    options_ = options;
+    executor_.emplace(executor, RandomId());
+    if (options_.shared_memory) {
+      ASSIGN_OR_RETURN(
+          mailbox_, MailboxServer::Start(*executor_, {.shape = {options_.hidden_size, options_.num_experts},
+                                                      .experts_per_token = options_.experts_per_token,
+                                                      .experts_fd = options_.experts_fd,
+                                                      .group = options_.shared_memory_group,
+                                                      .callers = options_.callers,
+                                                      .nodes = options_.nodes}));
+    }
+    service_ = std::make_unique<Service>(*executor_, options_, mailbox_.get(), *listener_);
+    listener_->SetServing(true);
+    front_.Serve(*service_);
+    return absl::OkStatus();
+  }
+
+  const std::string& address() const override { return listener_->address(); }
   WorkerServiceStats Stats() const override {
-    return {.calls = executor_.calls(),
-            .rows = executor_.rows(),
+    if (service_ == nullptr) return {};
+    return {.calls = executor_->calls(),
+            .rows = executor_->rows(),
             .sessions = service_->sessions(),
             .mailboxes_local = mailbox_ == nullptr ? std::nullopt : mailbox_->mailboxes_local()};
   }
-  void Drain() override { service_->BeginDrain(); }
-
- private:
-  // Bounds what anybody who reaches the address can make the worker hold: messages no larger than one call of
-  // this model, and limited numbers of streams and threads.
-  void Limit(grpc::ServerBuilder& builder) const {
-    const int message_bytes = MessageBytesMax(
-        RequestBytes(limits::kCallTokensMax, limits::kExpertsPerTokenMax, options_.hidden_size));
-    builder.SetMaxReceiveMessageSize(message_bytes);
-    builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION,
-                               0);      // a small compressed message could exceed the limit when inflated
-    builder.SetMaxSendMessageSize(-1);  // our own
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kConnectionStreamsMax);
-    builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);  // its threads count, too
-    grpc::ResourceQuota quota("expert-worker");
-    quota.Resize(limits::kMessagesMax * static_cast<size_t>(message_bytes));
-    builder.SetResourceQuota(quota.SetMaxThreads(limits::kServiceThreadsMax));
+  void Drain() override {
+    NUMOE_CHECK(service_ != nullptr) << "Serve comes first";
+    service_->BeginDrain();
   }
 
-  const WorkerServiceOptions options_;
-  SharedExecutor executor_;
+ private:
+  WorkerServiceOptions options_;
+  Front front_;
+  std::optional<SharedExecutor> executor_;
   std::unique_ptr<MailboxServer> mailbox_;
   std::unique_ptr<Service> service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::string address_;
-  std::string unix_path_;
+  std::unique_ptr<WorkerListener> listener_;
 };
+
+absl::StatusOr<std::unique_ptr<GrpcWorkerService>> Open(const WorkerServiceOptions& options,
+                                                        const LoadProgress* progress) {
+  auto service = std::make_unique<GrpcWorkerService>(progress);
+  RETURN_IF_ERROR(service->Listen(options));
+  return service;
+}
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<WorkerService>> WorkerService::StartLoading(
+    const WorkerServiceOptions& options, const LoadProgress& progress) {
+  return Open(options, &progress);
+}
+
 absl::StatusOr<std::unique_ptr<WorkerService>> WorkerService::Start(LayerExecutor& executor,
                                                                     const WorkerServiceOptions& options) {
-  NUMOE_CHECK(0 <= options.worker_index && options.worker_index < options.worker_count);
-  NUMOE_CHECK(options.hidden_size > 0 && options.num_experts > 0);
-  auto service = std::make_unique<GrpcWorkerService>(executor, options);
-  RETURN_IF_ERROR(service->Listen());
+  ASSIGN_OR_RETURN(std::unique_ptr<WorkerService> service, Open(options, nullptr));
+  RETURN_IF_ERROR(service->Serve(executor, options));
   return service;
 }
 

@@ -1,12 +1,10 @@
 // WorkerService: the gRPC face of an expert worker, and the mailbox server beside it.
 //
-// Serves numoe.v1.ExpertWorker and grpc.health.v1 on one address (unix:PATH or HOST:PORT). A stale socket
-// file of a dead process is replaced; one that a live process serves is an error naming it. The service draws
-// a number when it starts, its instance, and refuses calls that are for another one. Who asks costs at most
-// what common/transport/transport_limits.h allows: streams, threads, bytes of a message. With a shared-memory
-// group its processes, too, may connect to the socket's file, at no moment anybody else. Over TCP without
-// TLS, where anybody may ask, it is not drained. The destructor ends all sessions and removes the socket
-// file. The executor must outlive the service.
+// Serves numoe.v1.ExpertWorker and grpc.health.v1 on one address (worker_listener.h), from before the weights
+// are there: until Serve a handshake says how far the load is. The service draws a number
+// when it serves, its instance, and refuses calls that are for another one. Over TCP without TLS, where
+// anybody may ask, it is not drained. The destructor ends all sessions and removes the socket file. The
+// executor and the progress must outlive the service. Main thread; Stats: any.
 #pragma once
 
 #include <sys/types.h>
@@ -20,6 +18,7 @@
 #include "common/transport/mapped_weights.h"
 #include "common/transport/tls_identity.h"
 #include "expert_worker/experts/expert_statistics.h"
+#include "expert_worker/experts/load_progress.h"
 #include "expert_worker/service/mailbox_server.h"
 
 namespace numoe::worker {
@@ -55,13 +54,21 @@ struct WorkerServiceStats {
 
 class WorkerService {
  public:
+  /// Answers at the address, and says how far the load is. Of the options only listen, hidden_size,
+  /// shared_memory_group and tls count. UNAVAILABLE or INVALID_ARGUMENT names the flag and what is in the
+  /// way.
+  static absl::StatusOr<std::unique_ptr<WorkerService>> StartLoading(const WorkerServiceOptions& options,
+                                                                     const LoadProgress& progress);
+  /// The same and Serve at once, for weights that are there.
   static absl::StatusOr<std::unique_ptr<WorkerService>> Start(LayerExecutor& executor,
                                                               const WorkerServiceOptions& options);
   virtual ~WorkerService() = default;
+  /// Sessions may begin. REQUIRES: called once; those four options are as before.
+  virtual absl::Status Serve(LayerExecutor& executor, const WorkerServiceOptions& options) = 0;
   /// The address that clients use (a port 0 is resolved).
   virtual const std::string& address() const = 0;
   virtual WorkerServiceStats Stats() const = 0;
-  /// NOT_SERVING, no new sessions.
+  /// NOT_SERVING, no new sessions. REQUIRES: Serve was called.
   virtual void Drain() = 0;
 };
 

@@ -76,7 +76,7 @@ absl::Status WorkerStack::OpenPorts() {
   return absl::OkStatus();
 }
 
-// Takes minutes, and leaves nothing behind that an end would have to tidy up.
+// Takes minutes. An end in between leaves a socket's file behind, which the next start takes over.
 absl::Status WorkerStack::Load() {
   const ScopedDeadlySignals deadly;
   ExecutorOptions options = options_.executor;
@@ -90,15 +90,26 @@ absl::Status WorkerStack::Load() {
   };
   if (IsPackedModel(options_.model)) {
     ASSIGN_OR_RETURN(const PackedModel packed, ReadManifest(options_.model));
-    ASSIGN_OR_RETURN(executor_, ExpertExecutor::LoadPacked(packed, options));
     config_ = packed.config;
     fingerprint_ = packed.model_fingerprint;
+    RETURN_IF_ERROR(AnswerWhileLoading());
+    ASSIGN_OR_RETURN(executor_, ExpertExecutor::LoadPacked(packed, options));
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options_.model));
   ASSIGN_OR_RETURN(config_, ReadModelConfig(options_.model));
   ASSIGN_OR_RETURN(fingerprint_, checkpoint->Fingerprint());
+  RETURN_IF_ERROR(AnswerWhileLoading());
   ASSIGN_OR_RETURN(executor_, ExpertExecutor::Load(*checkpoint, config_, options));
+  return absl::OkStatus();
+}
+
+absl::Status WorkerStack::AnswerWhileLoading() {
+  ASSIGN_OR_RETURN(service_, WorkerService::StartLoading({.listen = options_.listen,
+                                                          .hidden_size = config_.hidden_size,
+                                                          .shared_memory_group = options_.shared_memory_group,
+                                                          .tls = options_.tls},
+                                                         progress_));
   return absl::OkStatus();
 }
 
@@ -130,7 +141,7 @@ absl::Status WorkerStack::StartService() {
   NUMOE_CHECK(executor_->slice() == options_.executor.slice) << "the slice that was asked for";
   move_.emplace(*place_.home, *executor_);
   LogInfo("instruction sets: {}", DescribeIsas());
-  ASSIGN_OR_RETURN(service_, WorkerService::Start(*executor_, ServiceOptions()));
+  RETURN_IF_ERROR(service_->Serve(*executor_, ServiceOptions()));
   for (const Finding& finding : place_.findings)
     if (!finding.good) LogInfo("preflight: {}; {}", finding.what, finding.advice);
   ExportExecutor(metrics_, *executor_);

@@ -1,9 +1,10 @@
 // WorkerStack: everything that a serving worker is made of, from its place on the machine to its metrics.
 //
-// Create opens the health port and the metrics, loads the slice and serves layer calls; Serve waits for the
-// signal that ends the process and drains. The members stand in the order in which each needs those before
-// it, so the destructor ends them from the last: first whoever reads (metrics), then whoever serves, then
-// what is served. Main thread. Errors name the flag, the file or the memory that is in the way.
+// Create opens the health port, the metrics and the address, which says how far the load is until the slice
+// is there and layer calls are served; Serve waits for the signal that ends the process and drains. The
+// members stand in the order in which each needs those before it, so the destructor ends them from the last:
+// first whoever reads (metrics), then whoever serves, then what is served. Main thread. Errors name the flag,
+// the file or the memory that is in the way.
 #pragma once
 
 #include <memory>
@@ -45,6 +46,7 @@ class WorkerStack {
   WorkerStack(const WorkerOptions& options, WorkerPlace place);
   absl::Status OpenPorts();
   absl::Status Load();
+  absl::Status AnswerWhileLoading();
   absl::Status StartService();
   void Drain();
   WorkerServiceOptions ServiceOptions() const;

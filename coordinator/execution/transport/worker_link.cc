@@ -11,7 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "common/base/check.h"
 #include "common/base/file_descriptor.h"
 #include "common/base/limits.h"
@@ -338,31 +340,35 @@ class StreamLink final : public WorkerLink {
   bool finished_ = false;
 };
 
+absl::Status Mismatch(const char* what, const auto& found, const auto& expected, const char* advice) {
+  return absl::FailedPreconditionError(
+      fmt::format("its {} is {}, expected {}; {}", what, found, expected, advice));
+}
+
+absl::Status CheckProtocol(const v1::HandshakeReply& reply) {
+  if (reply.protocol_version() == kProtocolVersion) return absl::OkStatus();
+  return Mismatch("protocol version", reply.protocol_version(), kProtocolVersion,
+                  "run the same release on both sides");
+}
+
 absl::Status CheckHandshake(const v1::HandshakeReply& reply, const LinkOptions& options) {
-  const auto mismatch = [&](const char* what, const auto& found, const auto& expected, const char* advice) {
-    return absl::FailedPreconditionError(
-        fmt::format("its {} is {}, expected {}; {}", what, found, expected, advice));
-  };
-  if (reply.protocol_version() != kProtocolVersion)
-    return mismatch("protocol version", reply.protocol_version(), kProtocolVersion,
-                    "run the same release on both sides");
   if (reply.model_fingerprint() != options.model_fingerprint) {
-    return mismatch("model fingerprint", fmt::format("{:016x}", reply.model_fingerprint()),
+    return Mismatch("model fingerprint", fmt::format("{:016x}", reply.model_fingerprint()),
                     fmt::format("{:016x}", options.model_fingerprint),
                     "it serves another checkpoint: give both the same --model");
   }
   if (reply.hidden_size() != options.hidden_size)
-    return mismatch("hidden size", reply.hidden_size(), options.hidden_size, "it serves another checkpoint");
+    return Mismatch("hidden size", reply.hidden_size(), options.hidden_size, "it serves another checkpoint");
   if (reply.num_experts() != options.num_experts)
-    return mismatch("expert count", reply.num_experts(), options.num_experts, "it serves another checkpoint");
+    return Mismatch("expert count", reply.num_experts(), options.num_experts, "it serves another checkpoint");
   if (reply.worker_count() < 1 || reply.worker_count() > limits::kWorkersMax || reply.worker_index() < 0 ||
       reply.worker_index() >= reply.worker_count()) {
-    return mismatch("slice", fmt::format("{}/{}", reply.worker_index(), reply.worker_count()),
+    return Mismatch("slice", fmt::format("{}/{}", reply.worker_index(), reply.worker_count()),
                     fmt::format("an index below the count, and at most {} workers", limits::kWorkersMax),
                     "check --worker-index and --worker-count");
   }
   if (reply.slice_mode() != v1::SLICE_MODE_INTERMEDIATE && reply.slice_mode() != v1::SLICE_MODE_EXPERT) {
-    return mismatch("slice mode", static_cast<int>(reply.slice_mode()), "1 (intermediate) or 2 (expert)",
+    return Mismatch("slice mode", static_cast<int>(reply.slice_mode()), "1 (intermediate) or 2 (expert)",
                     "run the same release on both sides");
   }
   return absl::OkStatus();
@@ -380,6 +386,17 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const Tls
       address, tls == nullptr ? grpc::InsecureChannelCredentials() : TlsChannelCredentials(*tls), arguments);
 }
 
+absl::Status StillLoads(const v1::Loading& loading) {
+  constexpr double kGib = 1 << 30;
+  absl::Status status = absl::UnavailableError(
+      loading.bytes_total() == 0 ? "it prepares to load its weights"
+                                 : fmt::format("it loads its weights: {:.1f} of {:.1f} GiB",
+                                               static_cast<double>(loading.bytes_done()) / kGib,
+                                               static_cast<double>(loading.bytes_total()) / kGib));
+  status.SetPayload(kMovesOfLoad, absl::Cord(std::to_string(loading.moves())));
+  return status;
+}
+
 // gRPC's word for it says who does not answer, but not why two ends refuse each other.
 absl::Status ExplainFailure(const std::string& address, const TlsIdentity* tls, grpc::Channel& channel,
                             const grpc::Status& failure) {
@@ -390,6 +407,14 @@ absl::Status ExplainFailure(const std::string& address, const TlsIdentity* tls, 
 }
 
 }  // namespace
+
+std::optional<uint64_t> MovesOfLoad(const absl::Status& error) {
+  const auto digits = error.GetPayload(kMovesOfLoad);
+  uint64_t moves = 0;
+  if (!digits) return std::nullopt;
+  NUMOE_CHECK(absl::SimpleAtoi(std::string(*digits), &moves)) << "StillLoads wrote it";
+  return moves;
+}
 
 absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::string& address,
                                                                 const LinkOptions& options) {
@@ -405,6 +430,8 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
   v1::HandshakeReply reply;
   const grpc::Status shaken = stub->Handshake(&context, request, &reply);
   if (!shaken.ok()) return ExplainFailure(address, tls.get(), *channel, shaken);
+  RETURN_IF_ERROR(CheckProtocol(reply));
+  if (reply.has_loading()) return StillLoads(reply.loading());
   RETURN_IF_ERROR(CheckHandshake(reply, options));
   WorkerIdentity identity{.slice_by_expert = reply.slice_mode() == v1::SLICE_MODE_EXPERT,
                           .worker_index = reply.worker_index(),

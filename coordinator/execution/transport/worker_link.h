@@ -53,11 +53,17 @@ struct WorkerIdentity {
   bool shared_memory = false;
 };
 
+/// The payload of an error of Connect that MovesOfLoad reads: decimal digits.
+inline constexpr char kMovesOfLoad[] = "numoe.v1.Loading.moves";
+/// Of an error of Connect: the worker loads its weights, and this number differs from the last time's if the
+/// load has moved since then. nullopt: the error is another one.
+std::optional<uint64_t> MovesOfLoad(const absl::Status& error);
+
 class WorkerLink {
  public:
-  /// UNAVAILABLE: nobody answers. FAILED_PRECONDITION: another protocol, model or shape, certificates that
-  /// one of the two refuses, or another user's process at the mailbox socket; says which, and what to do.
-  /// Neither names the worker.
+  /// UNAVAILABLE: nobody answers, or the worker loads its weights (MovesOfLoad). FAILED_PRECONDITION: another
+  /// protocol, model or shape, certificates that one of the two refuses, or another user's process at the
+  /// mailbox socket; says which, and what to do. Neither names the worker.
   static absl::StatusOr<std::unique_ptr<WorkerLink>> Connect(const std::string& address,
                                                              const LinkOptions& options);
   virtual ~WorkerLink() = default;

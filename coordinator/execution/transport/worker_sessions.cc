@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -17,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 
 // How often the sessions are looked at: the bound on noticing an idle worker's death.
 constexpr std::chrono::milliseconds kLookInterval(5);
+// Of the log's lines that say what the start waits for.
+constexpr std::chrono::seconds kStartLineInterval(10);
 constexpr int64_t kCountedRowsDeadlineMs = 1'000;  // of one worker; its answer takes milliseconds
 
 }  // namespace
@@ -50,17 +53,25 @@ WorkerSessions::~WorkerSessions() {
 
 absl::Status WorkerSessions::AwaitStart() {
   const MutexLock lock(mutex_);
-  if (options_.start_deadline_ms == 0) {
-    while (!Settled()) changed_.Wait(mutex_);
-  } else {
-    const auto deadline = Clock::now() + std::chrono::milliseconds(options_.start_deadline_ms);
-    while (!Settled() && changed_.WaitUntil(mutex_, deadline)) {
+  const std::chrono::milliseconds patience(options_.start_deadline_ms);
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point next_line = begin + kStartLineInterval;
+  while (!Settled()) {
+    const Clock::time_point now = Clock::now(), given_up = table_.MovedAt().value_or(begin) + patience;
+    if (patience.count() > 0 && now >= given_up) break;
+    const std::string missing = table_.Missing();
+    if (options_.waiting_for != nullptr) options_.waiting_for(missing);
+    if (now >= next_line) {
+      LogInfo("waiting for {}", missing);
+      next_line = now + kStartLineInterval;
     }
+    (void)changed_.WaitUntil(mutex_, patience.count() > 0 ? std::min(given_up, next_line) : next_line);
   }
   RETURN_IF_ERROR(table_.Refusal());
   if (!table_.AllUp())
     return absl::DeadlineExceededError(
-        fmt::format("workers not ready after {} ms: {}", options_.start_deadline_ms, table_.Missing()));
+        fmt::format("workers are not ready, and nothing has moved for {} ms: {}", options_.start_deadline_ms,
+                    table_.Missing()));
   for (const WorkerStatus& worker : table_.Statuses()) {
     LogInfo("worker {}: {} through {}", worker.address, worker.identity.description,
             worker.identity.shared_memory ? "shared memory" : "gRPC");

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -27,13 +28,17 @@ namespace numoe::execution {
 struct SessionOptions {
   std::vector<std::string> addresses;
   LinkOptions link;
-  int64_t start_deadline_ms = 60'000;  // how long Connect waits for all workers; 0: for ever
+  // How long Connect waits while nothing moves: no worker comes up, and none reads more of its weights. 0:
+  // for ever.
+  int64_t start_deadline_ms = 60'000;
+  // Told again and again which workers Connect waits for, and why; must not ask the sessions. Null: nobody.
+  std::function<void(const std::string& missing)> waiting_for = {};
 };
 
 class WorkerSessions {
  public:
   /// Waits until all workers are there. FAILED_PRECONDITION when they do not fit together (a slice twice or
-  /// missing, another model); DEADLINE_EXCEEDED names those that did not answer.
+  /// missing, another model); DEADLINE_EXCEEDED names those that are not there, and why.
   static absl::StatusOr<std::unique_ptr<WorkerSessions>> Connect(const SessionOptions& options,
                                                                  Metrics& metrics);
   ~WorkerSessions();

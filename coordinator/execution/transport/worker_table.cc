@@ -59,6 +59,8 @@ void WorkerTable::NoteUp(Worker& worker, std::shared_ptr<WorkerLink> link, Time 
   worker.status.up = true;
   worker.status.error.clear();
   worker.up_since = now;
+  moved_at_ = now;
+  worker.load_moves.reset();
   worker.refusal = absl::OkStatus();
   worker.refusal_said.clear();
   metrics_.With(GaugeId::kWorkerUp, {worker.status.address}).Set(1);
@@ -69,6 +71,8 @@ void WorkerTable::NoteDown(Worker& worker, const absl::Status& why, Time now) {
   const std::string error(why.message());
   const bool refused = absl::IsFailedPrecondition(why);
   worker.status.error = error;
+  const std::optional<uint64_t> load_moves = MovesOfLoad(why);
+  if (load_moves && load_moves != std::exchange(worker.load_moves, load_moves)) moved_at_ = now;
   worker.refusal = refused ? why : absl::OkStatus();
   if (!refused) return PutOff(worker, now);
   worker.retry_at = now + kRefusedInterval;

@@ -55,6 +55,8 @@ class WorkerTable {
   bool TakeChange();
 
   bool AllUp() const;
+  /// When a worker last came up, or one that loads its weights was seen to have moved; nullopt: never.
+  std::optional<Time> MovedAt() const { return moved_at_; }
   /// The workers without a session, and why.
   std::string Missing() const;
   /// The first refusal that somebody has to change something for, with the worker's name; OK: there is none.
@@ -74,6 +76,7 @@ class WorkerTable {
     std::chrono::milliseconds wait = kRetryMin;  // before it is asked after the next failure
     absl::Status refusal;      // what somebody has to change before it can be up; OK: nothing is known
     std::string refusal_said;  // the last one that is in the log, since it was up
+    std::optional<uint64_t> load_moves;  // MovesOfLoad when it was asked last
   };
   void NoteUp(Worker& worker, std::shared_ptr<WorkerLink> link, Time now);
   void NoteDown(Worker& worker, const absl::Status& why, Time now);
@@ -83,7 +86,8 @@ class WorkerTable {
   std::vector<Worker> workers_;  // [address]
   bool answering_ = false;       // a call was made since AnswersEnded
   std::string arithmetic_;       // of the worker that came last
-  bool change_ = false;          // nobody has asked TakeChange since it differed
+  std::optional<Time> moved_at_;
+  bool change_ = false;  // nobody has asked TakeChange since it differed
 };
 
 }  // namespace numoe::execution

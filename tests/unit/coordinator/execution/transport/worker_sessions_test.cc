@@ -106,6 +106,42 @@ TEST_F(WorkerSessionsTest, StatisticsOfAnotherShapeAreRefused) {
               HasSubstr("1 layers of 9 experts, expected 8"));
 }
 
+TEST_F(WorkerSessionsTest, AStartSaysOfAWorkerThatLoadsHowFarItIsAndTakesItWhenItServes) {
+  Formula formula(0);
+  worker::LoadProgress progress;
+  const worker::WorkerServiceOptions options{.listen = Path("o"),
+                                             .model_fingerprint = kFingerprint,
+                                             .hidden_size = kHidden,
+                                             .num_experts = kExperts,
+                                             .experts_per_token = 2,
+                                             .description = "formula"};
+  const auto service = worker::WorkerService::StartLoading(options, progress);
+  ASSERT_TRUE(service.ok()) << service.status();
+  progress.Begin(uint64_t{3} << 30);
+  progress.Add(uint64_t{1} << 30, /*direct=*/false);
+  const SessionOptions sessions{
+      .addresses = {(*service)->address()},
+      .link = {.model_fingerprint = kFingerprint, .hidden_size = kHidden, .num_experts = kExperts},
+      .start_deadline_ms = 2'000};
+  EXPECT_THAT(WorkerSessions::Connect(sessions, metrics_).status().ToString(),
+              HasSubstr("nothing has moved for 2000 ms: worker " + options.listen +
+                        " (it loads its weights: 1.0 of 3.0 GiB)"));
+  SessionOptions patient = sessions;
+  patient.start_deadline_ms = kSessionsPatienceMs;
+  std::atomic<bool> heard = false;
+  patient.waiting_for = [&](const std::string& missing) {
+    if (missing.find("1.0 of 3.0 GiB") != std::string::npos) heard = true;
+  };
+  std::thread load([&] {
+    while (!heard) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE((*service)->Serve(formula, options).ok());
+  });
+  const auto connected = WorkerSessions::Connect(patient, metrics_);
+  load.join();
+  ASSERT_TRUE(connected.ok()) << connected.status();
+  EXPECT_TRUE((*connected)->Ready());
+}
+
 TEST_F(WorkerSessionsTest, ALiveSocketIsNotStolen) {
   const auto service = Serve(0, 1, Path("h"));
   Formula formula(0);

@@ -60,6 +60,32 @@ TEST_F(WorkerTableTest, AWorkerThatIsAwayIsAskedLessAndLessOften) {
               AllOf(HasSubstr("worker a (nobody answers)"), HasSubstr("worker b (not con")));
 }
 
+TEST_F(WorkerTableTest, ALoadThatMovesIsSeenAndOneThatStandsStillIsNot) {
+  const auto loads = [&](std::string moves) {
+    absl::Status status = absl::UnavailableError("it loads its weights");
+    status.SetPayload(kMovesOfLoad, absl::Cord(moves));
+    table_.Answered(0, status, now_);
+  };
+  Fail();
+  EXPECT_EQ(table_.MovedAt(), std::nullopt) << "nobody has been seen";
+  loads("0");
+  EXPECT_EQ(table_.MovedAt(), now_) << "it is there";
+  const WorkerTable::Time before = now_;
+  now_ += milliseconds(50);
+  loads("0");
+  EXPECT_EQ(table_.MovedAt(), before);
+  loads("7");
+  EXPECT_EQ(table_.MovedAt(), now_);
+  now_ += milliseconds(50);
+  loads("2");
+  EXPECT_EQ(table_.MovedAt(), now_) << "another process began anew";
+  now_ += milliseconds(50);
+  Fail();
+  EXPECT_NE(table_.MovedAt(), now_);
+  table_.Answered(0, Slice(0), now_);
+  EXPECT_EQ(table_.MovedAt(), now_) << "it is up";
+}
+
 TEST_F(WorkerTableTest, ASessionThatLastedMakesAWorkerAskedSoonAgain) {
   table_.Answered(1, Slice(1), now_);
   for (int i = 0; i < 4; ++i) Fail();

@@ -1,0 +1,31 @@
+// StartNote: what a starting coordinator is doing, in words that /health shows.
+//
+// The main thread sets it, and so does whoever waits for the workers; the server's threads read it.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "common/base/mutex.h"
+
+namespace numoe::startup {
+
+class StartNote {
+ public:
+  explicit StartNote(std::string text) : text_(std::move(text)) {}
+  void Set(std::string text) {
+    const MutexLock lock(mutex_);
+    text_ = std::move(text);
+  }
+  std::string Get() const {
+    const MutexLock lock(mutex_);
+    return text_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::string text_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace numoe::startup
